@@ -1,0 +1,63 @@
+//! Snappy blocks in the raw format, without framing.
+
+use super::{CodecError, Compressor, Decompressor};
+
+const NAME: &str = "snappy";
+
+/// The encoder's two hash tables, and the scratch for a block of 64 KiB.
+pub(super) const CONTEXT_BYTES: usize = (2 << 10) + (32 << 10) + (80 << 10);
+
+/// A reused encoder.
+pub(super) struct SnappyCompressor {
+    encoder: snap::raw::Encoder,
+    scratch: Vec<u8>,
+}
+
+impl SnappyCompressor {
+    pub(super) fn new() -> Self {
+        Self {
+            encoder: snap::raw::Encoder::new(),
+            scratch: Vec::new(),
+        }
+    }
+}
+
+impl Compressor for SnappyCompressor {
+    fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
+        // The encoder refuses to start without room for the worst case.
+        let worst = snap::raw::max_compress_len(src.len());
+        if dst.len() >= worst {
+            return self.encoder.compress(src, dst).ok();
+        }
+        if self.scratch.len() < worst {
+            self.scratch.resize(worst, 0);
+        }
+        let len = self.encoder.compress(src, &mut self.scratch).ok()?;
+        dst.get_mut(..len)?.copy_from_slice(&self.scratch[..len]);
+        Some(len)
+    }
+}
+
+/// The decoder keeps nothing worth reusing, but is made once all the same.
+pub(super) struct SnappyDecompressor(snap::raw::Decoder);
+
+impl SnappyDecompressor {
+    pub(super) fn new() -> Self {
+        Self(snap::raw::Decoder::new())
+    }
+}
+
+impl Decompressor for SnappyDecompressor {
+    fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize, CodecError> {
+        let room = dst.len();
+        self.0.decompress(src, dst).map_err(|error| match error {
+            snap::Error::BufferTooSmall { .. } | snap::Error::TooBig { .. } => {
+                CodecError::TooLong { codec: NAME, room }
+            }
+            error => CodecError::Damaged {
+                codec: NAME,
+                reason: error.to_string(),
+            },
+        })
+    }
+}

@@ -1,0 +1,82 @@
+use super::*;
+use crate::elf::write::CoreLayout;
+use proptest::prelude::*;
+
+fn core(segments: usize) -> Vec<u8> {
+    let segment = |index: u64| LoadSegment {
+        file_offset: 0,
+        file_size: 0x1000,
+        physical: PhysAddr(index * 0x10_0000),
+        virt: VirtAddr(0xffff_8880_0000_0000 + index * 0x10_0000),
+        memory_size: 0x2000,
+    };
+    let mut layout = CoreLayout {
+        machine: MACHINE_X86_64,
+        endian: Endian::Little,
+        notes: vec![0; 12],
+        segments: (0..segments as u64).map(segment).collect(),
+    };
+    let size = layout.place(0x1000).unwrap();
+    let mut bytes = layout.encode(false);
+    bytes.resize(size.min(1 << 24) as usize, 0);
+    bytes
+}
+
+#[test]
+fn headers_come_back_as_written() {
+    let headers = CoreHeaders::read(&core(3)).unwrap();
+    assert_eq!(headers.segments.len(), 3);
+    assert_eq!(headers.segments[2].physical, PhysAddr(0x20_0000));
+    assert_eq!(headers.segments[2].memory_size, 0x2000);
+    assert_eq!(
+        headers.segments[1].file_offset - headers.segments[0].file_offset,
+        0x1000
+    );
+    assert_eq!(
+        (headers.machine, headers.incomplete),
+        (MACHINE_X86_64, false)
+    );
+}
+
+#[test]
+fn more_headers_than_fit_16_bits_are_counted_in_section_0() {
+    let headers = CoreHeaders::read(&core(70_000)).unwrap();
+    assert_eq!(headers.segments.len(), 70_000);
+}
+
+#[test]
+fn a_core_cut_anywhere_in_its_headers_is_an_error_that_says_where() {
+    let bytes = core(3);
+    for len in 0..64 + 4 * 56 + 12 {
+        let error = CoreHeaders::read(&bytes[..len]).unwrap_err();
+        assert!(
+            matches!(error, FormatError::Truncated { .. }),
+            "{len}: {error}"
+        );
+    }
+}
+
+#[test]
+fn other_files_are_refused_by_what_they_lack() {
+    let refuse = |offset: usize, value: u8| {
+        let mut bytes = core(1);
+        bytes[offset] = value;
+        CoreHeaders::read(&bytes).unwrap_err().to_string()
+    };
+    assert!(refuse(0, 0).contains("signature"));
+    assert!(refuse(4, 1).contains("64 bits"));
+    assert!(refuse(5, 7).contains("byte order"));
+    assert!(refuse(16, 2).contains("core file"));
+    assert!(refuse(54, 32).contains("e_phentsize"));
+    assert!(refuse(56, 0).contains("number of program headers"));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(mut bytes in proptest::collection::vec(any::<u8>(), 64..400)) {
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[16..18].copy_from_slice(&[4, 0]);
+        bytes[54..56].copy_from_slice(&[56, 0]);
+        let _ = CoreHeaders::read(&bytes);
+    }
+}

@@ -1,0 +1,8 @@
+//! ELF64 core files: /proc/vmcore, QEMU's memory dumps, `makedumpfile -E`.
+
+pub mod header;
+pub mod note;
+pub mod write;
+
+pub use header::{CoreHeaders, LoadSegment, MACHINE_X86_64, SIGNATURE};
+pub use note::{Note, Notes};

@@ -1,0 +1,278 @@
+//! A flattened file, read as the dump it holds.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use super::record::Record;
+use super::{HEADER_LEN, RECORD_HEADER_LEN, check_header};
+use crate::bytes::ReadAt;
+use crate::error::FormatError;
+
+/// Between the data of two neighbouring records stands a header.
+const GAP: u64 = RECORD_HEADER_LEN as u64;
+
+/// About what a piece takes in a half-filled B-tree.
+const PIECE_BYTES: usize = 96;
+
+/// How much memory an index may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The index, in bytes.
+    pub index_bytes: usize,
+}
+
+impl Default for Limits {
+    /// 64 MiB: a file of several terabytes as makedumpfile writes it, whose
+    /// records mostly follow each other in equal sizes.
+    fn default() -> Self {
+        Self {
+            index_bytes: 64 << 20,
+        }
+    }
+}
+
+/// A flattened file seen as the dump that it holds. Bytes that no record
+/// brings read as zeros.
+#[derive(Debug)]
+pub struct FlattenedFile<R> {
+    file: R,
+    /// By their place in the dump, without overlaps.
+    pieces: BTreeMap<u64, Piece>,
+    records: u64,
+    size: u64,
+    complete: bool,
+}
+
+/// A part of the dump that equally long records bring, one right after the
+/// other in the file and in the dump; only the last of them may be shorter.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// The end in the dump.
+    end: u64,
+    /// Where in the dump the first record belongs, though later records may
+    /// have replaced the front of the piece.
+    origin: u64,
+    /// Where in the file the first record's data is.
+    data: u64,
+    /// How long each record is.
+    stride: u64,
+}
+
+impl Piece {
+    /// Where in the file the byte at `offset` of the dump is, and how many
+    /// come after it without a header in between.
+    fn locate(&self, offset: u64) -> (u64, u64) {
+        let (index, inside) = (
+            (offset - self.origin) / self.stride,
+            (offset - self.origin) % self.stride,
+        );
+        let run = (self.stride - inside).min(self.end - offset);
+        (self.data + index * (self.stride + GAP) + inside, run)
+    }
+
+    /// Whether a record whose data is at `data` continues this piece.
+    fn continues(&self, offset: u64, size: u64, data: u64) -> bool {
+        let len = self.end - self.origin;
+        offset == self.end
+            && size <= self.stride
+            && len.is_multiple_of(self.stride)
+            && data == self.data + len / self.stride * (self.stride + GAP)
+    }
+}
+
+impl<R: ReadAt> FlattenedFile<R> {
+    /// Reads all record headers of `file`.
+    ///
+    /// A file that is cut off is indexed as far as it goes; see
+    /// [`is_complete`](Self::is_complete).
+    pub fn open(file: R, limits: Limits) -> Result<Self, FormatError> {
+        let mut front = vec![0; file.size().min(HEADER_LEN as u64) as usize];
+        file.read_exact_at("the header of the flattened file", 0, &mut front)?;
+        check_header(&front)?;
+        let mut index = Self {
+            file,
+            pieces: BTreeMap::new(),
+            records: 0,
+            size: 0,
+            complete: false,
+        };
+        index.scan(limits.index_bytes / PIECE_BYTES)?;
+        Ok(index)
+    }
+
+    /// Whether the end record is there. Otherwise the file was cut off, and
+    /// what is missing reads as zeros.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// How many records there are, the end not counted.
+    pub fn record_count(&self) -> u64 {
+        self.records
+    }
+
+    /// The flattened file itself.
+    pub fn inner(&self) -> &R {
+        &self.file
+    }
+
+    fn scan(&mut self, max_pieces: usize) -> Result<(), FormatError> {
+        let file_size = self.file.size();
+        let mut headers = Headers::default();
+        let mut at = HEADER_LEN as u64;
+        // The piece that the last record went into.
+        let mut latest = None;
+        while let Some(header) = headers.read(&self.file, at, file_size)? {
+            let Record::Data { offset, size } = Record::parse(&header, at)? else {
+                self.complete = true;
+                break;
+            };
+            self.records += 1;
+            let data = at + GAP;
+            let present = size.min(file_size.saturating_sub(data));
+            if present > 0 {
+                latest = Some(self.insert(offset, present, data, latest));
+                self.size = self.size.max(offset + present);
+            }
+            if self.pieces.len() > max_pieces {
+                return Err(FormatError::unexpected(
+                    "flattened records",
+                    at,
+                    format!("at most {max_pieces} separate pieces of the dump"),
+                    "more, too many for an index in memory: unpack the file first",
+                ));
+            }
+            if present < size {
+                break;
+            }
+            at = data + size;
+        }
+        Ok(())
+    }
+
+    /// Takes in a record and returns the piece it went into.
+    fn insert(&mut self, offset: u64, size: u64, data: u64, latest: Option<u64>) -> u64 {
+        let end = offset + size;
+        self.clear(offset, end);
+        if let Some(start) = latest
+            && let Some(piece) = self.pieces.get_mut(&start)
+            && piece.continues(offset, size, data)
+        {
+            piece.end = end;
+            return start;
+        }
+        let piece = Piece {
+            end,
+            origin: offset,
+            data,
+            stride: size,
+        };
+        self.pieces.insert(offset, piece);
+        offset
+    }
+
+    /// Makes room for a record: what earlier ones brought for `start..end` is
+    /// forgotten. Each piece is removed once and cut at most in two, so that
+    /// all records together cost no more than sorting them.
+    fn clear(&mut self, start: u64, end: u64) {
+        if let Some((_, before)) = self.pieces.range_mut(..start).next_back()
+            && before.end > start
+        {
+            let behind = *before;
+            before.end = start;
+            if behind.end > end {
+                self.pieces.insert(end, behind);
+            }
+        }
+        while let Some((&covered, &piece)) = self.pieces.range(start..end).next() {
+            self.pieces.remove(&covered);
+            if piece.end > end {
+                self.pieces.insert(end, piece);
+            }
+        }
+    }
+}
+
+impl<R: ReadAt> ReadAt for FlattenedFile<R> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let wanted = self.size.saturating_sub(offset).min(buf.len() as u64) as usize;
+        let mut done = 0;
+        while done < wanted {
+            let at = offset + done as u64;
+            let rest = &mut buf[done..wanted];
+            match self.pieces.range(..=at).next_back() {
+                Some((_, piece)) if at < piece.end => {
+                    let (data, run) = piece.locate(at);
+                    let len = run.min(rest.len() as u64) as usize;
+                    match self.file.read_at(data, &mut rest[..len]) {
+                        Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                        Ok(count) => done += count,
+                        Err(_) if done > 0 => break,
+                        Err(error) => return Err(error),
+                    }
+                }
+                _ => {
+                    let next = self.pieces.range(at..).next();
+                    let hole = next.map_or(u64::MAX, |(&start, _)| start - at);
+                    let len = hole.min(rest.len() as u64) as usize;
+                    rest[..len].fill(0);
+                    done += len;
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+/// Reads record headers: many at once where records are short, and little else
+/// but the headers where they are long.
+#[derive(Default)]
+struct Headers {
+    buffer: Vec<u8>,
+    /// Where the buffer begins in the file.
+    start: u64,
+    /// Where the last header was.
+    last: u64,
+}
+
+impl Headers {
+    const AHEAD: usize = 64 << 10;
+    const SHORT_RECORD: u64 = 4 << 10;
+
+    /// The header at `at`; `None` if the file ends before it does.
+    fn read(
+        &mut self,
+        file: &impl ReadAt,
+        at: u64,
+        file_size: u64,
+    ) -> Result<Option<[u8; RECORD_HEADER_LEN]>, FormatError> {
+        if file_size.saturating_sub(at) < GAP {
+            return Ok(None);
+        }
+        if let Some(header) = self.held(at) {
+            return Ok(Some(header));
+        }
+        let short = at - self.last <= Self::SHORT_RECORD + GAP;
+        let len = if short {
+            Self::AHEAD
+        } else {
+            RECORD_HEADER_LEN
+        };
+        let len = (file_size - at).min(len as u64) as usize;
+        self.buffer.resize(len, 0);
+        file.read_exact_at("the header of a flattened record", at, &mut self.buffer)?;
+        self.start = at;
+        Ok(self.held(at))
+    }
+
+    fn held(&mut self, at: u64) -> Option<[u8; RECORD_HEADER_LEN]> {
+        let skip = usize::try_from(at.checked_sub(self.start)?).ok()?;
+        let header = self.buffer.get(skip..)?.first_chunk()?;
+        self.last = at;
+        Some(*header)
+    }
+}
