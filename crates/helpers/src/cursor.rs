@@ -1,0 +1,35 @@
+//! Hands out chunks of work, in order, to whoever asks first.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::stop::Stop;
+
+/// Numbers from 0 up to a limit, each given to exactly one helper.
+///
+/// There should be many more chunks than helpers, so that a helper with an
+/// expensive chunk does not keep the others waiting at the end.
+#[derive(Debug)]
+pub struct ChunkCursor {
+    next: AtomicU64,
+    end: u64,
+}
+
+impl ChunkCursor {
+    /// Hands out `0..end`.
+    pub fn new(end: u64) -> Self {
+        Self {
+            next: AtomicU64::new(0),
+            end,
+        }
+    }
+
+    /// The next chunk; `None` when all are taken or the work was stopped.
+    pub fn take(&self, stop: &Stop) -> Option<u64> {
+        if stop.is_set() {
+            return None;
+        }
+        // Chunks carry no data from one helper to another: the number alone counts.
+        let chunk = self.next.fetch_add(1, Ordering::Relaxed);
+        (chunk < self.end).then_some(chunk)
+    }
+}

@@ -1,0 +1,28 @@
+//! The engine: helper threads that take chunks of work as they finish, share
+//! nothing, and keep their memory within a budget. Knows nothing of dumps.
+//!
+//! ```
+//! use bigiron_helpers::{ChunkCursor, Stop, run};
+//!
+//! let (cursor, stop) = (ChunkCursor::new(100), Stop::new());
+//! let sums = run(4, &stop, |_helper| {
+//!     let mut sum = 0;
+//!     while let Some(chunk) = cursor.take(&stop) {
+//!         sum += chunk;
+//!     }
+//!     Ok::<_, std::io::Error>(sum)
+//! });
+//! assert_eq!(sums.unwrap().into_iter().sum::<u64>(), 4950);
+//! ```
+
+mod budget;
+mod cursor;
+mod run;
+mod stop;
+mod turnstile;
+
+pub use budget::{MemoryBudget, available_memory, processor_count};
+pub use cursor::ChunkCursor;
+pub use run::run;
+pub use stop::Stop;
+pub use turnstile::Turnstile;

@@ -1,0 +1,78 @@
+//! Lets helpers through one after the other, in the order of their chunks.
+
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+use crate::stop::Stop;
+
+/// Orders the results of chunks that helpers finish in any order.
+///
+/// A helper that comes early waits, so at most one result for each helper is
+/// held back: memory stays bounded. Chunks must be taken in order from one
+/// [`crate::ChunkCursor`]; then the helper with the lowest one never waits.
+#[derive(Debug, Default)]
+pub struct Turnstile {
+    next: Mutex<u64>,
+    moved: Condvar,
+}
+
+impl Turnstile {
+    /// Chunk 0 goes first.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Runs `action` when all chunks before `chunk` are through. `None` if the
+    /// work was stopped before.
+    pub fn pass<T>(&self, chunk: u64, stop: &Stop, action: impl FnOnce() -> T) -> Option<T> {
+        let mut next = self.lock();
+        while *next != chunk {
+            if stop.is_set() {
+                return None;
+            }
+            // A signal handler sets the stop without a word to us, so look again.
+            let timeout = std::time::Duration::from_millis(100);
+            next = match self.moved.wait_timeout(next, timeout) {
+                Ok((guard, _)) => guard,
+                Err(poison) => poison.into_inner().0,
+            };
+        }
+        let value = action();
+        *next += 1;
+        drop(next);
+        self.moved.notify_all();
+        Some(value)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.next
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ChunkCursor, run};
+
+    #[test]
+    fn results_come_out_in_the_order_of_their_chunks() {
+        let (cursor, stop, turnstile) = (ChunkCursor::new(2000), Stop::new(), Turnstile::new());
+        let out = Mutex::new(Vec::new());
+        run(6, &stop, |_| {
+            while let Some(chunk) = cursor.take(&stop) {
+                turnstile.pass(chunk, &stop, || out.lock().unwrap().push(chunk));
+            }
+            Ok::<_, ()>(())
+        })
+        .unwrap();
+        assert!(out.into_inner().unwrap().into_iter().eq(0..2000));
+    }
+
+    #[test]
+    fn who_waits_goes_home_when_the_work_is_stopped() {
+        let (stop, turnstile) = (Stop::new(), Turnstile::new());
+        stop.set();
+        assert_eq!(turnstile.pass(5, &stop, || ()), None);
+    }
+}

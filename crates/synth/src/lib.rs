@@ -1,0 +1,106 @@
+//! Synthetic crash dumps from a short text, for tests only.
+//!
+//! Every layout here is written down anew, apart from the project's own parsers, so
+//! that one mistake cannot hide in both. The text is also an oracle:
+//! [`Machine::expected_dumpable`] tells from it alone which pages a dump level keeps.
+//!
+//! ```
+//! use bigiron_synth::{ElfShape, Synth};
+//!
+//! let machine = Synth::from_text(
+//!     "kernel 6.12 levels=4 kaslr=0x1e00000   # one `kernel` line comes first
+//!      ram 0x0-0x9f 0x100-0x1fff              # page frames, both ends included
+//!      pages 0x200 free order=9
+//!      pages 0x400 cache n=16 ; 0x410 cache private n=4 dirty fill=random
+//!      pages 0x600 thp ; 0x800 hugetlb ; 0xa00 slab order=2 n=3",
+//! )?;
+//! let file = machine.elf(&ElfShape::vmcore());
+//! assert_eq!(&file[..4], b"\x7fELF");
+//! assert!(!machine.expected_dumpable(16)[0x200]);
+//! # Ok::<(), bigiron_synth::SynthError>(())
+//! ```
+//!
+//! # The text
+//! One statement a line, or several with `;` between them; `#` begins a comment.
+//! Numbers are decimal or `0x` hexadecimal.
+//!
+//! `kernel NAME [KEY=VALUE …]`, where NAME is one of [`presets`]:
+//!
+//! | key | value (default first) |
+//! |---|---|
+//! | `levels` | `4`, `5` |
+//! | `kaslr` | `0`; a multiple of 2 MiB |
+//! | `phys_base` | chosen; may be negative; the image is at 16 MiB + kaslr + phys_base |
+//! | `page_offset`, `vmemmap` | the kernel's without randomization |
+//! | `direct` | `2m`, `4k`, `1g`: leaves of the direct map |
+//! | `vmemmap_leaf`, `image_leaf` | `2m`, `4k` |
+//! | `sme` | none; the bit of the encryption mask |
+//! | `mem_section` | by kernel; `16`, `32` bytes |
+//! | `vmcoreinfo` | `both`, `note`, `page`, `none` |
+//! | `memory_failure` | `yes`; `no` leaves out PG_hwpoison |
+//! | `cpus` | `1` |
+//! | `nr_free_skew` | `0`; added to the first zone's count of free pages |
+//! | `compound_info` | `mask`, `pointer` (7.1 only) |
+//!
+//! `ram FIRST-LAST …`, `node NUMBER FIRST-LAST` (all is node 0 if there is none).
+//!
+//! `pages FRAME CLASS [WORD …]`: CLASS is a name of [`Class::ALL`], `thp` (anonymous,
+//! order 9) or `hwpoison` (kernel data, poisoned). Words: `n=` blocks, `order=` of
+//! each, `private`, `dirty`, `hwpoison`, `anonbit` (slab), `hvo` (hugetlb: its vmemmap
+//! is optimized away), `badorder=` (free), and
+//! `fill=stamp|zero|const:BYTE|random[:SEED]|same:FRAME`.
+//!
+//! RAM that is not named is kernel data. The builder takes from it what it needs for
+//! page tables, mem_map and so on, so leave enough: about 2 MiB for the image, 2 MiB
+//! for each section of 128 MiB that has some RAM, and 2 MiB for the rest.
+//!
+//! # What is not there
+//! The printk ring, kallsyms, the lists of free blocks and processes; struct pages have
+//! only the fields a filter reads. Sizes of `zone` and `pglist_data` depend on a
+//! kernel's configuration and are real but not each kernel's own.
+
+mod build;
+mod elf;
+mod error;
+mod kernels;
+mod layout;
+mod machine;
+mod memory;
+mod notes;
+mod oracle;
+mod pages;
+mod paging;
+mod random;
+mod spec;
+mod text;
+mod vmcoreinfo;
+mod zones;
+
+pub use elf::{ElfImage, ElfShape, LoadOrder, LoadPiece, NotePiece, Vaddr, Writer};
+pub use error::SynthError;
+pub use kernels::{CompoundInfo, HeadLink, Kernel, PageFlags, PageTypes, ZoneLayout, presets};
+pub use machine::Machine;
+pub use random::random_machine;
+pub use spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
+
+/// The way in.
+#[derive(Debug, Clone, Copy)]
+pub struct Synth;
+
+impl Synth {
+    /// Builds the machine a text describes.
+    ///
+    /// # Errors
+    /// When the text cannot be read (with its line), or the machine cannot be laid out.
+    pub fn from_text(text: &str) -> Result<Machine, SynthError> {
+        build::build(text::parse(text)?)
+    }
+
+    /// Builds a machine made without text.
+    ///
+    /// # Errors
+    /// When the machine cannot be laid out.
+    pub fn from_spec(spec: Spec) -> Result<Machine, SynthError> {
+        build::build(spec)
+    }
+}

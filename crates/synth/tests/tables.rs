@@ -1,0 +1,116 @@
+//! A reader of a few lines finds mem_map, zones and uts through VMCOREINFO and the
+//! page tables alone.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use bigiron_synth::{Machine, Synth, presets, random_machine};
+use common::reader::Reader;
+
+fn some_machines() -> impl Iterator<Item = Machine> {
+    presets().into_iter().flat_map(|kernel| {
+        (0..4).map(move |seed| {
+            let text = random_machine(seed, kernel);
+            Synth::from_text(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+        })
+    })
+}
+
+/// Translating mem_map through mem_section and the page tables gives the struct pages
+/// the builder says it wrote, with the frame's own neighbours beside it.
+#[test]
+fn mem_map_is_found_through_the_tables() {
+    for machine in some_machines() {
+        let reader = Reader::new(&machine);
+        for pfn in machine.ram().iter().cloned().flatten() {
+            let vaddr = reader.struct_page(pfn).expect("a section with RAM");
+            assert_eq!(vaddr, machine.struct_page_vaddr(pfn));
+            assert_eq!(reader.translate(vaddr), machine.struct_page(pfn));
+        }
+        // A section far from all RAM has none.
+        assert_eq!(reader.struct_page(1 << 33), None);
+    }
+}
+
+/// The direct map gives back every frame of RAM, and the image its symbols.
+#[test]
+fn direct_map_and_image_are_mapped() {
+    for machine in some_machines() {
+        let reader = Reader::new(&machine);
+        for pfn in machine.ram().iter().cloned().flatten() {
+            let vaddr = machine.page_offset() + pfn * 4096 + 8;
+            assert_eq!(reader.translate(vaddr), Some(pfn * 4096 + 8));
+        }
+        let name = match reader.info.get("OFFSET(uts_namespace.name)") {
+            Some(offset) => offset.parse().unwrap(),
+            None => 4,
+        };
+        let uts = reader.translate(reader.symbol("init_uts_ns")).unwrap() + name;
+        assert_eq!(machine.read(uts, 6).unwrap(), b"Linux\0");
+        let release = &reader.info["OSRELEASE"];
+        let field = machine.read(uts + 130, release.len()).unwrap();
+        assert_eq!(field, release.as_bytes());
+        assert_eq!(reader.virt(reader.symbol("node_online_map")) & 1, 1);
+    }
+}
+
+/// The zones tell as many free pages as the text has, found the way a self-check
+/// would find them.
+#[test]
+fn zones_count_the_free_pages() {
+    for machine in some_machines() {
+        let reader = Reader::new(&machine);
+        let mut free = 0;
+        let online = reader.virt(reader.symbol("node_online_map"));
+        for node in (0..64).filter(|node| online >> node & 1 == 1) {
+            let pgdat = reader.virt(reader.symbol("node_data") + node * 8);
+            let nr_zones = reader.virt(pgdat + reader.offset("OFFSET(pglist_data.nr_zones)"));
+            for zone in 0..nr_zones & 0xffff_ffff {
+                let zone = pgdat + zone * reader.offset("SIZE(zone)");
+                free += reader.virt(zone + reader.offset("OFFSET(zone.vm_stat)"));
+            }
+        }
+        assert_eq!(free, machine.free_frames());
+    }
+}
+
+/// A tail leads to its head in both forms of the link.
+#[test]
+fn tails_lead_to_their_heads() {
+    for (kernel, key) in [
+        ("6.12", "OFFSET(page.compound_head)"),
+        ("7.1", "OFFSET(page.compound_info)"),
+        ("7.1 compound_info=pointer", "OFFSET(page.compound_info)"),
+    ] {
+        let text = format!("kernel {kernel}\nram 0x0-0x1fff\npages 0x400 thp ; 0x10 slab order=2");
+        let machine = Synth::from_text(&text).unwrap();
+        let reader = Reader::new(&machine);
+        for (head, tail) in [(0x400, 0x401), (0x400, 0x5ff), (0x10, 0x13)] {
+            let tail = machine.struct_page_vaddr(tail);
+            let link = reader.virt(tail + reader.offset(key));
+            assert_eq!(link & 1, 1, "{kernel}");
+            let found = match kernel {
+                "7.1" => tail & link,
+                _ => link & !1,
+            };
+            assert_eq!(found, machine.struct_page_vaddr(head), "{kernel}");
+        }
+    }
+}
+
+/// With `hvo` the struct pages past the first 64 are the first page's again, or, with
+/// masks, those of one page of tails.
+#[test]
+fn optimized_vmemmap_is_shared() {
+    for kernel in ["6.12", "7.1"] {
+        let text =
+            format!("kernel {kernel} vmemmap_leaf=4k\nram 0x0-0x1fff\npages 0x400 hugetlb hvo");
+        let machine = Synth::from_text(&text).unwrap();
+        let at = |pfn| machine.struct_page(pfn).unwrap();
+        let first = if kernel == "7.1" { 0x440 } else { 0x400 };
+        assert_eq!(at(0x480), at(first), "{kernel}");
+        assert_eq!(at(0x5ff), at(first + 63), "{kernel}");
+        assert_ne!(at(0x600), at(first), "{kernel}");
+    }
+}
