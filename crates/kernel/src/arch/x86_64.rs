@@ -1,0 +1,106 @@
+//! x86-64: page tables of four or five levels.
+//!
+//! Intel SDM volume 3, "Paging"; names as in arch/x86/include/asm/pgtable_types.h.
+
+use bigiron_format::bytes::Endian;
+use bigiron_format::elf::MACHINE_X86_64;
+use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_format::{PhysAddr, VirtAddr};
+
+use super::{Architecture, Leaf, Translator};
+use crate::error::{KernelError, SourceError};
+use crate::memory::PhysicalMemory;
+
+pub(super) const ARCHITECTURE: Architecture = Architecture {
+    name: "x86_64",
+    elf_machine: MACHINE_X86_64,
+    translator,
+    section_bits,
+};
+
+/// Where the kernel's image is linked to (__START_KERNEL_map,
+/// arch/x86/include/asm/page_64_types.h).
+const START_KERNEL_MAP: u64 = 0xffff_ffff_8000_0000;
+/// _PAGE_PRESENT.
+const PRESENT: u64 = 1;
+/// _PAGE_PSE: the entry maps a large page.
+const LARGE: u64 = 1 << 7;
+/// Bits of an entry that hold an address.
+const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+
+struct PageTables {
+    root: u64,
+    levels: u32,
+    /// Address bits that memory encryption uses (sme_me_mask).
+    encryption: u64,
+}
+
+/// arch/x86/include/asm/sparsemem.h.
+fn section_bits(info: &Vmcoreinfo) -> (i64, i64) {
+    (27, if has_five_levels(info) { 52 } else { 46 })
+}
+
+fn has_five_levels(info: &Vmcoreinfo) -> bool {
+    info.number("pgtable_l5_enabled") == Some(1)
+}
+
+fn translator(
+    info: &Vmcoreinfo,
+    memory: &PhysicalMemory,
+) -> Result<Box<dyn Translator>, KernelError> {
+    let root = info
+        .symbol("swapper_pg_dir")
+        .ok_or_else(|| KernelError::missing("SYMBOL(swapper_pg_dir)", "translate addresses"))?;
+    // phys_base is there since 4.10 (commit 401721ecd1dc); older kernels are
+    // found by the segment of /proc/vmcore that maps their image.
+    let root = match info.number("phys_base") {
+        Some(base) => root
+            .0
+            .wrapping_sub(START_KERNEL_MAP)
+            .wrapping_add(base.cast_unsigned()),
+        None => memory
+            .source()
+            .segment_address(root)
+            .unwrap_or(root.0.wrapping_sub(START_KERNEL_MAP)),
+    };
+    Ok(Box::new(PageTables {
+        root: root & ADDRESS,
+        levels: if has_five_levels(info) { 5 } else { 4 },
+        encryption: info.number("sme_mask").unwrap_or(0).cast_unsigned(),
+    }))
+}
+
+impl Translator for PageTables {
+    fn translate(
+        &self,
+        memory: &PhysicalMemory,
+        address: VirtAddr,
+    ) -> Result<Option<Leaf>, SourceError> {
+        // The bits above the tables' reach repeat the highest one they use.
+        let unused = 64 - (12 + 9 * self.levels);
+        if (address.0 << unused).cast_signed() >> unused != address.0.cast_signed() {
+            return Ok(None);
+        }
+        let mut table = self.root;
+        for level in (0..self.levels).rev() {
+            let shift = 12 + 9 * level;
+            let index = address.0 >> shift & 0x1ff;
+            let mut entry = [0; 8];
+            memory.read(PhysAddr(table + index * 8), &mut entry)?;
+            let entry = Endian::Little.u64(&entry, 0).unwrap_or(0) & !self.encryption;
+            if entry & PRESENT == 0 {
+                return Ok(None);
+            }
+            if level == 0 || (level <= 2 && entry & LARGE != 0) {
+                let size = 1_u64 << shift;
+                let offset = address.0 & (size - 1);
+                return Ok(Some(Leaf {
+                    physical: PhysAddr((entry & ADDRESS & !(size - 1)) + offset),
+                    len: size - offset,
+                }));
+            }
+            table = entry & ADDRESS;
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,175 @@
+//! A kernel found in a source of memory.
+
+use std::path::Path;
+
+use bigiron_format::VirtAddr;
+use bigiron_format::kdump::Utsname;
+use bigiron_format::vmcoreinfo::Vmcoreinfo;
+
+use crate::arch::{self, Leaf, Translator};
+use crate::error::{KernelError, SourceError};
+use crate::memory::PhysicalMemory;
+use crate::source::{IoMethod, MemorySource, Source};
+use crate::vmcoreinfo;
+
+/// A kernel: its memory, what it says of itself, and its page tables.
+pub struct Kernel<'a> {
+    memory: PhysicalMemory<'a>,
+    info: Vmcoreinfo,
+    translator: Box<dyn Translator>,
+    utsname: Utsname,
+    found_in_memory: bool,
+}
+
+impl<'a> Kernel<'a> {
+    /// Finds the kernel in `source`. `given` is a VMCOREINFO that replaces the
+    /// source's own.
+    pub fn find(
+        source: &'a Source,
+        given: Option<Vmcoreinfo>,
+        io: IoMethod,
+        cache_pages: usize,
+    ) -> Result<Self, KernelError> {
+        Self::find_in(source.memory(), source.path(), given, io, cache_pages)
+    }
+
+    /// Finds the kernel in `source`, called `path` in messages.
+    pub fn find_in(
+        source: &'a dyn MemorySource,
+        path: &Path,
+        given: Option<Vmcoreinfo>,
+        io: IoMethod,
+        cache_pages: usize,
+    ) -> Result<Self, KernelError> {
+        let noted = match given {
+            Some(info) => Some(info),
+            None => vmcoreinfo::from_note(source)
+                .map_err(|error| vmcoreinfo::name_error(path, error))?,
+        };
+        if let Some(info) = noted {
+            return Self::new(source, info, io, cache_pages);
+        }
+        let mut kernel = vmcoreinfo::from_memory(source, io, |info| {
+            let kernel = Self::new(source, info, io, cache_pages).ok()?;
+            (Some(kernel.utsname.release()) == kernel.info.release()).then_some(kernel)
+        })?;
+        kernel.found_in_memory = true;
+        Ok(kernel)
+    }
+
+    fn new(
+        source: &'a dyn MemorySource,
+        info: Vmcoreinfo,
+        io: IoMethod,
+        cache_pages: usize,
+    ) -> Result<Self, KernelError> {
+        let shift = info
+            .page_shift()
+            .ok_or_else(|| KernelError::missing("PAGESIZE", "know the size of a page"))?;
+        if shift != source.page_shift() {
+            return Err(KernelError::Implausible {
+                what: "PAGESIZE in VMCOREINFO".into(),
+                found: (1_u64 << shift).to_string(),
+                expected: "the page size of the dump",
+            });
+        }
+        let memory = PhysicalMemory::new(source, io, cache_pages);
+        let translator = (arch::find(source.machine())?.translator)(&info, &memory)?;
+        let mut kernel = Self {
+            memory,
+            info,
+            translator,
+            utsname: Utsname::default(),
+            found_in_memory: false,
+        };
+        kernel.utsname = kernel.read_utsname();
+        Ok(kernel)
+    }
+
+    /// What the kernel says of itself.
+    pub fn info(&self) -> &Vmcoreinfo {
+        &self.info
+    }
+
+    /// Whether VMCOREINFO was in no note and had to be looked for.
+    pub fn found_in_memory(&self) -> bool {
+        self.found_in_memory
+    }
+
+    /// Its physical memory.
+    pub fn memory(&self) -> &PhysicalMemory<'a> {
+        &self.memory
+    }
+
+    /// The source of its memory.
+    pub fn source(&self) -> &'a dyn MemorySource {
+        self.memory.source()
+    }
+
+    /// The system's names: from memory, else as far as they are known.
+    pub fn utsname(&self) -> &Utsname {
+        &self.utsname
+    }
+
+    /// Where a kernel address is in physical memory.
+    pub fn translate(&self, address: VirtAddr) -> Result<Option<Leaf>, SourceError> {
+        self.translator.translate(&self.memory, address)
+    }
+
+    /// Reads kernel memory; `what` is for messages.
+    pub fn read(
+        &self,
+        what: &'static str,
+        address: VirtAddr,
+        buf: &mut [u8],
+    ) -> Result<(), KernelError> {
+        let (mut at, mut done) = (address, 0);
+        while done < buf.len() {
+            let not_mapped = KernelError::NotMapped { what, address: at };
+            let Some(leaf) = self.translate(at)? else {
+                return Err(not_mapped);
+            };
+            let len = leaf.len.min((buf.len() - done) as u64) as usize;
+            self.memory
+                .read(leaf.physical, &mut buf[done..done + len])?;
+            done += len;
+            at = at.checked_add(len as u64).ok_or(not_mapped)?;
+        }
+        Ok(())
+    }
+
+    /// Reads an unsigned long of kernel memory.
+    pub fn read_u64(&self, what: &'static str, address: VirtAddr) -> Result<u64, KernelError> {
+        let mut buf = [0; 8];
+        self.read(what, address, &mut buf)?;
+        Ok(self.source().endian().u64(&buf, 0).unwrap_or(0))
+    }
+
+    /// Reads an int of kernel memory.
+    pub fn read_u32(&self, what: &'static str, address: VirtAddr) -> Result<u32, KernelError> {
+        let mut buf = [0; 4];
+        self.read(what, address, &mut buf)?;
+        Ok(self.source().endian().u32(&buf, 0).unwrap_or(0))
+    }
+
+    fn read_utsname(&self) -> Utsname {
+        let from_memory = || {
+            let address = self.info.symbol("init_uts_ns")?;
+            let offset = self.info.offset("uts_namespace.name")?;
+            let mut bytes = [0; Utsname::SIZE];
+            let address = address.checked_add(offset as u64)?;
+            self.read("init_uts_ns", address, &mut bytes).ok()?;
+            let names = Utsname::decode(&bytes);
+            (names.machine() == self.source().machine()).then_some(names)
+        };
+        from_memory()
+            .or_else(|| self.source().utsname().cloned())
+            .unwrap_or_else(|| {
+                let mut names = Utsname::default();
+                names.names[0] = "Linux".into();
+                names.names[2] = self.info.release().unwrap_or_default().into();
+                names.names[4] = self.source().machine().into();
+                names
+            })
+    }
+}

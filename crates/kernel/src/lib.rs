@@ -1,0 +1,27 @@
+//! What the memory of a Linux kernel means: where it can be read, how its
+//! virtual addresses translate, and which page frames hold what.
+//!
+//! - [`source`]: files that hold the memory of a machine.
+//! - [`memory`]: random reads through a cache of pages.
+//! - [`arch`]: address translation, a table by architecture.
+//! - [`kernel`]: a kernel found in a source by its VMCOREINFO.
+//! - [`mem_map`], [`page`], [`filter`]: struct pages, their classes, and which
+//!   page frames a dump level leaves out.
+//! - [`zones`]: the kernel's own count of free pages, to check the filter by.
+
+pub mod arch;
+pub mod error;
+pub mod filter;
+pub mod kernel;
+pub mod mem_map;
+pub mod memory;
+pub mod page;
+pub mod source;
+pub mod vmcoreinfo;
+pub mod zones;
+
+pub use error::{KernelError, SourceError};
+pub use filter::{DumpLevel, ExcludedCounts, Filter};
+pub use kernel::Kernel;
+pub use memory::{CacheStatistics, PhysicalMemory};
+pub use source::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader, Source};

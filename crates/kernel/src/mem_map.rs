@@ -1,0 +1,177 @@
+//! Where the struct pages are.
+//!
+//! SPARSEMEM divides physical memory into sections. mem_section is a table of
+//! pointers to tables of struct mem_section (SPARSEMEM_EXTREME) or one table
+//! of them; each says where the struct pages of its section are, in an
+//! encoded form (sparse_encode_mem_map, mm/sparse.c).
+
+use bigiron_format::{PageFrame, VirtAddr};
+
+use crate::arch;
+use crate::error::KernelError;
+use crate::kernel::Kernel;
+
+/// SECTION_HAS_MEM_MAP (include/linux/mmzone.h).
+const HAS_MEM_MAP: u64 = 1 << 1;
+/// Flags of section_mem_map: the number of bits grew over time, but a mem_map
+/// begins at a page and a section's first struct page number is a multiple of
+/// a page, so all bits below 12 are flags.
+const FLAGS: u64 = 0xfff;
+/// More sections than any architecture has: MAX_PHYSMEM_BITS 52 with
+/// SECTION_SIZE_BITS 27.
+const MAX_SECTIONS: u64 = 1 << 26;
+
+/// Finds the struct pages of a memory section.
+#[derive(Clone, Debug)]
+pub struct MemMap {
+    /// The table of tables, or the table.
+    root: VirtAddr,
+    /// Entries in a second table; `None` with one table.
+    per_root: Option<u64>,
+    section_count: u64,
+    section_size: u64,
+    map_offset: u64,
+    page_struct_size: u64,
+    frames_shift: u32,
+}
+
+impl MemMap {
+    /// Finds mem_section and how it is built.
+    pub fn find(kernel: &Kernel) -> Result<Self, KernelError> {
+        let info = kernel.info();
+        let needed = |key: String| KernelError::missing(key, "find the struct pages");
+        let size = |name: &str| {
+            info.size(name)
+                .filter(|size| (1..=4096).contains(size))
+                .ok_or_else(|| needed(format!("SIZE({name})")))
+        };
+        let symbol = info
+            .symbol("mem_section")
+            .ok_or_else(|| needed("SYMBOL(mem_section)".into()))?;
+        let shift = kernel.source().page_shift();
+        let usual = (arch::find(kernel.source().machine())?.section_bits)(info);
+        let section_bits = info.number("SECTION_SIZE_BITS").unwrap_or(usual.0);
+        let physical_bits = info.number("MAX_PHYSMEM_BITS").unwrap_or(usual.1);
+        let bits = physical_bits
+            .checked_sub(section_bits)
+            .filter(|bits| (0..=26).contains(bits));
+        let (Some(bits), true) = (bits, (i64::from(shift)..48).contains(&section_bits)) else {
+            return Err(KernelError::Implausible {
+                what: "SECTION_SIZE_BITS and MAX_PHYSMEM_BITS".into(),
+                found: format!("{section_bits} and {physical_bits}"),
+                expected: "a number of sections up to 2^26",
+            });
+        };
+        let section_size = size("mem_section")? as u64;
+        let mut map = Self {
+            root: symbol,
+            per_root: None,
+            section_count: (1 << bits).min(MAX_SECTIONS),
+            section_size,
+            map_offset: info.offset("mem_section.section_mem_map").unwrap_or(0) as u64,
+            page_struct_size: size("page")? as u64,
+            frames_shift: section_bits as u32 - shift,
+        };
+        let roots = info.length("mem_section").unwrap_or(0) as u64;
+        let per_root = (1_u64 << shift) / section_size;
+        if roots > 0 && roots < map.section_count {
+            map.per_root = Some(per_root);
+        }
+        map.settle_root(kernel)?;
+        Ok(map)
+    }
+
+    /// From 4.15 on SYMBOL(mem_section) is the table's address (commit
+    /// a0b1280368d1); before, and in some backports, it is the address of the
+    /// pointer to it (commit 83e3c48729d9). The right one leads to struct pages.
+    fn settle_root(&mut self, kernel: &Kernel) -> Result<(), KernelError> {
+        let symbol = self.root;
+        if self.leads_to_struct_pages(kernel)? {
+            return Ok(());
+        }
+        if let Ok(pointer) = kernel.read_u64("mem_section", symbol) {
+            self.root = VirtAddr(pointer);
+            if self.leads_to_struct_pages(kernel)? {
+                return Ok(());
+            }
+        }
+        Err(KernelError::Implausible {
+            what: format!("mem_section at {symbol}"),
+            found: "a table without struct pages for any RAM".into(),
+            expected: "the struct pages of all sections with RAM",
+        })
+    }
+
+    fn leads_to_struct_pages(&self, kernel: &Kernel) -> Result<bool, KernelError> {
+        let mut frame = PageFrame(0);
+        for _ in 0..64 {
+            let Some(chunk) = kernel.source().next_chunk(frame) else {
+                break;
+            };
+            match self.section(kernel, chunk.0 >> self.frames_shift) {
+                Ok(Some(map)) => {
+                    let first = chunk.0 >> self.frames_shift << self.frames_shift;
+                    let address = self.page_struct(map, PageFrame(first));
+                    if kernel.translate(address)?.is_some() {
+                        return Ok(true);
+                    }
+                }
+                Ok(None) => {}
+                Err(KernelError::Source(error)) if !error.is_one_page() => {
+                    return Err(error.into());
+                }
+                Err(_) => return Ok(false),
+            }
+            frame = PageFrame(chunk.0 + crate::source::CHUNK_FRAMES);
+        }
+        Ok(false)
+    }
+
+    /// log2 of the page frames in a section.
+    pub fn frames_shift(&self) -> u32 {
+        self.frames_shift
+    }
+
+    /// Bytes of a struct page.
+    pub fn page_struct_size(&self) -> u64 {
+        self.page_struct_size
+    }
+
+    /// The decoded map of a section: where the struct page of page frame 0
+    /// would be. `None` if the section has no struct pages.
+    pub fn section(&self, kernel: &Kernel, section: u64) -> Result<Option<VirtAddr>, KernelError> {
+        if section >= self.section_count {
+            return Ok(None);
+        }
+        let entry = match self.per_root {
+            None => self.root.checked_add(section * self.section_size),
+            Some(per_root) => {
+                let root = self.root.checked_add(section / per_root * 8);
+                let root = root.ok_or_else(|| self.wraps())?;
+                match kernel.read_u64("mem_section's root", root)? {
+                    0 => return Ok(None),
+                    table => VirtAddr(table).checked_add(section % per_root * self.section_size),
+                }
+            }
+        };
+        let entry = entry.and_then(|entry| entry.checked_add(self.map_offset));
+        let map = kernel.read_u64("a mem_section", entry.ok_or_else(|| self.wraps())?)?;
+        Ok((map & HAS_MEM_MAP != 0).then_some(VirtAddr(map & !FLAGS)))
+    }
+
+    /// Where the struct page of `frame` is, by its section's map.
+    pub fn page_struct(&self, map: VirtAddr, frame: PageFrame) -> VirtAddr {
+        VirtAddr(
+            map.0
+                .wrapping_add(frame.0.wrapping_mul(self.page_struct_size)),
+        )
+    }
+
+    fn wraps(&self) -> KernelError {
+        KernelError::Implausible {
+            what: format!("mem_section at {}", self.root),
+            found: "a table that goes beyond the end of memory".into(),
+            expected: "an address in the kernel",
+        }
+    }
+}

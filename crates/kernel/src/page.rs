@@ -1,0 +1,396 @@
+//! What a struct page says about its page frame.
+//!
+//! The kernel tells by VMCOREINFO which flags and fields it has; what is not
+//! there is not looked at. Nothing is decided by version numbers, since
+//! distributions take changes back to older versions.
+
+use bigiron_format::bytes::Endian;
+use bigiron_format::vmcoreinfo::Vmcoreinfo;
+
+use crate::error::KernelError;
+
+/// PAGE_MAPPING_ANON (include/linux/page-flags.h): the page is anonymous memory.
+const MAPPING_ANON: u64 = 1;
+/// compound_head or compound_info: the page is a tail of a compound page.
+const TAIL: u64 = 1;
+/// Orders from here on cannot be true.
+const MAX_ORDER: u64 = 64;
+
+/// Why a page frame is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageClass {
+    /// Page cache without private data.
+    Cache,
+    /// Page cache with private data, such as buffer heads.
+    CachePrivate,
+    /// Anonymous or hugetlb memory of user processes.
+    User,
+    /// Free memory.
+    Free,
+    /// Memory that a confidential guest has not accepted yet.
+    Unaccepted,
+    /// Broken memory that must not be touched.
+    HwPoison,
+    /// Memory taken away by a balloon or hotplug.
+    Offline,
+}
+
+/// A page type kept in `_mapcount` (`page_type`).
+#[derive(Clone, Copy, Debug)]
+enum PageType {
+    /// Through 6.11 a type is one cleared bit under a base pattern.
+    ClearedBit { mask: u32, base: u32 },
+    /// From 6.12 on the top byte is the type (commit 4ffca5a96678).
+    TopByte(u32),
+}
+
+impl PageType {
+    fn new(value: i64) -> Self {
+        let value = value as u32;
+        if value & 0x00ff_ffff == 0 {
+            return Self::TopByte(value >> 24);
+        }
+        let bit = !value;
+        // PAGE_TYPE_BASE went from 0xf0000000 to 0x80000000 when the types
+        // moved to the top bits in 6.11 (commit 8db00ad56461).
+        let base = if bit >= 1 << 24 {
+            0x8000_0000
+        } else {
+            0xf000_0000
+        };
+        Self::ClearedBit {
+            mask: base | bit,
+            base,
+        }
+    }
+
+    #[inline]
+    fn matches(self, mapcount: u32) -> bool {
+        match self {
+            Self::ClearedBit { mask, base } => mapcount & mask == base,
+            Self::TopByte(top) => mapcount >> 24 == top,
+        }
+    }
+}
+
+/// How a hugetlb page is told from other compound pages.
+#[derive(Clone, Copy, Debug)]
+enum Hugetlb {
+    /// By the page type of its head, from 6.9 on (commit d99e3140a4d3).
+    Type(PageType),
+    /// By a flag of the second struct page, 6.6 to 6.8.
+    SecondFlag(u32),
+    /// By the destructor's number in the second struct page, 4.4 to 6.5.
+    Destructor { offset: usize, value: u64 },
+    /// No key says how.
+    Unknown,
+}
+
+/// Where a compound page keeps its order, in its second struct page.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// The low byte of flags, from 6.6 on (commit ebc1baf5c9b4).
+    FlagsLowByte,
+    /// A byte of its own.
+    Byte(usize),
+    /// No key says where.
+    Unknown,
+}
+
+/// The struct page of one kernel.
+#[derive(Clone, Debug)]
+pub struct PageLayout {
+    /// Bytes of a struct page.
+    pub size: usize,
+    endian: Endian,
+    flags: usize,
+    mapping: usize,
+    mapcount: usize,
+    private: usize,
+    compound_head: Option<usize>,
+    order: Order,
+    hugetlb: Hugetlb,
+    lru: u64,
+    private_flag: u64,
+    swap_cache: u64,
+    swap_backed: Option<u64>,
+    hw_poison: u64,
+    head_mask: u64,
+    slab_flag: u64,
+    slab: Option<PageType>,
+    buddy: Option<PageType>,
+    offline: Option<PageType>,
+    unaccepted: Option<PageType>,
+    /// LENGTH(zone.free_area): orders of free blocks are below it.
+    free_orders: u64,
+}
+
+/// What to do with a page frame and those behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Why frames are left out; `None` to keep the one frame.
+    pub class: Option<PageClass>,
+    /// log2 of how many frames share the verdict.
+    pub order: u32,
+}
+
+impl Verdict {
+    const KEEP: Self = Self {
+        class: None,
+        order: 0,
+    };
+}
+
+/// Which classes a dump level leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Page cache without private data.
+    pub cache: bool,
+    /// All page cache.
+    pub cache_private: bool,
+    /// User memory.
+    pub user: bool,
+    /// Free memory.
+    pub free: bool,
+}
+
+impl PageLayout {
+    /// Takes the layout from what the kernel says.
+    pub fn new(info: &Vmcoreinfo, endian: Endian) -> Result<Self, KernelError> {
+        let needed = |key: String| KernelError::missing(key, "tell the classes of pages");
+        let size = info
+            .size("page")
+            .ok_or_else(|| needed("SIZE(page)".into()))?;
+        let field = |name: &str, width: usize| {
+            let offset = info.offset(name)?;
+            (offset.checked_add(width)? <= size).then_some(offset)
+        };
+        let needed_field = |name: &str, width| {
+            field(name, width).ok_or_else(|| needed(format!("OFFSET({name}) below SIZE(page)")))
+        };
+        if !(32..=4096).contains(&size) {
+            return Err(KernelError::Implausible {
+                what: "SIZE(page)".into(),
+                found: size.to_string(),
+                expected: "32 to 4096",
+            });
+        }
+        let bit = |name: &str| {
+            info.number(name)
+                .and_then(|n| u32::try_from(n).ok())
+                .and_then(|n| 1_u64.checked_shl(n))
+        };
+        let page_type = |name: &str| info.number(name).map(PageType::new);
+        let hugetlb_type = page_type("PAGE_HUGETLB_MAPCOUNT_VALUE");
+        let hugetlb_flag = info
+            .number("PG_hugetlb")
+            .and_then(|n| u32::try_from(n).ok());
+        // The names these fields had: page.* through 6.2, folio.* in 6.3 to 6.5.
+        // folio's are in the second struct page, but counted from the first one.
+        let first_of = |names: &[&str]| {
+            let offset = names.iter().find_map(|name| info.offset(name))?;
+            (offset < 2 * size).then_some(offset % size)
+        };
+        let order = first_of(&["page.compound_order", "folio._folio_order"]);
+        let destructor = first_of(&["page.compound_dtor", "folio._folio_dtor"]);
+        let (order, hugetlb) = match (hugetlb_type, hugetlb_flag) {
+            (Some(page_type), _) => (Order::FlagsLowByte, Hugetlb::Type(page_type)),
+            (None, Some(flag)) if flag < 64 => (Order::FlagsLowByte, Hugetlb::SecondFlag(flag)),
+            _ => (
+                order.map_or(Order::Unknown, Order::Byte),
+                match (destructor, info.number("HUGETLB_PAGE_DTOR")) {
+                    (Some(offset), Some(value)) => Hugetlb::Destructor {
+                        offset,
+                        value: value.cast_unsigned(),
+                    },
+                    _ => Hugetlb::Unknown,
+                },
+            ),
+        };
+        Ok(Self {
+            size,
+            endian,
+            flags: needed_field("page.flags", 8)?,
+            mapping: needed_field("page.mapping", 8)?,
+            mapcount: needed_field("page._mapcount", 4)?,
+            private: needed_field("page.private", 8)?,
+            compound_head: field("page.compound_head", 8)
+                .or_else(|| field("page.compound_info", 8)),
+            order,
+            hugetlb,
+            lru: bit("PG_lru").ok_or_else(|| needed("NUMBER(PG_lru)".into()))?,
+            private_flag: bit("PG_private").ok_or_else(|| needed("NUMBER(PG_private)".into()))?,
+            swap_cache: bit("PG_swapcache").unwrap_or(0),
+            swap_backed: bit("PG_swapbacked"),
+            hw_poison: bit("PG_hwpoison").unwrap_or(0),
+            head_mask: info.number("PG_head_mask").unwrap_or(0).cast_unsigned(),
+            slab_flag: bit("PG_slab").unwrap_or(0),
+            slab: page_type("PAGE_SLAB_MAPCOUNT_VALUE"),
+            buddy: page_type("PAGE_BUDDY_MAPCOUNT_VALUE"),
+            offline: page_type("PAGE_OFFLINE_MAPCOUNT_VALUE"),
+            unaccepted: page_type("PAGE_UNACCEPTED_MAPCOUNT_VALUE"),
+            free_orders: info
+                .length("zone.free_area")
+                .map_or(MAX_ORDER, |n| n as u64),
+        })
+    }
+
+    /// Decides about page frame `frame` by its struct page, and `second`,
+    /// the one behind it, which a compound page uses too.
+    ///
+    /// Tests go in makedumpfile's order (__exclude_unnecessary_pages), so that
+    /// a page of two classes counts as the same one. A tail is kept here; its
+    /// head has decided about it.
+    #[inline]
+    pub fn classify(&self, frame: u64, page: &[u8], second: &[u8], wanted: Wanted) -> Verdict {
+        if self.is_tail(page) {
+            return Verdict::KEEP;
+        }
+        let flags = self.u64(page, self.flags);
+        let mapcount = self.u32(page, self.mapcount);
+        let slab = flags & self.slab_flag != 0 || is(self.slab, mapcount);
+        if wanted.free {
+            if !slab && is(self.buddy, mapcount) {
+                let order = self.u64(page, self.private);
+                if order >= self.free_orders.min(MAX_ORDER) {
+                    return Verdict::KEEP;
+                }
+                return Verdict {
+                    class: Some(PageClass::Free),
+                    order: order as u32,
+                };
+            }
+            if is(self.unaccepted, mapcount) {
+                let order = self.free_orders.clamp(1, MAX_ORDER) - 1;
+                return Verdict {
+                    class: Some(PageClass::Unaccepted),
+                    order: order as u32,
+                };
+            }
+        }
+        let compound = flags & self.head_mask != 0 && !second.is_empty();
+        let order = if compound {
+            self.compound_order(frame, second)
+        } else {
+            0
+        };
+        let class = self.class_in_use(flags, mapcount, slab, page, compound, second, wanted);
+        Verdict {
+            class,
+            order: if class.is_some() { order } else { 0 },
+        }
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all are parts of one struct page"
+    )]
+    #[inline]
+    fn class_in_use(
+        &self,
+        flags: u64,
+        mapcount: u32,
+        slab: bool,
+        page: &[u8],
+        compound: bool,
+        second: &[u8],
+        wanted: Wanted,
+    ) -> Option<PageClass> {
+        let anonymous = !slab && self.u64(page, self.mapping) & MAPPING_ANON != 0;
+        // PG_swapcache counts only with PG_swapbacked since that exists
+        // (commit 6326fec1122c, 4.10).
+        let swap_cache = flags & self.swap_cache != 0
+            && self.swap_backed.is_none_or(|backed| flags & backed != 0);
+        if !anonymous && (flags & self.lru != 0 || swap_cache) {
+            let private = flags & self.private_flag != 0;
+            if wanted.cache && !private {
+                return Some(PageClass::Cache);
+            }
+            if wanted.cache_private {
+                return Some(if private {
+                    PageClass::CachePrivate
+                } else {
+                    PageClass::Cache
+                });
+            }
+        }
+        if wanted.user && (anonymous || (compound && self.is_hugetlb(mapcount, second))) {
+            return Some(PageClass::User);
+        }
+        if flags & self.hw_poison != 0 {
+            return Some(PageClass::HwPoison);
+        }
+        (!slab && is(self.offline, mapcount)).then_some(PageClass::Offline)
+    }
+
+    /// Whether a struct page is a tail of a compound page.
+    #[inline]
+    pub fn is_tail(&self, page: &[u8]) -> bool {
+        self.compound_head
+            .is_some_and(|offset| self.u64(page, offset) & TAIL != 0)
+    }
+
+    fn compound_order(&self, frame: u64, second: &[u8]) -> u32 {
+        let order = match self.order {
+            Order::FlagsLowByte => self.u64(second, self.flags) & 0xff,
+            Order::Byte(offset) => second.get(offset).copied().map_or(0, u64::from),
+            Order::Unknown => 0,
+        };
+        // A compound page is aligned to its size; anything else is no order.
+        if order >= MAX_ORDER || frame & ((1 << order) - 1) != 0 {
+            0
+        } else {
+            order as u32
+        }
+    }
+
+    fn is_hugetlb(&self, mapcount: u32, second: &[u8]) -> bool {
+        match self.hugetlb {
+            Hugetlb::Type(page_type) => page_type.matches(mapcount),
+            Hugetlb::SecondFlag(bit) => self.u64(second, self.flags) >> bit & 1 == 1,
+            Hugetlb::Destructor { offset, value } => second
+                .get(offset)
+                .is_some_and(|found| u64::from(*found) == value),
+            Hugetlb::Unknown => false,
+        }
+    }
+
+    #[inline]
+    fn u64(&self, page: &[u8], offset: usize) -> u64 {
+        self.endian.u64(page, offset).unwrap_or(0)
+    }
+
+    #[inline]
+    fn u32(&self, page: &[u8], offset: usize) -> u32 {
+        self.endian.u32(page, offset).unwrap_or(0)
+    }
+}
+
+#[inline]
+fn is(page_type: Option<PageType>, mapcount: u32) -> bool {
+    page_type.is_some_and(|page_type| page_type.matches(mapcount))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_types_are_told_apart_in_every_encoding() {
+        // 6.10: PG_buddy 0x80, PG_offline 0x100, PG_slab 0x1000, as cleared bits.
+        let buddy = PageType::new(-129);
+        assert!(buddy.matches(0xffff_ff7f) && !buddy.matches(0xffff_feff));
+        assert!(!buddy.matches(0) && !buddy.matches(0xffff_ffff));
+        // 6.11: PG_buddy 0x40000000, PG_slab 0x02000000.
+        let buddy = PageType::new(i64::from(!0x4000_0000_u32 as i32));
+        let slab = PageType::new(i64::from(!0x0200_0000_u32 as i32));
+        assert!(buddy.matches(0xbfff_ffff) && !slab.matches(0xbfff_ffff));
+        assert!(slab.matches(0xfdff_ffff) && !buddy.matches(0xfdff_ffff));
+        assert!(!slab.matches(0xffff_ffff));
+        // 6.12: PGTY_buddy 0xf0, PGTY_slab 0xf5.
+        let buddy = PageType::new(-268_435_456);
+        let slab = PageType::new(-184_549_376);
+        assert!(buddy.matches(0xf000_0000) && !slab.matches(0xf000_0000));
+        assert!(slab.matches(0xf500_0012) && !buddy.matches(0xf500_0012));
+    }
+}

@@ -1,0 +1,373 @@
+//! ELF cores as a source of memory.
+
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::bytes::Endian;
+use bigiron_format::elf::{CoreHeaders, LoadSegment, MACHINE_X86_64, Notes};
+use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_format::{PageFrame, PhysAddr, ReadAt, VirtAddr};
+
+use super::file::{DumpFile, FileWindow, IoMethod};
+use super::{CHUNK_FRAMES, MemorySource, PageReader};
+use crate::error::SourceError;
+
+/// The page size where nothing says another.
+const DEFAULT_PAGE_SHIFT: u32 = 12;
+/// The highest physical address: what five-level paging of x86-64 and LPA2 of
+/// arm64 can reach.
+const MAX_PHYSICAL: u64 = 1 << 52;
+
+/// An ELF core: /proc/vmcore, a copy of it, or a dump of a virtual machine.
+pub struct ElfSource {
+    bytes: ElfBytes,
+    headers: CoreHeaders,
+    /// Sorted by physical address, without overlaps.
+    segments: Vec<LoadSegment>,
+    page_shift: u32,
+    vmcoreinfo: Option<(usize, usize)>,
+    damage: Option<String>,
+}
+
+/// Where the bytes of an ELF core come from.
+pub enum ElfBytes {
+    /// A file, which can be mapped.
+    File(DumpFile),
+    /// Anything else, with the name of its file.
+    Other(Box<dyn ReadAt>, std::path::PathBuf),
+}
+
+impl ElfBytes {
+    fn read(&self) -> &dyn ReadAt {
+        match self {
+            Self::File(file) => file,
+            Self::Other(bytes, _) => bytes.as_ref(),
+        }
+    }
+
+    fn path(&self) -> &std::path::Path {
+        match self {
+            Self::File(file) => file.path(),
+            Self::Other(_, path) => path,
+        }
+    }
+}
+
+impl ElfSource {
+    /// Reads the headers of an ELF core.
+    pub fn new(bytes: ElfBytes) -> Result<Self, SourceError> {
+        let path = bytes.path().to_owned();
+        let format_error = |source| SourceError::Format {
+            path: path.clone(),
+            source,
+        };
+        let headers = CoreHeaders::read(bytes.read()).map_err(format_error)?;
+        if headers.machine != MACHINE_X86_64 {
+            return Err(SourceError::Unsupported {
+                path,
+                reason: format!(
+                    "a core of ELF machine {} (e_machine at offset 18); this build knows {}",
+                    headers.machine,
+                    crate::arch::names()
+                ),
+            });
+        }
+        let note = Notes::new(&headers.notes, headers.endian).vmcoreinfo();
+        let vmcoreinfo = note.map(|note| (note.descriptor_offset, note.descriptor.len()));
+        let page_shift = note
+            .and_then(|note| Vmcoreinfo::parse(note.descriptor, 0).ok())
+            .and_then(|info| info.page_shift())
+            .unwrap_or(DEFAULT_PAGE_SHIFT);
+        let segments = sort_segments(&headers.segments);
+        if let Some(last) = segments.last()
+            && last.physical.0 + last.memory_size > MAX_PHYSICAL
+        {
+            return Err(SourceError::Unsupported {
+                path,
+                reason: format!(
+                    "a PT_LOAD segment ends at physical address {:#x}; no machine has memory \
+                     above {MAX_PHYSICAL:#x}",
+                    last.physical.0 + last.memory_size
+                ),
+            });
+        }
+        let damage = find_damage(&headers, bytes.read().size());
+        Ok(Self {
+            bytes,
+            headers,
+            segments,
+            page_shift,
+            vmcoreinfo,
+            damage,
+        })
+    }
+
+    /// The segments that hold a part of chunk `first`, each as frames of the
+    /// chunk from the segment's start up to its end and to the end of its data.
+    fn for_each_segment(&self, first: PageFrame, mut visit: impl FnMut(usize, usize, usize)) {
+        let shift = self.page_shift;
+        let chunk_start = first.0 << shift;
+        let chunk_end = (first.0 + CHUNK_FRAMES) << shift;
+        let size = self.bytes.read().size();
+        let from = self
+            .segments
+            .partition_point(|s| s.physical.0 + s.memory_size <= chunk_start);
+        for segment in &self.segments[from..] {
+            let start = segment.physical.0;
+            if start >= chunk_end {
+                break;
+            }
+            let data = segment
+                .file_size
+                .min(size.saturating_sub(segment.file_offset));
+            let frame = |address: u64| {
+                (address.clamp(chunk_start, chunk_end).div_ceil(1 << shift) - first.0) as usize
+            };
+            let first_frame = (start.max(chunk_start) >> shift) - first.0;
+            let data_end = if data == 0 {
+                first_frame as usize
+            } else {
+                frame(start + data)
+            };
+            visit(
+                first_frame as usize,
+                frame(start + segment.memory_size),
+                data_end,
+            );
+        }
+    }
+
+    fn segment_of(&self, address: u64) -> Option<&LoadSegment> {
+        let index = self
+            .segments
+            .partition_point(|s| s.physical.0 + s.memory_size <= address);
+        self.segments
+            .get(index)
+            .filter(|segment| segment.physical.0 <= address)
+    }
+}
+
+/// Whether a segment's virtual address is one at all: QEMU writes the
+/// physical address there.
+fn is_kernel(address: VirtAddr) -> bool {
+    address.0 >> 63 != 0
+}
+
+/// Sorts by physical address and cuts what a segment earlier in the file
+/// already covers.
+fn sort_segments(segments: &[LoadSegment]) -> Vec<LoadSegment> {
+    let mut sorted = segments.to_vec();
+    sorted.sort_by_key(|segment| segment.physical);
+    let mut out: Vec<LoadSegment> = Vec::with_capacity(sorted.len());
+    for mut segment in sorted {
+        let covered = out
+            .last()
+            .map_or(0, |last| last.physical.0 + last.memory_size);
+        let cut = covered.saturating_sub(segment.physical.0);
+        if cut >= segment.memory_size {
+            continue;
+        }
+        segment.physical = PhysAddr(segment.physical.0 + cut);
+        if segment.virt.0 != 0 {
+            segment.virt = VirtAddr(segment.virt.0.wrapping_add(cut));
+        }
+        segment.file_offset += cut;
+        segment.file_size = segment.file_size.saturating_sub(cut);
+        segment.memory_size -= cut;
+        out.push(segment);
+    }
+    out
+}
+
+/// Says what is missing at the end of a file that was cut short.
+fn find_damage(headers: &CoreHeaders, size: u64) -> Option<String> {
+    let end = headers
+        .segments
+        .iter()
+        .map(|s| s.file_offset + s.file_size)
+        .max()
+        .unwrap_or(0);
+    if end > size {
+        return Some(format!(
+            "the file ends at offset {size:#x}, but its memory should go on to {end:#x}: \
+             it is truncated"
+        ));
+    }
+    headers
+        .incomplete
+        .then(|| "its writer marked it incomplete (e_flags at offset 48)".into())
+}
+
+impl MemorySource for ElfSource {
+    fn kind(&self) -> &'static str {
+        "ELF core"
+    }
+
+    fn page_shift(&self) -> u32 {
+        self.page_shift
+    }
+
+    fn endian(&self) -> Endian {
+        self.headers.endian
+    }
+
+    fn machine(&self) -> &str {
+        "x86_64"
+    }
+
+    fn end_frame(&self) -> PageFrame {
+        let end = self
+            .segments
+            .last()
+            .map_or(0, |s| s.physical.0 + s.memory_size);
+        PageFrame(end.div_ceil(1 << self.page_shift))
+    }
+
+    fn notes(&self) -> &[u8] {
+        &self.headers.notes
+    }
+
+    fn vmcoreinfo_note(&self) -> Option<&[u8]> {
+        let (offset, len) = self.vmcoreinfo?;
+        self.headers.notes.get(offset..offset + len)
+    }
+
+    fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
+    }
+
+    fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
+        bits.clear();
+        self.for_each_segment(first, |start, end, _| bits.set_range(start, end));
+        Ok(())
+    }
+
+    fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
+        bits.clear();
+        self.for_each_segment(first, |start, _, data_end| bits.set_range(start, data_end));
+        Ok(())
+    }
+
+    fn next_chunk(&self, first: PageFrame) -> Option<PageFrame> {
+        let start = first.0 / CHUNK_FRAMES * CHUNK_FRAMES;
+        let address = start << self.page_shift;
+        let index = self
+            .segments
+            .partition_point(|s| s.physical.0 + s.memory_size <= address);
+        let segment = self.segments.get(index)?;
+        let frame = segment.physical.0.max(address) >> self.page_shift;
+        Some(PageFrame(frame / CHUNK_FRAMES * CHUNK_FRAMES))
+    }
+
+    fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr> {
+        let address = frame.address(self.page_shift)?.0;
+        let segment = self
+            .segment_of(address)
+            .filter(|segment| is_kernel(segment.virt))?;
+        segment.virt.checked_add(address - segment.physical.0)
+    }
+
+    fn segment_address(&self, address: VirtAddr) -> Option<u64> {
+        let holds = |segment: &&LoadSegment| {
+            let offset = address.0.wrapping_sub(segment.virt.0);
+            is_kernel(segment.virt) && offset < segment.memory_size
+        };
+        let segment = self.headers.segments.iter().find(holds)?;
+        Some(segment.physical.0 + (address.0 - segment.virt.0))
+    }
+
+    fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_> {
+        let window = match &self.bytes {
+            ElfBytes::File(file) => Some(FileWindow::new(file, io)),
+            ElfBytes::Other(..) => None,
+        };
+        Box::new(ElfReader {
+            source: self,
+            window,
+            buffer: Vec::new(),
+        })
+    }
+}
+
+struct ElfReader<'a> {
+    source: &'a ElfSource,
+    window: Option<FileWindow<'a>>,
+    buffer: Vec<u8>,
+}
+
+impl ElfReader<'_> {
+    /// Puts a page together of which a segment holds only a part; what no
+    /// segment holds is zero, as in /proc/vmcore.
+    fn partial_page(&mut self, frame: PageFrame) -> Result<&[u8], SourceError> {
+        let source = self.source;
+        let page_size = 1_u64 << source.page_shift;
+        let page_start = frame.0 << source.page_shift;
+        let size = source.bytes.read().size();
+        let absent = || SourceError::Absent {
+            path: source.bytes.path().to_owned(),
+            frame,
+        };
+        self.buffer.clear();
+        self.buffer.resize(page_size as usize, 0);
+        let mut found = false;
+        for segment in &source.segments {
+            let data = segment
+                .file_size
+                .min(size.saturating_sub(segment.file_offset));
+            let start = segment.physical.0.max(page_start);
+            let end = (segment.physical.0 + data).min(page_start + page_size);
+            if start < end {
+                found = true;
+                let target = (start - page_start) as usize..(end - page_start) as usize;
+                let offset = segment.file_offset + (start - segment.physical.0);
+                let bytes = &mut self.buffer[target];
+                source
+                    .bytes
+                    .read()
+                    .read_exact_at("memory", offset, bytes)
+                    .map_err(|error| SourceError::Format {
+                        path: source.bytes.path().to_owned(),
+                        source: error,
+                    })?;
+            }
+        }
+        if found {
+            Ok(&self.buffer)
+        } else {
+            Err(absent())
+        }
+    }
+}
+
+impl PageReader for ElfReader<'_> {
+    fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
+        let source = self.source;
+        let shift = source.page_shift;
+        let address = first.0 << shift;
+        let size = source.bytes.read().size();
+        let whole = source.segment_of(address).and_then(|segment| {
+            let data = segment
+                .file_size
+                .min(size.saturating_sub(segment.file_offset));
+            let inside = address - segment.physical.0;
+            let pages = (data.saturating_sub(inside) >> shift).min(count as u64);
+            (pages > 0).then_some((segment.file_offset + inside, (pages << shift) as usize))
+        });
+        let Some((offset, len)) = whole else {
+            return self.partial_page(first);
+        };
+        match &mut self.window {
+            Some(window) => window.bytes("memory", offset, len),
+            None => {
+                self.buffer.resize(len, 0);
+                source
+                    .bytes
+                    .read()
+                    .read_exact_at("memory", offset, &mut self.buffer)
+                    .map_err(|error| SourceError::Format {
+                        path: source.bytes.path().to_owned(),
+                        source: error,
+                    })?;
+                Ok(&self.buffer)
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! An opened dump file, and windows that slide over it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use bigiron_format::{FormatError, ReadAt};
+
+use super::mapping::Mapping;
+use crate::error::SourceError;
+
+/// Bytes mapped at once. As much as makedumpfile maps of /proc/vmcore; larger
+/// windows made nothing faster.
+const WINDOW: u64 = 4 << 20;
+/// Mappings begin at multiples of the largest page size of any host.
+const MAP_ALIGNMENT: u64 = 64 << 10;
+
+/// How the bytes of a file are had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IoMethod {
+    /// mmap for /proc/vmcore, where read() maps every page anew; read() for
+    /// ordinary files, which may be cut or fail under us (a mapping would
+    /// then kill the process).
+    #[default]
+    Auto,
+    /// mmap, and read() where that fails.
+    Mmap,
+    /// read().
+    Read,
+}
+
+/// A dump file and its name.
+#[derive(Debug)]
+pub struct DumpFile {
+    file: File,
+    path: PathBuf,
+    size: u64,
+}
+
+impl DumpFile {
+    /// Opens the file at `path`.
+    pub fn open(path: &Path) -> Result<Self, SourceError> {
+        let error = |action| {
+            move |source| SourceError::Io {
+                path: path.to_owned(),
+                action,
+                source,
+            }
+        };
+        let file = File::open(path).map_err(error("open it"))?;
+        let metadata = file.metadata().map_err(error("look at it"))?;
+        if metadata.is_dir() {
+            return Err(SourceError::Unsupported {
+                path: path.to_owned(),
+                reason: "is a directory; give a dump file".into(),
+            });
+        }
+        let size = if metadata.is_file() {
+            metadata.len()
+        } else {
+            use std::io::{Seek, SeekFrom};
+            (&file)
+                .seek(SeekFrom::End(0))
+                .map_err(error("seek in it"))?
+        };
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            size,
+        })
+    }
+
+    /// Takes an open file, called `path` in messages.
+    pub fn from_file(file: File, path: PathBuf) -> Result<Self, SourceError> {
+        let size = match file.metadata() {
+            Ok(metadata) => metadata.len(),
+            Err(source) => {
+                return Err(SourceError::Io {
+                    path,
+                    action: "look at it",
+                    source,
+                });
+            }
+        };
+        Ok(Self { file, path, size })
+    }
+
+    /// The name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts the file's name in front of an error.
+    pub fn error(&self, source: FormatError) -> SourceError {
+        SourceError::Format {
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    /// Whether mapping is better than reading; see [`IoMethod::Auto`].
+    fn prefers_mmap(&self) -> bool {
+        self.path == Path::new("/proc/vmcore")
+    }
+}
+
+impl ReadAt for DumpFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(buf, offset)
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+/// A window over a file that moves to where bytes are wanted.
+#[derive(Debug)]
+pub struct FileWindow<'a> {
+    file: &'a DumpFile,
+    mapping: Option<(u64, Mapping)>,
+    buffer: Vec<u8>,
+    mmap: bool,
+}
+
+impl<'a> FileWindow<'a> {
+    /// A window over `file`.
+    pub fn new(file: &'a DumpFile, io: IoMethod) -> Self {
+        let mmap = match io {
+            IoMethod::Auto => file.prefers_mmap(),
+            IoMethod::Mmap => true,
+            IoMethod::Read => false,
+        };
+        Self {
+            file,
+            mapping: None,
+            buffer: Vec::new(),
+            mmap,
+        }
+    }
+
+    /// `len` bytes at `offset`; the caller knows that the file has them.
+    pub fn bytes(
+        &mut self,
+        what: &'static str,
+        offset: u64,
+        len: usize,
+    ) -> Result<&[u8], SourceError> {
+        if self.mmap && self.move_mapping(offset, len).is_err() {
+            // Some kernels cannot map /proc/vmcore at all; reading always works.
+            self.mmap = false;
+            self.mapping = None;
+        }
+        if let Some((start, mapping)) = &self.mapping {
+            let from = (offset - start) as usize;
+            return Ok(&mapping.bytes()[from..from + len]);
+        }
+        self.buffer.resize(len.max(self.buffer.len()), 0);
+        let buffer = &mut self.buffer[..len];
+        self.file
+            .read_exact_at(what, offset, buffer)
+            .map_err(|error| self.file.error(error))?;
+        Ok(buffer)
+    }
+
+    /// Makes the mapping hold `len` bytes at `offset`.
+    fn move_mapping(&mut self, offset: u64, len: usize) -> io::Result<()> {
+        let end = offset + len as u64;
+        if let Some((start, mapping)) = &self.mapping
+            && *start <= offset
+            && end <= *start + mapping.bytes().len() as u64
+        {
+            return Ok(());
+        }
+        let start = offset / MAP_ALIGNMENT * MAP_ALIGNMENT;
+        let wanted = (start + WINDOW).max(end).min(self.file.size);
+        if wanted < end {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.mapping = None;
+        let mapping = Mapping::new(&self.file.file, start, (wanted - start) as usize)?;
+        self.mapping = Some((start, mapping));
+        Ok(())
+    }
+}

@@ -1,0 +1,333 @@
+//! kdump-compressed files as a source of memory: whole, split into several
+//! files, flattened, complete or not.
+
+use std::path::{Path, PathBuf};
+
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::bytes::Endian;
+use bigiron_format::elf::Notes;
+use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, Utsname};
+use bigiron_format::{FormatError, PageFrame, PageFrameRange, ReadAt};
+
+use super::file::IoMethod;
+use super::kdump_reader::KdumpReader;
+use super::{CHUNK_FRAMES, MemorySource, PageReader};
+use crate::error::SourceError;
+
+/// VMCOREINFO is at most a page; what claims more is not read.
+const MAX_VMCOREINFO: u64 = 64 << 10;
+/// Bytes of a bitmap that stand for one chunk.
+const CHUNK_BYTES: u64 = CHUNK_FRAMES / 8;
+
+/// One file of a dump.
+pub(super) struct Part {
+    pub(super) bytes: Box<dyn ReadAt>,
+    pub(super) path: PathBuf,
+    pub(super) headers: KdumpHeaders,
+    /// The page frames whose descriptors it has.
+    pub(super) frames: PageFrameRange,
+    /// Dumped pages below `frames.start`.
+    pub(super) first_index: u64,
+}
+
+impl Part {
+    fn error(&self, source: FormatError) -> SourceError {
+        SourceError::Format {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+/// A kdump-compressed dump.
+pub struct KdumpSource {
+    parts: Vec<Part>,
+    /// For each chunk, the dumped pages in all chunks before it.
+    ranks: Vec<u64>,
+    vmcoreinfo: Option<Vec<u8>>,
+    damage: Option<String>,
+}
+
+impl KdumpSource {
+    /// Opens the files of one dump: one, or all parts of a split one.
+    pub fn new(files: Vec<(Box<dyn ReadAt>, PathBuf)>) -> Result<Self, SourceError> {
+        let mut parts = Vec::with_capacity(files.len());
+        for (bytes, path) in files {
+            let headers =
+                KdumpHeaders::read(bytes.as_ref()).map_err(|source| SourceError::Format {
+                    path: path.clone(),
+                    source,
+                })?;
+            let end = headers.end_frame;
+            let (start, stop) = headers.split.unwrap_or((0, end));
+            let frames = PageFrameRange::new(start.min(end), stop.min(end));
+            parts.push(Part {
+                bytes,
+                path,
+                headers,
+                frames,
+                first_index: 0,
+            });
+        }
+        parts.sort_by_key(|part| part.frames.start);
+        check_parts(&parts)?;
+        let first = &parts[0];
+        let vmcoreinfo = match first.headers.vmcoreinfo {
+            Some((offset, size)) if size <= MAX_VMCOREINFO => {
+                let text = first.bytes.read_vec_at("VMCOREINFO", offset, size);
+                Some(text.map_err(|error| first.error(error))?)
+            }
+            _ => Notes::new(&first.headers.notes, first.headers.endian)
+                .vmcoreinfo()
+                .map(|note| note.descriptor.to_vec()),
+        };
+        let mut source = Self {
+            parts,
+            ranks: Vec::new(),
+            vmcoreinfo,
+            damage: None,
+        };
+        source.count_pages()?;
+        source.damage = source.find_damage();
+        Ok(source)
+    }
+
+    /// The part that has the descriptor of `frame`.
+    pub(super) fn part_of(&self, frame: PageFrame) -> Option<&Part> {
+        self.parts.iter().find(|part| part.frames.contains(frame))
+    }
+
+    /// The second bitmap's piece of the chunk of `frame`, as the file has it,
+    /// and the number of dumped pages before it.
+    pub(super) fn dumped_chunk(
+        &self,
+        frame: PageFrame,
+        bits: &mut Bitmap,
+    ) -> Result<u64, SourceError> {
+        let chunk = frame.0 / CHUNK_FRAMES;
+        self.read_bits(self.head().layout.dumped_bitmap(), chunk, bits)?;
+        Ok(self.ranks.get(chunk as usize).copied().unwrap_or(0))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.parts[0].path
+    }
+
+    fn head(&self) -> &KdumpHeaders {
+        &self.parts[0].headers
+    }
+
+    fn chunks(&self) -> u64 {
+        self.head().end_frame.div_ceil(CHUNK_FRAMES)
+    }
+
+    /// Reads the piece of the bitmap at `bitmap` that belongs to `chunk`.
+    fn read_bits(&self, bitmap: u64, chunk: u64, bits: &mut Bitmap) -> Result<(), SourceError> {
+        bits.clear();
+        let layout = &self.head().layout;
+        let offset = chunk * CHUNK_BYTES;
+        let len = CHUNK_BYTES.min(layout.bitmap_size.saturating_sub(offset)) as usize;
+        let part = &self.parts[0];
+        part.bytes
+            .read_exact_at("a bitmap", bitmap + offset, &mut bits.as_bytes_mut()[..len])
+            .map_err(|error| part.error(error))?;
+        let frames = (self.head().end_frame - (chunk * CHUNK_FRAMES).min(self.head().end_frame))
+            .min(CHUNK_FRAMES) as usize;
+        bits.clear_range(frames, CHUNK_FRAMES as usize);
+        Ok(())
+    }
+
+    /// Counts dumped pages chunk by chunk, so that any page's descriptor is
+    /// found without going through the bitmap from its start.
+    fn count_pages(&mut self) -> Result<(), SourceError> {
+        let layout = self.head().layout;
+        let size = self.parts[0].bytes.size();
+        if layout.descriptors() > size {
+            return Err(self.parts[0].error(FormatError::Truncated {
+                what: "the bitmaps",
+                offset: layout.ram_bitmap(),
+                needed: 2 * layout.bitmap_size,
+                size,
+            }));
+        }
+        let (mut bits, mut total) = (Bitmap::new(CHUNK_FRAMES as usize), 0);
+        for chunk in 0..self.chunks() {
+            self.read_bits(layout.dumped_bitmap(), chunk, &mut bits)?;
+            self.ranks.push(total);
+            let chunk_start = chunk * CHUNK_FRAMES;
+            for part in &mut self.parts {
+                let start = part.frames.start.0;
+                if (chunk_start..chunk_start + CHUNK_FRAMES).contains(&start) {
+                    part.first_index = total + bits.count_before((start - chunk_start) as usize);
+                }
+            }
+            total += bits.count();
+        }
+        self.ranks.push(total);
+        Ok(())
+    }
+
+    /// Says what is missing: the writer's own mark, a cut file, an absent part.
+    fn find_damage(&self) -> Option<String> {
+        if let Some(part) = self.parts.iter().find(|part| part.headers.incomplete) {
+            return Some(format!(
+                "{} is marked incomplete (status at offset 424): its writer was interrupted",
+                part.path.display()
+            ));
+        }
+        for part in &self.parts {
+            let pages = self.rank(part.frames.end) - part.first_index;
+            let end = part.headers.layout.descriptors() + pages * DESCRIPTOR_SIZE as u64;
+            if end > part.bytes.size() {
+                return Some(format!(
+                    "{} ends at offset {:#x}, inside its page descriptors, which go on to \
+                     {end:#x}: it is truncated",
+                    part.path.display(),
+                    part.bytes.size()
+                ));
+            }
+        }
+        let covered: u64 = self.parts.iter().map(|part| part.frames.len()).sum();
+        (covered < self.head().end_frame).then(|| {
+            format!(
+                "it is part of a split dump; give all its files ({} here)",
+                self.parts.len()
+            )
+        })
+    }
+
+    /// Dumped pages below `frame`, to the precision of a chunk's start.
+    fn rank(&self, frame: PageFrame) -> u64 {
+        let chunk = frame.0 / CHUNK_FRAMES;
+        let before = self.ranks.get(chunk as usize).copied().unwrap_or(0);
+        if frame.0.is_multiple_of(CHUNK_FRAMES) || chunk >= self.chunks() {
+            return if chunk >= self.chunks() {
+                self.ranks.last().copied().unwrap_or(0)
+            } else {
+                before
+            };
+        }
+        let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
+        match self.dumped_chunk(frame, &mut bits) {
+            Ok(_) => before + bits.count_before((frame.0 % CHUNK_FRAMES) as usize),
+            Err(_) => before,
+        }
+    }
+}
+
+/// Parts must be of one dump and of known codecs.
+fn check_parts(parts: &[Part]) -> Result<(), SourceError> {
+    let Some((first, rest)) = parts.split_first() else {
+        return Err(SourceError::Unsupported {
+            path: PathBuf::new(),
+            reason: "no file was given".into(),
+        });
+    };
+    if first.headers.utsname.machine() != "x86_64" {
+        return Err(SourceError::Unsupported {
+            path: first.path.clone(),
+            reason: format!(
+                "a dump of {:?} (machine at offset 272); this build knows {}",
+                first.headers.utsname.machine(),
+                crate::arch::names()
+            ),
+        });
+    }
+    let mut end = first.frames.end;
+    for part in rest {
+        let same = part.headers.end_frame == first.headers.end_frame
+            && part.headers.block_size == first.headers.block_size
+            && part.headers.endian == first.headers.endian
+            && part.headers.layout.bitmap_size == first.headers.layout.bitmap_size
+            && part.headers.utsname == first.headers.utsname;
+        if !same || part.headers.split.is_none() || part.frames.start < end {
+            return Err(SourceError::Unsupported {
+                path: part.path.clone(),
+                reason: format!(
+                    "is not another part of the split dump {}",
+                    first.path.display()
+                ),
+            });
+        }
+        end = part.frames.end;
+    }
+    Ok(())
+}
+
+impl MemorySource for KdumpSource {
+    fn kind(&self) -> &'static str {
+        if self.parts.len() > 1 {
+            "split kdump-compressed"
+        } else {
+            "kdump-compressed"
+        }
+    }
+
+    fn page_shift(&self) -> u32 {
+        self.head().block_size.trailing_zeros()
+    }
+
+    fn endian(&self) -> Endian {
+        self.head().endian
+    }
+
+    fn machine(&self) -> &str {
+        self.head().utsname.machine()
+    }
+
+    fn end_frame(&self) -> PageFrame {
+        PageFrame(self.head().end_frame)
+    }
+
+    fn notes(&self) -> &[u8] {
+        &self.head().notes
+    }
+
+    fn vmcoreinfo_note(&self) -> Option<&[u8]> {
+        self.vmcoreinfo.as_deref()
+    }
+
+    fn utsname(&self) -> Option<&Utsname> {
+        Some(&self.head().utsname)
+    }
+
+    fn dump_level(&self) -> u8 {
+        (self.head().dump_level & 31) as u8
+    }
+
+    fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
+    }
+
+    fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
+        self.read_bits(
+            self.head().layout.ram_bitmap(),
+            first.0 / CHUNK_FRAMES,
+            bits,
+        )
+    }
+
+    fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
+        self.dumped_chunk(first, bits)?;
+        // Pages between the parts at hand are in files that were not given.
+        let mut covered = 0;
+        for part in &self.parts {
+            let inside = |frame: PageFrame| {
+                frame.0.clamp(first.0, first.0 + CHUNK_FRAMES) as usize - first.0 as usize
+            };
+            bits.clear_range(covered, inside(part.frames.start));
+            covered = inside(part.frames.end);
+        }
+        bits.clear_range(covered, CHUNK_FRAMES as usize);
+        Ok(())
+    }
+
+    fn next_chunk(&self, first: PageFrame) -> Option<PageFrame> {
+        let start = first.0 / CHUNK_FRAMES * CHUNK_FRAMES;
+        (start < self.head().end_frame).then_some(PageFrame(start))
+    }
+
+    fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
+        Box::new(KdumpReader::new(self))
+    }
+}

@@ -1,0 +1,242 @@
+//! Reads pages out of a kdump-compressed dump.
+
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::codec::{Codec, Decompressor, decompressor};
+use bigiron_format::kdump::{DESCRIPTOR_SIZE, PageDescriptor, codec_of_flags};
+use bigiron_format::{FormatError, PageFrame};
+
+use super::kdump::{KdumpSource, Part};
+use super::{CHUNK_FRAMES, PageReader};
+use crate::error::SourceError;
+
+/// Pages decompressed at once.
+const MAX_PAGES: usize = 64;
+/// Pages' data read at once may have this many bytes between them that are
+/// not wanted; beyond, it is read in two.
+const MAX_GAP: u64 = 16 << 10;
+
+/// One helper's reader: descriptors, data and codec contexts of its own.
+pub(super) struct KdumpReader<'a> {
+    source: &'a KdumpSource,
+    chunk: Option<u64>,
+    bits: Bitmap,
+    /// Dumped pages before the chunk.
+    rank: u64,
+    descriptors: Vec<u8>,
+    compressed: Vec<u8>,
+    pages: Vec<u8>,
+    decompressors: Vec<(Codec, Box<dyn Decompressor>)>,
+}
+
+impl<'a> KdumpReader<'a> {
+    pub(super) fn new(source: &'a KdumpSource) -> Self {
+        Self {
+            source,
+            chunk: None,
+            bits: Bitmap::new(CHUNK_FRAMES as usize),
+            rank: 0,
+            descriptors: Vec::new(),
+            compressed: Vec::new(),
+            pages: Vec::new(),
+            decompressors: Vec::new(),
+        }
+    }
+
+    /// The descriptors of up to `count` pages from `first` on, all dumped and
+    /// in one part.
+    fn find(
+        &mut self,
+        first: PageFrame,
+        count: usize,
+    ) -> Result<(&'a Part, Vec<PageDescriptor>), SourceError> {
+        let absent = || SourceError::Absent {
+            path: self.source.path().to_owned(),
+            frame: first,
+        };
+        let part = self.source.part_of(first).ok_or_else(absent)?;
+        let chunk = first.0 / CHUNK_FRAMES;
+        if self.chunk != Some(chunk) {
+            self.chunk = None;
+            self.rank = self.source.dumped_chunk(first, &mut self.bits)?;
+            self.chunk = Some(chunk);
+        }
+        let bit = (first.0 % CHUNK_FRAMES) as usize;
+        let limit = count
+            .min(MAX_PAGES)
+            .min((part.frames.end.0 - first.0) as usize);
+        let run = self.bits.next_run(bit, self.bits.len(), limit);
+        let Some((_, len)) = run.filter(|(start, _)| *start == bit) else {
+            return Err(absent());
+        };
+        let index = self.rank + self.bits.count_before(bit) - part.first_index;
+        let offset = part.headers.layout.descriptor(index);
+        let lost = || SourceError::Lost {
+            path: part.path.clone(),
+            frame: first,
+        };
+        let whole = part.bytes.size().saturating_sub(offset) / DESCRIPTOR_SIZE as u64;
+        let len = len.min(whole as usize);
+        if len == 0 {
+            return Err(lost());
+        }
+        self.descriptors.resize(len * DESCRIPTOR_SIZE, 0);
+        part.bytes
+            .read_exact_at("page descriptors", offset, &mut self.descriptors)
+            .map_err(|source| SourceError::Format {
+                path: part.path.clone(),
+                source,
+            })?;
+        let decode = |bytes| PageDescriptor::decode(bytes, part.headers.endian).unwrap_or_default();
+        let found = self.descriptors.chunks_exact(DESCRIPTOR_SIZE).map(decode);
+        let found: Vec<_> = found
+            .take_while(|descriptor| !descriptor.is_lost())
+            .collect();
+        if found.is_empty() {
+            Err(lost())
+        } else {
+            Ok((part, found))
+        }
+    }
+
+    /// Reads and decompresses the data of a few pages that lie close together.
+    fn unpack(
+        &mut self,
+        part: &Part,
+        first: PageFrame,
+        group: &[PageDescriptor],
+        from_page: usize,
+    ) -> Result<(), SourceError> {
+        let page_size = part.headers.block_size as usize;
+        let format_error = |source| SourceError::Format {
+            path: part.path.clone(),
+            source,
+        };
+        let start = group.iter().map(|d| d.offset).min().unwrap_or(0);
+        let end = group
+            .iter()
+            .map(|d| d.offset + u64::from(d.size))
+            .max()
+            .unwrap_or(0);
+        self.compressed.resize((end - start) as usize, 0);
+        part.bytes
+            .read_exact_at("page data", start, &mut self.compressed)
+            .map_err(format_error)?;
+        for (index, descriptor) in group.iter().enumerate() {
+            let at = (descriptor.offset - start) as usize;
+            let data = &self.compressed[at..at + descriptor.size as usize];
+            let page = &mut self.pages[(from_page + index) * page_size..][..page_size];
+            let codec = codec_of_flags(descriptor.flags).ok_or_else(|| {
+                format_error(FormatError::unexpected(
+                    "the flags of a page descriptor",
+                    descriptor.offset,
+                    "the flag of one codec",
+                    format!("{:#x} (page frame {})", descriptor.flags, first.0),
+                ))
+            })?;
+            let damaged = |reason: String| {
+                format_error(FormatError::Codec {
+                    codec: codec.name(),
+                    offset: descriptor.offset,
+                    reason,
+                })
+            };
+            let len = match self
+                .decompressors
+                .iter_mut()
+                .find(|(known, _)| *known == codec)
+            {
+                Some((_, decompressor)) => decompressor.decompress(data, page),
+                None => {
+                    let mut new = decompressor(codec).map_err(|e| damaged(e.to_string()))?;
+                    let len = new.decompress(data, page);
+                    self.decompressors.push((codec, new));
+                    len
+                }
+            };
+            match len {
+                Ok(len) if len == page_size => {}
+                Ok(len) => return Err(damaged(format!("{len} bytes instead of a page"))),
+                Err(error) => return Err(damaged(error.to_string())),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PageReader for KdumpReader<'_> {
+    fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
+        let (part, descriptors) = self.find(first, count)?;
+        let page_size = part.headers.block_size as usize;
+        let size = part.bytes.size();
+        self.pages.resize(descriptors.len() * page_size, 0);
+        let mut done = 0;
+        while done < descriptors.len() {
+            let result = match group_len(&descriptors[done..], page_size as u64, size) {
+                0 => Err(out_of_file(part, &descriptors[done], size)),
+                len => {
+                    let group = &descriptors[done..done + len];
+                    let frame = PageFrame(first.0 + done as u64);
+                    // A damaged page must not take its neighbours with it.
+                    match self.unpack(part, frame, group, done) {
+                        Ok(()) => Ok(len),
+                        Err(_) if len > 1 => {
+                            self.unpack(part, frame, &group[..1], done).map(|()| 1)
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
+            };
+            match result {
+                Ok(len) => done += len,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(&self.pages[..done * page_size])
+    }
+}
+
+/// How many of the first descriptors can be read at once; 0 if the first is
+/// not inside the file.
+fn group_len(descriptors: &[PageDescriptor], page_size: u64, file_size: u64) -> usize {
+    let (mut start, mut end) = (u64::MAX, 0_u64);
+    for (index, descriptor) in descriptors.iter().enumerate() {
+        let size = u64::from(descriptor.size);
+        let stop = descriptor.offset.saturating_add(size);
+        if size == 0 || size > page_size || stop > file_size {
+            return index;
+        }
+        let near = index == 0
+            || (descriptor.offset <= end.saturating_add(MAX_GAP)
+                && start <= stop.saturating_add(MAX_GAP));
+        let span = end.max(stop) - start.min(descriptor.offset);
+        if !near || span > MAX_PAGES as u64 * page_size + MAX_GAP {
+            return index;
+        }
+        (start, end) = (start.min(descriptor.offset), end.max(stop));
+    }
+    descriptors.len()
+}
+
+fn out_of_file(part: &Part, descriptor: &PageDescriptor, size: u64) -> SourceError {
+    let stop = descriptor.offset.saturating_add(u64::from(descriptor.size));
+    let source = if stop > size {
+        FormatError::Truncated {
+            what: "page data",
+            offset: descriptor.offset,
+            needed: u64::from(descriptor.size),
+            size,
+        }
+    } else {
+        FormatError::unexpected(
+            "the size in a page descriptor",
+            descriptor.offset,
+            format!("1 to {}", part.headers.block_size),
+            descriptor.size.to_string(),
+        )
+    };
+    SourceError::Format {
+        path: part.path.clone(),
+        source,
+    }
+}

@@ -1,0 +1,92 @@
+//! Files that hold the memory of a machine.
+
+mod elf;
+mod file;
+mod kdump;
+mod kdump_reader;
+mod mapping;
+mod open;
+
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::bytes::Endian;
+use bigiron_format::kdump::Utsname;
+use bigiron_format::{PageFrame, VirtAddr};
+
+use crate::error::SourceError;
+
+pub use elf::ElfSource;
+pub use file::{DumpFile, IoMethod};
+pub use kdump::KdumpSource;
+pub use open::{Source, unpack_stream};
+
+/// Page frames that are looked at together: one block of a bitmap, and one
+/// memory section of x86-64.
+pub const CHUNK_FRAMES: u64 = 32 << 10;
+
+/// The memory of a machine, by page frames.
+pub trait MemorySource: Send + Sync {
+    /// What kind of file it is, for people.
+    fn kind(&self) -> &'static str;
+
+    /// log2 of the page size.
+    fn page_shift(&self) -> u32;
+
+    /// The byte order of the machine.
+    fn endian(&self) -> Endian;
+
+    /// The architecture's name, as `uname -m` says it.
+    fn machine(&self) -> &str;
+
+    /// The page frame behind the highest one of RAM.
+    fn end_frame(&self) -> PageFrame;
+
+    /// The ELF notes.
+    fn notes(&self) -> &[u8];
+
+    /// VMCOREINFO, if the file says where it is.
+    fn vmcoreinfo_note(&self) -> Option<&[u8]>;
+
+    /// The system's names, if the file has them.
+    fn utsname(&self) -> Option<&Utsname> {
+        None
+    }
+
+    /// The dump level that was applied already.
+    fn dump_level(&self) -> u8 {
+        0
+    }
+
+    /// Why some memory that should be there is not; `None` if all is.
+    fn damage(&self) -> Option<&str>;
+
+    /// Sets the bits of the page frames that are RAM, of the chunk that
+    /// begins with `first`.
+    fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError>;
+
+    /// Sets the bits of the page frames that the file has data of.
+    fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError>;
+
+    /// The next chunk at or behind the one of `first` that may have RAM: its
+    /// first page frame.
+    fn next_chunk(&self, first: PageFrame) -> Option<PageFrame>;
+
+    /// The virtual address that the file's headers give to a page frame.
+    fn virtual_address(&self, _frame: PageFrame) -> Option<VirtAddr> {
+        None
+    }
+
+    /// The physical address that the headers give to a virtual one; for the
+    /// kernel's image, whose mapping cannot yet be walked.
+    fn segment_address(&self, _address: VirtAddr) -> Option<u64> {
+        None
+    }
+
+    /// A reader of its own for one helper.
+    fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_>;
+}
+
+/// Reads pages; each helper has its own.
+pub trait PageReader: Send {
+    /// The bytes of page frames from `first` on: at least one page, at most `count`.
+    fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError>;
+}

@@ -1,0 +1,230 @@
+//! Opens a dump file of whatever kind.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use bigiron_format::elf;
+use bigiron_format::flattened::{self, FlattenedFile, Limits};
+use bigiron_format::kdump::KdumpHeaders;
+use bigiron_format::{FormatError, ReadAt};
+
+use super::MemorySource;
+use super::elf::{ElfBytes, ElfSource};
+use super::file::DumpFile;
+use super::kdump::KdumpSource;
+use crate::error::SourceError;
+
+/// An opened source of memory.
+pub struct Source {
+    memory: Box<dyn MemorySource>,
+    path: PathBuf,
+    flattened: bool,
+    cut: Option<String>,
+}
+
+/// What the first bytes of a file say it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Elf,
+    Kdump,
+    Flattened,
+}
+
+impl Source {
+    /// Opens a dump: one file, or all files of a split dump.
+    pub fn open(paths: &[PathBuf]) -> Result<Self, SourceError> {
+        let files = paths
+            .iter()
+            .map(|path| DumpFile::open(path))
+            .collect::<Result<_, _>>()?;
+        Self::from_files(files)
+    }
+
+    /// Takes opened files.
+    pub fn from_files(files: Vec<DumpFile>) -> Result<Self, SourceError> {
+        let path = files
+            .first()
+            .map(|file| file.path().to_owned())
+            .unwrap_or_default();
+        let single = files.len() == 1;
+        let mut parts: Vec<(Box<dyn ReadAt>, PathBuf)> = Vec::new();
+        let (mut flattened, mut cut) = (false, None);
+        for file in files {
+            let path = file.path().to_owned();
+            match recognise(&file)? {
+                Kind::Elf if single => {
+                    let memory = Box::new(ElfSource::new(ElfBytes::File(file))?);
+                    return Ok(Self {
+                        memory,
+                        path,
+                        flattened,
+                        cut,
+                    });
+                }
+                Kind::Elf => {
+                    return Err(SourceError::Unsupported {
+                        path,
+                        reason: "is an ELF core; only kdump-compressed dumps come in several files"
+                            .into(),
+                    });
+                }
+                Kind::Kdump => parts.push((Box::new(file), path)),
+                Kind::Flattened => {
+                    flattened = true;
+                    let error = |source| SourceError::Format {
+                        path: path.clone(),
+                        source,
+                    };
+                    let inner = FlattenedFile::open(file, Limits::default()).map_err(error)?;
+                    if !inner.is_complete() {
+                        cut = Some(format!(
+                            "{} has no end record: it is truncated",
+                            path.display()
+                        ));
+                    }
+                    match recognise_bytes(&inner, &path)? {
+                        Kind::Elf if single => {
+                            let bytes = ElfBytes::Other(Box::new(inner), path.clone());
+                            let memory = Box::new(ElfSource::new(bytes)?);
+                            return Ok(Self {
+                                memory,
+                                path,
+                                flattened,
+                                cut,
+                            });
+                        }
+                        Kind::Kdump => parts.push((Box::new(inner), path)),
+                        Kind::Elf | Kind::Flattened => {
+                            return Err(SourceError::Unsupported {
+                                path,
+                                reason: "holds something else than one dump inside".into(),
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        let memory = Box::new(KdumpSource::new(parts)?);
+        Ok(Self {
+            memory,
+            path,
+            flattened,
+            cut,
+        })
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &dyn MemorySource {
+        self.memory.as_ref()
+    }
+
+    /// The name of the (first) file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What kind of file it is, for people.
+    pub fn kind(&self) -> String {
+        let outer = if self.flattened { "flattened " } else { "" };
+        format!("{outer}{}", self.memory.kind())
+    }
+
+    /// Why some memory that should be there is not; `None` if all is.
+    pub fn damage(&self) -> Option<&str> {
+        self.cut.as_deref().or_else(|| self.memory.damage())
+    }
+}
+
+/// Takes a stream in, as it comes through a pipe, into `spool`: flattened
+/// records go to where they belong, anything else as it is. Gives the file
+/// ready to be opened, called `name` in messages.
+pub fn unpack_stream(
+    mut stream: impl Read,
+    spool: File,
+    name: &Path,
+) -> Result<DumpFile, SourceError> {
+    let format_error = |source| SourceError::Format {
+        path: name.to_owned(),
+        source,
+    };
+    let io_error = |action| {
+        move |source| SourceError::Io {
+            path: name.to_owned(),
+            action,
+            source,
+        }
+    };
+    let mut front = vec![0; flattened::SIGNATURE.len()];
+    let mut filled = 0;
+    while filled < front.len() {
+        match stream
+            .read(&mut front[filled..])
+            .map_err(io_error("read it"))?
+        {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    front.truncate(filled);
+    let is_flattened = flattened::is_flattened(&front);
+    let mut whole = front.as_slice().chain(stream);
+    if is_flattened {
+        flattened::unpack(&mut whole, |offset, bytes| {
+            spool.write_all_at(bytes, offset)
+        })
+        .map_err(format_error)?;
+    } else {
+        let mut writer = &spool;
+        std::io::copy(&mut whole, &mut writer).map_err(io_error("copy it"))?;
+    }
+    DumpFile::from_file(spool, name.to_owned())
+}
+
+fn recognise(file: &DumpFile) -> Result<Kind, SourceError> {
+    recognise_bytes(file, file.path())
+}
+
+fn recognise_bytes(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
+    let error = |source| SourceError::Format {
+        path: path.to_owned(),
+        source,
+    };
+    let mut front = [0; 16];
+    let mut filled = 0;
+    while filled < front.len() {
+        match bytes.read_at(filled as u64, &mut front[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(source) => {
+                return Err(error(FormatError::Io {
+                    what: "the signature",
+                    offset: filled as u64,
+                    source,
+                }));
+            }
+        }
+    }
+    let front = &front[..filled];
+    if front.is_empty() {
+        return Err(SourceError::Unsupported {
+            path: path.to_owned(),
+            reason: "the file is empty".into(),
+        });
+    }
+    if front.starts_with(&elf::SIGNATURE) {
+        Ok(Kind::Elf)
+    } else if KdumpHeaders::is_kdump(front) {
+        Ok(Kind::Kdump)
+    } else if flattened::is_flattened(front) {
+        Ok(Kind::Flattened)
+    } else {
+        Err(error(FormatError::unexpected(
+            "the signature",
+            0,
+            "an ELF core, a kdump-compressed dump (KDUMP) or a flattened one (makedumpfile)",
+            format!("{:?}", String::from_utf8_lossy(front)),
+        )))
+    }
+}

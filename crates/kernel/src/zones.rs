@@ -1,0 +1,81 @@
+//! The kernel's own count of free pages, to hold the filter against.
+//!
+//! Sums NR_FREE_PAGES of all zones of all nodes (struct zone, vm_stat).
+
+use bigiron_format::VirtAddr;
+
+use crate::error::KernelError;
+use crate::kernel::Kernel;
+
+/// More than any kernel has nodes (CONFIG_NODES_SHIFT is at most 10).
+const MAX_NODES: usize = 1 << 12;
+/// More than any kernel has zones (MAX_NR_ZONES is 5 or 6).
+const MAX_ZONES: u32 = 16;
+
+/// Free pages by the zones' counters; `Ok(None)` if the kernel does not say
+/// where they are.
+pub fn free_pages(kernel: &Kernel) -> Result<Option<u64>, KernelError> {
+    let Some(layout) = Layout::find(kernel) else {
+        return Ok(None);
+    };
+    let mut total = 0_u64;
+    for index in 0..layout.node_count {
+        let slot = layout.nodes.0.wrapping_add(8 * index as u64);
+        let node = match layout.one_node {
+            true => layout.nodes,
+            false => VirtAddr(kernel.read_u64("node_data", VirtAddr(slot))?),
+        };
+        if node.0 == 0 {
+            continue;
+        }
+        let at = |offset: usize| VirtAddr(node.0.wrapping_add(offset as u64));
+        let zones = kernel
+            .read_u32("the zones of a node", at(layout.nr_zones))?
+            .min(MAX_ZONES);
+        for zone in 0..zones as usize {
+            let counter = at(layout.zones + zone * layout.zone_size + layout.free_pages);
+            // Counters are signed and may be below zero for a moment.
+            let count = kernel.read_u64("a zone's counters", counter)?.cast_signed();
+            total = total.saturating_add(count.max(0).cast_unsigned());
+        }
+    }
+    Ok(Some(total))
+}
+
+struct Layout {
+    nodes: VirtAddr,
+    /// `nodes` is the node itself (contig_page_data), not a table of pointers.
+    one_node: bool,
+    node_count: usize,
+    nr_zones: usize,
+    zones: usize,
+    zone_size: usize,
+    free_pages: usize,
+}
+
+impl Layout {
+    fn find(kernel: &Kernel) -> Option<Self> {
+        let info = kernel.info();
+        let (nodes, one_node) = match info.symbol("node_data") {
+            Some(nodes) => (nodes, false),
+            None => (info.symbol("contig_page_data")?, true),
+        };
+        let length = if one_node {
+            1
+        } else {
+            info.length("node_data")?
+        };
+        let counter = usize::try_from(info.number("NR_FREE_PAGES")?)
+            .ok()
+            .filter(|n| *n < 256)?;
+        Some(Self {
+            nodes,
+            one_node,
+            node_count: length.min(MAX_NODES),
+            nr_zones: info.offset("pglist_data.nr_zones")?,
+            zones: info.offset("pglist_data.node_zones")?,
+            zone_size: info.size("zone").filter(|size| *size < 1 << 20)?,
+            free_pages: info.offset("zone.vm_stat").filter(|o| *o < 1 << 20)? + 8 * counter,
+        })
+    }
+}
