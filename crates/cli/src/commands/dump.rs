@@ -1,0 +1,75 @@
+//! `bigiron dump`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bigiron_dump::{OutputTarget, Progress};
+use bigiron_helpers::Stop;
+use bigiron_kernel::Kernel;
+
+use super::{report, source};
+use crate::arguments::{DumpArguments, Format};
+use crate::progress::Display;
+use crate::signals;
+
+/// Makes a dump and prints the summary.
+pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
+    let (paths, output) = arguments.split_paths();
+    let to_stdout = output.as_os_str() == "-";
+    let target = if to_stdout {
+        OutputTarget::Stdout
+    } else {
+        OutputTarget::File(output.clone())
+    };
+    let stop = Stop::new();
+    signals::watch(&stop)?;
+
+    let directory = match output.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() && !to_stdout => parent.to_owned(),
+        _ if to_stdout => std::env::temp_dir(),
+        _ => Path::new(".").to_owned(),
+    };
+    let opened = source::open(paths, &directory)?;
+    let given = arguments
+        .source
+        .vmcoreinfo
+        .as_deref()
+        .map(source::read_vmcoreinfo)
+        .transpose()?;
+    let options = arguments.options();
+    let kernel = Kernel::find(
+        &opened,
+        given,
+        options.io,
+        arguments.source.cache_pages as usize,
+    )?;
+    if let Some(damage) = opened.damage() {
+        eprintln!("bigiron: warning: {damage}");
+    }
+    if kernel.found_in_memory() && !arguments.quiet {
+        eprintln!("bigiron: VMCOREINFO was in no note; found it in memory");
+    }
+    if to_stdout && arguments.format == Format::Kdump && !arguments.quiet {
+        eprintln!("bigiron: writing the flattened format, since standard output is a stream");
+    }
+
+    let progress = Arc::new(Progress::new());
+    let display = Display::begin(
+        &progress,
+        1 << opened.memory().page_shift(),
+        arguments.quiet,
+    );
+    let result = bigiron_dump::dump(&kernel, &target, &options, &progress, &stop);
+    drop(display);
+    let summary = result?;
+    for warning in &summary.warnings {
+        eprintln!("bigiron: warning: {warning}");
+    }
+    let report = report::DumpReport::new(&opened, &kernel, &options, output, &summary);
+    if arguments.json {
+        report::print(&report.json()?, to_stdout)?;
+    } else if !arguments.quiet {
+        report::print(&report.text(arguments.stats), to_stdout)?;
+    }
+    Ok(())
+}

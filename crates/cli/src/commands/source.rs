@@ -1,0 +1,48 @@
+//! Opens what the user named.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
+use bigiron_kernel::Source;
+use bigiron_kernel::source::unpack_stream;
+
+/// Opens the files of one dump. `-` is standard input, which is unpacked into
+/// a file without a name in `spool`, since a dump is read at random.
+pub fn open(paths: &[PathBuf], spool: &Path) -> anyhow::Result<Source> {
+    if paths != [PathBuf::from("-")] {
+        return Ok(Source::open(paths)?);
+    }
+    let file = rustix::fs::open(
+        spool,
+        rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+    )
+    .with_context(|| {
+        format!(
+            "{}: cannot make a temporary file for standard input",
+            spool.display()
+        )
+    })?;
+    let name = PathBuf::from("(standard input)");
+    let file = unpack_stream(std::io::stdin().lock(), file.into(), &name)?;
+    Ok(Source::from_files(vec![file])?)
+}
+
+/// Reads a VMCOREINFO that the user gave.
+pub fn read_vmcoreinfo(path: &Path) -> anyhow::Result<Vmcoreinfo> {
+    use std::io::Read;
+    let name = || format!("{}: cannot take it as VMCOREINFO", path.display());
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path).with_context(name)?;
+    file.take(MAX_SIZE as u64 + 1)
+        .read_to_end(&mut text)
+        .with_context(name)?;
+    let info = Vmcoreinfo::parse(&text, 0).with_context(name)?;
+    anyhow::ensure!(
+        info.release().is_some(),
+        "{}: has no line OSRELEASE=, so it is no VMCOREINFO",
+        path.display()
+    );
+    Ok(info)
+}

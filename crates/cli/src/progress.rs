@@ -1,0 +1,80 @@
+//! A line on the terminal: how far, how fast, how long still.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use bigiron_dump::{Phase, Progress};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Time between two looks.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Shows progress until it is dropped.
+pub struct Display {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Display {
+    /// Begins to show `progress` on standard error, if that is a terminal.
+    pub fn begin(progress: &Arc<Progress>, page_size: u64, quiet: bool) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        if quiet || !std::io::stderr().is_terminal() {
+            return Self { stop, thread: None };
+        }
+        let (progress, stopped) = (Arc::clone(progress), Arc::clone(&stop));
+        let spawned = thread::Builder::new()
+            .name("progress".into())
+            .spawn(move || show(&progress, page_size, &stopped));
+        Self {
+            stop,
+            thread: spawned.ok(),
+        }
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+fn show(progress: &Progress, page_size: u64, stop: &AtomicBool) {
+    let template =
+        "{msg:8} {bar:30} {percent:>3}%  {bytes} of {total_bytes}  {bytes_per_sec}  {eta} left";
+    let style = ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("=> ");
+    let mut bar = None;
+    while !stop.load(Ordering::Relaxed) {
+        let (phase, (done, total)) = (progress.phase(), progress.frames());
+        if bar.as_ref().is_none_or(|(shown, _)| *shown != phase) {
+            let new = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+            new.set_style(style.clone());
+            new.set_message(match phase {
+                Phase::Opening => "Opening",
+                Phase::Filtering => "Filter",
+                Phase::Copying => "Copy",
+                Phase::Finishing => "Finish",
+            });
+            if let Some((_, old)) = bar.replace((phase, new)) {
+                old.finish_and_clear();
+            }
+        }
+        if let Some((_, bar)) = &bar {
+            bar.set_length(total * page_size);
+            bar.set_position(done * page_size);
+        }
+        thread::park_timeout(TICK);
+    }
+    if let Some((_, bar)) = bar {
+        bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,41 @@
+//! Signals stop a dump at the next chunk, so that it stays readable.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Context;
+use bigiron_dump::DumpError;
+use bigiron_helpers::Stop;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// The signal that came last; 0 for none.
+static RECEIVED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+
+/// Sets `stop` when the user or the system wants an end. A second signal
+/// ends the program at once.
+pub fn watch(stop: &Stop) -> anyhow::Result<()> {
+    let received = RECEIVED.get_or_init(Default::default);
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        let register = || -> std::io::Result<()> {
+            flag::register_conditional_shutdown(signal, 128 + signal, stop.flag())?;
+            flag::register_usize(signal, Arc::clone(received), signal as usize)?;
+            flag::register(signal, stop.flag())?;
+            Ok(())
+        };
+        register().context("cannot catch signals")?;
+    }
+    Ok(())
+}
+
+/// 128 and the signal's number, if a signal ended the work.
+pub fn exit_code(error: &anyhow::Error) -> Option<u8> {
+    if !matches!(error.downcast_ref(), Some(DumpError::Interrupted { .. })) {
+        return None;
+    }
+    let signal = RECEIVED
+        .get()
+        .map_or(0, |received| received.load(Ordering::Relaxed));
+    u8::try_from(128 + signal).ok().filter(|_| signal != 0)
+}

@@ -1,0 +1,81 @@
+//! Why a dump was not made.
+
+use std::io;
+use std::path::PathBuf;
+
+use bigiron_format::PageFrame;
+use bigiron_format::codec::CodecError;
+use bigiron_kernel::{KernelError, SourceError};
+
+/// A dump was not made, or not wholly.
+#[derive(Debug, thiserror::Error)]
+pub enum DumpError {
+    /// The source or the kernel in it cannot be read or understood.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The pages cannot be told apart.
+    #[error("cannot filter at dump level {level}: {source}; with -d 1 all pages are dumped")]
+    Filter {
+        /// The dump level.
+        level: u8,
+        /// Why not.
+        source: KernelError,
+    },
+    /// The codec does not work.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// The output file cannot be made.
+    #[error("{}: cannot {action}: {source}{hint}", path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The system's reason.
+        source: io::Error,
+        /// What to do, in front of it a separator.
+        hint: &'static str,
+    },
+    /// Writing failed half-way.
+    #[error("{}: cannot write: {source}{}", path.display(), kept_as(kept))]
+    Write {
+        /// The output by its final name.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+        /// The file that has what was written until then.
+        kept: Option<PathBuf>,
+    },
+    /// The dump was stopped from outside.
+    #[error("interrupted{}", kept_as(kept))]
+    Interrupted {
+        /// The file that has what was written until then.
+        kept: Option<PathBuf>,
+    },
+    /// The layout does not fit.
+    #[error("{0}")]
+    Layout(String),
+    /// Two dumps do not hold the same.
+    #[error("page frame {frame}: {reason}")]
+    Differs {
+        /// The first page frame that differs.
+        frame: PageFrame,
+        /// How.
+        reason: String,
+    },
+}
+
+impl From<SourceError> for DumpError {
+    fn from(error: SourceError) -> Self {
+        Self::Kernel(error.into())
+    }
+}
+
+fn kept_as(kept: &Option<PathBuf>) -> String {
+    kept.as_ref().map_or(String::new(), |path| {
+        format!(
+            "; what was written until then is in {} and can be read",
+            path.display()
+        )
+    })
+}

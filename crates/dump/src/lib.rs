@@ -1,0 +1,27 @@
+//! Captures and converts crash dumps: filter, compress and write in parallel.
+//!
+//! The way of the data: [`plan`] runs the filter over all chunks of page
+//! frames and notes which pages are kept; [`kdump`] or [`elf`] lays the file
+//! out; helpers copy chunk by chunk; the header that says "complete" is
+//! written last. [`dump`] does all of it, [`verify`] compares two dumps.
+
+mod bitmaps;
+mod elf;
+mod error;
+mod kdump;
+mod notes;
+mod options;
+mod output;
+mod plan;
+mod progress;
+mod shared_pages;
+mod summary;
+mod task;
+mod verify;
+
+pub use error::DumpError;
+pub use options::{DumpOptions, OutputFormat, OutputTarget};
+pub use progress::{Phase, Progress};
+pub use summary::{PhaseTime, Summary, peak_memory};
+pub use task::dump;
+pub use verify::{Verification, verify};

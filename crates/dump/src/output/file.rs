@@ -1,0 +1,204 @@
+//! Output to a file or a device.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::Output;
+use crate::error::DumpError;
+
+/// Temporary names that are tried.
+const MAX_NAMES: u32 = 1000;
+
+/// A file that gets its final name only when it is complete and durable.
+#[derive(Debug)]
+pub struct FileOutput {
+    file: File,
+    path: PathBuf,
+    /// The name until it is complete; `None` for a device, which has no other.
+    temporary: Option<PathBuf>,
+    overwrite: bool,
+    readable: bool,
+}
+
+impl FileOutput {
+    /// Makes a file with mode 0600 under a temporary name beside `path`, or
+    /// opens the device at `path`.
+    pub fn create(path: &Path, overwrite: bool) -> Result<Self, DumpError> {
+        let error = |action, hint| {
+            move |source| DumpError::Output {
+                path: path.to_owned(),
+                action,
+                source,
+                hint,
+            }
+        };
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_file() && !overwrite => {
+                let exists = io::Error::from(io::ErrorKind::AlreadyExists);
+                return Err(error("make it", " (--overwrite replaces it)")(exists));
+            }
+            Ok(metadata) if metadata.is_dir() => {
+                let is_directory = io::Error::from(io::ErrorKind::IsADirectory);
+                return Err(error("write to it", "; give the name of a file")(
+                    is_directory,
+                ));
+            }
+            Ok(metadata) if !metadata.is_file() => {
+                let mut options = OpenOptions::new();
+                let readable = metadata.file_type().is_block_device();
+                let file = options
+                    .read(readable)
+                    .write(true)
+                    .open(path)
+                    .map_err(error("open it for writing", ""))?;
+                let path = path.to_owned();
+                return Ok(Self {
+                    file,
+                    path,
+                    temporary: None,
+                    overwrite,
+                    readable,
+                });
+            }
+            _ => {}
+        }
+        let (file, temporary) = create_temporary(path).map_err(|source| {
+            let hint = match source.kind() {
+                io::ErrorKind::NotFound => "; the directory is not there",
+                io::ErrorKind::PermissionDenied => "; no permission to write to the directory",
+                _ => "",
+            };
+            error("make a file beside it", hint)(source)
+        })?;
+        let path = path.to_owned();
+        Ok(Self {
+            file,
+            path,
+            temporary: Some(temporary),
+            overwrite,
+            readable: true,
+        })
+    }
+
+    /// Whether what was written can be read back.
+    pub fn is_readable(&self) -> bool {
+        self.readable
+    }
+
+    /// Reads back what was written; what was not is zero.
+    pub fn read_back(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.read_at(&mut buf[done..], offset + done as u64) {
+                Ok(0) => {
+                    buf[done..].fill(0);
+                    break;
+                }
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the file at least `size` bytes long.
+    pub fn set_size(&self, size: u64) -> io::Result<()> {
+        if self.temporary.is_some() {
+            self.file.set_len(size)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The open file, for output that is a stream.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+fn create_temporary(path: &Path) -> io::Result<(File, PathBuf)> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    for attempt in 0..MAX_NAMES {
+        let mut temporary = OsString::from(name);
+        temporary.push(".incomplete");
+        if attempt > 0 {
+            temporary.push(format!(".{attempt}"));
+        }
+        let temporary = path.with_file_name(temporary);
+        let mut options = OpenOptions::new();
+        match options
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)
+        {
+            Ok(file) => return Ok((file, temporary)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+impl Output for FileOutput {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn is_stream(&self) -> bool {
+        false
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        match self.file.sync_all() {
+            // Pipes and character devices have nothing to make durable.
+            Err(error) if self.temporary.is_none() && error.raw_os_error() == Some(22) => {}
+            result => result?,
+        }
+        let Some(temporary) = &self.temporary else {
+            return Ok(());
+        };
+        if self.overwrite {
+            fs::rename(temporary, &self.path)?;
+        } else {
+            rename_new(temporary, &self.path)?;
+        }
+        let directory = match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        File::open(directory)?.sync_all()
+    }
+
+    fn kept(&self) -> Option<PathBuf> {
+        self.temporary.clone().or_else(|| Some(self.path.clone()))
+    }
+
+    fn discard(&self) {
+        if let Some(temporary) = &self.temporary {
+            // It is in the way at worst; the error that led here is the one to report.
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+/// Renames without replacing a file that came up meanwhile.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some file systems cannot do it in one step.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            if to.exists() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            fs::rename(from, to)
+        }
+        result => Ok(result?),
+    }
+}

@@ -1,0 +1,28 @@
+//! Where the bytes of a dump go.
+
+mod file;
+mod stream;
+
+use std::io;
+use std::path::PathBuf;
+
+pub use file::FileOutput;
+pub use stream::{FlattenedOutput, PlainStream, Sink};
+
+/// Takes pieces of a file from several helpers at once.
+pub trait Output: Sync {
+    /// Writes all of `bytes` at `offset` of the file.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Whether pieces have to come in order and without anything missing.
+    fn is_stream(&self) -> bool;
+
+    /// Everything was written: makes it durable and gives it its name.
+    fn finish(&self) -> io::Result<()>;
+
+    /// The file that keeps what was written if the dump ends here.
+    fn kept(&self) -> Option<PathBuf>;
+
+    /// Nothing of use was written: removes it.
+    fn discard(&self);
+}

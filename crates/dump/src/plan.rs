@@ -1,0 +1,200 @@
+//! The first pass: which pages are kept, and where each chunk's begin.
+
+use std::io;
+
+use bigiron_format::PageFrame;
+use bigiron_format::bitmap::Bitmap;
+use bigiron_helpers::{ChunkCursor, run};
+use bigiron_kernel::{CHUNK_FRAMES, ExcludedCounts, Filter, KernelError, PageReader};
+
+use crate::bitmaps::{BitmapStore, CHUNK_BYTES};
+use crate::error::DumpError;
+use crate::progress::Phase;
+use crate::task::Task;
+
+/// Pages looked at together in the search for zeros.
+const ZERO_SCAN_PAGES: usize = 64;
+
+/// One chunk of page frames.
+#[derive(Clone, Copy, Debug)]
+pub struct PlannedChunk {
+    /// Its first page frame.
+    pub first: PageFrame,
+    /// Pages kept in all chunks before it.
+    pub kept_before: u64,
+}
+
+/// What the filter found, all chunks together.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// The chunks that have RAM, in order.
+    pub chunks: Vec<PlannedChunk>,
+    /// Pages kept.
+    pub kept: u64,
+    /// Page frames of RAM.
+    pub ram: u64,
+    /// Page frames left out.
+    pub excluded: ExcludedCounts,
+    /// Zero pages that were found and left out already (for ELF).
+    pub zero: u64,
+    /// Struct pages decided about.
+    pub scanned: u64,
+    /// Struct pages that could not be read.
+    pub unreadable: u64,
+    /// Frames of broken memory, sorted.
+    pub poisoned: Vec<PageFrame>,
+}
+
+/// Receives each chunk's bitmaps as they are made: of RAM and of kept pages.
+pub type TakeBitmaps<'a> = dyn Fn(PageFrame, &Bitmap, &Bitmap) -> io::Result<()> + Sync + 'a;
+
+/// The chunks of a source that may have RAM.
+pub fn chunks_of(task: &Task) -> Vec<PlannedChunk> {
+    let source = task.kernel.source();
+    let mut chunks = Vec::new();
+    let mut next = source.next_chunk(PageFrame(0));
+    while let Some(first) = next {
+        chunks.push(PlannedChunk {
+            first,
+            kept_before: 0,
+        });
+        next = source.next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
+    }
+    chunks
+}
+
+/// Filters all chunks in parallel. With `drop_zero` pages of zeros are taken
+/// out too, which reads every page that is kept.
+pub fn make(
+    task: &Task,
+    filter: &Filter,
+    mut chunks: Vec<PlannedChunk>,
+    store: &BitmapStore,
+    drop_zero: bool,
+    take: &TakeBitmaps,
+) -> Result<Plan, DumpError> {
+    let progress = task.progress;
+    progress.begin(Phase::Filtering, chunks.len() as u64 * CHUNK_FRAMES);
+    let cursor = ChunkCursor::new(chunks.len() as u64);
+    let planned = &chunks;
+    let parts = run(task.helpers, task.stop, |_| -> Result<_, DumpError> {
+        let mut reader = task.kernel.source().reader(task.options.io);
+        let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+        let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+        let (mut part, mut counts) = (Plan::default(), Vec::new());
+        while let Some(index) = cursor.take(task.stop) {
+            let first = planned[index as usize].first;
+            let chunk = filter
+                .chunk(reader.as_mut(), first, &mut ram, &mut kept)
+                .map_err(|source| task.filter_error(source))?;
+            if drop_zero {
+                part.zero += drop_zero_pages(task, reader.as_mut(), first, &mut kept)?;
+            }
+            store.keep(index as usize, &kept);
+            take(first, &ram, &kept).map_err(|error| task.write_error(error))?;
+            counts.push((index as usize, kept.count()));
+            part.ram += chunk.ram;
+            part.excluded.add(&chunk.excluded);
+            part.scanned += chunk.scanned;
+            part.unreadable += chunk.unreadable;
+            part.poisoned.extend(chunk.poisoned);
+            progress.add(CHUNK_FRAMES);
+        }
+        Ok((part, counts))
+    })?;
+    task.check_interrupted()?;
+
+    let mut plan = Plan::default();
+    for (part, counts) in parts {
+        plan.ram += part.ram;
+        plan.excluded.add(&part.excluded);
+        plan.zero += part.zero;
+        plan.scanned += part.scanned;
+        plan.unreadable += part.unreadable;
+        plan.poisoned.extend(part.poisoned);
+        for (index, kept) in counts {
+            chunks[index].kept_before = kept;
+        }
+    }
+    for chunk in &mut chunks {
+        let kept = chunk.kept_before;
+        chunk.kept_before = plan.kept;
+        plan.kept += kept;
+    }
+    plan.poisoned.sort_unstable();
+    plan.chunks = chunks;
+    Ok(plan)
+}
+
+/// Brings back the bitmap of kept pages of the `index`-th chunk.
+pub fn load_kept(
+    store: &BitmapStore,
+    filter: &Filter,
+    reader: &mut dyn PageReader,
+    chunk: (usize, PageFrame),
+    kept: &mut Bitmap,
+) -> Result<(), LoadError> {
+    match store {
+        BitmapStore::InOutput(output, offset) => {
+            let at = offset + chunk.1.0 / 8;
+            output.read_back(at, &mut kept.as_bytes_mut()[..CHUNK_BYTES])?;
+        }
+        BitmapStore::InMemory(chunks) => {
+            kept.clear();
+            if let Some(bytes) = chunks.get(chunk.0).and_then(|chunk| chunk.get()) {
+                kept.as_bytes_mut()[..CHUNK_BYTES].copy_from_slice(bytes);
+            }
+        }
+        BitmapStore::Again => {
+            let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+            filter.chunk(reader, chunk.1, &mut ram, kept)?;
+        }
+    }
+    Ok(())
+}
+
+/// A bitmap could not be brought back.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// From the output file.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// From the source.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+}
+
+/// Clears the bits of pages whose bytes are all zero.
+fn drop_zero_pages(
+    task: &Task,
+    reader: &mut dyn PageReader,
+    first: PageFrame,
+    kept: &mut Bitmap,
+) -> Result<u64, DumpError> {
+    let page_size = task.page_size();
+    let (mut from, mut dropped) = (0, 0);
+    while let Some((start, len)) = kept.next_run(from, kept.len(), ZERO_SCAN_PAGES) {
+        let pages = match reader.pages(PageFrame(first.0 + start as u64), len) {
+            Ok(pages) => pages,
+            Err(error) if error.is_one_page() => {
+                from = start + 1;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        from = start + pages.len() / page_size;
+        for (index, page) in pages.chunks_exact(page_size).enumerate() {
+            if is_zero(page) {
+                dropped += kept.clear_range(start + index, start + index + 1);
+            }
+        }
+    }
+    Ok(dropped)
+}
+
+/// Whether all bytes are zero. Most pages that are not show it at once.
+#[inline]
+pub fn is_zero(page: &[u8]) -> bool {
+    page.chunks(256)
+        .all(|piece| piece.iter().fold(0, |sum, byte| sum | byte) == 0)
+}

@@ -1,0 +1,146 @@
+//! Compares a dump with the memory it was made from.
+
+use bigiron_format::PageFrame;
+use bigiron_format::bitmap::Bitmap;
+use bigiron_helpers::{ChunkCursor, Stop, run};
+use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader};
+
+use crate::error::DumpError;
+use crate::progress::{Phase, Progress};
+
+/// Pages compared at once.
+const PAGES_AT_ONCE: usize = 64;
+
+/// What was compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// Pages that were read.
+    pub pages: u64,
+    /// Pages that the dump marks as lost.
+    pub lost: u64,
+    /// Page frames of RAM that the dump leaves out.
+    pub left_out: u64,
+}
+
+/// Reads every page of `dump`, and compares it with `source`'s where that is
+/// given. The first difference is an error; pages marked as lost are counted.
+pub fn verify(
+    dump: &dyn MemorySource,
+    source: Option<&dyn MemorySource>,
+    helpers: usize,
+    progress: &Progress,
+    stop: &Stop,
+) -> Result<Verification, DumpError> {
+    let mut chunks = Vec::new();
+    let mut next = dump.next_chunk(PageFrame(0));
+    while let Some(first) = next {
+        chunks.push(first);
+        next = dump.next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
+    }
+    progress.begin(Phase::Copying, chunks.len() as u64 * CHUNK_FRAMES);
+    let cursor = ChunkCursor::new(chunks.len() as u64);
+    let parts = run(helpers, stop, |_| {
+        let mut pair = Pair {
+            dump: dump.reader(IoMethod::Auto),
+            source: source.map(|source| source.reader(IoMethod::Auto)),
+            page_size: 1 << dump.page_shift(),
+        };
+        let mut present = Bitmap::new(CHUNK_FRAMES as usize);
+        let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+        let mut part = Verification::default();
+        while let Some(index) = cursor.take(stop) {
+            let first = chunks[index as usize];
+            dump.present(first, &mut present)?;
+            dump.ram(first, &mut ram)?;
+            part.left_out += ram.count().saturating_sub(present.count());
+            pair.chunk(first, &present, &mut part)?;
+            progress.add(CHUNK_FRAMES);
+        }
+        Ok::<_, DumpError>(part)
+    })?;
+    if stop.is_set() {
+        return Err(DumpError::Interrupted { kept: None });
+    }
+    let mut all = Verification::default();
+    for part in parts {
+        all.pages += part.pages;
+        all.lost += part.lost;
+        all.left_out += part.left_out;
+    }
+    Ok(all)
+}
+
+/// Readers of the dump and of what it was made from.
+struct Pair<'a> {
+    dump: Box<dyn PageReader + 'a>,
+    source: Option<Box<dyn PageReader + 'a>>,
+    page_size: usize,
+}
+
+impl Pair<'_> {
+    fn chunk(
+        &mut self,
+        first: PageFrame,
+        present: &Bitmap,
+        part: &mut Verification,
+    ) -> Result<(), DumpError> {
+        let mut from = 0;
+        while let Some((start, len)) = present.next_run(from, present.len(), PAGES_AT_ONCE) {
+            let frame = PageFrame(first.0 + start as u64);
+            let pages = match self.dump.pages(frame, len) {
+                Ok(pages) => pages,
+                Err(bigiron_kernel::SourceError::Lost { .. }) => {
+                    part.lost += 1;
+                    from = start + 1;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let count = pages.len() / self.page_size;
+            if let Some(source) = &mut self.source {
+                compare(source.as_mut(), frame, pages, self.page_size)?;
+            }
+            part.pages += count as u64;
+            from = start + count;
+        }
+        Ok(())
+    }
+}
+
+fn compare(
+    source: &mut dyn PageReader,
+    first: PageFrame,
+    pages: &[u8],
+    page_size: usize,
+) -> Result<(), DumpError> {
+    let count = pages.len() / page_size;
+    let mut done = 0;
+    while done < count {
+        let frame = PageFrame(first.0 + done as u64);
+        let theirs = source
+            .pages(frame, count - done)
+            .map_err(|error| DumpError::Differs {
+                frame,
+                reason: format!("it is in the dump but not in the source ({error})"),
+            })?;
+        let ours = &pages[done * page_size..][..theirs.len()];
+        if let Some(at) = ours
+            .iter()
+            .zip(theirs)
+            .position(|(ours, theirs)| ours != theirs)
+        {
+            let frame = PageFrame(frame.0 + (at / page_size) as u64);
+            return Err(DumpError::Differs {
+                frame,
+                reason: format!(
+                    "byte {:#x} is {:#04x} in the dump and {:#04x} in the source",
+                    at % page_size,
+                    ours[at],
+                    theirs[at]
+                ),
+            });
+        }
+        done += theirs.len() / page_size;
+    }
+    Ok(())
+}
