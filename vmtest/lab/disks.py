@@ -1,0 +1,82 @@
+"""The guest's disks, made on the host without mounting anything."""
+
+import lzma
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import tools
+from .kernels import Kernel
+from .notes import NOTES_SIZE
+from .recipes import Recipe
+
+PAGE = 4096
+
+
+def _module_files(kernel: Kernel) -> Iterator[bytes]:
+    """Real files to fill the page cache with: machine code, symbol tables, strings."""
+    for path in sorted(kernel.modules.rglob("*.ko*")):
+        content = path.read_bytes()
+        yield lzma.decompress(content) if path.suffix == ".xz" else content
+
+
+def _log_lines() -> Iterator[bytes]:
+    """Endless text like that of a server's log; the same each time."""
+    dice = random.Random(6)
+    programs = ["sshd", "cron", "kernel", "postfix/smtpd", "systemd", "dbus-daemon", "nginx", "dhclient"]
+    events = ["session opened for", "connection closed by", "lease renewed from", "timeout on"]
+    seconds = 0
+    while True:
+        lines = []
+        for _ in range(2000):
+            bits = dice.getrandbits(64)
+            seconds += bits & 1
+            lines.append(
+                f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02} host{bits >> 1 & 7} "
+                f"{programs[bits >> 4 & 7]}[{bits >> 8 & 0x7FFF}]: {events[bits >> 24 & 3]} {bits >> 32:08x}\n"
+            )
+        yield "".join(lines).encode()
+
+
+def _write_file(path: Path, size: int, *sources: Iterator[bytes]) -> None:
+    """The sources one after the other, cut at `size`."""
+    left = size
+    with open(path, "wb") as file:
+        for source in sources:
+            for piece in source:
+                file.write(piece[:left])
+                left -= min(len(piece), left)
+                if left == 0:
+                    return
+
+
+def make_data_disk(image: Path, recipe: Recipe, kernel: Kernel) -> None:
+    """ext4 with the file the guest reads, one it loses a page of, and room for those it writes."""
+    tools.need("mke2fs")
+    tree = image.with_suffix(".tree")
+    tree.mkdir()
+    cached = recipe.plan["cache_clean"] * PAGE
+    real_files = iter(()) if recipe.plan.get("compressible") else _module_files(kernel)
+    _write_file(tree / "clean", cached, real_files, _log_lines())
+    _write_file(tree / "poison", 16 * PAGE, _log_lines())
+    written = (recipe.plan["cache_private_clean"] + recipe.plan["cache_private_dirty"]) * PAGE
+    make_ext4(image, tree, (cached + written) // (1 << 20) * 5 // 4 + 32)
+
+
+def make_ext4(image: Path, tree: Path, mebibytes: int) -> None:
+    """An image that holds a copy of `tree`, which is removed."""
+    # Debian's kernels have crc32c as a module, and ext4 asks for it when the disk has metadata checksums.
+    mke2fs = tools.find("mke2fs") or "mke2fs"
+    tools.run([mke2fs, "-q", "-t", "ext4", "-b", "4096", "-O", "^metadata_csum", "-d", tree, image, f"{mebibytes}M"])
+    shutil.rmtree(tree)
+
+
+def make_raw_disk(image: Path, size: int) -> None:
+    """A sparse file, in whole mebibytes."""
+    with open(image, "wb") as file:
+        file.truncate(-(-size >> 20) << 20)
+
+
+def make_notes_disk(image: Path) -> None:
+    make_raw_disk(image, NOTES_SIZE)

@@ -1,0 +1,94 @@
+"""The guest's root file system: busybox, our programs, the modules, packed as the cpio archive the kernel unpacks."""
+
+import lzma
+import stat
+from pathlib import Path
+
+from . import tools
+from .errors import LabError
+from .kernels import Kernel
+
+GUEST = Path(__file__).resolve().parent.parent / "guest"
+
+# In the order they must be loaded: the unpacked package has no modules.dep. Debian 6.12 has some of them built in.
+# qemu_fw_cfg hands the address of VMCOREINFO to QEMU, which puts it into the dump it writes.
+MODULES = [
+    "virtio_ring",
+    "virtio",
+    "virtio_pci_legacy_dev",
+    "virtio_pci_modern_dev",
+    "virtio_pci",
+    "virtio_blk",
+    "virtio_balloon",
+    "qemu_fw_cfg",
+]
+
+
+class Archive:
+    """A cpio archive in the "newc" format (kernel: Documentation/driver-api/early-userspace/buffer-format.rst)."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._inode = 0
+
+    def _add(self, name: str, mode: int, content: bytes) -> None:
+        self._inode += 1
+        encoded = name.encode() + b"\0"
+        # inode mode uid gid nlink mtime filesize devmajor devminor rdevmajor rdevminor namesize check
+        fields = (self._inode, mode, 0, 0, 1, 0, len(content), 0, 0, 5, 1, len(encoded), 0)
+        if not stat.S_ISCHR(mode):
+            fields = (*fields[:9], 0, 0, *fields[11:])
+        for part in (b"070701" + b"".join(b"%08x" % field for field in fields) + encoded, content):
+            self._data += part
+            self._data += b"\0" * (-len(self._data) % 4)
+
+    def add_file(self, name: str, content: bytes, executable: bool = False) -> None:
+        self._add(name, stat.S_IFREG | (0o755 if executable else 0o644), content)
+
+    def add_directory(self, name: str) -> None:
+        self._add(name, stat.S_IFDIR | 0o755, b"")
+
+    def add_console(self) -> None:
+        """/dev/console, character device 5:1: without it the kernel starts init with no standard output."""
+        self._add("dev/console", stat.S_IFCHR | 0o600, b"")
+
+    def finish(self) -> bytes:
+        self._add("TRAILER!!!", 0, b"")
+        return bytes(self._data)
+
+
+def compile_guest(program: str, sources: list[str], into: Path) -> bytes:
+    """One static program of guest/."""
+    tools.need("gcc")
+    output = into / program
+    tools.run(["gcc", "-O2", "-std=gnu17", "-static", "-s", "-o", output, *(GUEST / source for source in sources)])
+    return output.read_bytes()
+
+
+def _modules(kernel: Kernel) -> list[tuple[str, bytes]]:
+    found = []
+    for name in MODULES:
+        files = [*kernel.modules.rglob(f"{name}.ko"), *kernel.modules.rglob(f"{name}.ko.xz")]
+        if files:
+            content = files[0].read_bytes()
+            found.append((name, lzma.decompress(content) if files[0].suffix == ".xz" else content))
+    if not any(name == "virtio_blk" for name, _ in found):
+        raise LabError(f"{kernel.package} has no module virtio_blk")
+    return found
+
+
+def build(kernel: Kernel, plan: str, workdir: Path) -> bytes:
+    """The archive for a guest that is to be filled after `plan` (lines KIND PAGES)."""
+    archive = Archive()
+    for directory in ("dev", "modules"):
+        archive.add_directory(directory)
+    archive.add_console()
+    archive.add_file("busybox", tools.static_busybox().read_bytes(), executable=True)
+    archive.add_file("init", (GUEST / "init").read_bytes(), executable=True)
+    archive.add_file("fill", compile_guest("fill", ["fill.c", "report.c"], workdir), executable=True)
+    loader = compile_guest("load_crash_kernel", ["load_crash_kernel.c"], workdir)
+    archive.add_file("load_crash_kernel", loader, executable=True)
+    archive.add_file("plan", plan.encode())
+    for place, (name, content) in enumerate(_modules(kernel)):
+        archive.add_file(f"modules/{place:02}-{name}.ko", content)
+    return archive.finish()

@@ -1,0 +1,132 @@
+"""Debian's kernels: found with apt, fetched without installing, unpacked into the cache."""
+
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import cache, tools
+from .errors import LabError, Unavailable
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One unpacked kernel."""
+
+    series: str  # 6.1
+    release: str  # what uname -r says: 6.1.0-53-cloud-amd64
+    version: str  # of the Debian package: 6.1.187-1
+    package: str
+    directory: Path
+
+    @property
+    def vmlinuz(self) -> Path:
+        return self.directory / "boot" / f"vmlinuz-{self.release}"
+
+    @property
+    def modules(self) -> Path:
+        return self.directory / "lib" / "modules" / self.release
+
+
+def _apt_options() -> list[str]:
+    # apt-get download as root drops to the user _apt, who may not write in the cache.
+    return ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
+
+
+def _release_order(release: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", release)]
+
+
+def _packages(series: str) -> list[str]:
+    """Names of the series' cloud kernels that apt knows, newest first."""
+    name = rf"linux-image-{re.escape(series)}\.[^ ]*-cloud-amd64"
+    listed = tools.run(["apt-cache", "search", "--names-only", f"^{name}$"])
+    names = [line.split()[0] for line in listed.splitlines() if line]
+    return sorted((n for n in names if re.fullmatch(name, n)), key=_release_order, reverse=True)
+
+
+def _unavailable(what: str, reason: str) -> Unavailable:
+    return Unavailable(
+        f"kernel package {what} is not available: {reason}.\n"
+        "Run `apt-get update`, or add a Debian release that has it to the apt sources "
+        "(bookworm has 6.1 and 6.12, trixie has 6.12)."
+    )
+
+
+def fetch(package: str, directory: Path) -> str:
+    """Downloads a package, unpacks it into `directory`, and returns its version."""
+    try:
+        tools.run(["apt-get", *_apt_options(), "download", package], cwd=directory, timeout=900)
+    except LabError as error:
+        raise _unavailable(package, f"download failed: {str(error).splitlines()[-1]}") from error
+    (deb,) = directory.glob("*.deb")
+    tools.run(["dpkg-deb", "-x", deb.name, "."], cwd=directory)
+    version = tools.run(["dpkg-deb", "-f", deb.name, "Version"], cwd=directory).strip()
+    deb.unlink()
+    return version
+
+
+def cached(series: str) -> list[Kernel]:
+    """Kernels of a series already unpacked, newest first."""
+    found = []
+    for described in (cache.root() / ".kernels").glob("*/kernel.json"):
+        fields = json.loads(described.read_text())
+        if fields["series"] == series:
+            found.append(Kernel(**fields, directory=described.parent))
+    return sorted(found, key=lambda kernel: _release_order(kernel.release), reverse=True)
+
+
+def get(series: str, *, newest: bool = False) -> Kernel:
+    """A kernel of a series such as "6.1": the one in the cache, so that vmcores made on different days go together;
+    the newest that apt offers when there is none, or when `newest` asks for it."""
+    with cache.lock(f"kernel-{series}"):
+        have = cached(series)
+        if have and not newest:
+            return have[0]
+        try:
+            return _fetch_newest(series, have)
+        except Unavailable:
+            if have:
+                return have[0]
+            raise
+
+
+def _fetch_newest(series: str, have: list[Kernel]) -> Kernel:
+    wanted = f"linux-image-{series}.*-cloud-amd64"
+    if tools.find("apt-cache") is None:
+        raise _unavailable(wanted, "this is not a Debian system")
+    names = _packages(series)
+    if not names and tools.update_package_lists():
+        names = _packages(series)
+    if not names:
+        raise _unavailable(wanted, "apt does not list one")
+    release = names[0].removeprefix("linux-image-")
+    for kernel in have:
+        if kernel.release == release:
+            return kernel
+    tools.need("dpkg-deb")
+    final = cache.root() / ".kernels" / release
+    with cache.new_directory(final) as made:
+        version = fetch(names[0], made)
+        shutil.rmtree(made / "usr", ignore_errors=True)
+        fields = {"series": series, "release": release, "version": version, "package": names[0]}
+        (made / "kernel.json").write_text(json.dumps(fields, indent=1) + "\n")
+    return Kernel(**fields, directory=final)
+
+
+def debug_symbols(kernel: Kernel) -> Path:
+    """vmlinux with debug information for a kernel; only that file of the -dbg package is kept."""
+    final = cache.root() / ".debuginfo" / f"{kernel.release}-{kernel.version}"
+    vmlinux = final / "vmlinux"
+    with cache.lock(f"debuginfo-{kernel.release}"):
+        if not vmlinux.exists():
+            with cache.new_directory(final) as made:
+                version = fetch(f"{kernel.package}-dbg", made)
+                if version != kernel.version:
+                    raise Unavailable(f"{kernel.package}-dbg is version {version}, the kernel is {kernel.version}")
+                inside = made / "usr" / "lib" / "debug" / "boot" / f"vmlinux-{kernel.release}"
+                inside.rename(made / "vmlinux")
+                shutil.rmtree(made / "usr")
+    return vmlinux

@@ -1,0 +1,197 @@
+"""Makes one vmcore after its recipe: boot, fill, dump, and write down what it holds."""
+
+import datetime
+import hashlib
+import json
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from . import cache, disks, initramfs, kernels, notes, qemu, tools
+from .errors import LabError, Unavailable
+from .kernels import Kernel
+from .recipes import RECIPE_VERSION, Recipe
+
+PAGE = 4096
+
+
+def find(recipe: Recipe) -> Path | None:
+    """The directory of a vmcore already made, of whatever kernel version; the newest when there are more."""
+    made = cache.root().glob(f"{recipe.name}-*-{recipe.hash()}/manifest.json")
+    newest = max(made, key=lambda path: path.stat().st_mtime, default=None)
+    return newest.parent if newest else None
+
+
+def kernel_of(recipe: Recipe) -> Kernel:
+    """The kernel of a vmcore already made; else the one it would be made with."""
+    made = find(recipe)
+    if made:
+        release = json.loads((made / "manifest.json").read_text())["kernel"]["release"]
+        for kernel in kernels.cached(recipe.series):
+            if kernel.release == release:
+                return kernel
+    return kernels.get(recipe.series)
+
+
+def make(recipe: Recipe, *, remake: bool = False) -> Path:
+    """The directory of the vmcore, made now unless it was before. One retry: emulated guests do hang at times."""
+    with cache.lock(recipe.name):
+        made = find(recipe)
+        if made and not remake:
+            return made
+        tools.need("qemu-system-x86_64")
+        tools.static_busybox()
+        kernel = kernels.get(recipe.series, newest=remake)
+        final = cache.root() / f"{recipe.name}-{kernel.version}-{recipe.hash()}"
+        accel = qemu.accelerator(recipe.levels)
+        try:
+            return _attempt(recipe, kernel, final, accel)
+        except Unavailable:
+            raise
+        except LabError as error:
+            print(f"{recipe.name}: failed, trying once more\n{error}", file=sys.stderr)
+            return _attempt(recipe, kernel, final, "tcg")
+
+
+def _attempt(recipe: Recipe, kernel: Kernel, final: Path, accel: str) -> Path:
+    started = time.monotonic()
+    with cache.new_directory(final) as made, tempfile.TemporaryDirectory(dir=final.parent, prefix=".work.") as work:
+        try:
+            console = _run_guest(recipe, kernel, made, Path(work), accel)
+        except LabError:
+            log = Path(work) / "console.log"
+            if log.exists():
+                shutil.copy(log, final.parent / f"{recipe.name}.failed-console.log")
+            raise
+        manifest = _manifest(recipe, kernel, made, Path(work), console)
+        manifest["made"] |= {"accelerator": accel, "seconds": round(time.monotonic() - started, 1)}
+        (made / "vmcore").chmod(0o644)  # QEMU makes it 0400
+        (made / "console.log").write_text(console)
+        (made / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    return final
+
+
+def _run_guest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, accel: str) -> str:
+    """Leaves `vmcore` in `made` and the notes disk in `work`; returns the console's text."""
+    initrd = work / "initrd"
+    initrd.write_bytes(initramfs.build(kernel, recipe.plan_text(), work))
+    images = [work / name for name in ("data", "notes")]
+    disks.make_data_disk(images[0], recipe, kernel)
+    disks.make_notes_disk(images[1])
+    mode = "dump"
+    words = [f"vmtest.balloon={recipe.balloon}", recipe.command_line]
+    if recipe.how == "kdump":
+        mode = "crash"
+        words.append(f"crashkernel={recipe.crashkernel_mib}M")
+        images += [_vmcore_disk(recipe, work), _capture_disk(kernel, initrd, work)]
+    with qemu.Machine(
+        work,
+        kernel=kernel.vmlinuz,
+        initrd=initrd,
+        command_line=" ".join([f"vmtest.mode={mode}", *words]),
+        ram_mib=recipe.ram_mib,
+        levels=recipe.levels,
+        disks=images,
+        timeout=recipe.timeout,
+        accel=accel,
+    ) as machine:
+        machine.wait_for("bigiron-vmtest: balloon")
+        machine.monitor("balloon", value=(recipe.ram_mib << 20) - recipe.balloon * PAGE)
+        if recipe.how == "kdump":
+            machine.wait_for("bigiron-vmtest: captured")
+            machine.wait_for_end()
+            _take_copy(machine.console(), work / "vmcore", made / "vmcore")
+        else:
+            machine.wait_for("bigiron-vmtest: ready")
+            machine.monitor("dump-guest-memory", paging=False, protocol=f"file:{made / 'vmcore'}")
+        return machine.console()
+
+
+def _vmcore_disk(recipe: Recipe, work: Path) -> Path:
+    """Where the capture kernel copies /proc/vmcore to: as large as memory, and headers."""
+    image = work / "vmcore"
+    disks.make_raw_disk(image, (recipe.ram_mib + 2) << 20)
+    return image
+
+
+def _capture_disk(kernel: Kernel, initrd: Path, work: Path) -> Path:
+    """The files of the capture kernel: the same kernel and the same archive, told its mode by the command line."""
+    tree = work / "capture.tree"
+    tree.mkdir()
+    shutil.copy(kernel.vmlinuz, tree / "vmlinuz")
+    shutil.copy(initrd, tree / "initrd")
+    image = work / "capture"
+    disks.make_ext4(image, tree, 64)
+    return image
+
+
+def _take_copy(console: str, disk: Path, vmcore: Path) -> None:
+    """Cuts the raw disk at the size /proc/vmcore had."""
+    sizes = [record["vmcore"] for record in notes.console_records(console) if "vmcore" in record]
+    if len(sizes) != 1 or not 0 < sizes[0] <= disk.stat().st_size:
+        raise LabError(f"the capture kernel said sizes {sizes} of /proc/vmcore")
+    shutil.move(disk, vmcore)
+    with open(vmcore, "r+b") as file:
+        file.truncate(sizes[0])
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _vmcoreinfo_levels(vmcore: Path) -> int:
+    """What the vmcore itself says; it must be what the recipe wants. VMCOREINFO stands near the start of the file."""
+    with open(vmcore, "rb") as file:
+        head = file.read(1 << 20)
+    _, key, rest = head.partition(b"NUMBER(pgtable_l5_enabled)=")
+    if not key:
+        raise LabError("no VMCOREINFO at the start of the vmcore")
+    return 5 if rest[:1] == b"1" else 4
+
+
+def _manifest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, console: str) -> dict[str, Any]:
+    records = notes.console_records(console)
+    frames = next(record["kpageflags"] for record in records if "kpageflags" in record)
+    counted = {record["kind"]: record["pages"] for record in records if "kind" in record}
+    missing = {record["missing"]: record["why"] for record in records if "missing" in record}
+    whole_machine = notes.split(work / "notes", frames, made)
+    for kind, asked in recipe.plan.items():
+        if kind in ("compressible", "slab") or kind in missing:
+            continue
+        # A handful of the newest pages may still wait in a processor's list of pages to be put on the LRU lists.
+        if counted.get(kind, 0) < asked * 15 // 16:
+            raise LabError(
+                f"the guest was asked for {asked} pages of {kind} and holds {counted.get(kind, 0)}: {counted}"
+            )
+    levels = _vmcoreinfo_levels(made / "vmcore")
+    if levels != recipe.levels:
+        raise LabError(f"the guest ran with {levels} levels of page tables, the recipe wants {recipe.levels}")
+    return {
+        "recipe": {"name": recipe.name, "version": RECIPE_VERSION, "hash": recipe.hash()},
+        "kernel": {"release": kernel.release, "package": kernel.package, "version": kernel.version},
+        "paging_levels": levels,
+        "ram_mib": recipe.ram_mib,
+        "crashkernel_mib": recipe.crashkernel_mib,
+        "pages_at_least": {
+            **counted,
+            "offline": recipe.balloon,
+            "slab": recipe.plan["slab"],
+            # What is free moves until the last moment.
+            "free": whole_machine["free"] // 2,
+        },
+        "missing": missing,
+        "kpageflags": whole_machine,
+        "vmcore": {"size": (made / "vmcore").stat().st_size, "sha256": _sha256(made / "vmcore")},
+        "made": {
+            "how": {"qemu": "QEMU dump-guest-memory", "kdump": "/proc/vmcore copied by the capture kernel"}[recipe.how],
+            "command": f"vmtest/vmcores make {recipe.name}",
+            "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "qemu": tools.run(["qemu-system-x86_64", "--version"]).splitlines()[0],
+            "host": platform.freedesktop_os_release().get("PRETTY_NAME", "unknown"),
+        },
+    }

@@ -1,0 +1,78 @@
+"""Reads what the guest said about itself: on its console, and on its notes disk (guest/report.c)."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from .errors import LabError
+
+MARK = "bigiron-vmtest: "
+KPAGEFLAGS_AT = 8 << 20
+NOTES_SIZE = KPAGEFLAGS_AT + (32 << 20)
+
+# include/uapi/linux/kernel-page-flags.h; from 32 on include/linux/kernel-page-flags.h
+BITS = {
+    "dirty": 4,
+    "lru": 5,
+    "slab": 7,
+    "buddy": 10,
+    "anon": 12,
+    "swapbacked": 14,
+    "huge": 17,
+    "hwpoison": 19,
+    "nopage": 20,
+    "thp": 22,
+    "offline": 23,
+    "pgtable": 26,
+    "reserved": 32,
+    "private": 35,
+}
+
+
+def console_records(console: str) -> list[dict[str, Any]]:
+    """The machine-readable lines; a line the kernel's own messages broke into is left out."""
+    records = []
+    for line in console.splitlines():
+        _, mark, rest = line.partition(MARK)
+        if mark and rest.lstrip().startswith("{"):
+            try:
+                records.append(json.loads(rest))
+            except json.JSONDecodeError:
+                continue
+    return records
+
+
+def _class_of(flags: int) -> str:
+    """The class of one page frame by the kernel's flags; the first that fits."""
+    has = {name for name, bit in BITS.items() if flags >> bit & 1}
+    for name in ("nopage", "hwpoison", "buddy", "offline", "slab", "pgtable", "huge"):
+        if name in has:
+            return {"huge": "hugetlb", "buddy": "free"}.get(name, name)
+    if "anon" in has:
+        return "thp" if "thp" in has else "anon"
+    if "swapbacked" in has and "lru" in has:
+        return "shmem"
+    if "lru" in has:
+        return "cache" + ("_private" if "private" in has else "") + ("_dirty" if "dirty" in has else "_clean")
+    return "reserved" if "reserved" in has else "other"
+
+
+def histogram(kpageflags: bytes) -> dict[str, int]:
+    """How many page frames of each class the whole machine had."""
+    counts: Counter[str] = Counter()
+    for flags, pages in Counter(memoryview(kpageflags).cast("Q")).items():
+        counts[_class_of(flags)] += pages
+    return dict(sorted(counts.items()))
+
+
+def split(disk: Path, frames: int, into: Path) -> dict[str, int]:
+    """Writes the notes disk's two parts as pages.txt and kpageflags, and returns the histogram."""
+    with open(disk, "rb") as file:
+        text = file.read(KPAGEFLAGS_AT).rstrip(b"\0")
+        kpageflags = file.read(frames * 8)
+    if len(kpageflags) != frames * 8 or not text:
+        raise LabError("the guest's notes disk is not complete")
+    (into / "pages.txt").write_bytes(text)
+    (into / "kpageflags").write_bytes(kpageflags)
+    return histogram(kpageflags)

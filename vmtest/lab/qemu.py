@@ -1,0 +1,136 @@
+"""One virtual machine: its command line, its console, its monitor (QMP)."""
+
+import functools
+import json
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from . import tools
+from .errors import LabError
+
+MACHINE = "q35"
+
+# A boot sector that writes 0x10 to port 0xf4, where the device isa-debug-exit ends QEMU with status 0x10 * 2 + 1:
+#     mov al, 0x10; out 0xf4, al; hlt
+_BOOT_SECTOR = b"\xb0\x10\xe6\xf4\xf4".ljust(510, b"\0") + b"\x55\xaa"
+
+
+@functools.cache
+def kvm_works() -> bool:
+    """Whether /dev/kvm runs a guest: inside some virtual machines the device is there and the guest never starts."""
+    if not Path("/dev/kvm").exists():
+        return False
+    with tempfile.NamedTemporaryFile(suffix=".img") as disk:
+        disk.write(_BOOT_SECTOR)
+        disk.flush()
+        command = [
+            "qemu-system-x86_64", "-accel", "kvm", "-cpu", "max", "-m", "16", "-display", "none", "-nodefaults",
+            "-device", "isa-debug-exit,iobase=0xf4,iosize=1", "-drive", f"file={disk.name},format=raw",
+        ]  # fmt: skip
+        try:
+            return subprocess.run(command, capture_output=True, timeout=10).returncode == 0x21
+        except subprocess.TimeoutExpired:
+            return False
+
+
+def accelerator(levels: int) -> str:
+    """KVM when it works and, for five levels, when the processor of this machine has them; else emulation."""
+    has_la57 = "la57" in Path("/proc/cpuinfo").read_text(errors="replace").split()
+    return "kvm" if kvm_works() and (levels == 4 or has_la57) else "tcg"
+
+
+class Machine:
+    """A running QEMU. Leaving the `with` block ends it, whatever happened."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        kernel: Path,
+        initrd: Path,
+        command_line: str,
+        ram_mib: int,
+        levels: int,
+        disks: list[Path],
+        timeout: float,
+        accel: str,
+    ) -> None:
+        self.console_file = directory / "console.log"
+        self._socket_path = directory / "qmp"
+        self._deadline = time.monotonic() + timeout
+        self._command: list[str | Path] = [
+            "qemu-system-x86_64", "-nodefaults", "-display", "none", "-no-reboot",
+            "-machine", MACHINE, "-accel", "tcg,thread=multi" if accel == "tcg" else accel,
+            "-cpu", "max" if levels == 5 else "max,la57=off", "-smp", "2", "-m", f"{ram_mib}M",
+            "-kernel", kernel, "-initrd", initrd, "-append", f"console=ttyS0 panic=-1 {command_line}",
+            "-serial", f"file:{self.console_file}",
+            "-qmp", f"unix:{self._socket_path},server=on,wait=off",
+            "-device", "vmcoreinfo", "-device", "virtio-balloon-pci",
+        ]  # fmt: skip
+        for disk in disks:
+            self._command += ["-drive", f"file={disk},format=raw,if=virtio,cache=unsafe"]
+
+    def __enter__(self) -> "Machine":
+        tools.need("qemu-system-x86_64")
+        self.console_file.write_bytes(b"")
+        errors = open(self.console_file.with_name("qemu.log"), "wb")
+        self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
+        errors.close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def console(self) -> str:
+        return self.console_file.read_bytes().decode(errors="replace").replace("\r", "")
+
+    def _fail(self, why: str) -> LabError:
+        tail = "\n".join(self.console().splitlines()[-25:])
+        said = self.console_file.with_name("qemu.log").read_text(errors="replace").strip()
+        return LabError(f"{why}\n{said}\n--- end of the console ---\n{tail}")
+
+    def wait_for(self, text: str) -> None:
+        """Waits until the guest has printed `text`."""
+        while text not in self.console():
+            if 'bigiron-vmtest: {"error"' in self.console():
+                raise self._fail("the guest reports an error")
+            if self._process.poll() is not None and text not in self.console():
+                raise self._fail(f"QEMU ended (status {self._process.returncode}) before the guest said {text!r}")
+            if time.monotonic() > self._deadline:
+                raise self._fail(f"the guest did not say {text!r} in time")
+            time.sleep(0.1)
+
+    def wait_for_end(self) -> None:
+        """Waits until the guest has switched itself off."""
+        try:
+            self._process.wait(max(1.0, self._deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise self._fail("the guest did not switch itself off in time") from None
+
+    def monitor(self, command: str, **arguments: object) -> object:
+        """One QMP command; a dump of 1 GiB takes its time."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+            channel.settimeout(max(1.0, self._deadline - time.monotonic()))
+            channel.connect(str(self._socket_path))
+            answers = channel.makefile("r")
+            answers.readline()  # the greeting
+            for request in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
+                channel.sendall(json.dumps(request).encode() + b"\n")
+                answer = {}
+                while "return" not in answer and "error" not in answer:  # events come in between
+                    line = answers.readline()
+                    if not line:
+                        raise self._fail(f"QEMU closed its monitor during {command}")
+                    answer = json.loads(line)
+            if "error" in answer:
+                raise self._fail(f"{command}: {answer['error']['desc']}")
+            return answer["return"]

@@ -1,0 +1,102 @@
+"""The vmcores this room can make. Sizes in plans are pages of 4 KiB.
+
+KASLR stays on everywhere (no `nokaslr`): a reader that only works at the default addresses must fail here.
+"""
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+
+from .initramfs import GUEST
+
+# Raise it when the host's side changes what a vmcore holds.
+RECIPE_VERSION = 1
+
+EVERY_CLASS = {
+    "hugetlb": 2048,
+    "thp": 3072,
+    "anon": 2048,
+    "anon_zero": 1024,
+    "anon_equal": 1024,
+    "mlocked": 1024,
+    "ksm": 256,
+    "shm": 1536,
+    "tmpfs": 1024,
+    "slab": 1024,
+    "cache_clean": 6144,
+    "cache_dirty": 1024,
+    "cache_private_clean": 1024,
+    "cache_private_dirty": 1024,
+    "poison": 5,
+}
+
+# All classes, as little of each as still is several runs of pages: what ships with the sources must be small.
+A_LITTLE_OF_EVERY_CLASS = {
+    "compressible": 1,
+    "hugetlb": 512,
+    "thp": 1024,
+    "anon": 1024,
+    "anon_zero": 512,
+    "anon_equal": 512,
+    "mlocked": 256,
+    "ksm": 64,
+    "shm": 512,
+    "tmpfs": 256,
+    "slab": 256,
+    "cache_clean": 1024,
+    "cache_dirty": 256,
+    "cache_private_clean": 256,
+    "cache_private_dirty": 256,
+    "poison": 5,
+}
+
+MOSTLY_PAGE_CACHE = EVERY_CLASS | {"anon": 16384, "thp": 8192, "slab": 4096, "cache_clean": 150_000}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One vmcore: which kernel, on which machine, holding what, dumped how."""
+
+    name: str
+    series: str
+    levels: int  # of page tables
+    how: str  # "qemu": dump-guest-memory; "kdump": a panic, and /proc/vmcore copied by the capture kernel
+    ram_mib: int
+    standard: bool = True
+    crashkernel_mib: int = 0
+    balloon: int = 6144
+    plan: dict[str, int] = field(default_factory=lambda: dict(EVERY_CLASS))
+    command_line: str = ""
+    timeout: int = 180  # seconds, for the whole life of the guest, on a slow machine
+
+    def plan_text(self) -> str:
+        return "".join(f"{kind} {pages}\n" for kind, pages in self.plan.items())
+
+    def hash(self) -> str:
+        """Names the contents: changes with the recipe and with the guest's programs, not with the kernel."""
+        digest = hashlib.sha256(repr((RECIPE_VERSION, sorted(asdict(self).items()))).encode())
+        for source in sorted(GUEST.iterdir()):
+            if source.is_file():
+                digest.update(source.name.encode() + source.read_bytes())
+        return digest.hexdigest()[:8]
+
+
+_ALL = [
+    Recipe("6.1-5level-qemu", "6.1", 5, "qemu", 256),
+    Recipe("6.12-4level-qemu", "6.12", 4, "qemu", 256),
+    Recipe("6.1-5level-kdump", "6.1", 5, "kdump", 384, crashkernel_mib=128),
+    Recipe("6.12-4level-kdump", "6.12", 4, "kdump", 384, crashkernel_mib=128),
+    # init_on_free=1 zeroes what the boot leaves behind in free pages, which would not compress.
+    Recipe(
+        "sample",
+        "6.1",
+        5,
+        "qemu",
+        128,
+        standard=False,
+        balloon=1024,
+        plan=A_LITTLE_OF_EVERY_CLASS,
+        command_line="init_on_free=1",
+    ),
+    Recipe("6.1-5level-1g", "6.1", 5, "qemu", 1024, standard=False, plan=MOSTLY_PAGE_CACHE, timeout=900),
+]
+RECIPES = {recipe.name: recipe for recipe in _ALL}

@@ -1,0 +1,77 @@
+"""Programs of the host: which package has them, and running them with a time limit."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from .errors import LabError, Unavailable
+
+PACKAGE_OF = {
+    "qemu-system-x86_64": "qemu-system-x86",
+    "busybox": "busybox-static",
+    "gcc": "gcc",
+    "mke2fs": "e2fsprogs",
+    "dpkg-deb": "dpkg",
+    "apt-get": "apt",
+    "zstd": "zstd",
+}
+
+
+def run(command: Sequence[str | Path], *, timeout: float = 600, cwd: Path | None = None) -> str:
+    """Standard output of a command. A failure shows the end of what it said."""
+    try:
+        done = subprocess.run(command, cwd=cwd, timeout=timeout, capture_output=True, text=True, errors="replace")
+    except FileNotFoundError as error:
+        raise Unavailable(f"{command[0]} is not installed") from error
+    except subprocess.TimeoutExpired as error:
+        raise LabError(f"{command[0]} took longer than {timeout:.0f} s") from error
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip().splitlines()[-5:]
+        raise LabError(f"{' '.join(map(str, command))}: exit status {done.returncode}\n" + "\n".join(said))
+    return done.stdout
+
+
+def find(program: str) -> str | None:
+    """Like `which`, and also where only root looks by default: mke2fs is in /usr/sbin."""
+    return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin")
+
+
+def update_package_lists() -> bool:
+    """A fresh container has no package lists at all. Whether apt has new ones now."""
+    if os.geteuid() != 0 or find("apt-get") is None:
+        return False
+    try:
+        run(["apt-get", "update"])
+        return True
+    except LabError:
+        return False
+
+
+def need(*programs: str) -> None:
+    """Sees to it that the programs are there: installs them when it may, and says what to install when it may not."""
+    missing = sorted({PACKAGE_OF[program] for program in programs if find(program) is None})
+    if not missing:
+        return
+    if os.geteuid() == 0 and find("apt-get"):
+        for _ in range(2):
+            try:
+                run(["apt-get", "install", "-y", "--no-install-recommends", *missing])
+                return
+            except LabError:
+                if not update_package_lists():
+                    break
+    raise Unavailable(
+        f"missing on this machine: {', '.join(missing)}. Install with: apt-get install {' '.join(missing)}"
+    )
+
+
+def static_busybox() -> Path:
+    """The guest has no libraries, so a busybox that needs some (package busybox) will not do."""
+    need("busybox")
+    path = Path(find("busybox") or "busybox")
+    # A dynamic program names its loader in PT_INTERP, right after the headers.
+    if b"/ld-" in path.read_bytes()[:4096]:
+        raise Unavailable(f"{path} is not static. Install with: apt-get install busybox-static")
+    return path
