@@ -96,6 +96,16 @@ impl ReadAt for Vec<u8> {
     }
 }
 
+impl<R: ReadAt + ?Sized> ReadAt for Box<R> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.as_ref().read_at(offset, buf)
+    }
+
+    fn size(&self) -> u64 {
+        self.as_ref().size()
+    }
+}
+
 /// The byte order of the dumped machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endian {

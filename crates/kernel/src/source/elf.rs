@@ -36,14 +36,21 @@ pub enum ElfBytes {
 }
 
 impl ElfBytes {
-    fn read(&self) -> &dyn ReadAt {
+    pub(super) fn read(&self) -> &dyn ReadAt {
         match self {
             Self::File(file) => file,
             Self::Other(bytes, _) => bytes.as_ref(),
         }
     }
 
-    fn path(&self) -> &std::path::Path {
+    pub(super) fn into_read(self) -> Box<dyn ReadAt> {
+        match self {
+            Self::File(file) => Box::new(file),
+            Self::Other(bytes, _) => bytes,
+        }
+    }
+
+    pub(super) fn path(&self) -> &std::path::Path {
         match self {
             Self::File(file) => file.path(),
             Self::Other(_, path) => path,

@@ -44,6 +44,16 @@ impl Source {
 
     /// Takes opened files.
     pub fn from_files(files: Vec<DumpFile>) -> Result<Self, SourceError> {
+        Self::from_parts(files.into_iter().map(ElfBytes::File).collect())
+    }
+
+    /// Takes a dump that is no file, such as one in memory, called `name` in
+    /// messages.
+    pub fn from_bytes(bytes: Box<dyn ReadAt>, name: PathBuf) -> Result<Self, SourceError> {
+        Self::from_parts(vec![ElfBytes::Other(bytes, name)])
+    }
+
+    fn from_parts(files: Vec<ElfBytes>) -> Result<Self, SourceError> {
         let path = files
             .first()
             .map(|file| file.path().to_owned())
@@ -53,9 +63,9 @@ impl Source {
         let (mut flattened, mut cut) = (false, None);
         for file in files {
             let path = file.path().to_owned();
-            match recognise(&file)? {
+            match recognise(file.read(), &path)? {
                 Kind::Elf if single => {
-                    let memory = Box::new(ElfSource::new(ElfBytes::File(file))?);
+                    let memory = Box::new(ElfSource::new(file)?);
                     return Ok(Self {
                         memory,
                         path,
@@ -70,21 +80,21 @@ impl Source {
                             .into(),
                     });
                 }
-                Kind::Kdump => parts.push((Box::new(file), path)),
+                Kind::Kdump => parts.push((file.into_read(), path)),
                 Kind::Flattened => {
                     flattened = true;
                     let error = |source| SourceError::Format {
                         path: path.clone(),
                         source,
                     };
-                    let inner = FlattenedFile::open(file, Limits::default()).map_err(error)?;
+                    let inner = FlattenedFile::open(file.into_read(), Limits::default()).map_err(error)?;
                     if !inner.is_complete() {
                         cut = Some(format!(
                             "{} has no end record: it is truncated",
                             path.display()
                         ));
                     }
-                    match recognise_bytes(&inner, &path)? {
+                    match recognise(&inner, &path)? {
                         Kind::Elf if single => {
                             let bytes = ElfBytes::Other(Box::new(inner), path.clone());
                             let memory = Box::new(ElfSource::new(bytes)?);
@@ -182,11 +192,7 @@ pub fn unpack_stream(
     DumpFile::from_file(spool, name.to_owned())
 }
 
-fn recognise(file: &DumpFile) -> Result<Kind, SourceError> {
-    recognise_bytes(file, file.path())
-}
-
-fn recognise_bytes(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
+fn recognise(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
     let error = |source| SourceError::Format {
         path: path.to_owned(),
         source,

@@ -1,0 +1,153 @@
+//! Writes small inputs for the fuzz targets to begin with: `fuzz_seeds DIR`
+//! fills DIR/TARGET for the targets whose inputs have a form. See scripts/fuzz.
+
+#![allow(clippy::expect_used, reason = "a tool that cannot go on should panic")]
+
+use std::fs;
+use std::path::Path;
+
+use bigiron_format::codec::{Codec, Compression};
+use bigiron_format::elf::write::CoreLayout;
+use bigiron_format::elf::{LoadSegment, MACHINE_X86_64, note};
+use bigiron_format::kdump::{
+    DESCRIPTOR_SIZE, KdumpHeaders, Layout, PageDescriptor, Utsname, flags_of_codec,
+};
+use bigiron_format::{PhysAddr, VirtAddr, bytes::Endian, flattened};
+use bigiron_synth::{Synth, presets};
+
+const PAGE: usize = 4096;
+
+fn main() {
+    let root = std::env::args_os().nth(1).expect("usage: fuzz_seeds DIR");
+    let root = Path::new(&root);
+    let write = |target: &str, name: &str, bytes: &[u8]| {
+        let directory = root.join(target);
+        fs::create_dir_all(&directory).expect("a directory");
+        fs::write(directory.join(name), bytes).expect("a seed");
+    };
+    for name in presets() {
+        let text = format!("kernel {name}\nram 0x0-0x9f 0x100-0xfff");
+        let machine = Synth::from_text(&text).expect("a legal text");
+        write("vmcoreinfo", name, machine.vmcoreinfo().as_bytes());
+    }
+    write("elf_core", "small", &small_core());
+    for codec in Codec::ALL {
+        let dump = small_kdump(codec);
+        write("kdump", codec.name(), &dump);
+        let flat = [
+            &flattened::header()[..],
+            &flattened::record_header(0, dump.len() as u64),
+            &dump,
+            &flattened::end_record(),
+        ];
+        write("kdump", &format!("{}.flat", codec.name()), &flat.concat());
+    }
+    let records = [
+        &flattened::record_header(16, 4)[..],
+        b"abcd",
+        &flattened::record_header(0, 3),
+        b"xyz",
+        &flattened::end_record(),
+    ]
+    .concat();
+    write("flattened_index", "two", &records);
+    write("flattened_stream", "two", &[&[1], &records[..]].concat());
+    for (index, codec) in Codec::ALL.into_iter().enumerate() {
+        let mut out = vec![0; 2 * PAGE];
+        let mut compressor = Compression::new(codec).compressor().expect("a context");
+        let page = b"the same again, and the same again".repeat(16);
+        let len = compressor.compress(&page, &mut out).expect("room");
+        let input = [&[index as u8, 4][..], &out[..len]].concat();
+        write("codec_decompress", codec.name(), &input);
+    }
+    write("mem_map", "as_it_is", &[0, 31]);
+    write(
+        "mem_map",
+        "one_edit",
+        &[1, 31, 9, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8],
+    );
+    for form in [0, 1, 2, 0x80] {
+        let contents = (0..2048_u32).flat_map(|n| (n / 7).to_le_bytes());
+        let input: Vec<u8> = [form, form, 31, form].into_iter().chain(contents).collect();
+        write("round_trip", &form.to_string(), &input);
+    }
+}
+
+/// An ELF core of two segments and VMCOREINFO.
+fn small_core() -> Vec<u8> {
+    let segment = |physical: u64, pages: u64| LoadSegment {
+        file_offset: 0,
+        file_size: PAGE as u64 * pages,
+        physical: PhysAddr(physical),
+        virt: VirtAddr(0xffff_8880_0000_0000 + physical),
+        memory_size: PAGE as u64 * (pages + 1),
+    };
+    let text = b"OSRELEASE=6.12.0\nPAGESIZE=4096\n";
+    let mut layout = CoreLayout {
+        machine: MACHINE_X86_64,
+        endian: Endian::Little,
+        notes: note::encode(note::VMCOREINFO, 0, text, Endian::Little),
+        segments: vec![segment(0x1000, 1), segment(0x10_0000, 2)],
+    };
+    let size = layout.place(8).expect("a small core");
+    let mut bytes = layout.encode(false);
+    bytes.resize(size as usize, 0x11);
+    bytes
+}
+
+/// A kdump-compressed dump of three pages.
+fn small_kdump(codec: Codec) -> Vec<u8> {
+    let endian = Endian::Little;
+    let text = b"OSRELEASE=6.12.0\nPAGESIZE=4096\n";
+    let notes = note::encode(note::VMCOREINFO, 0, text, endian);
+    let layout = Layout::new(PAGE as u64, notes.len() as u64, 16);
+    let mut utsname = Utsname::default();
+    utsname.names[4] = "x86_64".into();
+    let headers = KdumpHeaders {
+        endian,
+        version: bigiron_format::kdump::header::VERSION,
+        utsname,
+        timestamp: (0, 0),
+        codec_flags: flags_of_codec(codec),
+        incomplete: false,
+        block_size: PAGE as u32,
+        cpu_count: 1,
+        phys_base: 0,
+        dump_level: 31,
+        split: None,
+        end_frame: 16,
+        vmcoreinfo: None,
+        notes,
+        layout,
+    };
+    let mut out = headers.encode();
+    out.resize(layout.descriptors() as usize, 0);
+    out[layout.ram_bitmap() as usize] = 0xff;
+    out[layout.dumped_bitmap() as usize] = 0b0010_0110;
+    let mut data = layout.descriptor(3);
+    let mut pages = Vec::new();
+    for fill in [0_u8, 1, 2] {
+        let page = [fill; PAGE];
+        let mut room = vec![0; PAGE - 1];
+        let mut compressor = Compression::new(codec).compressor().expect("a context");
+        let (stored, flags) = match compressor.compress(&page, &mut room) {
+            Some(len) => (&room[..len], flags_of_codec(codec)),
+            None => (&page[..], 0),
+        };
+        let descriptor = PageDescriptor {
+            offset: data,
+            size: stored.len() as u32,
+            flags,
+            page_flags: 0,
+        };
+        out.extend(descriptor.encode(endian));
+        data += stored.len() as u64;
+        pages.extend_from_slice(stored);
+    }
+    assert_eq!(
+        out.len() as u64,
+        layout.descriptors() + 3 * DESCRIPTOR_SIZE as u64
+    );
+    out.extend(pages);
+    out
+}

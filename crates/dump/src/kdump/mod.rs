@@ -1,0 +1,164 @@
+//! Writes kdump-compressed dumps, to a file or flattened to a stream.
+//!
+//! The bitmaps tell how many pages come before each chunk, so a helper knows
+//! where its descriptors belong without waiting for others. Data may lie
+//! anywhere: each helper takes the next free piece of the file.
+
+mod copy;
+mod unit;
+
+use std::sync::atomic::AtomicU64;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use bigiron_format::kdump::{KdumpHeaders, Layout, flags_of_codec};
+use bigiron_helpers::Turnstile;
+use bigiron_kernel::Filter;
+
+use crate::bitmaps::{BitmapStore, CHUNK_BYTES};
+use crate::error::DumpError;
+use crate::notes::output_notes;
+use crate::output::{FileOutput, Output};
+use crate::plan;
+use crate::progress::Phase;
+use crate::shared_pages::SharedPages;
+use crate::summary::Summary;
+use crate::task::{Task, Written, end_phase, summarize_plan};
+
+use copy::Copy;
+
+/// Memory for finding equal pages.
+const SHARED_PAGES_BYTES: u64 = 2 << 20;
+
+/// Filters, then writes a whole dump. `readable` is the output if the bitmaps
+/// can be read back from it.
+pub fn write<'s>(
+    task: &Task<'_, 's>,
+    filter: &Filter<'_, 's>,
+    output: &dyn Output,
+    readable: Option<&FileOutput>,
+    summary: &mut Summary,
+) -> Result<Written, DumpError> {
+    let begin = Instant::now();
+    let mut headers = make_headers(task);
+    let layout = headers.layout;
+    let put = |offset, bytes: &[u8]| {
+        task.progress.add_written(bytes.len() as u64);
+        output.write_at(offset, bytes)
+    };
+    // A file says from the start that it is not complete. In a stream the
+    // missing end record says so, and some readers want no record twice.
+    headers.incomplete = !output.is_stream();
+    put(0, &headers.encode()).map_err(|e| task.write_error(e))?;
+
+    let chunks = plan::chunks_of(task);
+    let store = match readable {
+        Some(file) => BitmapStore::InOutput(file, layout.dumped_bitmap()),
+        None if BitmapStore::memory_size(chunks.len()) < task.options.memory.bytes() / 4 => {
+            BitmapStore::in_memory(chunks.len())
+        }
+        None => BitmapStore::Again,
+    };
+    if output.is_stream() {
+        fill_bitmap_gaps(task, &layout, &chunks, &put)?;
+    }
+    let plan = plan::make(task, filter, chunks, &store, false, &|first, ram, kept| {
+        let offset = first.0 / 8;
+        let len = CHUNK_BYTES.min((layout.bitmap_size - offset) as usize);
+        put(layout.ram_bitmap() + offset, &ram.as_bytes()[..len])?;
+        put(layout.dumped_bitmap() + offset, &kept.as_bytes()[..len])
+    })?;
+    summarize_plan(task, &plan, summary);
+    end_phase(summary, Phase::Filtering, begin);
+
+    let begin = Instant::now();
+    let zero_page = layout.descriptor(plan.kept);
+    put(zero_page, &vec![0; task.page_size()]).map_err(|e| task.write_error(e))?;
+    let copy = Copy {
+        task,
+        filter,
+        output,
+        plan: &plan,
+        store: &store,
+        layout,
+        zero_page,
+        next_data: AtomicU64::new(zero_page + task.page_size() as u64),
+        shared: SharedPages::new(SHARED_PAGES_BYTES),
+        turnstile: Turnstile::new(),
+    };
+    copy.run(summary)?;
+    end_phase(summary, Phase::Copying, begin);
+    if summary.lost > 0 {
+        summary.warnings.push(format!(
+            "{} pages cannot be read; they are marked as lost, and the dump as incomplete",
+            summary.lost
+        ));
+    }
+
+    let begin = Instant::now();
+    task.progress.begin(Phase::Finishing, 0);
+    let incomplete = summary.lost > 0 || task.kernel.source().damage().is_some();
+    if headers.incomplete != incomplete {
+        headers.incomplete = incomplete;
+        put(0, &headers.encode()).map_err(|e| task.write_error(e))?;
+    }
+    output.finish().map_err(|e| task.write_error(e))?;
+    end_phase(summary, Phase::Finishing, begin);
+    Ok(Written)
+}
+
+fn make_headers(task: &Task) -> KdumpHeaders {
+    let kernel = task.kernel;
+    let source = kernel.source();
+    let notes = output_notes(kernel);
+    let block_size = task.page_size() as u32;
+    let end_frame = source.end_frame().0;
+    let layout = Layout::new(u64::from(block_size), notes.bytes.len() as u64, end_frame);
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let text = notes.vmcoreinfo;
+    KdumpHeaders {
+        endian: source.endian(),
+        version: bigiron_format::kdump::header::VERSION,
+        utsname: kernel.utsname().clone(),
+        timestamp: (now.as_secs().cast_signed(), i64::from(now.subsec_micros())),
+        codec_flags: flags_of_codec(task.options.compression.codec),
+        incomplete: true,
+        block_size,
+        cpu_count: notes.cpus.max(1) as u32,
+        phys_base: kernel
+            .info()
+            .number("phys_base")
+            .unwrap_or(0)
+            .cast_unsigned(),
+        dump_level: u32::from(task.options.level.number() | source.dump_level()),
+        split: None,
+        end_frame,
+        vmcoreinfo: Some((layout.notes() + text.start as u64, text.len() as u64)),
+        notes: notes.bytes,
+        layout,
+    }
+}
+
+/// In a stream nothing may be missing, so the bitmaps of chunks without RAM
+/// are written too.
+fn fill_bitmap_gaps(
+    task: &Task,
+    layout: &Layout,
+    chunks: &[plan::PlannedChunk],
+    put: &dyn Fn(u64, &[u8]) -> std::io::Result<()>,
+) -> Result<(), DumpError> {
+    let mut planned = chunks.iter().map(|chunk| chunk.first.0 / 8).peekable();
+    let mut offset = 0;
+    while offset < layout.bitmap_size {
+        let len = (CHUNK_BYTES as u64).min(layout.bitmap_size - offset);
+        if planned.next_if_eq(&offset).is_none() {
+            for bitmap in [layout.ram_bitmap(), layout.dumped_bitmap()] {
+                put(bitmap + offset, &[0; CHUNK_BYTES][..len as usize])
+                    .map_err(|e| task.write_error(e))?;
+            }
+        }
+        offset += len;
+    }
+    Ok(())
+}
