@@ -96,7 +96,10 @@ pub fn dump(
             OutputTarget::Stdout => PathBuf::from("(standard output)"),
         },
     };
-    let filter = Filter::new(kernel, options.level).map_err(|e| task.filter_error(e))?;
+    let mut filter = Filter::new(kernel, options.level).map_err(|e| task.filter_error(e))?;
+    if options.format != OutputFormat::Elf {
+        filter.end_at_mem_map().map_err(|e| task.filter_error(e))?;
+    }
     let mut summary = Summary {
         page_size: task.page_size() as u64,
         helpers: task.helpers,

@@ -77,6 +77,8 @@ pub struct ExcludedCounts {
     pub offline: u64,
     /// RAM whose bytes the source does not have: filtered before, or lost.
     pub absent: u64,
+    /// Memory behind the last struct page: of devices, not of the kernel.
+    pub device: u64,
 }
 
 impl ExcludedCounts {
@@ -90,12 +92,13 @@ impl ExcludedCounts {
         self.hw_poison += other.hw_poison;
         self.offline += other.offline;
         self.absent += other.absent;
+        self.device += other.device;
     }
 
     /// All of them.
     pub fn total(&self) -> u64 {
         let known = self.cache + self.cache_private + self.user + self.free;
-        known + self.unaccepted + self.hw_poison + self.offline + self.absent
+        known + self.unaccepted + self.hw_poison + self.offline + self.absent + self.device
     }
 
     fn of(&mut self, class: PageClass) -> &mut u64 {
@@ -134,6 +137,7 @@ pub struct Filter<'a, 's> {
     wanted: Wanted,
     struct_pages: Option<(MemMap, PageLayout)>,
     blind: Option<KernelError>,
+    end: PageFrame,
 }
 
 impl<'a, 's> Filter<'a, 's> {
@@ -159,7 +163,28 @@ impl<'a, 's> Filter<'a, 's> {
             wanted: level.wanted(),
             struct_pages,
             blind,
+            end: kernel.source().end_frame(),
         })
+    }
+
+    /// Leaves out what lies behind the last struct page, such as video memory
+    /// in QEMU's dumps, as makedumpfile does in kdump-compressed files. Where
+    /// struct pages cannot be found, nothing is left out.
+    pub fn end_at_mem_map(&mut self) -> Result<(), KernelError> {
+        let found = match &self.struct_pages {
+            Some((map, _)) => map.end_frame(self.kernel)?,
+            None => match MemMap::find(self.kernel) {
+                Ok(map) => map.end_frame(self.kernel)?,
+                Err(_) => return Ok(()),
+            },
+        };
+        self.end = self.end.min(found);
+        Ok(())
+    }
+
+    /// The page frame behind the last that may be kept.
+    pub fn end_frame(&self) -> PageFrame {
+        self.end
     }
 
     /// Why poisoned pages cannot be told from others, if they cannot.
@@ -178,13 +203,16 @@ impl<'a, 's> Filter<'a, 's> {
     ) -> Result<ChunkResult, KernelError> {
         let source = self.kernel.source();
         source.ram(first, ram)?;
+        let end = self.end.0.saturating_sub(first.0).min(CHUNK_FRAMES) as usize;
+        let device = ram.clear_range(end, CHUNK_FRAMES as usize);
         source.present(first, kept)?;
         kept.and(ram);
         let mut result = ChunkResult {
-            ram: ram.count(),
+            ram: ram.count() + device,
             ..Default::default()
         };
-        result.excluded.absent = result.ram - kept.count();
+        result.excluded.device = device;
+        result.excluded.absent = ram.count() - kept.count();
         if let Some((map, layout)) = &self.struct_pages {
             let chunk = PageFrameRange::new(first.0, first.0 + CHUNK_FRAMES);
             let mut scan = Scan {

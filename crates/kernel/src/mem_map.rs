@@ -159,6 +159,19 @@ impl MemMap {
         Ok((map & HAS_MEM_MAP != 0).then_some(VirtAddr(map & !FLAGS)))
     }
 
+    /// The page frame behind the last section that has struct pages and RAM
+    /// of the source.
+    pub fn end_frame(&self, kernel: &Kernel) -> Result<PageFrame, KernelError> {
+        let end = kernel.source().end_frame().0;
+        let sections = end.div_ceil(1 << self.frames_shift).min(self.section_count);
+        for section in (0..sections).rev() {
+            if self.section(kernel, section)?.is_some() {
+                return Ok(PageFrame(((section + 1) << self.frames_shift).min(end)));
+            }
+        }
+        Ok(PageFrame(end))
+    }
+
     /// Where the struct page of `frame` is, by its section's map.
     pub fn page_struct(&self, map: VirtAddr, frame: PageFrame) -> VirtAddr {
         VirtAddr(

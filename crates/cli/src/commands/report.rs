@@ -56,6 +56,7 @@ struct Excluded {
     hwpoison: u64,
     offline: u64,
     not_in_source: u64,
+    device: u64,
 }
 
 #[derive(Serialize)]
@@ -109,6 +110,7 @@ impl DumpReport {
                     hwpoison: excluded.hw_poison,
                     offline: excluded.offline,
                     not_in_source: excluded.absent,
+                    device: excluded.device,
                 },
                 lost: summary.lost,
             },
@@ -163,6 +165,7 @@ impl DumpReport {
             ("poisoned", excluded.hwpoison),
             ("offline", excluded.offline),
             ("not in the source", excluded.not_in_source),
+            ("of devices (no struct pages)", excluded.device),
             ("zero", if pages.zero_left_out { pages.zero } else { 0 }),
         ];
         self.row(out, "RAM", pages.ram)?;

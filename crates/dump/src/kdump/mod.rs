@@ -39,9 +39,12 @@ pub fn write<'s>(
     summary: &mut Summary,
 ) -> Result<Written, DumpError> {
     let begin = Instant::now();
-    let mut headers = make_headers(task);
+    let mut headers = make_headers(task, filter);
     let layout = headers.layout;
     let put = |offset, bytes: &[u8]| {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         task.progress.add_written(bytes.len() as u64);
         output.write_at(offset, bytes)
     };
@@ -63,7 +66,7 @@ pub fn write<'s>(
     }
     let plan = plan::make(task, filter, chunks, &store, false, &|first, ram, kept| {
         let offset = first.0 / 8;
-        let len = CHUNK_BYTES.min((layout.bitmap_size - offset) as usize);
+        let len = CHUNK_BYTES.min(layout.bitmap_size.saturating_sub(offset) as usize);
         put(layout.ram_bitmap() + offset, &ram.as_bytes()[..len])?;
         put(layout.dumped_bitmap() + offset, &kept.as_bytes()[..len])
     })?;
@@ -106,12 +109,12 @@ pub fn write<'s>(
     Ok(Written)
 }
 
-fn make_headers(task: &Task) -> KdumpHeaders {
+fn make_headers(task: &Task, filter: &Filter) -> KdumpHeaders {
     let kernel = task.kernel;
     let source = kernel.source();
     let notes = output_notes(kernel);
     let block_size = task.page_size() as u32;
-    let end_frame = source.end_frame().0;
+    let end_frame = filter.end_frame().0;
     let layout = Layout::new(u64::from(block_size), notes.bytes.len() as u64, end_frame);
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,0 +1,392 @@
+#!/usr/bin/env python3
+"""Holds bigiron's dumps of real vmcores against makedumpfile's and the sources.
+
+Every row makes a dump in one way and has it judged by its structure, by the
+page frames it keeps, and by every page's bytes. The page frames are those that
+makedumpfile keeps; for a kernel that the installed makedumpfile is too old for,
+they are those of the rules in explain.py, and every difference from
+makedumpfile's choice must be explained by them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+
+import crash_text
+import drgn_tasks
+import kdump_layout
+import libkdumpfile_read
+import mend_elf
+import peers_venv
+import same_bitmap
+import same_elf
+import same_pages
+from elfcore import ElfCore
+from explain import Explainer
+from kdump_layout import Kdump
+from tools import Bigiron, Makedumpfile, ToolFailed
+from verdict import CannotJudge, Verdict
+
+CODECS = ("none", "zlib", "lzo", "snappy", "zstd")
+QUICK_LEVELS = (0, 1, 2, 4, 8, 16, 23, 31)
+FULL = 31
+SHOWN = 3
+TOLD = (
+    "descriptors",
+    "pages equal",
+    "absent pages fault",
+    "pages equal to the source",
+    "tasks",
+    "lines equal",
+)
+Check = Callable[[], Verdict]
+Row = tuple[str, Check]
+
+
+class Case:
+    """One vmcore, and what rows share about it: references are made once."""
+
+    def __init__(
+        self,
+        vmcore: Path,
+        directory: Path,
+        makedumpfile: Makedumpfile,
+        bigiron: Bigiron,
+        expected: Path | None,
+    ) -> None:
+        self.vmcore = vmcore
+        self.directory = directory
+        self.makedumpfile = makedumpfile
+        self.bigiron = bigiron
+        self.expected = expected
+        self._references: dict[int, Path] = {}
+
+    @cached_property
+    def openable(self) -> Path:
+        """The vmcore in a form that makedumpfile opens."""
+        if not mend_elf.needs_mending(ElfCore(self.vmcore)):
+            return self.vmcore
+        mended = self.directory / "mended"
+        mend_elf.mend(str(self.vmcore), str(mended))
+        return mended
+
+    @cached_property
+    def explainer(self) -> Explainer | None:
+        """The rules, for the kernels that they are written for."""
+        try:
+            return Explainer(self.vmcore)
+        except CannotJudge:
+            return None
+
+    def reference(self, level: int) -> Path:
+        """makedumpfile's dump of a level."""
+        if level not in self._references:
+            target = self.directory / f"reference-{level}"
+            self._references[level] = self.makedumpfile.dump(self.openable, target, level)
+        return self._references[level]
+
+    @property
+    def scratch(self) -> Path:
+        """A row's own files."""
+        return self.directory / "scratch"
+
+    @property
+    def target(self) -> Path:
+        """Where a row's dump goes."""
+        return self.scratch / "dump"
+
+    def clear(self) -> None:
+        """Begins a row: what the last one left, whole or not, is gone."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir()
+
+    def judge(self, dump: Path, level: int, codec: str | None = None) -> Verdict:
+        """Structure, page frames and bytes of one kdump-compressed file."""
+        verdict = Verdict("dump")
+        structure = kdump_layout.judge(dump)
+        verdict.merge(structure)
+        if structure.passed:
+            judge_codec(dump, codec, verdict)
+            self.judge_selection(dump, level, verdict)
+            verdict.merge(same_pages.judge(self.vmcore, dump))
+        return verdict
+
+    def judge_selection(self, dump: Path, level: int, verdict: Verdict) -> None:
+        """Whether the right page frames are kept."""
+        reference = self.reference(level)
+        if self.explainer:
+            ours, theirs = Kdump(dump), Kdump(reference)
+            same_bitmap.compare_sets("RAM", ours.ram, theirs.ram, verdict)
+            right = self.explainer.expected(ours.ram, level, ours.max_mapnr)
+            same_bitmap.compare_sets("dumped, by the rules", ours.dumped, right, verdict)
+            verdict.merge(
+                self.explainer.judge(ours.dumped, theirs.dumped, level, ours.max_mapnr)
+            )
+        else:
+            verdict.merge(same_bitmap.judge(dump, reference))
+        if self.expected:
+            for name in ("ram.bitmap", f"level-{level:02}.bitmap"):
+                verdict.merge(same_bitmap.judge(dump, self.expected / name))
+
+
+def judge_codec(dump: Path, codec: str | None, verdict: Verdict) -> None:
+    """That the codec asked for was used: a dump of raw pages is right, and large."""
+    if codec is None:
+        return
+    name = codec.split(":")[0]
+    status = Kdump(dump).status & sum(kdump_layout.CODECS)
+    found = kdump_layout.CODECS.get(status, "none")
+    verdict.require(found == name, f"asked for {name}, the header says {found}")
+
+
+def plain_row(case: Case, level: int, codec: str, **options) -> Row:
+    """A dump of the vmcore itself."""
+
+    def check() -> Verdict:
+        target = case.target
+        case.bigiron.dump(case.vmcore, target, level, codec, **options)
+        return case.judge(target, level, codec)
+
+    extra = "".join(f" {name}={value}" for name, value in options.items())
+    return f"-d {level} -c {codec}{extra}", check
+
+
+def source_row(case: Case, codec: str) -> Row:
+    """A kdump-compressed file by makedumpfile as the source."""
+
+    def check() -> Verdict:
+        source = case.makedumpfile.dump(case.openable, case.scratch / "source", 1, codec)
+        target = case.target
+        case.bigiron.dump(source, target, FULL, "lzo")
+        return case.judge(target, FULL)
+
+    return f"source: makedumpfile's {codec} dump -d 1", check
+
+
+def refilter_row(case: Case, codec: str) -> Row:
+    """Filtering twice keeps what filtering once keeps."""
+
+    def check() -> Verdict:
+        between, target = case.scratch / "between", case.target
+        case.bigiron.dump(case.vmcore, between, 1, codec)
+        case.bigiron.dump(between, target, FULL, codec)
+        return case.judge(target, FULL, codec)
+
+    return f"-d 31 of our own -d 1, {codec}", check
+
+
+def flattened_rows(case: Case) -> Iterator[Row]:
+    """Flattened files, to and from makedumpfile, and through pipes."""
+    flat = case.scratch / "flattened"
+
+    def file_out() -> Verdict:
+        case.bigiron.dump(case.vmcore, flat, FULL, "zlib", form="flattened")
+        return case.judge(case.makedumpfile.rearrange(flat, case.target), FULL, "zlib")
+
+    def pipe_out() -> Verdict:
+        case.bigiron.dump(case.vmcore, "-", FULL, "lzo", form="flattened", stdout=flat)
+        return case.judge(case.makedumpfile.rearrange(flat, case.target), FULL, "lzo")
+
+    def file_in() -> Verdict:
+        case.makedumpfile.flatten(case.openable, flat, 1)
+        target = case.target
+        case.bigiron.dump(flat, target, FULL, "lzo")
+        return case.judge(target, FULL)
+
+    def pipe_in() -> Verdict:
+        case.makedumpfile.flatten(case.openable, flat, 1)
+        target = case.target
+        case.bigiron.dump("-", target, FULL, "lzo", stdin=flat)
+        return case.judge(target, FULL)
+
+    yield "flattened file, put in order by makedumpfile -R", file_out
+    yield "flattened stdout, put in order by makedumpfile -R", pipe_out
+    yield "source: makedumpfile -F, as a file", file_in
+    yield "source: makedumpfile -F, from stdin", pipe_in
+
+
+def elf_row(case: Case, level: int) -> Row:
+    """An ELF dump; which pages it must hold, a judged kdump file says."""
+
+    def check() -> Verdict:
+        ours, kept = case.scratch / "elf", case.target
+        theirs = case.makedumpfile.elf(case.openable, case.scratch / "elf-theirs", level)
+        case.bigiron.dump(case.vmcore, ours, level, form="elf")
+        case.bigiron.dump(case.vmcore, kept, level)
+        verdict = Verdict("ELF")
+        case.judge_selection(kept, level, verdict)
+        verdict.merge(same_elf.judge(ours, theirs, case.vmcore, kept))
+        return verdict
+
+    return f"-d {level} -f elf", check
+
+
+def split_row(case: Case) -> Row:
+    """The files of makedumpfile --split as one source."""
+
+    def check() -> Verdict:
+        parts = [case.scratch / f"part-{number}" for number in range(3)]
+        case.makedumpfile.split(case.openable, parts, 1)
+        target = case.target
+        case.bigiron.dump(parts, target, FULL, "lzo")
+        return case.judge(target, FULL)
+
+    return "source: makedumpfile --split in three", check
+
+
+def reader_rows(case: Case, codec: str, vmlinux: Path | None) -> Iterator[Row]:
+    """Other programs that open the dump."""
+
+    def made() -> Path:
+        target = case.target
+        case.bigiron.dump(case.vmcore, target, FULL, codec)
+        return target
+
+    def libkdumpfile() -> Verdict:
+        return other_python(libkdumpfile_read.__file__, str(case.vmcore), str(made()))
+
+    yield f"Debian's libkdumpfile reads -d 31 -c {codec}", libkdumpfile
+    if vmlinux:
+        yield f"drgn lists the tasks of -d 31 -c {codec}", lambda: drgn_tasks.judge(
+            vmlinux, made(), case.vmcore
+        )
+        yield f"crash on -d 31 -c {codec}", lambda: crash_text.judge(
+            str(vmlinux), str(made()), str(case.openable)
+        )
+
+
+def other_python(script: str, *arguments: str) -> Verdict:
+    """A judge that needs another Python, as a verdict."""
+    ended = subprocess.run(
+        [sys.executable, script, *arguments], capture_output=True, text=True
+    )
+    if ended.returncode == 3:
+        raise CannotJudge(ended.stderr.strip().removeprefix("SKIP "))
+    verdict = Verdict(Path(script).stem)
+    verdict.require(ended.returncode == 0, ended.stdout.strip() or ended.stderr.strip())
+    return verdict
+
+
+def rows(
+    case: Case, levels: list[int], codecs: list[str], quick: bool, vmlinux: Path | None
+) -> Iterator[Row]:
+    """All rows of one vmcore; the quick choice has every level and codec once."""
+    if quick:
+        for level, codec in zip(levels, itertools.cycle(codecs)):
+            yield plain_row(case, level, codec)
+        for codec in codecs:
+            yield plain_row(case, FULL, codec, io="read")
+    else:
+        for level, codec in itertools.product(levels, codecs):
+            yield plain_row(case, level, codec)
+        for level, io, helpers in itertools.product((1, FULL), ("mmap", "read"), (1, 2, 5)):
+            yield plain_row(case, level, "lzo", io=io, helpers=helpers)
+    yield refilter_row(case, codecs[-1])
+    yield from flattened_rows(case)
+    for codec in case.makedumpfile.codecs:
+        yield source_row(case, codec)
+    yield split_row(case)
+    for level in (FULL,) if quick else (0, 1, 8, FULL):
+        yield elf_row(case, level)
+    yield from reader_rows(case, codecs[-1], vmlinux)
+
+
+def carry_out(name: str, check: Check, tally: dict[str, int]) -> None:
+    """Runs one row and prints its line; a row that raises has failed."""
+    started = time.monotonic()
+    try:
+        verdict = check()
+    except CannotJudge as reason:
+        tally["skipped"] += 1
+        print(f"SKIP {name}: {reason}", flush=True)
+        return
+    except ToolFailed as error:
+        verdict = Verdict(name)
+        verdict.differ(str(error))
+    seconds = time.monotonic() - started
+    tally["passed" if verdict.passed else "failed"] += 1
+    told = [f"{verdict.counts[what]} {what}" for what in TOLD if what in verdict.counts]
+    explained = sum(n for what, n in verdict.counts.items() if what.startswith("rightly"))
+    if explained:
+        told.append(f"{explained} differences explained")
+    word = "OK  " if verdict.passed else "FAIL"
+    print(f"{word} {name}: {', '.join([*told, f'{seconds:.1f} s'])}")
+    for line in verdict.explain(SHOWN):
+        print(f"  {line}")
+    sys.stdout.flush()
+
+
+def by_vmcore(pairs: list[str]) -> dict[Path, Path]:
+    """VMCORE=PATH options as a table."""
+    split = (pair.split("=", 1) for pair in pairs)
+    return {Path(vmcore).resolve(): Path(path) for vmcore, path in split}
+
+
+def numbers(text: str) -> list[int]:
+    """`0-3,31` as a list."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found.extend(range(int(first), int(last or first) + 1))
+    return found
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bigiron", required=True, type=Path)
+    parser.add_argument("--vmcores", required=True, type=Path, nargs="+")
+    parser.add_argument("--levels", type=numbers, help="such as 0-31 or 1,17,31")
+    parser.add_argument("--codecs", type=lambda text: text.split(","), default=list(CODECS))
+    parser.add_argument("--quick", action="store_true", help="a choice for every day")
+    parser.add_argument("--expected", action="append", default=[], metavar="VMCORE=DIR",
+                        help="raw bitmaps ram.bitmap and level-NN.bitmap that must agree too")
+    parser.add_argument("--vmlinux", action="append", default=[], metavar="VMCORE=PATH",
+                        help="debug symbols: adds the rows of crash and drgn")
+    return parser.parse_args()
+
+
+def main() -> int:
+    peers_venv.run_inside()
+    options = arguments()
+    expected, vmlinux = by_vmcore(options.expected), by_vmcore(options.vmlinux)
+    strangers = {*expected, *vmlinux} - {path.resolve() for path in options.vmcores}
+    if strangers:
+        print(f"not among --vmcores: {', '.join(map(str, strangers))}", file=sys.stderr)
+        return 2
+    levels = options.levels or list(QUICK_LEVELS if options.quick else range(32))
+    tally = {"passed": 0, "failed": 0, "skipped": 0}
+    try:
+        makedumpfile = Makedumpfile()
+    except CannotJudge as error:
+        return error.finish()
+    bigiron = Bigiron(options.bigiron.resolve())
+    roomy = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    for vmcore in options.vmcores:
+        print(f"{vmcore}: against makedumpfile {makedumpfile.version}", flush=True)
+        key = vmcore.resolve()
+        with tempfile.TemporaryDirectory(prefix="bigiron-matrix-", dir=roomy) as directory:
+            case = Case(vmcore, Path(directory), makedumpfile, bigiron, expected.get(key))
+            for name, check in rows(
+                case, levels, options.codecs, options.quick, vmlinux.get(key)
+            ):
+                case.clear()
+                carry_out(name, check, tally)
+    closing = f"{tally['passed']} passed, {tally['failed']} failed"
+    if tally["skipped"]:
+        closing += f", {tally['skipped']} skipped"
+    print(closing)
+    return 1 if tally["failed"] or not tally["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""The Python environment that holds drgn, made on first use.
+
+The version is pinned: a judge that changes by itself is no judge.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+REQUIREMENT = "drgn==0.3.0"
+
+
+def cache_dir() -> Path:
+    """The project's cache directory."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "bigiron"
+
+
+def make_environment() -> Path:
+    """Makes the environment unless it is there already; gives its Python."""
+    home = cache_dir() / "venv"
+    stamp = home / "requirement"
+    python = home / "bin" / "python3"
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    with open(cache_dir() / "venv.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.exists() or stamp.read_text() != REQUIREMENT:
+            base = getattr(sys, "_base_executable", sys.executable)
+            subprocess.run([base, "-m", "venv", "--clear", home], check=True)
+            subprocess.run(
+                [python, "-m", "pip", "install", "--quiet", REQUIREMENT], check=True
+            )
+            stamp.write_text(REQUIREMENT)
+    return python
+
+
+def run_inside() -> None:
+    """Starts the running script again in the environment, if it is not there yet."""
+    python = make_environment()
+    if Path(sys.prefix).resolve() != python.parent.parent.resolve():
+        os.execv(python, [str(python), *sys.argv])

@@ -1,0 +1,116 @@
+"""makedumpfile and bigiron, run with one call each."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from verdict import CannotJudge
+
+SECONDS = 900
+
+
+class ToolFailed(Exception):
+    """A program ended with an error; the message is its own last words."""
+
+
+def run(command: list[str], stdin: Path | None = None, stdout: Path | None = None) -> None:
+    """Runs a program, its standard streams joined to files where given."""
+    source = open(stdin, "rb") if stdin else subprocess.DEVNULL
+    target = open(stdout, "wb") if stdout else subprocess.PIPE
+    try:
+        ended = subprocess.run(
+            command, stdin=source, stdout=target, stderr=subprocess.PIPE, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise ToolFailed(f"{' '.join(command)}: not done after {SECONDS} s") from None
+    finally:
+        for stream in (source, target):
+            if not isinstance(stream, int):
+                stream.close()
+    if ended.returncode != 0:
+        text = ended.stderr + (ended.stdout or b"")
+        lines = text.decode(errors="replace").strip().splitlines()[-3:]
+        raise ToolFailed(f"{' '.join(command)}: exit {ended.returncode}: {' / '.join(lines)}")
+
+
+class Makedumpfile:
+    """The installed makedumpfile."""
+
+    def __init__(self) -> None:
+        found = shutil.which("makedumpfile")
+        if not found:
+            raise CannotJudge("makedumpfile is not installed")
+        self.program = found
+        text = subprocess.run([found, "-v"], capture_output=True, text=True).stdout
+        self.version = text.split(":", 1)[1].split("(")[0].strip()
+        built = {line.split()[0] for line in text.splitlines() if line.endswith("enabled")}
+        flags = {"none": None, "zlib": "-c", "lzo": "-l", "snappy": "-p", "zstd": "-z"}
+        self.codecs = {
+            codec: [flag] if flag else []
+            for codec, flag in flags.items()
+            if codec in ("none", "zlib") or codec in built
+        }
+
+    @property
+    def cheapest(self) -> str:
+        """The codec for dumps that are made only to be looked at."""
+        return "lzo" if "lzo" in self.codecs else "none"
+
+    def dump(self, source: Path, target: Path, level: int, codec: str | None = None) -> Path:
+        """A kdump-compressed file."""
+        flags = self.codecs[codec or self.cheapest]
+        run([self.program, *flags, "-d", str(level), str(source), str(target)])
+        return target
+
+    def elf(self, source: Path, target: Path, level: int) -> Path:
+        run([self.program, "-E", "-d", str(level), str(source), str(target)])
+        return target
+
+    def flatten(self, source: Path, target: Path, level: int) -> Path:
+        """A flattened file, as it would go through a pipe."""
+        flags = self.codecs[self.cheapest]
+        run([self.program, "-F", *flags, "-d", str(level), str(source)], stdout=target)
+        return target
+
+    def rearrange(self, flattened: Path, target: Path) -> Path:
+        """A flattened file back into a plain one."""
+        run([self.program, "-R", str(target)], stdin=flattened)
+        return target
+
+    def split(self, source: Path, targets: list[Path], level: int) -> list[Path]:
+        """One dump in several files."""
+        flags = self.codecs[self.cheapest]
+        names = [str(target) for target in targets]
+        run([self.program, "--split", *flags, "-d", str(level), str(source), *names])
+        return targets
+
+
+@dataclass(frozen=True)
+class Bigiron:
+    """The program under judgement."""
+
+    program: Path
+    helpers: int = 2
+
+    def dump(
+        self,
+        source: Path | str | list[Path],
+        target: Path | str,
+        level: int,
+        codec: str = "none",
+        *,
+        form: str = "kdump",
+        io: str = "mmap",
+        helpers: int | None = None,
+        stdin: Path | None = None,
+        stdout: Path | None = None,
+    ) -> None:
+        """Any dump; the parts of a split source are given as a list."""
+        sources = source if isinstance(source, list) else [source]
+        command = [str(self.program), "dump", *map(str, sources), str(target)]
+        command += ["-d", str(level), "-c", codec, "-f", form]
+        command += ["-j", str(helpers or self.helpers), "--io", io]
+        run([*command, "--overwrite", "--quiet"], stdin=stdin, stdout=stdout)

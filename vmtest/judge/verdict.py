@@ -1,0 +1,92 @@
+"""What every judge hands back: what it compared, and the first differences it saw.
+
+A judge that says only "OK" can have compared nothing at all, so a verdict
+carries counts, and one that counted nothing does not pass.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+SHOWN = 10
+
+
+class CannotJudge(Exception):
+    """The other program or file needed for a comparison is not to be had.
+
+    That is neither agreement nor disagreement: exit code 3, and a skipped row.
+    """
+
+    def finish(self) -> int:
+        """Prints the reason; gives the exit code."""
+        print(f"SKIP {self}", file=sys.stderr)
+        return 3
+
+
+class Verdict:
+    """Counts and differences of one comparison."""
+
+    def __init__(self, judge: str) -> None:
+        self.judge = judge
+        self.counts: Counter[str] = Counter()
+        self.notes: list[str] = []
+        self.differences: list[str] = []
+        self.difference_count = 0
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Adds to the number of things compared."""
+        self.counts[what] += number
+
+    def note(self, text: str) -> None:
+        """Something a reader should know that is not a difference."""
+        self.notes.append(text)
+
+    def differ(self, text: str, number: int = 1) -> None:
+        """Records a disagreement; only the first few texts are kept."""
+        self.difference_count += number
+        if len(self.differences) < SHOWN:
+            self.differences.append(text)
+
+    def require(self, holds: bool, text: str) -> bool:
+        """One rule: counted, and a difference when it does not hold."""
+        self.count("rules")
+        if not holds:
+            self.differ(text)
+        return holds
+
+    def merge(self, other: Verdict) -> None:
+        """Takes over what another verdict counted and found."""
+        self.counts.update(other.counts)
+        self.notes.extend(other.notes)
+        room = SHOWN - len(self.differences)
+        self.differences.extend(other.differences[:room])
+        self.difference_count += other.difference_count
+
+    @property
+    def passed(self) -> bool:
+        return self.difference_count == 0 and any(self.counts.values())
+
+    def summary(self) -> str:
+        """One line: the verdict and the counts."""
+        counts = ", ".join(f"{number} {what}" for what, number in self.counts.items())
+        word = "OK" if self.passed else "FAIL"
+        return f"{word} {self.judge}: {counts or 'nothing compared'}"
+
+    def explain(self, shown: int = SHOWN) -> list[str]:
+        """The differences, one line each, saying how many are not shown."""
+        lines = self.differences[:shown]
+        hidden = self.difference_count - len(lines)
+        if hidden > 0:
+            lines.append(f"… and {hidden} more")
+        return lines
+
+    def finish(self) -> int:
+        """Prints the verdict; gives the exit code."""
+        print(self.summary())
+        for line in self.notes:
+            print(f"  note: {line}")
+        for line in self.explain():
+            print(f"  {line}")
+        sys.stdout.flush()
+        return 0 if self.passed else 1
