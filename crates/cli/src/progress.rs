@@ -55,7 +55,7 @@ fn show(progress: &Progress, page_size: u64, stop: &AtomicBool) {
     let mut bar = None;
     while !stop.load(Ordering::Relaxed) {
         let (phase, (done, total)) = (progress.phase(), progress.frames());
-        if bar.as_ref().is_none_or(|(shown, _)| *shown != phase) {
+        if total > 0 && bar.as_ref().is_none_or(|(shown, _)| *shown != phase) {
             let new = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
             new.set_style(style.clone());
             new.set_message(match phase {
@@ -68,7 +68,7 @@ fn show(progress: &Progress, page_size: u64, stop: &AtomicBool) {
                 old.finish_and_clear();
             }
         }
-        if let Some((_, bar)) = &bar {
+        if let Some((_, bar)) = bar.as_ref().filter(|(shown, _)| *shown == phase) {
             bar.set_length(total * page_size);
             bar.set_position(done * page_size);
         }
