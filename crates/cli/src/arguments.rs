@@ -62,6 +62,7 @@ pub struct SourceArguments {
 
 /// `bigiron dump`.
 #[derive(Debug, Args)]
+#[command(override_usage = "bigiron dump [OPTIONS] <SOURCE>... <OUTPUT>")]
 #[command(after_long_help = DUMP_HELP)]
 pub struct DumpArguments {
     /// What to dump (/proc/vmcore, an ELF core, a kdump-compressed or flattened dump, all
