@@ -6,7 +6,7 @@
 //! dump. Records come in any order, a later one overwrites an earlier one, and
 //! -1 for both numbers is the end.
 //!
-//! [`FlattenedFile`] reads such a file in place, [`unpack`] takes a stream apart.
+//! [`FlattenedFile`] reads such a file in place, [`unpack()`] takes a stream apart.
 
 mod index;
 mod record;

@@ -19,8 +19,8 @@ const STATUS_INCOMPLETE: u32 = 0x8;
 const UTS_LEN: usize = 65;
 /// The sub-header with its notes; more than any machine's CPUs fill.
 const MAX_SUB_HEADER_SIZE: u64 = 256 << 20;
-/// The highest page frame number anyone's memory has: 2^56 bytes of 4 KiB pages.
-const MAX_END_FRAME: u64 = 1 << 44;
+/// The highest page frame number anyone's memory has: 2^52 bytes of 4 KiB pages.
+const MAX_END_FRAME: u64 = 1 << 40;
 
 /// The names of the dumped system, as uname(2) gives them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,28 +1,37 @@
 //! The encoder: greedy, with one hash table of the places of four bytes.
 
+use std::hint::select_unpredictable;
+
 use super::{
     END, FIRST_LITERALS, MAX_DISTANCE, MAX_FIRST_LITERALS, MAX_MIDDLE_DISTANCE, MAX_SHORT_DISTANCE,
     MAX_SHORT_LEN,
 };
 
-const HASH_BITS: u32 = 13;
+const HASH_BITS: u32 = 12;
 /// Positions are 16 bits wide, so longer input is matched piece by piece.
 const MAX_PIECE: usize = 1 << 16;
-/// The shortest match, and what is hashed.
-const MIN_MATCH: usize = 4;
-/// No match begins in the last bytes of a piece.
-const TAIL: usize = 8;
+/// No match begins in the last bytes of a piece: the first bytes of a match are
+/// compared all at once.
+const TAIL: usize = 16;
+/// The longest match in the three bytes of a `001L_LLLL` instruction.
+const MAX_MIDDLE_LEN: usize = 33;
 /// The search goes byte by byte, but where it finds nothing, the steps grow by
 /// one part in `1 << SKIP_SHIFT` of the way: what does not compress is left soon.
 const SKIP_SHIFT: u32 = 5;
+/// Where that way begins. With 40, steps of two bytes come earlier than with 32,
+/// for 1 to 4 % less time and 0.4 % more output.
+const FIRST_WAY: usize = 40;
 
-/// Positions by hash, each with `base` added.
+/// Positions by hash. It is cleared for each piece, so what is not known yet
+/// points to the piece's first byte: a place like any other to look for a match.
+/// With entries of earlier pieces in it the choice between "old" and "known"
+/// was a branch that is not predictable, which cost far more than the clearing.
 type Table = [u16; 1 << HASH_BITS];
 
 /// The piece at hand. It is longer than 16 bits can count, so a load at a
 /// 16-bit position needs no check: without the copy, safe code took a third
 /// more time.
-type Window = [u8; MAX_PIECE + 8];
+type Window = [u8; MAX_PIECE + TAIL];
 
 /// What an encoder takes.
 pub(super) const MEMORY: usize = size_of::<Table>() + size_of::<Window>();
@@ -31,17 +40,13 @@ pub(super) const MEMORY: usize = size_of::<Table>() + size_of::<Window>();
 pub(super) struct Encoder {
     window: Box<Window>,
     table: Box<Table>,
-    /// Entries below belong to earlier pieces. Moving it on by the length of
-    /// each piece forgets them without clearing the table each time.
-    base: u16,
 }
 
 impl Encoder {
     pub(super) fn new() -> Self {
         Self {
-            window: Box::new([0; MAX_PIECE + 8]),
+            window: Box::new([0; MAX_PIECE + TAIL]),
             table: Box::new([0; 1 << HASH_BITS]),
-            base: 1,
         }
     }
 
@@ -52,13 +57,13 @@ impl Encoder {
         let mut pending = 0;
         for start in (0..src.len()).step_by(MAX_PIECE) {
             let len = MAX_PIECE.min(src.len() - start);
-            if len < MIN_MATCH + TAIL {
+            if len <= TAIL {
                 break;
             }
             self.window[..len].copy_from_slice(&src[start..start + len]);
             pending = self.matches(src, start, len, pending, &mut out)?;
         }
-        out.last_literals(&src[pending..])?;
+        out.literals(&src[pending..])?;
         out.bytes(&END)?;
         Some(out.len)
     }
@@ -73,49 +78,37 @@ impl Encoder {
         mut pending: usize,
         out: &mut Out<'_>,
     ) -> Option<usize> {
-        let base = self.next_base(len);
+        self.table.fill(0);
         let window = &*self.window;
         let last = len - TAIL;
-        let mut at = 0;
+        let mut at = 1;
         loop {
-            let mut way = 1 << SKIP_SHIFT;
+            let mut way = FIRST_WAY;
             let from = loop {
                 if at >= last {
                     return Some(pending);
                 }
                 let bytes = load32(window, at as u16);
                 let slot = &mut self.table[hash(bytes)];
-                // An entry below `base` wraps around to beyond the piece.
-                let from = slot.wrapping_sub(base);
-                *slot = base.wrapping_add(at as u16);
-                // One branch for both, for which of them fails is not predictable.
-                let known = usize::from(from) < at;
-                if known & (load32(window, from) == bytes) && at - usize::from(from) <= MAX_DISTANCE
-                {
-                    break usize::from(from);
+                let from = *slot;
+                *slot = at as u16;
+                if load32(window, from) == bytes && at - usize::from(from) <= MAX_DISTANCE {
+                    break from;
                 }
                 let step = way >> SKIP_SHIFT;
                 at += step;
                 way += step;
             };
-            let end = at + MIN_MATCH;
-            let end = end + common(&window[..len], end, from + MIN_MATCH);
-            out.literals(&src[pending..], start + at - pending)?;
-            out.copy(at - from, end - at)?;
+            let differ = load128(window, at as u16) ^ load128(window, from);
+            let from = usize::from(from);
+            let mut end = at + (differ.trailing_zeros() / 8) as usize;
+            if differ == 0 {
+                end += common(&window[..len], end, from + TAIL);
+            }
+            out.sequence(&src[pending..], start + at - pending, at - from, end - at)?;
             pending = start + end;
             at = end;
         }
-    }
-
-    /// The base for the next piece, which is `len` bytes long.
-    fn next_base(&mut self, len: usize) -> u16 {
-        if let Ok(next) = u16::try_from(usize::from(self.base) + len) {
-            return std::mem::replace(&mut self.base, next);
-        }
-        self.table.fill(0);
-        // Behind a full piece there is no room: the next one clears again.
-        self.base = u16::try_from(1 + len).unwrap_or(u16::MAX);
-        1
     }
 }
 
@@ -158,9 +151,47 @@ impl Out<'_> {
         self.few(rest as u32, 1)
     }
 
-    /// The first `count` bytes of `src` as they are.
+    /// The first `count` bytes of `src` as they are, then a match of `len` bytes.
+    ///
+    /// The usual case, a short run and a short match in the midst of the
+    /// output, has no branch that depends on the data.
     #[inline(always)]
-    fn literals(&mut self, src: &[u8], count: usize) -> Option<()> {
+    fn sequence(&mut self, src: &[u8], count: usize, distance: usize, len: usize) -> Option<()> {
+        let usual = (count <= 16) & (len <= MAX_MIDDLE_LEN) & (distance <= MAX_MIDDLE_DISTANCE);
+        // From the byte of the match before that has room for a number of literals.
+        if usual
+            && let Some(wide) = src.first_chunk::<16>()
+            && let Some(front) = self.dst.get_mut(self.len.wrapping_sub(2)..)
+            && let Some(front) = front.first_chunk_mut::<40>()
+        {
+            let own_byte = count > 3;
+            front[0] |= if own_byte { 0 } else { count as u8 };
+            front[2] = (count as u8).wrapping_sub(3);
+            let at = 2 + usize::from(own_byte);
+            front[at..at + 16].copy_from_slice(wide);
+            let at = at + count;
+            let short = (len <= MAX_SHORT_LEN) & (distance <= MAX_SHORT_DISTANCE);
+            let token = select_unpredictable(
+                short,
+                short_match(distance, len),
+                middle_match(distance, len),
+            );
+            front[at..at + 4].copy_from_slice(&token.to_le_bytes());
+            self.len += at - 2 + 3 - usize::from(short);
+            return Some(());
+        }
+        self.unusual(src, count, distance, len)
+    }
+
+    #[inline(never)]
+    fn unusual(&mut self, src: &[u8], count: usize, distance: usize, len: usize) -> Option<()> {
+        self.literals(&src[..count])?;
+        self.copy(distance, len)
+    }
+
+    /// `src` as it is.
+    fn literals(&mut self, src: &[u8]) -> Option<()> {
+        let count = src.len();
         if count == 0 {
             return Some(());
         }
@@ -175,34 +206,16 @@ impl Out<'_> {
             self.few(0, 1)?;
             self.rest(count - 18)?;
         }
-        // Most runs are short: they are copied in a fixed size where there is room.
-        if count <= 16
-            && let Some(wide) = src.first_chunk::<16>()
-            && let Some(front) = self.dst[self.len..].first_chunk_mut::<16>()
-        {
-            *front = *wide;
-            self.len += count;
-            return Some(());
-        }
-        self.bytes(&src[..count])
-    }
-
-    /// The literals at the end: kept out of the loop over the matches.
-    #[cold]
-    fn last_literals(&mut self, src: &[u8]) -> Option<()> {
-        self.literals(src, src.len())
+        self.bytes(src)
     }
 
     /// A match of `len` bytes.
-    #[inline(always)]
     fn copy(&mut self, distance: usize, len: usize) -> Option<()> {
         if len <= MAX_SHORT_LEN && distance <= MAX_SHORT_DISTANCE {
-            let d = distance as u32 - 1;
-            let byte = (len as u32 - 1) << 5 | (d & 7) << 2;
-            return self.few(byte | d >> 3 << 8, 2);
+            return self.few(short_match(distance, len), 2);
         }
         let (kind, d, max_len) = if distance <= MAX_MIDDLE_DISTANCE {
-            (32, distance as u32 - 1, 33)
+            (32, distance as u32 - 1, MAX_MIDDLE_LEN)
         } else {
             let d = (distance - MAX_MIDDLE_DISTANCE) as u32;
             (16 | d >> 11 & 8, d & 0x3fff, 9)
@@ -216,11 +229,32 @@ impl Out<'_> {
     }
 }
 
+/// The two bytes of a match of the kind `LLLD_DDSS`.
+#[inline]
+fn short_match(distance: usize, len: usize) -> u32 {
+    let d = distance as u32 - 1;
+    (len as u32 - 1) << 5 | (d & 7) << 2 | d >> 3 << 8
+}
+
+/// The three bytes of a match of the kind `001L_LLLL`, up to [`MAX_MIDDLE_LEN`].
+#[inline]
+fn middle_match(distance: usize, len: usize) -> u32 {
+    32 | (len as u32 - 2) | (distance as u32 - 1) << 10
+}
+
 #[inline]
 fn load32(window: &Window, at: u16) -> u32 {
     let at = usize::from(at);
     let bytes = &window[at..at + 4];
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+#[inline]
+fn load128(window: &Window, at: u16) -> u128 {
+    let at = usize::from(at);
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&window[at..at + 16]);
+    u128::from_le_bytes(bytes)
 }
 
 /// The multiplier is the golden ratio's share of 32 bits.
