@@ -274,7 +274,12 @@ def elf_cases(bench: Bench) -> Iterator[Case]:
         file[segment.offset + segment.filesz // 2] ^= 4
 
     def shorter(file: bytearray, core: ElfCore) -> None:
-        at = header(core, PT_LOAD, 0) + 32
+        # One at the start of memory: the kernel's text is in two of /proc/vmcore.
+        loads = [fields for fields in core.raw_headers if fields[0] == PT_LOAD]
+        lowest = min(
+            (n for n, fields in enumerate(loads) if fields[5]), key=lambda n: loads[n][4]
+        )
+        at = header(core, PT_LOAD, lowest) + 32
         size, = struct.unpack_from("<Q", file, at)
         struct.pack_into("<Q", file, at, size - 4096)
 

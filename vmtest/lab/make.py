@@ -8,8 +8,10 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from . import cache, disks, initramfs, kernels, notes, qemu, tools
 from .errors import LabError, Unavailable
@@ -17,6 +19,16 @@ from .kernels import Kernel
 from .recipes import RECIPE_VERSION, Recipe
 
 PAGE = 4096
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What the capture kernel does: at least, copy /proc/vmcore to its third disk."""
+
+    overlay: bytes = b""  # an archive that is unpacked over its root file system
+    disks: list[Path] = field(default_factory=list)  # more of them, from /dev/vde on
+    last_words: str = "bigiron-vmtest: captured"
 
 
 def find(recipe: Recipe) -> Path | None:
@@ -37,8 +49,19 @@ def kernel_of(recipe: Recipe) -> Kernel:
     return kernels.get(recipe.series)
 
 
+def twice(recipe: Recipe, attempt: Callable[[str], Made]) -> Made:
+    """What `attempt` makes with an accelerator. One retry: emulated guests do hang at times."""
+    try:
+        return attempt(qemu.accelerator(recipe.levels))
+    except Unavailable:
+        raise
+    except LabError as error:
+        print(f"{recipe.name}: failed, trying once more\n{error}", file=sys.stderr)
+        return attempt("tcg")
+
+
 def make(recipe: Recipe, *, remake: bool = False) -> Path:
-    """The directory of the vmcore, made now unless it was before. One retry: emulated guests do hang at times."""
+    """The directory of the vmcore, made now unless it was before."""
     with cache.lock(recipe.name):
         made = find(recipe)
         if made and not remake:
@@ -47,21 +70,14 @@ def make(recipe: Recipe, *, remake: bool = False) -> Path:
         tools.static_busybox()
         kernel = kernels.get(recipe.series, newest=remake)
         final = cache.root() / f"{recipe.name}-{kernel.version}-{recipe.hash()}"
-        accel = qemu.accelerator(recipe.levels)
-        try:
-            return _attempt(recipe, kernel, final, accel)
-        except Unavailable:
-            raise
-        except LabError as error:
-            print(f"{recipe.name}: failed, trying once more\n{error}", file=sys.stderr)
-            return _attempt(recipe, kernel, final, "tcg")
+        return twice(recipe, lambda accel: _attempt(recipe, kernel, final, accel))
 
 
 def _attempt(recipe: Recipe, kernel: Kernel, final: Path, accel: str) -> Path:
     started = time.monotonic()
     with cache.new_directory(final) as made, tempfile.TemporaryDirectory(dir=final.parent, prefix=".work.") as work:
         try:
-            console = _run_guest(recipe, kernel, made, Path(work), accel)
+            console = run_guest(recipe, kernel, made, Path(work), accel)
         except LabError:
             log = Path(work) / "console.log"
             if log.exists():
@@ -75,7 +91,9 @@ def _attempt(recipe: Recipe, kernel: Kernel, final: Path, accel: str) -> Path:
     return final
 
 
-def _run_guest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, accel: str) -> str:
+def run_guest(
+    recipe: Recipe, kernel: Kernel, made: Path, work: Path, accel: str, capture: Capture = Capture()
+) -> str:
     """Leaves `vmcore` in `made` and the notes disk in `work`; returns the console's text."""
     initrd = work / "initrd"
     initrd.write_bytes(initramfs.build(kernel, recipe.plan_text(), work))
@@ -87,7 +105,7 @@ def _run_guest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, accel: st
     if recipe.how == "kdump":
         mode = "crash"
         words.append(f"crashkernel={recipe.crashkernel_mib}M")
-        images += [_vmcore_disk(recipe, work), _capture_disk(kernel, initrd, work)]
+        images += [_vmcore_disk(recipe, work), _capture_disk(kernel, initrd, capture, work), *capture.disks]
     with qemu.Machine(
         work,
         kernel=kernel.vmlinuz,
@@ -102,7 +120,7 @@ def _run_guest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, accel: st
         machine.wait_for("bigiron-vmtest: balloon")
         machine.monitor("balloon", value=(recipe.ram_mib << 20) - recipe.balloon * PAGE)
         if recipe.how == "kdump":
-            machine.wait_for("bigiron-vmtest: captured")
+            machine.wait_for(capture.last_words)
             machine.wait_for_end()
             _take_copy(machine.console(), work / "vmcore", made / "vmcore")
         else:
@@ -118,12 +136,13 @@ def _vmcore_disk(recipe: Recipe, work: Path) -> Path:
     return image
 
 
-def _capture_disk(kernel: Kernel, initrd: Path, work: Path) -> Path:
-    """The files of the capture kernel: the same kernel and the same archive, told its mode by the command line."""
+def _capture_disk(kernel: Kernel, initrd: Path, capture: Capture, work: Path) -> Path:
+    """The files of the capture kernel: the same kernel and the same archive, told its mode by the command line.
+    The kernel unpacks archives that follow each other one over the other."""
     tree = work / "capture.tree"
     tree.mkdir()
     shutil.copy(kernel.vmlinuz, tree / "vmlinuz")
-    shutil.copy(initrd, tree / "initrd")
+    (tree / "initrd").write_bytes(initrd.read_bytes() + capture.overlay)
     image = work / "capture"
     disks.make_ext4(image, tree, 64)
     return image

@@ -67,11 +67,15 @@ def need(*programs: str) -> None:
     )
 
 
+def is_static(program: Path) -> bool:
+    """A dynamic program names its loader in PT_INTERP, right after the headers."""
+    return b"/ld-" not in program.read_bytes()[:4096]
+
+
 def static_busybox() -> Path:
     """The guest has no libraries, so a busybox that needs some (package busybox) will not do."""
     need("busybox")
     path = Path(find("busybox") or "busybox")
-    # A dynamic program names its loader in PT_INTERP, right after the headers.
-    if b"/ld-" in path.read_bytes()[:4096]:
+    if not is_static(path):
         raise Unavailable(f"{path} is not static. Install with: apt-get install busybox-static")
     return path
