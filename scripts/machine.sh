@@ -20,9 +20,13 @@ as_root() {
     fi
 }
 
+# What apt-get says is shown only when it fails.
 apt_quietly() {
-    as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" >/dev/null
+    local said
+    said=$(as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" 2>&1) && return 0
+    printf '%s\n' "$said" | tail -n 5 >&2
+    return 1
 }
 
 update_package_lists() {
@@ -52,7 +56,7 @@ install_packages() {
         return 1
     }
     say "Installing ${missing[*]}"
-    apt_quietly install -y --no-install-recommends "${missing[@]}" && return 0
+    apt_quietly install -y --no-install-recommends "${missing[@]}" 2>/dev/null && return 0
     update_package_lists && apt_quietly install -y --no-install-recommends "${missing[@]}" && return 0
     say "apt-get could not install: ${missing[*]}" >&2
     return 1

@@ -1,0 +1,14 @@
+//! Any bytes as a kdump-compressed dump, whole or flattened: every page that
+//! its bitmaps promise is read, and none is anything but a page or an error.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    if let Ok(source) = bigiron_fuzz::open(data.to_vec()) {
+        let memory = source.memory();
+        memory.vmcoreinfo_note();
+        memory.damage();
+        bigiron_fuzz::read_pages(memory);
+    }
+});

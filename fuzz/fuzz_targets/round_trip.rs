@@ -1,0 +1,104 @@
+//! Pages that the fuzzer fills, dumped in a way that it chooses, and read back:
+//! every page is there and equal.
+#![no_main]
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use bigiron_dump::{DumpOptions, OutputFormat, OutputTarget, Progress, dump, verify};
+use bigiron_format::codec::{Codec, Compression};
+use bigiron_fuzz::Patched;
+use bigiron_helpers::{MemoryBudget, Stop};
+use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source};
+use bigiron_synth::{ElfShape, LoadPiece, Synth};
+use libfuzzer_sys::fuzz_target;
+
+/// The first of the page frames that the fuzzer fills.
+const FIRST: u64 = 0x200;
+/// How many there are.
+const PAGES: u64 = 64;
+const PAGE: u64 = 4096;
+
+/// The dump, and where in it the first of those pages is.
+static DUMP: LazyLock<(Vec<u8>, usize)> = LazyLock::new(|| {
+    let text = "kernel 6.12\nram 0x0-0x9f 0x100-0x8ff\npages 0x200 kernel n=64";
+    let machine = Synth::from_text(text).expect("a legal text");
+    let image = machine.elf_image(&ElfShape::vmcore());
+    let inside = |piece: &&LoadPiece| {
+        let len = piece.data.len() as u64;
+        (piece.paddr..piece.paddr + len).contains(&(FIRST * PAGE))
+    };
+    let piece = image.loads.iter().find(inside).expect("a PT_LOAD with it");
+    let place = piece.data.start + (FIRST * PAGE - piece.paddr) as usize;
+    (image.bytes, place)
+});
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&[codec, form, level, threads], contents)) = data.split_first_chunk() else {
+        return;
+    };
+    let (dump_bytes, place) = &*DUMP;
+    // Pieces of the input go to pages in turn, so that pages come out equal,
+    // nearly equal, all zero, and easy or hard to compress.
+    let mut pages = vec![0; (PAGES * PAGE) as usize];
+    for (index, piece) in contents.chunks(64).enumerate() {
+        let index = index as u64;
+        let offset = index / PAGES * 64 % PAGE;
+        let mut put = |page: u64| {
+            let at = (page % PAGES * PAGE + offset) as usize;
+            pages[at..at + piece.len()].copy_from_slice(piece);
+        };
+        put(index * 7);
+        if form & 0x80 != 0 {
+            put(index * 7 + 1);
+        }
+    }
+    let source = bigiron_fuzz::open(Patched {
+        base: dump_bytes,
+        patches: vec![(*place, pages)],
+    });
+    let source = source.expect("a sound core");
+    let kernel = Kernel::find(&source, None, IoMethod::Read, 8).expect("a sound kernel");
+
+    let format = [
+        OutputFormat::Kdump,
+        OutputFormat::Flattened,
+        OutputFormat::Elf,
+    ][usize::from(form & 0x7f) % 3];
+    let codec = Codec::ALL[usize::from(codec) % Codec::ALL.len()];
+    let options = DumpOptions {
+        level: DumpLevel::new(level % 32).expect("below 32"),
+        format,
+        compression: Compression::new(codec),
+        threads: 1 + usize::from(threads % 3),
+        memory: MemoryBudget::of(64 << 20),
+        io: IoMethod::Read,
+        overwrite: true,
+    };
+    let directory = Path::new("/dev/shm");
+    let directory = if directory.is_dir() {
+        directory.to_owned()
+    } else {
+        std::env::temp_dir()
+    };
+    let path = directory.join(format!("bigiron-round-trip-{}", std::process::id()));
+    let (progress, stop) = (Progress::new(), Stop::new());
+    let target = OutputTarget::File(path.clone());
+    let summary = dump(&kernel, &target, &options, &progress, &stop).expect("a dump");
+    let made = Source::open(std::slice::from_ref(&path)).expect("a dump that opens");
+    assert_eq!(made.damage(), None);
+    let found = verify(
+        made.memory(),
+        Some(source.memory()),
+        1,
+        &Progress::new(),
+        &stop,
+    );
+    let found = found.expect("equal pages");
+    assert_eq!(found.lost, 0);
+    if format != OutputFormat::Elf {
+        assert_eq!(found.pages, summary.dumped);
+        assert_eq!(found.pages + found.left_out, summary.ram);
+    }
+    std::fs::remove_file(path).expect("its own file");
+});
