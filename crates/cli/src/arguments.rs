@@ -106,9 +106,16 @@ pub struct DumpArguments {
 }
 
 const DUMP_HELP: &str = "\
-Exit status: 0 the dump is complete; 1 it is not, and standard error says why; 2 the command \
-line is wrong; 130 or 143 a signal ended it. What an interrupted dump has written stays in \
-OUTPUT.incomplete, is marked incomplete, and can be read.
+Exit status: 0 the dump was made; 1 it was not, and standard error says why; 2 the command \
+line is wrong; 129, 130 or 143 SIGHUP, SIGINT or SIGTERM ended it.
+
+What the source cannot give does not stop a dump: pages that cannot be read are marked as lost, \
+a warning counts them and names the first, and the dump is marked incomplete, as it is when the \
+source itself is cut or marked so. `bigiron verify OUTPUT` then exits with 1.
+
+What was written before an interruption or a failed write stays in OUTPUT.incomplete, is marked \
+incomplete, and can be read: each page is there or marked as lost. In an ELF core, which cannot \
+mark pages, those that were not copied yet are zeros.
 
 Examples:
   bigiron dump /proc/vmcore /var/crash/vmcore

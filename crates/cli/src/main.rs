@@ -29,10 +29,21 @@ fn main() -> ExitCode {
         Err(error) => {
             // A signal's exit code is what a shell expects of the signal.
             let code = signals::exit_code(&error).unwrap_or(FAILED);
-            eprintln!("bigiron: {error:#}");
+            eprintln!("bigiron: {}", message(&error));
             ExitCode::from(code)
         }
     }
+}
+
+/// An error with its causes, as far as they are not in its own text yet.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// The definition of all flags, for completions and man pages.

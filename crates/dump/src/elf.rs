@@ -14,6 +14,7 @@ use bigiron_kernel::{CHUNK_FRAMES, Filter, PageReader};
 
 use crate::bitmaps::BitmapStore;
 use crate::error::DumpError;
+use crate::losses::Losses;
 use crate::notes::output_notes;
 use crate::output::{FileOutput, Output};
 use crate::plan::{self, LoadError, Plan, is_zero};
@@ -30,8 +31,6 @@ const MAX_SEGMENTS: usize = 1 << 20;
 const UNIT_FRAMES: u64 = 512;
 /// Memory begins at a multiple of this, so that it can be mapped.
 const PAGE_ALIGNMENT: u64 = 4096;
-/// Lost page frames that are named one by one.
-const MAX_NAMED: usize = 64;
 
 /// Filters, then writes a whole core. `sized` is the output if it is a file,
 /// where zeros need not be written.
@@ -88,15 +87,9 @@ pub fn write(
 
     let begin = Instant::now();
     task.progress.begin(Phase::Finishing, 0);
-    let incomplete = summary.lost > 0 || source.damage().is_some();
+    let incomplete = summary.lost > 0 || task.kernel.damage().is_some();
     if !output.is_stream() {
         put(layout.encode(incomplete)).map_err(|e| task.write_error(e))?;
-    }
-    if summary.lost > 0 {
-        summary.warnings.push(format!(
-            "{} pages cannot be read; an ELF core cannot mark them, so they are zeros in it",
-            summary.lost
-        ));
     }
     output.finish().map_err(|e| task.write_error(e))?;
     end_phase(summary, Phase::Finishing, begin);
@@ -287,7 +280,7 @@ fn copy(
     let (cursor, turnstile) = (ChunkCursor::new(units), Turnstile::new());
     let results = run(task.helpers, task.stop, |_| -> Result<_, DumpError> {
         let mut reader = task.kernel.source().reader(task.options.io);
-        let (mut lost, mut bytes_in) = (Vec::new(), 0);
+        let (mut lost, mut bytes_in) = (Losses::default(), 0);
         while let Some(unit) = cursor.take(task.stop) {
             let index = ends.partition_point(|end| *end <= unit);
             let segment = &segments[index];
@@ -312,13 +305,15 @@ fn copy(
         }
         Ok((lost, bytes_in))
     })?;
+    let mut losses = Losses::default();
     for (lost, bytes_in) in results {
-        summary.lost += lost.len() as u64;
         summary.bytes_in += bytes_in;
-        summary.lost_frames.extend(lost);
+        losses.merge(lost);
     }
-    summary.lost_frames.sort_unstable();
-    summary.lost_frames.truncate(MAX_NAMED);
+    losses.report(
+        summary,
+        "an ELF core cannot mark what is lost, so it is zeros, and the dump is marked incomplete",
+    );
     task.check_interrupted()
 }
 
@@ -328,7 +323,7 @@ fn read_all(
     reader: &mut dyn PageReader,
     first: PageFrame,
     size: usize,
-    lost: &mut Vec<PageFrame>,
+    lost: &mut Losses,
 ) -> Result<Vec<u8>, DumpError> {
     let page_size = task.page_size();
     let mut bytes = Vec::with_capacity(size);
@@ -337,7 +332,7 @@ fn read_all(
         match reader.pages(frame, (size - bytes.len()) / page_size) {
             Ok(pages) => bytes.extend_from_slice(pages),
             Err(error) if error.is_one_page() => {
-                lost.push(frame);
+                lost.add(frame, &error);
                 bytes.resize(bytes.len() + page_size, 0);
             }
             Err(error) => return Err(error.into()),

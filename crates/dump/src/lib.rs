@@ -1,14 +1,15 @@
 //! Captures and converts crash dumps: filter, compress and write in parallel.
 //!
-//! The way of the data: [`plan`] runs the filter over all chunks of page
-//! frames and notes which pages are kept; [`kdump`] or [`elf`] lays the file
+//! The way of the data: `plan` runs the filter over all chunks of page
+//! frames and notes which pages are kept; `kdump` or `elf` lays the file
 //! out; helpers copy chunk by chunk; the header that says "complete" is
-//! written last. [`dump`] does all of it, [`verify`] compares two dumps.
+//! written last. [`dump`] does all of it, [`verify()`] compares two dumps.
 
 mod bitmaps;
 mod elf;
 mod error;
 mod kdump;
+mod losses;
 mod notes;
 mod options;
 mod output;

@@ -125,6 +125,7 @@ pub fn dump(
             let output = FileOutput::create(path, options.overwrite)?;
             let store = output.is_readable().then_some(&output);
             ending(
+                progress,
                 &output,
                 kdump::write(&task, &filter, &output, store, &mut summary),
             )?;
@@ -133,6 +134,7 @@ pub fn dump(
             let sink = open_sink(target, options.overwrite)?;
             let output = FlattenedOutput::begin(sink).map_err(|e| task.write_error(e))?;
             ending(
+                progress,
                 &output,
                 kdump::write(&task, &filter, &output, None, &mut summary),
             )?;
@@ -141,6 +143,7 @@ pub fn dump(
             let output = FileOutput::create(path, options.overwrite)?;
             let sized = Some(&output);
             ending(
+                progress,
                 &output,
                 elf::write(&task, &filter, &output, sized, &mut summary),
             )?;
@@ -148,6 +151,7 @@ pub fn dump(
         (OutputFormat::Elf, OutputTarget::Stdout) => {
             let output = PlainStream::begin(open_sink(target, options.overwrite)?);
             ending(
+                progress,
                 &output,
                 elf::write(&task, &filter, &output, None, &mut summary),
             )?;
@@ -159,9 +163,18 @@ pub fn dump(
     Ok(summary)
 }
 
-/// Keeps or discards what a failed dump wrote, and says so in the error.
-fn ending(output: &dyn Output, result: Result<Written, DumpError>) -> Result<(), DumpError> {
+/// Keeps or discards what a failed dump wrote, and says so in the error. As
+/// long as the filter works there is no page in it yet.
+fn ending(
+    progress: &Progress,
+    output: &dyn Output,
+    result: Result<Written, DumpError>,
+) -> Result<(), DumpError> {
     match result {
+        Err(error) if matches!(progress.phase(), Phase::Opening | Phase::Filtering) => {
+            output.discard();
+            Err(error)
+        }
         Ok(Written) => Ok(()),
         Err(DumpError::Write { path, source, .. }) => Err(DumpError::Write {
             path,

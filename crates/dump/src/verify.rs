@@ -1,9 +1,9 @@
 //! Compares a dump with the memory it was made from.
 
-use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
+use bigiron_format::{FormatError, PageFrame};
 use bigiron_helpers::{ChunkCursor, Stop, run};
-use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader};
+use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader, SourceError};
 
 use crate::error::DumpError;
 use crate::progress::{Phase, Progress};
@@ -89,7 +89,7 @@ impl Pair<'_> {
             let frame = PageFrame(first.0 + start as u64);
             let pages = match self.dump.pages(frame, len) {
                 Ok(pages) => pages,
-                Err(bigiron_kernel::SourceError::Lost { .. }) => {
+                Err(error) if is_cut_off(&error) => {
                     part.lost += 1;
                     from = start + 1;
                     continue;
@@ -143,4 +143,13 @@ fn compare(
         done += theirs.len() / page_size;
     }
     Ok(())
+}
+
+/// Whether the page never got into the file or was cut off with its end.
+fn is_cut_off(error: &SourceError) -> bool {
+    match error {
+        SourceError::Lost { .. } => true,
+        SourceError::Format { source, .. } => matches!(source, FormatError::Truncated { .. }),
+        _ => false,
+    }
 }

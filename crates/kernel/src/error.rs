@@ -56,11 +56,9 @@ impl SourceError {
     /// Whether only one page is missing and others may well be there.
     pub fn is_one_page(&self) -> bool {
         match self {
-            Self::Absent { .. } | Self::Lost { .. } => true,
-            Self::Format { source, .. } => matches!(
-                source,
-                FormatError::Codec { .. } | FormatError::Io { .. } | FormatError::Truncated { .. }
-            ),
+            // Headers were checked when the file was opened, so what is wrong
+            // now is wrong with this page's descriptor or data.
+            Self::Absent { .. } | Self::Lost { .. } | Self::Format { .. } => true,
             Self::Io { .. } | Self::Unsupported { .. } => false,
         }
     }
@@ -78,6 +76,14 @@ pub enum KernelError {
          (`makedumpfile -g FILE -x VMLINUX` writes one)"
     )]
     NoVmcoreinfo,
+    /// The VMCOREINFO that was given is another kernel's.
+    #[error("the VMCOREINFO given is of Linux {given}, the dump of {dumped}")]
+    OtherKernel {
+        /// The release in the text.
+        given: String,
+        /// The release in the dump.
+        dumped: String,
+    },
     /// The kernel does not say something that is needed.
     #[error("VMCOREINFO has no {key}, which is needed to {purpose}")]
     MissingKey {

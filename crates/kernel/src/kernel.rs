@@ -19,6 +19,7 @@ pub struct Kernel<'a> {
     translator: Box<dyn Translator>,
     utsname: Utsname,
     found_in_memory: bool,
+    damage: Option<&'a str>,
 }
 
 impl<'a> Kernel<'a> {
@@ -30,7 +31,9 @@ impl<'a> Kernel<'a> {
         io: IoMethod,
         cache_pages: usize,
     ) -> Result<Self, KernelError> {
-        Self::find_in(source.memory(), source.path(), given, io, cache_pages)
+        let mut kernel = Self::find_in(source.memory(), source.path(), given, io, cache_pages)?;
+        kernel.damage = source.damage();
+        Ok(kernel)
     }
 
     /// Finds the kernel in `source`, called `path` in messages.
@@ -42,7 +45,10 @@ impl<'a> Kernel<'a> {
         cache_pages: usize,
     ) -> Result<Self, KernelError> {
         let noted = match given {
-            Some(info) => Some(info),
+            Some(info) => {
+                check_release(source, &info)?;
+                Some(info)
+            }
             None => vmcoreinfo::from_note(source)
                 .map_err(|error| vmcoreinfo::name_error(path, error))?,
         };
@@ -81,6 +87,7 @@ impl<'a> Kernel<'a> {
             translator,
             utsname: Utsname::default(),
             found_in_memory: false,
+            damage: source.damage(),
         };
         kernel.utsname = kernel.read_utsname();
         Ok(kernel)
@@ -94,6 +101,11 @@ impl<'a> Kernel<'a> {
     /// Whether VMCOREINFO was in no note and had to be looked for.
     pub fn found_in_memory(&self) -> bool {
         self.found_in_memory
+    }
+
+    /// Why some of its memory is not in the source; `None` if all is.
+    pub fn damage(&self) -> Option<&'a str> {
+        self.damage
     }
 
     /// Its physical memory.
@@ -171,5 +183,21 @@ impl<'a> Kernel<'a> {
                 names.names[4] = self.source().machine().into();
                 names
             })
+    }
+}
+
+/// A VMCOREINFO of another kernel would make us take any page for any other,
+/// so it must be of the release that the source itself names, if it does.
+fn check_release(source: &dyn MemorySource, given: &Vmcoreinfo) -> Result<(), KernelError> {
+    let own = vmcoreinfo::from_note(source).ok().flatten();
+    let own = own.as_ref().and_then(Vmcoreinfo::release);
+    let header = source.utsname().map(Utsname::release);
+    let expected = own.or(header.filter(|release| !release.is_empty()));
+    match (expected, given.release()) {
+        (Some(expected), found) if found != Some(expected) => Err(KernelError::OtherKernel {
+            given: found.unwrap_or("no release").to_owned(),
+            dumped: expected.to_owned(),
+        }),
+        _ => Ok(()),
     }
 }

@@ -21,9 +21,6 @@ pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
     } else {
         OutputTarget::File(output.clone())
     };
-    let stop = Stop::new();
-    signals::watch(&stop)?;
-
     let directory = match output.parent() {
         Some(parent) if !parent.as_os_str().is_empty() && !to_stdout => parent.to_owned(),
         _ if to_stdout => std::env::temp_dir(),
@@ -42,9 +39,15 @@ pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
         given,
         options.io,
         arguments.source.cache_pages as usize,
-    )?;
+    )
+    .map_err(|error| source::name_error(error.into(), opened.path()))?;
     if let Some(damage) = opened.damage() {
-        eprintln!("bigiron: warning: {damage}");
+        let name = opened.path().display().to_string();
+        if damage.contains(&name) {
+            eprintln!("bigiron: warning: {damage}");
+        } else {
+            eprintln!("bigiron: warning: {name}: {damage}");
+        }
     }
     if kernel.found_in_memory() && !arguments.quiet {
         eprintln!("bigiron: VMCOREINFO was in no note; found it in memory");
@@ -53,6 +56,9 @@ pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
         eprintln!("bigiron: writing the flattened format, since standard output is a stream");
     }
 
+    // Until here a signal may end us as it likes: nothing has been written.
+    let stop = Stop::new();
+    signals::watch(&stop)?;
     let progress = Arc::new(Progress::new());
     let display = Display::begin(
         &progress,
@@ -61,7 +67,7 @@ pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
     );
     let result = bigiron_dump::dump(&kernel, &target, &options, &progress, &stop);
     drop(display);
-    let summary = result?;
+    let summary = result.map_err(|error| source::name_error(error.into(), opened.path()))?;
     for warning in &summary.warnings {
         eprintln!("bigiron: warning: {warning}");
     }

@@ -5,11 +5,15 @@ use std::path::Path;
 use anyhow::Context;
 use clap_complete::Shell;
 
+use super::report;
+
 /// Prints completions for `shell`.
 pub fn completions(shell: Shell) -> anyhow::Result<()> {
     let mut command = crate::definition();
-    clap_complete::generate(shell, &mut command, "bigiron", &mut std::io::stdout());
-    Ok(())
+    // The generator panics where it cannot write.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, "bigiron", &mut script);
+    Ok(report::print(&String::from_utf8_lossy(&script), false)?)
 }
 
 /// Writes a man page for the program and each subcommand.

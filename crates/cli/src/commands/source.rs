@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use bigiron_dump::DumpError;
 use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
-use bigiron_kernel::Source;
-use bigiron_kernel::source::unpack_stream;
+use bigiron_kernel::{KernelError, Source};
 
 /// Opens the files of one dump. `-` is standard input, which is unpacked into
 /// a file without a name in `spool`, since a dump is read at random.
@@ -25,8 +25,11 @@ pub fn open(paths: &[PathBuf], spool: &Path) -> anyhow::Result<Source> {
         )
     })?;
     let name = PathBuf::from("(standard input)");
-    let file = unpack_stream(std::io::stdin().lock(), file.into(), &name)?;
-    Ok(Source::from_files(vec![file])?)
+    Ok(Source::from_stream(
+        std::io::stdin().lock(),
+        file.into(),
+        &name,
+    )?)
 }
 
 /// Reads a VMCOREINFO that the user gave.
@@ -45,4 +48,19 @@ pub fn read_vmcoreinfo(path: &Path) -> anyhow::Result<Vmcoreinfo> {
         path.display()
     );
     Ok(info)
+}
+
+/// Puts the source's name in front of an error about the kernel in it, if it
+/// is not there yet.
+pub fn name_error(error: anyhow::Error, path: &Path) -> anyhow::Error {
+    let about_kernel = matches!(
+        error.downcast_ref(),
+        Some(DumpError::Kernel(_) | DumpError::Filter { .. } | DumpError::Layout(_))
+    ) || error.is::<KernelError>();
+    let name = path.display().to_string();
+    if about_kernel && !format!("{error:#}").contains(&name) {
+        error.context(name)
+    } else {
+        error
+    }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use bigiron_dump::Progress;
+use bigiron_dump::{DumpError, Progress};
 use bigiron_helpers::Stop;
 use bigiron_kernel::Source;
 use serde::Serialize;
@@ -51,7 +51,10 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
         &stop,
     );
     drop(display);
-    let found = found.with_context(|| format!("{} is damaged", dump.path().display()))?;
+    let found = match found {
+        Err(error @ DumpError::Interrupted { .. }) => return Err(error.into()),
+        found => found.with_context(|| format!("{} is damaged", dump.path().display()))?,
+    };
     let result = Result {
         dump: dump.path().to_owned(),
         against: arguments.against.clone(),

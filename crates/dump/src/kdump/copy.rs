@@ -11,6 +11,7 @@ use bigiron_kernel::{CHUNK_FRAMES, Filter, PageReader};
 use super::unit::Unit;
 use crate::bitmaps::BitmapStore;
 use crate::error::DumpError;
+use crate::losses::Losses;
 use crate::output::Output;
 use crate::plan::{self, LoadError, Plan, is_zero};
 use crate::progress::Phase;
@@ -22,8 +23,6 @@ use crate::task::Task;
 pub(super) const UNIT_FRAMES: u64 = 512;
 /// Pages read at once.
 const READ_PAGES: usize = 64;
-/// Lost page frames that are named one by one.
-const MAX_NAMED: usize = 64;
 
 /// The second pass: reads, compresses and writes pages.
 pub(super) struct Copy<'a, 's> {
@@ -58,15 +57,17 @@ impl Copy<'_, '_> {
             }
             Ok(helper.counts)
         })?;
+        let mut losses = Losses::default();
         for counts in results {
             summary.zero += counts.zero;
             summary.shared += counts.shared;
-            summary.lost += counts.lost;
             summary.bytes_in += counts.bytes_in;
-            summary.lost_frames.extend(counts.lost_frames);
+            losses.merge(counts.losses);
         }
-        summary.lost_frames.sort_unstable();
-        summary.lost_frames.truncate(MAX_NAMED);
+        losses.report(
+            summary,
+            "what is lost is marked so, and the dump as incomplete",
+        );
         task.check_interrupted()
     }
 }
@@ -75,9 +76,8 @@ impl Copy<'_, '_> {
 struct Counts {
     zero: u64,
     shared: u64,
-    lost: u64,
     bytes_in: u64,
-    lost_frames: Vec<PageFrame>,
+    losses: Losses,
 }
 
 /// One helper: readers, codec context and buffers of its own.
@@ -169,10 +169,7 @@ impl<'a, 's> Helper<'a, 's> {
             let pages = match self.reader.pages(frame, len) {
                 Ok(pages) => pages,
                 Err(error) if error.is_one_page() => {
-                    self.counts.lost += 1;
-                    if self.counts.lost_frames.len() < MAX_NAMED {
-                        self.counts.lost_frames.push(frame);
-                    }
+                    self.counts.losses.add(frame, &error);
                     self.unit.add_lost();
                     from = at + 1;
                     continue;

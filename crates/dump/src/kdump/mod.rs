@@ -12,7 +12,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bigiron_format::kdump::{KdumpHeaders, Layout, flags_of_codec};
 use bigiron_helpers::Turnstile;
-use bigiron_kernel::Filter;
+use bigiron_kernel::{CHUNK_FRAMES, Filter};
 
 use crate::bitmaps::{BitmapStore, CHUNK_BYTES};
 use crate::error::DumpError;
@@ -26,6 +26,8 @@ use crate::task::{Task, Written, end_phase, summarize_plan};
 
 use copy::Copy;
 
+/// Bitmaps of memory that is not there, in a stream: 8 TiB of address space.
+const MOST_GAPS: u64 = 256 << 20;
 /// Memory for finding equal pages.
 const SHARED_PAGES_BYTES: u64 = 2 << 20;
 
@@ -90,16 +92,10 @@ pub fn write<'s>(
     };
     copy.run(summary)?;
     end_phase(summary, Phase::Copying, begin);
-    if summary.lost > 0 {
-        summary.warnings.push(format!(
-            "{} pages cannot be read; they are marked as lost, and the dump as incomplete",
-            summary.lost
-        ));
-    }
 
     let begin = Instant::now();
     task.progress.begin(Phase::Finishing, 0);
-    let incomplete = summary.lost > 0 || task.kernel.source().damage().is_some();
+    let incomplete = summary.lost > 0 || task.kernel.damage().is_some();
     if headers.incomplete != incomplete {
         headers.incomplete = incomplete;
         put(0, &headers.encode()).map_err(|e| task.write_error(e))?;
@@ -151,6 +147,17 @@ fn fill_bitmap_gaps(
     chunks: &[plan::PlannedChunk],
     put: &dyn Fn(u64, &[u8]) -> std::io::Result<()>,
 ) -> Result<(), DumpError> {
+    let planned_bytes = chunks.len() as u64 * CHUNK_BYTES as u64;
+    let gaps = layout.bitmap_size.saturating_sub(planned_bytes);
+    let ram = chunks.len() as u64 * CHUNK_FRAMES * task.page_size() as u64;
+    if gaps > MOST_GAPS && gaps > ram {
+        return Err(DumpError::Layout(format!(
+            "memory goes on to page frame {:#x}, and a stream cannot skip the {} bytes of bitmaps \
+             for what is not there; write to a file",
+            task.kernel.source().end_frame().0,
+            2 * gaps
+        )));
+    }
     let mut planned = chunks.iter().map(|chunk| chunk.first.0 / 8).peekable();
     let mut offset = 0;
     while offset < layout.bitmap_size {

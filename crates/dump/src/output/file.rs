@@ -38,6 +38,11 @@ impl FileOutput {
             }
         };
         match fs::metadata(path) {
+            // A link that leads nowhere would be in the way in the end.
+            Err(_) if path.is_symlink() && !overwrite => {
+                let exists = io::Error::from(io::ErrorKind::AlreadyExists);
+                return Err(error("make it", " (--overwrite replaces it)")(exists));
+            }
             Ok(metadata) if metadata.is_file() && !overwrite => {
                 let exists = io::Error::from(io::ErrorKind::AlreadyExists);
                 return Err(error("make it", " (--overwrite replaces it)")(exists));

@@ -16,6 +16,12 @@ const DEFAULT_PAGE_SHIFT: u32 = 12;
 /// arm64 can reach.
 const MAX_PHYSICAL: u64 = 1 << 52;
 
+/// RAM of which the file may hold nothing.
+const MOST_WITHOUT_DATA: u64 = 1 << 40;
+/// Beyond, RAM may be this many times as large as the file. Every dump level
+/// keeps the struct pages, and they are a 64th of RAM.
+const MOST_TIMES_LARGER: u64 = 4096;
+
 /// An ELF core: /proc/vmcore, a copy of it, or a dump of a virtual machine.
 pub struct ElfSource {
     bytes: ElfBytes,
@@ -96,7 +102,19 @@ impl ElfSource {
                 ),
             });
         }
-        let damage = find_damage(&headers, bytes.read().size());
+        let claimed: u64 = segments.iter().map(|segment| segment.memory_size).sum();
+        let size = bytes.read().size();
+        if claimed > MOST_WITHOUT_DATA && claimed / MOST_TIMES_LARGER > size {
+            return Err(SourceError::Unsupported {
+                path,
+                reason: format!(
+                    "its {} PT_LOAD segments claim {claimed} bytes of memory, but the file has \
+                     only {size}: not even the struct pages of so much fit into it",
+                    segments.len()
+                ),
+            });
+        }
+        let damage = find_damage(&headers, size);
         Ok(Self {
             bytes,
             headers,
@@ -131,6 +149,10 @@ impl ElfSource {
             let first_frame = (start.max(chunk_start) >> shift) - first.0;
             let data_end = if data == 0 {
                 first_frame as usize
+            } else if data < segment.file_size {
+                // A page that the file's end cuts in two is lost, not half zeros.
+                let cut = (start + data) >> shift << shift;
+                frame(cut).max(first_frame as usize)
             } else {
                 frame(start + data)
             };
@@ -176,7 +198,8 @@ fn sort_segments(segments: &[LoadSegment]) -> Vec<LoadSegment> {
         if segment.virt.0 != 0 {
             segment.virt = VirtAddr(segment.virt.0.wrapping_add(cut));
         }
-        segment.file_offset += cut;
+        // Where all that the file holds is cut, the offset means nothing.
+        segment.file_offset = segment.file_offset.saturating_add(cut);
         segment.file_size = segment.file_size.saturating_sub(cut);
         segment.memory_size -= cut;
         out.push(segment);
@@ -315,12 +338,22 @@ impl ElfReader<'_> {
         self.buffer.clear();
         self.buffer.resize(page_size as usize, 0);
         let mut found = false;
-        for segment in &source.segments {
+        let from = source
+            .segments
+            .partition_point(|s| s.physical.0 + s.memory_size <= page_start);
+        let near = source.segments[from..]
+            .iter()
+            .take_while(|s| s.physical.0 < page_start + page_size);
+        for segment in near {
             let data = segment
                 .file_size
                 .min(size.saturating_sub(segment.file_offset));
             let start = segment.physical.0.max(page_start);
             let end = (segment.physical.0 + data).min(page_start + page_size);
+            let whole = (segment.physical.0 + segment.file_size).min(page_start + page_size);
+            if end < whole {
+                return Err(absent());
+            }
             if start < end {
                 found = true;
                 let target = (start - page_start) as usize..(end - page_start) as usize;
@@ -376,5 +409,36 @@ impl PageReader for ElfReader<'_> {
                 Ok(&self.buffer)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(physical: u64, memory_size: u64, file_offset: u64, file_size: u64) -> LoadSegment {
+        LoadSegment {
+            file_offset,
+            file_size,
+            physical: PhysAddr(physical),
+            virt: VirtAddr(0),
+            memory_size,
+        }
+    }
+
+    #[test]
+    fn overlapping_segments_are_cut_without_overflow() {
+        let sorted = sort_segments(&[
+            segment(0x1000, 0x8000, u64::MAX - 0x10, 0),
+            segment(0, 0x4000, 0x1000, 0x4000),
+            segment(0x2000, 0x1000, 0x9000, 0x1000),
+        ]);
+        assert_eq!(
+            sorted,
+            [
+                segment(0, 0x4000, 0x1000, 0x4000),
+                segment(0x4000, 0x5000, u64::MAX, 0),
+            ]
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! An opened dump file, and windows that slide over it.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use bigiron_format::{FormatError, ReadAt};
@@ -48,8 +48,20 @@ impl DumpFile {
                 source,
             }
         };
-        let file = File::open(path).map_err(error("open it"))?;
+        // Opening a pipe would else wait for somebody to write to it.
+        let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(nonblocking)
+            .open(path)
+            .map_err(error("open it"))?;
         let metadata = file.metadata().map_err(error("look at it"))?;
+        if metadata.file_type().is_fifo() {
+            return Err(SourceError::Unsupported {
+                path: path.to_owned(),
+                reason: "is a pipe; connect it to standard input and give - in its place".into(),
+            });
+        }
         if metadata.is_dir() {
             return Err(SourceError::Unsupported {
                 path: path.to_owned(),

@@ -17,7 +17,7 @@ use crate::error::SourceError;
 pub use elf::ElfSource;
 pub use file::{DumpFile, IoMethod};
 pub use kdump::KdumpSource;
-pub use open::{Source, unpack_stream};
+pub use open::Source;
 
 /// Page frames that are looked at together: one block of a bitmap, and one
 /// memory section of x86-64.

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use bigiron_format::elf;
-use bigiron_format::flattened::{self, FlattenedFile, Limits};
+use bigiron_format::flattened::{self, FlattenedFile, Limits, Summary};
 use bigiron_format::kdump::KdumpHeaders;
 use bigiron_format::{FormatError, ReadAt};
 
@@ -15,6 +15,11 @@ use super::elf::{ElfBytes, ElfSource};
 use super::file::DumpFile;
 use super::kdump::KdumpSource;
 use crate::error::SourceError;
+
+/// A flattened file may leave this much of the dump unsaid.
+const MOST_WITHOUT_DATA: u64 = 1 << 30;
+/// Beyond, the dump may be this many times as large as the file.
+const MOST_TIMES_LARGER: u64 = 1024;
 
 /// An opened source of memory.
 pub struct Source {
@@ -87,7 +92,9 @@ impl Source {
                         path: path.clone(),
                         source,
                     };
-                    let inner = FlattenedFile::open(file.into_read(), Limits::default()).map_err(error)?;
+                    let inner =
+                        FlattenedFile::open(file.into_read(), Limits::default()).map_err(error)?;
+                    check_claim(inner.size(), inner.inner().size()).map_err(error)?;
                     if !inner.is_complete() {
                         cut = Some(format!(
                             "{} has no end record: it is truncated",
@@ -125,6 +132,23 @@ impl Source {
         })
     }
 
+    /// Takes a dump in as it comes through a pipe: `spool` gets its bytes,
+    /// since a dump is read at random. `name` is for messages.
+    pub fn from_stream(stream: impl Read, spool: File, name: &Path) -> Result<Self, SourceError> {
+        let (file, unpacked) = unpack_stream(stream, spool, name)?;
+        let mut source = Self::from_files(vec![file])?;
+        if let Some(summary) = unpacked {
+            source.flattened = true;
+            if !summary.complete {
+                source.cut = Some(format!(
+                    "{} has no end record: it is truncated",
+                    name.display()
+                ));
+            }
+        }
+        Ok(source)
+    }
+
     /// The memory.
     pub fn memory(&self) -> &dyn MemorySource {
         self.memory.as_ref()
@@ -147,14 +171,28 @@ impl Source {
     }
 }
 
-/// Takes a stream in, as it comes through a pipe, into `spool`: flattened
-/// records go to where they belong, anything else as it is. Gives the file
-/// ready to be opened, called `name` in messages.
-pub fn unpack_stream(
+/// A flattened file whose records leave holes may claim to unpack to any
+/// size, and all of it would be gone through. Writers leave no large holes.
+fn check_claim(unpacked: u64, size: u64) -> Result<(), FormatError> {
+    if unpacked <= MOST_WITHOUT_DATA || unpacked / MOST_TIMES_LARGER <= size {
+        return Ok(());
+    }
+    Err(FormatError::unexpected(
+        "the records",
+        flattened::HEADER_LEN as u64,
+        format!("a dump of at most {MOST_TIMES_LARGER} times the {size} bytes there are"),
+        format!("records that claim {unpacked} bytes"),
+    ))
+}
+
+/// Puts a stream into `spool`: flattened records go to where they belong,
+/// anything else as it is. Gives the file ready to be opened, called `name` in
+/// messages, and what was unpacked if it was flattened.
+fn unpack_stream(
     mut stream: impl Read,
     spool: File,
     name: &Path,
-) -> Result<DumpFile, SourceError> {
+) -> Result<(DumpFile, Option<Summary>), SourceError> {
     let format_error = |source| SourceError::Format {
         path: name.to_owned(),
         source,
@@ -180,16 +218,19 @@ pub fn unpack_stream(
     front.truncate(filled);
     let is_flattened = flattened::is_flattened(&front);
     let mut whole = front.as_slice().chain(stream);
+    let mut unpacked = None;
     if is_flattened {
-        flattened::unpack(&mut whole, |offset, bytes| {
+        let summary = flattened::unpack(&mut whole, |offset, bytes| {
             spool.write_all_at(bytes, offset)
         })
         .map_err(format_error)?;
+        check_claim(summary.size, summary.bytes).map_err(format_error)?;
+        unpacked = Some(summary);
     } else {
         let mut writer = &spool;
         std::io::copy(&mut whole, &mut writer).map_err(io_error("copy it"))?;
     }
-    DumpFile::from_file(spool, name.to_owned())
+    Ok((DumpFile::from_file(spool, name.to_owned())?, unpacked))
 }
 
 fn recognise(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {

@@ -1,0 +1,55 @@
+//! Pages that the source should have and cannot give.
+
+use bigiron_format::PageFrame;
+use bigiron_kernel::SourceError;
+
+use crate::summary::Summary;
+
+/// Lost page frames that are named one by one.
+const MAX_NAMED: usize = 64;
+
+/// One helper's losses, or everyone's.
+#[derive(Debug, Default)]
+pub struct Losses {
+    count: u64,
+    frames: Vec<PageFrame>,
+    first: Option<(PageFrame, String)>,
+}
+
+impl Losses {
+    /// Notes that `frame` cannot be read.
+    pub fn add(&mut self, frame: PageFrame, error: &SourceError) {
+        self.count += 1;
+        if self.frames.len() < MAX_NAMED {
+            self.frames.push(frame);
+        }
+        if self.first.as_ref().is_none_or(|(first, _)| frame < *first) {
+            self.first = Some((frame, error.to_string()));
+        }
+    }
+
+    /// Takes over those of another helper.
+    pub fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.frames.extend(other.frames);
+        let first = self.first.take().into_iter().chain(other.first);
+        self.first = first.min_by_key(|(frame, _)| *frame);
+    }
+
+    /// Tells people; `consequence` is what it means for the output.
+    pub fn report(mut self, summary: &mut Summary, consequence: &str) {
+        self.frames.sort_unstable();
+        self.frames.truncate(MAX_NAMED);
+        summary.lost = self.count;
+        summary.lost_frames = self.frames;
+        if let Some((frame, reason)) = self.first {
+            let number = match self.count {
+                1 => "1 page".to_owned(),
+                count => format!("{count} pages"),
+            };
+            summary.warnings.push(format!(
+                "{number} cannot be read; {consequence} (first {frame}: {reason})"
+            ));
+        }
+    }
+}
