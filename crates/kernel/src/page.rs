@@ -323,6 +323,12 @@ impl PageLayout {
         (!slab && is(self.offline, mapcount)).then_some(PageClass::Offline)
     }
 
+    /// Whether a struct page is the head of a compound page.
+    #[inline]
+    pub fn is_head(&self, page: &[u8]) -> bool {
+        self.u64(page, self.flags) & self.head_mask != 0
+    }
+
     /// Whether a struct page is a tail of a compound page.
     #[inline]
     pub fn is_tail(&self, page: &[u8]) -> bool {

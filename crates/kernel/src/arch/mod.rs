@@ -55,6 +55,13 @@ pub fn find(name: &str) -> Result<&'static Architecture, KernelError> {
     found.ok_or_else(|| KernelError::UnknownArchitecture(name.into()))
 }
 
+/// The architecture of ELF cores with that e_machine.
+pub fn find_elf(machine: u16) -> Option<&'static Architecture> {
+    ARCHITECTURES
+        .iter()
+        .find(|architecture| architecture.elf_machine == machine)
+}
+
 /// The names of the known ones, for messages.
 pub fn names() -> String {
     ARCHITECTURES

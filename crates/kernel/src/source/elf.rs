@@ -2,12 +2,13 @@
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
-use bigiron_format::elf::{CoreHeaders, LoadSegment, MACHINE_X86_64, Notes};
+use bigiron_format::elf::{CoreHeaders, LoadSegment, Notes};
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PageFrame, PhysAddr, ReadAt, VirtAddr};
 
 use super::file::{DumpFile, FileWindow, IoMethod};
 use super::{CHUNK_FRAMES, MemorySource, PageReader};
+use crate::arch::{self, Architecture};
 use crate::error::SourceError;
 
 /// The page size where nothing says another.
@@ -26,6 +27,7 @@ const MOST_TIMES_LARGER: u64 = 4096;
 pub struct ElfSource {
     bytes: ElfBytes,
     headers: CoreHeaders,
+    architecture: &'static Architecture,
     /// Sorted by physical address, without overlaps.
     segments: Vec<LoadSegment>,
     page_shift: u32,
@@ -73,16 +75,16 @@ impl ElfSource {
             source,
         };
         let headers = CoreHeaders::read(bytes.read()).map_err(format_error)?;
-        if headers.machine != MACHINE_X86_64 {
+        let Some(architecture) = arch::find_elf(headers.machine) else {
             return Err(SourceError::Unsupported {
                 path,
                 reason: format!(
                     "a core of ELF machine {} (e_machine at offset 18); this build knows {}",
                     headers.machine,
-                    crate::arch::names()
+                    arch::names()
                 ),
             });
-        }
+        };
         let note = Notes::new(&headers.notes, headers.endian).vmcoreinfo();
         let vmcoreinfo = note.map(|note| (note.descriptor_offset, note.descriptor.len()));
         let page_shift = note
@@ -118,6 +120,7 @@ impl ElfSource {
         Ok(Self {
             bytes,
             headers,
+            architecture,
             segments,
             page_shift,
             vmcoreinfo,
@@ -240,7 +243,7 @@ impl MemorySource for ElfSource {
     }
 
     fn machine(&self) -> &str {
-        "x86_64"
+        self.architecture.name
     }
 
     fn end_frame(&self) -> PageFrame {

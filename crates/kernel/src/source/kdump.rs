@@ -12,6 +12,7 @@ use bigiron_format::{FormatError, PageFrame, PageFrameRange, ReadAt};
 use super::file::IoMethod;
 use super::kdump_reader::KdumpReader;
 use super::{CHUNK_FRAMES, MemorySource, PageReader};
+use crate::arch;
 use crate::error::SourceError;
 
 /// VMCOREINFO is at most a page; what claims more is not read.
@@ -223,13 +224,13 @@ fn check_parts(parts: &[Part]) -> Result<(), SourceError> {
             reason: "no file was given".into(),
         });
     };
-    if first.headers.utsname.machine() != "x86_64" {
+    if arch::find(first.headers.utsname.machine()).is_err() {
         return Err(SourceError::Unsupported {
             path: first.path.clone(),
             reason: format!(
                 "a dump of {:?} (machine at offset 272); this build knows {}",
                 first.headers.utsname.machine(),
-                crate::arch::names()
+                arch::names()
             ),
         });
     }

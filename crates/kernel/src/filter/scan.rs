@@ -1,0 +1,229 @@
+//! The scan of struct pages, in runs as long as the memory map allows.
+
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::{PageFrame, PageFrameRange, VirtAddr};
+
+use super::{ChunkResult, Filter};
+use crate::error::KernelError;
+use crate::mem_map::MemMap;
+use crate::page::{PageClass, PageLayout, Verdict};
+use crate::source::PageReader;
+
+/// Pages of struct pages read at once.
+const PAGES_AT_ONCE: usize = 512;
+/// The largest order a head in an earlier chunk can have: 16 GiB of 4 KiB pages.
+const MAX_HEAD_ORDER: u32 = 22;
+
+/// The scan of one chunk's struct pages.
+pub(super) struct Scan<'a, 's> {
+    pub(super) filter: &'a Filter<'a, 's>,
+    pub(super) map: &'a MemMap,
+    pub(super) layout: &'a PageLayout,
+    pub(super) chunk: PageFrameRange,
+    pub(super) kept: &'a mut Bitmap,
+    pub(super) result: ChunkResult,
+}
+
+impl Scan<'_, '_> {
+    /// Goes through all memory sections of the chunk.
+    pub(super) fn sections(&mut self, reader: &mut dyn PageReader) -> Result<(), KernelError> {
+        let shift = self.map.frames_shift();
+        let mut at = self.chunk.start.0;
+        let mut covered = self.covered_from_before()?;
+        while at < self.chunk.end.0 {
+            let section = at >> shift;
+            let end = ((section + 1) << shift).min(self.chunk.end.0);
+            let map = self.map.section(self.filter.kernel, section);
+            if let Some(map) = self.readable(map, end - at)?.flatten() {
+                covered = self.section(reader, map, PageFrameRange::new(at, end), covered)?;
+            }
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// Goes through the struct pages of `frames`, which `map` leads to. Gives
+    /// the frame up to which a verdict reaches.
+    fn section(
+        &mut self,
+        reader: &mut dyn PageReader,
+        map: VirtAddr,
+        frames: PageFrameRange,
+        covered: u64,
+    ) -> Result<u64, KernelError> {
+        let size = self.map.page_struct_size();
+        let page_shift = self.filter.kernel.source().page_shift();
+        let mut frame = frames.start.0.max(covered);
+        while frame < frames.end.0 {
+            let address = self.map.page_struct(map, PageFrame(frame));
+            let rest = (1_u64 << page_shift) - (address.0 & ((1 << page_shift) - 1));
+            let rest = rest.div_ceil(size);
+            let leaf = self.filter.kernel.translate(address).map_err(Into::into);
+            let Some(leaf) = self.readable(leaf, rest)?.flatten() else {
+                // A hole in the memory map: go on with the next page of it.
+                frame += rest;
+                continue;
+            };
+            let wanted = (frames.end.0 - frame) * size;
+            let limit = (PAGES_AT_ONCE as u64) << page_shift;
+            let offset = leaf.physical.0 & ((1 << page_shift) - 1);
+            let len = leaf.len.min(wanted).min(limit - offset);
+            if len < size {
+                // A struct page across the border of two mappings.
+                let next = self.one_by_one(map, frame)?;
+                frame = next.max(frame + 1);
+                continue;
+            }
+            let first_page = leaf.physical.page_frame(page_shift);
+            let pages = (offset + len).div_ceil(1 << page_shift) as usize;
+            let bytes = match reader.pages(first_page, pages) {
+                Ok(bytes) => bytes,
+                Err(error) if error.is_one_page() => {
+                    let lost = ((1_u64 << page_shift) - offset).div_ceil(size);
+                    self.result.unreadable += lost.min(frames.end.0 - frame);
+                    frame += lost;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let end = bytes.len().min((offset + len) as usize);
+            let structs = &bytes[offset as usize..end];
+            if structs.len() < size as usize {
+                let next = self.one_by_one(map, frame)?;
+                frame = next.max(frame + 1);
+                continue;
+            }
+            let (next, cut) = self.structs(structs, frame, frames.end.0);
+            frame = if cut {
+                self.one_by_one(map, next)?
+            } else {
+                next
+            };
+        }
+        Ok(frame)
+    }
+
+    /// A part of the memory map that is damaged or lost keeps its `frames`
+    /// pages: in doubt, keep. Only a source that fails as a whole is an error.
+    fn readable<T>(
+        &mut self,
+        result: Result<T, KernelError>,
+        frames: u64,
+    ) -> Result<Option<T>, KernelError> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(KernelError::Source(error)) if !error.is_one_page() => Err(error.into()),
+            Err(_) => {
+                self.result.unreadable += frames;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Goes through struct pages that lie one behind the other; gives the
+    /// frame behind the last one decided, and whether that one is the head of a
+    /// compound page whose second struct page is not in `bytes`.
+    fn structs(&mut self, bytes: &[u8], first: u64, end: u64) -> (u64, bool) {
+        let size = self.layout.size;
+        let last = (first + (bytes.len() / size) as u64).min(end);
+        let mut frame = first;
+        while frame < last {
+            let at = (frame - first) as usize * size;
+            let page = &bytes[at..at + size];
+            let second = bytes.get(at + size..at + 2 * size).unwrap_or(&[]);
+            if second.is_empty() && self.layout.is_head(page) {
+                return (frame, true);
+            }
+            let verdict = self
+                .layout
+                .classify(frame, page, second, self.filter.wanted);
+            frame = self.apply(frame, verdict);
+        }
+        (frame, false)
+    }
+
+    /// Reads and decides one frame whose struct page lies across a border.
+    fn one_by_one(&mut self, map: VirtAddr, frame: u64) -> Result<u64, KernelError> {
+        let pair = self.read_pair(map, frame);
+        let Some((page, second)) = self.readable(pair, 1)? else {
+            return Ok(frame + 1);
+        };
+        let wanted = self.filter.wanted;
+        let verdict = self.layout.classify(frame, &page, &second, wanted);
+        Ok(self.apply(frame, verdict))
+    }
+
+    fn apply(&mut self, frame: u64, verdict: Verdict) -> u64 {
+        let end = frame.saturating_add(1_u64.checked_shl(verdict.order).unwrap_or(u64::MAX));
+        if let Some(class) = verdict.class {
+            self.exclude(class, frame, end);
+        }
+        self.result.scanned += end.min(self.chunk.end.0) - frame.min(self.chunk.end.0);
+        end
+    }
+
+    fn exclude(&mut self, class: PageClass, start: u64, end: u64) {
+        let base = self.chunk.start.0;
+        let (start, end) = (start.max(base), end.min(self.chunk.end.0));
+        if start >= end {
+            return;
+        }
+        let bits = (start - base) as usize..(end - base) as usize;
+        if class == PageClass::HwPoison {
+            self.result.poisoned.extend((start..end).map(PageFrame));
+        }
+        *self.result.excluded.of(class) += self.kept.clear_range(bits.start, bits.end);
+    }
+
+    /// A compound page or free block may begin in an earlier chunk and reach
+    /// into this one. Its head is at a multiple of its size, so there is one
+    /// candidate for each order. Gives the frame up to which it reaches.
+    fn covered_from_before(&mut self) -> Result<u64, KernelError> {
+        let start = self.chunk.start.0;
+        let mut tried = start;
+        for order in 1..=MAX_HEAD_ORDER {
+            let head = start >> order << order;
+            if head == tried {
+                continue;
+            }
+            tried = head;
+            let section = head >> self.map.frames_shift();
+            let map = self.map.section(self.filter.kernel, section);
+            let Some(map) = self.readable(map, 0)?.flatten() else {
+                continue;
+            };
+            let pair = self.read_pair(map, head);
+            let Some((page, second)) = self.readable(pair, 0)? else {
+                continue;
+            };
+            let verdict = self
+                .layout
+                .classify(head, &page, &second, self.filter.wanted);
+            let end = head.saturating_add(1_u64.checked_shl(verdict.order).unwrap_or(0));
+            if let Some(class) = verdict.class
+                && end > start
+            {
+                self.exclude(class, start, end);
+                return Ok(end);
+            }
+        }
+        Ok(start)
+    }
+
+    /// The struct page of `frame` and the one behind it (empty if unmapped).
+    fn read_pair(&self, map: VirtAddr, frame: u64) -> Result<(Vec<u8>, Vec<u8>), KernelError> {
+        let kernel = self.filter.kernel;
+        let mut page = vec![0; self.layout.size];
+        kernel.read(
+            "a struct page",
+            self.map.page_struct(map, PageFrame(frame)),
+            &mut page,
+        )?;
+        let mut second = vec![0; self.layout.size];
+        let address = self.map.page_struct(map, PageFrame(frame + 1));
+        if kernel.read("a struct page", address, &mut second).is_err() {
+            second.clear();
+        }
+        Ok((page, second))
+    }
+}
