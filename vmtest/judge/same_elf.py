@@ -83,8 +83,8 @@ def judge_selection(
 ) -> Verdict:
     """Pages the level keeps are present; long runs of unwanted ones are not.
 
-    Zero pages may be left out of an ELF dump: p_memsz beyond p_filesz reads as
-    zeros. Memory past the kdump file's max_mapnr has no struct page to be
+    Zero pages are left out only at a level that says so (bit 1), as makedumpfile
+    -E does. Memory past the kdump file's max_mapnr has no struct page to be
     judged by, and a dumper may take it or leave it.
     """
     verdict = Verdict(f"pages in ELF {Path(elf).name}")
@@ -93,7 +93,8 @@ def judge_selection(
     except Malformed as error:
         verdict.differ(str(error))
         return verdict
-    zero = zero_pages(original, bitmap.dumped)
+    excludes_zero = bitmap.dump_level & 1
+    zero = zero_pages(original, bitmap.dumped) if excludes_zero else 0
     needed = bitmap.dumped & ~zero
     verdict.count("kept pages that are not zero", needed.bit_count())
     verdict.count("kept zero pages", zero.bit_count())
