@@ -17,7 +17,7 @@ use crate::error::DumpError;
 use crate::losses::Losses;
 use crate::notes::output_notes;
 use crate::output::{FileOutput, Output};
-use crate::plan::{self, LoadError, Plan, is_zero};
+use crate::plan::{self, Plan, is_zero};
 use crate::progress::Phase;
 use crate::summary::Summary;
 use crate::task::{Task, Written, end_phase, summarize_plan};
@@ -120,12 +120,7 @@ fn segments(
         source.ram(chunk.first, &mut ram)?;
         source.present(chunk.first, &mut present)?;
         let place = (index, chunk.first);
-        plan::load_kept(store, filter, reader.as_mut(), place, &mut kept).map_err(|error| {
-            match error {
-                LoadError::Io(error) => task.write_error(error),
-                LoadError::Kernel(error) => task.filter_error(error),
-            }
-        })?;
+        plan::load_kept(task, store, filter, reader.as_mut(), place, &mut kept)?;
         let mut from = 0;
         while let Some((start, len)) = ram.next_run(from, ram.len(), ram.len()) {
             from = start + len;

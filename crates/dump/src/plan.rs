@@ -5,7 +5,7 @@ use std::io;
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_helpers::{ChunkCursor, run};
-use bigiron_kernel::{CHUNK_FRAMES, ExcludedCounts, Filter, KernelError, PageReader};
+use bigiron_kernel::{CHUNK_FRAMES, ExcludedCounts, Filter, PageReader};
 
 use crate::bitmaps::{BitmapStore, CHUNK_BYTES};
 use crate::error::DumpError;
@@ -126,19 +126,23 @@ pub fn make(
     Ok(plan)
 }
 
-/// Brings back the bitmap of kept pages of the `index`-th chunk.
+/// Brings back the bitmap of kept pages of the `chunk.0`-th chunk of the plan,
+/// which begins with page frame `chunk.1`.
 pub fn load_kept(
+    task: &Task,
     store: &BitmapStore,
     filter: &Filter,
     reader: &mut dyn PageReader,
     chunk: (usize, PageFrame),
     kept: &mut Bitmap,
-) -> Result<(), LoadError> {
+) -> Result<(), DumpError> {
     match store {
-        BitmapStore::InOutput(output, offset) => {
-            let at = offset + chunk.1.0 / 8;
-            output.read_back(at, &mut kept.as_bytes_mut()[..CHUNK_BYTES])?;
-        }
+        BitmapStore::InOutput(output, offset) => output
+            .read_back(
+                offset + chunk.1.0 / 8,
+                &mut kept.as_bytes_mut()[..CHUNK_BYTES],
+            )
+            .map_err(|error| task.write_error(error))?,
         BitmapStore::InMemory(chunks) => {
             kept.clear();
             if let Some(bytes) = chunks.get(chunk.0).and_then(|chunk| chunk.get()) {
@@ -147,21 +151,12 @@ pub fn load_kept(
         }
         BitmapStore::Again => {
             let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-            filter.chunk(reader, chunk.1, &mut ram, kept)?;
+            filter
+                .chunk(reader, chunk.1, &mut ram, kept)
+                .map_err(|error| task.filter_error(error))?;
         }
     }
     Ok(())
-}
-
-/// A bitmap could not be brought back.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// From the output file.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// From the source.
-    #[error(transparent)]
-    Kernel(#[from] KernelError),
 }
 
 /// Clears the bits of pages whose bytes are all zero.

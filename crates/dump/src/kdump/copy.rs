@@ -13,7 +13,7 @@ use crate::bitmaps::BitmapStore;
 use crate::error::DumpError;
 use crate::losses::Losses;
 use crate::output::Output;
-use crate::plan::{self, LoadError, Plan, is_zero};
+use crate::plan::{self, Plan, is_zero};
 use crate::progress::Phase;
 use crate::shared_pages::SharedPages;
 use crate::summary::Summary;
@@ -146,16 +146,13 @@ impl<'a, 's> Helper<'a, 's> {
         let reader = self.reader.as_mut();
         self.loaded = None;
         plan::load_kept(
+            copy.task,
             copy.store,
             copy.filter,
             reader,
             (chunk, first),
             &mut self.kept,
-        )
-        .map_err(|error| match error {
-            LoadError::Io(error) => copy.task.write_error(error),
-            LoadError::Kernel(error) => copy.task.filter_error(error),
-        })?;
+        )?;
         self.loaded = Some(chunk);
         Ok(())
     }
