@@ -49,7 +49,7 @@ pub fn write(
     } else {
         BitmapStore::Again
     };
-    let drop_zero = task.options.level.excludes_zero();
+    let drop_zero = task.drops_zero_pages();
     let plan = plan::make(task, filter, chunks, &store, drop_zero, &|_, _, _| Ok(()))?;
     summarize_plan(task, &plan, summary);
     let mut gap = LEAST_GAP;

@@ -154,6 +154,9 @@ pub fn load_kept(
             filter
                 .chunk(reader, chunk.1, &mut ram, kept)
                 .map_err(|error| task.filter_error(error))?;
+            if task.drops_zero_pages() {
+                drop_zero_pages(task, reader, chunk.1, kept)?;
+            }
         }
     }
     Ok(())

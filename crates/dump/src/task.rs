@@ -43,6 +43,12 @@ impl Task<'_, '_> {
         1 << self.kernel.source().page_shift()
     }
 
+    /// Whether zero pages are left out by the bitmap, as ELF needs it;
+    /// kdump-compressed dumps keep their bits.
+    pub fn drops_zero_pages(&self) -> bool {
+        self.options.format == OutputFormat::Elf && self.options.level.excludes_zero()
+    }
+
     pub fn filter_error(&self, source: KernelError) -> DumpError {
         DumpError::Filter {
             level: self.options.level.number(),
