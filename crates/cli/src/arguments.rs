@@ -8,6 +8,7 @@ use bigiron_helpers::{MemoryBudget, processor_count};
 use bigiron_kernel::{DumpLevel, IoMethod, PhysicalMemory};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::bench::BenchArguments;
 use crate::size;
 
 /// Crash dumps of large Linux machines, filtered, compressed and written in parallel.
@@ -142,27 +143,6 @@ pub struct VerifyArguments {
     /// Print nothing but errors
     #[arg(short, long)]
     pub quiet: bool,
-}
-
-/// `bigiron bench`.
-#[derive(Debug, Args)]
-pub struct BenchArguments {
-    /// What to measure.
-    #[command(subcommand)]
-    pub what: BenchCommand,
-}
-
-/// What to measure.
-#[derive(Debug, Subcommand)]
-pub enum BenchCommand {
-    /// The page cache: without, with 8 pages, with the default, on few and on many lookups
-    Cache {
-        /// An ELF core or a kdump-compressed dump
-        source: PathBuf,
-        /// How often each is run; the median counts
-        #[arg(long, default_value_t = 5)]
-        runs: usize,
-    },
 }
 
 /// [`IoMethod`] on the command line.

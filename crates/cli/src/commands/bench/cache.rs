@@ -1,33 +1,39 @@
-//! `bigiron bench`: measures on the machine at hand.
+//! `bigiron bench cache`: what the page cache brings.
 
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::Context;
+use bigiron_bench::results::median_time;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, VirtAddr};
 use bigiron_kernel::mem_map::MemMap;
 use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel, Source};
 
-use super::report;
-use crate::arguments::{BenchArguments, BenchCommand};
+use clap::Args;
+
+use crate::commands::report;
 
 /// Cache sizes of the table: none, as in makedumpfile's patch of 2012, ours.
 const CACHE_PAGES: [usize; 3] = [0, 8, bigiron_kernel::PhysicalMemory::DEFAULT_CACHE_PAGES];
 /// Virtual addresses looked up one by one in the second workload.
 const LOOKUPS: u64 = 200_000;
 
-/// Runs a measurement and prints its table.
-pub fn run(arguments: &BenchArguments) -> anyhow::Result<()> {
-    match &arguments.what {
-        BenchCommand::Cache { source, runs } => cache(source, (*runs).max(1)),
-    }
+/// `bigiron bench cache`.
+#[derive(Debug, Args)]
+pub struct CacheArguments {
+    /// An ELF core or a kdump-compressed dump
+    source: PathBuf,
+    /// How often each is run; the median counts
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
 }
 
 /// Two workloads: the filter, which translates once for each run of struct
 /// pages, as on bare metal; and single struct pages all over the machine, each
 /// translated and read for itself, as makedumpfile reads a Xen guest's.
-fn cache(path: &Path, runs: usize) -> anyhow::Result<()> {
+pub fn run(arguments: &CacheArguments) -> anyhow::Result<()> {
+    let (path, runs) = (&arguments.source, arguments.runs.max(1));
     let source = Source::open(&[path.to_owned()])?;
     let mut table = format!(
         "{}, {} runs each, medians\n{:22} {:>6} {:>10} {:>12} {:>10}",
@@ -56,8 +62,7 @@ fn cache(path: &Path, runs: usize) -> anyhow::Result<()> {
                 times.push(begin.elapsed());
                 statistics = kernel.memory().statistics();
             }
-            times.sort_unstable();
-            let median: Duration = times[times.len() / 2];
+            let median = median_time(&times);
             table.push_str(&format!(
                 "\n{name:22} {pages:>6} {:>8.2}ms {:>12} {:>10}",
                 median.as_secs_f64() * 1e3,
