@@ -7,6 +7,7 @@ sources. What it does not know in deny.toml it refuses.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -70,7 +71,10 @@ def main() -> int:
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--all-features"]
     for target in rules["graph"]["targets"]:
         command += ["--filter-platform", target]
-    metadata = json.loads(subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE).stdout)
+    # With it cargo counts what only the models of ./test loom need.
+    environment = os.environ | {"RUSTFLAGS": "--cfg loom"}
+    said = subprocess.run(command, cwd=root, env=environment, check=True, stdout=subprocess.PIPE).stdout
+    metadata = json.loads(said)
     used = {node["id"] for node in metadata["resolve"]["nodes"]}
     packages = [package for package in metadata["packages"] if package["id"] in used]
 

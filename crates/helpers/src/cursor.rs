@@ -1,8 +1,7 @@
 //! Hands out chunks of work, in order, to whoever asks first.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::stop::Stop;
+use crate::sync::{AtomicU64, Ordering};
 
 /// Numbers from 0 up to a limit, each given to exactly one helper.
 ///

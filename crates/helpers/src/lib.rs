@@ -15,14 +15,19 @@
 //! assert_eq!(sums.unwrap().into_iter().sum::<u64>(), 4950);
 //! ```
 
+mod beside;
 mod budget;
 mod cursor;
+mod queue;
 mod run;
 mod stop;
+mod sync;
 mod turnstile;
 
+pub use beside::run_beside;
 pub use budget::{MemoryBudget, available_memory, processor_count};
 pub use cursor::ChunkCursor;
+pub use queue::{BoundedQueue, QueueWaits};
 pub use run::run;
 pub use stop::Stop;
 pub use turnstile::Turnstile;

@@ -1,7 +1,6 @@
 //! Tells all helpers to stop.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, AtomicBool, Ordering};
 
 /// A wish to stop, shared by everyone who works on the same thing. Helpers
 /// look at it between chunks and end early, without an error of their own.

@@ -1,8 +1,7 @@
 //! Lets helpers through one after the other, in the order of their chunks.
 
-use std::sync::{Condvar, Mutex, MutexGuard};
-
 use crate::stop::Stop;
+use crate::sync::{Condvar, Mutex, lock, wait_and_look_again};
 
 /// Orders the results of chunks that helpers finish in any order.
 ///
@@ -24,17 +23,12 @@ impl Turnstile {
     /// Runs `action` when all chunks before `chunk` are through. `None` if the
     /// work was stopped before.
     pub fn pass<T>(&self, chunk: u64, stop: &Stop, action: impl FnOnce() -> T) -> Option<T> {
-        let mut next = self.lock();
+        let mut next = lock(&self.next);
         while *next != chunk {
             if stop.is_set() {
                 return None;
             }
-            // A signal handler sets the stop without a word to us, so look again.
-            let timeout = std::time::Duration::from_millis(100);
-            next = match self.moved.wait_timeout(next, timeout) {
-                Ok((guard, _)) => guard,
-                Err(poison) => poison.into_inner().0,
-            };
+            (next, _) = wait_and_look_again(&self.moved, next);
         }
         let value = action();
         *next += 1;
@@ -43,15 +37,17 @@ impl Turnstile {
         Some(value)
     }
 
-    fn lock(&self) -> MutexGuard<'_, u64> {
-        self.next
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner())
+    /// In a model: the timeout of all who wait. See [`crate::sync::time_passes`].
+    #[cfg(loom)]
+    pub fn time_passes(&self) {
+        crate::sync::time_passes(&self.next, &self.moved);
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
     use crate::{ChunkCursor, run};
 

@@ -1,0 +1,313 @@
+//! Hands items from those who make them to those who use them up.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::stop::Stop;
+use crate::sync::{Condvar, Mutex, lock, wait_and_look_again};
+
+/// A queue between threads, bounded in items and in weight: who pushes waits
+/// for room, who pops waits for work.
+///
+/// Any number of threads may push and pop. Items come out in the order in which
+/// they went in. A light item may go in before a heavy one that waits for room.
+#[derive(Debug)]
+pub struct BoundedQueue<T> {
+    state: Mutex<State<T>>,
+    room: Condvar,
+    work: Condvar,
+    most_items: usize,
+    most_weight: u64,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    items: VecDeque<(T, u64)>,
+    weight: u64,
+    closed: bool,
+    waits: QueueWaits,
+}
+
+/// How long threads waited at a queue, all of them added up. A wait that is not
+/// over yet is in it up to 100 ms ago.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueWaits {
+    /// For room: those who pop are too slow.
+    pub for_room: Duration,
+    /// For work: those who push are too slow.
+    pub for_work: Duration,
+}
+
+impl<T> BoundedQueue<T> {
+    /// An empty queue for at most `most_items` items, at least one, that weigh
+    /// at most `most_weight` together. The unit of weight is the caller's:
+    /// bytes as a rule. An item that weighs more goes in alone.
+    pub fn new(most_items: usize, most_weight: u64) -> Self {
+        Self {
+            state: Mutex::new(State {
+                items: VecDeque::new(),
+                weight: 0,
+                closed: false,
+                waits: QueueWaits::default(),
+            }),
+            room: Condvar::new(),
+            work: Condvar::new(),
+            most_items: most_items.max(1),
+            most_weight,
+        }
+    }
+
+    /// Puts `item` at the end, when there is room for it. Gives it back if the
+    /// queue is closed or the work was stopped.
+    pub fn push(&self, item: T, weight: u64, stop: &Stop) -> Result<(), T> {
+        let mut state = lock(&self.state);
+        loop {
+            if state.closed || stop.is_set() {
+                return Err(item);
+            }
+            if self.has_room(&state, weight) {
+                break;
+            }
+            let (guard, waited) = wait_and_look_again(&self.room, state);
+            state = guard;
+            state.waits.for_room += waited;
+        }
+        state.items.push_back((item, weight));
+        // An item of any weight goes in alone, so the sum can be anything.
+        state.weight = state.weight.saturating_add(weight);
+        drop(state);
+        // One item is work for one thread.
+        self.work.notify_one();
+        Ok(())
+    }
+
+    /// Takes the first item, when there is one. `None` if the queue is closed
+    /// and empty, or if the work was stopped; then items may be left in it.
+    pub fn pop(&self, stop: &Stop) -> Option<T> {
+        let mut state = lock(&self.state);
+        let (item, weight) = loop {
+            if stop.is_set() {
+                return None;
+            }
+            if let Some(first) = state.items.pop_front() {
+                break first;
+            }
+            if state.closed {
+                return None;
+            }
+            let (guard, waited) = wait_and_look_again(&self.work, state);
+            state = guard;
+            state.waits.for_work += waited;
+        };
+        state.weight -= weight;
+        drop(state);
+        // The room of one heavy item may do for several light ones, and a heavy
+        // one woken alone might find that it is not enough.
+        self.room.notify_all();
+        Some(item)
+    }
+
+    /// Takes no more items. What is in the queue can still be popped; all who
+    /// wait in vain are woken.
+    pub fn close(&self) {
+        lock(&self.state).closed = true;
+        self.room.notify_all();
+        self.work.notify_all();
+    }
+
+    /// Items in the queue now.
+    pub fn len(&self) -> usize {
+        lock(&self.state).items.len()
+    }
+
+    /// Whether no item is in the queue now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the items in the queue weigh now.
+    pub fn weight(&self) -> u64 {
+        lock(&self.state).weight
+    }
+
+    /// How long threads waited so far.
+    pub fn waits(&self) -> QueueWaits {
+        lock(&self.state).waits
+    }
+
+    fn has_room(&self, state: &State<T>, weight: u64) -> bool {
+        let total = state.weight.checked_add(weight);
+        state.items.is_empty()
+            || state.items.len() < self.most_items
+                && total.is_some_and(|total| total <= self.most_weight)
+    }
+
+    /// In a model: the timeout of all who wait. See [`crate::sync::time_passes`].
+    #[cfg(loom)]
+    pub fn time_passes(&self) {
+        crate::sync::time_passes(&self.state, &self.room);
+        crate::sync::time_passes(&self.state, &self.work);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    const MANY: u64 = 20_000;
+
+    /// Waits until `condition` holds; the test hangs if it never does.
+    fn until(condition: impl Fn() -> bool) {
+        while !condition() {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn items_come_out_in_the_order_in_which_they_went_in() {
+        let (queue, stop) = (BoundedQueue::new(3, u64::MAX), Stop::new());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for item in 0..MANY {
+                    queue.push(item, 1, &stop).unwrap();
+                }
+                queue.close();
+            });
+            for item in 0..MANY {
+                assert_eq!(queue.pop(&stop), Some(item));
+            }
+            assert_eq!(queue.pop(&stop), None);
+        });
+    }
+
+    #[test]
+    fn no_item_is_lost_or_doubled_and_the_bounds_hold() {
+        const MOST_ITEMS: usize = 5;
+        const MOST_WEIGHT: u64 = 12;
+        let (queue, stop) = (BoundedQueue::new(MOST_ITEMS, MOST_WEIGHT), Stop::new());
+        let pushers_left = AtomicU64::new(3);
+        let mut popped = thread::scope(|scope| {
+            for pusher in 0..3 {
+                let (queue, stop, pushers_left) = (&queue, &stop, &pushers_left);
+                scope.spawn(move || {
+                    for item in (pusher..MANY).step_by(3) {
+                        queue.push(item, item % 7, stop).unwrap();
+                    }
+                    if pushers_left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                        queue.close();
+                    }
+                });
+            }
+            let poppers: Vec<_> = (0..3)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut popped = Vec::new();
+                        while let Some(item) = queue.pop(&stop) {
+                            assert!(queue.len() <= MOST_ITEMS);
+                            assert!(queue.weight() <= MOST_WEIGHT);
+                            popped.push(item);
+                        }
+                        popped
+                    })
+                })
+                .collect();
+            let joined = poppers
+                .into_iter()
+                .flat_map(|popper| popper.join().unwrap());
+            joined.collect::<Vec<_>>()
+        });
+        popped.sort_unstable();
+        assert!(popped.into_iter().eq(0..MANY));
+        assert_eq!((queue.len(), queue.weight()), (0, 0));
+    }
+
+    #[test]
+    fn an_item_waits_for_room_in_items_and_in_weight_and_a_giant_goes_in_alone() {
+        let stop = Stop::new();
+        for (most_items, weight, next) in [(2, 1, 1), (9, 50, 1), (0, u64::MAX, u64::MAX)] {
+            let queue = BoundedQueue::new(most_items, 100);
+            let fit = if most_items == 0 { 1 } else { 2 };
+            for item in 0..fit {
+                queue.push(item, weight, &stop).unwrap();
+            }
+            thread::scope(|scope| {
+                let pusher = scope.spawn(|| queue.push(fit, next, &stop));
+                until(|| queue.waits().for_room > Duration::ZERO);
+                assert_eq!(queue.len(), fit);
+                assert_eq!(queue.pop(&stop), Some(0));
+                pusher.join().unwrap().unwrap();
+            });
+            assert_eq!(queue.len(), fit);
+            assert_eq!(queue.waits().for_work, Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn closing_wakes_all_who_wait_and_leaves_what_is_in_the_queue() {
+        let (full, empty, stop) = (
+            BoundedQueue::new(1, 1),
+            BoundedQueue::new(1, 1),
+            Stop::new(),
+        );
+        full.push(1, 1, &stop).unwrap();
+        thread::scope(|scope| {
+            let pushers = [2, 3].map(|item| {
+                scope.spawn({
+                    let (full, stop) = (&full, &stop);
+                    move || full.push(item, 1, stop)
+                })
+            });
+            let poppers = [(); 2].map(|()| scope.spawn(|| empty.pop(&stop)));
+            until(|| full.waits().for_room > Duration::ZERO);
+            until(|| empty.waits().for_work > Duration::ZERO);
+            full.close();
+            empty.close();
+            assert_eq!(
+                pushers.map(|thread| thread.join().unwrap()),
+                [Err(2), Err(3)]
+            );
+            assert_eq!(
+                poppers.map(|thread| thread.join().unwrap()),
+                [None::<u64>; 2]
+            );
+        });
+        assert_eq!(full.push(4, 1, &stop), Err(4));
+        assert_eq!(full.pop(&stop), Some(1));
+        assert_eq!(full.pop(&stop), None);
+    }
+
+    #[test]
+    fn a_stop_that_nobody_announces_sends_all_home() {
+        let (full, empty, stop) = (
+            BoundedQueue::new(1, 1),
+            BoundedQueue::new(1, 1),
+            Stop::new(),
+        );
+        full.push(1, 1, &stop).unwrap();
+        thread::scope(|scope| {
+            let pushers = [2, 3].map(|item| {
+                scope.spawn({
+                    let (full, stop) = (&full, &stop);
+                    move || full.push(item, 1, stop)
+                })
+            });
+            let poppers = [(); 2].map(|()| scope.spawn(|| empty.pop(&stop)));
+            until(|| full.waits().for_room > Duration::ZERO);
+            until(|| empty.waits().for_work > Duration::ZERO);
+            stop.set();
+            assert_eq!(
+                pushers.map(|thread| thread.join().unwrap()),
+                [Err(2), Err(3)]
+            );
+            assert_eq!(
+                poppers.map(|thread| thread.join().unwrap()),
+                [None::<u64>; 2]
+            );
+        });
+        assert_eq!(full.pop(&stop), None);
+        assert_eq!(full.len(), 1);
+    }
+}
