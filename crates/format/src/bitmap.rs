@@ -73,6 +73,18 @@ impl Bitmap {
         cleared
     }
 
+    /// Clears the bits of `mask` in the `index`-th 64 bits, and gives those that
+    /// were set. Beyond the end there are none.
+    #[inline]
+    pub fn clear_in_word(&mut self, index: usize, mask: u64) -> u64 {
+        let Some(bytes) = self.bytes.as_chunks_mut().0.get_mut(index) else {
+            return 0;
+        };
+        let word = u64::from_le_bytes(*bytes);
+        *bytes = (word & !mask).to_le_bytes();
+        word & mask
+    }
+
     /// Sets bits `start..end`, cut to the bitmap.
     pub fn set_range(&mut self, start: usize, end: usize) {
         let end = end.min(self.len());
@@ -210,6 +222,25 @@ mod tests {
             let count = |end: usize| model[..end].iter().filter(|bit| **bit).count() as u64;
             prop_assert_eq!(bitmap.count(), count(model.len()));
             prop_assert_eq!(bitmap.count_before(start), count(start.min(model.len())));
+        }
+
+        #[test]
+        fn clearing_in_a_word_equals_clearing_its_bits_one_by_one(
+            words in proptest::collection::vec(any::<u64>(), 1..4),
+            index in 0_usize..5, mask: u64,
+        ) {
+            let mut bitmap = Bitmap::new(words.len() * 64);
+            for (bytes, word) in bitmap.bytes.as_chunks_mut().0.iter_mut().zip(&words) {
+                *bytes = word.to_le_bytes();
+            }
+            let mut expected = bitmap.clone();
+            let bits = (0..64).filter(|bit| mask >> bit & 1 == 1);
+            let cleared = bits.filter(|bit| {
+                expected.clear_range(index * 64 + bit, index * 64 + bit + 1) == 1
+            });
+            let cleared = cleared.fold(0, |all, bit| all | 1_u64 << bit);
+            prop_assert_eq!(bitmap.clear_in_word(index, mask), cleared);
+            prop_assert_eq!(bitmap, expected);
         }
 
         #[test]

@@ -13,6 +13,12 @@ pub trait ReadAt: Send + Sync {
     /// The number of bytes there are.
     fn size(&self) -> u64;
 
+    /// The first offset at or behind `offset` that may have something else
+    /// than zeros: a sparse file knows where its holes end.
+    fn next_data(&self, offset: u64) -> u64 {
+        offset
+    }
+
     /// Fills `buf` from `offset` on, or says what is missing.
     fn read_exact_at(
         &self,
@@ -103,6 +109,10 @@ impl<R: ReadAt + ?Sized> ReadAt for Box<R> {
 
     fn size(&self) -> u64 {
         self.as_ref().size()
+    }
+
+    fn next_data(&self, offset: u64) -> u64 {
+        self.as_ref().next_data(offset)
     }
 }
 

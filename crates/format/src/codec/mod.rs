@@ -4,6 +4,7 @@
 //! nothing is allocated in between.
 
 mod choice;
+mod deflate;
 mod lzo;
 mod snappy;
 mod stored;

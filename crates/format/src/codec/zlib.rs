@@ -1,10 +1,12 @@
-//! Zlib streams, by libdeflate: what zlib's own `uncompress` reads, at several
-//! times its speed, and without an allocation for each page.
+//! Zlib streams, which zlib's own `uncompress` reads: written by our own encoder
+//! at level 1, and by libdeflate above it; read by libdeflate. Neither allocates
+//! for a page.
 
 use std::ops::RangeInclusive;
 
 use libdeflater::{CompressionLvl, DecompressionError};
 
+use super::deflate::{self, Encoder};
 use super::{CodecError, Compressor, Decompressor};
 
 const NAME: &str = "zlib";
@@ -12,34 +14,49 @@ const NAME: &str = "zlib";
 /// libdeflate also has a level 0, which only stores.
 pub(super) const LEVELS: RangeInclusive<i32> = 1..=12;
 
-/// What libdeflate allocates for one compressor (1.26, by the allocator's own
-/// figures): it depends on the match finder, so on the level.
+/// The level of our own encoder.
+const FAST_LEVEL: i32 = 1;
+
+/// What one compressor takes. For libdeflate it is what it allocates (1.26, by
+/// the allocator's own figures): that depends on the match finder, so on the
+/// level.
 pub(super) fn context_bytes(level: i32) -> usize {
     match level {
-        ..=1 => 201 << 10,
+        ..=FAST_LEVEL => deflate::CONTEXT_BYTES,
         2..=9 => 657 << 10,
         _ => 8805 << 10,
     }
 }
 
-/// A reused libdeflate compressor.
-pub(super) struct ZlibCompressor(libdeflater::Compressor);
+/// A reused compressor.
+pub(super) enum ZlibCompressor {
+    /// Ours.
+    Fast(Box<Encoder>),
+    /// libdeflate's.
+    Small(libdeflater::Compressor),
+}
 
 impl ZlibCompressor {
     pub(super) fn new(level: i32) -> Result<Self, CodecError> {
+        if level == FAST_LEVEL {
+            return Ok(Self::Fast(Box::new(Encoder::new())));
+        }
         let level = CompressionLvl::new(level).map_err(|_| CodecError::Level {
             codec: NAME,
             level: level.to_string(),
             min: *LEVELS.start(),
             max: *LEVELS.end(),
         })?;
-        Ok(Self(libdeflater::Compressor::new(level)))
+        Ok(Self::Small(libdeflater::Compressor::new(level)))
     }
 }
 
 impl Compressor for ZlibCompressor {
     fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
-        self.0.zlib_compress(src, dst).ok()
+        match self {
+            Self::Fast(encoder) => encoder.encode(src, dst),
+            Self::Small(compressor) => compressor.zlib_compress(src, dst).ok(),
+        }
     }
 }
 

@@ -1,0 +1,363 @@
+use proptest::prelude::*;
+
+use super::huffman::{Builder, Code};
+use super::{Encoder, MAX_PIECE};
+
+/// More than any input can take: stored blocks, header and checksum.
+fn room(len: usize) -> usize {
+    len + len / 4096 + 64
+}
+
+fn encoded_by(encoder: &mut Encoder, src: &[u8]) -> Vec<u8> {
+    let mut dst = vec![0xaa; room(src.len())];
+    let len = encoder.encode(src, &mut dst).unwrap();
+    dst.truncate(len);
+    dst
+}
+
+fn encoded(src: &[u8]) -> Vec<u8> {
+    encoded_by(&mut Encoder::new(), src)
+}
+
+/// Two decoders that nobody here wrote give back `src`.
+fn comes_back(src: &[u8]) -> Result<(), TestCaseError> {
+    let stream = encoded(src);
+    let mut back = vec![0; src.len()];
+    let len = libdeflater::Decompressor::new().zlib_decompress(&stream, &mut back);
+    prop_assert_eq!(len, Ok(src.len()));
+    prop_assert!(back == src, "libdeflate decodes something else");
+    let back = miniz_oxide::inflate::decompress_to_vec_zlib(&stream);
+    prop_assert!(
+        back.is_ok_and(|back| back == src),
+        "miniz does not decode it"
+    );
+    Ok(())
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}
+
+/// The kind of the first block: 0 stored, 1 with fixed codes, 2 with its own.
+fn kind(stream: &[u8]) -> u8 {
+    stream[2] >> 1 & 3
+}
+
+/// Written by zlib 1.2.13 at level 1, where there is only one way to do it.
+#[test]
+fn the_shortest_streams_are_zlibs() {
+    for (plain, stream) in [
+        (&b""[..], &[0x78, 0x01, 0x03, 0, 0, 0, 0, 1][..]),
+        (b"a", &[0x78, 0x01, 0x4b, 0x04, 0, 0, 0x62, 0, 0x62]),
+        (
+            b"abc",
+            &[
+                0x78, 0x01, 0x4b, 0x4c, 0x4a, 0x06, 0, 0x02, 0x4d, 0x01, 0x27,
+            ],
+        ),
+    ] {
+        assert_eq!(encoded(plain), stream);
+    }
+}
+
+#[test]
+fn short_inputs_come_back() {
+    let noise = noise(80);
+    for len in 0..noise.len() {
+        comes_back(&noise[..len]).unwrap();
+        comes_back(&vec![7; len]).unwrap();
+        comes_back(&b"ab".repeat(len)).unwrap();
+    }
+}
+
+/// Around every multiple of the longest match: what is left may not be shorter
+/// than the shortest.
+#[test]
+fn runs_of_every_length_come_back() {
+    let noise = noise(24);
+    for len in (1..600).chain(258 * 15 - 5..258 * 16 + 5) {
+        comes_back(&[&noise[..], &vec![0xee; len], &noise].concat()).unwrap();
+    }
+}
+
+#[test]
+fn distances_around_every_symbol_come_back() {
+    let start: Vec<u8> = (1..=60).collect();
+    for bits in 0..17 {
+        for distance in [1 << bits, 3 << bits >> 1] {
+            for distance in distance - 1..=distance + 2 {
+                let mut src = start.clone();
+                src.resize(60 + distance, 0);
+                let repeated = src.len() - distance.min(src.len());
+                src.extend_from_within(repeated..(repeated + 40).min(src.len()));
+                src.extend_from_slice(&start);
+                comes_back(&src).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn long_inputs_come_back_in_pieces() {
+    let noise = noise(3 * MAX_PIECE);
+    let text: Vec<u8> = (0..3 * MAX_PIECE)
+        .map(|i| (i * i / 7 % 251) as u8)
+        .collect();
+    for len in [
+        MAX_PIECE - 1,
+        MAX_PIECE,
+        MAX_PIECE + 1,
+        MAX_PIECE + 16,
+        2 * MAX_PIECE,
+        3 * MAX_PIECE,
+    ] {
+        comes_back(&noise[..len]).unwrap();
+        comes_back(&text[..len]).unwrap();
+        comes_back(&vec![0; len]).unwrap();
+        // A stored block behind one that does not end with a whole byte, and
+        // the other way round.
+        comes_back(&[&text[..MAX_PIECE], &noise[..len]].concat()).unwrap();
+        comes_back(&[&noise[..MAX_PIECE], &text[..len]].concat()).unwrap();
+    }
+}
+
+#[test]
+fn each_kind_of_block_is_written_where_it_is_shortest() {
+    assert_eq!(kind(&encoded(&noise(4096))), 0);
+    assert_eq!(kind(&encoded(b"short")), 1);
+    assert_eq!(kind(&encoded(&[0; 500])), 1);
+    let few: Vec<u8> = noise(4096).iter().map(|byte| byte & 15).collect();
+    assert_eq!(kind(&encoded(&few)), 2);
+    // Nearly half: a code of four bits for each byte.
+    assert!(encoded(&few).len() < 2200);
+}
+
+#[test]
+fn noise_takes_a_few_bytes_more_than_it_is_long() {
+    let noise = noise(4096);
+    assert_eq!(encoded(&noise).len(), 4096 + 2 + 5 + 4);
+    for room in [0, 1, 2, 5, 6, 7, 4095, 4096, 4106] {
+        assert_eq!(Encoder::new().encode(&noise, &mut vec![0; room]), None);
+    }
+}
+
+/// Nothing of a page is left in the context for the next.
+#[test]
+fn a_used_encoder_writes_what_a_new_one_does() {
+    let mut encoder = Encoder::new();
+    let noise = noise(5000);
+    for round in 0..300usize {
+        let len = [4096usize, 17, 65_536, 1000, 0, 65_530][round % 6].saturating_sub(round % 5);
+        let src: Vec<u8> = (0..len)
+            .map(|i| (i * (round + 3) / 11 % 13) as u8 ^ noise[i % (1 + round * 16)] & 3)
+            .collect();
+        if round % 7 == 0 {
+            assert_eq!(encoder.encode(&noise, &mut [0; 4095]), None);
+        }
+        assert_eq!(encoded_by(&mut encoder, &src), encoded(&src), "{round}");
+    }
+}
+
+/// Bytes as often as the numbers of Fibonacci, which makes the deepest trees:
+/// deeper than a code may be long.
+#[test]
+fn fibonacci_counts_come_back() {
+    for longest in 3..23 {
+        let (mut count, mut next) = (1, 1);
+        let mut src = Vec::new();
+        for byte in 0..longest {
+            src.resize(src.len() + count, byte);
+            (count, next) = (next, count + next);
+        }
+        // Mixed, so that there are no matches.
+        let len = src.len();
+        let step = (len / 2..).find(|step| gcd(*step, len) == 1).unwrap();
+        let mixed: Vec<u8> = (0..len).map(|i| src[i * step % len]).collect();
+        comes_back(&mixed).unwrap();
+    }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// How many bits the code takes in all, after checks that it is a code.
+fn bits(counts: &[u32], max_bits: usize) -> u64 {
+    let mut code = Code::new();
+    Builder::new().lengths(counts, max_bits, &mut code);
+    let mut codes = Vec::new();
+    code.each(|symbol, len, code| {
+        assert_eq!(len, code_len(counts, symbol, len, max_bits));
+        codes.push((len, code));
+    });
+    // Complete, and no code begins another.
+    let kraft: u32 = codes.iter().map(|(len, _)| 1 << (15 - len)).sum();
+    assert_eq!(kraft, 1 << 15);
+    for (index, &(len, code)) in codes.iter().enumerate() {
+        for &(other_len, other) in &codes[..index] {
+            let mask = (1u32 << len.min(other_len)) - 1;
+            assert_ne!(u32::from(code) & mask, u32::from(other) & mask);
+        }
+    }
+    let lengths = counts.iter().zip(code.lengths);
+    lengths
+        .map(|(&count, len)| u64::from(count) * u64::from(len))
+        .sum()
+}
+
+fn code_len(counts: &[u32], symbol: usize, len: u8, max_bits: usize) -> u8 {
+    assert!((1..=max_bits).contains(&usize::from(len)));
+    let used = counts.iter().filter(|&&count| count > 0).count();
+    assert!(counts[symbol] > 0 || used < 2);
+    len
+}
+
+/// Huffman's own way: the two least are put together until one is left. How many
+/// bits that takes, and how long the longest code is.
+fn huffman(counts: &[u32]) -> (u64, usize) {
+    let used = counts.iter().filter(|&&count| count > 0);
+    let mut left: Vec<(u64, usize)> = used.map(|&count| (count.into(), 0)).collect();
+    let mut bits = 0;
+    while left.len() > 1 {
+        left.sort_unstable_by(|a, b| b.cmp(a));
+        let (a, b) = (left.pop().unwrap(), left.pop().unwrap());
+        bits += a.0 + b.0;
+        left.push((a.0 + b.0, 1 + a.1.max(b.1)));
+    }
+    (bits, left.first().map_or(0, |node| node.1))
+}
+
+#[test]
+fn codes_of_none_or_one_symbol_have_two() {
+    assert_eq!(bits(&[0; 30], 7), 0);
+    for symbol in 0..30 {
+        let mut counts = [0; 30];
+        counts[symbol] = 9;
+        assert_eq!(bits(&counts, 12), 9);
+    }
+}
+
+#[test]
+fn the_longest_codes_are_limited() {
+    let mut counts = [0; 24];
+    let (mut count, mut next) = (1, 1);
+    for place in &mut counts {
+        *place = count;
+        (count, next) = (next, count + next);
+    }
+    for max_bits in [5, 7, 12, 15] {
+        let (limited, (least, depth)) = (bits(&counts, max_bits), huffman(&counts));
+        assert_eq!(depth, 23);
+        assert!(limited > least);
+        assert!(
+            max_bits < 12 || limited < least * 102 / 100,
+            "{limited} {least}"
+        );
+    }
+    assert_eq!(bits(&[1; 128], 7), 7 * 128);
+}
+
+/// Data as pages have it: numbers, pointers, text, runs, and what was before.
+fn page_like() -> impl Strategy<Value = Vec<u8>> {
+    let part = prop_oneof![
+        (any::<u16>(), 1..12usize).prop_map(|(seed, count)| Part::Pointers(seed, count)),
+        prop::collection::vec(0..5u32, 1..20).prop_map(Part::Numbers),
+        "[a-z_]{1,40}".prop_map(Part::Text),
+        prop::collection::vec(any::<u8>(), 1..60).prop_map(Part::Noise),
+        (0..3u8, 1..900usize).prop_map(|(byte, len)| Part::Run(byte, len)),
+        (any::<prop::sample::Index>(), 1..300usize).prop_map(|(back, len)| Part::Again(back, len)),
+    ];
+    prop::collection::vec(part, 0..80).prop_map(|parts| {
+        let mut data = Vec::new();
+        for part in parts {
+            part.append(&mut data);
+        }
+        data
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Pointers(u16, usize),
+    Numbers(Vec<u32>),
+    Text(String),
+    Noise(Vec<u8>),
+    Run(u8, usize),
+    Again(prop::sample::Index, usize),
+}
+
+impl Part {
+    fn append(self, data: &mut Vec<u8>) {
+        match self {
+            Part::Pointers(seed, count) => {
+                for index in 0..count {
+                    let low = u64::from(seed) * 64 + index as u64 * 0x1240;
+                    data.extend((0xffff_8880_0000_0000 | low).to_le_bytes());
+                }
+            }
+            Part::Numbers(numbers) => data.extend(numbers.iter().flat_map(|n| n.to_le_bytes())),
+            Part::Text(text) => data.extend(text.bytes()),
+            Part::Noise(bytes) => data.extend(bytes),
+            Part::Run(byte, len) => data.resize(data.len() + len, byte),
+            Part::Again(back, len) if !data.is_empty() => {
+                let back = 1 + back.index(data.len());
+                for _ in 0..len {
+                    data.push(data[data.len() - back]);
+                }
+            }
+            Part::Again(..) => {}
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn data_as_in_pages_comes_back(src in page_like()) {
+        comes_back(&src)?;
+    }
+
+    #[test]
+    fn any_bytes_come_back(src in prop::collection::vec(any::<u8>(), 0..5000)) {
+        comes_back(&src)?;
+    }
+
+    /// From two values, which compress best, to all.
+    #[test]
+    fn bytes_of_some_values_come_back(
+        src in prop::collection::vec(any::<u8>(), 0..9000),
+        mask in any::<u8>(),
+    ) {
+        let src: Vec<u8> = src.iter().map(|byte| byte & mask).collect();
+        comes_back(&src)?;
+    }
+
+    /// The stream that fits exactly is written, and no byte less is enough.
+    #[test]
+    fn the_room_is_used_to_its_end(src in page_like()) {
+        let stream = encoded(&src);
+        let mut dst = vec![0; stream.len()];
+        prop_assert_eq!(Encoder::new().encode(&src, &mut dst), Some(stream.len()));
+        prop_assert_eq!(&dst, &stream);
+        prop_assert_eq!(Encoder::new().encode(&src, &mut dst[1..]), None);
+    }
+
+    #[test]
+    fn codes_are_complete_and_as_short_as_can_be(
+        counts in prop::collection::vec(prop_oneof![Just(0), 1..9u32, 1..2000u32], 2..286),
+    ) {
+        prop_assume!(counts.iter().filter(|&&count| count > 0).count() > 1);
+        let (least, depth) = huffman(&counts);
+        for max_bits in [9, 12, 15] {
+            let bits = bits(&counts, max_bits);
+            prop_assert!(bits >= least);
+            prop_assert_eq!(bits == least, depth <= max_bits);
+        }
+    }
+}
