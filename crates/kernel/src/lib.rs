@@ -7,6 +7,7 @@
 //! - [`kernel`]: a kernel found in a source by its VMCOREINFO.
 //! - [`mem_map`], [`page`], [`filter`]: struct pages, their classes, and which
 //!   page frames a dump level leaves out.
+//! - [`ranks`]: how many pages come before a chunk.
 //! - [`zones`]: the kernel's own count of free pages, to check the filter by.
 
 pub mod arch;
@@ -16,6 +17,7 @@ pub mod kernel;
 pub mod mem_map;
 pub mod memory;
 pub mod page;
+pub mod ranks;
 pub mod source;
 pub mod vmcoreinfo;
 pub mod zones;
@@ -24,4 +26,5 @@ pub use error::{KernelError, SourceError};
 pub use filter::{DumpLevel, ExcludedCounts, Filter};
 pub use kernel::Kernel;
 pub use memory::{CacheStatistics, PhysicalMemory};
+pub use ranks::ChunkRanks;
 pub use source::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader, Source};

@@ -4,10 +4,16 @@
 //! there is not looked at. Nothing is decided by version numbers, since
 //! distributions take changes back to older versions.
 
+mod block;
+mod page_type;
+
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 
 use crate::error::KernelError;
+
+pub(crate) use block::{BLOCK_PAGES, BlockClasses, BlockClassifier};
+use page_type::{PageType, is};
 
 /// PAGE_MAPPING_ANON (include/linux/page-flags.h): the page is anonymous memory.
 const MAPPING_ANON: u64 = 1;
@@ -33,44 +39,6 @@ pub enum PageClass {
     HwPoison,
     /// Memory taken away by a balloon or hotplug.
     Offline,
-}
-
-/// A page type kept in `_mapcount` (`page_type`).
-#[derive(Clone, Copy, Debug)]
-enum PageType {
-    /// Through 6.11 a type is one cleared bit under a base pattern.
-    ClearedBit { mask: u32, base: u32 },
-    /// From 6.12 on the top byte is the type (commit 4ffca5a96678).
-    TopByte(u32),
-}
-
-impl PageType {
-    fn new(value: i64) -> Self {
-        let value = value as u32;
-        if value & 0x00ff_ffff == 0 {
-            return Self::TopByte(value >> 24);
-        }
-        let bit = !value;
-        // PAGE_TYPE_BASE went from 0xf0000000 to 0x80000000 when the types
-        // moved to the top bits in 6.11 (commit 8db00ad56461).
-        let base = if bit >= 1 << 24 {
-            0x8000_0000
-        } else {
-            0xf000_0000
-        };
-        Self::ClearedBit {
-            mask: base | bit,
-            base,
-        }
-    }
-
-    #[inline]
-    fn matches(self, mapcount: u32) -> bool {
-        match self {
-            Self::ClearedBit { mask, base } => mapcount & mask == base,
-            Self::TopByte(top) => mapcount >> 24 == top,
-        }
-    }
 }
 
 /// How a hugetlb page is told from other compound pages.
@@ -139,6 +107,12 @@ impl Verdict {
         class: None,
         order: 0,
     };
+
+    /// The frame behind the last one of a verdict about `frame`.
+    #[inline]
+    pub fn end(&self, frame: u64) -> u64 {
+        frame.saturating_add(1_u64.checked_shl(self.order).unwrap_or(u64::MAX))
+    }
 }
 
 /// Which classes a dump level leaves out.
@@ -369,34 +343,5 @@ impl PageLayout {
     #[inline]
     fn u32(&self, page: &[u8], offset: usize) -> u32 {
         self.endian.u32(page, offset).unwrap_or(0)
-    }
-}
-
-#[inline]
-fn is(page_type: Option<PageType>, mapcount: u32) -> bool {
-    page_type.is_some_and(|page_type| page_type.matches(mapcount))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn page_types_are_told_apart_in_every_encoding() {
-        // 6.10: PG_buddy 0x80, PG_offline 0x100, PG_slab 0x1000, as cleared bits.
-        let buddy = PageType::new(-129);
-        assert!(buddy.matches(0xffff_ff7f) && !buddy.matches(0xffff_feff));
-        assert!(!buddy.matches(0) && !buddy.matches(0xffff_ffff));
-        // 6.11: PG_buddy 0x40000000, PG_slab 0x02000000.
-        let buddy = PageType::new(i64::from(!0x4000_0000_u32 as i32));
-        let slab = PageType::new(i64::from(!0x0200_0000_u32 as i32));
-        assert!(buddy.matches(0xbfff_ffff) && !slab.matches(0xbfff_ffff));
-        assert!(slab.matches(0xfdff_ffff) && !buddy.matches(0xfdff_ffff));
-        assert!(!slab.matches(0xffff_ffff));
-        // 6.12: PGTY_buddy 0xf0, PGTY_slab 0xf5.
-        let buddy = PageType::new(-268_435_456);
-        let slab = PageType::new(-184_549_376);
-        assert!(buddy.matches(0xf000_0000) && !slab.matches(0xf000_0000));
-        assert!(slab.matches(0xf500_0012) && !buddy.matches(0xf500_0012));
     }
 }

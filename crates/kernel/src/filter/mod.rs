@@ -1,6 +1,7 @@
 //! Decides, chunk by chunk, which page frames a dump level keeps.
 
 mod scan;
+mod window;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, PageFrameRange};
@@ -8,10 +9,11 @@ use bigiron_format::{PageFrame, PageFrameRange};
 use crate::error::KernelError;
 use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
-use crate::page::{PageClass, PageLayout, Wanted};
+use crate::page::{BlockClassifier, PageClass, PageLayout, Wanted};
 use crate::source::{CHUNK_FRAMES, PageReader};
 
 use scan::Scan;
+use window::Window;
 
 /// What is left out, a sum of bits: 1 zero pages, 2 page cache without private
 /// data, 4 all page cache, 8 user memory, 16 free memory (makedumpfile(8), -d).
@@ -114,7 +116,7 @@ impl ExcludedCounts {
 }
 
 /// What came out for one chunk.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChunkResult {
     /// Page frames of RAM in the chunk.
     pub ram: u64,
@@ -135,6 +137,8 @@ pub struct Filter<'a, 's> {
     kernel: &'a Kernel<'s>,
     wanted: Wanted,
     struct_pages: Option<(MemMap, PageLayout)>,
+    /// How to go through struct pages in blocks, if it can be done.
+    blocks: Option<BlockClassifier>,
     blind: Option<KernelError>,
     end: PageFrame,
 }
@@ -157,13 +161,22 @@ impl<'a, 's> Filter<'a, 's> {
             },
             (false, false) => (None, None),
         };
+        let wanted = level.wanted();
+        let layout = struct_pages.as_ref().map(|(_, layout)| layout);
         Ok(Self {
             kernel,
-            wanted: level.wanted(),
+            wanted,
+            blocks: layout.and_then(|layout| BlockClassifier::new(layout, wanted)),
             struct_pages,
             blind,
             end: kernel.source().end_frame(),
         })
+    }
+
+    /// Looks at every struct page by itself, not at 64 together. The same pages
+    /// are kept; it shows that they are, and what the difference costs.
+    pub fn exact_only(&mut self) {
+        self.blocks = None;
     }
 
     /// Leaves out what lies behind the last struct page, such as video memory
@@ -221,6 +234,7 @@ impl<'a, 's> Filter<'a, 's> {
                 chunk,
                 kept,
                 result,
+                window: Window::default(),
             };
             scan.sections(reader)?;
             result = scan.result;

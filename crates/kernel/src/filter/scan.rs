@@ -6,11 +6,11 @@ use bigiron_format::{PageFrame, PageFrameRange, VirtAddr};
 use super::{ChunkResult, Filter};
 use crate::error::KernelError;
 use crate::mem_map::MemMap;
-use crate::page::{PageClass, PageLayout, Verdict};
+use crate::page::{BLOCK_PAGES, BlockClasses, PageClass, PageLayout, Verdict};
 use crate::source::PageReader;
 
-/// Pages of struct pages read at once.
-const PAGES_AT_ONCE: usize = 512;
+use super::window::Window;
+
 /// The largest order a head in an earlier chunk can have: 16 GiB of 4 KiB pages.
 const MAX_HEAD_ORDER: u32 = 22;
 
@@ -22,6 +22,37 @@ pub(super) struct Scan<'a, 's> {
     pub(super) chunk: PageFrameRange,
     pub(super) kept: &'a mut Bitmap,
     pub(super) result: ChunkResult,
+    pub(super) window: Window,
+}
+
+/// Struct pages that lie one behind the other.
+struct Run<'b> {
+    bytes: &'b [u8],
+    /// The page frame of the first one.
+    first: u64,
+    /// The page frame behind the last one to decide about.
+    end: u64,
+    size: usize,
+}
+
+impl<'b> Run<'b> {
+    /// The struct page of `frame` and the one behind it (empty if not here).
+    #[inline]
+    fn pair(&self, frame: u64) -> (&'b [u8], &'b [u8]) {
+        let at = (frame - self.first) as usize * self.size;
+        let page = &self.bytes[at..at + self.size];
+        let second = self.bytes.get(at + self.size..at + 2 * self.size);
+        (page, second.unwrap_or(&[]))
+    }
+
+    /// The struct pages from `frame` on.
+    #[inline]
+    fn from(&self, frame: u64) -> &'b [u8] {
+        let at = frame
+            .checked_sub(self.first)
+            .map(|index| index as usize * self.size);
+        at.and_then(|at| self.bytes.get(at..)).unwrap_or(&[])
+    }
 }
 
 impl Scan<'_, '_> {
@@ -65,7 +96,7 @@ impl Scan<'_, '_> {
                 continue;
             };
             let wanted = (frames.end.0 - frame) * size;
-            let limit = (PAGES_AT_ONCE as u64) << page_shift;
+            let limit = self.window.bytes().max(1 << page_shift);
             let offset = leaf.physical.0 & ((1 << page_shift) - 1);
             let len = leaf.len.min(wanted).min(limit - offset);
             if len < size {
@@ -87,13 +118,23 @@ impl Scan<'_, '_> {
                 Err(error) => return Err(error.into()),
             };
             let end = bytes.len().min((offset + len) as usize);
-            let structs = &bytes[offset as usize..end];
-            if structs.len() < size as usize {
+            let structs = end.saturating_sub(offset as usize) / size as usize;
+            if structs == 0 {
                 let next = self.one_by_one(map, frame)?;
                 frame = next.max(frame + 1);
                 continue;
             }
-            let (next, cut) = self.structs(structs, frame, frames.end.0);
+            // The run begins earlier in the page, so that blocks are whole.
+            let before = (offset / size).min(frame - frames.start.0);
+            let run = Run {
+                bytes: &bytes[(offset - before * size) as usize..end],
+                first: frame - before,
+                end: (frame + structs as u64).min(frames.end.0),
+                size: size as usize,
+            };
+            self.window.begin();
+            let (next, cut) = self.run(&run, frame);
+            self.window.end(next - frame);
             frame = if cut {
                 self.one_by_one(map, next)?
             } else {
@@ -120,17 +161,20 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// Goes through struct pages that lie one behind the other; gives the
-    /// frame behind the last one decided, and whether that one is the head of a
-    /// compound page whose second struct page is not in `bytes`.
-    fn structs(&mut self, bytes: &[u8], first: u64, end: u64) -> (u64, bool) {
-        let size = self.layout.size;
-        let last = (first + (bytes.len() / size) as u64).min(end);
-        let mut frame = first;
-        while frame < last {
-            let at = (frame - first) as usize * size;
-            let page = &bytes[at..at + size];
-            let second = bytes.get(at + size..at + 2 * size).unwrap_or(&[]);
+    /// Decides about the frames of `run` from `frame` on; gives the frame behind
+    /// the last one decided, and whether that one is the head of a compound
+    /// page whose second struct page is not in `run`.
+    fn run(&mut self, run: &Run, mut frame: u64) -> (u64, bool) {
+        while frame < run.end {
+            if let Some((first, classes)) = self.block_around(run, frame) {
+                let (next, cut) = self.block(run, first, frame, classes);
+                if cut {
+                    return (next, true);
+                }
+                frame = next;
+                continue;
+            }
+            let (page, second) = run.pair(frame);
             if second.is_empty() && self.layout.is_head(page) {
                 return (frame, true);
             }
@@ -140,6 +184,60 @@ impl Scan<'_, '_> {
             frame = self.apply(frame, verdict);
         }
         (frame, false)
+    }
+
+    /// The first frame of the block that holds `frame`, which is a word of the
+    /// bitmap, and its classes; `None` if not all of it is in `run`.
+    #[inline]
+    fn block_around(&self, run: &Run, frame: u64) -> Option<(u64, BlockClasses)> {
+        let blocks = self.filter.blocks.as_ref()?;
+        let first = frame - (frame - self.chunk.start.0) % BLOCK_PAGES as u64;
+        if first + BLOCK_PAGES as u64 > run.end {
+            return None;
+        }
+        Some((first, blocks.classify(run.from(first))?))
+    }
+
+    /// Decides about the frames from `frame` on of the block that begins with
+    /// `first`; gives what [`Self::run`] does.
+    fn block(&mut self, run: &Run, first: u64, frame: u64, classes: BlockClasses) -> (u64, bool) {
+        let end = first + BLOCK_PAGES as u64;
+        let mut undecided = u64::MAX << (frame - first);
+        let mut special = classes.special & undecided;
+        let (mut next, mut cut) = (end, false);
+        while special != 0 {
+            let bit = special.trailing_zeros();
+            let head = first + u64::from(bit);
+            let (page, second) = run.pair(head);
+            let reach = if second.is_empty() && self.layout.is_head(page) {
+                (next, cut) = (head, true);
+                end
+            } else {
+                let verdict = self.layout.classify(head, page, second, self.filter.wanted);
+                let reach = verdict.end(head);
+                if let Some(class) = verdict.class {
+                    self.exclude(class, head, reach);
+                }
+                next = next.max(reach);
+                reach
+            };
+            let behind = u32::try_from(reach - first).unwrap_or(u32::MAX);
+            let behind = u64::MAX.checked_shl(behind).unwrap_or(0);
+            special &= behind;
+            undecided &= behind | !(u64::MAX << bit);
+        }
+        let index = (first - self.chunk.start.0) as usize / BLOCK_PAGES;
+        let alone = (classes.cache | classes.cache_private | classes.user) & undecided;
+        if alone != 0 {
+            let cleared = self.kept.clear_in_word(index, alone);
+            let count = |class: u64| u64::from((cleared & class).count_ones());
+            self.result.excluded.cache += count(classes.cache);
+            self.result.excluded.cache_private += count(classes.cache_private);
+            self.result.excluded.user += count(classes.user);
+        }
+        self.result.scanned += next.min(self.chunk.end.0) - frame;
+        self.window.leap(next.saturating_sub(end));
+        (next, cut)
     }
 
     /// Reads and decides one frame whose struct page lies across a border.
@@ -154,7 +252,8 @@ impl Scan<'_, '_> {
     }
 
     fn apply(&mut self, frame: u64, verdict: Verdict) -> u64 {
-        let end = frame.saturating_add(1_u64.checked_shl(verdict.order).unwrap_or(u64::MAX));
+        let end = verdict.end(frame);
+        self.window.leap(end - frame - 1);
         if let Some(class) = verdict.class {
             self.exclude(class, frame, end);
         }

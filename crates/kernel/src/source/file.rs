@@ -13,6 +13,9 @@ use crate::error::SourceError;
 /// Bytes mapped at once. As much as makedumpfile maps of /proc/vmcore; larger
 /// windows made nothing faster.
 const WINDOW: u64 = 4 << 20;
+/// Bytes mapped where nothing near was read before: it may be for a single page,
+/// such as a page table, and each page of a mapping takes time.
+const FIRST_WINDOW: u64 = 64 << 10;
 /// Mappings begin at multiples of the largest page size of any host.
 const MAP_ALIGNMENT: u64 = 64 << 10;
 
@@ -125,6 +128,15 @@ impl ReadAt for DumpFile {
     fn size(&self) -> u64 {
         self.size
     }
+
+    /// Not all file systems and devices tell of holes.
+    fn next_data(&self, offset: u64) -> u64 {
+        match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(offset)) {
+            Ok(data) => data,
+            Err(rustix::io::Errno::NXIO) => self.size.max(offset),
+            Err(_) => offset,
+        }
+    }
 }
 
 /// A window over a file that moves to where bytes are wanted.
@@ -185,8 +197,13 @@ impl<'a> FileWindow<'a> {
         {
             return Ok(());
         }
+        let goes_on = self.mapping.as_ref().is_some_and(|(start, mapping)| {
+            let near = *start..*start + mapping.bytes().len() as u64 + WINDOW;
+            near.contains(&offset)
+        });
+        let window = if goes_on { WINDOW } else { FIRST_WINDOW };
         let start = offset / MAP_ALIGNMENT * MAP_ALIGNMENT;
-        let wanted = (start + WINDOW).max(end).min(self.file.size);
+        let wanted = (start + window).max(end).min(self.file.size);
         if wanted < end {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

@@ -14,6 +14,7 @@ use super::kdump_reader::KdumpReader;
 use super::{CHUNK_FRAMES, MemorySource, PageReader};
 use crate::arch;
 use crate::error::SourceError;
+use crate::ranks::ChunkRanks;
 
 /// VMCOREINFO is at most a page; what claims more is not read.
 const MAX_VMCOREINFO: u64 = 64 << 10;
@@ -43,8 +44,8 @@ impl Part {
 /// A kdump-compressed dump.
 pub struct KdumpSource {
     parts: Vec<Part>,
-    /// For each chunk, the dumped pages in all chunks before it.
-    ranks: Vec<u64>,
+    /// Dumped pages by chunk, as the second bitmap has them.
+    ranks: ChunkRanks,
     vmcoreinfo: Option<Vec<u8>>,
     damage: Option<String>,
 }
@@ -84,7 +85,7 @@ impl KdumpSource {
         };
         let mut source = Self {
             parts,
-            ranks: Vec::new(),
+            ranks: ChunkRanks::default(),
             vmcoreinfo,
             damage: None,
         };
@@ -107,7 +108,7 @@ impl KdumpSource {
     ) -> Result<u64, SourceError> {
         let chunk = frame.0 / CHUNK_FRAMES;
         self.read_bits(self.head().layout.dumped_bitmap(), chunk, bits)?;
-        Ok(self.ranks.get(chunk as usize).copied().unwrap_or(0))
+        Ok(self.ranks.before(chunk as usize))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -151,21 +152,29 @@ impl KdumpSource {
                 size,
             }));
         }
-        let (mut bits, mut total) = (Bitmap::new(CHUNK_FRAMES as usize), 0);
-        for chunk in 0..self.chunks() {
+        let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
+        let mut counts = vec![0; self.chunks() as usize];
+        let mut next = self.next_used_chunk(layout.dumped_bitmap(), 0);
+        while let Some(chunk) = next {
             self.read_bits(layout.dumped_bitmap(), chunk, &mut bits)?;
-            self.ranks.push(total);
-            let chunk_start = chunk * CHUNK_FRAMES;
-            for part in &mut self.parts {
-                let start = part.frames.start.0;
-                if (chunk_start..chunk_start + CHUNK_FRAMES).contains(&start) {
-                    part.first_index = total + bits.count_before((start - chunk_start) as usize);
-                }
-            }
-            total += bits.count();
+            counts[chunk as usize] = bits.count() as u16;
+            next = self.next_used_chunk(layout.dumped_bitmap(), chunk + 1);
         }
-        self.ranks.push(total);
+        self.ranks = ChunkRanks::new(counts);
+        for index in 0..self.parts.len() {
+            self.parts[index].first_index = self.rank(self.parts[index].frames.start);
+        }
         Ok(())
+    }
+
+    /// The first chunk from `chunk` on that may have a bit set in the bitmap at
+    /// `bitmap`. A file may claim far more page frames than it has; the holes
+    /// of a sparse one are passed over.
+    fn next_used_chunk(&self, bitmap: u64, chunk: u64) -> Option<u64> {
+        let bytes = &self.parts[0].bytes;
+        let data = bytes.next_data(bitmap.saturating_add(chunk.saturating_mul(CHUNK_BYTES)));
+        let found = chunk.max(data.saturating_sub(bitmap) / CHUNK_BYTES);
+        (found < self.chunks()).then_some(found)
     }
 
     /// Says what is missing: the writer's own mark, a cut file, an absent part.
@@ -197,20 +206,17 @@ impl KdumpSource {
         })
     }
 
-    /// Dumped pages below `frame`, to the precision of a chunk's start.
+    /// Dumped pages below `frame`; where the bitmap cannot be read, those
+    /// below its chunk.
     fn rank(&self, frame: PageFrame) -> u64 {
-        let chunk = frame.0 / CHUNK_FRAMES;
-        let before = self.ranks.get(chunk as usize).copied().unwrap_or(0);
-        if frame.0.is_multiple_of(CHUNK_FRAMES) || chunk >= self.chunks() {
-            return if chunk >= self.chunks() {
-                self.ranks.last().copied().unwrap_or(0)
-            } else {
-                before
-            };
+        let before = self.ranks.before((frame.0 / CHUNK_FRAMES) as usize);
+        let bit = (frame.0 % CHUNK_FRAMES) as usize;
+        if bit == 0 || frame.0 >= self.head().end_frame {
+            return before;
         }
         let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
         match self.dumped_chunk(frame, &mut bits) {
-            Ok(_) => before + bits.count_before((frame.0 % CHUNK_FRAMES) as usize),
+            Ok(_) => before + bits.count_before(bit),
             Err(_) => before,
         }
     }
@@ -324,8 +330,9 @@ impl MemorySource for KdumpSource {
     }
 
     fn next_chunk(&self, first: PageFrame) -> Option<PageFrame> {
-        let start = first.0 / CHUNK_FRAMES * CHUNK_FRAMES;
-        (start < self.head().end_frame).then_some(PageFrame(start))
+        let bitmap = self.head().layout.ram_bitmap();
+        let chunk = self.next_used_chunk(bitmap, first.0 / CHUNK_FRAMES)?;
+        Some(PageFrame(chunk * CHUNK_FRAMES))
     }
 
     fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {

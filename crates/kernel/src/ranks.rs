@@ -1,0 +1,84 @@
+//! How many bits are set in all chunks before one.
+
+use crate::source::CHUNK_FRAMES;
+
+/// Chunks that share one full sum.
+const GROUP: usize = 64;
+
+/// Counts of set bits by chunk, in little more than two bytes each: a full
+/// sum for each group of chunks, and the count of every chunk, which fits 16
+/// bits. A machine of 32 TiB has 262144 chunks of 4 KiB pages.
+#[derive(Clone, Debug, Default)]
+pub struct ChunkRanks {
+    counts: Vec<u16>,
+    /// Set bits before the group's first chunk.
+    sums: Vec<u64>,
+    total: u64,
+}
+
+const _: () = assert!(CHUNK_FRAMES <= u16::MAX as u64, "a chunk's count fits");
+
+impl ChunkRanks {
+    /// Takes the count of each chunk.
+    pub fn new(counts: Vec<u16>) -> Self {
+        let mut total = 0;
+        let sums = counts.chunks(GROUP).map(|group| {
+            let before = total;
+            total += sum(group);
+            before
+        });
+        let sums = sums.collect();
+        Self {
+            counts,
+            sums,
+            total,
+        }
+    }
+
+    /// Set bits in chunk `chunk`; none behind the last one.
+    pub fn count(&self, chunk: usize) -> u64 {
+        self.counts.get(chunk).map_or(0, |count| u64::from(*count))
+    }
+
+    /// Set bits in all chunks before `chunk`.
+    pub fn before(&self, chunk: usize) -> u64 {
+        let group = chunk / GROUP;
+        match (self.sums.get(group), self.counts.get(group * GROUP..chunk)) {
+            (Some(before), Some(counts)) => before + sum(counts),
+            _ => self.total,
+        }
+    }
+
+    /// Set bits in all chunks.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+}
+
+fn sum(counts: &[u16]) -> u64 {
+    counts.iter().map(|count| u64::from(*count)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_sums_of_the_counts_before() {
+        for len in [0, 1, 63, 64, 65, 1000] {
+            let counts: Vec<u16> = (0..len).map(|n| (n * 331 % 32769) as u16).collect();
+            let ranks = ChunkRanks::new(counts.clone());
+            let mut expected = 0;
+            for (chunk, count) in counts.iter().enumerate() {
+                assert_eq!(ranks.before(chunk), expected, "{chunk} of {len}");
+                assert_eq!(ranks.count(chunk), u64::from(*count));
+                expected += u64::from(*count);
+            }
+            for behind in [len as usize, len as usize + 1, 1 << 40] {
+                assert_eq!(ranks.before(behind), expected, "{behind} of {len}");
+            }
+            assert_eq!(ranks.total(), expected);
+            assert_eq!(ranks.count(len as usize), 0);
+        }
+    }
+}
