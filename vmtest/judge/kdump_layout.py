@@ -181,8 +181,6 @@ def judge_header(dump: Kdump, verdict: Verdict, allow_incomplete: bool) -> None:
     require(dump.utsname[4][0] != 0, "utsname.machine is empty")
     known = sum(CODECS) | INCOMPLETE | VMEMMAP_EXCLUDED
     require(dump.status & ~known == 0, f"unknown bits in status {dump.status:#x}")
-    codecs = [name for bit, name in CODECS.items() if dump.status & bit]
-    require(len(codecs) <= 1, f"status names several codecs: {codecs}")
     require(
         allow_incomplete or not dump.status & INCOMPLETE, "status says incomplete"
     )
@@ -270,13 +268,12 @@ def judge_descriptors(dump: Kdump, verdict: Verdict) -> None:
     """Every descriptor points at a whole page of data inside the file."""
     table_end = dump.descriptors_at + len(dump.descriptors) * DESCRIPTOR.size
     verdict.count("descriptors", len(dump.descriptors))
-    codec = dump.status & sum(CODECS)
     kinds: Counter[str] = Counter()
     for pfn, entry in zip(bits.members(dump.described), dump.descriptors):
         if entry.lost and dump.status & INCOMPLETE:
             kinds["lost"] += 1
             continue
-        fault = descriptor_fault(entry, dump, table_end, codec)
+        fault = descriptor_fault(entry, dump, table_end)
         if fault:
             verdict.differ(f"pfn {pfn:#x}: {fault}")
         kinds[CODECS.get(entry.flags, "raw")] += 1
@@ -289,9 +286,7 @@ def judge_descriptors(dump: Kdump, verdict: Verdict) -> None:
             verdict.differ(f"data at {offset:#x}+{size:#x} overlaps {following:#x}")
 
 
-def descriptor_fault(
-    entry: Descriptor, dump: Kdump, table_end: int, codec: int
-) -> str | None:
+def descriptor_fault(entry: Descriptor, dump: Kdump, table_end: int) -> str | None:
     """What is wrong with one descriptor, if anything."""
     where = f"offset {entry.offset:#x}, size {entry.size:#x}"
     if entry.offset < table_end:
@@ -300,7 +295,8 @@ def descriptor_fault(
         return f"{where}: past the file's end {dump.file_size:#x}"
     if not 0 < entry.size <= dump.block_size:
         return f"{where}: not within 1..{dump.block_size}"
-    if entry.flags not in (0, codec):
+    # The status names each codec that pages have; a page has one of them, or none.
+    if entry.flags and (entry.flags not in CODECS or not entry.flags & dump.status):
         return f"{where}: flags {entry.flags:#x}, but status {dump.status:#x}"
     if entry.flags == 0 and entry.size != dump.block_size:
         return f"{where}: raw, but not a whole page"

@@ -105,6 +105,7 @@ class Bigiron:
         form: str = "kdump",
         io: str = "mmap",
         helpers: int | None = None,
+        write_limit: str | None = None,
         stdin: Path | None = None,
         stdout: Path | None = None,
     ) -> None:
@@ -113,4 +114,6 @@ class Bigiron:
         command = [str(self.program), "dump", *map(str, sources), str(target)]
         command += ["-d", str(level), "-c", codec, "-f", form]
         command += ["-j", str(helpers or self.helpers), "--io", io]
+        if write_limit:
+            command += ["--write-limit", write_limit]
         run([*command, "--overwrite", "--quiet"], stdin=stdin, stdout=stdout)

@@ -1,9 +1,9 @@
 //! The command line. Completions and man pages are made from it too.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use bigiron_dump::{DumpOptions, OutputFormat};
-use bigiron_format::codec::Compression;
+use bigiron_dump::{DumpOptions, Optimizations, OutputFormat, PageCompression};
 use bigiron_helpers::{MemoryBudget, processor_count};
 use bigiron_kernel::{DumpLevel, IoMethod, PhysicalMemory};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -79,9 +79,10 @@ pub struct DumpArguments {
     /// The format of the output
     #[arg(short, long, default_value = "kdump")]
     pub format: Format,
-    /// none, zlib, lzo, snappy or zstd, with a level where it has one: zstd:3
+    /// none, zlib, lzo, snappy or zstd, with a level where it has one: zstd:3; or adaptive: as
+    /// fast or as strong as keeps processors and disk busy
     #[arg(short, long, value_name = "CODEC[:LEVEL]", default_value = "zstd")]
-    pub compress: Compression,
+    pub compress: PageCompression,
     /// Helper threads [default: one for each CPU]
     #[arg(short = 'j', long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -89,6 +90,18 @@ pub struct DumpArguments {
     /// Memory that the helpers may take together, like 64M [default: a quarter of what is free]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub memory_limit: Option<u64>,
+    /// Bytes a second that are written at most, like 50M, to leave some of a disk or of a network
+    /// to others
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub write_limit: Option<u64>,
+    /// Do without some of what makes dumps faster, to see what it brings
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub without: Vec<Without>,
     /// How the source is read.
     #[command(flatten)]
     pub source: SourceArguments,
@@ -187,6 +200,17 @@ impl From<Format> for OutputFormat {
     }
 }
 
+/// A part of [`Optimizations`] on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Without {
+    /// Store every page, whether an equal one is there already or not
+    EqualPages,
+    /// Try to compress every page
+    Incompressible,
+    /// Look at every struct page by itself
+    ScanBlocks,
+}
+
 /// Threads when nothing else is said.
 pub fn threads(wanted: Option<u16>) -> usize {
     wanted.map_or_else(processor_count, usize::from)
@@ -214,6 +238,12 @@ impl DumpArguments {
                 .map_or_else(MemoryBudget::from_free_memory, MemoryBudget::of),
             io: self.source.io.into(),
             overwrite: self.overwrite,
+            write_limit: self.write_limit.and_then(NonZeroU64::new),
+            optimizations: Optimizations {
+                equal_pages: !self.without.contains(&Without::EqualPages),
+                incompressible: !self.without.contains(&Without::Incompressible),
+                scan_blocks: !self.without.contains(&Without::ScanBlocks),
+            },
         }
     }
 }

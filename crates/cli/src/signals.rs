@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::Context;
 use bigiron_dump::DumpError;
 use bigiron_helpers::Stop;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 /// The signal that came last; 0 for none.
@@ -26,6 +26,9 @@ pub fn watch(stop: &Stop) -> anyhow::Result<()> {
         };
         register().context("cannot catch signals")?;
     }
+    // Caught, it lets a write beyond `ulimit -f` fail like one to a full disk,
+    // with EFBIG. Nobody reads the flag.
+    flag::register(SIGXFSZ, Arc::default()).context("cannot catch signals")?;
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use bigiron_helpers::{ChunkCursor, Turnstile, run};
 use bigiron_kernel::{CHUNK_FRAMES, Filter, PageReader};
 
 use crate::bitmaps::BitmapStore;
+use crate::chunks::Chunks;
 use crate::error::DumpError;
 use crate::losses::Losses;
 use crate::notes::output_notes;
@@ -42,13 +43,8 @@ pub fn write(
     summary: &mut Summary,
 ) -> Result<Written, DumpError> {
     let begin = Instant::now();
-    let chunks = plan::chunks_of(task);
-    let fits = BitmapStore::memory_size(chunks.len()) < task.options.memory.bytes() / 4;
-    let store = if fits {
-        BitmapStore::in_memory(chunks.len())
-    } else {
-        BitmapStore::Again
-    };
+    let chunks = Chunks::of(task.kernel.source());
+    let store = BitmapStore::in_memory(chunks.len(), task.options.memory.bytes() / 4);
     let drop_zero = task.drops_zero_pages();
     let plan = plan::make(task, filter, chunks, &store, drop_zero, &|_, _, _| Ok(()))?;
     summarize_plan(task, &plan, summary);

@@ -3,10 +3,14 @@
 //! The way of the data: `plan` runs the filter over all chunks of page
 //! frames and notes which pages are kept; `kdump` or `elf` lays the file
 //! out; helpers copy chunk by chunk; the header that says "complete" is
-//! written last. [`dump`] does all of it, [`verify()`] compares two dumps.
+//! written last. [`dump`] does all of it, [`verify()`] holds a dump against what it
+//! was made from, [`compare()`] counts how two dumps differ.
 
 mod bitmaps;
+mod chunks;
+mod compare;
 mod elf;
+mod entropy;
 mod error;
 mod kdump;
 mod losses;
@@ -20,9 +24,10 @@ mod summary;
 mod task;
 mod verify;
 
+pub use compare::{Comparison, FrameCount, compare};
 pub use error::DumpError;
-pub use options::{DumpOptions, OutputFormat, OutputTarget};
+pub use options::{DumpOptions, Optimizations, OutputFormat, OutputTarget, PageCompression};
 pub use progress::{Phase, Progress};
-pub use summary::{PhaseTime, Summary, peak_memory};
+pub use summary::{PhaseTime, Summary, Waits, peak_memory};
 pub use task::dump;
 pub use verify::{Verification, verify};

@@ -1,9 +1,12 @@
 //! What to make.
 
+use std::fmt;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use bigiron_format::codec::Compression;
-use bigiron_helpers::MemoryBudget;
+use bigiron_format::codec::{Codec, CodecError, Compression};
+use bigiron_helpers::{MemoryBudget, processor_count};
 use bigiron_kernel::{DumpLevel, IoMethod};
 
 /// The format of the output.
@@ -37,6 +40,73 @@ pub enum OutputTarget {
     Stdout,
 }
 
+/// How pages are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageCompression {
+    /// All in the same way.
+    Fixed(Compression),
+    /// As fast or as strong as keeps both processors and disk busy.
+    Adaptive,
+}
+
+impl From<Compression> for PageCompression {
+    fn from(compression: Compression) -> Self {
+        Self::Fixed(compression)
+    }
+}
+
+impl fmt::Display for PageCompression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(compression) => compression.fmt(f),
+            Self::Adaptive => f.pad("adaptive"),
+        }
+    }
+}
+
+impl FromStr for PageCompression {
+    type Err = CodecError;
+
+    fn from_str(text: &str) -> Result<Self, CodecError> {
+        match text {
+            "adaptive" => Ok(Self::Adaptive),
+            _ => text.parse().map(Self::Fixed),
+        }
+    }
+}
+
+/// What makes a dump faster or smaller and can be left out, to measure what it
+/// brings and to show that it changes nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Optimizations {
+    /// Equal pages are compressed and stored once.
+    pub equal_pages: bool,
+    /// After an incompressible page, the next is looked at before it goes to
+    /// the codec.
+    pub incompressible: bool,
+    /// Struct pages are decided about in blocks of 64.
+    pub scan_blocks: bool,
+}
+
+impl Optimizations {
+    /// None of them.
+    pub const NONE: Self = Self {
+        equal_pages: false,
+        incompressible: false,
+        scan_blocks: false,
+    };
+}
+
+impl Default for Optimizations {
+    fn default() -> Self {
+        Self {
+            equal_pages: true,
+            incompressible: true,
+            scan_blocks: true,
+        }
+    }
+}
+
 /// How to make a dump.
 #[derive(Clone, Debug)]
 pub struct DumpOptions {
@@ -45,7 +115,7 @@ pub struct DumpOptions {
     /// The format.
     pub format: OutputFormat,
     /// How pages are compressed; not used for ELF.
-    pub compression: Compression,
+    pub compression: PageCompression,
     /// Helper threads at most.
     pub threads: usize,
     /// What they may take together.
@@ -54,4 +124,26 @@ pub struct DumpOptions {
     pub io: IoMethod,
     /// Replace an output file that is there already.
     pub overwrite: bool,
+    /// Bytes a second that are written at most.
+    pub write_limit: Option<NonZeroU64>,
+    /// What may be left out.
+    pub optimizations: Optimizations,
+}
+
+impl Default for DumpOptions {
+    /// What `bigiron dump` does without options, with a helper for each
+    /// processor and a part of the memory that is free now.
+    fn default() -> Self {
+        Self {
+            level: DumpLevel::MAX,
+            format: OutputFormat::Kdump,
+            compression: Compression::new(Codec::Zstd).into(),
+            threads: processor_count(),
+            memory: MemoryBudget::from_free_memory(),
+            io: IoMethod::Auto,
+            overwrite: false,
+            write_limit: None,
+            optimizations: Optimizations::default(),
+        }
+    }
 }

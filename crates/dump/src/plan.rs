@@ -1,6 +1,7 @@
 //! The first pass: which pages are kept, and where each chunk's begin.
 
 use std::io;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
@@ -8,6 +9,7 @@ use bigiron_helpers::{ChunkCursor, run};
 use bigiron_kernel::{CHUNK_FRAMES, ExcludedCounts, Filter, PageReader};
 
 use crate::bitmaps::{BitmapStore, CHUNK_BYTES};
+use crate::chunks::Chunks;
 use crate::error::DumpError;
 use crate::progress::Phase;
 use crate::task::Task;
@@ -15,20 +17,11 @@ use crate::task::Task;
 /// Pages looked at together in the search for zeros.
 const ZERO_SCAN_PAGES: usize = 64;
 
-/// One chunk of page frames.
-#[derive(Clone, Copy, Debug)]
-pub struct PlannedChunk {
-    /// Its first page frame.
-    pub first: PageFrame,
-    /// Pages kept in all chunks before it.
-    pub kept_before: u64,
-}
-
 /// What the filter found, all chunks together.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The chunks that have RAM, in order.
-    pub chunks: Vec<PlannedChunk>,
+    /// The chunks that have RAM, in order, and what is kept of them.
+    pub chunks: Chunks,
     /// Pages kept.
     pub kept: u64,
     /// Page frames of RAM.
@@ -48,27 +41,12 @@ pub struct Plan {
 /// Receives each chunk's bitmaps as they are made: of RAM and of kept pages.
 pub type TakeBitmaps<'a> = dyn Fn(PageFrame, &Bitmap, &Bitmap) -> io::Result<()> + Sync + 'a;
 
-/// The chunks of a source that may have RAM.
-pub fn chunks_of(task: &Task) -> Vec<PlannedChunk> {
-    let source = task.kernel.source();
-    let mut chunks = Vec::new();
-    let mut next = source.next_chunk(PageFrame(0));
-    while let Some(first) = next {
-        chunks.push(PlannedChunk {
-            first,
-            kept_before: 0,
-        });
-        next = source.next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
-    }
-    chunks
-}
-
 /// Filters all chunks in parallel. With `drop_zero` pages of zeros are taken
 /// out too, which reads every page that is kept.
 pub fn make(
     task: &Task,
     filter: &Filter,
-    mut chunks: Vec<PlannedChunk>,
+    mut chunks: Chunks,
     store: &BitmapStore,
     drop_zero: bool,
     take: &TakeBitmaps,
@@ -77,13 +55,14 @@ pub fn make(
     progress.begin(Phase::Filtering, chunks.len() as u64 * CHUNK_FRAMES);
     let cursor = ChunkCursor::new(chunks.len() as u64);
     let planned = &chunks;
+    let counts: Vec<AtomicU16> = (0..chunks.len()).map(|_| AtomicU16::new(0)).collect();
     let parts = run(task.helpers, task.stop, |_| -> Result<_, DumpError> {
         let mut reader = task.kernel.source().reader(task.options.io);
         let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
         let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
-        let (mut part, mut counts) = (Plan::default(), Vec::new());
+        let mut part = Plan::default();
         while let Some(index) = cursor.take(task.stop) {
-            let first = planned[index as usize].first;
+            let first = planned.at(index as usize).first;
             let chunk = filter
                 .chunk(reader.as_mut(), first, &mut ram, &mut kept)
                 .map_err(|source| task.filter_error(source))?;
@@ -92,7 +71,7 @@ pub fn make(
             }
             store.keep(index as usize, &kept);
             take(first, &ram, &kept).map_err(|error| task.write_error(error))?;
-            counts.push((index as usize, kept.count()));
+            counts[index as usize].store(kept.count() as u16, Ordering::Relaxed);
             part.ram += chunk.ram;
             part.excluded.add(&chunk.excluded);
             part.scanned += chunk.scanned;
@@ -100,27 +79,21 @@ pub fn make(
             part.poisoned.extend(chunk.poisoned);
             progress.add(CHUNK_FRAMES);
         }
-        Ok((part, counts))
+        Ok(part)
     })?;
     task.check_interrupted()?;
 
     let mut plan = Plan::default();
-    for (part, counts) in parts {
+    for part in parts {
         plan.ram += part.ram;
         plan.excluded.add(&part.excluded);
         plan.zero += part.zero;
         plan.scanned += part.scanned;
         plan.unreadable += part.unreadable;
         plan.poisoned.extend(part.poisoned);
-        for (index, kept) in counts {
-            chunks[index].kept_before = kept;
-        }
     }
-    for chunk in &mut chunks {
-        let kept = chunk.kept_before;
-        chunk.kept_before = plan.kept;
-        plan.kept += kept;
-    }
+    chunks.set_kept(counts.into_iter().map(AtomicU16::into_inner).collect());
+    plan.kept = chunks.kept();
     plan.poisoned.sort_unstable();
     plan.chunks = chunks;
     Ok(plan)
@@ -143,21 +116,31 @@ pub fn load_kept(
                 &mut kept.as_bytes_mut()[..CHUNK_BYTES],
             )
             .map_err(|error| task.write_error(error))?,
-        BitmapStore::InMemory(chunks) => {
-            kept.clear();
-            if let Some(bytes) = chunks.get(chunk.0).and_then(|chunk| chunk.get()) {
+        BitmapStore::InMemory(chunks) => match chunks.get(chunk.0).and_then(|bits| bits.get()) {
+            Some(bytes) => {
+                kept.clear();
                 kept.as_bytes_mut()[..CHUNK_BYTES].copy_from_slice(bytes);
             }
-        }
-        BitmapStore::Again => {
-            let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-            filter
-                .chunk(reader, chunk.1, &mut ram, kept)
-                .map_err(|error| task.filter_error(error))?;
-            if task.drops_zero_pages() {
-                drop_zero_pages(task, reader, chunk.1, kept)?;
-            }
-        }
+            None => decide_again(task, filter, reader, chunk.1, kept)?,
+        },
+    }
+    Ok(())
+}
+
+/// A dead kernel's pages do not change, so the same comes out as before.
+fn decide_again(
+    task: &Task,
+    filter: &Filter,
+    reader: &mut dyn PageReader,
+    first: PageFrame,
+    kept: &mut Bitmap,
+) -> Result<(), DumpError> {
+    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+    filter
+        .chunk(reader, first, &mut ram, kept)
+        .map_err(|error| task.filter_error(error))?;
+    if task.drops_zero_pages() {
+        drop_zero_pages(task, reader, first, kept)?;
     }
     Ok(())
 }

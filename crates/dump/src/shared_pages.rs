@@ -78,6 +78,8 @@ impl SharedPages {
 
 #[cfg(test)]
 mod tests {
+    use bigiron_helpers::{Stop, run};
+
     use super::*;
 
     #[test]
@@ -98,5 +100,30 @@ mod tests {
         for hash in &same_set[1..] {
             assert_eq!(table.find(*hash), Some(page(*hash)));
         }
+    }
+
+    #[test]
+    fn a_page_that_one_helper_stores_is_found_whole_by_the_others() {
+        let table = SharedPages::new(1);
+        let found = run(4, &Stop::new(), |_| {
+            let mut found = 0_u64;
+            for n in (0..20_000).map(|n| n % (2 * table.set_count)) {
+                if let Some(page) = table.find(n) {
+                    assert_eq!((page.frame, page.offset), (PageFrame(n), n));
+                    assert_eq!((u64::from(page.size), u64::from(page.flags)), (n + 1, n));
+                    found += 1;
+                } else {
+                    let page = StoredPage {
+                        frame: PageFrame(n),
+                        offset: n,
+                        size: n as u32 + 1,
+                        flags: n as u32,
+                    };
+                    table.insert(n, page);
+                }
+            }
+            Ok::<_, ()>(found)
+        });
+        assert!(found.unwrap().iter().sum::<u64>() > 0);
     }
 }

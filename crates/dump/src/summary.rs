@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use bigiron_format::PageFrame;
+use bigiron_format::codec::Compression;
 use bigiron_kernel::{CacheStatistics, ExcludedCounts};
 
 /// How long a phase took.
@@ -13,6 +14,15 @@ pub struct PhaseTime {
     pub name: &'static str,
     /// Wall-clock time.
     pub time: Duration,
+}
+
+/// Who waited for whom, where there was a writer beside the helpers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// Time that helpers waited for the output, all of them added up.
+    pub for_output: Duration,
+    /// Time that the writer waited for helpers.
+    pub for_helpers: Duration,
 }
 
 /// What a dump holds and what it cost.
@@ -50,6 +60,10 @@ pub struct Summary {
     pub phases: Vec<PhaseTime>,
     /// The most memory that was in use, in bytes.
     pub peak_memory: u64,
+    /// Who waited for whom; `None` if helpers wrote themselves.
+    pub waits: Option<Waits>,
+    /// How many units of pages were compressed how, if that was adaptive.
+    pub adaptive: Vec<(Compression, u64)>,
     /// What people should know.
     pub warnings: Vec<String>,
 }

@@ -10,8 +10,8 @@ use bigiron_helpers::Stop;
 use bigiron_kernel::{Filter, IoMethod, Kernel, KernelError, zones};
 
 use crate::error::DumpError;
-use crate::options::{DumpOptions, OutputFormat, OutputTarget};
-use crate::output::{FileOutput, FlattenedOutput, Output, PlainStream, Sink};
+use crate::options::{DumpOptions, OutputFormat, OutputTarget, PageCompression};
+use crate::output::{FileOutput, FlattenedOutput, Output, PacedOutput, PlainStream, Sink};
 use crate::plan::Plan;
 use crate::progress::{Phase, Progress};
 use crate::summary::{PhaseTime, Summary, peak_memory};
@@ -64,6 +64,17 @@ impl Task<'_, '_> {
         }
     }
 
+    /// Whether compression follows what the output can take.
+    pub fn is_adaptive(&self) -> bool {
+        self.options.compression == PageCompression::Adaptive
+    }
+
+    /// Whether a writer of its own stands between the helpers and `output`:
+    /// where writing takes time that is not the processors'.
+    pub fn writes_behind(&self, output: &dyn Output) -> bool {
+        output.is_stream() || writes_behind(self.options)
+    }
+
     /// An error if somebody asked to stop.
     pub fn check_interrupted(&self) -> Result<(), DumpError> {
         if self.stop.is_set() {
@@ -82,27 +93,22 @@ pub fn dump(
     progress: &Progress,
     stop: &Stop,
 ) -> Result<Summary, DumpError> {
-    let mapped = if options.io == IoMethod::Read {
-        0
-    } else {
-        MAPPED_BYTES
-    };
-    let codec = options.compression.context_bytes() as u64;
-    let per_helper = HELPER_BYTES + mapped + codec;
+    let (shared, per_helper) = memory_needed(options);
     let task = Task {
         kernel,
         options,
         progress,
         stop,
-        helpers: options
-            .memory
-            .helpers(options.threads, SHARED_BYTES, per_helper),
+        helpers: options.memory.helpers(options.threads, shared, per_helper),
         target: match target {
             OutputTarget::File(path) => path.clone(),
             OutputTarget::Stdout => PathBuf::from("(standard output)"),
         },
     };
     let mut filter = Filter::new(kernel, options.level).map_err(|e| task.filter_error(e))?;
+    if !options.optimizations.scan_blocks {
+        filter.exact_only();
+    }
     if options.format != OutputFormat::Elf {
         filter.end_at_mem_map().map_err(|e| task.filter_error(e))?;
     }
@@ -127,46 +133,73 @@ pub fn dump(
 
     // A stream cannot be written to out of order, a file can.
     match (options.format, target) {
-        (OutputFormat::Kdump, OutputTarget::File(path)) => {
+        (OutputFormat::Kdump | OutputFormat::Elf, OutputTarget::File(path)) => {
             let output = FileOutput::create(path, options.overwrite)?;
-            let store = output.is_readable().then_some(&output);
-            ending(
-                progress,
-                &output,
-                kdump::write(&task, &filter, &output, store, &mut summary),
-            )?;
+            write(&task, &filter, &output, Some(&output), &mut summary)?;
         }
         (OutputFormat::Kdump | OutputFormat::Flattened, _) => {
             let sink = open_sink(target, options.overwrite)?;
             let output = FlattenedOutput::begin(sink).map_err(|e| task.write_error(e))?;
-            ending(
-                progress,
-                &output,
-                kdump::write(&task, &filter, &output, None, &mut summary),
-            )?;
-        }
-        (OutputFormat::Elf, OutputTarget::File(path)) => {
-            let output = FileOutput::create(path, options.overwrite)?;
-            let sized = Some(&output);
-            ending(
-                progress,
-                &output,
-                elf::write(&task, &filter, &output, sized, &mut summary),
-            )?;
+            write(&task, &filter, &output, None, &mut summary)?;
         }
         (OutputFormat::Elf, OutputTarget::Stdout) => {
             let output = PlainStream::begin(open_sink(target, options.overwrite)?);
-            ending(
-                progress,
-                &output,
-                elf::write(&task, &filter, &output, None, &mut summary),
-            )?;
+            write(&task, &filter, &output, None, &mut summary)?;
         }
     }
     summary.bytes_out = progress.written();
     summary.cache = kernel.memory().statistics();
     summary.peak_memory = peak_memory();
     Ok(summary)
+}
+
+/// Writes the dump to `output`, which is `file` if it is one.
+fn write<'s>(
+    task: &Task<'_, 's>,
+    filter: &Filter<'_, 's>,
+    output: &dyn Output,
+    file: Option<&FileOutput>,
+    summary: &mut Summary,
+) -> Result<(), DumpError> {
+    let paced;
+    let limited: &dyn Output = match task.options.write_limit {
+        Some(limit) => {
+            paced = PacedOutput::new(output, limit, task.stop);
+            &paced
+        }
+        None => output,
+    };
+    let result = if task.options.format == OutputFormat::Elf {
+        elf::write(task, filter, limited, file, summary)
+    } else {
+        let readable = file.filter(|file| file.is_readable());
+        kdump::write(task, filter, limited, readable, summary)
+    };
+    ending(task.progress, output, result)
+}
+
+/// Memory that all helpers share, and that each takes.
+fn memory_needed(options: &DumpOptions) -> (u64, u64) {
+    let mapped = if options.io == IoMethod::Read {
+        0
+    } else {
+        MAPPED_BYTES
+    };
+    let contexts = match options.compression {
+        PageCompression::Fixed(fixed) => fixed.context_bytes() as u64,
+        PageCompression::Adaptive => kdump::adaptive_context_bytes(),
+    };
+    let queued = if writes_behind(options) || options.format == OutputFormat::Flattened {
+        kdump::queue_bytes(options.threads)
+    } else {
+        0
+    };
+    (SHARED_BYTES + queued, HELPER_BYTES + mapped + contexts)
+}
+
+fn writes_behind(options: &DumpOptions) -> bool {
+    options.format != OutputFormat::Elf
+        && (options.compression == PageCompression::Adaptive || options.write_limit.is_some())
 }
 
 /// Keeps or discards what a failed dump wrote, and says so in the error. As

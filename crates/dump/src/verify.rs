@@ -5,6 +5,7 @@ use bigiron_format::{FormatError, PageFrame};
 use bigiron_helpers::{ChunkCursor, Stop, run};
 use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader, SourceError};
 
+use crate::chunks::Chunks;
 use crate::error::DumpError;
 use crate::progress::{Phase, Progress};
 
@@ -31,12 +32,7 @@ pub fn verify(
     progress: &Progress,
     stop: &Stop,
 ) -> Result<Verification, DumpError> {
-    let mut chunks = Vec::new();
-    let mut next = dump.next_chunk(PageFrame(0));
-    while let Some(first) = next {
-        chunks.push(first);
-        next = dump.next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
-    }
+    let chunks = Chunks::of(dump);
     progress.begin(Phase::Copying, chunks.len() as u64 * CHUNK_FRAMES);
     let cursor = ChunkCursor::new(chunks.len() as u64);
     let parts = run(helpers, stop, |_| {
@@ -49,7 +45,7 @@ pub fn verify(
         let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
         let mut part = Verification::default();
         while let Some(index) = cursor.take(stop) {
-            let first = chunks[index as usize];
+            let first = chunks.at(index as usize).first;
             dump.present(first, &mut present)?;
             dump.ram(first, &mut ram)?;
             part.left_out += ram.count().saturating_sub(present.count());

@@ -29,6 +29,10 @@ pub struct DumpReport {
     phases: Vec<PhaseReport>,
     seconds: f64,
     peak_memory: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<WaitsReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    adaptive: Vec<StepReport>,
     page_cache: CacheReport,
     source_complete: bool,
     lost_frames: Vec<u64>,
@@ -63,6 +67,20 @@ struct Excluded {
 struct PhaseReport {
     name: &'static str,
     seconds: f64,
+}
+
+/// Seconds, of all helpers added up.
+#[derive(Serialize)]
+struct WaitsReport {
+    for_output: f64,
+    for_helpers: f64,
+}
+
+/// How often a compression was chosen, in units of pages.
+#[derive(Serialize)]
+struct StepReport {
+    compression: String,
+    units: u64,
 }
 
 #[derive(Serialize)]
@@ -125,6 +143,18 @@ impl DumpReport {
                 .map(|phase| phase.time.as_secs_f64())
                 .sum(),
             peak_memory: summary.peak_memory,
+            waits: summary.waits.map(|waits| WaitsReport {
+                for_output: waits.for_output.as_secs_f64(),
+                for_helpers: waits.for_helpers.as_secs_f64(),
+            }),
+            adaptive: summary
+                .adaptive
+                .iter()
+                .map(|(compression, units)| StepReport {
+                    compression: compression.to_string(),
+                    units: *units,
+                })
+                .collect(),
             page_cache: CacheReport {
                 hits: summary.cache.hits,
                 misses: summary.cache.misses,
@@ -227,6 +257,18 @@ impl DumpReport {
                 size::group(self.page_cache.hits),
                 size::group(self.page_cache.misses),
             )?;
+            if let Some(waits) = &self.waits {
+                writeln!(
+                    out,
+                    "waited: helpers {:.2} s for the output, the writer {:.2} s for helpers",
+                    waits.for_output, waits.for_helpers
+                )?;
+            }
+            let units: u64 = self.adaptive.iter().map(|step| step.units).sum();
+            for step in &self.adaptive {
+                let percent = step.units as f64 * 100.0 / units.max(1) as f64;
+                writeln!(out, "{percent:3.0}% of the memory by {}", step.compression)?;
+            }
             for frame in &self.lost_frames {
                 writeln!(out, "lost: page frame {frame:#x}")?;
             }

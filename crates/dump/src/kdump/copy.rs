@@ -1,13 +1,17 @@
 //! The second pass: helpers read, compress and write pages.
 
 use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::kdump::Layout;
-use bigiron_helpers::{ChunkCursor, Turnstile, run};
+use bigiron_helpers::{ChunkCursor, Turnstile, run, run_beside};
 use bigiron_kernel::{CHUNK_FRAMES, Filter, PageReader};
 
+use super::adaptive::Step;
+use super::builder::{Added, UnitBuilder};
+use super::delivery::WriteQueue;
 use super::unit::Unit;
 use crate::bitmaps::BitmapStore;
 use crate::error::DumpError;
@@ -20,7 +24,7 @@ use crate::summary::Summary;
 use crate::task::Task;
 
 /// Page frames that a helper takes at once: their data is one write.
-pub(super) const UNIT_FRAMES: u64 = 512;
+pub(super) const UNIT_FRAMES: u64 = 256;
 /// Pages read at once.
 const READ_PAGES: usize = 64;
 
@@ -42,23 +46,25 @@ pub(super) struct Copy<'a, 's> {
 impl Copy<'_, '_> {
     pub(super) fn run(&self, summary: &mut Summary) -> Result<(), DumpError> {
         let task = self.task;
-        let per_chunk = CHUNK_FRAMES / UNIT_FRAMES;
-        let units = self.plan.chunks.len() as u64 * per_chunk;
         task.progress.begin(Phase::Copying, self.plan.kept);
-        let cursor = ChunkCursor::new(units);
-        let results = run(task.helpers, task.stop, |_| -> Result<_, DumpError> {
-            let mut helper = Helper::new(self)?;
-            while let Some(unit) = cursor.take(task.stop) {
-                helper.unit(
-                    unit,
-                    (unit / per_chunk) as usize,
-                    unit % per_chunk * UNIT_FRAMES,
-                )?;
-            }
-            Ok(helper.counts)
-        })?;
+        let counts = if task.writes_behind(self.output) {
+            let queue = WriteQueue::new(task.helpers, task.is_adaptive());
+            let (counts, _) = run_beside(
+                task.stop,
+                || queue.write_all(self),
+                |has_writer| {
+                    let result = self.helpers(has_writer.then_some(&queue));
+                    queue.close();
+                    result
+                },
+            )?;
+            queue.report(summary);
+            counts
+        } else {
+            self.helpers(None)?
+        };
         let mut losses = Losses::default();
-        for counts in results {
+        for counts in counts {
             summary.zero += counts.zero;
             summary.shared += counts.shared;
             summary.bytes_in += counts.bytes_in;
@@ -70,6 +76,24 @@ impl Copy<'_, '_> {
         );
         task.check_interrupted()
     }
+
+    /// Runs all helpers; with a queue there is a writer at its other end.
+    fn helpers(&self, queue: Option<&WriteQueue>) -> Result<Vec<Counts>, DumpError> {
+        let task = self.task;
+        let per_chunk = CHUNK_FRAMES / UNIT_FRAMES;
+        let cursor = ChunkCursor::new(self.plan.chunks.len() as u64 * per_chunk);
+        run(task.helpers, task.stop, |_| {
+            let mut helper = Helper::new(self, queue)?;
+            while let Some(unit) = cursor.take(task.stop) {
+                helper.unit(
+                    unit,
+                    (unit / per_chunk) as usize,
+                    unit % per_chunk * UNIT_FRAMES,
+                )?;
+            }
+            Ok(helper.counts)
+        })
+    }
 }
 
 #[derive(Default)]
@@ -80,23 +104,27 @@ struct Counts {
     losses: Losses,
 }
 
-/// One helper: readers, codec context and buffers of its own.
+/// One helper: readers, codec contexts and buffers of its own.
 struct Helper<'a, 's> {
     copy: &'a Copy<'a, 's>,
+    queue: Option<&'a WriteQueue>,
     reader: Box<dyn PageReader + 'a>,
-    unit: Unit<'a, 's>,
+    builder: UnitBuilder<'a, 's>,
+    unit: Unit,
     loaded: Option<usize>,
     kept: Bitmap,
     counts: Counts,
 }
 
 impl<'a, 's> Helper<'a, 's> {
-    fn new(copy: &'a Copy<'a, 's>) -> Result<Self, DumpError> {
+    fn new(copy: &'a Copy<'a, 's>, queue: Option<&'a WriteQueue>) -> Result<Self, DumpError> {
         let source = copy.task.kernel.source();
         Ok(Self {
             copy,
+            queue,
             reader: source.reader(copy.task.options.io),
-            unit: Unit::new(copy)?,
+            builder: UnitBuilder::new(copy)?,
+            unit: Unit::new(copy.task.page_size()),
             loaded: None,
             kept: Bitmap::new(CHUNK_FRAMES as usize),
             counts: Counts::default(),
@@ -105,44 +133,46 @@ impl<'a, 's> Helper<'a, 's> {
 
     /// Copies the kept pages among [`UNIT_FRAMES`] frames from bit `start` of
     /// a chunk on.
-    fn unit(&mut self, unit: u64, chunk: usize, start: u64) -> Result<(), DumpError> {
-        let (copy, task) = (self.copy, self.copy.task);
-        let planned = copy.plan.chunks[chunk];
-        let next = copy
-            .plan
-            .chunks
-            .get(chunk + 1)
-            .map_or(copy.plan.kept, |c| c.kept_before);
-        if next > planned.kept_before {
+    fn unit(&mut self, number: u64, chunk: usize, start: u64) -> Result<(), DumpError> {
+        let copy = self.copy;
+        let planned = copy.plan.chunks.at(chunk);
+        if planned.kept > 0 {
             self.load(chunk)?;
             self.pages(planned.first, start as usize)?;
         }
-        let index = planned.kept_before
-            + if self.unit.is_empty() {
-                0
-            } else {
-                self.kept.count_before(start as usize)
-            };
-        let count = self.unit.len();
-        let written = if copy.output.is_stream() {
-            let write = || self.unit.write(index);
-            match copy.turnstile.pass(unit, task.stop, write) {
-                Some(result) => result,
-                None => return Ok(()),
+        if !self.unit.is_empty() {
+            self.unit.index = planned.kept_before + self.kept.count_before(start as usize);
+        }
+        self.deliver(number)
+    }
+
+    /// Writes the unit, or hands it to the writer; into a stream in its turn.
+    fn deliver(&mut self, number: u64) -> Result<(), DumpError> {
+        let (copy, stop) = (self.copy, self.copy.task.stop);
+        let unit = &mut self.unit;
+        let mut deliver = || match self.queue {
+            _ if unit.is_empty() => Ok(()),
+            Some(queue) => {
+                queue.push(unit, copy.task.page_size(), stop);
+                Ok(())
             }
-        } else {
-            self.unit.write(index)
+            None => unit.write(copy).map(|_| ()),
         };
-        written.map_err(|e| task.write_error(e))?;
-        task.progress.add(count);
-        Ok(())
+        let delivered = if copy.output.is_stream() {
+            copy.turnstile.pass(number, stop, deliver)
+        } else {
+            Some(deliver())
+        };
+        delivered
+            .unwrap_or(Ok(()))
+            .map_err(|error| copy.task.write_error(error))
     }
 
     fn load(&mut self, chunk: usize) -> Result<(), DumpError> {
         if self.loaded == Some(chunk) {
             return Ok(());
         }
-        let (copy, first) = (self.copy, self.copy.plan.chunks[chunk].first);
+        let (copy, first) = (self.copy, self.copy.plan.chunks.at(chunk).first);
         let reader = self.reader.as_mut();
         self.loaded = None;
         plan::load_kept(
@@ -160,14 +190,20 @@ impl<'a, 's> Helper<'a, 's> {
     fn pages(&mut self, first: PageFrame, start: usize) -> Result<(), DumpError> {
         let page_size = self.copy.task.page_size();
         let end = start + UNIT_FRAMES as usize;
-        let mut from = start;
+        let begin = Instant::now();
+        let step = match self.queue {
+            Some(queue) => queue.next_step(),
+            None => Step::FIRST,
+        };
+        self.builder.begin(step);
+        let (mut from, zero_before) = (start, self.counts.zero);
         while let Some((at, len)) = self.kept.next_run(from, end, READ_PAGES) {
             let frame = PageFrame(first.0 + at as u64);
             let pages = match self.reader.pages(frame, len) {
                 Ok(pages) => pages,
                 Err(error) if error.is_one_page() => {
                     self.counts.losses.add(frame, &error);
-                    self.unit.add_lost();
+                    self.builder.add_lost(&mut self.unit);
                     from = at + 1;
                     continue;
                 }
@@ -179,11 +215,15 @@ impl<'a, 's> Helper<'a, 's> {
                 let frame = PageFrame(frame.0 + index as u64);
                 if is_zero(page) {
                     self.counts.zero += 1;
-                    self.unit.add_zero();
-                } else if self.unit.add(frame, page) {
+                    self.builder.add_zero(&mut self.unit);
+                } else if self.builder.add(&mut self.unit, frame, page) == Added::Shared {
                     self.counts.shared += 1;
                 }
             }
+        }
+        if let Some(controller) = self.queue.and_then(|queue| queue.controller.as_ref()) {
+            let pages = self.unit.len() - (self.counts.zero - zero_before);
+            controller.compressed(step, pages, self.unit.data_len(), begin.elapsed());
         }
         Ok(())
     }

@@ -4,7 +4,10 @@
 //! where its descriptors belong without waiting for others. Data may lie
 //! anywhere: each helper takes the next free piece of the file.
 
+mod adaptive;
+mod builder;
 mod copy;
+mod delivery;
 mod unit;
 
 use std::sync::atomic::AtomicU64;
@@ -15,8 +18,10 @@ use bigiron_helpers::Turnstile;
 use bigiron_kernel::{CHUNK_FRAMES, Filter};
 
 use crate::bitmaps::{BitmapStore, CHUNK_BYTES};
+use crate::chunks::Chunks;
 use crate::error::DumpError;
 use crate::notes::output_notes;
+use crate::options::PageCompression;
 use crate::output::{FileOutput, Output};
 use crate::plan;
 use crate::progress::Phase;
@@ -24,10 +29,15 @@ use crate::shared_pages::SharedPages;
 use crate::summary::Summary;
 use crate::task::{Task, Written, end_phase, summarize_plan};
 
+use adaptive::STEPS;
 use copy::Copy;
 
 /// Bitmaps of memory that is not there, in a stream: 8 TiB of address space.
 const MOST_GAPS: u64 = 256 << 20;
+/// Memory for bitmaps that cannot be read back from the output: what 128 GiB
+/// need. Beyond, the filter decides a second time, which takes less than a
+/// second for each 100 GiB.
+const MOST_BITMAPS: u64 = 4 << 20;
 /// Memory for finding equal pages.
 const SHARED_PAGES_BYTES: u64 = 2 << 20;
 
@@ -55,13 +65,13 @@ pub fn write<'s>(
     headers.incomplete = !output.is_stream();
     put(0, &headers.encode()).map_err(|e| task.write_error(e))?;
 
-    let chunks = plan::chunks_of(task);
+    let chunks = Chunks::of(task.kernel.source());
     let store = match readable {
         Some(file) => BitmapStore::InOutput(file, layout.dumped_bitmap()),
-        None if BitmapStore::memory_size(chunks.len()) < task.options.memory.bytes() / 4 => {
-            BitmapStore::in_memory(chunks.len())
+        None => {
+            let limit = MOST_BITMAPS.min(task.options.memory.bytes() / 4);
+            BitmapStore::in_memory(chunks.len(), limit)
         }
-        None => BitmapStore::Again,
     };
     if output.is_stream() {
         fill_bitmap_gaps(task, &layout, &chunks, &put)?;
@@ -105,6 +115,20 @@ pub fn write<'s>(
     Ok(Written)
 }
 
+/// Memory of the units that wait for the writer of a dump with so many helpers,
+/// of pages of the usual size.
+pub fn queue_bytes(helpers: usize) -> u64 {
+    const PAGE_SIZE: u64 = 4096;
+    // One more is in the writer's hands.
+    (delivery::queued_units(helpers) as u64 + 1) * copy::UNIT_FRAMES * PAGE_SIZE
+}
+
+/// Memory of the codecs that a helper of an adaptive dump has.
+pub fn adaptive_context_bytes() -> u64 {
+    let contexts = STEPS.iter().map(|step| step.compression.context_bytes());
+    contexts.sum::<usize>() as u64
+}
+
 fn make_headers(task: &Task, filter: &Filter) -> KdumpHeaders {
     let kernel = task.kernel;
     let source = kernel.source();
@@ -121,7 +145,7 @@ fn make_headers(task: &Task, filter: &Filter) -> KdumpHeaders {
         version: bigiron_format::kdump::header::VERSION,
         utsname: kernel.utsname().clone(),
         timestamp: (now.as_secs().cast_signed(), i64::from(now.subsec_micros())),
-        codec_flags: flags_of_codec(task.options.compression.codec),
+        codec_flags: codec_flags(task.options.compression),
         incomplete: true,
         block_size,
         cpu_count: notes.cpus.max(1) as u32,
@@ -139,12 +163,23 @@ fn make_headers(task: &Task, filter: &Filter) -> KdumpHeaders {
     }
 }
 
+/// The codecs that a page may have, for the header. Readers go by the flags of
+/// each page's descriptor.
+fn codec_flags(compression: PageCompression) -> u32 {
+    match compression {
+        PageCompression::Fixed(fixed) => flags_of_codec(fixed.codec),
+        PageCompression::Adaptive => STEPS.iter().fold(0, |flags, step| {
+            flags | flags_of_codec(step.compression.codec)
+        }),
+    }
+}
+
 /// In a stream nothing may be missing, so the bitmaps of chunks without RAM
 /// are written too.
 fn fill_bitmap_gaps(
     task: &Task,
     layout: &Layout,
-    chunks: &[plan::PlannedChunk],
+    chunks: &Chunks,
     put: &dyn Fn(u64, &[u8]) -> std::io::Result<()>,
 ) -> Result<(), DumpError> {
     let planned_bytes = chunks.len() as u64 * CHUNK_BYTES as u64;

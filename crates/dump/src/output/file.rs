@@ -3,16 +3,21 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{Advice, CWD, RenameFlags, fadvise, renameat_with};
 
 use super::Output;
 use crate::error::DumpError;
 
 /// Temporary names that are tried.
 const MAX_NAMES: u32 = 1000;
+/// Bytes between two syncs of a file whose writer has to feel the disk: enough
+/// to hide what a sync costs by itself.
+const SYNC_EVERY: u64 = 32 << 20;
 
 /// A file that gets its final name only when it is complete and durable.
 #[derive(Debug)]
@@ -23,6 +28,8 @@ pub struct FileOutput {
     temporary: Option<PathBuf>,
     overwrite: bool,
     readable: bool,
+    /// Bytes written since the last sync, where there is one in between.
+    unsynced: AtomicU64,
 }
 
 impl FileOutput {
@@ -68,6 +75,7 @@ impl FileOutput {
                     temporary: None,
                     overwrite,
                     readable,
+                    unsynced: AtomicU64::new(0),
                 });
             }
             _ => {}
@@ -87,6 +95,7 @@ impl FileOutput {
             temporary: Some(temporary),
             overwrite,
             readable: true,
+            unsynced: AtomicU64::new(0),
         })
     }
 
@@ -118,6 +127,19 @@ impl FileOutput {
             self.file.set_len(size)
         } else {
             Ok(())
+        }
+    }
+
+    /// The result of a sync. Pipes and character devices have nothing to make
+    /// durable, and say EINVAL.
+    fn durable(&self, synced: io::Result<()>) -> io::Result<()> {
+        match synced {
+            Err(error)
+                if self.temporary.is_none() && error.kind() == io::ErrorKind::InvalidInput =>
+            {
+                Ok(())
+            }
+            result => result,
         }
     }
 
@@ -161,12 +183,22 @@ impl Output for FileOutput {
         false
     }
 
-    fn finish(&self) -> io::Result<()> {
-        match self.file.sync_all() {
-            // Pipes and character devices have nothing to make durable.
-            Err(error) if self.temporary.is_none() && error.raw_os_error() == Some(22) => {}
-            result => result?,
+    fn flush_behind(&self, offset: u64, len: u64) -> io::Result<()> {
+        let Some(size) = NonZeroU64::new(len) else {
+            return Ok(());
+        };
+        // The kernel begins to write out what is not needed any more
+        // (generic_fadvise, mm/fadvise.c). It is free not to: no error counts.
+        let _ = fadvise(&self.file, offset, Some(size), Advice::DontNeed);
+        if self.unsynced.fetch_add(len, Ordering::Relaxed) + len < SYNC_EVERY {
+            return Ok(());
         }
+        self.unsynced.store(0, Ordering::Relaxed);
+        self.durable(self.file.sync_data())
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        self.durable(self.file.sync_all())?;
         let Some(temporary) = &self.temporary else {
             return Ok(());
         };

@@ -1,12 +1,14 @@
 //! Where the bytes of a dump go.
 
 mod file;
+mod paced;
 mod stream;
 
 use std::io;
 use std::path::PathBuf;
 
 pub use file::FileOutput;
+pub use paced::PacedOutput;
 pub use stream::{FlattenedOutput, PlainStream, Sink};
 
 /// Takes pieces of a file from several helpers at once.
@@ -16,6 +18,13 @@ pub trait Output: Sync {
 
     /// Whether pieces have to come in order and without anything missing.
     fn is_stream(&self) -> bool;
+
+    /// Sends what was written on to the disk, and waits for what was sent long
+    /// before, so that a write takes as long as the disk does and the page
+    /// cache does not hide it.
+    fn flush_behind(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Everything was written: makes it durable and gives it its name.
     fn finish(&self) -> io::Result<()>;

@@ -1,0 +1,390 @@
+//! Compares two dumps: the same page frames, and the same bytes?
+
+use std::collections::BTreeSet;
+
+use bigiron_format::PageFrame;
+use bigiron_format::bitmap::Bitmap;
+use bigiron_helpers::{ChunkCursor, Stop, run};
+use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader, SourceError};
+
+use crate::error::DumpError;
+use crate::progress::{Phase, Progress};
+
+/// Pages compared at once.
+const PAGES_AT_ONCE: usize = 64;
+
+/// Page frames with something in common: how many, and the first one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameCount {
+    /// How many.
+    pub count: u64,
+    /// The lowest of them.
+    pub first: Option<PageFrame>,
+}
+
+impl FrameCount {
+    fn add(&mut self, frame: PageFrame) {
+        self.merge(&Self {
+            count: 1,
+            first: Some(frame),
+        });
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.first = match (self.first, other.first) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+    }
+}
+
+/// How two dumps differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Pages that both have and that are equal.
+    pub equal: u64,
+    /// Pages that both have, with other bytes.
+    pub different: FrameCount,
+    /// Pages that only the first has.
+    pub only_first: FrameCount,
+    /// Pages that only the second has.
+    pub only_second: FrameCount,
+    /// Pages that both should have, but at least one cannot give: they were
+    /// lost when it was written, or its data is damaged.
+    pub unreadable: FrameCount,
+    /// The page frame behind the highest one of RAM, of each. Dumps that end
+    /// elsewhere may well hold the same pages.
+    pub ends: (PageFrame, PageFrame),
+}
+
+impl Comparison {
+    /// Whether both hold the same page frames.
+    pub fn same_frames(&self) -> bool {
+        self.only_first.count == 0 && self.only_second.count == 0
+    }
+
+    /// Whether no page that both have was found to differ.
+    pub fn same_bytes(&self) -> bool {
+        self.different.count == 0 && self.unreadable.count == 0
+    }
+
+    /// Whether both hold the same page frames with the same bytes.
+    pub fn is_equal(&self) -> bool {
+        self.same_frames() && self.same_bytes()
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.equal += other.equal;
+        self.different.merge(&other.different);
+        self.only_first.merge(&other.only_first);
+        self.only_second.merge(&other.only_second);
+        self.unreadable.merge(&other.unreadable);
+    }
+}
+
+/// Compares all pages of two dumps of the same machine. Differences are
+/// counted; an error is what keeps from comparing at all.
+pub fn compare(
+    first: &dyn MemorySource,
+    second: &dyn MemorySource,
+    helpers: usize,
+    progress: &Progress,
+    stop: &Stop,
+) -> Result<Comparison, DumpError> {
+    if first.page_shift() != second.page_shift() {
+        return Err(DumpError::Layout(format!(
+            "pages of {} and of {} bytes cannot be compared",
+            1_u64 << first.page_shift(),
+            1_u64 << second.page_shift()
+        )));
+    }
+    let chunks: BTreeSet<u64> = [first, second].into_iter().flat_map(chunks_of).collect();
+    let chunks: Vec<u64> = chunks.into_iter().collect();
+    progress.begin(Phase::Copying, chunks.len() as u64 * CHUNK_FRAMES);
+    let cursor = ChunkCursor::new(chunks.len() as u64);
+    let parts = run(helpers, stop, |_| -> Result<_, DumpError> {
+        let mut pair = [Side::new(first), Side::new(second)];
+        let mut part = Comparison::default();
+        while let Some(index) = cursor.take(stop) {
+            compare_chunk(&mut pair, PageFrame(chunks[index as usize]), &mut part)?;
+            progress.add(CHUNK_FRAMES);
+        }
+        Ok(part)
+    })?;
+    if stop.is_set() {
+        return Err(DumpError::Interrupted { kept: None });
+    }
+    let mut all = Comparison {
+        ends: (first.end_frame(), second.end_frame()),
+        ..Comparison::default()
+    };
+    for part in &parts {
+        all.merge(part);
+    }
+    Ok(all)
+}
+
+/// The first page frame of each chunk that may have RAM.
+fn chunks_of(source: &dyn MemorySource) -> impl Iterator<Item = u64> + '_ {
+    let begin = source.next_chunk(PageFrame(0));
+    std::iter::successors(begin, |chunk| {
+        source.next_chunk(PageFrame(chunk.0 + CHUNK_FRAMES))
+    })
+    .map(|chunk| chunk.0)
+}
+
+/// One of the two dumps, as one helper reads it.
+struct Side<'a> {
+    source: &'a dyn MemorySource,
+    reader: Box<dyn PageReader + 'a>,
+    present: Bitmap,
+}
+
+impl<'a> Side<'a> {
+    fn new(source: &'a dyn MemorySource) -> Self {
+        Self {
+            source,
+            reader: source.reader(IoMethod::Auto),
+            present: Bitmap::new(CHUNK_FRAMES as usize),
+        }
+    }
+
+    fn load(&mut self, chunk: PageFrame) -> Result<(), SourceError> {
+        self.present.clear();
+        if chunk < self.source.end_frame() {
+            self.source.present(chunk, &mut self.present)?;
+        }
+        Ok(())
+    }
+}
+
+fn compare_chunk(
+    pair: &mut [Side; 2],
+    chunk: PageFrame,
+    part: &mut Comparison,
+) -> Result<(), DumpError> {
+    let page_size = 1_usize << pair[0].source.page_shift();
+    for side in &mut *pair {
+        side.load(chunk)?;
+    }
+    let [one, other] = pair;
+    let mut both = one.present.clone();
+    both.and(&other.present);
+    count_alone(&one.present, &both, chunk, &mut part.only_first);
+    count_alone(&other.present, &both, chunk, &mut part.only_second);
+    let mut from = 0;
+    while let Some((start, len)) = both.next_run(from, both.len(), PAGES_AT_ONCE) {
+        let frame = PageFrame(chunk.0 + start as u64);
+        let pages = match (one.reader.pages(frame, len), other.reader.pages(frame, len)) {
+            (Ok(one), Ok(other)) => (one, other),
+            (Err(error), _) | (_, Err(error)) if error.is_one_page() => {
+                part.unreadable.add(frame);
+                from = start + 1;
+                continue;
+            }
+            (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+        };
+        // Either may give fewer pages than were asked for.
+        let count = pages.0.len().min(pages.1.len()) / page_size;
+        let bytes = count * page_size;
+        from = start + count;
+        if pages.0[..bytes] == pages.1[..bytes] {
+            part.equal += count as u64;
+            continue;
+        }
+        let one_by_one = pages.0.chunks_exact(page_size);
+        for (index, (one, other)) in one_by_one
+            .zip(pages.1.chunks_exact(page_size))
+            .take(count)
+            .enumerate()
+        {
+            if one == other {
+                part.equal += 1;
+            } else {
+                part.different.add(PageFrame(frame.0 + index as u64));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Counts the bits of `present` that are not in `both`.
+fn count_alone(present: &Bitmap, both: &Bitmap, chunk: PageFrame, alone: &mut FrameCount) {
+    let count = present.count() - both.count();
+    if count > 0 {
+        let first = (0..present.len()).find(|bit| present.get(*bit) && !both.get(*bit));
+        alone.merge(&FrameCount {
+            count,
+            first: first.map(|bit| PageFrame(chunk.0 + bit as u64)),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bigiron_format::bytes::Endian;
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    const PAGE: usize = 4096;
+    /// A page frame of the second chunk.
+    const FAR: u64 = CHUNK_FRAMES + 5;
+
+    /// Pages in memory; an empty one was lost.
+    #[derive(Clone)]
+    struct Pages {
+        end: u64,
+        pages: BTreeMap<u64, Vec<u8>>,
+    }
+
+    /// Frames 3 to 202 and one in the second chunk, each with bytes of its own.
+    fn pages() -> Pages {
+        let page = |frame: u64| (frame, frame.to_le_bytes().repeat(PAGE / 8));
+        Pages {
+            end: FAR + 1,
+            pages: (3..203).chain([FAR]).map(page).collect(),
+        }
+    }
+
+    impl MemorySource for Pages {
+        fn kind(&self) -> &'static str {
+            "pages in memory"
+        }
+        fn page_shift(&self) -> u32 {
+            PAGE.trailing_zeros()
+        }
+        fn endian(&self) -> Endian {
+            Endian::Little
+        }
+        fn machine(&self) -> &str {
+            "x86_64"
+        }
+        fn end_frame(&self) -> PageFrame {
+            PageFrame(self.end)
+        }
+        fn notes(&self) -> &[u8] {
+            &[]
+        }
+        fn vmcoreinfo_note(&self) -> Option<&[u8]> {
+            None
+        }
+        fn damage(&self) -> Option<&str> {
+            None
+        }
+        fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
+            self.present(first, bits)
+        }
+        fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
+            assert!(first.0 < self.end, "asked for a chunk behind its end");
+            bits.clear();
+            let chunk = self.pages.range(first.0..first.0 + CHUNK_FRAMES);
+            chunk.for_each(|(frame, _)| bits.set((frame - first.0) as usize));
+            Ok(())
+        }
+        fn next_chunk(&self, first: PageFrame) -> Option<PageFrame> {
+            let start = first.0 / CHUNK_FRAMES * CHUNK_FRAMES;
+            (start < self.end).then_some(PageFrame(start))
+        }
+        fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
+            Box::new(Reader(self, Vec::new()))
+        }
+    }
+
+    struct Reader<'a>(&'a Pages, Vec<u8>);
+
+    impl PageReader for Reader<'_> {
+        fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
+            self.1.clear();
+            // Like a real source it may give fewer pages than it could.
+            for frame in first.0..first.0 + count.min(7) as u64 {
+                match self.0.pages.get(&frame) {
+                    Some(page) if !page.is_empty() => self.1.extend(page),
+                    _ if frame > first.0 => break,
+                    _ => {
+                        let (path, frame) = (PathBuf::from("memory"), first);
+                        return Err(SourceError::Lost { path, frame });
+                    }
+                }
+            }
+            Ok(&self.1)
+        }
+    }
+
+    fn compared(one: &Pages, other: &Pages) -> Comparison {
+        compare(one, other, 2, &Progress::new(), &Stop::new()).unwrap()
+    }
+
+    fn one_at(frame: u64) -> FrameCount {
+        FrameCount {
+            count: 1,
+            first: Some(PageFrame(frame)),
+        }
+    }
+
+    #[test]
+    fn a_dump_equals_itself() {
+        let found = compared(&pages(), &pages());
+        assert!(found.is_equal());
+        assert_eq!(found.equal, 201);
+    }
+
+    #[test]
+    fn every_differing_byte_is_found_and_the_first_page_frame_named() {
+        let mut other = pages();
+        for (frame, at) in [(90, 0), (40, PAGE - 1), (FAR, 77)] {
+            other.pages.get_mut(&frame).unwrap()[at] ^= 0x80;
+        }
+        let found = compared(&pages(), &other);
+        assert_eq!(
+            found.different,
+            FrameCount {
+                count: 3,
+                first: Some(PageFrame(40))
+            }
+        );
+        assert_eq!(found.equal, 198);
+        assert!(found.same_frames() && !found.same_bytes() && !found.is_equal());
+    }
+
+    #[test]
+    fn page_frames_that_only_one_has_are_counted_for_each() {
+        let (mut one, mut other) = (pages(), pages());
+        one.pages.remove(&50);
+        other.pages.remove(&60);
+        let found = compared(&one, &other);
+        assert_eq!(
+            (found.only_first, found.only_second),
+            (one_at(60), one_at(50))
+        );
+        assert!(!found.same_frames() && found.same_bytes() && !found.is_equal());
+    }
+
+    #[test]
+    fn a_dump_may_end_elsewhere_but_not_lack_pages() {
+        let mut longer = pages();
+        longer.end = 3 * CHUNK_FRAMES;
+        let found = compared(&pages(), &longer);
+        assert!(found.is_equal());
+        assert_eq!(
+            found.ends,
+            (PageFrame(FAR + 1), PageFrame(3 * CHUNK_FRAMES))
+        );
+
+        let mut shorter = pages();
+        shorter.pages.remove(&FAR);
+        shorter.end = 203;
+        assert_eq!(compared(&shorter, &pages()).only_second, one_at(FAR));
+        assert_eq!(compared(&pages(), &shorter).only_first, one_at(FAR));
+    }
+
+    #[test]
+    fn lost_pages_are_counted_and_their_neighbours_compared() {
+        let mut other = pages();
+        other.pages.insert(70, Vec::new());
+        let found = compared(&pages(), &other);
+        assert_eq!((found.unreadable, found.equal), (one_at(70), 200));
+        assert!(!found.is_equal());
+    }
+}
