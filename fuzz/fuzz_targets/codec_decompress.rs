@@ -1,5 +1,6 @@
 //! Every decompressor, LZO's above all, takes any bytes: it fails or stays
-//! within the room it has. What LZO encodes comes back.
+//! within the room it has. What is encoded, by our own encoders above all, comes
+//! back.
 #![no_main]
 
 use bigiron_format::codec::{Codec, Compression, decompressor};

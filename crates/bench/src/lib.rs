@@ -1,5 +1,13 @@
 //! Measurements of the dump engine on the machine at hand: against its peers,
 //! against the bare codec, and on sources of any size.
 
+pub mod adaptive;
+pub mod filter;
+pub mod generated;
 pub mod machine;
+pub mod memory;
+pub mod optimizations;
+pub mod peers;
 pub mod results;
+pub mod scale;
+pub mod trial;

@@ -1,6 +1,14 @@
 //! `bigiron bench`: measures on the machine at hand.
 
+pub mod adaptive;
 pub mod cache;
+mod common;
+pub mod dump;
+pub mod filter;
+pub mod memory;
+pub mod optimizations;
+pub mod scale;
+mod scale_report;
 
 use clap::{Args, Subcommand};
 
@@ -17,11 +25,29 @@ pub struct BenchArguments {
 pub enum BenchCommand {
     /// The page cache: without, with 8 pages, with the default, on few and on many lookups
     Cache(cache::CacheArguments),
+    /// The filter: struct pages a second, beside the bare memory
+    Filter(filter::FilterArguments),
+    /// Dumps of a source by bigiron, makedumpfile and compressors in turns, and the limit
+    Dump(dump::DumpBenchArguments),
+    /// The memory that dumps of machines of any size take, against what is allowed
+    Memory(memory::MemoryArguments),
+    /// Adaptive compression on slow and fast disks, beside every fixed one
+    Adaptive(adaptive::AdaptiveArguments),
+    /// What each optimisation brings: dumps with all of them, and without each
+    Optimizations(optimizations::OptimizationsArguments),
+    /// A model of the pipeline: held against dumps made here, against history, and for 32 TB
+    Scale(scale::ScaleArguments),
 }
 
 /// Runs a measurement and prints its table.
 pub fn run(arguments: &BenchArguments) -> anyhow::Result<()> {
     match &arguments.what {
         BenchCommand::Cache(arguments) => cache::run(arguments),
+        BenchCommand::Filter(arguments) => filter::run(arguments),
+        BenchCommand::Dump(arguments) => dump::run(arguments),
+        BenchCommand::Memory(arguments) => memory::run(arguments),
+        BenchCommand::Adaptive(arguments) => adaptive::run(arguments),
+        BenchCommand::Optimizations(arguments) => optimizations::run(arguments),
+        BenchCommand::Scale(arguments) => scale::run(arguments),
     }
 }

@@ -1,0 +1,222 @@
+//! Adaptive compression beside every fixed one, on disks of any speed.
+//!
+//! The disk is simulated by the engine's own limit of bytes a second; all the
+//! rest is the real pipeline, writing to memory.
+
+use std::fmt::Write as _;
+use std::num::NonZeroU64;
+use std::path::Path;
+
+use bigiron_dump::{DumpOptions, PageCompression};
+use bigiron_format::codec::Compression;
+use bigiron_kernel::{DumpLevel, Source};
+use serde::Serialize;
+
+use crate::results::median;
+use crate::trial;
+
+/// From fast to strong. Above level 9 of zstd a page of 4 KiB gets only one or
+/// two per cent smaller.
+const FIXED: [&str; 15] = [
+    "none", "zstd:-50", "zstd:-20", "snappy", "lzo", "zstd:-7", "zstd:-5", "zstd:-3", "zstd:-1",
+    "zstd:1", "zstd:2", "zstd:3", "zstd:5", "zstd:7", "zstd:9",
+];
+/// A level this much slower than the best is not made better by a stronger one
+/// that takes still more time.
+const HOPELESS: f64 = 1.6;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct AdaptiveOptions {
+    /// Bytes a second of the disks.
+    pub rates: Vec<NonZeroU64>,
+    /// The dump level.
+    pub level: DumpLevel,
+    /// Helper threads.
+    pub threads: usize,
+    /// How often each is run.
+    pub runs: usize,
+}
+
+/// One compression on one disk.
+#[derive(Clone, Debug, Serialize)]
+pub struct Timed {
+    /// As on the command line.
+    pub compression: String,
+    /// The median of `runs`.
+    pub seconds: f64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Seconds of each run.
+    pub runs: Vec<f64>,
+}
+
+/// All compressions on one disk.
+#[derive(Clone, Debug, Serialize)]
+pub struct Disk {
+    /// Bytes a second.
+    pub rate: u64,
+    /// The adaptive one.
+    pub adaptive: Timed,
+    /// Share of the memory that the adaptive one compressed in each way.
+    pub shares: Vec<(String, f64)>,
+    /// The fixed ones.
+    pub fixed: Vec<Timed>,
+    /// Fixed ones that were not run, since a weaker one was processor-bound
+    /// and much slower than the best already.
+    pub left_out: Vec<String>,
+    /// Adaptive against the best fixed one; 1.1 is 10% slower.
+    pub ratio: f64,
+}
+
+impl Disk {
+    /// The fixed compression that took the least time.
+    pub fn best(&self) -> Option<&Timed> {
+        self.fixed
+            .iter()
+            .min_by(|one, other| one.seconds.total_cmp(&other.seconds))
+    }
+}
+
+/// Dumps `source` in every way on every disk, in turns.
+pub fn measure(
+    source: &Source,
+    directory: &Path,
+    options: &AdaptiveOptions,
+) -> anyhow::Result<Vec<Disk>> {
+    let disks = options.rates.iter();
+    disks
+        .map(|rate| one_disk(source, directory, options, *rate))
+        .collect()
+}
+
+fn one_disk(
+    source: &Source,
+    directory: &Path,
+    options: &AdaptiveOptions,
+    rate: NonZeroU64,
+) -> anyhow::Result<Disk> {
+    let make = |compression: PageCompression| DumpOptions {
+        level: options.level,
+        compression,
+        threads: options.threads,
+        write_limit: Some(rate),
+        ..DumpOptions::default()
+    };
+    let mut fixed: Vec<Timed> = Vec::new();
+    let mut adaptive = empty("adaptive");
+    let (mut shares, mut left_out) = (Vec::new(), Vec::new());
+    for run in 0..options.runs.max(1) {
+        let trial = trial::run(source, directory, &make(PageCompression::Adaptive))?;
+        adaptive.add(&trial);
+        shares = shares_of(&trial.summary.adaptive);
+        if run > 0 {
+            for timed in &mut fixed {
+                let compression: Compression = timed.compression.parse()?;
+                timed.add(&trial::run(source, directory, &make(compression.into()))?);
+            }
+            continue;
+        }
+        for name in FIXED {
+            let best = fixed.iter().map(|timed| timed.seconds);
+            let best = best.fold(f64::INFINITY, f64::min);
+            if left_out.is_empty() && fixed.last().is_none_or(|t| t.seconds < HOPELESS * best)
+                || is_fast(name)
+            {
+                let compression: Compression = name.parse()?;
+                let mut timed = empty(name);
+                timed.add(&trial::run(source, directory, &make(compression.into()))?);
+                fixed.push(timed);
+            } else {
+                left_out.push(name.to_owned());
+            }
+        }
+    }
+    let best = fixed.iter().map(|timed| timed.seconds);
+    let best = best.fold(f64::INFINITY, f64::min);
+    Ok(Disk {
+        rate: rate.get(),
+        ratio: adaptive.seconds / best,
+        adaptive,
+        shares,
+        fixed,
+        left_out,
+    })
+}
+
+/// Weak ones are slow where the disk is: that says nothing about stronger ones.
+fn is_fast(name: &str) -> bool {
+    FIXED.iter().position(|other| *other == name) <= FIXED.iter().position(|n| *n == "zstd:1")
+}
+
+fn empty(compression: &str) -> Timed {
+    Timed {
+        compression: compression.to_owned(),
+        seconds: 0.0,
+        bytes: 0,
+        runs: Vec::new(),
+    }
+}
+
+impl Timed {
+    fn add(&mut self, trial: &trial::Trial) {
+        self.runs.push(trial.seconds);
+        self.seconds = median(&self.runs);
+        self.bytes = trial.bytes;
+    }
+}
+
+fn shares_of(units: &[(Compression, u64)]) -> Vec<(String, f64)> {
+    let all: u64 = units.iter().map(|(_, units)| units).sum();
+    let share = |units: u64| units as f64 / all.max(1) as f64;
+    units
+        .iter()
+        .map(|(compression, units)| (compression.to_string(), share(*units)))
+        .collect()
+}
+
+/// The results for people.
+pub fn table(disks: &[Disk]) -> String {
+    let mut out = String::new();
+    write_table(&mut out, disks).unwrap_or_default();
+    out
+}
+
+fn write_table(out: &mut String, disks: &[Disk]) -> std::fmt::Result {
+    for disk in disks {
+        let best = disk.best().map_or("", |best| best.compression.as_str());
+        writeln!(out, "{} MB/s", disk.rate / 1_000_000)?;
+        for timed in disk.fixed.iter().chain([&disk.adaptive]) {
+            let mark = if timed.compression == best {
+                "  best"
+            } else {
+                ""
+            };
+            writeln!(
+                out,
+                "  {:10} {:>7.2} s {:>6} MB{mark}",
+                timed.compression,
+                timed.seconds,
+                timed.bytes / 1_000_000
+            )?;
+        }
+        let shares = disk.shares.iter().filter(|(_, share)| *share >= 0.005);
+        let shares: Vec<_> = shares
+            .map(|(name, share)| format!("{:.0}% {name}", share * 100.0))
+            .collect();
+        writeln!(
+            out,
+            "  adaptive took {:.2} times as long as the best; it chose {}",
+            disk.ratio,
+            shares.join(", ")
+        )?;
+        if !disk.left_out.is_empty() {
+            writeln!(
+                out,
+                "  stronger ones, slower still: {}",
+                disk.left_out.join(", ")
+            )?;
+        }
+    }
+    Ok(())
+}

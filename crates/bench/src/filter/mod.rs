@@ -1,0 +1,363 @@
+//! How fast the filter goes through struct pages, beside the bare memory.
+
+mod struct_pages;
+
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bigiron_format::PageFrame;
+use bigiron_format::bitmap::Bitmap;
+use bigiron_helpers::processor_count;
+use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel, PageReader, Source};
+use serde::Serialize;
+
+use crate::results::median_time;
+use struct_pages::{Chunk, Copies, CountingReader};
+
+/// Bytes of struct pages in memory: more than any processor's cache holds.
+const IN_MEMORY: usize = 256 << 20;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct FilterOptions {
+    /// The dump.
+    pub source: PathBuf,
+    /// How it is read.
+    pub io: IoMethod,
+    /// The dump level.
+    pub level: DumpLevel,
+    /// How often each is run; the median counts.
+    pub runs: usize,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct FilterResults {
+    /// The dump.
+    pub source: String,
+    /// The release of its kernel.
+    pub kernel: String,
+    /// The dump level.
+    pub level: u8,
+    /// Struct pages that the filter decided about.
+    pub struct_pages: u64,
+    /// Bytes that they are together.
+    pub bytes: u64,
+    /// Bytes of them that were read; the rest was leapt over, as free blocks
+    /// and compound pages are.
+    pub bytes_read: u64,
+    /// Seconds to open the dump, find its kernel, and make the filter.
+    pub open_seconds: f64,
+    /// Seconds of the first filtering, with all that is done once.
+    pub first_seconds: f64,
+    /// The measurements.
+    pub rows: Vec<Row>,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What was run.
+    pub name: String,
+    /// Threads that ran it.
+    pub helpers: usize,
+    /// Struct pages in one run.
+    pub struct_pages: u64,
+    /// Bytes of struct pages in one run.
+    pub bytes: u64,
+    /// Seconds of each run.
+    pub seconds: Vec<f64>,
+    /// Their median.
+    pub median_seconds: f64,
+    /// Struct pages a second, for each helper.
+    pub struct_pages_per_second: f64,
+    /// Bytes of struct pages a second, all helpers together.
+    pub bytes_per_second: f64,
+    /// The row that says how fast the bytes alone can be had.
+    pub bare: bool,
+}
+
+/// Measures everything. All are run in turn, so that what else the machine
+/// does meets all of them.
+pub fn measure(options: &FilterOptions) -> anyhow::Result<FilterResults> {
+    let begin = Instant::now();
+    let source = Source::open(std::slice::from_ref(&options.source))?;
+    let kernel = Kernel::find(&source, None, options.io, 64)?;
+    let filter = Filter::new(&kernel, options.level)?;
+    let open_seconds = begin.elapsed().as_secs_f64();
+
+    let bench = Bench::new(&kernel, options.io)?;
+    let mut counting = CountingReader {
+        reader: kernel.source().reader(options.io),
+        bytes: 0,
+    };
+    let begin = Instant::now();
+    let struct_pages = run_filter(&filter, &mut counting, &bench.chunks)?;
+    let first_seconds = begin.elapsed().as_secs_f64();
+    anyhow::ensure!(
+        struct_pages > 0 && bench.copied > 0,
+        "{}: no struct pages",
+        options.source.display()
+    );
+
+    let mut one_by_one = Filter::new(&kernel, options.level)?;
+    one_by_one.exact_only();
+    // Page cache is hardly ever in large blocks, so nearly nothing is leapt over.
+    let cache_only = DumpLevel::new(2).unwrap_or_default();
+    let cache_only = Filter::new(&kernel, cache_only)?;
+    let filters = [
+        (format!("level {}", options.level.number()), &filter),
+        ("level 2".into(), &cache_only),
+        (
+            format!("level {}, one by one", options.level.number()),
+            &one_by_one,
+        ),
+    ];
+    let mut rows = Vec::new();
+    for _ in 0..options.runs.max(1) {
+        let mut add = |name: String, helpers, work: Work| add_run(&mut rows, name, helpers, work);
+        for (name, filter) in &filters {
+            let work = bench.filter_source(filter)?;
+            add(format!("filter, source, {name}"), 1, work);
+        }
+        add("bare read, source".into(), 1, bench.bare_source()?);
+        let helpers = processor_count();
+        let work = bench.filter_with_helpers(&filter, helpers)?;
+        add(format!("filter, source, {}", filters[0].0), helpers, work);
+        for (name, filter) in &filters {
+            let work = bench.filter_copy(filter)?;
+            add(format!("filter, memory, {name}"), 1, work);
+        }
+        add("bare sum, memory".into(), 1, bench.bare_copy());
+    }
+    Ok(FilterResults {
+        source: options.source.display().to_string(),
+        kernel: kernel.info().release().unwrap_or_default().to_owned(),
+        level: options.level.number(),
+        struct_pages,
+        bytes: bench.bytes(&bench.chunks),
+        bytes_read: counting.bytes,
+        open_seconds,
+        first_seconds,
+        rows,
+    })
+}
+
+/// What one run did.
+struct Work {
+    struct_pages: u64,
+    bytes: u64,
+    time: Duration,
+    bare: bool,
+}
+
+fn add_run(rows: &mut Vec<Row>, name: String, helpers: usize, work: Work) {
+    let known = rows
+        .iter_mut()
+        .position(|row: &mut Row| row.name == name && row.helpers == helpers);
+    let index = known.unwrap_or(rows.len());
+    if known.is_none() {
+        rows.push(Row {
+            name,
+            helpers,
+            struct_pages: work.struct_pages,
+            bytes: work.bytes,
+            seconds: Vec::new(),
+            median_seconds: 0.0,
+            struct_pages_per_second: 0.0,
+            bytes_per_second: 0.0,
+            bare: work.bare,
+        });
+    }
+    let row = &mut rows[index];
+    row.seconds.push(work.time.as_secs_f64());
+    let times: Vec<_> = row
+        .seconds
+        .iter()
+        .map(|seconds| Duration::from_secs_f64(*seconds))
+        .collect();
+    row.median_seconds = median_time(&times).as_secs_f64().max(1e-9);
+    row.struct_pages_per_second = row.struct_pages as f64 / row.median_seconds / helpers as f64;
+    row.bytes_per_second = row.bytes as f64 / row.median_seconds;
+}
+
+/// A source, its chunks, and copies of the struct pages of the first of them.
+struct Bench<'a, 's> {
+    kernel: &'a Kernel<'s>,
+    io: IoMethod,
+    chunks: Vec<Chunk>,
+    copied: usize,
+    copies: Copies,
+    struct_bytes: u64,
+}
+
+impl<'a, 's> Bench<'a, 's> {
+    fn new(kernel: &'a Kernel<'s>, io: IoMethod) -> anyhow::Result<Self> {
+        let page_shift = kernel.source().page_shift();
+        let chunks = struct_pages::chunks(kernel)?;
+        let (mut copied, mut pages) = (0, 0);
+        for chunk in &chunks {
+            pages += chunk.pages();
+            if pages << page_shift > IN_MEMORY as u64 {
+                break;
+            }
+            copied += 1;
+        }
+        let mut reader = kernel.source().reader(io);
+        let copies = Copies::new(reader.as_mut(), &chunks[..copied], page_shift, IN_MEMORY)?;
+        Ok(Self {
+            kernel,
+            io,
+            chunks,
+            copied,
+            copies,
+            struct_bytes: kernel.info().size("page").unwrap_or(64) as u64,
+        })
+    }
+
+    fn page_shift(&self) -> u32 {
+        self.kernel.source().page_shift()
+    }
+
+    fn bytes(&self, chunks: &[Chunk]) -> u64 {
+        let pages: u64 = chunks.iter().map(Chunk::pages).sum();
+        pages << self.page_shift()
+    }
+
+    fn reader(&self) -> Box<dyn PageReader + '_> {
+        self.kernel.source().reader(self.io)
+    }
+
+    fn work(&self, struct_pages: u64, begin: Instant) -> Work {
+        Work {
+            struct_pages,
+            bytes: struct_pages * self.struct_bytes,
+            time: begin.elapsed(),
+            bare: false,
+        }
+    }
+
+    fn bare_work(&self, bytes: u64, begin: Instant) -> Work {
+        Work {
+            struct_pages: bytes / self.struct_bytes,
+            bytes,
+            time: begin.elapsed(),
+            bare: true,
+        }
+    }
+
+    fn filter_source(&self, filter: &Filter) -> anyhow::Result<Work> {
+        let mut reader = self.reader();
+        let begin = Instant::now();
+        let struct_pages = run_filter(filter, reader.as_mut(), &self.chunks)?;
+        Ok(self.work(struct_pages, begin))
+    }
+
+    fn filter_with_helpers(&self, filter: &Filter, helpers: usize) -> anyhow::Result<Work> {
+        let next = AtomicUsize::new(0);
+        let helper = || -> anyhow::Result<u64> {
+            let mut reader = self.reader();
+            let mut struct_pages = 0;
+            while let Some(chunk) = self.chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let chunk = std::slice::from_ref(chunk);
+                struct_pages += run_filter(filter, reader.as_mut(), chunk)?;
+            }
+            Ok(struct_pages)
+        };
+        let begin = Instant::now();
+        let struct_pages = thread::scope(|scope| -> anyhow::Result<u64> {
+            let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(helper)).collect();
+            helpers.into_iter().try_fold(0, |sum, helper| {
+                let part = helper
+                    .join()
+                    .map_err(|_| anyhow::anyhow!("a helper panicked"))?;
+                Ok(sum + part?)
+            })
+        })?;
+        Ok(self.work(struct_pages, begin))
+    }
+
+    fn bare_source(&self) -> anyhow::Result<Work> {
+        let mut reader = self.reader();
+        let begin = Instant::now();
+        let bytes = struct_pages::bare_read(reader.as_mut(), &self.chunks, self.page_shift())?;
+        Ok(self.bare_work(bytes, begin))
+    }
+
+    /// Filters the copy whose turn it is: the one that was used longest ago.
+    fn filter_copy(&self, filter: &Filter) -> anyhow::Result<Work> {
+        let mut reader = self.copies.reader();
+        let begin = Instant::now();
+        let struct_pages = run_filter(filter, &mut reader, &self.chunks[..self.copied])?;
+        Ok(self.work(struct_pages, begin))
+    }
+
+    fn bare_copy(&self) -> Work {
+        let copy = self.copies.next();
+        let begin = Instant::now();
+        black_box(struct_pages::sum(copy));
+        self.bare_work(copy.len() as u64, begin)
+    }
+}
+
+/// Filters `chunks`; gives how many struct pages that were.
+fn run_filter(
+    filter: &Filter,
+    reader: &mut dyn PageReader,
+    chunks: &[Chunk],
+) -> anyhow::Result<u64> {
+    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut struct_pages = 0;
+    for chunk in chunks {
+        let first: PageFrame = chunk.first;
+        let result = filter.chunk(reader, first, &mut ram, &mut kept)?;
+        black_box(kept.as_bytes());
+        struct_pages += result.scanned;
+    }
+    Ok(struct_pages)
+}
+
+/// The results as a table.
+pub fn table(results: &FilterResults) -> String {
+    let mega = |value: f64| value / 1e6;
+    let mut table = format!(
+        "{}, kernel {}\n{} struct pages, {:.1} MB; level {} reads {:.1} MB of them\n\
+         open {:.2} ms, first filtering {:.2} ms\n{:34} {:>7} {:>10} {:>13} {:>9} {:>8}",
+        results.source,
+        results.kernel,
+        results.struct_pages,
+        mega(results.bytes as f64),
+        results.level,
+        mega(results.bytes_read as f64),
+        results.open_seconds * 1e3,
+        results.first_seconds * 1e3,
+        "median",
+        "helpers",
+        "time",
+        "M/s a helper",
+        "GB/s",
+        "of bare"
+    );
+    let bare = |row: &Row| {
+        let place = row.name.split(", ").nth(1).unwrap_or_default();
+        let mut rows = results.rows.iter();
+        let bare = rows.find(|bare| bare.bare && bare.name.ends_with(place));
+        bare.map_or(f64::NAN, |bare| bare.bytes_per_second)
+    };
+    for row in &results.rows {
+        table.push_str(&format!(
+            "\n{:34} {:>7} {:>7.2} ms {:>13.1} {:>9.2} {:>7.0}%",
+            row.name,
+            row.helpers,
+            row.median_seconds * 1e3,
+            mega(row.struct_pages_per_second),
+            row.bytes_per_second / 1e9,
+            100.0 * row.bytes_per_second / bare(row)
+        ));
+    }
+    table
+}

@@ -1,0 +1,149 @@
+//! What each optimisation brings: the same dump with all of them, and without
+//! each, in turns.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use bigiron_dump::{DumpOptions, Optimizations};
+use bigiron_format::codec::Compression;
+use bigiron_kernel::{DumpLevel, IoMethod, Source};
+use serde::Serialize;
+
+use crate::results::median;
+use crate::trial;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct OptimizationsOptions {
+    /// The codecs.
+    pub compressions: Vec<Compression>,
+    /// The dump level.
+    pub level: DumpLevel,
+    /// Helper threads.
+    pub threads: usize,
+    /// How often each is run.
+    pub runs: usize,
+}
+
+/// One way to dump.
+#[derive(Clone, Debug, Serialize)]
+pub struct Variant {
+    /// What is different.
+    pub name: &'static str,
+    /// Median of the wall-clock times.
+    pub seconds: f64,
+    /// Median of the processor times, which other work disturbs less.
+    pub cpu_seconds: f64,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+/// All ways to dump with one codec.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The codec.
+    pub compression: String,
+    /// The first has all optimisations.
+    pub variants: Vec<Variant>,
+}
+
+/// Makes usual options different.
+type Change = fn(&mut DumpOptions);
+
+/// The ways to dump: a name, and what differs from the usual.
+const VARIANTS: [(&str, Change); 6] = [
+    ("all", |_| ()),
+    ("without equal pages", |options| {
+        options.optimizations.equal_pages = false;
+    }),
+    ("without incompressible", |options| {
+        options.optimizations.incompressible = false;
+    }),
+    ("without scan blocks", |options| {
+        options.optimizations.scan_blocks = false;
+    }),
+    ("without any", |options| {
+        options.optimizations = Optimizations::NONE
+    }),
+    ("all, mapped source", |options| options.io = IoMethod::Mmap),
+];
+
+/// Dumps `source` in every way.
+pub fn measure(
+    source: &Source,
+    directory: &Path,
+    options: &OptimizationsOptions,
+) -> anyhow::Result<Vec<Row>> {
+    let rows = options.compressions.iter();
+    rows.map(|compression| row(source, directory, options, *compression))
+        .collect()
+}
+
+fn row(
+    source: &Source,
+    directory: &Path,
+    options: &OptimizationsOptions,
+    compression: Compression,
+) -> anyhow::Result<Row> {
+    let mut walls = vec![Vec::new(); VARIANTS.len()];
+    let mut cpus = vec![Vec::new(); VARIANTS.len()];
+    let mut bytes = vec![0; VARIANTS.len()];
+    for _ in 0..options.runs.max(1) {
+        for (index, (_, change)) in VARIANTS.iter().enumerate() {
+            let mut dump = DumpOptions {
+                level: options.level,
+                compression: compression.into(),
+                threads: options.threads,
+                ..DumpOptions::default()
+            };
+            change(&mut dump);
+            let trial = trial::run(source, directory, &dump)?;
+            walls[index].push(trial.seconds);
+            cpus[index].push(trial.cpu_seconds);
+            bytes[index] = trial.bytes;
+        }
+    }
+    let variants = VARIANTS.iter().enumerate();
+    Ok(Row {
+        compression: compression.to_string(),
+        variants: variants
+            .map(|(index, (name, _))| Variant {
+                name,
+                seconds: median(&walls[index]),
+                cpu_seconds: median(&cpus[index]),
+                bytes: bytes[index],
+            })
+            .collect(),
+    })
+}
+
+/// The results for people.
+pub fn table(rows: &[Row]) -> String {
+    let mut out = String::new();
+    write_table(&mut out, rows).unwrap_or_default();
+    out
+}
+
+fn write_table(out: &mut String, rows: &[Row]) -> std::fmt::Result {
+    writeln!(
+        out,
+        "{:8} {:24} {:>8} {:>8} {:>8} {:>10}",
+        "codec", "", "time", "CPU", "size", "CPU to all"
+    )?;
+    for row in rows {
+        let all = row.variants.first().map_or(0.0, |all| all.cpu_seconds);
+        for variant in &row.variants {
+            writeln!(
+                out,
+                "{:8} {:24} {:>6.2} s {:>6.2} s {:>5} MB {:>+9.1}%",
+                row.compression,
+                variant.name,
+                variant.seconds,
+                variant.cpu_seconds,
+                variant.bytes / 1_000_000,
+                (variant.cpu_seconds / all - 1.0) * 100.0,
+            )?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! The limit: the bare codec over the pages of a dump, in memory, without
+//! format, input or output.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use anyhow::Context;
+use bigiron_dump::DumpError;
+use bigiron_format::PageFrame;
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::codec::{Codec, CodecError, Compression};
+use bigiron_helpers::{ChunkCursor, Stop, available_memory, run};
+use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel};
+
+/// Pages that are not zero are sampled up to this size.
+const MOST_BYTES: u64 = 512 << 20;
+/// Of the free memory at most one part in this many.
+const SHARE_OF_FREE: u64 = 4;
+/// Pages that a thread takes at once, as the dump's helpers do.
+const PAGES_AT_ONCE: usize = 512;
+
+/// The pages of one dump level, evenly sampled where they are many.
+pub struct Sample {
+    bytes: Vec<u8>,
+    page_size: usize,
+    /// Pages that the level keeps, zero pages among them.
+    pub kept: u64,
+    /// Pages of them that are not zero; estimated from the sample.
+    pub nonzero: u64,
+}
+
+/// How many pages `level` keeps.
+pub fn kept_pages(kernel: &Kernel, level: DumpLevel, stop: &Stop) -> anyhow::Result<u64> {
+    let mut kept = 0;
+    each_chunk(kernel, level, stop, &mut |_, bits| {
+        kept += bits.count();
+        Ok(())
+    })?;
+    Ok(kept)
+}
+
+impl Sample {
+    /// Reads the pages that `level` keeps; of `kept` pages, as counted before,
+    /// every so manieth, so that they fit into the memory that there is.
+    pub fn read(kernel: &Kernel, level: DumpLevel, kept: u64, stop: &Stop) -> anyhow::Result<Self> {
+        let page_size = 1_usize << kernel.source().page_shift();
+        let free = available_memory().map_or(MOST_BYTES, |free| free / SHARE_OF_FREE);
+        let most = (MOST_BYTES.min(free) / page_size as u64).max(1);
+        Self::every(kernel, level, kept.div_ceil(most).max(1), stop)
+    }
+
+    fn every(kernel: &Kernel, level: DumpLevel, step: u64, stop: &Stop) -> anyhow::Result<Self> {
+        let page_size = 1_usize << kernel.source().page_shift();
+        let mut reader = kernel.source().reader(IoMethod::Read);
+        let (mut bytes, mut kept, mut looked_at) = (Vec::new(), 0, 0_u64);
+        each_chunk(kernel, level, stop, &mut |first, bits| {
+            let mut from = 0;
+            while let Some((bit, _)) = bits.next_run(from, bits.len(), 1) {
+                from = bit + 1;
+                kept += 1;
+                if kept % step != 0 {
+                    continue;
+                }
+                match reader.pages(PageFrame(first.0 + bit as u64), 1) {
+                    Ok(page) => {
+                        looked_at += 1;
+                        if page.iter().any(|byte| *byte != 0) {
+                            bytes.extend_from_slice(page);
+                        }
+                    }
+                    Err(error) if error.is_one_page() => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok(())
+        })?;
+        let sampled = (bytes.len() / page_size) as u64;
+        let nonzero = u128::from(kept) * u128::from(sampled) / u128::from(looked_at.max(1));
+        Ok(Self {
+            bytes,
+            page_size,
+            kept,
+            nonzero: nonzero as u64,
+        })
+    }
+
+    /// How many pages are in memory.
+    pub fn pages(&self) -> u64 {
+        (self.bytes.len() / self.page_size) as u64
+    }
+
+    /// Seconds that `threads` take to compress all pages that are not zero,
+    /// each thread with a context of its own; what the sample took, times as
+    /// many pages as it stands for. Without compression this is memcpy().
+    pub fn seconds(
+        &self,
+        compression: Compression,
+        threads: usize,
+        stop: &Stop,
+    ) -> anyhow::Result<f64> {
+        let piece = PAGES_AT_ONCE * self.page_size;
+        let pieces: Vec<&[u8]> = self.bytes.chunks(piece).collect();
+        let cursor = ChunkCursor::new(pieces.len() as u64);
+        let begin = Instant::now();
+        run(threads, stop, |_| -> Result<_, CodecError> {
+            let mut compressor = compression.compressor()?;
+            let mut room = vec![0; piece];
+            while let Some(index) = cursor.take(stop) {
+                let mut used = 0;
+                for page in pieces[index as usize].chunks_exact(self.page_size) {
+                    let place = &mut room[used..used + self.page_size];
+                    // As in a dump: what does not get smaller is copied.
+                    let shorter = &mut place[..self.page_size - 1];
+                    let made = match compression.codec {
+                        Codec::None => None,
+                        _ => compressor.compress(black_box(page), shorter),
+                    };
+                    used += made.unwrap_or_else(|| {
+                        place.copy_from_slice(black_box(page));
+                        page.len()
+                    });
+                }
+                black_box(&room);
+            }
+            Ok(())
+        })
+        .context("the bare codec")?;
+        if stop.is_set() {
+            return Err(DumpError::Interrupted { kept: None }.into());
+        }
+        let scale = self.nonzero as f64 / self.pages().max(1) as f64;
+        Ok(begin.elapsed().as_secs_f64() * scale)
+    }
+}
+
+/// Filters chunk by chunk and gives each chunk's kept pages.
+fn each_chunk(
+    kernel: &Kernel,
+    level: DumpLevel,
+    stop: &Stop,
+    take: &mut dyn FnMut(PageFrame, &Bitmap) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut filter = Filter::new(kernel, level)?;
+    filter.end_at_mem_map()?;
+    let mut reader = kernel.source().reader(IoMethod::Read);
+    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut next = kernel.source().next_chunk(PageFrame(0));
+    while let Some(first) = next {
+        if stop.is_set() {
+            return Err(DumpError::Interrupted { kept: None }.into());
+        }
+        filter.chunk(reader.as_mut(), first, &mut ram, &mut kept)?;
+        take(first, &kept)?;
+        let behind = PageFrame(first.0 + CHUNK_FRAMES);
+        next = kernel.source().next_chunk(behind);
+    }
+    Ok(())
+}

@@ -1,0 +1,388 @@
+//! Measures what the model needs on the machine at hand.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::Context;
+use bigiron_format::PageFrame;
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::codec::Compression;
+use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel};
+use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::costs::{CodecCosts, Costs, Kept, PAGE_BYTES, UNIT_FRAMES};
+use super::model::Cost;
+use super::stages::{Bench, CpuTime, READ_PAGES, StageTimes, UnitRuns, is_zero};
+use crate::results::median;
+
+/// Units whose pages are looked at; of more, every second is dropped.
+const MAX_UNITS: usize = 8192;
+/// Pages of a sample that one round takes through all stages, 192 MiB.
+const SAMPLE_PAGES: usize = 48 << 10;
+/// Stored pages that the engine remembers (2 MiB of 40 bytes each).
+const REMEMBERED: usize = 50_000;
+/// Chunks that two threads filter at once.
+const FILTER_CHUNKS: usize = 64;
+/// Pieces that two writers write at once.
+const WRITES: usize = 4;
+/// How often that is tried; the fastest counts, since whatever else runs can
+/// only delay it.
+const TRIES: usize = 30;
+/// More of a write's time than this in fsync() means that there is a disk.
+const DISK_SHARE: f64 = 0.2;
+const NANOSECONDS: f64 = 1e9;
+
+/// A source's pages at a dump level, ready to be measured.
+pub struct Sample<'a, 's> {
+    kernel: &'a Kernel<'s>,
+    /// Which pages there are.
+    pub kept: Kept,
+    filter: Cost,
+    units: Vec<UnitRuns>,
+    equal: HashSet<u64>,
+}
+
+/// Costs of one codec, found in one round.
+#[derive(Clone, Debug)]
+pub struct Round {
+    alone: StageTimes,
+    beside: StageTimes,
+    hand_over: f64,
+    start: f64,
+    disk_rate: f64,
+}
+
+/// One codec's rounds.
+#[derive(Clone, Debug)]
+pub struct CodecRounds {
+    /// The codec.
+    pub compression: Compression,
+    /// What the rounds gave.
+    pub rounds: Vec<Round>,
+}
+
+/// What was measured, for the record.
+#[derive(Clone, Debug, Serialize)]
+pub struct Calibration {
+    /// The pages.
+    pub kept: Kept,
+    /// The costs: medians of all rounds.
+    pub costs: Costs,
+}
+
+impl<'a, 's> Sample<'a, 's> {
+    /// Filters `kernel` for `level` and counts zero and equal pages.
+    pub fn take(kernel: &'a Kernel<'s>, level: DumpLevel) -> anyhow::Result<Self> {
+        let mut filter = Filter::new(kernel, level)?;
+        filter.end_at_mem_map()?;
+        let source = kernel.source();
+        let mut chunks = Vec::new();
+        let mut next = source.next_chunk(PageFrame(0));
+        while let Some(first) = next {
+            chunks.push(first);
+            next = source.next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
+        }
+        anyhow::ensure!(!chunks.is_empty(), "the source has no memory");
+        let mut sample = Self {
+            kernel,
+            kept: Kept {
+                frames: chunks.len() as u64 * CHUNK_FRAMES,
+                pages: 0,
+                zero: 0.0,
+                equal: 0.0,
+            },
+            filter: Cost::default(),
+            units: Vec::new(),
+            equal: HashSet::new(),
+        };
+        let timed = &chunks[..chunks.len().min(FILTER_CHUNKS)];
+        filter_all(kernel, &filter, timed)?;
+        sample.filter.alone = filter_all(kernel, &filter, timed)?;
+        sample.filter.beside = thread::scope(|scope| {
+            let other = scope.spawn(|| filter_all(kernel, &filter, timed));
+            let mine = filter_all(kernel, &filter, timed);
+            let other = other.join().map_err(|_| anyhow::anyhow!("a thread died"))?;
+            anyhow::Ok((mine? + other?) / 2.0)
+        })?;
+        sample.find_runs(&filter, &chunks)?;
+        sample.count_classes()?;
+        Ok(sample)
+    }
+
+    /// Notes the kept pages of units all over memory.
+    fn find_runs(&mut self, filter: &Filter, chunks: &[PageFrame]) -> anyhow::Result<()> {
+        let mut reader = self.kernel.source().reader(IoMethod::Read);
+        let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+        let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+        let (mut stride, mut number) = (1, 0_usize);
+        for first in chunks {
+            filter.chunk(reader.as_mut(), *first, &mut ram, &mut kept)?;
+            self.kept.pages += kept.count();
+            for start in (0..kept.len()).step_by(UNIT_FRAMES as usize) {
+                let end = start + UNIT_FRAMES as usize;
+                let (mut from, mut runs) = (start, UnitRuns::new());
+                while let Some((at, len)) = kept.next_run(from, end, UNIT_FRAMES as usize) {
+                    runs.push((first.0 + at as u64, len));
+                    from = at + len;
+                }
+                if runs.is_empty() {
+                    continue;
+                }
+                number += 1;
+                if number.is_multiple_of(stride) {
+                    self.units.push(runs);
+                }
+                if self.units.len() > MAX_UNITS {
+                    let mut keep = false;
+                    self.units.retain(|_| {
+                        keep = !keep;
+                        keep
+                    });
+                    stride *= 2;
+                }
+            }
+        }
+        anyhow::ensure!(!self.units.is_empty(), "the dump level keeps no page");
+        Ok(())
+    }
+
+    fn count_classes(&mut self) -> anyhow::Result<()> {
+        let source = self.kernel.source();
+        let page_size = 1_usize << source.page_shift();
+        let mut reader = source.reader(IoMethod::Read);
+        let (mut pages, mut zero) = (0_u64, 0_u64);
+        let mut known = HashMap::new();
+        let mut order = VecDeque::new();
+        for (first, len) in self.units.iter().flatten() {
+            let mut done = 0;
+            while done < *len {
+                let frame = first + done as u64;
+                let read = match reader.pages(PageFrame(frame), READ_PAGES.min(len - done)) {
+                    Ok(read) => read,
+                    Err(error) if error.is_one_page() => {
+                        done += 1;
+                        continue;
+                    }
+                    Err(error) => return Err(error.into()),
+                };
+                for (index, page) in read.chunks_exact(page_size).enumerate() {
+                    pages += 1;
+                    if is_zero(page) {
+                        zero += 1;
+                        continue;
+                    }
+                    let hash = xxh3_64(page);
+                    if known.insert(hash, ()).is_some() {
+                        self.equal.insert(frame + index as u64);
+                        continue;
+                    }
+                    order.push_back(hash);
+                    if order.len() > REMEMBERED
+                        && let Some(oldest) = order.pop_front()
+                    {
+                        known.remove(&oldest);
+                    }
+                }
+                done += read.len() / page_size;
+            }
+        }
+        self.kept.zero = zero as f64 / pages.max(1) as f64;
+        self.kept.equal = self.equal.len() as f64 / pages.max(1) as f64;
+        Ok(())
+    }
+
+    /// The units of a round: every `stride`-th, so that rounds differ and
+    /// together cover the dump; and of these the one half or the other.
+    fn units(&self, round: usize, half: Option<usize>) -> impl Iterator<Item = &UnitRuns> {
+        let pages: usize = self.units.iter().flatten().map(|run| run.1).sum();
+        let stride = pages.div_ceil(SAMPLE_PAGES).max(1);
+        self.units
+            .iter()
+            .skip(round % stride)
+            .step_by(stride)
+            .enumerate()
+            .filter(move |(index, _)| half.is_none_or(|half| index % 2 == half))
+            .map(|(_, unit)| unit)
+    }
+
+    /// Measures all stages for `compression` once: in one thread, and in two
+    /// at once, each with a file of its own in `directory`.
+    pub fn round(
+        &self,
+        compression: Compression,
+        round: usize,
+        directory: &Path,
+    ) -> anyhow::Result<Round> {
+        let file = || {
+            tempfile::tempfile_in(directory)
+                .with_context(|| format!("{}: cannot make a file there", directory.display()))
+        };
+        let begin = CpuTime::now();
+        let bench = Bench {
+            source: self.kernel.source(),
+            compression,
+            equal: &self.equal,
+        };
+        // Nothing to do is what starting costs: readers, context and buffers.
+        bench.run(std::iter::empty(), &file()?)?;
+        let start = begin.elapsed().as_nanos() as f64;
+        let scratch = file()?;
+        let begin = Instant::now();
+        let alone = bench.run(self.units(round, None), &scratch)?;
+        let disk_rate = disk_rate(&scratch, &alone, begin)?;
+        drop(scratch);
+        let barrier = Barrier::new(2);
+        let half = |half| {
+            let scratch = file();
+            barrier.wait();
+            bench.run(self.units(round, Some(half)), &scratch?)
+        };
+        let beside = thread::scope(|scope| {
+            let other = scope.spawn(|| half(1));
+            let mine = half(0);
+            let other = other.join().map_err(|_| anyhow::anyhow!("a thread died"))?;
+            let mut both = mine?;
+            both.merge(&other?);
+            anyhow::Ok(both)
+        })?;
+        let units = self.units(round, None).count().max(1) as f64;
+        let hand_over = hand_over(&file()?, (alone.write.count / units) as usize)?;
+        Ok(Round {
+            alone,
+            beside,
+            hand_over,
+            start,
+            disk_rate,
+        })
+    }
+
+    /// The costs that follow from the rounds of some codecs.
+    pub fn calibration(&self, codecs: &[CodecRounds], origin: String) -> Calibration {
+        let all = || codecs.iter().flat_map(|codec| &codec.rounds);
+        let over = |pick: &dyn Fn(&StageTimes) -> f64| median_cost(all(), pick);
+        let rates: Vec<f64> = all().map(|round| round.disk_rate).collect();
+        let hand_overs: Vec<f64> = all().map(|round| round.hand_over).collect();
+        let starts: Vec<f64> = all().map(|round| round.start).collect();
+        let costs = Costs {
+            origin,
+            filter: self.filter,
+            read: over(&|times| times.read.each()),
+            zero: over(&|times| times.zero.each()),
+            hash: over(&|times| times.hash.each()),
+            equal: over(&|times| times.equal.each()),
+            hand_over: median(&hand_overs),
+            start: median(&starts),
+            disk_rate: median(&rates),
+            codecs: codecs.iter().map(codec_costs).collect(),
+        };
+        Calibration {
+            kept: self.kept,
+            costs,
+        }
+    }
+}
+
+fn codec_costs(codec: &CodecRounds) -> CodecCosts {
+    let over = |pick: &dyn Fn(&StageTimes) -> f64| median_cost(codec.rounds.iter(), pick);
+    let mut sum = StageTimes::default();
+    for round in &codec.rounds {
+        sum.merge(&round.alone);
+    }
+    let stored = sum.compressible.count + sum.incompressible.count;
+    CodecCosts {
+        name: codec.compression.to_string(),
+        compressible: over(&|times| times.compressible.each()),
+        incompressible: over(&|times| times.incompressible.each()),
+        incompressible_share: sum.incompressible.count / stored.max(1.0),
+        compressed_bytes: if sum.compressible.count > 0.0 {
+            sum.compressed_bytes / sum.compressible.count
+        } else {
+            PAGE_BYTES
+        },
+        write: over(&|times| times.write.each()),
+    }
+}
+
+fn median_cost<'r>(
+    rounds: impl Iterator<Item = &'r Round>,
+    pick: &dyn Fn(&StageTimes) -> f64,
+) -> Cost {
+    let (alone, beside): (Vec<f64>, Vec<f64>) = rounds
+        .map(|round| (pick(&round.alone), pick(&round.beside)))
+        .unzip();
+    Cost {
+        alone: median(&alone),
+        beside: median(&beside),
+    }
+}
+
+/// Filters chunks; gives nanoseconds for each.
+fn filter_all(kernel: &Kernel, filter: &Filter, chunks: &[PageFrame]) -> anyhow::Result<f64> {
+    let mut reader = kernel.source().reader(IoMethod::Read);
+    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+    let begin = CpuTime::now();
+    for first in chunks {
+        filter.chunk(reader.as_mut(), *first, &mut ram, &mut kept)?;
+    }
+    Ok(begin.elapsed().as_nanos() as f64 / chunks.len().max(1) as f64)
+}
+
+/// What the disk behind `file` takes in, as long as a sample was written and
+/// made durable; infinite where fsync() has next to nothing to do.
+fn disk_rate(file: &File, times: &StageTimes, begin: Instant) -> anyhow::Result<f64> {
+    let sync = Instant::now();
+    file.sync_all()?;
+    let waited = sync.elapsed().as_secs_f64();
+    let writing = times.write.nanoseconds / NANOSECONDS;
+    Ok(if waited < DISK_SHARE * writing {
+        f64::INFINITY
+    } else {
+        times.write.count / begin.elapsed().as_secs_f64()
+    })
+}
+
+/// What a write takes longer if it waits for another's, in nanoseconds.
+fn hand_over(file: &File, piece: usize) -> anyhow::Result<f64> {
+    let (mut one, mut two) = (f64::INFINITY, f64::INFINITY);
+    // The first writes make the pages of the file, the others find them there.
+    writers(file, piece, true)?;
+    for _ in 0..TRIES {
+        one = one.min(writers(file, piece, false)?);
+        two = two.min(writers(file, piece, true)?);
+    }
+    Ok((two - one).max(0.0))
+}
+
+/// Writes pieces of a file, with two threads at once or one; gives
+/// nanoseconds from one piece to the next.
+fn writers(file: &File, piece: usize, two: bool) -> anyhow::Result<f64> {
+    let data = vec![0x5a; piece.max(1)];
+    let write = |from: usize| {
+        (from..from + WRITES).try_for_each(|number| {
+            let offset = (number * data.len()) as u64;
+            file.write_all_at(&data, offset)
+        })
+    };
+    let begin = Instant::now();
+    let pieces = if two {
+        thread::scope(|scope| {
+            let other = scope.spawn(|| write(WRITES));
+            let mine = write(0);
+            let other = other.join().map_err(|_| anyhow::anyhow!("a thread died"))?;
+            mine?;
+            other?;
+            anyhow::Ok(2 * WRITES)
+        })?
+    } else {
+        write(0)?;
+        WRITES
+    };
+    Ok(begin.elapsed().as_nanos() as f64 / pieces as f64)
+}

@@ -1,0 +1,148 @@
+//! /proc/vmcore by mmap() and by read() on 1, 2 and 4 CPUs, reproduced.
+//!
+//! Measured: HATAYAMA Daisuke, kexec mailing list, 3 July 2013: 32 GiB split
+//! among as many makedumpfiles as CPUs are online, to /dev/null.
+//!
+//! The mechanism: what was mapped is unmapped again, and other CPUs are
+//! interrupted to flush their TLBs. It has one number, what a flush costs with
+//! one other CPU, taken from the rows of 1 and 2 CPUs; the row of 4 CPUs is
+//! predicted. How it grows differs by how much is flushed at once:
+//! - read() maps and unmaps each page (ioremap): a flush is one entry, so what
+//!   counts is that the sender waits for the slowest answer.
+//! - mmap() unmaps windows of 4 MiB: the flush empties the TLB of every CPU
+//!   that it reaches, so what counts is how many send one.
+
+use serde::Serialize;
+
+use super::model::{Cost, Flush, FlushGrowth, Machine, Pass, Piece};
+use super::simulate::simulate;
+
+/// A column of the tables: seconds of each process with 1, 2 and 4 CPUs.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Access {
+    /// mmap or read.
+    pub name: &'static str,
+    /// On one CPU.
+    pub one: f64,
+    /// On two.
+    pub two: [f64; 2],
+    /// On four.
+    pub four: [f64; 4],
+    /// Page frames that are unmapped at once.
+    pub frames_at_once: u64,
+    /// How a flush's cost grows with CPUs.
+    pub growth: FlushGrowth,
+}
+
+/// The tables "benchmark result (Copy time)".
+pub const ACCESSES: [Access; 2] = [
+    Access {
+        name: "mmap",
+        one: 25.10,
+        two: [11.88, 14.25],
+        four: [5.66, 7.92, 7.99, 8.06],
+        frames_at_once: 1024,
+        growth: FlushGrowth::EveryCpu,
+    },
+    Access {
+        name: "read",
+        one: 149.39,
+        two: [89.24, 104.33],
+        four: [41.74, 59.59, 59.60, 60.03],
+        frames_at_once: 1,
+        growth: FlushGrowth::SlowestAnswer,
+    },
+];
+
+/// Page frames of the machine.
+const FRAMES: u64 = (32 << 30) / 4096;
+/// Page frames of a simulated piece.
+const PIECE: u64 = 1024;
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Row {
+    /// mmap or read.
+    pub name: &'static str,
+    /// CPUs.
+    pub cpus: usize,
+    /// How often faster than one CPU, measured.
+    pub measured: f64,
+    /// The same in the model.
+    pub model: f64,
+    /// The model was not calibrated on this row.
+    pub predicted: bool,
+    /// What one flush costs with one other CPU, in microseconds.
+    pub flush: f64,
+}
+
+impl Row {
+    /// Model to measurement, less one.
+    pub fn error(&self) -> f64 {
+        self.model / self.measured - 1.0
+    }
+}
+
+/// The second process's part of all work on two CPUs. The first has less,
+/// since its half of the addresses has holes; so it ends first, in the same
+/// proportion for both ways of access.
+fn second_part() -> f64 {
+    let parts = ACCESSES.map(|access| access.two[1] / (access.two[0] + access.two[1]));
+    parts.iter().sum::<f64>() / parts.len() as f64
+}
+
+impl Access {
+    /// Nanoseconds of a flush with one other CPU: what the slower of two
+    /// processes, whose other CPU works all the time, takes beyond its part.
+    fn flush(&self) -> f64 {
+        let part = second_part() * self.one;
+        let extra = (self.two[1] / part - 1.0) * self.one;
+        extra * 1e9 / (FRAMES / self.frames_at_once) as f64
+    }
+
+    fn seconds(&self, cpus: usize) -> f64 {
+        let machine = Machine {
+            helpers: cpus,
+            flush: Some(Flush {
+                nanoseconds: self.flush(),
+                growth: self.growth,
+            }),
+            ..Machine::default()
+        };
+        let pieces = FRAMES / PIECE;
+        let pass = Pass {
+            name: "copy",
+            pieces,
+            piece: Piece {
+                source: Cost::of(self.one * 1e9 / pieces as f64),
+                flushes: PIECE as f64 / self.frames_at_once as f64,
+                ..Piece::default()
+            },
+            spread: 0.0,
+        };
+        simulate(&machine, &[pass]).seconds
+    }
+}
+
+/// The rows of both tables. The published ratios compare mean times.
+pub fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for access in &ACCESSES {
+        let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
+        for (cpus, time) in [
+            (1, access.one),
+            (2, mean(&access.two)),
+            (4, mean(&access.four)),
+        ] {
+            rows.push(Row {
+                name: access.name,
+                cpus,
+                measured: access.one / time,
+                model: access.seconds(1) / access.seconds(cpus),
+                predicted: cpus > 2,
+                flush: access.flush() / 1e3,
+            });
+        }
+    }
+    rows
+}

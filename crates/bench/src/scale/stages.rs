@@ -1,0 +1,266 @@
+//! Measures the stages of the copy, each by itself, over a sample of pages.
+//!
+//! The stages stand here once more, apart from the engine, so that the model is
+//! built from what work costs and not from the runs that it is to predict.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use bigiron_format::PageFrame;
+use bigiron_format::codec::{Codec, Compression};
+use bigiron_kernel::{IoMethod, MemorySource};
+use rustix::time::{ClockId, clock_gettime};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::costs::{DESCRIPTOR_BYTES, UNIT_FRAMES};
+
+/// Pages read at once, as the engine does.
+pub const READ_PAGES: usize = 64;
+/// Slots of the stand-in for the table of stored pages, 2 MiB in all.
+const TABLE_SLOTS: usize = (2 << 20) / 48;
+
+/// Runs of kept pages in one unit: first page frame and count.
+pub type UnitRuns = Vec<(u64, usize)>;
+
+/// A sum of times and how many pages (or bytes) they were for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timed {
+    /// All of it, in nanoseconds.
+    pub nanoseconds: f64,
+    /// Pages, or bytes for writes.
+    pub count: f64,
+}
+
+impl Timed {
+    fn add(&mut self, time: Duration, count: f64) {
+        self.nanoseconds += time.as_nanos() as f64;
+        self.count += count;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.nanoseconds += other.nanoseconds;
+        self.count += other.count;
+    }
+
+    /// Nanoseconds for one; zero if there were none.
+    pub fn each(&self) -> f64 {
+        self.nanoseconds / self.count.max(1.0)
+    }
+}
+
+/// What the stages took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StageTimes {
+    /// Reading pages.
+    pub read: Timed,
+    /// Looking for zeros, by zero pages.
+    pub zero: Timed,
+    /// Hashing and looking up, by pages that are not zero.
+    pub hash: Timed,
+    /// Reading and comparing equal pages.
+    pub equal: Timed,
+    /// Compressing pages that get smaller.
+    pub compressible: Timed,
+    /// Compressing pages that do not.
+    pub incompressible: Timed,
+    /// Writing, by bytes.
+    pub write: Timed,
+    /// Bytes of the pages that got smaller.
+    pub compressed_bytes: f64,
+}
+
+impl StageTimes {
+    /// Adds another thread's.
+    pub fn merge(&mut self, other: &Self) {
+        self.read.merge(&other.read);
+        self.zero.merge(&other.zero);
+        self.hash.merge(&other.hash);
+        self.equal.merge(&other.equal);
+        self.compressible.merge(&other.compressible);
+        self.incompressible.merge(&other.incompressible);
+        self.write.merge(&other.write);
+        self.compressed_bytes += other.compressed_bytes;
+    }
+}
+
+/// Hashes of pages need no hashing.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes
+            .iter()
+            .fold(self.0, |hash, byte| hash << 8 | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// What is measured with: the source, the codec, and a file to write to.
+pub struct Bench<'a> {
+    /// The source of pages.
+    pub source: &'a dyn MemorySource,
+    /// The codec.
+    pub compression: Compression,
+    /// Page frames that equal another page.
+    pub equal: &'a HashSet<u64>,
+}
+
+impl Bench<'_> {
+    /// Takes the sample's units through all stages.
+    pub fn run<'u>(
+        &self,
+        units: impl Iterator<Item = &'u UnitRuns>,
+        file: &File,
+    ) -> anyhow::Result<StageTimes> {
+        let page_size = 1_usize << self.source.page_shift();
+        let mut reader = self.source.reader(IoMethod::Read);
+        let mut comparer = self.source.reader(IoMethod::Read);
+        let mut compressor = self.compression.compressor()?;
+        let stores = self.compression.codec == Codec::None;
+        let mut data = vec![0; UNIT_FRAMES as usize * page_size];
+        let mut table = vec![[0_u64; 6]; TABLE_SLOTS];
+        let mut new_pages: HashMap<u64, usize, BuildHasherDefault<Hashed>> = HashMap::default();
+        let mut whole = Vec::new();
+        let (mut times, clock) = (StageTimes::default(), clock_cost());
+        let descriptor_area = 1_u64 << 30;
+        let (mut offset, mut index) = (descriptor_area, 0);
+        for runs in units {
+            let (mut used, mut pages_in_unit) = (0, 0);
+            new_pages.clear();
+            for (first, len) in pieces(runs) {
+                let begin = CpuTime::now();
+                let pages = match reader.pages(PageFrame(first), len) {
+                    Ok(pages) => pages,
+                    Err(error) if error.is_one_page() => continue,
+                    Err(error) => return Err(error.into()),
+                };
+                times
+                    .read
+                    .add(begin.elapsed(), (pages.len() / page_size) as f64);
+                pages_in_unit += pages.len() / page_size;
+
+                let begin = CpuTime::now();
+                whole.clear();
+                let numbered = pages.chunks_exact(page_size).enumerate();
+                whole.extend(numbered.filter(|(_, page)| !is_zero(page)).map(|(n, _)| n));
+                let zeros = pages.len() / page_size - whole.len();
+                times
+                    .zero
+                    .add(begin.elapsed().saturating_sub(clock), zeros as f64);
+
+                let begin = CpuTime::now();
+                for number in &whole {
+                    let page = &pages[number * page_size..][..page_size];
+                    let hash = xxh3_64(page);
+                    if new_pages.insert(hash, *number).is_none() {
+                        let slot = &mut table[(hash % TABLE_SLOTS as u64) as usize];
+                        slot.rotate_right(1);
+                        slot[0] = hash;
+                    }
+                }
+                times
+                    .hash
+                    .add(begin.elapsed().saturating_sub(clock), whole.len() as f64);
+
+                for number in &whole {
+                    let page = &pages[number * page_size..][..page_size];
+                    let frame = first + *number as u64;
+                    if self.equal.contains(&frame) {
+                        let begin = CpuTime::now();
+                        let same = comparer.pages(PageFrame(frame), 1)? == page;
+                        std::hint::black_box(same);
+                        times.equal.add(begin.elapsed().saturating_sub(clock), 1.0);
+                        continue;
+                    }
+                    let begin = CpuTime::now();
+                    let room = &mut data[used..used + page_size];
+                    let size = if stores {
+                        None
+                    } else {
+                        compressor.compress(page, &mut room[..page_size - 1])
+                    };
+                    let time = match size {
+                        Some(size) => {
+                            used += size;
+                            times.compressed_bytes += size as f64;
+                            &mut times.compressible
+                        }
+                        None => {
+                            room.copy_from_slice(page);
+                            used += page_size;
+                            &mut times.incompressible
+                        }
+                    };
+                    time.add(begin.elapsed().saturating_sub(clock), 1.0);
+                }
+            }
+            let begin = CpuTime::now();
+            let descriptors = vec![0_u8; pages_in_unit * DESCRIPTOR_BYTES as usize];
+            file.write_all_at(&data[..used], offset)?;
+            file.write_all_at(&descriptors, index)?;
+            times
+                .write
+                .add(begin.elapsed(), (used + descriptors.len()) as f64);
+            offset += used as u64;
+            index += descriptors.len() as u64;
+        }
+        Ok(times)
+    }
+}
+
+/// Runs of pages in pieces that are read at once.
+fn pieces(runs: &UnitRuns) -> impl Iterator<Item = (u64, usize)> + '_ {
+    runs.iter().flat_map(|(first, len)| {
+        (0..*len)
+            .step_by(READ_PAGES)
+            .map(move |done| (first + done as u64, READ_PAGES.min(len - done)))
+    })
+}
+
+/// Whether all bytes are zero.
+pub fn is_zero(page: &[u8]) -> bool {
+    page.chunks(256)
+        .all(|piece| piece.iter().fold(0, |sum, byte| sum | byte) == 0)
+}
+
+/// A point in the processor time of this thread: what else runs on the machine
+/// makes work wait, but not cost more.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuTime(Duration);
+
+impl CpuTime {
+    /// Now.
+    pub fn now() -> Self {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Self(Duration::new(
+            time.tv_sec.cast_unsigned(),
+            time.tv_nsec as u32,
+        ))
+    }
+
+    /// What was used since.
+    pub fn elapsed(self) -> Duration {
+        Self::now().0.saturating_sub(self.0)
+    }
+}
+
+/// What asking for the time takes.
+fn clock_cost() -> Duration {
+    const TIMES: u32 = 1000;
+    let begin = CpuTime::now();
+    for _ in 0..TIMES {
+        std::hint::black_box(CpuTime::now());
+    }
+    begin.elapsed() / TIMES
+}

@@ -1,0 +1,154 @@
+//! `bigiron bench memory`: what a dump takes, from small machines to large ones.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail, ensure};
+use bigiron_bench::memory::{MemoryCase, MemoryResult, default_directory};
+use bigiron_dump::DumpOptions;
+use clap::{Args, ValueEnum};
+
+use crate::arguments::Format;
+use crate::commands::report;
+use crate::size;
+
+/// `bigiron bench memory`.
+#[derive(Debug, Args)]
+pub struct MemoryArguments {
+    /// Sizes of the generated machines, up to 32T
+    #[arg(long, value_delimiter = ',', default_value = "1G,64G,1T,32T", value_parser = size::parse)]
+    sizes: Vec<u64>,
+    /// Helper threads
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4", value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
+    threads: Vec<u16>,
+    /// Format of the dumps
+    #[arg(short, long, value_enum, default_value_t = Format::Kdump)]
+    format: Format,
+    /// Go over every struct page of machines above 1 TiB too, not over a sample
+    #[arg(long)]
+    every_struct_page: bool,
+    /// Where the dumps go, one at a time [default: the directory for temporary files]
+    #[arg(long)]
+    directory: Option<PathBuf>,
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+    /// Make the one dump in this process and print its result
+    #[arg(long, hide = true)]
+    in_this_process: bool,
+}
+
+/// Makes each dump in a child process, so that its peak is its own.
+pub fn run(arguments: &MemoryArguments) -> anyhow::Result<()> {
+    let directory = arguments
+        .directory
+        .clone()
+        .unwrap_or_else(default_directory);
+    if arguments.in_this_process {
+        return run_here(arguments, &directory);
+    }
+    let mut results = Vec::new();
+    if !arguments.json {
+        report::print(&heading(), false)?;
+    }
+    for size in &arguments.sizes {
+        for threads in &arguments.threads {
+            let result = run_child(arguments, *size, *threads, &directory)?;
+            if !arguments.json {
+                report::print(&line(&result), false)?;
+            }
+            results.push(result);
+        }
+    }
+    if arguments.json {
+        report::print(&serde_json::to_string_pretty(&results)?, false)?;
+    }
+    let over = results.iter().filter(|result| result.over().is_some());
+    match over.count() {
+        0 => Ok(()),
+        count => bail!(
+            "{count} of {} dumps took more memory than allowed",
+            results.len()
+        ),
+    }
+}
+
+/// The case of a child: one size, one number of threads.
+fn run_here(arguments: &MemoryArguments, directory: &Path) -> anyhow::Result<()> {
+    let ([size], [threads]) = (&arguments.sizes[..], &arguments.threads[..]) else {
+        bail!("one process makes one dump: give one size and one number of threads");
+    };
+    let options = DumpOptions {
+        threads: usize::from(*threads),
+        format: arguments.format.into(),
+        ..DumpOptions::default()
+    };
+    let case = MemoryCase {
+        size: *size,
+        every_struct_page: arguments.every_struct_page,
+    };
+    let result = case.run(&options, directory)?;
+    Ok(report::print(&serde_json::to_string(&result)?, false)?)
+}
+
+fn run_child(
+    arguments: &MemoryArguments,
+    size: u64,
+    threads: u16,
+    directory: &Path,
+) -> anyhow::Result<MemoryResult> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut command = Command::new(&program);
+    command
+        .args(["bench", "memory", "--in-this-process"])
+        .arg(format!("--sizes={size}"))
+        .arg(format!("--threads={threads}"))
+        .arg(format!("--format={}", format_name(arguments.format)))
+        .arg("--directory")
+        .arg(directory)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    if arguments.every_struct_page {
+        command.arg("--every-struct-page");
+    }
+    let output = command
+        .output()
+        .with_context(|| format!("{}: cannot start it", program.display()))?;
+    ensure!(
+        output.status.success(),
+        "the dump of a machine of {} with {threads} threads failed: {}",
+        size::format(size),
+        output.status
+    );
+    serde_json::from_slice(&output.stdout).context("the child's result cannot be read")
+}
+
+fn format_name(format: Format) -> String {
+    let value = format.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+fn heading() -> String {
+    format!(
+        "{:>10} {:>7} {:>10} {:>10} {:>12} {:>14} {:>11} {:>7}",
+        "memory", "helpers", "peak", "allowed", "", "struct pages", "copied", "time"
+    )
+}
+
+fn line(result: &MemoryResult) -> String {
+    let verdict = match result.over() {
+        None => "PASS".to_owned(),
+        Some(excess) => format!("+{}", size::format(excess)),
+    };
+    format!(
+        "{:>10} {:>7} {:>10} {:>10} {verdict:>12} {:>14} {:>11} {:>6.1}s",
+        size::format(result.size),
+        result.helpers,
+        size::format(result.peak),
+        size::format(result.allowed),
+        size::group(result.struct_pages),
+        size::group(result.copied_pages),
+        result.seconds
+    )
+}

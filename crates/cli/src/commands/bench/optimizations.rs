@@ -1,0 +1,39 @@
+//! `bigiron bench optimizations`: what does each of them bring?
+
+use bigiron_bench::machine::Machine;
+use bigiron_bench::optimizations::{OptimizationsOptions, measure, table};
+use bigiron_format::codec::Compression;
+use clap::Args;
+
+use super::common::{OutputArguments, TrialArguments};
+
+/// `bigiron bench optimizations`.
+#[derive(Debug, Args)]
+pub struct OptimizationsArguments {
+    /// What is dumped.
+    #[command(flatten)]
+    trial: TrialArguments,
+    /// The codecs
+    #[arg(short, long, value_delimiter = ',')]
+    #[arg(default_value = "none,lzo,zlib,snappy,zstd")]
+    compress: Vec<Compression>,
+    /// How results are given out.
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// The same dump with all optimisations, and without each.
+pub fn run(arguments: &OptimizationsArguments) -> anyhow::Result<()> {
+    let machine = Machine::here();
+    let (source, place) = arguments.trial.open()?;
+    let options = OptimizationsOptions {
+        compressions: arguments.compress.clone(),
+        level: arguments.trial.level(),
+        threads: arguments.trial.threads(),
+        runs: arguments.trial.runs,
+    };
+    let results = measure(&source, place.path(), &options)?;
+    arguments
+        .output
+        .give(&machine, "optimizations", &results, |rows| table(rows))
+}

@@ -1,0 +1,239 @@
+//! `bigiron bench scale`: how the dump would do on larger machines.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use bigiron_bench::machine::Machine;
+use bigiron_bench::scale::calibrate::{Calibration, Sample};
+use bigiron_bench::scale::check::{self, Plan};
+use bigiron_bench::scale::costs::Costs;
+use bigiron_bench::scale::large::{self, Hardware};
+use bigiron_bench::scale::{plot, remap, solaris};
+use bigiron_format::codec::Compression;
+use bigiron_kernel::{DumpLevel, IoMethod, Kernel, PhysicalMemory, Source};
+use clap::Args;
+use serde::Serialize;
+
+use super::scale_report as tables;
+use crate::commands::report;
+use crate::size;
+
+/// Codecs whose costs are measured; dumps are made with the first three.
+const CODECS: [&str; 4] = ["none", "lzo", "zstd:1", "zstd:-3"];
+const CHECKED: usize = 3;
+
+/// `bigiron bench scale`.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct ScaleArguments {
+    /// A dump whose pages the costs are measured on; without it they are stated
+    source: Option<PathBuf>,
+    /// What is left out of SOURCE
+    #[arg(short = 'd', long, value_name = "0..31", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u8).range(0..=31))]
+    dump_level: u8,
+    /// How often costs are measured and dumps made; medians count
+    #[arg(long, default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=100))]
+    runs: u16,
+    /// Measure costs only, make no dumps to hold the model against
+    #[arg(long)]
+    no_check: bool,
+    /// Where samples and dumps are written to [default: beside SOURCE]
+    #[arg(long, value_name = "DIRECTORY")]
+    directory: Option<PathBuf>,
+    /// Bytes a second that a disk of the large machine takes, like 2G
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    disk_rate: Option<u64>,
+    /// Bytes a second that all its helpers together can read from memory
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    bus_rate: Option<u64>,
+    /// Memory that its helpers may take together
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    memory_limit: Option<u64>,
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+    /// Draw time against helpers
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+}
+
+const HELP: &str = "\
+Without SOURCE it prints what the model makes of public measurements of the past, and a machine \
+of 32 TB with stated costs. With SOURCE it measures the costs here, makes dumps with 1 and 2 \
+helpers beside the dump it was given, and prints what the model says of them.
+
+docs/scale.md says what is in the model and what is not.";
+
+#[derive(Serialize)]
+struct Everything<'a> {
+    machine: &'a Machine,
+    calibration: Option<&'a Calibration>,
+    costs: &'a Costs,
+    check: &'a [check::Row],
+    solaris: &'a [solaris::Prediction],
+    vmcore_access: &'a [remap::Row],
+    large: &'a Hardware,
+    large_kept: Vec<(u8, bigiron_bench::scale::costs::Kept)>,
+    large_table: &'a [large::Cell],
+}
+
+/// Calibrates if there is a source, simulates, and prints.
+pub fn run(arguments: &ScaleArguments) -> anyhow::Result<()> {
+    if let Some(path) = &arguments.plot {
+        anyhow::ensure!(
+            path.extension().is_some_and(|extension| extension == "svg"),
+            "{}: the picture is an SVG; give a name that ends with .svg",
+            path.display()
+        );
+    }
+    let here = Machine::here();
+    let measured = match &arguments.source {
+        Some(source) => Some(measure(arguments, source.clone())?),
+        None => None,
+    };
+    let costs = match &measured {
+        Some((calibration, _)) => calibration.costs.clone(),
+        None => Costs::stated(),
+    };
+    let mut hardware = Hardware::default();
+    if let Some(rate) = arguments.disk_rate {
+        hardware.disk_rate = rate as f64;
+    }
+    if let Some(rate) = arguments.bus_rate {
+        hardware.bus_rate = rate as f64;
+    }
+    hardware.memory = arguments.memory_limit.unwrap_or(hardware.memory);
+    let (past, accesses) = (solaris::predictions(), remap::rows());
+    let cells = large::table(&costs, &hardware);
+    if let Some(path) = &arguments.plot {
+        let picture = picture(&costs, &hardware, &past)?;
+        std::fs::write(path, picture)
+            .with_context(|| format!("{}: cannot write the picture", path.display()))?;
+    }
+    if arguments.json {
+        let everything = Everything {
+            machine: &here,
+            calibration: measured.as_ref().map(|measured| &measured.0),
+            costs: &costs,
+            check: measured.as_ref().map_or(&[], |measured| &measured.1),
+            solaris: &past,
+            vmcore_access: &accesses,
+            large: &hardware,
+            large_kept: large::LEVELS
+                .map(|level| (level, large::kept(level)))
+                .into(),
+            large_table: &cells,
+        };
+        return Ok(report::print(
+            &serde_json::to_string_pretty(&everything)?,
+            false,
+        )?);
+    }
+    let mut parts = Vec::new();
+    if let Some((calibration, rows)) = &measured {
+        parts.push(here.line());
+        parts.push(tables::calibration(calibration));
+        if !rows.is_empty() {
+            parts.push(tables::check(rows));
+        }
+    }
+    parts.push(tables::solaris(&past));
+    parts.push(tables::vmcore_access(&accesses));
+    parts.push(tables::large(&costs, &hardware, &cells));
+    Ok(report::print(&parts.join("\n\n"), false)?)
+}
+
+fn measure(
+    arguments: &ScaleArguments,
+    path: PathBuf,
+) -> anyhow::Result<(Calibration, Vec<check::Row>)> {
+    let source = Source::open(std::slice::from_ref(&path))?;
+    let kernel = Kernel::find(
+        &source,
+        None,
+        IoMethod::Read,
+        PhysicalMemory::DEFAULT_CACHE_PAGES,
+    )?;
+    let level = DumpLevel::new(arguments.dump_level).unwrap_or(DumpLevel::MAX);
+    let beside = || match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let codecs: Result<Vec<Compression>, _> = CODECS.iter().map(|name| name.parse()).collect();
+    let plan = Plan {
+        directory: arguments.directory.clone().unwrap_or_else(beside),
+        program: (!arguments.no_check).then_some(program),
+        level,
+        codecs: codecs?,
+        checked: CHECKED,
+        runs: usize::from(arguments.runs),
+        source: path,
+    };
+    eprintln!("bigiron: counting pages");
+    let sample = Sample::take(&kernel, level)?;
+    check::run(&plan, &sample, &|what| eprintln!("bigiron: {what}"))
+}
+
+/// Time against helpers for a machine of 32 TB, one line for each number of
+/// disks, with the Solaris systems beside it.
+fn picture(
+    costs: &Costs,
+    hardware: &Hardware,
+    past: &[solaris::Prediction],
+) -> anyhow::Result<String> {
+    use plot::{Series, Style};
+    let name = "zstd:1";
+    let codec = costs.codec(name).context("zstd:1 has no costs")?;
+    let kept = large::kept(31);
+    let mut series = Vec::new();
+    for system in past.iter().map(|prediction| prediction.system) {
+        let most = system.cpus - 1;
+        let points = helpers_up_to(most)
+            .map(|helpers| (helpers as f64, system.parallel(helpers).seconds))
+            .collect();
+        series.push(Series {
+            name: String::new(),
+            points,
+            style: Style::Past,
+        });
+        series.push(Series {
+            name: system.name.into(),
+            points: vec![(most as f64, system.after)],
+            style: Style::Measured,
+        });
+    }
+    for (colour, disks) in [1, 4, 16].into_iter().enumerate() {
+        let points = helpers_up_to(1024)
+            .map(|helpers| {
+                let outcome = large::dump(costs, hardware, &kept, codec, helpers, (disks, false));
+                (helpers as f64, outcome.seconds)
+            })
+            .collect();
+        let plural = if disks == 1 { "" } else { "s" };
+        series.push(Series {
+            name: format!("{disks} disk{plural}"),
+            points,
+            style: Style::Model(colour),
+        });
+    }
+    let title = "More helpers help until the disks are full";
+    let subtitle = format!(
+        "32 TB of memory, dump level 31 keeps 3 % of it, {name}, disks of {:.1} GB/s",
+        hardware.disk_rate / 1e9
+    );
+    Ok(plot::svg(title, &subtitle, &series))
+}
+
+/// 1, 1.4, 2, 2.8, 4 and so on up to and with `most`.
+fn helpers_up_to(most: usize) -> impl Iterator<Item = usize> {
+    let mut all: Vec<usize> = (0..)
+        .map(|step| 2_f64.powf(f64::from(step) / 2.0).round() as usize)
+        .take_while(|helpers| *helpers < most)
+        .chain([most])
+        .collect();
+    all.dedup();
+    all.into_iter()
+}
