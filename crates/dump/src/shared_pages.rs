@@ -1,13 +1,19 @@
 //! Remembers pages that are in the dump already, to store equal ones once.
+//!
+//! Most pages have no equal, so the common case is to find nothing, and to
+//! find it in one cache line of a table that stays in the processor's cache.
+//! The pages themselves are in a ring, which is written in order.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use bigiron_format::PageFrame;
 
-/// Pages that share a place in the table; the oldest goes first.
+/// Pages whose hashes share a place in the table; the place is half full.
 const WAYS: usize = 4;
-/// Sets behind one lock.
-const SETS_PER_LOCK: usize = 64;
+const SLOTS_PER_PAGE: usize = 2;
+/// A slot that leads to no page.
+const EMPTY: u64 = 0;
 
 /// Where a page's data is in the dump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,54 +31,77 @@ pub struct StoredPage {
 
 /// Stored pages by a hash of their bytes; bounded, forgets the oldest.
 pub struct SharedPages {
-    locks: Vec<Mutex<Vec<Set>>>,
-    set_count: u64,
+    /// The upper half of a slot is that of the hash, the lower one the page's
+    /// place in the ring, counted from 1. A slot may lead to a page that is
+    /// gone: what counts is the hash in the ring.
+    sets: Vec<Set>,
+    ring: Mutex<Ring>,
 }
 
-#[derive(Clone, Default)]
-struct Set {
-    entries: [(u64, StoredPage); WAYS],
-    next: u8,
+/// Slots in one cache line.
+#[derive(Default)]
+#[repr(align(32))]
+struct Set([AtomicU64; WAYS]);
+
+struct Ring {
+    pages: Vec<(u64, StoredPage)>,
+    next: usize,
 }
 
 impl SharedPages {
     /// A table that takes about `bytes` of memory.
     pub fn new(bytes: u64) -> Self {
-        let sets = bytes / size_of::<Set>() as u64;
-        let locks = (sets as usize / SETS_PER_LOCK).max(1);
+        let per_page = size_of::<(u64, StoredPage)>() + SLOTS_PER_PAGE * size_of::<u64>();
+        let pages = (bytes / per_page as u64).clamp(1, u64::from(u32::MAX)) as usize;
+        let sets = (pages * SLOTS_PER_PAGE).div_ceil(WAYS);
         Self {
-            locks: (0..locks)
-                .map(|_| Mutex::new(vec![Set::default(); SETS_PER_LOCK]))
+            sets: std::iter::repeat_with(Default::default)
+                .take(sets)
                 .collect(),
-            set_count: (locks * SETS_PER_LOCK) as u64,
+            ring: Mutex::new(Ring {
+                pages: vec![(0, StoredPage::default()); pages],
+                next: 0,
+            }),
         }
     }
 
     /// A stored page with this hash.
     pub fn find(&self, hash: u64) -> Option<StoredPage> {
-        self.with_set(hash, |set| {
-            let found = set
-                .entries
-                .iter()
-                .find(|(key, page)| *key == hash && page.size > 0);
-            found.map(|(_, page)| *page)
+        // A slot is a hint, and the ring behind the lock is what is true, so no
+        // order between slots matters.
+        let slots = self
+            .set(hash)
+            .iter()
+            .map(|slot| slot.load(Ordering::Relaxed));
+        let mut alike = slots.filter(|slot| *slot != EMPTY && slot >> 32 == hash >> 32);
+        alike.find_map(|slot| {
+            let place = (slot as u32 as usize).checked_sub(1)?;
+            let (found, page) = *self.lock().pages.get(place)?;
+            (found == hash).then_some(page)
         })
     }
 
-    /// Remembers a page whose data is in the file.
-    pub fn insert(&self, hash: u64, page: StoredPage) {
-        self.with_set(hash, |set| {
-            let slot = usize::from(set.next) % WAYS;
-            set.entries[slot] = (hash, page);
-            set.next = set.next.wrapping_add(1);
-        });
+    /// Remembers pages whose data is in the file, by their hashes.
+    pub fn insert(&self, pages: impl Iterator<Item = (u64, StoredPage)>) {
+        let mut ring = self.lock();
+        for (hash, page) in pages {
+            let place = ring.next;
+            ring.pages[place] = (hash, page);
+            ring.next = (place + 1) % ring.pages.len();
+            let slot = &self.set(hash)[place % WAYS];
+            slot.store(((hash >> 32) << 32) | (place as u64 + 1), Ordering::Relaxed);
+        }
     }
 
-    fn with_set<T>(&self, hash: u64, action: impl FnOnce(&mut Set) -> T) -> T {
-        let set = (hash % self.set_count) as usize;
-        let lock = &self.locks[set / SETS_PER_LOCK];
-        let mut sets = lock.lock().unwrap_or_else(|poison| poison.into_inner());
-        action(&mut sets[set % SETS_PER_LOCK])
+    fn set(&self, hash: u64) -> &[AtomicU64; WAYS] {
+        let lower = u64::from(hash as u32);
+        &self.sets[((lower * self.sets.len() as u64) >> 32) as usize].0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.ring
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
     }
 }
 
@@ -82,44 +111,71 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn it_finds_what_it_was_given_and_forgets_the_oldest() {
-        let table = SharedPages::new(1);
-        let page = |n: u64| StoredPage {
+    /// A table of so many pages.
+    fn table(pages: usize) -> SharedPages {
+        let table = SharedPages::new(pages as u64 * 64);
+        let made = table.lock().pages.len();
+        assert!((pages / 2..=pages * 2).contains(&made), "{made}");
+        table
+    }
+
+    /// The hash of the `n`-th page: both halves count.
+    fn hash(n: u64) -> u64 {
+        n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn page(n: u64) -> StoredPage {
+        StoredPage {
             frame: PageFrame(n),
             offset: n,
-            size: 1,
-            flags: 0,
-        };
-        assert_eq!(table.find(0), None);
-        let same_set: Vec<u64> = (0..5).map(|n| 7 + n * table.set_count).collect();
-        for hash in &same_set {
-            table.insert(*hash, page(*hash));
-        }
-        assert_eq!(table.find(same_set[0]), None);
-        for hash in &same_set[1..] {
-            assert_eq!(table.find(*hash), Some(page(*hash)));
+            size: n as u32 + 1,
+            flags: n as u32,
         }
     }
 
     #[test]
+    fn it_finds_what_it_was_given_and_forgets_the_oldest() {
+        let table = table(1000);
+        assert_eq!(table.find(0), None);
+        let all = table.lock().pages.len() as u64;
+        table.insert((0..all).map(|n| (hash(n), page(n))));
+        let found = |numbers: std::ops::Range<u64>| {
+            let found = numbers.filter(|n| match table.find(hash(*n)) {
+                Some(stored) => stored == page(*n),
+                None => false,
+            });
+            found.count() as u64
+        };
+        // A few lost their slot to others.
+        assert!(found(0..all) > all * 8 / 10, "{}", found(0..all));
+        table.insert((all..all * 3 / 2).map(|n| (hash(n), page(n))));
+        assert_eq!(found(0..all / 2), 0, "the oldest are gone");
+        assert!(found(all / 2..all * 3 / 2) > all * 8 / 10);
+    }
+
+    #[test]
+    fn a_hash_that_is_alike_is_not_taken_for_another() {
+        let table = table(1);
+        let given = 0x1234_5678_0000_0001;
+        table.insert([(given, page(1))].into_iter());
+        assert_eq!(table.find(given), Some(page(1)));
+        assert_eq!(table.find(given + 1), None, "the same slot, another hash");
+        table.insert((2..100).map(|n| (hash(n), page(n))));
+        assert_eq!(table.find(given), None);
+    }
+
+    #[test]
     fn a_page_that_one_helper_stores_is_found_whole_by_the_others() {
-        let table = SharedPages::new(1);
+        let table = table(100);
         let found = run(4, &Stop::new(), |_| {
             let mut found = 0_u64;
-            for n in (0..20_000).map(|n| n % (2 * table.set_count)) {
-                if let Some(page) = table.find(n) {
-                    assert_eq!((page.frame, page.offset), (PageFrame(n), n));
-                    assert_eq!((u64::from(page.size), u64::from(page.flags)), (n + 1, n));
-                    found += 1;
-                } else {
-                    let page = StoredPage {
-                        frame: PageFrame(n),
-                        offset: n,
-                        size: n as u32 + 1,
-                        flags: n as u32,
-                    };
-                    table.insert(n, page);
+            for n in (0..20_000).map(|n| n % 200) {
+                match table.find(hash(n)) {
+                    Some(stored) => {
+                        assert_eq!(stored, page(n));
+                        found += 1;
+                    }
+                    None => table.insert([(hash(n), page(n))].into_iter()),
                 }
             }
             Ok::<_, ()>(found)

@@ -1,7 +1,6 @@
 //! The second pass: helpers read, compress and write pages.
 
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
@@ -12,6 +11,7 @@ use bigiron_kernel::{CHUNK_FRAMES, Filter, PageReader};
 use super::adaptive::Step;
 use super::builder::{Added, UnitBuilder};
 use super::delivery::WriteQueue;
+use super::thread_time::ThreadClock;
 use super::unit::Unit;
 use crate::bitmaps::BitmapStore;
 use crate::error::DumpError;
@@ -114,6 +114,7 @@ struct Helper<'a, 's> {
     loaded: Option<usize>,
     kept: Bitmap,
     counts: Counts,
+    clock: ThreadClock,
 }
 
 impl<'a, 's> Helper<'a, 's> {
@@ -128,6 +129,7 @@ impl<'a, 's> Helper<'a, 's> {
             loaded: None,
             kept: Bitmap::new(CHUNK_FRAMES as usize),
             counts: Counts::default(),
+            clock: ThreadClock::new(),
         })
     }
 
@@ -190,7 +192,8 @@ impl<'a, 's> Helper<'a, 's> {
     fn pages(&mut self, first: PageFrame, start: usize) -> Result<(), DumpError> {
         let page_size = self.copy.task.page_size();
         let end = start + UNIT_FRAMES as usize;
-        let begin = Instant::now();
+        let controller = self.queue.and_then(|queue| queue.controller.as_ref());
+        let begin = controller.map(|_| self.clock.now());
         let step = match self.queue {
             Some(queue) => queue.next_step(),
             None => Step::FIRST,
@@ -221,9 +224,10 @@ impl<'a, 's> Helper<'a, 's> {
                 }
             }
         }
-        if let Some(controller) = self.queue.and_then(|queue| queue.controller.as_ref()) {
+        if let (Some(controller), Some(begin)) = (controller, begin) {
             let pages = self.unit.len() - (self.counts.zero - zero_before);
-            controller.compressed(step, pages, self.unit.data_len(), begin.elapsed());
+            let spent = self.clock.since(begin);
+            controller.compressed(step, pages, self.unit.data_len(), spent);
         }
         Ok(())
     }

@@ -6,12 +6,12 @@
 
 use std::io;
 use std::sync::Mutex;
-use std::time::Instant;
 
-use bigiron_helpers::{BoundedQueue, Stop};
+use bigiron_helpers::{BoundedQueue, Stop, processor_count};
 
 use super::adaptive::{Controller, Step};
 use super::copy::Copy;
+use super::thread_time::ThreadClock;
 use super::unit::Unit;
 use crate::error::DumpError;
 use crate::summary::{Summary, Waits};
@@ -37,7 +37,7 @@ impl WriteQueue {
             filled: BoundedQueue::new(capacity, u64::MAX),
             empty: Mutex::new(Vec::new()),
             capacity,
-            controller: adaptive.then(|| Controller::new(helpers)),
+            controller: adaptive.then(|| Controller::new(helpers, processor_count())),
         }
     }
 
@@ -66,21 +66,22 @@ impl WriteQueue {
     /// The writer: writes units in the order in which they come.
     pub(super) fn write_all(&self, copy: &Copy) -> Result<(), DumpError> {
         let task = copy.task;
+        let clock = ThreadClock::new();
         while let Some(mut unit) = self.filled.pop(task.stop) {
-            self.write(copy, &mut unit)
+            self.write(copy, &mut unit, &clock)
                 .map_err(|error| task.write_error(error))?;
             self.lock().push(unit);
         }
         Ok(())
     }
 
-    fn write(&self, copy: &Copy, unit: &mut Unit) -> io::Result<()> {
-        let begin = Instant::now();
+    fn write(&self, copy: &Copy, unit: &mut Unit, clock: &ThreadClock) -> io::Result<()> {
+        let begin = clock.now();
         let (offset, len) = unit.write(copy)?;
         if let Some(controller) = &self.controller {
             // It has to see the speed of the disk, not of the page cache.
             copy.output.flush_behind(offset, len)?;
-            controller.written(len, begin.elapsed());
+            controller.written(len, clock.since(begin));
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ mod adaptive;
 mod builder;
 mod copy;
 mod delivery;
+mod thread_time;
 mod unit;
 
 use std::sync::atomic::AtomicU64;

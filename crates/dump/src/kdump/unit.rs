@@ -130,23 +130,22 @@ impl Unit {
             .progress
             .add_written((data.len() + bytes.len()) as u64);
         copy.task.progress.add(self.len());
-        for page in self.new_pages.drain(..) {
+        let descriptors = &self.descriptors;
+        copy.shared.insert(self.new_pages.drain(..).map(|page| {
             let PageDescriptor {
                 offset,
                 size,
                 flags,
                 ..
-            } = self.descriptors[page.descriptor];
-            copy.shared.insert(
-                page.hash,
-                StoredPage {
-                    frame: page.frame,
-                    offset,
-                    size,
-                    flags,
-                },
-            );
-        }
+            } = descriptors[page.descriptor];
+            let stored = StoredPage {
+                frame: page.frame,
+                offset,
+                size,
+                flags,
+            };
+            (page.hash, stored)
+        }));
         self.descriptors.clear();
         let len = std::mem::take(&mut self.used) as u64;
         Ok((base, len))
