@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = 512 << 20;
 /// Of the free memory at most one part in this many.
 const SHARE_OF_FREE: u64 = 4;
 /// Pages that a thread takes at once, as the dump's helpers do.
-const PAGES_AT_ONCE: usize = 512;
+const PAGES_AT_ONCE: usize = 256;
 
 /// The pages of one dump level, evenly sampled where they are many.
 pub struct Sample {

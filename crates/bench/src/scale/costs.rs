@@ -7,7 +7,7 @@ use super::model::{Cost, Pass, Piece};
 /// Page frames of a chunk of the filter.
 pub const CHUNK_FRAMES: u64 = bigiron_kernel::CHUNK_FRAMES;
 /// Page frames of a unit of the copy.
-pub const UNIT_FRAMES: u64 = 512;
+pub const UNIT_FRAMES: u64 = 256;
 /// Bytes of a page.
 pub const PAGE_BYTES: f64 = 4096.0;
 /// Bytes of a page's descriptor in a kdump-compressed dump.

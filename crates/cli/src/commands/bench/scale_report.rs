@@ -115,9 +115,9 @@ pub fn check(rows: &[Row]) -> String {
 pub fn solaris(predictions: &[solaris::Prediction]) -> String {
     let mut text = format!(
         "Parallel dumps of Solaris (Sistare, Fast Crash Dump, 2011): serial lzjb before, parallel \
-         bzip2 after;\nthe disk's rate is from the time before, the time after is predicted\n\
+         bzip2 after;\nthe disk's rate is from the time before, the time after is the model's\n\
          {:7} {:>5} {:>9} {:>8} {:>10} {:>9} {:>7}   bound by",
-        "system", "CPUs", "disk", "before", "predicted", "measured", "error"
+        "system", "CPUs", "disk", "before", "model", "measured", "error"
     );
     for prediction in predictions {
         let system = &prediction.system;
@@ -148,7 +148,7 @@ pub fn solaris(predictions: &[solaris::Prediction]) -> String {
 pub fn vmcore_access(rows: &[remap::Row]) -> String {
     let mut text = format!(
         "/proc/vmcore on several CPUs (Hatayama, kexec mailing list, 3 July 2013): speed against \
-         one CPU;\nthe cost of a TLB flush is from the rows of 2 CPUs, those of 4 are predicted\n\
+         one CPU;\nthe cost of a TLB flush is from the rows of 2 CPUs, those of 4 are the model's\n\
          {:5} {:>5} {:>9} {:>9} {:>7}   one flush",
         "", "CPUs", "measured", "model", "error"
     );
