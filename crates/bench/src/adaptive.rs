@@ -21,8 +21,8 @@ const FIXED: [&str; 15] = [
     "none", "zstd:-50", "zstd:-20", "snappy", "lzo", "zstd:-7", "zstd:-5", "zstd:-3", "zstd:-1",
     "zstd:1", "zstd:2", "zstd:3", "zstd:5", "zstd:7", "zstd:9",
 ];
-/// A level this much slower than the best is not made better by a stronger one
-/// that takes still more time.
+/// A level this much slower than the best is not run again, and if it is a
+/// strong one, none is tried that is stronger and takes still more time.
 const HOPELESS: f64 = 1.6;
 
 /// What to measure.
@@ -111,15 +111,15 @@ fn one_disk(
         adaptive.add(&trial);
         shares = shares_of(&trial.summary.adaptive);
         if run > 0 {
-            for timed in &mut fixed {
+            let limit = HOPELESS * best_of(&fixed);
+            for timed in fixed.iter_mut().filter(|timed| timed.seconds < limit) {
                 let compression: Compression = timed.compression.parse()?;
                 timed.add(&trial::run(source, directory, &make(compression.into()))?);
             }
             continue;
         }
         for name in FIXED {
-            let best = fixed.iter().map(|timed| timed.seconds);
-            let best = best.fold(f64::INFINITY, f64::min);
+            let best = best_of(&fixed);
             if left_out.is_empty() && fixed.last().is_none_or(|t| t.seconds < HOPELESS * best)
                 || is_fast(name)
             {
@@ -132,8 +132,7 @@ fn one_disk(
             }
         }
     }
-    let best = fixed.iter().map(|timed| timed.seconds);
-    let best = best.fold(f64::INFINITY, f64::min);
+    let best = best_of(&fixed);
     Ok(Disk {
         rate: rate.get(),
         ratio: adaptive.seconds / best,
@@ -142,6 +141,12 @@ fn one_disk(
         fixed,
         left_out,
     })
+}
+
+/// The least time of all.
+fn best_of(fixed: &[Timed]) -> f64 {
+    let seconds = fixed.iter().map(|timed| timed.seconds);
+    seconds.fold(f64::INFINITY, f64::min)
 }
 
 /// Weak ones are slow where the disk is: that says nothing about stronger ones.

@@ -6,10 +6,10 @@
 //! cases in one would tell nothing.
 //!
 //! What is left out of the work at large sizes is only what repeats:
-//! - The copy takes a sample of about [`SAMPLED_SECTIONS`] sections; in the
+//! - The copy takes a sample of about `SAMPLED_SECTIONS` sections; in the
 //!   others the source lacks what the dump would keep. The filter has all
 //!   its work, and what it finds is held against the generator's own counts.
-//! - Beyond [`WHOLE_FILTER`] only a sample of the sections has struct pages,
+//! - Beyond `WHOLE_FILTER` only a sample of the sections has struct pages,
 //!   unless all are wanted.
 //!
 //! Everything that is kept for each section, and both bitmaps of the output
