@@ -5,7 +5,9 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use bigiron_dump::{DumpOptions, OutputFormat, OutputTarget, Progress, dump, verify};
+use bigiron_dump::{
+    DumpOptions, Optimizations, OutputFormat, OutputTarget, PageCompression, Progress, dump, verify,
+};
 use bigiron_format::codec::{Codec, Compression};
 use bigiron_fuzz::Patched;
 use bigiron_helpers::{MemoryBudget, Stop};
@@ -65,15 +67,24 @@ fuzz_target!(|data: &[u8]| {
         OutputFormat::Flattened,
         OutputFormat::Elf,
     ][usize::from(form & 0x7f) % 3];
-    let codec = Codec::ALL[usize::from(codec) % Codec::ALL.len()];
+    let compression = match Codec::ALL.get(usize::from(codec & 0x0f) % (Codec::ALL.len() + 1)) {
+        Some(codec) => Compression::new(*codec).into(),
+        None => PageCompression::Adaptive,
+    };
     let options = DumpOptions {
         level: DumpLevel::new(level % 32).expect("below 32"),
         format,
-        compression: Compression::new(codec),
+        compression,
         threads: 1 + usize::from(threads % 3),
         memory: MemoryBudget::of(64 << 20),
         io: IoMethod::Read,
         overwrite: true,
+        write_limit: None,
+        optimizations: Optimizations {
+            equal_pages: codec & 0x10 == 0,
+            incompressible: codec & 0x20 == 0,
+            scan_blocks: codec & 0x40 == 0,
+        },
     };
     let directory = Path::new("/dev/shm");
     let directory = if directory.is_dir() {

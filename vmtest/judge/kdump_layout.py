@@ -22,6 +22,8 @@ from verdict import Verdict
 
 SIGNATURE = b"KDUMP   "
 CODECS = {1: "zlib", 2: "lzo", 4: "snappy", 0x20: "zstd"}
+# What pages of one dump may have side by side: adaptive compression's choice.
+ADAPTIVE = {"lzo", "zstd"}
 INCOMPLETE = 8
 VMEMMAP_EXCLUDED = 0x10
 MAIN_HEADER = 464
@@ -181,6 +183,11 @@ def judge_header(dump: Kdump, verdict: Verdict, allow_incomplete: bool) -> None:
     require(dump.utsname[4][0] != 0, "utsname.machine is empty")
     known = sum(CODECS) | INCOMPLETE | VMEMMAP_EXCLUDED
     require(dump.status & ~known == 0, f"unknown bits in status {dump.status:#x}")
+    codecs = {name for bit, name in CODECS.items() if dump.status & bit}
+    require(
+        len(codecs) <= 1 or codecs == ADAPTIVE,
+        f"status names several codecs: {sorted(codecs)}",
+    )
     require(
         allow_incomplete or not dump.status & INCOMPLETE, "status says incomplete"
     )

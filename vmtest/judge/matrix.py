@@ -38,8 +38,6 @@ from tools import Bigiron, Makedumpfile, ToolFailed
 from verdict import CannotJudge, Verdict
 
 CODECS = ("none", "zlib", "lzo", "snappy", "zstd", "adaptive")
-# What adaptive compression may choose, as the header names it.
-ADAPTIVE = {"lzo", "zstd"}
 # A disk slow enough that it chooses all of them.
 SLOW_DISK = "20M"
 QUICK_LEVELS = (0, 1, 2, 4, 8, 16, 23, 31)
@@ -150,7 +148,7 @@ def judge_codec(dump: Path, codec: str | None, verdict: Verdict) -> None:
     name = codec.split(":")[0]
     status = Kdump(dump).status
     found = {codec for bit, codec in kdump_layout.CODECS.items() if status & bit}
-    right = {"none": set(), "adaptive": ADAPTIVE}.get(name, {name})
+    right = {"none": set(), "adaptive": kdump_layout.ADAPTIVE}.get(name, {name})
     verdict.require(found == right, f"asked for {name}, the header says {sorted(found)}")
 
 
