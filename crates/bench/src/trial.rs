@@ -1,11 +1,12 @@
 //! One dump, timed.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bigiron_dump::{DumpOptions, OutputTarget, Progress, Summary, dump};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source};
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 /// What one dump took.
@@ -44,8 +45,13 @@ pub fn run(source: &Source, directory: &Path, options: &DumpOptions) -> anyhow::
     Ok(trial)
 }
 
-/// Processor time that this process has used.
+/// Processor time that this process has used, in seconds.
 fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    processor_time(ClockId::ProcessCPUTime).as_secs_f64()
+}
+
+/// What a clock of processor time shows.
+pub fn processor_time(clock: ClockId) -> Duration {
+    // Such a clock begins at zero.
+    clock_gettime(clock).try_into().unwrap_or_default()
 }

@@ -37,17 +37,14 @@ impl Chunks {
     /// The chunks of `source`, of which nothing is kept yet.
     pub fn of(source: &dyn MemorySource) -> Self {
         let mut chunks = Self::default();
-        let mut next = source.next_chunk(PageFrame(0));
         let mut end = None;
-        while let Some(first) = next {
+        for first in source.chunks() {
             if end != Some(first) {
                 let index = chunks.len;
                 chunks.runs.push(Run { first, index });
             }
             chunks.len += 1;
-            let behind = PageFrame(first.0 + CHUNK_FRAMES);
-            end = Some(behind);
-            next = source.next_chunk(behind);
+            end = Some(PageFrame(first.0 + CHUNK_FRAMES));
         }
         chunks
     }

@@ -99,15 +99,15 @@ pub fn compare(
             1_u64 << second.page_shift()
         )));
     }
-    let chunks: BTreeSet<u64> = [first, second].into_iter().flat_map(chunks_of).collect();
-    let chunks: Vec<u64> = chunks.into_iter().collect();
+    let chunks: BTreeSet<PageFrame> = first.chunks().chain(second.chunks()).collect();
+    let chunks: Vec<PageFrame> = chunks.into_iter().collect();
     progress.begin(Phase::Copying, chunks.len() as u64 * CHUNK_FRAMES);
     let cursor = ChunkCursor::new(chunks.len() as u64);
     let parts = run(helpers, stop, |_| -> Result<_, DumpError> {
         let mut pair = [Side::new(first), Side::new(second)];
         let mut part = Comparison::default();
         while let Some(index) = cursor.take(stop) {
-            compare_chunk(&mut pair, PageFrame(chunks[index as usize]), &mut part)?;
+            compare_chunk(&mut pair, chunks[index as usize], &mut part)?;
             progress.add(CHUNK_FRAMES);
         }
         Ok(part)
@@ -123,15 +123,6 @@ pub fn compare(
         all.merge(part);
     }
     Ok(all)
-}
-
-/// The first page frame of each chunk that may have RAM.
-fn chunks_of(source: &dyn MemorySource) -> impl Iterator<Item = u64> + '_ {
-    let begin = source.next_chunk(PageFrame(0));
-    std::iter::successors(begin, |chunk| {
-        source.next_chunk(PageFrame(chunk.0 + CHUNK_FRAMES))
-    })
-    .map(|chunk| chunk.0)
 }
 
 /// One of the two dumps, as one helper reads it.

@@ -11,6 +11,7 @@ use bigiron_kernel::{CHUNK_FRAMES, ExcludedCounts, Filter, PageReader};
 use crate::bitmaps::{BitmapStore, CHUNK_BYTES};
 use crate::chunks::Chunks;
 use crate::error::DumpError;
+use crate::page::is_zero;
 use crate::progress::Phase;
 use crate::task::Task;
 
@@ -171,11 +172,4 @@ fn drop_zero_pages(
         }
     }
     Ok(dropped)
-}
-
-/// Whether all bytes are zero. Most pages that are not show it at once.
-#[inline]
-pub fn is_zero(page: &[u8]) -> bool {
-    page.chunks(256)
-        .all(|piece| piece.iter().fold(0, |sum, byte| sum | byte) == 0)
 }

@@ -72,7 +72,13 @@ pub struct Summary {
 /// /proc/self/status), in bytes.
 pub fn peak_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
-    kib.unwrap_or(0_u64) * 1024
+    peak_memory_in(&status).unwrap_or(0)
+}
+
+/// VmHWM in the text of a /proc/PID/status, in bytes.
+pub fn peak_memory_in(status: &str) -> Option<u64> {
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
 }

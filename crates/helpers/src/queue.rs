@@ -245,26 +245,22 @@ mod tests {
         }
     }
 
-    #[test]
-    fn closing_wakes_all_who_wait_and_leaves_what_is_in_the_queue() {
-        let (full, empty, stop) = (
-            BoundedQueue::new(1, 1),
-            BoundedQueue::new(1, 1),
-            Stop::new(),
-        );
-        full.push(1, 1, &stop).unwrap();
+    /// Two who push into a full queue and two who pop from an empty one wait
+    /// until `end`, and then leave with nothing done. Gives the full queue.
+    #[allow(clippy::unwrap_used, reason = "a test's helper")]
+    fn all_go_home_at(
+        stop: &Stop,
+        end: impl FnOnce(&BoundedQueue<u64>, &BoundedQueue<u64>),
+    ) -> BoundedQueue<u64> {
+        let (full, empty) = (BoundedQueue::new(1, 1), BoundedQueue::new(1, 1));
+        full.push(1, 1, stop).unwrap();
         thread::scope(|scope| {
-            let pushers = [2, 3].map(|item| {
-                scope.spawn({
-                    let (full, stop) = (&full, &stop);
-                    move || full.push(item, 1, stop)
-                })
-            });
-            let poppers = [(); 2].map(|()| scope.spawn(|| empty.pop(&stop)));
+            let full = &full;
+            let pushers = [2, 3].map(|item| scope.spawn(move || full.push(item, 1, stop)));
+            let poppers = [(); 2].map(|()| scope.spawn(|| empty.pop(stop)));
             until(|| full.waits().for_room > Duration::ZERO);
             until(|| empty.waits().for_work > Duration::ZERO);
-            full.close();
-            empty.close();
+            end(full, &empty);
             assert_eq!(
                 pushers.map(|thread| thread.join().unwrap()),
                 [Err(2), Err(3)]
@@ -273,6 +269,16 @@ mod tests {
                 poppers.map(|thread| thread.join().unwrap()),
                 [None::<u64>; 2]
             );
+        });
+        full
+    }
+
+    #[test]
+    fn closing_wakes_all_who_wait_and_leaves_what_is_in_the_queue() {
+        let stop = Stop::new();
+        let full = all_go_home_at(&stop, |full, empty| {
+            full.close();
+            empty.close();
         });
         assert_eq!(full.push(4, 1, &stop), Err(4));
         assert_eq!(full.pop(&stop), Some(1));
@@ -281,32 +287,8 @@ mod tests {
 
     #[test]
     fn a_stop_that_nobody_announces_sends_all_home() {
-        let (full, empty, stop) = (
-            BoundedQueue::new(1, 1),
-            BoundedQueue::new(1, 1),
-            Stop::new(),
-        );
-        full.push(1, 1, &stop).unwrap();
-        thread::scope(|scope| {
-            let pushers = [2, 3].map(|item| {
-                scope.spawn({
-                    let (full, stop) = (&full, &stop);
-                    move || full.push(item, 1, stop)
-                })
-            });
-            let poppers = [(); 2].map(|()| scope.spawn(|| empty.pop(&stop)));
-            until(|| full.waits().for_room > Duration::ZERO);
-            until(|| empty.waits().for_work > Duration::ZERO);
-            stop.set();
-            assert_eq!(
-                pushers.map(|thread| thread.join().unwrap()),
-                [Err(2), Err(3)]
-            );
-            assert_eq!(
-                poppers.map(|thread| thread.join().unwrap()),
-                [None::<u64>; 2]
-            );
-        });
+        let stop = Stop::new();
+        let full = all_go_home_at(&stop, |_, _| stop.set());
         assert_eq!(full.pop(&stop), None);
         assert_eq!(full.len(), 1);
     }

@@ -32,8 +32,7 @@ pub fn from_memory<T>(
     let mut reader = source.reader(io);
     let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
     let mut candidates = 0;
-    let mut next = source.next_chunk(PageFrame(0));
-    while let Some(chunk) = next {
+    for chunk in source.chunks() {
         source.present(chunk, &mut bits)?;
         let mut from = 0;
         while let Some((start, len)) = bits.next_run(from, bits.len(), PAGES_AT_ONCE) {
@@ -60,7 +59,6 @@ pub fn from_memory<T>(
                 }
             }
         }
-        next = source.next_chunk(PageFrame(chunk.0 + CHUNK_FRAMES));
     }
     Err(KernelError::NoVmcoreinfo)
 }

@@ -5,7 +5,6 @@
 
 use std::io::Write;
 
-use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_kernel::filter::ChunkResult;
@@ -145,14 +144,10 @@ fn decide(kernel: &Kernel, level: u8, exact_only: bool) -> Vec<(ChunkResult, Bit
     let mut reader = kernel.source().reader(IoMethod::Read);
     let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
     let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut next = kernel.source().next_chunk(PageFrame(0));
     let mut all = Vec::new();
-    while let Some(first) = next {
+    for first in kernel.source().chunks() {
         let result = filter.chunk(reader.as_mut(), first, &mut ram, &mut kept);
         all.push((result.unwrap(), kept.clone()));
-        next = kernel
-            .source()
-            .next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
     }
     all
 }

@@ -5,7 +5,6 @@
 
 use std::io::Write;
 
-use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel, Source, zones};
 use bigiron_synth::{ElfShape, Machine, Synth, presets, random_machine};
@@ -24,8 +23,7 @@ fn kept(kernel: &Kernel, level: u8, io: IoMethod) -> Vec<bool> {
     let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
     let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
     let mut all = vec![false; kernel.source().end_frame().0 as usize];
-    let mut next = kernel.source().next_chunk(PageFrame(0));
-    while let Some(first) = next {
+    for first in kernel.source().chunks() {
         filter
             .chunk(reader.as_mut(), first, &mut ram, &mut bits)
             .unwrap();
@@ -34,9 +32,6 @@ fn kept(kernel: &Kernel, level: u8, io: IoMethod) -> Vec<bool> {
                 all[first.0 as usize + bit] = true;
             }
         }
-        next = kernel
-            .source()
-            .next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
     }
     all
 }

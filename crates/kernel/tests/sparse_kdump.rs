@@ -85,12 +85,7 @@ fn holes_of_a_sparse_kdump_file_cost_neither_time_nor_memory() {
     let source = Source::open(&[file.path().to_owned()]).unwrap();
     assert_eq!(source.damage(), None);
     let memory = source.memory();
-    let mut found = Vec::new();
-    let mut next = memory.next_chunk(PageFrame(0));
-    while let Some(first) = next {
-        found.push(first.0);
-        next = memory.next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
-    }
+    let found: Vec<u64> = memory.chunks().map(|first| first.0).collect();
     // The holes of a file system may be larger than one chunk's bitmap.
     assert!(found.len() < 1000, "{} chunks", found.len());
     for frame in frames {

@@ -40,16 +40,11 @@ impl Chunk {
 /// All chunks of a source. What cannot be translated is left out.
 pub fn chunks(kernel: &Kernel) -> anyhow::Result<Vec<Chunk>> {
     let map = MemMap::find(kernel)?;
-    let mut chunks = Vec::new();
-    let mut next = kernel.source().next_chunk(PageFrame(0));
-    while let Some(first) = next {
-        let runs = runs_of(kernel, &map, first);
-        chunks.push(Chunk { first, runs });
-        next = kernel
-            .source()
-            .next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
-    }
-    Ok(chunks)
+    let chunks = kernel.source().chunks().map(|first| Chunk {
+        first,
+        runs: runs_of(kernel, &map, first),
+    });
+    Ok(chunks.collect())
 }
 
 fn runs_of(kernel: &Kernel, map: &MemMap, first: PageFrame) -> Vec<Run> {

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use bigiron_dump::DumpError;
+use bigiron_dump::{DumpError, peak_memory_in};
 use bigiron_helpers::Stop;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -178,13 +178,7 @@ impl Watch {
 
 /// VmHWM of a process: the most resident memory it has had, in bytes.
 fn peak_memory(status: &str) -> Option<u64> {
-    let text = fs::read_to_string(status).ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?
-        .trim();
-    let kib: u64 = line.strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib << 10)
+    peak_memory_in(&fs::read_to_string(status).ok()?)
 }
 
 /// The last line that says something.

@@ -145,15 +145,12 @@ fn each_chunk(
     let mut reader = kernel.source().reader(IoMethod::Read);
     let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
     let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut next = kernel.source().next_chunk(PageFrame(0));
-    while let Some(first) = next {
+    for first in kernel.source().chunks() {
         if stop.is_set() {
             return Err(DumpError::Interrupted { kept: None }.into());
         }
         filter.chunk(reader.as_mut(), first, &mut ram, &mut kept)?;
         take(first, &kept)?;
-        let behind = PageFrame(first.0 + CHUNK_FRAMES);
-        next = kernel.source().next_chunk(behind);
     }
     Ok(())
 }

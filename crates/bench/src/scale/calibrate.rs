@@ -9,16 +9,16 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::Context;
+use bigiron_dump::page::{hash_of, is_zero};
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::codec::Compression;
 use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel};
 use serde::Serialize;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::costs::{CodecCosts, Costs, Kept, PAGE_BYTES, UNIT_FRAMES};
 use super::model::Cost;
-use super::stages::{Bench, CpuTime, READ_PAGES, StageTimes, UnitRuns, is_zero};
+use super::stages::{Bench, CpuTime, READ_PAGES, StageTimes, UnitRuns};
 use crate::results::median;
 
 /// Units whose pages are looked at; of more, every second is dropped.
@@ -82,12 +82,7 @@ impl<'a, 's> Sample<'a, 's> {
         let mut filter = Filter::new(kernel, level)?;
         filter.end_at_mem_map()?;
         let source = kernel.source();
-        let mut chunks = Vec::new();
-        let mut next = source.next_chunk(PageFrame(0));
-        while let Some(first) = next {
-            chunks.push(first);
-            next = source.next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
-        }
+        let chunks: Vec<PageFrame> = source.chunks().collect();
         anyhow::ensure!(!chunks.is_empty(), "the source has no memory");
         let mut sample = Self {
             kernel,
@@ -177,7 +172,7 @@ impl<'a, 's> Sample<'a, 's> {
                         zero += 1;
                         continue;
                     }
-                    let hash = xxh3_64(page);
+                    let hash = hash_of(page);
                     if known.insert(hash, ()).is_some() {
                         self.equal.insert(frame + index as u64);
                         continue;

@@ -3,17 +3,18 @@
 //! The stages stand here once more, apart from the engine, so that the model is
 //! built from what work costs and not from the runs that it is to predict.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs::File;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
+use bigiron_dump::page::{ByPageHash, hash_of, is_zero};
 use bigiron_format::PageFrame;
 use bigiron_format::codec::{Codec, Compression};
 use bigiron_kernel::{IoMethod, MemorySource};
-use rustix::time::{ClockId, clock_gettime};
-use xxhash_rust::xxh3::xxh3_64;
+use rustix::time::ClockId;
+
+use crate::trial::processor_time;
 
 use super::costs::{DESCRIPTOR_BYTES, UNIT_FRAMES};
 
@@ -88,26 +89,6 @@ impl StageTimes {
     }
 }
 
-/// Hashes of pages need no hashing.
-#[derive(Default)]
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes
-            .iter()
-            .fold(self.0, |hash, byte| hash << 8 | u64::from(*byte));
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
-
 /// The table of stored pages, as far as time goes: slots that are looked at for
 /// every page, and a ring that is written in order.
 struct StandIn {
@@ -160,7 +141,7 @@ impl Bench<'_> {
         let stores = self.compression.codec == Codec::None;
         let mut data = vec![0; UNIT_FRAMES as usize * page_size];
         let mut table = StandIn::new();
-        let mut new_pages: HashMap<u64, usize, BuildHasherDefault<Hashed>> = HashMap::default();
+        let mut new_pages = ByPageHash::default();
         let mut whole = Vec::new();
         let (mut times, clock) = (StageTimes::default(), clock_cost());
         let zero_page = zero_cost(page_size);
@@ -190,7 +171,7 @@ impl Bench<'_> {
                         continue;
                     }
                     whole.push(number);
-                    let hash = xxh3_64(page);
+                    let hash = hash_of(page);
                     if new_pages.insert(hash, number).is_none() {
                         table.find_or_insert(hash);
                     }
@@ -276,12 +257,6 @@ fn pieces(runs: &UnitRuns) -> impl Iterator<Item = (u64, usize)> + '_ {
     })
 }
 
-/// Whether all bytes are zero.
-pub fn is_zero(page: &[u8]) -> bool {
-    page.chunks(256)
-        .all(|piece| piece.iter().fold(0, |sum, byte| sum | byte) == 0)
-}
-
 /// A point in the processor time of this thread: what else runs on the machine
 /// makes work wait, but not cost more.
 #[derive(Clone, Copy, Debug)]
@@ -290,11 +265,7 @@ pub struct CpuTime(Duration);
 impl CpuTime {
     /// Now.
     pub fn now() -> Self {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        Self(Duration::new(
-            time.tv_sec.cast_unsigned(),
-            time.tv_nsec as u32,
-        ))
+        Self(processor_time(ClockId::ThreadCPUTime))
     }
 
     /// What was used since.

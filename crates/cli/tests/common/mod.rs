@@ -11,9 +11,9 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bigiron_format::ReadAt;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::kdump::KdumpHeaders;
-use bigiron_format::{PageFrame, ReadAt};
 use bigiron_kernel::{CHUNK_FRAMES, Source};
 use bigiron_synth::{ElfImage, ElfShape, Machine, Synth};
 
@@ -247,13 +247,11 @@ pub fn present(path: &Path) -> Vec<bool> {
     let memory = source.memory();
     let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
     let mut all = vec![false; memory.end_frame().0 as usize];
-    let mut next = memory.next_chunk(PageFrame(0));
-    while let Some(first) = next {
+    for first in memory.chunks() {
         memory.present(first, &mut bits).unwrap();
         for bit in (0..CHUNK_FRAMES as usize).filter(|bit| bits.get(*bit)) {
             all[first.0 as usize + bit] = true;
         }
-        next = memory.next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
     }
     all
 }

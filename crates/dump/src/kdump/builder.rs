@@ -1,13 +1,9 @@
 //! Fills units: finds equal pages and compresses the others.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use bigiron_format::PageFrame;
 use bigiron_format::codec::{Codec, Compression, Compressor};
 use bigiron_format::kdump::{PageDescriptor, flags_of_codec};
 use bigiron_kernel::{IoMethod, PageReader};
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::adaptive::{STEPS, Step};
 use super::copy::Copy;
@@ -15,6 +11,7 @@ use super::unit::Unit;
 use crate::entropy::looks_random;
 use crate::error::DumpError;
 use crate::options::PageCompression;
+use crate::page::{ByPageHash, hash_of};
 use crate::shared_pages::StoredPage;
 
 /// How a page came into the unit.
@@ -34,7 +31,7 @@ pub(super) struct UnitBuilder<'a, 's> {
     comparer: Box<dyn PageReader + 'a>,
     codecs: Vec<PageCodec>,
     step: usize,
-    new_by_hash: HashMap<u64, usize, BuildHasherDefault<AlreadyHashed>>,
+    new_by_hash: ByPageHash<usize>,
     /// The last page that went to the codec did not get smaller.
     last_was_raw: bool,
 }
@@ -58,26 +55,6 @@ impl PageCodec {
     }
 }
 
-/// Hashes of pages need no hashing.
-#[derive(Default)]
-struct AlreadyHashed(u64);
-
-impl Hasher for AlreadyHashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes
-            .iter()
-            .fold(self.0, |hash, byte| hash << 8 | u64::from(*byte));
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
-
 impl<'a, 's> UnitBuilder<'a, 's> {
     pub(super) fn new(copy: &'a Copy<'a, 's>) -> Result<Self, DumpError> {
         let codecs = match copy.task.options.compression {
@@ -92,7 +69,7 @@ impl<'a, 's> UnitBuilder<'a, 's> {
             comparer: copy.task.kernel.source().reader(IoMethod::Read),
             codecs,
             step: 0,
-            new_by_hash: HashMap::default(),
+            new_by_hash: ByPageHash::default(),
             last_was_raw: false,
         })
     }
@@ -125,7 +102,7 @@ impl<'a, 's> UnitBuilder<'a, 's> {
             .options
             .optimizations
             .equal_pages
-            .then(|| xxh3_64(page));
+            .then(|| hash_of(page));
         if let Some(descriptor) = hash.and_then(|hash| self.find_equal(unit, hash, page)) {
             unit.add(descriptor);
             return Added::Shared;

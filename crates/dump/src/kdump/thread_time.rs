@@ -38,13 +38,11 @@ impl ThreadClock {
     }
 
     pub(super) fn now(&self) -> Moment {
-        let processor = clock_gettime(ClockId::ThreadCPUTime);
         Moment {
             wall: Instant::now(),
-            processor: Duration::new(
-                processor.tv_sec.try_into().unwrap_or(0),
-                processor.tv_nsec.try_into().unwrap_or(0),
-            ),
+            processor: clock_gettime(ClockId::ThreadCPUTime)
+                .try_into()
+                .unwrap_or_default(),
             queued: self.queued().unwrap_or_default(),
         }
     }

@@ -6,6 +6,7 @@
 mod choice;
 mod deflate;
 mod lzo;
+mod matching;
 mod snappy;
 mod stored;
 mod zlib;

@@ -85,6 +85,15 @@ pub trait MemorySource: Send + Sync {
     fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_>;
 }
 
+impl dyn MemorySource + '_ {
+    /// The chunks that may have RAM, in order: the first page frame of each.
+    pub fn chunks(&self) -> impl Iterator<Item = PageFrame> + '_ {
+        std::iter::successors(self.next_chunk(PageFrame(0)), |chunk| {
+            self.next_chunk(PageFrame(chunk.0 + CHUNK_FRAMES))
+        })
+    }
+}
+
 /// Reads pages; each helper has its own.
 pub trait PageReader: Send {
     /// The bytes of page frames from `first` on: at least one page, at most `count`.

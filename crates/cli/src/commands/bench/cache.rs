@@ -79,12 +79,8 @@ fn filter(kernel: &Kernel) -> anyhow::Result<()> {
     let mut reader = kernel.source().reader(IoMethod::Read);
     let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
     let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut next = kernel.source().next_chunk(PageFrame(0));
-    while let Some(first) = next {
+    for first in kernel.source().chunks() {
         filter.chunk(reader.as_mut(), first, &mut ram, &mut kept)?;
-        next = kernel
-            .source()
-            .next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
     }
     Ok(())
 }

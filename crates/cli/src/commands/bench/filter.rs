@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use bigiron_bench::filter::{FilterOptions, measure, table};
 use bigiron_bench::machine::Machine;
-use bigiron_bench::results::save;
 use bigiron_kernel::DumpLevel;
 use clap::Args;
 
+use super::common::OutputArguments;
 use crate::arguments::Io;
-use crate::commands::report;
 
 /// `bigiron bench filter`.
 #[derive(Debug, Args)]
@@ -25,12 +24,9 @@ pub struct FilterArguments {
     /// How to read the source
     #[arg(long, value_enum, default_value_t = Io::Auto)]
     io: Io,
-    /// Print the results as JSON
-    #[arg(long)]
-    json: bool,
-    /// Keep the raw results in this directory too
-    #[arg(long, value_name = "DIRECTORY")]
-    save: Option<PathBuf>,
+    /// How results are given out.
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 /// The filter alone: from the source and from memory, beside a mere sum of the
@@ -43,13 +39,5 @@ pub fn run(arguments: &FilterArguments) -> anyhow::Result<()> {
         level: DumpLevel::new(arguments.level).unwrap_or(DumpLevel::MAX),
         runs: arguments.runs,
     })?;
-    if let Some(directory) = &arguments.save {
-        save(directory, &machine, "filter", &results)?;
-    }
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&results)?
-    } else {
-        format!("{}\n{}", machine.line(), table(&results))
-    };
-    Ok(report::print(&text, false)?)
+    arguments.output.give(&machine, "filter", &results, table)
 }

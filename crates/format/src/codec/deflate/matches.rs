@@ -1,5 +1,6 @@
 //! The search for matches: greedy, with one hash table of places.
 
+use super::super::matching::common;
 use super::MAX_PIECE;
 use super::symbols::{
     DISTANCE_SYMBOLS, END, LENGTHS, LITERAL_SYMBOLS, MAX_DISTANCE, MAX_LEN, MIN_LEN,
@@ -238,22 +239,6 @@ fn before64(window: &Window, at: u16) -> u64 {
 fn hash(bytes: u64) -> usize {
     let bytes = bytes << (64 - 8 * HASH_BYTES);
     (bytes.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - HASH_BITS)) as usize
-}
-
-/// How many bytes from `at` on are the same as from `from` on.
-#[inline]
-fn common(bytes: &[u8], at: usize, from: usize) -> usize {
-    let (ahead, behind) = (&bytes[at..], &bytes[from..]);
-    let mut count = 0;
-    while let (Some(a), Some(b)) = (ahead[count..].first_chunk(), behind[count..].first_chunk()) {
-        let differ = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
-        if differ != 0 {
-            return count + (differ.trailing_zeros() / 8) as usize;
-        }
-        count += 8;
-    }
-    let same = ahead[count..].iter().zip(&behind[count..]);
-    count + same.take_while(|(a, b)| a == b).count()
 }
 
 /// Adds how often each byte occurs. Equal bytes in a row would wait for each

@@ -2,6 +2,7 @@
 
 use std::hint::select_unpredictable;
 
+use super::super::matching::common;
 use super::{
     END, FIRST_LITERALS, MAX_DISTANCE, MAX_FIRST_LITERALS, MAX_MIDDLE_DISTANCE, MAX_SHORT_DISTANCE,
     MAX_SHORT_LEN,
@@ -261,20 +262,4 @@ fn load128(window: &Window, at: u16) -> u128 {
 #[inline]
 fn hash(bytes: u32) -> usize {
     (bytes.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize
-}
-
-/// How many bytes from `at` on are the same as from `from` on.
-#[inline]
-fn common(bytes: &[u8], at: usize, from: usize) -> usize {
-    let (ahead, behind) = (&bytes[at..], &bytes[from..]);
-    let mut count = 0;
-    while let (Some(a), Some(b)) = (ahead[count..].first_chunk(), behind[count..].first_chunk()) {
-        let differ = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
-        if differ != 0 {
-            return count + (differ.trailing_zeros() / 8) as usize;
-        }
-        count += 8;
-    }
-    let same = ahead[count..].iter().zip(&behind[count..]);
-    count + same.take_while(|(a, b)| a == b).count()
 }
