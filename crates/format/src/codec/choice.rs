@@ -115,6 +115,20 @@ impl Compression {
         })
     }
 
+    /// A compressor of the codec's library, where [`compressor`](Self::compressor)
+    /// has an encoder of our own in its place: the measure for our own.
+    ///
+    /// `None` where the library compresses the dumps too, and for LZO, which has
+    /// no library with a permissive licence.
+    pub fn library_compressor(self) -> Result<Option<Box<dyn Compressor>>, CodecError> {
+        Ok(match self.codec {
+            Codec::Zlib if self == Self::new(Codec::Zlib) => {
+                Some(Box::new(zlib::ZlibCompressor::library(self.level)?))
+            }
+            _ => None,
+        })
+    }
+
     /// About how many bytes of memory one compressor takes when it compresses
     /// blocks of up to 64 KiB.
     pub fn context_bytes(self) -> usize {

@@ -138,6 +138,28 @@ fn zstd_frames_are_as_other_readers_expect() {
     assert_eq!(u16::from_le_bytes([stored[5], stored[6]]), 4096 - 256);
 }
 
+/// Only zlib's level 1 is written by an encoder in the place of a library; what
+/// that library writes is read like our own.
+#[test]
+fn libraries_stand_beside_our_own_encoders() {
+    for compression in all() {
+        let library = compression.library_compressor().unwrap();
+        let replaced = compression == Compression::new(Codec::Zlib);
+        assert_eq!(library.is_some(), replaced, "{compression}");
+        let Some(mut library) = library else { continue };
+        let mut own = compression.compressor().unwrap();
+        let (mut stored, mut other) = (vec![0; 8192], vec![0; 8192]);
+        let page = page(5);
+        let len = library.compress(&page, &mut stored).unwrap();
+        let own_len = own.compress(&page, &mut other).unwrap();
+        assert_ne!(stored[..len], other[..own_len], "{compression}");
+        let mut back = vec![0; 4096];
+        let mut decompressor = decompressor(compression.codec).unwrap();
+        assert_eq!(decompressor.decompress(&stored[..len], &mut back), Ok(4096));
+        assert_eq!(back, page, "{compression}");
+    }
+}
+
 #[test]
 fn contexts_take_what_is_said() {
     for compression in all() {

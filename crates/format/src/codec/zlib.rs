@@ -38,9 +38,14 @@ pub(super) enum ZlibCompressor {
 
 impl ZlibCompressor {
     pub(super) fn new(level: i32) -> Result<Self, CodecError> {
-        if level == FAST_LEVEL {
-            return Ok(Self::Fast(Box::new(Encoder::new())));
+        match level {
+            FAST_LEVEL => Ok(Self::Fast(Box::new(Encoder::new()))),
+            _ => Self::library(level),
         }
+    }
+
+    /// libdeflate's, whatever the level.
+    pub(super) fn library(level: i32) -> Result<Self, CodecError> {
         let level = CompressionLvl::new(level).map_err(|_| CodecError::Level {
             codec: NAME,
             level: level.to_string(),
