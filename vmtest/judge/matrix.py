@@ -29,6 +29,7 @@ import libkdumpfile_read
 import mend_elf
 import peers_venv
 import same_bitmap
+import same_dmesg
 import same_elf
 import same_pages
 from elfcore import ElfCore
@@ -96,6 +97,11 @@ class Case:
             target = self.directory / f"reference-{level}"
             self._references[level] = self.makedumpfile.dump(self.openable, target, level)
         return self._references[level]
+
+    @cached_property
+    def log(self) -> bytes:
+        """The kernel's log, by makedumpfile."""
+        return same_dmesg.by_makedumpfile(self.makedumpfile, self.openable, self.directory)
 
     @property
     def scratch(self) -> Path:
@@ -248,6 +254,29 @@ def split_row(case: Case) -> Row:
     return "source: makedumpfile --split in three", check
 
 
+def dmesg_rows(case: Case, vmlinux: Path | None) -> Iterator[Row]:
+    """The kernel's log, which every dump must hold."""
+
+    def of_dump(form: str, codec: str) -> Verdict:
+        case.bigiron.dump(case.vmcore, case.target, FULL, codec, form=form)
+        return same_dmesg.judge(case.bigiron, case.target, case.log)
+
+    def of_makedumpfile() -> Verdict:
+        return same_dmesg.judge(case.bigiron, case.reference(FULL), case.log)
+
+    yield "dmesg of the vmcore", lambda: same_dmesg.judge(case.bigiron, case.vmcore, case.log)
+    for form, codec in (("kdump", "zstd"), ("flattened", "zlib"), ("elf", "none")):
+        yield f"dmesg of -d 31 -f {form}", lambda f=form, c=codec: of_dump(f, c)
+    yield "dmesg of makedumpfile's dump -d 31", of_makedumpfile
+    yield "vmcore-dmesg by both programs", lambda: same_dmesg.judge_vmcore_dmesg(
+        case.bigiron, case.vmcore, case.scratch
+    )
+    if vmlinux:
+        yield "dmesg and crash's log", lambda: same_dmesg.judge_crash(
+            case.bigiron, vmlinux, case.openable
+        )
+
+
 def reader_rows(case: Case, codec: str, vmlinux: Path | None) -> Iterator[Row]:
     """Other programs that open the dump."""
 
@@ -303,6 +332,7 @@ def rows(
     yield split_row(case)
     for level in (FULL,) if quick else (0, 1, 8, FULL):
         yield elf_row(case, level)
+    yield from dmesg_rows(case, None if quick else vmlinux)
     for codec in codecs[-1:] if quick else codecs[-2:]:
         yield from reader_rows(case, codec, vmlinux)
 

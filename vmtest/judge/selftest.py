@@ -27,6 +27,7 @@ import libkdumpfile_read
 import mend_elf
 import peers_venv
 import same_bitmap
+import same_dmesg
 import same_elf
 import same_pages
 from elfcore import PT_LOAD, PT_NOTE, ElfCore
@@ -189,6 +190,7 @@ class Bench:
     def __init__(self, vmcore: Path, directory: Path, makedumpfile: Makedumpfile) -> None:
         self.vmcore = vmcore
         self.directory = directory
+        self.makedumpfile = makedumpfile
         openable = vmcore
         if mend_elf.needs_mending(ElfCore(vmcore)):
             openable = directory / "mended"
@@ -319,6 +321,22 @@ def mended_case(bench: Bench) -> Case:
     ).passed, True
 
 
+def dmesg_cases(bench: Bench) -> Iterator[Case]:
+    """The comparison of two logs, with a log of makedumpfile's as both sides."""
+    log = same_dmesg.by_makedumpfile(bench.makedumpfile, bench.openable, bench.directory)
+
+    def judge(ours: bytes, theirs: bytes) -> bool:
+        verdict = Verdict("dmesg")
+        same_dmesg.equal("log", ours, theirs, verdict)
+        return verdict.passed
+
+    yield "dmesg", lambda: judge(log, log), True
+    yield "dmesg: a letter", lambda: judge(log.replace(b"Linux", b"Linus", 1), log), False
+    yield "dmesg: cut", lambda: judge(log[: len(log) // 2], log), False
+    yield "dmesg: no line feed at the end", lambda: judge(log[:-1], log), False
+    yield "dmesg: nothing", lambda: judge(b"", b""), False
+
+
 def explain_cases(bench: Bench) -> Iterator[Case]:
     """The rules side with themselves, and with no single change."""
     try:
@@ -403,6 +421,7 @@ def all_cases(bench: Bench, vmlinux: Path | None) -> Iterator[Case]:
     yield from raw_bitmap_cases(bench)
     yield from elf_cases(bench)
     yield from explain_cases(bench)
+    yield from dmesg_cases(bench)
     yield from libkdumpfile_cases(bench)
     if vmlinux:
         yield from symbol_cases(bench, vmlinux)

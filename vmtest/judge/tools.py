@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from verdict import CannotJudge
 
@@ -80,6 +82,11 @@ class Makedumpfile:
         run([self.program, "-R", str(target)], stdin=flattened)
         return target
 
+    def log(self, dump: Path, target: Path) -> str:
+        """The kernel's log in a dump."""
+        run([self.program, "--dump-dmesg", "-f", str(dump), str(target)])
+        return target.read_text(errors="replace")
+
     def split(self, source: Path, targets: list[Path], level: int) -> list[Path]:
         """One dump in several files."""
         flags = self.codecs[self.cheapest]
@@ -117,3 +124,25 @@ class Bigiron:
         if write_limit:
             command += ["--write-limit", write_limit]
         run([*command, "--overwrite", "--quiet"], stdin=stdin, stdout=stdout)
+
+    def log(self, dump: Path, *options: str) -> bytes:
+        """The kernel's log in a dump, as `bigiron dmesg` prints it."""
+        command = [str(self.program), "dmesg", *options, str(dump)]
+        ended = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+        if ended.returncode != 0 or ended.stderr:
+            said = ended.stderr.decode(errors="replace").strip()
+            raise ToolFailed(f"{' '.join(command)}: exit {ended.returncode}: {said}")
+        return ended.stdout
+
+    def verify(self, dump: Path) -> int:
+        """Exit status of `bigiron verify`: 0 if every page is there and right."""
+        return self.verify_report(dump)[0]
+
+    def verify_report(self, dump: Path) -> tuple[int, dict[str, Any]]:
+        """The same, and what it says for programs."""
+        command = [str(self.program), "verify", "--json", str(dump)]
+        ended = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+        try:
+            return ended.returncode, json.loads(ended.stdout)
+        except json.JSONDecodeError:
+            return ended.returncode, {}

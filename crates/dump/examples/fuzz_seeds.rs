@@ -66,6 +66,13 @@ fn main() {
         "one_edit",
         &[1, 31, 9, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8],
     );
+    for form in 0..5_u8 {
+        write(
+            "printk",
+            &form.to_string(),
+            &[form << 2, 0, 0, 79, 83, 82, 69, 3],
+        );
+    }
     for form in [0, 1, 2, 0x80] {
         let contents = (0..2048_u32).flat_map(|n| (n / 7).to_le_bytes());
         let input: Vec<u8> = [form, form, 31, form].into_iter().chain(contents).collect();

@@ -7,6 +7,7 @@
 //! - [`kernel`]: a kernel found in a source by its VMCOREINFO.
 //! - [`mem_map`], [`page`], [`filter`]: struct pages, their classes, and which
 //!   page frames a dump level leaves out.
+//! - [`printk`]: the kernel log.
 //! - [`ranks`]: how many pages come before a chunk.
 //! - [`zones`]: the kernel's own count of free pages, to check the filter by.
 
@@ -17,6 +18,7 @@ pub mod kernel;
 pub mod mem_map;
 pub mod memory;
 pub mod page;
+pub mod printk;
 pub mod ranks;
 pub mod source;
 pub mod vmcoreinfo;

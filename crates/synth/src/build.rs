@@ -43,6 +43,7 @@ pub(crate) fn build(mut spec: Spec) -> Result<Machine, SynthError> {
         &mut builder.frames,
     )?;
     builder.struct_pages(&sections)?;
+    builder.log()?;
     builder.symbols()?;
     let Builder {
         layout,
@@ -326,6 +327,19 @@ impl Builder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The kernel log, in the direct map.
+    fn log(&mut self) -> Result<(), SynthError> {
+        let Some(log) = &self.spec.log else {
+            return Ok(());
+        };
+        let pages = (log.image(0).bytes.len() as u64).div_ceil(PAGE_BYTES);
+        let first = self.frames.alloc(pages, 1)?;
+        (first..first + pages).for_each(|pfn| self.memory.own(pfn));
+        self.layout.log = self.layout.direct(first * PAGE_BYTES);
+        let bytes = log.image(self.layout.log).bytes;
+        self.memory.write(first * PAGE_BYTES, &bytes)
     }
 
     /// init_uts_ns, vmap_area_list and the page with VMCOREINFO.

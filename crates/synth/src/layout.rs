@@ -49,6 +49,8 @@ pub(crate) struct Layout {
     pub(crate) mem_section_size: u64,
     /// Virtual address of the root array.
     pub(crate) mem_section: u64,
+    /// Virtual address of the kernel log, if there is one.
+    pub(crate) log: u64,
     /// Physical address of the page with VMCOREINFO, if there is one.
     pub(crate) vmcoreinfo_page: Option<u64>,
 }
@@ -79,6 +81,7 @@ impl Layout {
                 .mem_section
                 .unwrap_or(spec.kernel.zones.mem_section_size),
             mem_section: 0,
+            log: 0,
             vmcoreinfo_page: None,
         }
     }

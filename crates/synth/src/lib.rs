@@ -50,12 +50,16 @@
 //! is optimized away), `badorder=` (free), and
 //! `fill=stamp|zero|const:BYTE|random[:SEED]|same:FRAME`.
 //!
+//! `log FORM [n=40] [text_bits=12] [descriptor_bits=7] [cleared=0]`: a kernel log of `n`
+//! records in FORM: `lockless`, `lockless-to-the-end`, `records`, `old-records` or `text`
+//! (see [`LogForm`]); none without the line.
+//!
 //! RAM that is not named is kernel data. The builder takes from it what it needs for
 //! page tables, mem_map and so on, so leave enough: about 2 MiB for the image, 2 MiB
 //! for each section of 128 MiB that has some RAM, and 2 MiB for the rest.
 //!
 //! # What is not there
-//! The printk ring, kallsyms, the lists of free blocks and processes; struct pages have
+//! Kallsyms, the lists of free blocks and processes; struct pages have
 //! only the fields a filter reads. Sizes of `zone` and `pglist_data` depend on a
 //! kernel's configuration and are real but not each kernel's own.
 
@@ -70,6 +74,7 @@ mod notes;
 mod oracle;
 mod pages;
 mod paging;
+mod printk;
 mod random;
 mod spec;
 mod text;
@@ -80,6 +85,7 @@ pub use elf::{ElfImage, ElfShape, LoadOrder, LoadPiece, NotePiece, Vaddr, Writer
 pub use error::SynthError;
 pub use kernels::{CompoundInfo, HeadLink, Kernel, PageFlags, PageTypes, ZoneLayout, presets};
 pub use machine::Machine;
+pub use printk::{KernelLog, LogForm, LogImage, LogRecord, Written};
 pub use random::random_machine;
 pub use spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
 

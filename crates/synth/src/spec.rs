@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::error::SynthError;
 use crate::kernels::{HeadLink, Kernel};
+use crate::printk::KernelLog;
 
 /// Blocks of the buddy allocator have orders below this (LENGTH(zone.free_area)).
 pub(crate) const NR_PAGE_ORDERS: u8 = 11;
@@ -250,6 +251,8 @@ pub struct Spec {
     pub nodes: Vec<Range<u64>>,
     /// What the page frames are.
     pub runs: Vec<Run>,
+    /// The kernel log.
+    pub log: Option<KernelLog>,
 }
 
 impl Spec {
@@ -261,6 +264,7 @@ impl Spec {
             ram: Vec::new(),
             nodes: Vec::new(),
             runs: Vec::new(),
+            log: None,
         }
     }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::error::SynthError;
 use crate::kernels::{HeadLink, Kernel, presets};
+use crate::printk::KernelLog;
 use crate::spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
 
 /// Reads the text form; see the crate's documentation for its words.
@@ -34,6 +35,7 @@ pub(crate) fn parse(text: &str) -> Result<Spec, SynthError> {
                 "ram" => ranges(line, rest, &mut spec.ram)?,
                 "node" => node_line(line, rest, &mut spec.nodes)?,
                 "pages" => run_words(line, rest, spec)?,
+                "log" => spec.log = Some(KernelLog::from_words(line, rest)?),
                 // After `;` the word `pages` may be left out.
                 _ if first.starts_with(|c: char| c.is_ascii_digit()) => {
                     run_words(line, &words, spec)?;

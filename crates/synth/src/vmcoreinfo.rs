@@ -1,8 +1,7 @@
 //! VMCOREINFO: the text that kernel/crash_core.c (kernel/vmcore_info.c from 6.9 on)
 //! and arch/x86 write, with the keys that the imitated version has.
 //!
-//! Not written are the keys of things the image does not hold: the printk ring,
-//! kallsyms, vmap_area.
+//! Not written are the keys of things the image does not hold: kallsyms, vmap_area.
 
 use std::fmt::Write;
 
@@ -18,6 +17,9 @@ pub(crate) fn text(spec: &Spec, layout: &Layout) -> String {
     zones(&mut info, spec);
     numbers(&mut info, spec);
     x86(&mut info, spec, layout);
+    if let Some(log) = &spec.log {
+        info.0.push_str(&log.image(layout.log).info);
+    }
     info.0
 }
 

@@ -1,0 +1,269 @@
+//! `bigiron dmesg`, and vmcore-dmesg of kexec-tools: the kernel's log out of
+//! a dump.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use bigiron_kernel::printk::{Log, LogError, LogSummary, Record, RecordText, TextStyle};
+use bigiron_kernel::{IoMethod, Kernel, KernelError, PhysicalMemory};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::source;
+use crate::arguments::SourceArguments;
+use crate::tell::tell;
+
+/// Enough for the pieces in which records are written.
+const BUFFER: usize = 64 << 10;
+
+/// `bigiron dmesg`.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct DmesgArguments {
+    /// The dump: /proc/vmcore, an ELF core, a kdump-compressed or flattened dump, all parts of a
+    /// split one, or - for standard input
+    #[arg(required = true)]
+    pub dump: Vec<PathBuf>,
+    /// Write to this file, which must not be there yet
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// One JSON object on each line, for each record
+    #[arg(long, conflicts_with_all = ["decode", "caller"])]
+    pub json: bool,
+    /// Facility and level in front of each record
+    #[arg(short = 'x', long)]
+    pub decode: bool,
+    /// The task or CPU behind each time: T1 is the task with the PID 1, C1 is CPU 1
+    #[arg(long)]
+    pub caller: bool,
+    /// Only records of these levels
+    #[arg(short, long, value_name = "LEVEL", value_delimiter = ',')]
+    pub level: Vec<Level>,
+    /// Only what was logged after the last `dmesg --clear`
+    #[arg(long)]
+    pub since_clear: bool,
+    /// How the source is read.
+    #[command(flatten)]
+    pub source: SourceArguments,
+}
+
+const HELP: &str = "\
+Called by the name vmcore-dmesg it is that program: `vmcore-dmesg DUMP` prints the log as \
+vmcore-dmesg of kexec-tools does.
+
+What of the log cannot be read is left out, and a warning on standard error says so.
+
+Examples:
+  bigiron dmesg /proc/vmcore
+  bigiron dmesg -x --level err,warn vmcore
+  bigiron dmesg --json vmcore | jq -r 'select(.subsystem == \"pci\") | .text'";
+
+/// Levels by their names in dmesg(1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Level {
+    /// System is unusable
+    Emerg,
+    /// Action must be taken at once
+    Alert,
+    /// Critical conditions
+    Crit,
+    /// Errors
+    Err,
+    /// Warnings
+    Warn,
+    /// Normal but significant
+    Notice,
+    /// Informational
+    Info,
+    /// For debugging
+    Debug,
+}
+
+/// A record for programs.
+#[derive(Serialize)]
+struct JsonRecord<'a> {
+    seq: Option<u64>,
+    ts_nsec: Option<u64>,
+    level: Option<u8>,
+    facility: Option<u8>,
+    caller: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subsystem: Option<std::borrow::Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<std::borrow::Cow<'a, str>>,
+    text: Option<std::borrow::Cow<'a, str>>,
+}
+
+impl<'a> JsonRecord<'a> {
+    fn new(record: &'a Record<'a>) -> Self {
+        let text = match record.text {
+            RecordText::Absent => None,
+            text => Some(String::from_utf8_lossy(text.bytes())),
+        };
+        let device = record.device.as_ref();
+        Self {
+            seq: record.seq,
+            ts_nsec: record.ts_nsec,
+            level: record.level,
+            facility: record.facility,
+            caller: record.caller.map(|caller| caller.to_string()),
+            subsystem: device.map(|d| String::from_utf8_lossy(d.subsystem)),
+            device: device.map(|d| String::from_utf8_lossy(d.device)),
+            text,
+        }
+    }
+}
+
+/// Reads the log and prints it.
+pub fn run(arguments: &DmesgArguments) -> anyhow::Result<()> {
+    with_log(
+        &arguments.dump,
+        Some(&arguments.source),
+        "bigiron",
+        |log| match &arguments.output {
+            Some(path) => write_file(log, arguments, path),
+            None => Ok(write(log, arguments, &mut io::stdout().lock())?),
+        },
+    )
+}
+
+/// Writes a new file, under a temporary name until it is whole.
+fn write_file(
+    log: &Log<'_>,
+    arguments: &DmesgArguments,
+    path: &Path,
+) -> anyhow::Result<LogSummary> {
+    anyhow::ensure!(
+        fs::symlink_metadata(path).is_err(),
+        "{}: is there already; remove it first",
+        path.display()
+    );
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".incomplete");
+    let result = || -> Result<LogSummary, LogError> {
+        // Logs are not for everyone's eyes.
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&unfinished)?;
+        let summary = write(log, arguments, &mut file)?;
+        file.sync_all()?;
+        fs::rename(&unfinished, path)?;
+        Ok(summary)
+    };
+    result().with_context(|| path.display().to_string())
+}
+
+fn write(
+    log: &Log<'_>,
+    arguments: &DmesgArguments,
+    out: &mut dyn Write,
+) -> Result<LogSummary, LogError> {
+    let mut out = BufWriter::with_capacity(BUFFER, out);
+    let style = TextStyle {
+        level_names: arguments.decode,
+        caller: arguments.caller,
+        ..TextStyle::PLAIN
+    };
+    let summary = if !arguments.json && arguments.level.is_empty() {
+        log.write_styled(&mut out, arguments.since_clear, style)?
+    } else {
+        log.for_each(arguments.since_clear, &mut |record| {
+            let level = record.level.map(usize::from);
+            let wanted = |wanted: &Level| level == Some(*wanted as usize);
+            if !arguments.level.is_empty() && !arguments.level.iter().any(wanted) {
+                return Ok(());
+            }
+            if !arguments.json {
+                return style.write(&mut out, record);
+            }
+            serde_json::to_writer(&mut out, &JsonRecord::new(record))?;
+            out.write_all(b"\n")
+        })?
+    };
+    out.flush()?;
+    Ok(summary)
+}
+
+/// Opens a dump, has its log printed, and says what is wrong with it.
+fn with_log(
+    dump: &[PathBuf],
+    options: Option<&SourceArguments>,
+    program: &str,
+    print: impl FnOnce(&Log<'_>) -> anyhow::Result<LogSummary>,
+) -> anyhow::Result<()> {
+    let opened = source::open(dump, &std::env::temp_dir())?;
+    let name = |error: KernelError| source::name_error(error.into(), opened.path());
+    let given = options.and_then(|options| options.vmcoreinfo.as_deref());
+    let given = given.map(source::read_vmcoreinfo).transpose()?;
+    let io = options.map_or(IoMethod::Auto, |options| options.io.into());
+    let cache_pages = options.map_or(PhysicalMemory::DEFAULT_CACHE_PAGES, |options| {
+        options.cache_pages as usize
+    });
+    let kernel = Kernel::find(&opened, given, io, cache_pages).map_err(name)?;
+    let log = Log::open(&kernel).map_err(name)?;
+    let summary = match print(&log) {
+        Ok(summary) => summary,
+        Err(error) => {
+            return match error.downcast_ref() {
+                // Whoever closed the pipe has seen enough.
+                Some(LogError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                Some(LogError::Kernel(_)) => {
+                    Err(error.context(opened.path().display().to_string()))
+                }
+                _ => Err(error),
+            };
+        }
+    };
+    for warning in summary.warnings() {
+        tell!("{program}: warning: {}: {warning}", opened.path().display());
+    }
+    Ok(())
+}
+
+/// Is vmcore-dmesg if called by that name, and says its exit code.
+pub fn by_its_other_name() -> Option<u8> {
+    let mut arguments = std::env::args_os();
+    let program = PathBuf::from(arguments.next()?);
+    let other = program.file_name()? == "vmcore-dmesg";
+    other.then(|| vmcore_dmesg(&program, &arguments.collect::<Vec<_>>()))
+}
+
+/// `vmcore-dmesg DUMP`, and its exit codes: 1 for a wrong command line, 2 for
+/// a dump that cannot be opened, others if there is no log in it. One thing
+/// is not copied: of a log of records that turned over, kexec-tools prints
+/// the mark at the end of the buffer as an empty record.
+fn vmcore_dmesg(program: &Path, arguments: &[OsString]) -> u8 {
+    let [dump] = arguments else {
+        tell!("usage: {} <kernel core file>", program.display());
+        return 1;
+    };
+    let dump = PathBuf::from(dump);
+    if let Err(error) = fs::File::open(&dump) {
+        tell!("Cannot open {}: {error}", dump.display());
+        return 2;
+    }
+    let print = |log: &Log<'_>| {
+        let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+        let summary = log.write_styled(&mut out, false, TextStyle::VMCORE_DMESG)?;
+        out.flush().map_err(LogError::Write)?;
+        Ok(summary)
+    };
+    match with_log(&[dump], None, "vmcore-dmesg", print) {
+        Ok(()) => 0,
+        Err(error) => {
+            tell!("vmcore-dmesg: {}", crate::message(&error));
+            NO_LOG
+        }
+    }
+}
+
+/// What vmcore-dmesg of kexec-tools exits with where a symbol of the log is
+/// missing.
+const NO_LOG: u8 = 50;

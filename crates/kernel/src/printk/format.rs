@@ -1,0 +1,120 @@
+//! Records as text.
+
+use std::io::{self, Write};
+
+use super::record::{Record, RecordText};
+
+/// How a record looks as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextStyle {
+    /// How bytes look that are neither printable nor space.
+    pub escape: Escape,
+    /// Lines behind the first of a record are indented as far as its text.
+    pub indent: bool,
+    /// A record without text has a line too.
+    pub lines_without_text: bool,
+    /// Facility and level stand before each record, as in `dmesg --decode`.
+    pub level_names: bool,
+    /// The task or CPU that wrote it stands behind the time.
+    pub caller: bool,
+}
+
+/// How bytes look that are neither printable nor space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escape {
+    /// `\xc3`.
+    Byte,
+    /// `\xffffffc3`: makedumpfile prints bytes as signed numbers on x86_64.
+    SignExtended,
+}
+
+impl TextStyle {
+    /// `[    0.000000] text`, as `makedumpfile --dump-dmesg` on x86_64.
+    pub const MAKEDUMPFILE: Self = Self {
+        escape: Escape::SignExtended,
+        ..Self::PLAIN
+    };
+
+    /// As vmcore-dmesg of kexec-tools.
+    pub const VMCORE_DMESG: Self = Self {
+        indent: false,
+        lines_without_text: true,
+        ..Self::PLAIN
+    };
+
+    /// As makedumpfile, with every byte escaped as itself.
+    pub const PLAIN: Self = Self {
+        escape: Escape::Byte,
+        indent: true,
+        lines_without_text: false,
+        level_names: false,
+        caller: false,
+    };
+
+    /// Writes one record with a line feed behind it.
+    pub fn write(self, out: &mut dyn Write, record: &Record<'_>) -> io::Result<()> {
+        if !self.lines_without_text && !matches!(record.text, RecordText::Bytes(_)) {
+            return Ok(());
+        }
+        let mut line = Vec::with_capacity(128);
+        if self.level_names
+            && let (Some(facility), Some(level)) = (record.facility, record.level)
+        {
+            write!(
+                line,
+                "{:<6}:{:<6}: ",
+                facility_name(facility).unwrap_or("?"),
+                level_name(level).unwrap_or("?")
+            )?;
+        }
+        if let Some(ts_nsec) = record.ts_nsec {
+            let (seconds, nanos) = (ts_nsec / 1_000_000_000, ts_nsec % 1_000_000_000);
+            write!(line, "[{seconds:5}.{:06}] ", nanos / 1000)?;
+        }
+        if self.caller
+            && let Some(caller) = record.caller
+        {
+            write!(line, "[{caller:>6}] ")?;
+        }
+        let indent = if self.indent { line.len() } else { 0 };
+        for byte in record.text.bytes() {
+            match byte {
+                b'\n' => {
+                    line.push(b'\n');
+                    line.resize(line.len() + indent, b' ');
+                }
+                // isprint() and isspace() of the C locale; 0x0b is VT.
+                b' '..=b'~' | b'\t' | b'\r' | 0x0b | 0x0c => line.push(*byte),
+                _ => self.escape.write(&mut line, *byte)?,
+            }
+        }
+        line.push(b'\n');
+        out.write_all(&line)
+    }
+}
+
+impl Escape {
+    fn write(self, line: &mut Vec<u8>, byte: u8) -> io::Result<()> {
+        match self {
+            Self::SignExtended if byte >= 0x80 => write!(line, "\\xffffff{byte:02x}"),
+            _ => write!(line, "\\x{byte:02x}"),
+        }
+    }
+}
+
+/// The name of a level, as dmesg(1) has it.
+pub fn level_name(level: u8) -> Option<&'static str> {
+    const NAMES: [&str; 8] = [
+        "emerg", "alert", "crit", "err", "warn", "notice", "info", "debug",
+    ];
+    NAMES.get(usize::from(level)).copied()
+}
+
+/// The name of a facility, as dmesg(1) has it.
+pub fn facility_name(facility: u8) -> Option<&'static str> {
+    const NAMES: [&str; 12] = [
+        "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron",
+        "authpriv", "ftp",
+    ];
+    NAMES.get(usize::from(facility)).copied()
+}

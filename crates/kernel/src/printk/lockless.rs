@@ -1,0 +1,368 @@
+//! The lockless ring buffer of 5.10 on.
+//!
+//! A ring of descriptors (`prb_desc`) tells for each record its state and
+//! where in a second ring its text is; a third ring (`printk_info`) has the
+//! rest. Source: kernel/printk/printk_ringbuffer.{h,c}.
+
+use bigiron_format::VirtAddr;
+
+use super::record::{Caller, Device, LogSummary, Record, RecordText};
+use super::{KernelMemory, LogError, Visit, fields};
+use crate::error::KernelError;
+
+/// Bytes of an unsigned long; text blocks begin with one, the record's id.
+const WORD: usize = 8;
+/// The upper two bits of a descriptor's state_var are its state, the others
+/// the id of the record that it is for.
+const STATE_SHIFT: u32 = 62;
+const ID_MASK: u64 = (1 << STATE_SHIFT) - 1;
+const COMMITTED: u64 = 1;
+const FINALIZED: u64 = 2;
+/// Positions with bit 0 set stand for no data; this one for an empty line.
+const NO_DATA: u64 = 1;
+const EMPTY_LINE: u64 = 3;
+
+/// LOG_BUF_LEN_MAX is 2 GiB (kernel/printk/printk.c).
+const MAX_TEXT_BITS: u32 = 31;
+/// A descriptor is made for 32 bytes of text (PRB_AVGBITS); one bit more than
+/// that of the largest ring.
+const MAX_DESCRIPTOR_BITS: u32 = 27;
+/// Descriptors that are read at a time.
+const BATCH: u64 = 128;
+
+pub(super) struct Ring {
+    layout: Layout,
+    descriptors: VirtAddr,
+    infos: VirtAddr,
+    count: u64,
+    tail: u64,
+    head: u64,
+    text: VirtAddr,
+    text_size: u64,
+}
+
+/// Sizes of the elements, and offsets in them.
+struct Layout {
+    descriptor_size: usize,
+    state: usize,
+    begin: usize,
+    next: usize,
+    info_size: usize,
+    seq: usize,
+    ts_nsec: usize,
+    text_len: usize,
+    caller: Option<usize>,
+    level: Option<usize>,
+    device: Option<DeviceLayout>,
+}
+
+/// Where a printk_info holds the two names: offset and length.
+struct DeviceLayout {
+    subsystem: (usize, usize),
+    device: (usize, usize),
+}
+
+impl Ring {
+    pub(super) fn find(memory: &dyn KernelMemory) -> Result<Self, KernelError> {
+        let layout = Layout::find(memory)?;
+        let size = fields::size(memory, "printk_ringbuffer")?;
+        let desc_ring_size = fields::size(memory, "prb_desc_ring")?;
+        let data_ring_size = fields::size(memory, "prb_data_ring")?;
+        let offset = |name, width, size| fields::offset(memory, name, width, size);
+        let desc_ring = offset("printk_ringbuffer.desc_ring", desc_ring_size, size)?;
+        let data_ring = offset("printk_ringbuffer.text_data_ring", data_ring_size, size)?;
+        let counter = counter(memory)?;
+
+        let prb = fields::symbol(memory, "prb")?;
+        let prb = VirtAddr(fields::read_u64(memory, "prb", prb)?);
+        let mut ring = vec![0; size];
+        memory.read("printk_ringbuffer", prb, &mut ring)?;
+        let endian = memory.endian();
+        let in_descs = |name, width| -> Result<usize, KernelError> {
+            Ok(desc_ring + offset(name, width, desc_ring_size)?)
+        };
+        let word = |at| endian.u64(&ring, at).unwrap_or(0);
+        let count_bits = endian.u32(&ring, in_descs("prb_desc_ring.count_bits", 4)?);
+        let count_bits = bits("prb_desc_ring.count_bits", count_bits, MAX_DESCRIPTOR_BITS)?;
+        let size_bits = data_ring + offset("prb_data_ring.size_bits", 4, data_ring_size)?;
+        let size_bits = endian.u32(&ring, size_bits);
+        let size_bits = bits("prb_data_ring.size_bits", size_bits, MAX_TEXT_BITS)?;
+        let data = data_ring + offset("prb_data_ring.data", WORD, data_ring_size)?;
+        Ok(Self {
+            layout,
+            descriptors: VirtAddr(word(in_descs("prb_desc_ring.descs", WORD)?)),
+            infos: VirtAddr(word(in_descs("prb_desc_ring.infos", WORD)?)),
+            count: 1 << count_bits,
+            tail: word(in_descs("prb_desc_ring.tail_id", counter + WORD)? + counter) & ID_MASK,
+            head: word(in_descs("prb_desc_ring.head_id", counter + WORD)? + counter) & ID_MASK,
+            text: VirtAddr(word(data)),
+            text_size: 1 << size_bits,
+        })
+    }
+
+    pub(super) fn for_each(
+        &self,
+        memory: &dyn KernelMemory,
+        since_clear: bool,
+        visit: &mut Visit<'_>,
+    ) -> Result<LogSummary, LogError> {
+        let mut walk = Walk {
+            ring: self,
+            memory,
+            from_seq: if since_clear { clear_seq(memory)? } else { 0 },
+            text_left: self.text_size,
+            text: Vec::new(),
+            info: vec![0; self.layout.info_size],
+            summary: LogSummary::default(),
+        };
+        let mut first = self.tail;
+        let mut left = (self.head.wrapping_sub(self.tail) & ID_MASK) + 1;
+        if left > self.count {
+            walk.summary.cut(format!(
+                "its ring says {left} records but has room for {}",
+                self.count
+            ));
+            left = self.count;
+            first = self.head.wrapping_sub(left - 1) & ID_MASK;
+        }
+        let size = self.layout.descriptor_size;
+        let mut batch = vec![0; size * BATCH as usize];
+        while left > 0 {
+            // Up to the end of the ring at most.
+            let index = first % self.count;
+            let n = left.min(BATCH).min(self.count - index);
+            let bytes = &mut batch[..size * n as usize];
+            let at = fields::element(self.descriptors, index, size);
+            let whole = memory.read("prb_desc", at, bytes).is_ok();
+            for (i, descriptor) in (0..n).zip(bytes.chunks_exact_mut(size)) {
+                let id = (first + i) & ID_MASK;
+                let at = fields::element(self.descriptors, index + i, size);
+                let read = match whole {
+                    true => Ok(()),
+                    false => memory.read("prb_desc", at, descriptor),
+                };
+                let go_on = match read {
+                    Ok(()) => walk.record(id, descriptor, visit)?,
+                    Err(error) => walk.summary.lose(&error),
+                };
+                if !go_on {
+                    return Ok(walk.summary);
+                }
+            }
+            first = (first + n) & ID_MASK;
+            left -= n;
+        }
+        Ok(walk.summary)
+    }
+}
+
+struct Walk<'w> {
+    ring: &'w Ring,
+    memory: &'w dyn KernelMemory,
+    from_seq: u64,
+    /// Blocks of text do not overlap, so all together have the ring's size.
+    text_left: u64,
+    text: Vec<u8>,
+    info: Vec<u8>,
+    summary: LogSummary,
+}
+
+impl Walk<'_> {
+    /// Passes one record on; `false` ends the walk.
+    fn record(
+        &mut self,
+        id: u64,
+        descriptor: &[u8],
+        visit: &mut Visit<'_>,
+    ) -> Result<bool, LogError> {
+        let (ring, layout, endian) = (self.ring, &self.ring.layout, self.memory.endian());
+        let word = |at| endian.u64(descriptor, at).unwrap_or(0);
+        let state = word(layout.state);
+        if state & ID_MASK != id {
+            return Ok(true);
+        }
+        if !matches!(state >> STATE_SHIFT, COMMITTED | FINALIZED) {
+            self.summary.unfinished += u64::from(state >> STATE_SHIFT == 0);
+            return Ok(true);
+        }
+        let at = fields::element(ring.infos, id % ring.count, layout.info_size);
+        if let Err(error) = self.memory.read("printk_info", at, &mut self.info) {
+            return Ok(self.summary.lose(&error));
+        }
+        let seq = endian.u64(&self.info, layout.seq).unwrap_or(0);
+        if seq < self.from_seq {
+            return Ok(true);
+        }
+        let place = ring.place(word(layout.begin), word(layout.next));
+        let text = match place {
+            Place::Nothing => RecordText::Absent,
+            Place::EmptyLine => RecordText::EmptyLine,
+            Place::Block { start, room } => {
+                let len = endian.u16(&self.info, layout.text_len).unwrap_or(0);
+                let len = u64::from(len).min(room);
+                let Some(left) = self.text_left.checked_sub(len) else {
+                    self.summary
+                        .cut("its records claim more text than its ring holds");
+                    return Ok(false);
+                };
+                self.text_left = left;
+                self.text.resize(len as usize, 0);
+                let at = fields::element(ring.text, start, 1);
+                if let Err(error) = self.memory.read("text of the log", at, &mut self.text) {
+                    return Ok(self.summary.lose(&error));
+                }
+                RecordText::Bytes(&self.text)
+            }
+        };
+        let levels = layout
+            .level
+            .and_then(|at| fields::level_and_facility(self.memory, &self.info, at));
+        let caller = layout.caller.and_then(|at| endian.u32(&self.info, at));
+        visit(&Record {
+            seq: Some(seq),
+            ts_nsec: endian.u64(&self.info, layout.ts_nsec),
+            level: levels.map(|(level, _)| level),
+            facility: levels.map(|(_, facility)| facility),
+            caller: caller.map(Caller),
+            device: layout.device.as_ref().and_then(|d| d.names(&self.info)),
+            text,
+        })?;
+        self.summary.records += 1;
+        Ok(true)
+    }
+}
+
+/// Where a record's text is.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    Nothing,
+    EmptyLine,
+    /// Its offset in the ring behind the block's id, and the bytes there.
+    Block {
+        start: u64,
+        room: u64,
+    },
+}
+
+impl Ring {
+    /// get_data() of printk_ringbuffer.c.
+    fn place(&self, begin: u64, next: u64) -> Place {
+        if begin & next & NO_DATA != 0 {
+            return match (begin, next) {
+                (EMPTY_LINE, EMPTY_LINE) => Place::EmptyLine,
+                _ => Place::Nothing,
+            };
+        }
+        let (begin, next) = (begin % self.text_size, next % self.text_size);
+        let (begin, end) = match (begin, next) {
+            _ if begin == next => return Place::Nothing,
+            (begin, next) if begin < next => (begin, next),
+            // Up to the very end. Before 67e1b0052f6b such a block wrapped,
+            // and had its end behind the start; makedumpfile 1.7.2 takes that
+            // for granted.
+            (begin, 0) => (begin, self.text_size),
+            // A block does not wrap in the middle: it is at the start whole.
+            (_, next) => (0, next),
+        };
+        let start = begin + WORD as u64;
+        match end.checked_sub(start) {
+            Some(room) => Place::Block { start, room },
+            None => Place::Nothing,
+        }
+    }
+}
+
+impl Layout {
+    fn find(memory: &dyn KernelMemory) -> Result<Self, KernelError> {
+        let descriptor_size = fields::size(memory, "prb_desc")?;
+        let block_size = fields::size(memory, "prb_data_blk_lpos")?;
+        let info_size = fields::size(memory, "printk_info")?;
+        let offset = |name, width, size| fields::offset(memory, name, width, size);
+        let counter = counter(memory)?;
+        let state = offset("prb_desc.state_var", counter + WORD, descriptor_size)?;
+        let block = offset("prb_desc.text_blk_lpos", block_size, descriptor_size)?;
+        let text_len = offset("printk_info.text_len", 2, info_size)?;
+        let caller = fields::optional_offset(memory, "printk_info.caller_id", 4, info_size)?;
+        Ok(Self {
+            descriptor_size,
+            state: state + counter,
+            begin: block + offset("prb_data_blk_lpos.begin", WORD, block_size)?,
+            next: block + offset("prb_data_blk_lpos.next", WORD, block_size)?,
+            info_size,
+            seq: offset("printk_info.seq", 8, info_size)?,
+            ts_nsec: offset("printk_info.ts_nsec", 8, info_size)?,
+            text_len,
+            caller,
+            // No key tells where facility and level are. Since 5.10 they are
+            // the two bytes between these two.
+            level: (caller == Some(text_len + 4)).then_some(text_len + 2),
+            device: DeviceLayout::find(memory, info_size),
+        })
+    }
+}
+
+impl DeviceLayout {
+    fn find(memory: &dyn KernelMemory, info_size: usize) -> Option<Self> {
+        let info = memory.info();
+        let dev_info = info.offset("printk_info.dev_info")?;
+        let field = |name: &str, length: &str| {
+            let offset = dev_info.checked_add(info.offset(&format!("dev_printk_info.{name}"))?)?;
+            let length = info.length(length)?;
+            (offset.checked_add(length)? <= info_size).then_some((offset, length))
+        };
+        Some(Self {
+            subsystem: field("subsystem", "printk_info_subsystem")?,
+            device: field("device", "printk_info_device")?,
+        })
+    }
+
+    fn names<'a>(&self, info: &'a [u8]) -> Option<Device<'a>> {
+        let text = |(offset, length): (usize, usize)| {
+            let field = info.get(offset..offset + length)?;
+            field.split(|byte| *byte == 0).next()
+        };
+        let (subsystem, device) = (text(self.subsystem)?, text(self.device)?);
+        (!subsystem.is_empty() || !device.is_empty()).then_some(Device { subsystem, device })
+    }
+}
+
+/// The offset of an atomic_long_t's value in it. Its size is that of the
+/// kernel's words, and all that follows is made for words of 8 bytes.
+fn counter(memory: &dyn KernelMemory) -> Result<usize, KernelError> {
+    let size = fields::size(memory, "atomic_long_t")?;
+    if size != WORD {
+        return Err(KernelError::Implausible {
+            what: "SIZE(atomic_long_t) in VMCOREINFO".into(),
+            found: size.to_string(),
+            expected: "8, as 64-bit kernels have it",
+        });
+    }
+    fields::offset(memory, "atomic_long_t.counter", WORD, size)
+}
+
+fn bits(what: &str, found: Option<u32>, most: u32) -> Result<u32, KernelError> {
+    found
+        .filter(|bits| (1..=most).contains(bits))
+        .ok_or_else(|| KernelError::Implausible {
+            what: what.into(),
+            found: format!("{}", found.unwrap_or(0)),
+            expected: "the logarithm of a ring's size",
+        })
+}
+
+/// The first record behind the last `dmesg --clear`; 0 if the kernel does not
+/// say.
+fn clear_seq(memory: &dyn KernelMemory) -> Result<u64, KernelError> {
+    let Some(address) = memory.info().symbol("clear_seq") else {
+        return Ok(0);
+    };
+    let Some(values) = memory.info().offset("latched_seq.val") else {
+        // A plain u64 up to 5.12.
+        return fields::read_u64(memory, "clear_seq", address);
+    };
+    // Two copies, of which a sequence count at the start tells which one is
+    // not being written (7d7a23a91c91, latched_seq_read_nolock()).
+    let sequence = fields::read_u32(memory, "clear_seq", address)?;
+    let copy = values as u64 + 8 * u64::from(sequence & 1);
+    fields::read_u64(memory, "clear_seq", VirtAddr(address.0.wrapping_add(copy)))
+}

@@ -1,0 +1,4 @@
+//! What several tests share.
+#![allow(dead_code, reason = "no test uses all of it")]
+
+pub mod log_memory;

@@ -1,0 +1,192 @@
+//! Logs that lie: reading them ends, stays small, and says what is wrong.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+mod common;
+
+use std::io::Write;
+
+use bigiron_kernel::printk::{Log, LogSummary, TextStyle};
+use bigiron_synth::{KernelLog, LogForm};
+use common::log_memory::{FORMS, LogMemory};
+use proptest::prelude::*;
+
+/// More than these small logs can honestly give.
+const MAX_OUTPUT: usize = 4 << 20;
+
+/// Counts what is written, and fails if it grows without end.
+#[derive(Default)]
+struct Counter(usize);
+
+impl Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        assert!(self.0 < MAX_OUTPUT, "output without end");
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads the log in all ways; an error is as good as a summary.
+fn read(memory: &LogMemory) -> Result<LogSummary, String> {
+    let log = Log::open(memory).map_err(|error| error.to_string())?;
+    for since_clear in [true, false] {
+        let style = TextStyle {
+            level_names: true,
+            caller: true,
+            ..TextStyle::VMCORE_DMESG
+        };
+        let _ = log.write_styled(&mut Counter::default(), since_clear, style);
+    }
+    log.write_text(&mut Counter::default(), false)
+        .map_err(|error| error.to_string())
+}
+
+fn memory(form: LogForm) -> LogMemory {
+    LogMemory::new(&KernelLog::new(form).with_records(200))
+}
+
+/// Where the ring buffer is: `prb` points to it.
+fn ring(memory: &LogMemory) -> u64 {
+    memory.u64_at("prb")
+}
+
+#[test]
+fn sizes_of_rings_that_no_kernel_has_are_refused() {
+    for offset in [0, 48] {
+        for bits in [0_u32, 32, 40, 63, 64, u32::MAX] {
+            let mut memory = memory(LogForm::Lockless);
+            let ring = ring(&memory);
+            memory.write(ring + offset, &bits.to_le_bytes());
+            let error = read(&memory).unwrap_err();
+            assert!(error.contains("_bits"), "{bits} bits: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_ring_larger_than_memory_is_read_as_far_as_it_is_there() {
+    for (offset, bits) in [(0, 27_u32), (48, 31)] {
+        let mut memory = memory(LogForm::Lockless);
+        let ring = ring(&memory);
+        memory.write(ring + offset, &bits.to_le_bytes());
+        let summary = read(&memory).unwrap();
+        assert!(
+            summary.unreadable > 0 && summary.records < 200,
+            "{summary:?}"
+        );
+    }
+}
+
+#[test]
+fn a_head_far_from_the_tail_cuts_the_log_and_ends() {
+    let mut memory = memory(LogForm::Lockless);
+    let (ring, count) = (ring(&memory), read(&memory).unwrap().records);
+    memory.write(ring + 32, &0x1234_5678_9abc_def0_u64.to_le_bytes());
+    let summary = read(&memory).unwrap();
+    // The records before the head are still found.
+    assert_eq!(summary.records, count);
+    assert!(summary.warnings()[0].contains("cut"), "{summary:?}");
+}
+
+#[test]
+fn records_that_all_claim_the_same_text_do_not_multiply_it() {
+    let mut log = KernelLog::new(LogForm::Lockless).with_records(500);
+    (log.text_bits, log.descriptor_bits) = (14, 9);
+    let mut memory = LogMemory::new(&log);
+    let infos = ring(&memory) - 64 + 256 + 512 * 24;
+    for slot in 0..512 {
+        let descriptor = ring(&memory) - 64 + 256 + slot * 24;
+        memory.write(descriptor + 8, &0_u64.to_le_bytes());
+        memory.write(descriptor + 16, &0x3ff8_u64.to_le_bytes());
+        memory.write(infos + slot * 88 + 16, &u16::MAX.to_le_bytes());
+    }
+    let mut out = Vec::new();
+    let opened = Log::open(&memory).unwrap();
+    let summary = opened.write_text(&mut out, false).unwrap();
+    assert_eq!(summary.records, 1);
+    assert!(summary.cut.unwrap().contains("more text"));
+}
+
+#[test]
+fn records_without_length_end_the_walk() {
+    // The mark of the end over and over, a header that is too small, one that
+    // is too large, and a loop that never meets the end.
+    for (len, next) in [(0_u16, 8_u32), (8, 4000), (u16::MAX, 4000), (16, 8)] {
+        let mut memory = memory(LogForm::Records);
+        let (log_buf, first) = (memory.u64_at("log_buf"), memory.symbol("log_first_idx"));
+        let mut header = [0; 16];
+        header[8..10].copy_from_slice(&len.to_le_bytes());
+        for at in (0..4096).step_by(16) {
+            memory.write(log_buf + at, &header);
+        }
+        memory.write(first, &16_u32.to_le_bytes());
+        let next_idx = memory.symbol("log_next_idx");
+        memory.write(next_idx, &next.to_le_bytes());
+        let summary = read(&memory).unwrap();
+        assert!(summary.cut.is_some(), "len {len}: {summary:?}");
+        assert!(summary.records <= 256, "len {len}: {summary:?}");
+    }
+}
+
+#[test]
+fn lengths_and_indices_that_make_no_sense_are_refused() {
+    for (form, symbol, value) in [
+        (LogForm::Records, "log_buf_len", 0_u32),
+        (LogForm::Records, "log_buf_len", u32::MAX),
+        (LogForm::Records, "log_first_idx", 4097),
+        (LogForm::Records, "log_next_idx", u32::MAX),
+        (LogForm::Text, "log_buf_len", 0),
+        (LogForm::Text, "log_buf_len", 4095),
+    ] {
+        let mut memory = memory(form);
+        let address = memory.symbol(symbol);
+        memory.write(address, &value.to_le_bytes());
+        let error = read(&memory).unwrap_err();
+        assert!(error.contains(symbol), "{symbol} {value}: {error}");
+    }
+}
+
+#[test]
+fn fields_outside_of_their_structure_and_words_of_32_bits_are_refused() {
+    for (key, value) in [
+        ("SIZE(prb_desc)", "0"),
+        ("SIZE(prb_desc)", "16"),
+        ("SIZE(printk_info)", "99999999999"),
+        ("OFFSET(printk_info.text_len)", "87"),
+        ("OFFSET(prb_desc.state_var)", "18446744073709551615"),
+        ("SIZE(atomic_long_t)", "4"),
+    ] {
+        let mut memory = memory(LogForm::Lockless);
+        memory.set(key, Some(value));
+        let error = read(&memory).unwrap_err();
+        assert!(error.contains("VMCOREINFO"), "{key}={value}: {error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn any_bytes_anywhere_do_no_harm(
+        form in proptest::sample::select(&FORMS[..]),
+        edits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u64>(), 1..9_usize), 0..24),
+        keys in proptest::collection::vec((any::<usize>(), "[0-9a-f]{1,16}"), 0..3),
+    ) {
+        let mut memory = memory(form);
+        for (at, value, len) in edits {
+            // Half of them in the first words, where the sizes are.
+            let at = at.index(memory.bytes.len());
+            let at = if value % 2 == 0 { at % 160 } else { at }.min(memory.bytes.len() - 8);
+            // Small numbers mean more than large ones.
+            let value = if value % 3 == 0 { value >> 56 } else { value };
+            memory.bytes[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
+        }
+        for (index, value) in keys {
+            memory.set_nth(index, &value);
+        }
+        let _ = read(&memory);
+    }
+}

@@ -1,0 +1,123 @@
+//! Kernel logs of all forms that lie: bytes of their rings and of VMCOREINFO are
+//! overwritten at places that the fuzzer chooses. Reading them ends, and gives
+//! no more than their sizes allow.
+#![no_main]
+
+use std::io::{self, Write};
+use std::sync::LazyLock;
+
+use bigiron_format::VirtAddr;
+use bigiron_format::bytes::Endian;
+use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_kernel::KernelError;
+use bigiron_kernel::printk::{KernelMemory, Log, TextStyle};
+use bigiron_synth::{KernelLog, LogForm, LogImage};
+use libfuzzer_sys::fuzz_target;
+
+const BASE: u64 = 0xffff_8880_0012_3000;
+const FORMS: [LogForm; 5] = [
+    LogForm::Lockless,
+    LogForm::LocklessToTheEnd,
+    LogForm::Records,
+    LogForm::OldRecords,
+    LogForm::Text,
+];
+/// More than what these logs can give, each byte escaped and each record with
+/// all that can stand in front of it.
+const MAX_OUTPUT: usize = 4 << 20;
+
+static LOGS: LazyLock<Vec<LogImage>> = LazyLock::new(|| {
+    FORMS
+        .iter()
+        .map(|form| KernelLog::new(*form).with_records(150).image(BASE))
+        .collect()
+});
+
+struct Memory {
+    info: Vmcoreinfo,
+    endian: Endian,
+    bytes: Vec<u8>,
+}
+
+impl KernelMemory for Memory {
+    fn info(&self) -> &Vmcoreinfo {
+        &self.info
+    }
+
+    fn endian(&self) -> Endian {
+        self.endian
+    }
+
+    fn read(
+        &self,
+        what: &'static str,
+        address: VirtAddr,
+        buf: &mut [u8],
+    ) -> Result<(), KernelError> {
+        let bytes = || {
+            let start = usize::try_from(address.0.checked_sub(BASE)?).ok()?;
+            self.bytes.get(start..start.checked_add(buf.len())?)
+        };
+        let bytes = bytes().ok_or(KernelError::NotMapped { what, address })?;
+        buf.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+struct Counter(usize);
+
+impl Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        assert!(self.0 < MAX_OUTPUT, "output without end");
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&choice, edits)) = data.split_first() else {
+        return;
+    };
+    let image = &LOGS[usize::from(choice >> 2) % LOGS.len()];
+    let mut bytes = image.bytes.clone();
+    let mut info = image.info.clone().into_bytes();
+    for edit in edits.chunks_exact(7).take(256) {
+        let place = usize::from(u16::from_le_bytes([edit[0], edit[1]]));
+        let (value, len) = (&edit[2..6], usize::from(edit[6] % 4) + 1);
+        let place = place % (info.len() + bytes.len());
+        let (target, at) = match place.checked_sub(info.len()) {
+            Some(at) => (&mut bytes, at),
+            None => (&mut info, place),
+        };
+        let len = len.min(target.len() - at);
+        target[at..at + len].copy_from_slice(&value[..len]);
+    }
+    let Ok(info) = Vmcoreinfo::parse(&info, 0) else {
+        return;
+    };
+    let memory = Memory {
+        info,
+        endian: match choice & 1 {
+            0 => Endian::Little,
+            _ => Endian::Big,
+        },
+        bytes,
+    };
+    let Ok(log) = Log::open(&memory) else {
+        return;
+    };
+    let since_clear = choice & 2 != 0;
+    let _ = log.write_text(&mut Counter(0), since_clear);
+    let style = TextStyle {
+        level_names: true,
+        caller: true,
+        ..TextStyle::VMCORE_DMESG
+    };
+    if let Ok(summary) = log.write_styled(&mut Counter(0), since_clear, style) {
+        let _ = summary.warnings();
+    }
+});

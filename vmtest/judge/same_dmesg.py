@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Judges whether `bigiron dmesg` prints a dump's kernel log as other programs do.
+
+makedumpfile --dump-dmesg, vmcore-dmesg of kexec-tools and crash's `log` write
+the same log in slightly different forms; each is held against bigiron's, byte
+by byte, as far as its form allows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import crash_text
+from tools import Bigiron, Makedumpfile, ToolFailed
+from verdict import CannotJudge, Verdict
+
+SECONDS = 60
+# The least that any kernel says from its start to its crash.
+LEAST_LINES = 50
+
+
+def equal(what: str, ours: bytes, theirs: bytes, verdict: Verdict) -> None:
+    """Two logs, line by line, each with its line feed."""
+    a, b = ours.splitlines(keepends=True), theirs.splitlines(keepends=True)
+    verdict.require(len(b) >= LEAST_LINES, f"{what}: only {len(b)} lines to compare with")
+    for number, (left, right) in enumerate(zip(a, b), 1):
+        if left == right:
+            verdict.count("lines equal")
+        else:
+            verdict.differ(f"{what}, line {number}: we say {left!r}, it says {right!r}")
+    if len(a) != len(b):
+        verdict.differ(f"{what}: we have {len(a)} lines, it has {len(b)}")
+
+
+def narrow_escapes(log: bytes) -> bytes:
+    """makedumpfile prints bytes above 127 as negative numbers."""
+    return re.sub(rb"\\xffffff([89a-f][0-9a-f])", rb"\\x\1", log)
+
+
+def by_makedumpfile(makedumpfile: Makedumpfile, openable: Path, directory: Path) -> bytes:
+    """What makedumpfile writes of a dump's log."""
+    target = directory / "log"
+    makedumpfile.log(openable, target)
+    return narrow_escapes(target.read_bytes())
+
+
+def judge(bigiron: Bigiron, dump: Path, reference: bytes) -> Verdict:
+    """A dump's log against makedumpfile's of the vmcore that it was made from."""
+    verdict = Verdict("dmesg")
+    equal("makedumpfile", bigiron.log(dump), reference, verdict)
+    numbers = [json.loads(line)["seq"] for line in bigiron.log(dump, "--json").splitlines()]
+    last = numbers[-1] if numbers else 0
+    verdict.require(
+        numbers == sorted(set(numbers)) and len(numbers) >= LEAST_LINES,
+        f"--json: {len(numbers)} records, up to {last}, are not in order",
+    )
+    return verdict
+
+
+def judge_vmcore_dmesg(bigiron: Bigiron, vmcore: Path, directory: Path) -> Verdict:
+    """vmcore-dmesg of kexec-tools against bigiron by that name."""
+    theirs = shutil.which("vmcore-dmesg", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if not theirs:
+        raise CannotJudge("vmcore-dmesg (kexec-tools) is not installed")
+    ours = directory / "vmcore-dmesg"
+    ours.symlink_to(bigiron.program.resolve())
+    said = [
+        subprocess.run([str(program), str(vmcore)], capture_output=True, timeout=SECONDS)
+        for program in (ours, theirs)
+    ]
+    # It goes by the virtual addresses of PT_LOADs, which QEMU does not know.
+    if b"No program header covering" in said[1].stderr:
+        raise CannotJudge("vmcore-dmesg finds no virtual addresses in this ELF core")
+    verdict = Verdict("vmcore-dmesg")
+    for ended in said:
+        verdict.require(ended.returncode == 0, ended.stderr.decode(errors="replace").strip())
+    equal("vmcore-dmesg", said[0].stdout, said[1].stdout, verdict)
+    return verdict
+
+
+def judge_crash(bigiron: Bigiron, vmlinux: Path, dump: Path) -> Verdict:
+    """crash's `log`, without the spaces that its lines may end with."""
+    (answers,) = crash_text.run(str(vmlinux), [str(dump)], ("log",))
+    theirs = answers.commands.get("log", [])
+    if len(theirs) < LEAST_LINES:
+        said = " / ".join(filter(None, answers.start_up))[:200]
+        raise CannotJudge(f"crash gives no log: {said or 'it ends in silence'}")
+    ours = crash_text.clean(bigiron.log(dump).decode(errors="replace"))
+    verdict = Verdict("crash log")
+    crash_text.compare("log", ours, theirs, verdict)
+    return verdict
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("bigiron", type=Path)
+    parser.add_argument("dump", type=Path)
+    parser.add_argument("vmcore", type=Path, help="in a form that makedumpfile opens")
+    arguments = parser.parse_args()
+    try:
+        with tempfile.TemporaryDirectory(prefix="same-dmesg-") as directory:
+            reference = by_makedumpfile(Makedumpfile(), arguments.vmcore, Path(directory))
+        return judge(Bigiron(arguments.bigiron), arguments.dump, reference).finish()
+    except CannotJudge as error:
+        return error.finish()
+    except ToolFailed as error:
+        print(f"FAIL {error}")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
