@@ -11,3 +11,4 @@ pub mod peers;
 pub mod results;
 pub mod scale;
 pub mod trial;
+pub mod vmcore;

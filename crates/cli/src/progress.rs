@@ -2,58 +2,36 @@
 
 use std::io::IsTerminal;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bigiron_dump::{Phase, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::background::{Background, Ticks};
+
 /// Time between two looks.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Shows progress until it is dropped.
-pub struct Display {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Display {
-    /// Begins to show `progress` on standard error, if that is a terminal.
-    pub fn begin(progress: &Arc<Progress>, page_size: u64, quiet: bool) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        if quiet || !std::io::stderr().is_terminal() {
-            return Self { stop, thread: None };
-        }
-        let (progress, stopped) = (Arc::clone(progress), Arc::clone(&stop));
-        let spawned = thread::Builder::new()
-            .name("progress".into())
-            .spawn(move || show(&progress, page_size, &stopped));
-        Self {
-            stop,
-            thread: spawned.ok(),
-        }
+/// Shows `progress` on standard error, if that is a terminal, until the result
+/// is dropped.
+pub fn begin(progress: &Arc<Progress>, page_size: u64, quiet: bool) -> Option<Background> {
+    if quiet || !std::io::stderr().is_terminal() {
+        return None;
     }
+    let progress = Arc::clone(progress);
+    Some(Background::begin("progress", move |ticks| {
+        show(&progress, page_size, ticks);
+    }))
 }
 
-impl Drop for Display {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            let _ = thread.join();
-        }
-    }
-}
-
-fn show(progress: &Progress, page_size: u64, stop: &AtomicBool) {
+fn show(progress: &Progress, page_size: u64, ticks: &Ticks) {
     let template =
         "{msg:8} {bar:30} {percent:>3}%  {bytes} of {total_bytes}  {bytes_per_sec}  {eta} left";
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("=> ");
     let mut bar = None;
-    while !stop.load(Ordering::Relaxed) {
+    loop {
         let (phase, (done, total)) = (progress.phase(), progress.frames());
         if total > 0 && bar.as_ref().is_none_or(|(shown, _)| *shown != phase) {
             let new = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
@@ -72,7 +50,9 @@ fn show(progress: &Progress, page_size: u64, stop: &AtomicBool) {
             bar.set_length(total * page_size);
             bar.set_position(done * page_size);
         }
-        thread::park_timeout(TICK);
+        if !ticks.wait(TICK) {
+            break;
+        }
     }
     if let Some((_, bar)) = bar {
         bar.finish_and_clear();

@@ -8,6 +8,7 @@ use bigiron_helpers::{ChunkCursor, Stop, run};
 use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader, SourceError};
 
 use crate::error::DumpError;
+use crate::page::are_equal;
 use crate::progress::{Phase, Progress};
 
 /// Pages compared at once.
@@ -180,7 +181,7 @@ fn compare_chunk(
         let count = pages.0.len().min(pages.1.len()) / page_size;
         let bytes = count * page_size;
         from = start + count;
-        if pages.0[..bytes] == pages.1[..bytes] {
+        if are_equal(&pages.0[..bytes], &pages.1[..bytes]) {
             part.equal += count as u64;
             continue;
         }
@@ -190,7 +191,7 @@ fn compare_chunk(
             .take(count)
             .enumerate()
         {
-            if one == other {
+            if are_equal(one, other) {
                 part.equal += 1;
             } else {
                 part.different.add(PageFrame(frame.0 + index as u64));

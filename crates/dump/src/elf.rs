@@ -3,6 +3,7 @@
 //! A program header stands for RAM whose first part is in the file and whose
 //! rest was left out (p_filesz < p_memsz), as makedumpfile -E writes it.
 
+use std::num::NonZeroU64;
 use std::time::Instant;
 
 use bigiron_format::bitmap::Bitmap;
@@ -77,7 +78,9 @@ pub fn write(
     // In a stream nothing can be mended later.
     put(layout.encode(!output.is_stream())).map_err(|e| task.write_error(e))?;
     if let Some(file) = sized {
-        file.set_size(size).map_err(|e| task.write_error(e))?;
+        let most = task.options.size_limit.map_or(u64::MAX, NonZeroU64::get);
+        file.set_size(size.min(most))
+            .map_err(|e| task.write_error(e))?;
     }
     copy(task, output, &layout.segments, summary)?;
     end_phase(summary, Phase::Copying, begin);
@@ -269,6 +272,7 @@ fn copy(
         .map(|segment| segment.file_size / page_size)
         .sum();
     task.progress.begin(Phase::Copying, total);
+    summary.in_elf = Some(total);
     let (cursor, turnstile) = (ChunkCursor::new(units), Turnstile::new());
     let results = run(task.helpers, task.stop, |_| -> Result<_, DumpError> {
         let mut reader = task.kernel.source().reader(task.options.io);

@@ -65,6 +65,20 @@ pub enum DumpError {
     },
 }
 
+impl DumpError {
+    /// Whether there was no room for all of the dump, so that a smaller one may
+    /// still be made: a full disk, a quota, a size limit.
+    pub fn is_output_full(&self) -> bool {
+        let Self::Write { source, .. } = self else {
+            return false;
+        };
+        matches!(
+            source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge | io::ErrorKind::QuotaExceeded
+        )
+    }
+}
+
 impl From<SourceError> for DumpError {
     fn from(error: SourceError) -> Self {
         Self::Kernel(error.into())

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use bigiron_format::codec::{Codec, CodecError, Compression};
@@ -18,6 +18,8 @@ pub enum OutputFormat {
     Flattened,
     /// ELF core.
     Elf,
+    /// ELF core, as a stream of records for a pipe.
+    FlattenedElf,
 }
 
 impl OutputFormat {
@@ -27,7 +29,13 @@ impl OutputFormat {
             Self::Kdump => "kdump",
             Self::Flattened => "flattened",
             Self::Elf => "elf",
+            Self::FlattenedElf => "flattened elf",
         }
+    }
+
+    /// Whether it is an ELF core, however it is packed.
+    pub fn is_elf(self) -> bool {
+        matches!(self, Self::Elf | Self::FlattenedElf)
     }
 }
 
@@ -38,6 +46,18 @@ pub enum OutputTarget {
     File(PathBuf),
     /// Standard output.
     Stdout,
+    /// Nowhere: everything is done but the writing.
+    Nowhere,
+}
+
+impl OutputTarget {
+    /// The file, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Stdout | Self::Nowhere => None,
+        }
+    }
 }
 
 /// How pages are compressed.
@@ -126,6 +146,11 @@ pub struct DumpOptions {
     pub overwrite: bool,
     /// Bytes a second that are written at most.
     pub write_limit: Option<NonZeroU64>,
+    /// Bytes that a file may have at most; a dump that needs more fails.
+    pub size_limit: Option<NonZeroU64>,
+    /// Remove what was written if the output is full, instead of keeping it:
+    /// the caller tries again with less.
+    pub discard_if_full: bool,
     /// What may be left out.
     pub optimizations: Optimizations,
 }
@@ -143,6 +168,8 @@ impl Default for DumpOptions {
             io: IoMethod::Auto,
             overwrite: false,
             write_limit: None,
+            size_limit: None,
+            discard_if_full: false,
             optimizations: Optimizations::default(),
         }
     }

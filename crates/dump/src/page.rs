@@ -12,6 +12,21 @@ pub fn is_zero(page: &[u8]) -> bool {
         .all(|piece| piece.iter().fold(0, |sum, byte| sum | byte) == 0)
 }
 
+/// Whether two pages, or runs of pages, have the same bytes. Most that are asked
+/// for do. `==` would leave it to the C library, and musl's memcmp compares one
+/// byte after the other.
+#[inline]
+pub fn are_equal(one: &[u8], other: &[u8]) -> bool {
+    let ((one, one_rest), (other, other_rest)) = (one.as_chunks::<256>(), other.as_chunks());
+    let differ = |one: &[u8; 256], other: &[u8; 256]| {
+        let bytes = one.iter().zip(other);
+        bytes.fold(0, |sum, (one, other)| sum | (one ^ other)) != 0
+    };
+    one.len() == other.len()
+        && one_rest == other_rest
+        && !one.iter().zip(other).any(|(one, other)| differ(one, other))
+}
+
 /// A hash of a page's bytes. Pages with equal hashes may still differ.
 #[inline]
 pub fn hash_of(page: &[u8]) -> u64 {
@@ -38,5 +53,24 @@ impl Hasher for AlreadyHashed {
 
     fn write_u64(&mut self, hash: u64) {
         self.0 = hash;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_equal_only_if_every_byte_and_the_length_are() {
+        for len in [0, 1, 255, 256, 257, 4096, 4100] {
+            let one: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
+            assert!(are_equal(&one, &one.clone()), "{len}");
+            assert!(!are_equal(&one, &[&one[..], &[0]].concat()), "{len}");
+            for at in 0..len {
+                let mut other = one.clone();
+                other[at] ^= 0x80;
+                assert!(!are_equal(&one, &other), "byte {at} of {len}");
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! How far a dump has come, for whoever wants to show it.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// What is being done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,15 @@ impl Phase {
     }
 }
 
+/// What helpers may have to wait for, beside the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// The output takes bytes.
+    Write,
+    /// The output makes them durable.
+    Sync,
+}
+
 /// How far the work has come; helpers write it, anybody reads it.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -42,6 +51,8 @@ pub struct Progress {
     done: AtomicU64,
     total: AtomicU64,
     written: AtomicU64,
+    /// How many are inside of each [`Doing`].
+    inside: [AtomicU32; 2],
 }
 
 impl Progress {
@@ -69,6 +80,19 @@ impl Progress {
         self.written.load(Ordering::Relaxed)
     }
 
+    /// How many helpers are writing now, and how many wait for what was
+    /// written to be durable. All others read or work.
+    pub fn inside(&self, doing: Doing) -> u32 {
+        self.inside[doing as usize].load(Ordering::Relaxed)
+    }
+
+    /// Counts the caller as one who does this until the result is dropped.
+    pub(crate) fn doing(&self, doing: Doing) -> impl Drop {
+        let count = &self.inside[doing as usize];
+        count.fetch_add(1, Ordering::Relaxed);
+        Inside(count)
+    }
+
     /// Begins a phase of `total` page frames.
     pub(crate) fn begin(&self, phase: Phase, total: u64) {
         self.done.store(0, Ordering::Relaxed);
@@ -86,5 +110,14 @@ impl Progress {
 
     pub(crate) fn add_written(&self, bytes: u64) {
         self.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Who is counted; not any more when it is dropped.
+struct Inside<'a>(&'a AtomicU32);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -30,6 +30,8 @@ pub struct Waits {
 pub struct Summary {
     /// Bytes of a page.
     pub page_size: u64,
+    /// The page frame behind the last that the dump may have.
+    pub end_frame: PageFrame,
     /// Page frames of RAM.
     pub ram: u64,
     /// Page frames left out, by class.
@@ -40,6 +42,9 @@ pub struct Summary {
     pub zero_excluded: bool,
     /// Page frames kept, zero pages among them.
     pub dumped: u64,
+    /// Page frames that an ELF core has bytes of: those kept, and those of gaps
+    /// too short for a program header of their own.
+    pub in_elf: Option<u64>,
     /// Page frames whose bytes are stored once for several frames.
     pub shared: u64,
     /// Page frames that could not be read and are marked as lost.
@@ -54,6 +59,9 @@ pub struct Summary {
     pub bytes_out: u64,
     /// Helper threads.
     pub helpers: usize,
+    /// How long each of them copied, wall-clock time, in any order; of a split
+    /// dump those of all parts.
+    pub helper_times: Vec<Duration>,
     /// The page cache for translation.
     pub cache: CacheStatistics,
     /// Times of the phases.

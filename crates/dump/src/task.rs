@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bigiron_helpers::Stop;
@@ -11,7 +11,10 @@ use bigiron_kernel::{Filter, IoMethod, Kernel, KernelError, zones};
 
 use crate::error::DumpError;
 use crate::options::{DumpOptions, OutputFormat, OutputTarget, PageCompression};
-use crate::output::{FileOutput, FlattenedOutput, Output, PacedOutput, PlainStream, Sink};
+use crate::output::{
+    DiscardedOutput, FileOutput, FlattenedOutput, LimitedOutput, Output, PacedOutput, PlainStream,
+    Sink, WatchedOutput, keep,
+};
 use crate::plan::Plan;
 use crate::progress::{Phase, Progress};
 use crate::summary::{PhaseTime, Summary, peak_memory};
@@ -19,9 +22,11 @@ use crate::{elf, kdump};
 
 /// Memory that all helpers share: the table of shared pages and the plan.
 const SHARED_BYTES: u64 = 4 << 20;
-/// A helper's windows and buffers beside its codec's.
-const HELPER_BYTES: u64 = 4 << 20;
-/// What mapped windows take on top.
+/// A helper's buffers beside its codec's: a unit of pages and its data, what it
+/// reads at once, and its stack. Each further helper was seen to take half.
+const HELPER_BYTES: u64 = 2 << 20;
+/// What a mapped window of a file takes on top. One of /proc/vmcore takes
+/// nothing: it shows memory that is there anyway.
 const MAPPED_BYTES: u64 = 4 << 20;
 /// Free pages may differ from the zones' counters by the pages that CPUs hold
 /// back and by what the counters have not been told yet.
@@ -37,7 +42,16 @@ pub struct Task<'a, 's> {
     target: PathBuf,
 }
 
-impl Task<'_, '_> {
+impl<'a, 's> Task<'a, 's> {
+    /// The same for one part of a split dump.
+    pub fn for_part(&self, path: &Path, helpers: usize) -> Task<'a, 's> {
+        Task {
+            helpers,
+            target: path.to_owned(),
+            ..*self
+        }
+    }
+
     /// Bytes of a page.
     pub fn page_size(&self) -> usize {
         1 << self.kernel.source().page_shift()
@@ -46,7 +60,7 @@ impl Task<'_, '_> {
     /// Whether zero pages are left out by the bitmap, as ELF needs it;
     /// kdump-compressed dumps keep their bits.
     pub fn drops_zero_pages(&self) -> bool {
-        self.options.format == OutputFormat::Elf && self.options.level.excludes_zero()
+        self.options.format.is_elf() && self.options.level.excludes_zero()
     }
 
     pub fn filter_error(&self, source: KernelError) -> DumpError {
@@ -103,17 +117,77 @@ pub fn dump(
         target: match target {
             OutputTarget::File(path) => path.clone(),
             OutputTarget::Stdout => PathBuf::from("(standard output)"),
+            OutputTarget::Nowhere => PathBuf::from("(nowhere)"),
         },
     };
-    let mut filter = Filter::new(kernel, options.level).map_err(|e| task.filter_error(e))?;
+    let (filter, mut summary) = prepare(&task)?;
+    // A stream cannot be written to out of order, a file can.
+    match (options.format, target) {
+        (OutputFormat::Kdump | OutputFormat::Elf, OutputTarget::File(path)) => {
+            let output = FileOutput::create(path, options.overwrite)?;
+            write(&task, &filter, &output, Some(&output), &mut summary)?;
+        }
+        (_, OutputTarget::Nowhere) => {
+            write(&task, &filter, &DiscardedOutput, None, &mut summary)?;
+        }
+        (OutputFormat::Elf, OutputTarget::Stdout) => {
+            let output = PlainStream::begin(open_sink(None, options.overwrite)?);
+            write(&task, &filter, &output, None, &mut summary)?;
+        }
+        (OutputFormat::Flattened | OutputFormat::FlattenedElf, _)
+        | (OutputFormat::Kdump, OutputTarget::Stdout) => {
+            let sink = open_sink(target.path(), options.overwrite)?;
+            let output = FlattenedOutput::begin(sink).map_err(|e| task.write_error(e))?;
+            write(&task, &filter, &output, None, &mut summary)?;
+        }
+    }
+    finish_summary(&task, &mut summary);
+    Ok(summary)
+}
+
+/// Makes a dump of `kernel`'s memory that is split into a kdump-compressed file
+/// for each of `paths`, with about as many pages each, and all written at the
+/// same time. Parts begin at multiples of `granule` page frames.
+///
+/// What an interrupted or failed one has written stays under temporary names.
+pub fn dump_split(
+    kernel: &Kernel,
+    paths: &[PathBuf],
+    granule: u64,
+    options: &DumpOptions,
+    progress: &Progress,
+    stop: &Stop,
+) -> Result<Summary, DumpError> {
+    let (shared, per_helper) = memory_needed(options);
+    // Each part has a table of shared pages of its own.
+    let shared = shared.saturating_mul(paths.len() as u64);
+    let task = Task {
+        kernel,
+        options,
+        progress,
+        stop,
+        helpers: options.memory.helpers(options.threads, shared, per_helper),
+        target: paths.first().cloned().unwrap_or_default(),
+    };
+    let (filter, mut summary) = prepare(&task)?;
+    kdump::write_split(&task, &filter, paths, granule, &mut summary)?;
+    finish_summary(&task, &mut summary);
+    Ok(summary)
+}
+
+/// The filter, and what can be said before it works.
+fn prepare<'a, 's>(task: &Task<'a, 's>) -> Result<(Filter<'a, 's>, Summary), DumpError> {
+    let options = task.options;
+    let mut filter = Filter::new(task.kernel, options.level).map_err(|e| task.filter_error(e))?;
     if !options.optimizations.scan_blocks {
         filter.exact_only();
     }
-    if options.format != OutputFormat::Elf {
+    if !options.format.is_elf() {
         filter.end_at_mem_map().map_err(|e| task.filter_error(e))?;
     }
     let mut summary = Summary {
         page_size: task.page_size() as u64,
+        end_frame: filter.end_frame(),
         helpers: task.helpers,
         zero_excluded: options.level.excludes_zero(),
         ..Summary::default()
@@ -130,27 +204,13 @@ pub fn dump(
             .warnings
             .push(format!("cannot tell poisoned pages from others: {error}"));
     }
+    Ok((filter, summary))
+}
 
-    // A stream cannot be written to out of order, a file can.
-    match (options.format, target) {
-        (OutputFormat::Kdump | OutputFormat::Elf, OutputTarget::File(path)) => {
-            let output = FileOutput::create(path, options.overwrite)?;
-            write(&task, &filter, &output, Some(&output), &mut summary)?;
-        }
-        (OutputFormat::Kdump | OutputFormat::Flattened, _) => {
-            let sink = open_sink(target, options.overwrite)?;
-            let output = FlattenedOutput::begin(sink).map_err(|e| task.write_error(e))?;
-            write(&task, &filter, &output, None, &mut summary)?;
-        }
-        (OutputFormat::Elf, OutputTarget::Stdout) => {
-            let output = PlainStream::begin(open_sink(target, options.overwrite)?);
-            write(&task, &filter, &output, None, &mut summary)?;
-        }
-    }
-    summary.bytes_out = progress.written();
-    summary.cache = kernel.memory().statistics();
+fn finish_summary(task: &Task, summary: &mut Summary) {
+    summary.bytes_out = task.progress.written();
+    summary.cache = task.kernel.memory().statistics();
     summary.peak_memory = peak_memory();
-    Ok(summary)
 }
 
 /// Writes the dump to `output`, which is `file` if it is one.
@@ -161,29 +221,26 @@ fn write<'s>(
     file: Option<&FileOutput>,
     summary: &mut Summary,
 ) -> Result<(), DumpError> {
-    let paced;
-    let limited: &dyn Output = match task.options.write_limit {
-        Some(limit) => {
-            paced = PacedOutput::new(output, limit, task.stop);
-            &paced
-        }
-        None => output,
-    };
-    let result = if task.options.format == OutputFormat::Elf {
-        elf::write(task, filter, limited, file, summary)
-    } else {
-        let readable = file.filter(|file| file.is_readable());
-        kdump::write(task, filter, limited, readable, summary)
-    };
-    ending(task.progress, output, result)
+    let result = with_output(task, output, |output| {
+        let error = |error| task.write_error(error);
+        keep(output, task.progress, task.stop, error, || {
+            if task.options.format.is_elf() {
+                elf::write(task, filter, output, file, summary)
+            } else {
+                let readable = file.filter(|file| file.is_readable());
+                kdump::write(task, filter, output, readable, summary)
+            }
+        })
+    });
+    ending(task, output, result)
 }
 
 /// Memory that all helpers share, and that each takes.
 fn memory_needed(options: &DumpOptions) -> (u64, u64) {
-    let mapped = if options.io == IoMethod::Read {
-        0
-    } else {
+    let mapped = if options.io == IoMethod::Mmap {
         MAPPED_BYTES
+    } else {
+        0
     };
     let contexts = match options.compression {
         PageCompression::Fixed(fixed) => fixed.context_bytes() as u64,
@@ -198,23 +255,44 @@ fn memory_needed(options: &DumpOptions) -> (u64, u64) {
 }
 
 fn writes_behind(options: &DumpOptions) -> bool {
-    options.format != OutputFormat::Elf
+    !options.format.is_elf()
         && (options.compression == PageCompression::Adaptive || options.write_limit.is_some())
+}
+
+/// Puts what the options ask for between a dump and its output, and lets `work`
+/// write to that.
+pub fn with_output<T>(task: &Task, output: &dyn Output, work: impl FnOnce(&dyn Output) -> T) -> T {
+    let watched = WatchedOutput::new(output, task.progress);
+    let (limited, paced);
+    let mut outermost: &dyn Output = &watched;
+    if let Some(limit) = task.options.size_limit {
+        limited = LimitedOutput::new(outermost, limit);
+        outermost = &limited;
+    }
+    if let Some(limit) = task.options.write_limit {
+        paced = PacedOutput::new(outermost, limit, task.stop);
+        outermost = &paced;
+    }
+    work(outermost)
 }
 
 /// Keeps or discards what a failed dump wrote, and says so in the error. As
 /// long as the filter works there is no page in it yet.
 fn ending(
-    progress: &Progress,
+    task: &Task,
     output: &dyn Output,
     result: Result<Written, DumpError>,
 ) -> Result<(), DumpError> {
     match result {
-        Err(error) if matches!(progress.phase(), Phase::Opening | Phase::Filtering) => {
+        Err(error) if matches!(task.progress.phase(), Phase::Opening | Phase::Filtering) => {
             output.discard();
             Err(error)
         }
         Ok(Written) => Ok(()),
+        Err(error) if task.options.discard_if_full && error.is_output_full() => {
+            output.discard();
+            Err(error)
+        }
         Err(DumpError::Write { path, source, .. }) => Err(DumpError::Write {
             path,
             source,
@@ -233,10 +311,11 @@ fn ending(
 /// All of the output was written and has its name.
 pub struct Written;
 
-fn open_sink(target: &OutputTarget, overwrite: bool) -> Result<Sink, DumpError> {
-    match target {
-        OutputTarget::File(path) => Ok(Sink::File(FileOutput::create(path, overwrite)?)),
-        OutputTarget::Stdout => {
+/// A stream into the file at `path`, or to standard output.
+fn open_sink(path: Option<&Path>, overwrite: bool) -> Result<Sink, DumpError> {
+    match path {
+        Some(path) => Ok(Sink::File(FileOutput::create(path, overwrite)?)),
+        None => {
             let stdout = io::stdout().as_fd().try_clone_to_owned();
             let stdout = stdout.map_err(|source| DumpError::Output {
                 path: PathBuf::from("(standard output)"),

@@ -13,7 +13,7 @@ use crate::progress::{Phase, Progress};
 const PAGES_AT_ONCE: usize = 64;
 
 /// What was compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Verification {
     /// Pages that were read.
     pub pages: u64,
@@ -21,10 +21,35 @@ pub struct Verification {
     pub lost: u64,
     /// Page frames of RAM that the dump leaves out.
     pub left_out: u64,
+    /// Pages that are in the dump, but damaged.
+    pub damaged: u64,
+    /// The damaged one with the lowest page frame, and what is wrong with it.
+    pub first_damage: Option<(PageFrame, SourceError)>,
+}
+
+impl Verification {
+    fn add_damage(&mut self, frame: PageFrame, error: SourceError) {
+        self.merge(Self {
+            damaged: 1,
+            first_damage: Some((frame, error)),
+            ..Self::default()
+        });
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.pages += other.pages;
+        self.lost += other.lost;
+        self.left_out += other.left_out;
+        self.damaged += other.damaged;
+        let ours = self.first_damage.take().into_iter();
+        let both = ours.chain(other.first_damage);
+        self.first_damage = both.min_by_key(|(frame, _)| *frame);
+    }
 }
 
 /// Reads every page of `dump`, and compares it with `source`'s where that is
-/// given. The first difference is an error; pages marked as lost are counted.
+/// given. The first difference is an error; pages that are marked as lost or
+/// are damaged are counted.
 pub fn verify(
     dump: &dyn MemorySource,
     source: Option<&dyn MemorySource>,
@@ -59,9 +84,7 @@ pub fn verify(
     }
     let mut all = Verification::default();
     for part in parts {
-        all.pages += part.pages;
-        all.lost += part.lost;
-        all.left_out += part.left_out;
+        all.merge(part);
     }
     Ok(all)
 }
@@ -87,6 +110,11 @@ impl Pair<'_> {
                 Ok(pages) => pages,
                 Err(error) if is_cut_off(&error) => {
                     part.lost += 1;
+                    from = start + 1;
+                    continue;
+                }
+                Err(error) if error.is_one_page() => {
+                    part.add_damage(frame, error);
                     from = start + 1;
                     continue;
                 }

@@ -19,6 +19,12 @@ pub trait ReadAt: Send + Sync {
         offset
     }
 
+    /// The first offset at or behind `offset` where a sparse file has a hole;
+    /// the size where there is none, or nobody knows.
+    fn next_hole(&self, offset: u64) -> u64 {
+        self.size().max(offset)
+    }
+
     /// Fills `buf` from `offset` on, or says what is missing.
     fn read_exact_at(
         &self,
@@ -113,6 +119,10 @@ impl<R: ReadAt + ?Sized> ReadAt for Box<R> {
 
     fn next_data(&self, offset: u64) -> u64 {
         self.as_ref().next_data(offset)
+    }
+
+    fn next_hole(&self, offset: u64) -> u64 {
+        self.as_ref().next_hole(offset)
     }
 }
 

@@ -6,7 +6,7 @@ use bigiron_format::VirtAddr;
 use bigiron_format::kdump::Utsname;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 
-use crate::arch::{self, Leaf, Translator};
+use crate::arch::{self, Leaf, TableEntry, Translator};
 use crate::error::{KernelError, SourceError};
 use crate::memory::PhysicalMemory;
 use crate::source::{IoMethod, MemorySource, Source};
@@ -126,6 +126,15 @@ impl<'a> Kernel<'a> {
     /// Where a kernel address is in physical memory.
     pub fn translate(&self, address: VirtAddr) -> Result<Option<Leaf>, SourceError> {
         self.translator.translate(&self.memory, address)
+    }
+
+    /// The same, and shows `visit` the page table entries on the way.
+    pub fn walk(
+        &self,
+        address: VirtAddr,
+        visit: &mut dyn FnMut(TableEntry),
+    ) -> Result<Option<Leaf>, SourceError> {
+        self.translator.walk(&self.memory, address, visit)
     }
 
     /// Reads kernel memory; `what` is for messages.

@@ -11,7 +11,7 @@ use super::unit::Unit;
 use crate::entropy::looks_random;
 use crate::error::DumpError;
 use crate::options::PageCompression;
-use crate::page::{ByPageHash, hash_of};
+use crate::page::{ByPageHash, are_equal, hash_of};
 use crate::shared_pages::StoredPage;
 
 /// How a page came into the unit.
@@ -154,6 +154,6 @@ impl<'a, 's> UnitBuilder<'a, 's> {
             }
         };
         let other = self.comparer.pages(frame, 1).ok()?;
-        (other == page).then_some(descriptor)
+        are_equal(other, page).then_some(descriptor)
     }
 }

@@ -1,6 +1,8 @@
 //! The second pass: helpers read, compress and write pages.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
@@ -19,13 +21,14 @@ use crate::losses::Losses;
 use crate::output::Output;
 use crate::page::is_zero;
 use crate::plan::{self, Plan};
-use crate::progress::Phase;
 use crate::shared_pages::SharedPages;
 use crate::summary::Summary;
 use crate::task::Task;
 
 /// Page frames that a helper takes at once: their data is one write.
 pub(super) const UNIT_FRAMES: u64 = 256;
+/// Units of one chunk.
+pub(super) const UNITS_PER_CHUNK: u64 = CHUNK_FRAMES / UNIT_FRAMES;
 /// Pages read at once.
 const READ_PAGES: usize = 64;
 
@@ -37,6 +40,10 @@ pub(super) struct Copy<'a, 's> {
     pub(super) plan: &'a Plan,
     pub(super) store: &'a BitmapStore<'a>,
     pub(super) layout: Layout,
+    /// The units to copy, of all that the plan's chunks have.
+    pub(super) units: Range<u64>,
+    /// Kept pages before the first of these units.
+    pub(super) first_page: u64,
     pub(super) zero_page: u64,
     /// Where the next data goes.
     pub(super) next_data: AtomicU64,
@@ -47,7 +54,6 @@ pub(super) struct Copy<'a, 's> {
 impl Copy<'_, '_> {
     pub(super) fn run(&self, summary: &mut Summary) -> Result<(), DumpError> {
         let task = self.task;
-        task.progress.begin(Phase::Copying, self.plan.kept);
         let counts = if task.writes_behind(self.output) {
             let queue = WriteQueue::new(task.helpers, task.is_adaptive());
             let (counts, _) = run_beside(
@@ -69,6 +75,7 @@ impl Copy<'_, '_> {
             summary.zero += counts.zero;
             summary.shared += counts.shared;
             summary.bytes_in += counts.bytes_in;
+            summary.helper_times.push(counts.time);
             losses.merge(counts.losses);
         }
         losses.report(
@@ -81,17 +88,19 @@ impl Copy<'_, '_> {
     /// Runs all helpers; with a queue there is a writer at its other end.
     fn helpers(&self, queue: Option<&WriteQueue>) -> Result<Vec<Counts>, DumpError> {
         let task = self.task;
-        let per_chunk = CHUNK_FRAMES / UNIT_FRAMES;
-        let cursor = ChunkCursor::new(self.plan.chunks.len() as u64 * per_chunk);
+        let cursor = ChunkCursor::new(self.units.end - self.units.start);
         run(task.helpers, task.stop, |_| {
+            let begin = Instant::now();
             let mut helper = Helper::new(self, queue)?;
-            while let Some(unit) = cursor.take(task.stop) {
+            while let Some(number) = cursor.take(task.stop) {
+                let unit = self.units.start + number;
                 helper.unit(
-                    unit,
-                    (unit / per_chunk) as usize,
-                    unit % per_chunk * UNIT_FRAMES,
+                    number,
+                    (unit / UNITS_PER_CHUNK) as usize,
+                    unit % UNITS_PER_CHUNK * UNIT_FRAMES,
                 )?;
             }
+            helper.counts.time = begin.elapsed();
             Ok(helper.counts)
         })
     }
@@ -103,6 +112,7 @@ struct Counts {
     shared: u64,
     bytes_in: u64,
     losses: Losses,
+    time: Duration,
 }
 
 /// One helper: readers, codec contexts and buffers of its own.

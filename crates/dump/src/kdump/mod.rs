@@ -8,6 +8,7 @@ mod adaptive;
 mod builder;
 mod copy;
 mod delivery;
+mod split;
 mod thread_time;
 mod unit;
 
@@ -31,7 +32,9 @@ use crate::summary::Summary;
 use crate::task::{Task, Written, end_phase, summarize_plan};
 
 use adaptive::STEPS;
-use copy::Copy;
+use copy::{Copy, UNITS_PER_CHUNK};
+
+pub use split::write_split;
 
 /// Bitmaps of memory that is not there, in a stream: 8 TiB of address space.
 const MOST_GAPS: u64 = 256 << 20;
@@ -87,6 +90,9 @@ pub fn write<'s>(
     end_phase(summary, Phase::Filtering, begin);
 
     let begin = Instant::now();
+    // Which page a descriptor belongs to follows from all bitmaps before it: it
+    // must not be on the disk without them.
+    output.sync().map_err(|e| task.write_error(e))?;
     let zero_page = layout.descriptor(plan.kept);
     put(zero_page, &vec![0; task.page_size()]).map_err(|e| task.write_error(e))?;
     let copy = Copy {
@@ -96,11 +102,14 @@ pub fn write<'s>(
         plan: &plan,
         store: &store,
         layout,
+        units: 0..plan.chunks.len() as u64 * UNITS_PER_CHUNK,
+        first_page: 0,
         zero_page,
         next_data: AtomicU64::new(zero_page + task.page_size() as u64),
         shared: SharedPages::new(SHARED_PAGES_BYTES),
         turnstile: Turnstile::new(),
     };
+    task.progress.begin(Phase::Copying, plan.kept);
     copy.run(summary)?;
     end_phase(summary, Phase::Copying, begin);
 
@@ -109,6 +118,8 @@ pub fn write<'s>(
     let incomplete = summary.lost > 0 || task.kernel.damage().is_some();
     if headers.incomplete != incomplete {
         headers.incomplete = incomplete;
+        // The header must not be on a disk that then refuses a page.
+        output.sync().map_err(|e| task.write_error(e))?;
         put(0, &headers.encode()).map_err(|e| task.write_error(e))?;
     }
     output.finish().map_err(|e| task.write_error(e))?;

@@ -29,6 +29,8 @@ pub(super) struct Unit {
     used: usize,
     /// Offsets of new pages are marked [`IN_UNIT`] until it is written.
     descriptors: Vec<PageDescriptor>,
+    /// Room for the descriptors as they are in the dump.
+    encoded: Vec<u8>,
     new_pages: Vec<NewPage>,
 }
 
@@ -39,6 +41,7 @@ impl Unit {
             data: vec![0; UNIT_FRAMES as usize * page_size],
             used: 0,
             descriptors: Vec::with_capacity(UNIT_FRAMES as usize),
+            encoded: Vec::with_capacity(UNIT_FRAMES as usize * DESCRIPTOR_SIZE),
             new_pages: Vec::new(),
         }
     }
@@ -120,15 +123,17 @@ impl Unit {
             copy.output.write_at(base, data)?;
         }
         let endian = copy.task.kernel.source().endian();
-        let mut bytes = Vec::with_capacity(self.descriptors.len() * DESCRIPTOR_SIZE);
+        self.encoded.clear();
         for descriptor in &self.descriptors {
-            bytes.extend_from_slice(&descriptor.encode(endian));
+            self.encoded.extend_from_slice(&descriptor.encode(endian));
         }
-        copy.output
-            .write_at(copy.layout.descriptor(self.index), &bytes)?;
+        copy.output.write_at(
+            copy.layout.descriptor(self.index - copy.first_page),
+            &self.encoded,
+        )?;
         copy.task
             .progress
-            .add_written((data.len() + bytes.len()) as u64);
+            .add_written((data.len() + self.encoded.len()) as u64);
         copy.task.progress.add(self.len());
         let descriptors = &self.descriptors;
         copy.shared.insert(self.new_pages.drain(..).map(|page| {

@@ -197,6 +197,10 @@ impl Output for FileOutput {
         self.durable(self.file.sync_data())
     }
 
+    fn sync(&self) -> io::Result<()> {
+        self.durable(self.file.sync_data())
+    }
+
     fn finish(&self) -> io::Result<()> {
         self.durable(self.file.sync_all())?;
         let Some(temporary) = &self.temporary else {

@@ -1,15 +1,23 @@
 //! Where the bytes of a dump go.
 
+mod discarded;
 mod file;
+mod keeper;
+mod limited;
 mod paced;
 mod stream;
+mod watched;
 
 use std::io;
 use std::path::PathBuf;
 
+pub use discarded::DiscardedOutput;
 pub use file::FileOutput;
+pub use keeper::keep;
+pub use limited::LimitedOutput;
 pub use paced::PacedOutput;
 pub use stream::{FlattenedOutput, PlainStream, Sink};
+pub use watched::WatchedOutput;
 
 /// Takes pieces of a file from several helpers at once.
 pub trait Output: Sync {
@@ -25,6 +33,10 @@ pub trait Output: Sync {
     fn flush_behind(&self, _offset: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }
+
+    /// Makes what was written until now durable, where that can be. What is
+    /// written after it is never on the disk without what came before.
+    fn sync(&self) -> io::Result<()>;
 
     /// Everything was written: makes it durable and gives it its name.
     fn finish(&self) -> io::Result<()>;

@@ -72,6 +72,10 @@ impl Output for PacedOutput<'_> {
         self.inner.flush_behind(offset, len)
     }
 
+    fn sync(&self) -> io::Result<()> {
+        self.inner.sync()
+    }
+
     fn finish(&self) -> io::Result<()> {
         self.inner.finish()
     }
@@ -98,6 +102,10 @@ mod tests {
 
         fn is_stream(&self) -> bool {
             false
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
         }
 
         fn finish(&self) -> io::Result<()> {

@@ -78,6 +78,11 @@ impl Output for FlattenedOutput {
         true
     }
 
+    fn sync(&self) -> io::Result<()> {
+        // What comes after it in a stream cannot be there without it.
+        Ok(())
+    }
+
     fn finish(&self) -> io::Result<()> {
         self.sink.file().write_all(&flattened::end_record())?;
         self.sink.finish()
@@ -131,6 +136,11 @@ impl Output for PlainStream {
 
     fn is_stream(&self) -> bool {
         true
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // What comes after it in a stream cannot be there without it.
+        Ok(())
     }
 
     fn finish(&self) -> io::Result<()> {

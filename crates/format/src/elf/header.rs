@@ -145,6 +145,11 @@ impl CoreHeaders {
                     .checked_add(segment.memory_size)
                     .is_some()
                     && segment.file_offset.checked_add(segment.file_size).is_some();
+                // What /proc/kcore maps but is no RAM has the physical address -1
+                // (fs/proc/kcore.c).
+                if segment.physical.0 == u64::MAX {
+                    return Ok(());
+                }
                 if !fits {
                     return Err(FormatError::unexpected(
                         "a PT_LOAD program header",

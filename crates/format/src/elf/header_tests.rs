@@ -39,6 +39,18 @@ fn headers_come_back_as_written() {
 }
 
 #[test]
+fn what_proc_kcore_maps_beside_ram_is_passed_over() {
+    let mut bytes = core(3);
+    // p_paddr of the second PT_LOAD, behind the ELF header and PT_NOTE.
+    let at = 64 + 2 * 56 + 24;
+    assert_eq!(bytes[at..at + 8], 0x10_0000_u64.to_le_bytes());
+    bytes[at..at + 8].fill(0xff);
+    let headers = CoreHeaders::read(&bytes).unwrap();
+    let places: Vec<_> = headers.segments.iter().map(|s| s.physical.0).collect();
+    assert_eq!(places, [0, 0x20_0000]);
+}
+
+#[test]
 fn more_headers_than_fit_16_bits_are_counted_in_section_0() {
     let headers = CoreHeaders::read(&core(70_000)).unwrap();
     assert_eq!(headers.segments.len(), 70_000);

@@ -34,6 +34,17 @@ pub struct Leaf {
     pub len: u64,
 }
 
+/// An entry of a page table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableEntry {
+    /// The name of the table's level: PGD, P4D, PUD, PMD or PTE.
+    pub level: &'static str,
+    /// Where the entry is.
+    pub address: PhysAddr,
+    /// What it holds.
+    pub value: u64,
+}
+
 /// Translates the kernel's virtual addresses.
 pub trait Translator: Send + Sync {
     /// Where `address` is; `None` if nothing is mapped there.
@@ -42,6 +53,16 @@ pub trait Translator: Send + Sync {
         memory: &PhysicalMemory,
         address: VirtAddr,
     ) -> Result<Option<Leaf>, SourceError>;
+
+    /// The same, and shows `visit` each entry on the way, from the top.
+    fn walk(
+        &self,
+        memory: &PhysicalMemory,
+        address: VirtAddr,
+        _visit: &mut dyn FnMut(TableEntry),
+    ) -> Result<Option<Leaf>, SourceError> {
+        self.translate(memory, address)
+    }
 }
 
 /// The known architectures.

@@ -7,7 +7,7 @@ use bigiron_format::elf::MACHINE_X86_64;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PhysAddr, VirtAddr};
 
-use super::{Architecture, Leaf, Translator};
+use super::{Architecture, Leaf, TableEntry, Translator};
 use crate::error::{KernelError, SourceError};
 use crate::memory::PhysicalMemory;
 
@@ -76,6 +76,39 @@ impl Translator for PageTables {
         memory: &PhysicalMemory,
         address: VirtAddr,
     ) -> Result<Option<Leaf>, SourceError> {
+        self.each_level(memory, address, |_, _, _| {})
+    }
+
+    fn walk(
+        &self,
+        memory: &PhysicalMemory,
+        address: VirtAddr,
+        visit: &mut dyn FnMut(TableEntry),
+    ) -> Result<Option<Leaf>, SourceError> {
+        let names = match self.levels {
+            5 => ["PTE", "PMD", "PUD", "P4D", "PGD"],
+            _ => ["PTE", "PMD", "PUD", "PGD", ""],
+        };
+        self.each_level(memory, address, |level, address, value| {
+            visit(TableEntry {
+                level: names.get(level as usize).copied().unwrap_or_default(),
+                address,
+                value,
+            });
+        })
+    }
+}
+
+impl PageTables {
+    /// Goes down the tables; `visit` gets each level's number, 0 the lowest,
+    /// and the entry's address and value.
+    #[inline]
+    fn each_level(
+        &self,
+        memory: &PhysicalMemory,
+        address: VirtAddr,
+        mut visit: impl FnMut(u32, PhysAddr, u64),
+    ) -> Result<Option<Leaf>, SourceError> {
         // The bits above the tables' reach repeat the highest one they use.
         let unused = 64 - (12 + 9 * self.levels);
         if (address.0 << unused).cast_signed() >> unused != address.0.cast_signed() {
@@ -86,8 +119,10 @@ impl Translator for PageTables {
             let shift = 12 + 9 * level;
             let index = address.0 >> shift & 0x1ff;
             let mut entry = [0; 8];
-            memory.read(PhysAddr(table + index * 8), &mut entry)?;
+            let place = PhysAddr(table + index * 8);
+            memory.read(place, &mut entry)?;
             let entry = Endian::Little.u64(&entry, 0).unwrap_or(0) & !self.encryption;
+            visit(level, place, entry);
             if entry & PRESENT == 0 {
                 return Ok(None);
             }

@@ -137,6 +137,13 @@ impl ReadAt for DumpFile {
             Err(_) => offset,
         }
     }
+
+    fn next_hole(&self, offset: u64) -> u64 {
+        match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Hole(offset)) {
+            Ok(hole) => hole,
+            Err(_) => self.size.max(offset),
+        }
+    }
 }
 
 /// A window over a file that moves to where bytes are wanted.

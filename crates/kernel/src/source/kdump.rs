@@ -211,7 +211,10 @@ impl KdumpSource {
     fn rank(&self, frame: PageFrame) -> u64 {
         let before = self.ranks.before((frame.0 / CHUNK_FRAMES) as usize);
         let bit = (frame.0 % CHUNK_FRAMES) as usize;
-        if bit == 0 || frame.0 >= self.head().end_frame {
+        if frame.0 >= self.head().end_frame {
+            return self.ranks.total();
+        }
+        if bit == 0 {
             return before;
         }
         let mut bits = Bitmap::new(CHUNK_FRAMES as usize);

@@ -117,6 +117,14 @@ impl<'a> KdumpReader<'a> {
             .map(|d| d.offset + u64::from(d.size))
             .max()
             .unwrap_or(0);
+        // A machine that lost its power may have kept a descriptor and not the
+        // data. No codec would notice zeros in place of some of it.
+        if part.headers.incomplete && part.bytes.next_hole(start) < end {
+            return Err(SourceError::Lost {
+                path: part.path.clone(),
+                frame: first,
+            });
+        }
         self.compressed.resize((end - start) as usize, 0);
         part.bytes
             .read_exact_at("page data", start, &mut self.compressed)

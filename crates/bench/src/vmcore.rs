@@ -1,0 +1,181 @@
+//! How fast memory can be taken out of a source: dumps without compression that
+//! go nowhere, by mmap() and by read(), with more and more helpers.
+//!
+//! In a capture kernel, on /proc/vmcore, this is what HATAYAMA Daisuke measured
+//! for the kernel's mmap() of it (kexec list, July 2013), and the tables are
+//! made like his: a thread's time is from its first to its last page, and
+//! megabytes a second are those of all threads in their average time.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bigiron_dump::{DumpOptions, Optimizations, OutputTarget, Progress};
+use bigiron_format::codec::{Codec, Compression};
+use bigiron_helpers::{MemoryBudget, Stop};
+use bigiron_kernel::{DumpLevel, IoMethod, Kernel, PhysicalMemory, Source};
+use serde::Serialize;
+
+use crate::results::median;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct VmcoreOptions {
+    /// The numbers of helpers.
+    pub threads: Vec<usize>,
+    /// The dump level.
+    pub level: DumpLevel,
+    /// How often each is run; the run with the median time of copying counts.
+    pub runs: usize,
+}
+
+/// One way to read, with some helpers.
+#[derive(Clone, Debug, Serialize)]
+pub struct VmcoreRow {
+    /// `mmap` or `read`.
+    pub io: &'static str,
+    /// Helpers.
+    pub threads: usize,
+    /// Seconds of the filter.
+    pub filter: f64,
+    /// Seconds of each helper while it copied, in rising order.
+    pub copy: Vec<f64>,
+    /// Bytes of the pages that were copied.
+    pub bytes: u64,
+}
+
+impl VmcoreRow {
+    /// Average of the helpers' times, in seconds.
+    pub fn average(&self) -> f64 {
+        self.copy.iter().sum::<f64>() / self.copy.len().max(1) as f64
+    }
+
+    /// Megabytes a second.
+    pub fn speed(&self) -> f64 {
+        self.bytes as f64 / 1e6 / self.average().max(1e-9)
+    }
+}
+
+/// Dumps `source` in every way.
+pub fn measure(source: &Source, options: &VmcoreOptions) -> anyhow::Result<Vec<VmcoreRow>> {
+    let mut rows = Vec::new();
+    for (name, io) in [("mmap", IoMethod::Mmap), ("read", IoMethod::Read)] {
+        let kernel = Kernel::find(source, None, io, PhysicalMemory::DEFAULT_CACHE_PAGES)?;
+        for &threads in &options.threads {
+            let runs = (0..options.runs.max(1)).map(|_| once(&kernel, name, io, threads, options));
+            let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
+            let averages: Vec<f64> = runs.iter().map(VmcoreRow::average).collect();
+            let middle = median(&averages);
+            let distance = |row: &VmcoreRow| (row.average() - middle).abs();
+            let nearest = runs
+                .into_iter()
+                .min_by(|one, other| distance(one).total_cmp(&distance(other)));
+            rows.extend(nearest);
+        }
+    }
+    Ok(rows)
+}
+
+fn once(
+    kernel: &Kernel,
+    name: &'static str,
+    io: IoMethod,
+    threads: usize,
+    options: &VmcoreOptions,
+) -> anyhow::Result<VmcoreRow> {
+    let dump = DumpOptions {
+        level: options.level,
+        compression: Compression::new(Codec::None).into(),
+        threads,
+        // As many helpers as were asked for, whatever memory is free.
+        memory: MemoryBudget::of(u64::MAX),
+        optimizations: Optimizations {
+            equal_pages: false,
+            ..Optimizations::default()
+        },
+        io,
+        ..DumpOptions::default()
+    };
+    let (progress, stop) = (Progress::new(), Stop::new());
+    let summary = bigiron_dump::dump(kernel, &OutputTarget::Nowhere, &dump, &progress, &stop)?;
+    let filter = summary.phases.iter().find(|phase| phase.name == "filter");
+    let mut copy: Vec<f64> = summary
+        .helper_times
+        .iter()
+        .map(Duration::as_secs_f64)
+        .collect();
+    copy.sort_by(f64::total_cmp);
+    Ok(VmcoreRow {
+        io: name,
+        threads: summary.helpers,
+        filter: filter.map_or(0.0, |phase| phase.time.as_secs_f64()),
+        copy,
+        bytes: summary.bytes_in,
+    })
+}
+
+/// The results for people: a table for each way to read.
+pub fn table(rows: &[VmcoreRow]) -> String {
+    let mut out = String::new();
+    write_tables(&mut out, rows).unwrap_or_default();
+    out
+}
+
+fn write_tables(out: &mut String, rows: &[VmcoreRow]) -> std::fmt::Result {
+    let most = rows.iter().map(|row| row.copy.len()).max().unwrap_or(0);
+    for of_one in rows.chunk_by(|one, other| one.io == other.io) {
+        writeln!(out, "{}", of_one[0].io)?;
+        write!(out, "| #threads | filter [s] |")?;
+        for thread in 1..=most {
+            write!(out, " {:>9} |", format!("thr {thread} [s]"))?;
+        }
+        writeln!(out, " avg [s] | per [MB/s] | ratio |")?;
+        write!(out, "|----------+------------+")?;
+        write!(out, "{}", "-----------+".repeat(most))?;
+        writeln!(out, "---------+------------+-------|")?;
+        let first = of_one[0].speed();
+        for row in of_one {
+            write!(out, "| {:>8} | {:>10.2} |", row.threads, row.filter)?;
+            for thread in 0..most {
+                match row.copy.get(thread) {
+                    Some(seconds) => write!(out, " {seconds:>9.2} |")?,
+                    None => write!(out, " {:>9} |", "-")?,
+                }
+            }
+            writeln!(
+                out,
+                " {:>7.2} | {:>10.2} | {:>5.2} |",
+                row.average(),
+                row.speed(),
+                row.speed() / first
+            )?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_made_like_the_historical_one() {
+        let row = |threads, copy: &[f64]| VmcoreRow {
+            io: "mmap",
+            threads,
+            filter: 1.5,
+            copy: copy.to_vec(),
+            bytes: 32_768_000_000,
+        };
+        let text = table(&[row(1, &[25.10]), row(2, &[11.88, 14.25])]);
+        let expected = "\
+mmap
+| #threads | filter [s] | thr 1 [s] | thr 2 [s] | avg [s] | per [MB/s] | ratio |
+|----------+------------+-----------+-----------+---------+------------+-------|
+|        1 |       1.50 |     25.10 |         - |   25.10 |    1305.50 |  1.00 |
+|        2 |       1.50 |     11.88 |     14.25 |   13.06 |    2508.08 |  1.92 |
+
+";
+        assert_eq!(text, expected);
+    }
+}

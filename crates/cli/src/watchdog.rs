@@ -1,0 +1,193 @@
+//! Says what a dump waits for when nothing moves.
+//!
+//! A disk or a network that hangs is the usual end of a capture that never
+//! ends, and a console that stays silent does not tell which one it was.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bigiron_dump::{Doing, Phase, Progress};
+
+use crate::background::Background;
+use crate::tell::tell;
+
+/// Time between two looks, at most.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Watches `progress` and writes to standard error when nothing has moved for
+/// as long as `patience`, again each time that twice as long has passed, and
+/// when it goes on. `source` and `output` are their names.
+pub fn begin(
+    progress: &Arc<Progress>,
+    patience: Duration,
+    source: String,
+    output: String,
+) -> Background {
+    let progress = Arc::clone(progress);
+    Background::begin("watchdog", move |ticks| {
+        let mut watch = Watch::new(patience, source, output, Instant::now());
+        while ticks.wait(TICK.min(patience / 2)) {
+            if let Some(text) = watch.look(Instant::now(), &State::of(&progress)) {
+                tell!("bigiron: {text}");
+            }
+        }
+    })
+}
+
+/// What the watchdog looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    phase: Phase,
+    done: u64,
+    written: u64,
+    writing: u32,
+    syncing: u32,
+}
+
+impl State {
+    fn of(progress: &Progress) -> Self {
+        Self {
+            phase: progress.phase(),
+            done: progress.frames().0,
+            written: progress.written(),
+            writing: progress.inside(Doing::Write),
+            syncing: progress.inside(Doing::Sync),
+        }
+    }
+
+    fn moved_since(&self, before: &Self) -> bool {
+        (self.phase, self.done, self.written) != (before.phase, before.done, before.written)
+    }
+}
+
+struct Watch {
+    patience: Duration,
+    source: String,
+    output: String,
+    last: Option<State>,
+    moved: Instant,
+    /// How long nothing may move until there is something to say.
+    next: Duration,
+}
+
+impl Watch {
+    fn new(patience: Duration, source: String, output: String, now: Instant) -> Self {
+        Self {
+            patience,
+            source,
+            output,
+            last: None,
+            moved: now,
+            next: patience,
+        }
+    }
+
+    /// What there is to say.
+    fn look(&mut self, now: Instant, state: &State) -> Option<String> {
+        let still = now.duration_since(self.moved);
+        if self.last.is_none_or(|last| state.moved_since(&last)) {
+            self.last = Some(*state);
+            self.moved = now;
+            let told = self.next > self.patience;
+            self.next = self.patience;
+            return told.then(|| format!("it goes on, after {} s", still.as_secs()));
+        }
+        if still < self.next {
+            return None;
+        }
+        self.next = still * 2;
+        Some(self.complaint(still, state))
+    }
+
+    fn complaint(&self, still: Duration, state: &State) -> String {
+        let mut text = format!(
+            "nothing has moved for {} s in the phase \"{}\": ",
+            still.as_secs(),
+            state.phase.name()
+        );
+        // Writing to a String does not fail.
+        let _ = match (state.syncing, state.writing) {
+            (0, 0) => write!(text, "it waits for reads of {}", self.source),
+            (0, 1) => write!(text, "a write to {} does not return", self.output),
+            (0, many) => write!(text, "{many} writes to {} do not return", self.output),
+            _ => write!(
+                text,
+                "{} does not say that all written data is on it",
+                self.output
+            ),
+        };
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: State = State {
+        phase: Phase::Copying,
+        done: 7,
+        written: 9,
+        writing: 0,
+        syncing: 0,
+    };
+
+    fn watch(begin: Instant) -> Watch {
+        let (source, output) = ("/proc/vmcore".into(), "/mnt/vmcore".into());
+        Watch::new(Duration::from_secs(10), source, output, begin)
+    }
+
+    #[test]
+    fn it_speaks_when_nothing_moves_and_ever_less_often() {
+        let begin = Instant::now();
+        let mut watch = watch(begin);
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let said: Vec<u64> = (0..100)
+            .filter(|second| watch.look(at(*second), &IDLE).is_some())
+            .collect();
+        assert_eq!(said, [10, 20, 40, 80]);
+        let moved = State { done: 8, ..IDLE };
+        let text = watch.look(at(101), &moved).unwrap();
+        assert_eq!(text, "it goes on, after 101 s");
+        assert_eq!(watch.look(at(102), &moved), None);
+        assert_eq!(watch.look(at(110), &moved), None);
+        assert!(watch.look(at(111), &moved).is_some());
+    }
+
+    #[test]
+    fn it_stays_silent_as_long_as_anything_moves() {
+        let begin = Instant::now();
+        let mut watch = watch(begin);
+        for second in 0..100 {
+            let state = State {
+                written: second / 9,
+                ..IDLE
+            };
+            assert_eq!(
+                watch.look(begin + Duration::from_secs(second), &state),
+                None
+            );
+        }
+    }
+
+    #[test]
+    fn it_names_what_it_waits_for() {
+        let watch = watch(Instant::now());
+        let text = |state| watch.complaint(Duration::from_secs(12), &state);
+        assert_eq!(
+            text(IDLE),
+            "nothing has moved for 12 s in the phase \"copy\": it waits for reads of /proc/vmcore"
+        );
+        assert!(
+            text(State { writing: 1, ..IDLE }).ends_with("a write to /mnt/vmcore does not return")
+        );
+        assert!(text(State { writing: 3, ..IDLE }).contains("3 writes to /mnt/vmcore"));
+        let syncing = State {
+            phase: Phase::Finishing,
+            syncing: 1,
+            ..IDLE
+        };
+        assert!(text(syncing).contains("/mnt/vmcore does not say"));
+    }
+}
