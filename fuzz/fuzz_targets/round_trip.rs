@@ -80,6 +80,8 @@ fuzz_target!(|data: &[u8]| {
         io: IoMethod::Read,
         overwrite: true,
         write_limit: None,
+        size_limit: None,
+        discard_if_full: false,
         optimizations: Optimizations {
             equal_pages: codec & 0x10 == 0,
             incompressible: codec & 0x20 == 0,

@@ -8,7 +8,9 @@ use bigiron_helpers::{MemoryBudget, processor_count};
 use bigiron_kernel::{DumpLevel, IoMethod, PhysicalMemory};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+#[cfg(feature = "bench")]
 use crate::commands::bench::BenchArguments;
+use crate::commands::dmesg::DmesgArguments;
 use crate::size;
 
 /// Crash dumps of large Linux machines, filtered, compressed and written in parallel.
@@ -32,14 +34,19 @@ pub enum Command {
     Dump(DumpArguments),
     /// Read every page of a dump, and compare it with what it was made from
     Verify(VerifyArguments),
+    /// Print the kernel log that is in a dump
+    Dmesg(DmesgArguments),
     /// Measure on this machine
+    #[cfg(feature = "bench")]
     Bench(BenchArguments),
     /// Print completions for a shell
+    #[cfg(feature = "generate")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Write the man pages into a directory
+    #[cfg(feature = "generate")]
     Man {
         /// The directory
         directory: PathBuf,
@@ -87,6 +94,10 @@ pub struct DumpArguments {
     #[arg(short = 'j', long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub threads: Option<u16>,
+    /// CPUs that are off line are brought up first, to help: auto for /proc/vmcore, where the kernel
+    /// was not started with maxcpus=
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub online_cpus: OnlineCpus,
     /// Memory that the helpers may take together, like 64M [default: a quarter of what is free]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub memory_limit: Option<u64>,
@@ -94,6 +105,14 @@ pub struct DumpArguments {
     /// to others
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub write_limit: Option<u64>,
+    /// Seconds in which nothing moves until standard error says what it waits for
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "10",
+        hide_short_help = true
+    )]
+    pub stall_warning: NonZeroU64,
     /// Do without some of what makes dumps faster, to see what it brings
     #[arg(
         long,
@@ -200,6 +219,17 @@ impl From<Format> for OutputFormat {
     }
 }
 
+/// Whether a dump brings CPUs up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnlineCpus {
+    /// In a capture kernel that was not told to leave them alone
+    Auto,
+    /// Whatever the source is
+    Always,
+    /// The CPUs stay as they are
+    Never,
+}
+
 /// A part of [`Optimizations`] on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Without {
@@ -239,6 +269,8 @@ impl DumpArguments {
             io: self.source.io.into(),
             overwrite: self.overwrite,
             write_limit: self.write_limit.and_then(NonZeroU64::new),
+            size_limit: None,
+            discard_if_full: false,
             optimizations: Optimizations {
                 equal_pages: !self.without.contains(&Without::EqualPages),
                 incompressible: !self.without.contains(&Without::Incompressible),

@@ -1,27 +1,42 @@
 //! The `bigiron` program.
 
 mod arguments;
+mod background;
 mod commands;
+mod makedumpfile;
 mod progress;
 mod signals;
 mod size;
+mod tell;
+mod watchdog;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 use arguments::{Arguments, Command};
+use tell::tell;
 
 /// A dump was not made or a check failed.
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
+    if let Some(code) = commands::dmesg::by_its_other_name() {
+        return ExitCode::from(code);
+    }
+    if let Some(code) = makedumpfile::by_its_other_name() {
+        return ExitCode::from(code);
+    }
     let arguments = Arguments::parse();
     let result = match arguments.command {
         Command::Dump(arguments) => commands::dump::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
+        Command::Dmesg(arguments) => commands::dmesg::run(&arguments),
+        #[cfg(feature = "bench")]
         Command::Bench(arguments) => commands::bench::run(&arguments),
+        #[cfg(feature = "generate")]
         Command::Completions { shell } => commands::generate::completions(shell),
+        #[cfg(feature = "generate")]
         Command::Man { directory } => commands::generate::man_pages(&directory),
     };
     match result {
@@ -29,7 +44,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // A signal's exit code is what a shell expects of the signal.
             let code = signals::exit_code(&error).unwrap_or(FAILED);
-            eprintln!("bigiron: {}", message(&error));
+            tell!("bigiron: {}", message(&error));
             ExitCode::from(code)
         }
     }
@@ -47,6 +62,7 @@ fn message(error: &anyhow::Error) -> String {
 }
 
 /// The definition of all flags, for completions and man pages.
+#[cfg(feature = "generate")]
 fn definition() -> clap::Command {
-    Arguments::command()
+    <Arguments as clap::CommandFactory>::command()
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use common::{Lab, arg, machine, run, run_with_input};
 
-const COMMANDS: [&str; 5] = ["dump", "verify", "bench", "completions", "man"];
+const COMMANDS: [&str; 6] = ["dump", "verify", "dmesg", "bench", "completions", "man"];
 
 #[test]
 fn help_and_version_go_to_standard_output() {
@@ -51,6 +51,9 @@ fn usage_errors_end_with_2_and_a_hint() {
             "cannot be used with",
         ),
         (&["verify"], "<DUMP>"),
+        (&["dmesg"], "<DUMP>"),
+        (&["dmesg", "a", "--level", "loud"], "warn"),
+        (&["dmesg", "a", "--json", "-x"], "cannot be used with"),
         (&["completions", "dos"], "possible values"),
     ] {
         run(arguments).code(2).says(&[part]);

@@ -2,15 +2,17 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bigiron_dump::{OutputTarget, Progress};
 use bigiron_helpers::Stop;
 use bigiron_kernel::Kernel;
 
-use super::{report, source};
+use super::{online, report, source};
 use crate::arguments::{DumpArguments, Format};
-use crate::progress::Display;
-use crate::signals;
+use crate::progress;
+use crate::tell::tell;
+use crate::{signals, watchdog};
 
 /// Makes a dump and prints the summary.
 pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
@@ -33,6 +35,13 @@ pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
         .as_deref()
         .map(source::read_vmcoreinfo)
         .transpose()?;
+    // Before anything asks how many processors there are.
+    online::bring_up(
+        arguments.online_cpus,
+        paths,
+        arguments.threads,
+        arguments.quiet,
+    );
     let options = arguments.options();
     let kernel = Kernel::find(
         &opened,
@@ -44,32 +53,42 @@ pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
     if let Some(damage) = opened.damage() {
         let name = opened.path().display().to_string();
         if damage.contains(&name) {
-            eprintln!("bigiron: warning: {damage}");
+            tell!("bigiron: warning: {damage}");
         } else {
-            eprintln!("bigiron: warning: {name}: {damage}");
+            tell!("bigiron: warning: {name}: {damage}");
         }
     }
     if kernel.found_in_memory() && !arguments.quiet {
-        eprintln!("bigiron: VMCOREINFO was in no note; found it in memory");
+        tell!("bigiron: VMCOREINFO was in no note; found it in memory");
     }
     if to_stdout && arguments.format == Format::Kdump && !arguments.quiet {
-        eprintln!("bigiron: writing the flattened format, since standard output is a stream");
+        tell!("bigiron: writing the flattened format, since standard output is a stream");
     }
 
     // Until here a signal may end us as it likes: nothing has been written.
     let stop = Stop::new();
     signals::watch(&stop)?;
     let progress = Arc::new(Progress::new());
-    let display = Display::begin(
+    let watchdog = watchdog::begin(
+        &progress,
+        Duration::from_secs(arguments.stall_warning.get()),
+        opened.path().display().to_string(),
+        if to_stdout {
+            "standard output".into()
+        } else {
+            output.display().to_string()
+        },
+    );
+    let display = progress::begin(
         &progress,
         1 << opened.memory().page_shift(),
         arguments.quiet,
     );
     let result = bigiron_dump::dump(&kernel, &target, &options, &progress, &stop);
-    drop(display);
+    drop((display, watchdog));
     let summary = result.map_err(|error| source::name_error(error.into(), opened.path()))?;
     for warning in &summary.warnings {
-        eprintln!("bigiron: warning: {warning}");
+        tell!("bigiron: warning: {warning}");
     }
     let report = report::DumpReport::new(&opened, &kernel, &options, output, &summary);
     if arguments.json {

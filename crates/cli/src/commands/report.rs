@@ -237,6 +237,11 @@ impl DumpReport {
         }
         let copy = self.phases.iter().find(|phase| phase.name == "copy");
         let rate = copy.map_or(0.0, |copy| self.bytes_in as f64 / copy.seconds.max(1e-9));
+        // Without /proc nobody knows.
+        let peak_memory = match self.peak_memory {
+            0 => "unknown".to_owned(),
+            bytes => size::format(bytes),
+        };
         let helpers = if self.helpers == 1 {
             "helper"
         } else {
@@ -247,7 +252,7 @@ impl DumpReport {
             "; {}/s copied by {} {helpers}; peak memory {}",
             size::format(rate as u64),
             self.helpers,
-            size::format(self.peak_memory),
+            peak_memory,
         )?;
         if stats {
             writeln!(

@@ -1,5 +1,6 @@
 //! `bigiron verify`.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use serde::Serialize;
 
 use super::report;
 use crate::arguments::{VerifyArguments, threads};
-use crate::progress::Display;
+use crate::progress;
 use crate::{signals, size};
 
 #[derive(Serialize)]
@@ -21,6 +22,7 @@ struct Result {
     complete: bool,
     pages: u64,
     lost: u64,
+    damaged: u64,
     left_out: u64,
 }
 
@@ -42,7 +44,7 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
         );
     }
     let progress = Arc::new(Progress::new());
-    let display = Display::begin(&progress, 1 << dump.memory().page_shift(), arguments.quiet);
+    let display = progress::begin(&progress, 1 << dump.memory().page_shift(), arguments.quiet);
     let found = bigiron_dump::verify(
         dump.memory(),
         against.as_ref().map(Source::memory),
@@ -58,9 +60,10 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
     let result = Result {
         dump: dump.path().to_owned(),
         against: arguments.against.clone(),
-        complete: dump.damage().is_none() && found.lost == 0,
+        complete: dump.damage().is_none() && found.lost == 0 && found.damaged == 0,
         pages: found.pages,
         lost: found.lost,
+        damaged: found.damaged,
         left_out: found.left_out,
     };
     if arguments.json {
@@ -70,20 +73,37 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
             Some(path) => format!(", each equal to {}", path.display()),
             None => String::new(),
         };
-        let text = format!(
+        let mut text = format!(
             "{}: {} pages read{equal}; {} left out, {} lost",
             result.dump.display(),
             size::group(result.pages),
             size::group(result.left_out),
             size::group(result.lost),
         );
+        if result.damaged > 0 {
+            let _ = write!(text, ", {} damaged", size::group(result.damaged));
+        }
         report::print(&text, false)?;
     }
     if result.complete {
         return Ok(());
     }
-    let why = dump
-        .damage()
-        .map_or_else(|| format!("{} pages lost", result.lost), str::to_owned);
-    anyhow::bail!("{} is incomplete but usable: {why}", result.dump.display())
+    let first = found.first_damage.map(|(frame, error)| {
+        let (many, frame) = (size::group(result.damaged), frame.0);
+        format!("{many} damaged pages; the first, page frame {frame}: {error}")
+    });
+    let incomplete = match (dump.damage(), result.lost) {
+        (Some(damage), _) => Some(damage.to_owned()),
+        (None, 0) => None,
+        (None, lost) => Some(format!("{lost} pages lost")),
+    };
+    let name = result.dump.display();
+    match (incomplete, first) {
+        (Some(why), None) => anyhow::bail!("{name} is incomplete but usable: {why}"),
+        (Some(why), Some(first)) => {
+            anyhow::bail!("{name} is incomplete but usable: {why}; {first}")
+        }
+        (None, Some(first)) => anyhow::bail!("{name} is damaged: {first}"),
+        (None, None) => Ok(()),
+    }
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::arguments;
 use crate::commands::report;
+use crate::tell::tell;
 
 /// How results are given out.
 #[derive(Debug, Args)]
@@ -35,7 +36,7 @@ impl OutputArguments {
     ) -> anyhow::Result<()> {
         if let Some(directory) = &self.results {
             let path = save(directory, machine, name, results)?;
-            eprintln!("bigiron: raw results: {}", path.display());
+            tell!("bigiron: raw results: {}", path.display());
         }
         let text = if self.json {
             serde_json::to_string_pretty(results)?

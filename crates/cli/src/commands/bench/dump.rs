@@ -13,6 +13,7 @@ use clap::Args;
 
 use crate::commands::report;
 use crate::signals;
+use crate::tell::tell;
 
 /// `bigiron bench dump`.
 #[derive(Debug, Args)]
@@ -80,7 +81,7 @@ pub fn run(arguments: &DumpBenchArguments) -> anyhow::Result<()> {
         directory: arguments.directory.clone(),
         compressors: !arguments.no_compressors,
     };
-    let measured = peers::run(&options, &stop, &|text| eprintln!("bigiron: {text}"))?;
+    let measured = peers::run(&options, &stop, &|text| tell!("bigiron: {text}"))?;
     if arguments.json {
         let document = serde_json::json!({ "machine": machine, "results": measured });
         report::print(&serde_json::to_string_pretty(&document)?, false)?;
@@ -88,7 +89,7 @@ pub fn run(arguments: &DumpBenchArguments) -> anyhow::Result<()> {
         report::print(&measured.text(&machine), false)?;
     }
     let kept = results::save(&arguments.results, &machine, "dump", &measured)?;
-    eprintln!("bigiron: raw times: {}", shown(&kept).display());
+    tell!("bigiron: raw times: {}", shown(&kept).display());
     let wrong = measured.wrong_rows();
     anyhow::ensure!(
         wrong.is_empty(),

@@ -9,6 +9,7 @@ pub mod memory;
 pub mod optimizations;
 pub mod scale;
 mod scale_report;
+pub mod vmcore;
 
 use clap::{Args, Subcommand};
 
@@ -37,6 +38,8 @@ pub enum BenchCommand {
     Optimizations(optimizations::OptimizationsArguments),
     /// A model of the pipeline: held against dumps made here, against history, and for 32 TB
     Scale(scale::ScaleArguments),
+    /// How fast a source can be read: mmap beside read, by helpers, the dump going nowhere
+    Vmcore(vmcore::VmcoreArguments),
 }
 
 /// Runs a measurement and prints its table.
@@ -49,5 +52,6 @@ pub fn run(arguments: &BenchArguments) -> anyhow::Result<()> {
         BenchCommand::Adaptive(arguments) => adaptive::run(arguments),
         BenchCommand::Optimizations(arguments) => optimizations::run(arguments),
         BenchCommand::Scale(arguments) => scale::run(arguments),
+        BenchCommand::Vmcore(arguments) => vmcore::run(arguments),
     }
 }

@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::scale_report as tables;
 use crate::commands::report;
 use crate::size;
+use crate::tell::tell;
 
 /// Codecs whose costs are measured; dumps are made with the first three.
 const CODECS: [&str; 4] = ["none", "lzo", "zstd:1", "zstd:-3"];
@@ -172,9 +173,9 @@ fn measure(
         runs: usize::from(arguments.runs),
         source: path,
     };
-    eprintln!("bigiron: counting pages");
+    tell!("bigiron: counting pages");
     let sample = Sample::take(&kernel, level)?;
-    check::run(&plan, &sample, &|what| eprintln!("bigiron: {what}"))
+    check::run(&plan, &sample, &|what| tell!("bigiron: {what}"))
 }
 
 /// Time against helpers for a machine of 32 TB, one line for each number of

@@ -1,0 +1,240 @@
+//! Making a dump.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bigiron_dump::{
+    DumpError, DumpOptions, OutputFormat, OutputTarget, Progress, Summary, dump, dump_split,
+};
+use bigiron_format::codec::Compression;
+use bigiron_helpers::{Stop, processor_count};
+use bigiron_kernel::{DumpLevel, Kernel};
+
+use super::job::Target;
+use super::settings::Settings;
+use super::{check_dump_file, input, progress, report, vtop};
+use crate::arguments::OnlineCpus;
+use crate::commands::{online, source};
+use crate::{signals, watchdog};
+
+/// Time in which nothing moves until a message says what is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Makes the dump that the options ask for.
+pub fn run(settings: &Settings, vmcore: &Path, target: &Target) -> anyhow::Result<()> {
+    for path in target.paths() {
+        check_dump_file(settings, path)?;
+    }
+    let paths = [vmcore.to_owned()];
+    let opened = input::open(settings, &paths)?;
+    let threads = settings.threads.and_then(|n| u16::try_from(n).ok());
+    online::bring_up(OnlineCpus::Auto, &paths, threads, true);
+    let kernel = input::kernel(settings, &opened)?;
+    if let Some(address) = settings.vtop {
+        settings.messages.common(&vtop::text(&kernel, address)?);
+    }
+    let before = opened.memory().dump_level();
+    let asked = settings.levels.first().copied().unwrap_or_default();
+    if before & !asked.number() != 0 {
+        settings.messages.common(&format!(
+            "dump_level is changed to {}, because {} was created by dump_level({before}).\n",
+            asked.number() | before,
+            vmcore.display(),
+        ));
+    }
+    let maker = Maker {
+        settings,
+        kernel: &kernel,
+        source: vmcore.to_owned(),
+        compression: settings.compression,
+        stop: Stop::new(),
+    };
+    let summary = maker
+        .make(target)
+        .map_err(|error| source::name_error(error, vmcore))?;
+    tell(settings, &summary);
+    settings.messages.common(&format!("\n{}", target.saved()));
+    Ok(())
+}
+
+/// Warnings and counts.
+pub fn tell(settings: &Settings, summary: &Summary) {
+    for warning in &summary.warnings {
+        settings.messages.notice(warning);
+    }
+    settings.messages.report(&report::statistics(summary));
+}
+
+impl Target {
+    fn paths(&self) -> &[PathBuf] {
+        match self {
+            Self::File(path) => std::slice::from_ref(path),
+            Self::Stdout => &[],
+            Self::Split(paths) => paths,
+        }
+    }
+
+    fn saved(&self) -> String {
+        match self {
+            Self::File(path) => format!("The dumpfile is saved to {}.\n", path.display()),
+            Self::Stdout => "The dumpfile is saved to STDOUT.\n".into(),
+            Self::Split(paths) => {
+                let names: Vec<_> = paths
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect();
+                let (last, others) = names
+                    .split_last()
+                    .map_or(("", &[][..]), |(last, others)| (last.as_str(), others));
+                format!(
+                    "The dumpfiles are saved to {}, and {last}.\n",
+                    others.join(", ")
+                )
+            }
+        }
+    }
+}
+
+/// Makes dumps of one kernel.
+pub struct Maker<'a, 's> {
+    pub settings: &'a Settings,
+    pub kernel: &'a Kernel<'s>,
+    /// Its name, for messages.
+    pub source: PathBuf,
+    pub compression: Compression,
+    /// Set by a signal, and by a dump that fails.
+    pub stop: Stop,
+}
+
+impl Maker<'_, '_> {
+    /// Makes a dump at the first of the levels at which it fits.
+    pub fn make(&self, target: &Target) -> anyhow::Result<Summary> {
+        signals::watch(&self.stop)?;
+        let messages = self.settings.messages;
+        let mut levels = self.settings.levels.iter().copied();
+        let mut level = levels.next().unwrap_or_default();
+        loop {
+            // What went to standard output cannot be taken back.
+            let next = match target {
+                Target::Stdout => None,
+                _ => levels.next(),
+            };
+            let error = match self.once(target, level, next.is_some()) {
+                Ok(summary) => return Ok(summary),
+                Err(error) => error,
+            };
+            let is_full = error.is_output_full();
+            if is_full {
+                messages.common(&self.why_full(&error));
+            }
+            let Some(next) = next.filter(|_| is_full) else {
+                return Err(self.keep(target, error));
+            };
+            messages.common(&format!(
+                "Retry to create a dumpfile by dump_level({}).\n",
+                next.number()
+            ));
+            self.stop.flag().store(false, Ordering::Relaxed);
+            level = next;
+        }
+    }
+
+    /// One dump, at one level; with `again` nothing is left of it if it does not
+    /// fit.
+    pub fn once(
+        &self,
+        target: &Target,
+        level: DumpLevel,
+        again: bool,
+    ) -> Result<Summary, DumpError> {
+        let settings = self.settings;
+        let options = DumpOptions {
+            level,
+            format: match (settings.elf, target) {
+                (true, Target::Stdout) => OutputFormat::FlattenedElf,
+                (true, _) => OutputFormat::Elf,
+                (false, Target::Stdout) => OutputFormat::Flattened,
+                (false, _) => OutputFormat::Kdump,
+            },
+            compression: self.compression.into(),
+            threads: settings.threads.unwrap_or_else(processor_count),
+            io: input::io_method(settings),
+            overwrite: settings.force,
+            size_limit: settings.size_limit,
+            discard_if_full: again,
+            ..DumpOptions::default()
+        };
+        let progress = Arc::new(Progress::new());
+        let shown = settings
+            .messages
+            .shows_progress()
+            .then(|| progress::begin(&progress));
+        let watched = watchdog::begin(
+            &progress,
+            PATIENCE,
+            self.source.display().to_string(),
+            target.paths().first().map_or_else(
+                || "standard output".into(),
+                |path| path.display().to_string(),
+            ),
+        );
+        let one =
+            |output: &OutputTarget| dump(self.kernel, output, &options, &progress, &self.stop);
+        let summary = match target {
+            _ if settings.dry_run => one(&OutputTarget::Nowhere),
+            Target::File(path) => one(&OutputTarget::File(path.clone())),
+            Target::Stdout => one(&OutputTarget::Stdout),
+            Target::Split(paths) => {
+                let page_size = 1 << self.kernel.source().page_shift();
+                let granule = (settings.splitblock_kib << 10).div_ceil(page_size);
+                dump_split(self.kernel, paths, granule, &options, &progress, &self.stop)
+            }
+        };
+        drop((shown, watched));
+        summary
+    }
+
+    fn why_full(&self, error: &DumpError) -> String {
+        let DumpError::Write { path, source, .. } = error else {
+            return String::new();
+        };
+        let why = match (self.settings.size_limit, source.kind()) {
+            (Some(limit), io::ErrorKind::FileTooLarge) => format!("Size limit({limit}) reached."),
+            (_, io::ErrorKind::StorageFull) => "No space left on device".into(),
+            _ => source.to_string(),
+        };
+        format!("\nCan't write the dump file({}). {why}\n", path.display())
+    }
+
+    /// What an unfinished dump has written gets the name it was to have: who
+    /// calls makedumpfile looks for it there.
+    fn keep(&self, target: &Target, error: DumpError) -> anyhow::Error {
+        let (DumpError::Write { kept, .. } | DumpError::Interrupted { kept }) = &error else {
+            return error.into();
+        };
+        let (Some(kept), Target::File(path)) = (kept, target) else {
+            return error.into();
+        };
+        if kept != path && fs::rename(kept, path).is_err() {
+            return error.into();
+        }
+        self.settings
+            .messages
+            .common("This is an incomplete dumpfile, but might analyzable.\n");
+        match error {
+            DumpError::Write { path, source, .. } => DumpError::Write {
+                kept: Some(path.clone()),
+                path,
+                source,
+            },
+            _ => DumpError::Interrupted {
+                kept: Some(path.clone()),
+            },
+        }
+        .into()
+    }
+}

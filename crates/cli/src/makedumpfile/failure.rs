@@ -1,0 +1,29 @@
+//! Exit codes.
+
+use bigiron_kernel::KernelError;
+
+use crate::signals;
+
+/// All is well.
+pub const COMPLETED: u8 = 0;
+/// It did not work.
+pub const FAILED: u8 = 1;
+/// VMLINUX or VMCOREINFO is of another kernel than VMCORE.
+pub const WRONG_RELEASE: u8 = 2;
+
+/// What was given is of another kernel.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct WrongRelease(pub String);
+
+/// The exit code for an error; of a signal the one that shells expect.
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    let other_kernel = |cause: &(dyn std::error::Error + 'static)| {
+        matches!(cause.downcast_ref(), Some(KernelError::OtherKernel { .. }))
+            || cause.is::<WrongRelease>()
+    };
+    if error.chain().any(other_kernel) {
+        return WRONG_RELEASE;
+    }
+    signals::exit_code(error).unwrap_or(FAILED)
+}

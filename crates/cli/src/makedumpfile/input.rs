@@ -1,0 +1,78 @@
+//! VMCORE and the kernel in it.
+
+use std::path::{Path, PathBuf};
+
+use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source};
+
+use super::settings::Settings;
+use super::vmlinux;
+use crate::commands::source;
+
+/// Opens the files of VMCORE, and says what is wrong with them.
+pub fn open(settings: &Settings, paths: &[PathBuf]) -> anyhow::Result<Source> {
+    let opened = Source::open(paths)?;
+    if let Some(damage) = opened.damage() {
+        settings
+            .messages
+            .notice(&format!("{}: {damage}", opened.path().display()));
+    }
+    settings.messages.debug(&format!(
+        "{}: {}, {} page frames\n",
+        opened.path().display(),
+        opened.kind(),
+        opened.memory().end_frame().0
+    ));
+    Ok(opened)
+}
+
+/// How VMCORE is read.
+pub fn io_method(settings: &Settings) -> IoMethod {
+    if settings.non_mmap {
+        IoMethod::Read
+    } else {
+        IoMethod::Auto
+    }
+}
+
+/// Finds the kernel, by VMCOREINFO from where the options say.
+pub fn kernel<'s>(settings: &Settings, opened: &'s Source) -> anyhow::Result<Kernel<'s>> {
+    let given = settings.vmcoreinfo.as_deref();
+    let given = given.map(source::read_vmcoreinfo).transpose()?;
+    let find = |given| {
+        let io = io_method(settings);
+        Kernel::find(opened, given, io, PhysicalMemory::DEFAULT_CACHE_PAGES)
+            .map_err(|error| source::name_error(error.into(), opened.path()))
+    };
+    let linked = given.as_ref().is_some_and(is_without_kaslr);
+    let kernel = find(given)?;
+    // A VMCOREINFO made from VMLINUX has the addresses the kernel was linked
+    // to. KASLR moved it, and only the one in VMCORE says where to.
+    let own = opened.memory().vmcoreinfo_note();
+    let own = own.and_then(|text| Vmcoreinfo::parse(text, 0).ok());
+    let moved = own.is_some_and(|own| own.kernel_offset().is_some_and(|offset| offset != 0));
+    let kernel = if linked && moved { find(None)? } else { kernel };
+    if let Some(path) = &settings.vmlinux {
+        vmlinux::check(path, kernel.info())?;
+    }
+    show(settings, &kernel, opened.path());
+    Ok(kernel)
+}
+
+fn is_without_kaslr(info: &Vmcoreinfo) -> bool {
+    info.kernel_offset().unwrap_or(0) == 0
+}
+
+fn show(settings: &Settings, kernel: &Kernel, path: &Path) {
+    let place = if kernel.found_in_memory() {
+        "memory"
+    } else {
+        "a note or a file"
+    };
+    settings.messages.debug(&format!(
+        "{}: Linux {}, by the VMCOREINFO in {place}:\n{}\n",
+        path.display(),
+        kernel.utsname().release(),
+        kernel.info().text()
+    ));
+}

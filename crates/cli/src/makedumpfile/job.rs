@@ -1,0 +1,146 @@
+//! What is to be done, and which options go together.
+
+use std::path::PathBuf;
+
+use super::settings::Settings;
+
+/// One run's work.
+pub enum Job {
+    /// The flattened stream on standard input becomes a file.
+    Rearrange { dumpfile: PathBuf },
+    /// The parts of a split dump become one file.
+    Reassemble {
+        parts: Vec<PathBuf>,
+        dumpfile: PathBuf,
+    },
+    /// The kernel log becomes a file.
+    Dmesg { vmcore: PathBuf, logfile: PathBuf },
+    /// Pages are counted.
+    MemUsage { vmcore: PathBuf },
+    /// A dump is made.
+    Create { vmcore: PathBuf, target: Target },
+}
+
+/// Where a dump goes.
+pub enum Target {
+    File(PathBuf),
+    /// Flattened, to standard output.
+    Stdout,
+    /// A file for each part.
+    Split(Vec<PathBuf>),
+}
+
+impl Job {
+    /// What the options ask for; `None` if they do not go together, which a
+    /// message may have explained.
+    pub fn of(settings: &Settings) -> Option<Self> {
+        if settings.rearrange {
+            rearrange(settings)
+        } else if settings.reassemble {
+            reassemble(settings)
+        } else {
+            create(settings)
+        }
+    }
+}
+
+/// Whether there are options that belong to making a dump.
+fn makes_a_dump(settings: &Settings) -> bool {
+    let level = settings.levels.first().map_or(0, |level| level.number());
+    settings.compress
+        || level != 0
+        || settings.elf
+        || settings.vmcoreinfo.is_some()
+        || settings.vmlinux.is_some()
+        || settings.flattened
+}
+
+fn rearrange(settings: &Settings) -> Option<Job> {
+    match &settings.operands[..] {
+        [dumpfile] if !makes_a_dump(settings) => Some(Job::Rearrange {
+            dumpfile: dumpfile.clone(),
+        }),
+        _ => None,
+    }
+}
+
+fn reassemble(settings: &Settings) -> Option<Job> {
+    if makes_a_dump(settings) || settings.split {
+        return None;
+    }
+    if settings.dry_run {
+        return explain(settings, "--dry-run cannot be used with --reassemble.");
+    }
+    match settings.operands.split_last() {
+        Some((dumpfile, parts)) if !parts.is_empty() => Some(Job::Reassemble {
+            parts: parts.to_vec(),
+            dumpfile: dumpfile.clone(),
+        }),
+        _ => None,
+    }
+}
+
+fn create(settings: &Settings) -> Option<Job> {
+    if settings.compress && settings.elf
+        || settings.vmcoreinfo.is_some() && settings.vmlinux.is_some()
+    {
+        return None;
+    }
+    if settings.dry_run && settings.dmesg {
+        return explain(settings, "--dry-run cannot be used with --dump-dmesg.");
+    }
+    if settings.flattened && settings.split {
+        return None;
+    }
+    if settings.threads.is_some() && settings.split {
+        return explain(settings, "--num-threads cannot used with --split.");
+    }
+    if settings.threads.is_some() && settings.elf {
+        return explain(settings, "--num-threads cannot used with ELF format.");
+    }
+    if settings.partial_dmesg && !settings.dmesg {
+        return None;
+    }
+    let operands = settings.operands.clone();
+    let job = |vmcore: PathBuf, target| Job::Create { vmcore, target };
+    if settings.split {
+        let (vmcore, dumpfiles) = operands.split_first()?;
+        if dumpfiles.len() < 2 {
+            return None;
+        }
+        if settings.elf {
+            return explain(
+                settings,
+                "Options for splitting dumpfile cannot be used with Elf format.",
+            );
+        }
+        // --dump-dmesg and --mem-usage go before --split, as there.
+        let target = Target::Split(dumpfiles.to_vec());
+        return match (settings.dmesg, settings.mem_usage) {
+            (false, false) => Some(job(vmcore.clone(), target)),
+            (true, _) => None,
+            (false, true) => Some(Job::MemUsage {
+                vmcore: vmcore.clone(),
+            }),
+        };
+    }
+    let mut operands = operands.into_iter();
+    let first = operands.next()?;
+    match (operands.next(), operands.next()) {
+        (Some(_), _) if settings.flattened => None,
+        (Some(logfile), None) if settings.dmesg => Some(Job::Dmesg {
+            vmcore: first,
+            logfile,
+        }),
+        (Some(_), None) if settings.mem_usage => Some(Job::MemUsage { vmcore: first }),
+        (Some(dumpfile), None) => Some(job(first, Target::File(dumpfile))),
+        (None, None) if settings.mem_usage => Some(Job::MemUsage { vmcore: first }),
+        (None, None) if settings.flattened && !settings.dmesg => Some(job(first, Target::Stdout)),
+        _ => None,
+    }
+}
+
+fn explain(settings: &Settings, text: &str) -> Option<Job> {
+    settings.messages.common(&format!("{text}\n"));
+    None
+}

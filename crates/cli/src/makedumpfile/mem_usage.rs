@@ -1,0 +1,40 @@
+//! `--mem-usage`: how many pages there are of each kind.
+
+use std::path::{Path, PathBuf};
+
+use bigiron_format::codec::{Codec, Compression};
+use bigiron_helpers::Stop;
+use bigiron_kernel::DumpLevel;
+
+use super::create::Maker;
+use super::job::Target;
+use super::settings::Settings;
+use super::{input, report};
+use crate::signals;
+
+/// Counts as a dump at level 31 would, and writes nothing.
+pub fn run(settings: &Settings, vmcore: &Path) -> anyhow::Result<()> {
+    let opened = input::open(settings, &[vmcore.to_owned()])?;
+    let kernel = input::kernel(settings, &opened)?;
+    let mut counting = Settings::new();
+    counting.dry_run = true;
+    counting.messages = settings.messages;
+    counting.threads = settings.threads;
+    // /proc/kcore cannot be mapped.
+    counting.non_mmap = true;
+    let stop = Stop::new();
+    signals::watch(&stop)?;
+    let maker = Maker {
+        settings: &counting,
+        kernel: &kernel,
+        source: vmcore.to_owned(),
+        compression: Compression::new(Codec::None),
+        stop,
+    };
+    let summary = maker.once(&Target::File(PathBuf::new()), DumpLevel::MAX, false)?;
+    for warning in &summary.warnings {
+        settings.messages.notice(warning);
+    }
+    settings.messages.common(&report::usage(&summary));
+    Ok(())
+}

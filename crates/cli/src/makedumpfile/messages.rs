@@ -1,0 +1,97 @@
+//! What is printed, and where to.
+
+use std::io::{self, Write};
+
+/// Progress on standard error.
+const PROGRESS: u8 = 1;
+/// What everybody wants to know.
+const COMMON: u8 = 2;
+/// Errors, on standard error.
+const ERROR: u8 = 4;
+/// For who looks for an error.
+const DEBUG: u8 = 8;
+/// Counts and times.
+const REPORT: u8 = 16;
+
+/// Messages by their kinds, as `--message-level` chooses among them.
+#[derive(Clone, Copy, Debug)]
+pub struct Messages {
+    level: u8,
+    /// Standard output is for the dump.
+    all_to_stderr: bool,
+}
+
+impl Messages {
+    /// Progress, common messages and errors.
+    pub const DEFAULT_LEVEL: u8 = PROGRESS | COMMON | ERROR;
+    /// All of them.
+    pub const MAX_LEVEL: u8 = 31;
+
+    /// Prints what `level` says.
+    pub fn new() -> Self {
+        Self {
+            level: Self::DEFAULT_LEVEL,
+            all_to_stderr: false,
+        }
+    }
+
+    pub fn set_level(&mut self, level: u8) {
+        self.level = level;
+    }
+
+    pub fn add_debug(&mut self) {
+        self.level |= DEBUG;
+    }
+
+    pub fn add_report(&mut self) {
+        self.level |= REPORT;
+    }
+
+    /// Standard output is for the dump from now on.
+    pub fn leave_stdout(&mut self) {
+        self.all_to_stderr = true;
+    }
+
+    pub fn shows_progress(&self) -> bool {
+        self.level & PROGRESS != 0
+    }
+
+    pub fn common(&self, text: &str) {
+        self.print(COMMON, text);
+    }
+
+    pub fn debug(&self, text: &str) {
+        self.print(DEBUG, text);
+    }
+
+    pub fn report(&self, text: &str) {
+        self.print(REPORT, text);
+    }
+
+    /// What is common but no part of makedumpfile's own words: it must not
+    /// come between those on standard output.
+    pub fn notice(&self, text: &str) {
+        if self.level & COMMON != 0 {
+            let _ = writeln!(io::stderr().lock(), "makedumpfile: {text}");
+        }
+    }
+
+    pub fn error(&self, text: &str) {
+        if self.level & ERROR != 0 {
+            let _ = writeln!(io::stderr().lock(), "makedumpfile: {text}");
+        }
+    }
+
+    fn print(&self, kind: u8, text: &str) {
+        if self.level & kind == 0 {
+            return;
+        }
+        // Nobody is there to be told that nobody reads it.
+        let _ = if self.all_to_stderr {
+            io::stderr().lock().write_all(text.as_bytes())
+        } else {
+            let mut out = io::stdout().lock();
+            out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        };
+    }
+}

@@ -1,0 +1,128 @@
+//! The program under the name `makedumpfile`: its options, its words, its exit
+//! codes, on the engine of `bigiron dump`.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `options`, `spec` | the table of all options, from which parser, help and documentation come |
+//! | `getopt`, `sizes` | the command line and its numbers, as C takes them |
+//! | `settings`, `job` | what it asks for, and what goes together |
+//! | `messages`, `progress`, `report`, `help` | what is printed |
+//! | `create`, `levels`, `rearrange`, `reassemble`, `dmesg`, `mem_usage` | the work |
+//! | `input`, `vmlinux`, `vtop` | VMCORE, VMLINUX, and an address in it |
+
+mod create;
+mod dmesg;
+mod failure;
+mod getopt;
+mod help;
+mod input;
+mod job;
+mod levels;
+mod mem_usage;
+mod messages;
+mod options;
+mod progress;
+mod rearrange;
+mod reassemble;
+mod report;
+mod settings;
+mod sizes;
+mod spec;
+mod unfinished;
+mod vmlinux;
+mod vtop;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use failure::{COMPLETED, FAILED};
+use job::Job;
+use settings::Settings;
+
+/// The name under which this is the program.
+const NAME: &str = "makedumpfile";
+
+/// Is makedumpfile if called by that name, or as `bigiron makedumpfile`, and
+/// says its exit code.
+pub fn by_its_other_name() -> Option<u8> {
+    let mut arguments = std::env::args_os();
+    let program = PathBuf::from(arguments.next()?);
+    if program.file_name()? == NAME {
+        return Some(run(arguments.collect()));
+    }
+    (arguments.next()? == NAME).then(|| run(arguments.collect()))
+}
+
+fn run(arguments: Vec<OsString>) -> u8 {
+    let mut settings = Settings::new();
+    let line = command_line(&arguments);
+    if !settings.parse(arguments) {
+        return end(&settings, FAILED);
+    }
+    let messages = settings.messages;
+    if settings.help {
+        messages.common(&help::usage());
+        return COMPLETED;
+    }
+    if settings.version {
+        messages.common(&help::version());
+        return COMPLETED;
+    }
+    messages.debug(&format!("{}command line: {line}\n\n", help::version()));
+    if !settings.judge_options() {
+        return end(&settings, FAILED);
+    }
+    let Some(job) = Job::of(&settings) else {
+        settings.invalid();
+        return end(&settings, FAILED);
+    };
+    if settings.check_params {
+        return COMPLETED;
+    }
+    let result = match &job {
+        Job::Rearrange { dumpfile } => rearrange::run(&settings, dumpfile),
+        Job::Reassemble { parts, dumpfile } => reassemble::run(&settings, parts, dumpfile),
+        Job::Dmesg { vmcore, logfile } => dmesg::run(&settings, vmcore, logfile),
+        Job::MemUsage { vmcore } => mem_usage::run(&settings, vmcore),
+        Job::Create { vmcore, target } => create::run(&settings, vmcore, target),
+    };
+    let code = match &result {
+        Ok(()) => COMPLETED,
+        Err(error) => {
+            messages.error(&crate::message(error));
+            failure::exit_code(error)
+        }
+    };
+    end(&settings, code)
+}
+
+/// The last words.
+fn end(settings: &Settings, code: u8) -> u8 {
+    if settings.check_params {
+        return code;
+    }
+    let last = match code {
+        COMPLETED if settings.mem_usage => "\n",
+        COMPLETED => "\nmakedumpfile Completed.\n",
+        _ => "\nmakedumpfile Failed.\n",
+    };
+    settings.messages.common(last);
+    code
+}
+
+fn command_line(arguments: &[OsString]) -> String {
+    let words = arguments.iter().map(|argument| argument.to_string_lossy());
+    let words: Vec<_> = words.collect();
+    format!("{NAME} {}", words.join(" "))
+}
+
+/// An output that is there already stays, without -f.
+fn check_dump_file(settings: &Settings, path: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        settings.force || fs::symlink_metadata(path).is_err(),
+        "Can't open the dump file ({}). File exists; -f replaces it",
+        path.display()
+    );
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! `-R`: the flattened stream on standard input becomes a file.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::Context;
+use bigiron_format::flattened;
+
+use super::check_dump_file;
+use super::settings::Settings;
+use super::unfinished::Unfinished;
+
+/// Writes each record where it belongs. What a cut stream brought stays.
+pub fn run(settings: &Settings, dumpfile: &Path) -> anyhow::Result<()> {
+    check_dump_file(settings, dumpfile)?;
+    let failed = || format!("Can't open the dump file({})", dumpfile.display());
+    let mut input = io::stdin().lock();
+    let unpacked = if settings.dry_run {
+        flattened::unpack(&mut input, |_, _| Ok(()))?
+    } else {
+        let output = Unfinished::create(dumpfile).with_context(failed)?;
+        let put = |offset, bytes: &[u8]| output.file.write_all_at(bytes, offset);
+        match flattened::unpack(&mut input, put) {
+            Ok(unpacked) if unpacked.bytes > 0 => {
+                output.finish().with_context(failed)?;
+                unpacked
+            }
+            result => {
+                output.discard();
+                result?
+            }
+        }
+    };
+    anyhow::ensure!(
+        unpacked.complete,
+        "the flattened stream on standard input ends after {} records without an end record: it \
+         was cut short",
+        unpacked.records
+    );
+    let name = dumpfile.display();
+    let messages = settings.messages;
+    messages.common(&format!("\nThe dumpfile is saved to {name}.\n"));
+    Ok(())
+}

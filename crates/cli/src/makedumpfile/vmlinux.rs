@@ -1,0 +1,112 @@
+//! Is VMLINUX the kernel that VMCORE is of?
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use bigiron_format::ReadAt;
+use bigiron_format::bytes::Endian;
+use bigiron_format::elf::{Notes, SIGNATURE};
+use bigiron_format::vmcoreinfo::Vmcoreinfo;
+
+use super::failure::WrongRelease;
+
+/// The note with the build id (NT_GNU_BUILD_ID, elf.h), its name and type.
+const BUILD_ID: (&[u8], u32) = (b"GNU", 3);
+const PT_NOTE: u32 = 4;
+/// Sizes of a 64-bit ELF header and program header.
+const HEADER: usize = 64;
+const PROGRAM_HEADER: usize = 56;
+/// Notes of a kernel are a few KiB.
+const MOST_NOTES: u64 = 1 << 20;
+/// Every kernel names its release so (linux_banner, init/version.c).
+const BANNER: &[u8] = b"Linux version ";
+const PIECE: usize = 1 << 20;
+/// No release is longer.
+const MOST_RELEASE: usize = 64;
+
+/// Holds VMLINUX against VMCOREINFO: by its build id, where both have one, else
+/// by its release.
+pub fn check(path: &Path, info: &Vmcoreinfo) -> anyhow::Result<()> {
+    let failed = || format!("Can't open the kernel file({})", path.display());
+    let file = File::open(path).with_context(failed)?;
+    let own = build_id(&file).with_context(failed)?;
+    let release = info.release().unwrap_or_default();
+    let same = match (own, info.value("BUILD-ID")) {
+        (Some(own), Some(dumped)) => own == dumped.to_ascii_lowercase(),
+        _ => names_release(file, release).with_context(failed)?,
+    };
+    if same {
+        return Ok(());
+    }
+    Err(WrongRelease(format!(
+        "{} is not the kernel of the dump, which is of Linux {release}",
+        path.display()
+    ))
+    .into())
+}
+
+/// The build id of an ELF file, in hexadecimal.
+fn build_id(file: &File) -> anyhow::Result<Option<String>> {
+    let size = file.metadata()?.len();
+    let bytes = FileBytes(file, size);
+    let mut header = [0; HEADER];
+    bytes.read_exact_at("the ELF header", 0, &mut header)?;
+    anyhow::ensure!(
+        header.starts_with(&SIGNATURE) && header[4] == 2,
+        "it is no 64-bit ELF file"
+    );
+    let endian = if header[5] == 2 {
+        Endian::Big
+    } else {
+        Endian::Little
+    };
+    let table = endian.u64(&header, 32).unwrap_or(0);
+    let count = u64::from(endian.u32(&header, 56).unwrap_or(0) & 0xffff);
+    for index in 0..count {
+        let mut entry = [0; PROGRAM_HEADER];
+        let at = table.saturating_add(index * PROGRAM_HEADER as u64);
+        bytes.read_exact_at("a program header", at, &mut entry)?;
+        let field = |offset| endian.u64(&entry, offset).unwrap_or(0);
+        if endian.u32(&entry, 0) != Some(PT_NOTE) || field(32) > MOST_NOTES {
+            continue;
+        }
+        let notes = bytes.read_vec_at("the notes", field(8), field(32))?;
+        let found = Notes::new(&notes, endian).find(|note| (note.name, note.kind) == BUILD_ID);
+        if let Some(note) = found {
+            let digits = note.descriptor.iter().map(|byte| format!("{byte:02x}"));
+            return Ok(Some(digits.collect()));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the kernel's banner names `release`.
+fn names_release(mut file: File, release: &str) -> std::io::Result<bool> {
+    let wanted = [BANNER, release.as_bytes(), b" "].concat();
+    let mut window = Vec::with_capacity(PIECE + BANNER.len() + MOST_RELEASE);
+    loop {
+        let read = (&mut file).take(PIECE as u64).read_to_end(&mut window)?;
+        if window.windows(wanted.len()).any(|bytes| bytes == wanted) {
+            return Ok(true);
+        }
+        if read == 0 {
+            return Ok(false);
+        }
+        let keep = window.len().saturating_sub(wanted.len());
+        window.drain(..keep);
+    }
+}
+
+struct FileBytes<'a>(&'a File, u64);
+
+impl ReadAt for FileBytes<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(self.0, buf, offset)
+    }
+
+    fn size(&self) -> u64 {
+        self.1
+    }
+}
