@@ -3,7 +3,7 @@
 import lzma
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from . import tools
@@ -51,8 +51,8 @@ def _write_file(path: Path, size: int, *sources: Iterator[bytes]) -> None:
                     return
 
 
-def make_data_disk(image: Path, recipe: Recipe, kernel: Kernel) -> None:
-    """ext4 with the file the guest reads, one it loses a page of, and room for those it writes."""
+def make_data_disk(image: Path, recipe: Recipe, kernel: Kernel, more: Mapping[str, bytes] | None = None) -> None:
+    """ext4 with the file the guest reads, one it loses a page of, `more` files, and room for those it writes."""
     tools.need("mke2fs")
     tree = image.with_suffix(".tree")
     tree.mkdir()
@@ -60,6 +60,9 @@ def make_data_disk(image: Path, recipe: Recipe, kernel: Kernel) -> None:
     real_files = iter(()) if recipe.plan.get("compressible") else _module_files(kernel)
     _write_file(tree / "clean", cached, real_files, _log_lines())
     _write_file(tree / "poison", 16 * PAGE, _log_lines())
+    for name, content in (more or {}).items():
+        (tree / name).write_bytes(content)
+        cached += len(content)
     written = (recipe.plan["cache_private_clean"] + recipe.plan["cache_private_dirty"]) * PAGE
     make_ext4(image, tree, (cached + written) // (1 << 20) * 5 // 4 + 32)
 
@@ -70,6 +73,12 @@ def make_ext4(image: Path, tree: Path, mebibytes: int) -> None:
     mke2fs = tools.find("mke2fs") or "mke2fs"
     tools.run([mke2fs, "-q", "-t", "ext4", "-b", "4096", "-O", "^metadata_csum", "-d", tree, image, f"{mebibytes}M"])
     shutil.rmtree(tree)
+
+
+def format_ext4(image: Path) -> None:
+    """An empty ext4 in an image that is there, without what needs modules."""
+    mke2fs = tools.find("mke2fs") or "mke2fs"
+    tools.run([mke2fs, "-q", "-t", "ext4", "-b", "4096", "-O", "^metadata_csum", "-F", image])
 
 
 def make_raw_disk(image: Path, size: int) -> None:

@@ -2,6 +2,7 @@
 
 import lzma
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import tools
@@ -65,9 +66,9 @@ def compile_guest(program: str, sources: list[str], into: Path) -> bytes:
     return output.read_bytes()
 
 
-def _modules(kernel: Kernel) -> list[tuple[str, bytes]]:
+def _modules(kernel: Kernel, names: Sequence[str]) -> list[tuple[str, bytes]]:
     found = []
-    for name in MODULES:
+    for name in names:
         files = [*kernel.modules.rglob(f"{name}.ko"), *kernel.modules.rglob(f"{name}.ko.xz")]
         if files:
             content = files[0].read_bytes()
@@ -77,7 +78,7 @@ def _modules(kernel: Kernel) -> list[tuple[str, bytes]]:
     return found
 
 
-def build(kernel: Kernel, plan: str, workdir: Path) -> bytes:
+def build(kernel: Kernel, plan: str, workdir: Path, more_modules: Sequence[str] = ()) -> bytes:
     """The archive for a guest that is to be filled after `plan` (lines KIND PAGES)."""
     archive = Archive()
     for directory in ("dev", "modules"):
@@ -89,6 +90,6 @@ def build(kernel: Kernel, plan: str, workdir: Path) -> bytes:
     loader = compile_guest("load_crash_kernel", ["load_crash_kernel.c"], workdir)
     archive.add_file("load_crash_kernel", loader, executable=True)
     archive.add_file("plan", plan.encode())
-    for place, (name, content) in enumerate(_modules(kernel)):
+    for place, (name, content) in enumerate(_modules(kernel, [*MODULES, *more_modules])):
         archive.add_file(f"modules/{place:02}-{name}.ko", content)
     return archive.finish()

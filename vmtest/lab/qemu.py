@@ -6,6 +6,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from . import tools
@@ -57,6 +58,8 @@ class Machine:
         disks: list[Path],
         timeout: float,
         accel: str,
+        cpus: int = 2,
+        more: Sequence[str] = (),
     ) -> None:
         self.console_file = directory / "console.log"
         self._socket_path = directory / "qmp"
@@ -64,7 +67,7 @@ class Machine:
         self._command: list[str | Path] = [
             "qemu-system-x86_64", "-nodefaults", "-display", "none", "-no-reboot",
             "-machine", MACHINE, "-accel", "tcg,thread=multi" if accel == "tcg" else accel,
-            "-cpu", "max" if levels == 5 else "max,la57=off", "-smp", "2", "-m", f"{ram_mib}M",
+            "-cpu", "max" if levels == 5 else "max,la57=off", "-smp", str(cpus), "-m", f"{ram_mib}M",
             "-kernel", kernel, "-initrd", initrd, "-append", f"console=ttyS0 panic=-1 {command_line}",
             "-serial", f"file:{self.console_file}",
             "-qmp", f"unix:{self._socket_path},server=on,wait=off",
@@ -72,6 +75,7 @@ class Machine:
         ]  # fmt: skip
         for disk in disks:
             self._command += ["-drive", f"file={disk},format=raw,if=virtio,cache=unsafe"]
+        self._command += more
 
     def __enter__(self) -> "Machine":
         tools.need("qemu-system-x86_64")
@@ -108,6 +112,29 @@ class Machine:
             if time.monotonic() > self._deadline:
                 raise self._fail(f"the guest did not say {text!r} in time")
             time.sleep(0.1)
+
+    def follow(self, seen: Callable[[str], None], tick: Callable[[], None]) -> None:
+        """Gives each whole line of the console to `seen` as soon as it is there, until the machine is off. `tick` is
+        called all the time."""
+        done = 0
+        while True:
+            ended = self._process.poll() is not None
+            text = self.console()
+            *lines, _ = text[done:].split("\n")
+            done += sum(len(line) + 1 for line in lines)
+            for line in lines:
+                seen(line)
+            if ended:
+                return
+            tick()
+            if time.monotonic() > self._deadline:
+                raise self._fail("the guest did not switch itself off in time")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """What a power cut does: nothing more is written, from one moment to the next."""
+        self._process.kill()
+        self._process.wait()
 
     def wait_for_end(self) -> None:
         """Waits until the guest has switched itself off."""

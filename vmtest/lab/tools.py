@@ -13,6 +13,7 @@ PACKAGE_OF = {
     "busybox": "busybox-static",
     "gcc": "gcc",
     "mke2fs": "e2fsprogs",
+    "mkfs.xfs": "xfsprogs",
     "dpkg-deb": "dpkg",
     "apt-get": "apt",
     "zstd": "zstd",

@@ -1,0 +1,3 @@
+ln -s /bigiron /bin/vmcore-dmesg
+vmcore-dmesg /proc/vmcore | tr -d '\r' >/dev/vdb
+sync

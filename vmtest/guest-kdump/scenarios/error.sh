@@ -1,0 +1,3 @@
+mounted /dev/vdb ext4
+run dump /bigiron dump --json -d 1 -c none /proc/vmcore /mnt/vmcore
+umount /mnt

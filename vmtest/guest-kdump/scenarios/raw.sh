@@ -1,0 +1,1 @@
+run dump /bigiron dump --json -c lzo /proc/vmcore /dev/vdb

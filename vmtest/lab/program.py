@@ -1,0 +1,31 @@
+"""The static bigiron that capture kernels run."""
+
+import subprocess
+from pathlib import Path
+
+from .errors import LabError, Unavailable
+from .tools import is_static
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+# How scripts/static ends where this machine lacks what it takes.
+SKIPPED = 77
+
+
+def static(given: Path | None) -> Path:
+    """The program at `given`, which must be static; else one that is built now."""
+    program = (given or _build()).resolve()
+    if not is_static(program):
+        raise LabError(f"{program} is not static")
+    return program
+
+
+def _build() -> Path:
+    """The capture build (docs/static.md): the capture kernel has no libraries."""
+    done = subprocess.run([ROOT / "scripts" / "static"], stdout=subprocess.PIPE, text=True)
+    said = done.stdout.strip().splitlines() or [""]
+    if done.returncode == SKIPPED:
+        raise Unavailable(f"no static bigiron: {said[-1].removeprefix('SKIP ')}")
+    if done.returncode != 0:
+        raise LabError("scripts/static could not build a static bigiron")
+    # The last line is "PATH: SIZE bytes, static".
+    return Path(said[-1].rsplit(":", 1)[0])

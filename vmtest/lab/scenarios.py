@@ -1,0 +1,231 @@
+"""What vmtest/kdump tries: how a kernel crashes, where its dump goes, what goes wrong on the way."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import kdump_layout
+from tools import Bigiron, Makedumpfile
+from verdict import Verdict
+
+from .crash import PORT, XFS, Crashed, Disk, Plan
+
+# What the first kernel says to its log before it crashes: every dump must have it.
+MARKER = "bigiron-vmtest: marker before the panic"
+# A capture kernel with 256 MB has this much to give.
+MOST_MEMORY = 64 << 20
+POWER_CUT_AFTER = 3.0
+STALL = 12.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One crash and its judge."""
+
+    name: str
+    shows: str
+    plan: Plan
+    judge: Callable[[Crashed, Bigiron], Verdict]
+    quick: bool = False  # among those of every ./test
+
+
+def whole_dump(crashed: Crashed, bigiron: Bigiron, dump: Path, verdict: Verdict, panic_text: str) -> Verdict:
+    """The dump is complete, readable by others, and tells of the panic."""
+    ran = crashed.ran("dump")
+    verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}\n{crashed.tail()}")
+    summary = ran.get("summary") or {}
+    peak = summary.get("peak_memory", 0)
+    verdict.require(0 < peak < MOST_MEMORY, f"peak memory {peak} bytes, allowed are {MOST_MEMORY}")
+    verdict.require(summary.get("pages", {}).get("lost") == 0, "it lost pages")
+    verdict.merge(kdump_layout.judge(dump))
+    log = Makedumpfile().log(dump, crashed.work / "log")
+    for text in (MARKER, panic_text):
+        verdict.require(text in log, f"makedumpfile does not find {text!r} in the dump's kernel log")
+    verdict.require(bigiron.verify(dump) == 0, "bigiron verify finds a fault")
+    return verdict
+
+
+def on_ext4(panic_text: str) -> Callable[[Crashed, Bigiron], Verdict]:
+    """The dump of a file system that the host can read."""
+    return lambda crashed, bigiron: whole_dump(
+        crashed, bigiron, crashed.fetch(0, "vmcore"), Verdict("dump"), panic_text
+    )
+
+
+def on_disk(place: int) -> Callable[[Crashed, Bigiron], Verdict]:
+    """The dump that stands on a disk without a file system; what is behind it is not its."""
+    return lambda crashed, bigiron: whole_dump(crashed, bigiron, crashed.image(place), Verdict("dump"), "sysrq")
+
+
+def through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
+    """A flattened dump, as it came."""
+    verdict = Verdict("dump")
+    verdict.require(bigiron.verify(crashed.received()) == 0, "bigiron verify finds a fault in the flattened dump")
+    plain = Makedumpfile().rearrange(crashed.received(), crashed.work / "plain")
+    return whole_dump(crashed, bigiron, plain, verdict, "sysrq")
+
+
+def cut_dump(crashed: Crashed, bigiron: Bigiron, verdict: Verdict) -> Verdict:
+    """What is left of a dump that did not end well: under its temporary name, marked, and readable."""
+    crashed.repair(0)
+    names = crashed.names(0)
+    verdict.require("vmcore" not in names, f"a dump that is not whole has its final name: {names}")
+    if verdict.require("vmcore.incomplete" in names, f"nothing is kept: {names}"):
+        kept = crashed.fetch(0, "vmcore.incomplete")
+        status, report = bigiron.verify_report(kept)
+        verdict.require(status == 1, f"bigiron verify exits with {status}, not 1")
+        verdict.require(report.get("complete") is False, f"it does not call it usable: {report}")
+        verdict.require(report.get("pages", 0) > 0, f"no page can be read: {report}")
+    return verdict
+
+
+def failed(status: int, text: str) -> Callable[[Crashed, Bigiron], Verdict]:
+    """The program ended so, said why, and left what it had."""
+
+    def judge(crashed: Crashed, bigiron: Bigiron) -> Verdict:
+        verdict = Verdict("cut dump")
+        ran = crashed.ran("dump")
+        verdict.require(ran.get("status") == status, f"exit status {ran.get('status')}, not {status}\n{crashed.tail()}")
+        verdict.require(crashed.said(text), f"it does not say {text!r}\n{crashed.tail()}")
+        return cut_dump(crashed, bigiron, verdict)
+
+    return judge
+
+
+def power_cut(crashed: Crashed, bigiron: Bigiron) -> Verdict:
+    """Nobody could say anything; the file system is as it was."""
+    verdict = Verdict("cut dump")
+    verdict.require(crashed.cut, "the power was not cut")
+    verdict.require(not crashed.ran("dump"), "the dump was done before the power was cut")
+    return cut_dump(crashed, bigiron, verdict)
+
+
+def cut_power_soon(crashed: Crashed) -> None:
+    """Some seconds into the dump the machine is off."""
+    if not crashed.cut and crashed.seconds_since("dump") > POWER_CUT_AFTER:
+        crashed.power_cut()
+
+
+def stall_disk(crashed: Crashed) -> None:
+    """From the dump's beginning on the disk takes next to nothing, for a while."""
+    for name, since, speed in (("stalled", 0.0, 1), ("moving", STALL, 0)):
+        if name not in crashed.done and crashed.seconds_since("dump") >= since:
+            crashed.write_speed(0, speed)
+            crashed.done.add(name)
+
+
+def stalled(crashed: Crashed, bigiron: Bigiron) -> Verdict:
+    """It said what it waited for, and the dump came out well."""
+    verdict = Verdict("stall")
+    verdict.require(crashed.said("nothing has moved for"), f"it is silent about the disk\n{crashed.tail()}")
+    verdict.require(crashed.said("/mnt/vmcore"), "it does not name what it waits for")
+    verdict.require(crashed.said("it goes on, after"), "it does not say that it goes on")
+    return whole_dump(crashed, bigiron, crashed.fetch(0, "vmcore"), verdict, "sysrq")
+
+
+def next_level(crashed: Crashed, bigiron: Bigiron) -> Verdict:
+    """The dump is of the second level, since the first did not fit."""
+    verdict = Verdict("level")
+    ran = crashed.ran("dump")
+    verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}\n{crashed.tail()}")
+    names = crashed.names(0)
+    verdict.require(not any("incomplete" in name for name in names), f"the first attempt is left over: {names}")
+    dump = crashed.fetch(0, "vmcore")
+    verdict.merge(kdump_layout.judge(dump))
+    level = kdump_layout.Kdump(dump).dump_level
+    verdict.require(level == 31, f"the dump's level is {level}")
+    verdict.require(bigiron.verify(dump) == 0, "bigiron verify finds a fault")
+    return verdict
+
+
+def log_only(crashed: Crashed, _: Bigiron) -> Verdict:
+    """The kernel's log, without a dump."""
+    verdict = Verdict("log")
+    text = crashed.image(0).read_bytes().rstrip(b"\0").decode(errors="replace")
+    for wanted in ("Linux version", MARKER, "sysrq: Trigger a crash"):
+        verdict.require(wanted in text, f"vmcore-dmesg does not print {wanted!r}\n{crashed.tail()}")
+    return verdict
+
+
+def with_cpus(crashed: Crashed, bigiron: Bigiron) -> Verdict:
+    """The CPU that was off line worked for the dump."""
+    verdict = Verdict("CPUs")
+    verdict.require(crashed.said("CPUs 1 are on line now"), f"no CPU was brought up\n{crashed.tail()}")
+    helpers = (crashed.ran("dump").get("summary") or {}).get("helpers")
+    verdict.require(helpers == 2, f"{helpers} helpers, not 2")
+    return whole_dump(crashed, bigiron, crashed.fetch(0, "vmcore"), verdict, "sysrq")
+
+
+EXT4 = (Disk(256, "ext4"),)
+SCENARIOS = [
+    Scenario("sysrq-ext4", "panic by sysrq, dump into ext4", Plan("ext4", disks=EXT4), on_ext4("sysrq")),
+    Scenario(
+        "null-ext4",
+        "the kernel jumps to address 0",
+        Plan("ext4", panic="null", disks=EXT4),
+        on_ext4("NULL pointer dereference"),
+        quick=True,
+    ),
+    Scenario(
+        "hung-task", "a task that hangs", Plan("ext4", panic="hung", disks=EXT4), on_ext4("hung_task: blocked tasks")
+    ),
+    Scenario(
+        "nmi",
+        "somebody presses the NMI button",
+        Plan("ext4", panic="nmi", disks=EXT4),
+        on_ext4("NMI: Not continuing"),
+    ),
+    Scenario(
+        "xfs",
+        "dump into XFS",
+        Plan("xfs", disks=(Disk(320, "xfs"), Disk(256)), modules=XFS),
+        on_disk(1),
+    ),
+    Scenario("raw", "dump onto a disk without a file system", Plan("raw", disks=(Disk(256),)), on_disk(0)),
+    Scenario(
+        "port",
+        "dump through a pipe to another machine",
+        Plan("port", port=True, modules=PORT),
+        through_port,
+        quick=True,
+    ),
+    Scenario("disk-full", "the disk is full", Plan("full", disks=(Disk(24, "ext4"),)), failed(1, "No space left")),
+    Scenario(
+        "next-level",
+        "the disk is full, and a stricter level fits",
+        Plan("levels", disks=(Disk(48, "ext4"),)),
+        next_level,
+    ),
+    Scenario("log", "only the kernel's log, by the name vmcore-dmesg", Plan("dmesg", disks=(Disk(4),)), log_only),
+    Scenario(
+        "write-error",
+        "a disk that fails half-way",
+        Plan("error", disks=(Disk(256, "ext4", error_at=40 << 20),)),
+        failed(1, "Input/output error"),
+    ),
+    Scenario("sigterm", "somebody ends it", Plan("term", disks=EXT4), failed(143, "interrupted")),
+    Scenario(
+        "power-cut",
+        "the power goes",
+        Plan("power", disks=(Disk(256, "ext4", drive="cache=writethrough"),), during=cut_power_soon),
+        power_cut,
+        quick=True,
+    ),
+    Scenario(
+        "stalled-disk", "a disk that hangs for a while", Plan("stalled", disks=EXT4, during=stall_disk), stalled
+    ),
+    Scenario(
+        "cpus",
+        "a CPU of the capture kernel that is off line",
+        Plan("cpus", disks=EXT4, capture_words="nr_cpus=2"),
+        with_cpus,
+        quick=True,
+    ),
+    Scenario(
+        "small-memory",
+        "4 GiB of memory, 128 MB for the capture kernel",
+        Plan("ext4", disks=EXT4, ram_mib=4096, cached_mib=96, cpus=2, capture_words="nr_cpus=2", timeout=400),
+        on_ext4("sysrq"),
+    ),
+]
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

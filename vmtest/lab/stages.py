@@ -1,0 +1,94 @@
+"""Where the time from panic to reboot goes, with bigiron and with makedumpfile in the same guest."""
+
+import re
+import shutil
+import statistics
+from collections import defaultdict
+from pathlib import Path
+
+from . import tools
+from .crash import Crashed, Disk, Plan
+from .errors import LabError, Unavailable
+
+CODEC = ("lzo", "-l")  # the fastest that Debian's makedumpfile has
+CPUS = 2
+# From one mark to the next.
+STAGES = (
+    ("panic to capture kernel", "panic", "capture-kernel"),
+    ("capture kernel to its first process", "capture-kernel", "capture-init"),
+    ("modules, file system", "capture-init", "ready"),
+)
+
+
+def with_libraries(name: str) -> dict[str, Path]:
+    """A program of this machine and what it needs, by the places where the guest has them."""
+    found = shutil.which(name)
+    if not found:
+        raise Unavailable(f"{name} is not installed. Install with: apt-get install {name}")
+    files = {name: Path(found)}
+    listed = tools.run(["ldd", found])
+    # glibc loads it when the first thread ends, and no program is linked with it.
+    beside = [str(path) for path in Path("/lib/x86_64-linux-gnu").glob("libgcc_s.so.1")]
+    for path in re.findall(r"(/\S+) \(0x", listed) + beside:
+        files[path.removeprefix("/")] = Path(path).resolve()
+    return files
+
+
+def plan(rounds: int, ram_mib: int) -> Plan:
+    """A guest that is mostly page cache and shared memory."""
+    return Plan(
+        "stages",
+        disks=(Disk(2 * ram_mib, "ext4"),),
+        ram_mib=ram_mib,
+        crashkernel="256M",
+        cached_mib=ram_mib // 4,
+        cpus=CPUS,
+        capture_words=f"nr_cpus={CPUS}",
+        files=with_libraries("makedumpfile"),
+        environment={
+            "rounds": str(rounds),
+            "codec": CODEC[0],
+            "flag": CODEC[1],
+            "makedumpfile_threads": " ".join(map(str, (0, CPUS))),
+        },
+        timeout=1200,
+    )
+
+
+def table(crashed: Crashed) -> str:
+    """Medians, for people."""
+    seconds = defaultdict(list)
+    failed = set()
+    for record in crashed.records:
+        if "run" not in record:
+            continue
+        name = re.sub(r" +", " ", record["run"].rpartition(" #")[0])
+        if record["status"] != 0:
+            # makedumpfile's threads abort in some libraries' absence and presence.
+            if name.startswith("bigiron"):
+                raise LabError(f"{record['run']} ended with {record['status']}\n{crashed.tail()}")
+            failed.add(f"{name}: ended with {record['status']} after {record['end'] - record['begin']:.1f} s")
+            continue
+        seconds[name].append(record["end"] - record["begin"])
+    marks = crashed.marks
+    lines = [f"{'stage':44} {'seconds':>8}"]
+    for name, begin, end in STAGES:
+        lines.append(f"{name:44} {marks[end] - marks[begin]:8.2f}")
+    for name, times in seconds.items():
+        lines.append(f"{'dump: ' + name:44} {statistics.median(times):8.2f}")
+    end = crashed.ended - marks["reboot"]
+    lines.append(f"{'reboot':44} {end:8.2f}")
+    fixed = sum(marks[end] - marks[begin] for _, begin, end in STAGES) + end
+    lines += ["", *sorted(failed)]
+    for level in (31, 1):
+        ours = statistics.median(seconds[f"bigiron -d {level}"])
+        theirs = min(
+            statistics.median(times)
+            for name, times in seconds.items()
+            if name.startswith("makedumpfile") and name.endswith(f"-d {level}")
+        )
+        lines.append(
+            f"-d {level}: dump {theirs / ours:.2f} times as fast as makedumpfile's best; from panic to reboot "
+            f"{fixed + ours:.1f} s for {fixed + theirs:.1f} s"
+        )
+    return "\n".join(lines)
