@@ -1,6 +1,7 @@
 """The static bigiron that capture kernels run."""
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from .errors import LabError, Unavailable
@@ -11,17 +12,17 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SKIPPED = 77
 
 
-def static(given: Path | None) -> Path:
-    """The program at `given`, which must be static; else one that is built now."""
-    program = (given or _build()).resolve()
+def static(given: Path | None, *options: str) -> Path:
+    """The program at `given`, which must be static; else one that scripts/static builds now with these options."""
+    program = (given or _build(options)).resolve()
     if not is_static(program):
         raise LabError(f"{program} is not static")
     return program
 
 
-def _build() -> Path:
+def _build(options: Sequence[str]) -> Path:
     """The capture build (docs/static.md): the capture kernel has no libraries."""
-    done = subprocess.run([ROOT / "scripts" / "static"], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([ROOT / "scripts" / "static", *options], stdout=subprocess.PIPE, text=True)
     said = done.stdout.strip().splitlines() or [""]
     if done.returncode == SKIPPED:
         raise Unavailable(f"no static bigiron: {said[-1].removeprefix('SKIP ')}")
