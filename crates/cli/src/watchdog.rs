@@ -32,6 +32,10 @@ pub fn begin(
                 tell!("bigiron: {text}");
             }
         }
+        // It may have gone on so fast that it is done.
+        if let Some(text) = watch.end(Instant::now(), &State::of(&progress)) {
+            tell!("bigiron: {text}");
+        }
     })
 }
 
@@ -100,6 +104,12 @@ impl Watch {
         Some(self.complaint(still, state))
     }
 
+    /// What there is to say when the work has ended.
+    fn end(&mut self, now: Instant, state: &State) -> Option<String> {
+        let moved = self.last.is_some_and(|last| state.moved_since(&last));
+        if moved { self.look(now, state) } else { None }
+    }
+
     fn complaint(&self, still: Duration, state: &State) -> String {
         let mut text = format!(
             "nothing has moved for {} s in the phase \"{}\": ",
@@ -153,6 +163,9 @@ mod tests {
         assert_eq!(watch.look(at(102), &moved), None);
         assert_eq!(watch.look(at(110), &moved), None);
         assert!(watch.look(at(111), &moved).is_some());
+        assert_eq!(watch.end(at(112), &moved), None, "it did not go on");
+        let again = State { done: 9, ..IDLE };
+        assert!(watch.end(at(112), &again).is_some());
     }
 
     #[test]

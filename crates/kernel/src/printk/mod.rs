@@ -4,9 +4,9 @@
 //!
 //! | key | form | kernels |
 //! |---|---|---|
-//! | `SYMBOL(prb)` | [`lockless`] ring buffer | 5.10 on (896fbe20b4e2) |
-//! | `SYMBOL(log_first_idx)` | [`records`] of variable length | 3.5 to 5.9 (7ff9554bb578) |
-//! | `SYMBOL(log_end)` | plain [`text`] | before 3.5 |
+//! | `SYMBOL(prb)` | `lockless` ring buffer | 5.10 on (896fbe20b4e2) |
+//! | `SYMBOL(log_first_idx)` | `records` of variable length | 3.5 to 5.9 (7ff9554bb578) |
+//! | `SYMBOL(log_end)` | plain `text` | before 3.5 |
 //!
 //! A dump may be damaged or made to harm: what is walked is bounded by the
 //! ring's own size, nothing is allocated by a number from the dump, and what
