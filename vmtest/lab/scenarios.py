@@ -189,7 +189,7 @@ SCENARIOS = [
         through_port,
         quick=True,
     ),
-    Scenario("disk-full", "the disk is full", Plan("full", disks=(Disk(24, "ext4"),)), failed(1, "No space left")),
+    Scenario("disk-full", "the disk is full", Plan("full", disks=(Disk(24, "ext4"),)), failed(1, "os error 28")),
     Scenario(
         "next-level",
         "the disk is full, and a stricter level fits",
@@ -201,7 +201,7 @@ SCENARIOS = [
         "write-error",
         "a disk that fails half-way",
         Plan("error", disks=(Disk(256, "ext4", error_at=40 << 20),)),
-        failed(1, "Input/output error"),
+        failed(1, "os error 5"),
     ),
     Scenario("sigterm", "somebody ends it", Plan("term", disks=EXT4), failed(143, "interrupted")),
     Scenario(
