@@ -5,12 +5,13 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use bigiron_synth::{ElfShape, LogRecord, Machine, Synth, Written};
-use common::{arg, command, finish, run, run_with_input};
+use common::{arg, command, finish, make_pipe, run, run_with_input};
 
 fn machine(log: &str) -> Machine {
     let text = format!("kernel 5.4\nram 0x0-0xfff\npages 0x200 free order=9\n{log}");
@@ -180,4 +181,22 @@ fn by_the_name_vmcore_dmesg_it_prints_what_that_prints() {
             assert_eq!(code, Some(right), "{arguments:?}");
         }
     }
+}
+
+#[test]
+fn a_pipe_as_log_file_gets_the_log_and_stays_a_pipe() {
+    let directory = tempfile::tempdir().unwrap();
+    let machine = machine("log records n=50");
+    let source = vmcore(directory.path(), &machine);
+    let pipe = directory.path().join("pipe");
+    make_pipe(&pipe);
+    let reader = {
+        let pipe = pipe.clone();
+        thread::spawn(move || fs::read(pipe).unwrap())
+    };
+    let arguments = ["makedumpfile", "-f", "--dump-dmesg", &source, arg(&pipe)];
+    run(&arguments).code(0);
+    let log = machine.spec().log.as_ref().unwrap();
+    assert_eq!(reader.join().unwrap(), log.expected_text(false));
+    assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
 }

@@ -28,6 +28,7 @@ mod verify;
 pub use compare::{Comparison, FrameCount, compare};
 pub use error::DumpError;
 pub use options::{DumpOptions, Optimizations, OutputFormat, OutputTarget, PageCompression};
+pub use output::{FileOutput, Output};
 pub use progress::{Doing, Phase, Progress};
 pub use summary::{PhaseTime, Summary, Waits, peak_memory, peak_memory_in};
 pub use task::{dump, dump_split};

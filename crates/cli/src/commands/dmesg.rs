@@ -2,12 +2,12 @@
 //! a dump.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use bigiron_dump::{FileOutput, Output};
 use bigiron_kernel::printk::{Log, LogError, LogSummary, Record, RecordText, TextStyle};
 use bigiron_kernel::{IoMethod, Kernel, KernelError, PhysicalMemory};
 use clap::{Args, ValueEnum};
@@ -142,19 +142,10 @@ fn write_file(
         "{}: is there already; remove it first",
         path.display()
     );
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".incomplete");
+    let output = FileOutput::create(path, false)?;
     let result = || -> Result<LogSummary, LogError> {
-        // Logs are not for everyone's eyes.
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&unfinished)?;
-        let summary = write(log, arguments, &mut file)?;
-        file.sync_all()?;
-        fs::rename(&unfinished, path)?;
+        let summary = write(log, arguments, &mut output.file())?;
+        output.finish()?;
         Ok(summary)
     };
     result().with_context(|| path.display().to_string())

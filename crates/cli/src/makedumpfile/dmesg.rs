@@ -4,10 +4,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context;
+use bigiron_dump::{FileOutput, Output};
 use bigiron_kernel::printk::Log;
 
 use super::settings::Settings;
-use super::unfinished::Unfinished;
 use super::{check_dump_file, input};
 
 /// Writes the log. As far as it can be written it stays.
@@ -18,9 +18,9 @@ pub fn run(settings: &Settings, vmcore: &Path, logfile: &Path) -> anyhow::Result
     let log = Log::open(&kernel).with_context(|| vmcore.display().to_string())?;
     let name = logfile.display();
     let failed = || format!("Can't write the log file({name})");
-    let output = Unfinished::create(logfile).with_context(failed)?;
+    let output = FileOutput::create(logfile, settings.force).with_context(failed)?;
     let limited = Limited {
-        inner: &output.file,
+        inner: output.file(),
         left: settings.size_limit.map_or(u64::MAX, Into::into),
     };
     let mut buffered = BufWriter::new(limited);

@@ -28,7 +28,6 @@ mod report;
 mod settings;
 mod sizes;
 mod spec;
-mod unfinished;
 mod vmlinux;
 mod vtop;
 

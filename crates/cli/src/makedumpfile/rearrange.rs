@@ -1,15 +1,14 @@
 //! `-R`: the flattened stream on standard input becomes a file.
 
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::Context;
+use bigiron_dump::{FileOutput, Output};
 use bigiron_format::flattened;
 
 use super::check_dump_file;
 use super::settings::Settings;
-use super::unfinished::Unfinished;
 
 /// Writes each record where it belongs. What a cut stream brought stays.
 pub fn run(settings: &Settings, dumpfile: &Path) -> anyhow::Result<()> {
@@ -19,8 +18,8 @@ pub fn run(settings: &Settings, dumpfile: &Path) -> anyhow::Result<()> {
     let unpacked = if settings.dry_run {
         flattened::unpack(&mut input, |_, _| Ok(()))?
     } else {
-        let output = Unfinished::create(dumpfile).with_context(failed)?;
-        let put = |offset, bytes: &[u8]| output.file.write_all_at(bytes, offset);
+        let output = FileOutput::create(dumpfile, settings.force).with_context(failed)?;
+        let put = |offset, bytes: &[u8]| output.write_at(offset, bytes);
         match flattened::unpack(&mut input, put) {
             Ok(unpacked) if unpacked.bytes > 0 => {
                 output.finish().with_context(failed)?;

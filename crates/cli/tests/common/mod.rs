@@ -281,3 +281,30 @@ pub fn with(bytes: &[u8], at: usize, new: &[u8]) -> Vec<u8> {
     bytes[at..at + new.len()].copy_from_slice(new);
     bytes
 }
+
+/// A small file system that is unmounted in the end.
+pub struct SmallDisk<'a>(&'a Path);
+
+impl<'a> SmallDisk<'a> {
+    /// Mounts one of so many MiB at a new directory; `None` where that may not be.
+    pub fn mount(at: &'a Path, mebibytes: u32) -> Option<Self> {
+        fs::create_dir(at).unwrap();
+        let mut mount = Command::new("mount");
+        let size = format!("size={mebibytes}m");
+        mount.args(["-t", "tmpfs", "-o", &size, "none"]).arg(at);
+        let output = mount.output().ok()?;
+        output.status.success().then_some(Self(at))
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
+    }
+}
+
+/// Makes a named pipe.
+#[track_caller]
+pub fn make_pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}

@@ -143,8 +143,8 @@ impl FileOutput {
         }
     }
 
-    /// The open file, for output that is a stream.
-    pub(super) fn file(&self) -> &File {
+    /// The open file, for output that is written from its beginning to its end.
+    pub fn file(&self) -> &File {
         &self.file
     }
 }
