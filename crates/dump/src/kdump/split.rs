@@ -1,6 +1,7 @@
 //! Writes a split dump: several files, each with all bitmaps and the pages of
 //! its own range of page frames (makedumpfile --split).
 
+use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -122,11 +123,8 @@ fn write_parts<'s>(
     end_phase(summary, Phase::Filtering, begin);
 
     let begin = Instant::now();
-    for part in &*parts {
-        // See write(): no descriptor without the bitmaps before it.
-        let synced = part.file.sync();
-        synced.map_err(|error| task.for_part(part.path, 1).write_error(error))?;
-    }
+    // See write(): no descriptor without the bitmaps before it.
+    for_each_output(task, parts, |output| output.sync())?;
     task.progress.begin(Phase::Copying, plan.kept);
     copy_parts(task, filter, parts, &plan, layout, summary)?;
     end_phase(summary, Phase::Copying, begin);
@@ -135,10 +133,7 @@ fn write_parts<'s>(
     task.progress.begin(Phase::Finishing, 0);
     headers.incomplete = summary.lost > 0 || task.kernel.damage().is_some();
     // The headers must not be on a disk that then refuses a page.
-    for part in parts.iter() {
-        let synced = part.file.sync();
-        synced.map_err(|error| task.for_part(part.path, 1).write_error(error))?;
-    }
+    for_each_output(task, parts, |output| output.sync())?;
     let end = headers.end_frame;
     let mut start = 0;
     for index in 0..parts.len() {
@@ -148,12 +143,22 @@ fn write_parts<'s>(
         put_headers(task, &parts[index..=index], &headers)?;
         start = stop;
     }
-    for part in parts.iter() {
-        let finished = with_output(task, &part.file, |output| output.finish());
-        finished.map_err(|error| task.for_part(part.path, 1).write_error(error))?;
-    }
+    for_each_output(task, parts, |output| output.finish())?;
     end_phase(summary, Phase::Finishing, begin);
     Ok(Written)
+}
+
+/// Does something with the output of each part; an error names the part.
+fn for_each_output(
+    task: &Task,
+    parts: &[Part],
+    work: impl Fn(&dyn Output) -> io::Result<()>,
+) -> Result<(), DumpError> {
+    for part in parts {
+        with_output(task, &part.file, &work)
+            .map_err(|error| task.for_part(part.path, 1).write_error(error))?;
+    }
+    Ok(())
 }
 
 fn put_headers(task: &Task, parts: &[Part], headers: &KdumpHeaders) -> Result<(), DumpError> {
@@ -268,6 +273,7 @@ fn copy_parts<'s>(
         summary.zero += part.zero;
         summary.shared += part.shared;
         summary.bytes_in += part.bytes_in;
+        summary.helper_times.extend(part.helper_times);
         summary.lost += part.lost;
         summary.lost_frames.extend(part.lost_frames);
         summary.warnings.extend(part.warnings);

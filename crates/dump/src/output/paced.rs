@@ -92,38 +92,13 @@ impl Output for PacedOutput<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Nowhere;
-
-    impl Output for Nowhere {
-        fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn is_stream(&self) -> bool {
-            false
-        }
-
-        fn sync(&self) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn finish(&self) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn kept(&self) -> Option<PathBuf> {
-            None
-        }
-
-        fn discard(&self) {}
-    }
+    use crate::output::DiscardedOutput;
 
     #[test]
     fn writers_take_turns_of_the_length_that_the_limit_gives() {
         let stop = Stop::new();
         let limit = NonZeroU64::new(1 << 20).unwrap_or(NonZeroU64::MIN);
-        let paced = PacedOutput::new(&Nowhere, limit, &stop);
+        let paced = PacedOutput::new(&DiscardedOutput, limit, &stop);
         let first = paced.turn(1 << 20);
         assert_eq!(paced.turn(1 << 19) - first, Duration::from_millis(500));
         assert_eq!(
