@@ -7,11 +7,12 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 
 use bigiron_synth::ElfShape;
 
-use common::{Lab, arg, image, incomplete_but_right, machine, refused, run, survives, with};
+use common::{
+    Lab, arg, image, incomplete_but_right, machine, make_pipe, refused, run, survives, with,
+};
 #[test]
 fn files_that_are_no_dumps_are_refused_by_name() {
     let lab = Lab::new();
@@ -38,13 +39,7 @@ fn files_that_are_no_dumps_are_refused_by_name() {
 fn a_named_pipe_as_source_does_not_hang() {
     let lab = Lab::new();
     let pipe = lab.path("pipe");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .unwrap()
-            .success()
-    );
+    make_pipe(&pipe);
     refused(&pipe, &["is a pipe", "give -"]);
 }
 

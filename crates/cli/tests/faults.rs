@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use bigiron_kernel::Source;
 use bigiron_synth::{ElfShape, Synth};
 
-use common::{Lab, arg, command, finish, incomplete_but_right, run, shell};
+use common::{Lab, SmallDisk, arg, command, finish, incomplete_but_right, run, shell};
 
 #[test]
 fn an_output_that_exists_stays_untouched_without_overwrite_and_on_failure() {
@@ -114,30 +114,11 @@ fn a_file_size_limit_half_way_leaves_a_readable_incomplete_file() {
     assert!(!lab.path("early.incomplete").exists());
 }
 
-/// A small file system that is unmounted in the end.
-struct SmallDisk<'a>(&'a Path);
-
-impl<'a> SmallDisk<'a> {
-    fn mount(at: &'a Path) -> Option<Self> {
-        fs::create_dir(at).unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=2m", "none"]).arg(at);
-        let output = mount.output().ok()?;
-        output.status.success().then_some(Self(at))
-    }
-}
-
-impl Drop for SmallDisk<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0).status();
-    }
-}
-
 #[test]
 fn a_full_disk_leaves_a_readable_incomplete_file_and_the_old_output() {
     let lab = Lab::new();
     let at = lab.path("disk");
-    let Some(_disk) = SmallDisk::mount(&at) else {
+    let Some(_disk) = SmallDisk::mount(&at, 2) else {
         println!("skipped: a full disk, since nothing can be mounted here");
         return;
     };

@@ -7,12 +7,11 @@ mod peer;
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use bigiron_kernel::Source;
 
-use common::{Outcome, finish};
+use common::{Outcome, SmallDisk, finish};
 use peer::{Lab, installed, said};
 
 /// What follows the dump in both programs' words.
@@ -209,32 +208,11 @@ fn the_next_level_is_tried_when_the_size_limit_is_reached() {
     }
 }
 
-/// A file system of 32 MiB that is unmounted in the end.
-struct SmallDisk<'a>(&'a Path);
-
-impl<'a> SmallDisk<'a> {
-    fn mount(at: &'a Path) -> Option<Self> {
-        fs::create_dir(at).unwrap();
-        let mut mount = Command::new("mount");
-        mount
-            .args(["-t", "tmpfs", "-o", "size=32m", "none"])
-            .arg(at);
-        let output = mount.output().ok()?;
-        output.status.success().then_some(Self(at))
-    }
-}
-
-impl Drop for SmallDisk<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0).status();
-    }
-}
-
 #[test]
 fn the_next_level_is_tried_when_the_disk_is_full() {
     let lab = Lab::new();
     let at = lab.path("disk");
-    let Some(_disk) = SmallDisk::mount(&at) else {
+    let Some(_disk) = SmallDisk::mount(&at, 32) else {
         println!("skipped: a full disk, since nothing can be mounted here");
         return;
     };

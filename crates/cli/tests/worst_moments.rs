@@ -7,12 +7,11 @@ mod common;
 
 use std::fs;
 use std::io::Read;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use bigiron_format::kdump::KdumpHeaders;
-use common::{Lab, arg, command, descriptor_of, field, finish, run, with};
+use common::{Lab, arg, command, descriptor_of, field, finish, make_pipe, run, with};
 use rustix::fs::{FallocateFlags, fallocate};
 
 /// The status word of the header, and its bit for "incomplete".
@@ -103,13 +102,7 @@ fn damaged_pages_are_counted_and_the_others_are_read() {
 fn a_dump_that_stands_still_says_what_it_waits_for() {
     let lab = Lab::new();
     let pipe = lab.path("pipe");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .unwrap()
-            .success()
-    );
+    make_pipe(&pipe);
     let arguments = ["dump", "-d", "0", "-c", "none", "-f", "flattened"];
     let mut child = command(&arguments);
     child.args(["--stall-warning", "1", arg(lab.vmcore()), arg(&pipe)]);
