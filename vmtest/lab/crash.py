@@ -93,10 +93,7 @@ class Crashed:
         self._make_disks()
         more = [*self._drives(), "-device", "virtio-serial-pci"]
         if plan.port:
-            port = f"socket,id=port,path={work / 'port'},server=on,wait=off"
-            if self._port_file:
-                port = f"file,id=port,path={self._port_file}"
-            more += ["-chardev", port, "-device", "virtserialport,chardev=port,name=bigiron"]
+            more += ["-chardev", f"file,id=port,path={self.received}", "-device", "virtserialport,chardev=port,name=bigiron"]
         more += ["-gdb", f"unix:{work / 'gdb'},server=on,wait=off"]
         self.machine = qemu.Machine(
             work,
@@ -114,10 +111,6 @@ class Crashed:
         with self.machine:
             self.machine.follow(self._seen, self._tick)
             self.ended = time.monotonic()
-
-    @functools.cached_property
-    def _port_file(self) -> Path:
-        return self.work / "port.out"
 
     def _capture_archive(self, program: Path) -> bytes:
         archive = initramfs.Archive()
@@ -251,7 +244,8 @@ class Crashed:
         """What the next boot does after a power cut."""
         subprocess.run([tools.find("e2fsck") or "e2fsck", "-fy", self.image(place)], capture_output=True, check=False)
 
+    @property
     def received(self) -> Path:
         """What came through the port."""
-        return self._port_file
+        return self.work / "port"
 

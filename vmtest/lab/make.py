@@ -49,14 +49,14 @@ def kernel_of(recipe: Recipe) -> Kernel:
     return kernels.get(recipe.series)
 
 
-def twice(recipe: Recipe, attempt: Callable[[str], Made]) -> Made:
+def twice(name: str, levels: int, attempt: Callable[[str], Made]) -> Made:
     """What `attempt` makes with an accelerator. One retry: emulated guests do hang at times."""
     try:
-        return attempt(qemu.accelerator(recipe.levels))
+        return attempt(qemu.accelerator(levels))
     except Unavailable:
         raise
     except LabError as error:
-        print(f"{recipe.name}: failed, trying once more\n{error}", file=sys.stderr)
+        print(f"{name}: failed, trying once more\n{error}", file=sys.stderr)
         return attempt("tcg")
 
 
@@ -70,7 +70,7 @@ def make(recipe: Recipe, *, remake: bool = False) -> Path:
         tools.static_busybox()
         kernel = kernels.get(recipe.series, newest=remake)
         final = cache.root() / f"{recipe.name}-{kernel.version}-{recipe.hash()}"
-        return twice(recipe, lambda accel: _attempt(recipe, kernel, final, accel))
+        return twice(recipe.name, recipe.levels, lambda accel: _attempt(recipe, kernel, final, accel))
 
 
 def _attempt(recipe: Recipe, kernel: Kernel, final: Path, accel: str) -> Path:

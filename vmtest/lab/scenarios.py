@@ -60,8 +60,8 @@ def on_disk(place: int) -> Callable[[Crashed, Bigiron], Verdict]:
 def through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
     """A flattened dump, as it came."""
     verdict = Verdict("dump")
-    verdict.require(bigiron.verify(crashed.received()) == 0, "bigiron verify finds a fault in the flattened dump")
-    plain = Makedumpfile().rearrange(crashed.received(), crashed.work / "plain")
+    verdict.require(bigiron.verify(crashed.received) == 0, "bigiron verify finds a fault in the flattened dump")
+    plain = Makedumpfile().rearrange(crashed.received, crashed.work / "plain")
     return whole_dump(crashed, bigiron, plain, verdict, "sysrq")
 
 
