@@ -1,0 +1,32 @@
+//! vmdump: an ELF core in independent zstd frames or bzip2 streams, with an
+//! index (docs/formats/vmdump.md).
+
+pub mod check;
+pub mod chunk;
+pub mod codec;
+pub mod file;
+pub mod header;
+pub mod index;
+mod read;
+pub mod record;
+pub mod root;
+mod scan;
+pub mod seek_table;
+pub mod streams;
+pub mod walk;
+pub mod zeros;
+
+pub use chunk::{Chunk, ChunkHeader, ChunkKind, MAX_RUN};
+pub use codec::{ChunkCompressor, ChunkDecompressor};
+pub use file::{Gap, VmdumpFile};
+pub use header::{Container, MAX_CHUNK_BYTES, VmdumpHeader};
+pub use index::DirectoryEntry;
+pub use record::{OVERHEAD, Record, Tag};
+pub use root::{Place, ROOT_SIZE, Root};
+pub use seek_table::SeekTable;
+pub use streams::container_of;
+
+/// Whether a file that begins with `front` may be a vmdump. Sixteen bytes tell.
+pub fn is_vmdump(front: &[u8]) -> bool {
+    container_of(front).is_some()
+}

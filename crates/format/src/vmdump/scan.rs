@@ -1,0 +1,96 @@
+//! Puts together what the records of a vmdump say, one after the other, where
+//! there is no directory.
+
+use super::chunk::{Chunk, ChunkHeader};
+use super::file::{Gap, PIECE_CHUNKS, Piece};
+use super::root::Place;
+use crate::error::FormatError;
+
+/// Gaps that are remembered; a cut file has few.
+const MAX_GAPS: usize = 64;
+
+/// What was found on the way through a file.
+#[derive(Default)]
+pub(super) struct Scan {
+    pub(super) pieces: Vec<Piece>,
+    pub(super) gaps: Vec<Gap>,
+    pub(super) damage: Option<FormatError>,
+    /// The core is known up to here.
+    pub(super) covered: u64,
+    /// The piece that is not ended yet, its chunks, and what was known before it.
+    open: Option<(Piece, u32, usize, u64)>,
+}
+
+impl Scan {
+    pub(super) fn gap(&mut self, start: u64, end: u64) {
+        if start < end && self.gaps.len() < MAX_GAPS {
+            self.gaps.push(Gap { start, end });
+        }
+    }
+
+    pub(super) fn chunk(&mut self, header: &ChunkHeader) {
+        let chunk = &header.chunk;
+        if chunk.position < self.covered {
+            return;
+        }
+        let (gaps, covered) = (self.gaps.len(), self.covered);
+        self.gap(covered, chunk.position);
+        self.covered = chunk.end();
+        let end = chunk.offset + ChunkHeader::size(chunk) as u64 + u64::from(chunk.packed);
+        let (piece, count, ..) = self.open.get_or_insert_with(|| {
+            let piece = Piece {
+                position: chunk.position,
+                chunks: Place {
+                    offset: chunk.offset,
+                    size: 0,
+                },
+                record: None,
+            };
+            (piece, 0, gaps, covered)
+        });
+        piece.chunks.size = end - piece.chunks.offset;
+        *count += 1;
+        // An index record comes a little later than here.
+        if *count >= 2 * PIECE_CHUNKS {
+            self.close(None);
+        }
+    }
+
+    /// An index record: it knows of chunks too whose headers are damaged.
+    pub(super) fn index(&mut self, place: Place, chunks: &[Chunk]) {
+        let (Some(first), Some(last)) = (chunks.first(), chunks.last()) else {
+            return;
+        };
+        let (gaps, covered) = match &self.open {
+            Some((_, _, gaps, covered)) => (*gaps, *covered),
+            None => (self.gaps.len(), self.covered),
+        };
+        if first.position < covered || last.end() < self.covered {
+            return;
+        }
+        self.gaps.truncate(gaps);
+        self.covered = covered;
+        for chunk in chunks {
+            let known = self.covered;
+            self.gap(known, chunk.position);
+            self.covered = chunk.end();
+        }
+        let piece = Piece {
+            position: first.position,
+            chunks: Place {
+                offset: first.offset,
+                size: place.offset.saturating_sub(first.offset),
+            },
+            record: None,
+        };
+        self.open = Some((piece, 0, gaps, covered));
+        self.close(Some(place));
+    }
+
+    pub(super) fn close(&mut self, record: Option<Place>) {
+        if let Some((mut piece, ..)) = self.open.take() {
+            piece.record = record;
+            self.pieces.push(piece);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Goes through a vmdump from record to record, and over damage to the next
+//! good one: the way of readers without an index, and of who checks all of it.
+
+use super::chunk::ChunkHeader;
+use super::header::VmdumpHeader;
+use super::record::{self, FRAME_HEAD, MAX_RECORD, RECORD_HEAD, Tag};
+use super::{Place, seek_table};
+use crate::bytes::{Endian, ReadAt};
+use crate::error::FormatError;
+
+/// Bytes searched at once for the next good record.
+const SEARCH: usize = 1 << 20;
+/// Bytes by which a record is known: its skippable frame's head, tag and number.
+const SIGNATURE: usize = FRAME_HEAD + RECORD_HEAD;
+
+/// What comes next in the file.
+#[derive(Debug)]
+pub enum Step {
+    /// A chunk: its compressed bytes stand behind its header.
+    Chunk(ChunkHeader),
+    /// Another record, with its skippable frame.
+    Record {
+        /// What it is.
+        tag: Tag,
+        /// Where it is.
+        place: Place,
+        /// What it says.
+        payload: Vec<u8>,
+    },
+    /// The seek table.
+    SeekTable(Place),
+    /// Bytes that are nothing of this dump, up to the next good record or the end.
+    Damaged {
+        /// Where they are.
+        place: Place,
+        /// What is wrong with the first of them.
+        error: FormatError,
+    },
+}
+
+/// Goes through the records of a file.
+pub struct Walk<'a, R: ReadAt + ?Sized> {
+    file: &'a R,
+    header: &'a VmdumpHeader,
+    seek_table: Option<Place>,
+    offset: u64,
+    end: u64,
+}
+
+impl<'a, R: ReadAt + ?Sized> Walk<'a, R> {
+    /// From `place` on, which should begin with a record.
+    pub fn new(file: &'a R, header: &'a VmdumpHeader, place: Place) -> Self {
+        let end = place.offset.saturating_add(place.size).min(file.size());
+        Self {
+            file,
+            header,
+            seek_table: seek_table::find(file).ok().flatten(),
+            offset: place.offset,
+            end,
+        }
+    }
+
+    fn step_at(&self, offset: u64) -> Result<(Step, u64), FormatError> {
+        let mut head = [0; SIGNATURE];
+        let left = self.end - offset;
+        let len = (SIGNATURE as u64).min(left) as usize;
+        self.file
+            .read_exact_at("a record", offset, &mut head[..len])?;
+        if len < FRAME_HEAD {
+            return Err(FormatError::Truncated {
+                what: "a record",
+                offset,
+                needed: FRAME_HEAD as u64,
+                size: self.end,
+            });
+        }
+        let frame = record::skippable_len(&head);
+        let Some(size) = frame else {
+            return Err(FormatError::unexpected(
+                "a record",
+                offset,
+                "a skippable frame of this dump",
+                format!("{:x?}", &head[..len]),
+            ));
+        };
+        let place = Place { offset, size };
+        if self.seek_table == Some(place) {
+            return Ok((Step::SeekTable(place), size));
+        }
+        if size > left {
+            return Err(FormatError::Truncated {
+                what: "a record",
+                offset,
+                needed: size,
+                size: self.end,
+            });
+        }
+        if size > u64::from(MAX_RECORD) {
+            return Err(FormatError::unexpected(
+                "a record",
+                offset,
+                format!("at most {MAX_RECORD} bytes"),
+                size.to_string(),
+            ));
+        }
+        let frame = self.file.read_vec_at("a record", offset, size)?;
+        let record = record::decode_bare(&frame[FRAME_HEAD..], offset)?;
+        if record.dump != self.header.dump() {
+            return Err(FormatError::unexpected(
+                "a record",
+                offset,
+                format!("one of dump {:016x}", self.header.dump()),
+                format!("one of dump {:016x}", record.dump),
+            ));
+        }
+        if record.tag != Tag::Chunk {
+            let (tag, payload) = (record.tag, record.payload.to_vec());
+            return Ok((
+                Step::Record {
+                    tag,
+                    place,
+                    payload,
+                },
+                size,
+            ));
+        }
+        let chunk = ChunkHeader::decode(self.header, &record, offset)?;
+        let whole = size + u64::from(chunk.chunk.packed);
+        if whole > left {
+            return Err(FormatError::Truncated {
+                what: "a chunk",
+                offset,
+                needed: whole,
+                size: self.end,
+            });
+        }
+        Ok((Step::Chunk(chunk), whole))
+    }
+
+    /// The next good record behind `from`, or the end.
+    fn resynchronize(&self, from: u64) -> u64 {
+        let mut at = from;
+        let mut bytes = vec![0; SEARCH + SIGNATURE];
+        while at < self.end {
+            let data = self.file.next_data(at);
+            // A signature may begin in zeros that are a hole.
+            at = at.max(data.saturating_sub(SIGNATURE as u64));
+            let len = (bytes.len() as u64).min(self.end.saturating_sub(at)) as usize;
+            if len < SIGNATURE
+                || self
+                    .file
+                    .read_exact_at("it", at, &mut bytes[..len])
+                    .is_err()
+            {
+                return self.end;
+            }
+            let last = len - SIGNATURE;
+            for start in 0..=last {
+                let signature = &bytes[start..start + SIGNATURE];
+                if signature[1..4] == [0x2a, 0x4d, 0x18]
+                    && self.is_ours(signature)
+                    && self.step_at(at + start as u64).is_ok()
+                {
+                    return at + start as u64;
+                }
+            }
+            at += last as u64 + 1;
+        }
+        self.end
+    }
+
+    fn is_ours(&self, signature: &[u8]) -> bool {
+        record::skippable_len(signature).is_some()
+            && Tag::ALL.iter().any(|tag| signature[8..16] == tag.bytes())
+            && Endian::Little.u64(signature, 16) == Some(self.header.dump())
+    }
+}
+
+impl<R: ReadAt + ?Sized> Iterator for Walk<'_, R> {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        if self.offset >= self.end {
+            return None;
+        }
+        let offset = self.offset;
+        match self.step_at(offset) {
+            Ok((step, size)) => {
+                self.offset = offset + size;
+                Some(step)
+            }
+            Err(error) => {
+                self.offset = self.resynchronize(offset + 1);
+                let size = self.offset - offset;
+                Some(Step::Damaged {
+                    place: Place { offset, size },
+                    error,
+                })
+            }
+        }
+    }
+}
