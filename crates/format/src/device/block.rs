@@ -1,0 +1,252 @@
+//! The block at the start and at the end of a dump device.
+
+use std::fmt;
+
+use xxhash_rust::xxh64::xxh64;
+
+use crate::bytes::Endian;
+use crate::error::FormatError;
+use crate::kdump::Utsname;
+
+/// Bytes of a block.
+pub const BLOCK_SIZE: usize = 4096;
+/// Where contents begin: behind everything that boot loaders, partition tables
+/// and superblocks are looked for at.
+pub const CONTENTS_OFFSET: u64 = 64 << 10;
+/// The first bytes of a block.
+pub const NAME: [u8; 8] = *b"BIGIRDEV";
+/// The version that is written.
+const VERSION: u32 = 1;
+/// Bytes in use; what is behind them is zero and may mean something to later
+/// versions.
+const HEADER_SIZE: u32 = 1040;
+
+const UTSNAME_AT: usize = 640;
+const CHECKSUM_AT: usize = BLOCK_SIZE - 8;
+const MARK_VALID: u32 = 1;
+const MARK_COMPLETE: u32 = 2;
+const ENDIAN: Endian = Endian::Little;
+
+/// Where the block at the end of a device of so many bytes begins.
+pub fn end_block_offset(device_size: u64) -> u64 {
+    let block = BLOCK_SIZE as u64;
+    (device_size / block).saturating_sub(1) * block
+}
+
+/// Which of the two blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The first 4 KiB.
+    Start,
+    /// The last whole 4 KiB.
+    End,
+}
+
+impl Place {
+    fn number(self) -> u32 {
+        match self {
+            Self::Start => 1,
+            Self::End => 2,
+        }
+    }
+}
+
+/// What tells a dump from all others.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DumpId(pub [u8; 16]);
+
+impl fmt::Display for DumpId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for DumpId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The format of what is on the device, for people: readers go by its first
+/// bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentsKind {
+    /// ELF core.
+    Elf,
+    /// kdump-compressed.
+    Kdump,
+    /// vmdump.
+    Vmdump,
+    /// A later program's.
+    Other(u32),
+}
+
+impl ContentsKind {
+    fn number(self) -> u32 {
+        match self {
+            Self::Elf => 1,
+            Self::Kdump => 2,
+            Self::Vmdump => 3,
+            Self::Other(number) => number,
+        }
+    }
+
+    fn of_number(number: u32) -> Self {
+        match number {
+            1 => Self::Elf,
+            2 => Self::Kdump,
+            3 => Self::Vmdump,
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// What a block says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceHeader {
+    /// The dump's id.
+    pub id: DumpId,
+    /// Counts up with each change of the device's blocks.
+    pub generation: u64,
+    /// There is a dump, and nobody has saved it yet.
+    pub valid: bool,
+    /// It was written to its end.
+    pub complete: bool,
+    /// Its format.
+    pub contents: ContentsKind,
+    /// Bytes of the device when the block was written.
+    pub device_size: u64,
+    /// Where the contents begin.
+    pub offset: u64,
+    /// Bytes of the contents; 0 if not known yet.
+    pub length: u64,
+    /// When the dump was begun, in seconds since 1970.
+    pub began: u64,
+    /// When it was complete; 0 if it is not.
+    pub ended: u64,
+    /// The dumped system's names.
+    pub utsname: Utsname,
+}
+
+impl DeviceHeader {
+    /// The block as the device holds it at `place`.
+    pub fn encode(&self, place: Place) -> [u8; BLOCK_SIZE] {
+        let mut block = [0; BLOCK_SIZE];
+        let marks = [(self.valid, MARK_VALID), (self.complete, MARK_COMPLETE)];
+        let marks = marks.iter().filter(|(set, _)| *set).map(|(_, bit)| bit);
+        block[..8].copy_from_slice(&NAME);
+        block[32..48].copy_from_slice(&self.id.0);
+        for (at, value) in [
+            (8, VERSION),
+            (12, HEADER_SIZE),
+            // Features that a reader must know: none yet.
+            (16, 0),
+            (20, marks.sum()),
+            (24, self.contents.number()),
+            (28, place.number()),
+        ] {
+            ENDIAN.put_u32(&mut block, at, value);
+        }
+        for (at, value) in [
+            (48, self.device_size),
+            (56, self.offset),
+            (64, self.length),
+            (72, self.began),
+            (80, self.ended),
+            (88, self.generation),
+        ] {
+            ENDIAN.put_u64(&mut block, at, value);
+        }
+        self.utsname
+            .encode(&mut block[UTSNAME_AT..UTSNAME_AT + Utsname::SIZE]);
+        let checksum = xxh64(&block[..CHECKSUM_AT], 0);
+        ENDIAN.put_u64(&mut block, CHECKSUM_AT, checksum);
+        block
+    }
+
+    /// Understands the block that was read at `offset` of a device.
+    ///
+    /// # Errors
+    /// It is none, is damaged, or belongs somewhere else.
+    pub fn decode(block: &[u8], place: Place, offset: u64) -> Result<Self, FormatError> {
+        let wrong = |what, at: usize, expected: String, found: String| {
+            Err(FormatError::unexpected(
+                what,
+                offset + at as u64,
+                expected,
+                found,
+            ))
+        };
+        let u32_at = |at| ENDIAN.u32(block, at).unwrap_or_default();
+        let u64_at = |at| ENDIAN.u64(block, at).unwrap_or_default();
+        if block.len() != BLOCK_SIZE || !block.starts_with(&NAME) {
+            let front = String::from_utf8_lossy(&block[..block.len().min(8)]).into_owned();
+            return wrong(
+                "the block of a dump device",
+                0,
+                name(),
+                format!("{front:?}"),
+            );
+        }
+        let checksum = xxh64(&block[..CHECKSUM_AT], 0);
+        if u64_at(CHECKSUM_AT) != checksum {
+            return wrong(
+                "the checksum of a dump device's block",
+                CHECKSUM_AT,
+                format!("{checksum:#x}"),
+                format!("{:#x}: the block is damaged", u64_at(CHECKSUM_AT)),
+            );
+        }
+        if (u32_at(8), u32_at(16)) != (VERSION, 0) {
+            return wrong(
+                "the version of a dump device's block",
+                8,
+                format!("{VERSION} without further features"),
+                format!(
+                    "{} with features {:#x}; use a newer bigiron",
+                    u32_at(8),
+                    u32_at(16)
+                ),
+            );
+        }
+        if u32_at(28) != place.number() {
+            return wrong(
+                "the place of a dump device's block",
+                28,
+                place.number().to_string(),
+                format!("{}: it was moved here", u32_at(28)),
+            );
+        }
+        let mut id = DumpId::default();
+        id.0.copy_from_slice(&block[32..48]);
+        let marks = u32_at(20);
+        let header = Self {
+            id,
+            generation: u64_at(88),
+            valid: marks & MARK_VALID != 0,
+            complete: marks & MARK_COMPLETE != 0,
+            contents: ContentsKind::of_number(u32_at(24)),
+            device_size: u64_at(48),
+            offset: u64_at(56),
+            length: u64_at(64),
+            began: u64_at(72),
+            ended: u64_at(80),
+            utsname: Utsname::decode(&block[UTSNAME_AT..UTSNAME_AT + Utsname::SIZE]),
+        };
+        let room = end_block_offset(header.device_size);
+        let end = header.offset.checked_add(header.length);
+        if header.offset < BLOCK_SIZE as u64 || end.is_none_or(|end| end > room) {
+            return wrong(
+                "the place of the contents",
+                56,
+                format!("between {BLOCK_SIZE} and {room}, the blocks of the device"),
+                format!("{} bytes at {}", header.length, header.offset),
+            );
+        }
+        Ok(header)
+    }
+}
+
+fn name() -> String {
+    format!("{:?}", String::from_utf8_lossy(&NAME))
+}
