@@ -1,0 +1,55 @@
+//! The note that says what was erased from a dump (makedumpfile --config).
+
+use super::note::{Notes, encode};
+use crate::bytes::Endian;
+
+/// Its name; its type is 0.
+const NAME: &[u8] = b"ERASEINFO";
+
+/// The text of the note in `notes`, up to its NULs; empty if there is none.
+pub fn find(notes: &[u8], endian: Endian) -> &[u8] {
+    let note = Notes::new(notes, endian).find(|note| note.name == NAME);
+    let text = note.map_or(&[][..], |note| note.descriptor);
+    let end = text.iter().position(|byte| *byte == 0);
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// `notes` with `text` in that note, in place of what was there; without the note
+/// if it is empty.
+pub fn replace(notes: &[u8], text: &[u8], endian: Endian) -> Vec<u8> {
+    let mut out = Vec::with_capacity(notes.len());
+    let mut from = 0;
+    for note in Notes::new(notes, endian) {
+        let to = (note.descriptor_offset + note.descriptor.len()).next_multiple_of(4);
+        let to = to.min(notes.len());
+        if note.name != NAME {
+            out.extend_from_slice(&notes[from..to]);
+        }
+        from = to;
+    }
+    out.extend_from_slice(&notes[from..]);
+    if !text.is_empty() {
+        let note = encode(NAME, 0, text, endian);
+        // Behind what makes no notes readers would not come to it.
+        let at = out.len() - (notes.len() - from);
+        out.splice(at..at, note);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_note_is_replaced_and_the_others_stay() {
+        let endian = Endian::Little;
+        let core = encode(b"CORE", 1, b"registers", endian);
+        let old = replace(&core, b"erase a size 1\n", endian);
+        assert_eq!(find(&old, endian), b"erase a size 1\n");
+        let new = replace(&old, b"erase b nullify\n", endian);
+        assert_eq!(find(&new, endian), b"erase b nullify\n");
+        assert_eq!(Notes::new(&new, endian).count(), 2);
+        assert_eq!(replace(&new, b"", endian), core);
+    }
+}

@@ -1,0 +1,264 @@
+//! Data that an expression names: its address and its type.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use bigiron_format::VirtAddr;
+
+use super::config::Expression;
+use crate::arch::Leaf;
+use crate::error::KernelError;
+use crate::kernel::Kernel;
+use crate::printk::KernelMemory;
+use crate::symbols::Symbols;
+use crate::types::{
+    self, Place, Shape, Type, TypeId, TypeTable, WithWritten, find_member, size_of,
+};
+
+/// A string without its length is erased so far at most, as there.
+const MOST_STRING: usize = 1024;
+/// Pointers to pointers, and structs in structs.
+const MOST_STEPS: usize = 64;
+
+/// Kernel memory of which the physical places are known.
+pub trait EraseMemory: KernelMemory {
+    /// Where an address is in physical memory; `None` if nothing is mapped there.
+    fn place(&self, address: VirtAddr) -> Result<Option<Leaf>, KernelError>;
+}
+
+impl EraseMemory for Kernel<'_> {
+    fn place(&self, address: VirtAddr) -> Result<Option<Leaf>, KernelError> {
+        Ok(self.translate(address)?)
+    }
+}
+
+/// A variable, a member of one, or an element of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) address: u64,
+    pub(super) type_id: TypeId,
+}
+
+/// What expressions are looked up in.
+pub(super) struct Scope<'a> {
+    pub(super) memory: &'a dyn EraseMemory,
+    symbols: &'a Symbols,
+    pub(super) types: WithWritten<'a>,
+    /// By how much KASLR moved the kernel from where it was linked to.
+    moved: u64,
+    found: RefCell<HashMap<String, Item>>,
+    members: RefCell<HashMap<(TypeId, String), Option<Place>>>,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn new(
+        memory: &'a dyn EraseMemory,
+        symbols: &'a Symbols,
+        types: &'a dyn TypeTable,
+        moved: u64,
+    ) -> Self {
+        Self {
+            memory,
+            symbols,
+            types: WithWritten::new(types),
+            moved,
+            found: RefCell::default(),
+            members: RefCell::default(),
+        }
+    }
+
+    /// The variable that the expression begins with.
+    pub(super) fn symbol(&self, expression: &Expression) -> Result<Item, String> {
+        let Expression {
+            symbol,
+            written_type,
+            ..
+        } = expression;
+        let key = format!("{symbol}:{}", written_type.as_deref().unwrap_or_default());
+        if let Some(item) = self.found.borrow().get(&key) {
+            return Ok(*item);
+        }
+        let found = self.symbols.find(symbol);
+        let address = found.ok_or_else(|| format!("Can't find symbol '{symbol}'."))?;
+        let address = address.address.0;
+        let type_id = match written_type {
+            Some(written) => self
+                .types
+                .add(written)
+                .map_err(text)?
+                .ok_or_else(|| format!("Can't find type '{written}'."))?,
+            None => self
+                .types
+                .variable(symbol, Some(address.wrapping_sub(self.moved)))
+                .map_err(text)?
+                .ok_or_else(|| {
+                    format!(
+                        "the type of '{symbol}' is not known. BTF has the types of few variables: \
+                         write '{symbol}:TYPE', or give a vmlinux with debug information."
+                    )
+                })?,
+        };
+        let item = Item { address, type_id };
+        self.found.borrow_mut().insert(key, item);
+        Ok(item)
+    }
+
+    /// The type behind typedefs and qualifiers.
+    pub(super) fn resolve(&self, id: TypeId) -> Result<(TypeId, Type), String> {
+        types::resolve(&self.types, id).map_err(text)
+    }
+
+    pub(super) fn size(&self, id: TypeId) -> Result<u64, String> {
+        let size = size_of(&self.types, id).map_err(text)?;
+        size.ok_or_else(|| "its size is not known.".into())
+    }
+
+    /// The members of `item` that `names` leads to; `None` where a pointer on
+    /// the way is NULL.
+    pub(super) fn follow(&self, item: Item, names: &[String]) -> Result<Option<Item>, String> {
+        let mut item = item;
+        for name in names {
+            let Some((outer, _)) = self.structure(item)? else {
+                return Ok(None);
+            };
+            item = self.member(outer, name)?;
+        }
+        Ok(Some(item))
+    }
+
+    /// The struct or union that `item` is or points to, and its type; `None` if
+    /// the pointer is NULL.
+    pub(super) fn structure(&self, mut item: Item) -> Result<Option<(Item, Type)>, String> {
+        for _ in 0..MOST_STEPS {
+            let (type_id, found) = self.resolve(item.type_id)?;
+            item.type_id = type_id;
+            match found.shape {
+                Shape::Struct(_) | Shape::Union(_) => return Ok(Some((item, found))),
+                Shape::Pointer(to) => {
+                    item = Item {
+                        address: self.read_pointer(item.address)?,
+                        type_id: to,
+                    };
+                    if item.address == 0 {
+                        return Ok(None);
+                    }
+                }
+                Shape::Array(..) => {
+                    return Err("it is an array: go through it by 'for'.".into());
+                }
+                _ => return Err("it is no struct, so it has no members.".into()),
+            }
+        }
+        Err("pointers without an end.".into())
+    }
+
+    /// A member of the struct that is at `outer`.
+    pub(super) fn member(&self, outer: Item, name: &str) -> Result<Item, String> {
+        let key = (outer.type_id, name.to_owned());
+        let known = self.members.borrow().get(&key).cloned();
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let mut place = find_member(&self.types, outer.type_id, name).map_err(text)?;
+                if place.is_none() {
+                    place = self.inner_member(outer.type_id, name, MOST_STEPS)?;
+                }
+                self.members.borrow_mut().insert(key, place.clone());
+                place
+            }
+        };
+        let Some(place) = place else {
+            let (_, found) = self.resolve(outer.type_id)?;
+            let found = found.name.unwrap_or_default();
+            return Err(format!(
+                "struct '{found}' has no member with name '{name}'."
+            ));
+        };
+        if place.bits.is_some() {
+            return Err(format!(
+                "'{name}' is a bit field, which cannot be erased by itself."
+            ));
+        }
+        Ok(Item {
+            address: outer.address.wrapping_add(place.offset),
+            type_id: place.type_id,
+        })
+    }
+
+    /// A member of a struct inside, by its name alone, as there.
+    fn inner_member(
+        &self,
+        outer: TypeId,
+        name: &str,
+        depth: usize,
+    ) -> Result<Option<Place>, String> {
+        if depth == 0 {
+            return Err("structs without an end.".into());
+        }
+        for member in self.types.members(outer).map_err(text)? {
+            let (inner, found) = self.resolve(member.type_id)?;
+            if !matches!(found.shape, Shape::Struct(_) | Shape::Union(_)) {
+                continue;
+            }
+            let mut place = find_member(&self.types, inner, name).map_err(text)?;
+            if place.is_none() {
+                place = self.inner_member(inner, name, depth - 1)?;
+            }
+            if let Some(place) = place {
+                let offset = place.offset.saturating_add(member.bit_offset / 8);
+                return Ok(Some(Place { offset, ..place }));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn read_pointer(&self, address: u64) -> Result<u64, String> {
+        self.read_number(address, 8)
+    }
+
+    /// An unsigned number of 1, 2, 4 or 8 bytes.
+    pub(super) fn read_number(&self, address: u64, size: u64) -> Result<u64, String> {
+        let mut bytes = [0; 8];
+        let size = size.min(8) as usize;
+        let part = &mut bytes[..size];
+        self.memory
+            .read("data to erase", VirtAddr(address), part)
+            .map_err(text)?;
+        let endian = self.memory.endian();
+        Ok(match size {
+            1 => u64::from(bytes[0]),
+            2 => u64::from(endian.u16(&bytes, 0).unwrap_or(0)),
+            4 => u64::from(endian.u32(&bytes, 0).unwrap_or(0)),
+            8 => endian.u64(&bytes, 0).unwrap_or(0),
+            _ => return Err(format!("a number of {size} bytes.")),
+        })
+    }
+
+    /// The length of a string, without its NUL.
+    pub(super) fn string_length(&self, address: u64) -> Result<u64, String> {
+        let mut bytes = [0; MOST_STRING];
+        // It may end just before memory that is not mapped.
+        let first = MOST_STRING.min((4096 - address % 4096) as usize);
+        let mut filled = 0;
+        for end in [first, MOST_STRING] {
+            let at = VirtAddr(address.wrapping_add(filled as u64));
+            match self
+                .memory
+                .read("a string to erase", at, &mut bytes[filled..end])
+            {
+                Ok(()) => filled = end,
+                Err(error) if filled == 0 => return Err(text(error)),
+                Err(_) => break,
+            }
+            if bytes[..filled].contains(&0) {
+                break;
+            }
+        }
+        let end = bytes[..filled].iter().position(|byte| *byte == 0);
+        Ok(end.unwrap_or(filled) as u64)
+    }
+}
+
+pub(super) fn text(error: KernelError) -> String {
+    format!("{error}.")
+}

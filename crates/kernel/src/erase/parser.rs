@@ -1,0 +1,183 @@
+//! From words to commands.
+
+use super::config::{Amount, Command, Erase, Expression, Link, Loop, Problem};
+
+const KEYWORDS: [&str; 7] = ["erase", "size", "nullify", "for", "in", "within", "endfor"];
+
+#[derive(Clone, Copy)]
+pub(super) struct Word<'a> {
+    pub(super) line: usize,
+    /// Whether it begins its line.
+    pub(super) first: bool,
+    pub(super) text: &'a str,
+}
+
+pub(super) struct Parser<'a> {
+    pub(super) words: &'a [Word<'a>],
+    pub(super) next: usize,
+}
+
+impl<'a> Parser<'a> {
+    pub(super) fn command(&mut self) -> Result<Command, Problem> {
+        if self.take("erase") {
+            self.erase(None).map(Command::Erase)
+        } else if self.take("for") {
+            self.for_loop().map(Command::Loop)
+        } else {
+            let word = self.peek().map_or("", |word| word.text);
+            Err(self.problem(format!("Invalid token '{word}'.")))
+        }
+    }
+
+    fn erase(&mut self, id: Option<&str>) -> Result<Erase, Problem> {
+        let line = self.line();
+        let word = self.name("expected kernel symbol after 'erase' command.")?;
+        let target = self.expression(word)?;
+        if let Some(id) = id
+            && target.symbol != id
+        {
+            return Err(self.problem(format!("unused iteration variable '{id}'.")));
+        }
+        let amount = if self.take("nullify") {
+            Amount::Nullify
+        } else if self.take("size") {
+            let word = self.name("expected size symbol after 'size' keyword.")?;
+            if word.starts_with(|c: char| c.is_ascii_digit()) {
+                let bytes = bytes(word);
+                Amount::Bytes(bytes.ok_or_else(|| self.problem(format!("Invalid size '{word}'.")))?)
+            } else {
+                Amount::Variable(self.expression(word)?)
+            }
+        } else {
+            Amount::ByType
+        };
+        Ok(Erase {
+            line,
+            target,
+            amount,
+        })
+    }
+
+    fn for_loop(&mut self) -> Result<Loop, Problem> {
+        let line = self.line();
+        let id = self.name("expected iteration VAR entry after 'for' keyword.")?;
+        if id.contains(['.', ':']) {
+            return Err(self.problem("Invalid iteration variable entry.".into()));
+        }
+        if !self.take("in") {
+            return Err(self.problem("expected token 'in'.".into()));
+        }
+        let word = self.name("expected list symbol after 'in' keyword.")?;
+        let list = self.expression(word)?;
+        let link = if self.take("via") {
+            Link::Via(
+                self.name("expected member name after 'via' keyword.")?
+                    .to_owned(),
+            )
+        } else if self.take("within") {
+            let word = self.name("expected struct name after 'within' keyword.")?;
+            let (name, member) = word.split_once(':').unwrap_or((word, "list"));
+            if member.is_empty() {
+                return Err(self.problem("expected list_head member after ':'.".into()));
+            }
+            if name.is_empty() {
+                return Err(self.problem("Invalid token found after 'within' keyword.".into()));
+            }
+            Link::Within(name.to_owned(), member.to_owned())
+        } else {
+            Link::Unsaid
+        };
+        let mut body = Vec::new();
+        while !self.take("endfor") {
+            if self.take("erase") {
+                body.push(self.erase(Some(id))?);
+                continue;
+            }
+            return Err(match self.peek() {
+                Some(word) => self.problem(format!("Invalid token '{}'.", word.text)),
+                None => self.problem("No matching 'endfor' found.".into()),
+            });
+        }
+        Ok(Loop {
+            line,
+            id: id.to_owned(),
+            list,
+            link,
+            body,
+        })
+    }
+
+    fn expression(&self, word: &str) -> Result<Expression, Problem> {
+        let mut parts = word.split('.').filter(|part| !part.is_empty());
+        let first = parts.next().unwrap_or_default();
+        let (symbol, written_type) = match first.split_once(':') {
+            Some((symbol, written)) => (symbol, Some(written.to_owned())),
+            None => (first, None),
+        };
+        if symbol.is_empty() || written_type.as_deref() == Some("") {
+            return Err(self.problem(format!("Invalid token '{word}'.")));
+        }
+        Ok(Expression {
+            text: word.to_owned(),
+            symbol: symbol.to_owned(),
+            written_type,
+            members: parts.map(str::to_owned).collect(),
+        })
+    }
+
+    fn peek(&self) -> Option<Word<'a>> {
+        self.words.get(self.next).copied()
+    }
+
+    fn take(&mut self, wanted: &str) -> bool {
+        let found = self.peek().is_some_and(|word| word.text == wanted);
+        self.next += usize::from(found);
+        found
+    }
+
+    /// The next word, which must not be a keyword.
+    fn name(&mut self, missing: &str) -> Result<&'a str, Problem> {
+        match self.peek() {
+            Some(word) if !KEYWORDS.contains(&word.text) => {
+                self.next += 1;
+                Ok(word.text)
+            }
+            _ => Err(self.problem(missing.to_owned())),
+        }
+    }
+
+    /// The line of the word that was taken last.
+    fn line(&self) -> usize {
+        let last = self.next.saturating_sub(1);
+        self.words.get(last).map_or(1, |word| word.line)
+    }
+
+    fn problem(&self, text: String) -> Problem {
+        Problem {
+            line: self.peek().map_or_else(|| self.line(), |word| word.line),
+            text,
+        }
+    }
+
+    /// Goes on to the next word that begins a line and a command.
+    pub(super) fn skip_to_command(&mut self) {
+        while self
+            .peek()
+            .is_some_and(|word| !(word.first && matches!(word.text, "erase" | "for")))
+        {
+            self.next += 1;
+        }
+    }
+}
+
+/// A number of bytes, with a suffix for KiB or MiB.
+fn bytes(word: &str) -> Option<u64> {
+    let digits = word.trim_end_matches(['k', 'K', 'm', 'M']);
+    let factor = match &word[digits.len()..] {
+        "" => 1,
+        "k" | "K" => 1 << 10,
+        "m" | "M" => 1 << 20,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}

@@ -1,0 +1,349 @@
+//! From erase commands to bytes of memory.
+//!
+//! What a command means is makedumpfile's (makedumpfile.conf(5)): a pointer is
+//! erased where it points to, `char *` up to its NUL, an array and a struct as a
+//! whole.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+
+use bigiron_format::VirtAddr;
+
+use super::config::{Amount, Command, Config, Erase, Problem};
+use super::item::{EraseMemory, Item, Scope};
+use super::lists;
+use super::ranges::{Blank, Blanks, ERASED};
+use crate::symbols::Symbols;
+use crate::types::{Shape, TypeId, TypeTable};
+
+/// More is a mistake.
+const MOST_BYTES: u64 = 16 << 30;
+/// Erased places; each takes some 50 bytes here.
+const MOST_PIECES: usize = 4 << 20;
+/// The text that says what was erased, which goes into the dump.
+const MOST_INFO: usize = 8 << 20;
+
+/// What commands come to.
+#[derive(Clone, Debug, Default)]
+pub struct Erasure {
+    /// The bytes of physical memory.
+    pub blanks: Blanks,
+    /// A line for each that was erased, as makedumpfile writes them into dumps.
+    pub info: String,
+    /// Commands of which some or all is not erased, and why.
+    pub problems: Vec<Problem>,
+}
+
+/// Finds what the commands of `config` name. `types` has the types of the kernel;
+/// its variables are at the addresses of `symbols` less `moved` (KASLR).
+pub fn resolve(
+    config: &Config,
+    memory: &dyn EraseMemory,
+    symbols: &Symbols,
+    types: &dyn TypeTable,
+    moved: u64,
+) -> Erasure {
+    let mut work = Work {
+        scope: Scope::new(memory, symbols, types, moved),
+        pieces: Vec::new(),
+        by_place: HashMap::new(),
+        lines: Vec::new(),
+        problems: config.problems.clone(),
+        told: HashSet::new(),
+        modules: HashSet::new(),
+    };
+    for (module, command) in &config.commands {
+        if module != "vmlinux" {
+            work.refuse_module(module, command);
+            continue;
+        }
+        match command {
+            Command::Erase(erase) => {
+                let mut slot = None;
+                work.erase(erase, None, &mut slot);
+            }
+            Command::Loop(command) => {
+                let mut elements = Vec::new();
+                let ended = lists::for_each(&work.scope, command, &mut |item| elements.push(item));
+                let mut slots = vec![None; command.body.len()];
+                for item in elements {
+                    for (erase, slot) in command.body.iter().zip(&mut slots) {
+                        work.erase(erase, Some(item), slot);
+                    }
+                }
+                if let Err(text) = ended {
+                    work.tell(command.line, text);
+                }
+            }
+        }
+    }
+    work.finish()
+}
+
+/// A place that is erased.
+struct Piece {
+    address: u64,
+    len: u64,
+    byte: u8,
+    line: usize,
+    /// Its command and its place among what that erases.
+    slot: (usize, usize),
+}
+
+/// What one command erases: its expression, and the sizes; `None` for nullify.
+struct Line {
+    expression: String,
+    sizes: Vec<Option<u64>>,
+}
+
+struct Work<'a> {
+    scope: Scope<'a>,
+    pieces: Vec<Piece>,
+    /// Pieces by the physical address that they begin at.
+    by_place: HashMap<u64, usize>,
+    lines: Vec<Line>,
+    problems: Vec<Problem>,
+    told: HashSet<usize>,
+    modules: HashSet<String>,
+}
+
+impl Work<'_> {
+    /// Once for each line: in a loop all elements may have the same problem.
+    fn tell(&mut self, line: usize, text: String) {
+        if self.told.insert(line) {
+            self.problems.push(Problem { line, text });
+        }
+    }
+
+    fn refuse_module(&mut self, module: &str, command: &Command) {
+        if self.modules.insert(module.to_owned()) {
+            let line = match command {
+                Command::Erase(erase) => erase.line,
+                Command::Loop(command) => command.line,
+            };
+            self.tell(
+                line,
+                format!("symbols of modules are not read: section [{module}] is skipped."),
+            );
+        }
+    }
+
+    fn erase(&mut self, erase: &Erase, element: Option<Item>, slot: &mut Option<usize>) {
+        match self.extent(erase, element) {
+            Ok(Some((address, len))) => {
+                if let Err(text) = self.add(erase, address, len, slot) {
+                    self.tell(erase.line, text);
+                }
+            }
+            Ok(None) => {}
+            Err(text) => self.tell(erase.line, text),
+        }
+    }
+
+    /// The virtual bytes that a command erases; `None` if that is nothing.
+    fn extent(&self, erase: &Erase, element: Option<Item>) -> Result<Option<(u64, u64)>, String> {
+        let scope = &self.scope;
+        let start = match element {
+            Some(item) => item,
+            None => scope.symbol(&erase.target)?,
+        };
+        let Some(item) = scope.follow(start, &erase.target.members)? else {
+            return Ok(None);
+        };
+        let (_, found) = scope.resolve(item.type_id)?;
+        let (address, by_type) = match found.shape {
+            Shape::Pointer(_) if erase.amount == Amount::Nullify => {
+                return Ok(Some((item.address, 8)));
+            }
+            _ if erase.amount == Amount::Nullify => {
+                return Err(format!("'{}' is no pointer to nullify.", erase.target.text));
+            }
+            Shape::Pointer(to) => match scope.read_pointer(item.address)? {
+                0 => return Ok(None),
+                address => (address, self.pointed_size(erase, address, to)?),
+            },
+            Shape::Function => return Err(format!("'{}' is a function.", erase.target.text)),
+            _ if erase.amount == Amount::ByType => (item.address, scope.size(item.type_id)?),
+            _ => (item.address, 0),
+        };
+        let len = match &erase.amount {
+            Amount::ByType | Amount::Nullify => by_type,
+            Amount::Bytes(len) => *len,
+            Amount::Variable(size) => {
+                let start = match (element, size.symbol == erase.target.symbol) {
+                    (Some(item), true) => item,
+                    _ => scope.symbol(size)?,
+                };
+                match scope.follow(start, &size.members)? {
+                    Some(item) => self.value(item, &size.text)?,
+                    None => 0,
+                }
+            }
+        };
+        if len > MOST_BYTES {
+            return Err(format!("{len} bytes are too many to erase."));
+        }
+        Ok((len > 0).then_some((address, len)))
+    }
+
+    /// How much is erased where a pointer points to, if nothing else is said.
+    fn pointed_size(&self, erase: &Erase, address: u64, to: TypeId) -> Result<u64, String> {
+        if erase.amount != Amount::ByType {
+            return Ok(0);
+        }
+        let (_, found) = self.scope.resolve(to)?;
+        match (found.shape, found.name.as_deref()) {
+            (Shape::Void | Shape::Function | Shape::Declaration, _) => Err(format!(
+                "what '{}' points to has no size: say 'size' or 'nullify'.",
+                erase.target.text
+            )),
+            (Shape::Base(_), Some("char")) => self.scope.string_length(address),
+            _ => self.scope.size(to),
+        }
+    }
+
+    /// The value of a variable that says a size; a negative one is none.
+    fn value(&self, item: Item, name: &str) -> Result<u64, String> {
+        let (_, found) = self.scope.resolve(item.type_id)?;
+        let (address, found) = match found.shape {
+            Shape::Pointer(to) => (
+                self.scope.read_pointer(item.address)?,
+                self.scope.resolve(to)?.1,
+            ),
+            _ => (item.address, found),
+        };
+        match found.shape {
+            Shape::Base(size) | Shape::Enumeration(size) if size <= 8 => {
+                let value = self.scope.read_number(address, size)?;
+                Ok(if value > i64::MAX as u64 { 0 } else { value })
+            }
+            _ => Err(format!("size symbol/member '{name}' is not of base type.")),
+        }
+    }
+
+    /// Takes a place in. One that begins where another does is the same, and the
+    /// longer counts.
+    fn add(
+        &mut self,
+        erase: &Erase,
+        address: u64,
+        len: u64,
+        slot: &mut Option<usize>,
+    ) -> Result<(), String> {
+        let place = self.scope.memory.place(VirtAddr(address));
+        let Some(leaf) = place.map_err(super::item::text)? else {
+            return Err(not_mapped(address));
+        };
+        if let Some(index) = self.by_place.get(&leaf.physical.0) {
+            let piece = &mut self.pieces[*index];
+            if len > piece.len {
+                piece.len = len;
+                let (line, index) = piece.slot;
+                if let Some(size) = &mut self.lines[line].sizes[index] {
+                    *size = len;
+                }
+            }
+            return Ok(());
+        }
+        if self.pieces.len() == MOST_PIECES {
+            return Err(format!("more than {MOST_PIECES} places to erase."));
+        }
+        let lines = &mut self.lines;
+        let line = *slot.get_or_insert_with(|| {
+            lines.push(Line {
+                expression: erase.target.text.clone(),
+                sizes: Vec::new(),
+            });
+            lines.len() - 1
+        });
+        let nullify = erase.amount == Amount::Nullify;
+        let sizes = &mut self.lines[line].sizes;
+        sizes.push((!nullify).then_some(len));
+        self.by_place.insert(leaf.physical.0, self.pieces.len());
+        self.pieces.push(Piece {
+            address,
+            len,
+            byte: if nullify { 0 } else { ERASED },
+            line: erase.line,
+            slot: (line, sizes.len() - 1),
+        });
+        Ok(())
+    }
+
+    fn finish(mut self) -> Erasure {
+        let mut blanks = Vec::new();
+        for piece in std::mem::take(&mut self.pieces) {
+            if let Err(text) = self.pages_of(&piece, &mut blanks) {
+                self.tell(piece.line, text);
+            }
+        }
+        self.problems.sort_by_key(|problem| problem.line);
+        Erasure {
+            blanks: Blanks::new(blanks),
+            info: self.info(),
+            problems: self.problems,
+        }
+    }
+
+    /// The physical bytes of a piece, page by page: what is next to each other in
+    /// virtual memory need not be so in physical memory.
+    fn pages_of(&self, piece: &Piece, blanks: &mut Vec<Blank>) -> Result<(), String> {
+        let mut done = 0;
+        let mut last: Option<Blank> = None;
+        while done < piece.len {
+            let address = piece.address.checked_add(done);
+            let address = address.ok_or_else(|| not_mapped(piece.address))?;
+            let leaf = self.scope.memory.place(VirtAddr(address));
+            let found = match leaf {
+                Ok(Some(leaf)) if leaf.len > 0 => leaf,
+                Ok(_) => {
+                    blanks.extend(last);
+                    return Err(not_mapped(address));
+                }
+                Err(error) => {
+                    blanks.extend(last);
+                    return Err(super::item::text(error));
+                }
+            };
+            let start = found.physical.0;
+            let len = found.len.min(piece.len - done);
+            let end = start.saturating_add(len);
+            match &mut last {
+                Some(blank) if blank.end == start => blank.end = end,
+                _ => blanks.extend(last.replace(Blank {
+                    start,
+                    end,
+                    byte: piece.byte,
+                })),
+            }
+            done += len;
+        }
+        blanks.extend(last);
+        Ok(())
+    }
+
+    fn info(&self) -> String {
+        let mut text = String::new();
+        let mut more = 0_u64;
+        for line in &self.lines {
+            for size in &line.sizes {
+                if text.len() > MOST_INFO {
+                    more += 1;
+                    continue;
+                }
+                let _ = match size {
+                    Some(size) => writeln!(text, "erase {} size {size}", line.expression),
+                    None => writeln!(text, "erase {} nullify", line.expression),
+                };
+            }
+        }
+        if more > 0 {
+            let _ = writeln!(text, "# and {more} more");
+        }
+        text
+    }
+}
+
+fn not_mapped(address: u64) -> String {
+    format!("address {address:#x} is not mapped.")
+}

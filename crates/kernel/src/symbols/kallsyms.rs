@@ -1,0 +1,257 @@
+//! kallsyms: the table of all symbols that a kernel carries in its memory.
+//!
+//! Names are compressed: a length, then so many bytes, each of which stands for
+//! a token, and the first byte of the result is the symbol's type. VMCOREINFO
+//! says where the tables are since Linux 6.0 (commit 5fd8fea935a1). Written by
+//! scripts/kallsyms.c, read by kernel/kallsyms.c.
+
+use bigiron_format::VirtAddr;
+
+use super::Symbols;
+use crate::error::KernelError;
+use crate::printk::KernelMemory;
+
+/// Kernels have some 100 000 to 300 000.
+const MOST_SYMBOLS: u32 = 4 << 20;
+const TOKENS: usize = 256;
+/// The table of tokens takes about 1 KiB.
+const MOST_TOKEN_BYTES: usize = 64 << 10;
+/// KSYM_NAME_LEN is 512 (128 before 6.1), with the type in front.
+const MOST_NAME: usize = 1024;
+/// Names are read so much at a time, and never across a page that is not theirs.
+const PIECE: u64 = 4096;
+/// Addresses are read so many at a time.
+const ADDRESSES_AT_ONCE: usize = 16 << 10;
+
+/// Reads the symbols; `None` if VMCOREINFO does not say where they are.
+pub fn read(memory: &dyn KernelMemory) -> Result<Option<Symbols>, KernelError> {
+    let info = memory.info();
+    let place = |name: &str| info.symbol(&format!("kallsyms_{name}"));
+    let (Some(names), Some(count), Some(token_table), Some(token_index)) = (
+        place("names"),
+        place("num_syms"),
+        place("token_table"),
+        place("token_index"),
+    ) else {
+        return Ok(None);
+    };
+    let count = read_u32(memory, "kallsyms_num_syms", count)?;
+    if count == 0 || count > MOST_SYMBOLS {
+        return Err(KernelError::Implausible {
+            what: "kallsyms_num_syms".into(),
+            found: count.to_string(),
+            expected: "1 to 4194304 symbols",
+        });
+    }
+    let tokens = Tokens::read(memory, token_table, token_index)?;
+    let mut symbols = Symbols::default();
+    let mut bytes = Bytes::new(memory, "kallsyms_names", names);
+    let mut name = Vec::new();
+    for _ in 0..count {
+        // Two bytes of ULEB128 for "big" symbols since 6.1 (commit 73bbb94466fd);
+        // before, no length reached 128.
+        let mut len = usize::from(bytes.next()?);
+        if len & 0x80 != 0 {
+            len = len & 0x7f | usize::from(bytes.next()?) << 7;
+        }
+        name.clear();
+        for _ in 0..len {
+            name.extend_from_slice(tokens.token(bytes.next()?));
+            if name.len() > MOST_NAME {
+                return Err(bad_name(&name));
+            }
+        }
+        let (Some((kind, text)), true) = (name.split_first(), name.is_ascii()) else {
+            return Err(bad_name(&name));
+        };
+        let text = std::str::from_utf8(text).map_err(|_| bad_name(&name))?;
+        symbols
+            .push(text, 0, *kind)
+            .ok_or_else(|| bad_name(&name))?;
+    }
+    match (place("offsets"), place("relative_base"), place("addresses")) {
+        (Some(offsets), Some(base), _) => relative(memory, &mut symbols, offsets, base)?,
+        // Without CONFIG_KALLSYMS_BASE_RELATIVE, which is gone since 6.11
+        // (commit 64e166099b69).
+        (_, _, Some(addresses)) => absolute(memory, &mut symbols, addresses)?,
+        _ => return Ok(None),
+    }
+    Ok(Some(symbols))
+}
+
+fn bad_name(name: &[u8]) -> KernelError {
+    KernelError::Implausible {
+        what: "a name in kallsyms_names".into(),
+        found: format!("{:?}", String::from_utf8_lossy(&name[..name.len().min(40)])),
+        expected: "a type and up to 1023 characters of ASCII",
+    }
+}
+
+fn absolute(
+    memory: &dyn KernelMemory,
+    symbols: &mut Symbols,
+    addresses: VirtAddr,
+) -> Result<(), KernelError> {
+    let values = read_values(memory, "kallsyms_addresses", addresses, symbols.len(), 8)?;
+    symbols.set_addresses(|index, _| values[index]);
+    Ok(())
+}
+
+/// Offsets from one base. With CONFIG_KALLSYMS_ABSOLUTE_PERCPU (x86-64 before
+/// 6.15, commit 01157ddc58dc) those that are not negative are values by
+/// themselves, and the others count downwards from the base. No key tells which,
+/// but `_stext` is known in another way.
+fn relative(
+    memory: &dyn KernelMemory,
+    symbols: &mut Symbols,
+    offsets: VirtAddr,
+    base: VirtAddr,
+) -> Result<(), KernelError> {
+    let mut bytes = [0; 8];
+    memory.read("kallsyms_relative_base", base, &mut bytes)?;
+    let base = memory.endian().u64(&bytes, 0).unwrap_or(0);
+    let offsets = read_values(memory, "kallsyms_offsets", offsets, symbols.len(), 4)?;
+    let plain = |offset: u64| base.wrapping_add(offset);
+    let percpu = |offset: u64| match (offset as u32).cast_signed() {
+        offset @ 0.. => offset as u64,
+        offset => base
+            .wrapping_sub(1)
+            .wrapping_sub(i64::from(offset).cast_unsigned()),
+    };
+    let expected = memory.info().symbol("_stext");
+    let position = symbols.iter().position(|symbol| symbol.name == "_stext");
+    let downwards = match (expected, position) {
+        (Some(expected), Some(position)) if plain(offsets[position]) == expected.0 => false,
+        (Some(expected), Some(position)) if percpu(offsets[position]) == expected.0 => true,
+        (Some(_), Some(position)) => {
+            return Err(KernelError::Implausible {
+                what: "the address of _stext in kallsyms".into(),
+                found: format!("base {base:#x}, offset {:#x}", offsets[position]),
+                expected: "the one in VMCOREINFO",
+            });
+        }
+        _ => offsets.iter().any(|offset| *offset as u32 >= 1 << 31),
+    };
+    symbols.set_addresses(|index, _| {
+        if downwards {
+            percpu(offsets[index])
+        } else {
+            plain(offsets[index])
+        }
+    });
+    Ok(())
+}
+
+/// Reads `count` numbers of 4 or 8 bytes.
+fn read_values(
+    memory: &dyn KernelMemory,
+    what: &'static str,
+    address: VirtAddr,
+    count: usize,
+    width: usize,
+) -> Result<Vec<u64>, KernelError> {
+    let mut values = Vec::new();
+    let mut buf = vec![0; ADDRESSES_AT_ONCE.min(count) * width];
+    while values.len() < count {
+        let len = (count - values.len()).min(ADDRESSES_AT_ONCE) * width;
+        let at = address
+            .checked_add((values.len() * width) as u64)
+            .ok_or(KernelError::NotMapped { what, address })?;
+        memory.read(what, at, &mut buf[..len])?;
+        let endian = memory.endian();
+        values.extend(buf[..len].chunks_exact(width).map(|bytes| match width {
+            4 => u64::from(endian.u32(bytes, 0).unwrap_or(0)),
+            _ => endian.u64(bytes, 0).unwrap_or(0),
+        }));
+    }
+    Ok(values)
+}
+
+fn read_u32(
+    memory: &dyn KernelMemory,
+    what: &'static str,
+    address: VirtAddr,
+) -> Result<u32, KernelError> {
+    let mut bytes = [0; 4];
+    memory.read(what, address, &mut bytes)?;
+    Ok(memory.endian().u32(&bytes, 0).unwrap_or(0))
+}
+
+/// What each byte of a compressed name stands for.
+struct Tokens {
+    text: Vec<u8>,
+    starts: Vec<usize>,
+}
+
+impl Tokens {
+    fn read(
+        memory: &dyn KernelMemory,
+        table: VirtAddr,
+        index: VirtAddr,
+    ) -> Result<Self, KernelError> {
+        let starts = {
+            let mut bytes = [0; 2 * TOKENS];
+            memory.read("kallsyms_token_index", index, &mut bytes)?;
+            let endian = memory.endian();
+            let start = |bytes: &[u8]| usize::from(endian.u16(bytes, 0).unwrap_or(0));
+            bytes.chunks_exact(2).map(start).collect::<Vec<_>>()
+        };
+        let mut text = Vec::new();
+        let mut bytes = Bytes::new(memory, "kallsyms_token_table", table);
+        let last = starts.last().copied().unwrap_or(0);
+        while text.len() <= last || text.last() != Some(&0) {
+            text.push(bytes.next()?);
+            if text.len() > MOST_TOKEN_BYTES + MOST_NAME {
+                return Err(KernelError::Implausible {
+                    what: "kallsyms_token_table".into(),
+                    found: "no end of its last token".into(),
+                    expected: "256 tokens in 64 KiB",
+                });
+            }
+        }
+        Ok(Self { text, starts })
+    }
+
+    fn token(&self, byte: u8) -> &[u8] {
+        let text = self.text.get(self.starts[usize::from(byte)]..);
+        let text = text.unwrap_or_default();
+        let end = text.iter().position(|byte| *byte == 0);
+        &text[..end.unwrap_or(text.len())]
+    }
+}
+
+/// Kernel memory, byte after byte.
+struct Bytes<'a> {
+    memory: &'a dyn KernelMemory,
+    what: &'static str,
+    next: VirtAddr,
+    piece: Vec<u8>,
+    taken: usize,
+}
+
+impl<'a> Bytes<'a> {
+    fn new(memory: &'a dyn KernelMemory, what: &'static str, start: VirtAddr) -> Self {
+        Self {
+            memory,
+            what,
+            next: start,
+            piece: Vec::new(),
+            taken: 0,
+        }
+    }
+
+    fn next(&mut self) -> Result<u8, KernelError> {
+        if self.taken == self.piece.len() {
+            let len = PIECE - self.next.0 % PIECE;
+            self.piece.resize(len as usize, 0);
+            self.memory.read(self.what, self.next, &mut self.piece)?;
+            self.next = self.next.checked_add(len).ok_or(KernelError::NotMapped {
+                what: self.what,
+                address: self.next,
+            })?;
+            self.taken = 0;
+        }
+        self.taken += 1;
+        Ok(self.piece[self.taken - 1])
+    }
+}

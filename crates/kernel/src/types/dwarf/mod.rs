@@ -1,0 +1,318 @@
+//! Types out of the DWARF of a vmlinux with debug information.
+//!
+//! The file's `.debug_info` takes hundreds of megabytes, so it is gone through
+//! unit by unit; kept is an index of names and the few units that were used last.
+
+mod facts;
+mod source_file;
+mod units;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use bigiron_format::bytes::Endian;
+use gimli::{
+    DwTag, EndianSlice, EntriesCursor, Reader, RunTimeEndian, UnitHeader, UnitOffset,
+    constants as dw,
+};
+
+use facts::Facts;
+use units::Unit;
+
+use super::{Member, Named, Shape, Type, TypeId, TypeTable};
+use crate::error::KernelError;
+use crate::vmlinux::{Section, Vmlinux};
+
+type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+type Entry<'a, 'u> = gimli::DebuggingInformationEntry<'a, 'u, Slice<'u>>;
+
+/// The types in the DWARF of a vmlinux.
+pub struct Dwarf<'a> {
+    vmlinux: &'a Vmlinux,
+    info: Section,
+    abbreviations: Vec<u8>,
+    strings: Vec<u8>,
+    endian: RunTimeEndian,
+    /// Where each unit begins in `.debug_info`.
+    starts: Vec<u64>,
+    names: HashMap<Named, HashMap<Box<str>, TypeId>>,
+    enumerators: HashMap<Box<str>, i64>,
+    variables: HashMap<Box<str>, Vec<Variable>>,
+    units: RefCell<Vec<(u64, Rc<Unit>)>>,
+}
+
+#[derive(Clone, Copy)]
+struct Variable {
+    type_id: TypeId,
+    /// Where it is; `None` of a declaration.
+    address: Option<u64>,
+}
+
+impl<'a> Dwarf<'a> {
+    /// Makes the index of all names, which reads all of `.debug_info` once;
+    /// `None` if the file has no DWARF.
+    pub fn open(vmlinux: &'a Vmlinux) -> Result<Option<Self>, KernelError> {
+        let (Some(info), Some(abbreviations)) = (
+            vmlinux.section(".debug_info"),
+            vmlinux.section(".debug_abbrev"),
+        ) else {
+            return Ok(None);
+        };
+        let strings = match vmlinux.section(".debug_str") {
+            Some(section) => vmlinux.read(section)?,
+            None => Vec::new(),
+        };
+        let mut dwarf = Self {
+            vmlinux,
+            info: info.clone(),
+            abbreviations: vmlinux.read(abbreviations)?,
+            strings,
+            endian: match vmlinux.endian() {
+                Endian::Little => RunTimeEndian::Little,
+                Endian::Big => RunTimeEndian::Big,
+            },
+            starts: Vec::new(),
+            names: HashMap::new(),
+            enumerators: HashMap::new(),
+            variables: HashMap::new(),
+            units: RefCell::default(),
+        };
+        let mut start = 0;
+        while start < dwarf.info.size {
+            let unit = dwarf.read_unit(start)?;
+            dwarf.starts.push(start);
+            dwarf.index(&unit)?;
+            start += unit.bytes.len() as u64;
+        }
+        Ok(Some(dwarf))
+    }
+
+    fn damaged(&self, offset: u64, error: impl std::fmt::Display) -> KernelError {
+        self.vmlinux
+            .unusable(&format!(".debug_info at {offset:#x}: {error}"))
+    }
+
+    /// Takes in the names of one unit.
+    fn index(&mut self, unit: &Unit) -> Result<(), KernelError> {
+        let header = self.header(unit.start, &unit.bytes)?;
+        let mut entries = header.entries(&unit.abbreviations);
+        // Declarations and their definitions are two entries.
+        let mut declared: HashMap<TypeId, (Box<str>, TypeId)> = HashMap::new();
+        let mut more = first_child(&mut entries).map_err(|e| self.damaged(unit.start, e))?;
+        while more {
+            if let Some(entry) = entries.current() {
+                self.index_entry(unit, &header, entry, &mut declared)?;
+            }
+            let next = entries.next_sibling();
+            more = next.map_err(|e| self.damaged(unit.start, e))?.is_some();
+        }
+        Ok(())
+    }
+
+    fn index_entry(
+        &mut self,
+        unit: &Unit,
+        header: &UnitHeader<Slice>,
+        entry: &Entry,
+        declared: &mut HashMap<TypeId, (Box<str>, TypeId)>,
+    ) -> Result<(), KernelError> {
+        let named = match entry.tag() {
+            dw::DW_TAG_variable => None,
+            dw::DW_TAG_structure_type => Some(Named::Struct),
+            dw::DW_TAG_union_type => Some(Named::Union),
+            dw::DW_TAG_enumeration_type => Some(Named::Enumeration),
+            dw::DW_TAG_typedef => Some(Named::Typedef),
+            dw::DW_TAG_base_type => Some(Named::Base),
+            _ => return Ok(()),
+        };
+        let facts = self.facts(unit, entry)?;
+        let id = TypeId(unit.start + entry.offset().0 as u64);
+        let Some(named) = named else {
+            let from = facts.specification.and_then(|id| declared.get(&id));
+            let name = facts.name.or_else(|| from.map(|(name, _)| name.clone()));
+            let type_id = facts.type_id.or(from.map(|(_, type_id)| *type_id));
+            if let (Some(name), Some(type_id)) = (name, type_id) {
+                declared.insert(id, (name.clone(), type_id));
+                let address = facts.address;
+                let all = self.variables.entry(name).or_default();
+                if address.is_some() || all.is_empty() {
+                    all.push(Variable { type_id, address });
+                }
+            }
+            return Ok(());
+        };
+        if named == Named::Enumeration {
+            self.index_enumerators(unit, header, entry.offset())?;
+        }
+        if let Some(name) = facts.name.filter(|_| !facts.is_declaration) {
+            let names = self.names.entry(named).or_default();
+            names.entry(name).or_insert(id);
+        }
+        Ok(())
+    }
+
+    fn index_enumerators(
+        &mut self,
+        unit: &Unit,
+        header: &UnitHeader<Slice>,
+        offset: UnitOffset,
+    ) -> Result<(), KernelError> {
+        for (name, value) in self.values(unit, header, offset)? {
+            self.enumerators.entry(name).or_insert(value);
+        }
+        Ok(())
+    }
+
+    fn values(
+        &self,
+        unit: &Unit,
+        header: &UnitHeader<Slice>,
+        offset: UnitOffset,
+    ) -> Result<Vec<(Box<str>, i64)>, KernelError> {
+        let mut values = Vec::new();
+        self.children(unit, header, offset, &mut |tag, _, facts| {
+            if let (dw::DW_TAG_enumerator, Some(name), Some(value)) = (tag, facts.name, facts.value)
+            {
+                values.push((name, value));
+            }
+        })?;
+        Ok(values)
+    }
+
+    fn children(
+        &self,
+        unit: &Unit,
+        header: &UnitHeader<Slice>,
+        offset: UnitOffset,
+        visit: &mut dyn FnMut(DwTag, TypeId, Facts),
+    ) -> Result<(), KernelError> {
+        let error = |error| self.damaged(unit.start, error);
+        let mut entries = header
+            .entries_at_offset(&unit.abbreviations, offset)
+            .map_err(error)?;
+        let mut more = first_child(&mut entries).map_err(error)?;
+        while more {
+            if let Some(entry) = entries.current() {
+                let id = TypeId(unit.start + entry.offset().0 as u64);
+                visit(entry.tag(), id, self.facts(unit, entry)?);
+            }
+            more = entries.next_sibling().map_err(error)?.is_some();
+        }
+        Ok(())
+    }
+}
+
+impl TypeTable for Dwarf<'_> {
+    fn get(&self, id: TypeId) -> Result<Type, KernelError> {
+        if id == TypeId::VOID {
+            return Ok(Type {
+                name: None,
+                shape: Shape::Void,
+            });
+        }
+        self.with_entry(id, |unit, header, entry| {
+            let facts = self.facts(unit, entry)?;
+            let to = facts.type_id.unwrap_or(TypeId::VOID);
+            let size = facts.size.unwrap_or(0);
+            let shape = match entry.tag() {
+                _ if facts.is_declaration => Shape::Declaration,
+                dw::DW_TAG_base_type => Shape::Base(size),
+                dw::DW_TAG_pointer_type => Shape::Pointer(to),
+                dw::DW_TAG_structure_type => Shape::Struct(size),
+                dw::DW_TAG_union_type => Shape::Union(size),
+                dw::DW_TAG_enumeration_type => Shape::Enumeration(size),
+                dw::DW_TAG_array_type => {
+                    // All dimensions as one.
+                    let mut count = 1_u64;
+                    self.children(unit, header, entry.offset(), &mut |tag, _, facts| {
+                        if tag == dw::DW_TAG_subrange_type {
+                            let bound = facts.upper_bound.map(|bound| bound.wrapping_add(1));
+                            count = count.saturating_mul(facts.count.or(bound).unwrap_or(0));
+                        }
+                    })?;
+                    Shape::Array(to, count)
+                }
+                dw::DW_TAG_subroutine_type | dw::DW_TAG_subprogram => Shape::Function,
+                _ => Shape::Alias(to),
+            };
+            Ok(Type {
+                name: facts.name.map(String::from),
+                shape,
+            })
+        })
+    }
+
+    fn members(&self, id: TypeId) -> Result<Vec<Member>, KernelError> {
+        if id == TypeId::VOID {
+            return Ok(Vec::new());
+        }
+        let mut members = Vec::new();
+        self.with_entry(id, |unit, header, entry| {
+            self.children(unit, header, entry.offset(), &mut |tag, _, facts| {
+                if tag != dw::DW_TAG_member {
+                    return;
+                }
+                let start = facts.offset.unwrap_or(0).saturating_mul(8);
+                let bits = facts.bit_size.unwrap_or(0);
+                // Counted from the other end of the storage unit.
+                let old = facts.old_bit_offset.map(|offset| {
+                    let storage = facts.size.unwrap_or(0).saturating_mul(8);
+                    start.saturating_add(storage.saturating_sub(offset.saturating_add(bits)))
+                });
+                members.push(Member {
+                    name: facts.name.map(String::from),
+                    type_id: facts.type_id.unwrap_or(TypeId::VOID),
+                    bit_offset: facts.data_bit_offset.or(old).unwrap_or(start),
+                    bit_size: facts.bit_size,
+                });
+            })
+        })?;
+        Ok(members)
+    }
+
+    fn enumerators(&self, id: TypeId) -> Result<Vec<(String, i64)>, KernelError> {
+        if id == TypeId::VOID {
+            return Ok(Vec::new());
+        }
+        self.with_entry(id, |unit, header, entry| {
+            let values = self.values(unit, header, entry.offset())?;
+            Ok(values
+                .into_iter()
+                .map(|(name, value)| (name.into(), value))
+                .collect())
+        })
+    }
+
+    fn find(&self, named: Named, name: &str) -> Result<Option<TypeId>, KernelError> {
+        let names = self.names.get(&named);
+        Ok(names.and_then(|names| names.get(name)).copied())
+    }
+
+    fn enumerator(&self, name: &str) -> Result<Option<i64>, KernelError> {
+        Ok(self.enumerators.get(name).copied())
+    }
+
+    fn variable(&self, name: &str, address: Option<u64>) -> Result<Option<TypeId>, KernelError> {
+        let Some(all) = self.variables.get(name) else {
+            return Ok(None);
+        };
+        let there = all.iter().find(|variable| {
+            variable.address.is_some() && (address.is_none() || variable.address == address)
+        });
+        Ok(there
+            .or_else(|| all.first())
+            .map(|variable| variable.type_id))
+    }
+}
+
+/// Goes to the first child of the entry that comes next; false if there is none.
+fn first_child<R: Reader>(entries: &mut EntriesCursor<R>) -> gimli::Result<bool> {
+    if entries.next_entry()?.is_none() {
+        return Ok(false);
+    }
+    if entries.current().is_none_or(|entry| !entry.has_children()) {
+        return Ok(false);
+    }
+    Ok(entries.next_entry()?.is_some() && entries.current().is_some())
+}

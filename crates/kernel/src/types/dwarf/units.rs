@@ -1,0 +1,97 @@
+//! Units of `.debug_info`, read one by one.
+
+use std::rc::Rc;
+
+use gimli::{Abbreviations, DebugAbbrev, DebugInfo, UnitHeader, UnitOffset};
+
+use super::{Dwarf, Entry, Slice};
+use crate::error::KernelError;
+use crate::types::TypeId;
+
+/// Units kept beside the one at hand; one takes 100 KiB.
+const KEPT_UNITS: usize = 8;
+/// One compilation unit; the largest of a kernel have 1 MiB.
+const MOST_UNIT: u64 = 256 << 20;
+
+/// The bytes of one unit.
+pub(super) struct Unit {
+    pub(super) start: u64,
+    pub(super) bytes: Vec<u8>,
+    pub(super) abbreviations: Abbreviations,
+}
+
+impl Dwarf<'_> {
+    pub(super) fn read_unit(&self, start: u64) -> Result<Unit, KernelError> {
+        let mut head = [0; 12];
+        let left = self.info.size.saturating_sub(start);
+        let head_len = left.min(12) as usize;
+        let at = self.info.offset.saturating_add(start);
+        self.vmlinux
+            .fill("a unit of DWARF", at, &mut head[..head_len])?;
+        let endian = self.vmlinux.endian();
+        let len = match endian.u32(&head, 0).unwrap_or(0) {
+            u32::MAX => endian.u64(&head, 4).unwrap_or(0).saturating_add(12),
+            len => u64::from(len) + 4,
+        };
+        if !(8..=left.min(MOST_UNIT)).contains(&len) {
+            return Err(self.damaged(start, format!("a unit of {len} bytes, {left} are left")));
+        }
+        let mut bytes = vec![0; len as usize];
+        self.vmlinux.fill("a unit of DWARF", at, &mut bytes)?;
+        let abbreviations = self
+            .header(start, &bytes)?
+            .abbreviations(&DebugAbbrev::new(&self.abbreviations, self.endian))
+            .map_err(|error| self.damaged(start, error))?;
+        Ok(Unit {
+            start,
+            bytes,
+            abbreviations,
+        })
+    }
+
+    pub(super) fn header<'u>(
+        &self,
+        start: u64,
+        bytes: &'u [u8],
+    ) -> Result<UnitHeader<Slice<'u>>, KernelError> {
+        match DebugInfo::new(bytes, self.endian).units().next() {
+            Ok(Some(header)) => Ok(header),
+            Ok(None) => Err(self.damaged(start, "no unit")),
+            Err(error) => Err(self.damaged(start, error)),
+        }
+    }
+
+    /// The unit that the entry is in.
+    pub(super) fn unit_of(&self, id: TypeId) -> Result<Rc<Unit>, KernelError> {
+        let index = self.starts.partition_point(|start| *start <= id.0);
+        let start = index
+            .checked_sub(1)
+            .and_then(|index| self.starts.get(index));
+        let start = *start.ok_or_else(|| self.damaged(id.0, "no unit"))?;
+        let mut units = self.units.borrow_mut();
+        if let Some(place) = units.iter().position(|(found, _)| *found == start) {
+            let unit = units.remove(place);
+            units.insert(0, unit);
+        } else {
+            let unit = Rc::new(self.read_unit(start)?);
+            units.truncate(KEPT_UNITS);
+            units.insert(0, (start, unit));
+        }
+        Ok(Rc::clone(&units[0].1))
+    }
+
+    /// Calls `work` with the entry of `id`.
+    pub(super) fn with_entry<T>(
+        &self,
+        id: TypeId,
+        work: impl FnOnce(&Unit, &UnitHeader<Slice>, &Entry) -> Result<T, KernelError>,
+    ) -> Result<T, KernelError> {
+        let unit = self.unit_of(id)?;
+        let header = self.header(unit.start, &unit.bytes)?;
+        let offset = UnitOffset((id.0 - unit.start) as usize);
+        let entry = header
+            .entry(&unit.abbreviations, offset)
+            .map_err(|error| self.damaged(id.0, error))?;
+        work(&unit, &header, &entry)
+    }
+}

@@ -1,0 +1,141 @@
+//! Going from type to type: aliases, sizes, members.
+
+use super::{Member, Named, Shape, Type, TypeId, TypeTable};
+use crate::error::KernelError;
+
+/// Typedefs of typedefs, qualifiers, arrays of arrays, structs in structs: no
+/// kernel has a tenth of it, and a damaged table may go in circles.
+const MOST_STEPS: usize = 64;
+
+/// Where a member is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// In bytes from the start of the outer type; of a bit field, where its
+    /// first byte is.
+    pub offset: u64,
+    /// Its type.
+    pub type_id: TypeId,
+    /// Of a bit field: the first bit in that byte, and the number of bits.
+    pub bits: Option<(u64, u64)>,
+}
+
+/// The type behind typedefs and qualifiers; what is only declared becomes the
+/// definition, where there is one.
+pub fn resolve(types: &dyn TypeTable, mut id: TypeId) -> Result<(TypeId, Type), KernelError> {
+    for _ in 0..MOST_STEPS {
+        let found = types.get(id)?;
+        match (found.shape, &found.name) {
+            (Shape::Alias(to), _) => id = to,
+            (Shape::Declaration, Some(name)) => {
+                return match structure(types, name)? {
+                    Some(id) => Ok((id, types.get(id)?)),
+                    None => Ok((id, found)),
+                };
+            }
+            _ => return Ok((id, found)),
+        }
+    }
+    Err(circular("a typedef"))
+}
+
+/// The struct or union called `name`, or the one that a typedef of that name
+/// stands for.
+pub fn structure(types: &dyn TypeTable, name: &str) -> Result<Option<TypeId>, KernelError> {
+    for named in [Named::Struct, Named::Union] {
+        if let Some(id) = types.find(named, name)? {
+            return Ok(Some(id));
+        }
+    }
+    let Some(id) = types.find(Named::Typedef, name)? else {
+        return Ok(None);
+    };
+    let mut id = id;
+    for _ in 0..MOST_STEPS {
+        match types.get(id)?.shape {
+            Shape::Alias(to) => id = to,
+            Shape::Struct(_) | Shape::Union(_) => return Ok(Some(id)),
+            _ => return Ok(None),
+        }
+    }
+    Err(circular("a typedef"))
+}
+
+/// How many bytes the type takes; `None` for a function or what is only declared.
+pub fn size_of(types: &dyn TypeTable, id: TypeId) -> Result<Option<u64>, KernelError> {
+    let (mut id, mut count) = (id, 1_u64);
+    for _ in 0..MOST_STEPS {
+        let (_, found) = resolve(types, id)?;
+        let size = match found.shape {
+            Shape::Array(element, elements) => {
+                count = count.saturating_mul(elements);
+                id = element;
+                continue;
+            }
+            // As long as an address of a 64-bit kernel; no other is read.
+            Shape::Pointer(_) => 8,
+            Shape::Base(size)
+            | Shape::Enumeration(size)
+            | Shape::Struct(size)
+            | Shape::Union(size) => size,
+            Shape::Void => 0,
+            Shape::Declaration | Shape::Function | Shape::Alias(_) => return Ok(None),
+        };
+        return Ok(Some(size.saturating_mul(count)));
+    }
+    Err(circular("an array"))
+}
+
+/// The member `name` of a struct or union, also of those without a name inside.
+pub fn find_member(
+    types: &dyn TypeTable,
+    outer: TypeId,
+    name: &str,
+) -> Result<Option<Place>, KernelError> {
+    find(types, outer, name, 0, MOST_STEPS)
+}
+
+fn find(
+    types: &dyn TypeTable,
+    outer: TypeId,
+    name: &str,
+    base: u64,
+    depth: usize,
+) -> Result<Option<Place>, KernelError> {
+    if depth == 0 {
+        return Err(circular("a struct"));
+    }
+    let members = types.members(outer)?;
+    if let Some(member) = members
+        .iter()
+        .find(|member| member.name.as_deref() == Some(name))
+    {
+        return Ok(Some(place(member, base)));
+    }
+    for member in members.iter().filter(|member| member.name.is_none()) {
+        let (inner, found) = resolve(types, member.type_id)?;
+        if !matches!(found.shape, Shape::Struct(_) | Shape::Union(_)) {
+            continue;
+        }
+        let base = base.saturating_add(member.bit_offset / 8);
+        if let Some(place) = find(types, inner, name, base, depth - 1)? {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
+}
+
+fn place(member: &Member, base: u64) -> Place {
+    Place {
+        offset: base.saturating_add(member.bit_offset / 8),
+        type_id: member.type_id,
+        bits: member.bit_size.map(|size| (member.bit_offset % 8, size)),
+    }
+}
+
+fn circular(what: &str) -> KernelError {
+    KernelError::Implausible {
+        what: format!("{what} in the kernel's types"),
+        found: format!("more than {MOST_STEPS} steps deep"),
+        expected: "an end",
+    }
+}
