@@ -1,0 +1,104 @@
+//! Raw dump devices as sources: the dump is between two blocks.
+
+use std::path::Path;
+
+use bigiron_format::device::{self, DeviceContents, find_claims};
+use bigiron_format::{FormatError, ReadAt, elf, flattened, kdump, vmdump};
+
+use super::elf::ElfBytes;
+use crate::error::SourceError;
+
+/// What is on a raw dump device.
+pub(super) struct OnDevice {
+    /// The dump, as if it were a file.
+    pub bytes: ElfBytes,
+    /// Why not all of it may be there.
+    pub damage: Option<String>,
+}
+
+/// Gives what is on a raw dump device, or the file as it is if it is none.
+pub(super) fn enter(file: ElfBytes) -> Result<Result<OnDevice, ElfBytes>, SourceError> {
+    let path = file.path().to_owned();
+    let error = |source| SourceError::Format {
+        path: path.clone(),
+        source,
+    };
+    let mut front = [0; 16];
+    let known = match file.read().read_exact_at("the signature", 0, &mut front) {
+        Ok(()) => is_plain_dump(&front),
+        // What is wrong says whoever reads it as a dump.
+        Err(FormatError::Truncated { .. }) => true,
+        Err(_) => false,
+    };
+    if known {
+        return Ok(Err(file));
+    }
+    let Some(found) = device::find(file.read()).map_err(error)? else {
+        if device::is_device(&front) {
+            return Err(SourceError::Unsupported {
+                path,
+                reason: "is a dump device whose blocks at the start and at the end are both \
+                         damaged"
+                    .into(),
+            });
+        }
+        return Ok(Err(file));
+    };
+    check_claims(file.read(), &path, &found)?;
+    let size = file.read().size();
+    let header = &found.header;
+    let damage = if !header.complete {
+        Some(format!(
+            "{} has no complete mark: its writer was interrupted",
+            path.display()
+        ))
+    } else if found.is_cut(size) {
+        Some(format!(
+            "{} ends at {size:#x}, before the dump on it does: it is truncated",
+            path.display()
+        ))
+    } else {
+        None
+    };
+    let (offset, length) = found.contents(size);
+    let contents = DeviceContents::new(file.into_read(), offset, length);
+    Ok(Ok(OnDevice {
+        bytes: ElfBytes::Other(Box::new(contents), path),
+        damage,
+    }))
+}
+
+/// Whether a file with these first bytes is a dump by itself, without a device
+/// around it.
+pub fn is_plain_dump(front: &[u8]) -> bool {
+    front.starts_with(&elf::SIGNATURE)
+        || kdump::KdumpHeaders::is_kdump(front)
+        || flattened::is_flattened(front)
+        || vmdump::container_of(front).is_some()
+}
+
+/// Whoever made something else of the device may have left one of the blocks.
+fn check_claims(
+    device: &dyn ReadAt,
+    path: &Path,
+    found: &device::FoundDump,
+) -> Result<(), SourceError> {
+    if found.good.len() == 2 {
+        return Ok(());
+    }
+    let claims = find_claims(device).map_err(|source| SourceError::Format {
+        path: path.to_owned(),
+        source,
+    })?;
+    match claims.first() {
+        None => Ok(()),
+        Some(claim) => Err(SourceError::Unsupported {
+            path: path.to_owned(),
+            reason: format!(
+                "was a dump device and now has something else on it: {} (its signature is at \
+                 offset {:#x})",
+                claim.name, claim.offset
+            ),
+        }),
+    }
+}

@@ -1,0 +1,33 @@
+//! The running kernel, which changes while it is read.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+use bigiron_format::bytes::Endian;
+use bigiron_format::elf::note::{self, Notes};
+
+/// The memory of the running kernel as an ELF core (fs/proc/kcore.c).
+pub const RUNNING_KERNEL: &str = "/proc/kcore";
+
+/// The notes of a dump of the running kernel: those of /proc/kcore but for the
+/// reading task's, which say nothing of a crash, and the mark of a live dump.
+pub fn notes(own: &[u8], endian: Endian) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Some(info) = Notes::new(own, endian).vmcoreinfo() {
+        out = note::encode(note::VMCOREINFO, 0, info.descriptor, endian);
+    }
+    out.extend(note::live(first_task().unwrap_or(0), endian));
+    out
+}
+
+/// The address of `init_task`: readers of a live dump want a task to begin
+/// with. kptr_restrict hides addresses.
+fn first_task() -> Option<u64> {
+    let symbols = BufReader::new(File::open("/proc/kallsyms").ok()?);
+    let line = symbols
+        .lines()
+        .map_while(Result::ok)
+        .find(|line| line.ends_with(" init_task"))?;
+    let address = u64::from_str_radix(line.split(' ').next()?, 16).ok()?;
+    (address != 0).then_some(address)
+}
