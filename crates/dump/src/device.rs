@@ -1,0 +1,212 @@
+//! A raw dump device that is open: its lock, its blocks, what else is on it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use bigiron_format::device::{
+    self, BLOCK_SIZE, CONTENTS_OFFSET, Claim, DeviceHeader, FoundDump, Place, find_claims,
+};
+use bigiron_format::{FormatError, ReadAt};
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use crate::error::DumpError;
+
+/// Less does not hold a dump.
+const LEAST_SIZE: u64 = 1 << 20;
+
+/// A block device or a file that holds one dump, or may come to hold one.
+#[derive(Debug)]
+pub struct RawDevice {
+    file: File,
+    path: PathBuf,
+    size: u64,
+    is_block_device: bool,
+}
+
+impl RawDevice {
+    /// Opens a device, or a file in the place of one. Nobody else may have a
+    /// block device: what is mounted, swapped to or part of an array is held by
+    /// the kernel, which then refuses O_EXCL (bd_prepare_to_claim(),
+    /// block/bdev.c).
+    pub fn open(path: &Path, write: bool) -> Result<Self, DumpError> {
+        let error = |action, hint| {
+            move |source| DumpError::Output {
+                path: path.to_owned(),
+                action,
+                source,
+                hint,
+            }
+        };
+        let metadata = std::fs::metadata(path).map_err(error("look at it", ""))?;
+        let is_block_device = metadata.file_type().is_block_device();
+        if !is_block_device && !metadata.is_file() {
+            return Err(refused(path, "is neither a disk nor a file"));
+        }
+        let exclusive = if is_block_device {
+            OFlags::EXCL
+        } else {
+            OFlags::empty()
+        };
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(write)
+            .custom_flags(exclusive.bits().cast_signed())
+            .open(path);
+        let mut file = opened.map_err(|source| {
+            let hint = match source.kind() {
+                io::ErrorKind::ResourceBusy => {
+                    "; it is mounted, swap space, or part of another device"
+                }
+                _ => "",
+            };
+            error("open it", hint)(source)
+        })?;
+        let size = file
+            .seek(SeekFrom::End(0))
+            .map_err(error("seek in it", ""))?;
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            size,
+            is_block_device,
+        })
+    }
+
+    /// Locks it against others of this program, and against udev, which would
+    /// look at it in the midst of our writing; whether that could be had.
+    pub fn try_lock(&self) -> Result<bool, DumpError> {
+        match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+            // Not all file systems have locks.
+            Err(rustix::io::Errno::NOLCK | rustix::io::Errno::OPNOTSUPP) => Ok(true),
+            Err(error) => Err(self.error("lock it", error.into())),
+        }
+    }
+
+    /// The name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The open device.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Whether it is no ordinary file.
+    pub fn is_block_device(&self) -> bool {
+        self.is_block_device
+    }
+
+    /// The dump that is on it.
+    pub fn find(&self) -> Result<Option<FoundDump>, DumpError> {
+        device::find(self).map_err(|error| self.format_error(&error))
+    }
+
+    /// What else is on it.
+    pub fn claims(&self) -> Result<Vec<Claim>, DumpError> {
+        find_claims(self).map_err(|error| self.format_error(&error))
+    }
+
+    /// An error if it is too small to hold anything.
+    pub fn check_size(&self) -> Result<(), DumpError> {
+        if self.size >= LEAST_SIZE {
+            return Ok(());
+        }
+        let reason = format!(
+            "has {} bytes; a dump device needs {LEAST_SIZE} at least",
+            self.size
+        );
+        Err(refused(&self.path, reason))
+    }
+
+    /// The places of its blocks: the end first, so that the one that is read
+    /// first is never older.
+    pub fn places(&self) -> [(Place, u64); 2] {
+        let end = device::end_block_offset(self.size);
+        [(Place::End, end), (Place::Start, 0)]
+    }
+
+    /// Writes blocks, each to the disk before the next.
+    pub fn put(&self, header: &DeviceHeader, places: &[(Place, u64)]) -> io::Result<()> {
+        for (place, offset) in places {
+            self.file.write_all_at(&header.encode(*place), *offset)?;
+            self.file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    /// Makes zero what is between the start block and the first of the contents'
+    /// pages, and other signatures, to the disk.
+    pub fn wipe(&self, claims: &[Claim]) -> io::Result<()> {
+        let head = BLOCK_SIZE as u64..CONTENTS_OFFSET + BLOCK_SIZE as u64;
+        let zeros = vec![0; (head.end - head.start) as usize];
+        self.file.write_all_at(&zeros, head.start)?;
+        for claim in claims.iter().filter(|claim| claim.offset >= head.start) {
+            self.file.write_all_at(&zeros[..claim.len], claim.offset)?;
+        }
+        self.file.sync_data()
+    }
+
+    /// An error of the system.
+    pub fn error(&self, action: &'static str, source: io::Error) -> DumpError {
+        DumpError::Output {
+            path: self.path.clone(),
+            action,
+            source,
+            hint: "",
+        }
+    }
+
+    fn format_error(&self, error: &FormatError) -> DumpError {
+        refused(&self.path, error.to_string())
+    }
+}
+
+impl ReadAt for RawDevice {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(buf, offset)
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+impl ReadAt for &RawDevice {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        (**self).read_at(offset, buf)
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+/// A device that is not taken.
+pub fn refused(path: &Path, reason: impl Into<String>) -> DumpError {
+    DumpError::Device {
+        path: path.to_owned(),
+        reason: reason.into(),
+    }
+}
+
+/// What claims are, in words.
+pub fn in_words(claims: &[Claim]) -> Option<String> {
+    let first = claims.first()?;
+    let more = match claims
+        .iter()
+        .filter(|claim| claim.name != first.name)
+        .count()
+    {
+        0 => "",
+        _ => " and more",
+    };
+    Some(format!(
+        "{} (its signature is at offset {:#x}){more}",
+        first.name, first.offset
+    ))
+}

@@ -1,0 +1,178 @@
+//! Who can read an encrypted dump.
+//!
+//! A dump holds everybody's secrets. It is encrypted for public keys, by the age
+//! format (age-encryption.org/v1), so that no secret key is ever where a kernel
+//! crashes.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::str::FromStr;
+
+use age::stream::StreamWriter;
+use age::x25519::Recipient;
+
+/// A file of recipients is short.
+const MOST_FILE: u64 = 1 << 20;
+/// What a public key of age begins with.
+const PUBLIC_KEY: &str = "age1";
+
+/// Those who can read an encrypted dump: public keys of age, at least one.
+#[derive(Clone)]
+pub struct Recipients(Vec<Recipient>);
+
+/// Why these are no recipients.
+#[derive(Debug, thiserror::Error)]
+pub enum RecipientsError {
+    /// The text is no public key.
+    #[error(
+        "{place}: {text:?} is no public key of age ({reason}); age-keygen prints one, it begins with age1"
+    )]
+    NoKey {
+        /// The file and line, or what the user gave.
+        place: String,
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A secret key was given.
+    #[error(
+        "{place} is a secret key; give the public key (age-keygen -y prints it), and keep the other one away from here"
+    )]
+    SecretKey {
+        /// The file and line, or what the user gave.
+        place: String,
+    },
+    /// The file cannot be read.
+    #[error("{path}: cannot read recipients from it: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file has none.
+    #[error("{path}: has no recipient; write a public key (age1…) on a line of its own")]
+    None {
+        /// The file.
+        path: String,
+    },
+}
+
+impl Recipients {
+    /// Takes the lines of a file; lines that begin with `#` are comments, as for
+    /// `age -R`.
+    fn from_file(path: &Path) -> Result<Self, RecipientsError> {
+        let name = path.display().to_string();
+        let error = |source| RecipientsError::File {
+            path: name.clone(),
+            source,
+        };
+        let size = fs::metadata(path).map_err(error)?.len();
+        if size > MOST_FILE {
+            return Err(error(io::ErrorKind::FileTooLarge.into()));
+        }
+        let text = fs::read_to_string(path).map_err(error)?;
+        let lines = (1..).zip(text.lines().map(str::trim));
+        let keys = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let keys: Vec<Recipient> = keys
+            .map(|(number, line)| parse(line, || format!("{name}, line {number}")))
+            .collect::<Result<_, _>>()?;
+        if keys.is_empty() {
+            return Err(RecipientsError::None { path: name });
+        }
+        Ok(Self(keys))
+    }
+
+    /// Takes the recipients of both.
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// A writer that encrypts for them what it puts into `inner`.
+    pub fn encrypt<W: Write>(&self, inner: W) -> io::Result<StreamWriter<W>> {
+        let keys = self.0.iter().map(|key| key as &dyn age::Recipient);
+        let encryptor = age::Encryptor::with_recipients(keys).map_err(io::Error::other)?;
+        encryptor.wrap_output(inner)
+    }
+}
+
+fn parse(text: &str, place: impl Fn() -> String) -> Result<Recipient, RecipientsError> {
+    if text.to_ascii_uppercase().starts_with("AGE-SECRET-KEY-") {
+        return Err(RecipientsError::SecretKey { place: place() });
+    }
+    text.parse().map_err(|reason| RecipientsError::NoKey {
+        place: place(),
+        text: text.chars().take(80).collect(),
+        reason,
+    })
+}
+
+impl FromStr for Recipients {
+    type Err = RecipientsError;
+
+    /// Takes a public key, or the name of a file of them.
+    fn from_str(text: &str) -> Result<Self, RecipientsError> {
+        let is_key = text.starts_with(PUBLIC_KEY) && !Path::new(text).exists();
+        if is_key || text.to_ascii_uppercase().starts_with("AGE-SECRET-KEY-") {
+            return Ok(Self(vec![parse(text, || "the recipient".into())?]));
+        }
+        Self::from_file(Path::new(text))
+    }
+}
+
+impl fmt::Debug for Recipients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.0.iter().map(ToString::to_string))
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn what_is_encrypted_is_for_all_recipients_and_nobody_else() {
+        let keys = [0; 3].map(|_| age::x25519::Identity::generate());
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("recipients");
+        fs::write(&file, format!("# the team\n\n{}\n", keys[1].to_public())).unwrap();
+        let first: Recipients = keys[0].to_public().to_string().parse().unwrap();
+        let both = first.and(file.to_str().unwrap().parse().unwrap());
+        let mut encrypted = Vec::new();
+        let mut writer = both.encrypt(&mut encrypted).unwrap();
+        writer.write_all(b"secret").unwrap();
+        writer.finish().unwrap();
+        for (index, key) in keys.iter().enumerate() {
+            let decryptor = age::Decryptor::new(&encrypted[..]).unwrap();
+            let opened = decryptor.decrypt(std::iter::once(key as &dyn age::Identity));
+            assert_eq!(opened.is_ok(), index < 2);
+            if let Ok(mut reader) = opened {
+                let mut text = String::new();
+                reader.read_to_string(&mut text).unwrap();
+                assert_eq!(text, "secret");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_public_key_is_refused_and_a_secret_one_is_not_repeated() {
+        let error = |text: &str| Recipients::from_str(text).unwrap_err().to_string();
+        assert!(error("age1nonsense").contains("age-keygen"));
+        assert!(error("/nowhere").contains("/nowhere"));
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("recipients");
+        fs::write(&file, "# nobody\n").unwrap();
+        assert!(error(file.to_str().unwrap()).contains("no recipient"));
+        fs::write(&file, "# next\nAGE-SECRET-KEY-1ABC\n").unwrap();
+        let said = error(file.to_str().unwrap());
+        assert!(said.contains("line 2") && !said.contains("1ABC"), "{said}");
+        assert!(!error("AGE-SECRET-KEY-1ABC").contains("1ABC"));
+    }
+}

@@ -1,0 +1,175 @@
+//! Output to a raw dump device: the dump between two blocks that say what it is
+//! and how far it came (docs/formats/device.md).
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bigiron_format::ReadAt;
+use bigiron_format::device::{CONTENTS_OFFSET, ContentsKind, DeviceHeader, end_block_offset};
+use bigiron_format::kdump::Utsname;
+
+use super::{FileOutput, Output};
+use crate::device::{RawDevice, in_words, refused};
+use crate::dump_id::new_dump_id;
+use crate::error::DumpError;
+
+/// A dump device that is being written.
+#[derive(Debug)]
+pub struct DeviceOutput {
+    device: RawDevice,
+    contents: FileOutput,
+    header: Mutex<DeviceHeader>,
+    /// Behind the last byte of the dump that was written.
+    length: AtomicU64,
+    replaces: Option<String>,
+}
+
+impl DeviceOutput {
+    /// Takes the device at `path` for a dump of `kind`. From then on a dump that
+    /// was on it is gone. With `claimed`, so is anything else.
+    ///
+    /// # Errors
+    /// It is in use, too small, cannot be written, or something else is on it.
+    pub fn begin(
+        path: &Path,
+        kind: ContentsKind,
+        utsname: &Utsname,
+        claimed: bool,
+    ) -> Result<Self, DumpError> {
+        let device = RawDevice::open(path, true)?;
+        if !device.try_lock()? {
+            return Err(refused(
+                path,
+                "another program writes or saves it right now",
+            ));
+        }
+        device.check_size()?;
+        let claims = device.claims()?;
+        if let Some(what) = in_words(&claims)
+            && !claimed
+        {
+            return Err(refused(
+                path,
+                format!("there is something on it: {what}; --overwrite-device destroys it"),
+            ));
+        }
+        let old = device.find()?.map(|found| found.header);
+        let replaces = old.as_ref().filter(|old| old.valid).map(|old| {
+            format!(
+                "{}: replaces a dump of {} that was never saved (id {})",
+                path.display(),
+                old.utsname.names[1],
+                old.id
+            )
+        });
+        let size = device.size();
+        let mut header = DeviceHeader {
+            id: new_dump_id(),
+            generation: old.map_or(0, |old| old.generation).saturating_add(1),
+            valid: false,
+            complete: false,
+            contents: kind,
+            device_size: size,
+            offset: CONTENTS_OFFSET,
+            length: 0,
+            began: now(),
+            ended: 0,
+            utsname: utsname.clone(),
+        };
+        let file = device.file().try_clone();
+        let file = file.map_err(|error| device.error("use it", error))?;
+        let end = end_block_offset(size);
+        let contents = FileOutput::in_device(file, path.to_owned(), CONTENTS_OFFSET, end);
+        // What is left of an older dump must not be found in this one's name if
+        // the machine stops before the first page is written.
+        let mut begin = || {
+            device.put(&header, &device.places())?;
+            device.wipe(&claims)?;
+            header.valid = true;
+            header.generation += 1;
+            device.put(&header, &device.places())
+        };
+        begin().map_err(|error| device.error("write its blocks", error))?;
+        Ok(Self {
+            device,
+            contents,
+            header: Mutex::new(header),
+            length: AtomicU64::new(0),
+            replaces,
+        })
+    }
+
+    /// The dump as a file.
+    pub fn contents(&self) -> &FileOutput {
+        &self.contents
+    }
+
+    /// The dump that is lost by this one, for a warning.
+    pub fn replaces(&self) -> Option<&str> {
+        self.replaces.as_deref()
+    }
+
+    /// Changes the header, on the disk.
+    fn change(&self, change: impl FnOnce(&mut DeviceHeader)) -> io::Result<()> {
+        let mut header = self
+            .header
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner());
+        change(&mut header);
+        header.generation += 1;
+        self.device.put(&header, &self.device.places())
+    }
+}
+
+impl Output for DeviceOutput {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.contents.write_at(offset, bytes)?;
+        self.length
+            .fetch_max(offset + bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn make_zero(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.contents.make_zero(offset, len)?;
+        self.length.fetch_max(offset + len, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn is_stream(&self) -> bool {
+        false
+    }
+
+    fn flush_behind(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.contents.flush_behind(offset, len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.contents.sync()
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        self.contents.finish()?;
+        self.change(|header| {
+            header.complete = true;
+            header.length = self.length.load(Ordering::Relaxed);
+            header.ended = now();
+        })
+    }
+
+    fn kept(&self) -> Option<PathBuf> {
+        Some(self.device.path().to_owned())
+    }
+
+    fn discard(&self) {
+        // The error that led here is the one to report.
+        let _ = self.change(|header| header.valid = false);
+    }
+}
+
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
+}

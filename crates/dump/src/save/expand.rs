@@ -1,0 +1,65 @@
+//! Makes an uncompressed ELF core of a dump.
+
+use bigiron_format::bitmap::Bitmap;
+use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, IoMethod, Kernel, MemorySource, PhysicalMemory};
+
+use super::{Job, Made, space, unpack};
+use crate::dump::dump_to_file;
+use crate::error::DumpError;
+use crate::options::{DumpOptions, OutputFormat};
+use crate::output::FileOutput;
+
+/// Writes the core into the temporary file: all pages that the dump has, with holes in
+/// the place of zeros. This is the one place where formats that unpack in a way
+/// of their own are told from those that go through the dump pipeline.
+pub fn write(job: &Job) -> Result<Made, DumpError> {
+    let (options, temporary) = (job.options, job.temporary);
+    let source = job.origin.open_source()?;
+    if let Some(dump) = source.memory().vmdump() {
+        return unpack::write(job, dump.file(), source.damage());
+    }
+    space::check(job.directory, present_bytes(source.memory())?)?;
+    let kernel = Kernel::find(
+        &source,
+        None,
+        IoMethod::Auto,
+        PhysicalMemory::DEFAULT_CACHE_PAGES,
+    )?;
+    let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
+    let level = DumpLevel::default();
+    let dump = DumpOptions {
+        level,
+        format: OutputFormat::Elf,
+        threads: options.threads,
+        memory: options.memory,
+        ..DumpOptions::default()
+    };
+    let summary = dump_to_file(&kernel, &output, &dump, job.progress, job.stop)?;
+    temporary.sync()?;
+    let bytes = temporary
+        .file()?
+        .metadata()
+        .map_err(|source| DumpError::Output {
+            path: temporary.path().to_owned(),
+            action: "look at it",
+            source,
+            hint: "",
+        })?;
+    let damage = (summary.lost > 0).then(|| format!("{} pages lost", summary.lost));
+    Ok(Made {
+        bytes: bytes.len(),
+        copied: summary.bytes_in,
+        damage,
+    })
+}
+
+/// Bytes of the pages that a dump has.
+fn present_bytes(memory: &dyn MemorySource) -> Result<u64, DumpError> {
+    let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut pages = 0;
+    for first in memory.chunks() {
+        memory.present(first, &mut bits)?;
+        pages += bits.count();
+    }
+    Ok(pages << memory.page_shift())
+}

@@ -1,0 +1,102 @@
+//! How much of a device is the dump's, where its writer could not say so.
+
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::elf::{self, CoreHeaders};
+use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
+use bigiron_format::vmdump::VmdumpFile;
+use bigiron_format::{FormatError, ReadAt};
+
+use crate::page::is_zero;
+
+/// More than the header of a vmdump's chunk takes, with its bits.
+const CHUNK_HEADER: u64 = 64 << 10;
+/// Bytes that are looked at together: whole descriptors.
+const PIECE: u64 = (DESCRIPTOR_SIZE as u64) << 14;
+
+/// Bytes from the start that belong to the dump; 0 if nothing was written yet,
+/// all of them if that cannot be told.
+pub fn used(contents: &dyn ReadAt) -> u64 {
+    let size = contents.size();
+    let mut front = [0; 4096];
+    let read = contents.read_exact_at("the first block", 0, &mut front);
+    if read.is_err() {
+        return size;
+    }
+    if is_zero(&front) {
+        return 0;
+    }
+    let used = if KdumpHeaders::is_kdump(&front) {
+        used_by_kdump(contents)
+    } else if front.starts_with(&elf::SIGNATURE) {
+        used_by_core(contents)
+    } else {
+        Ok(size)
+    };
+    used.map_or(size, |used| used.min(size))
+}
+
+/// Up to the farthest page that a descriptor points to.
+fn used_by_kdump(contents: &dyn ReadAt) -> Result<u64, FormatError> {
+    let headers = KdumpHeaders::read(contents)?;
+    let (layout, size) = (headers.layout, contents.size());
+    let (mut pages, mut at) = (0, layout.dumped_bitmap());
+    let end = layout.descriptors();
+    let mut bits = Bitmap::new(PIECE as usize * 8);
+    while at < end && at < size {
+        let len = PIECE.min(end - at).min(size - at) as usize;
+        bits.clear();
+        contents.read_exact_at("a bitmap", at, &mut bits.as_bytes_mut()[..len])?;
+        pages += bits.count();
+        at += len as u64;
+    }
+    let end = layout.descriptor(pages).min(size);
+    let (mut used, mut at) = (end, layout.descriptors());
+    let mut bytes = vec![0; PIECE as usize];
+    while at < end {
+        let piece = &mut bytes[..PIECE.min(end - at) as usize];
+        contents.read_exact_at("page descriptors", at, piece)?;
+        for descriptor in piece.chunks_exact(DESCRIPTOR_SIZE) {
+            let descriptor = PageDescriptor::decode(descriptor, headers.endian).unwrap_or_default();
+            let behind = descriptor.offset.saturating_add(u64::from(descriptor.size));
+            // What points beyond the device is damaged, and no reason to take all of it.
+            if behind <= size {
+                used = used.max(behind);
+            }
+        }
+        at += piece.len() as u64;
+    }
+    Ok(used)
+}
+
+/// Up to the last chunk that belongs to the dump, by its id; an older one's
+/// chunks may follow. What the index takes behind it is made anew by `bigiron
+/// verify --repair`.
+pub fn used_by_vmdump(contents: impl ReadAt + 'static) -> u64 {
+    let size = contents.size();
+    let used = || {
+        let file = VmdumpFile::open(Box::new(contents))?;
+        let mut used = 0;
+        for piece in 0..file.pieces() {
+            let chunks = file.chunks(piece)?;
+            let ends = chunks.iter().map(|chunk| {
+                let packed = chunk.offset.saturating_add(u64::from(chunk.packed));
+                packed.saturating_add(CHUNK_HEADER)
+            });
+            used = ends.max().unwrap_or(0).max(used);
+        }
+        Ok::<_, FormatError>(used)
+    };
+    match used() {
+        Ok(used) if used > 0 => used.min(size),
+        _ => size,
+    }
+}
+
+fn used_by_core(contents: &dyn ReadAt) -> Result<u64, FormatError> {
+    let headers = CoreHeaders::read(contents)?;
+    let ends = headers
+        .segments
+        .iter()
+        .map(|segment| segment.file_offset.saturating_add(segment.file_size));
+    Ok(ends.max().unwrap_or(contents.size()))
+}

@@ -1,0 +1,260 @@
+//! Saves a dump after the reboot: from a raw dump device, a file, or the parts of
+//! a split dump, into a directory, under the next free number.
+//!
+//! It may be killed at any moment and run again. What makes that safe:
+//!
+//! 1. the copy has a name made of the dump's id until it is whole and on the
+//!    disk; who writes it holds a lock on it, so that two do not write the same;
+//! 2. `info.N`, made only if no such file is there, takes the number and notes
+//!    the dump's id; then the copy gets its name, which never replaces a file;
+//! 3. only then is the device's valid mark cleared.
+//!
+//! Between 2 and 3 the next run finds the id in `info.N` and goes on with 3.
+
+mod copy;
+mod directory;
+mod expand;
+mod extent;
+mod origin;
+mod parts;
+mod recognise;
+mod space;
+mod unpack;
+
+use std::path::{Path, PathBuf};
+
+use bigiron_format::device::DumpId;
+use bigiron_helpers::{MemoryBudget, Stop};
+use bigiron_kernel::Source;
+
+use crate::error::DumpError;
+use crate::progress::{Phase, Progress};
+
+use directory::{Directory, Record, Temporary};
+use origin::Origin;
+
+/// How a dump is saved.
+#[derive(Clone, Debug)]
+pub struct SaveOptions {
+    /// Where to.
+    pub directory: PathBuf,
+    /// Make an uncompressed ELF core of it.
+    pub expand: bool,
+    /// Also if it was saved before.
+    pub again: bool,
+    /// Leave the device's valid mark as it is.
+    pub keep_mark: bool,
+    /// The file with the secret keys of age to an encrypted dump; without it
+    /// such a dump is kept as it is.
+    pub identity: Option<PathBuf>,
+    /// Helper threads at most.
+    pub threads: usize,
+    /// What they may take together.
+    pub memory: MemoryBudget,
+}
+
+/// What became of a dump.
+#[derive(Clone, Debug)]
+pub struct Saved {
+    /// The dump's id.
+    pub id: DumpId,
+    /// The number it has in the directory.
+    pub number: u64,
+    /// Its file.
+    pub path: PathBuf,
+    /// An earlier run saved it.
+    pub before: bool,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes that were copied; the rest are holes.
+    pub copied: u64,
+    /// Why not all of the dump is there; `None` if it is, or nobody can tell.
+    pub damage: Option<String>,
+    /// It is still encrypted, so that nothing is known of what is in it.
+    pub encrypted: bool,
+}
+
+/// A dump that is to be saved.
+pub struct Save {
+    origin: Origin,
+    options: SaveOptions,
+}
+
+impl Save {
+    /// Opens what is at `sources`: a device, a file, or all parts of a split
+    /// dump. `None`: there is a dump device, and on it no dump that was not saved
+    /// yet.
+    ///
+    /// Waits while another program writes or saves a device; `waiting` is called
+    /// once before.
+    pub fn open(
+        sources: &[PathBuf],
+        options: SaveOptions,
+        stop: &Stop,
+        waiting: &dyn Fn(&Path),
+    ) -> Result<Option<Self>, DumpError> {
+        let origin = Origin::open(sources, &options, stop, waiting)?;
+        Ok(origin.map(|origin| Self { origin, options }))
+    }
+
+    /// The name of the (first) source.
+    pub fn source(&self) -> &Path {
+        self.origin.path()
+    }
+
+    /// Whether the machine stopped before anything of the dump was written, so
+    /// that there is nothing to save but a mark to clear.
+    pub fn is_nothing(&self) -> bool {
+        self.origin.is_nothing()
+    }
+
+    /// Whether there is a mark to clear.
+    pub fn has_mark(&self) -> bool {
+        self.origin.has_mark()
+    }
+
+    /// Makes the copy, or finds the one that an earlier run made.
+    pub fn store(&self, progress: &Progress, stop: &Stop) -> Result<Saved, DumpError> {
+        let (origin, options) = (&self.origin, &self.options);
+        let directory = Directory::open(&options.directory)?;
+        let stem = if options.expand || origin.is_elf() {
+            "vmcore"
+        } else {
+            "vmdump"
+        };
+        let id = origin.id();
+        let wanted = origin.number_of_its_name(stem, &options.directory);
+        let temporary = directory.lock_temporary(stem, id, stop)?;
+        // Whoever had the lock may have saved it.
+        let record = directory.find(id, stem)?;
+        if !options.again {
+            let named = wanted.filter(|number| directory.path(stem, *number).exists());
+            let whole = record.as_ref().filter(|record| record.is_whole(&directory));
+            if let Some(number) = named.or(whole.map(|record| record.number)) {
+                temporary.discard();
+                let path = directory.path(stem, number);
+                return Saved::before(id, number, path, origin.is_encrypted());
+            }
+        }
+        progress.begin(Phase::Copying, 0);
+        let job = Job {
+            origin,
+            options,
+            directory: &directory,
+            temporary: &temporary,
+            progress,
+            stop,
+        };
+        let made = match job.write() {
+            Ok(made) => made,
+            Err(error) => {
+                temporary.discard();
+                return Err(error);
+            }
+        };
+        progress.begin(Phase::Finishing, 0);
+        let note = Record {
+            id,
+            number: 0,
+            stem: stem.into(),
+            bytes: made.bytes,
+            damage: made.damage.clone(),
+            about: origin.about(),
+        };
+        let number = match wanted {
+            Some(number) => directory.name_as(&temporary, stem, number).map(|()| number),
+            None => {
+                let unused = record.filter(|record| !record.is_whole(&directory));
+                directory.name(&temporary, note, unused.map(|record| record.number))
+            }
+        };
+        let number = match number {
+            Ok(number) => number,
+            Err(error) => {
+                temporary.discard();
+                return Err(error);
+            }
+        };
+        Ok(Saved {
+            id,
+            number,
+            path: directory.path(stem, number),
+            before: false,
+            bytes: made.bytes,
+            copied: made.copied,
+            damage: made.damage,
+            encrypted: origin.is_encrypted(),
+        })
+    }
+
+    /// Clears the device's valid mark, if there is one. The copy must be safe.
+    pub fn clear(&self) -> Result<(), DumpError> {
+        self.origin.clear()
+    }
+}
+
+/// A copy that is being made.
+struct Job<'a> {
+    origin: &'a Origin,
+    options: &'a SaveOptions,
+    directory: &'a Directory,
+    temporary: &'a Temporary,
+    progress: &'a Progress,
+    stop: &'a Stop,
+}
+
+impl Job<'_> {
+    /// Writes the copy under its temporary name, to the disk.
+    fn write(&self) -> Result<Made, DumpError> {
+        let (origin, options, temporary) = (self.origin, self.options, self.temporary);
+        let mut made = if options.expand && !origin.is_elf() {
+            expand::write(self)?
+        } else if let Some(parts) = origin.parts() {
+            parts::join(self, parts)?
+        } else {
+            copy::write(self)?
+        };
+        if origin.is_encrypted() {
+            return Ok(made);
+        }
+        let written = Source::open(&[temporary.path().to_owned()]);
+        let damage = match &written {
+            Ok(source) => source.damage().map(ToOwned::to_owned),
+            // A device's contents are kept, whatever they are.
+            Err(error) => Some(format!("it cannot be read as a dump: {error}")),
+        };
+        let place = temporary.path().display().to_string();
+        let damage = damage.map(|text| text.replace(&place, "the copy"));
+        let of_origin = origin.damage().map(ToOwned::to_owned);
+        made.damage = of_origin.or(damage).or(made.damage);
+        Ok(made)
+    }
+}
+
+/// A copy under its temporary name.
+struct Made {
+    bytes: u64,
+    copied: u64,
+    damage: Option<String>,
+}
+
+impl Saved {
+    fn before(id: DumpId, number: u64, path: PathBuf, encrypted: bool) -> Result<Self, DumpError> {
+        let metadata = std::fs::metadata(&path).map_err(|source| DumpError::Output {
+            path: path.clone(),
+            action: "look at it",
+            source,
+            hint: "",
+        })?;
+        Ok(Self {
+            id,
+            number,
+            path,
+            before: true,
+            bytes: metadata.len(),
+            copied: 0,
+            damage: None,
+            encrypted,
+        })
+    }
+}

@@ -1,0 +1,253 @@
+//! Puts the parts of a split dump together, pages as they are.
+//!
+//! Every part has the bitmaps of the whole dump and the descriptors of its own
+//! pages. The whole has the descriptors of all, and behind them the data of one
+//! part after the other; a descriptor moves as far as its part's data does.
+
+use std::path::PathBuf;
+
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
+use bigiron_format::{FormatError, ReadAt};
+use bigiron_helpers::Stop;
+use bigiron_kernel::source::DumpFile;
+
+use super::copy::{Stretch, copy};
+use super::{Job, Made, space};
+use crate::device::refused;
+use crate::error::DumpError;
+use crate::output::{FileOutput, Output, keep};
+use crate::progress::Phase;
+
+/// Descriptors that are moved together.
+const BATCH: u64 = 16 << 10;
+/// Bytes of a bitmap that are counted together.
+const PIECE: u64 = 256 << 10;
+/// Data of a part begins at a multiple of this, so that holes stay holes.
+const ALIGNMENT: u64 = 4096;
+/// Where the header says that the dump is incomplete, and how
+/// (docs/formats/kdump.md).
+const STATUS: usize = 424;
+const INCOMPLETE: u32 = 8;
+/// What the sub-header says of a part: `split` and its page frames.
+const SPLIT: std::ops::Range<usize> = 12..32;
+const SPLIT_64: std::ops::Range<usize> = 80..96;
+/// Sub-headers have the latter from this version on.
+const VERSION_64: i32 = 6;
+
+/// One file.
+struct Part {
+    file: DumpFile,
+    headers: KdumpHeaders,
+    /// Its descriptors, by their place in the whole dump.
+    first: u64,
+    count: u64,
+    /// Where its data begins in its own file, and in the whole.
+    data: u64,
+    to: u64,
+}
+
+/// Joins the files at `paths` in the temporary file.
+pub fn join(job: &Job, paths: &[PathBuf]) -> Result<Made, DumpError> {
+    let (origin, temporary) = (job.origin, job.temporary);
+    let mut parts = open(paths)?;
+    let total = place(&mut parts).map_err(|error| origin.read_error(error))?;
+    let Some(first) = parts.first() else {
+        return Err(refused(origin.path(), "no file was given"));
+    };
+    let layout = first.headers.layout;
+    let size = parts
+        .last()
+        .map_or(0, |part| part.to + (part.file.size() - part.data));
+    let descriptors = layout.descriptors();
+    let needed: u64 = parts.iter().map(|part| space::data_bytes(&part.file)).sum();
+    space::check(job.directory, needed)?;
+    let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
+    let error = |source| DumpError::Write {
+        path: temporary.path().to_owned(),
+        source,
+        kept: None,
+    };
+    output.set_size(size).map_err(error)?;
+    let bitmaps = Stretch {
+        from: &first.file,
+        start: layout.ram_bitmap(),
+        end: layout.descriptors(),
+        to: layout.ram_bitmap(),
+    };
+    let data = parts.iter().map(|part| Stretch {
+        from: &part.file,
+        start: part.data,
+        end: part.file.size(),
+        to: part.to,
+    });
+    let stretches: Vec<_> = std::iter::once(bitmaps).chain(data).collect();
+    job.progress.begin(Phase::Copying, size.div_ceil(ALIGNMENT));
+    let copied = keep(&output, job.progress, job.stop, error, || {
+        copy(job, &stretches, &output)
+    })?;
+    let mut whole = parts.iter().map(|part| part.count).sum::<u64>() == total;
+    for part in &parts {
+        whole &= move_descriptors(part, descriptors, &output, job.stop)?;
+        whole &= !part.headers.incomplete;
+    }
+    // The header is the last to be there, as in a dump that is made.
+    temporary.sync()?;
+    let header = header(first, whole).map_err(|error| origin.read_error(error))?;
+    output.write_at(0, &header).map_err(error)?;
+    temporary.sync()?;
+    let damage = (!whole).then(|| "some of its parts are missing or incomplete".to_owned());
+    Ok(Made {
+        bytes: size,
+        copied,
+        damage,
+    })
+}
+
+/// The parts, by their page frames. What belongs together was checked when the
+/// dump was opened.
+fn open(paths: &[PathBuf]) -> Result<Vec<Part>, DumpError> {
+    let mut parts = Vec::with_capacity(paths.len());
+    for path in paths {
+        let file = DumpFile::open(path)?;
+        let mut front = [0; 16];
+        let read = file.read_exact_at("the signature", 0, &mut front);
+        if read.is_err() || !KdumpHeaders::is_kdump(&front) {
+            let reason =
+                "is no plain kdump-compressed file; `bigiron dump` puts such parts together";
+            return Err(refused(path, reason));
+        }
+        let headers = KdumpHeaders::read(&file).map_err(|e| DumpError::from(file.error(e)))?;
+        parts.push(Part {
+            file,
+            headers,
+            first: 0,
+            count: 0,
+            data: 0,
+            to: 0,
+        });
+    }
+    parts.sort_by_key(|part| part.headers.split);
+    Ok(parts)
+}
+
+/// Finds the place of each part's descriptors and data in the whole; says how
+/// many descriptors that has.
+fn place(parts: &mut [Part]) -> Result<u64, FormatError> {
+    let Some(first) = parts.first() else {
+        return Ok(0);
+    };
+    let end = first.headers.end_frame;
+    let mut frames = vec![end];
+    for part in parts.iter() {
+        let (start, stop) = part.headers.split.unwrap_or((0, end));
+        frames.extend([start.min(end), stop.min(end)]);
+    }
+    let ranks = count_below(first, &frames)?;
+    let total = ranks[0];
+    let mut to = first.headers.layout.descriptor(total);
+    for (part, ranks) in parts.iter_mut().zip(ranks[1..].chunks_exact(2)) {
+        (part.first, part.count) = (ranks[0], ranks[1].saturating_sub(ranks[0]));
+        let data = part.headers.layout.descriptor(part.count);
+        part.data = data.min(part.file.size());
+        // Blocks of the copy are blocks of the part.
+        part.to = to.next_multiple_of(ALIGNMENT) + part.data % ALIGNMENT;
+        to = part.to + (part.file.size() - part.data);
+    }
+    Ok(total)
+}
+
+/// How many pages below each of these page frames are dumped.
+fn count_below(part: &Part, frames: &[u64]) -> Result<Vec<u64>, FormatError> {
+    let layout = part.headers.layout;
+    let mut counts = vec![0; frames.len()];
+    let mut bits = Bitmap::new(PIECE as usize * 8);
+    let end = part.headers.end_frame.div_ceil(8);
+    let mut at = 0;
+    while at < end {
+        at = (part.file.next_data(layout.dumped_bitmap() + at) - layout.dumped_bitmap()).max(at);
+        let len = PIECE.min(end.saturating_sub(at)) as usize;
+        bits.clear();
+        let piece = &mut bits.as_bytes_mut()[..len];
+        part.file
+            .read_exact_at("a bitmap", layout.dumped_bitmap() + at, piece)?;
+        for (count, frame) in counts.iter_mut().zip(frames) {
+            let inside = frame.saturating_sub(at * 8).min(PIECE * 8);
+            *count += bits.count_before(inside as usize);
+        }
+        at += PIECE;
+    }
+    Ok(counts)
+}
+
+/// Copies a part's descriptors, with the places that its pages have in the whole;
+/// whether all of them could be had.
+fn move_descriptors(
+    part: &Part,
+    descriptors: u64,
+    output: &dyn Output,
+    stop: &Stop,
+) -> Result<bool, DumpError> {
+    let endian = part.headers.endian;
+    let size = DESCRIPTOR_SIZE as u64;
+    let from = part.headers.layout.descriptors();
+    // A part that was cut has not all of them: what is not there stays zero,
+    // which means lost.
+    let there = part.count.min(part.file.size().saturating_sub(from) / size);
+    let mut whole = there == part.count;
+    let mut at = 0;
+    let mut bytes = vec![0; (BATCH * size) as usize];
+    while at < there && !stop.is_set() {
+        let batch = &mut bytes[..(BATCH.min(there - at) * size) as usize];
+        part.file
+            .read_exact_at("page descriptors", from + at * size, batch)
+            .map_err(|error| DumpError::from(part.file.error(error)))?;
+        for bytes in batch.chunks_exact_mut(DESCRIPTOR_SIZE) {
+            let mut descriptor = PageDescriptor::decode(bytes, endian).unwrap_or_default();
+            let behind = descriptor.offset.saturating_add(u64::from(descriptor.size));
+            let is_inside = part.data <= descriptor.offset && behind <= part.file.size();
+            descriptor.offset = if is_inside {
+                descriptor.offset - part.data + part.to
+            } else {
+                // It would be another part's data.
+                whole &= descriptor.is_lost();
+                0
+            };
+            bytes.copy_from_slice(&descriptor.encode(endian));
+        }
+        let to = descriptors + (part.first + at) * size;
+        output
+            .write_at(to, batch)
+            .map_err(|source| DumpError::Write {
+                path: output.kept().unwrap_or_default(),
+                source,
+                kept: None,
+            })?;
+        at += BATCH;
+    }
+    if stop.is_set() {
+        return Err(DumpError::Interrupted { kept: None });
+    }
+    Ok(whole)
+}
+
+/// The header blocks of the first part as those of a whole dump.
+fn header(part: &Part, whole: bool) -> Result<Vec<u8>, FormatError> {
+    let (headers, layout) = (&part.headers, part.headers.layout);
+    let mut bytes = part
+        .file
+        .read_vec_at("the headers", 0, layout.ram_bitmap())?;
+    let endian = headers.endian;
+    let status = endian.u32(&bytes, STATUS).unwrap_or(0) & !INCOMPLETE;
+    endian.put_u32(
+        &mut bytes,
+        STATUS,
+        status | if whole { 0 } else { INCOMPLETE },
+    );
+    let sub = layout.sub_header() as usize;
+    bytes[sub + SPLIT.start..sub + SPLIT.end].fill(0);
+    if headers.version >= VERSION_64 {
+        bytes[sub + SPLIT_64.start..sub + SPLIT_64.end].fill(0);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,246 @@
+//! Unpacks a vmdump: the core that `zstd -d` or `bzip2 -d` give, by several helpers.
+//!
+//! Helpers take chunk after chunk, and write what is not zero where it belongs, so
+//! that all else is a hole. A chunk that fails stays one, too; the others are there.
+
+use std::sync::{Arc, Mutex};
+
+use bigiron_format::vmdump::{Chunk, ChunkKind, VmdumpFile};
+use bigiron_helpers::{Stop, run};
+
+use super::copy::{put, write_error};
+use super::{Job, Made, space};
+use crate::error::DumpError;
+use crate::output::{FileOutput, Output, keep};
+use crate::progress::Phase;
+
+/// What a helper takes beside its buffers: the context of zstd or bzip2, and its stack.
+const CONTEXT: u64 = 5 << 20;
+/// The chunks of one part of the index, with their bits.
+const INDEX: u64 = 2 << 20;
+/// What compressing may add to a chunk, at most: more is none of ours.
+const GROWTH: u64 = 64 << 10;
+
+/// Chunks that a helper keeps alive until it is done with one of them.
+type Chunks = Arc<Vec<Chunk>>;
+
+/// Unpacks `file` into the job's temporary file; `damage` is what is known
+/// to be wrong with it.
+pub fn write(job: &Job, file: &VmdumpFile, damage: Option<&str>) -> Result<Made, DumpError> {
+    let temporary = job.temporary;
+    let header = file.header();
+    let expected = Expected::of(file);
+    space::check(job.directory, expected.bytes)?;
+    let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
+    let error = |source| DumpError::Write {
+        path: temporary.path().to_owned(),
+        source,
+        kept: None,
+    };
+    output.set_size(header.core_size).map_err(error)?;
+    let pages = expected.chunk_bytes >> header.page_shift;
+    job.progress.begin(Phase::Copying, pages);
+    let cursor = Cursor::new(file);
+    let per_helper = CONTEXT + 3 * header.chunk_bytes();
+    let helpers = job
+        .options
+        .memory
+        .helpers(job.options.threads, INDEX, per_helper);
+    let done = keep(&output, job.progress, job.stop, error, || {
+        run(helpers, job.stop, |_| {
+            unpack(job, file, &cursor, &output).map_err(|failure| match failure {
+                Failure::Write(source) => write_error(&output, source),
+                Failure::Dump(error) => error,
+            })
+        })
+    })?;
+    if job.stop.is_set() {
+        return Err(DumpError::Interrupted { kept: None });
+    }
+    temporary.sync()?;
+    let mut all = Done::default();
+    for done in done {
+        all.copied += done.copied;
+        all.lost += done.lost;
+        all.first = match (all.first, done.first) {
+            (Some(one), Some(other)) => Some(if other.0 < one.0 { other } else { one }),
+            (one, other) => one.or(other),
+        };
+    }
+    Ok(Made {
+        bytes: header.core_size,
+        copied: all.copied,
+        damage: cursor.damage().or(all.damage()).or(damage.map(Into::into)),
+    })
+}
+
+/// What is going to be written, by the index.
+struct Expected {
+    /// Bytes of pages that are dumped, and of headers.
+    bytes: u64,
+    /// Bytes of the chunks that they are in.
+    chunk_bytes: u64,
+}
+
+impl Expected {
+    fn of(file: &VmdumpFile) -> Self {
+        let mut expected = Self {
+            bytes: 0,
+            chunk_bytes: 0,
+        };
+        // What cannot be read is not written.
+        for chunks in (0..file.pieces()).filter_map(|piece| file.chunks(piece).ok()) {
+            for chunk in chunks {
+                expected.bytes += match chunk.kind {
+                    ChunkKind::Headers => chunk.len,
+                    ChunkKind::Pages => dumped_pages(&chunk) << file.header().page_shift,
+                    ChunkKind::Excluded => continue,
+                };
+                expected.chunk_bytes += chunk.len;
+            }
+        }
+        expected
+    }
+}
+
+fn dumped_pages(chunk: &Chunk) -> u64 {
+    let ones = chunk.dumped.iter().map(|byte| u64::from(byte.count_ones()));
+    ones.sum()
+}
+
+/// Hands out the chunks in the order of the core; keeps one part of the index in memory.
+struct Cursor<'a> {
+    file: &'a VmdumpFile,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next_piece: usize,
+    chunks: Chunks,
+    next: usize,
+    /// The first part of the index that cannot be read.
+    damage: Option<String>,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(file: &'a VmdumpFile) -> Self {
+        Self {
+            file,
+            state: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// The next chunk that has anything but zeros.
+    fn take(&self, stop: &Stop) -> Option<(Chunks, usize)> {
+        let mut state = self.lock();
+        loop {
+            if stop.is_set() {
+                return None;
+            }
+            if let Some(chunk) = state.chunks.get(state.next) {
+                let skip = chunk.kind == ChunkKind::Excluded;
+                state.next += 1;
+                if !skip {
+                    return Some((Arc::clone(&state.chunks), state.next - 1));
+                }
+                continue;
+            }
+            let piece = state.next_piece;
+            if piece >= self.file.pieces() {
+                return None;
+            }
+            state.next_piece += 1;
+            state.next = 0;
+            state.chunks = match self.file.chunks(piece) {
+                Ok(chunks) => Arc::new(chunks),
+                Err(error) => {
+                    let text = || format!("a part of its index is lost: {error}");
+                    state.damage.get_or_insert_with(text);
+                    Arc::default()
+                }
+            };
+        }
+    }
+
+    fn damage(&self) -> Option<String> {
+        self.lock().damage.take()
+    }
+}
+
+/// What a helper did.
+#[derive(Default)]
+struct Done {
+    /// Bytes written.
+    copied: u64,
+    /// Pages that should be there and are not.
+    lost: u64,
+    /// Where the first of the chunks that failed is in the core, and why.
+    first: Option<(u64, String)>,
+}
+
+impl Done {
+    fn damage(&self) -> Option<String> {
+        let why = self.first.as_ref().map(|(_, reason)| reason.as_str());
+        match (self.lost, why) {
+            (0, None) => None,
+            (lost, None) => Some(format!("{lost} pages lost")),
+            (lost, Some(reason)) => Some(format!("{lost} pages lost; {reason}")),
+        }
+    }
+}
+
+/// Why a helper cannot go on.
+enum Failure {
+    Write(std::io::Error),
+    Dump(DumpError),
+}
+
+/// The work of one helper.
+fn unpack(
+    job: &Job,
+    file: &VmdumpFile,
+    cursor: &Cursor,
+    output: &dyn Output,
+) -> Result<Done, Failure> {
+    let mut decompressor = file
+        .decompressor()
+        .map_err(|error| Failure::Dump(job.origin.read_error(error)))?;
+    let (mut packed, mut bytes) = (Vec::new(), Vec::new());
+    let mut done = Done::default();
+    let shift = file.header().page_shift;
+    while let Some((chunks, index)) = cursor.take(job.stop) {
+        let chunk = &chunks[index];
+        let read = if u64::from(chunk.packed) > 2 * chunk.len + GROWTH {
+            Err(format!(
+                "a chunk of {} bytes has too many packed ones",
+                chunk.len
+            ))
+        } else {
+            file.read_chunk(chunk, &mut decompressor, &mut packed, &mut bytes)
+                .map_err(|error| error.to_string())
+        };
+        match read {
+            Ok(()) => {
+                let lost = chunk.lost.iter().map(|byte| u64::from(byte.count_ones()));
+                done.lost += lost.sum::<u64>();
+                done.copied +=
+                    put(&bytes, chunk.position, output, job.progress).map_err(Failure::Write)?;
+            }
+            Err(reason) => {
+                done.lost += dumped_pages(chunk);
+                if done.first.is_none() {
+                    done.first = Some((chunk.position, reason));
+                }
+            }
+        }
+        job.progress.add(chunk.len >> shift);
+    }
+    Ok(done)
+}

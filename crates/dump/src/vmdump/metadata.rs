@@ -1,0 +1,61 @@
+//! What people want to know of a dump later, as JSON in the dump itself.
+
+use bigiron_format::vmdump::VmdumpHeader;
+use serde_json::json;
+
+use crate::plan::Plan;
+use crate::summary::Summary;
+use crate::task::Task;
+
+/// The metadata. What depends on the moment is left out where the dump's
+/// identity is given: then the same source gives the same bytes.
+pub(super) fn encode(
+    task: &Task,
+    header: &VmdumpHeader,
+    plan: &Plan,
+    summary: &Summary,
+) -> Vec<u8> {
+    let names = &header.utsname.names;
+    let excluded = &plan.excluded;
+    let phases = summary
+        .phases
+        .iter()
+        .map(|phase| json!({ "name": phase.name, "seconds": phase.time.as_secs_f64() }));
+    let lost: Vec<u64> = summary.lost_frames.iter().map(|frame| frame.0).collect();
+    let mut metadata = json!({
+        "program": concat!("bigiron ", env!("CARGO_PKG_VERSION")),
+        "kernel": {
+            "sysname": names[0], "nodename": names[1], "release": names[2],
+            "version": names[3], "machine": names[4], "domainname": names[5],
+        },
+        "dump_level": header.dump_level,
+        "compression": task.options.compression.to_string(),
+        "begin": header.time,
+        "pages": {
+            "ram": plan.ram,
+            "dumped": plan.kept,
+            "zero": summary.zero,
+            "lost": summary.lost,
+            "excluded": {
+                "cache": excluded.cache,
+                "cache_private": excluded.cache_private,
+                "user": excluded.user,
+                "free": excluded.free,
+                "unaccepted": excluded.unaccepted,
+                "hwpoison": excluded.hw_poison,
+                "offline": excluded.offline,
+                "not_in_source": excluded.absent,
+                "device": excluded.device,
+            },
+        },
+        "lost_frames": lost,
+        "source_damage": task.kernel.damage(),
+        "warnings": summary.warnings,
+    });
+    if task.options.identity.is_none()
+        && let Some(fields) = metadata.as_object_mut()
+    {
+        fields.insert("phases".into(), phases.collect());
+    }
+    serde_json::to_vec(&metadata).unwrap_or_default()
+}

@@ -1,0 +1,198 @@
+//! Writes vmdumps: an ELF core in independent compressed chunks, with an index
+//! (docs/formats/vmdump.md).
+//!
+//! Helpers compress chunks of a fixed size in any order; the placer gives them
+//! their offsets in the order of the core. Nothing is written twice, so a
+//! stream gets the same bytes as a file.
+
+mod check;
+mod copy;
+mod core_map;
+mod helper;
+mod in_order;
+mod metadata;
+mod place;
+mod repair;
+
+use std::sync::Mutex;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use bigiron_format::codec::{Codec, CodecError, Compression};
+use bigiron_format::vmdump::{ChunkCompressor, Container, VmdumpHeader, streams};
+use bigiron_kernel::Filter;
+
+use crate::bitmaps::BitmapStore;
+use crate::chunks::Chunks;
+use crate::dump_id::new_dump_id;
+use crate::error::DumpError;
+use crate::options::{DumpOptions, PageCompression};
+use crate::output::Output;
+use crate::plan;
+use crate::progress::Phase;
+use crate::summary::Summary;
+use crate::task::{Task, Written, end_phase, summarize_plan};
+
+use copy::{AHEAD, Copy};
+use core_map::CoreMap;
+use place::{EndCounts, Placer};
+
+pub use check::check_vmdump;
+pub use repair::{Repair, repair_vmdump};
+
+/// Bytes of memory in a chunk where nothing else is asked for.
+pub const DEFAULT_CHUNK: u32 = 256 << 10;
+
+/// Filters, then writes a whole dump.
+pub fn write<'s>(
+    task: &Task<'_, 's>,
+    filter: &Filter<'_, 's>,
+    output: &dyn Output,
+    summary: &mut Summary,
+) -> Result<Written, DumpError> {
+    let begin = Instant::now();
+    let chunks = Chunks::of(task.kernel.source());
+    let limit = task.bitmap_limit(task.options.memory.bytes() / 4);
+    let store = BitmapStore::in_memory(chunks.len(), limit);
+    let plan = plan::make(task, filter, chunks, &store, false, &|_, _, _| Ok(()))?;
+    summarize_plan(task, &plan, summary);
+    let map = CoreMap::of(task)?;
+    end_phase(summary, Phase::Filtering, begin);
+
+    let begin = Instant::now();
+    task.progress.begin(Phase::Copying, plan.kept);
+    let Some(packing) = packing(task.options) else {
+        return Err(DumpError::Layout("a vmdump takes -c zstd or bzip2".into()));
+    };
+    let header = make_header(task, &map, packing);
+    let (placer, first) = Placer::new(header.clone());
+    let copy = Copy {
+        task,
+        filter,
+        output,
+        plan: &plan,
+        store: &store,
+        map: &map,
+        header: &header,
+        packing,
+        placer: Mutex::new(placer),
+        buffers: Mutex::new(Vec::new()),
+    };
+    copy.write(&mut first.into_iter().collect())?;
+    copy.run(summary)?;
+    end_phase(summary, Phase::Copying, begin);
+
+    let begin = Instant::now();
+    task.progress.begin(Phase::Finishing, 0);
+    let Copy { placer, .. } = copy;
+    let mut placer = placer
+        .into_inner()
+        .unwrap_or_else(|poison| poison.into_inner());
+    let put = |offset, bytes: &[u8]| {
+        task.progress.add_written(bytes.len() as u64);
+        output
+            .write_at(offset, bytes)
+            .map_err(|error| task.write_error(error))
+    };
+    for piece in placer.end_chunks()? {
+        put(piece.offset, &piece.bytes)?;
+    }
+    let complete = summary.lost == 0 && task.kernel.damage().is_none();
+    let counts = EndCounts {
+        complete,
+        dumped: plan.kept,
+        lost: summary.lost,
+    };
+    let metadata = metadata::encode(task, &header, &plan, summary);
+    let end = placer.end(counts, &metadata)?;
+    // The root must not be on a disk that then refuses a page.
+    output.sync().map_err(|error| task.write_error(error))?;
+    put(end.offset, &end.bytes)?;
+    output.finish().map_err(|error| task.write_error(error))?;
+    end_phase(summary, Phase::Finishing, begin);
+    Ok(Written)
+}
+
+/// How chunks are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// zstd at a level.
+    Zstd(i32),
+    /// bzip2 at its only useful level, the highest.
+    Bzip2,
+}
+
+impl Packing {
+    fn container(self) -> Container {
+        match self {
+            Self::Zstd(_) => Container::Zstd,
+            Self::Bzip2 => Container::Bzip2,
+        }
+    }
+
+    fn compressor(self) -> Result<ChunkCompressor, CodecError> {
+        match self {
+            Self::Zstd(level) => ChunkCompressor::zstd(level),
+            Self::Bzip2 => Ok(ChunkCompressor::Bzip2),
+        }
+    }
+
+    /// Pages of a chunk. A chunk in bzip2 is one block.
+    fn chunk_pages(self, options: &DumpOptions, page_shift: u32) -> u32 {
+        let bytes = match self {
+            Self::Zstd(_) => options.chunk_bytes,
+            Self::Bzip2 => streams::BLOCK,
+        };
+        (bytes >> page_shift).max(1)
+    }
+}
+
+/// How the chunks of a vmdump are packed; `None` if they cannot be so.
+pub fn packing(options: &DumpOptions) -> Option<Packing> {
+    match options.compression {
+        PageCompression::Fixed(Compression {
+            codec: Codec::Zstd,
+            level,
+        }) => Some(Packing::Zstd(level)),
+        PageCompression::Bzip2 => Some(Packing::Bzip2),
+        _ => None,
+    }
+}
+
+/// Memory that each helper takes: its codec's, the pages of a chunk, room for what
+/// it may become, what became of it, and those that wait for an earlier one.
+pub fn helper_bytes(options: &DumpOptions) -> u64 {
+    let Some(packing) = packing(options) else {
+        return 0;
+    };
+    const PAGE_SHIFT: u32 = 12;
+    let chunk = (packing.chunk_pages(options, PAGE_SHIFT) as usize) << PAGE_SHIFT;
+    let pages = vec![0; chunk];
+    let context = packing.compressor().and_then(|mut compressor| {
+        let mut out = vec![0; compressor.bound(chunk)];
+        compressor.compress(&pages, &mut out)?;
+        Ok(compressor.context_bytes())
+    });
+    context.unwrap_or(0) as u64 + chunk as u64 * (3 + AHEAD)
+}
+
+fn make_header(task: &Task, map: &CoreMap, packing: Packing) -> VmdumpHeader {
+    let source = task.kernel.source();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let identity = task.options.identity;
+    VmdumpHeader {
+        container: packing.container(),
+        page_shift: source.page_shift(),
+        machine: map.machine,
+        endian: source.endian(),
+        dump_level: task.options.level.number() | source.dump_level(),
+        chunk_pages: packing.chunk_pages(task.options, source.page_shift()),
+        memory_offset: map.memory_offset(),
+        core_size: map.size,
+        time: identity.map_or(now.as_secs(), |identity| identity.time),
+        id: identity.map_or_else(|| new_dump_id().0, |identity| identity.id),
+        stripe: (0, 1),
+        utsname: task.kernel.utsname().clone(),
+    }
+}
