@@ -1,0 +1,204 @@
+//! How large the chunks of a vmdump should be: what they cost and bring in
+//! dumping, beside the bare codec at the same size, and what reading one page
+//! costs, for which a whole chunk is decompressed.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+use bigiron_dump::{DumpOptions, OutputFormat, OutputTarget, PageCompression, Progress, dump};
+use bigiron_format::PageFrame;
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::codec::{Codec, Compression};
+use bigiron_format::vmdump::{ChunkCompressor, ChunkKind, VmdumpFile};
+use bigiron_helpers::Stop;
+use bigiron_kernel::{
+    CHUNK_FRAMES, DumpLevel, IoMethod, Kernel, MemorySource, PhysicalMemory, Source,
+};
+use rustix::time::ClockId;
+use serde::Serialize;
+
+use crate::results::median;
+use crate::trial::processor_time;
+
+/// The sizes that are tried, in KiB.
+const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
+/// Pages read one by one.
+const READS: usize = 400;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct ChunkOptions {
+    /// The level of zstd.
+    pub zstd_level: i32,
+    /// The dump level.
+    pub level: DumpLevel,
+    /// How often each is run; medians count.
+    pub runs: usize,
+}
+
+/// One size of chunks.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChunkRow {
+    /// The codec.
+    pub codec: String,
+    /// Bytes of memory in a chunk.
+    pub chunk_bytes: u64,
+    /// Bytes of the dump.
+    pub bytes: u64,
+    /// Bytes of the pages dumped.
+    pub pages_bytes: u64,
+    /// Processor seconds of the whole dump, by one helper.
+    pub dump_seconds: f64,
+    /// Processor seconds of the bare codec on the same chunks.
+    pub bare_seconds: f64,
+    /// Microseconds to read a page somewhere, on average.
+    pub read_microseconds: f64,
+}
+
+/// Dumps `source` to `directory` with chunks of each size.
+pub fn measure(
+    source: &Source,
+    directory: &Path,
+    options: &ChunkOptions,
+) -> anyhow::Result<Vec<ChunkRow>> {
+    let zstd = Compression::with_level(Codec::Zstd, options.zstd_level)?;
+    let zstd = SIZES.map(|size| (PageCompression::Fixed(zstd), size << 10));
+    let ways: Vec<_> = zstd
+        .into_iter()
+        .chain([(PageCompression::Bzip2, 0)])
+        .collect();
+    let mut rows: Vec<Vec<ChunkRow>> = vec![Vec::new(); ways.len()];
+    for _ in 0..options.runs.max(1) {
+        for (way, rows) in ways.iter().zip(&mut rows) {
+            rows.push(once(source, directory, options, *way)?);
+        }
+    }
+    Ok(rows.iter().filter_map(|rows| middle(rows)).collect())
+}
+
+/// The medians of several runs.
+fn middle(rows: &[ChunkRow]) -> Option<ChunkRow> {
+    let of = |field: fn(&ChunkRow) -> f64| median(&rows.iter().map(field).collect::<Vec<_>>());
+    Some(ChunkRow {
+        dump_seconds: of(|row| row.dump_seconds),
+        bare_seconds: of(|row| row.bare_seconds),
+        read_microseconds: of(|row| row.read_microseconds),
+        ..rows.first()?.clone()
+    })
+}
+
+fn once(
+    source: &Source,
+    directory: &Path,
+    options: &ChunkOptions,
+    (compression, chunk_bytes): (PageCompression, u32),
+) -> anyhow::Result<ChunkRow> {
+    let path = directory.join("dump");
+    let cache = PhysicalMemory::DEFAULT_CACHE_PAGES;
+    let kernel = Kernel::find(source, None, IoMethod::Auto, cache)?;
+    let mut dump_options = DumpOptions {
+        format: OutputFormat::Vmdump,
+        level: options.level,
+        compression,
+        threads: 1,
+        overwrite: true,
+        ..DumpOptions::default()
+    };
+    if chunk_bytes > 0 {
+        dump_options.chunk_bytes = chunk_bytes;
+    }
+    let target = OutputTarget::File(path.clone());
+    let before = processor_time(ClockId::ProcessCPUTime);
+    let summary = dump(
+        &kernel,
+        &target,
+        &dump_options,
+        &Progress::new(),
+        &Stop::new(),
+    )?;
+    let dump_seconds = (processor_time(ClockId::ProcessCPUTime) - before).as_secs_f64();
+    let dumped = Source::open(std::slice::from_ref(&path))?;
+    let Some(vmdump) = dumped.memory().vmdump() else {
+        anyhow::bail!("{}: is no vmdump", path.display());
+    };
+    let row = ChunkRow {
+        codec: compression.to_string(),
+        chunk_bytes: vmdump.file().header().chunk_bytes(),
+        bytes: summary.bytes_out,
+        pages_bytes: summary.dumped * summary.page_size,
+        dump_seconds,
+        bare_seconds: bare_seconds(vmdump.file(), compression)?,
+        read_microseconds: read_microseconds(dumped.memory())?,
+    };
+    std::fs::remove_file(&path)?;
+    Ok(row)
+}
+
+/// The codec alone, on the chunks of `file`.
+fn bare_seconds(file: &VmdumpFile, compression: PageCompression) -> anyhow::Result<f64> {
+    let mut compressor = match compression {
+        PageCompression::Fixed(fixed) => ChunkCompressor::zstd(fixed.level)?,
+        _ => ChunkCompressor::Bzip2,
+    };
+    let mut decompressor = file.decompressor()?;
+    let (mut packed, mut pages, mut out, mut seconds) = (Vec::new(), Vec::new(), Vec::new(), 0.0);
+    for piece in 0..file.pieces() {
+        for chunk in file.chunks(piece)? {
+            if chunk.kind != ChunkKind::Pages {
+                continue;
+            }
+            file.read_chunk(&chunk, &mut decompressor, &mut packed, &mut pages)?;
+            out.resize(compressor.bound(pages.len()), 0);
+            let before = processor_time(ClockId::ThreadCPUTime);
+            compressor.compress(&pages, &mut out)?;
+            seconds += (processor_time(ClockId::ThreadCPUTime) - before).as_secs_f64();
+        }
+    }
+    Ok(seconds)
+}
+
+/// What reading a page takes, of pages spread over all of memory.
+fn read_microseconds(memory: &dyn MemorySource) -> anyhow::Result<f64> {
+    let mut present = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut frames = Vec::new();
+    for first in memory.chunks() {
+        memory.present(first, &mut present)?;
+        let bits = (0..present.len()).filter(|bit| present.get(*bit));
+        frames.extend(bits.map(|bit| PageFrame(first.0 + bit as u64)));
+    }
+    anyhow::ensure!(!frames.is_empty(), "no page was dumped");
+    let mut reader = memory.reader(IoMethod::Auto);
+    let begin = Instant::now();
+    for number in 0..READS {
+        // Far from the one before, so that no chunk is in the cache: by the
+        // golden ratio the places spread evenly.
+        let place = (number as f64 * 0.618_033_988_75).fract();
+        let frame = frames[(place * frames.len() as f64) as usize];
+        reader.pages(frame, 1)?;
+    }
+    Ok(begin.elapsed().as_secs_f64() * 1e6 / READS as f64)
+}
+
+/// The rows as text.
+pub fn table(rows: &[ChunkRow]) -> String {
+    let mut out = String::from(
+        "codec      chunk KiB         MB   ratio   CPU s   bare s   CPU/bare   MB/s bare   us a page\n",
+    );
+    for row in rows {
+        let _ = writeln!(
+            out,
+            "{:10} {:9} {:10.1} {:7.2} {:7.2} {:8.2} {:10.2} {:11.0} {:11.0}",
+            row.codec,
+            row.chunk_bytes >> 10,
+            row.bytes as f64 / 1e6,
+            row.pages_bytes as f64 / row.bytes.max(1) as f64,
+            row.dump_seconds,
+            row.bare_seconds,
+            row.dump_seconds / row.bare_seconds.max(1e-9),
+            row.pages_bytes as f64 / 1e6 / row.bare_seconds.max(1e-9),
+            row.read_microseconds,
+        );
+    }
+    out
+}

@@ -1,0 +1,36 @@
+//! `bigiron bench chunk`: how large should the chunks of a vmdump be?
+
+use bigiron_bench::chunk::{ChunkOptions, measure, table};
+use bigiron_bench::machine::Machine;
+use clap::Args;
+
+use super::common::{OutputArguments, TrialArguments};
+
+/// `bigiron bench chunk`.
+#[derive(Debug, Args)]
+pub struct ChunkArguments {
+    /// What is dumped.
+    #[command(flatten)]
+    trial: TrialArguments,
+    /// The level of zstd
+    #[arg(long, default_value_t = 1, allow_hyphen_values = true)]
+    zstd_level: i32,
+    /// How results are given out.
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// The same dump by one helper with chunks of each size.
+pub fn run(arguments: &ChunkArguments) -> anyhow::Result<()> {
+    let machine = Machine::here();
+    let (source, place) = arguments.trial.open()?;
+    let options = ChunkOptions {
+        zstd_level: arguments.zstd_level,
+        level: arguments.trial.level(),
+        runs: arguments.trial.runs,
+    };
+    let results = measure(&source, place.path(), &options)?;
+    arguments
+        .output
+        .give(&machine, "chunk", &results, |rows| table(rows))
+}

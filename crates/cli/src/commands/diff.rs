@@ -1,0 +1,179 @@
+//! `bigiron diff`: which pages of two dumps differ.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::slice;
+use std::sync::Arc;
+
+use bigiron_dump::{Comparison, FrameRuns, Progress, compare};
+use bigiron_helpers::Stop;
+use bigiron_kernel::Source;
+use clap::Args;
+use serde::Serialize;
+
+use super::{report, source};
+use crate::arguments::threads;
+use crate::tell::tell;
+use crate::{progress, signals, size};
+
+/// `bigiron diff`.
+#[derive(Debug, Args)]
+#[command(after_long_help = DIFF_HELP)]
+pub struct DiffArguments {
+    /// A dump of any format
+    pub first: PathBuf,
+    /// Another one of the same machine
+    pub second: PathBuf,
+    /// Secret keys of age, to read encrypted dumps
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
+    /// Print every run of page frames that is not equal, one on each line
+    #[arg(short, long)]
+    pub list: bool,
+    /// Helper threads [default: one for each CPU]
+    #[arg(short = 'j', long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub threads: Option<u16>,
+    /// Print the result as JSON
+    #[arg(long, conflicts_with = "list")]
+    pub json: bool,
+    /// Print nothing but errors
+    #[arg(short, long, conflicts_with_all = ["list", "json"])]
+    pub quiet: bool,
+}
+
+const DIFF_HELP: &str = "\
+Exit status: 0 both have the same pages with the same bytes; 1 they differ; 2 they cannot be \
+compared. A page that one dump left out and the other kept is a difference, even if it is zero.
+
+A line of --list is what is the matter (different, only-first, only-second, unreadable), the first \
+page frame, and how many.
+
+Examples:
+  bigiron diff vmcore.kdump vmcore.vmdump
+  bigiron diff --list monday tuesday | grep ^different";
+
+/// What cmp(1) and diff(1) end with where they cannot compare.
+pub const CANNOT_COMPARE: u8 = 2;
+const DIFFERENT: u8 = 1;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    first: &'a Path,
+    second: &'a Path,
+    is_equal: bool,
+    equal: u64,
+    different: Frames,
+    only_first: Frames,
+    only_second: Frames,
+    unreadable: Frames,
+    /// Page frames behind the highest one of RAM.
+    ends: [u64; 2],
+}
+
+#[derive(Serialize)]
+struct Frames {
+    count: u64,
+    /// First page frame and count of each run.
+    runs: Vec<(u64, u64)>,
+    /// Whether there are more runs than these.
+    more: bool,
+}
+
+impl From<&FrameRuns> for Frames {
+    fn from(frames: &FrameRuns) -> Self {
+        let runs = frames.runs().iter();
+        Self {
+            count: frames.count(),
+            runs: runs.map(|run| (run.first.0, run.count)).collect(),
+            more: !frames.are_told(),
+        }
+    }
+}
+
+/// Compares and prints.
+pub fn run(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
+    let stop = Stop::new();
+    signals::watch(&stop)?;
+    let identities = source::identities(arguments.identity.as_deref())?;
+    let open = |path: &PathBuf| Source::open_with(slice::from_ref(path), &identities);
+    let (first, second) = (open(&arguments.first)?, open(&arguments.second)?);
+    for source in [&first, &second] {
+        if let Some(damage) = source.damage() {
+            let name = source.path().display();
+            tell!("bigiron: warning: {name} is incomplete: {damage}");
+        }
+    }
+    let progress = Arc::new(Progress::new());
+    let page_size = 1 << first.memory().page_shift();
+    let display = progress::begin(&progress, page_size, arguments.quiet);
+    let helpers = threads(arguments.threads);
+    let found = compare(first.memory(), second.memory(), helpers, &progress, &stop);
+    drop(display);
+    let found = found?;
+    if arguments.json {
+        report::print(&json(arguments, &found)?, false)?;
+    } else if arguments.list {
+        report::print(list(&found).trim_end(), false)?;
+    } else if !arguments.quiet {
+        report::print(text(arguments, &found).trim_end(), false)?;
+    }
+    Ok(match found.is_equal() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(DIFFERENT),
+    })
+}
+
+fn json(arguments: &DiffArguments, found: &Comparison) -> anyhow::Result<String> {
+    let report = Report {
+        first: &arguments.first,
+        second: &arguments.second,
+        is_equal: found.is_equal(),
+        equal: found.equal,
+        different: (&found.different).into(),
+        only_first: (&found.only_first).into(),
+        only_second: (&found.only_second).into(),
+        unreadable: (&found.unreadable).into(),
+        ends: [found.ends.0.0, found.ends.1.0],
+    };
+    Ok(serde_json::to_string_pretty(&report)?)
+}
+
+fn list(found: &Comparison) -> String {
+    let mut out = String::new();
+    let kinds = [
+        ("different", &found.different),
+        ("only-first", &found.only_first),
+        ("only-second", &found.only_second),
+        ("unreadable", &found.unreadable),
+    ];
+    for (kind, frames) in kinds {
+        for run in frames.runs() {
+            let _ = writeln!(out, "{kind} {:#x} {}", run.first.0, run.count);
+        }
+        if !frames.are_told() {
+            let told: u64 = frames.runs().iter().map(|run| run.count).sum();
+            let _ = writeln!(out, "# and {} more: {kind}", frames.count() - told);
+        }
+    }
+    out
+}
+
+fn text(arguments: &DiffArguments, found: &Comparison) -> String {
+    let (first, second) = (arguments.first.display(), arguments.second.display());
+    let mut out = format!("{} pages are equal\n", size::group(found.equal));
+    let kinds = [
+        ("differ".to_owned(), &found.different),
+        (format!("are only in {first}"), &found.only_first),
+        (format!("are only in {second}"), &found.only_second),
+        ("cannot be read".to_owned(), &found.unreadable),
+    ];
+    for (what, frames) in kinds {
+        if let Some(frame) = frames.first() {
+            let count = size::group(frames.count());
+            let _ = writeln!(out, "{count} {what}, from page frame {:#x} on", frame.0);
+        }
+    }
+    out
+}

@@ -1,0 +1,22 @@
+//! `bigiron live`: a dump of the running kernel.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use bigiron_kernel::RUNNING_KERNEL;
+
+use super::dump;
+use crate::arguments::LiveArguments;
+
+/// Makes a dump of the running kernel and prints the summary.
+pub fn run(arguments: &LiveArguments) -> anyhow::Result<()> {
+    std::fs::File::open(RUNNING_KERNEL).with_context(|| {
+        format!(
+            "{RUNNING_KERNEL}: the running kernel shows no memory; it takes root, a kernel with \
+             CONFIG_PROC_KCORE, and no lockdown of confidentiality \
+             (/sys/kernel/security/lockdown)"
+        )
+    })?;
+    let source = [PathBuf::from(RUNNING_KERNEL)];
+    dump::make(&source, &arguments.output, &arguments.how)
+}

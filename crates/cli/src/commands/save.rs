@@ -1,0 +1,329 @@
+//! `bigiron save`: a dump from a device or a file into a directory.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bigiron_dump::{Progress, Save, SaveOptions, Saved, peak_memory};
+use bigiron_helpers::{MemoryBudget, Stop};
+use bigiron_kernel::Source;
+use clap::Args;
+use serde::Serialize;
+
+use super::{dmesg, report};
+use crate::arguments::threads;
+use crate::tell::tell;
+use crate::{progress, signals, size};
+
+/// Where dumps are saved if nothing else is said.
+pub const DEFAULT_DIRECTORY: &str = "/var/crash";
+/// What progress counts.
+const BLOCK: u64 = 4096;
+
+/// `bigiron save`.
+#[derive(Debug, Args)]
+#[command(override_usage = "bigiron save [OPTIONS] <SOURCE>... [DIR]")]
+#[command(after_long_help = HELP)]
+pub struct SaveArguments {
+    /// The dump: a dump device, a dump file, or all parts of a split dump; then the directory to
+    /// save it in [default: /var/crash]
+    #[arg(required = true, value_names = ["SOURCE"])]
+    pub paths: Vec<PathBuf>,
+    /// Make an uncompressed ELF core of it, DIR/vmcore.N
+    #[arg(short = 'f', long)]
+    pub expand: bool,
+    /// Save it even if that was done before, or the device says that its dump was saved
+    #[arg(short = 'd', long)]
+    pub again: bool,
+    /// Leave the device's valid mark as it is
+    #[arg(short, long)]
+    pub keep: bool,
+    /// Write no kernel log beside the dump
+    #[arg(long)]
+    pub no_log: bool,
+    /// The secret keys of age to an encrypted dump: what is saved is decrypted
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
+    /// Helper threads [default: one for each CPU]
+    #[arg(short = 'j', long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub threads: Option<u16>,
+    /// Memory that the helpers may take together, like 64M [default: a quarter of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub memory_limit: Option<u64>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print nothing but errors and warnings
+    #[arg(short, long, conflicts_with = "json")]
+    pub quiet: bool,
+}
+
+const HELP: &str = "\
+A dump keeps its compressed form as DIR/vmdump.N; an ELF core, which has none, becomes \
+DIR/vmcore.N. N counts up, and nothing is ever replaced. The kernel's log goes into DIR/dmesg.N, \
+and what is known of the dump into DIR/info.N. The parts of a split dump become one file.
+
+It can be killed at any moment and run again: the device's valid mark is cleared only when the \
+copy is on the disk, and a dump that is saved already is not saved twice. The file DIR/minfree \
+says how many KiB must stay free.
+
+The last path is the directory if it is one, ends with a slash, or follows a disk or partition; \
+it is made if need be.
+
+Exit status: 0 the dump is saved, or there is none; 1 it is not, and standard error says why.
+
+Examples:
+  bigiron save /dev/disk/by-partlabel/crash
+  bigiron save -f /var/crash/vmdump.0 /var/crash
+  bigiron save part1 part2 part3 /var/crash";
+
+/// The result for programs.
+#[derive(Default, Serialize)]
+struct SaveReport {
+    source: PathBuf,
+    /// There was something to save.
+    found: bool,
+    /// An earlier run had saved it.
+    before: bool,
+    id: Option<String>,
+    number: Option<u64>,
+    file: Option<PathBuf>,
+    log: Option<PathBuf>,
+    bytes: u64,
+    bytes_copied: u64,
+    complete: bool,
+    damage: Option<String>,
+    /// It is still encrypted.
+    encrypted: bool,
+    mark_cleared: bool,
+    seconds: f64,
+    peak_memory: u64,
+}
+
+/// What is to be done, however it was said.
+pub struct Work {
+    pub sources: Vec<PathBuf>,
+    pub options: SaveOptions,
+    pub log: bool,
+    pub shows_progress: bool,
+}
+
+/// What was done.
+pub enum Outcome {
+    /// There is no dump that was not saved yet.
+    Nothing,
+    /// A dump was begun, and the machine stopped before anything was written.
+    Empty,
+    /// There is a copy.
+    Saved {
+        saved: Saved,
+        log: Option<PathBuf>,
+        mark_cleared: bool,
+    },
+}
+
+/// Saves and prints what was done.
+pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    let (sources, directory) = split_paths(&arguments.paths);
+    let memory = arguments
+        .memory_limit
+        .map_or_else(MemoryBudget::from_free_memory, MemoryBudget::of);
+    let work = Work {
+        sources: sources.to_vec(),
+        options: SaveOptions {
+            directory,
+            expand: arguments.expand,
+            again: arguments.again,
+            keep_mark: arguments.keep,
+            identity: arguments.identity.clone(),
+            threads: threads(arguments.threads),
+            memory,
+        },
+        log: !arguments.no_log,
+        shows_progress: !arguments.quiet && !arguments.json,
+    };
+    let outcome = perform(&work)?;
+    let source = sources.first().cloned().unwrap_or_default();
+    let seconds = begin.elapsed().as_secs_f64();
+    if arguments.json {
+        let mut report = outcome.report(source);
+        (report.seconds, report.peak_memory) = (seconds, peak_memory());
+        report::print(&serde_json::to_string_pretty(&report)?, false)?;
+    } else if !arguments.quiet {
+        report::print(&outcome.text(&source, seconds), false)?;
+    }
+    Ok(())
+}
+
+/// Saves.
+pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
+    let stop = Stop::new();
+    signals::watch(&stop)?;
+    let waiting = |path: &Path| {
+        tell!(
+            "bigiron: {}: waiting for another program that writes or saves it",
+            path.display()
+        );
+    };
+    let found = Save::open(&work.sources, work.options.clone(), &stop, &waiting)?;
+    let Some(save) = found else {
+        return Ok(Outcome::Nothing);
+    };
+    let clears = save.has_mark() && !work.options.keep_mark;
+    if save.is_nothing() {
+        if clears {
+            save.clear()?;
+        }
+        return Ok(Outcome::Empty);
+    }
+    let progress = Arc::new(Progress::new());
+    let display = progress::begin(&progress, BLOCK, !work.shows_progress);
+    let stored = save.store(&progress, &stop);
+    drop(display);
+    let saved = stored?;
+    if let Some(damage) = &saved.damage {
+        tell!(
+            "bigiron: warning: {}: the dump is not complete: {damage}",
+            saved.path.display()
+        );
+    }
+    if saved.encrypted {
+        tell!(
+            "bigiron: {}: is encrypted, and kept so: no kernel log, and nobody knows whether it is \
+             complete; --identity FILE opens it",
+            saved.path.display()
+        );
+    }
+    // Before the mark is cleared: a run that is killed here is run again.
+    let log = (work.log && !saved.encrypted)
+        .then(|| write_log(&saved, &work.options.directory))
+        .flatten();
+    if clears {
+        save.clear()?;
+    }
+    Ok(Outcome::Saved {
+        saved,
+        log,
+        mark_cleared: clears,
+    })
+}
+
+/// Writes the kernel's log beside the dump, if there is one in it.
+fn write_log(saved: &Saved, directory: &Path) -> Option<PathBuf> {
+    let path = directory.join(format!("dmesg.{}", saved.number));
+    if fs::symlink_metadata(&path).is_ok() {
+        return Some(path);
+    }
+    // Of a run that was killed: the number is this dump's.
+    let _ = fs::remove_file(directory.join(format!("dmesg.{}.incomplete", saved.number)));
+    match dmesg::save_log(&saved.path, &path) {
+        Ok(()) => Some(path),
+        Err(error) => {
+            tell!(
+                "bigiron: warning: no kernel log beside it: {}",
+                crate::message(&error)
+            );
+            None
+        }
+    }
+}
+
+/// The last path is the directory if it is one, or is meant to become one.
+fn split_paths(paths: &[PathBuf]) -> (&[PathBuf], PathBuf) {
+    let is_block_device = |path: &Path| {
+        fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+    };
+    // A device is never one of several parts.
+    if let [sources @ .., last] = paths
+        && let Some(first) = sources.first()
+        && (last.is_dir()
+            || last.as_os_str().as_encoded_bytes().ends_with(b"/")
+            || is_block_device(first))
+    {
+        return (sources, last.clone());
+    }
+    (paths, PathBuf::from(DEFAULT_DIRECTORY))
+}
+
+impl Outcome {
+    fn report(&self, source: PathBuf) -> SaveReport {
+        let report = SaveReport {
+            source,
+            ..SaveReport::default()
+        };
+        let Self::Saved {
+            saved,
+            log,
+            mark_cleared,
+        } = self
+        else {
+            return report;
+        };
+        SaveReport {
+            found: true,
+            before: saved.before,
+            id: Some(saved.id.to_string()),
+            number: Some(saved.number),
+            file: Some(saved.path.clone()),
+            log: log.clone(),
+            bytes: saved.bytes,
+            bytes_copied: saved.copied,
+            complete: saved.damage.is_none(),
+            damage: saved.damage.clone(),
+            encrypted: saved.encrypted,
+            mark_cleared: *mark_cleared,
+            ..report
+        }
+    }
+
+    /// For people.
+    fn text(&self, source: &Path, seconds: f64) -> String {
+        let source = source.display();
+        let (saved, log, mark_cleared) = match self {
+            Self::Nothing => return format!("{source}: no dump that is not saved yet"),
+            Self::Empty => {
+                return format!(
+                    "{source}: a dump was begun, but the machine stopped before anything of it \
+                     was written: nothing to save"
+                );
+            }
+            Self::Saved {
+                saved,
+                log,
+                mark_cleared,
+            } => (saved, log, *mark_cleared),
+        };
+        let path = saved.path.display();
+        let mut text = if saved.before {
+            format!("{source}: is saved already as {path}")
+        } else {
+            let rate = saved.copied as f64 / seconds.max(1e-9);
+            format!(
+                "{path}: {} of {source} ({}), {seconds:.2} s, {}/s",
+                size::format(saved.bytes),
+                kind(saved),
+                size::format(rate as u64),
+            )
+        };
+        if let Some(log) = log {
+            text = format!("{text}\n{}: the kernel's log", log.display());
+        }
+        if mark_cleared {
+            text = format!("{text}\n{source}: marked as saved");
+        }
+        text
+    }
+}
+
+/// What a saved dump is, for people.
+fn kind(saved: &Saved) -> String {
+    if saved.encrypted {
+        return "encrypted".into();
+    }
+    Source::open(std::slice::from_ref(&saved.path))
+        .map_or_else(|_| "unknown".into(), |source| source.kind())
+}

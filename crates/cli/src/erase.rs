@@ -1,0 +1,68 @@
+//! What is to be erased from a dump: `--erase`, and makedumpfile's `--config`.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use bigiron_kernel::Kernel;
+use bigiron_kernel::erase::config::MOST_BYTES;
+use bigiron_kernel::erase::{Config, Erasure, resolve};
+use bigiron_kernel::symbols::{Symbols, kallsyms};
+#[cfg(feature = "dwarf")]
+use bigiron_kernel::types::dwarf::Dwarf;
+use bigiron_kernel::types::{TypeTable, btf};
+use bigiron_kernel::vmlinux::Vmlinux;
+
+/// Reads the commands in the file at `config`, and finds what they name: by the
+/// kernel's own symbols and BTF, or by those of a vmlinux.
+pub fn find(kernel: &Kernel, config: &Path, vmlinux: Option<&Path>) -> anyhow::Result<Erasure> {
+    let commands = Config::parse(&read(config)?);
+    let vmlinux = vmlinux.map(Vmlinux::open).transpose()?;
+    let moved = kernel.info().kernel_offset().unwrap_or(0);
+    let symbols = symbols(kernel, vmlinux.as_ref(), moved)?;
+    let of = |types: &dyn TypeTable| resolve(&commands, kernel, &symbols, types, moved);
+    if let Some(vmlinux) = &vmlinux {
+        #[cfg(feature = "dwarf")]
+        if let Some(dwarf) = Dwarf::open(vmlinux)? {
+            return Ok(of(&dwarf));
+        }
+        if let Some(btf) = vmlinux.btf()? {
+            return Ok(of(&btf));
+        }
+    }
+    let btf = btf::from_memory(kernel, &symbols)?;
+    let btf = btf.context(
+        "the kernel's types are not known: it has no BTF; give its vmlinux with debug information",
+    )?;
+    Ok(of(&btf))
+}
+
+fn read(config: &Path) -> anyhow::Result<Vec<u8>> {
+    let name = || format!("Can't open config file({})", config.display());
+    let mut text = Vec::new();
+    let file = File::open(config).with_context(name)?;
+    file.take(MOST_BYTES as u64 + 1)
+        .read_to_end(&mut text)
+        .with_context(name)?;
+    Ok(text)
+}
+
+/// The symbols of the kernel where it is: from its memory, else as they were
+/// linked and moved since.
+fn symbols(kernel: &Kernel, vmlinux: Option<&Vmlinux>, moved: u64) -> anyhow::Result<Symbols> {
+    let own = kallsyms::read(kernel);
+    match (own, vmlinux) {
+        (Ok(Some(symbols)), _) => Ok(symbols),
+        (_, Some(vmlinux)) => {
+            let mut symbols = vmlinux.symbols()?;
+            symbols.shift(moved);
+            Ok(symbols)
+        }
+        (Ok(None), None) => anyhow::bail!(
+            "the kernel's symbols are not known: VMCOREINFO names no kallsyms (Linux 6.0 and later \
+             do); give its vmlinux"
+        ),
+        (Err(error), None) => Err(error.into()),
+    }
+}

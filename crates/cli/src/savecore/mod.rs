@@ -1,0 +1,200 @@
+//! The program under the name `savecore`: the command line of Solaris's, on the
+//! engine of `bigiron save`.
+//!
+//! Like there, `-f FILE` makes an uncompressed dump of a compressed one, and
+//! without it the dump device is the one that is configured.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use bigiron_dump::SaveOptions;
+use bigiron_helpers::{MemoryBudget, processor_count};
+
+use crate::commands::save::{DEFAULT_DIRECTORY, Outcome, Work, perform};
+use crate::tell::tell;
+
+/// The name under which this is the program.
+const NAME: &str = "savecore";
+/// Where the device and the directory are configured, as `DEVICE=` and `DIR=`: the
+/// settings of the service that runs `bigiron save` at boot.
+const CONFIGURATION: &str = "/etc/default/bigiron";
+const FAILED: u8 = 1;
+const USAGE: u8 = 2;
+
+/// Is savecore if called by that name, or as `bigiron savecore`, and says its
+/// exit code.
+pub fn by_its_other_name() -> Option<u8> {
+    let mut arguments = std::env::args_os();
+    let program = PathBuf::from(arguments.next()?);
+    if program.file_name()? == NAME {
+        return Some(run(arguments.collect()));
+    }
+    (arguments.next()? == NAME).then(|| run(arguments.collect()))
+}
+
+/// What the command line says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Settings {
+    live: bool,
+    read_only: bool,
+    verbose: bool,
+    disregard_mark: bool,
+    file: Option<PathBuf>,
+    directory: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Understands the options as getopt(3C) does; the error is for people.
+    fn parse(arguments: Vec<OsString>) -> Result<Self, String> {
+        let mut settings = Self::default();
+        let mut arguments = arguments.into_iter().peekable();
+        while let Some(word) = arguments.next_if(|word| {
+            let bytes = word.as_bytes();
+            bytes.len() > 1 && bytes[0] == b'-'
+        }) {
+            if word == "--" {
+                break;
+            }
+            let mut letters = word.as_bytes()[1..].iter();
+            while let Some(letter) = letters.next() {
+                match letter {
+                    b'L' => settings.live = true,
+                    b'r' => settings.read_only = true,
+                    b'v' => settings.verbose = true,
+                    b'd' => settings.disregard_mark = true,
+                    b'f' => {
+                        let rest = OsStr::from_bytes(letters.as_slice());
+                        let value = match rest.is_empty() {
+                            true => arguments.next(),
+                            false => Some(rest.to_owned()),
+                        };
+                        let value = value.ok_or("option -f needs a file")?;
+                        settings.file = Some(value.into());
+                        break;
+                    }
+                    other => return Err(format!("unknown option -{}", char::from(*other))),
+                }
+            }
+        }
+        settings.directory = arguments.next().map(PathBuf::from);
+        if arguments.next().is_some() {
+            return Err("there is one directory at most".into());
+        }
+        Ok(settings)
+    }
+}
+
+fn run(arguments: Vec<OsString>) -> u8 {
+    let settings = match Settings::parse(arguments) {
+        Ok(settings) => settings,
+        Err(error) => {
+            tell!("{NAME}: {error}\nusage: {NAME} [-L | -r] [-vd] [-f dumpfile] [directory]");
+            return USAGE;
+        }
+    };
+    if settings.live {
+        tell!("{NAME}: -L: dumps of the running system are made by `bigiron live FILE`");
+        return FAILED;
+    }
+    match save(&settings) {
+        Ok(()) => 0,
+        Err(error) => {
+            tell!("{NAME}: {}", crate::message(&error));
+            crate::signals::exit_code(&error).unwrap_or(FAILED)
+        }
+    }
+}
+
+fn save(settings: &Settings) -> anyhow::Result<()> {
+    let configured = fs::read_to_string(CONFIGURATION).unwrap_or_default();
+    let source = settings
+        .file
+        .clone()
+        .or_else(|| configured_path(&configured, "DEVICE"))
+        .ok_or_else(|| {
+            anyhow::anyhow!("no dump device: give it with -f, or as DEVICE= in {CONFIGURATION}")
+        })?;
+    let directory = settings
+        .directory
+        .clone()
+        .or_else(|| configured_path(&configured, "DIR"))
+        .unwrap_or_else(|| DEFAULT_DIRECTORY.into());
+    let work = Work {
+        sources: vec![source.clone()],
+        options: SaveOptions {
+            directory,
+            expand: settings.file.is_some(),
+            again: settings.disregard_mark,
+            keep_mark: settings.read_only,
+            identity: None,
+            threads: processor_count(),
+            memory: MemoryBudget::from_free_memory(),
+        },
+        log: true,
+        shows_progress: settings.verbose,
+    };
+    let outcome = perform(&work)?;
+    if settings.verbose {
+        tell(&outcome, &source);
+    }
+    Ok(())
+}
+
+fn tell(outcome: &Outcome, source: &Path) {
+    let source = source.display();
+    match outcome {
+        Outcome::Nothing => tell!("{NAME}: {source}: dump already processed"),
+        Outcome::Empty => tell!("{NAME}: {source}: nothing of the dump was written"),
+        Outcome::Saved { saved, log, .. } => {
+            let path = saved.path.display();
+            tell!("{NAME}: saved system crash dump of {source} in {path}");
+            if let Some(log) = log {
+                tell!("{NAME}: saved its log in {}", log.display());
+            }
+        }
+    }
+}
+
+/// The value of `NAME=VALUE` in a file of such lines.
+fn configured_path(text: &str, name: &str) -> Option<PathBuf> {
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))?;
+    let value = value.trim().trim_matches('"');
+    (!value.is_empty()).then(|| value.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Settings, String> {
+        Settings::parse(line.split_whitespace().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn options_stand_alone_or_together_as_getopt_has_them() {
+        let expected = Settings {
+            verbose: true,
+            disregard_mark: true,
+            file: Some("dump".into()),
+            directory: Some("dir".into()),
+            ..Settings::default()
+        };
+        for line in ["-v -d -f dump dir", "-vdfdump dir", "-dvf dump -- dir"] {
+            assert_eq!(parse(line).as_ref(), Ok(&expected), "{line}");
+        }
+        assert_eq!(parse(""), Ok(Settings::default()));
+        for line in ["-x", "-f", "one two", "-v one two"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_device_comes_from_the_configuration() {
+        let text = "# comment\nOPTIONS=yes\nDEVICE=/dev/vdb\nDIR=\n";
+        assert_eq!(configured_path(text, "DEVICE"), Some("/dev/vdb".into()));
+        assert_eq!(configured_path(text, "DIR"), None);
+    }
+}
