@@ -1,0 +1,50 @@
+"""The packages go into a Debian by apt, in makedumpfile's place, and out of it again."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from verdict import Verdict
+
+from . import debian_tree
+from .debian_tree import ARCHIVES, Tree
+
+# What changes with each run of apt and dpkg.
+MOVING = ("var/lib/dpkg/", "var/lib/apt/", "var/cache/", "var/log/", "tmp/", "boot/initrd.img", "var/lib/kdump/")
+NAMES = ("bigiron", "bigiron-makedumpfile")
+
+
+def judge(tree: Tree, packages: Sequence[Path], work: Path) -> Verdict:
+    """Installs them, looks, goes back to makedumpfile, purges them, and looks what is left."""
+    verdict = Verdict("install")
+    root = debian_tree.copy(tree, work / "root")
+    before = _files(root)
+    debian_tree.install(root, packages)
+    verdict.require(_installed(root, "kdump-tools"), "kdump-tools is gone")
+    verdict.require(not _installed(root, "makedumpfile"), "makedumpfile is still there")
+    owner = debian_tree.run_in(root, ["dpkg", "-S", "/usr/bin/makedumpfile"]).strip()
+    verdict.require(owner == "bigiron-makedumpfile: /usr/bin/makedumpfile", f"{owner}")
+    said = debian_tree.run_in(root, ["makedumpfile", "-v"])
+    verdict.require("makedumpfile: version" in said, f"makedumpfile -v says {said!r}")
+    debian_tree.run_in(root, ["makedumpfile", "--check-params", "-c", "-d", "31", "-F", "/proc/vmcore"])
+    enabled = debian_tree.run_in(root, ["systemctl", "is-enabled", "bigiron-save.service"]).strip()
+    verdict.require(enabled == "enabled", f"bigiron-save.service is {enabled}")
+    verdict.require(debian_tree.run_in(root, ["dpkg", "-V", *NAMES]) == "", "dpkg -V finds fault with our own packages")
+
+    (theirs,) = (root / ARCHIVES).glob("makedumpfile_*.deb")
+    debian_tree.run_in(root, ["apt-get", "install", "-y", "--no-download", f"/{theirs.relative_to(root)}"])
+    verdict.require(not _installed(root, "bigiron-makedumpfile"), "bigiron-makedumpfile is still there")
+    verdict.require(not (root / "usr/bin/makedumpfile").is_symlink(), "makedumpfile is still a link")
+    debian_tree.run_in(root, ["apt-get", "purge", "-y", *NAMES])
+    after = _files(root)
+    verdict.require(after == before, f"left over: {sorted(after - before)[:10]}, gone: {sorted(before - after)[:10]}")
+    return verdict
+
+
+def _installed(root: Path, package: str) -> bool:
+    known = debian_tree.run_in(root, ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\\n"])
+    return f"{package} installed" in known.splitlines()
+
+
+def _files(root: Path) -> set[str]:
+    names = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_symlink() or not path.is_dir()}
+    return {name for name in names if not name.startswith(MOVING)}

@@ -1,0 +1,199 @@
+"""What vmtest/debian tries, and its judges."""
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import crash_text
+import kdump_layout
+import same_dmesg
+from tools import Bigiron, Makedumpfile
+from verdict import CannotJudge, Verdict
+
+from . import debian_image, debian_install, kernels, tools
+from .debian_guest import DebianGuest, Plan
+from .debian_tree import Tree
+
+MARKER = "bigiron-vmtest: marker before the panic"
+PANIC = "Kernel panic - not syncing: sysrq triggered crash"
+PROGRAMS = ("usr/bin/bigiron", "usr/bin/makedumpfile", "usr/bin/vmcore-dmesg")
+DEVICE = "/dev/disk/by-id/virtio-dump"
+# LZO, since Debian's makedumpfile cannot read the default, zstd.
+SETTINGS = f'DEVICE={DEVICE}\nDIR=/var/crash\nOPTIONS=\nCAPTURE_OPTIONS="-d 31 -c lzo"\n'
+
+
+Attempt = Callable[[Tree, Sequence[Path], str], Verdict]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Something done with the packages in a Debian, and its judge."""
+
+    name: str
+    shows: str
+    attempt: Attempt  # with the tree, the packages and the accelerator
+
+
+def program_of(packages: Sequence[Path], directory: Path) -> Bigiron:
+    """The program that is in the packages: it judges its own dumps beside the other programs."""
+    for package in packages:
+        subprocess.run(["dpkg-deb", "-x", package, directory], check=True)
+    return Bigiron(directory / "usr/bin/bigiron")
+
+
+def in_guest(plan: Plan, judge: Callable[[DebianGuest, Bigiron], Verdict]) -> Attempt:
+    """A guest that crashes."""
+
+    def attempt(tree: Tree, packages: Sequence[Path], accel: str) -> Verdict:
+        with DebianGuest(tree, packages, plan, accel) as guest:
+            return judge(guest, program_of(packages, guest.work / "packages"))
+
+    return attempt
+
+
+def by_apt(tree: Tree, packages: Sequence[Path], _: str) -> Verdict:
+    """In and out, without a guest."""
+    with tempfile.TemporaryDirectory(prefix="bigiron-install.") as work:
+        return debian_install.judge(tree, packages, Path(work))
+
+
+def in_image(tree: Tree, packages: Sequence[Path], _: str) -> Verdict:
+    """An image by dracut, without a guest."""
+    with tempfile.TemporaryDirectory(prefix="bigiron-dracut.") as work:
+        return debian_image.judge(tree, packages, program_of(packages, Path(work) / "packages"), Path(work))
+
+
+def healthy(guest: DebianGuest, verdict: Verdict) -> None:
+    """The system is as its packages made it, and everything runs."""
+    verdict.require(guest.note("failed-units") == "", f"units that failed: {guest.note('failed-units')}")
+    changed = guest.note("dpkg-verify")
+    verdict.require(changed == changed_by_hand(guest), f"files that are not as their packages have them:\n{changed}")
+    verdict.require(guest.note("makedumpfile") == "/usr/bin/bigiron", "makedumpfile is not bigiron")
+    verdict.require("ready to kdump" in guest.note("kdump-config"), guest.note("kdump-config"))
+    for name in PROGRAMS:
+        verdict.require(name in guest.initrds["/var/lib/kdump"], f"no {name} in the initrd of the capture kernel")
+        verdict.require(name not in guest.initrds["/boot"], f"{name} is in the ordinary initrd")
+
+
+def changed_by_hand(guest: DebianGuest) -> str:
+    """What `dpkg -V` says of conffiles that the plan has changed."""
+    return "\n".join(f"??5?????? c /{path}" for path in sorted(guest.plan.files))
+
+
+def opened_by_crash(dump: Path, guest: DebianGuest, bigiron: Bigiron, verdict: Verdict) -> None:
+    """crash sees the machine, its panic, and the task that caused it."""
+    vmlinux = str(kernels.debug_symbols(guest.tree.kernel))
+    (answers,) = crash_text.run(vmlinux, [str(dump)], ("sys", "bt"))
+    if not verdict.require(answers.opened, f"crash does not open {dump.name}: {' / '.join(answers.start_up)[:300]}"):
+        return
+    system = "\n".join(answers.commands["sys"])
+    for text in (guest.tree.kernel.release, PANIC):
+        verdict.require(text in system, f"crash's sys does not have {text!r}\n{system}")
+    trace = "\n".join(answers.commands.get("bt", []))
+    verdict.require("sysrq_handle_crash" in trace, f"crash's bt does not show how it crashed\n{trace}")
+    verdict.merge(same_dmesg.judge_crash(bigiron, Path(vmlinux), dump))
+
+
+def whole(plain: Path, log: bytes, bigiron: Bigiron, verdict: Verdict) -> None:
+    """A dump of level 31, complete, whose log other programs print alike, and as it was saved beside it."""
+    verdict.merge(kdump_layout.judge(plain))
+    level = kdump_layout.Kdump(plain).dump_level
+    verdict.require(level == 31, f"the dump's level is {level}")
+    verdict.require(bigiron.verify(plain) == 0, "bigiron verify finds a fault")
+    reference = same_dmesg.by_makedumpfile(Makedumpfile(), plain, plain.parent)
+    same_dmesg.equal("saved log and makedumpfile", same_dmesg.narrow_escapes(log), reference, verdict)
+    same_dmesg.equal("saved log and bigiron", log, bigiron.log(plain), verdict)
+    for text in (MARKER, PANIC):
+        verdict.require(text.encode() in log, f"{text!r} is not in the log")
+
+
+def only(paths: list[Path], what: str, verdict: Verdict) -> Path | None:
+    """The one path there must be."""
+    names = [path.name for path in paths]
+    return paths[0] if verdict.require(len(paths) == 1, f"{what}: {names or 'none'}") else None
+
+
+def by_kdump_tools(guest: DebianGuest, bigiron: Bigiron, service: str = "Result=exec-condition") -> Verdict:
+    """kdump-tools has saved it, by its own scripts: a log, and a flattened dump. Nobody configured a device, or what
+    `service` says has become of bigiron-save.service."""
+    verdict = Verdict("kdump-tools")
+    healthy(guest, verdict)
+    verdict.require(service in guest.note("bigiron-save"), guest.note("bigiron-save"))
+    for text in ("running makedumpfile -F -c -d 31 /proc/vmcore", "kdump-tools: saved vmcore in"):
+        verdict.require(guest.said(text), f"kdump-tools does not say {text!r}")
+    found = [path for path in guest.crashes.iterdir() if re.fullmatch(r"\d{12}", path.name)]
+    directory = only(found, f"directories of crashes\n{guest.note('crash-files')}", verdict)
+    if directory is None:
+        return verdict
+    names = sorted(path.name for path in directory.iterdir())
+    stamp = directory.name
+    if not verdict.require(names == [f"dmesg.{stamp}", f"dump.{stamp}"], f"it has {names}"):
+        return verdict
+    dump, log = directory / f"dump.{stamp}", directory / f"dmesg.{stamp}"
+    # makedumpfile makes the log's file; the dump's is made by kdump-tools, as its umask says.
+    mode = log.stat().st_mode & 0o777
+    verdict.require(mode == 0o600, f"the log has mode {mode:o}")
+    verdict.require(bigiron.verify(dump) == 0, "bigiron verify finds a fault in the flattened dump")
+    whole(Makedumpfile().rearrange(dump, guest.work / "plain"), log.read_bytes(), bigiron, verdict)
+    opened_by_crash(dump, guest, bigiron, verdict)
+    return verdict
+
+
+def through_device(guest: DebianGuest, bigiron: Bigiron) -> Verdict:
+    """The capture kernel's initrd has written the dump to a disk, and the service has saved it."""
+    verdict = Verdict("dump device")
+    healthy(guest, verdict)
+    for text in (f"bigiron: dumping /proc/vmcore to {DEVICE}", f"bigiron: the dump is on {DEVICE}; rebooting"):
+        verdict.require(guest.said(text), f"the capture kernel does not say {text!r}\n{guest.tail()}")
+    verdict.require(not guest.said("running makedumpfile"), "kdump-tools has saved it too")
+    state, log = guest.note("bigiron-save"), guest.note("bigiron-save-log")
+    for text in ("Result=success", "ConditionResult=yes", "ExecMainStatus=0"):
+        verdict.require(text in state, f"bigiron-save.service: {state}\n{log}")
+    names = sorted(path.name for path in guest.crashes.iterdir() if path.name[-2:] == ".0")
+    if not verdict.require(names == ["dmesg.0", "info.0", "vmdump.0"], f"{guest.note('crash-files')}\n{log}"):
+        return verdict
+    for name in names:
+        mode = (guest.crashes / name).stat().st_mode & 0o777
+        verdict.require(mode == 0o600, f"{name} has mode {mode:o}")
+    dump = guest.crashes / "vmdump.0"
+    whole(dump, (guest.crashes / "dmesg.0").read_bytes(), bigiron, verdict)
+    opened_by_crash(dump, guest, bigiron, verdict)
+    again = guest.work / "again"
+    command = [bigiron.program, "save", guest.work / "dump.img", f"{again}/"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    nothing = ended.returncode == 0 and not list(again.glob("vmdump.*"))
+    verdict.require(nothing, f"the disk still says that it has a dump: {ended.stdout}{ended.stderr}")
+    return verdict
+
+
+def refused_device(guest: DebianGuest, bigiron: Bigiron) -> Verdict:
+    """The configured device has a file system: it stays as it was, and kdump-tools saves the dump in its own way."""
+    verdict = by_kdump_tools(guest, bigiron, "Result=success")
+    verdict.require(guest.said(f"bigiron: no dump on {DEVICE}; the boot goes on"), "the dump was not refused")
+    tools.run([tools.find("e2fsck") or "e2fsck", "-fn", guest.work / "dump.img"])
+    return verdict
+
+
+SCENARIOS = [
+    Scenario("install", "apt puts the packages in makedumpfile's place, and takes them away again", by_apt),
+    Scenario("dracut", "kdump-utils' core_collector in an image by dracut with the module", in_image),
+    Scenario(
+        "kdump-tools",
+        "kdump-tools saves the dump, with bigiron as its makedumpfile",
+        in_guest(Plan(), by_kdump_tools),
+    ),
+    Scenario(
+        "dump-device",
+        "the capture kernel's initrd writes to a bare disk, bigiron-save.service saves it",
+        in_guest(Plan(files={"etc/default/bigiron": SETTINGS}, dump_disk="bare"), through_device),
+    ),
+    Scenario(
+        "refused-device",
+        "the dump device has a file system: nothing is written there, kdump-tools saves the dump",
+        in_guest(Plan(files={"etc/default/bigiron": SETTINGS}, dump_disk="ext4"), refused_device),
+    ),
+]
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

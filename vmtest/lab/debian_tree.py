@@ -1,0 +1,132 @@
+"""Debian 12 in a directory: debootstrapped, with a kernel of the lab and kdump-tools. Made once, then kept."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import cache, kernels, tools
+from .errors import LabError, Unavailable
+from .kernels import Kernel
+
+SUITE = "bookworm"
+SERIES = "6.1"
+# As a Debian is installed that has kdump-tools: with makedumpfile, which it recommends.
+PACKAGES = (
+    "initramfs-tools", "kdump-tools", "makedumpfile", "procps", "systemd-sysv", "udev", "zstd",
+    # For the image that the dracut module is tried in.
+    "cpio", "dracut-core",
+)  # fmt: skip
+# All that the guest's disks and file system need. An initrd with most modules, or with those that mkinitramfs finds
+# out by itself on the running machine, takes minutes to make in an emulated guest.
+MODULES = ("virtio_pci", "virtio_blk", "ext4", "crc32c_generic")
+FILES = {
+    "etc/initramfs-tools/conf.d/modules": "MODULES=list\n",
+    "usr/share/initramfs-tools/modules.d/guest": "\n".join(MODULES) + "\n",
+    "etc/fstab": "/dev/vda / ext4 errors=remount-ro 0 1\n",
+    "etc/hostname": "debian\n",
+    "etc/apt/apt.conf.d/90guest": 'APT::Install-Recommends "false";\nAPT::Sandbox::User "root";\n',
+}
+# Where apt keeps packages; the one of makedumpfile stays there for the way back.
+ARCHIVES = "var/cache/apt/archives"
+# What a server does once a day need not run in a guest that lives for a minute.
+MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The root directory, and the kernel that is installed in it."""
+
+    root: Path
+    kernel: Kernel
+
+
+def _sources() -> list[tuple[str, str]]:
+    """URI and distribution of the suite's main parts, as this machine's apt has them."""
+    form = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
+    listed = tools.run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"])
+    found = {(fields[0], fields[1]) for line in listed.splitlines() if (fields := line.split())[2:] == ["main"]}
+    sources = sorted(source for source in found if re.fullmatch(rf"{SUITE}(-updates|-security)?", source[1]))
+    if not any(distribution == SUITE for _, distribution in sources):
+        raise Unavailable(f"apt has no {SUITE} (Debian 12) among its sources")
+    return sources
+
+
+def run_in(root: Path, command: Sequence[str], *, timeout: float = 900) -> str:
+    """Standard output of a command with this root, in name spaces of its own: its mounts go with it."""
+    inner = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
+    environment = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"]
+    return tools.run(
+        ["unshare", "--mount", "--pid", "--fork", "sh", "-c", inner, root, *environment, *command], timeout=timeout
+    )
+
+
+def get() -> Tree:
+    """The tree, made now unless it was before."""
+    if os.geteuid() != 0:
+        raise Unavailable("a Debian is only debootstrapped as root")
+    tools.need("apt-get", "debootstrap", "mke2fs")
+    kernel = kernels.get(SERIES)
+    recipe = repr((SUITE, PACKAGES, FILES, MASKED, ARCHIVES, kernel.version))
+    name = f"{SUITE}-{kernel.release}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
+    final = cache.root() / ".debian" / name
+    with cache.lock("debian"):
+        if not final.exists():
+            with cache.new_directory(final) as made:
+                _make(made, kernel)
+    return Tree(final, kernel)
+
+
+def _make(root: Path, kernel: Kernel) -> None:
+    sources = _sources()
+    (mirror,) = {uri for uri, distribution in sources if distribution == SUITE}
+    try:
+        tools.run(["debootstrap", "--variant=minbase", SUITE, root, mirror], timeout=1800)
+    except LabError as error:
+        raise Unavailable(f"no Debian can be debootstrapped here: {error}") from error
+    for path, text in FILES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    (root / "etc/apt/sources.list").write_text("".join(f"deb {uri} {suite} main\n" for uri, suite in sources))
+    # No service starts while packages are installed.
+    policy = root / "usr/sbin/policy-rc.d"
+    policy.write_text("#!/bin/sh\nexit 101\n")
+    policy.chmod(0o755)
+    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    run_in(root, ["apt-get", "update"])
+    run_in(root, ["apt-get", "install", "-y", *PACKAGES])
+    try:
+        run_in(root, ["apt-get", "install", "-y", f"{kernel.package}={kernel.version}"])
+    except LabError as error:
+        raise Unavailable(
+            f"{kernel.package} {kernel.version} is not to be had any more; vmtest/vmcores make --remake takes the "
+            f"newest kernel\n{error}"
+        ) from error
+    for unit in MASKED:
+        (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+    run_in(root, ["apt-get", "clean"])
+    run_in(root, ["sh", "-c", f"cd /{ARCHIVES} && apt-get download makedumpfile"])
+    shutil.rmtree(root / "var/lib/apt/lists")
+    (root / "var/lib/apt/lists/partial").mkdir(parents=True)
+
+
+def copy(tree: Tree, target: Path) -> Path:
+    """A copy to change; blocks are shared where the file system can do that."""
+    done = subprocess.run(["cp", "-a", "--reflink=auto", tree.root, target], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise LabError(f"cannot copy the Debian: {done.stderr.strip()}")
+    return target
+
+
+def install(root: Path, packages: Sequence[Path]) -> None:
+    """Installs packages by apt, which takes away what they conflict with."""
+    for package in packages:
+        shutil.copy(package, root / ARCHIVES)
+    names = [f"/{ARCHIVES}/{package.name}" for package in packages]
+    run_in(root, ["apt-get", "install", "-y", "--no-download", *names])
+    for package in packages:
+        (root / ARCHIVES / package.name).unlink()
