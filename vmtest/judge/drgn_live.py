@@ -1,0 +1,26 @@
+"""Judges whether drgn, with debug symbols, finds its way in the dump of a kernel that was running.
+
+Lists that were changed while they were copied may lead nowhere, so only what a kernel never changes is asked for.
+"""
+
+from pathlib import Path
+
+from verdict import Verdict
+
+
+def judge(vmlinux: str | Path, dump: str | Path, release: str) -> Verdict:
+    """The kernel's name, its first tasks, and one of its modules."""
+    import drgn
+    from drgn.helpers.linux import find_task, for_each_module
+
+    verdict = Verdict(f"drgn in {Path(dump).name}")
+    program = drgn.Program()
+    program.set_core_dump(str(dump))
+    program.load_debug_info([str(vmlinux)])
+    found = program["init_uts_ns"].name.release.string_().decode()
+    verdict.require(found == release, f"the release is {found}, not {release}")
+    names = {pid: find_task(program, pid).comm.string_().decode() for pid in (1, 2)}
+    verdict.require(names == {1: "init", 2: "kthreadd"}, f"the first tasks are {names}")
+    modules = {module.name.string_().decode() for module in for_each_module(program)}
+    verdict.require("virtio_blk" in modules, f"no virtio_blk among the modules {sorted(modules)}")
+    return verdict
