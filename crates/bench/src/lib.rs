@@ -2,6 +2,7 @@
 //! against the bare codec, and on sources of any size.
 
 pub mod adaptive;
+pub mod chunk;
 pub mod filter;
 pub mod generated;
 pub mod machine;

@@ -3,8 +3,10 @@
 mod arguments;
 mod background;
 mod commands;
+mod erase;
 mod makedumpfile;
 mod progress;
+mod savecore;
 mod signals;
 mod size;
 mod tell;
@@ -27,27 +29,39 @@ fn main() -> ExitCode {
     if let Some(code) = makedumpfile::by_its_other_name() {
         return ExitCode::from(code);
     }
-    let arguments = Arguments::parse();
-    let result = match arguments.command {
-        Command::Dump(arguments) => commands::dump::run(&arguments),
-        Command::Verify(arguments) => commands::verify::run(&arguments),
-        Command::Dmesg(arguments) => commands::dmesg::run(&arguments),
-        #[cfg(feature = "bench")]
-        Command::Bench(arguments) => commands::bench::run(&arguments),
-        #[cfg(feature = "generate")]
-        Command::Completions { shell } => commands::generate::completions(shell),
-        #[cfg(feature = "generate")]
-        Command::Man { directory } => commands::generate::man_pages(&directory),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // A signal's exit code is what a shell expects of the signal.
-            let code = signals::exit_code(&error).unwrap_or(FAILED);
-            tell!("bigiron: {}", message(&error));
-            ExitCode::from(code)
-        }
+    if let Some(code) = savecore::by_its_other_name() {
+        return ExitCode::from(code);
     }
+    let arguments = Arguments::parse();
+    // What a comparison ends with where there is nothing to compare is its own.
+    let failed = match arguments.command {
+        Command::Diff(_) => commands::diff::CANNOT_COMPARE,
+        _ => FAILED,
+    };
+    run(arguments.command).unwrap_or_else(|error| {
+        // A signal's exit code is what a shell expects of the signal.
+        let code = signals::exit_code(&error).unwrap_or(failed);
+        tell!("bigiron: {}", message(&error));
+        ExitCode::from(code)
+    })
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Dump(arguments) => commands::dump::run(&arguments)?,
+        Command::Live(arguments) => commands::live::run(&arguments)?,
+        Command::Verify(arguments) => commands::verify::run(&arguments)?,
+        Command::Diff(arguments) => return commands::diff::run(&arguments),
+        Command::Dmesg(arguments) => commands::dmesg::run(&arguments)?,
+        Command::Save(arguments) => commands::save::run(&arguments)?,
+        #[cfg(feature = "bench")]
+        Command::Bench(arguments) => commands::bench::run(&arguments)?,
+        #[cfg(feature = "generate")]
+        Command::Completions { shell } => commands::generate::completions(shell)?,
+        #[cfg(feature = "generate")]
+        Command::Man { directory } => commands::generate::man_pages(&directory)?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// An error with its causes, as far as they are not in its own text yet.

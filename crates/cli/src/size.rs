@@ -24,6 +24,16 @@ pub fn parse(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Takes the size of a vmdump's chunks.
+pub fn chunk(text: &str) -> Result<u32, String> {
+    let bytes = parse(text)?;
+    let fits = (64 << 10..=4 << 20).contains(&bytes) && bytes.is_power_of_two();
+    u32::try_from(bytes)
+        .ok()
+        .filter(|_| fits)
+        .ok_or_else(|| format!("{text:?} is no power of two from 64K to 4M"))
+}
+
 /// Writes `1.5 GiB`.
 pub fn format(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

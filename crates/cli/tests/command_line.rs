@@ -10,7 +10,15 @@ use serde_json::Value;
 
 use common::{Lab, arg, machine, run, run_with_input};
 
-const COMMANDS: [&str; 6] = ["dump", "verify", "dmesg", "bench", "completions", "man"];
+const COMMANDS: [&str; 7] = [
+    "dump",
+    "verify",
+    "save",
+    "dmesg",
+    "bench",
+    "completions",
+    "man",
+];
 
 #[test]
 fn help_and_version_go_to_standard_output() {

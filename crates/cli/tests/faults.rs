@@ -78,7 +78,7 @@ fn an_output_that_cannot_be_made_is_named() {
 #[test]
 fn devices_as_output_work_or_say_why_not() {
     let lab = Lab::new();
-    for format in ["kdump", "flattened", "elf"] {
+    for format in ["kdump", "flattened", "elf", "vmdump"] {
         run(&["dump", "-f", format, arg(lab.vmcore()), "/dev/null"]).code(0);
         run(&["dump", "-f", format, arg(lab.vmcore()), "/dev/full"])
             .code(1)

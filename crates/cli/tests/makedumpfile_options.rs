@@ -75,8 +75,6 @@ fn every_option_of_its_help_is_in_the_table() {
 fn what_cannot_be_done_is_refused_by_name() {
     let lab = Lab::new();
     for (option, why) in [
-        ("-g @info -x @vmcore", "-g VMCOREINFO is not supported"),
-        ("--config @conf", "--config FILE is not supported"),
         ("--eppic @macro", "--eppic MACRO is not supported"),
         ("--xen-syms @syms", "Xen"),
         ("--xen-vmcoreinfo @info", "Xen"),

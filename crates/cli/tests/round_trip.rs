@@ -41,7 +41,7 @@ fn cases() -> impl Strategy<Value = Case> {
             "none", "zlib:1", "lzo", "snappy", "zstd", "zstd:-5", "zstd:7", "adaptive",
         ]),
         prop::sample::select(vec!["1", "2", "3", "8"]),
-        prop::sample::select(vec!["kdump", "flattened", "elf"]),
+        prop::sample::select(vec!["kdump", "flattened", "elf", "vmdump", "vmdump"]),
         prop::sample::select(vec!["auto", "mmap", "read"]),
         prop::sample::select(vec!["0", "1", "64"]),
         prop::sample::select(vec![
@@ -91,7 +91,12 @@ fn one_case(case: &Case) {
     let lab = Lab::new();
     let vmcore = &lab.file("vmcore", &machine.elf(&ElfShape::all()[case.shape].1));
     let level = case.level.to_string();
-    let mut options = vec!["-d", &level, "-c", case.codec, "-j", case.threads];
+    let codec = match (case.format, case.codec) {
+        ("vmdump", "none" | "lzo") => "bzip2",
+        ("vmdump", other) if !other.starts_with("zstd") => "zstd",
+        (_, codec) => codec,
+    };
+    let mut options = vec!["-d", &level, "-c", codec, "-j", case.threads];
     options.extend([
         "-f",
         case.format,
@@ -127,12 +132,25 @@ fn a_chain_of_formats_keeps_all_pages() {
     let lab = Lab::new();
     let mut last = lab.dump("first", &["-d", "30", "-c", "zlib"]);
     let first = last.clone();
-    for (step, format) in ["flattened", "kdump", "elf", "flattened", "kdump"]
-        .iter()
-        .enumerate()
+    for (step, (format, codec)) in [
+        ("flattened", "lzo"),
+        ("vmdump", "zstd"),
+        ("kdump", "zlib"),
+        ("vmdump", "bzip2"),
+        ("vmdump", "zstd:3"),
+        ("elf", "none"),
+        ("flattened", "snappy"),
+        ("vmdump", "bzip2"),
+        ("elf", "none"),
+        ("vmdump", "zstd"),
+        ("kdump", "zstd"),
+    ]
+    .iter()
+    .enumerate()
     {
         let next = lab.path(&step.to_string());
-        run(&["dump", "-d", "0", "-f", format, arg(&last), arg(&next)]).code(0);
+        let options = ["dump", "-d", "0", "-f", format, "-c", codec];
+        run(&[&options[..], &[arg(&last), arg(&next)]].concat()).code(0);
         run(&["verify", arg(&next), "--against", arg(lab.vmcore())]).code(0);
         last = next;
     }

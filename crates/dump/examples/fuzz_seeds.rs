@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use bigiron_format::codec::{Codec, Compression};
+use bigiron_format::device::{CONTENTS_OFFSET, ContentsKind, DeviceHeader, DumpId, Place};
 use bigiron_format::elf::write::CoreLayout;
 use bigiron_format::elf::{LoadSegment, MACHINE_X86_64, note};
 use bigiron_format::kdump::{
@@ -52,6 +53,7 @@ fn main() {
     .concat();
     write("flattened_index", "two", &records);
     write("flattened_stream", "two", &[&[1], &records[..]].concat());
+    write("device", "small", &small_device());
     for (index, codec) in Codec::ALL.into_iter().enumerate() {
         let mut out = vec![0; 2 * PAGE];
         let mut compressor = Compression::new(codec).compressor().expect("a context");
@@ -66,6 +68,19 @@ fn main() {
         "one_edit",
         &[1, 31, 9, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8],
     );
+    write("btf", "small", &[&[0], &small_btf()[..]].concat());
+    write("kallsyms", "small", &[&[0], &small_kallsyms()[..]].concat());
+    for (name, commands) in ERASE_COMMANDS {
+        let len = (commands.len() as u16).to_le_bytes();
+        // Lists and pointers into the memory itself, at 0x1000.
+        let memory = (0..256_u64).flat_map(|n| (0x1000 + n * 24 % 2048).to_le_bytes());
+        let input: Vec<u8> = len
+            .into_iter()
+            .chain(commands.bytes())
+            .chain(memory)
+            .collect();
+        write("erase_config", name, &input);
+    }
     for form in 0..5_u8 {
         write(
             "printk",
@@ -73,11 +88,34 @@ fn main() {
             &[form << 2, 0, 0, 79, 83, 82, 69, 3],
         );
     }
-    for form in [0, 1, 2, 0x80] {
+    write("vmdump", "as_it_is", &[1]);
+    for number in 0..6_u8 {
+        let edit = [1, number, 0, 24, 0, number, 0, 0, 0];
+        write("vmdump", &format!("record_{number}"), &edit);
+    }
+    for form in [0, 1, 2, 3, 0x80] {
         let contents = (0..2048_u32).flat_map(|n| (n / 7).to_le_bytes());
         let input: Vec<u8> = [form, form, 31, form].into_iter().chain(contents).collect();
         write("round_trip", &form.to_string(), &input);
     }
+}
+
+/// Both blocks of a dump device of 256 KiB, one behind the other.
+fn small_device() -> Vec<u8> {
+    let header = DeviceHeader {
+        id: DumpId(*b"0123456789abcdef"),
+        generation: 2,
+        valid: true,
+        complete: true,
+        contents: ContentsKind::Kdump,
+        device_size: 256 << 10,
+        offset: CONTENTS_OFFSET,
+        length: 4096,
+        began: 1,
+        ended: 2,
+        utsname: Utsname::default(),
+    };
+    [header.encode(Place::Start), header.encode(Place::End)].concat()
 }
 
 /// An ELF core of two segments and VMCOREINFO.
@@ -124,6 +162,7 @@ fn small_kdump(codec: Codec) -> Vec<u8> {
         split: None,
         end_frame: 16,
         vmcoreinfo: None,
+        erase_info: Vec::new(),
         notes,
         layout,
     };
@@ -157,4 +196,85 @@ fn small_kdump(codec: Codec) -> Vec<u8> {
     );
     out.extend(pages);
     out
+}
+
+/// Commands on the variables that the target has.
+const ERASE_COMMANDS: [(&str, &str); 4] = [
+    (
+        "plain",
+        "erase first.name\nerase pointer.text\nerase any:char[100] size count\n",
+    ),
+    (
+        "list",
+        "for n in head.next within node:list\nerase n.name\nerase n.key nullify\nendfor\n",
+    ),
+    (
+        "next",
+        "for n in first via next\nerase n.text size n.len\nendfor\n[x]\nerase y\n",
+    ),
+    (
+        "array",
+        "for n in nodes # all\nerase n size 1K\nendfor\nfor t in texts\nerase t\nendfor\n",
+    ),
+];
+
+/// BTF of an int, a pointer to it, an array, and a struct of them with a bit field.
+fn small_btf() -> Vec<u8> {
+    let names = b"\0int\0node\0next\0bits\0";
+    let (int, node, next, bits) = (1, 5, 10, 15);
+    let types: [&[u32]; 4] = [
+        &[int, 1 << 24, 4, 32 | 1 << 24],
+        &[0, 2 << 24, 4],
+        &[0, 3 << 24, 0, 1, 1, 8],
+        &[
+            node,
+            1 << 31 | 4 << 24 | 3,
+            48,
+            next,
+            2,
+            0,
+            0,
+            3,
+            64,
+            bits,
+            1,
+            3 << 24 | 320,
+        ],
+    ];
+    let types: Vec<u8> = types
+        .concat()
+        .iter()
+        .flat_map(|n| n.to_le_bytes())
+        .collect();
+    let sizes = [24, 0, types.len(), types.len(), names.len()];
+    let header = sizes.into_iter().flat_map(|n| (n as u32).to_le_bytes());
+    let magic = [0x9f, 0xeb, 1, 0];
+    magic
+        .into_iter()
+        .chain(header)
+        .chain(types)
+        .chain(names.iter().copied())
+        .collect()
+}
+
+/// kallsyms of three symbols, where the target looks for them: each byte is the
+/// token for itself.
+fn small_kallsyms() -> Vec<u8> {
+    let mut bytes = vec![0; 0x710];
+    bytes[..4].copy_from_slice(&3_u32.to_le_bytes());
+    bytes[8..16].copy_from_slice(&0xffff_ffff_8100_0000_u64.to_le_bytes());
+    for byte in 0..256_usize {
+        let at = 0x10 + 2 * byte;
+        bytes[at..at + 2].copy_from_slice(&(2 * byte as u16).to_le_bytes());
+        bytes[0x310 + 2 * byte] = byte as u8;
+    }
+    for (index, offset) in [-1_i32, -0x1001, 0x100].into_iter().enumerate() {
+        let at = 0x210 + 4 * index;
+        bytes[at..at + 4].copy_from_slice(&offset.to_le_bytes());
+    }
+    for name in ["T_stext", "Tschedule", "Aper_cpu"] {
+        bytes.push(name.len() as u8);
+        bytes.extend(name.bytes());
+    }
+    bytes
 }

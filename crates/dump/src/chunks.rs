@@ -78,6 +78,14 @@ impl Chunks {
         }
     }
 
+    /// The number of the chunk that begins with `first`, if there is one.
+    pub fn index_of(&self, first: PageFrame) -> Option<usize> {
+        let run = self.runs.partition_point(|run| run.first <= first);
+        let run = self.runs[run.checked_sub(1)?];
+        let index = run.index + ((first.0 - run.first.0) / CHUNK_FRAMES) as usize;
+        (index < self.len && self.at(index).first == first).then_some(index)
+    }
+
     /// All chunks in order.
     pub fn iter(&self) -> impl Iterator<Item = PlannedChunk> + '_ {
         (0..self.len).map(|index| self.at(index))

@@ -8,52 +8,27 @@ use bigiron_helpers::{ChunkCursor, Stop, run};
 use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader, SourceError};
 
 use crate::error::DumpError;
+use crate::frame_runs::{FrameRun, FrameRuns};
 use crate::page::are_equal;
 use crate::progress::{Phase, Progress};
 
 /// Pages compared at once.
 const PAGES_AT_ONCE: usize = 64;
 
-/// Page frames with something in common: how many, and the first one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FrameCount {
-    /// How many.
-    pub count: u64,
-    /// The lowest of them.
-    pub first: Option<PageFrame>,
-}
-
-impl FrameCount {
-    fn add(&mut self, frame: PageFrame) {
-        self.merge(&Self {
-            count: 1,
-            first: Some(frame),
-        });
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.first = match (self.first, other.first) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
-    }
-}
-
 /// How two dumps differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Pages that both have and that are equal.
     pub equal: u64,
     /// Pages that both have, with other bytes.
-    pub different: FrameCount,
+    pub different: FrameRuns,
     /// Pages that only the first has.
-    pub only_first: FrameCount,
+    pub only_first: FrameRuns,
     /// Pages that only the second has.
-    pub only_second: FrameCount,
+    pub only_second: FrameRuns,
     /// Pages that both should have, but at least one cannot give: they were
     /// lost when it was written, or its data is damaged.
-    pub unreadable: FrameCount,
+    pub unreadable: FrameRuns,
     /// The page frame behind the highest one of RAM, of each. Dumps that end
     /// elsewhere may well hold the same pages.
     pub ends: (PageFrame, PageFrame),
@@ -62,12 +37,12 @@ pub struct Comparison {
 impl Comparison {
     /// Whether both hold the same page frames.
     pub fn same_frames(&self) -> bool {
-        self.only_first.count == 0 && self.only_second.count == 0
+        self.only_first.count() == 0 && self.only_second.count() == 0
     }
 
     /// Whether no page that both have was found to differ.
     pub fn same_bytes(&self) -> bool {
-        self.different.count == 0 && self.unreadable.count == 0
+        self.different.count() == 0 && self.unreadable.count() == 0
     }
 
     /// Whether both hold the same page frames with the same bytes.
@@ -75,12 +50,12 @@ impl Comparison {
         self.same_frames() && self.same_bytes()
     }
 
-    fn merge(&mut self, other: &Self) {
+    fn merge(&mut self, other: Self) {
         self.equal += other.equal;
-        self.different.merge(&other.different);
-        self.only_first.merge(&other.only_first);
-        self.only_second.merge(&other.only_second);
-        self.unreadable.merge(&other.unreadable);
+        self.different.merge(other.different);
+        self.only_first.merge(other.only_first);
+        self.only_second.merge(other.only_second);
+        self.unreadable.merge(other.unreadable);
     }
 }
 
@@ -120,7 +95,7 @@ pub fn compare(
         ends: (first.end_frame(), second.end_frame()),
         ..Comparison::default()
     };
-    for part in &parts {
+    for part in parts {
         all.merge(part);
     }
     Ok(all)
@@ -163,15 +138,15 @@ fn compare_chunk(
     let [one, other] = pair;
     let mut both = one.present.clone();
     both.and(&other.present);
-    count_alone(&one.present, &both, chunk, &mut part.only_first);
-    count_alone(&other.present, &both, chunk, &mut part.only_second);
+    add_alone(&one.present, &both, chunk, &mut part.only_first);
+    add_alone(&other.present, &both, chunk, &mut part.only_second);
     let mut from = 0;
     while let Some((start, len)) = both.next_run(from, both.len(), PAGES_AT_ONCE) {
         let frame = PageFrame(chunk.0 + start as u64);
         let pages = match (one.reader.pages(frame, len), other.reader.pages(frame, len)) {
             (Ok(one), Ok(other)) => (one, other),
             (Err(error), _) | (_, Err(error)) if error.is_one_page() => {
-                part.unreadable.add(frame);
+                part.unreadable.add(one_frame(frame));
                 from = start + 1;
                 continue;
             }
@@ -194,22 +169,28 @@ fn compare_chunk(
             if are_equal(one, other) {
                 part.equal += 1;
             } else {
-                part.different.add(PageFrame(frame.0 + index as u64));
+                part.different
+                    .add(one_frame(PageFrame(frame.0 + index as u64)));
             }
         }
     }
     Ok(())
 }
 
-/// Counts the bits of `present` that are not in `both`.
-fn count_alone(present: &Bitmap, both: &Bitmap, chunk: PageFrame, alone: &mut FrameCount) {
-    let count = present.count() - both.count();
-    if count > 0 {
-        let first = (0..present.len()).find(|bit| present.get(*bit) && !both.get(*bit));
-        alone.merge(&FrameCount {
-            count,
-            first: first.map(|bit| PageFrame(chunk.0 + bit as u64)),
-        });
+fn one_frame(first: PageFrame) -> FrameRun {
+    FrameRun { first, count: 1 }
+}
+
+/// Adds the bits of `present` that are not in `both`.
+fn add_alone(present: &Bitmap, both: &Bitmap, chunk: PageFrame, alone: &mut FrameRuns) {
+    if present.count() == both.count() {
+        return;
+    }
+    let mut from = 0;
+    while let Some((start, len)) = present.next_run(from, present.len(), present.len()) {
+        from = start + len;
+        let bits = (start..from).filter(|bit| !both.get(*bit));
+        bits.for_each(|bit| alone.add(one_frame(PageFrame(chunk.0 + bit as u64))));
     }
 }
 
@@ -308,11 +289,16 @@ mod tests {
         compare(one, other, 2, &Progress::new(), &Stop::new()).unwrap()
     }
 
-    fn one_at(frame: u64) -> FrameCount {
-        FrameCount {
-            count: 1,
-            first: Some(PageFrame(frame)),
-        }
+    fn at(frames: &[u64]) -> FrameRuns {
+        let mut all = FrameRuns::default();
+        frames
+            .iter()
+            .for_each(|frame| all.add(one_frame(PageFrame(*frame))));
+        all
+    }
+
+    fn one_at(frame: u64) -> FrameRuns {
+        at(&[frame])
     }
 
     #[test]
@@ -323,19 +309,13 @@ mod tests {
     }
 
     #[test]
-    fn every_differing_byte_is_found_and_the_first_page_frame_named() {
+    fn every_differing_byte_is_found_and_its_page_frame_named() {
         let mut other = pages();
         for (frame, at) in [(90, 0), (40, PAGE - 1), (FAR, 77)] {
             other.pages.get_mut(&frame).unwrap()[at] ^= 0x80;
         }
         let found = compared(&pages(), &other);
-        assert_eq!(
-            found.different,
-            FrameCount {
-                count: 3,
-                first: Some(PageFrame(40))
-            }
-        );
+        assert_eq!(found.different, at(&[40, 90, FAR]));
         assert_eq!(found.equal, 198);
         assert!(found.same_frames() && !found.same_bytes() && !found.is_equal());
     }
@@ -347,8 +327,8 @@ mod tests {
         other.pages.remove(&60);
         let found = compared(&one, &other);
         assert_eq!(
-            (found.only_first, found.only_second),
-            (one_at(60), one_at(50))
+            (&found.only_first, &found.only_second),
+            (&one_at(60), &one_at(50))
         );
         assert!(!found.same_frames() && found.same_bytes() && !found.is_equal());
     }
@@ -376,7 +356,7 @@ mod tests {
         let mut other = pages();
         other.pages.insert(70, Vec::new());
         let found = compared(&pages(), &other);
-        assert_eq!((found.unreadable, found.equal), (one_at(70), 200));
+        assert_eq!((&found.unreadable, found.equal), (&one_at(70), 200));
         assert!(!found.is_equal());
     }
 }

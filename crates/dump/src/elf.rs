@@ -46,7 +46,8 @@ pub fn write(
 ) -> Result<Written, DumpError> {
     let begin = Instant::now();
     let chunks = Chunks::of(task.kernel.source());
-    let store = BitmapStore::in_memory(chunks.len(), task.options.memory.bytes() / 4);
+    let limit = task.bitmap_limit(task.options.memory.bytes() / 4);
+    let store = BitmapStore::in_memory(chunks.len(), limit);
     let drop_zero = task.drops_zero_pages();
     let plan = plan::make(task, filter, chunks, &store, drop_zero, &|_, _, _| Ok(()))?;
     summarize_plan(task, &plan, summary);
@@ -65,12 +66,14 @@ pub fn write(
     let mut layout = CoreLayout {
         machine: bigiron_kernel::arch::find(source.machine())?.elf_machine,
         endian: source.endian(),
-        notes: output_notes(task.kernel).bytes,
+        notes: output_notes(task.kernel, true).bytes,
         segments,
     };
     let size = layout
         .place(PAGE_ALIGNMENT)
         .ok_or_else(|| DumpError::Layout("the core would be longer than 2^64 bytes".into()))?;
+    // Zero pages are not written.
+    output.make_zero(0, size).map_err(|e| task.write_error(e))?;
     let put = |bytes: Vec<u8>| {
         task.progress.add_written(bytes.len() as u64);
         output.write_at(0, &bytes)

@@ -52,6 +52,14 @@ pub enum DumpError {
         /// The file that has what was written until then.
         kept: Option<PathBuf>,
     },
+    /// A raw dump device is not written to, or not read.
+    #[error("{}: {reason}", path.display())]
+    Device {
+        /// The device.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The layout does not fit.
     #[error("{0}")]
     Layout(String),

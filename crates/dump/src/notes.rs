@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use bigiron_format::bytes::Endian;
+use bigiron_format::elf::erase_info;
 use bigiron_format::elf::note::{self, Notes};
 use bigiron_kernel::Kernel;
 
@@ -15,13 +16,26 @@ pub struct OutputNotes {
     pub vmcoreinfo: Range<usize>,
     /// CPUs whose registers are in them.
     pub cpus: usize,
+    /// What was erased, now and before: in an ELF core a note says it, in a
+    /// kdump-compressed dump the sub-header.
+    pub erase_info: Vec<u8>,
 }
 
 /// The source's notes. VMCOREINFO is added where the source has none or
-/// another one, so that readers find what the dump was made by.
-pub fn output_notes(kernel: &Kernel) -> OutputNotes {
+/// another one, so that readers find what the dump was made by. `for_elf`: they
+/// go into an ELF core.
+pub fn output_notes(kernel: &Kernel, for_elf: bool) -> OutputNotes {
     let endian = kernel.source().endian();
-    let mut bytes = kernel.source().notes().to_vec();
+    let own = kernel.source().notes();
+    let mut bytes = note::without_snap(own, endian);
+    if let Some(task) = Notes::new(own, endian).live_task()
+        && !for_elf
+    {
+        bytes.extend(note::snap(task, endian));
+    }
+    let erased = kernel.source().erase_info().to_vec();
+    let noted: &[u8] = if for_elf { &erased } else { &[] };
+    bytes = erase_info::replace(&bytes, noted, endian);
     let text = kernel.info().text().as_bytes();
     let same = |descriptor: &[u8]| {
         descriptor.starts_with(text) && descriptor[text.len()..].iter().all(|byte| *byte == 0)
@@ -39,6 +53,7 @@ pub fn output_notes(kernel: &Kernel) -> OutputNotes {
         bytes,
         vmcoreinfo,
         cpus,
+        erase_info: erased,
     }
 }
 

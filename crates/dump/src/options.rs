@@ -9,6 +9,8 @@ use bigiron_format::codec::{Codec, CodecError, Compression};
 use bigiron_helpers::{MemoryBudget, processor_count};
 use bigiron_kernel::{DumpLevel, IoMethod};
 
+use crate::encryption::Recipients;
+
 /// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputFormat {
@@ -20,6 +22,8 @@ pub enum OutputFormat {
     Elf,
     /// ELF core, as a stream of records for a pipe.
     FlattenedElf,
+    /// ELF core in compressed chunks, to a file or a pipe.
+    Vmdump,
 }
 
 impl OutputFormat {
@@ -30,10 +34,16 @@ impl OutputFormat {
             Self::Flattened => "flattened",
             Self::Elf => "elf",
             Self::FlattenedElf => "flattened elf",
+            Self::Vmdump => "vmdump",
         }
     }
 
-    /// Whether it is an ELF core, however it is packed.
+    /// Whether it is kdump-compressed, as a file or as a stream.
+    pub fn is_kdump(self) -> bool {
+        matches!(self, Self::Kdump | Self::Flattened)
+    }
+
+    /// Whether it is an uncompressed ELF core, in records or not.
     pub fn is_elf(self) -> bool {
         matches!(self, Self::Elf | Self::FlattenedElf)
     }
@@ -44,6 +54,9 @@ impl OutputFormat {
 pub enum OutputTarget {
     /// A file, made under a temporary name, or a device.
     File(PathBuf),
+    /// A raw dump device, or a file as if it were one: the dump between two
+    /// blocks that say what it is.
+    Device(PathBuf),
     /// Standard output.
     Stdout,
     /// Nowhere: everything is done but the writing.
@@ -54,7 +67,7 @@ impl OutputTarget {
     /// The file, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Self::File(path) => Some(path),
+            Self::File(path) | Self::Device(path) => Some(path),
             Self::Stdout | Self::Nowhere => None,
         }
     }
@@ -67,6 +80,8 @@ pub enum PageCompression {
     Fixed(Compression),
     /// As fast or as strong as keeps both processors and disk busy.
     Adaptive,
+    /// By bzip2, which only a vmdump can have.
+    Bzip2,
 }
 
 impl From<Compression> for PageCompression {
@@ -80,6 +95,7 @@ impl fmt::Display for PageCompression {
         match self {
             Self::Fixed(compression) => compression.fmt(f),
             Self::Adaptive => f.pad("adaptive"),
+            Self::Bzip2 => f.pad("bzip2"),
         }
     }
 }
@@ -90,6 +106,7 @@ impl FromStr for PageCompression {
     fn from_str(text: &str) -> Result<Self, CodecError> {
         match text {
             "adaptive" => Ok(Self::Adaptive),
+            "bzip2" => Ok(Self::Bzip2),
             _ => text.parse().map(Self::Fixed),
         }
     }
@@ -144,6 +161,12 @@ pub struct DumpOptions {
     pub io: IoMethod,
     /// Replace an output file that is there already.
     pub overwrite: bool,
+    /// Write to a raw dump device even if there is a file system or the like on
+    /// it.
+    pub overwrite_device: bool,
+    /// Who can read the dump; everybody if nobody is named. It is then written
+    /// in order, as to a pipe.
+    pub encrypt: Option<Recipients>,
     /// Bytes a second that are written at most.
     pub write_limit: Option<NonZeroU64>,
     /// Bytes that a file may have at most; a dump that needs more fails.
@@ -153,6 +176,19 @@ pub struct DumpOptions {
     pub discard_if_full: bool,
     /// What may be left out.
     pub optimizations: Optimizations,
+    /// Bytes of memory in a chunk of a vmdump.
+    pub chunk_bytes: u32,
+    /// Who a vmdump is, in place of the time and a random number: for tests.
+    pub identity: Option<DumpIdentity>,
+}
+
+/// What tells one dump from another of the same source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DumpIdentity {
+    /// When it began, in seconds since 1970.
+    pub time: u64,
+    /// A number that no other dump has.
+    pub id: [u8; 16],
 }
 
 impl Default for DumpOptions {
@@ -167,10 +203,14 @@ impl Default for DumpOptions {
             memory: MemoryBudget::from_free_memory(),
             io: IoMethod::Auto,
             overwrite: false,
+            encrypt: None,
+            overwrite_device: false,
             write_limit: None,
             size_limit: None,
             discard_if_full: false,
             optimizations: Optimizations::default(),
+            chunk_bytes: crate::vmdump::DEFAULT_CHUNK,
+            identity: None,
         }
     }
 }

@@ -1,33 +1,20 @@
-//! One dump from beginning to end.
+//! What everyone who works on a dump needs.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bigiron_helpers::Stop;
-use bigiron_kernel::{Filter, IoMethod, Kernel, KernelError, zones};
+use bigiron_kernel::{Kernel, KernelError, zones};
 
 use crate::error::DumpError;
-use crate::options::{DumpOptions, OutputFormat, OutputTarget, PageCompression};
-use crate::output::{
-    DiscardedOutput, FileOutput, FlattenedOutput, LimitedOutput, Output, PacedOutput, PlainStream,
-    Sink, WatchedOutput, keep,
-};
+use crate::needs::{memory_needed, writes_behind};
+use crate::options::{DumpOptions, PageCompression};
+use crate::output::{LimitedOutput, Output, PacedOutput, WatchedOutput};
 use crate::plan::Plan;
 use crate::progress::{Phase, Progress};
-use crate::summary::{PhaseTime, Summary, peak_memory};
-use crate::{elf, kdump};
+use crate::summary::{PhaseTime, Summary};
 
-/// Memory that all helpers share: the table of shared pages and the plan.
-const SHARED_BYTES: u64 = 4 << 20;
-/// A helper's buffers beside its codec's: a unit of pages and its data, what it
-/// reads at once, and its stack. Each further helper was seen to take half.
-const HELPER_BYTES: u64 = 2 << 20;
-/// What a mapped window of a file takes on top. One of /proc/vmcore takes
-/// nothing: it shows memory that is there anyway.
-const MAPPED_BYTES: u64 = 4 << 20;
 /// Free pages may differ from the zones' counters by the pages that CPUs hold
 /// back and by what the counters have not been told yet.
 const FREE_TOLERANCE: u64 = 1024;
@@ -43,6 +30,29 @@ pub struct Task<'a, 's> {
 }
 
 impl<'a, 's> Task<'a, 's> {
+    /// A dump to `target`, which is for messages, in as many files as `parts`,
+    /// with as many helpers as are wanted and have room.
+    pub fn new(
+        kernel: &'a Kernel<'s>,
+        options: &'a DumpOptions,
+        progress: &'a Progress,
+        stop: &'a Stop,
+        target: PathBuf,
+        parts: usize,
+    ) -> Self {
+        let (shared, per_helper) = memory_needed(options);
+        // Each part has a table of shared pages of its own.
+        let shared = shared.saturating_mul(parts as u64);
+        Self {
+            kernel,
+            options,
+            progress,
+            stop,
+            helpers: options.memory.helpers(options.threads, shared, per_helper),
+            target,
+        }
+    }
+
     /// The same for one part of a split dump.
     pub fn for_part(&self, path: &Path, helpers: usize) -> Task<'a, 's> {
         Task {
@@ -61,6 +71,17 @@ impl<'a, 's> Task<'a, 's> {
     /// kdump-compressed dumps keep their bits.
     pub fn drops_zero_pages(&self) -> bool {
         self.options.format.is_elf() && self.options.level.excludes_zero()
+    }
+
+    /// Memory for bitmaps that cannot be read back from the output: `usual`,
+    /// and what they need if the kernel is running, because the filter would not
+    /// decide the same a second time.
+    pub fn bitmap_limit(&self, usual: u64) -> u64 {
+        if self.kernel.source().is_live() {
+            u64::MAX
+        } else {
+            usual
+        }
     }
 
     pub fn filter_error(&self, source: KernelError) -> DumpError {
@@ -99,166 +120,6 @@ impl<'a, 's> Task<'a, 's> {
     }
 }
 
-/// Makes a dump of `kernel`'s memory.
-pub fn dump(
-    kernel: &Kernel,
-    target: &OutputTarget,
-    options: &DumpOptions,
-    progress: &Progress,
-    stop: &Stop,
-) -> Result<Summary, DumpError> {
-    let (shared, per_helper) = memory_needed(options);
-    let task = Task {
-        kernel,
-        options,
-        progress,
-        stop,
-        helpers: options.memory.helpers(options.threads, shared, per_helper),
-        target: match target {
-            OutputTarget::File(path) => path.clone(),
-            OutputTarget::Stdout => PathBuf::from("(standard output)"),
-            OutputTarget::Nowhere => PathBuf::from("(nowhere)"),
-        },
-    };
-    let (filter, mut summary) = prepare(&task)?;
-    // A stream cannot be written to out of order, a file can.
-    match (options.format, target) {
-        (OutputFormat::Kdump | OutputFormat::Elf, OutputTarget::File(path)) => {
-            let output = FileOutput::create(path, options.overwrite)?;
-            write(&task, &filter, &output, Some(&output), &mut summary)?;
-        }
-        (_, OutputTarget::Nowhere) => {
-            write(&task, &filter, &DiscardedOutput, None, &mut summary)?;
-        }
-        (OutputFormat::Elf, OutputTarget::Stdout) => {
-            let output = PlainStream::begin(open_sink(None, options.overwrite)?);
-            write(&task, &filter, &output, None, &mut summary)?;
-        }
-        (OutputFormat::Flattened | OutputFormat::FlattenedElf, _)
-        | (OutputFormat::Kdump, OutputTarget::Stdout) => {
-            let sink = open_sink(target.path(), options.overwrite)?;
-            let output = FlattenedOutput::begin(sink).map_err(|e| task.write_error(e))?;
-            write(&task, &filter, &output, None, &mut summary)?;
-        }
-    }
-    finish_summary(&task, &mut summary);
-    Ok(summary)
-}
-
-/// Makes a dump of `kernel`'s memory that is split into a kdump-compressed file
-/// for each of `paths`, with about as many pages each, and all written at the
-/// same time. Parts begin at multiples of `granule` page frames.
-///
-/// What an interrupted or failed one has written stays under temporary names.
-pub fn dump_split(
-    kernel: &Kernel,
-    paths: &[PathBuf],
-    granule: u64,
-    options: &DumpOptions,
-    progress: &Progress,
-    stop: &Stop,
-) -> Result<Summary, DumpError> {
-    let (shared, per_helper) = memory_needed(options);
-    // Each part has a table of shared pages of its own.
-    let shared = shared.saturating_mul(paths.len() as u64);
-    let task = Task {
-        kernel,
-        options,
-        progress,
-        stop,
-        helpers: options.memory.helpers(options.threads, shared, per_helper),
-        target: paths.first().cloned().unwrap_or_default(),
-    };
-    let (filter, mut summary) = prepare(&task)?;
-    kdump::write_split(&task, &filter, paths, granule, &mut summary)?;
-    finish_summary(&task, &mut summary);
-    Ok(summary)
-}
-
-/// The filter, and what can be said before it works.
-fn prepare<'a, 's>(task: &Task<'a, 's>) -> Result<(Filter<'a, 's>, Summary), DumpError> {
-    let options = task.options;
-    let mut filter = Filter::new(task.kernel, options.level).map_err(|e| task.filter_error(e))?;
-    if !options.optimizations.scan_blocks {
-        filter.exact_only();
-    }
-    if !options.format.is_elf() {
-        filter.end_at_mem_map().map_err(|e| task.filter_error(e))?;
-    }
-    let mut summary = Summary {
-        page_size: task.page_size() as u64,
-        end_frame: filter.end_frame(),
-        helpers: task.helpers,
-        zero_excluded: options.level.excludes_zero(),
-        ..Summary::default()
-    };
-    if task.helpers < options.threads {
-        summary.warnings.push(format!(
-            "{} helpers instead of {}: more do not fit into the memory limit",
-            task.helpers, options.threads
-        ));
-    }
-
-    if let Some(error) = filter.blind() {
-        summary
-            .warnings
-            .push(format!("cannot tell poisoned pages from others: {error}"));
-    }
-    Ok((filter, summary))
-}
-
-fn finish_summary(task: &Task, summary: &mut Summary) {
-    summary.bytes_out = task.progress.written();
-    summary.cache = task.kernel.memory().statistics();
-    summary.peak_memory = peak_memory();
-}
-
-/// Writes the dump to `output`, which is `file` if it is one.
-fn write<'s>(
-    task: &Task<'_, 's>,
-    filter: &Filter<'_, 's>,
-    output: &dyn Output,
-    file: Option<&FileOutput>,
-    summary: &mut Summary,
-) -> Result<(), DumpError> {
-    let result = with_output(task, output, |output| {
-        let error = |error| task.write_error(error);
-        keep(output, task.progress, task.stop, error, || {
-            if task.options.format.is_elf() {
-                elf::write(task, filter, output, file, summary)
-            } else {
-                let readable = file.filter(|file| file.is_readable());
-                kdump::write(task, filter, output, readable, summary)
-            }
-        })
-    });
-    ending(task, output, result)
-}
-
-/// Memory that all helpers share, and that each takes.
-fn memory_needed(options: &DumpOptions) -> (u64, u64) {
-    let mapped = if options.io == IoMethod::Mmap {
-        MAPPED_BYTES
-    } else {
-        0
-    };
-    let contexts = match options.compression {
-        PageCompression::Fixed(fixed) => fixed.context_bytes() as u64,
-        PageCompression::Adaptive => kdump::adaptive_context_bytes(),
-    };
-    let queued = if writes_behind(options) || options.format == OutputFormat::Flattened {
-        kdump::queue_bytes(options.threads)
-    } else {
-        0
-    };
-    (SHARED_BYTES + queued, HELPER_BYTES + mapped + contexts)
-}
-
-fn writes_behind(options: &DumpOptions) -> bool {
-    !options.format.is_elf()
-        && (options.compression == PageCompression::Adaptive || options.write_limit.is_some())
-}
-
 /// Puts what the options ask for between a dump and its output, and lets `work`
 /// write to that.
 pub fn with_output<T>(task: &Task, output: &dyn Output, work: impl FnOnce(&dyn Output) -> T) -> T {
@@ -276,57 +137,8 @@ pub fn with_output<T>(task: &Task, output: &dyn Output, work: impl FnOnce(&dyn O
     work(outermost)
 }
 
-/// Keeps or discards what a failed dump wrote, and says so in the error. As
-/// long as the filter works there is no page in it yet.
-fn ending(
-    task: &Task,
-    output: &dyn Output,
-    result: Result<Written, DumpError>,
-) -> Result<(), DumpError> {
-    match result {
-        Err(error) if matches!(task.progress.phase(), Phase::Opening | Phase::Filtering) => {
-            output.discard();
-            Err(error)
-        }
-        Ok(Written) => Ok(()),
-        Err(error) if task.options.discard_if_full && error.is_output_full() => {
-            output.discard();
-            Err(error)
-        }
-        Err(DumpError::Write { path, source, .. }) => Err(DumpError::Write {
-            path,
-            source,
-            kept: output.kept(),
-        }),
-        Err(DumpError::Interrupted { .. }) => Err(DumpError::Interrupted {
-            kept: output.kept(),
-        }),
-        Err(error) => {
-            output.discard();
-            Err(error)
-        }
-    }
-}
-
 /// All of the output was written and has its name.
 pub struct Written;
-
-/// A stream into the file at `path`, or to standard output.
-fn open_sink(path: Option<&Path>, overwrite: bool) -> Result<Sink, DumpError> {
-    match path {
-        Some(path) => Ok(Sink::File(FileOutput::create(path, overwrite)?)),
-        None => {
-            let stdout = io::stdout().as_fd().try_clone_to_owned();
-            let stdout = stdout.map_err(|source| DumpError::Output {
-                path: PathBuf::from("(standard output)"),
-                action: "use it",
-                source,
-                hint: "",
-            })?;
-            Ok(Sink::Stdout(File::from(stdout)))
-        }
-    }
-}
 
 /// Takes over what the plan found, and holds the free pages against the
 /// kernel's own count: a filter that does not know a new kernel must not
@@ -344,7 +156,9 @@ pub fn summarize_plan(task: &Task, plan: &Plan, summary: &mut Summary) {
         ));
     }
     let whole = task.kernel.source().dump_level() & 16 == 0;
-    if !task.options.level.excludes_free() || !whole {
+    // A running kernel's count is of another moment than its struct pages.
+    let comparable = whole && !task.kernel.source().is_live();
+    if !task.options.level.excludes_free() || !comparable {
         return;
     }
     let found = plan.excluded.free + plan.excluded.unaccepted;

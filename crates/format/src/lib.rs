@@ -7,11 +7,13 @@ pub mod address;
 pub mod bitmap;
 pub mod bytes;
 pub mod codec;
+pub mod device;
 pub mod elf;
 pub mod error;
 pub mod flattened;
 pub mod kdump;
 pub mod vmcoreinfo;
+pub mod vmdump;
 
 pub use address::{PageFrame, PageFrameRange, PhysAddr, VirtAddr};
 pub use bytes::ReadAt;

@@ -110,6 +110,14 @@ pub enum KernelError {
         /// The address.
         address: VirtAddr,
     },
+    /// A file with debug information is of no use.
+    #[error("{}: {reason}", path.display())]
+    Debuginfo {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The architecture is not known.
     #[error("a dump of {0}; this build knows {known}", known = crate::arch::names())]
     UnknownArchitecture(String),

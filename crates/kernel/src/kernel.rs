@@ -7,6 +7,7 @@ use bigiron_format::kdump::Utsname;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 
 use crate::arch::{self, Leaf, TableEntry, Translator};
+use crate::erase::{ErasedSource, Erasure};
 use crate::error::{KernelError, SourceError};
 use crate::memory::PhysicalMemory;
 use crate::source::{IoMethod, MemorySource, Source};
@@ -20,6 +21,7 @@ pub struct Kernel<'a> {
     utsname: Utsname,
     found_in_memory: bool,
     damage: Option<&'a str>,
+    erased: Option<ErasedSource<'a>>,
 }
 
 impl<'a> Kernel<'a> {
@@ -88,6 +90,7 @@ impl<'a> Kernel<'a> {
             utsname: Utsname::default(),
             found_in_memory: false,
             damage: source.damage(),
+            erased: None,
         };
         kernel.utsname = kernel.read_utsname();
         Ok(kernel)
@@ -113,9 +116,21 @@ impl<'a> Kernel<'a> {
         &self.memory
     }
 
-    /// The source of its memory.
-    pub fn source(&self) -> &'a dyn MemorySource {
-        self.memory.source()
+    /// The source of its memory, as dumps of it are to have it: with what is to be
+    /// erased blanked. [`Self::read`] and [`Self::memory`] have it as it was.
+    pub fn source(&self) -> &dyn MemorySource {
+        match &self.erased {
+            Some(erased) => erased,
+            None => self.memory.source(),
+        }
+    }
+
+    /// Blanks in dumps of it what `erasure` says. Reading the kernel itself goes
+    /// on as before.
+    pub fn erase(&mut self, erasure: Erasure) {
+        let erased = ErasedSource::new(self.memory.source(), erasure.blanks, &erasure.info);
+        self.blank_names(&erased);
+        self.erased = Some(erased);
     }
 
     /// The system's names: from memory, else as far as they are known.
@@ -171,6 +186,32 @@ impl<'a> Kernel<'a> {
         let mut buf = [0; 4];
         self.read(what, address, &mut buf)?;
         Ok(self.source().endian().u32(&buf, 0).unwrap_or(0))
+    }
+
+    /// The names go into headers too, so they are blanked there as in memory;
+    /// the release and the machine are in VMCOREINFO anyway, and readers need them.
+    fn blank_names(&mut self, erased: &ErasedSource) {
+        let from_memory = || {
+            let address = self.info.symbol("init_uts_ns")?;
+            let offset = self.info.offset("uts_namespace.name")?;
+            let mut bytes = [0; Utsname::SIZE];
+            let mut done = 0;
+            while done < bytes.len() {
+                let at = address.checked_add((offset + done) as u64)?;
+                let leaf = self.translate(at).ok()??;
+                let len = leaf.len.min((bytes.len() - done) as u64) as usize;
+                let part = &mut bytes[done..done + len];
+                self.memory.read(leaf.physical, part).ok()?;
+                erased.blanks().apply(leaf.physical.0, part);
+                done += len;
+            }
+            Some(Utsname::decode(&bytes))
+        };
+        if let Some(mut names) = from_memory() {
+            names.names[2].clone_from(&self.utsname.names[2]);
+            names.names[4].clone_from(&self.utsname.names[4]);
+            self.utsname = names;
+        }
     }
 
     fn read_utsname(&self) -> Utsname {

@@ -9,19 +9,28 @@
 //!   page frames a dump level leaves out.
 //! - [`printk`]: the kernel log.
 //! - [`ranks`]: how many pages come before a chunk.
+//! - [`symbols`], [`types`], [`vmlinux`]: the kernel's names and types, from its
+//!   own memory or from the file it was linked to.
+//! - [`erase`]: what is to be blanked in a dump.
 //! - [`zones`]: the kernel's own count of free pages, to check the filter by.
 
 pub mod arch;
+pub mod erase;
 pub mod error;
 pub mod filter;
 pub mod kernel;
+#[cfg(feature = "dwarf")]
+pub mod linked_vmcoreinfo;
 pub mod mem_map;
 pub mod memory;
 pub mod page;
 pub mod printk;
 pub mod ranks;
 pub mod source;
+pub mod symbols;
+pub mod types;
 pub mod vmcoreinfo;
+pub mod vmlinux;
 pub mod zones;
 
 pub use error::{KernelError, SourceError};
@@ -29,4 +38,7 @@ pub use filter::{DumpLevel, ExcludedCounts, Filter};
 pub use kernel::Kernel;
 pub use memory::{CacheStatistics, PhysicalMemory};
 pub use ranks::ChunkRanks;
-pub use source::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader, Source};
+pub use source::{
+    CHUNK_FRAMES, Identities, IoMethod, MemorySource, PageReader, RUNNING_KERNEL, Source,
+    VmdumpSource,
+};

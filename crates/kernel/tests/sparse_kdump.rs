@@ -49,6 +49,7 @@ fn holes_of_a_sparse_kdump_file_cost_neither_time_nor_memory() {
         split: None,
         end_frame: END,
         notes: Vec::new(),
+        erase_info: Vec::new(),
         vmcoreinfo: None,
         layout,
     };

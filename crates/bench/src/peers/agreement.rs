@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bigiron_dump::{Comparison, DumpError, FrameCount, Progress, compare};
+use bigiron_dump::{Comparison, DumpError, FrameRuns, Progress, compare};
 use bigiron_helpers::Stop;
 use bigiron_kernel::Source;
 use serde::Serialize;
@@ -16,11 +16,11 @@ pub struct Frames {
     pub first: Option<u64>,
 }
 
-impl From<FrameCount> for Frames {
-    fn from(frames: FrameCount) -> Self {
+impl From<FrameRuns> for Frames {
+    fn from(frames: FrameRuns) -> Self {
         Self {
-            count: frames.count,
-            first: frames.first.map(|frame| frame.0),
+            count: frames.count(),
+            first: frames.first().map(|frame| frame.0),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! count. Their outputs are compared, page by page.
 
 mod agreement;
+mod bare_chunks;
 mod child;
 mod limit;
 mod place;
@@ -55,7 +56,7 @@ pub struct PeersOptions {
     pub helpers: usize,
     /// Where outputs go; `None` to choose.
     pub directory: Option<PathBuf>,
-    /// Whether compressors of whole files are measured too.
+    /// Whether vmdumps and compressors of whole files are measured too.
     pub compressors: bool,
 }
 
@@ -139,8 +140,11 @@ pub fn run(options: &PeersOptions, stop: &Stop, say: &dyn Fn(&str)) -> anyhow::R
             report.rows.push(rows.measure(*codec, *level, &sample)?);
         }
         drop(sample);
-        if !compressors.is_empty() {
-            say(&format!("measuring compressors -d {}", level.number()));
+        if options.compressors {
+            say(&format!(
+                "measuring vmdumps and compressors -d {}",
+                level.number()
+            ));
             let found = references::measure(options, &place, &compressors, *level, stop)?;
             report.references.extend(found);
         }

@@ -127,10 +127,13 @@ fn references(report: &Report) -> Vec<Vec<String>> {
     for reference in &report.references {
         let run = reference.series.median;
         table.push(vec![
-            format!(
-                "{} on the ELF core of -d {}",
-                reference.series.mode, reference.level
-            ),
+            match reference.core_seconds {
+                0.0 => format!("{} -d {}", reference.series.mode, reference.level),
+                _ => format!(
+                    "{} on the ELF core of -d {}",
+                    reference.series.mode, reference.level
+                ),
+            },
             some(run, |run| seconds(run.seconds)),
             some(run, |run| seconds(run.cpu_seconds)),
             some(run, |run| {
@@ -156,7 +159,9 @@ fn notes(report: &Report) -> Vec<String> {
     ];
     if !report.references.is_empty() {
         lines.push(
-            "compressors get an ELF core that bigiron makes in `core s` with all helpers".into(),
+            "compressors get an ELF core that bigiron makes in `core s` with all helpers; bare: \
+             the codec alone over a vmdump's chunks, in memory"
+                .into(),
         );
     }
     for level in &report.levels {

@@ -131,6 +131,23 @@ pub fn run(arguments: &DmesgArguments) -> anyhow::Result<()> {
     )
 }
 
+/// Writes the log of a dump into a new file as plain text.
+pub fn save_log(dump: &Path, path: &Path) -> anyhow::Result<()> {
+    with_log(&[dump.to_owned()], None, "bigiron", |log| {
+        let output = FileOutput::create(path, false)?;
+        let result = || -> Result<LogSummary, LogError> {
+            let mut out = BufWriter::with_capacity(BUFFER, output.file());
+            let summary = log.write_styled(&mut out, false, TextStyle::PLAIN)?;
+            out.flush()?;
+            output.finish()?;
+            Ok(summary)
+        };
+        result()
+            .inspect_err(|_| output.discard())
+            .with_context(|| path.display().to_string())
+    })
+}
+
 /// Writes a new file, under a temporary name until it is whole.
 fn write_file(
     log: &Log<'_>,
@@ -189,7 +206,8 @@ fn with_log(
     program: &str,
     print: impl FnOnce(&Log<'_>) -> anyhow::Result<LogSummary>,
 ) -> anyhow::Result<()> {
-    let opened = source::open(dump, &std::env::temp_dir())?;
+    let identity = options.and_then(|options| options.identity.as_deref());
+    let opened = source::open(dump, &std::env::temp_dir(), identity)?;
     let name = |error: KernelError| source::name_error(error.into(), opened.path());
     let given = options.and_then(|options| options.vmcoreinfo.as_deref());
     let given = given.map(source::read_vmcoreinfo).transpose()?;

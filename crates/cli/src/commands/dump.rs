@@ -1,6 +1,8 @@
 //! `bigiron dump`.
 
-use std::path::Path;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use bigiron_helpers::Stop;
 use bigiron_kernel::Kernel;
 
 use super::{online, report, source};
-use crate::arguments::{DumpArguments, Format};
+use crate::arguments::{DumpArguments, Format, HowArguments};
 use crate::progress;
 use crate::tell::tell;
 use crate::{signals, watchdog};
@@ -17,18 +19,26 @@ use crate::{signals, watchdog};
 /// Makes a dump and prints the summary.
 pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
     let (paths, output) = arguments.split_paths();
+    make(paths, output, &arguments.how)
+}
+
+/// Makes `output` of what is at `paths`, and prints the summary.
+pub fn make(paths: &[PathBuf], output: &Path, arguments: &HowArguments) -> anyhow::Result<()> {
     let to_stdout = output.as_os_str() == "-";
     let target = if to_stdout {
         OutputTarget::Stdout
+    } else if arguments.device || is_block_device(output) {
+        check_is_no_source(paths, output)?;
+        OutputTarget::Device(output.to_owned())
     } else {
-        OutputTarget::File(output.clone())
+        OutputTarget::File(output.to_owned())
     };
     let directory = match output.parent() {
         Some(parent) if !parent.as_os_str().is_empty() && !to_stdout => parent.to_owned(),
         _ if to_stdout => std::env::temp_dir(),
         _ => Path::new(".").to_owned(),
     };
-    let opened = source::open(paths, &directory)?;
+    let opened = source::open(paths, &directory, arguments.source.identity.as_deref())?;
     let given = arguments
         .source
         .vmcoreinfo
@@ -42,14 +52,18 @@ pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
         arguments.threads,
         arguments.quiet,
     );
-    let options = arguments.options();
-    let kernel = Kernel::find(
+    let mut options = arguments.options();
+    options.encrypt = arguments.recipients()?;
+    let mut kernel = Kernel::find(
         &opened,
         given,
         options.io,
         arguments.source.cache_pages as usize,
     )
     .map_err(|error| source::name_error(error.into(), opened.path()))?;
+    if let Some(config) = &arguments.erase.erase {
+        erase(&mut kernel, config, arguments.erase.debuginfo.as_deref())?;
+    }
     if let Some(damage) = opened.damage() {
         let name = opened.path().display().to_string();
         if damage.contains(&name) {
@@ -61,8 +75,16 @@ pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
     if kernel.found_in_memory() && !arguments.quiet {
         tell!("bigiron: VMCOREINFO was in no note; found it in memory");
     }
-    if to_stdout && arguments.format == Format::Kdump && !arguments.quiet {
-        tell!("bigiron: writing the flattened format, since standard output is a stream");
+    let why_stream = match (to_stdout, options.encrypt.is_some()) {
+        (true, _) => Some("standard output is a stream"),
+        (false, true) => Some("what is encrypted is a stream"),
+        (false, false) => None,
+    };
+    if let Some(why) = why_stream
+        && arguments.format == Format::Kdump
+        && !arguments.quiet
+    {
+        tell!("bigiron: writing the flattened format, since {why}");
     }
 
     // Until here a signal may end us as it likes: nothing has been written.
@@ -96,5 +118,54 @@ pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
     } else if !arguments.quiet {
         report::print(&report.text(arguments.stats), to_stdout)?;
     }
+    Ok(())
+}
+
+fn is_block_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+}
+
+/// A file is made under another name first and may replace its own source; a
+/// device has no other name.
+fn check_is_no_source(sources: &[PathBuf], output: &Path) -> anyhow::Result<()> {
+    let identity = |path: &Path| {
+        let metadata = fs::metadata(path).ok()?;
+        let is_device = metadata.file_type().is_block_device();
+        let device = if is_device {
+            metadata.rdev()
+        } else {
+            metadata.dev()
+        };
+        Some((device, if is_device { 0 } else { metadata.ino() }))
+    };
+    let own = identity(output);
+    anyhow::ensure!(
+        own.is_none() || sources.iter().all(|source| identity(source) != own),
+        "{}: is what is to be dumped; write the dump to another device or to a file",
+        output.display()
+    );
+    Ok(())
+}
+
+/// Blanks what the commands in `config` name; all of it, or there is no dump.
+fn erase(kernel: &mut Kernel, config: &Path, vmlinux: Option<&Path>) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !kernel.source().is_live(),
+        "{}: nothing can be erased for certain from a kernel that goes on running; dump it first, \
+         then the dump again with --erase",
+        config.display()
+    );
+    if let Some(path) = vmlinux {
+        crate::makedumpfile::vmlinux::check(path, kernel.info())?;
+    }
+    let erasure = crate::erase::find(kernel, config, vmlinux)?;
+    let problems: Vec<_> = erasure.problems.iter().map(ToString::to_string).collect();
+    anyhow::ensure!(
+        problems.is_empty(),
+        "{}: not all of it can be erased, so no dump is made:\n{}",
+        config.display(),
+        problems.join("\n")
+    );
+    kernel.erase(erasure);
     Ok(())
 }

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bigiron_dump::DumpError;
 use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
-use bigiron_kernel::{KernelError, Source};
+use bigiron_kernel::{Identities, KernelError, Source};
 
 /// Opens the files of one dump. `-` is standard input, which is unpacked into
-/// a file without a name in `spool`, since a dump is read at random.
-pub fn open(paths: &[PathBuf], spool: &Path) -> anyhow::Result<Source> {
+/// a file without a name in `spool`, since a dump is read at random. `identity`
+/// has the keys to an encrypted one.
+pub fn open(paths: &[PathBuf], spool: &Path, identity: Option<&Path>) -> anyhow::Result<Source> {
+    let identities = identities(identity)?;
     if paths != [PathBuf::from("-")] {
-        return Ok(Source::open(paths)?);
+        return Ok(Source::open_with(paths, &identities)?);
     }
     let file = rustix::fs::open(
         spool,
@@ -29,7 +31,16 @@ pub fn open(paths: &[PathBuf], spool: &Path) -> anyhow::Result<Source> {
         std::io::stdin().lock(),
         file.into(),
         &name,
+        &identities,
     )?)
+}
+
+/// The keys in the file that the user named.
+pub fn identities(file: Option<&Path>) -> anyhow::Result<Identities> {
+    Ok(file
+        .map(Identities::from_file)
+        .transpose()?
+        .unwrap_or_default())
 }
 
 /// Reads a VMCOREINFO that the user gave.

@@ -10,9 +10,10 @@ use bigiron_helpers::Stop;
 use bigiron_kernel::Source;
 use serde::Serialize;
 
-use super::report;
+use super::{report, source};
 use crate::arguments::{VerifyArguments, threads};
 use crate::progress;
+use crate::tell::tell;
 use crate::{signals, size};
 
 #[derive(Serialize)]
@@ -24,15 +25,22 @@ struct Result {
     lost: u64,
     damaged: u64,
     left_out: u64,
+    /// What is wrong beside the pages, of a vmdump.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    findings: Vec<String>,
 }
 
 /// Reads, compares, prints.
 pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
     let stop = Stop::new();
     signals::watch(&stop)?;
-    let dump = Source::open(&arguments.dump)?;
+    if arguments.repair {
+        repair(&arguments.dump)?;
+    }
+    let identities = source::identities(arguments.identity.as_deref())?;
+    let dump = Source::open_with(&arguments.dump, &identities)?;
     let against = match &arguments.against {
-        Some(path) => Some(Source::open(std::slice::from_ref(path))?),
+        Some(path) => Some(Source::open_with(std::slice::from_ref(path), &identities)?),
         None => None,
     };
     if let Some(source) = &against {
@@ -57,14 +65,23 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
         Err(error @ DumpError::Interrupted { .. }) => return Err(error.into()),
         found => found.with_context(|| format!("{} is damaged", dump.path().display()))?,
     };
+    let findings = match dump.memory().vmdump() {
+        Some(vmdump) => bigiron_dump::check_vmdump(vmdump, threads(arguments.threads), &stop)
+            .with_context(|| format!("{} cannot be read", dump.path().display()))?,
+        None => Vec::new(),
+    };
     let result = Result {
         dump: dump.path().to_owned(),
         against: arguments.against.clone(),
-        complete: dump.damage().is_none() && found.lost == 0 && found.damaged == 0,
+        complete: dump.damage().is_none()
+            && found.lost == 0
+            && found.damaged == 0
+            && findings.is_empty(),
         pages: found.pages,
         lost: found.lost,
         damaged: found.damaged,
         left_out: found.left_out,
+        findings,
     };
     if arguments.json {
         report::print(&serde_json::to_string_pretty(&result)?, false)?;
@@ -98,6 +115,14 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
         (None, lost) => Some(format!("{lost} pages lost")),
     };
     let name = result.dump.display();
+    if let Some(finding) = result.findings.first() {
+        let first = first.map_or(String::new(), |first| format!("; {first}"));
+        let more = match result.findings.len() {
+            1 => String::new(),
+            count => format!(" (the first of {count} findings)"),
+        };
+        anyhow::bail!("{name} is damaged: {finding}{more}{first}");
+    }
     match (incomplete, first) {
         (Some(why), None) => anyhow::bail!("{name} is incomplete but usable: {why}"),
         (Some(why), Some(first)) => {
@@ -106,4 +131,24 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
         (None, Some(first)) => anyhow::bail!("{name} is damaged: {first}"),
         (None, None) => Ok(()),
     }
+}
+
+/// Gives a vmdump the end that it lacks.
+fn repair(dump: &[PathBuf]) -> anyhow::Result<()> {
+    let [path] = dump else {
+        anyhow::bail!("--repair takes one vmdump");
+    };
+    match bigiron_dump::repair_vmdump(path)? {
+        Some(repair) => tell!(
+            "bigiron: {}: index of {} chunks written, {} bytes of a cut one removed",
+            path.display(),
+            size::group(repair.chunks),
+            size::group(repair.cut_off)
+        ),
+        None => tell!(
+            "bigiron: {}: has its index; nothing to repair",
+            path.display()
+        ),
+    }
+    Ok(())
 }

@@ -33,7 +33,10 @@ pub fn run(settings: &Settings, vmcore: &Path, target: &Target) -> anyhow::Resul
     let opened = input::open(settings, &paths)?;
     let threads = settings.threads.and_then(|n| u16::try_from(n).ok());
     online::bring_up(OnlineCpus::Auto, &paths, threads, true);
-    let kernel = input::kernel(settings, &opened)?;
+    let mut kernel = input::kernel(settings, &opened)?;
+    if let Some(config) = &settings.config {
+        erase(settings, &mut kernel, config)?;
+    }
     if let Some(address) = settings.vtop {
         settings.messages.common(&vtop::text(&kernel, address)?);
     }
@@ -58,6 +61,26 @@ pub fn run(settings: &Settings, vmcore: &Path, target: &Target) -> anyhow::Resul
         .map_err(|error| source::name_error(error, vmcore))?;
     tell(settings, &summary);
     settings.messages.common(&format!("\n{}", target.saved()));
+    Ok(())
+}
+
+/// Blanks what the commands in `config` name. Commands that name nothing are
+/// passed over, as there.
+fn erase(settings: &Settings, kernel: &mut Kernel, config: &Path) -> anyhow::Result<()> {
+    let erasure = crate::erase::find(kernel, config, settings.vmlinux.as_deref())?;
+    let messages = settings.messages;
+    for problem in &erasure.problems {
+        messages.error(&problem.to_string());
+    }
+    if !erasure.problems.is_empty() {
+        messages.notice(&format!(
+            "{} of the commands in {} erase nothing, or not all that they name",
+            erasure.problems.len(),
+            config.display()
+        ));
+    }
+    messages.debug(&erasure.info);
+    kernel.erase(erasure);
     Ok(())
 }
 
@@ -164,6 +187,7 @@ impl Maker<'_, '_> {
             threads: settings.threads.unwrap_or_else(processor_count),
             io: input::io_method(settings),
             overwrite: settings.force,
+            encrypt: None,
             size_limit: settings.size_limit,
             discard_if_full: again,
             ..DumpOptions::default()

@@ -17,6 +17,12 @@ pub enum Job {
     Dmesg { vmcore: PathBuf, logfile: PathBuf },
     /// Pages are counted.
     MemUsage { vmcore: PathBuf },
+    /// VMCOREINFO is made from VMLINUX.
+    #[cfg(feature = "dwarf")]
+    Generate {
+        vmlinux: PathBuf,
+        vmcoreinfo: PathBuf,
+    },
     /// A dump is made.
     Create { vmcore: PathBuf, target: Target },
 }
@@ -34,6 +40,10 @@ impl Job {
     /// What the options ask for; `None` if they do not go together, which a
     /// message may have explained.
     pub fn of(settings: &Settings) -> Option<Self> {
+        #[cfg(feature = "dwarf")]
+        if let Some(vmcoreinfo) = &settings.generate {
+            return generate(settings, vmcoreinfo);
+        }
         if settings.rearrange {
             rearrange(settings)
         } else if settings.reassemble {
@@ -53,6 +63,27 @@ fn makes_a_dump(settings: &Settings) -> bool {
         || settings.vmcoreinfo.is_some()
         || settings.vmlinux.is_some()
         || settings.flattened
+}
+
+#[cfg(feature = "dwarf")]
+fn generate(settings: &Settings, vmcoreinfo: &std::path::Path) -> Option<Job> {
+    let level = settings.levels.first().map_or(0, |level| level.number());
+    let others = settings.compress
+        || level != 0
+        || settings.elf
+        || settings.vmcoreinfo.is_some()
+        || settings.flattened
+        || settings.rearrange
+        || settings.split
+        || settings.reassemble
+        || !settings.operands.is_empty();
+    match &settings.vmlinux {
+        Some(vmlinux) if !others => Some(Job::Generate {
+            vmlinux: vmlinux.clone(),
+            vmcoreinfo: vmcoreinfo.to_owned(),
+        }),
+        _ => None,
+    }
 }
 
 fn rearrange(settings: &Settings) -> Option<Job> {

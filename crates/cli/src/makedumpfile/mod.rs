@@ -7,12 +7,14 @@
 //! | `getopt`, `sizes` | the command line and its numbers, as C takes them |
 //! | `settings`, `job` | what it asks for, and what goes together |
 //! | `messages`, `progress`, `report`, `help` | what is printed |
-//! | `create`, `levels`, `rearrange`, `reassemble`, `dmesg`, `mem_usage` | the work |
+//! | `create`, `generate`, `levels`, `rearrange`, `reassemble`, `dmesg`, `mem_usage` | the work |
 //! | `input`, `vmlinux`, `vtop` | VMCORE, VMLINUX, and an address in it |
 
 mod create;
 mod dmesg;
 mod failure;
+#[cfg(feature = "dwarf")]
+mod generate;
 mod getopt;
 mod help;
 mod input;
@@ -28,7 +30,7 @@ mod report;
 mod settings;
 mod sizes;
 mod spec;
-mod vmlinux;
+pub mod vmlinux;
 mod vtop;
 
 use std::ffi::OsString;
@@ -84,6 +86,11 @@ fn run(arguments: Vec<OsString>) -> u8 {
         Job::Reassemble { parts, dumpfile } => reassemble::run(&settings, parts, dumpfile),
         Job::Dmesg { vmcore, logfile } => dmesg::run(&settings, vmcore, logfile),
         Job::MemUsage { vmcore } => mem_usage::run(&settings, vmcore),
+        #[cfg(feature = "dwarf")]
+        Job::Generate {
+            vmlinux,
+            vmcoreinfo,
+        } => generate::run(&settings, vmlinux, vmcoreinfo),
         Job::Create { vmcore, target } => create::run(&settings, vmcore, target),
     };
     let code = match &result {

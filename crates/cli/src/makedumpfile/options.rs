@@ -54,8 +54,8 @@ pub static OPTIONS: &[Spec] = &[
         Some('x'),
         None,
         Some("VMLINUX"),
-        "must be the kernel of VMCORE, by its build id or its release; what is read of it is in \
-         VMCORE's own VMCOREINFO",
+        "must be the kernel of VMCORE, by its build id or its release; read for --config and -g, \
+         else VMCORE's own VMCOREINFO has all that is needed",
     ),
     done(
         Id::Vmcoreinfo,
@@ -65,21 +65,30 @@ pub static OPTIONS: &[Spec] = &[
         "take VMCOREINFO from this file; it must be of the release of VMCORE, and one without \
          KASLR's offset gives way to the one in VMCORE",
     ),
+    #[cfg(feature = "dwarf")]
+    done(
+        Id::GenerateVmcoreinfo,
+        Some('g'),
+        None,
+        Some("VMCOREINFO"),
+        "write VMCOREINFO, made from the debug information of VMLINUX (-x)",
+    ),
+    #[cfg(not(feature = "dwarf"))]
     refused(
         Id::GenerateVmcoreinfo,
         Some('g'),
         None,
         Some("VMCOREINFO"),
-        "needs the DWARF of VMLINUX, which is not read; kernels since 2.6.24 carry their own \
-         VMCOREINFO, which is found in the dump even where no note has it",
+        "this build reads no DWARF; kernels since 2.6.24 carry their own VMCOREINFO, which is \
+         found in the dump even where no note has it",
     ),
-    refused(
+    done(
         Id::Config,
         None,
         Some("config"),
         Some("FILE"),
-        "erasing needs the types of the kernel's data, from DWARF or BTF, which are not read; a \
-         dump that was to be erased and is not must not be made",
+        "erase what the commands in FILE name (makedumpfile.conf(5)); without -x by the symbols and \
+         BTF in VMCORE (docs/erase.md)",
     ),
     refused(
         Id::Eppic,

@@ -37,6 +37,8 @@ pub struct Settings {
     pub vtop: Option<u64>,
     pub vmlinux: Option<PathBuf>,
     pub vmcoreinfo: Option<PathBuf>,
+    pub generate: Option<PathBuf>,
+    pub config: Option<PathBuf>,
     pub help: bool,
     pub version: bool,
     pub operands: Vec<PathBuf>,
@@ -71,6 +73,8 @@ impl Settings {
             vtop: None,
             vmlinux: None,
             vmcoreinfo: None,
+            generate: None,
+            config: None,
             help: false,
             version: false,
             operands: Vec::new(),
@@ -193,6 +197,8 @@ impl Settings {
             Id::Vtop => self.vtop = sizes::strtoul(&text).filter(|address| *address != 0),
             Id::Vmlinux => self.vmlinux = Some(value.into()),
             Id::Vmcoreinfo => self.vmcoreinfo = Some(value.into()),
+            Id::GenerateVmcoreinfo => self.generate = Some(value.into()),
+            Id::Config => self.config = Some(value.into()),
             Id::Elf => self.elf = true,
             Id::Rearrange => self.rearrange = true,
             Id::Split => self.split = true,
@@ -207,9 +213,7 @@ impl Settings {
             Id::Force => self.force = true,
             Id::Help => self.help = true,
             Id::Version => self.version = true,
-            Id::GenerateVmcoreinfo
-            | Id::Config
-            | Id::Eppic
+            Id::Eppic
             | Id::BlockOrder
             | Id::CyclicBuffer
             | Id::WorkDir

@@ -59,6 +59,7 @@ impl<'a, 's> UnitBuilder<'a, 's> {
     pub(super) fn new(copy: &'a Copy<'a, 's>) -> Result<Self, DumpError> {
         let codecs = match copy.task.options.compression {
             PageCompression::Fixed(compression) => vec![PageCodec::new(compression)?],
+            PageCompression::Bzip2 => Vec::new(),
             PageCompression::Adaptive => STEPS
                 .iter()
                 .map(|step| PageCodec::new(step.compression))

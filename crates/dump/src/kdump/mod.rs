@@ -64,19 +64,30 @@ pub fn write<'s>(
         task.progress.add_written(bytes.len() as u64);
         output.write_at(offset, bytes)
     };
-    // A file says from the start that it is not complete. In a stream the
-    // missing end record says so, and some readers want no record twice.
+    // A file says that it is not complete as long as that is so. In a stream the
+    // missing end record says it, and some readers want no record twice.
     headers.incomplete = !output.is_stream();
-    put(0, &headers.encode()).map_err(|e| task.write_error(e))?;
+    if output.is_stream() {
+        put(0, &headers.encode()).map_err(|e| task.write_error(e))?;
+    } else {
+        // On a device are the bitmaps and descriptors of an older dump: they must
+        // not be read as this one's before they are.
+        let header = output.make_zero(0, layout.ram_bitmap());
+        header.map_err(|e| task.write_error(e))?;
+    }
 
     let chunks = Chunks::of(task.kernel.source());
     let store = match readable {
         Some(file) => BitmapStore::InOutput(file, layout.dumped_bitmap()),
         None => {
-            let limit = MOST_BITMAPS.min(task.options.memory.bytes() / 4);
+            let limit = task.bitmap_limit(MOST_BITMAPS.min(task.options.memory.bytes() / 4));
             BitmapStore::in_memory(chunks.len(), limit)
         }
     };
+    // Bitmaps have gaps where there is no RAM.
+    output
+        .make_zero(layout.ram_bitmap(), 2 * layout.bitmap_size)
+        .map_err(|e| task.write_error(e))?;
     if output.is_stream() {
         fill_bitmap_gaps(task, &layout, &chunks, &put)?;
     }
@@ -90,9 +101,17 @@ pub fn write<'s>(
     end_phase(summary, Phase::Filtering, begin);
 
     let begin = Instant::now();
+    // A descriptor that is never written must say that its page is lost.
+    let descriptors = layout.descriptor(plan.kept) - layout.descriptors();
+    output
+        .make_zero(layout.descriptors(), descriptors)
+        .map_err(|e| task.write_error(e))?;
     // Which page a descriptor belongs to follows from all bitmaps before it: it
     // must not be on the disk without them.
     output.sync().map_err(|e| task.write_error(e))?;
+    if !output.is_stream() {
+        put(0, &headers.encode()).map_err(|e| task.write_error(e))?;
+    }
     let zero_page = layout.descriptor(plan.kept);
     put(zero_page, &vec![0; task.page_size()]).map_err(|e| task.write_error(e))?;
     let copy = Copy {
@@ -144,10 +163,11 @@ pub fn adaptive_context_bytes() -> u64 {
 fn make_headers(task: &Task, filter: &Filter) -> KdumpHeaders {
     let kernel = task.kernel;
     let source = kernel.source();
-    let notes = output_notes(kernel);
+    let notes = output_notes(kernel, false);
     let block_size = task.page_size() as u32;
     let end_frame = filter.end_frame().0;
-    let layout = Layout::new(u64::from(block_size), notes.bytes.len() as u64, end_frame);
+    let sub_header = notes.bytes.len() + notes.erase_info.len();
+    let layout = Layout::new(u64::from(block_size), sub_header as u64, end_frame);
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -171,6 +191,7 @@ fn make_headers(task: &Task, filter: &Filter) -> KdumpHeaders {
         end_frame,
         vmcoreinfo: Some((layout.notes() + text.start as u64, text.len() as u64)),
         notes: notes.bytes,
+        erase_info: notes.erase_info,
         layout,
     }
 }
@@ -180,6 +201,7 @@ fn make_headers(task: &Task, filter: &Filter) -> KdumpHeaders {
 fn codec_flags(compression: PageCompression) -> u32 {
     match compression {
         PageCompression::Fixed(fixed) => flags_of_codec(fixed.codec),
+        PageCompression::Bzip2 => 0,
         PageCompression::Adaptive => STEPS.iter().fold(0, |flags, step| {
             flags | flags_of_codec(step.compression.codec)
         }),

@@ -97,7 +97,10 @@ fn write_parts<'s>(
     let begin = Instant::now();
     let mut headers = make_headers(task, filter);
     let layout = headers.layout;
-    put_headers(task, parts, &headers)?;
+    // See write(): what a device held before is not read as this dump's.
+    for_each_output(task, parts, |output| {
+        output.make_zero(0, layout.ram_bitmap() + 2 * layout.bitmap_size)
+    })?;
     let chunks = Chunks::of(task.kernel.source());
     let planned = parts.iter().map(|part| &part.file).collect::<Vec<_>>();
     let store = match planned.first().filter(|file| file.is_readable()) {
@@ -123,8 +126,13 @@ fn write_parts<'s>(
     end_phase(summary, Phase::Filtering, begin);
 
     let begin = Instant::now();
-    // See write(): no descriptor without the bitmaps before it.
+    // See write(): lost until it is written, and not without the bitmaps before it.
+    let descriptors = layout.descriptor(plan.kept) - layout.descriptors();
+    for_each_output(task, parts, |output| {
+        output.make_zero(layout.descriptors(), descriptors)
+    })?;
     for_each_output(task, parts, |output| output.sync())?;
+    put_headers(task, parts, &headers)?;
     task.progress.begin(Phase::Copying, plan.kept);
     copy_parts(task, filter, parts, &plan, layout, summary)?;
     end_phase(summary, Phase::Copying, begin);

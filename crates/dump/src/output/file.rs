@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{Advice, CWD, RenameFlags, fadvise, renameat_with};
 
-use super::Output;
+use super::{Output, zero};
 use crate::error::DumpError;
 
 /// Temporary names that are tried.
@@ -28,6 +28,12 @@ pub struct FileOutput {
     temporary: Option<PathBuf>,
     overwrite: bool,
     readable: bool,
+    /// It is as long as it is, and what was not written may be anything.
+    is_device: bool,
+    /// Where in the file the dump begins.
+    base: u64,
+    /// Where in the file there is no more room for it.
+    end: u64,
     /// Bytes written since the last sync, where there is one in between.
     unsynced: AtomicU64,
 }
@@ -68,14 +74,10 @@ impl FileOutput {
                     .write(true)
                     .open(path)
                     .map_err(error("open it for writing", ""))?;
-                let path = path.to_owned();
                 return Ok(Self {
-                    file,
-                    path,
-                    temporary: None,
                     overwrite,
                     readable,
-                    unsynced: AtomicU64::new(0),
+                    ..Self::in_device(file, path.to_owned(), 0, u64::MAX)
                 });
             }
             _ => {}
@@ -88,15 +90,36 @@ impl FileOutput {
             };
             error("make a file beside it", hint)(source)
         })?;
-        let path = path.to_owned();
         Ok(Self {
-            file,
-            path,
             temporary: Some(temporary),
             overwrite,
-            readable: true,
-            unsynced: AtomicU64::new(0),
+            ..Self::in_new_file(file, path.to_owned())
         })
+    }
+
+    /// Writes to an empty file that is open for reading too, and leaves it to
+    /// the caller to give it another name than `path`.
+    pub fn in_new_file(file: File, path: PathBuf) -> Self {
+        Self {
+            is_device: false,
+            ..Self::in_device(file, path, 0, u64::MAX)
+        }
+    }
+
+    /// Writes to what is between `base` and `end` of a device that is open for
+    /// reading too.
+    pub fn in_device(file: File, path: PathBuf, base: u64, end: u64) -> Self {
+        Self {
+            file,
+            path,
+            temporary: None,
+            overwrite: false,
+            readable: true,
+            is_device: true,
+            base,
+            end,
+            unsynced: AtomicU64::new(0),
+        }
     }
 
     /// Whether what was written can be read back.
@@ -108,7 +131,8 @@ impl FileOutput {
     pub fn read_back(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         let mut done = 0;
         while done < buf.len() {
-            match self.file.read_at(&mut buf[done..], offset + done as u64) {
+            let at = self.base + offset + done as u64;
+            match self.file.read_at(&mut buf[done..], at) {
                 Ok(0) => {
                     buf[done..].fill(0);
                     break;
@@ -121,24 +145,31 @@ impl FileOutput {
         Ok(())
     }
 
-    /// Makes the file at least `size` bytes long.
+    /// Makes the file at least `size` bytes long; a device is as long as it is.
     pub fn set_size(&self, size: u64) -> io::Result<()> {
-        if self.temporary.is_some() {
-            self.file.set_len(size)
+        if self.is_device {
+            self.check_room(0, size)
         } else {
-            Ok(())
+            self.file.set_len(size)
         }
+    }
+
+    /// Whether all of `len` bytes at `offset` of the dump have room.
+    fn check_room(&self, offset: u64, len: u64) -> io::Result<()> {
+        let end = offset.checked_add(len);
+        if end.is_some_and(|end| end <= self.end - self.base) {
+            return Ok(());
+        }
+        let room = self.end - self.base;
+        let text = format!("No space left on device: it has room for a dump of {room} bytes");
+        Err(io::Error::new(io::ErrorKind::StorageFull, text))
     }
 
     /// The result of a sync. Pipes and character devices have nothing to make
     /// durable, and say EINVAL.
     fn durable(&self, synced: io::Result<()>) -> io::Result<()> {
         match synced {
-            Err(error)
-                if self.temporary.is_none() && error.kind() == io::ErrorKind::InvalidInput =>
-            {
-                Ok(())
-            }
+            Err(error) if self.is_device && error.kind() == io::ErrorKind::InvalidInput => Ok(()),
             result => result,
         }
     }
@@ -176,7 +207,18 @@ fn create_temporary(path: &Path) -> io::Result<(File, PathBuf)> {
 
 impl Output for FileOutput {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
+        self.check_room(offset, bytes.len() as u64)?;
+        self.file.write_all_at(bytes, self.base + offset)
+    }
+
+    /// A new file has no other bytes than zeros, a device may.
+    fn make_zero(&self, offset: u64, len: u64) -> io::Result<()> {
+        // Nobody reads back from what cannot be read, such as /dev/null.
+        if !self.is_device || !self.readable || len == 0 {
+            return Ok(());
+        }
+        self.check_room(offset, len)?;
+        zero::make_zero(&self.file, self.base + offset, len)
     }
 
     fn is_stream(&self) -> bool {
@@ -189,7 +231,7 @@ impl Output for FileOutput {
         };
         // The kernel begins to write out what is not needed any more
         // (generic_fadvise, mm/fadvise.c). It is free not to: no error counts.
-        let _ = fadvise(&self.file, offset, Some(size), Advice::DontNeed);
+        let _ = fadvise(&self.file, self.base + offset, Some(size), Advice::DontNeed);
         if self.unsynced.fetch_add(len, Ordering::Relaxed) + len < SYNC_EVERY {
             return Ok(());
         }

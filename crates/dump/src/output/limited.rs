@@ -32,6 +32,10 @@ impl Output for LimitedOutput<'_> {
         self.inner.write_at(offset, bytes)
     }
 
+    fn make_zero(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.make_zero(offset, len)
+    }
+
     fn is_stream(&self) -> bool {
         self.inner.is_stream()
     }

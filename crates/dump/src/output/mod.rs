@@ -1,28 +1,39 @@
 //! Where the bytes of a dump go.
 
+mod device;
 mod discarded;
 mod file;
 mod keeper;
 mod limited;
 mod paced;
+mod sink;
 mod stream;
 mod watched;
+mod zero;
 
 use std::io;
 use std::path::PathBuf;
 
+pub use device::DeviceOutput;
 pub use discarded::DiscardedOutput;
 pub use file::FileOutput;
 pub use keeper::keep;
 pub use limited::LimitedOutput;
 pub use paced::PacedOutput;
-pub use stream::{FlattenedOutput, PlainStream, Sink};
+pub use sink::Sink;
+pub use stream::{FlattenedOutput, PlainStream};
 pub use watched::WatchedOutput;
 
 /// Takes pieces of a file from several helpers at once.
 pub trait Output: Sync {
     /// Writes all of `bytes` at `offset` of the file.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes these bytes zero where they may not be so: those of a new file are,
+    /// and what was on a device before must not be taken for the dump's.
+    fn make_zero(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Whether pieces have to come in order and without anything missing.
     fn is_stream(&self) -> bool;

@@ -64,6 +64,10 @@ impl Output for PacedOutput<'_> {
         }
     }
 
+    fn make_zero(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.make_zero(offset, len)
+    }
+
     fn is_stream(&self) -> bool {
         self.inner.is_stream()
     }

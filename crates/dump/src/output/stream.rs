@@ -1,50 +1,12 @@
 //! Output to a pipe, or to a file as if it were one.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
 use bigiron_format::flattened;
 
-use super::{FileOutput, Output};
-
-/// What a stream goes to.
-pub enum Sink {
-    /// Standard output.
-    Stdout(File),
-    /// A file, from its start to its end.
-    File(FileOutput),
-}
-
-impl Sink {
-    fn file(&self) -> &File {
-        match self {
-            Self::Stdout(file) => file,
-            Self::File(output) => output.file(),
-        }
-    }
-
-    fn finish(&self) -> io::Result<()> {
-        match self {
-            Self::Stdout(_) => Ok(()),
-            Self::File(output) => output.finish(),
-        }
-    }
-
-    fn kept(&self) -> Option<PathBuf> {
-        match self {
-            Self::Stdout(_) => None,
-            Self::File(output) => output.kept(),
-        }
-    }
-
-    fn discard(&self) {
-        if let Self::File(output) = self {
-            output.discard();
-        }
-    }
-}
+use super::{Output, Sink};
 
 /// Records of the flattened format: each piece says where it belongs.
 pub struct FlattenedOutput {
@@ -55,7 +17,7 @@ pub struct FlattenedOutput {
 impl FlattenedOutput {
     /// Begins the stream.
     pub fn begin(sink: Sink) -> io::Result<Self> {
-        sink.file().write_all(&flattened::header())?;
+        sink.write_all(&flattened::header())?;
         Ok(Self {
             sink,
             lock: Mutex::new(()),
@@ -69,9 +31,9 @@ impl Output for FlattenedOutput {
             .lock
             .lock()
             .unwrap_or_else(|poison| poison.into_inner());
-        let mut file = self.sink.file();
-        file.write_all(&flattened::record_header(offset, bytes.len() as u64))?;
-        file.write_all(bytes)
+        let header = flattened::record_header(offset, bytes.len() as u64);
+        self.sink.write_all(&header)?;
+        self.sink.write_all(bytes)
     }
 
     fn is_stream(&self) -> bool {
@@ -84,7 +46,7 @@ impl Output for FlattenedOutput {
     }
 
     fn finish(&self) -> io::Result<()> {
-        self.sink.file().write_all(&flattened::end_record())?;
+        self.sink.write_all(&flattened::end_record())?;
         self.sink.finish()
     }
 
@@ -122,14 +84,13 @@ impl Output for PlainStream {
         let mut gap = offset
             .checked_sub(*position)
             .ok_or(io::ErrorKind::NotSeekable)?;
-        let mut file = self.sink.file();
         let zeros = [0; 64 << 10];
         while gap > 0 {
             let len = gap.min(zeros.len() as u64);
-            file.write_all(&zeros[..len as usize])?;
+            self.sink.write_all(&zeros[..len as usize])?;
             gap -= len;
         }
-        file.write_all(bytes)?;
+        self.sink.write_all(bytes)?;
         *position = offset + bytes.len() as u64;
         Ok(())
     }

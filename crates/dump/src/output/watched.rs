@@ -26,6 +26,11 @@ impl Output for WatchedOutput<'_> {
         self.output.write_at(offset, bytes)
     }
 
+    fn make_zero(&self, offset: u64, len: u64) -> io::Result<()> {
+        let _doing = self.progress.doing(Doing::Write);
+        self.output.make_zero(offset, len)
+    }
+
     fn is_stream(&self) -> bool {
         self.output.is_stream()
     }

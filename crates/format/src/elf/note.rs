@@ -4,6 +4,11 @@ use crate::bytes::Endian;
 
 /// The name of the note that holds VMCOREINFO.
 pub const VMCOREINFO: &[u8] = b"VMCOREINFO";
+/// The name and type of the note that marks the dump of a running kernel.
+const LIVE: (&[u8], u32) = (b"BIGIRON", 1);
+/// The name and type of the note that does so for crash, as its extension snap
+/// (extensions/snap.c) writes it.
+const SNAP: (&[u8], u32) = (b"SNAP", 4);
 /// The type of the note with a CPU's registers (NT_PRSTATUS, name "CORE").
 pub const NT_PRSTATUS: u32 = 1;
 
@@ -42,6 +47,14 @@ impl<'a> Notes<'a> {
     pub fn vmcoreinfo(self) -> Option<Note<'a>> {
         let mut notes = self;
         notes.find(|note| note.name == VMCOREINFO && !note.descriptor.is_empty())
+    }
+
+    /// The task that readers of the dump of a running kernel begin with, 0 if it
+    /// is not known; `None` for other dumps. See [`live`].
+    pub fn live_task(self) -> Option<u64> {
+        let endian = self.endian;
+        self.filter(|note| [LIVE, SNAP].contains(&(note.name, note.kind)))
+            .find_map(|note| endian.u64(note.descriptor, 0))
     }
 
     /// How many CPUs left their registers.
@@ -85,6 +98,41 @@ impl<'a> Iterator for Notes<'a> {
     }
 }
 
+/// The note that marks the dump of a running kernel. `task` is the address of
+/// the task that readers begin with, 0 if it is not known.
+pub fn live(task: u64, endian: Endian) -> Vec<u8> {
+    let mut descriptor = [0; 8];
+    endian.put_u64(&mut descriptor, 0, task);
+    encode(LIVE.0, LIVE.1, &descriptor, endian)
+}
+
+/// The note by which crash tells the dump of a running kernel, for
+/// kdump-compressed dumps: in ELF cores crash then looks for no VMCOREINFO, and
+/// finds a kernel only at the addresses it was linked to.
+pub fn snap(task: u64, endian: Endian) -> Vec<u8> {
+    let mut descriptor = [0; 8];
+    endian.put_u64(&mut descriptor, 0, task);
+    // crash takes the task from right behind the name (process_elf64_notes,
+    // diskdump.c), so that is padded.
+    let name = [SNAP.0, &[0; 3]].concat();
+    encode(&name, SNAP.1, &descriptor, endian)
+}
+
+/// The notes without those of [`snap`].
+pub fn without_snap(notes: &[u8], endian: Endian) -> Vec<u8> {
+    let mut walk = Notes::new(notes, endian);
+    let (mut out, mut from) = (Vec::with_capacity(notes.len()), 0);
+    while let Some(note) = walk.next() {
+        let to = walk.offset.min(notes.len());
+        if (note.name, note.kind) != SNAP {
+            out.extend_from_slice(&notes[from..to]);
+        }
+        from = to;
+    }
+    out.extend_from_slice(&notes[from..]);
+    out
+}
+
 /// The bytes of one note.
 pub fn encode(name: &[u8], kind: u32, descriptor: &[u8], endian: Endian) -> Vec<u8> {
     let mut note = vec![0; 12];
@@ -113,6 +161,23 @@ mod tests {
         let found = notes.vmcoreinfo().unwrap();
         assert_eq!(found.descriptor, b"OSRELEASE=1\n");
         assert_eq!(&bytes[found.descriptor_offset..][..4], b"OSRE");
+    }
+
+    #[test]
+    fn a_live_dump_is_marked_as_crash_wants_it() {
+        const TASK: u64 = 0xffff_ffff_8260_a940;
+        let endian = Endian::Little;
+        let snap = snap(TASK, endian);
+        let name_size = endian.u32(&snap, 0).unwrap() as usize;
+        assert_eq!(endian.u64(&snap, 12 + name_size), Some(TASK));
+        for bytes in [&snap, &live(TASK, endian)] {
+            assert_eq!(Notes::new(bytes, endian).live_task(), Some(TASK));
+        }
+        let other = encode(b"CORE", 4, &[0; 8], endian);
+        assert_eq!(Notes::new(&other, endian).live_task(), None);
+        let others = [other.clone(), live(TASK, endian)].concat();
+        let all = [other, snap, live(TASK, endian)].concat();
+        assert_eq!(without_snap(&all, endian), others);
     }
 
     #[test]

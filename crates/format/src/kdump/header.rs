@@ -56,7 +56,7 @@ impl Utsname {
     /// Bytes of a `struct new_utsname`.
     pub const SIZE: usize = 6 * UTS_LEN;
 
-    fn encode(&self, out: &mut [u8]) {
+    pub(crate) fn encode(&self, out: &mut [u8]) {
         for (name, field) in self.names.iter().zip(out.chunks_mut(UTS_LEN)) {
             let len = name.len().min(UTS_LEN - 1);
             field[..len].copy_from_slice(&name.as_bytes()[..len]);
@@ -93,6 +93,8 @@ pub struct KdumpHeaders {
     pub end_frame: u64,
     /// The ELF notes.
     pub notes: Vec<u8>,
+    /// What was erased from the dump, as text; behind the notes.
+    pub erase_info: Vec<u8>,
     /// Where VMCOREINFO's text is in the file, and its size.
     pub vmcoreinfo: Option<(u64, u64)>,
     /// Where the parts of the file stand.
@@ -211,6 +213,13 @@ impl KdumpHeaders {
             split: (split && version >= 2).then_some(range),
             end_frame,
             notes,
+            // makedumpfile writes it last, so a dump that is cut has lost it.
+            erase_info: match part(72) {
+                Some((offset, size)) if version >= 5 && size <= MAX_SUB_HEADER_SIZE => file
+                    .read_vec_at("the erase info", offset, size)
+                    .unwrap_or_default(),
+                _ => Vec::new(),
+            },
             vmcoreinfo: if version >= 3 { part(40) } else { None },
             layout,
         })
@@ -262,6 +271,15 @@ impl KdumpHeaders {
             e.put_u64(sub, 48, notes_offset);
             e.put_u64(sub, 56, self.notes.len() as u64);
             sub[SUB_HEADER_SIZE..][..self.notes.len()].copy_from_slice(&self.notes);
+        }
+        let end = SUB_HEADER_SIZE + self.notes.len();
+        if let (false, Some(place)) = (
+            self.erase_info.is_empty(),
+            sub.get_mut(end..end + self.erase_info.len()),
+        ) {
+            place.copy_from_slice(&self.erase_info);
+            e.put_u64(sub, 64, notes_offset + self.notes.len() as u64);
+            e.put_u64(sub, 72, self.erase_info.len() as u64);
         }
         e.put_u64(sub, 96, self.end_frame);
         out

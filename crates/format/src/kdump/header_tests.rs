@@ -3,7 +3,8 @@ use proptest::prelude::*;
 
 fn headers() -> KdumpHeaders {
     let notes = vec![7; 5000];
-    let layout = Layout::new(4096, notes.len() as u64, 70_000);
+    let erase_info = b"erase a size 1\n".to_vec();
+    let layout = Layout::new(4096, (notes.len() + erase_info.len()) as u64, 70_000);
     let mut utsname = Utsname::default();
     utsname.names[2] = "6.12.0".into();
     utsname.names[4] = "x86_64".into();
@@ -21,6 +22,7 @@ fn headers() -> KdumpHeaders {
         split: Some((10, 60_000)),
         end_frame: 70_000,
         notes,
+        erase_info,
         vmcoreinfo: Some((layout.notes() + 100, 3000)),
         layout,
     }

@@ -1,5 +1,7 @@
 //! ELF cores as a source of memory.
 
+use std::path::{Path, PathBuf};
+
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
 use bigiron_format::elf::{CoreHeaders, LoadSegment, Notes};
@@ -7,6 +9,7 @@ use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PageFrame, PhysAddr, ReadAt, VirtAddr};
 
 use super::file::{DumpFile, FileWindow, IoMethod};
+use super::live;
 use super::{CHUNK_FRAMES, MemorySource, PageReader};
 use crate::arch::{self, Architecture};
 use crate::error::SourceError;
@@ -33,6 +36,7 @@ pub struct ElfSource {
     page_shift: u32,
     vmcoreinfo: Option<(usize, usize)>,
     damage: Option<String>,
+    live: bool,
 }
 
 /// Where the bytes of an ELF core come from.
@@ -40,7 +44,7 @@ pub enum ElfBytes {
     /// A file, which can be mapped.
     File(DumpFile),
     /// Anything else, with the name of its file.
-    Other(Box<dyn ReadAt>, std::path::PathBuf),
+    Other(Box<dyn ReadAt>, PathBuf),
 }
 
 impl ElfBytes {
@@ -58,7 +62,7 @@ impl ElfBytes {
         }
     }
 
-    pub(super) fn path(&self) -> &std::path::Path {
+    pub(super) fn path(&self) -> &Path {
         match self {
             Self::File(file) => file.path(),
             Self::Other(_, path) => path,
@@ -74,7 +78,11 @@ impl ElfSource {
             path: path.clone(),
             source,
         };
-        let headers = CoreHeaders::read(bytes.read()).map_err(format_error)?;
+        let mut headers = CoreHeaders::read(bytes.read()).map_err(format_error)?;
+        let live = path == Path::new(live::RUNNING_KERNEL);
+        if live {
+            headers.notes = live::notes(&headers.notes, headers.endian);
+        }
         let Some(architecture) = arch::find_elf(headers.machine) else {
             return Err(SourceError::Unsupported {
                 path,
@@ -125,6 +133,7 @@ impl ElfSource {
             page_shift,
             vmcoreinfo,
             damage,
+            live,
         })
     }
 
@@ -165,6 +174,41 @@ impl ElfSource {
                 data_end,
             );
         }
+    }
+
+    /// Where the page frame `frame` is in the file, if all of it is in one place
+    /// there, and how many pages follow each other from there on.
+    pub(super) fn file_position(&self, frame: PageFrame) -> Option<(u64, u64)> {
+        let address = frame.address(self.page_shift)?.0;
+        let segment = self.segment_of(address)?;
+        let inside = address - segment.physical.0;
+        let pages = segment.file_size.checked_sub(inside)? >> self.page_shift;
+        let offset = segment.file_offset.checked_add(inside)?;
+        let is_aligned = offset.is_multiple_of(1 << self.page_shift);
+        (pages > 0 && is_aligned).then_some((offset, pages))
+    }
+
+    /// The parts of chunk `first` that are whole pages of the file: the first
+    /// frame within the chunk, its place in the file, and the pages.
+    pub(super) fn file_ranges(&self, first: PageFrame) -> Vec<(usize, u64, u64)> {
+        let shift = self.page_shift;
+        let chunk_start = first.0 << shift;
+        let chunk_end = (first.0 + CHUNK_FRAMES) << shift;
+        let from = self
+            .segments
+            .partition_point(|s| s.physical.0 + s.memory_size <= chunk_start);
+        let near = self.segments[from..]
+            .iter()
+            .take_while(|segment| segment.physical.0 < chunk_end);
+        near.filter_map(|segment| {
+            let start = segment.physical.0.max(chunk_start);
+            let frame = PageFrame(start.div_ceil(1 << shift));
+            let (offset, pages) = self.file_position(frame)?;
+            let index = frame.0 - first.0;
+            let pages = pages.min(CHUNK_FRAMES.checked_sub(index)?);
+            (pages > 0).then_some((index as usize, offset, pages))
+        })
+        .collect()
     }
 
     fn segment_of(&self, address: u64) -> Option<&LoadSegment> {
@@ -231,7 +275,15 @@ fn find_damage(headers: &CoreHeaders, size: u64) -> Option<String> {
 
 impl MemorySource for ElfSource {
     fn kind(&self) -> &'static str {
-        "ELF core"
+        if self.live {
+            "the running kernel"
+        } else {
+            "ELF core"
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        self.live
     }
 
     fn page_shift(&self) -> u32 {
@@ -305,6 +357,10 @@ impl MemorySource for ElfSource {
         };
         let segment = self.headers.segments.iter().find(holds)?;
         Some(segment.physical.0 + (address.0 - segment.virt.0))
+    }
+
+    fn header_segments(&self) -> &[LoadSegment] {
+        &self.headers.segments
     }
 
     fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_> {

@@ -106,6 +106,11 @@ impl DumpFile {
         &self.path
     }
 
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Puts the file's name in front of an error.
     pub fn error(&self, source: FormatError) -> SourceError {
         SourceError::Format {

@@ -297,6 +297,10 @@ impl MemorySource for KdumpSource {
         self.vmcoreinfo.as_deref()
     }
 
+    fn erase_info(&self) -> &[u8] {
+        &self.head().erase_info
+    }
+
     fn utsname(&self) -> Option<&Utsname> {
         Some(&self.head().utsname)
     }

@@ -1,23 +1,33 @@
 //! Files that hold the memory of a machine.
 
+mod device;
 mod elf;
+mod encrypted;
 mod file;
 mod kdump;
 mod kdump_reader;
+mod live;
 mod mapping;
 mod open;
+mod vmdump;
+mod vmdump_reader;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
+use bigiron_format::elf::{LoadSegment, erase_info};
 use bigiron_format::kdump::Utsname;
 use bigiron_format::{PageFrame, VirtAddr};
 
 use crate::error::SourceError;
 
+pub use device::is_plain_dump;
 pub use elf::ElfSource;
+pub use encrypted::{Identities, decrypt, is_encrypted};
 pub use file::{DumpFile, IoMethod};
 pub use kdump::KdumpSource;
+pub use live::RUNNING_KERNEL;
 pub use open::Source;
+pub use vmdump::VmdumpSource;
 
 /// Page frames that are looked at together: one block of a bitmap, and one
 /// memory section of x86-64.
@@ -46,6 +56,11 @@ pub trait MemorySource: Send + Sync {
     /// VMCOREINFO, if the file says where it is.
     fn vmcoreinfo_note(&self) -> Option<&[u8]>;
 
+    /// What was erased before this file was written, a line for each.
+    fn erase_info(&self) -> &[u8] {
+        erase_info::find(self.notes(), self.endian())
+    }
+
     /// The system's names, if the file has them.
     fn utsname(&self) -> Option<&Utsname> {
         None
@@ -54,6 +69,11 @@ pub trait MemorySource: Send + Sync {
     /// The dump level that was applied already.
     fn dump_level(&self) -> u8 {
         0
+    }
+
+    /// Whether it changes while it is read: it is the running kernel's.
+    fn is_live(&self) -> bool {
+        false
     }
 
     /// Why some memory that should be there is not; `None` if all is.
@@ -78,6 +98,17 @@ pub trait MemorySource: Send + Sync {
     /// The physical address that the headers give to a virtual one; for the
     /// kernel's image, whose mapping cannot yet be walked.
     fn segment_address(&self, _address: VirtAddr) -> Option<u64> {
+        None
+    }
+
+    /// The segments that the headers list, as they list them: they may overlap,
+    /// where a page has two virtual addresses. Empty if there are none.
+    fn header_segments(&self) -> &[LoadSegment] {
+        &[]
+    }
+
+    /// The vmdump, if it is one: it can be checked beyond its pages.
+    fn vmdump(&self) -> Option<&VmdumpSource> {
         None
     }
 

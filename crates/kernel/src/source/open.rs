@@ -8,12 +8,15 @@ use std::path::{Path, PathBuf};
 use bigiron_format::elf;
 use bigiron_format::flattened::{self, FlattenedFile, Limits, Summary};
 use bigiron_format::kdump::KdumpHeaders;
+use bigiron_format::vmdump;
 use bigiron_format::{FormatError, ReadAt};
 
-use super::MemorySource;
 use super::elf::{ElfBytes, ElfSource};
+use super::encrypted::{self, Identities};
 use super::file::DumpFile;
 use super::kdump::KdumpSource;
+use super::vmdump::VmdumpSource;
+use super::{MemorySource, device};
 use crate::error::SourceError;
 
 /// A flattened file may leave this much of the dump unsaid.
@@ -35,30 +38,36 @@ enum Kind {
     Elf,
     Kdump,
     Flattened,
+    Vmdump,
 }
 
 impl Source {
     /// Opens a dump: one file, or all files of a split dump.
     pub fn open(paths: &[PathBuf]) -> Result<Self, SourceError> {
-        let files = paths
-            .iter()
-            .map(|path| DumpFile::open(path))
-            .collect::<Result<_, _>>()?;
-        Self::from_files(files)
+        Self::open_with(paths, &Identities::default())
+    }
+
+    /// The same; what is encrypted is read with these keys.
+    pub fn open_with(paths: &[PathBuf], identities: &Identities) -> Result<Self, SourceError> {
+        let open = |path: &PathBuf| DumpFile::open(path).map(ElfBytes::File);
+        let files = paths.iter().map(open).collect::<Result<_, _>>()?;
+        Self::from_parts(files, identities)
     }
 
     /// Takes opened files.
     pub fn from_files(files: Vec<DumpFile>) -> Result<Self, SourceError> {
-        Self::from_parts(files.into_iter().map(ElfBytes::File).collect())
+        let files = files.into_iter().map(ElfBytes::File).collect();
+        Self::from_parts(files, &Identities::default())
     }
 
     /// Takes a dump that is no file, such as one in memory, called `name` in
     /// messages.
     pub fn from_bytes(bytes: Box<dyn ReadAt>, name: PathBuf) -> Result<Self, SourceError> {
-        Self::from_parts(vec![ElfBytes::Other(bytes, name)])
+        let file = ElfBytes::Other(bytes, name);
+        Self::from_parts(vec![file], &Identities::default())
     }
 
-    fn from_parts(files: Vec<ElfBytes>) -> Result<Self, SourceError> {
+    fn from_parts(files: Vec<ElfBytes>, identities: &Identities) -> Result<Self, SourceError> {
         let path = files
             .first()
             .map(|file| file.path().to_owned())
@@ -68,6 +77,15 @@ impl Source {
         let (mut flattened, mut cut) = (false, None);
         for file in files {
             let path = file.path().to_owned();
+            let (file, damage) = encrypted::enter(file, identities)?;
+            cut = cut.or(damage);
+            let file = match device::enter(file)? {
+                Ok(found) => {
+                    cut = cut.or(found.damage);
+                    found.bytes
+                }
+                Err(file) => file,
+            };
             match recognise(file.read(), &path)? {
                 Kind::Elf if single => {
                     let memory = Box::new(ElfSource::new(file)?);
@@ -76,6 +94,22 @@ impl Source {
                         path,
                         flattened,
                         cut,
+                    });
+                }
+                Kind::Vmdump if single => {
+                    let memory = Box::new(VmdumpSource::new(file.into_read(), path.clone())?);
+                    return Ok(Self {
+                        memory,
+                        path,
+                        flattened,
+                        cut,
+                    });
+                }
+                Kind::Vmdump => {
+                    return Err(SourceError::Unsupported {
+                        path,
+                        reason: "is a vmdump; only kdump-compressed dumps come in several files"
+                            .into(),
                     });
                 }
                 Kind::Elf => {
@@ -113,7 +147,7 @@ impl Source {
                             });
                         }
                         Kind::Kdump => parts.push((Box::new(inner), path)),
-                        Kind::Elf | Kind::Flattened => {
+                        Kind::Elf | Kind::Flattened | Kind::Vmdump => {
                             return Err(SourceError::Unsupported {
                                 path,
                                 reason: "holds something else than one dump inside".into(),
@@ -134,9 +168,14 @@ impl Source {
 
     /// Takes a dump in as it comes through a pipe: `spool` gets its bytes,
     /// since a dump is read at random. `name` is for messages.
-    pub fn from_stream(stream: impl Read, spool: File, name: &Path) -> Result<Self, SourceError> {
+    pub fn from_stream(
+        stream: impl Read,
+        spool: File,
+        name: &Path,
+        identities: &Identities,
+    ) -> Result<Self, SourceError> {
         let (file, unpacked) = unpack_stream(stream, spool, name)?;
-        let mut source = Self::from_files(vec![file])?;
+        let mut source = Self::from_parts(vec![ElfBytes::File(file)], identities)?;
         if let Some(summary) = unpacked {
             source.flattened = true;
             if !summary.complete {
@@ -266,11 +305,14 @@ fn recognise(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
         Ok(Kind::Kdump)
     } else if flattened::is_flattened(front) {
         Ok(Kind::Flattened)
+    } else if vmdump::container_of(front).is_some() {
+        Ok(Kind::Vmdump)
     } else {
         Err(error(FormatError::unexpected(
             "the signature",
             0,
-            "an ELF core, a kdump-compressed dump (KDUMP) or a flattened one (makedumpfile)",
+            "an ELF core, a kdump-compressed dump (KDUMP), a flattened one (makedumpfile) or a \
+             vmdump",
             format!("{:?}", String::from_utf8_lossy(front)),
         )))
     }

@@ -48,7 +48,7 @@ pub struct DumpBenchArguments {
     /// Where the raw times are kept
     #[arg(long, value_name = "DIRECTORY", default_value = "bench-results")]
     results: PathBuf,
-    /// Leave out zstd, lbzip2 and pbzip2 on the whole ELF core
+    /// Leave out vmdumps, and zstd, lbzip2 and pbzip2 on the whole ELF core
     #[arg(long)]
     no_compressors: bool,
     /// Print what is kept, as JSON, in place of the table

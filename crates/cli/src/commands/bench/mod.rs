@@ -2,6 +2,7 @@
 
 pub mod adaptive;
 pub mod cache;
+pub mod chunk;
 mod common;
 pub mod dump;
 pub mod filter;
@@ -26,6 +27,8 @@ pub struct BenchArguments {
 pub enum BenchCommand {
     /// The page cache: without, with 8 pages, with the default, on few and on many lookups
     Cache(cache::CacheArguments),
+    /// Chunks of a vmdump from 64 KiB to 4 MiB: size, speed, and the cost of reading a page
+    Chunk(chunk::ChunkArguments),
     /// The filter: struct pages a second, beside the bare memory
     Filter(filter::FilterArguments),
     /// Dumps of a source by bigiron, makedumpfile and compressors in turns, and the limit
@@ -46,6 +49,7 @@ pub enum BenchCommand {
 pub fn run(arguments: &BenchArguments) -> anyhow::Result<()> {
     match &arguments.what {
         BenchCommand::Cache(arguments) => cache::run(arguments),
+        BenchCommand::Chunk(arguments) => chunk::run(arguments),
         BenchCommand::Filter(arguments) => filter::run(arguments),
         BenchCommand::Dump(arguments) => dump::run(arguments),
         BenchCommand::Memory(arguments) => memory::run(arguments),

@@ -1,0 +1,327 @@
+//! vmdumps that are damaged, cut and repaired: no page is ever wrong, and
+//! damage is named.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use bigiron_dump::{
+    DumpError, DumpIdentity, DumpOptions, OutputFormat, OutputTarget, PageCompression, Progress,
+    Verification, check_vmdump, dump, repair_vmdump, verify,
+};
+use bigiron_format::codec::{Codec, Compression};
+use bigiron_format::vmdump::codec::checksum;
+use bigiron_format::vmdump::{ChunkHeader, ChunkKind};
+use bigiron_helpers::Stop;
+use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source};
+use bigiron_synth::{ElfShape, Synth};
+
+/// 12 MiB with some of everything.
+const MACHINE: &str = "kernel 6.12
+    ram 0x0-0x9f 0x100-0xbff
+    pages 0x200 free order=9
+    pages 0x400 slab n=8 fill=random
+    pages 0x480 cache n=16 ; 0x490 cache private n=4 dirty fill=random
+    pages 0x500 slab n=32 fill=zero ; 0x520 slab n=32 fill=const:7
+    pages 0x600 thp";
+
+const ZSTD: PageCompression = PageCompression::Fixed(Compression {
+    codec: Codec::Zstd,
+    level: 1,
+});
+
+fn core() -> &'static [u8] {
+    static CORE: OnceLock<Vec<u8>> = OnceLock::new();
+    CORE.get_or_init(|| {
+        let machine = Synth::from_text(MACHINE).unwrap();
+        machine.elf(&ElfShape::vmcore())
+    })
+}
+
+fn open(bytes: &[u8]) -> Result<Source, bigiron_kernel::SourceError> {
+    Source::from_bytes(Box::new(bytes.to_vec()), PathBuf::from("dump"))
+}
+
+fn options(compression: PageCompression) -> DumpOptions {
+    DumpOptions {
+        format: OutputFormat::Vmdump,
+        compression,
+        threads: 2,
+        overwrite: true,
+        chunk_bytes: 64 << 10,
+        identity: Some(DumpIdentity {
+            time: 1_700_000_000,
+            id: *b"0123456789abcdef",
+        }),
+        level: DumpLevel::new(30).unwrap(),
+        ..DumpOptions::default()
+    }
+}
+
+/// A dump of the machine.
+fn vmdump(compression: PageCompression) -> Vec<u8> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("dump");
+    let source = open(core()).unwrap();
+    let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
+    let target = OutputTarget::File(path.clone());
+    let (progress, stop) = (Progress::new(), Stop::new());
+    dump(&kernel, &target, &options(compression), &progress, &stop).unwrap();
+    fs::read(path).unwrap()
+}
+
+/// All pages that `dump` has, held against those of the machine.
+#[track_caller]
+fn read_all(dump: &Source) -> Verification {
+    static SOURCE: OnceLock<Source> = OnceLock::new();
+    let source = SOURCE.get_or_init(|| open(core()).unwrap());
+    let (progress, stop) = (Progress::new(), Stop::new());
+    match verify(dump.memory(), Some(source.memory()), 1, &progress, &stop) {
+        Ok(found) => found,
+        Err(DumpError::Differs { frame, reason }) => panic!("wrong page {frame}: {reason}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn findings(dump: &Source) -> Vec<String> {
+    check_vmdump(dump.memory().vmdump().unwrap(), 1, &Stop::new()).unwrap()
+}
+
+/// xorshift64*, by Vigna.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % end
+    }
+}
+
+#[test]
+fn a_whole_dump_has_no_findings_in_either_container() {
+    for compression in [ZSTD, PageCompression::Bzip2] {
+        let bytes = vmdump(compression);
+        let dump = open(&bytes).unwrap();
+        assert_eq!(dump.damage(), None);
+        assert_eq!(findings(&dump), Vec::<String>::new());
+        let found = read_all(&dump);
+        assert_eq!((found.lost, found.damaged), (0, 0));
+        assert!(found.pages > 200, "{found:?}");
+        assert_eq!(dump.memory().dump_level(), 30);
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_found_and_named_or_harmless() {
+    let mut random = Random(1);
+    for (compression, flips) in [(ZSTD, 1000), (PageCompression::Bzip2, 10)] {
+        let good = vmdump(compression);
+        let whole = read_all(&open(&good).unwrap());
+        let mut harmless = 0;
+        for number in 0..flips {
+            let bit = random.below(good.len() * 8);
+            let mut bytes = good.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let dump = match open(&bytes) {
+                Ok(dump) => dump,
+                Err(error) => {
+                    assert!(error.to_string().contains("offset"), "{error}");
+                    continue;
+                }
+            };
+            let found = findings(&dump);
+            // Reading all pages takes longest, and damage that is known to the
+            // check is met by the same checksums.
+            if !found.is_empty() && number % 8 > 0 {
+                continue;
+            }
+            let pages = read_all(&dump);
+            let is_found = dump.damage().is_some() || pages.damaged > 0 || !found.is_empty();
+            assert!(found.iter().all(|line| line.starts_with("offset 0x")));
+            if !is_found {
+                assert_eq!((pages.pages, pages.lost), (whole.pages, 0), "bit {bit}");
+                harmless += 1;
+            }
+        }
+        // The magic numbers' lowest bits, and what pads a bzip2 stream.
+        assert!(harmless * 50 < flips, "{harmless} of {flips} not found");
+    }
+}
+
+#[test]
+fn an_excluded_page_that_is_not_zero_is_found() {
+    let good = vmdump(ZSTD);
+    let dump = open(&good).unwrap();
+    let file = dump.memory().vmdump().unwrap().file();
+    let number = file.header().dump();
+    let chunks = file.chunks(0).unwrap();
+    let mut decompressor = file.decompressor().unwrap();
+    let (mut packed, mut bytes) = (Vec::new(), Vec::new());
+    let (sequence, mut chunk) = (0_u64..)
+        .zip(chunks)
+        .find(|(_, chunk)| {
+            if chunk.kind != ChunkKind::Pages || !chunk.dumped.starts_with(&[0xff]) {
+                return false;
+            }
+            file.read_chunk(chunk, &mut decompressor, &mut packed, &mut bytes)
+                .unwrap();
+            bytes[4096..8192].iter().any(|byte| *byte != 0)
+        })
+        .unwrap();
+    let head = ChunkHeader::size(&chunk);
+    // The header says that the second page was not dumped. The index would
+    // contradict it, so the file ends before it.
+    chunk.dumped[0] &= !2;
+    let header = ChunkHeader {
+        checksum: checksum(&packed[head..]),
+        sequence,
+        chunk: chunk.clone(),
+    };
+    let mut bytes = good[..file.index_place(0).unwrap().offset as usize].to_vec();
+    bytes[chunk.offset as usize..][..head].copy_from_slice(&header.encode(number));
+
+    let dump = open(&bytes).unwrap();
+    assert_eq!(findings(&dump), Vec::<String>::new());
+    let (progress, stop) = (Progress::new(), Stop::new());
+    verify(dump.memory(), None, 2, &progress, &stop).unwrap();
+    let found = findings(&dump);
+    assert!(found.len() == 1, "{found:?}");
+    let offset = format!("offset {:#x} (physical address 0x", chunk.offset);
+    assert!(found[0].starts_with(&offset), "{found:?}");
+    assert!(found[0].ends_with("not dumped is not zero"), "{found:?}");
+}
+
+#[test]
+fn a_cut_dump_has_every_page_of_its_whole_chunks() {
+    let mut random = Random(2);
+    for (compression, cuts) in [(ZSTD, 1000), (PageCompression::Bzip2, 8)] {
+        let good = vmdump(compression);
+        let whole = open(&good).unwrap();
+        let file = whole.memory().vmdump().unwrap().file();
+        let chunks: Vec<_> = (0..file.pieces())
+            .flat_map(|piece| file.chunks(piece).unwrap())
+            .collect();
+        let container = file.header().container;
+        for _ in 0..cuts {
+            let len = random.below(good.len());
+            let dump = match open(&good[..len]) {
+                Ok(dump) => dump,
+                Err(error) => {
+                    let headers = chunks[1].offset as usize;
+                    assert!(len < headers, "cut at {len} of {}: {error}", good.len());
+                    continue;
+                }
+            };
+            // Behind the root there is only the seek table.
+            let has_root = dump.memory().vmdump().unwrap().file().root().is_some();
+            match dump.damage() {
+                Some(damage) if has_root => assert!(damage.contains("truncated"), "{damage}"),
+                Some(damage) => assert!(damage.contains("no root"), "{damage}"),
+                None => assert!(has_root, "cut at {len}, and nobody knows"),
+            }
+            let there = |chunk: &&bigiron_format::vmdump::Chunk| {
+                let head = chunk.head_size(container) as u64;
+                chunk.offset + head + u64::from(chunk.packed) <= len as u64
+            };
+            let bits = |bytes: &[u8]| -> u64 {
+                bytes.iter().map(|byte| u64::from(byte.count_ones())).sum()
+            };
+            let expected: u64 = chunks.iter().filter(there).map(|c| bits(&c.dumped)).sum();
+            let found = read_all(&dump);
+            assert_eq!(found.damaged, 0);
+            if compression == ZSTD {
+                assert_eq!(found.pages, expected, "cut at {len}");
+                let found = findings(&dump);
+                assert!(has_root || found.is_empty(), "cut at {len}: {found:?}");
+            } else {
+                // Without an index zero pages count as excluded.
+                assert!(found.pages <= expected && (expected < 300 || found.pages > 0));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_repaired_dump_is_found_by_its_index_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("dump");
+    let good = vmdump(ZSTD);
+    let mut random = Random(3);
+    for round in 0..40 {
+        let mut bytes = good[..good.len() / 8 + random.below(good.len() * 7 / 8)].to_vec();
+        if round % 2 == 1 {
+            // A hole, where a helper was about to write.
+            let at = good.len() / 16 + random.below(bytes.len() / 2);
+            let end = (at + 20_000).min(bytes.len());
+            bytes[at..end].fill(0);
+        }
+        let before = read_all(&open(&bytes).unwrap());
+        fs::write(&path, &bytes).unwrap();
+        if repair_vmdump(&path).unwrap().is_none() {
+            continue;
+        }
+        let dump = Source::open(std::slice::from_ref(&path)).unwrap();
+        assert!(dump.memory().vmdump().unwrap().file().root().is_some());
+        let after = read_all(&dump);
+        assert_eq!((after.pages, after.damaged), (before.pages, before.damaged));
+        if round % 2 == 0 {
+            assert_eq!(findings(&dump), Vec::<String>::new());
+        }
+        assert_eq!(repair_vmdump(&path).unwrap(), None);
+    }
+}
+
+#[test]
+fn bytes_of_another_dump_behind_the_end_are_never_taken_for_this_one() {
+    let good = vmdump(ZSTD);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("other");
+    let source = open(core()).unwrap();
+    let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
+    let mut other = options(ZSTD);
+    other.identity = None;
+    other.level = DumpLevel::new(0).unwrap();
+    let target = OutputTarget::File(path.clone());
+    dump(&kernel, &target, &other, &Progress::new(), &Stop::new()).unwrap();
+    let old = fs::read(&path).unwrap();
+    for cut in [good.len() / 3, good.len() / 2, good.len() - 10_000] {
+        // A device that had a longer dump on it before.
+        let mut bytes = old.clone();
+        bytes[..cut].copy_from_slice(&good[..cut]);
+        let on_device = open(&bytes).unwrap();
+        let alone = open(&good[..cut]).unwrap();
+        assert_eq!(read_all(&on_device).pages, read_all(&alone).pages);
+        assert!(on_device.damage().unwrap().contains("no root"));
+    }
+}
+
+/// Made by the first writer of version 1 of the format.
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name)
+}
+
+#[test]
+fn dumps_of_version_1_can_be_read_and_are_still_written_so() {
+    for (name, compression) in [
+        ("version-1.zstd.vmdump", ZSTD),
+        ("version-1.bzip2.vmdump", PageCompression::Bzip2),
+    ] {
+        let written = vmdump(compression);
+        if std::env::var_os("BIGIRON_WRITE_GOLDEN").is_some() {
+            fs::create_dir_all(golden("")).unwrap();
+            fs::write(golden(name), &written).unwrap();
+        }
+        let old = fs::read(golden(name)).unwrap();
+        let dump = open(&old).unwrap();
+        assert_eq!(dump.damage(), None);
+        assert_eq!(findings(&dump), Vec::<String>::new());
+        assert!(read_all(&dump).pages > 200);
+        assert!(written == old, "{name}: other bytes are written today");
+    }
+}
