@@ -66,10 +66,16 @@ fuzz_target!(|data: &[u8]| {
         OutputFormat::Kdump,
         OutputFormat::Flattened,
         OutputFormat::Elf,
-    ][usize::from(form & 0x7f) % 3];
+        OutputFormat::Vmdump,
+    ][usize::from(form & 0x7f) % 4];
     let compression = match Codec::ALL.get(usize::from(codec & 0x0f) % (Codec::ALL.len() + 1)) {
         Some(codec) => Compression::new(*codec).into(),
         None => PageCompression::Adaptive,
+    };
+    let compression = match format {
+        OutputFormat::Vmdump if codec & 1 == 0 => Compression::new(Codec::Zstd).into(),
+        OutputFormat::Vmdump => PageCompression::Bzip2,
+        _ => compression,
     };
     let options = DumpOptions {
         level: DumpLevel::new(level % 32).expect("below 32"),
@@ -87,6 +93,7 @@ fuzz_target!(|data: &[u8]| {
             incompressible: codec & 0x20 == 0,
             scan_blocks: codec & 0x40 == 0,
         },
+        ..DumpOptions::default()
     };
     let directory = Path::new("/dev/shm");
     let directory = if directory.is_dir() {

@@ -1,0 +1,70 @@
+//! Any bytes as the blocks of a dump device: what they say is within the device,
+//! and what is read of it never leaves that.
+#![no_main]
+
+use bigiron_format::ReadAt;
+use bigiron_format::device::{
+    BLOCK_SIZE, DeviceContents, DeviceHeader, Place, end_block_offset, find, find_claims,
+};
+use bigiron_format::kdump::Utsname;
+use libfuzzer_sys::fuzz_target;
+
+/// Bytes of the device; inputs stand at its start and at its end.
+const SIZE: usize = 256 << 10;
+
+fuzz_target!(|data: &[u8]| {
+    let mut device = vec![0; SIZE];
+    let (start, end) = data.split_at(data.len() / 2);
+    let end_block = end_block_offset(SIZE as u64) as usize;
+    let start = &start[..start.len().min(BLOCK_SIZE)];
+    let end = &end[..end.len().min(BLOCK_SIZE)];
+    device[..start.len()].copy_from_slice(start);
+    device[end_block..end_block + end.len()].copy_from_slice(end);
+    // No input comes by a checksum by chance: the last bytes are made right.
+    mend(&mut device[..BLOCK_SIZE], Place::Start);
+    mend(&mut device[end_block..], Place::End);
+    let _ = find_claims(&device);
+    let Ok(Some(found)) = find(&device) else {
+        return;
+    };
+    let size = SIZE as u64;
+    let (offset, length) = found.contents(size);
+    assert!(offset >= BLOCK_SIZE as u64);
+    assert!(length == 0 || offset + length <= size);
+    for (place, at) in &found.good {
+        let block = device[*at as usize..][..BLOCK_SIZE].to_vec();
+        let mut header = DeviceHeader::decode(&block, *place, *at).expect("it was good before");
+        // What is no UTF-8 does not come back as it was.
+        header.utsname = Utsname::default();
+        let again = DeviceHeader::decode(&header.encode(*place), *place, *at);
+        assert_eq!(again.expect("our own block"), header);
+    }
+    let contents = DeviceContents::new(device, offset, length);
+    let mut page = [0; 4096];
+    for at in [0, length / 2, length.saturating_sub(1), length, u64::MAX] {
+        let count = contents.read_at(at, &mut page).expect("bytes in memory");
+        assert!(count as u64 <= length.saturating_sub(at));
+        assert!(contents.next_data(at) >= at && contents.next_hole(at) >= at);
+    }
+    if let Ok(source) = bigiron_fuzz::open(data.to_vec()) {
+        bigiron_fuzz::read_pages(source.memory());
+    }
+});
+
+/// Gives a block that has the name the checksum that it needs.
+fn mend(block: &mut [u8], place: Place) {
+    if !bigiron_format::device::is_device(block) {
+        return;
+    }
+    // The error says what the checksum should be.
+    if let Err(error) = DeviceHeader::decode(block, place, 0) {
+        let text = error.to_string();
+        let wanted = text.split("expected 0x").nth(1).and_then(|rest| {
+            let digits = rest.split(',').next()?;
+            u64::from_str_radix(digits, 16).ok()
+        });
+        if let Some(wanted) = wanted.filter(|_| text.contains("checksum")) {
+            block[BLOCK_SIZE - 8..].copy_from_slice(&wanted.to_le_bytes());
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! kallsyms that lie: reading them ends, and gives no more than there can be.
+#![no_main]
+
+use bigiron_format::VirtAddr;
+use bigiron_format::bytes::Endian;
+use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_kernel::KernelError;
+use bigiron_kernel::printk::KernelMemory;
+use bigiron_kernel::symbols::kallsyms;
+use libfuzzer_sys::fuzz_target;
+
+const BASE: u64 = 0xffff_ffff_8200_0000;
+const PAGE: usize = 4096;
+/// Where the tables are, from the start; fuzz_seeds writes them so too.
+const INFO: &str = "OSRELEASE=6.1.0\nPAGESIZE=4096\nSYMBOL(_stext)=ffffffff81000000\n\
+    SYMBOL(kallsyms_num_syms)=ffffffff82000000\nSYMBOL(kallsyms_relative_base)=ffffffff82000008\n\
+    SYMBOL(kallsyms_token_index)=ffffffff82000010\nSYMBOL(kallsyms_offsets)=ffffffff82000210\n\
+    SYMBOL(kallsyms_token_table)=ffffffff82000310\nSYMBOL(kallsyms_names)=ffffffff82000710\n";
+
+struct Memory {
+    info: Vmcoreinfo,
+    endian: Endian,
+    bytes: Vec<u8>,
+}
+
+impl KernelMemory for Memory {
+    fn info(&self) -> &Vmcoreinfo {
+        &self.info
+    }
+
+    fn endian(&self) -> Endian {
+        self.endian
+    }
+
+    fn read(
+        &self,
+        what: &'static str,
+        address: VirtAddr,
+        buf: &mut [u8],
+    ) -> Result<(), KernelError> {
+        let bytes = || {
+            let start = usize::try_from(address.0.checked_sub(BASE)?).ok()?;
+            self.bytes.get(start..start.checked_add(buf.len())?)
+        };
+        let bytes = bytes().ok_or(KernelError::NotMapped { what, address })?;
+        buf.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&choice, bytes)) = data.split_first() else {
+        return;
+    };
+    let Ok(info) = Vmcoreinfo::parse(INFO.as_bytes(), 0) else {
+        return;
+    };
+    let mut bytes = bytes.to_vec();
+    bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
+    let memory = Memory {
+        info,
+        endian: match choice & 1 {
+            0 => Endian::Little,
+            _ => Endian::Big,
+        },
+        bytes,
+    };
+    let Ok(Some(symbols)) = kallsyms::read(&memory) else {
+        return;
+    };
+    // Each takes a byte of names and an offset.
+    assert!(symbols.len() <= memory.bytes.len());
+    for symbol in symbols.iter().take(64) {
+        assert!(symbols.find(symbol.name).is_some());
+        assert!(
+            symbols
+                .at(symbol.address)
+                .is_some_and(|(_, distance)| distance == 0)
+        );
+    }
+});
