@@ -41,7 +41,7 @@ def start(vmlinux: str, dump: str, directory: Path, commands: tuple[str, ...]) -
 def clean(text: str) -> list[str]:
     """The lines without terminal noise and without the dump's own name."""
     text = re.sub(r"\r|\x08|\x1b\[[0-9;]*[A-Za-z]", "", text)
-    return [re.sub(r"(DUMPFILE:) .*", r"\1", line).rstrip() for line in text.splitlines()]
+    return [re.sub(r"(DUMPFILE:) \S+( +\[PARTIAL DUMP\])?", r"\1", line).rstrip() for line in text.splitlines()]
 
 
 @dataclass

@@ -31,7 +31,9 @@ import peers_venv
 import same_bitmap
 import same_dmesg
 import same_elf
+import same_erase
 import same_pages
+import same_vmdump
 from elfcore import ElfCore
 from explain import Explainer
 from kdump_layout import Kdump
@@ -241,6 +243,42 @@ def elf_row(case: Case, level: int) -> Row:
     return f"-d {level} -f elf", check
 
 
+def vmdump_rows(case: Case, quick: bool, vmlinux: Path | None) -> Iterator[Row]:
+    """vmdumps, unpacked by zstd -d and bzip2 -d alone, and as sources."""
+    packed, core, kept = (case.scratch / name for name in ("vmdump", "core", "kept"))
+
+    def unpacked(level: int, codec: str) -> Verdict:
+        case.bigiron.dump(case.vmcore, packed, level, codec, form="vmdump")
+        case.bigiron.dump(case.vmcore, kept, level)
+        verdict = Verdict("vmdump")
+        case.judge_selection(kept, level, verdict)
+        verdict.merge(same_vmdump.judge(packed, core, case.vmcore, kept))
+        return verdict
+
+    def as_source(level: int, codec: str) -> Verdict:
+        case.bigiron.dump(case.vmcore, packed, level, codec, form="vmdump")
+        case.bigiron.dump(packed, case.target, FULL, "zstd")
+        return case.judge(case.target, FULL, "zstd")
+
+    def opened() -> Path:
+        case.bigiron.dump(case.vmcore, packed, FULL, "zstd", form="vmdump")
+        same_vmdump.unpack(packed, core)
+        return core
+
+    unpackings = ((FULL, "zstd"), (1, "zstd"), (FULL, "zstd:3"), (FULL, "bzip2"))
+    for level, codec in unpackings[: 1 if quick else None]:
+        yield f"-d {level} -f vmdump -c {codec}, unpacked", lambda v=level, c=codec: unpacked(v, c)
+    for level, codec in ((1, "zstd"), (FULL, "bzip2"))[: 1 if quick else 2]:
+        yield f"source: a vmdump -d {level} -c {codec}", lambda v=level, c=codec: as_source(v, c)
+    if vmlinux:
+        yield "drgn lists the tasks of an unpacked vmdump", lambda: drgn_tasks.judge(
+            vmlinux, opened(), case.vmcore
+        )
+        yield "crash on an unpacked vmdump", lambda: crash_text.judge(
+            str(vmlinux), str(opened()), str(case.openable)
+        )
+
+
 def split_row(case: Case) -> Row:
     """The files of makedumpfile --split as one source."""
 
@@ -265,7 +303,7 @@ def dmesg_rows(case: Case, vmlinux: Path | None) -> Iterator[Row]:
         return same_dmesg.judge(case.bigiron, case.reference(FULL), case.log)
 
     yield "dmesg of the vmcore", lambda: same_dmesg.judge(case.bigiron, case.vmcore, case.log)
-    for form, codec in (("kdump", "zstd"), ("flattened", "zlib"), ("elf", "none")):
+    for form, codec in (("kdump", "zstd"), ("flattened", "zlib"), ("elf", "none"), ("vmdump", "zstd")):
         yield f"dmesg of -d 31 -f {form}", lambda f=form, c=codec: of_dump(f, c)
     yield "dmesg of makedumpfile's dump -d 31", of_makedumpfile
     yield "vmcore-dmesg by both programs", lambda: same_dmesg.judge_vmcore_dmesg(
@@ -296,6 +334,25 @@ def reader_rows(case: Case, codec: str, vmlinux: Path | None) -> Iterator[Row]:
         )
         yield f"crash on -d 31 -c {codec}", lambda: crash_text.judge(
             str(vmlinux), str(made()), str(case.openable)
+        )
+
+
+def erase_rows(case: Case, quick: bool, vmlinux: Path | None) -> Iterator[Row]:
+    """Erased data, and VMCOREINFO made from vmlinux; both need debug symbols."""
+
+    def symbols() -> Path:
+        if case.explainer:
+            raise CannotJudge("makedumpfile 1.7.2 cannot read the modules of this kernel")
+        if not vmlinux:
+            raise CannotJudge("no vmlinux with debug symbols (vmtest/vmcores debuginfo)")
+        return vmlinux
+
+    yield "erased as makedumpfile --config erases", lambda: same_erase.judge(
+        case.makedumpfile, case.bigiron, case.openable, symbols(), case.scratch
+    )
+    if vmlinux and not quick:
+        yield "VMCOREINFO as makedumpfile -g writes it", lambda: same_erase.judge_vmcoreinfo(
+            case.makedumpfile, case.bigiron, vmlinux, case.scratch
         )
 
 
@@ -332,7 +389,9 @@ def rows(
     yield split_row(case)
     for level in (FULL,) if quick else (0, 1, 8, FULL):
         yield elf_row(case, level)
+    yield from vmdump_rows(case, quick, vmlinux)
     yield from dmesg_rows(case, None if quick else vmlinux)
+    yield from erase_rows(case, quick, vmlinux)
     for codec in codecs[-1:] if quick else codecs[-2:]:
         yield from reader_rows(case, codec, vmlinux)
 

@@ -1,4 +1,4 @@
-"""The Python environment that holds drgn, made on first use.
+"""The Python environment that holds drgn and pyzstd, made on first use.
 
 The version is pinned: a judge that changes by itself is no judge.
 """
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-REQUIREMENT = "drgn==0.3.0"
+REQUIREMENTS = ("drgn==0.3.0", "pyzstd==0.20.0")
 
 
 def cache_dir() -> Path:
@@ -25,16 +25,17 @@ def make_environment() -> Path:
     home = cache_dir() / "venv"
     stamp = home / "requirement"
     python = home / "bin" / "python3"
+    wanted = "\n".join(REQUIREMENTS)
     cache_dir().mkdir(parents=True, exist_ok=True)
     with open(cache_dir() / "venv.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not stamp.exists() or stamp.read_text() != REQUIREMENT:
+        if not stamp.exists() or stamp.read_text() != wanted:
             base = getattr(sys, "_base_executable", sys.executable)
             subprocess.run([base, "-m", "venv", "--clear", home], check=True)
             subprocess.run(
-                [python, "-m", "pip", "install", "--quiet", REQUIREMENT], check=True
+                [python, "-m", "pip", "install", "--quiet", *REQUIREMENTS], check=True
             )
-            stamp.write_text(REQUIREMENT)
+            stamp.write_text(wanted)
     return python
 
 

@@ -60,12 +60,13 @@ class Machine:
         accel: str,
         cpus: int = 2,
         more: Sequence[str] = (),
+        reboots: bool = False,
     ) -> None:
         self.console_file = directory / "console.log"
         self._socket_path = directory / "qmp"
         self._deadline = time.monotonic() + timeout
         self._command: list[str | Path] = [
-            "qemu-system-x86_64", "-nodefaults", "-display", "none", "-no-reboot",
+            "qemu-system-x86_64", "-nodefaults", "-display", "none", *(() if reboots else ("-no-reboot",)),
             "-machine", MACHINE, "-accel", "tcg,thread=multi" if accel == "tcg" else accel,
             "-cpu", "max" if levels == 5 else "max,la57=off", "-smp", str(cpus), "-m", f"{ram_mib}M",
             "-kernel", kernel, "-initrd", initrd, "-append", f"console=ttyS0 panic=-1 {command_line}",

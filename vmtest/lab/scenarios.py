@@ -57,6 +57,23 @@ def on_disk(place: int) -> Callable[[Crashed, Bigiron], Verdict]:
     return lambda crashed, bigiron: whole_dump(crashed, bigiron, crashed.image(place), Verdict("dump"), "sysrq")
 
 
+def from_device(crashed: Crashed, bigiron: Bigiron) -> Verdict:
+    """The dump that went onto a disk without a file system, and from there into one, once."""
+    verdict = Verdict("dump")
+    saved, again = (crashed.ran(name).get("summary") or {} for name in ("save", "again"))
+    verdict.require(saved.get("complete") is True, f"it was not saved: {saved}\n{crashed.tail()}")
+    verdict.require(saved.get("mark_cleared") is True, f"its mark is not cleared: {saved}")
+    verdict.require(again.get("found") is False, f"it is there once more: {again}")
+    names = crashed.names(1)
+    for name in ("vmdump.0", "dmesg.0", "info.0"):
+        verdict.require(name in names, f"no {name}: {names}")
+    verdict.require(not any(name.endswith("incomplete") or name == "vmdump.1" for name in names), f"left over: {names}")
+    dump = crashed.fetch(1, "vmdump.0")
+    verdict.require(MARKER in crashed.fetch(1, "dmesg.0").read_text(errors="replace"), "its log is not beside it")
+    verdict.require(bigiron.verify(crashed.image(0)) == 0, "bigiron verify finds a fault on the disk")
+    return whole_dump(crashed, bigiron, dump, verdict, "sysrq")
+
+
 def through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
     """A flattened dump, as it came."""
     verdict = Verdict("dump")
@@ -181,7 +198,12 @@ SCENARIOS = [
         Plan("xfs", disks=(Disk(320, "xfs"), Disk(256)), modules=XFS),
         on_disk(1),
     ),
-    Scenario("raw", "dump onto a disk without a file system", Plan("raw", disks=(Disk(256),)), on_disk(0)),
+    Scenario(
+        "raw",
+        "dump onto a disk without a file system, saved from there",
+        Plan("raw", disks=(Disk(256), Disk(256, "ext4"))),
+        from_device,
+    ),
     Scenario(
         "port",
         "dump through a pipe to another machine",

@@ -17,6 +17,7 @@ PACKAGE_OF = {
     "dpkg-deb": "dpkg",
     "apt-get": "apt",
     "zstd": "zstd",
+    "debootstrap": "debootstrap",
 }
 
 
