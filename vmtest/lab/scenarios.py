@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import kdump_layout
+import same_vmdump
 from tools import Bigiron, Makedumpfile
 from verdict import Verdict
 
@@ -80,6 +81,22 @@ def through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
     verdict.require(bigiron.verify(crashed.received) == 0, "bigiron verify finds a fault in the flattened dump")
     plain = Makedumpfile().rearrange(crashed.received, crashed.work / "plain")
     return whole_dump(crashed, bigiron, plain, verdict, "sysrq")
+
+
+def vmdump_through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
+    """A vmdump, as it came: zstd alone makes an ELF core of it."""
+    verdict = Verdict("vmdump")
+    ran = crashed.ran("dump")
+    verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}\n{crashed.tail()}")
+    peak = (ran.get("summary") or {}).get("peak_memory", 0)
+    verdict.require(0 < peak < MOST_MEMORY, f"peak memory {peak} bytes, allowed are {MOST_MEMORY}")
+    verdict.require(bigiron.verify(crashed.received) == 0, "bigiron verify finds a fault in the vmdump")
+    core = crashed.work / "core"
+    same_vmdump.unpack(crashed.received, core)
+    log = Makedumpfile().log(core, crashed.work / "log")
+    for text in (MARKER, "sysrq"):
+        verdict.require(text in log, f"makedumpfile does not find {text!r} in the unpacked core's kernel log")
+    return verdict
 
 
 def cut_dump(crashed: Crashed, bigiron: Bigiron, verdict: Verdict) -> Verdict:
@@ -207,8 +224,15 @@ SCENARIOS = [
     Scenario(
         "port",
         "dump through a pipe to another machine",
-        Plan("port", port=True, modules=PORT),
+        Plan("port", port=True, modules=PORT, environment={"how": "-c lzo"}),
         through_port,
+        quick=True,
+    ),
+    Scenario(
+        "port-vmdump",
+        "a vmdump through a pipe, unpacked by zstd alone",
+        Plan("port", port=True, modules=PORT, environment={"how": "-f vmdump"}),
+        vmdump_through_port,
         quick=True,
     ),
     Scenario("disk-full", "the disk is full", Plan("full", disks=(Disk(24, "ext4"),)), failed(1, "os error 28")),
