@@ -3,7 +3,7 @@
 //! The way of the data: `plan` runs the filter over all chunks of page
 //! frames and notes which pages are kept; `kdump` or `elf` lays the file
 //! out; helpers copy chunk by chunk; the header that says "complete" is
-//! written last. [`dump`] does all of it, [`verify()`] holds a dump against what it
+//! written last. [`dump()`] does all of it, [`verify()`] holds a dump against what it
 //! was made from, [`compare()`] finds where two dumps differ.
 
 mod bitmaps;

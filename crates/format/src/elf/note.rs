@@ -118,7 +118,7 @@ pub fn snap(task: u64, endian: Endian) -> Vec<u8> {
     encode(&name, SNAP.1, &descriptor, endian)
 }
 
-/// The notes without those of [`snap`].
+/// The notes without those of [`snap()`].
 pub fn without_snap(notes: &[u8], endian: Endian) -> Vec<u8> {
     let mut walk = Notes::new(notes, endian);
     let (mut out, mut from) = (Vec::with_capacity(notes.len()), 0);
