@@ -1,11 +1,9 @@
 //! kallsyms that lie: reading them ends, and gives no more than there can be.
 #![no_main]
 
-use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
-use bigiron_kernel::KernelError;
-use bigiron_kernel::printk::KernelMemory;
+use bigiron_fuzz::KernelBytes;
 use bigiron_kernel::symbols::kallsyms;
 use libfuzzer_sys::fuzz_target;
 
@@ -17,37 +15,6 @@ const INFO: &str = "OSRELEASE=6.1.0\nPAGESIZE=4096\nSYMBOL(_stext)=ffffffff81000
     SYMBOL(kallsyms_token_index)=ffffffff82000010\nSYMBOL(kallsyms_offsets)=ffffffff82000210\n\
     SYMBOL(kallsyms_token_table)=ffffffff82000310\nSYMBOL(kallsyms_names)=ffffffff82000710\n";
 
-struct Memory {
-    info: Vmcoreinfo,
-    endian: Endian,
-    bytes: Vec<u8>,
-}
-
-impl KernelMemory for Memory {
-    fn info(&self) -> &Vmcoreinfo {
-        &self.info
-    }
-
-    fn endian(&self) -> Endian {
-        self.endian
-    }
-
-    fn read(
-        &self,
-        what: &'static str,
-        address: VirtAddr,
-        buf: &mut [u8],
-    ) -> Result<(), KernelError> {
-        let bytes = || {
-            let start = usize::try_from(address.0.checked_sub(BASE)?).ok()?;
-            self.bytes.get(start..start.checked_add(buf.len())?)
-        };
-        let bytes = bytes().ok_or(KernelError::NotMapped { what, address })?;
-        buf.copy_from_slice(bytes);
-        Ok(())
-    }
-}
-
 fuzz_target!(|data: &[u8]| {
     let Some((&choice, bytes)) = data.split_first() else {
         return;
@@ -57,7 +24,8 @@ fuzz_target!(|data: &[u8]| {
     };
     let mut bytes = bytes.to_vec();
     bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
-    let memory = Memory {
+    let memory = KernelBytes {
+        base: BASE,
         info,
         endian: match choice & 1 {
             0 => Endian::Little,

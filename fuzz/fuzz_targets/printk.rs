@@ -6,11 +6,10 @@
 use std::io::{self, Write};
 use std::sync::LazyLock;
 
-use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
-use bigiron_kernel::KernelError;
-use bigiron_kernel::printk::{KernelMemory, Log, TextStyle};
+use bigiron_fuzz::KernelBytes;
+use bigiron_kernel::printk::{Log, TextStyle};
 use bigiron_synth::{KernelLog, LogForm, LogImage};
 use libfuzzer_sys::fuzz_target;
 
@@ -32,37 +31,6 @@ static LOGS: LazyLock<Vec<LogImage>> = LazyLock::new(|| {
         .map(|form| KernelLog::new(*form).with_records(150).image(BASE))
         .collect()
 });
-
-struct Memory {
-    info: Vmcoreinfo,
-    endian: Endian,
-    bytes: Vec<u8>,
-}
-
-impl KernelMemory for Memory {
-    fn info(&self) -> &Vmcoreinfo {
-        &self.info
-    }
-
-    fn endian(&self) -> Endian {
-        self.endian
-    }
-
-    fn read(
-        &self,
-        what: &'static str,
-        address: VirtAddr,
-        buf: &mut [u8],
-    ) -> Result<(), KernelError> {
-        let bytes = || {
-            let start = usize::try_from(address.0.checked_sub(BASE)?).ok()?;
-            self.bytes.get(start..start.checked_add(buf.len())?)
-        };
-        let bytes = bytes().ok_or(KernelError::NotMapped { what, address })?;
-        buf.copy_from_slice(bytes);
-        Ok(())
-    }
-}
 
 struct Counter(usize);
 
@@ -99,7 +67,8 @@ fuzz_target!(|data: &[u8]| {
     let Ok(info) = Vmcoreinfo::parse(&info, 0) else {
         return;
     };
-    let memory = Memory {
+    let memory = KernelBytes {
+        base: BASE,
         info,
         endian: match choice & 1 {
             0 => Endian::Little,
