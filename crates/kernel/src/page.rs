@@ -311,6 +311,11 @@ impl PageLayout {
     }
 
     fn compound_order(&self, frame: u64, second: &[u8]) -> u32 {
+        // Of a running kernel the two struct pages may be of different moments, and
+        // the second one belong to something else by now.
+        if self.compound_head.is_some() && !self.is_tail(second) {
+            return 0;
+        }
         let order = match self.order {
             Order::FlagsLowByte => self.u64(second, self.flags) & 0xff,
             Order::Byte(offset) => second.get(offset).copied().map_or(0, u64::from),
@@ -343,5 +348,39 @@ impl PageLayout {
     #[inline]
     fn u32(&self, page: &[u8], offset: usize) -> u32 {
         self.endian.u32(page, offset).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+    use super::*;
+
+    /// Flags at 0, compound_head at 8, mapping at 24: as in Linux 6.12.
+    const INFO: &str = "SIZE(page)=64\nOFFSET(page.flags)=0\nOFFSET(page._mapcount)=48\n\
+        OFFSET(page.mapping)=24\nOFFSET(page.private)=40\nOFFSET(page.compound_head)=8\n\
+        NUMBER(PG_lru)=5\nNUMBER(PG_private)=13\nNUMBER(PG_head_mask)=64\n\
+        NUMBER(PAGE_HUGETLB_MAPCOUNT_VALUE)=-201326592\n";
+
+    #[test]
+    fn the_order_counts_only_in_a_tail() {
+        let info = Vmcoreinfo::parse(INFO.as_bytes(), 0).unwrap();
+        let layout = PageLayout::new(&info, Endian::Little).unwrap();
+        let wanted = Wanted {
+            cache: true,
+            cache_private: true,
+            user: true,
+            free: true,
+        };
+        let (mut head, mut second) = ([0_u8; 64], [0_u8; 64]);
+        head[0] = 1 << 6 | 1 << 5;
+        // Of a page of its own these would be locked and uptodate.
+        second[0] = 9;
+        let alone = layout.classify(0x200, &head, &second, wanted);
+        assert_eq!(alone.class, Some(PageClass::Cache));
+        assert_eq!(alone.end(0x200), 0x201);
+        second[8] = 1;
+        let compound = layout.classify(0x200, &head, &second, wanted);
+        assert_eq!(compound.end(0x200), 0x400);
     }
 }

@@ -8,7 +8,8 @@ use bigiron_format::elf::{CoreHeaders, LoadSegment, Notes};
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PageFrame, PhysAddr, ReadAt, VirtAddr};
 
-use super::file::{DumpFile, FileWindow, IoMethod};
+use super::elf_reader::ElfReader;
+use super::file::{DumpFile, IoMethod};
 use super::live;
 use super::{CHUNK_FRAMES, MemorySource, PageReader};
 use crate::arch::{self, Architecture};
@@ -28,12 +29,12 @@ const MOST_TIMES_LARGER: u64 = 4096;
 
 /// An ELF core: /proc/vmcore, a copy of it, or a dump of a virtual machine.
 pub struct ElfSource {
-    bytes: ElfBytes,
+    pub(super) bytes: ElfBytes,
     headers: CoreHeaders,
     architecture: &'static Architecture,
     /// Sorted by physical address, without overlaps.
-    segments: Vec<LoadSegment>,
-    page_shift: u32,
+    pub(super) segments: Vec<LoadSegment>,
+    pub(super) page_shift: u32,
     vmcoreinfo: Option<(usize, usize)>,
     damage: Option<String>,
     live: bool,
@@ -211,7 +212,7 @@ impl ElfSource {
         .collect()
     }
 
-    fn segment_of(&self, address: u64) -> Option<&LoadSegment> {
+    pub(super) fn segment_of(&self, address: u64) -> Option<&LoadSegment> {
         let index = self
             .segments
             .partition_point(|s| s.physical.0 + s.memory_size <= address);
@@ -364,110 +365,7 @@ impl MemorySource for ElfSource {
     }
 
     fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_> {
-        let window = match &self.bytes {
-            ElfBytes::File(file) => Some(FileWindow::new(file, io)),
-            ElfBytes::Other(..) => None,
-        };
-        Box::new(ElfReader {
-            source: self,
-            window,
-            buffer: Vec::new(),
-        })
-    }
-}
-
-struct ElfReader<'a> {
-    source: &'a ElfSource,
-    window: Option<FileWindow<'a>>,
-    buffer: Vec<u8>,
-}
-
-impl ElfReader<'_> {
-    /// Puts a page together of which a segment holds only a part; what no
-    /// segment holds is zero, as in /proc/vmcore.
-    fn partial_page(&mut self, frame: PageFrame) -> Result<&[u8], SourceError> {
-        let source = self.source;
-        let page_size = 1_u64 << source.page_shift;
-        let page_start = frame.0 << source.page_shift;
-        let size = source.bytes.read().size();
-        let absent = || SourceError::Absent {
-            path: source.bytes.path().to_owned(),
-            frame,
-        };
-        self.buffer.clear();
-        self.buffer.resize(page_size as usize, 0);
-        let mut found = false;
-        let from = source
-            .segments
-            .partition_point(|s| s.physical.0 + s.memory_size <= page_start);
-        let near = source.segments[from..]
-            .iter()
-            .take_while(|s| s.physical.0 < page_start + page_size);
-        for segment in near {
-            let data = segment
-                .file_size
-                .min(size.saturating_sub(segment.file_offset));
-            let start = segment.physical.0.max(page_start);
-            let end = (segment.physical.0 + data).min(page_start + page_size);
-            let whole = (segment.physical.0 + segment.file_size).min(page_start + page_size);
-            if end < whole {
-                return Err(absent());
-            }
-            if start < end {
-                found = true;
-                let target = (start - page_start) as usize..(end - page_start) as usize;
-                let offset = segment.file_offset + (start - segment.physical.0);
-                let bytes = &mut self.buffer[target];
-                source
-                    .bytes
-                    .read()
-                    .read_exact_at("memory", offset, bytes)
-                    .map_err(|error| SourceError::Format {
-                        path: source.bytes.path().to_owned(),
-                        source: error,
-                    })?;
-            }
-        }
-        if found {
-            Ok(&self.buffer)
-        } else {
-            Err(absent())
-        }
-    }
-}
-
-impl PageReader for ElfReader<'_> {
-    fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
-        let source = self.source;
-        let shift = source.page_shift;
-        let address = first.0 << shift;
-        let size = source.bytes.read().size();
-        let whole = source.segment_of(address).and_then(|segment| {
-            let data = segment
-                .file_size
-                .min(size.saturating_sub(segment.file_offset));
-            let inside = address - segment.physical.0;
-            let pages = (data.saturating_sub(inside) >> shift).min(count as u64);
-            (pages > 0).then_some((segment.file_offset + inside, (pages << shift) as usize))
-        });
-        let Some((offset, len)) = whole else {
-            return self.partial_page(first);
-        };
-        match &mut self.window {
-            Some(window) => window.bytes("memory", offset, len),
-            None => {
-                self.buffer.resize(len, 0);
-                source
-                    .bytes
-                    .read()
-                    .read_exact_at("memory", offset, &mut self.buffer)
-                    .map_err(|error| SourceError::Format {
-                        path: source.bytes.path().to_owned(),
-                        source: error,
-                    })?;
-                Ok(&self.buffer)
-            }
-        }
+        Box::new(ElfReader::new(self, io))
     }
 }
 

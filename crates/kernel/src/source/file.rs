@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bigiron_format::{FormatError, ReadAt};
 
+use super::live::RUNNING_KERNEL;
 use super::mapping::Mapping;
 use crate::error::SourceError;
 
@@ -123,6 +124,14 @@ impl DumpFile {
     fn prefers_mmap(&self) -> bool {
         self.path == Path::new("/proc/vmcore")
     }
+
+    /// Whether each reader must open the file for itself. The kernel copies all that
+    /// is read of /proc/kcore through one page that belongs to the open file, with
+    /// no lock around it (open_kcore and read_kcore in fs/proc/kcore.c, since commit
+    /// df04abfd181a): two that read at once would get each other's pages.
+    fn serves_one_reader(&self) -> bool {
+        self.path == Path::new(RUNNING_KERNEL)
+    }
 }
 
 impl ReadAt for DumpFile {
@@ -155,6 +164,8 @@ impl ReadAt for DumpFile {
 #[derive(Debug)]
 pub struct FileWindow<'a> {
     file: &'a DumpFile,
+    /// The file, opened for this window alone where that is needed.
+    own: Option<DumpFile>,
     mapping: Option<(u64, Mapping)>,
     buffer: Vec<u8>,
     mmap: bool,
@@ -170,6 +181,7 @@ impl<'a> FileWindow<'a> {
         };
         Self {
             file,
+            own: None,
             mapping: None,
             buffer: Vec::new(),
             mmap,
@@ -193,10 +205,13 @@ impl<'a> FileWindow<'a> {
             return Ok(&mapping.bytes()[from..from + len]);
         }
         self.buffer.resize(len.max(self.buffer.len()), 0);
+        if self.own.is_none() && self.file.serves_one_reader() {
+            self.own = Some(DumpFile::open(&self.file.path)?);
+        }
+        let file = self.own.as_ref().unwrap_or(self.file);
         let buffer = &mut self.buffer[..len];
-        self.file
-            .read_exact_at(what, offset, buffer)
-            .map_err(|error| self.file.error(error))?;
+        file.read_exact_at(what, offset, buffer)
+            .map_err(|error| file.error(error))?;
         Ok(buffer)
     }
 

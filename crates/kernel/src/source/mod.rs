@@ -2,6 +2,7 @@
 
 mod device;
 mod elf;
+mod elf_reader;
 mod encrypted;
 mod file;
 mod kdump;

@@ -1,0 +1,126 @@
+//! Reads pages of an ELF core.
+
+use std::path::Path;
+
+use bigiron_format::{PageFrame, ReadAt};
+
+use super::PageReader;
+use super::elf::{ElfBytes, ElfSource};
+use super::file::{FileWindow, IoMethod};
+use crate::error::SourceError;
+
+/// One helper's view of an ELF core.
+pub(super) struct ElfReader<'a> {
+    source: &'a ElfSource,
+    bytes: ReaderBytes<'a>,
+    /// A page that is put together.
+    page: Vec<u8>,
+}
+
+/// Where a reader has its bytes from.
+enum ReaderBytes<'a> {
+    Window(FileWindow<'a>),
+    Copied {
+        from: &'a dyn ReadAt,
+        path: &'a Path,
+        buffer: Vec<u8>,
+    },
+}
+
+impl ReaderBytes<'_> {
+    /// `len` bytes of memory at `offset`; the caller knows that the file has them.
+    fn get(&mut self, offset: u64, len: usize) -> Result<&[u8], SourceError> {
+        match self {
+            Self::Window(window) => window.bytes("memory", offset, len),
+            Self::Copied { from, path, buffer } => {
+                buffer.resize(len, 0);
+                from.read_exact_at("memory", offset, buffer)
+                    .map_err(|source| SourceError::Format {
+                        path: path.to_path_buf(),
+                        source,
+                    })?;
+                Ok(buffer)
+            }
+        }
+    }
+}
+
+impl<'a> ElfReader<'a> {
+    pub(super) fn new(source: &'a ElfSource, io: IoMethod) -> Self {
+        let bytes = match &source.bytes {
+            ElfBytes::File(file) => ReaderBytes::Window(FileWindow::new(file, io)),
+            ElfBytes::Other(bytes, path) => ReaderBytes::Copied {
+                from: bytes.as_ref(),
+                path,
+                buffer: Vec::new(),
+            },
+        };
+        Self {
+            source,
+            bytes,
+            page: Vec::new(),
+        }
+    }
+
+    /// Puts a page together of which a segment holds only a part; what no
+    /// segment holds is zero, as in /proc/vmcore.
+    fn partial_page(&mut self, frame: PageFrame) -> Result<&[u8], SourceError> {
+        let source = self.source;
+        let page_size = 1_u64 << source.page_shift;
+        let page_start = frame.0 << source.page_shift;
+        let size = source.bytes.read().size();
+        let absent = || SourceError::Absent {
+            path: source.bytes.path().to_owned(),
+            frame,
+        };
+        self.page.clear();
+        self.page.resize(page_size as usize, 0);
+        let mut found = false;
+        let from = source
+            .segments
+            .partition_point(|s| s.physical.0 + s.memory_size <= page_start);
+        let near = source.segments[from..]
+            .iter()
+            .take_while(|s| s.physical.0 < page_start + page_size);
+        for segment in near {
+            let data = segment
+                .file_size
+                .min(size.saturating_sub(segment.file_offset));
+            let start = segment.physical.0.max(page_start);
+            let end = (segment.physical.0 + data).min(page_start + page_size);
+            let whole = (segment.physical.0 + segment.file_size).min(page_start + page_size);
+            if end < whole {
+                return Err(absent());
+            }
+            if start < end {
+                found = true;
+                let target = (start - page_start) as usize..(end - page_start) as usize;
+                let offset = segment.file_offset + (start - segment.physical.0);
+                let part = self.bytes.get(offset, target.len())?;
+                self.page[target].copy_from_slice(part);
+            }
+        }
+        if found { Ok(&self.page) } else { Err(absent()) }
+    }
+}
+
+impl PageReader for ElfReader<'_> {
+    fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
+        let source = self.source;
+        let shift = source.page_shift;
+        let address = first.0 << shift;
+        let size = source.bytes.read().size();
+        let whole = source.segment_of(address).and_then(|segment| {
+            let data = segment
+                .file_size
+                .min(size.saturating_sub(segment.file_offset));
+            let inside = address - segment.physical.0;
+            let pages = (data.saturating_sub(inside) >> shift).min(count as u64);
+            (pages > 0).then_some((segment.file_offset + inside, (pages << shift) as usize))
+        });
+        match whole {
+            Some((offset, len)) => self.bytes.get(offset, len),
+            None => self.partial_page(first),
+        }
+    }
+}
