@@ -3,20 +3,36 @@
 Lists that were changed while they were copied may lead nowhere, so only what a kernel never changes is asked for.
 """
 
+import hashlib
 from pathlib import Path
+from typing import Any
 
 from verdict import Verdict
 
 
-def judge(vmlinux: str | Path, dump: str | Path, release: str) -> Verdict:
-    """The kernel's name, its first tasks, and one of its modules."""
+def open_dump(vmlinux: str | Path, dump: str | Path) -> Any:
+    """A drgn program over the dump."""
     import drgn
-    from drgn.helpers.linux import find_task, for_each_module
 
-    verdict = Verdict(f"drgn in {Path(dump).name}")
     program = drgn.Program()
     program.set_core_dump(str(dump))
     program.load_debug_info([str(vmlinux)])
+    return program
+
+
+def constants(vmlinux: str | Path, dump: str | Path) -> str:
+    """A digest of what the kernel has in read-only memory since it started: the same in every dump of it."""
+    program = open_dump(vmlinux, dump)
+    start, end = (program.symbol(name).address for name in ("__start_rodata", "__end_rodata"))
+    return hashlib.sha256(program.read(start, end - start)).hexdigest()
+
+
+def judge(vmlinux: str | Path, dump: str | Path, release: str) -> Verdict:
+    """The kernel's name, its first tasks, and one of its modules."""
+    from drgn.helpers.linux import find_task, for_each_module
+
+    verdict = Verdict(f"drgn in {Path(dump).name}")
+    program = open_dump(vmlinux, dump)
     found = program["init_uts_ns"].name.release.string_().decode()
     verdict.require(found == release, f"the release is {found}, not {release}")
     names = {pid: find_task(program, pid).comm.string_().decode() for pid in (1, 2)}
