@@ -90,8 +90,15 @@ def judge(
     vmlinux: str, a: str, b: str, commands: tuple[str, ...] = COMMANDS
 ) -> Verdict:
     """Compares crash's texts command by command."""
+    return compare_answers((a, b), *run(vmlinux, [a, b], commands), commands)
+
+
+def compare_answers(
+    dumps: tuple[str, str], ours: Answers, theirs: Answers, commands: tuple[str, ...] = COMMANDS
+) -> Verdict:
+    """The same for what crash has said of both already."""
+    a, b = dumps
     verdict = Verdict(f"crash on {Path(a).name} and {Path(b).name}")
-    ours, theirs = run(vmlinux, [a, b], commands)
     if not ours.opened and not theirs.opened:
         said = " / ".join(filter(None, ours.start_up))[:200]
         raise CannotJudge(f"crash opens neither dump: {said or 'it ends in silence'}")

@@ -6,21 +6,30 @@ page frames it keeps, and by every page's bytes. The page frames are those that
 makedumpfile keeps; for a kernel that the installed makedumpfile is too old for,
 they are those of the rules in explain.py, and every difference from
 makedumpfile's choice must be explained by them.
+
+Rows are judged two at a time, each in a process of its own with files of its
+own; their lines come in the rows' order.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import itertools
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import crash_text
 import drgn_tasks
@@ -46,6 +55,7 @@ SLOW_DISK = "20M"
 QUICK_LEVELS = (0, 1, 2, 4, 8, 16, 23, 31)
 FULL = 31
 SHOWN = 3
+PROCESSES = 2
 TOLD = (
     "descriptors",
     "pages equal",
@@ -59,7 +69,7 @@ Row = tuple[str, Check]
 
 
 class Case:
-    """One vmcore, and what rows share about it: references are made once."""
+    """One vmcore, and what rows share about it: references are made once, by the process that comes first."""
 
     def __init__(
         self,
@@ -74,15 +84,25 @@ class Case:
         self.makedumpfile = makedumpfile
         self.bigiron = bigiron
         self.expected = expected
-        self._references: dict[int, Path] = {}
+
+    @contextmanager
+    def _to_make(self, name: str) -> Iterator[tuple[Path, bool]]:
+        """A file that rows share, and whether it is still to be made; others wait meanwhile."""
+        target = self.directory / name
+        with open(self.directory / f".{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            done = self.directory / f".{name}.done"
+            yield target, not done.exists()
+            done.touch()
 
     @cached_property
     def openable(self) -> Path:
         """The vmcore in a form that makedumpfile opens."""
         if not mend_elf.needs_mending(ElfCore(self.vmcore)):
             return self.vmcore
-        mended = self.directory / "mended"
-        mend_elf.mend(str(self.vmcore), str(mended))
+        with self._to_make("mended") as (mended, missing):
+            if missing:
+                mend_elf.mend(str(self.vmcore), str(mended))
         return mended
 
     @cached_property
@@ -95,20 +115,33 @@ class Case:
 
     def reference(self, level: int) -> Path:
         """makedumpfile's dump of a level."""
-        if level not in self._references:
-            target = self.directory / f"reference-{level}"
-            self._references[level] = self.makedumpfile.dump(self.openable, target, level)
-        return self._references[level]
+        openable = self.openable
+        with self._to_make(f"reference-{level}") as (target, missing):
+            if missing:
+                target.unlink(missing_ok=True)
+                self.makedumpfile.dump(openable, target, level)
+        return target
 
     @cached_property
     def log(self) -> bytes:
         """The kernel's log, by makedumpfile."""
-        return same_dmesg.by_makedumpfile(self.makedumpfile, self.openable, self.directory)
+        return same_dmesg.by_makedumpfile(self.makedumpfile, self.openable, self.scratch)
+
+    def judge_by_crash(self, dump: Path, vmlinux: Path) -> Verdict:
+        """Whether crash says of a dump what it says of the vmcore, which it is asked about once."""
+        with self._to_make("said-by-crash") as (kept, missing):
+            if missing:
+                said, theirs = crash_text.run(str(vmlinux), [str(dump), str(self.openable)], crash_text.COMMANDS)
+                kept.write_bytes(pickle.dumps(theirs))
+        if not missing:
+            theirs = pickle.loads(kept.read_bytes())
+            (said,) = crash_text.run(str(vmlinux), [str(dump)], crash_text.COMMANDS)
+        return crash_text.compare_answers((str(dump), str(self.openable)), said, theirs)
 
     @property
     def scratch(self) -> Path:
         """A row's own files."""
-        return self.directory / "scratch"
+        return self.directory / f"scratch-{os.getpid()}"
 
     @property
     def target(self) -> Path:
@@ -274,9 +307,7 @@ def vmdump_rows(case: Case, quick: bool, vmlinux: Path | None) -> Iterator[Row]:
         yield "drgn lists the tasks of an unpacked vmdump", lambda: drgn_tasks.judge(
             vmlinux, opened(), case.vmcore
         )
-        yield "crash on an unpacked vmdump", lambda: crash_text.judge(
-            str(vmlinux), str(opened()), str(case.openable)
-        )
+        yield "crash on an unpacked vmdump", lambda: case.judge_by_crash(opened(), vmlinux)
 
 
 def split_row(case: Case) -> Row:
@@ -332,9 +363,7 @@ def reader_rows(case: Case, codec: str, vmlinux: Path | None) -> Iterator[Row]:
         yield f"drgn lists the tasks of -d 31 -c {codec}", lambda: drgn_tasks.judge(
             vmlinux, made(), case.vmcore
         )
-        yield f"crash on -d 31 -c {codec}", lambda: crash_text.judge(
-            str(vmlinux), str(made()), str(case.openable)
-        )
+        yield f"crash on -d 31 -c {codec}", lambda: case.judge_by_crash(made(), vmlinux)
 
 
 def erase_rows(case: Case, quick: bool, vmlinux: Path | None) -> Iterator[Row]:
@@ -396,29 +425,67 @@ def rows(
         yield from reader_rows(case, codec, vmlinux)
 
 
-def carry_out(name: str, check: Check, tally: dict[str, int]) -> None:
-    """Runs one row and prints its line; a row that raises has failed."""
+@dataclass(frozen=True)
+class Outcome:
+    """How a row ended: passed, failed or skipped, and the lines that say so."""
+
+    kind: str
+    lines: list[str]
+
+    def tell(self, tally: dict[str, int]) -> None:
+        tally[self.kind] += 1
+        print("\n".join(self.lines), flush=True)
+
+
+def outcome(name: str, check: Check) -> Outcome:
+    """Judges one row; a row that raises has failed."""
     started = time.monotonic()
     try:
         verdict = check()
     except CannotJudge as reason:
-        tally["skipped"] += 1
-        print(f"SKIP {name}: {reason}", flush=True)
-        return
+        return Outcome("skipped", [f"SKIP {name}: {reason}"])
     except ToolFailed as error:
         verdict = Verdict(name)
         verdict.differ(str(error))
     seconds = time.monotonic() - started
-    tally["passed" if verdict.passed else "failed"] += 1
     told = [f"{verdict.counts[what]} {what}" for what in TOLD if what in verdict.counts]
     explained = sum(n for what, n in verdict.counts.items() if what.startswith("rightly"))
     if explained:
         told.append(f"{explained} differences explained")
     word = "OK  " if verdict.passed else "FAIL"
-    print(f"{word} {name}: {', '.join([*told, f'{seconds:.1f} s'])}")
-    for line in verdict.explain(SHOWN):
-        print(f"  {line}")
-    sys.stdout.flush()
+    lines = [f"{word} {name}: {', '.join([*told, f'{seconds:.1f} s'])}"]
+    lines += [f"  {line}" for line in verdict.explain(SHOWN)]
+    return Outcome("passed" if verdict.passed else "failed", lines)
+
+
+def carry_out(name: str, check: Check, tally: dict[str, int]) -> None:
+    """Judges one row and prints its line."""
+    outcome(name, check).tell(tally)
+
+
+class RowsOfCase:
+    """The rows of one vmcore, in a process that judges some of them."""
+
+    case: Case
+    rows: list[Row]
+
+    @classmethod
+    def open(cls, case: Case, *choice: Any) -> None:
+        cls.case = case
+        cls.rows = list(rows(case, *choice))
+
+    @classmethod
+    def outcome(cls, number: int) -> Outcome:
+        cls.case.clear()
+        return outcome(*cls.rows[number])
+
+
+def judge_case(case: Case, tally: dict[str, int], *choice: Any) -> None:
+    """All rows of one vmcore; what follows the case is what `rows` takes."""
+    numbers = range(len(list(rows(case, *choice))))
+    with ProcessPoolExecutor(PROCESSES, initializer=RowsOfCase.open, initargs=(case, *choice)) as pool:
+        for judged in pool.map(RowsOfCase.outcome, numbers):
+            judged.tell(tally)
 
 
 def by_vmcore(pairs: list[str]) -> dict[Path, Path]:
@@ -471,11 +538,7 @@ def main() -> int:
         key = vmcore.resolve()
         with tempfile.TemporaryDirectory(prefix="bigiron-matrix-", dir=roomy) as directory:
             case = Case(vmcore, Path(directory), makedumpfile, bigiron, expected.get(key))
-            for name, check in rows(
-                case, levels, options.codecs, options.quick, vmlinux.get(key)
-            ):
-                case.clear()
-                carry_out(name, check, tally)
+            judge_case(case, tally, levels, options.codecs, options.quick, vmlinux.get(key))
     closing = f"{tally['passed']} passed, {tally['failed']} failed"
     if tally["skipped"]:
         closing += f", {tally['skipped']} skipped"
