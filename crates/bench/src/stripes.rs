@@ -1,0 +1,84 @@
+//! Striped dumps: the same dump to one slow disk and to several, each as slow.
+
+use std::fmt::Write as _;
+use std::num::NonZeroU64;
+use std::path::Path;
+
+use bigiron_dump::{DumpOptions, OutputFormat};
+use bigiron_kernel::Source;
+use serde::Serialize;
+
+use crate::results::median;
+use crate::trial::run_parts;
+
+/// A dump in so many parts.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Files.
+    pub parts: usize,
+    /// Median of the wall-clock times.
+    pub seconds: f64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// How many times as fast as the first row, by bytes a second.
+    pub speedup: f64,
+}
+
+/// Dumps `source` striped over each of `counts` files, `runs` times in turns, each
+/// file written at `limit` bytes a second at most.
+pub fn measure(
+    source: &Source,
+    directory: &Path,
+    usual: &DumpOptions,
+    limit: NonZeroU64,
+    counts: &[usize],
+    runs: usize,
+) -> anyhow::Result<Vec<Row>> {
+    let options = DumpOptions {
+        format: OutputFormat::Vmdump,
+        write_limit: Some(limit),
+        ..usual.clone()
+    };
+    let mut rows: Vec<(Row, Vec<f64>)> = counts
+        .iter()
+        .map(|parts| (row(*parts), Vec::new()))
+        .collect();
+    for _ in 0..runs.max(1) {
+        for (row, times) in &mut rows {
+            let trial = run_parts(source, directory, &options, row.parts)?;
+            row.bytes = trial.bytes;
+            times.push(trial.seconds);
+        }
+    }
+    let mut first = None;
+    let finish = |(mut row, times): (Row, Vec<f64>)| {
+        row.seconds = median(&times);
+        let rate = row.bytes as f64 / row.seconds;
+        row.speedup = rate / *first.get_or_insert(rate);
+        row
+    };
+    Ok(rows.into_iter().map(finish).collect())
+}
+
+fn row(parts: usize) -> Row {
+    Row {
+        parts,
+        seconds: 0.0,
+        bytes: 0,
+        speedup: 1.0,
+    }
+}
+
+/// The results for people.
+pub fn table(rows: &[Row]) -> String {
+    let mut out = format!("{:>5} {:>10} {:>9} {:>8}", "files", "time", "size", "speed");
+    for row in rows {
+        let (parts, seconds, megabytes) = (row.parts, row.seconds, row.bytes / 1_000_000);
+        let _ = write!(
+            out,
+            "\n{parts:>5} {seconds:>8.2} s {megabytes:>6} MB {:>7.2}x",
+            row.speedup
+        );
+    }
+    out
+}

@@ -1,0 +1,185 @@
+//! The parts of a striped dump, on dump devices and in files, in any order.
+
+use std::path::{Path, PathBuf};
+
+use bigiron_format::device::DumpId;
+use bigiron_helpers::Stop;
+use bigiron_kernel::source::DumpFile;
+use bigiron_kernel::{Identities, Source};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::origin::Origin;
+use super::recognise::{id_of_file, is_raw_device};
+use super::{Job, Made, SaveOptions, space};
+use crate::device::refused;
+use crate::error::DumpError;
+use crate::output::{FileOutput, keep};
+use crate::progress::Phase;
+use crate::vmdump::{MergeOptions, merge};
+
+/// Parts that were given.
+pub struct Stripes {
+    /// Those on devices, locked.
+    devices: Vec<Origin>,
+    files: Vec<PathBuf>,
+    /// Those that have something: what the dump is read from.
+    paths: Vec<PathBuf>,
+    /// Whether none is missing, so that nothing will be joined later.
+    is_whole: bool,
+    damage: Option<String>,
+    id: DumpId,
+}
+
+impl Stripes {
+    /// Opens the parts. `None`: they are on devices, and were saved.
+    pub fn open(
+        paths: &[PathBuf],
+        options: &SaveOptions,
+        stop: &Stop,
+        waiting: &dyn Fn(&Path),
+    ) -> Result<Option<Self>, DumpError> {
+        // Two that save the same must not wait for each other.
+        let mut paths = paths.to_vec();
+        paths.sort_unstable();
+        // Of some of them the mark may be gone, if a run before was killed.
+        let of_devices = SaveOptions {
+            again: true,
+            ..options.clone()
+        };
+        let (mut devices, mut files) = (Vec::new(), Vec::new());
+        let (mut parts, mut ids) = (Vec::new(), Vec::new());
+        for path in &paths {
+            if !is_raw_device(path)? {
+                ids.push(id_of_file(path)?);
+                parts.push(path.clone());
+                files.push(path.clone());
+                continue;
+            }
+            let device = Origin::open_device(path, &of_devices, stop, waiting)?;
+            let device = device.ok_or_else(|| refused(path, "has no dump on it"))?;
+            ids.push(device.id());
+            if !device.is_nothing() {
+                parts.push(path.clone());
+            }
+            devices.push(device);
+        }
+        let is_marked = devices.iter().any(Origin::has_mark);
+        if devices.len() == paths.len() && !is_marked && !options.again {
+            return Ok(None);
+        }
+        let mut stripes = Self {
+            devices,
+            files,
+            is_whole: true,
+            damage: None,
+            id: id_of(ids),
+            paths: parts,
+        };
+        if !stripes.is_nothing() {
+            stripes.look_at_dump(&paths, options)?;
+        }
+        Ok(Some(stripes))
+    }
+
+    /// What is no dump is refused before anything is written.
+    fn look_at_dump(&mut self, given: &[PathBuf], options: &SaveOptions) -> Result<(), DumpError> {
+        let identities = options.identity.as_deref().map(Identities::from_file);
+        let source = Source::open_with(&self.paths, &identities.transpose()?.unwrap_or_default())?;
+        let dump = source.memory().vmdump();
+        let Some(dump) = dump.filter(|dump| dump.header().is_striped()) else {
+            let reason = "is no part of a striped vmdump; only such come on several devices";
+            return Err(refused(source.path(), reason));
+        };
+        let missing = usize::from(dump.header().stripe.1) - dump.parts().len();
+        // On a device of which nothing was written there is nothing to come.
+        self.is_whole = missing <= given.len() - self.paths.len();
+        self.damage = source.damage().map(ToOwned::to_owned);
+        Ok(())
+    }
+
+    pub fn id(&self) -> DumpId {
+        self.id
+    }
+
+    /// The names of those that have something.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// Whether nothing at all was written of them.
+    pub fn is_nothing(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
+    }
+
+    /// Whether there are marks that [`Self::clear`] clears: not as long as another
+    /// part may be found and saved with these.
+    pub fn has_mark(&self) -> bool {
+        self.is_whole && self.devices.iter().any(Origin::has_mark)
+    }
+
+    /// Clears the marks of all devices.
+    pub fn clear(&self) -> Result<(), DumpError> {
+        self.devices.iter().try_for_each(Origin::clear)
+    }
+}
+
+/// One for all of them, in any order.
+fn id_of(mut ids: Vec<DumpId>) -> DumpId {
+    ids.sort_unstable();
+    let mut hash = Xxh3::new();
+    hash.update(b"stripes");
+    ids.iter().for_each(|id| hash.update(&id.0));
+    DumpId(hash.digest128().to_le_bytes())
+}
+
+/// Makes one vmdump of the parts in the temporary file.
+pub fn join(job: &Job) -> Result<Made, DumpError> {
+    let (origin, temporary) = (job.origin, job.temporary);
+    let source = origin.open_source()?;
+    let Some(dump) = source.memory().vmdump() else {
+        return Err(refused(origin.path(), "is no part of a striped vmdump"));
+    };
+    let mut needed = 0;
+    if let Some(stripes) = origin.stripes() {
+        for device in &stripes.devices {
+            needed += device.bytes()?.size();
+        }
+        for file in &stripes.files {
+            needed += space::data_bytes(&DumpFile::open(file)?);
+        }
+    }
+    space::check(job.directory, needed)?;
+    let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
+    let error = |source| DumpError::Write {
+        path: temporary.path().to_owned(),
+        source,
+        kept: None,
+    };
+    let header = dump.header();
+    job.progress
+        .begin(Phase::Copying, header.core_size >> header.page_shift);
+    let options = MergeOptions {
+        threads: job.options.threads,
+        memory: job.options.memory,
+        progress: job.progress,
+        stop: job.stop,
+    };
+    let merged = keep(&output, job.progress, job.stop, error, || {
+        merge(dump, &output, &options, &error)
+    })?;
+    temporary.sync()?;
+    let damage = match (merged.lost, merged.reason) {
+        (0, reason) => reason,
+        (lost, None) => Some(format!("{lost} pages lost")),
+        (lost, Some(reason)) => Some(format!("{lost} pages lost; {reason}")),
+    };
+    Ok(Made {
+        bytes: merged.bytes,
+        copied: merged.bytes,
+        damage,
+    })
+}

@@ -1,0 +1,245 @@
+//! What is where in one file of a vmdump: offsets, index and seek table.
+
+use bigiron_format::codec::CodecError;
+use bigiron_format::vmdump::record::{self, Tag};
+use bigiron_format::vmdump::{
+    Chunk, ChunkHeader, Container, DirectoryEntry, Place, Root, SeekTable, VmdumpHeader, index,
+    streams,
+};
+
+use super::place::{PackedChunk, Piece};
+
+/// Chunks of an index record.
+const INDEX_CHUNKS: usize = 1024;
+
+/// Gives everything in one file its place.
+pub(super) struct PartPlacer {
+    header: VmdumpHeader,
+    offset: u64,
+    counts: Counts,
+    /// Chunks that are in no index record yet.
+    chunks: Vec<Chunk>,
+    directory: Vec<DirectoryEntry>,
+    seek_table: SeekTable,
+    /// Index records of a dump in bzip2, which stand behind the core: some 10 MiB
+    /// for each TiB that is dumped.
+    waiting: Vec<u8>,
+}
+
+/// What the root says of the file.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) chunks: u64,
+    /// Pages dumped, lost ones too.
+    pub(super) dumped: u64,
+    pub(super) lost: u64,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, chunk: &Chunk) {
+        let bits =
+            |bits: &[u8]| -> u64 { bits.iter().map(|byte| u64::from(byte.count_ones())).sum() };
+        self.chunks += 1;
+        self.dumped += bits(&chunk.dumped);
+        self.lost += bits(&chunk.lost);
+    }
+}
+
+impl PartPlacer {
+    /// A placer, and the header, where that comes first.
+    pub(super) fn new(header: VmdumpHeader) -> (Self, Option<Piece>) {
+        let mut placer = Self {
+            offset: 0,
+            counts: Counts::default(),
+            chunks: Vec::new(),
+            directory: Vec::new(),
+            seek_table: SeekTable::one_of(header.stripe.1),
+            waiting: Vec::new(),
+            header,
+        };
+        let first = match placer.header.container {
+            Container::Zstd => {
+                let payload = placer.header.encode();
+                let bytes = record::encode(Tag::Header, placer.header.dump(), &payload);
+                Some(placer.add(bytes).0)
+            }
+            // Its first stream must be the core's.
+            Container::Bzip2 => None,
+        };
+        (placer, first)
+    }
+
+    /// A placer behind the chunks that are in `counts` and end at `offset`, of
+    /// which those in `directory` have index records. `frames` are all frames so
+    /// far, if there is nothing between them.
+    pub(super) fn resume(
+        header: VmdumpHeader,
+        offset: u64,
+        counts: Counts,
+        directory: Vec<DirectoryEntry>,
+        frames: Option<Vec<(u32, u32)>>,
+    ) -> Self {
+        let (mut placer, _) = Self::new(header);
+        placer.offset = offset;
+        placer.counts = counts;
+        placer.directory = directory;
+        placer.seek_table = SeekTable::of(frames);
+        placer
+    }
+
+    /// Takes a chunk into the index that has its place already.
+    pub(super) fn index_again(
+        &mut self,
+        chunk: Chunk,
+        out: &mut Vec<Piece>,
+    ) -> Result<(), CodecError> {
+        self.chunks.push(chunk);
+        if self.chunks.len() == INDEX_CHUNKS {
+            self.end_index(out)?;
+        }
+        Ok(())
+    }
+
+    /// Places a chunk that is the `sequence`-th of the dump.
+    pub(super) fn chunk(
+        &mut self,
+        packed: PackedChunk,
+        sequence: u64,
+        out: &mut Vec<Piece>,
+    ) -> Result<(), CodecError> {
+        let PackedChunk {
+            mut chunk,
+            mut bytes,
+            checksum,
+        } = packed;
+        self.counts.add(&chunk);
+        chunk.offset = self.offset;
+        let (compressed, len) = (chunk.packed, chunk.len as u32);
+        if self.header.container == Container::Zstd {
+            let header = ChunkHeader {
+                chunk,
+                sequence,
+                checksum,
+            };
+            let head = header.encode(self.header.dump());
+            bytes[..head.len()].copy_from_slice(&head);
+            self.seek_table.add(head.len() as u32, 0);
+            chunk = header.chunk;
+        }
+        self.seek_table.add(compressed, len);
+        self.offset += bytes.len() as u64;
+        out.push(Piece {
+            part: self.part(),
+            offset: chunk.offset,
+            bytes,
+        });
+        self.index_again(chunk, out)
+    }
+
+    fn end_index(&mut self, out: &mut Vec<Piece>) -> Result<(), CodecError> {
+        let Some(first) = self.chunks.first() else {
+            return Ok(());
+        };
+        let (position, first_offset) = (first.position, first.offset);
+        let chunks = self.chunks.len() as u32;
+        let payload = index::encode(&self.chunks);
+        self.chunks.clear();
+        let bytes = self.record(Tag::Index, &payload)?;
+        let size = bytes.len() as u32;
+        let offset = match self.header.container {
+            Container::Zstd => {
+                let (piece, place) = self.add(bytes);
+                out.push(piece);
+                place.offset
+            }
+            Container::Bzip2 => {
+                // From the end of the core on, which is not known yet.
+                let offset = self.waiting.len();
+                self.waiting.extend_from_slice(&bytes);
+                offset as u64
+            }
+        };
+        self.directory.push(DirectoryEntry {
+            offset,
+            size,
+            chunks,
+            position,
+            first_offset,
+        });
+        Ok(())
+    }
+
+    /// Everything was placed: what must be written before the end.
+    pub(super) fn end_chunks(&mut self, out: &mut Vec<Piece>) -> Result<(), CodecError> {
+        self.end_index(out)?;
+        if !self.waiting.is_empty() {
+            for entry in &mut self.directory {
+                entry.offset += self.offset;
+            }
+            let waiting = std::mem::take(&mut self.waiting);
+            out.push(self.add(waiting).0);
+        }
+        Ok(())
+    }
+
+    /// What comes last, and makes the file a whole one: directory, metadata,
+    /// root and seek table.
+    pub(super) fn end(mut self, complete: bool, metadata: &[u8]) -> Result<Piece, CodecError> {
+        let offset = self.offset;
+        let directory = self.record(Tag::Directory, &index::encode_directory(&self.directory))?;
+        let (directory, directory_place) = self.add(directory);
+        let metadata = self.record(Tag::Metadata, metadata)?;
+        let (metadata, metadata_place) = self.add(metadata);
+        let root = Root {
+            complete,
+            chunks: self.counts.chunks,
+            dumped: self.counts.dumped,
+            lost: self.counts.lost,
+            directory: directory_place,
+            metadata: metadata_place,
+            header: self.header.clone(),
+        };
+        let root = self.record(Tag::Root, &root.encode())?;
+        let (root, _) = self.add(root);
+        let mut bytes = directory.bytes;
+        bytes.extend_from_slice(&metadata.bytes);
+        bytes.extend_from_slice(&root.bytes);
+        if self.header.container == Container::Zstd {
+            bytes.extend_from_slice(&self.seek_table.encode().unwrap_or_default());
+        }
+        Ok(Piece {
+            part: self.part(),
+            offset,
+            bytes,
+        })
+    }
+
+    /// The bytes of a record, as they stand in the file.
+    fn record(&self, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, CodecError> {
+        match self.header.container {
+            Container::Zstd => Ok(record::encode(tag, self.header.dump(), payload)),
+            Container::Bzip2 => streams::encode(tag, self.header.dump(), payload),
+        }
+    }
+
+    /// The number of the file.
+    fn part(&self) -> usize {
+        usize::from(self.header.stripe.0)
+    }
+
+    /// Places bytes behind all others.
+    fn add(&mut self, bytes: Vec<u8>) -> (Piece, Place) {
+        let place = Place {
+            offset: self.offset,
+            size: bytes.len() as u64,
+        };
+        self.seek_table.add(bytes.len() as u32, 0);
+        self.offset += place.size;
+        let piece = Piece {
+            part: self.part(),
+            offset: place.offset,
+            bytes,
+        };
+        (piece, place)
+    }
+}

@@ -1,0 +1,170 @@
+//! What tests of striped dumps share: a machine, its dump in one file and in
+//! parts, and what is there to be done with them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use bigiron_dump::{
+    DumpError, DumpIdentity, DumpOptions, OutputFormat, OutputTarget, PageCompression, Progress,
+    Save, SaveOptions, Saved, Verification, check_vmdump, dump, dump_striped, verify,
+};
+use bigiron_format::codec::{Codec, Compression};
+use bigiron_format::vmdump::{Chunk, VmdumpFile};
+use bigiron_helpers::{MemoryBudget, Stop};
+use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source, SourceError};
+use bigiron_synth::{ElfShape, Synth};
+use tempfile::TempDir;
+
+/// 12 MiB with some of everything.
+const MACHINE: &str = "kernel 6.12
+    ram 0x0-0x9f 0x100-0xbff
+    pages 0x200 free order=9
+    pages 0x400 slab n=8 fill=random
+    pages 0x480 cache n=16 ; 0x490 cache private n=4 dirty fill=random
+    pages 0x500 slab n=32 fill=zero ; 0x520 slab n=32 fill=const:7
+    pages 0x600 thp";
+pub const ID: [u8; 16] = *b"0123456789abcdef";
+
+pub fn core() -> &'static [u8] {
+    static CORE: OnceLock<Vec<u8>> = OnceLock::new();
+    CORE.get_or_init(|| Synth::from_text(MACHINE).unwrap().elf(&ElfShape::vmcore()))
+}
+
+pub fn source() -> Source {
+    Source::from_bytes(Box::new(core().to_vec()), PathBuf::from("core")).unwrap()
+}
+
+pub fn options(id: [u8; 16]) -> DumpOptions {
+    DumpOptions {
+        format: OutputFormat::Vmdump,
+        // zstd's own parameters, so that others in the place of ours change no golden file.
+        compression: PageCompression::Fixed(Compression {
+            codec: Codec::Zstd,
+            level: 3,
+        }),
+        threads: 2,
+        overwrite: true,
+        chunk_bytes: 64 << 10,
+        identity: Some(DumpIdentity {
+            time: 1_700_000_000,
+            id,
+        }),
+        level: DumpLevel::new(30).unwrap(),
+        ..DumpOptions::default()
+    }
+}
+
+/// The dump as one file.
+pub fn whole() -> &'static [u8] {
+    static WHOLE: OnceLock<Vec<u8>> = OnceLock::new();
+    WHOLE.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let target = OutputTarget::File(directory.path().join("whole"));
+        let (source, stop) = (source(), Stop::new());
+        let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
+        dump(&kernel, &target, &options(ID), &Progress::new(), &stop).unwrap();
+        fs::read(target.path().unwrap()).unwrap()
+    })
+}
+
+pub fn stripe(targets: &[OutputTarget], options: &DumpOptions) -> Result<(), DumpError> {
+    let (source, stop) = (source(), Stop::new());
+    let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
+    dump_striped(&kernel, targets, options, &Progress::new(), &stop).map(|_| ())
+}
+
+/// The dump in so many parts.
+pub fn parts(count: usize, id: [u8; 16]) -> Vec<Vec<u8>> {
+    let directory = tempfile::tempdir().unwrap();
+    let name = |index| OutputTarget::File(directory.path().join(format!("part{index}")));
+    let targets: Vec<_> = (0..count).map(name).collect();
+    stripe(&targets, &options(id)).unwrap();
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), count);
+    let paths = targets.iter().filter_map(OutputTarget::path);
+    paths.map(|path| fs::read(path).unwrap()).collect()
+}
+
+pub fn two() -> &'static [Vec<u8>] {
+    static PARTS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    PARTS.get_or_init(|| parts(2, ID))
+}
+
+pub fn open(parts: &[&[u8]]) -> Result<Source, SourceError> {
+    let parts = parts.iter().enumerate().map(|(index, bytes)| {
+        let bytes: Box<dyn bigiron_format::ReadAt> = Box::new(bytes.to_vec());
+        (bytes, PathBuf::from(format!("file{index}")))
+    });
+    Source::from_several(parts.collect())
+}
+
+pub fn refused(parts: &[&[u8]]) -> String {
+    match open(parts) {
+        Ok(_) => panic!("taken"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// All pages that `dump` has, held against those of the machine.
+#[track_caller]
+pub fn read_all(dump: &Source) -> Verification {
+    let (progress, stop) = (Progress::new(), Stop::new());
+    let source = source();
+    match verify(dump.memory(), Some(source.memory()), 2, &progress, &stop) {
+        Ok(found) => found,
+        Err(DumpError::Differs { frame, reason }) => panic!("wrong page {frame}: {reason}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+pub fn findings(dump: &Source) -> Vec<String> {
+    check_vmdump(dump.memory().vmdump().unwrap(), 2, &Stop::new()).unwrap()
+}
+
+pub fn chunks(bytes: &[u8]) -> Vec<Chunk> {
+    let file = VmdumpFile::open(Box::new(bytes.to_vec())).unwrap();
+    let all = (0..file.pieces()).flat_map(|piece| file.chunks(piece).unwrap());
+    all.collect()
+}
+
+pub fn ones(bits: &[u8]) -> u64 {
+    bits.iter().map(|byte| u64::from(byte.count_ones())).sum()
+}
+
+/// Saves `parts`: the directory, and what became of it.
+pub fn save(parts: &[&[u8]], expand: bool) -> (TempDir, Saved) {
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = (0..parts.len())
+        .map(|index| directory.path().join(format!("part{index}")))
+        .collect();
+    for (path, bytes) in paths.iter().zip(parts) {
+        fs::write(path, bytes).unwrap();
+    }
+    let options = SaveOptions {
+        directory: directory.path().join("saved"),
+        expand,
+        again: false,
+        keep_mark: false,
+        identity: None,
+        threads: 3,
+        memory: MemoryBudget::of(64 << 20),
+    };
+    let stop = Stop::new();
+    let save = Save::open(&paths, options, &stop, &|_| ())
+        .unwrap()
+        .unwrap();
+    let saved = save.store(&Progress::new(), &stop).unwrap();
+    (directory, saved)
+}
+
+/// xorshift64*, by Vigna.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % end
+    }
+}
