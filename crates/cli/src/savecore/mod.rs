@@ -4,6 +4,8 @@
 //! Like there, `-f FILE` makes an uncompressed dump of a compressed one, and
 //! without it the dump device is the one that is configured.
 
+mod live;
+
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -82,6 +84,9 @@ impl Settings {
         if arguments.next().is_some() {
             return Err("there is one directory at most".into());
         }
+        if settings.live && settings.read_only {
+            return Err("-L and -r do not go together: there is no mark to leave".into());
+        }
         Ok(settings)
     }
 }
@@ -94,10 +99,6 @@ fn run(arguments: Vec<OsString>) -> u8 {
             return USAGE;
         }
     };
-    if settings.live {
-        tell!("{NAME}: -L: dumps of the running system are made by `bigiron live FILE`");
-        return FAILED;
-    }
     match save(&settings) {
         Ok(()) => 0,
         Err(error) => {
@@ -109,6 +110,14 @@ fn run(arguments: Vec<OsString>) -> u8 {
 
 fn save(settings: &Settings) -> anyhow::Result<()> {
     let configured = fs::read_to_string(CONFIGURATION).unwrap_or_default();
+    let directory = settings
+        .directory
+        .clone()
+        .or_else(|| configured_path(&configured, "DIR"))
+        .unwrap_or_else(|| DEFAULT_DIRECTORY.into());
+    if settings.live {
+        return live::save(settings, &directory);
+    }
     let source = settings
         .file
         .clone()
@@ -116,11 +125,6 @@ fn save(settings: &Settings) -> anyhow::Result<()> {
         .ok_or_else(|| {
             anyhow::anyhow!("no dump device: give it with -f, or as DEVICE= in {CONFIGURATION}")
         })?;
-    let directory = settings
-        .directory
-        .clone()
-        .or_else(|| configured_path(&configured, "DIR"))
-        .unwrap_or_else(|| DEFAULT_DIRECTORY.into());
     let work = Work {
         sources: vec![source.clone()],
         options: SaveOptions {
@@ -150,10 +154,14 @@ fn tell(outcome: &Outcome, source: &Path) {
         Outcome::Saved { saved, log, .. } => {
             let path = saved.path.display();
             tell!("{NAME}: saved system crash dump of {source} in {path}");
-            if let Some(log) = log {
-                tell!("{NAME}: saved its log in {}", log.display());
-            }
+            tell_log(log.as_deref());
         }
+    }
+}
+
+fn tell_log(log: Option<&Path>) {
+    if let Some(log) = log {
+        tell!("{NAME}: saved its log in {}", log.display());
     }
 }
 
@@ -186,7 +194,7 @@ mod tests {
             assert_eq!(parse(line).as_ref(), Ok(&expected), "{line}");
         }
         assert_eq!(parse(""), Ok(Settings::default()));
-        for line in ["-x", "-f", "one two", "-v one two"] {
+        for line in ["-x", "-f", "one two", "-v one two", "-Lr", "-r -L dir"] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -5,13 +5,18 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use bigiron_format::kdump::Utsname;
 use bigiron_format::vmdump::record::Tag;
 use bigiron_format::vmdump::walk::{Step, Walk};
-use bigiron_format::vmdump::{Chunk, Container, DirectoryEntry, Place, VmdumpFile, index};
-use bigiron_kernel::{SourceError, VmdumpSource};
+use bigiron_format::vmdump::{
+    Chunk, ChunkKind, Container, DirectoryEntry, Place, VmdumpFile, VmdumpHeader, index, streams,
+};
+use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source, SourceError, VmdumpSource};
 use serde_json::json;
 
-use super::place::{EndCounts, Piece, Placer};
+use super::place::Piece;
+use super::place_part::{Counts, PartPlacer};
+use crate::dump_id::new_dump_id;
 use crate::error::DumpError;
 
 /// What became of a repair.
@@ -29,25 +34,32 @@ pub struct Repair {
 /// is behind the last whole chunk is replaced, so a repair that is interrupted
 /// can be done again.
 pub fn repair_vmdump(path: &Path) -> Result<Option<Repair>, DumpError> {
-    let source = bigiron_kernel::Source::open(&[path.to_owned()])?;
+    let source = Source::open(&[path.to_owned()])?;
     let Some(dump) = source.memory().vmdump() else {
         return Err(refused(path, "is no vmdump; only those can be repaired"));
     };
+    if dump.header().is_striped() {
+        let reason = "is one part of a striped vmdump; `bigiron save` of all parts makes one \
+                      vmdump with an index of what is there";
+        return Err(refused(path, reason));
+    }
     if dump.file().root().is_some() {
         return Ok(None);
     }
-    if dump.file().header().container == Container::Bzip2 {
-        let reason = "is packed in bzip2, where the index cannot be rebuilt; convert it: \
-                      bigiron dump -d 0 -f vmdump";
-        return Err(refused(path, reason));
-    }
-    let found = Found::of(dump.file());
+    let (found, header) = match dump.file().header().container {
+        Container::Zstd => (Found::of(dump.file()), dump.file().header().clone()),
+        Container::Bzip2 => {
+            let found = Found::of_streams(dump.file())?;
+            let header = header_of_streams(&source, dump.file().header(), &found);
+            (found, header)
+        }
+    };
     let file = OpenOptions::new().write(true).open(path);
-    let file = file.map_err(|source| output_error(path, "open it for writing", source))?;
-    let repair = write_end(&file, dump, found);
+    let file = file.map_err(DumpError::output(path, "open it for writing", ""))?;
+    let repair = write_end(&file, dump, header, found);
     repair
         .map(Some)
-        .map_err(|source| output_error(path, "write its index", source))
+        .map_err(DumpError::output(path, "write its index", ""))
 }
 
 fn refused(path: &Path, reason: &str) -> DumpError {
@@ -55,15 +67,6 @@ fn refused(path: &Path, reason: &str) -> DumpError {
         path: path.to_owned(),
         reason: reason.into(),
     })
-}
-
-fn output_error(path: &Path, action: &'static str, source: std::io::Error) -> DumpError {
-    DumpError::Output {
-        path: path.to_owned(),
-        action,
-        source,
-        hint: "",
-    }
 }
 
 /// What is in the file, as far as an index must say it.
@@ -75,9 +78,7 @@ struct Found {
     chunks: Vec<Chunk>,
     /// All frames; `None` if there is something between them.
     frames: Option<Vec<(u32, u32)>>,
-    count: u64,
-    dumped: u64,
-    lost: u64,
+    counts: Counts,
 }
 
 impl Found {
@@ -91,9 +92,7 @@ impl Found {
             directory: Vec::new(),
             chunks: Vec::new(),
             frames: Some(Vec::new()),
-            count: 0,
-            dumped: 0,
-            lost: 0,
+            counts: Counts::default(),
         };
         let mut position = 0;
         for step in Walk::new(file.bytes(), file.header(), all) {
@@ -106,12 +105,7 @@ impl Found {
                     position = chunk.end();
                     let head = chunk.head_size(Container::Zstd) as u32;
                     found.frame(chunk.offset, &[(head, 0), (chunk.packed, chunk.len as u32)]);
-                    let bits = |bits: &[u8]| -> u64 {
-                        bits.iter().map(|byte| u64::from(byte.count_ones())).sum()
-                    };
-                    found.dumped += bits(&chunk.dumped);
-                    found.lost += bits(&chunk.lost);
-                    found.count += 1;
+                    found.counts.add(&chunk);
                     found.chunks.push(chunk);
                 }
                 Step::Record {
@@ -132,6 +126,28 @@ impl Found {
             }
         }
         found
+    }
+
+    /// In bzip2 all that is known was found by unpacking all of it.
+    fn of_streams(file: &VmdumpFile) -> Result<Self, DumpError> {
+        let mut found = Self {
+            end: 0,
+            directory: Vec::new(),
+            chunks: Vec::new(),
+            frames: None,
+            counts: Counts::default(),
+        };
+        for piece in 0..file.pieces() {
+            let chunks = file.chunks(piece);
+            found
+                .chunks
+                .extend(chunks.map_err(|error| DumpError::Layout(error.to_string()))?);
+        }
+        for chunk in &found.chunks {
+            found.end = chunk.offset + u64::from(chunk.packed);
+            found.counts.add(chunk);
+        }
+        Ok(found)
     }
 
     fn frame(&mut self, offset: u64, frames: &[(u32, u32)]) {
@@ -166,40 +182,69 @@ impl Found {
     }
 }
 
-fn write_end(file: &File, dump: &VmdumpSource, found: Found) -> std::io::Result<Repair> {
+/// The header that a cut dump in bzip2 gets, whose own is lost: what `found` in it says,
+/// a new id, and no time.
+fn header_of_streams(source: &Source, scanned: &VmdumpHeader, found: &Found) -> VmdumpHeader {
+    let pages = |bytes: u64| u32::try_from(bytes >> scanned.page_shift).unwrap_or(u32::MAX);
+    let of_pages = |chunk: &&Chunk| chunk.kind == ChunkKind::Pages;
+    let longest = found.chunks.iter().filter(of_pages).map(|chunk| chunk.len);
+    let kernel = Kernel::find(
+        source,
+        None,
+        IoMethod::Read,
+        PhysicalMemory::DEFAULT_CACHE_PAGES,
+    );
+    VmdumpHeader {
+        id: new_dump_id().0,
+        chunk_pages: pages(u64::from(streams::BLOCK).max(longest.max().unwrap_or(0))),
+        utsname: kernel.map_or_else(|_| Utsname::default(), |kernel| kernel.utsname().clone()),
+        ..scanned.clone()
+    }
+}
+
+fn write_end(
+    file: &File,
+    dump: &VmdumpSource,
+    header: VmdumpHeader,
+    found: Found,
+) -> std::io::Result<Repair> {
     let size = dump.file().bytes().size();
     let end = found.end;
-    let counts = EndCounts {
-        complete: dump.file().gaps().is_empty() && found.lost == 0,
-        dumped: found.dumped,
-        lost: found.lost,
-    };
+    let is_bzip2 = header.container == Container::Bzip2;
+    // Which pages were lost is not known in bzip2.
+    let complete = dump.file().gaps().is_empty() && found.counts.lost == 0 && !is_bzip2;
     let gaps = dump.file().gaps().iter();
     let missing: Vec<String> = gaps.map(|gap| dump.describe_gap(gap)).collect();
+    let unknown: &[&str] = if is_bzip2 {
+        &[
+            "dump_level",
+            "begin",
+            "zero and lost pages, which count as excluded",
+        ]
+    } else {
+        &[]
+    };
     let metadata = json!({
         "program": concat!("bigiron ", env!("CARGO_PKG_VERSION")),
         "repaired": true,
         "missing": missing,
+        "unknown": unknown,
     });
     let metadata = serde_json::to_vec(&metadata).unwrap_or_default();
-    let chunks = found.count;
-    let mut placer = Placer::resume(
-        dump.file().header().clone(),
-        end,
-        chunks,
-        found.directory,
-        found.frames,
-    );
+    let chunks = found.counts.chunks;
+    let mut placer = PartPlacer::resume(header, end, found.counts, found.directory, found.frames);
     let mut pieces: Vec<Piece> = Vec::new();
     for chunk in found.chunks {
         placer
             .index_again(chunk, &mut pieces)
             .map_err(std::io::Error::other)?;
     }
-    pieces.extend(placer.end_chunks().map_err(std::io::Error::other)?);
+    placer
+        .end_chunks(&mut pieces)
+        .map_err(std::io::Error::other)?;
     pieces.push(
         placer
-            .end(counts, &metadata)
+            .end(complete, &metadata)
             .map_err(std::io::Error::other)?,
     );
     file.set_len(end)?;

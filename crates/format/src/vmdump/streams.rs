@@ -151,6 +151,10 @@ pub(super) fn scan(file: &(impl ReadAt + ?Sized)) -> Result<Scanned, FormatError
                 break;
             }
         };
+        // The end of a dump that was repaired, and cut once more.
+        if record::decode_bare(&out[..len], offset).is_ok() {
+            break;
+        }
         let pages = len as u64 >> header.page_shift;
         if pages << header.page_shift != len as u64 || position + len as u64 > header.core_size {
             break;
@@ -250,7 +254,8 @@ fn header_of(front: &Vec<u8>) -> Result<VmdumpHeader, FormatError> {
         page_shift,
         machine: core.machine,
         endian: core.endian,
-        dump_level: 0,
+        // Nobody knows more than that zero pages count as excluded.
+        dump_level: 1,
         chunk_pages: (MAX_CHUNK_BYTES >> page_shift) as u32,
         memory_offset: first.unwrap_or(0),
         core_size: ends.max().unwrap_or(0),

@@ -1,0 +1,56 @@
+//! `savecore -L`: a dump of the running kernel, straight into the directory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bigiron_dump::{DumpOptions, OutputFormat, Progress, save_kernel};
+use bigiron_helpers::Stop;
+use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, RUNNING_KERNEL, Source};
+
+use super::{NAME, Settings};
+use crate::commands::{live, save, source};
+use crate::tell::tell;
+use crate::{progress, signals};
+
+/// Makes the dump: uncompressed of the file that was given, which shows the memory of
+/// a kernel; else a vmdump of the running one.
+pub fn save(settings: &Settings, directory: &Path) -> anyhow::Result<()> {
+    let path = settings.file.clone();
+    let path = path.unwrap_or_else(|| PathBuf::from(RUNNING_KERNEL));
+    if path == Path::new(RUNNING_KERNEL) {
+        live::check_is_shown()?;
+    }
+    let options = DumpOptions {
+        format: match settings.file {
+            Some(_) => OutputFormat::Elf,
+            None => OutputFormat::Vmdump,
+        },
+        ..DumpOptions::default()
+    };
+    let opened = Source::open(std::slice::from_ref(&path))?;
+    let kernel = Kernel::find(
+        &opened,
+        None,
+        IoMethod::Auto,
+        PhysicalMemory::DEFAULT_CACHE_PAGES,
+    )
+    .map_err(|error| source::name_error(error.into(), &path))?;
+    let stop = Stop::new();
+    signals::watch(&stop)?;
+    let progress = Arc::new(Progress::new());
+    let page_size = 1 << opened.memory().page_shift();
+    let display = progress::begin(&progress, page_size, !settings.verbose);
+    let made = save_kernel(&kernel, &path, directory, &options, &progress, &stop);
+    drop(display);
+    let (saved, summary) = made.map_err(|error| source::name_error(error.into(), &path))?;
+    for warning in &summary.warnings {
+        tell!("{NAME}: warning: {warning}");
+    }
+    let log = save::write_log(&saved, directory);
+    if settings.verbose {
+        let name = saved.path.display();
+        tell!("{NAME}: saved a dump of {} in {name}", path.display());
+        super::tell_log(log.as_deref());
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! What a file or a device holds: a dump as it is, or an encrypted one.
+
+use std::path::Path;
+
+use bigiron_format::ReadAt;
+use bigiron_format::device::DumpId;
+use bigiron_kernel::Identities;
+use bigiron_kernel::source::{decrypt, is_encrypted};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::SaveOptions;
+use super::recognise::is_elf;
+use crate::device::refused;
+use crate::error::DumpError;
+
+/// What there is to be saved.
+pub enum Content {
+    /// A dump.
+    Plain { is_elf: bool },
+    /// An encrypted dump for which there is no key: it is kept as it is.
+    Encrypted,
+    /// What is in an encrypted dump.
+    Decrypted {
+        bytes: Box<dyn ReadAt>,
+        damage: Option<String>,
+        is_elf: bool,
+    },
+}
+
+impl Content {
+    /// Looks at the `bytes` that are at `path`.
+    pub fn of(
+        bytes: Box<dyn ReadAt>,
+        path: &Path,
+        options: &SaveOptions,
+    ) -> Result<Self, DumpError> {
+        if !is_encrypted(bytes.as_ref()) {
+            return Ok(Self::Plain {
+                is_elf: is_elf(bytes.as_ref()),
+            });
+        }
+        let Some(keys) = &options.identity else {
+            if options.expand {
+                let reason = "is encrypted; to expand it give the secret key by --identity FILE";
+                return Err(refused(path, reason));
+            }
+            return Ok(Self::Encrypted);
+        };
+        let (bytes, damage) = decrypt(bytes, path, &Identities::from_file(keys)?)?;
+        Ok(Self::Decrypted {
+            is_elf: is_elf(bytes.as_ref()),
+            bytes,
+            damage,
+        })
+    }
+
+    /// The id of what is saved. Decrypted it is another dump than the one that has
+    /// `id`, which may be saved, too.
+    pub fn id(&self, id: DumpId) -> DumpId {
+        let Self::Decrypted { .. } = self else {
+            return id;
+        };
+        let mut hash = Xxh3::new();
+        hash.update(b"decrypted");
+        hash.update(&id.0);
+        DumpId(hash.digest128().to_le_bytes())
+    }
+
+    /// Whether it is an ELF core.
+    pub fn is_elf(&self) -> bool {
+        match self {
+            Self::Plain { is_elf } | Self::Decrypted { is_elf, .. } => *is_elf,
+            Self::Encrypted => false,
+        }
+    }
+
+    /// Why not all of it is there, as its encryption says it.
+    pub fn damage(&self) -> Option<&str> {
+        match self {
+            Self::Decrypted { damage, .. } => damage.as_deref(),
+            Self::Plain { .. } | Self::Encrypted => None,
+        }
+    }
+
+    /// What is known of it, for its record: a name and a value.
+    pub fn about(&self) -> Option<(&'static str, String)> {
+        match self {
+            Self::Plain { .. } => None,
+            Self::Encrypted => Some(("encrypted", "age-encryption.org/v1, kept as it is".into())),
+            Self::Decrypted { .. } => Some((
+                "decrypted",
+                "the source is encrypted, this copy is not".into(),
+            )),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Saves a kernel that has no dump yet, because it runs: the dump is made in the
+//! directory.
+
+use std::path::Path;
+
+use bigiron_format::device::DumpId;
+use bigiron_helpers::Stop;
+use bigiron_kernel::Kernel;
+
+use super::directory::{Directory, Record, Temporary};
+use super::{Saved, space};
+use crate::dump::dump_to_file;
+use crate::dump_id::new_dump_id;
+use crate::error::DumpError;
+use crate::options::DumpOptions;
+use crate::output::FileOutput;
+use crate::progress::Progress;
+use crate::summary::Summary;
+
+/// The id in the temporary name. It is always the same, so that one run takes over
+/// what a killed one left, and waits for one that is at work.
+const NO_DUMP: DumpId = DumpId([0; 16]);
+
+/// Makes a dump of `kernel`, whose memory is at `source`, in `directory`, under the
+/// next number: as `vmcore.N` if it is an ELF core, else as `vmdump.N`. If that
+/// fails, nothing is left of it.
+///
+/// # Errors
+/// Those of a dump; also if more is written than may be, by the file `minfree`.
+pub fn save_kernel(
+    kernel: &Kernel,
+    source: &Path,
+    directory: &Path,
+    options: &DumpOptions,
+    progress: &Progress,
+    stop: &Stop,
+) -> Result<(Saved, Summary), DumpError> {
+    let directory = Directory::open(directory)?;
+    let stem = if options.format.is_elf() {
+        "vmcore"
+    } else {
+        "vmdump"
+    };
+    let id = new_dump_id();
+    let mut options = options.clone();
+    options.size_limit = space::limit(&directory)?;
+    let temporary = directory.lock_temporary(stem, NO_DUMP, stop)?;
+    let made = || {
+        let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
+        let summary = dump_to_file(kernel, &output, &options, progress, stop)?;
+        let bytes = temporary.len()?;
+        let damage = match summary.lost {
+            0 => kernel.damage().map(ToOwned::to_owned),
+            lost => Some(format!("{lost} pages lost")),
+        };
+        let names = kernel.utsname();
+        let record = Record {
+            id,
+            number: 0,
+            stem: stem.into(),
+            bytes,
+            damage: damage.clone(),
+            about: vec![
+                ("source", source.display().to_string()),
+                ("host", names.names[1].clone()),
+                ("kernel", names.release().to_owned()),
+            ],
+        };
+        let number = directory.name(&temporary, record, None)?;
+        let saved = Saved {
+            id,
+            number,
+            path: directory.path(stem, number),
+            before: false,
+            bytes,
+            copied: summary.bytes_out,
+            damage,
+            encrypted: false,
+        };
+        Ok((saved, summary))
+    };
+    made().map_err(|error| discarded(&temporary, error))
+}
+
+/// Removes a copy that failed; the error says no more that it is there.
+pub fn discarded(temporary: &Temporary, error: DumpError) -> DumpError {
+    temporary.discard();
+    match error {
+        DumpError::Write { path, source, .. } => DumpError::Write {
+            path,
+            source,
+            kept: None,
+        },
+        DumpError::Interrupted { .. } => DumpError::Interrupted { kept: None },
+        other => other,
+    }
+}

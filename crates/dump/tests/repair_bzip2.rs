@@ -1,0 +1,209 @@
+//! vmdumps in bzip2 that were cut, and get an index again from what is in them: no
+//! page is ever wrong.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use bigiron_dump::{
+    DumpError, DumpOptions, OutputFormat, OutputTarget, PageCompression, Progress, Verification,
+    check_vmdump, dump, repair_vmdump, verify,
+};
+use bigiron_helpers::Stop;
+use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source};
+use bigiron_synth::{ElfShape, Synth};
+
+/// 7 MiB with some of everything, so that it takes a few streams.
+const MACHINE: &str = "kernel 6.12
+    ram 0x0-0x9f 0x100-0x7ff
+    pages 0x400 free order=6
+    pages 0x440 slab n=100 fill=random
+    pages 0x4b0 slab n=32 fill=zero ; 0x4d0 slab n=32 fill=const:7
+    pages 0x4f0 slab n=200 fill=random";
+
+/// xorshift64*, by Vigna.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % end
+    }
+}
+
+/// A machine, a dump of it in bzip2, and room for another file.
+struct Lab {
+    directory: tempfile::TempDir,
+    core: Source,
+    whole: Vec<u8>,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let core = Synth::from_text(MACHINE).unwrap().elf(&ElfShape::vmcore());
+        let core = Source::from_bytes(Box::new(core), PathBuf::from("core")).unwrap();
+        let kernel = Kernel::find(&core, None, IoMethod::Auto, 64).unwrap();
+        let path = directory.path().join("whole");
+        let options = DumpOptions {
+            format: OutputFormat::Vmdump,
+            compression: PageCompression::Bzip2,
+            threads: 2,
+            level: DumpLevel::new(16).unwrap(),
+            ..DumpOptions::default()
+        };
+        let target = OutputTarget::File(path.clone());
+        dump(&kernel, &target, &options, &Progress::new(), &Stop::new()).unwrap();
+        drop(kernel);
+        let whole = fs::read(path).unwrap();
+        Self {
+            directory,
+            core,
+            whole,
+        }
+    }
+
+    fn file(&self, bytes: &[u8]) -> PathBuf {
+        let path = self.directory.path().join("cut");
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// All pages that `dump` has, held against those of the machine.
+    #[track_caller]
+    fn read_all(&self, dump: &Source) -> Verification {
+        let source = Some(self.core.memory());
+        match verify(dump.memory(), source, 1, &Progress::new(), &Stop::new()) {
+            Ok(found) => found,
+            Err(DumpError::Differs { frame, reason }) => panic!("wrong page {frame}: {reason}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn open(path: &Path) -> Source {
+    Source::open(&[path.to_owned()]).unwrap()
+}
+
+/// Where the chunks of a dump end in its file.
+fn ends(dump: &Source) -> Vec<usize> {
+    let file = dump.memory().vmdump().unwrap().file();
+    let pieces = (0..file.pieces()).flat_map(|piece| file.chunks(piece).unwrap());
+    let ends = pieces.map(|chunk| chunk.offset as usize + chunk.packed as usize);
+    ends.collect()
+}
+
+#[test]
+fn of_a_hundred_cuts_all_get_an_index_of_what_is_there() {
+    let lab = Lab::new();
+    let whole = ends(&open(&lab.file(&lab.whole)));
+    let core = *whole.last().unwrap();
+    assert!(whole.len() > 6, "{whole:?}");
+    let mut random = Random(4);
+    // More of them near the front: to unpack all of it takes longest.
+    let mut cut = || {
+        let most = 1 + random.below(lab.whole.len());
+        random.below(most)
+    };
+    let mut cuts: Vec<_> = (0..88).map(|_| cut()).collect();
+    // At the ends of streams, and in what is behind the core.
+    cuts.extend(whole.iter().take(6));
+    cuts.extend((0..6).map(|_| core + random.below(lab.whole.len() - core)));
+    let cuts: Vec<_> = cuts.into_iter().enumerate().collect();
+    thread::scope(|scope| {
+        for half in cuts.chunks(cuts.len() / 2) {
+            let (lab, whole) = (&lab, &whole);
+            scope.spawn(move || half.iter().for_each(|cut| repaired(lab, whole, *cut)));
+        }
+    });
+}
+
+/// Cuts the dump whose chunks end at `whole`, and has it repaired.
+fn repaired(lab: &Lab, whole: &[usize], (number, cut): (usize, usize)) {
+    let path = lab.directory.path().join(number.to_string());
+    fs::write(&path, &lab.whole[..cut]).unwrap();
+    let (headers, core) = (whole[0], whole[whole.len() - 1]);
+    if cut < headers {
+        assert!(repair_vmdump(&path).is_err(), "cut at {cut}");
+        assert!(fs::read(&path).unwrap() == lab.whole[..cut], "{cut}");
+        return;
+    }
+    // To read all of it takes long without an index.
+    let before = (number % 8 == 0).then(|| lab.read_all(&open(&path)).pages);
+    let done = repair_vmdump(&path).unwrap().unwrap();
+    let kept = cut - done.cut_off as usize;
+    assert!(whole.contains(&kept), "cut at {cut}, kept {kept}");
+    assert!(fs::read(&path).unwrap()[..kept] == lab.whole[..kept]);
+
+    let repaired = open(&path);
+    let vmdump = repaired.memory().vmdump().unwrap();
+    let root = vmdump.file().root().unwrap();
+    assert_eq!(root.chunks, done.chunks);
+    // What was lost or excluded before is not known any more.
+    assert!(!root.complete && repaired.damage().is_some());
+    assert_eq!(repaired.memory().dump_level(), 1);
+    if number % 4 == 0 {
+        let found = check_vmdump(vmdump, 1, &Stop::new()).unwrap();
+        assert_eq!(found, Vec::<String>::new(), "cut at {cut}");
+    }
+    let after = lab.read_all(&repaired);
+    assert_eq!((after.lost, after.damaged), (0, 0), "cut at {cut}");
+    assert_eq!(root.dumped, after.pages);
+    assert!(before.is_none_or(|before| before == after.pages));
+    assert!(kept < core || after.pages > 300, "{after:?}");
+    drop(repaired);
+    assert_eq!(repair_vmdump(&path).unwrap(), None);
+    fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_repaired_dump_that_is_cut_once_more_is_repaired_once_more() {
+    let lab = Lab::new();
+    let whole = ends(&open(&lab.file(&lab.whole)));
+    let path = lab.file(&lab.whole[..whole[whole.len() / 2] + 100]);
+    repair_vmdump(&path).unwrap().unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let repaired = open(&path);
+    let pages = lab.read_all(&repaired).pages;
+    let file = repaired.memory().vmdump().unwrap().file();
+    let root = file.root().unwrap();
+    let index = file.index_place(0).unwrap();
+    for cut in [
+        index.offset + 10,
+        index.offset + index.size,
+        root.metadata.offset,
+        bytes.len() as u64 - 1,
+    ] {
+        let path = lab.file(&bytes[..cut as usize]);
+        assert_eq!(lab.read_all(&open(&path)).pages, pages);
+        assert!(repair_vmdump(&path).unwrap().is_some(), "cut at {cut}");
+        assert_eq!(lab.read_all(&open(&path)).pages, pages);
+    }
+}
+
+#[test]
+fn what_bzip2_unpacks_of_a_repaired_dump_begins_with_what_is_left_of_the_core() {
+    let lab = Lab::new();
+    let unpacked = |path: &Path| {
+        let output = Command::new("bzip2").args(["-dc"]).arg(path).output();
+        let output = output.ok()?;
+        assert!(output.status.success(), "{output:?}");
+        Some(output.stdout)
+    };
+    let Some(whole) = unpacked(&lab.file(&lab.whole)) else {
+        println!("skipped: bzip2 is not installed");
+        return;
+    };
+    let path = lab.file(&lab.whole[..lab.whole.len() / 2]);
+    repair_vmdump(&path).unwrap().unwrap();
+    let source = open(&path);
+    let file = source.memory().vmdump().unwrap().file();
+    let left = file.chunks(0).unwrap().last().unwrap().end() as usize;
+    let part = unpacked(&path).unwrap();
+    assert!(left > 1 << 20 && part[..left] == whole[..left]);
+}
