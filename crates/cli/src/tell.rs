@@ -1,4 +1,4 @@
-//! Words for people, on standard error.
+//! Words for people on standard error, and what they asked for on standard output.
 
 /// Prints a line on standard error, and goes on where that cannot be: a dump
 /// must not end because the console or a log's pipe is gone, as it would with
@@ -11,3 +11,15 @@ macro_rules! tell {
 }
 
 pub(crate) use tell;
+
+/// Prints what was asked for on standard output.
+#[cfg(feature = "inspect")]
+pub fn print(text: &str) -> anyhow::Result<()> {
+    use std::io::{ErrorKind, Write};
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // Whoever closed the pipe has seen enough.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

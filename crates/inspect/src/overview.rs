@@ -1,0 +1,223 @@
+//! A dump at a glance.
+
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::elf::Notes;
+use bigiron_kernel::printk::Log;
+use bigiron_kernel::{CHUNK_FRAMES, Kernel, MemorySource};
+use serde::Serialize;
+
+use crate::crash::Crash;
+
+/// Page frames are counted up to here: 1 TiB of memory. Beyond, that alone would
+/// take longer than all else.
+const MOST_COUNTED_CHUNKS: usize = 8192;
+/// Notes that are listed.
+const MOST_NOTES: usize = 4096;
+
+/// The kernel, and what became of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Overview {
+    /// The file.
+    pub dump: DumpFacts,
+    /// The kernel.
+    pub kernel: KernelFacts,
+    /// Its memory.
+    pub memory: MemoryFacts,
+    /// CPUs that left their registers; `None` where none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<usize>,
+    /// When it crashed: seconds since 1970, if the kernel noted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crash_time: Option<i64>,
+    /// Why it stopped, by its log; `None` if the log is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crash: Option<Crash>,
+    /// What could not be read.
+    pub warnings: Vec<String>,
+}
+
+/// What is known of the file.
+#[derive(Clone, Debug, Serialize)]
+pub struct DumpFacts {
+    /// Its format.
+    pub format: &'static str,
+    /// What was left out, as makedumpfile -d; 0 is nothing.
+    pub dump_level: u8,
+    /// Whether all is there that should be.
+    pub complete: bool,
+    /// What is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+    /// Whether the kernel ran while it was dumped.
+    pub live: bool,
+    /// What was erased, a line for each command.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub erased: Vec<String>,
+    /// The ELF notes.
+    pub notes: Vec<NoteFacts>,
+}
+
+/// An ELF note.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NoteFacts {
+    /// Whose it is.
+    pub name: String,
+    /// Its type, as that one numbers them.
+    pub kind: u32,
+    /// Bytes it says something with.
+    pub size: usize,
+}
+
+/// What is known of the kernel.
+#[derive(Clone, Debug, Serialize)]
+pub struct KernelFacts {
+    /// The system's name: Linux.
+    pub system: String,
+    /// As `uname -r`.
+    pub release: String,
+    /// As `uname -v`.
+    pub version: String,
+    /// As `uname -m`.
+    pub machine: String,
+    /// The host's name.
+    pub host: String,
+    /// The build id, by which debug symbols are found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+    /// How far KASLR moved it, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved_by: Option<u64>,
+}
+
+/// What is known of memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemoryFacts {
+    /// Bytes of a page.
+    pub page_size: u64,
+    /// The physical address behind the last page.
+    pub end: u64,
+    /// Page frames of RAM; `None` above 1 TiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pages: Option<u64>,
+    /// Those that the file has data of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pages_in_dump: Option<u64>,
+}
+
+impl Overview {
+    /// Looks at a kernel. Whatever is not in the dump is missing here too; a
+    /// damaged log is no error.
+    pub fn of(kernel: &Kernel) -> Self {
+        let source = kernel.source();
+        let mut warnings = Vec::new();
+        let found = Log::open(kernel)
+            .map_err(|error| error.to_string())
+            .and_then(|log| Crash::find(&log).map_err(|error| error.to_string()));
+        let crash = match found {
+            Ok((crash, summary)) => {
+                warnings.extend(summary.warnings());
+                Some(crash)
+            }
+            Err(error) => {
+                warnings.push(format!("the kernel log cannot be read: {error}"));
+                None
+            }
+        };
+        let cpus = Notes::new(source.notes(), source.endian()).cpu_count();
+        Self {
+            dump: DumpFacts::of(kernel),
+            kernel: KernelFacts::of(kernel),
+            memory: MemoryFacts::of(source, &mut warnings),
+            cpus: (cpus > 0).then_some(cpus),
+            crash_time: crash_time(kernel),
+            crash,
+            warnings,
+        }
+    }
+}
+
+/// CRASHTIME, which the kernel appends when it crashes (crash_save_vmcoreinfo,
+/// kernel/vmcore_info.c).
+fn crash_time(kernel: &Kernel) -> Option<i64> {
+    let time = kernel.info().value("CRASHTIME")?.trim();
+    time.parse().ok().filter(|time| *time > 0)
+}
+
+impl DumpFacts {
+    fn of(kernel: &Kernel) -> Self {
+        let source = kernel.source();
+        let erased = String::from_utf8_lossy(source.erase_info());
+        let notes = Notes::new(source.notes(), source.endian()).take(MOST_NOTES);
+        let notes = notes.map(|note| NoteFacts {
+            name: String::from_utf8_lossy(note.name).into_owned(),
+            kind: note.kind,
+            size: note.descriptor.len(),
+        });
+        Self {
+            format: source.kind(),
+            dump_level: source.dump_level(),
+            complete: kernel.damage().is_none(),
+            damage: kernel.damage().map(str::to_owned),
+            live: source.is_live() || is_marked_live(source),
+            erased: erased.lines().map(str::to_owned).collect(),
+            notes: notes.collect(),
+        }
+    }
+}
+
+fn is_marked_live(source: &dyn MemorySource) -> bool {
+    let notes = Notes::new(source.notes(), source.endian());
+    notes.live_task().is_some()
+}
+
+impl KernelFacts {
+    fn of(kernel: &Kernel) -> Self {
+        let [system, host, release, version, machine, _] = kernel.utsname().names.clone();
+        Self {
+            system,
+            release,
+            version,
+            machine,
+            host,
+            build_id: kernel.info().value("BUILD-ID").map(str::to_owned),
+            moved_by: kernel.info().kernel_offset(),
+        }
+    }
+}
+
+impl MemoryFacts {
+    fn of(source: &dyn MemorySource, warnings: &mut Vec<String>) -> Self {
+        let counted = match count(source) {
+            Ok(counted) => counted,
+            Err(error) => {
+                warnings.push(format!("the pages cannot be counted: {error}"));
+                None
+            }
+        };
+        Self {
+            page_size: 1 << source.page_shift(),
+            end: source
+                .end_frame()
+                .0
+                .saturating_mul(1 << source.page_shift()),
+            pages: counted.map(|(ram, _)| ram),
+            pages_in_dump: counted.map(|(_, present)| present),
+        }
+    }
+}
+
+/// Page frames of RAM, and those with data; `None` if there are too many.
+fn count(source: &dyn MemorySource) -> Result<Option<(u64, u64)>, bigiron_kernel::SourceError> {
+    let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
+    let (mut ram, mut present) = (0, 0);
+    for (index, first) in source.chunks().enumerate() {
+        if index == MOST_COUNTED_CHUNKS {
+            return Ok(None);
+        }
+        source.ram(first, &mut bits)?;
+        ram += bits.count();
+        source.present(first, &mut bits)?;
+        present += bits.count();
+    }
+    Ok(Some((ram, present)))
+}

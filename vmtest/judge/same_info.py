@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Judges whether `bigiron info` tells of a dump what drgn finds in it with debug symbols."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import peers_venv
+from tools import Bigiron
+from verdict import Verdict
+
+
+
+def kernel_calls(calls: list[str]) -> list[str]:
+    """Those from panic() out to the entry into the kernel, whose symbols in assembler each program names by its own rule."""
+    entry = next((index for index, call in enumerate(calls) if call.startswith("entry_")), len(calls))
+    return calls[calls.index("panic") : entry]
+
+
+def by_drgn(vmlinux: str | Path, dump: str | Path) -> dict[str, Any]:
+    """The facts, out of the kernel's own structures."""
+    import drgn
+    from drgn.helpers.linux import for_each_online_cpu
+
+    program = drgn.Program()
+    program.set_core_dump(str(dump))
+    program.load_debug_info([str(vmlinux)])
+    names = program["init_uts_ns"].name
+    facts: dict[str, Any] = {
+        name: getattr(names, field).string_().decode()
+        for name, field in (("release", "release"), ("version", "version"), ("host", "nodename"))
+    }
+    facts["build_id"] = program.main_module().build_id.hex()
+    facts["cpus"] = len(list(for_each_online_cpu(program)))
+    if program["panic_cpu"].counter.value_() in (-1, 0xFFFFFFFF):
+        return facts
+    thread = program.crashed_thread()
+    facts["pid"] = thread.tid
+    facts["command"] = thread.object.comm.string_().decode()
+    facts["cpu"] = program["panic_cpu"].counter.value_()
+    facts["trace"] = kernel_calls([frame.name for frame in thread.stack_trace() if not frame.is_inline])
+    return facts
+
+
+def by_bigiron(bigiron: Bigiron, dump: Path) -> dict[str, Any]:
+    """The same, by `bigiron info`."""
+    said = bigiron.info(dump)
+    kernel = said["kernel"]
+    facts = {name: kernel[name] for name in ("release", "version", "host", "build_id")}
+    facts["cpus"] = said["cpus"]
+    panic = said["crash"].get("panic")
+    if panic:
+        facts |= {name: panic[name] for name in ("pid", "command", "cpu")}
+        sure = (call for call in panic["trace"] if not call.startswith("?"))
+        facts["trace"] = kernel_calls([re.sub(r"(\.cold)?\+0x.*", "", call) for call in sure])
+    return facts
+
+
+def judge(bigiron: Bigiron, vmlinux: str | Path, dump: str | Path, openable: str | Path) -> Verdict:
+    """What is said of `dump` against what drgn finds in `openable`, the same memory."""
+    verdict = Verdict("info")
+    ours, theirs = by_bigiron(bigiron, Path(dump)), by_drgn(vmlinux, openable)
+    verdict.require(ours.keys() == theirs.keys(), f"we know {sorted(ours)}, drgn {sorted(theirs)}")
+    for name in ours.keys() & theirs.keys():
+        verdict.require(ours[name] == theirs[name], f"{name}: we say {ours[name]!r}, drgn {theirs[name]!r}")
+    return verdict
+
+
+def main() -> int:
+    peers_venv.run_inside()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("bigiron", type=Path)
+    parser.add_argument("vmlinux", help="with debug symbols, of the dump's kernel")
+    parser.add_argument("dump")
+    arguments = parser.parse_args()
+    return judge(Bigiron(arguments.bigiron), arguments.vmlinux, arguments.dump, arguments.dump).finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Judges whether `bigiron sym` and `bigiron type` tell what drgn knows with debug symbols.
+
+bigiron has kallsyms and BTF out of the dump, drgn the symbol table and DWARF of vmlinux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import peers_venv
+from tools import Bigiron
+from verdict import Verdict
+
+SYMBOLS = ("init_task", "schedule", "linux_banner", "init_top_pgt", "jiffies", "init_uts_ns", "vfs_read", "slab_caches")
+STRUCTS = ("page", "task_struct", "mm_struct", "file", "inode", "super_block", "module", "rq", "zone", "pglist_data",
+           "sk_buff", "kmem_cache", "signal_struct", "file_operations", "cred", "list_head")
+ENUMERATIONS = ("zone_type", "pageflags", "migratetype")
+
+
+def of_drgn(members: Any) -> Iterator[tuple[str, int, int | None]]:
+    """Name, offset in bits, and bits of a bit field of each member that has a name, in structs without one too."""
+    for member in members:
+        if member.name is None:
+            inner = ((name, offset + member.bit_offset, bits) for name, offset, bits in of_drgn(member.type.members))
+            yield from inner
+        else:
+            yield member.name, member.bit_offset, member.bit_field_size
+
+
+def of_bigiron(fields: list[dict[str, Any]]) -> Iterator[tuple[str, int, int | None]]:
+    """The same of `bigiron type --json`."""
+    for field in fields:
+        if "name" not in field:
+            yield from of_bigiron(field.get("members", []))
+        else:
+            first, bits = field.get("bits", (0, None))
+            yield field["name"], field["offset"] * 8 + first, bits
+
+
+def judge(bigiron: Bigiron, vmlinux: str | Path, dump: Path, openable: str | Path) -> Verdict:
+    """What is said of `dump` against what drgn finds in `openable`, the same memory."""
+    import drgn
+
+    verdict = Verdict("sym and type")
+    program = drgn.Program()
+    program.set_core_dump(str(openable))
+    program.load_debug_info([str(vmlinux)])
+    for found in bigiron.named("sym", dump, SYMBOLS):
+        address = program.symbol(found["name"]).address
+        verdict.require(int(found["address"], 16) == address, f"{found['name']} is at {address:x}, not {found['address']}")
+        verdict.count("symbols")
+    for name, found in zip(STRUCTS, bigiron.named("type", dump, STRUCTS), strict=True):
+        theirs = program.type(f"struct {name}")
+        verdict.require(found["size"] == theirs.size, f"struct {name} has {theirs.size} bytes, not {found['size']}")
+        ours, wanted = list(of_bigiron(found["members"])), list(of_drgn(theirs.members))
+        verdict.require(ours == wanted, f"struct {name}: {set(ours) ^ set(wanted)}")
+        verdict.count("members", len(ours))
+    for name, found in zip(ENUMERATIONS, bigiron.named("type", dump, ENUMERATIONS), strict=True):
+        theirs = [(value.name, value.value) for value in program.type(f"enum {name}").enumerators]
+        verdict.require([tuple(value) for value in found["values"]] == theirs, f"enum {name}: {found['values']}, drgn {theirs}")
+    return verdict
+
+
+def main() -> int:
+    peers_venv.run_inside()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("bigiron", type=Path)
+    parser.add_argument("vmlinux", help="with debug symbols, of the dump's kernel")
+    parser.add_argument("dump", type=Path)
+    arguments = parser.parse_args()
+    return judge(Bigiron(arguments.bigiron), arguments.vmlinux, arguments.dump, arguments.dump).finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
