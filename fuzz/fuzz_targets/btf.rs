@@ -3,6 +3,7 @@
 #![no_main]
 
 use bigiron_format::bytes::Endian;
+use bigiron_inspect::define;
 use bigiron_kernel::types::btf::Btf;
 use bigiron_kernel::types::{
     Named, TypeId, TypeTable, WithWritten, find_member, parse_type, resolve, size_of,
@@ -42,6 +43,7 @@ fuzz_target!(|data: &[u8]| {
             && let Some(name) = found.name
         {
             let _ = btf.find(Named::Struct, &name);
+            let _ = define(&btf, &name);
             let _ = WithWritten::new(&btf).add(&format!("{name}[2]*"));
             let _ = (btf.variable(&name, None), btf.enumerator(&name));
         }

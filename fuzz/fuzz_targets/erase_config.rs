@@ -4,58 +4,15 @@
 
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
-use bigiron_format::{PhysAddr, VirtAddr};
+use bigiron_fuzz::KernelBytes;
 use bigiron_kernel::KernelError;
-use bigiron_kernel::arch::Leaf;
-use bigiron_kernel::erase::{Config, EraseMemory, resolve};
-use bigiron_kernel::printk::KernelMemory;
+use bigiron_kernel::erase::{Config, resolve};
 use bigiron_kernel::symbols::Symbols;
 use bigiron_kernel::types::{Member, Named, Shape, Type, TypeId, TypeTable};
 use libfuzzer_sys::fuzz_target;
 
 /// Memory is the rest of the input, at small addresses that it can point to.
 const BASE: u64 = 0x1000;
-
-struct Memory {
-    info: Vmcoreinfo,
-    bytes: Vec<u8>,
-}
-
-impl KernelMemory for Memory {
-    fn info(&self) -> &Vmcoreinfo {
-        &self.info
-    }
-
-    fn endian(&self) -> Endian {
-        Endian::Little
-    }
-
-    fn read(
-        &self,
-        what: &'static str,
-        address: VirtAddr,
-        buf: &mut [u8],
-    ) -> Result<(), KernelError> {
-        let bytes = || {
-            let start = usize::try_from(address.0.checked_sub(BASE)?).ok()?;
-            self.bytes.get(start..start.checked_add(buf.len())?)
-        };
-        let bytes = bytes().ok_or(KernelError::NotMapped { what, address })?;
-        buf.copy_from_slice(bytes);
-        Ok(())
-    }
-}
-
-impl EraseMemory for Memory {
-    fn place(&self, address: VirtAddr) -> Result<Option<Leaf>, KernelError> {
-        let end = BASE + self.bytes.len() as u64;
-        Ok((BASE..end).contains(&address.0).then(|| Leaf {
-            // Pages in the other order.
-            physical: PhysAddr(address.0 ^ 0xf000),
-            len: (0x1000 - address.0 % 0x1000).min(end - address.0),
-        }))
-    }
-}
 
 /// `struct node { struct node *next; struct list_head list; char name[8];
 /// void *key; char *text; u32 len; self_t loop; }` and `struct list_head`.
@@ -156,9 +113,13 @@ fuzz_target!(|data: &[u8]| {
     let Ok(info) = Vmcoreinfo::parse(b"OSRELEASE=6.1.0\nPAGESIZE=4096\n", 0) else {
         return;
     };
-    let memory = Memory {
+    let memory = KernelBytes {
         info,
+        endian: Endian::Little,
+        base: BASE,
         bytes: bytes.to_vec(),
+        // Pages in the other order.
+        physical: |address| address ^ 0xf000,
     };
     let erasure = resolve(&config, &memory, &symbols, &Types, 0);
     assert!(erasure.problems.len() >= config.problems.len());

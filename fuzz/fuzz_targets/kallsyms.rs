@@ -32,6 +32,7 @@ fuzz_target!(|data: &[u8]| {
             _ => Endian::Big,
         },
         bytes,
+        physical: |address| address - BASE,
     };
     let Ok(Some(symbols)) = kallsyms::read(&memory) else {
         return;

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_fuzz::KernelBytes;
+use bigiron_inspect::Crash;
 use bigiron_kernel::printk::{Log, TextStyle};
 use bigiron_synth::{KernelLog, LogForm, LogImage};
 use libfuzzer_sys::fuzz_target;
@@ -75,10 +76,12 @@ fuzz_target!(|data: &[u8]| {
             _ => Endian::Big,
         },
         bytes,
+        physical: |address| address - BASE,
     };
     let Ok(log) = Log::open(&memory) else {
         return;
     };
+    let _ = Crash::find(&log);
     let since_clear = choice & 2 != 0;
     let _ = log.write_text(&mut Counter(0), since_clear);
     let style = TextStyle {

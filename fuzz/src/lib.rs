@@ -1,14 +1,17 @@
 //! What several fuzz targets share.
 
+#[path = "../../crates/kernel/tests/common/kernel_bytes.rs"]
+mod kernel_bytes;
+pub mod vmdump_edits;
+
 use std::io;
 use std::path::PathBuf;
 
 use bigiron_format::bitmap::Bitmap;
-use bigiron_format::bytes::Endian;
-use bigiron_format::vmcoreinfo::Vmcoreinfo;
-use bigiron_format::{PageFrame, ReadAt, VirtAddr};
-use bigiron_kernel::printk::KernelMemory;
-use bigiron_kernel::{CHUNK_FRAMES, IoMethod, KernelError, MemorySource, Source, SourceError};
+use bigiron_format::{PageFrame, ReadAt};
+use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, Source, SourceError};
+
+pub use kernel_bytes::KernelBytes;
 
 /// Chunks that one input may make a target go through.
 const MAX_CHUNKS: usize = 64;
@@ -40,43 +43,6 @@ impl ReadAt for Patched {
 
     fn size(&self) -> u64 {
         self.base.len() as u64
-    }
-}
-
-/// A piece of a kernel's memory, and nothing around it.
-pub struct KernelBytes {
-    /// What the kernel says of itself.
-    pub info: Vmcoreinfo,
-    /// Its byte order.
-    pub endian: Endian,
-    /// Where the piece begins.
-    pub base: u64,
-    /// What is in it.
-    pub bytes: Vec<u8>,
-}
-
-impl KernelMemory for KernelBytes {
-    fn info(&self) -> &Vmcoreinfo {
-        &self.info
-    }
-
-    fn endian(&self) -> Endian {
-        self.endian
-    }
-
-    fn read(
-        &self,
-        what: &'static str,
-        address: VirtAddr,
-        buf: &mut [u8],
-    ) -> Result<(), KernelError> {
-        let bytes = || {
-            let start = usize::try_from(address.0.checked_sub(self.base)?).ok()?;
-            self.bytes.get(start..start.checked_add(buf.len())?)
-        };
-        let bytes = bytes().ok_or(KernelError::NotMapped { what, address })?;
-        buf.copy_from_slice(bytes);
-        Ok(())
     }
 }
 

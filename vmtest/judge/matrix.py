@@ -41,6 +41,8 @@ import same_bitmap
 import same_dmesg
 import same_elf
 import same_erase
+import same_info
+import same_names
 import same_pages
 import same_vmdump
 from elfcore import ElfCore
@@ -362,6 +364,12 @@ def reader_rows(case: Case, codec: str, vmlinux: Path | None) -> Iterator[Row]:
     if vmlinux:
         yield f"drgn lists the tasks of -d 31 -c {codec}", lambda: drgn_tasks.judge(
             vmlinux, made(), case.vmcore
+        )
+        yield f"info on -d 31 -c {codec} and drgn", lambda: same_info.judge(
+            case.bigiron, vmlinux, made(), case.vmcore
+        )
+        yield f"sym and type on -d 31 -c {codec} and drgn", lambda: same_names.judge(
+            case.bigiron, vmlinux, made(), case.vmcore
         )
         yield f"crash on -d 31 -c {codec}", lambda: case.judge_by_crash(made(), vmlinux)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,21 @@ class Bigiron:
         if ended.returncode != 0 or ended.stderr:
             said = ended.stderr.decode(errors="replace").strip()
             raise ToolFailed(f"{' '.join(command)}: exit {ended.returncode}: {said}")
+        return ended.stdout
+
+    def info(self, dump: Path) -> dict[str, Any]:
+        """What `bigiron info` says of a dump, for programs."""
+        return json.loads(self._said("info", "--json", str(dump)))
+
+    def named(self, command: str, dump: Path, names: Iterable[str]) -> list[dict[str, Any]]:
+        """What `bigiron sym` or `bigiron type` says of names, for programs."""
+        return [json.loads(line) for line in self._said(command, "--json", str(dump), *names).splitlines()]
+
+    def _said(self, *arguments: str) -> bytes:
+        command = [str(self.program), *arguments]
+        ended = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+        if ended.returncode != 0:
+            raise ToolFailed(f"{' '.join(command)}: {ended.stderr.decode(errors='replace').strip()}")
         return ended.stdout
 
     def verify(self, dump: Path) -> int:

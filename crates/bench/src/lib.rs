@@ -11,5 +11,6 @@ pub mod optimizations;
 pub mod peers;
 pub mod results;
 pub mod scale;
+pub mod stripes;
 pub mod trial;
 pub mod vmcore;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bigiron_dump::{DumpOptions, OutputTarget, Progress, Summary, dump};
+use bigiron_dump::{DumpOptions, OutputTarget, Progress, Summary, dump, dump_striped};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source};
 use rustix::time::{ClockId, clock_gettime};
@@ -25,23 +25,39 @@ pub struct Trial {
 
 /// Dumps `source` to a file in `directory`, which is removed again.
 pub fn run(source: &Source, directory: &Path, options: &DumpOptions) -> anyhow::Result<Trial> {
-    let path = directory.join("dump");
+    run_parts(source, directory, options, 1)
+}
+
+/// The same, striped over so many files if that is more than one.
+pub fn run_parts(
+    source: &Source,
+    directory: &Path,
+    options: &DumpOptions,
+    parts: usize,
+) -> anyhow::Result<Trial> {
+    let name = |part| OutputTarget::File(directory.join(format!("dump{part}")));
+    let targets: Vec<_> = (0..parts).map(name).collect();
     let kernel = Kernel::find(
         source,
         None,
         IoMethod::Auto,
         PhysicalMemory::DEFAULT_CACHE_PAGES,
     )?;
-    let target = OutputTarget::File(path.clone());
     let (begin, cpu_before) = (Instant::now(), cpu_seconds());
-    let summary = dump(&kernel, &target, options, &Progress::new(), &Stop::new())?;
+    let (progress, stop) = (Progress::new(), Stop::new());
+    let summary = match &targets[..] {
+        [target] => dump(&kernel, target, options, &progress, &stop)?,
+        targets => dump_striped(&kernel, targets, options, &progress, &stop)?,
+    };
     let trial = Trial {
         seconds: begin.elapsed().as_secs_f64(),
         cpu_seconds: cpu_seconds() - cpu_before,
         bytes: summary.bytes_out,
         summary,
     };
-    std::fs::remove_file(&path)?;
+    for path in targets.iter().filter_map(OutputTarget::path) {
+        std::fs::remove_file(path)?;
+    }
     Ok(trial)
 }
 

@@ -1,6 +1,7 @@
 //! The command line. Completions and man pages are made from it too.
 
 mod making;
+mod outputs;
 
 use std::path::PathBuf;
 
@@ -12,6 +13,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::commands::bench::BenchArguments;
 use crate::commands::diff::DiffArguments;
 use crate::commands::dmesg::DmesgArguments;
+#[cfg(feature = "inspect")]
+use crate::commands::info::InfoArguments;
+#[cfg(feature = "inspect")]
+use crate::commands::names::{SymbolArguments, TypeArguments};
 use crate::commands::save::SaveArguments;
 
 pub use making::{DumpArguments, Format, HowArguments, LiveArguments, OnlineCpus};
@@ -41,6 +46,15 @@ pub enum Command {
     Verify(VerifyArguments),
     /// Say which pages of two dumps differ
     Diff(DiffArguments),
+    /// Say what a dump is, of which kernel, and why that stopped
+    #[cfg(feature = "inspect")]
+    Info(InfoArguments),
+    /// Say where a symbol of the dumped kernel is, or what is at an address
+    #[cfg(feature = "inspect")]
+    Sym(SymbolArguments),
+    /// Show a type of the dumped kernel, with the offsets of its members
+    #[cfg(feature = "inspect")]
+    Type(TypeArguments),
     /// Print the kernel log that is in a dump
     Dmesg(DmesgArguments),
     /// Fetch a dump from a dump device or a file into a directory, after the reboot
@@ -83,13 +97,13 @@ pub struct SourceArguments {
 /// `bigiron verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArguments {
-    /// The dump; all files of a split one
+    /// The dump; all files of a split or striped one
     #[arg(required = true)]
     pub dump: Vec<PathBuf>,
     /// Write the index and the end of a vmdump that was cut or whose writer was interrupted
     #[arg(long)]
     pub repair: bool,
-    /// What it was made from: every page must be equal
+    /// What it was made from: every page must be equal. Parts of a split or striped one as A,B,C
     #[arg(long, value_name = "SOURCE")]
     pub against: Option<PathBuf>,
     /// Secret keys of age, to read encrypted dumps

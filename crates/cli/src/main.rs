@@ -33,6 +33,9 @@ fn main() -> ExitCode {
         return ExitCode::from(code);
     }
     let arguments = Arguments::parse();
+    if let Err(error) = arguments.check_outputs() {
+        error.exit();
+    }
     // What a comparison ends with where there is nothing to compare is its own.
     let failed = match arguments.command {
         Command::Diff(_) => commands::diff::CANNOT_COMPARE,
@@ -52,6 +55,12 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Live(arguments) => commands::live::run(&arguments)?,
         Command::Verify(arguments) => commands::verify::run(&arguments)?,
         Command::Diff(arguments) => return commands::diff::run(&arguments),
+        #[cfg(feature = "inspect")]
+        Command::Info(arguments) => commands::info::run(&arguments)?,
+        #[cfg(feature = "inspect")]
+        Command::Sym(arguments) => commands::names::symbols(&arguments)?,
+        #[cfg(feature = "inspect")]
+        Command::Type(arguments) => commands::names::types(&arguments)?,
         Command::Dmesg(arguments) => commands::dmesg::run(&arguments)?,
         Command::Save(arguments) => commands::save::run(&arguments)?,
         #[cfg(feature = "bench")]

@@ -36,7 +36,7 @@ fn usage_errors_end_with_2_and_a_hint() {
     for (arguments, part) in [
         (&[][..], "Usage"),
         (&["dumb"], "unrecognized subcommand"),
-        (&["dump"], "<SOURCE> <OUTPUT>"),
+        (&["dump"], "<SOURCE>... <OUTPUT>"),
         (&["dump", "a"], "2 values"),
         (&["dump", "a", "b", "-d", "32"], "0..=31"),
         (&["dump", "a", "b", "-d", "x"], "invalid digit"),

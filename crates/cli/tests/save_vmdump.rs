@@ -11,6 +11,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use bigiron_format::device::{BLOCK_SIZE, CONTENTS_OFFSET, DeviceHeader, Place as Block};
 use bigiron_format::vmdump::{ChunkKind, VmdumpFile};
 use serde_json::Value;
 
@@ -137,4 +138,41 @@ fn it_comes_straight_from_a_device_too() {
         fs::read(place.file("dmesg.0")).unwrap(),
         run(&["dmesg", arg(&dump)]).code(0).stdout
     );
+}
+
+#[test]
+fn of_a_device_whose_writer_was_stopped_no_byte_behind_the_last_chunk_is_kept() {
+    for (codec, tenths) in [("zstd", &[3, 9][..]), ("bzip2", &[5])] {
+        let place = Place::new();
+        let old = fs::read(&place.device).unwrap();
+        place
+            .dump(&["-f", "vmdump", "-c", codec, "-d", "0"])
+            .code(0);
+        let (contents, header) = (place.contents(), place.found().unwrap().header);
+        let written = fs::read(&place.device).unwrap();
+        for cut in tenths.iter().map(|tenths| contents.len() * tenths / 10) {
+            let mut bytes = written.clone();
+            let at = CONTENTS_OFFSET as usize + cut;
+            bytes[at..].copy_from_slice(&old[at..]);
+            let header = DeviceHeader {
+                complete: false,
+                length: 0,
+                ended: 0,
+                ..header.clone()
+            };
+            bytes[..BLOCK_SIZE].copy_from_slice(&header.encode(Block::Start));
+            bytes[place.end_block()..].copy_from_slice(&header.encode(Block::End));
+            fs::write(&place.device, bytes).unwrap();
+            place.empty_directory();
+            assert_eq!(place.saved(&[])["complete"], false);
+            let saved = place.file("vmdump.0");
+            let kept = fs::read(&saved).unwrap();
+            assert!(kept.len() > cut / 2 && contents[..cut].starts_with(&kept));
+            let said = run(&["verify", arg(&saved), "--against", arg(place.lab.vmcore())])
+                .code(1)
+                .says(&["incomplete but usable"]);
+            assert!(!said.stderr.contains("damaged"), "{}", said.stderr);
+            run(&["verify", "--repair", arg(&saved)]).says(&["index of"]);
+        }
+    }
 }

@@ -93,6 +93,10 @@ fn main() {
         let edit = [1, number, 0, 24, 0, number, 0, 0, 0];
         write("vmdump", &format!("record_{number}"), &edit);
     }
+    for form in 0..16_u8 {
+        let edit = [form, 0, form << 4, 1, 0, 0, 24, 0, form, 0, 0, 0];
+        write("stripes", &form.to_string(), &edit);
+    }
     for form in [0, 1, 2, 3, 0x80] {
         let contents = (0..2048_u32).flat_map(|n| (n / 7).to_le_bytes());
         let input: Vec<u8> = [form, form, 31, form].into_iter().chain(contents).collect();

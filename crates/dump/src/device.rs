@@ -31,14 +31,7 @@ impl RawDevice {
     /// the kernel, which then refuses O_EXCL (bd_prepare_to_claim(),
     /// block/bdev.c).
     pub fn open(path: &Path, write: bool) -> Result<Self, DumpError> {
-        let error = |action, hint| {
-            move |source| DumpError::Output {
-                path: path.to_owned(),
-                action,
-                source,
-                hint,
-            }
-        };
+        let error = |action, hint| DumpError::output(path, action, hint);
         let metadata = std::fs::metadata(path).map_err(error("look at it", ""))?;
         let is_block_device = metadata.file_type().is_block_device();
         if !is_block_device && !metadata.is_file() {
@@ -153,12 +146,7 @@ impl RawDevice {
 
     /// An error of the system.
     pub fn error(&self, action: &'static str, source: io::Error) -> DumpError {
-        DumpError::Output {
-            path: self.path.clone(),
-            action,
-            source,
-            hint: "",
-        }
+        DumpError::output(&self.path, action, "")(source)
     }
 
     fn format_error(&self, error: &FormatError) -> DumpError {

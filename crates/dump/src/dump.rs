@@ -47,21 +47,18 @@ pub fn dump(
             let output = begin_device(&task, format, path)?;
             let replaced = output.replaces().map(ToOwned::to_owned);
             summary.warnings.extend(replaced);
+            if options.encrypt.is_some() {
+                write_stream(&task, &filter, Sink::device(output), &mut summary)?;
+                finish_summary(&task, &mut summary);
+                return Ok(summary);
+            }
             let contents = Some(output.contents());
             write(&task, &filter, &output, contents, &mut summary)?;
         }
         (_, OutputTarget::Nowhere) => {
             write(&task, &filter, &DiscardedOutput, None, &mut summary)?;
         }
-        (OutputFormat::Elf | OutputFormat::Vmdump, _) => {
-            let output = PlainStream::begin(open_sink(&task, target)?);
-            write(&task, &filter, &output, None, &mut summary)?;
-        }
-        (OutputFormat::Kdump | OutputFormat::Flattened | OutputFormat::FlattenedElf, _) => {
-            let sink = open_sink(&task, target)?;
-            let output = FlattenedOutput::begin(sink).map_err(|e| task.write_error(e))?;
-            write(&task, &filter, &output, None, &mut summary)?;
-        }
+        _ => write_stream(&task, &filter, open_sink(&task, target)?, &mut summary)?,
     }
     finish_summary(&task, &mut summary);
     Ok(summary)
@@ -86,6 +83,78 @@ pub fn dump_split(
     kdump::write_split(&task, &filter, paths, granule, &mut summary)?;
     finish_summary(&task, &mut summary);
     Ok(summary)
+}
+
+/// Makes a striped vmdump of `kernel`'s memory: its chunks go in turn to `targets`,
+/// files or raw dump devices, which all are written at the same time.
+///
+/// What an interrupted or failed one has written stays under temporary names.
+pub fn dump_striped(
+    kernel: &Kernel,
+    targets: &[OutputTarget],
+    options: &DumpOptions,
+    progress: &Progress,
+    stop: &Stop,
+) -> Result<Summary, DumpError> {
+    let paths = vmdump::check_targets(targets, options)?;
+    let name = paths.first().cloned().unwrap_or_default();
+    let task = Task::new(kernel, options, progress, stop, name, paths.len());
+    let (filter, mut summary) = prepare(&task)?;
+    let parts = open_stripes(&task, targets, &mut summary)?;
+    vmdump::write_striped(&task, &filter, parts, &mut summary)?;
+    finish_summary(&task, &mut summary);
+    Ok(summary)
+}
+
+/// Opens the parts of a striped dump: all or none of them.
+fn open_stripes(
+    task: &Task,
+    targets: &[OutputTarget],
+    summary: &mut Summary,
+) -> Result<Vec<vmdump::Stripe>, DumpError> {
+    for target in targets {
+        if let OutputTarget::Device(path) = target {
+            DeviceOutput::check(path, task.options.overwrite_device)?;
+        }
+    }
+    let queued = vmdump::queued(task.options, targets.len());
+    let mut parts: Vec<vmdump::Stripe> = Vec::with_capacity(targets.len());
+    for target in targets {
+        match open_stripe(task, target, summary) {
+            Ok((path, output)) => parts.push(vmdump::Stripe::new(path, output, queued)),
+            Err(error) => {
+                parts.iter().for_each(vmdump::Stripe::discard);
+                return Err(error);
+            }
+        }
+    }
+    Ok(parts)
+}
+
+fn open_stripe<'t>(
+    task: &Task,
+    target: &'t OutputTarget,
+    summary: &mut Summary,
+) -> Result<(&'t Path, Box<dyn Output>), DumpError> {
+    let path = target.path().unwrap_or(Path::new(""));
+    let output: Box<dyn Output> = match target {
+        OutputTarget::Device(path) => {
+            let output = begin_device(task, OutputFormat::Vmdump, path)?;
+            let replaced = output.replaces().map(ToOwned::to_owned);
+            summary.warnings.extend(replaced);
+            match task.options.encrypt {
+                Some(_) => Box::new(PlainStream::begin(encrypted(task, Sink::device(output))?)),
+                None => Box::new(output),
+            }
+        }
+        _ if task.options.encrypt.is_some() => {
+            let task = task.for_part(path, task.helpers);
+            let sink = open_sink(&task, target)?;
+            Box::new(PlainStream::begin(encrypted(&task, sink)?))
+        }
+        _ => Box::new(FileOutput::create(path, task.options.overwrite)?),
+    };
+    Ok((path, output))
 }
 
 /// The filter, and what can be said before it works.
@@ -148,6 +217,25 @@ fn finish_summary(task: &Task, summary: &mut Summary) {
     summary.peak_memory = peak_memory();
 }
 
+/// Writes the dump in order to `sink`, encrypted if that is asked for.
+fn write_stream<'s>(
+    task: &Task<'_, 's>,
+    filter: &Filter<'_, 's>,
+    sink: Sink,
+    summary: &mut Summary,
+) -> Result<(), DumpError> {
+    let sink = encrypted(task, sink)?;
+    match task.options.format {
+        OutputFormat::Elf | OutputFormat::Vmdump => {
+            write(task, filter, &PlainStream::begin(sink), None, summary)
+        }
+        OutputFormat::Kdump | OutputFormat::Flattened | OutputFormat::FlattenedElf => {
+            let output = FlattenedOutput::begin(sink).map_err(|e| task.write_error(e))?;
+            write(task, filter, &output, None, summary)
+        }
+    }
+}
+
 /// Writes the dump to `output`, which is `file` if it is one.
 fn write<'s>(
     task: &Task<'_, 's>,
@@ -191,11 +279,12 @@ pub fn dump_to_file(
 
 /// Takes a raw dump device.
 fn begin_device(task: &Task, format: OutputFormat, path: &Path) -> Result<DeviceOutput, DumpError> {
-    if task.options.encrypt.is_some() {
-        let reason = "what is on a dump device cannot be encrypted; dump to a file or a pipe";
-        return Err(device::refused(path, reason));
-    }
     let kind = match format {
+        OutputFormat::Kdump | OutputFormat::Elf | OutputFormat::Vmdump
+            if task.options.encrypt.is_some() =>
+        {
+            ContentsKind::Encrypted
+        }
         OutputFormat::Kdump => ContentsKind::Kdump,
         OutputFormat::Elf => ContentsKind::Elf,
         OutputFormat::Vmdump => ContentsKind::Vmdump,
@@ -229,11 +318,9 @@ fn ending(
         Err(DumpError::Write { path, source, .. }) => Err(DumpError::Write {
             path,
             source,
-            kept: output.kept(),
+            kept: kept(output),
         }),
-        Err(DumpError::Interrupted { .. }) => Err(DumpError::Interrupted {
-            kept: output.kept(),
-        }),
+        Err(DumpError::Interrupted { .. }) => Err(DumpError::Interrupted { kept: kept(output) }),
         Err(error) => {
             output.discard();
             Err(error)
@@ -241,10 +328,22 @@ fn ending(
     }
 }
 
-/// A stream into a file or to standard output, encrypted if that is asked for.
+/// What is left, after the device was told how much that is.
+fn kept(output: &dyn Output) -> Option<PathBuf> {
+    if output.is_stream() {
+        // The error that led here is the one to report.
+        let _ = output.sync();
+    }
+    output.kept()
+}
+
+/// A stream into a file or to standard output.
 fn open_sink(task: &Task, target: &OutputTarget) -> Result<Sink, DumpError> {
-    let sink = match target.path() {
-        Some(path) => Sink::file(FileOutput::create(path, task.options.overwrite)?),
+    match target.path() {
+        Some(path) => {
+            let file = FileOutput::create(path, task.options.overwrite)?;
+            Ok(Sink::file(file))
+        }
         None => {
             let stdout = io::stdout().as_fd().try_clone_to_owned();
             let stdout = stdout.map_err(|source| DumpError::Output {
@@ -253,9 +352,12 @@ fn open_sink(task: &Task, target: &OutputTarget) -> Result<Sink, DumpError> {
                 source,
                 hint: "",
             })?;
-            Sink::stdout(File::from(stdout))
+            Ok(Sink::stdout(File::from(stdout)))
         }
-    };
+    }
+}
+
+fn encrypted(task: &Task, sink: Sink) -> Result<Sink, DumpError> {
     match &task.options.encrypt {
         Some(recipients) => sink
             .encrypted(recipients)

@@ -46,8 +46,7 @@ pub fn write(
 ) -> Result<Written, DumpError> {
     let begin = Instant::now();
     let chunks = Chunks::of(task.kernel.source());
-    let limit = task.bitmap_limit(task.options.memory.bytes() / 4);
-    let store = BitmapStore::in_memory(chunks.len(), limit);
+    let store = BitmapStore::of(task, None, chunks.len(), u64::MAX);
     let drop_zero = task.drops_zero_pages();
     let plan = plan::make(task, filter, chunks, &store, drop_zero, &|_, _, _| Ok(()))?;
     summarize_plan(task, &plan, summary);

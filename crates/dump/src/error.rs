@@ -1,7 +1,7 @@
 //! Why a dump was not made.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bigiron_format::PageFrame;
 use bigiron_format::codec::CodecError;
@@ -74,6 +74,21 @@ pub enum DumpError {
 }
 
 impl DumpError {
+    /// Makes of an error of the system one of `path`, where `action` was tried; `hint`
+    /// says what to do, in front of it a separator.
+    pub(crate) fn output(
+        path: &Path,
+        action: &'static str,
+        hint: &'static str,
+    ) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Output {
+            path: path.to_owned(),
+            action,
+            source,
+            hint,
+        }
+    }
+
     /// Whether there was no room for all of the dump, so that a smaller one may
     /// still be made: a full disk, a quota, a size limit.
     pub fn is_output_full(&self) -> bool {

@@ -34,7 +34,7 @@ mod verify;
 mod vmdump;
 
 pub use compare::{Comparison, compare};
-pub use dump::{dump, dump_split};
+pub use dump::{dump, dump_split, dump_striped};
 pub use encryption::{Recipients, RecipientsError};
 pub use error::DumpError;
 pub use frame_runs::{FrameRun, FrameRuns};
@@ -43,7 +43,7 @@ pub use options::{
 };
 pub use output::{FileOutput, Output};
 pub use progress::{Doing, Phase, Progress};
-pub use save::{Save, SaveOptions, Saved};
+pub use save::{Save, SaveOptions, Saved, save_kernel};
 pub use summary::{PhaseTime, Summary, Waits, peak_memory, peak_memory_in};
 pub use verify::{Verification, verify};
 pub use vmdump::{Repair, check_vmdump, repair_vmdump};

@@ -14,8 +14,8 @@ const HELPER_BYTES: u64 = 2 << 20;
 /// nothing: it shows memory that is there anyway.
 const MAPPED_BYTES: u64 = 4 << 20;
 
-/// Memory that all helpers share, and that each takes.
-pub fn memory_needed(options: &DumpOptions) -> (u64, u64) {
+/// Memory that all helpers of a dump in so many files share, and that each takes.
+pub fn memory_needed(options: &DumpOptions, parts: usize) -> (u64, u64) {
     let mapped = if options.io == IoMethod::Mmap {
         MAPPED_BYTES
     } else {
@@ -23,7 +23,11 @@ pub fn memory_needed(options: &DumpOptions) -> (u64, u64) {
     };
     if options.format == OutputFormat::Vmdump {
         let chunks = vmdump::helper_bytes(options);
-        return (SHARED_BYTES, HELPER_BYTES + mapped + chunks);
+        let queued = match parts {
+            0 | 1 => 0,
+            parts => vmdump::parts_bytes(options, parts),
+        };
+        return (SHARED_BYTES + queued, HELPER_BYTES + mapped + chunks);
     }
     let contexts = match options.compression {
         PageCompression::Fixed(fixed) => fixed.context_bytes() as u64,
@@ -36,7 +40,9 @@ pub fn memory_needed(options: &DumpOptions) -> (u64, u64) {
     } else {
         0
     };
-    (SHARED_BYTES + queued, HELPER_BYTES + mapped + contexts)
+    // Each part has a table of shared pages of its own.
+    let shared = (SHARED_BYTES + queued).saturating_mul(parts as u64);
+    (shared, HELPER_BYTES + mapped + contexts)
 }
 
 /// Whether a writer of its own stands between the helpers and the output,

@@ -40,9 +40,7 @@ impl<'a, 's> Task<'a, 's> {
         target: PathBuf,
         parts: usize,
     ) -> Self {
-        let (shared, per_helper) = memory_needed(options);
-        // Each part has a table of shared pages of its own.
-        let shared = shared.saturating_mul(parts as u64);
+        let (shared, per_helper) = memory_needed(options, parts);
         Self {
             kernel,
             options,
@@ -71,17 +69,6 @@ impl<'a, 's> Task<'a, 's> {
     /// kdump-compressed dumps keep their bits.
     pub fn drops_zero_pages(&self) -> bool {
         self.options.format.is_elf() && self.options.level.excludes_zero()
-    }
-
-    /// Memory for bitmaps that cannot be read back from the output: `usual`,
-    /// and what they need if the kernel is running, because the filter would not
-    /// decide the same a second time.
-    pub fn bitmap_limit(&self, usual: u64) -> u64 {
-        if self.kernel.source().is_live() {
-            u64::MAX
-        } else {
-            usual
-        }
     }
 
     pub fn filter_error(&self, source: KernelError) -> DumpError {

@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+mod common;
+
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
-use bigiron_format::{PhysAddr, VirtAddr};
-use bigiron_kernel::KernelError;
-use bigiron_kernel::arch::Leaf;
-use bigiron_kernel::erase::{Config, EraseMemory, Erasure, resolve};
-use bigiron_kernel::printk::KernelMemory;
+use bigiron_kernel::erase::{Config, Erasure, resolve};
 use bigiron_kernel::symbols::Symbols;
 use bigiron_kernel::types::btf::Btf;
+
+use common::kernel_bytes::KernelBytes;
 
 /// Virtual addresses of the memory, and where its first page is: the second page
 /// lies before it in physical memory.
@@ -18,43 +18,10 @@ const BASE: u64 = 0x10_0000;
 const PAGE: u64 = 4096;
 const PHYSICAL: u64 = 0x9000;
 
-struct Memory {
-    info: Vmcoreinfo,
-    bytes: Vec<u8>,
-}
-
-impl KernelMemory for Memory {
-    fn info(&self) -> &Vmcoreinfo {
-        &self.info
-    }
-
-    fn endian(&self) -> Endian {
-        Endian::Little
-    }
-
-    fn read(
-        &self,
-        what: &'static str,
-        address: VirtAddr,
-        buf: &mut [u8],
-    ) -> Result<(), KernelError> {
-        let bytes = || {
-            let start = usize::try_from(address.0.checked_sub(BASE)?).ok()?;
-            self.bytes.get(start..start.checked_add(buf.len())?)
-        };
-        buf.copy_from_slice(bytes().ok_or(KernelError::NotMapped { what, address })?);
-        Ok(())
-    }
-}
-
-impl EraseMemory for Memory {
-    fn place(&self, address: VirtAddr) -> Result<Option<Leaf>, KernelError> {
-        let offset = address.0.wrapping_sub(BASE);
-        Ok((offset < 2 * PAGE).then(|| Leaf {
-            physical: PhysAddr(PHYSICAL - offset / PAGE * 2 * PAGE + offset % PAGE),
-            len: PAGE - offset % PAGE,
-        }))
-    }
+/// Physical pages lie in the other order.
+fn physical(address: u64) -> u64 {
+    let offset = address - BASE;
+    PHYSICAL - offset / PAGE * 2 * PAGE + offset % PAGE
 }
 
 /// BTF of `struct node { struct node *next; struct list_head list; char name[8];
@@ -138,7 +105,13 @@ fn erase(commands: &str, words: &[(u64, u64)]) -> Erasure {
     for (name, offset) in VARIABLES {
         symbols.push(name, BASE + offset, b'D').unwrap();
     }
-    let memory = Memory { info, bytes };
+    let memory = KernelBytes {
+        info,
+        endian: Endian::Little,
+        base: BASE,
+        bytes,
+        physical,
+    };
     let config = Config::parse(commands.as_bytes());
     resolve(&config, &memory, &symbols, &types(), 0)
 }

@@ -178,11 +178,11 @@ proptest! {
         let mut memory = memory(form);
         for (at, value, len) in edits {
             // Half of them in the first words, where the sizes are.
-            let at = at.index(memory.bytes.len());
-            let at = if value % 2 == 0 { at % 160 } else { at }.min(memory.bytes.len() - 8);
+            let at = at.index(memory.kernel.bytes.len());
+            let at = if value % 2 == 0 { at % 160 } else { at }.min(memory.kernel.bytes.len() - 8);
             // Small numbers mean more than large ones.
             let value = if value % 3 == 0 { value >> 56 } else { value };
-            memory.bytes[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
+            memory.kernel.bytes[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
         }
         for (index, value) in keys {
             memory.set_nth(index, &value);

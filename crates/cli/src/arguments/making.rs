@@ -15,13 +15,17 @@ use crate::size;
 
 /// `bigiron dump`.
 #[derive(Debug, Args)]
-#[command(override_usage = "bigiron dump [OPTIONS] <SOURCE>... <OUTPUT>")]
+#[command(
+    override_usage = "bigiron dump [OPTIONS] <SOURCE>... <OUTPUT>\n       \
+                           bigiron dump [OPTIONS] --split A,B,… <SOURCE>...\n       \
+                           bigiron dump [OPTIONS] --stripe A,B,… <SOURCE>..."
+)]
 #[command(after_long_help = DUMP_HELP)]
 pub struct DumpArguments {
     /// What to dump (/proc/vmcore, an ELF core, a kdump-compressed or flattened dump, all
     /// parts of a split one, or - for standard input), then the file to make (- for
-    /// standard output)
-    #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "OUTPUT"])]
+    /// standard output), unless it is split or striped
+    #[arg(required = true, num_args = 1.., value_names = ["SOURCE", "OUTPUT"])]
     pub paths: Vec<PathBuf>,
     /// How it is made.
     #[command(flatten)]
@@ -46,7 +50,9 @@ pub struct EraseArguments {
 #[command(after_long_help = LIVE_HELP)]
 pub struct LiveArguments {
     /// The file to make, or - for standard output
-    pub output: PathBuf,
+    #[arg(required_unless_present_any = ["split", "stripe"])]
+    #[arg(conflicts_with_all = ["split", "stripe"])]
+    pub output: Option<PathBuf>,
     /// How it is made.
     #[command(flatten)]
     pub how: HowArguments,
@@ -58,14 +64,29 @@ pub struct HowArguments {
     /// What is erased from it.
     #[command(flatten)]
     pub erase: EraseArguments,
+    /// Split the dump into these files, all written at the same time and with as many pages each;
+    /// crash and `bigiron` take all of them together. Then there is no OUTPUT. For -f kdump
+    #[arg(long, value_name = "FILE,FILE", value_delimiter = ',')]
+    #[arg(conflicts_with_all = ["encrypt", "device", "overwrite_device"])]
+    pub split: Vec<PathBuf>,
+    /// Stripe a vmdump over these files, disks or partitions: its chunks go to them in turn, and all
+    /// are written at the same time. `bigiron save` and all other commands take all of them
+    /// together. Then there is no OUTPUT, and the format is vmdump
+    #[arg(
+        long,
+        value_name = "FILE,FILE",
+        value_delimiter = ',',
+        conflicts_with = "split"
+    )]
+    pub stripe: Vec<PathBuf>,
     /// What is left out, a sum: 1 zero pages, 2 page cache without private data, 4 all page
     /// cache, 8 user memory, 16 free memory
     #[arg(short = 'd', long, value_name = "0..31", default_value_t = 31)]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=31))]
     pub dump_level: u8,
-    /// The format of the output
-    #[arg(short, long, default_value = "kdump")]
-    pub format: Format,
+    /// The format of the output [default: kdump, and vmdump with --stripe]
+    #[arg(short, long)]
+    pub format: Option<Format>,
     /// none, zlib, lzo, snappy or zstd, with a level where it has one: zstd:3; or adaptive: as
     /// fast or as strong as keeps processors and disk busy
     #[arg(short, long, value_name = "CODEC[:LEVEL]", default_value = "zstd")]
@@ -91,7 +112,7 @@ pub struct HowArguments {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub memory_limit: Option<u64>,
     /// Bytes a second that are written at most, like 50M, to leave some of a disk or of a network
-    /// to others
+    /// to others; with --split or --stripe to each of the files
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub write_limit: Option<u64>,
     /// Seconds in which nothing moves until standard error says what it waits for
@@ -151,7 +172,9 @@ Examples:
   bigiron dump /proc/vmcore /var/crash/vmcore
   bigiron dump -d 1 -c zstd:3 vmcore.elf vmcore.kdump
   bigiron dump /proc/vmcore - | ssh host 'cat > vmcore.flat'
-  bigiron dump part1 part2 whole.kdump";
+  bigiron dump part1 part2 whole.kdump
+  bigiron dump /proc/vmcore --split /disk1/part1,/disk2/part2
+  bigiron dump /proc/vmcore --stripe /dev/sdb,/dev/sdc";
 
 const LIVE_HELP: &str = "\
 The kernel runs on while its memory is copied, so pages are of different moments, and lists that \
@@ -210,17 +233,6 @@ pub enum Without {
     ScanBlocks,
 }
 
-impl DumpArguments {
-    /// The sources and the output.
-    pub fn split_paths(&self) -> (&[PathBuf], &PathBuf) {
-        let (output, sources) = match self.paths.split_last() {
-            Some(parts) => parts,
-            None => unreachable!("the parser asks for two paths"),
-        };
-        (sources, output)
-    }
-}
-
 impl HowArguments {
     /// Who can read the dump. Not parsed with the other options, since a complaint
     /// about one of those repeats what was given, which may be a secret key.
@@ -234,7 +246,7 @@ impl HowArguments {
     pub fn options(&self) -> DumpOptions {
         DumpOptions {
             level: DumpLevel::new(self.dump_level).unwrap_or(DumpLevel::MAX),
-            format: self.format.into(),
+            format: self.format().into(),
             compression: self.compress,
             threads: threads(self.threads),
             memory: self

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::slice;
 use std::sync::Arc;
 
 use bigiron_dump::{Comparison, FrameRuns, Progress, compare};
@@ -21,7 +20,7 @@ use crate::{progress, signals, size};
 #[derive(Debug, Args)]
 #[command(after_long_help = DIFF_HELP)]
 pub struct DiffArguments {
-    /// A dump of any format
+    /// A dump of any format; all parts of a split or striped one as A,B,C
     pub first: PathBuf,
     /// Another one of the same machine
     pub second: PathBuf,
@@ -97,7 +96,7 @@ pub fn run(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
     let stop = Stop::new();
     signals::watch(&stop)?;
     let identities = source::identities(arguments.identity.as_deref())?;
-    let open = |path: &PathBuf| Source::open_with(slice::from_ref(path), &identities);
+    let open = |path: &Path| Source::open_with(&source::parts_of(path), &identities);
     let (first, second) = (open(&arguments.first)?, open(&arguments.second)?);
     for source in [&first, &second] {
         if let Some(damage) = source.damage() {

@@ -25,7 +25,7 @@ const BUFFER: usize = 64 << 10;
 #[command(after_long_help = HELP)]
 pub struct DmesgArguments {
     /// The dump: /proc/vmcore, an ELF core, a kdump-compressed or flattened dump, all parts of a
-    /// split one, or - for standard input
+    /// split or striped one, or - for standard input
     #[arg(required = true)]
     pub dump: Vec<PathBuf>,
     /// Write to this file, which must not be there yet

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use bigiron_dump::{OutputTarget, Progress};
 use bigiron_helpers::Stop;
 use bigiron_kernel::Kernel;
@@ -18,21 +19,20 @@ use crate::{signals, watchdog};
 
 /// Makes a dump and prints the summary.
 pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
-    let (paths, output) = arguments.split_paths();
-    make(paths, output, &arguments.how)
+    let (paths, outputs) = arguments.split_paths();
+    make(paths, outputs, &arguments.how)
 }
 
-/// Makes `output` of what is at `paths`, and prints the summary.
-pub fn make(paths: &[PathBuf], output: &Path, arguments: &HowArguments) -> anyhow::Result<()> {
+/// Makes the output, or all parts of it, of what is at `paths`, and prints the
+/// summary.
+pub fn make(
+    paths: &[PathBuf],
+    outputs: &[PathBuf],
+    arguments: &HowArguments,
+) -> anyhow::Result<()> {
+    let output = outputs.first().context("there is no output")?;
     let to_stdout = output.as_os_str() == "-";
-    let target = if to_stdout {
-        OutputTarget::Stdout
-    } else if arguments.device || is_block_device(output) {
-        check_is_no_source(paths, output)?;
-        OutputTarget::Device(output.to_owned())
-    } else {
-        OutputTarget::File(output.to_owned())
-    };
+    let target = target(paths, outputs, arguments)?;
     let directory = match output.parent() {
         Some(parent) if !parent.as_os_str().is_empty() && !to_stdout => parent.to_owned(),
         _ if to_stdout => std::env::temp_dir(),
@@ -81,7 +81,7 @@ pub fn make(paths: &[PathBuf], output: &Path, arguments: &HowArguments) -> anyho
         (false, false) => None,
     };
     if let Some(why) = why_stream
-        && arguments.format == Format::Kdump
+        && arguments.format() == Format::Kdump
         && !arguments.quiet
     {
         tell!("bigiron: writing the flattened format, since {why}");
@@ -98,7 +98,8 @@ pub fn make(paths: &[PathBuf], output: &Path, arguments: &HowArguments) -> anyho
         if to_stdout {
             "standard output".into()
         } else {
-            output.display().to_string()
+            let names: Vec<_> = outputs.iter().map(|o| o.display().to_string()).collect();
+            names.join(", ")
         },
     );
     let display = progress::begin(
@@ -106,19 +107,70 @@ pub fn make(paths: &[PathBuf], output: &Path, arguments: &HowArguments) -> anyho
         1 << opened.memory().page_shift(),
         arguments.quiet,
     );
-    let result = bigiron_dump::dump(&kernel, &target, &options, &progress, &stop);
+    let result = match &target {
+        Target::One(target) => bigiron_dump::dump(&kernel, target, &options, &progress, &stop),
+        Target::Split => bigiron_dump::dump_split(&kernel, outputs, 1, &options, &progress, &stop),
+        Target::Striped(targets) => {
+            bigiron_dump::dump_striped(&kernel, targets, &options, &progress, &stop)
+        }
+    };
     drop((display, watchdog));
     let summary = result.map_err(|error| source::name_error(error.into(), opened.path()))?;
     for warning in &summary.warnings {
         tell!("bigiron: warning: {warning}");
     }
-    let report = report::DumpReport::new(&opened, &kernel, &options, output, &summary);
+    let report = report::DumpReport::new(&opened, &kernel, &options, outputs, &summary);
     if arguments.json {
         report::print(&report.json()?, to_stdout)?;
     } else if !arguments.quiet {
         report::print(&report.text(arguments.stats), to_stdout)?;
     }
     Ok(())
+}
+
+/// What is made.
+enum Target {
+    One(OutputTarget),
+    /// A file of each output.
+    Split,
+    /// Files and devices in turn.
+    Striped(Vec<OutputTarget>),
+}
+
+fn target(
+    sources: &[PathBuf],
+    outputs: &[PathBuf],
+    arguments: &HowArguments,
+) -> anyhow::Result<Target> {
+    if !arguments.stripe.is_empty() {
+        let targets = outputs.iter().map(|part| one(sources, part, arguments));
+        return Ok(Target::Striped(targets.collect::<anyhow::Result<_>>()?));
+    }
+    let [output] = outputs else {
+        if let Some(device) = outputs.iter().find(|output| is_block_device(output)) {
+            anyhow::bail!(
+                "{}: is a disk or partition; --split makes files",
+                device.display()
+            );
+        }
+        return Ok(Target::Split);
+    };
+    one(sources, output, arguments).map(Target::One)
+}
+
+fn one(
+    sources: &[PathBuf],
+    output: &Path,
+    arguments: &HowArguments,
+) -> anyhow::Result<OutputTarget> {
+    Ok(if output.as_os_str() == "-" {
+        OutputTarget::Stdout
+    } else if arguments.device || is_block_device(output) {
+        check_is_no_source(sources, output)?;
+        OutputTarget::Device(output.to_owned())
+    } else {
+        OutputTarget::File(output.to_owned())
+    })
 }
 
 fn is_block_device(path: &Path) -> bool {

@@ -10,6 +10,13 @@ use crate::arguments::LiveArguments;
 
 /// Makes a dump of the running kernel and prints the summary.
 pub fn run(arguments: &LiveArguments) -> anyhow::Result<()> {
+    check_is_shown()?;
+    let source = [PathBuf::from(RUNNING_KERNEL)];
+    dump::make(&source, arguments.outputs(), &arguments.how)
+}
+
+/// An error that says what it takes if the running kernel shows no memory.
+pub fn check_is_shown() -> anyhow::Result<()> {
     std::fs::File::open(RUNNING_KERNEL).with_context(|| {
         format!(
             "{RUNNING_KERNEL}: the running kernel shows no memory; it takes root, a kernel with \
@@ -17,6 +24,5 @@ pub fn run(arguments: &LiveArguments) -> anyhow::Result<()> {
              (/sys/kernel/security/lockdown)"
         )
     })?;
-    let source = [PathBuf::from(RUNNING_KERNEL)];
-    dump::make(&source, &arguments.output, &arguments.how)
+    Ok(())
 }

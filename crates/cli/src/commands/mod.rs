@@ -7,7 +7,11 @@ pub mod dmesg;
 pub mod dump;
 #[cfg(feature = "generate")]
 pub mod generate;
+#[cfg(feature = "inspect")]
+pub mod info;
 pub mod live;
+#[cfg(feature = "inspect")]
+pub mod names;
 pub mod online;
 pub mod report;
 pub mod save;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::PathBuf;
 
 use bigiron_dump::{DumpOptions, OutputFormat, Summary};
 use bigiron_kernel::{Kernel, Source};
@@ -17,6 +17,9 @@ pub struct DumpReport {
     source_kind: String,
     kernel: String,
     output: String,
+    /// All files, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    outputs: Vec<String>,
     format: &'static str,
     compression: Option<String>,
     dump_level: u8,
@@ -95,9 +98,14 @@ impl DumpReport {
         source: &Source,
         kernel: &Kernel,
         options: &DumpOptions,
-        output: &Path,
+        outputs: &[PathBuf],
         summary: &Summary,
     ) -> Self {
+        let mut outputs: Vec<_> = outputs.iter().map(|o| o.display().to_string()).collect();
+        let output = outputs.first().cloned().unwrap_or_default();
+        if outputs.len() == 1 {
+            outputs.clear();
+        }
         let excluded = &summary.excluded;
         let phase = |p: &bigiron_dump::PhaseTime| PhaseReport {
             name: p.name,
@@ -108,7 +116,8 @@ impl DumpReport {
             source: source.path().display().to_string(),
             source_kind: source.kind(),
             kernel: kernel.utsname().release().to_owned(),
-            output: output.display().to_string(),
+            output,
+            outputs,
             format: options.format.name(),
             compression: compressed.then(|| options.compression.to_string()),
             dump_level: options.level.number(),
@@ -224,7 +233,10 @@ impl DumpReport {
         writeln!(
             out,
             "{}: {} ({}{codec}, dump level {}): {:.1} times smaller than RAM",
-            self.output,
+            match self.outputs.is_empty() {
+                true => self.output.clone(),
+                false => self.outputs.join(", "),
+            },
             size::format(self.bytes_out),
             self.format,
             self.dump_level,

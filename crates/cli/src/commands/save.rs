@@ -27,7 +27,7 @@ const BLOCK: u64 = 4096;
 #[command(override_usage = "bigiron save [OPTIONS] <SOURCE>... [DIR]")]
 #[command(after_long_help = HELP)]
 pub struct SaveArguments {
-    /// The dump: a dump device, a dump file, or all parts of a split dump; then the directory to
+    /// The dump: a dump device, a dump file, or all parts of a split or striped dump; then the directory to
     /// save it in [default: /var/crash]
     #[arg(required = true, value_names = ["SOURCE"])]
     pub paths: Vec<PathBuf>,
@@ -64,7 +64,8 @@ pub struct SaveArguments {
 const HELP: &str = "\
 A dump keeps its compressed form as DIR/vmdump.N; an ELF core, which has none, becomes \
 DIR/vmcore.N. N counts up, and nothing is ever replaced. The kernel's log goes into DIR/dmesg.N, \
-and what is known of the dump into DIR/info.N. The parts of a split dump become one file.
+and what is known of the dump into DIR/info.N. The parts of a split or striped dump become one \
+file; devices among them are marked as saved when it is there and no part is missing.
 
 It can be killed at any moment and run again: the device's valid mark is cleared only when the \
 copy is on the disk, and a dump that is saved already is not saved twice. The file DIR/minfree \
@@ -78,7 +79,8 @@ Exit status: 0 the dump is saved, or there is none; 1 it is not, and standard er
 Examples:
   bigiron save /dev/disk/by-partlabel/crash
   bigiron save -f /var/crash/vmdump.0 /var/crash
-  bigiron save part1 part2 part3 /var/crash";
+  bigiron save part1 part2 part3 /var/crash
+  bigiron save /dev/sdb /dev/sdc /var/crash";
 
 /// The result for programs.
 #[derive(Default, Serialize)]
@@ -154,7 +156,8 @@ pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
         (report.seconds, report.peak_memory) = (seconds, peak_memory());
         report::print(&serde_json::to_string_pretty(&report)?, false)?;
     } else if !arguments.quiet {
-        report::print(&outcome.text(&source, seconds), false)?;
+        let names: Vec<_> = sources.iter().map(|s| s.display().to_string()).collect();
+        report::print(&outcome.text(&names.join(", "), seconds), false)?;
     }
     Ok(())
 }
@@ -213,7 +216,7 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
 }
 
 /// Writes the kernel's log beside the dump, if there is one in it.
-fn write_log(saved: &Saved, directory: &Path) -> Option<PathBuf> {
+pub fn write_log(saved: &Saved, directory: &Path) -> Option<PathBuf> {
     let path = directory.join(format!("dmesg.{}", saved.number));
     if fs::symlink_metadata(&path).is_ok() {
         return Some(path);
@@ -237,12 +240,12 @@ fn split_paths(paths: &[PathBuf]) -> (&[PathBuf], PathBuf) {
     let is_block_device = |path: &Path| {
         fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
     };
-    // A device is never one of several parts.
+    // What is not there cannot be a part.
     if let [sources @ .., last] = paths
         && let Some(first) = sources.first()
         && (last.is_dir()
             || last.as_os_str().as_encoded_bytes().ends_with(b"/")
-            || is_block_device(first))
+            || is_block_device(first) && !last.exists())
     {
         return (sources, last.clone());
     }
@@ -281,8 +284,7 @@ impl Outcome {
     }
 
     /// For people.
-    fn text(&self, source: &Path, seconds: f64) -> String {
-        let source = source.display();
+    fn text(&self, source: &str, seconds: f64) -> String {
         let (saved, log, mark_cleared) = match self {
             Self::Nothing => return format!("{source}: no dump that is not saved yet"),
             Self::Empty => {

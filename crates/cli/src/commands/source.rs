@@ -5,7 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bigiron_dump::DumpError;
 use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
+#[cfg(feature = "inspect")]
+use bigiron_kernel::Kernel;
 use bigiron_kernel::{Identities, KernelError, Source};
+
+#[cfg(feature = "inspect")]
+use crate::arguments::SourceArguments;
 
 /// Opens the files of one dump. `-` is standard input, which is unpacked into
 /// a file without a name in `spool`, since a dump is read at random. `identity`
@@ -35,6 +40,17 @@ pub fn open(paths: &[PathBuf], spool: &Path, identity: Option<&Path>) -> anyhow:
     )?)
 }
 
+/// The files of one dump that a single argument names: a file, or all parts of a split
+/// or striped dump with commas between them.
+pub fn parts_of(name: &Path) -> Vec<PathBuf> {
+    match name.to_str() {
+        Some(text) if text.contains(',') && !name.exists() => {
+            text.split(',').map(PathBuf::from).collect()
+        }
+        _ => vec![name.to_owned()],
+    }
+}
+
 /// The keys in the file that the user named.
 pub fn identities(file: Option<&Path>) -> anyhow::Result<Identities> {
     Ok(file
@@ -59,6 +75,30 @@ pub fn read_vmcoreinfo(path: &Path) -> anyhow::Result<Vmcoreinfo> {
         path.display()
     );
     Ok(info)
+}
+
+/// Opens a dump and finds its kernel for `work`.
+#[cfg(feature = "inspect")]
+pub fn with_kernel<T>(
+    dump: &[PathBuf],
+    options: &SourceArguments,
+    work: impl FnOnce(&Kernel) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let opened = open(dump, &std::env::temp_dir(), options.identity.as_deref())?;
+    let path = opened.path().display().to_string();
+    let name = |error: anyhow::Error| {
+        let has_it = format!("{error:#}").contains(&path);
+        if has_it {
+            error
+        } else {
+            error.context(path.clone())
+        }
+    };
+    let given = options.vmcoreinfo.as_deref().map(read_vmcoreinfo);
+    let (given, io) = (given.transpose()?, options.io.into());
+    let kernel = Kernel::find(&opened, given, io, options.cache_pages as usize);
+    let kernel = kernel.map_err(|error| name(error.into()))?;
+    work(&kernel).map_err(name)
 }
 
 /// Puts the source's name in front of an error about the kernel in it, if it

@@ -40,7 +40,7 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
     let identities = source::identities(arguments.identity.as_deref())?;
     let dump = Source::open_with(&arguments.dump, &identities)?;
     let against = match &arguments.against {
-        Some(path) => Some(Source::open_with(std::slice::from_ref(path), &identities)?),
+        Some(path) => Some(Source::open_with(&source::parts_of(path), &identities)?),
         None => None,
     };
     if let Some(source) = &against {

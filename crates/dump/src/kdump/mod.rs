@@ -77,13 +77,8 @@ pub fn write<'s>(
     }
 
     let chunks = Chunks::of(task.kernel.source());
-    let store = match readable {
-        Some(file) => BitmapStore::InOutput(file, layout.dumped_bitmap()),
-        None => {
-            let limit = task.bitmap_limit(MOST_BITMAPS.min(task.options.memory.bytes() / 4));
-            BitmapStore::in_memory(chunks.len(), limit)
-        }
-    };
+    let readable = readable.map(|file| (file, layout.dumped_bitmap()));
+    let store = BitmapStore::of(task, readable, chunks.len(), MOST_BITMAPS);
     // Bitmaps have gaps where there is no RAM.
     output
         .make_zero(layout.ram_bitmap(), 2 * layout.bitmap_size)

@@ -28,7 +28,11 @@ use crate::task::{Task, Written, end_phase, summarize_plan, with_output};
 struct Part<'a> {
     path: &'a PathBuf,
     file: FileOutput,
-    /// The units that it has, of all of the plan's.
+}
+
+/// What of the plan goes into a file.
+struct Share {
+    /// The units, of all of the plan's.
     units: Range<u64>,
     /// Kept pages before them.
     first_page: u64,
@@ -45,19 +49,14 @@ pub fn write_split<'s>(
     let mut parts = Vec::with_capacity(paths.len());
     for path in paths {
         match FileOutput::create(path, task.options.overwrite) {
-            Ok(file) => parts.push(Part {
-                path,
-                file,
-                units: 0..0,
-                first_page: 0,
-            }),
+            Ok(file) => parts.push(Part { path, file }),
             Err(error) => {
                 parts.iter().for_each(|part: &Part| part.file.discard());
                 return Err(error);
             }
         }
     }
-    let result = write_parts(task, filter, &mut parts, granule, summary);
+    let result = write_parts(task, filter, &parts, granule, summary);
     let Err(error) = result else { return Ok(()) };
     // As long as the filter works there is no page in them yet.
     let failed = task.options.discard_if_full && error.is_output_full();
@@ -90,7 +89,7 @@ pub fn write_split<'s>(
 fn write_parts<'s>(
     task: &Task<'_, 's>,
     filter: &Filter<'_, 's>,
-    parts: &mut [Part],
+    parts: &[Part],
     granule: u64,
     summary: &mut Summary,
 ) -> Result<Written, DumpError> {
@@ -102,15 +101,15 @@ fn write_parts<'s>(
         output.make_zero(0, layout.ram_bitmap() + 2 * layout.bitmap_size)
     })?;
     let chunks = Chunks::of(task.kernel.source());
-    let planned = parts.iter().map(|part| &part.file).collect::<Vec<_>>();
-    let store = match planned.first().filter(|file| file.is_readable()) {
-        Some(file) => BitmapStore::InOutput(file, layout.dumped_bitmap()),
-        None => BitmapStore::in_memory(chunks.len(), MOST_BITMAPS),
-    };
+    // All parts have all of the bitmaps.
+    let mut files = parts.iter().map(|part| &part.file);
+    let readable = files.find(|file| file.is_readable());
+    let readable = readable.map(|file| (file, layout.dumped_bitmap()));
+    let store = BitmapStore::of(task, readable, chunks.len(), MOST_BITMAPS);
     let plan = plan::make(task, filter, chunks, &store, false, &|first, ram, kept| {
         let offset = first.0 / 8;
         let len = CHUNK_BYTES.min(layout.bitmap_size.saturating_sub(offset) as usize);
-        for file in &planned {
+        for Part { file, .. } in parts {
             task.progress.add_written(2 * len as u64);
             file.write_at(layout.ram_bitmap() + offset, &ram.as_bytes()[..len])?;
             file.write_at(layout.dumped_bitmap() + offset, &kept.as_bytes()[..len])?;
@@ -118,11 +117,7 @@ fn write_parts<'s>(
         Ok(())
     })?;
     summarize_plan(task, &plan, summary);
-    let cuts = divide(task, filter, &plan, &store, parts.len(), granule)?;
-    drop(store);
-    for (part, cut) in parts.iter_mut().zip(cuts) {
-        (part.units, part.first_page) = cut;
-    }
+    let shares = divide(task, filter, &plan, &store, parts.len(), granule)?;
     end_phase(summary, Phase::Filtering, begin);
 
     let begin = Instant::now();
@@ -134,7 +129,13 @@ fn write_parts<'s>(
     for_each_output(task, parts, |output| output.sync())?;
     put_headers(task, parts, &headers)?;
     task.progress.begin(Phase::Copying, plan.kept);
-    copy_parts(task, filter, parts, &plan, layout, summary)?;
+    let job = CopyJob {
+        filter,
+        plan: &plan,
+        store: &store,
+        layout,
+    };
+    job.copy_parts(task, parts, &shares, summary)?;
     end_phase(summary, Phase::Copying, begin);
 
     let begin = Instant::now();
@@ -145,7 +146,7 @@ fn write_parts<'s>(
     let end = headers.end_frame;
     let mut start = 0;
     for index in 0..parts.len() {
-        let next = parts.get(index + 1).map(|next| next.units.start);
+        let next = shares.get(index + 1).map(|next| next.units.start);
         let stop = next.map_or(end, |unit| frame_of(&plan, unit, end));
         headers.split = Some((start, stop));
         put_headers(task, &parts[index..=index], &headers)?;
@@ -199,14 +200,14 @@ fn divide(
     store: &BitmapStore,
     count: usize,
     granule: u64,
-) -> Result<Vec<(Range<u64>, u64)>, DumpError> {
+) -> Result<Vec<Share>, DumpError> {
     let granule = granule
         .next_multiple_of(UNIT_FRAMES)
         .clamp(UNIT_FRAMES, CHUNK_FRAMES) as usize;
     let mut reader = task.kernel.source().reader(task.options.io);
     let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
     let units = plan.chunks.len() as u64 * UNITS_PER_CHUNK;
-    let mut cuts = Vec::with_capacity(count);
+    let mut shares = Vec::with_capacity(count);
     let (mut from, mut before) = (0, 0);
     for number in 1..count as u64 {
         let wanted = u64::try_from(u128::from(plan.kept) * u128::from(number) / count as u128);
@@ -231,11 +232,17 @@ fn divide(
             let unit = index as u64 * UNITS_PER_CHUNK + bit as u64 / UNIT_FRAMES;
             (unit, pages(bit))
         };
-        cuts.push((from..cut, before));
+        shares.push(Share {
+            units: from..cut,
+            first_page: before,
+        });
         (from, before) = (cut, pages);
     }
-    cuts.push((from..units, before));
-    Ok(cuts)
+    shares.push(Share {
+        units: from..units,
+        first_page: before,
+    });
+    Ok(shares)
 }
 
 /// The first index below `len` for which `is_before` does not hold.
@@ -252,88 +259,93 @@ fn partition(len: usize, is_before: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-/// Copies the pages of all parts, several at the same time.
-fn copy_parts<'s>(
-    task: &Task<'_, 's>,
-    filter: &Filter<'_, 's>,
-    parts: &[Part],
-    plan: &Plan,
+/// What copying the parts takes.
+struct CopyJob<'a, 's> {
+    filter: &'a Filter<'a, 's>,
+    plan: &'a Plan,
+    store: &'a BitmapStore<'a>,
     layout: Layout,
-    summary: &mut Summary,
-) -> Result<(), DumpError> {
-    let at_once = task.helpers.min(parts.len()).max(1);
-    let each = (task.helpers / at_once).max(1);
-    let cursor = ChunkCursor::new(parts.len() as u64);
-    let results = run(at_once, task.stop, |_| -> Result<_, DumpError> {
-        let mut results = Vec::new();
-        while let Some(index) = cursor.take(task.stop) {
-            let part = &parts[index as usize];
-            let part_task = task.for_part(part.path, each);
-            let mut summary = Summary::default();
-            let result = copy_part(&part_task, filter, part, plan, layout, &mut summary);
-            results.push((result, summary));
-        }
-        Ok(results)
-    })?;
-    // Who stopped because another one failed says that it was interrupted.
-    let mut failed = None;
-    for (result, part) in results.into_iter().flatten() {
-        summary.zero += part.zero;
-        summary.shared += part.shared;
-        summary.bytes_in += part.bytes_in;
-        summary.helper_times.extend(part.helper_times);
-        summary.lost += part.lost;
-        summary.lost_frames.extend(part.lost_frames);
-        summary.warnings.extend(part.warnings);
-        match result {
-            Err(error) if failed.is_none() || !matches!(error, DumpError::Interrupted { .. }) => {
-                failed = Some(error);
-            }
-            _ => {}
-        }
-    }
-    failed.map_or_else(|| task.check_interrupted(), Err)
 }
 
-fn copy_part<'s>(
-    task: &Task<'_, 's>,
-    filter: &Filter<'_, 's>,
-    part: &Part,
-    plan: &Plan,
-    layout: Layout,
-    summary: &mut Summary,
-) -> Result<(), DumpError> {
-    let store = if part.file.is_readable() {
-        BitmapStore::InOutput(&part.file, layout.dumped_bitmap())
-    } else {
-        BitmapStore::in_memory(0, 0)
-    };
-    // makedumpfile --reassemble looks for the page of zeros behind as many
-    // descriptors as the whole dump has, in each part.
-    let zero_page = layout.descriptor(plan.kept);
-    with_output(task, &part.file, |output| {
-        let zeros = vec![0; task.page_size()];
-        task.progress.add_written(zeros.len() as u64);
-        output
-            .write_at(zero_page, &zeros)
-            .map_err(|error| task.write_error(error))?;
-        let copy = Copy {
-            task,
-            filter,
-            output,
-            plan,
-            store: &store,
-            layout,
-            units: part.units.clone(),
-            first_page: part.first_page,
-            zero_page,
-            next_data: AtomicU64::new(zero_page + task.page_size() as u64),
-            shared: SharedPages::new(SHARED_PAGES_BYTES),
-            turnstile: Turnstile::new(),
-        };
-        let error = |error| task.write_error(error);
-        keep(output, task.progress, task.stop, error, || {
-            copy.run(summary)
+impl<'s> CopyJob<'_, 's> {
+    /// Copies the pages of all parts, several at the same time.
+    fn copy_parts(
+        &self,
+        task: &Task<'_, 's>,
+        parts: &[Part],
+        shares: &[Share],
+        summary: &mut Summary,
+    ) -> Result<(), DumpError> {
+        let at_once = task.helpers.min(parts.len()).max(1);
+        let each = (task.helpers / at_once).max(1);
+        let cursor = ChunkCursor::new(parts.len() as u64);
+        let results = run(at_once, task.stop, |_| -> Result<_, DumpError> {
+            let mut results = Vec::new();
+            while let Some(index) = cursor.take(task.stop) {
+                let (part, share) = (&parts[index as usize], &shares[index as usize]);
+                let part_task = task.for_part(part.path, each);
+                let mut summary = Summary::default();
+                let result = self.copy_part(&part_task, part, share, &mut summary);
+                results.push((result, summary));
+            }
+            Ok(results)
+        })?;
+        // Who stopped because another one failed says that it was interrupted.
+        let mut failed = None;
+        for (result, part) in results.into_iter().flatten() {
+            summary.zero += part.zero;
+            summary.shared += part.shared;
+            summary.bytes_in += part.bytes_in;
+            summary.helper_times.extend(part.helper_times);
+            summary.lost += part.lost;
+            summary.lost_frames.extend(part.lost_frames);
+            summary.warnings.extend(part.warnings);
+            match result {
+                Err(error)
+                    if failed.is_none() || !matches!(error, DumpError::Interrupted { .. }) =>
+                {
+                    failed = Some(error);
+                }
+                _ => {}
+            }
+        }
+        failed.map_or_else(|| task.check_interrupted(), Err)
+    }
+
+    fn copy_part(
+        &self,
+        task: &Task<'_, 's>,
+        part: &Part,
+        share: &Share,
+        summary: &mut Summary,
+    ) -> Result<(), DumpError> {
+        // makedumpfile --reassemble looks for the page of zeros behind as many
+        // descriptors as the whole dump has, in each part.
+        let zero_page = self.layout.descriptor(self.plan.kept);
+        with_output(task, &part.file, |output| {
+            let zeros = vec![0; task.page_size()];
+            task.progress.add_written(zeros.len() as u64);
+            output
+                .write_at(zero_page, &zeros)
+                .map_err(|error| task.write_error(error))?;
+            let copy = Copy {
+                task,
+                filter: self.filter,
+                output,
+                plan: self.plan,
+                store: self.store,
+                layout: self.layout,
+                units: share.units.clone(),
+                first_page: share.first_page,
+                zero_page,
+                next_data: AtomicU64::new(zero_page + task.page_size() as u64),
+                shared: SharedPages::new(SHARED_PAGES_BYTES),
+                turnstile: Turnstile::new(),
+            };
+            let error = |error| task.write_error(error);
+            keep(output, task.progress, task.stop, error, || {
+                copy.run(summary)
+            })
         })
-    })
+    }
 }

@@ -3,12 +3,14 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bigiron_format::ReadAt;
-use bigiron_format::device::{CONTENTS_OFFSET, ContentsKind, DeviceHeader, end_block_offset};
+use bigiron_format::device::{
+    CONTENTS_OFFSET, Claim, ContentsKind, DeviceHeader, end_block_offset,
+};
 use bigiron_format::kdump::Utsname;
 
 use super::{FileOutput, Output};
@@ -39,23 +41,7 @@ impl DeviceOutput {
         utsname: &Utsname,
         claimed: bool,
     ) -> Result<Self, DumpError> {
-        let device = RawDevice::open(path, true)?;
-        if !device.try_lock()? {
-            return Err(refused(
-                path,
-                "another program writes or saves it right now",
-            ));
-        }
-        device.check_size()?;
-        let claims = device.claims()?;
-        if let Some(what) = in_words(&claims)
-            && !claimed
-        {
-            return Err(refused(
-                path,
-                format!("there is something on it: {what}; --overwrite-device destroys it"),
-            ));
-        }
+        let (device, claims) = Self::take(path, claimed)?;
         let old = device.find()?.map(|found| found.header);
         let replaces = old.as_ref().filter(|old| old.valid).map(|old| {
             format!(
@@ -102,9 +88,62 @@ impl DeviceOutput {
         })
     }
 
+    /// Whether [`begin`](Self::begin) would take the device, as an error if not:
+    /// of several devices none is changed before all of them can be had.
+    pub fn check(path: &Path, claimed: bool) -> Result<(), DumpError> {
+        Self::take(path, claimed).map(|_| ())
+    }
+
+    /// A device that can be written, locked, and what is on it beside a dump.
+    fn take(path: &Path, claimed: bool) -> Result<(RawDevice, Vec<Claim>), DumpError> {
+        let device = RawDevice::open(path, true)?;
+        if !device.try_lock()? {
+            return Err(refused(
+                path,
+                "another program writes or saves it right now",
+            ));
+        }
+        device.check_size()?;
+        let claims = device.claims()?;
+        match in_words(&claims) {
+            Some(what) if !claimed => Err(refused(
+                path,
+                format!("there is something on it: {what}; --overwrite-device destroys it"),
+            )),
+            _ => Ok((device, claims)),
+        }
+    }
+
     /// The dump as a file.
     pub fn contents(&self) -> &FileOutput {
         &self.contents
+    }
+
+    /// Writes behind all that was written before: where the dump is a stream.
+    pub fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write_at(self.length.load(Ordering::Acquire), bytes)
+    }
+
+    /// Makes what was written until now durable, and notes on the device how much
+    /// that is: what is behind it cannot be told from an older dump.
+    pub fn note_length(&self) -> io::Result<()> {
+        let length = self.length.load(Ordering::Acquire);
+        self.contents.sync()?;
+        let is_noted = |header: &DeviceHeader| header.complete || header.length >= length;
+        if is_noted(&self.lock_header()) {
+            return Ok(());
+        }
+        self.change(|header| {
+            if !is_noted(header) {
+                header.length = length;
+            }
+        })
+    }
+
+    fn lock_header(&self) -> MutexGuard<'_, DeviceHeader> {
+        self.header
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
     }
 
     /// The dump that is lost by this one, for a warning.
@@ -114,10 +153,7 @@ impl DeviceOutput {
 
     /// Changes the header, on the disk.
     fn change(&self, change: impl FnOnce(&mut DeviceHeader)) -> io::Result<()> {
-        let mut header = self
-            .header
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner());
+        let mut header = self.lock_header();
         change(&mut header);
         header.generation += 1;
         self.device.put(&header, &self.device.places())
@@ -128,7 +164,7 @@ impl Output for DeviceOutput {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.contents.write_at(offset, bytes)?;
         self.length
-            .fetch_max(offset + bytes.len() as u64, Ordering::Relaxed);
+            .fetch_max(offset + bytes.len() as u64, Ordering::Release);
         Ok(())
     }
 

@@ -42,14 +42,7 @@ impl FileOutput {
     /// Makes a file with mode 0600 under a temporary name beside `path`, or
     /// opens the device at `path`.
     pub fn create(path: &Path, overwrite: bool) -> Result<Self, DumpError> {
-        let error = |action, hint| {
-            move |source| DumpError::Output {
-                path: path.to_owned(),
-                action,
-                source,
-                hint,
-            }
-        };
+        let error = |action, hint| DumpError::output(path, action, hint);
         match fs::metadata(path) {
             // A link that leads nowhere would be in the way in the end.
             Err(_) if path.is_symlink() && !overwrite => {
@@ -268,6 +261,13 @@ impl Output for FileOutput {
         if let Some(temporary) = &self.temporary {
             // It is in the way at worst; the error that led here is the one to report.
             let _ = fs::remove_file(temporary);
+        }
+    }
+
+    fn take_back(&self) {
+        if let Some(temporary) = &self.temporary {
+            // The error that led here is the one to report.
+            let _ = rename_new(&self.path, temporary);
         }
     }
 }

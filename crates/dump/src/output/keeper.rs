@@ -30,9 +30,6 @@ pub fn keep<T, E: Send>(
     error: impl Fn(io::Error) -> E + Sync,
     main: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
-    if output.is_stream() {
-        return main();
-    }
     let end = End::default();
     let beside = || {
         let mut synced = progress.written();

@@ -57,4 +57,8 @@ pub trait Output: Sync {
 
     /// Nothing of use was written: removes it.
     fn discard(&self);
+
+    /// After [`finish`](Self::finish): takes the name away again, as far as that can
+    /// be, since another file of the same dump did not get its own.
+    fn take_back(&self) {}
 }

@@ -41,8 +41,7 @@ impl Output for FlattenedOutput {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // What comes after it in a stream cannot be there without it.
-        Ok(())
+        self.sink.sync()
     }
 
     fn finish(&self) -> io::Result<()> {
@@ -100,8 +99,7 @@ impl Output for PlainStream {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // What comes after it in a stream cannot be there without it.
-        Ok(())
+        self.sink.sync()
     }
 
     fn finish(&self) -> io::Result<()> {
@@ -114,5 +112,9 @@ impl Output for PlainStream {
 
     fn discard(&self) {
         self.sink.discard();
+    }
+
+    fn take_back(&self) {
+        self.sink.take_back();
     }
 }

@@ -257,6 +257,13 @@ impl Temporary {
             .map_err(|error| failed(&self.path, "use it", error))
     }
 
+    /// Its bytes.
+    pub fn len(&self) -> Result<u64, DumpError> {
+        let metadata = self.file.metadata();
+        let metadata = metadata.map_err(|error| failed(&self.path, "look at it", error))?;
+        Ok(metadata.len())
+    }
+
     /// Everything was written: makes it durable.
     pub fn sync(&self) -> Result<(), DumpError> {
         self.file
@@ -302,12 +309,7 @@ fn parse_id(text: &str) -> Option<DumpId> {
 }
 
 fn failed(path: &Path, action: &'static str, source: io::Error) -> DumpError {
-    DumpError::Output {
-        path: path.to_owned(),
-        action,
-        source,
-        hint: "",
-    }
+    DumpError::output(path, action, "")(source)
 }
 
 /// Renames in one step, without replacing a file that came up meanwhile.

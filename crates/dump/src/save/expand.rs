@@ -16,7 +16,7 @@ pub fn write(job: &Job) -> Result<Made, DumpError> {
     let (options, temporary) = (job.options, job.temporary);
     let source = job.origin.open_source()?;
     if let Some(dump) = source.memory().vmdump() {
-        return unpack::write(job, dump.file(), source.damage());
+        return unpack::write(job, dump, source.damage());
     }
     space::check(job.directory, present_bytes(source.memory())?)?;
     let kernel = Kernel::find(
@@ -36,18 +36,9 @@ pub fn write(job: &Job) -> Result<Made, DumpError> {
     };
     let summary = dump_to_file(&kernel, &output, &dump, job.progress, job.stop)?;
     temporary.sync()?;
-    let bytes = temporary
-        .file()?
-        .metadata()
-        .map_err(|source| DumpError::Output {
-            path: temporary.path().to_owned(),
-            action: "look at it",
-            source,
-            hint: "",
-        })?;
     let damage = (summary.lost > 0).then(|| format!("{} pages lost", summary.lost));
     Ok(Made {
-        bytes: bytes.len(),
+        bytes: temporary.len()?,
         copied: summary.bytes_in,
         damage,
     })

@@ -3,13 +3,12 @@
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::{self, CoreHeaders};
 use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
-use bigiron_format::vmdump::VmdumpFile;
+use bigiron_format::vmdump::walk::{Step, Walk};
+use bigiron_format::vmdump::{Chunk, Place, VmdumpFile};
 use bigiron_format::{FormatError, ReadAt};
 
 use crate::page::is_zero;
 
-/// More than the header of a vmdump's chunk takes, with its bits.
-const CHUNK_HEADER: u64 = 64 << 10;
 /// Bytes that are looked at together: whole descriptors.
 const PIECE: u64 = (DESCRIPTOR_SIZE as u64) << 14;
 
@@ -68,21 +67,42 @@ fn used_by_kdump(contents: &dyn ReadAt) -> Result<u64, FormatError> {
     Ok(used)
 }
 
-/// Up to the last chunk that belongs to the dump, by its id; an older one's
-/// chunks may follow. What the index takes behind it is made anew by `bigiron
-/// verify --repair`.
+/// Up to the last chunk or record of the dump that is whole, by its number and
+/// checksum: an older dump's may follow. What the index takes behind it is made anew
+/// by `bigiron verify --repair`.
 pub fn used_by_vmdump(contents: impl ReadAt + 'static) -> u64 {
     let size = contents.size();
     let used = || {
         let file = VmdumpFile::open(Box::new(contents))?;
+        let mut packed = Vec::new();
         let mut used = 0;
-        for piece in 0..file.pieces() {
-            let chunks = file.chunks(piece)?;
-            let ends = chunks.iter().map(|chunk| {
-                let packed = chunk.offset.saturating_add(u64::from(chunk.packed));
-                packed.saturating_add(CHUNK_HEADER)
-            });
-            used = ends.max().unwrap_or(0).max(used);
+        for piece in (0..file.pieces()).rev() {
+            if let Some(place) = file.index_place(piece) {
+                used = place.offset.saturating_add(place.size);
+            } else {
+                let chunks = file.chunks(piece)?;
+                // Its bytes may not have come to the disk with its header.
+                let whole = |chunk: &&Chunk| file.read_packed(chunk, &mut packed).is_ok();
+                used = chunks.iter().rev().find(whole).map_or(0, |chunk| {
+                    let head = chunk.head_size(file.header().container) as u64;
+                    let bytes = head.saturating_add(u64::from(chunk.packed));
+                    chunk.offset.saturating_add(bytes)
+                });
+            }
+            if used > 0 {
+                break;
+            }
+        }
+        // The end of the dump, if its writer came that far.
+        let rest = Place {
+            offset: used,
+            size: size.saturating_sub(used),
+        };
+        for step in Walk::new(file.bytes(), file.header(), rest) {
+            match step {
+                Step::Record { place, .. } => used = place.offset.saturating_add(place.size),
+                _ => break,
+            }
         }
         Ok::<_, FormatError>(used)
     };

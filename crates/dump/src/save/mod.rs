@@ -11,15 +11,19 @@
 //!
 //! Between 2 and 3 the next run finds the id in `info.N` and goes on with 3.
 
+mod content;
 mod copy;
 mod directory;
 mod expand;
 mod extent;
+mod live;
 mod origin;
 mod parts;
 mod recognise;
 mod space;
+mod stripes;
 mod unpack;
+mod whole;
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +35,10 @@ use crate::error::DumpError;
 use crate::progress::{Phase, Progress};
 
 use directory::{Directory, Record, Temporary};
+use live::discarded;
 use origin::Origin;
+
+pub use live::save_kernel;
 
 /// How a dump is saved.
 #[derive(Clone, Debug)]
@@ -145,13 +152,7 @@ impl Save {
             progress,
             stop,
         };
-        let made = match job.write() {
-            Ok(made) => made,
-            Err(error) => {
-                temporary.discard();
-                return Err(error);
-            }
-        };
+        let made = job.write().map_err(|error| discarded(&temporary, error))?;
         progress.begin(Phase::Finishing, 0);
         let note = Record {
             id,
@@ -168,13 +169,7 @@ impl Save {
                 directory.name(&temporary, note, unused.map(|record| record.number))
             }
         };
-        let number = match number {
-            Ok(number) => number,
-            Err(error) => {
-                temporary.discard();
-                return Err(error);
-            }
-        };
+        let number = number.map_err(|error| discarded(&temporary, error))?;
         Ok(Saved {
             id,
             number,
@@ -209,12 +204,15 @@ impl Job<'_> {
         let (origin, options, temporary) = (self.origin, self.options, self.temporary);
         let mut made = if options.expand && !origin.is_elf() {
             expand::write(self)?
+        } else if origin.stripes().is_some() {
+            stripes::join(self)?
         } else if let Some(parts) = origin.parts() {
             parts::join(self, parts)?
         } else {
             copy::write(self)?
         };
         if origin.is_encrypted() {
+            made.damage = origin.damage().map(ToOwned::to_owned);
             return Ok(made);
         }
         let written = Source::open(&[temporary.path().to_owned()]);
@@ -226,7 +224,13 @@ impl Job<'_> {
         let place = temporary.path().display().to_string();
         let damage = damage.map(|text| text.replace(&place, "the copy"));
         let of_origin = origin.damage().map(ToOwned::to_owned);
-        made.damage = of_origin.or(damage).or(made.damage);
+        let is_stripes = origin.stripes().is_some();
+        made.damage = match (of_origin, made.damage) {
+            // Only the end of a part was cut: the copy has another.
+            _ if is_stripes && !options.expand && damage.is_none() => None,
+            (Some(why), Some(lost)) if is_stripes => Some(format!("{why}; {lost}")),
+            (why, made) => why.or(damage).or(made),
+        };
         Ok(made)
     }
 }
@@ -240,12 +244,8 @@ struct Made {
 
 impl Saved {
     fn before(id: DumpId, number: u64, path: PathBuf, encrypted: bool) -> Result<Self, DumpError> {
-        let metadata = std::fs::metadata(&path).map_err(|source| DumpError::Output {
-            path: path.clone(),
-            action: "look at it",
-            source,
-            hint: "",
-        })?;
+        let error = DumpError::output(&path, "look at it", "");
+        let metadata = std::fs::metadata(&path).map_err(error)?;
         Ok(Self {
             id,
             number,

@@ -1,6 +1,5 @@
 //! What is to be saved.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -8,12 +7,15 @@ use std::time::Duration;
 use bigiron_format::device::{DeviceContents, DumpId, FoundDump, is_device};
 use bigiron_format::{FormatError, ReadAt};
 use bigiron_helpers::Stop;
-use bigiron_kernel::source::{DumpFile, decrypt, is_encrypted};
+use bigiron_kernel::source::{DumpFile, is_encrypted};
 use bigiron_kernel::{Identities, Source, SourceError};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::SaveOptions;
-use super::recognise::{id_of_file, is_elf, is_raw_device, length_of_cut};
+use super::content::Content;
+use super::recognise::{id_of_file, is_in, is_raw_device, is_striped, length_of_cut};
+use super::stripes::Stripes;
+use super::whole::Whole;
 use crate::device::{RawDevice, in_words, refused};
 use crate::error::DumpError;
 
@@ -36,20 +38,14 @@ enum Kind {
         /// Bytes of the contents that are the dump's.
         length: u64,
         damage: Option<String>,
-        is_elf: bool,
+        content: Content,
     },
-    /// A file, as it is.
-    File { file: DumpFile, is_elf: bool },
-    /// A file for which there is no key, as it is.
-    Encrypted { file: DumpFile },
-    /// What is in an encrypted file.
-    Decrypted {
-        bytes: Box<dyn ReadAt>,
-        damage: Option<String>,
-        is_elf: bool,
-    },
+    /// A file.
+    File { file: DumpFile, content: Content },
     /// All parts of a split dump.
     Parts,
+    /// Parts of a striped dump.
+    Stripes(Box<Stripes>),
 }
 
 impl Origin {
@@ -62,27 +58,43 @@ impl Origin {
     ) -> Result<Option<Self>, DumpError> {
         if let [path] = paths {
             if is_raw_device(path)? {
-                return Self::open_device(path, options, stop, waiting);
+                let device = Self::open_device(path, options, stop, waiting)?;
+                let is_part =
+                    |device: &Self| !device.is_nothing() && is_striped(&device.paths, options);
+                if !device.as_ref().is_some_and(is_part) {
+                    return Ok(device);
+                }
+                drop(device);
+                return Self::open_stripes(paths, options, stop, waiting);
             }
-            if is_encrypted(&DumpFile::open(path)?) {
-                return Self::open_encrypted(path, options).map(Some);
+            if is_striped(paths, options) {
+                return Self::open_stripes(paths, options, stop, waiting);
             }
-            // A file that is no dump is refused before anything is copied.
-            Source::open(paths)?;
             let file = DumpFile::open(path)?;
-            return Ok(Some(Self {
+            let content = Content::of(Box::new(DumpFile::open(path)?), path, options)?;
+            let origin = Self {
                 paths: paths.to_vec(),
-                id: id_of_file(path)?,
-                kind: Kind::File {
-                    is_elf: is_elf(&file),
-                    file,
-                },
-                identity: None,
-            }));
+                id: content.id(id_of_file(path)?),
+                kind: Kind::File { file, content },
+                identity: options.identity.clone(),
+            };
+            // A file that is no dump is refused before anything is copied.
+            if !origin.is_encrypted() {
+                origin.open_source()?;
+            }
+            return Ok(Some(origin));
+        }
+        let mut is_stripes = false;
+        for path in paths {
+            is_stripes |= is_raw_device(path)?;
+        }
+        if is_stripes || is_striped(paths, options) {
+            return Self::open_stripes(paths, options, stop, waiting);
         }
         for path in paths {
             if is_encrypted(&DumpFile::open(path)?) {
-                let reason = "is encrypted; of dumps in several files only plain ones are joined";
+                let reason = "is encrypted; of dumps in several files only plain ones are joined, \
+                              and striped ones with --identity FILE";
                 return Err(refused(path, reason));
             }
         }
@@ -102,43 +114,25 @@ impl Origin {
         }))
     }
 
-    fn open_encrypted(path: &Path, options: &SaveOptions) -> Result<Self, DumpError> {
-        let file = DumpFile::open(path)?;
-        let id = id_of_file(path)?;
-        let paths = vec![path.to_owned()];
-        let Some(keys) = &options.identity else {
-            if options.expand {
-                let reason = "is encrypted; to expand it give the secret key by --identity FILE";
-                return Err(refused(path, reason));
-            }
-            return Ok(Self {
-                paths,
-                id,
-                kind: Kind::Encrypted { file },
-                identity: None,
-            });
-        };
-        let identities = Identities::from_file(keys)?;
-        // What is no dump is refused before anything is written.
-        Source::open_with(&paths, &identities)?;
-        let (bytes, damage) = decrypt(file, &identities)?;
-        // Another dump than the file as it is, which may be saved too.
-        let mut hash = Xxh3::new();
-        hash.update(b"decrypted");
-        hash.update(&id.0);
-        Ok(Self {
-            paths,
-            id: DumpId(hash.digest128().to_le_bytes()),
-            kind: Kind::Decrypted {
-                is_elf: is_elf(bytes.as_ref()),
-                bytes,
-                damage,
+    fn open_stripes(
+        paths: &[PathBuf],
+        options: &SaveOptions,
+        stop: &Stop,
+        waiting: &dyn Fn(&Path),
+    ) -> Result<Option<Self>, DumpError> {
+        let stripes = Stripes::open(paths, options, stop, waiting)?;
+        Ok(stripes.map(|stripes| Self {
+            paths: match stripes.is_nothing() {
+                true => paths.to_vec(),
+                false => stripes.paths().to_vec(),
             },
-            identity: Some(keys.clone()),
-        })
+            id: stripes.id(),
+            kind: Kind::Stripes(Box::new(stripes)),
+            identity: options.identity.clone(),
+        }))
     }
 
-    fn open_device(
+    pub(super) fn open_device(
         path: &Path,
         options: &SaveOptions,
         stop: &Stop,
@@ -180,26 +174,40 @@ impl Origin {
         let is_cut = found.is_cut(device.size());
         let (length, damage) = if !found.header.complete {
             let why = "the machine stopped while the dump was written";
-            (length_of_cut(path, offset, &contents), Some(why.to_owned()))
+            let length = if is_encrypted(&contents) {
+                // Without the key only the device knows.
+                found.header.length.min(most)
+            } else {
+                length_of_cut(path, offset, &contents)
+            };
+            (length, Some(why.to_owned()))
         } else if is_cut {
             let why = "the device is shorter than the dump on it";
             (most, Some(why.to_owned()))
         } else {
             (most, None)
         };
-        let is_elf = is_elf(&contents);
+        let contents = DeviceContents::new(DumpFile::open(path)?, offset, length);
+        let content = Content::of(Box::new(contents), path, options)?;
         Ok(Some(Self {
             paths: vec![path.to_owned()],
-            id: found.header.id,
+            id: content.id(found.header.id),
             kind: Kind::Device {
                 device,
                 found: Box::new(found),
                 length,
                 damage,
-                is_elf,
+                content,
             },
-            identity: None,
+            identity: options.identity.clone(),
         }))
+    }
+
+    fn content(&self) -> Option<&Content> {
+        match &self.kind {
+            Kind::Device { content, .. } | Kind::File { content, .. } => Some(content),
+            Kind::Parts | Kind::Stripes(_) => None,
+        }
     }
 
     /// The dump's id.
@@ -216,7 +224,7 @@ impl Origin {
 
     /// Whether nothing can be known of what is in it.
     pub fn is_encrypted(&self) -> bool {
-        matches!(self.kind, Kind::Encrypted { .. })
+        matches!(self.content(), Some(Content::Encrypted))
     }
 
     /// The first of them.
@@ -229,31 +237,45 @@ impl Origin {
         matches!(self.kind, Kind::Parts).then_some(&self.paths)
     }
 
+    /// The parts, if it is a striped dump.
+    pub fn stripes(&self) -> Option<&Stripes> {
+        match &self.kind {
+            Kind::Stripes(stripes) => Some(stripes),
+            _ => None,
+        }
+    }
+
     /// Whether it is an ELF core already.
     pub fn is_elf(&self) -> bool {
-        match &self.kind {
-            Kind::Device { is_elf, .. }
-            | Kind::File { is_elf, .. }
-            | Kind::Decrypted { is_elf, .. } => *is_elf,
-            Kind::Encrypted { .. } | Kind::Parts => false,
-        }
+        self.content().is_some_and(Content::is_elf)
     }
 
     /// Whether nothing at all was written of it.
     pub fn is_nothing(&self) -> bool {
-        matches!(&self.kind, Kind::Device { length: 0, .. })
+        match &self.kind {
+            Kind::Device { length, .. } => *length == 0,
+            Kind::Stripes(stripes) => stripes.is_nothing(),
+            _ => false,
+        }
     }
 
     /// Why not all of it is there, as the device or its encryption says it.
     pub fn damage(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Device { damage, .. } | Kind::Decrypted { damage, .. } => damage.as_deref(),
-            Kind::File { .. } | Kind::Encrypted { .. } | Kind::Parts => None,
+            Kind::Device {
+                damage, content, ..
+            } => damage.as_deref().or(content.damage()),
+            Kind::File { content, .. } => content.damage(),
+            Kind::Stripes(stripes) => stripes.damage(),
+            Kind::Parts => None,
         }
     }
 
     /// The bytes of the dump; those of the first file if there are several.
     pub fn bytes(&self) -> Result<Box<dyn ReadAt + '_>, DumpError> {
+        if let Some(Content::Decrypted { bytes, .. }) = self.content() {
+            return Ok(Box::new(Whole(bytes.as_ref())));
+        }
         match &self.kind {
             Kind::Device {
                 device,
@@ -264,17 +286,20 @@ impl Origin {
                 let contents = DeviceContents::new(device, found.header.offset, *length);
                 Ok(Box::new(contents))
             }
-            Kind::File { file, .. } | Kind::Encrypted { file } => Ok(Box::new(Whole(file))),
-            Kind::Decrypted { bytes, .. } => Ok(Box::new(Whole(bytes.as_ref()))),
-            Kind::Parts => Ok(Box::new(DumpFile::open(self.path())?)),
+            Kind::File { file, .. } => Ok(Box::new(Whole(file))),
+            Kind::Parts | Kind::Stripes(_) => Ok(Box::new(DumpFile::open(self.path())?)),
         }
     }
 
     /// The file, if it is copied as it is.
     pub fn whole_file(&self) -> Option<&DumpFile> {
         match &self.kind {
-            Kind::File { file, .. } | Kind::Encrypted { file } => Some(file),
-            Kind::Device { .. } | Kind::Decrypted { .. } | Kind::Parts => None,
+            Kind::File {
+                content: Content::Decrypted { .. },
+                ..
+            } => None,
+            Kind::File { file, .. } => Some(file),
+            Kind::Device { .. } | Kind::Parts | Kind::Stripes(_) => None,
         }
     }
 
@@ -289,19 +314,13 @@ impl Origin {
 
     /// The N of `vmdump.N` in `directory` that is to become `vmcore.N`.
     pub fn number_of_its_name(&self, stem: &str, directory: &Path) -> Option<u64> {
-        let (Kind::File { .. } | Kind::Decrypted { .. }) = self.kind else {
+        if !matches!(self.kind, Kind::File { .. }) || self.is_encrypted() {
             return None;
-        };
+        }
         let path = self.path();
         let number = path.file_name()?.to_str()?.strip_prefix("vmdump.")?;
         let number = super::directory::number(number)?;
-        let same = fs::canonicalize(
-            path.parent()
-                .filter(|p| !p.as_os_str().is_empty())
-                .unwrap_or(Path::new(".")),
-        )
-        .ok()?
-            == fs::canonicalize(directory).ok()?;
+        let same = is_in(path, directory);
         (same && stem == "vmcore").then_some(number)
     }
 
@@ -315,31 +334,26 @@ impl Origin {
             about.push(("kernel", header.utsname.release().to_owned()));
             about.push(("begun", header.began.to_string()));
         }
-        match &self.kind {
-            Kind::Encrypted { .. } => {
-                about.push(("encrypted", "age-encryption.org/v1, kept as it is".into()));
-            }
-            Kind::Decrypted { .. } => {
-                about.push((
-                    "decrypted",
-                    "the source is encrypted, this copy is not".into(),
-                ));
-            }
-            Kind::Device { .. } | Kind::File { .. } | Kind::Parts => {}
-        }
+        about.extend(self.content().and_then(Content::about));
         about
     }
 
     /// Whether there is a mark that [`Self::clear`] clears.
     pub fn has_mark(&self) -> bool {
-        matches!(&self.kind, Kind::Device { found, .. } if found.header.valid)
+        match &self.kind {
+            Kind::Device { found, .. } => found.header.valid,
+            Kind::Stripes(stripes) => stripes.has_mark(),
+            _ => false,
+        }
     }
 
     /// Clears the valid mark of a device in all blocks that are its: others may
     /// be somebody else's by now.
     pub fn clear(&self) -> Result<(), DumpError> {
-        let Kind::Device { device, found, .. } = &self.kind else {
-            return Ok(());
+        let (device, found) = match &self.kind {
+            Kind::Device { device, found, .. } => (device, found),
+            Kind::Stripes(stripes) => return stripes.clear(),
+            _ => return Ok(()),
         };
         let mut header = found.header.clone();
         header.valid = false;
@@ -347,26 +361,5 @@ impl Origin {
         device
             .put(&header, &found.good)
             .map_err(|error| device.error("clear its valid mark", error))
-    }
-}
-
-/// Bytes that stay somebody else's.
-struct Whole<'a>(&'a dyn ReadAt);
-
-impl ReadAt for Whole<'_> {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
-        self.0.read_at(offset, buf)
-    }
-
-    fn size(&self) -> u64 {
-        self.0.size()
-    }
-
-    fn next_data(&self, offset: u64) -> u64 {
-        self.0.next_data(offset)
-    }
-
-    fn next_hole(&self, offset: u64) -> u64 {
-        self.0.next_hole(offset)
     }
 }

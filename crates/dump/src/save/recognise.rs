@@ -2,14 +2,15 @@
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bigiron_format::device::{DeviceContents, DumpId, is_device};
 use bigiron_format::{ReadAt, elf, vmdump};
 use bigiron_kernel::source::{DumpFile, is_plain_dump};
+use bigiron_kernel::{Identities, Source};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::extent;
+use super::{SaveOptions, extent};
 use crate::error::DumpError;
 
 /// Bytes of one sample of a file, and how many are taken to tell it from others.
@@ -46,6 +47,26 @@ pub fn is_raw_device(path: &Path) -> Result<bool, DumpError> {
     Ok(is_device(&front) || (!is_plain_dump(&front) && found().is_ok_and(|found| found.is_some())))
 }
 
+/// Whether these are parts of a striped dump, or one of them.
+pub fn is_striped(paths: &[PathBuf], options: &SaveOptions) -> bool {
+    let identities = options.identity.as_deref().map(Identities::from_file);
+    let Ok(identities) = identities.transpose() else {
+        return false;
+    };
+    let source = Source::open_with(paths, &identities.unwrap_or_default());
+    source.is_ok_and(|source| {
+        let dump = source.memory().vmdump();
+        dump.is_some_and(|dump| dump.header().is_striped())
+    })
+}
+
+/// Whether a file is in `directory`.
+pub fn is_in(path: &Path, directory: &Path) -> bool {
+    let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
+    let found = fs::canonicalize(parent.unwrap_or(Path::new(".")));
+    found.is_ok_and(|found| fs::canonicalize(directory).is_ok_and(|other| found == other))
+}
+
 pub fn is_elf(bytes: &dyn ReadAt) -> bool {
     let mut front = [0; 4];
     bytes.read_exact_at("the signature", 0, &mut front).is_ok() && front == elf::SIGNATURE
@@ -56,12 +77,8 @@ pub fn is_elf(bytes: &dyn ReadAt) -> bool {
 /// once more.
 pub fn id_of_file(path: &Path) -> Result<DumpId, DumpError> {
     let file = DumpFile::open(path)?;
-    let metadata = fs::metadata(path).map_err(|source| DumpError::Output {
-        path: path.to_owned(),
-        action: "look at it",
-        source,
-        hint: "",
-    })?;
+    let error = DumpError::output(path, "look at it", "");
+    let metadata = fs::metadata(path).map_err(error)?;
     let size = file.size();
     let mut hash = Xxh3::new();
     for value in [

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use bigiron_format::ReadAt;
@@ -53,27 +54,51 @@ pub fn data_bytes(bytes: &dyn ReadAt) -> u64 {
 /// An error that says how much is missing if `needed` bytes do not fit, and
 /// beside them what is to stay free.
 pub fn check(directory: &Directory, needed: u64) -> Result<(), DumpError> {
-    let path = directory.root();
-    let Ok(found) = statvfs(path) else {
+    let Some((free, reserve)) = free(directory) else {
         return Ok(());
     };
-    let reserve = minfree(directory).saturating_mul(1 << 10);
-    let free = found.f_bavail.saturating_mul(found.f_frsize);
     let wanted = needed.saturating_add(reserve);
     if wanted <= free {
         return Ok(());
     }
-    let text = format!(
-        "the dump needs {needed} bytes and {reserve} are to stay free, but {free} are free: {} \
-         bytes are missing; nothing was changed",
-        wanted - free
-    );
-    Err(DumpError::Output {
-        path: path.to_owned(),
+    Err(full(
+        directory,
+        format!(
+            "the dump needs {needed} bytes and {reserve} are to stay free, but {free} are free: \
+             {} bytes are missing; nothing was changed",
+            wanted - free
+        ),
+    ))
+}
+
+/// Bytes that a dump of unknown size may have at most; `None` if nobody can tell.
+pub fn limit(directory: &Directory) -> Result<Option<NonZeroU64>, DumpError> {
+    let Some((free, reserve)) = free(directory) else {
+        return Ok(None);
+    };
+    match NonZeroU64::new(free.saturating_sub(reserve)) {
+        Some(limit) => Ok(Some(limit)),
+        None => Err(full(
+            directory,
+            format!("{free} bytes are free, and {reserve} are to stay so; nothing was changed"),
+        )),
+    }
+}
+
+/// Bytes that are free, and how many of them are to stay so.
+fn free(directory: &Directory) -> Option<(u64, u64)> {
+    let found = statvfs(directory.root()).ok()?;
+    let reserve = minfree(directory).saturating_mul(1 << 10);
+    Some((found.f_bavail.saturating_mul(found.f_frsize), reserve))
+}
+
+fn full(directory: &Directory, text: String) -> DumpError {
+    DumpError::Output {
+        path: directory.root().to_owned(),
         action: "save into it",
         source: io::Error::new(io::ErrorKind::StorageFull, text),
         hint: "",
-    })
+    }
 }
 
 /// KiB that the file `minfree` in the directory wants to stay free.

@@ -3,10 +3,11 @@
 //! Helpers take chunk after chunk, and write what is not zero where it belongs, so
 //! that all else is a hole. A chunk that fails stays one, too; the others are there.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use bigiron_format::vmdump::{Chunk, ChunkKind, VmdumpFile};
+use bigiron_format::vmdump::{Chunk, ChunkKind, CoreOrder, Gap, Stretch};
 use bigiron_helpers::{Stop, run};
+use bigiron_kernel::VmdumpSource;
 
 use super::copy::{put, write_error};
 use super::{Job, Made, space};
@@ -21,15 +22,12 @@ const INDEX: u64 = 2 << 20;
 /// What compressing may add to a chunk, at most: more is none of ours.
 const GROWTH: u64 = 64 << 10;
 
-/// Chunks that a helper keeps alive until it is done with one of them.
-type Chunks = Arc<Vec<Chunk>>;
-
-/// Unpacks `file` into the job's temporary file; `damage` is what is known
+/// Unpacks `dump` into the job's temporary file; `damage` is what is known
 /// to be wrong with it.
-pub fn write(job: &Job, file: &VmdumpFile, damage: Option<&str>) -> Result<Made, DumpError> {
+pub fn write(job: &Job, dump: &VmdumpSource, damage: Option<&str>) -> Result<Made, DumpError> {
     let temporary = job.temporary;
-    let header = file.header();
-    let expected = Expected::of(file);
+    let header = dump.header();
+    let expected = Expected::of(dump);
     space::check(job.directory, expected.bytes)?;
     let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
     let error = |source| DumpError::Write {
@@ -40,15 +38,16 @@ pub fn write(job: &Job, file: &VmdumpFile, damage: Option<&str>) -> Result<Made,
     output.set_size(header.core_size).map_err(error)?;
     let pages = expected.chunk_bytes >> header.page_shift;
     job.progress.begin(Phase::Copying, pages);
-    let cursor = Cursor::new(file);
+    let cursor = Cursor::new(dump);
     let per_helper = CONTEXT + 3 * header.chunk_bytes();
-    let helpers = job
-        .options
-        .memory
-        .helpers(job.options.threads, INDEX, per_helper);
+    let helpers = job.options.memory.helpers(
+        job.options.threads,
+        INDEX * dump.parts().len() as u64,
+        per_helper,
+    );
     let done = keep(&output, job.progress, job.stop, error, || {
         run(helpers, job.stop, |_| {
-            unpack(job, file, &cursor, &output).map_err(|failure| match failure {
+            unpack(job, dump, &cursor, &output).map_err(|failure| match failure {
                 Failure::Write(source) => write_error(&output, source),
                 Failure::Dump(error) => error,
             })
@@ -58,7 +57,11 @@ pub fn write(job: &Job, file: &VmdumpFile, damage: Option<&str>) -> Result<Made,
         return Err(DumpError::Interrupted { kept: None });
     }
     temporary.sync()?;
-    let mut all = Done::default();
+    let (lost, index_damage) = cursor.end();
+    let mut all = Done {
+        lost,
+        ..Done::default()
+    };
     for done in done {
         all.copied += done.copied;
         all.lost += done.lost;
@@ -70,7 +73,7 @@ pub fn write(job: &Job, file: &VmdumpFile, damage: Option<&str>) -> Result<Made,
     Ok(Made {
         bytes: header.core_size,
         copied: all.copied,
-        damage: cursor.damage().or(all.damage()).or(damage.map(Into::into)),
+        damage: index_damage.or(all.damage()).or(damage.map(Into::into)),
     })
 }
 
@@ -83,21 +86,22 @@ struct Expected {
 }
 
 impl Expected {
-    fn of(file: &VmdumpFile) -> Self {
+    fn of(dump: &VmdumpSource) -> Self {
         let mut expected = Self {
             bytes: 0,
             chunk_bytes: 0,
         };
         // What cannot be read is not written.
-        for chunks in (0..file.pieces()).filter_map(|piece| file.chunks(piece).ok()) {
-            for chunk in chunks {
-                expected.bytes += match chunk.kind {
-                    ChunkKind::Headers => chunk.len,
-                    ChunkKind::Pages => dumped_pages(&chunk) << file.header().page_shift,
-                    ChunkKind::Excluded => continue,
-                };
-                expected.chunk_bytes += chunk.len;
-            }
+        for stretch in dump.core_order() {
+            let Stretch::Chunk(_, chunk) = stretch else {
+                continue;
+            };
+            expected.bytes += match chunk.kind {
+                ChunkKind::Headers => chunk.len,
+                ChunkKind::Pages => dumped_pages(&chunk) << dump.header().page_shift,
+                ChunkKind::Excluded => continue,
+            };
+            expected.chunk_bytes += chunk.len;
         }
         expected
     }
@@ -108,69 +112,73 @@ fn dumped_pages(chunk: &Chunk) -> u64 {
     ones.sum()
 }
 
-/// Hands out the chunks in the order of the core; keeps one part of the index in memory.
+/// Hands out the chunks in the order of the core.
 struct Cursor<'a> {
-    file: &'a VmdumpFile,
-    state: Mutex<State>,
+    dump: &'a VmdumpSource,
+    state: Mutex<State<'a>>,
 }
 
-#[derive(Default)]
-struct State {
-    next_piece: usize,
-    chunks: Chunks,
-    next: usize,
-    /// The first part of the index that cannot be read.
-    damage: Option<String>,
+struct State<'a> {
+    order: CoreOrder<'a>,
+    /// Pages that no file has though the writer came by them.
+    lost: u64,
 }
 
 impl<'a> Cursor<'a> {
-    fn new(file: &'a VmdumpFile) -> Self {
+    fn new(dump: &'a VmdumpSource) -> Self {
         Self {
-            file,
-            state: Mutex::default(),
+            dump,
+            state: Mutex::new(State {
+                order: dump.core_order(),
+                lost: 0,
+            }),
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State<'a>> {
         self.state
             .lock()
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// The next chunk that has anything but zeros.
-    fn take(&self, stop: &Stop) -> Option<(Chunks, usize)> {
+    /// The next chunk that has anything but zeros, and the number of its file.
+    fn take(&self, stop: &Stop) -> Option<(usize, Chunk)> {
         let mut state = self.lock();
-        loop {
-            if stop.is_set() {
-                return None;
+        while !stop.is_set() {
+            match state.order.next()? {
+                Stretch::Chunk(_, chunk) if chunk.kind == ChunkKind::Excluded => {}
+                Stretch::Chunk(part, chunk) => return Some((part, chunk)),
+                Stretch::Gap(gap) => state.lost += self.pages(gap),
             }
-            if let Some(chunk) = state.chunks.get(state.next) {
-                let skip = chunk.kind == ChunkKind::Excluded;
-                state.next += 1;
-                if !skip {
-                    return Some((Arc::clone(&state.chunks), state.next - 1));
-                }
-                continue;
-            }
-            let piece = state.next_piece;
-            if piece >= self.file.pieces() {
-                return None;
-            }
-            state.next_piece += 1;
-            state.next = 0;
-            state.chunks = match self.file.chunks(piece) {
-                Ok(chunks) => Arc::new(chunks),
-                Err(error) => {
-                    let text = || format!("a part of its index is lost: {error}");
-                    state.damage.get_or_insert_with(text);
-                    Arc::default()
-                }
-            };
+        }
+        None
+    }
+
+    /// Lost pages of a gap: only a part of a striped dump leaves some.
+    fn pages(&self, gap: Gap) -> u64 {
+        let header = self.dump.header();
+        let bytes = gap.end.saturating_sub(gap.start.max(header.memory_offset));
+        match header.is_striped() {
+            true => bytes >> header.page_shift,
+            false => 0,
         }
     }
 
-    fn damage(&self) -> Option<String> {
-        self.lock().damage.take()
+    /// All chunks were taken: what no file has, and the first part of an index
+    /// that cannot be read.
+    fn end(&self) -> (u64, Option<String>) {
+        let state = self.lock();
+        let tail = Gap {
+            start: state.order.covered(),
+            end: self.dump.header().core_size,
+        };
+        let tail = match self.dump.was_ended() {
+            true => self.pages(tail),
+            false => 0,
+        };
+        let damage = state.order.damage();
+        let text = damage.map(|(_, error)| format!("a part of its index is lost: {error}"));
+        (state.lost + tail, text)
     }
 }
 
@@ -205,25 +213,27 @@ enum Failure {
 /// The work of one helper.
 fn unpack(
     job: &Job,
-    file: &VmdumpFile,
+    dump: &VmdumpSource,
     cursor: &Cursor,
     output: &dyn Output,
 ) -> Result<Done, Failure> {
-    let mut decompressor = file
+    let mut decompressor = dump
+        .file()
         .decompressor()
         .map_err(|error| Failure::Dump(job.origin.read_error(error)))?;
     let (mut packed, mut bytes) = (Vec::new(), Vec::new());
     let mut done = Done::default();
-    let shift = file.header().page_shift;
-    while let Some((chunks, index)) = cursor.take(job.stop) {
-        let chunk = &chunks[index];
+    let shift = dump.header().page_shift;
+    while let Some((part, chunk)) = cursor.take(job.stop) {
         let read = if u64::from(chunk.packed) > 2 * chunk.len + GROWTH {
             Err(format!(
                 "a chunk of {} bytes has too many packed ones",
                 chunk.len
             ))
         } else {
-            file.read_chunk(chunk, &mut decompressor, &mut packed, &mut bytes)
+            dump.parts()[part]
+                .file
+                .read_chunk(&chunk, &mut decompressor, &mut packed, &mut bytes)
                 .map_err(|error| error.to_string())
         };
         match read {
@@ -234,7 +244,7 @@ fn unpack(
                     put(&bytes, chunk.position, output, job.progress).map_err(Failure::Write)?;
             }
             Err(reason) => {
-                done.lost += dumped_pages(chunk);
+                done.lost += dumped_pages(&chunk);
                 if done.first.is_none() {
                     done.first = Some((chunk.position, reason));
                 }

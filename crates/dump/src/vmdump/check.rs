@@ -1,6 +1,7 @@
 //! Checks of a vmdump beyond its pages.
 
 use bigiron_format::FormatError;
+use bigiron_format::vmdump::Stretch;
 use bigiron_format::vmdump::check::{Finding, check, check_piece};
 use bigiron_helpers::{ChunkCursor, Stop, run};
 use bigiron_kernel::VmdumpSource;
@@ -19,36 +20,93 @@ pub fn check_vmdump(
     helpers: usize,
     stop: &Stop,
 ) -> Result<Vec<String>, FormatError> {
-    let file = dump.file();
-    let mut findings = check(file)?;
-    let cursor = ChunkCursor::new(file.pieces() as u64);
+    let mut findings = check_order(dump);
+    let mut pieces: Vec<(usize, Option<usize>)> = Vec::new();
+    for (number, part) in dump.parts().iter().enumerate() {
+        pieces.push((number, None));
+        pieces.extend((0..part.file.pieces()).map(|piece| (number, Some(piece))));
+    }
+    let cursor = ChunkCursor::new(pieces.len() as u64);
     let parts = run(helpers, stop, |_| {
-        let mut found = Vec::new();
+        let mut found: Vec<(usize, Finding)> = Vec::new();
         let mut packed = Vec::new();
-        while let Some(piece) = cursor.take(stop) {
+        while let Some(index) = cursor.take(stop) {
+            let (number, piece) = pieces[index as usize];
+            let file = &dump.parts()[number].file;
             if found.len() < MAX_FINDINGS {
-                found.extend(check_piece(file, piece as usize, &mut packed)?);
+                let new = match piece {
+                    Some(piece) => check_piece(file, piece, &mut packed)?,
+                    None => check(file)?,
+                };
+                found.extend(new.into_iter().map(|finding| (number, finding)));
             }
         }
         Ok::<_, FormatError>(found)
     })?;
     findings.extend(parts.into_iter().flatten());
-    findings.extend(dump.not_zero().map(|(offset, position)| Finding {
-        offset,
-        position: Some(position),
-        reason: "a page that was not dumped is not zero".into(),
+    findings.extend(dump.not_zero().map(|page| {
+        let finding = Finding {
+            offset: page.offset,
+            position: Some(page.position),
+            reason: "a page that was not dumped is not zero".into(),
+        };
+        (page.part, finding)
     }));
-    findings.sort_by_key(|finding| finding.offset);
+    findings.sort_by_key(|(number, finding)| (*number, finding.offset));
     findings.truncate(MAX_FINDINGS);
-    Ok(findings.iter().map(|finding| line(dump, finding)).collect())
+    Ok(findings.iter().map(|found| line(dump, found)).collect())
 }
 
-fn line(dump: &VmdumpSource, finding: &Finding) -> String {
+/// The parts of a striped dump that say they are whole must have all of the core
+/// together, and none of it twice.
+fn check_order(dump: &VmdumpSource) -> Vec<(usize, Finding)> {
+    let whole = dump.parts().iter().all(|part| part.file.root().is_some());
+    if !dump.header().is_striped() || !dump.has_all_parts() || !whole {
+        return Vec::new();
+    }
+    let mut order = dump.core_order();
+    let mut findings = Vec::new();
+    let mut found = |start: u64, end: u64| {
+        let finding = Finding {
+            offset: 0,
+            position: Some(start),
+            reason: format!("no part has the {} bytes here", end - start),
+        };
+        findings.push((0, finding));
+    };
+    for stretch in order.by_ref() {
+        if let Stretch::Gap(gap) = stretch {
+            found(gap.start, gap.end);
+        }
+    }
+    if order.covered() < dump.header().core_size {
+        found(order.covered(), dump.header().core_size);
+    }
+    if let Some((number, chunk)) = order.overlap() {
+        let finding = Finding {
+            offset: chunk.offset,
+            position: Some(chunk.position),
+            reason: "a chunk of what another part has, too".into(),
+        };
+        findings.push((*number, finding));
+    }
+    findings.truncate(MAX_FINDINGS);
+    findings
+}
+
+fn line(dump: &VmdumpSource, (number, finding): &(usize, Finding)) -> String {
     let address = finding.position.and_then(|at| dump.physical(at));
     let place = match (finding.position, address) {
         (_, Some(address)) => format!(" (physical address {address:#x})"),
         (Some(position), None) => format!(" (byte {position:#x} of the core)"),
         (None, None) => String::new(),
     };
-    format!("offset {:#x}{place}: {}", finding.offset, finding.reason)
+    let name = match dump.header().is_striped() {
+        true => format!("{}: ", dump.parts()[*number].path.display()),
+        false => String::new(),
+    };
+    format!(
+        "{name}offset {:#x}{place}: {}",
+        finding.offset, finding.reason
+    )
 }

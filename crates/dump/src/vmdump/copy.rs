@@ -1,6 +1,6 @@
 //! The second pass: helpers compress chunks, and write them as they are placed.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use bigiron_format::vmdump::{ChunkCompressor, VmdumpHeader};
 use bigiron_helpers::{ChunkCursor, run};
@@ -10,11 +10,11 @@ use super::Packing;
 use super::core_map::CoreMap;
 use super::helper::Helper;
 use super::in_order::InOrder;
+use super::piece_sink::{Buffers, PieceSink};
 use super::place::{Packed, Piece, Placer};
 use crate::bitmaps::BitmapStore;
 use crate::error::DumpError;
 use crate::losses::Losses;
-use crate::output::Output;
 use crate::plan::Plan;
 use crate::summary::Summary;
 use crate::task::Task;
@@ -26,30 +26,20 @@ pub(super) const AHEAD: u64 = 3;
 pub(super) struct Copy<'a, 's> {
     pub(super) task: &'a Task<'a, 's>,
     pub(super) filter: &'a Filter<'a, 's>,
-    pub(super) output: &'a dyn Output,
+    pub(super) sink: &'a dyn PieceSink,
     pub(super) plan: &'a Plan,
     pub(super) store: &'a BitmapStore<'a>,
     pub(super) map: &'a CoreMap,
     pub(super) header: &'a VmdumpHeader,
     pub(super) packing: Packing,
     pub(super) placer: Mutex<Placer>,
-    /// Buffers to be filled again.
-    pub(super) buffers: Mutex<Vec<Vec<u8>>>,
+    pub(super) buffers: Buffers,
 }
 
 impl Copy<'_, '_> {
     /// A compressor for one helper.
     pub(super) fn compressor(&self) -> Result<ChunkCompressor, DumpError> {
         Ok(self.packing.compressor()?)
-    }
-
-    /// A buffer for a chunk.
-    pub(super) fn take_buffer(&self) -> Vec<u8> {
-        let mut buffers = self
-            .buffers
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner());
-        buffers.pop().unwrap_or_default()
     }
 
     /// Writes the headers of the core, then all chunks of its memory.
@@ -71,7 +61,7 @@ impl Copy<'_, '_> {
                 order.put(number, packed, task.stop, |packed| {
                     self.place(packed, &mut pieces)?;
                     // A stream takes pieces in their order, a file in any.
-                    if self.output.is_stream() {
+                    if self.sink.is_in_order() {
                         self.write(&mut pieces)?;
                     }
                     Ok::<_, DumpError>(())
@@ -110,26 +100,24 @@ impl Copy<'_, '_> {
     }
 
     fn place(&self, packed: Packed, pieces: &mut Vec<Piece>) -> Result<(), DumpError> {
-        let mut placer = self
-            .placer
+        Ok(self.lock().place(packed, pieces)?)
+    }
+
+    /// Writes what is left when everything was placed.
+    pub(super) fn end_chunks(&self) -> Result<(), DumpError> {
+        let mut pieces = self.lock().end_chunks()?;
+        self.write(&mut pieces)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Placer> {
+        self.placer
             .lock()
-            .unwrap_or_else(|poison| poison.into_inner());
-        Ok(placer.place(packed, pieces)?)
+            .unwrap_or_else(|poison| poison.into_inner())
     }
 
     /// Writes all pieces, and keeps their buffers.
     pub(super) fn write(&self, pieces: &mut Vec<Piece>) -> Result<(), DumpError> {
-        for piece in pieces.drain(..) {
-            self.output
-                .write_at(piece.offset, &piece.bytes)
-                .map_err(|error| self.task.write_error(error))?;
-            self.task.progress.add_written(piece.bytes.len() as u64);
-            let mut buffers = self
-                .buffers
-                .lock()
-                .unwrap_or_else(|poison| poison.into_inner());
-            buffers.push(piece.bytes);
-        }
-        Ok(())
+        let mut pieces = pieces.drain(..);
+        pieces.try_for_each(|piece| self.sink.put(piece, &self.buffers))
     }
 }

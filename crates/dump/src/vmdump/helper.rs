@@ -258,7 +258,7 @@ fn compress(
     }
     let len = compressor.compress(bytes, room)?;
     let packed = &room[..len];
-    let mut out = copy.take_buffer();
+    let mut out = copy.buffers.take();
     out.clear();
     out.resize(head, 0);
     out.extend_from_slice(packed);

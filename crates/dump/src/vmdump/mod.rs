@@ -10,9 +10,14 @@ mod copy;
 mod core_map;
 mod helper;
 mod in_order;
+mod merge;
 mod metadata;
+mod piece_sink;
 mod place;
+mod place_part;
 mod repair;
+mod stripe_targets;
+mod stripes;
 
 use std::sync::Mutex;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -34,10 +39,14 @@ use crate::task::{Task, Written, end_phase, summarize_plan};
 
 use copy::{AHEAD, Copy};
 use core_map::CoreMap;
-use place::{EndCounts, Placer};
+use piece_sink::{Buffers, OneOutput, PieceSink};
+use place::Placer;
 
 pub use check::check_vmdump;
+pub use merge::{MergeOptions, merge};
 pub use repair::{Repair, repair_vmdump};
+pub use stripe_targets::check_targets;
+pub use stripes::{Stripe, parts_bytes, queued, write_striped};
 
 /// Bytes of memory in a chunk where nothing else is asked for.
 pub const DEFAULT_CHUNK: u32 = 256 << 10;
@@ -49,10 +58,18 @@ pub fn write<'s>(
     output: &dyn Output,
     summary: &mut Summary,
 ) -> Result<Written, DumpError> {
+    write_to(task, filter, &OneOutput { task, output }, summary)
+}
+
+fn write_to<'s>(
+    task: &Task<'_, 's>,
+    filter: &Filter<'_, 's>,
+    sink: &dyn PieceSink,
+    summary: &mut Summary,
+) -> Result<Written, DumpError> {
     let begin = Instant::now();
     let chunks = Chunks::of(task.kernel.source());
-    let limit = task.bitmap_limit(task.options.memory.bytes() / 4);
-    let store = BitmapStore::in_memory(chunks.len(), limit);
+    let store = BitmapStore::of(task, None, chunks.len(), u64::MAX);
     let plan = plan::make(task, filter, chunks, &store, false, &|_, _, _| Ok(()))?;
     summarize_plan(task, &plan, summary);
     let map = CoreMap::of(task)?;
@@ -63,51 +80,35 @@ pub fn write<'s>(
     let Some(packing) = packing(task.options) else {
         return Err(DumpError::Layout("a vmdump takes -c zstd or bzip2".into()));
     };
-    let header = make_header(task, &map, packing);
-    let (placer, first) = Placer::new(header.clone());
+    let header = make_header(task, &map, packing, sink.parts());
+    let (placer, mut first) = Placer::new(&header);
     let copy = Copy {
         task,
         filter,
-        output,
+        sink,
         plan: &plan,
         store: &store,
         map: &map,
         header: &header,
         packing,
         placer: Mutex::new(placer),
-        buffers: Mutex::new(Vec::new()),
+        buffers: Buffers::default(),
     };
-    copy.write(&mut first.into_iter().collect())?;
-    copy.run(summary)?;
+    sink.take_from(&copy.buffers, &mut || {
+        copy.write(&mut first)?;
+        copy.run(summary)?;
+        copy.end_chunks()
+    })?;
+    task.check_interrupted()?;
     end_phase(summary, Phase::Copying, begin);
 
     let begin = Instant::now();
     task.progress.begin(Phase::Finishing, 0);
-    let Copy { placer, .. } = copy;
-    let mut placer = placer
-        .into_inner()
-        .unwrap_or_else(|poison| poison.into_inner());
-    let put = |offset, bytes: &[u8]| {
-        task.progress.add_written(bytes.len() as u64);
-        output
-            .write_at(offset, bytes)
-            .map_err(|error| task.write_error(error))
-    };
-    for piece in placer.end_chunks()? {
-        put(piece.offset, &piece.bytes)?;
-    }
+    let placer = copy.placer.into_inner();
+    let placer = placer.unwrap_or_else(|poison| poison.into_inner());
     let complete = summary.lost == 0 && task.kernel.damage().is_none();
-    let counts = EndCounts {
-        complete,
-        dumped: plan.kept,
-        lost: summary.lost,
-    };
     let metadata = metadata::encode(task, &header, &plan, summary);
-    let end = placer.end(counts, &metadata)?;
-    // The root must not be on a disk that then refuses a page.
-    output.sync().map_err(|error| task.write_error(error))?;
-    put(end.offset, &end.bytes)?;
-    output.finish().map_err(|error| task.write_error(error))?;
+    sink.end(placer.end(complete, &metadata)?)?;
     end_phase(summary, Phase::Finishing, begin);
     Ok(Written)
 }
@@ -175,7 +176,7 @@ pub fn helper_bytes(options: &DumpOptions) -> u64 {
     context.unwrap_or(0) as u64 + chunk as u64 * (3 + AHEAD)
 }
 
-fn make_header(task: &Task, map: &CoreMap, packing: Packing) -> VmdumpHeader {
+fn make_header(task: &Task, map: &CoreMap, packing: Packing, parts: u16) -> VmdumpHeader {
     let source = task.kernel.source();
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -192,7 +193,7 @@ fn make_header(task: &Task, map: &CoreMap, packing: Packing) -> VmdumpHeader {
         core_size: map.size,
         time: identity.map_or(now.as_secs(), |identity| identity.time),
         id: identity.map_or_else(|| new_dump_id().0, |identity| identity.id),
-        stripe: (0, 1),
+        stripe: (0, parts),
         utsname: task.kernel.utsname().clone(),
     }
 }

@@ -1,15 +1,12 @@
-//! The one place where chunks get their order: offsets in the file, numbers,
-//! index and seek table.
+//! The one place where chunks get their order: numbers, runs of excluded pages,
+//! and in which file each goes.
 
 use bigiron_format::codec::CodecError;
-use bigiron_format::vmdump::record::{self, Tag};
 use bigiron_format::vmdump::{
-    Chunk, ChunkCompressor, ChunkHeader, ChunkKind, Container, DirectoryEntry, MAX_RUN, Place,
-    Root, SeekTable, VmdumpHeader, codec, index, streams, zeros,
+    Chunk, ChunkCompressor, ChunkKind, Container, MAX_RUN, VmdumpHeader, codec, zeros,
 };
 
-/// Chunks of an index record.
-const INDEX_CHUNKS: usize = 1024;
+use super::place_part::PartPlacer;
 
 /// A chunk that has no place yet.
 pub(super) enum Packed {
@@ -25,6 +22,7 @@ pub(super) enum Packed {
 }
 
 /// A compressed chunk, with room in front of it.
+#[derive(Clone)]
 pub(super) struct PackedChunk {
     /// Its offset is not known yet.
     pub(super) chunk: Chunk,
@@ -36,83 +34,49 @@ pub(super) struct PackedChunk {
 
 /// Bytes and where they belong.
 pub(super) struct Piece {
+    /// The number of the file.
+    pub(super) part: usize,
     pub(super) offset: u64,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Gives everything its place.
+/// Gives everything its place: chunks of pages go to the files in turn.
 pub(super) struct Placer {
-    header: VmdumpHeader,
-    offset: u64,
+    container: Container,
+    parts: Vec<PartPlacer>,
+    /// The file of the next chunk.
+    turn: usize,
     sequence: u64,
     /// Pages of which none is dumped, not placed yet: position and length.
     run: Option<(u64, u64)>,
-    /// Chunks that are in no index record yet.
-    chunks: Vec<Chunk>,
-    directory: Vec<DirectoryEntry>,
-    seek_table: SeekTable,
-    /// Index records of a dump in bzip2, which stand behind the core: some 10 MiB
-    /// for each TiB that is dumped.
-    waiting: Vec<u8>,
     /// Streams of zeros by the logarithm of their length.
     zeros: Vec<Option<Vec<u8>>>,
 }
 
 impl Placer {
-    /// A placer, and the header, where that comes first.
-    pub(super) fn new(header: VmdumpHeader) -> (Self, Option<Piece>) {
-        let mut placer = Self {
-            header,
-            offset: 0,
+    /// A placer for a dump in as many files as `header` says, and the headers,
+    /// where those come first.
+    pub(super) fn new(header: &VmdumpHeader) -> (Self, Vec<Piece>) {
+        let count = header.stripe.1;
+        let mut parts = Vec::with_capacity(usize::from(count));
+        let mut first = Vec::new();
+        for index in 0..count {
+            let (part, piece) = PartPlacer::new(VmdumpHeader {
+                stripe: (index, count),
+                ..header.clone()
+            });
+            parts.push(part);
+            first.extend(piece);
+        }
+        let placer = Self {
+            container: header.container,
+            parts,
+            turn: 0,
             sequence: 0,
             run: None,
-            chunks: Vec::new(),
-            directory: Vec::new(),
-            seek_table: SeekTable::default(),
-            waiting: Vec::new(),
             zeros: vec![None; zeros::MAX_BZIP2.ilog2() as usize + 1],
         };
-        let first = match placer.header.container {
-            Container::Zstd => {
-                let payload = placer.header.encode();
-                let bytes = record::encode(Tag::Header, placer.header.dump(), &payload);
-                Some(placer.add(bytes).0)
-            }
-            // Its first stream must be the core's.
-            Container::Bzip2 => None,
-        };
         (placer, first)
-    }
-
-    /// A placer behind `sequence` chunks that end at `offset`, of which those in
-    /// `directory` have index records. `frames` are all frames so far, if there
-    /// is nothing between them.
-    pub(super) fn resume(
-        header: VmdumpHeader,
-        offset: u64,
-        sequence: u64,
-        directory: Vec<DirectoryEntry>,
-        frames: Option<Vec<(u32, u32)>>,
-    ) -> Self {
-        let (mut placer, _) = Self::new(header);
-        placer.offset = offset;
-        placer.sequence = sequence;
-        placer.directory = directory;
-        placer.seek_table = SeekTable::of(frames);
-        placer
-    }
-
-    /// Takes a chunk into the index that has its place already.
-    pub(super) fn index_again(
-        &mut self,
-        chunk: Chunk,
-        out: &mut Vec<Piece>,
-    ) -> Result<(), CodecError> {
-        self.chunks.push(chunk);
-        if self.chunks.len() == INDEX_CHUNKS {
-            self.end_index(out)?;
-        }
-        Ok(())
     }
 
     /// Places what comes next; gives what is to be written in `out`.
@@ -139,7 +103,7 @@ impl Placer {
             return Ok(());
         };
         while left > 0 {
-            let (len, zeros) = match self.header.container {
+            let (len, zeros) = match self.container {
                 Container::Zstd => {
                     let len = left.min(MAX_RUN);
                     (len, zeros::zstd_frame(len as u32))
@@ -158,7 +122,7 @@ impl Placer {
                 dumped: Vec::new(),
                 lost: Vec::new(),
             };
-            let mut bytes = vec![0; chunk.head_size(self.header.container)];
+            let mut bytes = vec![0; chunk.head_size(self.container)];
             bytes.extend_from_slice(&zeros);
             let checksum = codec::checksum(&zeros);
             self.chunk(
@@ -191,143 +155,38 @@ impl Placer {
         Ok(out)
     }
 
+    /// Places a chunk in the file whose turn it is. The headers of the core go
+    /// into all, so that each can be read without the others; excluded pages take
+    /// no room, and no turn.
     fn chunk(&mut self, packed: PackedChunk, out: &mut Vec<Piece>) -> Result<(), CodecError> {
-        let PackedChunk {
-            mut chunk,
-            mut bytes,
-            checksum,
-        } = packed;
-        chunk.offset = self.offset;
-        let (compressed, len) = (chunk.packed, chunk.len as u32);
-        if self.header.container == Container::Zstd {
-            let header = ChunkHeader {
-                chunk,
-                sequence: self.sequence,
-                checksum,
-            };
-            let head = header.encode(self.header.dump());
-            bytes[..head.len()].copy_from_slice(&head);
-            self.seek_table.add(head.len() as u32, 0);
-            chunk = header.chunk;
-        }
-        self.seek_table.add(compressed, len);
+        let sequence = self.sequence;
         self.sequence += 1;
-        self.offset += bytes.len() as u64;
-        out.push(Piece {
-            offset: chunk.offset,
-            bytes,
-        });
-        self.chunks.push(chunk);
-        if self.chunks.len() == INDEX_CHUNKS {
-            self.end_index(out)?;
-        }
-        Ok(())
-    }
-
-    fn end_index(&mut self, out: &mut Vec<Piece>) -> Result<(), CodecError> {
-        let Some(first) = self.chunks.first() else {
+        if packed.chunk.kind == ChunkKind::Headers {
+            for part in &mut self.parts {
+                part.chunk(packed.clone(), sequence, out)?;
+            }
             return Ok(());
-        };
-        let (position, first_offset) = (first.position, first.offset);
-        let chunks = self.chunks.len() as u32;
-        let payload = index::encode(&self.chunks);
-        self.chunks.clear();
-        let bytes = self.record(Tag::Index, &payload)?;
-        let size = bytes.len() as u32;
-        let offset = match self.header.container {
-            Container::Zstd => {
-                let (piece, place) = self.add(bytes);
-                out.push(piece);
-                place.offset
-            }
-            Container::Bzip2 => {
-                // From the end of the core on, which is not known yet.
-                let offset = self.waiting.len();
-                self.waiting.extend_from_slice(&bytes);
-                offset as u64
-            }
-        };
-        self.directory.push(DirectoryEntry {
-            offset,
-            size,
-            chunks,
-            position,
-            first_offset,
-        });
-        Ok(())
+        }
+        let turn = self.turn;
+        if packed.chunk.kind == ChunkKind::Pages {
+            self.turn = (turn + 1) % self.parts.len();
+        }
+        self.parts[turn].chunk(packed, sequence, out)
     }
 
     /// Everything was placed: what must be written before the end.
     pub(super) fn end_chunks(&mut self) -> Result<Vec<Piece>, CodecError> {
         let mut out = Vec::new();
         self.end_run(&mut out)?;
-        self.end_index(&mut out)?;
-        if !self.waiting.is_empty() {
-            for entry in &mut self.directory {
-                entry.offset += self.offset;
-            }
-            let waiting = std::mem::take(&mut self.waiting);
-            out.push(self.add(waiting).0);
+        for part in &mut self.parts {
+            part.end_chunks(&mut out)?;
         }
         Ok(out)
     }
 
-    /// What comes last, and makes the dump a whole one: directory, metadata,
-    /// root and seek table.
-    pub(super) fn end(mut self, counts: EndCounts, metadata: &[u8]) -> Result<Piece, CodecError> {
-        let offset = self.offset;
-        let directory = self.record(Tag::Directory, &index::encode_directory(&self.directory))?;
-        let (directory, directory_place) = self.add(directory);
-        let metadata = self.record(Tag::Metadata, metadata)?;
-        let (metadata, metadata_place) = self.add(metadata);
-        let root = Root {
-            complete: counts.complete,
-            chunks: self.sequence,
-            dumped: counts.dumped,
-            lost: counts.lost,
-            directory: directory_place,
-            metadata: metadata_place,
-            header: self.header.clone(),
-        };
-        let root = self.record(Tag::Root, &root.encode())?;
-        let (root, _) = self.add(root);
-        let mut bytes = directory.bytes;
-        bytes.extend_from_slice(&metadata.bytes);
-        bytes.extend_from_slice(&root.bytes);
-        if self.header.container == Container::Zstd {
-            bytes.extend_from_slice(&self.seek_table.encode().unwrap_or_default());
-        }
-        Ok(Piece { offset, bytes })
+    /// What comes last, and makes the dump a whole one: the end of each file.
+    pub(super) fn end(self, complete: bool, metadata: &[u8]) -> Result<Vec<Piece>, CodecError> {
+        let parts = self.parts.into_iter();
+        parts.map(|part| part.end(complete, metadata)).collect()
     }
-
-    /// The bytes of a record, as they stand in the file.
-    fn record(&self, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, CodecError> {
-        match self.header.container {
-            Container::Zstd => Ok(record::encode(tag, self.header.dump(), payload)),
-            Container::Bzip2 => streams::encode(tag, self.header.dump(), payload),
-        }
-    }
-
-    /// Places bytes behind all others.
-    fn add(&mut self, bytes: Vec<u8>) -> (Piece, Place) {
-        let place = Place {
-            offset: self.offset,
-            size: bytes.len() as u64,
-        };
-        self.seek_table.add(bytes.len() as u32, 0);
-        self.offset += place.size;
-        let piece = Piece {
-            offset: place.offset,
-            bytes,
-        };
-        (piece, place)
-    }
-}
-
-/// What the root says of the whole.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct EndCounts {
-    pub(super) complete: bool,
-    pub(super) dumped: u64,
-    pub(super) lost: u64,
 }

@@ -77,6 +77,8 @@ pub enum ContentsKind {
     Kdump,
     /// vmdump.
     Vmdump,
+    /// One of these, encrypted by age.
+    Encrypted,
     /// A later program's.
     Other(u32),
 }
@@ -87,6 +89,7 @@ impl ContentsKind {
             Self::Elf => 1,
             Self::Kdump => 2,
             Self::Vmdump => 3,
+            Self::Encrypted => 4,
             Self::Other(number) => number,
         }
     }
@@ -96,6 +99,7 @@ impl ContentsKind {
             1 => Self::Elf,
             2 => Self::Kdump,
             3 => Self::Vmdump,
+            4 => Self::Encrypted,
             other => Self::Other(other),
         }
     }
@@ -118,7 +122,8 @@ pub struct DeviceHeader {
     pub device_size: u64,
     /// Where the contents begin.
     pub offset: u64,
-    /// Bytes of the contents; 0 if not known yet.
+    /// Bytes of the contents; 0 if not known yet. Of an encrypted dump that is not
+    /// complete, those that are on the disk for certain.
     pub length: u64,
     /// When the dump was begun, in seconds since 1970.
     pub began: u64,

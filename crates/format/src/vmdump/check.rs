@@ -36,6 +36,7 @@ pub fn check(file: &VmdumpFile) -> Result<Vec<Finding>, FormatError> {
         findings: Vec::new(),
         position: 0,
         sequence: 0,
+        count: 0,
         lost: 0,
         dumped: 0,
         chunks: Vec::new(),
@@ -81,7 +82,9 @@ struct Check<'a> {
     findings: Vec<Finding>,
     /// The core was there up to here.
     position: u64,
+    /// The number of the next chunk, and how many there were.
     sequence: u64,
+    count: u64,
     dumped: u64,
     lost: u64,
     /// Chunks since the last index record.
@@ -171,7 +174,13 @@ impl Check<'_> {
 
     fn chunk(&mut self, header: &ChunkHeader) {
         let chunk = &header.chunk;
-        if header.sequence != self.sequence {
+        // Of a striped dump this is one file: the numbers between are in others.
+        let is_next = match self.file.header().is_striped() {
+            true => header.sequence >= self.sequence,
+            false => header.sequence == self.sequence,
+        };
+        self.count += 1;
+        if !is_next {
             let reason = format!(
                 "chunk number {}, {} was expected",
                 header.sequence, self.sequence
@@ -192,7 +201,11 @@ impl Check<'_> {
     }
 
     fn in_order(&mut self, chunk: &Chunk) {
-        if chunk.position != self.position {
+        let is_next = match self.file.header().is_striped() {
+            true => chunk.position >= self.position,
+            false => chunk.position == self.position,
+        };
+        if !is_next {
             let reason = format!(
                 "a chunk of the core at {:#x}, after one that ends at {:#x}",
                 chunk.position, self.position
@@ -273,13 +286,13 @@ impl Check<'_> {
                 Some(root.metadata) == metadata,
                 "another place of the metadata",
             ),
-            says(root.chunks == self.sequence, "another number of chunks"),
+            says(root.chunks == self.count, "another number of chunks"),
             says(
                 root.dumped == self.dumped && root.lost == self.lost,
                 "another number of pages",
             ),
             says(
-                !root.complete || self.position == header.core_size,
+                !root.complete || self.is_whole(),
                 "that it is complete, but the core is not",
             ),
         ];
@@ -288,11 +301,18 @@ impl Check<'_> {
         }
     }
 
+    /// Whether the core was there up to its end; of a striped dump nobody can
+    /// tell from one file.
+    fn is_whole(&self) -> bool {
+        let header = self.file.header();
+        header.is_striped() || self.position == header.core_size
+    }
+
     /// What was found must reach to the end of the core if the root says so.
     fn end(&mut self) {
         if let Some(root) = self.file.root()
             && root.complete
-            && self.position != self.file.header().core_size
+            && !self.is_whole()
         {
             let (offset, position) = (self.file.bytes().size(), Some(self.position));
             self.found(offset, position, "the core goes on, but no chunk has it");
@@ -318,7 +338,7 @@ impl Check<'_> {
                 }
                 offset = chunk.offset + u64::from(chunk.packed);
                 self.in_order(&chunk);
-                self.sequence += 1;
+                self.count += 1;
                 if chunk.kind == ChunkKind::Excluded {
                     self.zeros(&chunk, &mut zeros)?;
                 }
@@ -337,7 +357,7 @@ impl Check<'_> {
             }
             offset = place.offset + place.size;
         }
-        if root.dumped != self.dumped || root.lost != self.lost || root.chunks != self.sequence {
+        if root.dumped != self.dumped || root.lost != self.lost || root.chunks != self.count {
             self.found(offset, None, "the root has other counts than the index");
         }
         self.end();

@@ -74,6 +74,11 @@ impl VmdumpHeader {
         1 << self.page_shift
     }
 
+    /// Whether this is one of several files of a striped dump.
+    pub fn is_striped(&self) -> bool {
+        self.stripe.1 > 1
+    }
+
     /// Bytes of a chunk of memory.
     pub fn chunk_bytes(&self) -> u64 {
         u64::from(self.chunk_pages) << self.page_shift

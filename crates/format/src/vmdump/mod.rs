@@ -4,6 +4,7 @@
 pub mod check;
 pub mod chunk;
 pub mod codec;
+mod core_order;
 pub mod file;
 pub mod header;
 pub mod index;
@@ -18,6 +19,7 @@ pub mod zeros;
 
 pub use chunk::{Chunk, ChunkHeader, ChunkKind, MAX_RUN};
 pub use codec::{ChunkCompressor, ChunkDecompressor};
+pub use core_order::{CoreOrder, Stretch};
 pub use file::{Gap, VmdumpFile};
 pub use header::{Container, MAX_CHUNK_BYTES, VmdumpHeader};
 pub use index::DirectoryEntry;

@@ -22,25 +22,43 @@ pub const MAX_FRAMES: usize = 2 << 20;
 const LE: Endian = Endian::Little;
 
 /// Compressed and decompressed sizes of all frames so far.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SeekTable {
     frames: Vec<(u32, u32)>,
+    most: usize,
     too_many: bool,
 }
 
+impl Default for SeekTable {
+    fn default() -> Self {
+        Self::one_of(1)
+    }
+}
+
 impl SeekTable {
+    /// An empty table that shares the room with those of other files of the same
+    /// dump, `count` in all.
+    pub fn one_of(count: u16) -> Self {
+        Self {
+            frames: Vec::new(),
+            most: MAX_FRAMES / usize::from(count.max(1)),
+            too_many: false,
+        }
+    }
+
     /// The table of these frames, which are all from the file's start on; none
     /// will be written if they are not known.
     pub fn of(frames: Option<Vec<(u32, u32)>>) -> Self {
         Self {
             too_many: frames.is_none(),
             frames: frames.unwrap_or_default(),
+            most: MAX_FRAMES,
         }
     }
 
     /// Adds the next frame.
     pub fn add(&mut self, compressed: u32, decompressed: u32) {
-        if self.frames.len() >= MAX_FRAMES {
+        if self.frames.len() >= self.most {
             self.too_many = true;
             self.frames = Vec::new();
         }

@@ -10,7 +10,6 @@ use age::stream::StreamReader;
 use bigiron_format::ReadAt;
 
 use super::elf::ElfBytes;
-use super::file::DumpFile;
 use crate::error::SourceError;
 
 /// The first line of an encrypted file.
@@ -48,13 +47,14 @@ pub fn is_encrypted(file: &dyn ReadAt) -> bool {
     file.read_exact_at("the signature", 0, &mut front).is_ok() && front == SIGNATURE
 }
 
-/// Gives what is in an encrypted file, decrypted as it is read, and why not all
-/// of it may be there.
+/// Gives what is in encrypted `bytes`, called `path` in messages, decrypted as it
+/// is read, and why not all of it may be there.
 pub fn decrypt(
-    file: DumpFile,
+    bytes: Box<dyn ReadAt>,
+    path: &Path,
     identities: &Identities,
 ) -> Result<(Box<dyn ReadAt>, Option<String>), SourceError> {
-    let (bytes, damage) = enter(ElfBytes::File(file), identities)?;
+    let (bytes, damage) = enter(ElfBytes::Other(bytes, path.to_owned()), identities)?;
     Ok((bytes.into_read(), damage))
 }
 

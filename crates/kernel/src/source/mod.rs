@@ -11,6 +11,7 @@ mod live;
 mod mapping;
 mod open;
 mod vmdump;
+mod vmdump_parts;
 mod vmdump_reader;
 
 use bigiron_format::bitmap::Bitmap;
@@ -28,7 +29,8 @@ pub use file::{DumpFile, IoMethod};
 pub use kdump::KdumpSource;
 pub use live::RUNNING_KERNEL;
 pub use open::Source;
-pub use vmdump::VmdumpSource;
+pub use vmdump::{NotZero, VmdumpSource};
+pub use vmdump_parts::VmdumpPart;
 
 /// Page frames that are looked at together: one block of a bitmap, and one
 /// memory section of x86-64.

@@ -42,7 +42,7 @@ enum Kind {
 }
 
 impl Source {
-    /// Opens a dump: one file, or all files of a split dump.
+    /// Opens a dump: one file, or all files of a split or striped one.
     pub fn open(paths: &[PathBuf]) -> Result<Self, SourceError> {
         Self::open_with(paths, &Identities::default())
     }
@@ -63,8 +63,14 @@ impl Source {
     /// Takes a dump that is no file, such as one in memory, called `name` in
     /// messages.
     pub fn from_bytes(bytes: Box<dyn ReadAt>, name: PathBuf) -> Result<Self, SourceError> {
-        let file = ElfBytes::Other(bytes, name);
-        Self::from_parts(vec![file], &Identities::default())
+        Self::from_several(vec![(bytes, name)])
+    }
+
+    /// The same for a dump in several pieces: all parts of a split or striped one.
+    pub fn from_several(parts: Vec<(Box<dyn ReadAt>, PathBuf)>) -> Result<Self, SourceError> {
+        let files = parts.into_iter();
+        let files = files.map(|(bytes, name)| ElfBytes::Other(bytes, name));
+        Self::from_parts(files.collect(), &Identities::default())
     }
 
     fn from_parts(files: Vec<ElfBytes>, identities: &Identities) -> Result<Self, SourceError> {
@@ -74,6 +80,7 @@ impl Source {
             .unwrap_or_default();
         let single = files.len() == 1;
         let mut parts: Vec<(Box<dyn ReadAt>, PathBuf)> = Vec::new();
+        let mut stripes: Vec<(Box<dyn ReadAt>, PathBuf)> = Vec::new();
         let (mut flattened, mut cut) = (false, None);
         for file in files {
             let path = file.path().to_owned();
@@ -81,8 +88,10 @@ impl Source {
             cut = cut.or(damage);
             let file = match device::enter(file)? {
                 Ok(found) => {
-                    cut = cut.or(found.damage);
-                    found.bytes
+                    // What is on a device may be encrypted, too.
+                    let (bytes, damage) = encrypted::enter(found.bytes, identities)?;
+                    cut = cut.or(found.damage).or(damage);
+                    bytes
                 }
                 Err(file) => file,
             };
@@ -96,26 +105,12 @@ impl Source {
                         cut,
                     });
                 }
-                Kind::Vmdump if single => {
-                    let memory = Box::new(VmdumpSource::new(file.into_read(), path.clone())?);
-                    return Ok(Self {
-                        memory,
-                        path,
-                        flattened,
-                        cut,
-                    });
-                }
-                Kind::Vmdump => {
-                    return Err(SourceError::Unsupported {
-                        path,
-                        reason: "is a vmdump; only kdump-compressed dumps come in several files"
-                            .into(),
-                    });
-                }
+                Kind::Vmdump => stripes.push((file.into_read(), path)),
                 Kind::Elf => {
                     return Err(SourceError::Unsupported {
                         path,
-                        reason: "is an ELF core; only kdump-compressed dumps come in several files"
+                        reason: "is an ELF core; only kdump-compressed dumps and vmdumps come in \
+                                 several files"
                             .into(),
                     });
                 }
@@ -157,7 +152,27 @@ impl Source {
                 }
             }
         }
-        let memory = Box::new(KdumpSource::new(parts)?);
+        if let (Some((_, kdump)), Some((_, vmdump))) = (parts.first(), stripes.first()) {
+            return Err(SourceError::Unsupported {
+                path: vmdump.clone(),
+                reason: format!(
+                    "is a vmdump, and {} is none; give the parts of one dump",
+                    kdump.display()
+                ),
+            });
+        }
+        let memory: Box<dyn MemorySource> = if stripes.is_empty() {
+            Box::new(KdumpSource::new(parts)?)
+        } else {
+            let vmdump = VmdumpSource::new(stripes)?;
+            // A device that was not written to its end is not all that is wrong.
+            if !vmdump.has_all_parts()
+                && let (Some(cut), Some(missing)) = (&mut cut, vmdump.damage())
+            {
+                *cut = format!("{missing}; {cut}");
+            }
+            Box::new(vmdump)
+        };
         Ok(Self {
             memory,
             path,

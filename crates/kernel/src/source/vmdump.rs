@@ -1,67 +1,66 @@
 //! vmdumps as a source of memory: an ELF core whose bytes come out of chunks,
 //! and of which the index knows which pages were dumped.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
 use bigiron_format::elf::LoadSegment;
 use bigiron_format::kdump::Utsname;
-use bigiron_format::vmdump::{Chunk, ChunkKind, Container, Gap, VmdumpFile};
-use bigiron_format::{FormatError, PageFrame, ReadAt, VirtAddr};
+use bigiron_format::vmdump::{
+    Chunk, ChunkKind, Container, CoreOrder, Gap, VmdumpFile, VmdumpHeader,
+};
+use bigiron_format::{PageFrame, ReadAt, VirtAddr};
 
 use super::elf::{ElfBytes, ElfSource};
 use super::file::IoMethod;
+use super::vmdump_parts::{VmdumpPart, VmdumpParts};
 use super::vmdump_reader::VmdumpReader;
 use super::{MemorySource, PageReader};
 use crate::error::SourceError;
 
-/// Parts of the index that are kept in memory, of about 40 KiB each.
-const CACHED_PIECES: usize = 16;
 /// RAM that a file of any size may claim.
 const MOST_WITHOUT_DATA: u64 = 1 << 40;
 /// Beyond, RAM may be this many times as large as the file: 1 GiB of excluded
 /// pages takes 32 KiB.
 const MOST_TIMES_LARGER: u64 = 1 << 16;
 
-/// The chunks of one part of the index.
-type Chunks = Arc<Vec<Chunk>>;
-
-/// A vmdump.
+/// A vmdump: one file, or the parts of a striped one.
 pub struct VmdumpSource {
-    file: VmdumpFile,
-    path: PathBuf,
+    parts: VmdumpParts,
     /// The core's headers: which page frames its bytes are.
     elf: ElfSource,
-    /// Parts of the index, the last used one first.
-    pieces: Mutex<Vec<(usize, Chunks)>>,
     damage: Option<String>,
-    not_zero: Mutex<Option<(u64, u64)>>,
+    not_zero: Mutex<Option<NotZero>>,
+}
+
+/// A page that should be zero and is not.
+#[derive(Clone, Copy, Debug)]
+pub struct NotZero {
+    /// The number of its file among [`VmdumpSource::parts`].
+    pub part: usize,
+    /// The offset of its chunk in the file.
+    pub offset: u64,
+    /// Where it is in the core.
+    pub position: u64,
 }
 
 impl VmdumpSource {
-    /// Opens a vmdump, called `path` in messages.
-    pub fn new(bytes: Box<dyn ReadAt>, path: PathBuf) -> Result<Self, SourceError> {
-        let error = |source| SourceError::Format {
-            path: path.clone(),
-            source,
-        };
-        let file = VmdumpFile::open(bytes).map_err(error)?;
-        let header = file.header();
+    /// Opens a vmdump: one file, or parts of a striped one in any order, each
+    /// with its name for messages.
+    pub fn new(files: Vec<(Box<dyn ReadAt>, PathBuf)>) -> Result<Self, SourceError> {
+        let (parts, headers) = VmdumpParts::open(files)?;
+        let header = parts.header();
+        let path = parts.all()[0].path.clone();
         let unsupported = |reason: String| SourceError::Unsupported {
             path: path.clone(),
             reason,
         };
-        if header.stripe != (0, 1) {
-            return Err(unsupported(format!(
-                "is file {} of {} of a striped vmdump, which this bigiron cannot read",
-                header.stripe.0 + 1,
-                header.stripe.1
-            )));
-        }
         let claimed = header.core_size;
-        let size = file.bytes().size();
+        // Files that are missing count as large as those that are there.
+        let sizes = parts.all().iter().map(|part| part.file.bytes().size());
+        let size = sizes.max().unwrap_or(0) * u64::from(header.stripe.1);
         if claimed > MOST_WITHOUT_DATA && claimed / MOST_TIMES_LARGER > size {
             return Err(unsupported(format!(
                 "its header claims a core of {claimed} bytes, but the file has only {size}: not \
@@ -69,7 +68,7 @@ impl VmdumpSource {
             )));
         }
         let core = CoreHeaderBytes {
-            headers: file.core_headers().map_err(error)?,
+            headers,
             size: claimed,
         };
         let elf = ElfSource::new(ElfBytes::Other(Box::new(core), path.clone()))?;
@@ -81,10 +80,8 @@ impl VmdumpSource {
             )));
         }
         let mut source = Self {
-            file,
-            path,
+            parts,
             elf,
-            pieces: Mutex::new(Vec::new()),
             damage: None,
             not_zero: Mutex::new(None),
         };
@@ -92,75 +89,50 @@ impl VmdumpSource {
         Ok(source)
     }
 
-    /// The file.
+    /// The file; the first one of a striped dump.
     pub fn file(&self) -> &VmdumpFile {
-        &self.file
+        &self.parts.all()[0].file
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    /// All files that were given, by their numbers.
+    pub fn parts(&self) -> &[VmdumpPart] {
+        self.parts.all()
+    }
+
+    /// The header; those of all files say the same but for their number.
+    pub fn header(&self) -> &VmdumpHeader {
+        self.parts.header()
+    }
+
+    /// Whether no file of the dump is missing.
+    pub fn has_all_parts(&self) -> bool {
+        self.parts.missing().next().is_none()
+    }
+
+    /// Whether the writer came to the end of the core, so that what no file has
+    /// was there once.
+    pub fn was_ended(&self) -> bool {
+        self.parts.was_ended()
+    }
+
+    /// Goes through the core.
+    pub fn core_order(&self) -> CoreOrder<'_> {
+        self.parts.core_order()
+    }
+
+    /// The bytes in front of the core's memory.
+    pub fn core_headers(&self) -> Vec<u8> {
+        let len = self.header().memory_offset;
+        let bytes = self.elf.bytes.read().read_vec_at("the headers", 0, len);
+        bytes.unwrap_or_default()
+    }
+
+    pub(super) fn files(&self) -> &VmdumpParts {
+        &self.parts
     }
 
     pub(super) fn elf(&self) -> &ElfSource {
         &self.elf
-    }
-
-    pub(super) fn error(&self, source: FormatError) -> SourceError {
-        SourceError::Format {
-            path: self.path.clone(),
-            source,
-        }
-    }
-
-    /// The chunks of a part of the index.
-    fn piece(&self, number: usize) -> Result<Chunks, SourceError> {
-        let lock = || {
-            self.pieces
-                .lock()
-                .unwrap_or_else(|poison| poison.into_inner())
-        };
-        {
-            let mut pieces = lock();
-            if let Some(at) = pieces.iter().position(|piece| piece.0 == number) {
-                pieces[..=at].rotate_right(1);
-                return Ok(Arc::clone(&pieces[0].1));
-            }
-        }
-        let found = self.file.chunks(number).map_err(|e| self.error(e))?;
-        let found = Arc::new(found);
-        let mut pieces = lock();
-        pieces.truncate(CACHED_PIECES - 1);
-        pieces.insert(0, (number, Arc::clone(&found)));
-        Ok(found)
-    }
-
-    /// The chunk that has the byte at `position` of the core.
-    pub(super) fn chunk_at(&self, position: u64) -> Result<Option<(Chunks, usize)>, SourceError> {
-        let Some(piece) = self.file.piece_of(position) else {
-            return Ok(None);
-        };
-        let chunks = self.piece(piece)?;
-        let behind = chunks.partition_point(|chunk| chunk.position <= position);
-        let found = behind.checked_sub(1).filter(|index| {
-            let chunk = &chunks[*index];
-            position < chunk.end() && chunk.kind != ChunkKind::Headers
-        });
-        Ok(found.map(|index| (chunks, index)))
-    }
-
-    /// Where the next chunk begins behind `position`, which no chunk has.
-    fn next_position(&self, position: u64) -> Result<u64, SourceError> {
-        let piece = self.file.piece_of(position);
-        if let Some(piece) = piece {
-            let chunks = self.piece(piece)?;
-            let behind = chunks.partition_point(|chunk| chunk.position <= position);
-            if let Some(chunk) = chunks.get(behind) {
-                return Ok(chunk.position);
-            }
-        }
-        let next = piece.map_or(0, |piece| piece + 1);
-        let next = self.file.piece_position(next).unwrap_or(u64::MAX);
-        Ok(next.max(position.saturating_add(self.file.header().page_size())))
     }
 
     /// Where the page at `position` of the core is in physical memory, for people.
@@ -175,7 +147,7 @@ impl VmdumpSource {
 
     /// Where in memory a gap is, for people.
     pub fn describe_gap(&self, gap: &Gap) -> String {
-        let start = gap.start.max(self.file.header().memory_offset);
+        let start = gap.start.max(self.header().memory_offset);
         match self.physical(start) {
             Some(address) => format!(
                 "{} bytes from physical address {address:#x} on",
@@ -186,21 +158,20 @@ impl VmdumpSource {
     }
 
     /// A page that was not dumped, or was lost, but is not zero, among the chunks
-    /// that were read so far: the offset of its chunk, and where the page is in
-    /// the core. The first of them in the core.
-    pub fn not_zero(&self) -> Option<(u64, u64)> {
+    /// that were read so far: the first of them in the core.
+    pub fn not_zero(&self) -> Option<NotZero> {
         *self.lock_not_zero()
     }
 
-    fn lock_not_zero(&self) -> MutexGuard<'_, Option<(u64, u64)>> {
+    fn lock_not_zero(&self) -> MutexGuard<'_, Option<NotZero>> {
         self.not_zero
             .lock()
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
     /// Looks at the pages of `chunk` that must be zeros in its `bytes`.
-    pub(super) fn look_for_zeros(&self, chunk: &Chunk, bytes: &[u8]) {
-        let page_size = self.file.header().page_size();
+    pub(super) fn look_for_zeros(&self, part: usize, chunk: &Chunk, bytes: &[u8]) {
+        let page_size = self.header().page_size();
         let pages = (0_u64..).zip(bytes.chunks_exact(page_size as usize));
         let mut others = pages.filter(|(page, _)| {
             !Chunk::bit(&chunk.dumped, *page) || Chunk::bit(&chunk.lost, *page)
@@ -211,18 +182,48 @@ impl VmdumpSource {
             lines.all(|line| line.iter().fold(0, |all, byte| all | byte) == 0)
         };
         if let Some((page, _)) = others.find(|(_, bytes)| !is_zero(bytes)) {
-            let found = (chunk.offset, chunk.position + page * page_size);
+            let found = NotZero {
+                part,
+                offset: chunk.offset,
+                position: chunk.position + page * page_size,
+            };
             let mut first = self.lock_not_zero();
-            if first.is_none_or(|first| found.1 < first.1) {
+            if first.is_none_or(|first| found.position < first.position) {
                 *first = Some(found);
             }
         }
     }
 
+    /// What is missing: of a striped dump first whole parts, each by its number.
     fn find_damage(&self) -> Option<String> {
-        let damage = self.file.damage().map(ToString::to_string);
-        let Some(root) = self.file.root() else {
-            let gaps = self.file.gaps();
+        let missing: Vec<u16> = self.parts.missing().collect();
+        if !missing.is_empty() {
+            let numbers: Vec<_> = missing.iter().map(|n| (n + 1).to_string()).collect();
+            let (what, them) = match missing.len() {
+                1 => (format!("part {} of", numbers[0]), "is missing; give it too"),
+                _ => (
+                    format!("parts {} of", numbers.join(", ")),
+                    "are missing; give them too",
+                ),
+            };
+            return Some(format!("{what} {} {them}", self.header().stripe.1));
+        }
+        self.parts.all().iter().find_map(|part| {
+            let damage = self.damage_of(&part.file)?;
+            match self.header().is_striped() {
+                true => Some(format!("{}: {damage}", part.path.display())),
+                false => Some(damage),
+            }
+        })
+    }
+
+    fn damage_of(&self, file: &VmdumpFile) -> Option<String> {
+        let Some(root) = file.root() else {
+            let why = "it has no root at its end: it was cut, or its writer was interrupted";
+            if self.header().is_striped() {
+                return Some(why.to_owned());
+            }
+            let gaps = file.gaps();
             let missing: Vec<_> = gaps
                 .iter()
                 .take(3)
@@ -236,16 +237,18 @@ impl VmdumpSource {
                 0 => "all pages are there".to_owned(),
                 _ => format!("missing: {}{more}", missing.join(", ")),
             };
-            let why = "it has no root at its end: it was cut, or its writer was interrupted";
             return Some(format!("{why}; {what}"));
         };
         if !root.complete {
-            return Some(match root.lost {
+            // It says so of the whole dump, and counts what is in its file.
+            let roots = self.parts.all().iter().filter_map(|part| part.file.root());
+            let lost: u64 = roots.map(|root| root.lost).fold(0, u64::saturating_add);
+            return Some(match lost {
                 0 => "its writer marked it incomplete, as its source was".into(),
                 lost => format!("its writer marked it incomplete: it lost {lost} pages"),
             });
         }
-        damage
+        file.damage().map(ToString::to_string)
     }
 }
 
@@ -267,7 +270,8 @@ impl ReadAt for CoreHeaderBytes {
 
 impl MemorySource for VmdumpSource {
     fn kind(&self) -> &'static str {
-        match self.file.header().container {
+        match self.header().container {
+            Container::Zstd if self.header().is_striped() => "striped vmdump",
             Container::Zstd => "vmdump",
             Container::Bzip2 => "vmdump in bzip2",
         }
@@ -299,11 +303,11 @@ impl MemorySource for VmdumpSource {
 
     fn utsname(&self) -> Option<&Utsname> {
         // A cut file in bzip2 has none.
-        Some(&self.file.header().utsname).filter(|names| !names.machine().is_empty())
+        Some(&self.header().utsname).filter(|names| !names.machine().is_empty())
     }
 
     fn dump_level(&self) -> u8 {
-        self.file.header().dump_level & 31
+        self.header().dump_level & 31
     }
 
     fn damage(&self) -> Option<&str> {
@@ -321,11 +325,22 @@ impl MemorySource for VmdumpSource {
             let end = offset + (pages << shift);
             let mut position = offset;
             while position < end {
-                let Some((chunks, index)) = self.chunk_at(position)? else {
-                    position = self.next_position(position)?;
+                let Some(found) = self.parts.chunk_at(position)? else {
+                    // Who reads a lost page is told so.
+                    let next = match self.parts.lost_up_to(position)? {
+                        Some(next) => next,
+                        None => {
+                            position = self.parts.next_position(position)?;
+                            continue;
+                        }
+                    };
+                    let from = start + ((position - offset) >> shift) as usize;
+                    let to = start + ((next.min(end) - offset) >> shift) as usize;
+                    (from..to).for_each(|bit| bits.set(bit));
+                    position = next;
                     continue;
                 };
-                let chunk = &chunks[index];
+                let chunk = &found.chunks[found.index];
                 let stop = chunk.end().min(end);
                 if chunk.kind == ChunkKind::Pages {
                     for page in

@@ -46,14 +46,16 @@ impl<'a> VmdumpReader<'a> {
             return Ok(());
         }
         let source = self.source;
-        let absent = || SourceError::Absent {
-            path: source.path().to_owned(),
-            frame,
+        let Some(found) = source.files().chunk_at(position)? else {
+            return Err(match source.files().lost_up_to(position)? {
+                Some(_) => lost(source, frame),
+                None => absent(source, frame),
+            });
         };
-        let (chunks, index) = source.chunk_at(position)?.ok_or_else(absent)?;
-        let chunk = &chunks[index];
+        let part = &source.parts()[found.part];
+        let chunk = &found.chunks[found.index];
         if chunk.kind != ChunkKind::Pages {
-            return Err(absent());
+            return Err(absent(source, frame));
         }
         // The oldest one's buffer is filled anew.
         let kept: usize = self.chunks.iter().map(|kept| kept.bytes.len()).sum();
@@ -65,43 +67,51 @@ impl<'a> VmdumpReader<'a> {
         let decompressor = match &mut self.decompressor {
             Some(decompressor) => decompressor,
             none => {
-                let made = source.file().decompressor();
-                none.insert(made.map_err(|error| source.error(error))?)
+                let made = part.file.decompressor();
+                none.insert(made.map_err(|error| part.error(error))?)
             }
         };
-        source
-            .file()
+        part.file
             .read_chunk(chunk, decompressor, &mut self.packed, &mut bytes)
-            .map_err(|error| source.error(error))?;
-        source.look_for_zeros(chunk, &bytes);
+            .map_err(|error| part.error(error))?;
+        source.look_for_zeros(found.part, chunk, &bytes);
         let chunk = chunk.clone();
         self.chunks.insert(0, Unpacked { chunk, bytes });
         Ok(())
     }
 }
 
+fn absent(source: &VmdumpSource, frame: PageFrame) -> SourceError {
+    SourceError::Absent {
+        path: source.parts()[0].path.clone(),
+        frame,
+    }
+}
+
+fn lost(source: &VmdumpSource, frame: PageFrame) -> SourceError {
+    SourceError::Lost {
+        path: source.parts()[0].path.clone(),
+        frame,
+    }
+}
+
 impl PageReader for VmdumpReader<'_> {
     fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
         let source = self.source;
-        let shift = source.file().header().page_shift;
-        let absent = || SourceError::Absent {
-            path: source.path().to_owned(),
-            frame: first,
+        let shift = source.header().page_shift;
+        let Some((position, pages)) = source.elf().file_position(first) else {
+            return Err(absent(source, first));
         };
-        let (position, pages) = source.elf().file_position(first).ok_or_else(absent)?;
         self.load(position, first)?;
         let Some(Unpacked { chunk, bytes }) = self.chunks.first() else {
-            return Err(absent());
+            return Err(absent(source, first));
         };
         let page = (position - chunk.position) >> shift;
         if !Chunk::bit(&chunk.dumped, page) {
-            return Err(absent());
+            return Err(absent(source, first));
         }
         if Chunk::bit(&chunk.lost, page) {
-            return Err(SourceError::Lost {
-                path: source.path().to_owned(),
-                frame: first,
-            });
+            return Err(lost(source, first));
         }
         let most = pages.min(count as u64).min((chunk.len >> shift) - page);
         let is_there = |page| Chunk::bit(&chunk.dumped, page) && !Chunk::bit(&chunk.lost, page);

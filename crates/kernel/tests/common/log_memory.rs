@@ -11,6 +11,8 @@ use bigiron_kernel::KernelError;
 use bigiron_kernel::printk::KernelMemory;
 use bigiron_synth::{KernelLog, LogForm};
 
+use super::kernel_bytes::KernelBytes;
+
 pub const FORMS: [LogForm; 5] = [
     LogForm::Lockless,
     LogForm::LocklessToTheEnd,
@@ -23,9 +25,8 @@ const BASE: u64 = 0xffff_8880_0123_4000;
 const PAGE: usize = 4096;
 
 pub struct LogMemory {
-    pub bytes: Vec<u8>,
+    pub kernel: KernelBytes,
     keys: Vec<(String, String)>,
-    info: Vmcoreinfo,
     lost: BTreeSet<usize>,
 }
 
@@ -37,9 +38,14 @@ impl LogMemory {
             (key.to_owned(), value.to_owned())
         });
         let mut memory = Self {
-            bytes: image.bytes,
+            kernel: KernelBytes {
+                info: Vmcoreinfo::default(),
+                endian: Endian::Little,
+                base: BASE,
+                bytes: image.bytes,
+                physical: |address| address - BASE,
+            },
             keys: keys.collect(),
-            info: Vmcoreinfo::default(),
             lost: BTreeSet::new(),
         };
         memory.parse();
@@ -52,7 +58,7 @@ impl LogMemory {
             .iter()
             .map(|(key, value)| format!("{key}={value}\n"))
             .collect();
-        self.info = Vmcoreinfo::parse(text.as_bytes(), 0).unwrap();
+        self.kernel.info = Vmcoreinfo::parse(text.as_bytes(), 0).unwrap();
     }
 
     /// How many keys VMCOREINFO has.
@@ -77,12 +83,12 @@ impl LogMemory {
     }
 
     pub fn symbol(&self, name: &str) -> u64 {
-        self.info.symbol(name).unwrap().0
+        self.kernel.info.symbol(name).unwrap().0
     }
 
     pub fn write(&mut self, address: u64, bytes: &[u8]) {
         let at = (address - BASE) as usize;
-        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        self.kernel.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
     pub fn u64_at(&self, symbol: &str) -> u64 {
@@ -97,7 +103,7 @@ impl LogMemory {
     }
 
     pub fn pages(&self) -> usize {
-        self.bytes.len().div_ceil(PAGE)
+        self.kernel.bytes.len().div_ceil(PAGE)
     }
 
     /// Makes a page unreadable.
@@ -108,11 +114,11 @@ impl LogMemory {
 
 impl KernelMemory for LogMemory {
     fn info(&self) -> &Vmcoreinfo {
-        &self.info
+        self.kernel.info()
     }
 
     fn endian(&self) -> Endian {
-        Endian::Little
+        self.kernel.endian()
     }
 
     fn read(
@@ -121,15 +127,11 @@ impl KernelMemory for LogMemory {
         address: VirtAddr,
         buf: &mut [u8],
     ) -> Result<(), KernelError> {
-        let not_mapped = || KernelError::NotMapped { what, address };
-        let start = address.0.checked_sub(BASE).ok_or_else(not_mapped)? as usize;
-        let end = start.checked_add(buf.len()).ok_or_else(not_mapped)?;
-        let bytes = self.bytes.get(start..end).ok_or_else(not_mapped)?;
-        let mut pages = start / PAGE..end.div_ceil(PAGE);
+        let start = address.0.saturating_sub(BASE) as usize;
+        let mut pages = start / PAGE..start.saturating_add(buf.len()).div_ceil(PAGE);
         if pages.any(|page| self.lost.contains(&page)) {
-            return Err(not_mapped());
+            return Err(KernelError::NotMapped { what, address });
         }
-        buf.copy_from_slice(bytes);
-        Ok(())
+        self.kernel.read(what, address, buf)
     }
 }

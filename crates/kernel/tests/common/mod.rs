@@ -1,4 +1,5 @@
 //! What several tests share.
 #![allow(dead_code, reason = "no test uses all of it")]
 
+pub mod kernel_bytes;
 pub mod log_memory;

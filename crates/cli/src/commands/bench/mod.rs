@@ -10,6 +10,7 @@ pub mod memory;
 pub mod optimizations;
 pub mod scale;
 mod scale_report;
+pub mod stripes;
 pub mod vmcore;
 
 use clap::{Args, Subcommand};
@@ -41,6 +42,8 @@ pub enum BenchCommand {
     Optimizations(optimizations::OptimizationsArguments),
     /// A model of the pipeline: held against dumps made here, against history, and for 32 TB
     Scale(scale::ScaleArguments),
+    /// Dumps striped over several files, each written as slowly: how much faster they are
+    Stripes(stripes::StripesArguments),
     /// How fast a source can be read: mmap beside read, by helpers, the dump going nowhere
     Vmcore(vmcore::VmcoreArguments),
 }
@@ -56,6 +59,7 @@ pub fn run(arguments: &BenchArguments) -> anyhow::Result<()> {
         BenchCommand::Adaptive(arguments) => adaptive::run(arguments),
         BenchCommand::Optimizations(arguments) => optimizations::run(arguments),
         BenchCommand::Scale(arguments) => scale::run(arguments),
+        BenchCommand::Stripes(arguments) => stripes::run(arguments),
         BenchCommand::Vmcore(arguments) => vmcore::run(arguments),
     }
 }

@@ -1,0 +1,142 @@
+//! Where a dump goes: one output, or the files that it is split into or striped
+//! over.
+
+use std::path::PathBuf;
+
+use bigiron_dump::PageCompression;
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+use super::making::{DumpArguments, Format, HowArguments, LiveArguments};
+use super::{Arguments, Command};
+
+impl Arguments {
+    /// What the parser cannot know of outputs: an error with the usage.
+    pub fn check_outputs(&self) -> Result<(), clap::Error> {
+        let (name, how) = match &self.command {
+            Command::Dump(arguments) => ("dump", &arguments.how),
+            Command::Live(arguments) => ("live", &arguments.how),
+            _ => return Ok(()),
+        };
+        let wrong = match &self.command {
+            Command::Dump(arguments) if how.parts().is_empty() && arguments.paths.len() < 2 => {
+                Some((
+                    ErrorKind::TooFewValues,
+                    "2 values required for '<SOURCE> <OUTPUT>'",
+                ))
+            }
+            Command::Dump(arguments) if how.has_output(&arguments.paths) => Some((
+                ErrorKind::ArgumentConflict,
+                "with --split or --stripe there is no OUTPUT: its files are the output, and all \
+                 other arguments sources, which are there",
+            )),
+            _ => how.wrong_split().or_else(|| how.wrong_stripe()),
+        };
+        let Some((kind, text)) = wrong else {
+            return Ok(());
+        };
+        let mut program = Self::command();
+        program.build();
+        let command = program.find_subcommand_mut(name);
+        Err(command.map_or_else(
+            || clap::Error::raw(kind, text),
+            |command| command.error(kind, text),
+        ))
+    }
+}
+
+impl DumpArguments {
+    /// The sources, and the output, or all files that a dump is split into or
+    /// striped over.
+    pub fn split_paths(&self) -> (&[PathBuf], &[PathBuf]) {
+        match self.how.parts() {
+            [] => self.paths.split_at(self.paths.len().saturating_sub(1)),
+            parts => (&self.paths, parts),
+        }
+    }
+}
+
+impl LiveArguments {
+    /// The output, or all files that a dump is split into or striped over.
+    pub fn outputs(&self) -> &[PathBuf] {
+        match &self.output {
+            Some(output) => std::slice::from_ref(output),
+            None => self.how.parts(),
+        }
+    }
+}
+
+impl HowArguments {
+    /// The format that is made.
+    pub fn format(&self) -> Format {
+        let usual = match self.stripe.is_empty() {
+            true => Format::Kdump,
+            false => Format::Vmdump,
+        };
+        self.format.unwrap_or(usual)
+    }
+
+    /// All files of a dump in several.
+    fn parts(&self) -> &[PathBuf] {
+        match self.split.is_empty() {
+            true => &self.stripe,
+            false => &self.split,
+        }
+    }
+
+    /// Whether the last of the sources of a dump in several files was meant as its
+    /// output.
+    fn has_output(&self, sources: &[PathBuf]) -> bool {
+        let is_there = |path: &PathBuf| path.as_os_str() == "-" || path.exists();
+        match sources {
+            [_, .., last] => !self.parts().is_empty() && !is_there(last),
+            _ => false,
+        }
+    }
+
+    fn wrong_stripe(&self) -> Option<(ErrorKind, &'static str)> {
+        let files = &self.stripe;
+        let is_double = |(at, file): (usize, &PathBuf)| files[..at].contains(file);
+        if files.is_empty() {
+            None
+        } else if self.format() != Format::Vmdump {
+            let text = "--stripe makes a vmdump; it takes no other --format";
+            Some((ErrorKind::ArgumentConflict, text))
+        } else if self.compress == PageCompression::Bzip2 {
+            let text = "--stripe takes -c zstd[:LEVEL]: nothing in bzip2 says where a stream \
+                        belongs once the end of a file is lost";
+            Some((ErrorKind::ArgumentConflict, text))
+        } else if files.len() < 2 {
+            let text = "--stripe takes two files or devices at least: --stripe A,B";
+            Some((ErrorKind::TooFewValues, text))
+        } else if files.iter().enumerate().any(is_double) {
+            Some((ErrorKind::ValueValidation, "--stripe names a file twice"))
+        } else if files.iter().any(|file| file.as_os_str() == "-") {
+            let text = "--stripe takes files and devices, and - is standard output";
+            Some((ErrorKind::ValueValidation, text))
+        } else {
+            None
+        }
+    }
+
+    fn wrong_split(&self) -> Option<(ErrorKind, &'static str)> {
+        let files = &self.split;
+        let is_double = |(at, file): (usize, &PathBuf)| files[..at].contains(file);
+        if files.is_empty() {
+            None
+        } else if self.format() != Format::Kdump {
+            let text = "--split makes kdump-compressed files; it takes no other --format";
+            Some((ErrorKind::ArgumentConflict, text))
+        } else if files.len() < 2 {
+            let text = "--split takes two files at least: --split A,B";
+            Some((ErrorKind::TooFewValues, text))
+        } else if files.iter().enumerate().any(is_double) {
+            Some((ErrorKind::ValueValidation, "--split names a file twice"))
+        } else if files.iter().any(|file| file.as_os_str() == "-") {
+            let text = "--split takes files, and - is standard output";
+            Some((ErrorKind::ValueValidation, text))
+        } else {
+            None
+        }
+    }
+}
