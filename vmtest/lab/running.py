@@ -94,10 +94,20 @@ class Running:
                 # Behind the stream's end record is what was on the disk before.
                 Makedumpfile().rearrange(self.work / "stream", target)
             else:
-                tools.run(["/usr/sbin/debugfs", "-R", f"dump /{name} {target}", self.work / "files"])
+                self.fetch(name, target)
         if not target.exists():
             raise LabError(f"no dump {name} on the guest's disk")
         return target
+
+    def fetch(self, name: str, target: Path) -> None:
+        """Copies a file from the guest's disk, if it is there."""
+        tools.run(["/usr/sbin/debugfs", "-R", f"dump /{name} {target}", self.work / "files"])
+
+    def same_constants(self, name: str, vmlinux: Path, dump: Path, verdict: Verdict) -> None:
+        """The kernel's read-only memory must be the same in all dumps."""
+        self.constants[name] = drgn_live.constants(vmlinux, dump)
+        same = len(set(self.constants.values())) == 1
+        verdict.require(same, f"the kernel's read-only memory is not the same in all dumps: {self.constants}")
 
 
 def judge(running: Running, name: str, bigiron: Bigiron, vmlinux: Path | None) -> Verdict:
@@ -119,9 +129,13 @@ def judge(running: Running, name: str, bigiron: Bigiron, vmlinux: Path | None) -
         print(f"    {name}: crash and drgn are skipped: no debug symbols of this kernel")
         return verdict
     verdict.merge(drgn_live.judge(vmlinux, dump, running.kernel.release))
-    running.constants[name] = drgn_live.constants(vmlinux, dump)
-    same = len(set(running.constants.values())) == 1
-    verdict.require(same, f"the kernel's read-only memory is not the same in all dumps: {running.constants}")
+    running.same_constants(name, vmlinux, dump, verdict)
+    judge_by_crash(dump, name, vmlinux, verdict)
+    return verdict
+
+
+def judge_by_crash(dump: Path, name: str, vmlinux: Path, verdict: Verdict) -> None:
+    """crash opens the dump, knows that it is live, and finds its log and modules."""
     [answers] = crash_text.run(str(vmlinux), [str(dump)], ("sys", "log", "mod"))
     if not answers.opened:
         said = " / ".join(answers.start_up)[:300]
@@ -130,12 +144,31 @@ def judge(running: Running, name: str, bigiron: Bigiron, vmlinux: Path | None) -
         verdict.require(changed, f"crash does not open it: {said}")
         if changed:
             print(f"    {name}: crash cannot tell that it is live, and misses a task: {said}")
-        return verdict
+        return
     system = "\n".join(answers.commands["sys"])
     # crash knows no mark for ELF cores that leaves it VMCOREINFO.
     verdict.require("LIVE DUMP" in system or name == "elf", f"crash does not see that the dump is live:\n{system}")
     verdict.require(any(MARKER in line for line in answers.commands["log"]), "crash does not find the marker in the log")
     verdict.require(any("virtio" in line for line in answers.commands["mod"]), "crash finds no modules")
+
+
+def judge_savecore(running: Running, bigiron: Bigiron, vmlinux: Path | None) -> Verdict:
+    """savecore -L made vmdump.0, which other programs open as what they know."""
+    verdict = Verdict("savecore -L")
+    ran = running.ran("savecore")
+    if not verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}"):
+        return verdict
+    dump, core, kdump = (running.work / name for name in ("vmdump.0", "vmcore.0", "kdump.0"))
+    running.fetch(dump.name, dump)
+    if not verdict.require(dump.exists(), "no vmdump.0 on the guest's disk"):
+        return verdict
+    verdict.require(bigiron.verify(dump) == 0, "bigiron verify finds a fault")
+    if vmlinux:
+        tools.run(["zstd", "-q", "-d", "-f", dump, "-o", core])
+        verdict.merge(drgn_live.judge(vmlinux, core, running.kernel.release))
+        running.same_constants("savecore", vmlinux, core, verdict)
+        bigiron.dump(dump, kdump, 31, "lzo")
+        judge_by_crash(kdump, "savecore", vmlinux, verdict)
     return verdict
 
 
