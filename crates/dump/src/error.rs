@@ -74,6 +74,15 @@ pub enum DumpError {
 }
 
 impl DumpError {
+    /// Makes of an error of writing one about `path`, of which nothing is kept.
+    pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
+        move |source| Self::Write {
+            path: path.to_owned(),
+            source,
+            kept: None,
+        }
+    }
+
     /// Makes of an error of the system one of `path`, where `action` was tried; `hint`
     /// says what to do, in front of it a separator.
     pub(crate) fn output(

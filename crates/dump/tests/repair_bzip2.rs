@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+#[path = "common/random.rs"]
+mod random;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +18,7 @@ use bigiron_dump::{
 use bigiron_helpers::Stop;
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source};
 use bigiron_synth::{ElfShape, Synth};
+use random::Random;
 
 /// 7 MiB with some of everything, so that it takes a few streams.
 const MACHINE: &str = "kernel 6.12
@@ -23,18 +27,6 @@ const MACHINE: &str = "kernel 6.12
     pages 0x440 slab n=100 fill=random
     pages 0x4b0 slab n=32 fill=zero ; 0x4d0 slab n=32 fill=const:7
     pages 0x4f0 slab n=200 fill=random";
-
-/// xorshift64*, by Vigna.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % end
-    }
-}
 
 /// A machine, a dump of it in bzip2, and room for another file.
 struct Lab {

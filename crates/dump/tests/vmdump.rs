@@ -3,6 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+#[path = "common/machine.rs"]
+mod machine;
+#[path = "common/random.rs"]
+mod random;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -16,29 +21,13 @@ use bigiron_format::vmdump::codec::checksum;
 use bigiron_format::vmdump::{ChunkHeader, ChunkKind};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source};
-use bigiron_synth::{ElfShape, Synth};
-
-/// 12 MiB with some of everything.
-const MACHINE: &str = "kernel 6.12
-    ram 0x0-0x9f 0x100-0xbff
-    pages 0x200 free order=9
-    pages 0x400 slab n=8 fill=random
-    pages 0x480 cache n=16 ; 0x490 cache private n=4 dirty fill=random
-    pages 0x500 slab n=32 fill=zero ; 0x520 slab n=32 fill=const:7
-    pages 0x600 thp";
+use machine::core;
+use random::Random;
 
 const ZSTD: PageCompression = PageCompression::Fixed(Compression {
     codec: Codec::Zstd,
     level: 1,
 });
-
-fn core() -> &'static [u8] {
-    static CORE: OnceLock<Vec<u8>> = OnceLock::new();
-    CORE.get_or_init(|| {
-        let machine = Synth::from_text(MACHINE).unwrap();
-        machine.elf(&ElfShape::vmcore())
-    })
-}
 
 fn open(bytes: &[u8]) -> Result<Source, bigiron_kernel::SourceError> {
     Source::from_bytes(Box::new(bytes.to_vec()), PathBuf::from("dump"))
@@ -87,18 +76,6 @@ fn read_all(dump: &Source) -> Verification {
 
 fn findings(dump: &Source) -> Vec<String> {
     check_vmdump(dump.memory().vmdump().unwrap(), 1, &Stop::new()).unwrap()
-}
-
-/// xorshift64*, by Vigna.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % end
-    }
 }
 
 #[test]

@@ -35,11 +35,7 @@ pub fn write(job: &Job) -> Result<Made, DumpError> {
     }
     space::check(job.directory, space::data_bytes(bytes.as_ref()))?;
     let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
-    let error = |source| DumpError::Write {
-        path: temporary.path().to_owned(),
-        source,
-        kept: None,
-    };
+    let error = DumpError::write(temporary.path());
     output.set_size(size).map_err(error)?;
     let whole = Stretch {
         from: bytes.as_ref(),

@@ -12,7 +12,7 @@ use bigiron_format::{FormatError, ReadAt};
 use bigiron_helpers::Stop;
 use bigiron_kernel::source::DumpFile;
 
-use super::copy::{Stretch, copy};
+use super::copy::{Stretch, copy, write_error};
 use super::{Job, Made, space};
 use crate::device::refused;
 use crate::error::DumpError;
@@ -63,11 +63,7 @@ pub fn join(job: &Job, paths: &[PathBuf]) -> Result<Made, DumpError> {
     let needed: u64 = parts.iter().map(|part| space::data_bytes(&part.file)).sum();
     space::check(job.directory, needed)?;
     let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
-    let error = |source| DumpError::Write {
-        path: temporary.path().to_owned(),
-        source,
-        kept: None,
-    };
+    let error = DumpError::write(temporary.path());
     output.set_size(size).map_err(error)?;
     let bitmaps = Stretch {
         from: &first.file,
@@ -218,11 +214,7 @@ fn move_descriptors(
         let to = descriptors + (part.first + at) * size;
         output
             .write_at(to, batch)
-            .map_err(|source| DumpError::Write {
-                path: output.kept().unwrap_or_default(),
-                source,
-                kept: None,
-            })?;
+            .map_err(|source| write_error(output, source))?;
         at += BATCH;
     }
     if stop.is_set() {

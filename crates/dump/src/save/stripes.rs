@@ -154,11 +154,7 @@ pub fn join(job: &Job) -> Result<Made, DumpError> {
     }
     space::check(job.directory, needed)?;
     let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
-    let error = |source| DumpError::Write {
-        path: temporary.path().to_owned(),
-        source,
-        kept: None,
-    };
+    let error = DumpError::write(temporary.path());
     let header = dump.header();
     job.progress
         .begin(Phase::Copying, header.core_size >> header.page_shift);

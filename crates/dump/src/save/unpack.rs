@@ -30,11 +30,7 @@ pub fn write(job: &Job, dump: &VmdumpSource, damage: Option<&str>) -> Result<Mad
     let expected = Expected::of(dump);
     space::check(job.directory, expected.bytes)?;
     let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
-    let error = |source| DumpError::Write {
-        path: temporary.path().to_owned(),
-        source,
-        kept: None,
-    };
+    let error = DumpError::write(temporary.path());
     output.set_size(header.core_size).map_err(error)?;
     let pages = expected.chunk_bytes >> header.page_shift;
     job.progress.begin(Phase::Copying, pages);

@@ -1,6 +1,11 @@
 //! What tests of striped dumps share: a machine, its dump in one file and in
 //! parts, and what is there to be done with them.
 
+#[path = "../common/machine.rs"]
+mod machine;
+#[path = "../common/random.rs"]
+mod random;
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -13,23 +18,12 @@ use bigiron_format::codec::{Codec, Compression};
 use bigiron_format::vmdump::{Chunk, VmdumpFile};
 use bigiron_helpers::{MemoryBudget, Stop};
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source, SourceError};
-use bigiron_synth::{ElfShape, Synth};
 use tempfile::TempDir;
 
-/// 12 MiB with some of everything.
-const MACHINE: &str = "kernel 6.12
-    ram 0x0-0x9f 0x100-0xbff
-    pages 0x200 free order=9
-    pages 0x400 slab n=8 fill=random
-    pages 0x480 cache n=16 ; 0x490 cache private n=4 dirty fill=random
-    pages 0x500 slab n=32 fill=zero ; 0x520 slab n=32 fill=const:7
-    pages 0x600 thp";
-pub const ID: [u8; 16] = *b"0123456789abcdef";
+pub use machine::core;
+pub use random::Random;
 
-pub fn core() -> &'static [u8] {
-    static CORE: OnceLock<Vec<u8>> = OnceLock::new();
-    CORE.get_or_init(|| Synth::from_text(MACHINE).unwrap().elf(&ElfShape::vmcore()))
-}
+pub const ID: [u8; 16] = *b"0123456789abcdef";
 
 pub fn source() -> Source {
     Source::from_bytes(Box::new(core().to_vec()), PathBuf::from("core")).unwrap()
@@ -155,16 +149,4 @@ pub fn save(parts: &[&[u8]], expand: bool) -> (TempDir, Saved) {
         .unwrap();
     let saved = save.store(&Progress::new(), &stop).unwrap();
     (directory, saved)
-}
-
-/// xorshift64*, by Vigna.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % end
-    }
 }
