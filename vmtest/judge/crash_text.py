@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -58,6 +59,8 @@ class Answers:
 
 def run(vmlinux: str, dumps: list[str], commands: tuple[str, ...]) -> list[Answers]:
     """Runs the commands on every dump, all at once."""
+    if not shutil.which("crash"):
+        raise CannotJudge("crash is not installed")
     with tempfile.TemporaryDirectory(prefix="crash-text-") as temporary:
         directories = [Path(temporary) / str(n) for n in range(len(dumps))]
         for directory in directories:

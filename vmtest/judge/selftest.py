@@ -70,12 +70,25 @@ def poke_descriptor(at: int, code: str, value: int) -> Edit:
     return edit
 
 
+FIRST_BYTES = frozenset(range(1, 16)) | {0x78}
+"""Of a page in LZO that begins with literals, and of one in zlib."""
+
+
 def flip_data(raw: bool) -> Edit:
-    """Flips one bit in the middle of a page's data."""
+    """Flips one bit of a page's data: a raw one's in the middle, a compressed one's where that changes the page.
+
+    A match of LZO may copy the same bytes from elsewhere and lose nothing by the flip. What begins with 1 to 15 begins
+    with four literals at least; zlib has a checksum.
+    """
 
     def edit(file: mmap.mmap, dump: Kdump) -> None:
-        entry = dump.descriptors[find(dump, raw)]
-        file[entry.offset + entry.size // 2] ^= 0x10
+        if raw:
+            entry = dump.descriptors[find(dump, True)]
+            file[entry.offset + entry.size // 2] ^= 0x10
+            return
+        start = find(dump, False)
+        entry = next(entry for entry in dump.descriptors[start:] if entry.flags and file[entry.offset] in FIRST_BYTES)
+        file[entry.offset + 2] ^= 0x10
 
     return edit
 
