@@ -12,6 +12,7 @@
 //! - [`symbols`], [`types`], [`vmlinux`]: the kernel's names and types, from its
 //!   own memory or from the file it was linked to.
 //! - [`erase`]: what is to be blanked in a dump.
+//! - [`struct_pages`]: what every page frame is used for.
 //! - [`zones`]: the kernel's own count of free pages, to check the filter by.
 
 pub mod arch;
@@ -27,6 +28,7 @@ pub mod page;
 pub mod printk;
 pub mod ranks;
 pub mod source;
+pub mod struct_pages;
 pub mod symbols;
 pub mod types;
 pub mod vmcoreinfo;
@@ -39,6 +41,6 @@ pub use kernel::Kernel;
 pub use memory::{CacheStatistics, PhysicalMemory};
 pub use ranks::ChunkRanks;
 pub use source::{
-    CHUNK_FRAMES, Identities, IoMethod, MemorySource, PageReader, RUNNING_KERNEL, Source,
-    VmdumpSource,
+    CHUNK_FRAMES, CacheUsage, Identities, IoMethod, MemorySource, PageReader, RUNNING_KERNEL,
+    SharedPages, Source, VmdumpSource,
 };

@@ -5,13 +5,18 @@
 //! (2012) halved its system time with eight pages; ours has more and is the
 //! same for every source.
 
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bigiron_format::{PageFrame, PhysAddr};
 
 use crate::error::SourceError;
-use crate::source::{IoMethod, MemorySource, PageReader};
+use crate::source::{IoMethod, MemorySource, PageReader, SharedPages};
+
+/// Bytes read at once where there is memory for several readers.
+const LONG_READ: usize = 256 << 10;
 
 /// How often the cache had a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,10 +27,17 @@ pub struct CacheStatistics {
     pub misses: u64,
 }
 
-/// Physical memory, any bytes of it at a time.
+/// Physical memory, any bytes of it at a time. Threads share it: of a source with a
+/// shared cache (`Source::set_cache`) several read at once, of others one after the
+/// other.
 pub struct PhysicalMemory<'a> {
     source: &'a dyn MemorySource,
-    state: Mutex<State<'a>>,
+    io: IoMethod,
+    cache_pages: usize,
+    /// Readers, each with a cache of its own, made when they are first used.
+    states: Box<[Mutex<Option<State<'a>>>]>,
+    /// Pages read at once.
+    run: usize,
 }
 
 struct State<'a> {
@@ -38,17 +50,20 @@ impl<'a> PhysicalMemory<'a> {
     /// Pages kept when nothing else is said: 256 KiB of 4 KiB pages.
     pub const DEFAULT_CACHE_PAGES: usize = 64;
 
-    /// The memory of `source`, with a cache of `cache_pages` pages (0 for none).
+    /// The memory of `source`. Each of its readers keeps `cache_pages` pages of which
+    /// parts were read, such as page tables (0 for none).
     pub fn new(source: &'a dyn MemorySource, io: IoMethod, cache_pages: usize) -> Self {
-        let page_size = 1 << source.page_shift();
-        let state = State {
-            reader: source.reader(io),
-            cache: PageCache::new(cache_pages, page_size),
-            statistics: CacheStatistics::default(),
+        let readers = source.parallel_readers().max(1);
+        let run = match readers {
+            1 => 1,
+            _ => (LONG_READ >> source.page_shift()).max(1),
         };
         Self {
             source,
-            state: Mutex::new(state),
+            io,
+            cache_pages,
+            states: (0..readers).map(|_| Mutex::new(None)).collect(),
+            run,
         }
     }
 
@@ -61,32 +76,85 @@ impl<'a> PhysicalMemory<'a> {
     pub fn read(&self, address: PhysAddr, buf: &mut [u8]) -> Result<(), SourceError> {
         let shift = self.source.page_shift();
         let page_size = 1_usize << shift;
-        let mut state = self.state();
-        let (mut at, mut done) = (address.0, 0);
-        while done < buf.len() {
-            let offset = at as usize & (page_size - 1);
-            let len = (page_size - offset).min(buf.len() - done);
-            let page = state.page(PageFrame(at >> shift))?;
-            buf[done..done + len].copy_from_slice(&page[offset..offset + len]);
-            done += len;
-            at = at.wrapping_add(len as u64);
-        }
-        Ok(())
+        self.with_state(|state| {
+            let (mut at, mut done) = (address.0, 0);
+            while done < buf.len() {
+                let offset = at as usize & (page_size - 1);
+                let (frame, left) = (PageFrame(at >> shift), buf.len() - done);
+                let len = (page_size - offset).min(left);
+                let bytes = if len < page_size {
+                    &state.page(frame)?[offset..offset + len]
+                } else {
+                    state.whole_pages(frame, self.run.min(left >> shift), shift)?
+                };
+                buf[done..done + bytes.len()].copy_from_slice(bytes);
+                done += bytes.len();
+                at = at.wrapping_add(bytes.len() as u64);
+            }
+            Ok(())
+        })
     }
 
-    /// How often the cache had a page so far.
+    /// The pages from `first` on, to be kept: at least one, at most `count`. Nothing is
+    /// copied where the source has a shared cache of what it decompressed.
+    pub fn pages(&self, first: PageFrame, count: usize) -> Result<SharedPages, SourceError> {
+        let most = (LONG_READ >> self.source.page_shift()).max(1);
+        self.with_state(|state| state.reader.shared(first, count.clamp(1, most)))
+    }
+
+    /// How often its caches had a page so far.
     pub fn statistics(&self) -> CacheStatistics {
-        self.state().statistics
+        let mut sum = CacheStatistics::default();
+        for state in &self.states {
+            if let Some(state) = &*lock(state) {
+                sum.hits += state.statistics.hits;
+                sum.misses += state.statistics.misses;
+            }
+        }
+        sum
     }
 
-    fn state(&self) -> MutexGuard<'_, State<'a>> {
-        self.state
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner())
+    /// Works with a reader that nobody else has: where possible the one that this
+    /// thread had before, whose cache knows what it reads.
+    fn with_state<T>(
+        &self,
+        work: impl FnOnce(&mut State<'a>) -> Result<T, SourceError>,
+    ) -> Result<T, SourceError> {
+        let own = thread_number() % self.states.len();
+        let (before, after) = self.states.split_at(own);
+        let mut in_turn = after.iter().chain(before);
+        let free = in_turn.find_map(|state| state.try_lock().ok());
+        let mut state = free.unwrap_or_else(|| lock(&self.states[own]));
+        let state = state.get_or_insert_with(|| State {
+            reader: self.source.reader(self.io),
+            cache: PageCache::new(self.cache_pages, 1 << self.source.page_shift()),
+            statistics: CacheStatistics::default(),
+        });
+        work(state)
     }
 }
 
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A number of this thread: those that began one after the other have neighbouring ones.
+fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+    NUMBER.with(|number| {
+        number.get().unwrap_or_else(|| {
+            let next = NEXT.fetch_add(1, Ordering::Relaxed);
+            number.set(Some(next));
+            next
+        })
+    })
+}
+
 impl State<'_> {
+    /// A page of which a part is wanted.
     fn page(&mut self, frame: PageFrame) -> Result<&[u8], SourceError> {
         if let Some(slot) = self.cache.find(frame) {
             self.statistics.hits += 1;
@@ -99,6 +167,22 @@ impl State<'_> {
         }
         let slot = self.cache.insert(frame, page);
         Ok(self.cache.page(slot))
+    }
+
+    /// Whole pages, which are not kept: who has all of a page does not come back for
+    /// its next bytes.
+    fn whole_pages(
+        &mut self,
+        first: PageFrame,
+        count: usize,
+        shift: u32,
+    ) -> Result<&[u8], SourceError> {
+        let pages = self.reader.pages(first, count);
+        self.statistics.misses += match &pages {
+            Ok(pages) => pages.len() as u64 >> shift,
+            Err(_) => 1,
+        };
+        pages
     }
 }
 

@@ -5,6 +5,7 @@
 //! distributions take changes back to older versions.
 
 mod block;
+mod kind;
 mod page_type;
 
 use bigiron_format::bytes::Endian;
@@ -13,6 +14,7 @@ use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use crate::error::KernelError;
 
 pub(crate) use block::{BLOCK_PAGES, BlockClasses, BlockClassifier};
+pub use kind::{Covered, KindBits, PageKind, PageKinds};
 use page_type::{PageType, is};
 
 /// PAGE_MAPPING_ANON (include/linux/page-flags.h): the page is anonymous memory.
@@ -23,7 +25,7 @@ const TAIL: u64 = 1;
 const MAX_ORDER: u64 = 64;
 
 /// Why a page frame is left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PageClass {
     /// Page cache without private data.
     Cache,

@@ -8,7 +8,7 @@ use bigiron_format::{PageFrame, VirtAddr};
 
 use super::ranges::Blanks;
 use crate::error::SourceError;
-use crate::source::{IoMethod, MemorySource, PageReader};
+use crate::source::{CacheUsage, IoMethod, MemorySource, PageReader};
 
 /// Another source, with blanks.
 pub struct ErasedSource<'a> {
@@ -78,6 +78,10 @@ impl MemorySource for ErasedSource<'_> {
         self.inner.dump_level()
     }
 
+    fn codecs(&self) -> Vec<&'static str> {
+        self.inner.codecs()
+    }
+
     fn damage(&self) -> Option<&str> {
         self.inner.damage()
     }
@@ -104,6 +108,14 @@ impl MemorySource for ErasedSource<'_> {
 
     fn header_segments(&self) -> &[LoadSegment] {
         self.inner.header_segments()
+    }
+
+    fn cache_usage(&self) -> Option<CacheUsage> {
+        self.inner.cache_usage()
+    }
+
+    fn parallel_readers(&self) -> usize {
+        self.inner.parallel_readers()
     }
 
     fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_> {

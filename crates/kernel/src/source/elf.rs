@@ -38,6 +38,7 @@ pub struct ElfSource {
     vmcoreinfo: Option<(usize, usize)>,
     damage: Option<String>,
     live: bool,
+    readers: usize,
 }
 
 /// Where the bytes of an ELF core come from.
@@ -135,6 +136,7 @@ impl ElfSource {
             vmcoreinfo,
             damage,
             live,
+            readers: 1,
         })
     }
 
@@ -285,6 +287,18 @@ impl MemorySource for ElfSource {
 
     fn is_live(&self) -> bool {
         self.live
+    }
+
+    #[cfg(feature = "cache")]
+    fn set_cache(&mut self, bytes: u64) {
+        self.readers = match bytes {
+            0 => 1,
+            _ => super::parallel_readers(),
+        };
+    }
+
+    fn parallel_readers(&self) -> usize {
+        self.readers
     }
 
     fn page_shift(&self) -> u32 {

@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
+use bigiron_format::codec::Codec;
 use bigiron_format::elf::Notes;
-use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, Utsname};
+use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, Utsname, flags_of_codec};
 use bigiron_format::{FormatError, PageFrame, PageFrameRange, ReadAt};
 
 use super::file::IoMethod;
+#[cfg(feature = "cache")]
+use super::kdump_cached::{CachedKdumpReader, KdumpCache};
 use super::kdump_reader::KdumpReader;
-use super::{CHUNK_FRAMES, MemorySource, PageReader};
+use super::{CHUNK_FRAMES, MemorySource, PageReader, SeeStored};
 use crate::arch;
 use crate::error::SourceError;
 use crate::ranks::ChunkRanks;
@@ -48,6 +51,8 @@ pub struct KdumpSource {
     ranks: ChunkRanks,
     vmcoreinfo: Option<Vec<u8>>,
     damage: Option<String>,
+    #[cfg(feature = "cache")]
+    cache: Option<KdumpCache>,
 }
 
 impl KdumpSource {
@@ -88,6 +93,8 @@ impl KdumpSource {
             ranks: ChunkRanks::default(),
             vmcoreinfo,
             damage: None,
+            #[cfg(feature = "cache")]
+            cache: None,
         };
         source.count_pages()?;
         source.damage = source.find_damage();
@@ -309,6 +316,14 @@ impl MemorySource for KdumpSource {
         (self.head().dump_level & 31) as u8
     }
 
+    fn codecs(&self) -> Vec<&'static str> {
+        let flags = self.parts.iter().map(|part| part.headers.codec_flags);
+        let flags = flags.fold(0, |all, flags| all | flags);
+        let named = |codec: &Codec| flags_of_codec(*codec) & flags != 0;
+        let codecs = Codec::ALL.into_iter().filter(named);
+        codecs.map(Codec::name).collect()
+    }
+
     fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
     }
@@ -342,7 +357,31 @@ impl MemorySource for KdumpSource {
         Some(PageFrame(chunk * CHUNK_FRAMES))
     }
 
+    fn stored(&self, first: PageFrame, see: &mut SeeStored<'_>) -> Result<bool, SourceError> {
+        self.stored_in(first, see)?;
+        Ok(true)
+    }
+
+    #[cfg(feature = "cache")]
+    fn set_cache(&mut self, bytes: u64) {
+        self.cache = KdumpCache::new(bytes, self.page_shift());
+    }
+
+    #[cfg(feature = "cache")]
+    fn cache_usage(&self) -> Option<super::CacheUsage> {
+        self.cache.as_ref().map(KdumpCache::usage)
+    }
+
+    #[cfg(feature = "cache")]
+    fn parallel_readers(&self) -> usize {
+        self.cache.as_ref().map_or(1, |_| super::parallel_readers())
+    }
+
     fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
+        #[cfg(feature = "cache")]
+        if let Some(cache) = &self.cache {
+            return Box::new(CachedKdumpReader::new(self, cache));
+        }
         Box::new(KdumpReader::new(self))
     }
 }

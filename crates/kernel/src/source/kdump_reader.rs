@@ -98,13 +98,14 @@ impl<'a> KdumpReader<'a> {
         }
     }
 
-    /// Reads and decompresses the data of a few pages that lie close together.
+    /// Reads and decompresses the data of a few pages that lie close together into
+    /// `pages`.
     fn unpack(
         &mut self,
         part: &Part,
         first: PageFrame,
         group: &[PageDescriptor],
-        from_page: usize,
+        pages: &mut [u8],
     ) -> Result<(), SourceError> {
         let page_size = part.headers.block_size as usize;
         let format_error = |source| SourceError::Format {
@@ -129,10 +130,9 @@ impl<'a> KdumpReader<'a> {
         part.bytes
             .read_exact_at("page data", start, &mut self.compressed)
             .map_err(format_error)?;
-        for (index, descriptor) in group.iter().enumerate() {
+        for (descriptor, page) in group.iter().zip(pages.chunks_exact_mut(page_size)) {
             let at = (descriptor.offset - start) as usize;
             let data = &self.compressed[at..at + descriptor.size as usize];
-            let page = &mut self.pages[(from_page + index) * page_size..][..page_size];
             let codec = codec_of_flags(descriptor.flags).ok_or_else(|| {
                 format_error(FormatError::unexpected(
                     "the flags of a page descriptor",
@@ -171,12 +171,21 @@ impl<'a> KdumpReader<'a> {
     }
 }
 
-impl PageReader for KdumpReader<'_> {
-    fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
+impl KdumpReader<'_> {
+    /// Puts the pages from `first` on behind `out`, at least one and at most `count`,
+    /// and says how many.
+    pub(super) fn append(
+        &mut self,
+        first: PageFrame,
+        count: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, SourceError> {
         let (part, descriptors) = self.find(first, count)?;
         let page_size = part.headers.block_size as usize;
         let size = part.bytes.size();
-        self.pages.resize(descriptors.len() * page_size, 0);
+        let before = out.len();
+        out.resize(before + descriptors.len() * page_size, 0);
+        let pages = &mut out[before..];
         let mut done = 0;
         while done < descriptors.len() {
             let result = match group_len(&descriptors[done..], page_size as u64, size) {
@@ -184,11 +193,12 @@ impl PageReader for KdumpReader<'_> {
                 len => {
                     let group = &descriptors[done..done + len];
                     let frame = PageFrame(first.0 + done as u64);
+                    let pages = &mut pages[done * page_size..];
                     // A damaged page must not take its neighbours with it.
-                    match self.unpack(part, frame, group, done) {
+                    match self.unpack(part, frame, group, pages) {
                         Ok(()) => Ok(len),
                         Err(_) if len > 1 => {
-                            self.unpack(part, frame, &group[..1], done).map(|()| 1)
+                            self.unpack(part, frame, &group[..1], pages).map(|()| 1)
                         }
                         Err(error) => Err(error),
                     }
@@ -196,11 +206,26 @@ impl PageReader for KdumpReader<'_> {
             };
             match result {
                 Ok(len) => done += len,
-                Err(error) if done == 0 => return Err(error),
+                Err(error) if done == 0 => {
+                    out.truncate(before);
+                    return Err(error);
+                }
                 Err(_) => break,
             }
         }
-        Ok(&self.pages[..done * page_size])
+        out.truncate(before + done * page_size);
+        Ok(done)
+    }
+}
+
+impl PageReader for KdumpReader<'_> {
+    fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
+        let mut pages = std::mem::take(&mut self.pages);
+        pages.clear();
+        let read = self.append(first, count, &mut pages);
+        self.pages = pages;
+        read?;
+        Ok(&self.pages)
     }
 }
 

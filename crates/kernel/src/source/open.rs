@@ -42,6 +42,10 @@ enum Kind {
 }
 
 impl Source {
+    /// What [`Self::set_cache`] should be given where nobody says more.
+    #[cfg(feature = "cache")]
+    pub const DEFAULT_CACHE: u64 = 64 << 20;
+
     /// Opens a dump: one file, or all files of a split or striped one.
     pub fn open(paths: &[PathBuf]) -> Result<Self, SourceError> {
         Self::open_with(paths, &Identities::default())
@@ -201,6 +205,20 @@ impl Source {
             }
         }
         Ok(source)
+    }
+
+    /// Keeps decompressed pages for all readers of this dump together, so that what was
+    /// read before, by whichever thread, need not be decompressed again. `bytes` is the
+    /// most that they take, with what readers have in hand, of whom there may be as many
+    /// as [`MemorySource::parallel_readers`] says; each further one may have a chunk more.
+    /// 0 is for none. An ELF core keeps nothing, since the system keeps its file, but can
+    /// then be read by many threads at once, too.
+    ///
+    /// To be called before anything reads it. Without it each reader keeps a little for
+    /// itself, which is right for reading from front to back and where memory is scarce.
+    #[cfg(feature = "cache")]
+    pub fn set_cache(&mut self, bytes: u64) {
+        self.memory.set_cache(bytes);
     }
 
     /// The memory.

@@ -15,9 +15,11 @@ use bigiron_format::{PageFrame, ReadAt, VirtAddr};
 
 use super::elf::{ElfBytes, ElfSource};
 use super::file::IoMethod;
+#[cfg(feature = "cache")]
+use super::vmdump_cached::{CachedVmdumpReader, ChunkCache};
 use super::vmdump_parts::{VmdumpPart, VmdumpParts};
 use super::vmdump_reader::VmdumpReader;
-use super::{MemorySource, PageReader};
+use super::{MemorySource, PageReader, SeeStored};
 use crate::error::SourceError;
 
 /// RAM that a file of any size may claim.
@@ -33,6 +35,8 @@ pub struct VmdumpSource {
     elf: ElfSource,
     damage: Option<String>,
     not_zero: Mutex<Option<NotZero>>,
+    #[cfg(feature = "cache")]
+    cache: Option<ChunkCache>,
 }
 
 /// A page that should be zero and is not.
@@ -84,6 +88,8 @@ impl VmdumpSource {
             elf,
             damage: None,
             not_zero: Mutex::new(None),
+            #[cfg(feature = "cache")]
+            cache: None,
         };
         source.damage = source.find_damage();
         Ok(source)
@@ -310,6 +316,10 @@ impl MemorySource for VmdumpSource {
         self.header().dump_level & 31
     }
 
+    fn codecs(&self) -> Vec<&'static str> {
+        vec![self.header().container.name()]
+    }
+
     fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
     }
@@ -378,7 +388,32 @@ impl MemorySource for VmdumpSource {
         Some(self)
     }
 
+    #[cfg(feature = "cache")]
+    fn set_cache(&mut self, bytes: u64) {
+        let chunk = self.header().chunk_bytes();
+        self.cache = ChunkCache::new(bytes, chunk, chunk, chunk);
+    }
+
+    #[cfg(feature = "cache")]
+    fn cache_usage(&self) -> Option<super::CacheUsage> {
+        self.cache.as_ref().map(ChunkCache::usage)
+    }
+
+    #[cfg(feature = "cache")]
+    fn parallel_readers(&self) -> usize {
+        self.cache.as_ref().map_or(1, |_| super::parallel_readers())
+    }
+
+    fn stored(&self, first: PageFrame, see: &mut SeeStored<'_>) -> Result<bool, SourceError> {
+        self.stored_in(first, see)?;
+        Ok(true)
+    }
+
     fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
+        #[cfg(feature = "cache")]
+        if let Some(cache) = &self.cache {
+            return Box::new(CachedVmdumpReader::new(self, cache));
+        }
         Box::new(VmdumpReader::new(self))
     }
 }

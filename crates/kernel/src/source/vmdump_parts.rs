@@ -53,6 +53,12 @@ pub(super) struct Found {
     pub(super) index: usize,
 }
 
+impl Found {
+    pub(super) fn chunk(&self) -> &Chunk {
+        &self.chunks[self.index]
+    }
+}
+
 /// All files of one dump that were given.
 pub(super) struct VmdumpParts {
     /// By their numbers.

@@ -1,10 +1,13 @@
 //! Reads pages out of a vmdump.
 
+use std::ops::Range;
+
 use bigiron_format::PageFrame;
 use bigiron_format::vmdump::{Chunk, ChunkDecompressor, ChunkKind};
 
 use super::PageReader;
 use super::vmdump::VmdumpSource;
+use super::vmdump_parts::Found;
 use crate::error::SourceError;
 
 /// Decompressed chunks that are kept, at most.
@@ -12,11 +15,110 @@ const CACHED_CHUNKS: usize = 4;
 /// Bytes of them, but for the last one used.
 const CACHED_BYTES: usize = 2 << 20;
 
-/// One helper's reader: a codec context and decompressed chunks of its own.
-pub(super) struct VmdumpReader<'a> {
+/// Where a page is in the core.
+pub(super) struct Place {
+    frame: PageFrame,
+    pub(super) position: u64,
+    /// Pages from there on in the same segment.
+    pages: u64,
+}
+
+impl Place {
+    pub(super) fn of(source: &VmdumpSource, frame: PageFrame) -> Result<Self, SourceError> {
+        let Some((position, pages)) = source.elf().file_position(frame) else {
+            return Err(absent(source, frame));
+        };
+        Ok(Self {
+            frame,
+            position,
+            pages,
+        })
+    }
+
+    /// Whether `chunk` has it.
+    pub(super) fn is_in(&self, chunk: &Chunk) -> bool {
+        (chunk.position..chunk.end()).contains(&self.position)
+    }
+
+    /// The chunk with its bytes.
+    pub(super) fn find(&self, source: &VmdumpSource) -> Result<Found, SourceError> {
+        let files = source.files();
+        match files.chunk_at(self.position)? {
+            Some(found) if found.chunk().kind == ChunkKind::Pages => Ok(found),
+            Some(_) => Err(absent(source, self.frame)),
+            None => Err(match files.lost_up_to(self.position)? {
+                Some(_) => lost(source, self.frame),
+                None => absent(source, self.frame),
+            }),
+        }
+    }
+
+    /// Which bytes of `chunk`, which has it, are the pages from it on: as many of
+    /// `count` as are there, follow each other in memory and are in the chunk.
+    pub(super) fn run(
+        &self,
+        source: &VmdumpSource,
+        chunk: &Chunk,
+        count: usize,
+    ) -> Result<Range<usize>, SourceError> {
+        let shift = source.header().page_shift;
+        let page = (self.position - chunk.position) >> shift;
+        if !Chunk::bit(&chunk.dumped, page) {
+            return Err(absent(source, self.frame));
+        }
+        if Chunk::bit(&chunk.lost, page) {
+            return Err(lost(source, self.frame));
+        }
+        let most = self
+            .pages
+            .min(count as u64)
+            .min((chunk.len >> shift) - page);
+        let is_there = |page| Chunk::bit(&chunk.dumped, page) && !Chunk::bit(&chunk.lost, page);
+        let end = (page..page + most.max(1))
+            .find(|page| !is_there(*page))
+            .unwrap_or(page + most.max(1));
+        Ok((page << shift) as usize..(end << shift) as usize)
+    }
+}
+
+/// Decompresses chunks: a codec context and room for packed bytes.
+pub(super) struct Unpacker<'a> {
     source: &'a VmdumpSource,
     decompressor: Option<ChunkDecompressor>,
     packed: Vec<u8>,
+}
+
+impl<'a> Unpacker<'a> {
+    pub(super) fn new(source: &'a VmdumpSource) -> Self {
+        Self {
+            source,
+            decompressor: None,
+            packed: Vec::new(),
+        }
+    }
+
+    /// Puts the bytes of the chunk into `bytes`.
+    pub(super) fn unpack(&mut self, found: &Found, bytes: &mut Vec<u8>) -> Result<(), SourceError> {
+        let part = &self.source.parts()[found.part];
+        let decompressor = match &mut self.decompressor {
+            Some(decompressor) => decompressor,
+            none => {
+                let made = part.file.decompressor();
+                none.insert(made.map_err(|error| part.error(error))?)
+            }
+        };
+        part.file
+            .read_chunk(found.chunk(), decompressor, &mut self.packed, bytes)
+            .map_err(|error| part.error(error))?;
+        self.source.look_for_zeros(found.part, found.chunk(), bytes);
+        Ok(())
+    }
+}
+
+/// One helper's reader: a codec context and decompressed chunks of its own.
+pub(super) struct VmdumpReader<'a> {
+    source: &'a VmdumpSource,
+    unpacker: Unpacker<'a>,
     /// The last used one first.
     chunks: Vec<Unpacked>,
 }
@@ -31,32 +133,20 @@ impl<'a> VmdumpReader<'a> {
     pub(super) fn new(source: &'a VmdumpSource) -> Self {
         Self {
             source,
-            decompressor: None,
-            packed: Vec::new(),
+            unpacker: Unpacker::new(source),
             chunks: Vec::new(),
         }
     }
 
-    /// Makes the chunk with the byte at `position` of the core the first one
-    /// of those that are kept.
-    fn load(&mut self, position: u64, frame: PageFrame) -> Result<(), SourceError> {
-        let holds = |kept: &Unpacked| (kept.chunk.position..kept.chunk.end()).contains(&position);
+    /// Makes the chunk with the page the first one of those that are kept.
+    fn load(&mut self, place: &Place) -> Result<(), SourceError> {
+        let holds = |kept: &Unpacked| place.is_in(&kept.chunk);
         if let Some(at) = self.chunks.iter().position(holds) {
             self.chunks[..=at].rotate_right(1);
             return Ok(());
         }
-        let source = self.source;
-        let Some(found) = source.files().chunk_at(position)? else {
-            return Err(match source.files().lost_up_to(position)? {
-                Some(_) => lost(source, frame),
-                None => absent(source, frame),
-            });
-        };
-        let part = &source.parts()[found.part];
-        let chunk = &found.chunks[found.index];
-        if chunk.kind != ChunkKind::Pages {
-            return Err(absent(source, frame));
-        }
+        let found = place.find(self.source)?;
+        let chunk = found.chunk();
         // The oldest one's buffer is filled anew.
         let kept: usize = self.chunks.iter().map(|kept| kept.bytes.len()).sum();
         let full = self.chunks.len() >= CACHED_CHUNKS || kept + chunk.len as usize > CACHED_BYTES;
@@ -64,17 +154,7 @@ impl<'a> VmdumpReader<'a> {
             Some(oldest) => oldest.bytes,
             None => Vec::new(),
         };
-        let decompressor = match &mut self.decompressor {
-            Some(decompressor) => decompressor,
-            none => {
-                let made = part.file.decompressor();
-                none.insert(made.map_err(|error| part.error(error))?)
-            }
-        };
-        part.file
-            .read_chunk(chunk, decompressor, &mut self.packed, &mut bytes)
-            .map_err(|error| part.error(error))?;
-        source.look_for_zeros(found.part, chunk, &bytes);
+        self.unpacker.unpack(&found, &mut bytes)?;
         let chunk = chunk.clone();
         self.chunks.insert(0, Unpacked { chunk, bytes });
         Ok(())
@@ -97,27 +177,11 @@ fn lost(source: &VmdumpSource, frame: PageFrame) -> SourceError {
 
 impl PageReader for VmdumpReader<'_> {
     fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
-        let source = self.source;
-        let shift = source.header().page_shift;
-        let Some((position, pages)) = source.elf().file_position(first) else {
-            return Err(absent(source, first));
-        };
-        self.load(position, first)?;
+        let place = Place::of(self.source, first)?;
+        self.load(&place)?;
         let Some(Unpacked { chunk, bytes }) = self.chunks.first() else {
-            return Err(absent(source, first));
+            return Err(absent(self.source, first));
         };
-        let page = (position - chunk.position) >> shift;
-        if !Chunk::bit(&chunk.dumped, page) {
-            return Err(absent(source, first));
-        }
-        if Chunk::bit(&chunk.lost, page) {
-            return Err(lost(source, first));
-        }
-        let most = pages.min(count as u64).min((chunk.len >> shift) - page);
-        let is_there = |page| Chunk::bit(&chunk.dumped, page) && !Chunk::bit(&chunk.lost, page);
-        let end = (page..page + most.max(1))
-            .find(|page| !is_there(*page))
-            .unwrap_or(page + most.max(1));
-        Ok(&bytes[(page << shift) as usize..(end << shift) as usize])
+        Ok(&bytes[place.run(self.source, chunk, count)?])
     }
 }

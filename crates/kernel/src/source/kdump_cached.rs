@@ -1,0 +1,141 @@
+//! Reads pages out of a kdump-compressed dump through the cache that all its
+//! readers share.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bigiron_format::PageFrame;
+
+use super::PageReader;
+use super::cache::{PageCache, Unpacked};
+use super::kdump::KdumpSource;
+use super::kdump_reader::KdumpReader;
+use super::pages::SharedPages;
+use crate::error::SourceError;
+
+/// Of the cache's memory, what one reader may have in hand.
+const SHARE_IN_HAND: u64 = 128;
+/// Pages read at once.
+const MAX_PAGES: u64 = 64;
+
+/// The cache of a kdump-compressed dump: each page by its page frame. One that is read
+/// by itself is decompressed by itself.
+pub(super) struct KdumpCache {
+    pages: PageCache<()>,
+    page_shift: u32,
+    /// Pages read at once, at most.
+    most: usize,
+}
+
+impl KdumpCache {
+    pub(super) fn new(bytes: u64, page_shift: u32) -> Option<Self> {
+        let most = ((bytes / SHARE_IN_HAND) >> page_shift).clamp(1, MAX_PAGES);
+        Some(Self {
+            pages: PageCache::new(bytes, 1 << page_shift, 1, most << page_shift)?,
+            page_shift,
+            most: most as usize,
+        })
+    }
+
+    pub(super) fn usage(&self) -> super::CacheUsage {
+        self.pages.usage()
+    }
+}
+
+/// One helper's reader: descriptors and codec contexts of its own, and the pages that
+/// it used last.
+pub(super) struct CachedKdumpReader<'a> {
+    cache: &'a KdumpCache,
+    reader: KdumpReader<'a>,
+    /// Pages that follow each other, and the first one's page frame.
+    held: Option<(u64, Arc<Unpacked<()>>)>,
+    /// The page frame behind what was read last.
+    next: u64,
+    /// Pages to read at once: more and more while it goes on from page to page.
+    ahead: usize,
+}
+
+impl<'a> CachedKdumpReader<'a> {
+    pub(super) fn new(source: &'a KdumpSource, cache: &'a KdumpCache) -> Self {
+        Self {
+            cache,
+            reader: KdumpReader::new(source),
+            held: None,
+            next: 0,
+            ahead: 1,
+        }
+    }
+
+    /// Pages with those from `first` on, and which bytes of them these are.
+    fn find(
+        &mut self,
+        first: PageFrame,
+        count: usize,
+    ) -> Result<(&Arc<Unpacked<()>>, Range<usize>), SourceError> {
+        let shift = self.cache.page_shift;
+        let held = self.held.take().filter(|(from, pages)| {
+            let before = first.0.checked_sub(*from);
+            before.is_some_and(|before| before < pages.buffer.bytes.len() as u64 >> shift)
+        });
+        let (from, pages) = match held {
+            Some(held) => held,
+            None => (first.0, self.load(first, count.max(1))?),
+        };
+        let start = ((first.0 - from) as usize) << shift;
+        let most = count.max(1).saturating_mul(1 << shift);
+        let end = start.saturating_add(most).min(pages.buffer.bytes.len());
+        self.next = first.0.saturating_add((end - start) as u64 >> shift);
+        let (_, pages) = self.held.insert((from, pages));
+        Ok((pages, start..end))
+    }
+
+    /// The page `first`, and up to `count` or more where they are read now.
+    fn load(&mut self, first: PageFrame, count: usize) -> Result<Arc<Unpacked<()>>, SourceError> {
+        let pages = &self.cache.pages;
+        let goes_on = first.0 == self.next;
+        if let Some(found) = pages.find(first.0, goes_on) {
+            return Ok(found);
+        }
+        self.ahead = match goes_on {
+            true => (2 * self.ahead).min(self.cache.most),
+            false => 1,
+        };
+        // Up to the next one that is there already.
+        let wanted = count.max(self.ahead).min(self.cache.most) as u64;
+        let mut others = (1..wanted).take_while(|n| !pages.has(first.0.saturating_add(*n)));
+        let wanted = others.by_ref().last().map_or(1, |last| last as usize + 1);
+        if wanted == 1 {
+            return pages.find_or(first.0, || self.read(first, 1));
+        }
+        let read = self.read(first, wanted)?;
+        let single = 1 << self.cache.page_shift;
+        for (frame, page) in (first.0..).zip(read.buffer.bytes.chunks_exact(single)) {
+            pages.find_or(frame, || {
+                let buffer = pages.copy(page);
+                Ok::<_, SourceError>(Unpacked { meta: (), buffer })
+            })?;
+        }
+        Ok(Arc::new(read))
+    }
+
+    /// Reads at least one page and at most `count`.
+    fn read(&mut self, first: PageFrame, count: usize) -> Result<Unpacked<()>, SourceError> {
+        let mut buffer = self.cache.pages.buffer(count << self.cache.page_shift);
+        buffer.bytes.clear();
+        self.reader.append(first, count, &mut buffer.bytes)?;
+        Ok(Unpacked { meta: (), buffer })
+    }
+}
+
+impl PageReader for CachedKdumpReader<'_> {
+    fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
+        let (pages, range) = self.find(first, count)?;
+        Ok(pages.buffer.bytes.get(range).unwrap_or_default())
+    }
+
+    fn shared(&mut self, first: PageFrame, count: usize) -> Result<SharedPages, SourceError> {
+        let (pages, range) = self.find(first, count)?;
+        let pages = Arc::clone(pages);
+        Ok(SharedPages::new(pages, range))
+    }
+}

@@ -1,0 +1,41 @@
+//! Pages that are held without a copy.
+
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// The bytes of pages, which stay as they are for as long as this is held. Of a
+/// dump with a shared cache they are the cache's own, so that nothing is copied;
+/// whoever holds many of them keeps the memory of as many chunks.
+#[derive(Clone)]
+pub struct SharedPages {
+    owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    range: Range<usize>,
+}
+
+impl SharedPages {
+    /// The bytes in `range` of those that `owner` has.
+    pub(crate) fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>, range: Range<usize>) -> Self {
+        Self { owner, range }
+    }
+
+    /// A copy of `bytes`.
+    pub(crate) fn copy(bytes: &[u8]) -> Self {
+        Self::new(Arc::new(bytes.to_vec()), 0..bytes.len())
+    }
+}
+
+impl Deref for SharedPages {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let all: &[u8] = (*self.owner).as_ref();
+        all.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for SharedPages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedPages({} bytes)", self.len())
+    }
+}

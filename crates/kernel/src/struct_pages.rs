@@ -1,0 +1,220 @@
+//! All struct pages of a chunk, for those who look at each of them.
+
+use bigiron_format::{PageFrame, PageFrameRange, VirtAddr};
+
+use crate::error::KernelError;
+use crate::kernel::Kernel;
+use crate::mem_map::MemMap;
+use crate::page::{Covered, KindBits, PageKind, PageKinds, PageLayout};
+use crate::source::{CHUNK_FRAMES, PageReader};
+
+/// Struct pages read at once; they stay in a core's cache while they are looked at.
+const WINDOW: u64 = 2048;
+/// The largest order that a compound page of an earlier chunk can have: 16 GiB of
+/// 4 KiB pages.
+const MAX_HEAD_ORDER: u32 = 22;
+
+/// Goes through struct pages chunk by chunk. Each helper has one of its own.
+pub struct StructPages<'a, 's> {
+    kernel: &'a Kernel<'s>,
+    map: &'a MemMap,
+    kinds: PageKinds<'a>,
+    size: u64,
+    bytes: Vec<u8>,
+}
+
+/// What is told of some page frames: the first, how many, what they are, and the
+/// struct page that says so.
+pub type See<'v> = dyn FnMut(PageFrame, u64, PageKind, &[u8]) + 'v;
+
+impl<'a, 's> StructPages<'a, 's> {
+    /// Struct pages that lie where `map` says, as `layout` and `bits` describe them.
+    pub fn new(
+        kernel: &'a Kernel<'s>,
+        map: &'a MemMap,
+        layout: &'a PageLayout,
+        bits: KindBits,
+    ) -> Self {
+        Self {
+            kernel,
+            map,
+            kinds: PageKinds::new(layout, bits),
+            size: map.page_struct_size(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// What it goes by.
+    pub fn kinds(&self) -> &PageKinds<'a> {
+        &self.kinds
+    }
+
+    /// Tells `see` of the page frames of the chunk that begins with `first`, in
+    /// order and each once. Frames without a struct page, or whose struct page
+    /// cannot be read, are left out.
+    pub fn chunk(
+        &mut self,
+        reader: &mut dyn PageReader,
+        first: PageFrame,
+        see: &mut See<'_>,
+    ) -> Result<(), KernelError> {
+        let chunk = PageFrameRange::new(first.0, first.0.saturating_add(CHUNK_FRAMES));
+        let shift = self.map.frames_shift();
+        let mut before = self.reaching_into(chunk.start.0, see)?;
+        let mut at = chunk.start.0;
+        while at < chunk.end.0 {
+            let section = at >> shift;
+            let end = ((section + 1) << shift).min(chunk.end.0);
+            let map = self.map.section(self.kernel, section);
+            if let Some(map) = readable(map)?.flatten() {
+                let frames = PageFrameRange::new(at, end);
+                before = self.section(reader, map, frames, before, see)?;
+            }
+            at = end;
+        }
+        Ok(())
+    }
+
+    fn section(
+        &mut self,
+        reader: &mut dyn PageReader,
+        map: VirtAddr,
+        frames: PageFrameRange,
+        mut before: Option<Covered>,
+        see: &mut See<'_>,
+    ) -> Result<Option<Covered>, KernelError> {
+        let mut frame = decided_up_to(before).max(frames.start.0);
+        while frame < frames.end.0 {
+            let count = WINDOW.min(frames.end.0 - frame);
+            let address = self.map.page_struct(map, PageFrame(frame));
+            // One more: a compound page's second struct page tells its order.
+            let read = self.read(reader, address, (count + 1) * self.size)?;
+            let whole = (read as u64 / self.size).min(count);
+            if whole == 0 {
+                // A hole in the memory map: go on with its next page.
+                let page = 1_u64 << self.kernel.source().page_shift();
+                let rest = page - (address.0 & (page - 1));
+                frame += rest.div_ceil(self.size).max(1);
+                continue;
+            }
+            let bytes = &self.bytes[..read];
+            let stop = frame + whole;
+            let first = frame;
+            while frame < stop {
+                let at = ((frame - first) * self.size) as usize;
+                let (page, behind) = bytes[at..].split_at(self.size as usize);
+                let second = behind.get(..self.size as usize).unwrap_or(&[]);
+                let found = self.kinds.of(frame, page, second, before);
+                let end = match found.decided {
+                    true => found.end,
+                    false => frame + 1,
+                };
+                // A block may reach into the chunk's next section, but not beyond it.
+                let chunk_end = (frame / CHUNK_FRAMES + 1) * CHUNK_FRAMES;
+                see(
+                    PageFrame(frame),
+                    end.min(chunk_end) - frame,
+                    found.kind,
+                    page,
+                );
+                before = Some(found);
+                frame = end;
+            }
+        }
+        Ok(before)
+    }
+
+    /// A compound page or free block may begin in an earlier chunk and reach into
+    /// this one. Its head is at a multiple of its size, so there is one candidate
+    /// for each order.
+    fn reaching_into(&self, start: u64, see: &mut See<'_>) -> Result<Option<Covered>, KernelError> {
+        let mut tried = start;
+        for order in 1..=MAX_HEAD_ORDER {
+            let head = start >> order << order;
+            if head == tried {
+                continue;
+            }
+            tried = head;
+            let section = self
+                .map
+                .section(self.kernel, head >> self.map.frames_shift());
+            let Some(map) = readable(section)?.flatten() else {
+                continue;
+            };
+            let Some(page) = self.read_one(map, head)? else {
+                continue;
+            };
+            let second = self.read_one(map, head + 1)?.unwrap_or_default();
+            let found = self.kinds.of(head, &page, &second, None);
+            if found.end > start && found.end - head > 1 {
+                if found.decided {
+                    let frames = found.end.min(start.saturating_add(CHUNK_FRAMES)) - start;
+                    see(PageFrame(start), frames, found.kind, &page);
+                }
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_one(&self, map: VirtAddr, frame: u64) -> Result<Option<Vec<u8>>, KernelError> {
+        let mut page = vec![0; self.size as usize];
+        let address = self.map.page_struct(map, PageFrame(frame));
+        let read = self.kernel.read("a struct page", address, &mut page);
+        Ok(readable(read)?.map(|()| page))
+    }
+
+    /// Reads `len` bytes of kernel memory, as far as they are there; gives how many.
+    fn read(
+        &mut self,
+        reader: &mut dyn PageReader,
+        address: VirtAddr,
+        len: u64,
+    ) -> Result<usize, KernelError> {
+        let page_shift = self.kernel.source().page_shift();
+        let page_size = 1_u64 << page_shift;
+        let len = len as usize;
+        self.bytes.resize(len, 0);
+        let mut done = 0;
+        while done < len {
+            let Some(at) = address.checked_add(done as u64) else {
+                break;
+            };
+            let leaf = self.kernel.translate(at).map_err(KernelError::from);
+            let Some(leaf) = readable(leaf)?.flatten() else {
+                break;
+            };
+            let offset = leaf.physical.0 & (page_size - 1);
+            let wanted = leaf.len.min((len - done) as u64);
+            let pages = (offset + wanted).div_ceil(page_size) as usize;
+            let read = reader.pages(leaf.physical.page_frame(page_shift), pages);
+            let Some(bytes) = readable(read.map_err(KernelError::from))? else {
+                break;
+            };
+            let found = bytes.get(offset as usize..).unwrap_or(&[]);
+            let count = found.len().min(wanted as usize);
+            if count == 0 {
+                break;
+            }
+            self.bytes[done..done + count].copy_from_slice(&found[..count]);
+            done += count;
+        }
+        Ok(done)
+    }
+}
+
+fn decided_up_to(before: Option<Covered>) -> u64 {
+    before
+        .filter(|covered| covered.decided)
+        .map_or(0, |covered| covered.end)
+}
+
+/// A part of the memory map that is damaged or lost tells nothing. Only a source
+/// that fails as a whole is an error.
+fn readable<T>(result: Result<T, KernelError>) -> Result<Option<T>, KernelError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(KernelError::Source(error)) if !error.is_one_page() => Err(error.into()),
+        Err(_) => Ok(None),
+    }
+}
