@@ -6,4 +6,4 @@ pub mod note;
 pub mod write;
 
 pub use header::{CoreHeaders, LoadSegment, MACHINE_X86_64, SIGNATURE};
-pub use note::{Note, Notes};
+pub use note::{NT_PRSTATUS, Note, Notes};

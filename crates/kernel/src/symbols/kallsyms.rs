@@ -5,6 +5,8 @@
 //! says where the tables are since Linux 6.0 (commit 5fd8fea935a1). Written by
 //! scripts/kallsyms.c, read by kernel/kallsyms.c.
 
+use std::ops::Range;
+
 use bigiron_format::VirtAddr;
 
 use super::Symbols;
@@ -55,10 +57,15 @@ pub fn read(memory: &dyn KernelMemory) -> Result<Option<Symbols>, KernelError> {
             len = len & 0x7f | usize::from(bytes.next()?) << 7;
         }
         name.clear();
-        for _ in 0..len {
-            name.extend_from_slice(tokens.token(bytes.next()?));
-            if name.len() > MOST_NAME {
-                return Err(bad_name(&name));
+        let mut left = len;
+        while left > 0 {
+            let there = bytes.some(left)?;
+            left -= there.len();
+            for byte in there {
+                name.extend_from_slice(tokens.token(*byte));
+                if name.len() > MOST_NAME {
+                    return Err(bad_name(&name));
+                }
             }
         }
         let (Some((kind, text)), true) = (name.split_first(), name.is_ascii()) else {
@@ -180,7 +187,7 @@ fn read_u32(
 /// What each byte of a compressed name stands for.
 struct Tokens {
     text: Vec<u8>,
-    starts: Vec<usize>,
+    places: Vec<Range<usize>>,
 }
 
 impl Tokens {
@@ -209,14 +216,18 @@ impl Tokens {
                 });
             }
         }
-        Ok(Self { text, starts })
+        let place = |start: usize| {
+            let rest = text.get(start..).unwrap_or_default();
+            let end = rest.iter().position(|byte| *byte == 0);
+            start..start + end.unwrap_or(rest.len())
+        };
+        let places = starts.into_iter().map(place).collect();
+        Ok(Self { text, places })
     }
 
     fn token(&self, byte: u8) -> &[u8] {
-        let text = self.text.get(self.starts[usize::from(byte)]..);
-        let text = text.unwrap_or_default();
-        let end = text.iter().position(|byte| *byte == 0);
-        &text[..end.unwrap_or(text.len())]
+        let place = self.places.get(usize::from(byte)).cloned();
+        self.text.get(place.unwrap_or_default()).unwrap_or_default()
     }
 }
 
@@ -241,6 +252,11 @@ impl<'a> Bytes<'a> {
     }
 
     fn next(&mut self) -> Result<u8, KernelError> {
+        Ok(self.some(1)?.first().copied().unwrap_or(0))
+    }
+
+    /// The next ones, at least one and at most so many.
+    fn some(&mut self, most: usize) -> Result<&[u8], KernelError> {
         if self.taken == self.piece.len() {
             let len = PIECE - self.next.0 % PIECE;
             self.piece.resize(len as usize, 0);
@@ -251,7 +267,8 @@ impl<'a> Bytes<'a> {
             })?;
             self.taken = 0;
         }
-        self.taken += 1;
-        Ok(self.piece[self.taken - 1])
+        let start = self.taken;
+        self.taken = self.piece.len().min(start + most);
+        Ok(&self.piece[start..self.taken])
     }
 }

@@ -3,6 +3,8 @@
 
 pub mod kallsyms;
 
+use std::sync::OnceLock;
+
 use bigiron_format::VirtAddr;
 
 /// One symbol.
@@ -30,12 +32,16 @@ struct Entry {
 pub struct Symbols {
     names: String,
     entries: Vec<Entry>,
+    /// Positions in `entries` by address, made when an address is first looked for.
+    /// Of one address they stay in order.
+    by_address: OnceLock<Vec<u32>>,
 }
 
 impl Symbols {
     /// Adds a symbol; `None` if it does not fit: names may take 4 GiB together
     /// and 64 KiB each.
     pub fn push(&mut self, name: &str, address: u64, kind: u8) -> Option<()> {
+        self.by_address.take();
         self.entries.push(Entry {
             address,
             name_start: u32::try_from(self.names.len()).ok()?,
@@ -48,6 +54,7 @@ impl Symbols {
 
     /// Adds `distance` to every address.
     pub fn shift(&mut self, distance: u64) {
+        self.by_address.take();
         for entry in &mut self.entries {
             entry.address = entry.address.wrapping_add(distance);
         }
@@ -55,6 +62,7 @@ impl Symbols {
 
     /// Gives the addresses, by the position of each symbol and what it has now.
     pub(crate) fn set_addresses(&mut self, address: impl Fn(usize, u64) -> u64) {
+        self.by_address.take();
         for (index, entry) in self.entries.iter_mut().enumerate() {
             entry.address = address(index, entry.address);
         }
@@ -77,30 +85,70 @@ impl Symbols {
 
     /// All of that name: static ones may share it.
     pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Symbol<'a>> {
-        self.iter().filter(move |symbol| symbol.name == name)
+        // Most differ in length, and are not looked at.
+        self.entries
+            .iter()
+            .filter(|entry| usize::from(entry.name_len) == name.len())
+            .map(|entry| self.symbol(entry))
+            .filter(move |symbol| symbol.name == name)
     }
 
     /// The one of that name; a global one before others.
     pub fn find<'a>(&'a self, name: &'a str) -> Option<Symbol<'a>> {
-        self.named(name)
-            .find(|symbol| symbol.kind.is_ascii_uppercase())
-            .or_else(|| self.named(name).next())
+        let mut first = None;
+        for symbol in self.named(name) {
+            if symbol.kind.is_ascii_uppercase() {
+                return Some(symbol);
+            }
+            first = first.or(Some(symbol));
+        }
+        first
     }
 
     /// The symbol at or before `address`, and how far it is behind it.
     pub fn at(&self, address: VirtAddr) -> Option<(Symbol<'_>, u64)> {
-        let before = self
-            .entries
-            .iter()
-            .filter(|entry| entry.address <= address.0);
+        let sorted = self.sorted();
+        let last = self.behind(address).checked_sub(1)?;
+        let found = self.entry(sorted, last)?.address;
         // Of several at one address the first, as the kernel does.
-        let mut best: Option<&Entry> = None;
-        for entry in before {
-            if best.is_none_or(|best| entry.address > best.address) {
-                best = Some(entry);
-            }
-        }
-        best.map(|entry| (self.symbol(entry), address.0 - entry.address))
+        let first = sorted.partition_point(|index| self.address(*index) < found);
+        let entry = self.entry(sorted, first)?;
+        Some((self.symbol(entry), address.0 - found))
+    }
+
+    /// Bytes from the symbol at or before `address` to the next one behind, which is
+    /// as much as kallsyms knows of a symbol's size.
+    pub fn size_at(&self, address: VirtAddr) -> Option<u64> {
+        let sorted = self.sorted();
+        let behind = self.behind(address);
+        let symbol = self.entry(sorted, behind.checked_sub(1)?)?;
+        let next = self.entry(sorted, behind)?;
+        Some(next.address - symbol.address)
+    }
+
+    /// How many symbols are at or before `address`.
+    fn behind(&self, address: VirtAddr) -> usize {
+        let sorted = self.sorted();
+        sorted.partition_point(|index| self.address(*index) <= address.0)
+    }
+
+    fn sorted(&self) -> &[u32] {
+        self.by_address.get_or_init(|| {
+            // No table has as many as a u32 counts: their names take 4 GiB at most.
+            let mut order: Vec<u32> = (0..self.entries.len() as u32).collect();
+            order.sort_by_key(|index| self.address(*index));
+            order
+        })
+    }
+
+    fn address(&self, index: u32) -> u64 {
+        self.entries
+            .get(index as usize)
+            .map_or(0, |entry| entry.address)
+    }
+
+    fn entry(&self, sorted: &[u32], place: usize) -> Option<&Entry> {
+        self.entries.get(*sorted.get(place)? as usize)
     }
 
     fn symbol(&self, entry: &Entry) -> Symbol<'_> {
@@ -128,5 +176,23 @@ mod tests {
         let (symbol, offset) = symbols.at(VirtAddr(0x2010)).unwrap();
         assert_eq!((symbol.name, offset), ("state", 0x10));
         assert_eq!(symbols.at(VirtAddr(0xfff)), None);
+    }
+
+    #[test]
+    fn an_address_finds_its_symbol_in_any_order_and_after_changes() {
+        let mut symbols = Symbols::default();
+        symbols.push("last", 0x3000, b'T').unwrap();
+        symbols.push("first", 0x1000, b'T').unwrap();
+        assert_eq!(symbols.size_at(VirtAddr(0x1010)), Some(0x2000));
+        symbols.push("middle", 0x2000, b'T').unwrap();
+        symbols.push("alias", 0x2000, b'T').unwrap();
+        assert_eq!(symbols.size_at(VirtAddr(0x1010)), Some(0x1000));
+        assert_eq!(symbols.size_at(VirtAddr(0x2000)), Some(0x1000));
+        assert_eq!(symbols.size_at(VirtAddr(0x3001)), None);
+        assert_eq!(symbols.size_at(VirtAddr(0)), None);
+        symbols.shift(0x100);
+        assert_eq!(symbols.at(VirtAddr(0x20ff)).unwrap().0.name, "first");
+        assert_eq!(symbols.at(VirtAddr(0x2100)).unwrap().0.name, "middle");
+        assert_eq!(symbols.at(VirtAddr(u64::MAX)).unwrap().0.name, "last");
     }
 }

@@ -4,11 +4,18 @@
 //! Layout: Documentation/bpf/btf.rst and include/uapi/linux/btf.h. A header, the
 //! types one after the other, numbered from 1, and their names. Variables are in
 //! it only where they are per CPU, unless pahole was told to take all.
+//!
+//! A module's table goes on where the kernel's ends, with the numbers of its types
+//! and with the offsets of its names (commit 951bb64621b8).
+
+mod table;
+
+use std::sync::Arc;
 
 use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 
-use super::{Member, Named, Shape, Type, TypeId, TypeTable};
+use super::{Shape, TypeId};
 use crate::error::KernelError;
 use crate::printk::KernelMemory;
 use crate::symbols::Symbols;
@@ -19,6 +26,8 @@ const HEADER: usize = 24;
 const COMMON: usize = 12;
 /// A kernel's BTF takes 4 to 12 MiB.
 const MOST_BYTES: u64 = 256 << 20;
+/// KSYM_NAME_LEN is 512.
+const MOST_NAME: usize = 4096;
 
 /// The kinds (BTF_KIND_*).
 mod kind {
@@ -48,10 +57,12 @@ mod kind {
 pub struct Btf {
     bytes: Vec<u8>,
     endian: Endian,
-    /// Where each type begins; `void`, the first, is nowhere.
+    /// Where each type begins; `void`, the first of a table without a base, is nowhere.
     starts: Vec<u32>,
     /// Where the names are.
     strings: std::ops::Range<usize>,
+    /// The table that this one goes on from.
+    base: Option<Arc<Btf>>,
 }
 
 /// The common part of one type.
@@ -78,15 +89,21 @@ pub fn from_memory(
     let (Some(start), Some(end)) = (symbols.find("__start_BTF"), symbols.find("__stop_BTF")) else {
         return Ok(None);
     };
-    read(
-        memory,
-        start.address,
-        end.address.0.wrapping_sub(start.address.0),
-    )
-    .map(Some)
+    let len = end.address.0.wrapping_sub(start.address.0);
+    Btf::parse(read(memory, start.address, len)?, memory.endian()).map(Some)
 }
 
-fn read(memory: &dyn KernelMemory, start: VirtAddr, len: u64) -> Result<Btf, KernelError> {
+/// Reads the BTF of a module, `len` bytes at `start`, which goes on from `base`.
+pub fn of_module(
+    memory: &dyn KernelMemory,
+    start: VirtAddr,
+    len: u64,
+    base: Arc<Btf>,
+) -> Result<Btf, KernelError> {
+    Btf::parse_split(read(memory, start, len)?, memory.endian(), base)
+}
+
+fn read(memory: &dyn KernelMemory, start: VirtAddr, len: u64) -> Result<Vec<u8>, KernelError> {
     if len > MOST_BYTES {
         return Err(damaged(
             "its size",
@@ -106,12 +123,40 @@ fn read(memory: &dyn KernelMemory, start: VirtAddr, len: u64) -> Result<Btf, Ker
         memory.read("BTF", address, &mut piece[..count])?;
         bytes.extend_from_slice(&piece[..count]);
     }
-    Btf::parse(bytes, memory.endian())
+    Ok(bytes)
 }
 
 impl Btf {
+    /// A table of `void` alone.
+    pub fn empty() -> Self {
+        Self {
+            bytes: Vec::new(),
+            endian: Endian::Little,
+            starts: vec![0],
+            strings: 0..0,
+            base: None,
+        }
+    }
+
     /// Checks the frame of the table: where each type begins and ends.
     pub fn parse(bytes: Vec<u8>, endian: Endian) -> Result<Self, KernelError> {
+        Self::parse_after(bytes, endian, None)
+    }
+
+    /// The same of a table that goes on from `base`, as a module's does.
+    pub fn parse_split(
+        bytes: Vec<u8>,
+        endian: Endian,
+        base: Arc<Self>,
+    ) -> Result<Self, KernelError> {
+        Self::parse_after(bytes, endian, Some(base))
+    }
+
+    fn parse_after(
+        bytes: Vec<u8>,
+        endian: Endian,
+        base: Option<Arc<Self>>,
+    ) -> Result<Self, KernelError> {
         let field = |offset| endian.u32(&bytes, offset).map(|value| value as usize);
         if endian.u16(&bytes, 0) != Some(MAGIC) {
             let found = format!("{:02x?}", &bytes[..bytes.len().min(2)]);
@@ -133,8 +178,9 @@ impl Btf {
         let mut btf = Self {
             bytes,
             endian,
-            starts: vec![0],
+            starts: if base.is_none() { vec![0] } else { Vec::new() },
             strings,
+            base,
         };
         let mut at = types.start;
         while at < types.end {
@@ -165,14 +211,37 @@ impl Btf {
         Ok(btf)
     }
 
-    /// How many types there are, `void` among them. Their numbers are below.
+    /// How many types there are, `void` and those of the base among them. Their
+    /// numbers are below.
     pub fn len(&self) -> u64 {
-        self.starts.len() as u64
+        self.first() + self.starts.len() as u64
     }
 
-    /// Whether there is none but `void`.
+    /// Whether there is none but `void` and those of the base.
     pub fn is_empty(&self) -> bool {
-        self.starts.len() == 1
+        self.len() == self.first().max(1)
+    }
+
+    /// The number of the first type that is not the base's.
+    pub fn first(&self) -> u64 {
+        self.base.as_ref().map_or(0, |base| base.len())
+    }
+
+    /// Bytes of names, those of the base among them: a name's offset is below.
+    pub fn names_len(&self) -> u64 {
+        self.first_name() + self.strings.len() as u64
+    }
+
+    fn first_name(&self) -> u64 {
+        self.base.as_ref().map_or(0, |base| base.names_len())
+    }
+
+    /// The table that has the type: this one or its base.
+    fn owner(&self, id: TypeId) -> &Self {
+        match &self.base {
+            Some(base) if id.0 < self.first() => base.owner(id),
+            _ => self,
+        }
     }
 
     fn head_at(&self, at: usize) -> Result<Head, KernelError> {
@@ -196,9 +265,11 @@ impl Btf {
         })
     }
 
+    /// The common part of one of this table's own types.
     fn head(&self, id: TypeId) -> Result<Head, KernelError> {
-        let start = usize::try_from(id.0).ok();
-        match start.and_then(|index| self.starts.get(index)) {
+        let index = id.0.checked_sub(self.first());
+        let index = index.and_then(|index| usize::try_from(index).ok());
+        match index.and_then(|index| self.starts.get(index)) {
             Some(start) if id != TypeId::VOID => self.head_at(*start as usize),
             _ => {
                 let expected = "the number of a type";
@@ -212,19 +283,32 @@ impl Btf {
     }
 
     fn name(&self, offset: u32) -> Option<&str> {
+        let Some(offset) = u64::from(offset).checked_sub(self.first_name()) else {
+            return self.base.as_ref()?.name(offset);
+        };
         let strings = &self.bytes[self.strings.clone()];
-        let text = strings.get(offset as usize..)?;
+        let text = strings.get(usize::try_from(offset).ok()?..)?;
+        let text = &text[..text.len().min(MOST_NAME)];
         let end = text.iter().position(|byte| *byte == 0)?;
         let text = std::str::from_utf8(&text[..end]).ok()?;
         (!text.is_empty()).then_some(text)
     }
 
+    /// This table's own types.
     fn heads(&self) -> impl Iterator<Item = (TypeId, Head)> + '_ {
-        let starts = self.starts.iter().enumerate().skip(1);
-        starts.filter_map(|(index, start)| {
+        let first = self.first();
+        let starts = self.starts.iter().enumerate();
+        starts.filter_map(move |(index, start)| {
+            let id = TypeId(first + index as u64);
             let head = self.head_at(*start as usize).ok()?;
-            Some((TypeId(index as u64), head))
+            (id != TypeId::VOID).then_some((id, head))
         })
+    }
+
+    /// The first own type whose head fits, by its name.
+    fn named(&self, name: &str, fits: impl Fn(&Head) -> bool) -> Option<(TypeId, Head)> {
+        self.heads()
+            .find(|(_, head)| fits(head) && self.name(head.name) == Some(name))
     }
 
     /// The bits of an integer where they are not all of its bytes: the first,
@@ -234,138 +318,11 @@ impl Btf {
         let Shape::Base(size) = found.shape else {
             return None;
         };
-        let head = self.head(id).ok().filter(|head| head.kind == kind::INT)?;
-        let encoding = self.u32_at(head.rest);
+        let own = self.owner(id);
+        let head = own.head(id).ok().filter(|head| head.kind == kind::INT)?;
+        let encoding = own.u32_at(head.rest);
         let (offset, bits) = (encoding >> 16 & 0xff, u64::from(encoding & 0xff));
         (bits != size * 8).then_some((u64::from(offset), bits))
-    }
-}
-
-impl TypeTable for Btf {
-    fn get(&self, id: TypeId) -> Result<Type, KernelError> {
-        if id == TypeId::VOID {
-            return Ok(Type {
-                name: None,
-                shape: Shape::Void,
-            });
-        }
-        let head = self.head(id)?;
-        let size = u64::from(head.size_or_type);
-        let to = TypeId(size);
-        let shape = match head.kind {
-            kind::INT | kind::FLOAT => Shape::Base(size),
-            kind::PTR => Shape::Pointer(to),
-            kind::ARRAY => Shape::Array(
-                TypeId(u64::from(self.u32_at(head.rest))),
-                u64::from(self.u32_at(head.rest + 8)),
-            ),
-            kind::STRUCT => Shape::Struct(size),
-            kind::UNION => Shape::Union(size),
-            kind::ENUM | kind::ENUM64 => Shape::Enumeration(size),
-            kind::FWD => Shape::Declaration,
-            kind::TYPEDEF
-            | kind::VOLATILE
-            | kind::CONST
-            | kind::RESTRICT
-            | kind::TYPE_TAG
-            | kind::VAR => Shape::Alias(to),
-            kind::FUNC | kind::FUNC_PROTO => Shape::Function,
-            // A section and a tag on a declaration: no type of any data.
-            _ => Shape::Void,
-        };
-        Ok(Type {
-            name: self.name(head.name).map(str::to_owned),
-            shape,
-        })
-    }
-
-    fn members(&self, id: TypeId) -> Result<Vec<Member>, KernelError> {
-        if id == TypeId::VOID {
-            return Ok(Vec::new());
-        }
-        let head = self.head(id)?;
-        if !matches!(head.kind, kind::STRUCT | kind::UNION) {
-            return Ok(Vec::new());
-        }
-        let member = |index| {
-            let at = head.rest + 12 * index;
-            let (name, type_id, offset) =
-                (self.u32_at(at), self.u32_at(at + 4), self.u32_at(at + 8));
-            let (bit_offset, bit_size) = if head.flag {
-                let bits = u64::from(offset >> 24);
-                (u64::from(offset & 0xff_ffff), (bits > 0).then_some(bits))
-            } else {
-                match self.integer_bits(type_id) {
-                    Some((start, bits)) => (u64::from(offset) + start, Some(bits)),
-                    None => (u64::from(offset), None),
-                }
-            };
-            Member {
-                name: self.name(name).map(str::to_owned),
-                type_id: TypeId(u64::from(type_id)),
-                bit_offset,
-                bit_size,
-            }
-        };
-        Ok((0..head.count).map(member).collect())
-    }
-
-    fn enumerators(&self, id: TypeId) -> Result<Vec<(String, i64)>, KernelError> {
-        if id == TypeId::VOID {
-            return Ok(Vec::new());
-        }
-        let head = self.head(id)?;
-        let value = |at: usize| match (head.kind, head.flag) {
-            (kind::ENUM, true) => i64::from(self.u32_at(at + 4).cast_signed()),
-            (kind::ENUM, false) => i64::from(self.u32_at(at + 4)),
-            _ => {
-                let (low, high) = (self.u32_at(at + 4), self.u32_at(at + 8));
-                (u64::from(high) << 32 | u64::from(low)).cast_signed()
-            }
-        };
-        let width = match head.kind {
-            kind::ENUM => 8,
-            kind::ENUM64 => 12,
-            _ => return Ok(Vec::new()),
-        };
-        let places = (0..head.count).map(|index| head.rest + width * index);
-        Ok(places
-            .filter_map(|at| Some((self.name(self.u32_at(at))?.to_owned(), value(at))))
-            .collect())
-    }
-
-    fn find(&self, named: Named, name: &str) -> Result<Option<TypeId>, KernelError> {
-        let fits = |head: &Head| match named {
-            Named::Struct => head.kind == kind::STRUCT,
-            Named::Union => head.kind == kind::UNION,
-            Named::Enumeration => matches!(head.kind, kind::ENUM | kind::ENUM64),
-            Named::Typedef => head.kind == kind::TYPEDEF,
-            Named::Base => matches!(head.kind, kind::INT | kind::FLOAT),
-        };
-        let found = self
-            .heads()
-            .find(|(_, head)| fits(head) && self.name(head.name) == Some(name));
-        Ok(found.map(|(id, _)| id))
-    }
-
-    fn enumerator(&self, name: &str) -> Result<Option<i64>, KernelError> {
-        for (id, head) in self.heads() {
-            if !matches!(head.kind, kind::ENUM | kind::ENUM64) {
-                continue;
-            }
-            let values = self.enumerators(id)?;
-            if let Some((_, value)) = values.into_iter().find(|(found, _)| found == name) {
-                return Ok(Some(value));
-            }
-        }
-        Ok(None)
-    }
-
-    fn variable(&self, name: &str, _address: Option<u64>) -> Result<Option<TypeId>, KernelError> {
-        let found = self
-            .heads()
-            .find(|(_, head)| head.kind == kind::VAR && self.name(head.name) == Some(name));
-        Ok(found.map(|(_, head)| TypeId(u64::from(head.size_or_type))))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Types written as text: a name, with stars and lengths behind it.
 
-use super::{Named, Shape, Type, TypeId, TypeTable, structure};
+use super::{Encoding, Named, Prototype, Shape, Type, TypeId, TypeTable, structure};
 use crate::error::KernelError;
 
 /// Layers of pointers and arrays around a name.
@@ -130,5 +130,30 @@ impl TypeTable for WithWritten<'_> {
 
     fn variable(&self, name: &str, address: Option<u64>) -> Result<Option<TypeId>, KernelError> {
         self.table.variable(name, address)
+    }
+
+    fn function(&self, name: &str) -> Result<Option<TypeId>, KernelError> {
+        self.table.function(name)
+    }
+
+    fn prototype(&self, id: TypeId) -> Result<Option<Prototype>, KernelError> {
+        match self.added(id) {
+            Some(_) => Ok(None),
+            None => self.table.prototype(id),
+        }
+    }
+
+    fn keyword(&self, id: TypeId) -> Result<Option<&'static str>, KernelError> {
+        match self.added(id) {
+            Some(_) => Ok(None),
+            None => self.table.keyword(id),
+        }
+    }
+
+    fn encoding(&self, id: TypeId) -> Result<Encoding, KernelError> {
+        match self.added(id) {
+            Some(_) => Ok(Encoding::Unknown),
+            None => self.table.encoding(id),
+        }
     }
 }

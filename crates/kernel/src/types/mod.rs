@@ -68,6 +68,41 @@ pub struct Member {
     pub bit_size: Option<u64>,
 }
 
+/// What a function takes and gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prototype {
+    /// The type of what it gives.
+    pub returns: TypeId,
+    /// What it takes.
+    pub parameters: Vec<Parameter>,
+    /// Whether it takes any number more.
+    pub is_variadic: bool,
+}
+
+/// A parameter of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name, where the table has it: pointers to functions have none.
+    pub name: Option<String>,
+    /// Its type.
+    pub type_id: TypeId,
+}
+
+/// How a number is written in its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Two's complement.
+    Signed,
+    /// Binary.
+    Unsigned,
+    /// 0 or 1.
+    Boolean,
+    /// IEEE 754.
+    Float,
+    /// The table does not say, or it is no number.
+    Unknown,
+}
+
 /// What a name is looked for as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Named {
@@ -103,4 +138,26 @@ pub trait TypeTable {
     /// The type of a variable, where the table knows it. `address` chooses among
     /// variables of one name; it is the address that vmlinux was linked to.
     fn variable(&self, name: &str, address: Option<u64>) -> Result<Option<TypeId>, KernelError>;
+
+    /// A function by its name; not all tables have them.
+    fn function(&self, _name: &str) -> Result<Option<TypeId>, KernelError> {
+        Ok(None)
+    }
+
+    /// What a function takes and gives; `None` where the table does not say.
+    fn prototype(&self, _id: TypeId) -> Result<Option<Prototype>, KernelError> {
+        Ok(None)
+    }
+
+    /// The word of C in front of a type that its shape does not tell: `const`,
+    /// `volatile` or `restrict` of an alias without a name, `struct` or `union` of a
+    /// declaration.
+    fn keyword(&self, _id: TypeId) -> Result<Option<&'static str>, KernelError> {
+        Ok(None)
+    }
+
+    /// How a base type or an enumeration is written in its bytes.
+    fn encoding(&self, _id: TypeId) -> Result<Encoding, KernelError> {
+        Ok(Encoding::Unknown)
+    }
 }
