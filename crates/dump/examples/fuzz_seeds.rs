@@ -68,7 +68,14 @@ fn main() {
         "one_edit",
         &[1, 31, 9, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8],
     );
+    for target in ["tasks", "orc"] {
+        write(target, "as_it_is", &[]);
+        // The place 9 leads to the address 3.
+        let edit = [9, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0];
+        write(target, "one_edit", &edit);
+    }
     write("btf", "small", &[&[0], &small_btf()[..]].concat());
+    write("btf", "split", &[&[2], &small_btf()[..]].concat());
     write("kallsyms", "small", &[&[0], &small_kallsyms()[..]].concat());
     for (name, commands) in ERASE_COMMANDS {
         let len = (commands.len() as u16).to_le_bytes();
@@ -80,6 +87,12 @@ fn main() {
             .chain(memory)
             .collect();
         write("erase_config", name, &input);
+    }
+    for machine in 0..2_u8 {
+        // No edit, then an entry that is present, large and its own table.
+        write("page_tables", &machine.to_string(), &[machine, 0]);
+        let edit = [machine, 1, 0, 0, 0xe7, 0x10, 0, 0, 0, 0, 0, 0];
+        write("page_tables", &format!("{machine}_edit"), &edit);
     }
     for form in 0..5_u8 {
         write(

@@ -9,6 +9,8 @@
 mod bitmaps;
 mod chunks;
 mod compare;
+mod core_map;
+mod core_view;
 mod device;
 mod dump;
 mod dump_id;
@@ -34,6 +36,7 @@ mod verify;
 mod vmdump;
 
 pub use compare::{Comparison, compare};
+pub use core_view::CoreView;
 pub use dump::{dump, dump_split, dump_striped};
 pub use encryption::{Recipients, RecipientsError};
 pub use error::DumpError;

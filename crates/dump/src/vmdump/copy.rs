@@ -7,12 +7,12 @@ use bigiron_helpers::{ChunkCursor, run};
 use bigiron_kernel::Filter;
 
 use super::Packing;
-use super::core_map::CoreMap;
 use super::helper::Helper;
 use super::in_order::InOrder;
 use super::piece_sink::{Buffers, PieceSink};
 use super::place::{Packed, Piece, Placer};
 use crate::bitmaps::BitmapStore;
+use crate::core_map::CoreMap;
 use crate::error::DumpError;
 use crate::losses::Losses;
 use crate::plan::Plan;

@@ -56,6 +56,16 @@ pub(super) fn encode(
         && let Some(fields) = metadata.as_object_mut()
     {
         fields.insert("phases".into(), phases.collect());
+        let helpers = summary.helper_times.iter();
+        let helpers = helpers.map(|time| json!(time.as_secs_f64()));
+        fields.insert("helper_seconds".into(), helpers.collect());
+        if let Some(waits) = summary.waits {
+            let waits = json!({
+                "for_output": waits.for_output.as_secs_f64(),
+                "for_helpers": waits.for_helpers.as_secs_f64(),
+            });
+            fields.insert("waits".into(), waits);
+        }
     }
     serde_json::to_vec(&metadata).unwrap_or_default()
 }

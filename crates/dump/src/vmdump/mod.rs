@@ -7,7 +7,6 @@
 
 mod check;
 mod copy;
-mod core_map;
 mod helper;
 mod in_order;
 mod merge;
@@ -28,6 +27,7 @@ use bigiron_kernel::Filter;
 
 use crate::bitmaps::BitmapStore;
 use crate::chunks::Chunks;
+use crate::core_map::CoreMap;
 use crate::dump_id::new_dump_id;
 use crate::error::DumpError;
 use crate::options::{DumpOptions, PageCompression};
@@ -38,7 +38,6 @@ use crate::summary::Summary;
 use crate::task::{Task, Written, end_phase, summarize_plan};
 
 use copy::{AHEAD, Copy};
-use core_map::CoreMap;
 use piece_sink::{Buffers, OneOutput, PieceSink};
 use place::Placer;
 
@@ -72,7 +71,7 @@ fn write_to<'s>(
     let store = BitmapStore::of(task, None, chunks.len(), u64::MAX);
     let plan = plan::make(task, filter, chunks, &store, false, &|_, _, _| Ok(()))?;
     summarize_plan(task, &plan, summary);
-    let map = CoreMap::of(task)?;
+    let map = CoreMap::of(task.kernel)?;
     end_phase(summary, Phase::Filtering, begin);
 
     let begin = Instant::now();

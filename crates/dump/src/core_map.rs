@@ -1,14 +1,14 @@
-//! The ELF core inside: its headers, and which page frames its bytes are.
+//! All RAM as one ELF core: its headers, and which page frames its bytes are.
+//! A vmdump has this core inside, and a mount shows it.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::LoadSegment;
 use bigiron_format::elf::write::CoreLayout;
 use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
-use bigiron_kernel::{CHUNK_FRAMES, MemorySource};
+use bigiron_kernel::{CHUNK_FRAMES, Kernel, MemorySource};
 
 use crate::error::DumpError;
 use crate::notes::output_notes;
-use crate::task::Task;
 
 /// Memory begins at a multiple of this at least, so that it can be mapped.
 const PAGE_ALIGNMENT: u64 = 4096;
@@ -16,28 +16,29 @@ const PAGE_ALIGNMENT: u64 = 4096;
 const MAX_SEGMENTS: usize = 1 << 20;
 
 /// All RAM of the source, in one ELF core.
-pub(super) struct CoreMap {
+pub(crate) struct CoreMap {
     /// By position in the core, without gaps.
     segments: Vec<LoadSegment>,
     page_shift: u32,
     /// The bytes in front of the memory.
-    pub(super) headers: Vec<u8>,
+    pub(crate) headers: Vec<u8>,
     /// Bytes of the core.
-    pub(super) size: u64,
+    pub(crate) size: u64,
     /// e_machine.
-    pub(super) machine: u16,
+    pub(crate) machine: u16,
 }
 
 impl CoreMap {
-    pub(super) fn of(task: &Task) -> Result<Self, DumpError> {
-        let source = task.kernel.source();
+    /// The core of `kernel`'s memory.
+    pub(crate) fn of(kernel: &Kernel) -> Result<Self, DumpError> {
+        let source = kernel.source();
         let page_shift = source.page_shift();
         let ram = ram_segments(source)?;
         let count = ram.len();
         let mut layout = CoreLayout {
             machine: bigiron_kernel::arch::find(source.machine())?.elf_machine,
             endian: source.endian(),
-            notes: output_notes(task.kernel, true).bytes,
+            notes: output_notes(kernel, true).bytes,
             segments: ram,
         };
         let aliases = aliases(source.header_segments(), &layout.segments);
@@ -47,7 +48,7 @@ impl CoreMap {
                 file_size: 0,
                 ..*alias
             }));
-        let alignment = PAGE_ALIGNMENT.max(task.page_size() as u64);
+        let alignment = PAGE_ALIGNMENT.max(1 << page_shift);
         let too_long = || DumpError::Layout("the core would be longer than 2^64 bytes".into());
         let size = layout.place(alignment).ok_or_else(too_long)?;
         let (ram, others) = layout.segments.split_at_mut(count);
@@ -60,7 +61,7 @@ impl CoreMap {
         }
         let segments = ram.to_vec();
         let memory_offset = segments.first().map_or(size, |first| first.file_offset);
-        let mut headers = layout.encode(task.kernel.damage().is_some());
+        let mut headers = layout.encode(kernel.damage().is_some());
         headers.resize(memory_offset as usize, 0);
         Ok(Self {
             segments,
@@ -72,18 +73,18 @@ impl CoreMap {
     }
 
     /// Where the memory begins in the core.
-    pub(super) fn memory_offset(&self) -> u64 {
+    pub(crate) fn memory_offset(&self) -> u64 {
         self.headers.len() as u64
     }
 
     /// Pages of memory.
-    pub(super) fn pages(&self) -> u64 {
+    pub(crate) fn pages(&self) -> u64 {
         (self.size - self.memory_offset()) >> self.page_shift
     }
 
     /// The page frame of the `page`-th page of the core's memory, and how many
     /// frames follow each other from there on, itself included.
-    pub(super) fn frames_at(&self, page: u64) -> Option<(PageFrame, u64)> {
+    pub(crate) fn frames_at(&self, page: u64) -> Option<(PageFrame, u64)> {
         let position = self.memory_offset() + (page << self.page_shift);
         let index = self
             .segments

@@ -1,0 +1,127 @@
+//! A dump of whatever format, read as if it were a plain ELF core.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use bigiron_format::PageFrame;
+use bigiron_kernel::{IoMethod, Kernel, MemorySource, PageReader, SourceError};
+
+use crate::core_map::CoreMap;
+use crate::error::DumpError;
+
+/// The bytes of an ELF core of all RAM, made when they are asked for: nothing is
+/// unpacked beforehand, and nothing is kept but what the source's readers keep.
+///
+/// Pages that the dump left out are zeros, as in any ELF core. A page that should
+/// be there and cannot be read is an error, since zeros would be a lie.
+pub struct CoreView<'a> {
+    source: &'a dyn MemorySource,
+    io: IoMethod,
+    map: CoreMap,
+    page_shift: u32,
+    /// Readers that nobody uses now. There are as many as ever read at once.
+    idle: Mutex<Vec<Box<dyn PageReader + 'a>>>,
+}
+
+impl<'a> CoreView<'a> {
+    /// The core of `kernel`'s memory, which is read as `io` says.
+    ///
+    /// # Errors
+    /// RAM is in more pieces than a core can list, or cannot be listed.
+    pub fn new(kernel: &'a Kernel<'_>, io: IoMethod) -> Result<Self, DumpError> {
+        let source = kernel.source();
+        Ok(Self {
+            source,
+            io,
+            map: CoreMap::of(kernel)?,
+            page_shift: source.page_shift(),
+            idle: Mutex::default(),
+        })
+    }
+
+    /// Bytes of the core.
+    pub fn size(&self) -> u64 {
+        self.map.size
+    }
+
+    /// Fills `buf` from `offset` on, as far as the core goes, and says how many bytes
+    /// that were. Any number of threads may read at once.
+    ///
+    /// # Errors
+    /// The source cannot be read there, or says that the page is lost. What `buf`
+    /// holds then is of no use.
+    pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize, SourceError> {
+        let left = self.map.size.saturating_sub(offset);
+        let len = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
+        let (mut at, mut buf) = (offset, &mut buf[..len]);
+        let headers = usize::try_from(at)
+            .ok()
+            .and_then(|at| self.map.headers.get(at..));
+        if let Some(headers) = headers {
+            let count = headers.len().min(buf.len());
+            buf[..count].copy_from_slice(&headers[..count]);
+            (at, buf) = (at + count as u64, &mut buf[count..]);
+        }
+        if !buf.is_empty() {
+            let idle = self.idle().pop();
+            let mut reader = idle.unwrap_or_else(|| self.source.reader(self.io));
+            let result = self.read_memory(reader.as_mut(), at, buf);
+            self.idle().push(reader);
+            result?;
+        }
+        Ok(len)
+    }
+
+    fn read_memory(
+        &self,
+        reader: &mut dyn PageReader,
+        mut at: u64,
+        mut buf: &mut [u8],
+    ) -> Result<(), SourceError> {
+        let page_size = 1_usize << self.page_shift;
+        while !buf.is_empty() {
+            let inside = at - self.map.memory_offset();
+            let Some((frame, run)) = self.map.frames_at(inside >> self.page_shift) else {
+                // Segments stand one behind the other, so this is behind the last.
+                buf.fill(0);
+                return Ok(());
+            };
+            // Whole pages, of which the first and the last may be wanted in part.
+            let skip = inside as usize & (page_size - 1);
+            let wanted = (skip + buf.len()).div_ceil(page_size);
+            let count = usize::try_from(run).map_or(wanted, |run| run.min(wanted));
+            let done = match reader.pages(frame, count) {
+                Ok(pages) => {
+                    let pages = pages.get(skip..).unwrap_or_default();
+                    let done = pages.len().min(buf.len());
+                    buf[..done].copy_from_slice(&pages[..done]);
+                    done
+                }
+                Err(SourceError::Absent { .. }) => {
+                    let done = (page_size - skip).min(buf.len());
+                    buf[..done].fill(0);
+                    done
+                }
+                Err(error) => return Err(error),
+            };
+            if done == 0 {
+                return Err(no_bytes(frame));
+            }
+            (at, buf) = (at + done as u64, &mut buf[done..]);
+        }
+        Ok(())
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn PageReader + 'a>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A reader gives one page at least.
+fn no_bytes(frame: PageFrame) -> SourceError {
+    SourceError::Io {
+        path: Default::default(),
+        action: "read a page",
+        source: io::Error::other(format!("the source gives no bytes of page frame {frame}")),
+    }
+}

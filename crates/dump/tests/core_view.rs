@@ -1,0 +1,75 @@
+//! A dump read as a plain core, from anywhere and in any pieces.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+use bigiron_dump::CoreView;
+use bigiron_kernel::{IoMethod, Kernel, Source};
+use bigiron_synth::{ElfShape, Machine, Synth};
+
+/// RAM in three pieces, of which pages are told by what they hold.
+const MACHINE: &str = "kernel 6.12
+    ram 0x0-0x9f 0x100-0x1fff 0x3000-0x30ff
+    pages 0x200 slab n=64 fill=random
+    pages 0x500 slab n=32 fill=const:7";
+
+fn with_view(machine: &Machine, work: impl FnOnce(&CoreView)) {
+    let bytes = machine.elf(&ElfShape::vmcore());
+    let source = Source::from_bytes(Box::new(bytes), "vmcore".into()).unwrap();
+    let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
+    work(&CoreView::new(&kernel, IoMethod::Auto).unwrap());
+}
+
+fn read(view: &CoreView, offset: u64, len: usize) -> Vec<u8> {
+    let mut buf = vec![0xaa; len];
+    let count = view.read_at(offset, &mut buf).unwrap();
+    buf.truncate(count);
+    buf
+}
+
+#[test]
+fn pieces_of_any_size_are_those_of_the_whole() {
+    let machine = Synth::from_text(MACHINE).unwrap();
+    with_view(&machine, |view| {
+        let size = usize::try_from(view.size()).unwrap();
+        let whole = read(view, 0, size);
+        assert_eq!(whole.len(), size);
+        assert!(whole.starts_with(b"\x7fELF"));
+        for piece in [1_usize, 511, 4095, 4096, 4097, 70_001, 1 << 20] {
+            // All of it would take long, a byte at a time.
+            let step = piece.max(size / 300);
+            for at in (0..size).step_by(step) {
+                let found = read(view, at as u64, piece);
+                let right = &whole[at..size.min(at + piece)];
+                assert!(found == right, "{piece} bytes at {at:#x}");
+            }
+        }
+    });
+}
+
+#[test]
+fn behind_the_end_there_is_nothing() {
+    let machine = Synth::from_text(MACHINE).unwrap();
+    with_view(&machine, |view| {
+        let size = view.size();
+        assert_eq!(read(view, size - 1, 10).len(), 1);
+        for offset in [size, size + 1, u64::MAX] {
+            assert!(read(view, offset, 10).is_empty());
+        }
+        assert!(read(view, 0, 0).is_empty());
+    });
+}
+
+#[test]
+fn the_core_is_one_that_says_the_same() {
+    let machine = Synth::from_text(MACHINE).unwrap();
+    with_view(&machine, |view| {
+        let bytes = read(view, 0, usize::try_from(view.size()).unwrap());
+        let source = Source::from_bytes(Box::new(bytes), "core".into()).unwrap();
+        let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
+        assert!(kernel.info().release().is_some());
+        let again = CoreView::new(&kernel, IoMethod::Auto).unwrap();
+        assert_eq!(again.size(), view.size());
+        let len = usize::try_from(view.size()).unwrap();
+        assert!(read(&again, 0, len) == read(view, 0, len));
+    });
+}
