@@ -4,6 +4,8 @@ use bigiron_kernel::KernelError;
 use bigiron_kernel::types::{Member, Shape, TypeId, TypeTable, parse_type, resolve, size_of};
 use serde::Serialize;
 
+use crate::declaration::declaration;
+
 /// Structs in structs, and members in all: no kernel has a tenth of it, and a
 /// damaged table may go in circles.
 const MOST_DEPTH: usize = 32;
@@ -40,6 +42,8 @@ pub enum Kind {
     Union,
     /// An enumeration.
     Enumeration,
+    /// A function.
+    Function,
     /// Anything else.
     Other,
 }
@@ -65,8 +69,9 @@ pub struct Field {
     pub members: Vec<Field>,
 }
 
-/// Looks a type up: `task_struct`, `struct page`, `enum zone_type`, `gfp_t`,
-/// `list_head*`; `None` if there is none of that name.
+/// Looks a type or a function up: `task_struct`, `struct page`, `enum zone_type`,
+/// `gfp_t`, `vfs_read`; `None` if there is none of that name. Of a struct and a
+/// function of one name it is the struct, unless `()` stands behind it.
 pub fn define(types: &dyn TypeTable, text: &str) -> Result<Option<Definition>, KernelError> {
     let words = ["struct ", "union ", "enum "];
     let text = text.trim();
@@ -74,8 +79,12 @@ pub fn define(types: &dyn TypeTable, text: &str) -> Result<Option<Definition>, K
         .iter()
         .find_map(|word| text.strip_prefix(word))
         .unwrap_or(text);
-    let Some(written) = parse_type(types, bare)? else {
-        return Ok(None);
+    let written = match bare.strip_suffix("()") {
+        Some(_) => None,
+        None => parse_type(types, bare)?,
+    };
+    let Some(written) = written else {
+        return function(types, bare.strip_suffix("()").unwrap_or(bare));
     };
     if !written.layers.is_empty() {
         return Ok(None);
@@ -101,6 +110,20 @@ pub fn define(types: &dyn TypeTable, text: &str) -> Result<Option<Definition>, K
         stands_for,
         members: fields(types, target, 0, MOST_DEPTH, &mut left)?,
         values: types.enumerators(target)?,
+    }))
+}
+
+fn function(types: &dyn TypeTable, name: &str) -> Result<Option<Definition>, KernelError> {
+    let Some(id) = types.function(name)? else {
+        return Ok(None);
+    };
+    Ok(Some(Definition {
+        name: declaration(types, id, name)?,
+        kind: Kind::Function,
+        size: None,
+        stands_for: None,
+        members: Vec::new(),
+        values: Vec::new(),
     }))
 }
 
@@ -158,59 +181,4 @@ fn behind_arrays(
         found = types.get(id)?;
     }
     Ok((id, found))
-}
-
-/// A variable of the type, as C declares it: `struct page *pages[4]`. Qualifiers
-/// are left out, and a function has no parameters here.
-fn declaration(types: &dyn TypeTable, id: TypeId, name: &str) -> Result<String, KernelError> {
-    let (mut id, mut inner) = (id, name.to_owned());
-    let mut behind_pointer = false;
-    for _ in 0..MOST_DEPTH {
-        let found = types.get(id)?;
-        let base = match (found.shape, found.name) {
-            (Shape::Pointer(to), _) => {
-                inner.insert(0, '*');
-                (id, behind_pointer) = (to, true);
-                continue;
-            }
-            (Shape::Array(element, count), _) => {
-                inner = enclosed(inner, behind_pointer);
-                inner.push_str(&format!("[{count}]"));
-                (id, behind_pointer) = (element, false);
-                continue;
-            }
-            (Shape::Alias(to), None) => {
-                id = to;
-                continue;
-            }
-            (Shape::Function, _) => {
-                inner = enclosed(inner, behind_pointer) + "(…)";
-                "function".to_owned()
-            }
-            (Shape::Struct(_), name) => tagged("struct", name),
-            (Shape::Union(_), name) => tagged("union", name),
-            (Shape::Enumeration(_), name) => tagged("enum", name),
-            (Shape::Void, _) => "void".to_owned(),
-            (Shape::Declaration, name) => tagged("struct", name),
-            (Shape::Alias(_) | Shape::Base(_), name) => name.unwrap_or_default(),
-        };
-        return Ok(format!("{base} {inner}").trim_end().to_owned());
-    }
-    Err(KernelError::Implausible {
-        what: "a pointer or array in the kernel's types".into(),
-        found: format!("more than {MOST_DEPTH} steps deep"),
-        expected: "an end",
-    })
-}
-
-fn enclosed(inner: String, behind_pointer: bool) -> String {
-    if behind_pointer {
-        format!("({inner})")
-    } else {
-        inner
-    }
-}
-
-fn tagged(kind: &str, name: Option<String>) -> String {
-    name.map_or_else(|| kind.to_owned(), |name| format!("{kind} {name}"))
 }

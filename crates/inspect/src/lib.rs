@@ -1,9 +1,40 @@
 //! What the kernel in a dump was and why it stopped, without debug symbols.
 
 pub mod crash;
+pub mod declaration;
 pub mod definition;
+pub mod error;
+pub mod file_use;
+pub mod list;
+pub mod memory_use;
+pub mod modules;
 pub mod overview;
+pub mod page_class;
+pub mod page_map;
+pub mod page_runs;
+pub mod program;
+pub mod run_queues;
+pub mod sched_domains;
+pub mod slab;
+mod slab_cpu;
+pub mod stack;
+pub mod tasks;
+pub mod tree;
+pub mod value;
 
 pub use crash::{Crash, Event, EventKind};
 pub use definition::{Definition, Field, Kind, define};
+pub use error::InspectError;
+pub use file_use::{FileCounts, FileUse};
+pub use memory_use::MemoryUse;
+pub use modules::{Located, Module, Modules, Region};
 pub use overview::Overview;
+pub use page_map::PageMap;
+pub use page_runs::{PageClasses, PageRun};
+pub use program::{Program, Walk};
+pub use run_queues::{Queued, RunQueue, run_queues};
+pub use sched_domains::SchedDomains;
+pub use slab::Slabs;
+pub use stack::{Frame, Trace, Unwinder, panic_cpu};
+pub use tasks::{Task, Tasks, current_task, task_at};
+pub use value::{Limits, MemberValue, Number, Run, Space, Spot, Value};

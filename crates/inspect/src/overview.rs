@@ -41,6 +41,9 @@ pub struct Overview {
 pub struct DumpFacts {
     /// Its format.
     pub format: &'static str,
+    /// What its pages are compressed by; nothing if they are not. Each page may have
+    /// its own.
+    pub codecs: Vec<&'static str>,
     /// What was left out, as makedumpfile -d; 0 is nothing.
     pub dump_level: u8,
     /// Whether all is there that should be.
@@ -155,6 +158,7 @@ impl DumpFacts {
         });
         Self {
             format: source.kind(),
+            codecs: source.codecs(),
             dump_level: source.dump_level(),
             complete: kernel.damage().is_none(),
             damage: kernel.damage().map(str::to_owned),

@@ -1,0 +1,227 @@
+//! Files by the memory that the page cache has of them.
+
+use std::collections::HashMap;
+
+use bigiron_format::VirtAddr;
+use serde::Serialize;
+
+use crate::error::InspectError;
+use crate::program::Program;
+
+/// Files that are counted at the same time; the rarest half of more is let go.
+const MOST_FILES: usize = 64 << 10;
+/// Directories in a path, and bytes of a name (NAME_MAX is 255).
+const MOST_DEPTH: usize = 64;
+const MOST_NAME: usize = 256;
+/// Bits of a device's minor number (MINORBITS, include/linux/kdev_t.h).
+const MINOR_BITS: u32 = 20;
+
+/// Pages in the page cache by struct address_space. Bounded: of very many files
+/// some with few pages are let go, so that others may have a few pages too few.
+#[derive(Clone, Debug, Default)]
+pub struct FileCounts {
+    pages: HashMap<u64, u64>,
+    /// Pages of no file: cached swap, or cut off while they were written.
+    pub without_file: u64,
+    /// Pages of files that were let go.
+    pub let_go: u64,
+}
+
+impl FileCounts {
+    /// Counts pages of the file with this mapping.
+    pub fn see(&mut self, mapping: Option<u64>, pages: u64) {
+        let Some(mapping) = mapping else {
+            self.without_file = self.without_file.saturating_add(pages);
+            return;
+        };
+        *self.pages.entry(mapping).or_default() += pages;
+        if self.pages.len() > MOST_FILES {
+            self.thin_out();
+        }
+    }
+
+    /// Takes in what another helper counted.
+    pub fn add(&mut self, other: Self) {
+        self.without_file = self.without_file.saturating_add(other.without_file);
+        self.let_go = self.let_go.saturating_add(other.let_go);
+        for (mapping, pages) in other.pages {
+            self.see(Some(mapping), pages);
+        }
+    }
+
+    /// How many files were counted.
+    pub fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
+    /// The mappings with the most pages, and how many each has.
+    pub fn largest(&self, count: usize) -> Vec<(VirtAddr, u64)> {
+        let mut all: Vec<_> = self.pages.iter().map(|(at, pages)| (*pages, *at)).collect();
+        all.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+        all.truncate(count);
+        let found = all.into_iter().map(|(pages, at)| (VirtAddr(at), pages));
+        found.collect()
+    }
+
+    fn thin_out(&mut self) {
+        let mut counts: Vec<u64> = self.pages.values().copied().collect();
+        let middle = counts.len() / 2;
+        let (_, median, _) = counts.select_nth_unstable(middle);
+        let median = *median;
+        let mut gone = 0_u64;
+        // Where most have the same few pages, some of these must go too.
+        let mut room = MOST_FILES / 2;
+        self.pages.retain(|_, pages| {
+            let stays = *pages > median || (*pages == median && room > 0);
+            if stays {
+                room = room.saturating_sub(1);
+            } else {
+                gone = gone.saturating_add(*pages);
+            }
+            stays
+        });
+        self.let_go = self.let_go.saturating_add(gone);
+    }
+}
+
+/// A file in the page cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileUse {
+    /// Its pages in memory.
+    pub pages: u64,
+    /// Its path from the root of its file system, wherever that is mounted.
+    /// `None` where the dump has no name of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The file system: its type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filesystem: Option<String>,
+    /// The file system: what it is on, such as `vda1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// The inode's number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inode: Option<u64>,
+    /// The file's length in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Why something of it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_known: Option<String>,
+}
+
+/// Names the files with the most pages.
+pub fn largest(program: &Program, counts: &FileCounts, most: usize) -> Vec<FileUse> {
+    let largest = counts.largest(most).into_iter();
+    largest
+        .map(|(mapping, pages)| name(program, mapping, pages))
+        .collect()
+}
+
+fn name(program: &Program, mapping: VirtAddr, pages: u64) -> FileUse {
+    let mut found = FileUse {
+        pages,
+        path: None,
+        filesystem: None,
+        device: None,
+        inode: None,
+        size: None,
+        not_known: None,
+    };
+    // What was found stays, also where something behind it was left out of the dump.
+    if let Err(error) = fill(program, mapping, &mut found) {
+        found.not_known = Some(error.to_string());
+    }
+    found
+}
+
+fn fill(program: &Program, mapping: VirtAddr, found: &mut FileUse) -> Result<(), InspectError> {
+    let inode = program.pointer(mapping, "address_space", "host")?;
+    if inode.0 == 0 {
+        found.not_known = Some("it has no inode".into());
+        return Ok(());
+    }
+    found.inode = Some(program.value(inode, "inode", "i_ino")?);
+    found.size = Some(program.value(inode, "inode", "i_size")?);
+    let file_system = program.pointer(inode, "inode", "i_sb")?;
+    let kind = program.pointer(file_system, "super_block", "s_type")?;
+    let kind = program.pointer(kind, "file_system_type", "name")?;
+    let kind = program.string(kind, MOST_NAME)?;
+    found.device = Some(program.text(file_system, "super_block", "s_id")?);
+    if kind == "bdev" {
+        // The page cache of a block device itself: of the file system's own data.
+        let number = program.value(inode, "inode", "i_rdev")?;
+        let (major, minor) = (number >> MINOR_BITS, number & ((1 << MINOR_BITS) - 1));
+        found.path = Some(format!("block device {major}:{minor}"));
+    }
+    found.filesystem = Some(kind);
+    if found.path.is_none() {
+        found.path = path(program, inode)?;
+    }
+    if found.path.is_none() {
+        found.not_known = Some("no name of it is in memory".into());
+    }
+    Ok(())
+}
+
+/// The path of one of an inode's names, up to the root of its file system.
+fn path(program: &Program, inode: VirtAddr) -> Result<Option<String>, InspectError> {
+    let first = program.pointer(inode, "inode", "i_dentry.first")?;
+    if first.0 == 0 {
+        return Ok(None);
+    }
+    let link = program.place("dentry", "d_u.d_alias")?.offset;
+    let mut at = VirtAddr(first.0.wrapping_sub(link));
+    let mut names = Vec::new();
+    for _ in 0..MOST_DEPTH {
+        let parent = program.pointer(at, "dentry", "d_parent")?;
+        if parent == at {
+            names.reverse();
+            return Ok(Some(format!("/{}", names.join("/"))));
+        }
+        let name = program.pointer(at, "dentry", "d_name.name")?;
+        names.push(program.string(name, MOST_NAME)?);
+        at = parent;
+    }
+    names.reverse();
+    Ok(Some(format!("…/{}", names.join("/"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_beyond_the_bound_are_let_go_and_the_large_ones_stay() {
+        let mut counts = FileCounts::default();
+        let files = 3 * MOST_FILES as u64;
+        for file in 1..=files {
+            counts.see(Some(file << 4), 1);
+            counts.see(Some(16), 2);
+        }
+        assert!(counts.len() <= MOST_FILES);
+        assert_eq!(counts.largest(1), [(VirtAddr(16), 2 * files + 1)]);
+        let rest: u64 = counts
+            .largest(usize::MAX)
+            .iter()
+            .map(|(_, pages)| pages)
+            .sum();
+        assert_eq!(rest + counts.let_go, 3 * files);
+    }
+
+    #[test]
+    fn helpers_add_up_to_one() {
+        let (mut one, mut other) = (FileCounts::default(), FileCounts::default());
+        one.see(Some(8), 3);
+        other.see(Some(8), 4);
+        other.see(None, 5);
+        one.add(other);
+        assert_eq!(one.largest(9), [(VirtAddr(8), 7)]);
+        assert_eq!(one.without_file, 5);
+    }
+}

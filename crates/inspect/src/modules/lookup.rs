@@ -1,0 +1,102 @@
+//! Symbols of the kernel and of all modules together.
+
+use std::fmt;
+use std::ops::Range;
+
+use bigiron_format::VirtAddr;
+use bigiron_kernel::symbols::{Symbol, Symbols};
+
+use crate::program::Program;
+
+/// Without the symbol `_end` the image ends so far behind the last symbol.
+const LAST_SYMBOL: u64 = 64 << 10;
+
+/// A symbol, and a place at or behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Located<'a> {
+    /// The symbol.
+    pub symbol: Symbol<'a>,
+    /// Bytes from it to the place.
+    pub offset: u64,
+    /// The module that it is of; `None` for the kernel's own.
+    pub module: Option<&'a str>,
+    /// Bytes to the next symbol; `None` where that is not asked for or not known.
+    pub size: Option<u64>,
+}
+
+/// `schedule+0x40`, `virtblk_probe [virtio_blk]`.
+impl fmt::Display for Located<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.symbol.name)?;
+        if self.offset > 0 {
+            write!(f, "+{:#x}", self.offset)?;
+        }
+        match self.module {
+            Some(module) => write!(f, " [{module}]"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Program<'_, '_> {
+    /// All symbols of that name: the kernel's own, then those of modules.
+    pub fn symbols_named<'p>(&'p self, name: &'p str) -> Vec<Located<'p>> {
+        let mut found: Vec<_> = self
+            .symbols()
+            .named(name)
+            .map(|symbol| Located {
+                symbol,
+                offset: 0,
+                module: None,
+                size: None,
+            })
+            .collect();
+        let modules = self.modules();
+        for module in &modules.list {
+            let all = modules.symbols(self, module).named(name);
+            found.extend(all.map(|symbol| Located {
+                symbol,
+                offset: 0,
+                module: Some(&module.name),
+                size: None,
+            }));
+        }
+        found
+    }
+
+    /// The symbol that an address lies in: of the kernel's image, or of the same
+    /// memory of a module. `None` for everything else, such as the heap.
+    pub fn symbol_at(&self, address: VirtAddr) -> Option<Located<'_>> {
+        if self.modules().image.contains(&address.0) {
+            let (symbol, offset) = self.symbols().at(address)?;
+            return Some(Located {
+                symbol,
+                offset,
+                module: None,
+                size: self.symbols().size_at(address),
+            });
+        }
+        let modules = self.modules();
+        let mut all = modules.list.iter();
+        let (module, region) = all.find_map(|module| Some((module, module.region(address)?)))?;
+        let symbols = modules.symbols(self, module);
+        let (symbol, offset) = symbols.at(address)?;
+        region.holds(symbol.address).then_some(Located {
+            symbol,
+            offset,
+            module: Some(&module.name),
+            size: symbols.size_at(address),
+        })
+    }
+}
+
+/// Where the kernel's image is, by its symbols.
+pub(super) fn image(symbols: &Symbols) -> Range<u64> {
+    let address = |name| symbols.find(name).map(|symbol| symbol.address.0);
+    let start = address("_text").or_else(|| address("_stext"));
+    let end = address("_end").or_else(|| {
+        let last = symbols.iter().map(|symbol| symbol.address.0).max();
+        last.map(|last| last.saturating_add(LAST_SYMBOL))
+    });
+    start.unwrap_or(0)..end.unwrap_or(0)
+}

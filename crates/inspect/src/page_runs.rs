@@ -1,0 +1,93 @@
+//! What page frames are used for, frame by frame.
+
+use bigiron_format::PageFrame;
+use bigiron_format::bitmap::Bitmap;
+use bigiron_kernel::mem_map::MemMap;
+use bigiron_kernel::page::{KindBits, PageLayout};
+use bigiron_kernel::struct_pages::StructPages;
+use bigiron_kernel::{CHUNK_FRAMES, IoMethod, Kernel};
+use serde::Serialize;
+
+use crate::error::InspectError;
+use crate::page_class::{ALL, UNKNOWN, index_of};
+
+/// Page frames that follow each other and are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PageRun {
+    /// The first.
+    pub frame: u64,
+    /// How many.
+    pub count: u64,
+    /// Their class, by its name in [`ALL`].
+    pub class: &'static str,
+    /// Whether the dump has their bytes.
+    pub in_dump: bool,
+}
+
+/// Tells what page frames are used for. Threads may share it.
+pub struct PageClasses {
+    map: MemMap,
+    layout: PageLayout,
+    bits: KindBits,
+}
+
+impl PageClasses {
+    /// Finds the struct pages of `kernel`. `bits` is what types tell of them: see
+    /// [`crate::page_class::kind_bits`].
+    ///
+    /// # Errors
+    /// VMCOREINFO does not tell what struct pages are made of.
+    pub fn of(kernel: &Kernel, bits: KindBits) -> Result<Self, InspectError> {
+        Ok(Self {
+            map: MemMap::find(kernel)?,
+            layout: PageLayout::new(kernel.info(), kernel.source().endian())?,
+            bits,
+        })
+    }
+
+    /// The frames of the chunk that begins with `first`, a multiple of
+    /// [`CHUNK_FRAMES`]: those that are RAM, in order.
+    pub fn chunk(
+        &self,
+        kernel: &Kernel,
+        first: PageFrame,
+        io: IoMethod,
+    ) -> Result<Vec<PageRun>, InspectError> {
+        let source = kernel.source();
+        let mut classes = vec![UNKNOWN; CHUNK_FRAMES as usize];
+        let mut reader = source.reader(io);
+        let mut pages = StructPages::new(kernel, &self.map, &self.layout, self.bits);
+        pages.chunk(reader.as_mut(), first, &mut |frame, count, kind, _| {
+            let start = frame.0.saturating_sub(first.0).min(CHUNK_FRAMES);
+            let end = start.saturating_add(count).min(CHUNK_FRAMES);
+            classes[start as usize..end as usize].fill(index_of(kind));
+        })?;
+        let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+        let mut present = Bitmap::new(CHUNK_FRAMES as usize);
+        source.ram(first, &mut ram)?;
+        source.present(first, &mut present)?;
+        let mut runs: Vec<PageRun> = Vec::new();
+        for (index, class) in classes.into_iter().enumerate() {
+            if !ram.get(index) {
+                continue;
+            }
+            let run = PageRun {
+                frame: first.0.saturating_add(index as u64),
+                count: 1,
+                class: ALL[class].name,
+                in_dump: present.get(index),
+            };
+            match runs.last_mut() {
+                Some(last)
+                    if last.frame + last.count == run.frame
+                        && last.class == run.class
+                        && last.in_dump == run.in_dump =>
+                {
+                    last.count += 1;
+                }
+                _ => runs.push(run),
+            }
+        }
+        Ok(runs)
+    }
+}

@@ -1,0 +1,375 @@
+//! A kernel with its own names: its memory, and what its symbols and types make
+//! of that. No file beside the dump is needed: kallsyms and BTF are in it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bigiron_format::VirtAddr;
+use bigiron_format::bytes::Endian;
+use bigiron_kernel::symbols::{Symbols, kallsyms};
+use bigiron_kernel::types::btf::{self, Btf};
+use bigiron_kernel::types::{Place, Shape, TypeId, find_member, resolve, size_of, structure};
+use bigiron_kernel::{Kernel, KernelError};
+
+use crate::error::InspectError;
+use crate::modules::Modules;
+
+/// Members of members in one path.
+const MOST_STEPS: usize = 16;
+/// More CPUs than any machine has (CONFIG_NR_CPUS is 8192 at most).
+const MOST_CPUS: u64 = 64 << 10;
+
+/// A kernel, its symbols and its types. Threads may share it.
+pub struct Program<'k, 's> {
+    kernel: &'k Kernel<'s>,
+    names: Arc<Names>,
+}
+
+/// What a kernel calls its memory, and what of it was looked up so far.
+pub struct Names {
+    symbols: Symbols,
+    types: Arc<Btf>,
+    structures: Mutex<HashMap<String, TypeId>>,
+    places: Mutex<HashMap<(TypeId, String), Place>>,
+    addresses: Mutex<HashMap<String, VirtAddr>>,
+    offsets: OnceLock<Vec<u64>>,
+    modules: OnceLock<Modules>,
+}
+
+/// What a walk along a list found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// The structures that hold the list's links, in its order.
+    pub items: Vec<VirtAddr>,
+    /// Why it ended early; `None` if it came back to its head.
+    pub cut: Option<String>,
+}
+
+impl<'k, 's> Program<'k, 's> {
+    /// Reads the names of `kernel` out of its memory.
+    pub fn open(kernel: &'k Kernel<'s>) -> Result<Self, InspectError> {
+        let symbols = kallsyms::read(kernel)?.ok_or(InspectError::NoSymbols)?;
+        let types = btf::from_memory(kernel, &symbols)?.ok_or(InspectError::NoTypes)?;
+        Ok(Self::of(kernel, symbols, types))
+    }
+
+    /// The same for looking up symbols: a kernel without types does too, but then
+    /// nothing of its structures can be read.
+    pub fn open_symbols(kernel: &'k Kernel<'s>) -> Result<Self, InspectError> {
+        let symbols = kallsyms::read(kernel)?.ok_or(InspectError::NoSymbols)?;
+        let types = btf::from_memory(kernel, &symbols)?.unwrap_or_else(Btf::empty);
+        Ok(Self::of(kernel, symbols, types))
+    }
+
+    fn of(kernel: &'k Kernel<'s>, symbols: Symbols, types: Btf) -> Self {
+        let names = Names {
+            symbols,
+            types: Arc::new(types),
+            structures: Mutex::default(),
+            places: Mutex::default(),
+            addresses: Mutex::default(),
+            offsets: OnceLock::new(),
+            modules: OnceLock::new(),
+        };
+        Self::with(kernel, Arc::new(names))
+    }
+
+    /// The same kernel with the names that [`Self::names`] gave before.
+    pub fn with(kernel: &'k Kernel<'s>, names: Arc<Names>) -> Self {
+        Self { kernel, names }
+    }
+
+    /// Its names, which outlive it.
+    pub fn names(&self) -> &Arc<Names> {
+        &self.names
+    }
+
+    /// The kernel.
+    pub fn kernel(&self) -> &'k Kernel<'s> {
+        self.kernel
+    }
+
+    /// Its symbols.
+    pub fn symbols(&self) -> &Symbols {
+        &self.names.symbols
+    }
+
+    /// Its types.
+    pub fn types(&self) -> &Btf {
+        &self.names.types
+    }
+
+    /// Its types, for tables that go on from them.
+    pub(crate) fn shared_types(&self) -> Arc<Btf> {
+        Arc::clone(&self.names.types)
+    }
+
+    /// Its modules; they are read when they are first asked for.
+    pub fn modules(&self) -> &Modules {
+        self.names.modules.get_or_init(|| Modules::read(self))
+    }
+
+    fn endian(&self) -> Endian {
+        self.kernel.source().endian()
+    }
+
+    /// The address of a symbol.
+    pub fn symbol(&self, name: &str) -> Result<VirtAddr, InspectError> {
+        let mut known = lock(&self.names.addresses);
+        if let Some(address) = known.get(name) {
+            return Ok(*address);
+        }
+        let found = self.names.symbols.find(name);
+        let address = found.ok_or_else(|| InspectError::NoSymbol {
+            name: name.to_owned(),
+            option: None,
+        })?;
+        known.insert(name.to_owned(), address.address);
+        Ok(address.address)
+    }
+
+    /// The struct or union of that name.
+    pub fn structure(&self, name: &str) -> Result<TypeId, InspectError> {
+        let mut known = lock(&self.names.structures);
+        if let Some(id) = known.get(name) {
+            return Ok(*id);
+        }
+        let id = structure(self.types(), name)?.ok_or_else(|| InspectError::NoMember {
+            name: format!("struct {name}"),
+            option: None,
+        })?;
+        known.insert(name.to_owned(), id);
+        Ok(id)
+    }
+
+    /// Bytes of a struct or union.
+    pub fn size_of(&self, name: &str) -> Result<u64, InspectError> {
+        let id = self.structure(name)?;
+        Ok(size_of(self.types(), id)?.unwrap_or(0))
+    }
+
+    /// Where a member is; `path` may go through structs inside: `thread.sp`.
+    pub fn place(&self, name: &str, path: &str) -> Result<Place, InspectError> {
+        self.place_in(self.structure(name)?, path)
+            .map_err(|error| match error {
+                InspectError::NoMember { option, .. } => InspectError::NoMember {
+                    name: format!("{name}.{path}"),
+                    option,
+                },
+                other => other,
+            })
+    }
+
+    /// The same in a struct or union that may have no name.
+    pub fn place_in(&self, outer: TypeId, path: &str) -> Result<Place, InspectError> {
+        let key = (outer, path.to_owned());
+        if let Some(place) = lock(&self.names.places).get(&key) {
+            return Ok(place.clone());
+        }
+        let mut place = Place {
+            offset: 0,
+            type_id: outer,
+            bits: None,
+        };
+        for step in path.splitn(MOST_STEPS, '.') {
+            let (inner, _) = resolve(self.types(), place.type_id)?;
+            let found = find_member(self.types(), inner, step)?;
+            let found = found.ok_or_else(|| InspectError::NoMember {
+                name: path.to_owned(),
+                option: None,
+            })?;
+            place = Place {
+                offset: place.offset.saturating_add(found.offset),
+                ..found
+            };
+        }
+        lock(&self.names.places).insert(key, place.clone());
+        Ok(place)
+    }
+
+    /// Whether a struct has a member.
+    pub fn has(&self, name: &str, path: &str) -> bool {
+        self.place(name, path).is_ok()
+    }
+
+    /// The address of a member of the struct at `at`.
+    pub fn member(&self, at: VirtAddr, name: &str, path: &str) -> Result<VirtAddr, InspectError> {
+        self.plus(at, self.place(name, path)?.offset)
+    }
+
+    /// The number in a member: an integer (with its bits, if it is a bit field), a
+    /// pointer, an enumeration, a bool. What is shorter than 8 bytes is not
+    /// extended by its sign: see [`Self::signed`].
+    pub fn value(&self, at: VirtAddr, name: &str, path: &str) -> Result<u64, InspectError> {
+        let place = self.place(name, path)?;
+        self.value_at(at, &place)
+    }
+
+    /// The number at a place behind `at`.
+    pub fn value_at(&self, at: VirtAddr, place: &Place) -> Result<u64, InspectError> {
+        let size = size_of(self.types(), place.type_id)?.unwrap_or(0);
+        let address = self.plus(at, place.offset)?;
+        match place.bits {
+            None => self.number(address, size),
+            Some((first, bits)) => {
+                // A bit field may cross the bytes of its type, never 8 bytes.
+                let bytes = first.saturating_add(bits).div_ceil(8).clamp(1, 8);
+                let word = self.number(address, bytes)?;
+                let mask = u64::MAX >> 64_u64.saturating_sub(bits).min(63);
+                let shift = match self.endian() {
+                    Endian::Little => first,
+                    Endian::Big => (bytes * 8).saturating_sub(first.saturating_add(bits)),
+                };
+                Ok(word.checked_shr(shift as u32).unwrap_or(0) & mask)
+            }
+        }
+    }
+
+    /// The number in a member that may be negative.
+    pub fn signed(&self, at: VirtAddr, name: &str, path: &str) -> Result<i64, InspectError> {
+        let place = self.place(name, path)?;
+        let bits = match place.bits {
+            Some((_, bits)) => bits,
+            None => size_of(self.types(), place.type_id)?
+                .unwrap_or(8)
+                .saturating_mul(8),
+        };
+        let unused = 64 - bits.clamp(1, 64);
+        let value = self.value_at(at, &place)?;
+        Ok((value << unused).cast_signed() >> unused)
+    }
+
+    /// The address in a member that is a pointer.
+    pub fn pointer(&self, at: VirtAddr, name: &str, path: &str) -> Result<VirtAddr, InspectError> {
+        self.value(at, name, path).map(VirtAddr)
+    }
+
+    /// The text in a member that is an array of characters, up to its NUL.
+    pub fn text(&self, at: VirtAddr, name: &str, path: &str) -> Result<String, InspectError> {
+        let place = self.place(name, path)?;
+        let size = size_of(self.types(), place.type_id)?.unwrap_or(0);
+        self.string(self.plus(at, place.offset)?, size.min(4096) as usize)
+    }
+
+    /// The text at an address, up to its NUL or so many bytes. What is behind the
+    /// NUL need not be there.
+    pub fn string(&self, at: VirtAddr, most: usize) -> Result<String, InspectError> {
+        let mut bytes = Vec::new();
+        while bytes.len() < most {
+            // Up to a boundary of 256, so that no page is read that is not needed.
+            let address = self.plus(at, bytes.len() as u64)?;
+            let len = (256 - (address.0 & 255) as usize).min(most - bytes.len());
+            let mut piece = [0; 256];
+            self.kernel.read("a string", address, &mut piece[..len])?;
+            match piece[..len].iter().position(|byte| *byte == 0) {
+                Some(end) => {
+                    bytes.extend_from_slice(&piece[..end]);
+                    break;
+                }
+                None => bytes.extend_from_slice(&piece[..len]),
+            }
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// A number of 1 to 8 bytes.
+    pub fn number(&self, at: VirtAddr, size: u64) -> Result<u64, InspectError> {
+        let mut bytes = [0; 8];
+        let size = size.clamp(1, 8) as usize;
+        match self.endian() {
+            Endian::Little => self.kernel.read("a number", at, &mut bytes[..size])?,
+            Endian::Big => self.kernel.read("a number", at, &mut bytes[8 - size..])?,
+        }
+        Ok(self.endian().u64(&bytes, 0).unwrap_or(0))
+    }
+
+    /// What the variable `name`, a pointer or an integer of `size` bytes, holds.
+    pub fn variable(&self, name: &str, size: u64) -> Result<u64, InspectError> {
+        self.number(self.symbol(name)?, size)
+    }
+
+    /// How many CPUs the kernel has places for (nr_cpu_ids).
+    pub fn cpu_count(&self) -> Result<usize, InspectError> {
+        // Without SMP there is one; a macro stands for it.
+        let count = match self.symbol("nr_cpu_ids") {
+            Ok(address) => self.number(address, 4)?,
+            Err(InspectError::NoSymbol { .. }) => 1,
+            Err(error) => return Err(error),
+        };
+        if count == 0 || count > MOST_CPUS {
+            return Err(KernelError::Implausible {
+                what: "nr_cpu_ids".into(),
+                found: count.to_string(),
+                expected: "1 to 65536",
+            }
+            .into());
+        }
+        Ok(count as usize)
+    }
+
+    /// The address of a per-CPU variable on one CPU.
+    pub fn per_cpu(&self, name: &str, cpu: usize) -> Result<VirtAddr, InspectError> {
+        let address = self.symbol(name)?;
+        self.per_cpu_at(address, cpu)
+    }
+
+    /// The address on one CPU of what is per CPU: a pointer with `__percpu`.
+    pub fn per_cpu_at(&self, pointer: VirtAddr, cpu: usize) -> Result<VirtAddr, InspectError> {
+        let offsets = match self.names.offsets.get() {
+            Some(offsets) => offsets,
+            None => {
+                let read = self.read_offsets()?;
+                self.names.offsets.get_or_init(|| read)
+            }
+        };
+        let offset = offsets.get(cpu).ok_or_else(|| InspectError::Damaged {
+            what: "a per-CPU variable".into(),
+            address: pointer,
+            reason: format!("CPU {cpu} of {}", offsets.len()),
+        })?;
+        Ok(VirtAddr(pointer.0.wrapping_add(*offset)))
+    }
+
+    fn read_offsets(&self) -> Result<Vec<u64>, InspectError> {
+        let table = match self.symbol("__per_cpu_offset") {
+            Ok(table) => table,
+            // Without SMP a per-CPU variable is where its symbol is.
+            Err(InspectError::NoSymbol { .. }) => return Ok(vec![0]),
+            Err(error) => return Err(error),
+        };
+        (0..self.cpu_count()?)
+            .map(|cpu| self.number(self.plus(table, 8 * cpu as u64)?, 8))
+            .collect()
+    }
+
+    /// The CPUs in a mask of the kernel: `__cpu_online_mask` and its like.
+    pub fn cpus_in(&self, mask: VirtAddr) -> Result<Vec<usize>, InspectError> {
+        let count = self.cpu_count()?;
+        let mut cpus = Vec::new();
+        for word in 0..count.div_ceil(64) {
+            let bits = self.number(self.plus(mask, 8 * word as u64)?, 8)?;
+            let set = (0..64).filter(|bit| bits >> bit & 1 != 0);
+            cpus.extend(set.map(|bit| word * 64 + bit).filter(|cpu| *cpu < count));
+        }
+        Ok(cpus)
+    }
+
+    /// What the type is once typedefs and qualifiers are off.
+    pub fn shape(&self, id: TypeId) -> Result<Shape, InspectError> {
+        Ok(resolve(self.types(), id)?.1.shape)
+    }
+
+    fn plus(&self, at: VirtAddr, offset: u64) -> Result<VirtAddr, InspectError> {
+        at.checked_add(offset).ok_or_else(|| {
+            KernelError::NotMapped {
+                what: "a member",
+                address: at,
+            }
+            .into()
+        })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,137 @@
+//! What each CPU does, and what waits for it: the run queues of the scheduler
+//! (struct rq, kernel/sched/sched.h).
+
+mod queued;
+
+use bigiron_format::VirtAddr;
+use serde::Serialize;
+
+use crate::error::InspectError;
+use crate::program::Program;
+use crate::tasks::{hexadecimal, online_cpus};
+use queued::Finder;
+
+/// A task of a run queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Queued {
+    /// Its number; 0 of the idle task.
+    pub pid: i32,
+    /// Its name.
+    pub name: String,
+    /// Its priority as the kernel counts: below 0 by deadlines, below 100 in real
+    /// time, 120 plus the nice value for others.
+    pub priority: i32,
+    /// Whether it sleeps and only waits to be taken off (since 6.12).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub delayed: bool,
+    /// Its task_struct.
+    #[serde(serialize_with = "hexadecimal")]
+    pub address: VirtAddr,
+}
+
+/// The run queue of one CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunQueue {
+    /// The CPU.
+    pub cpu: usize,
+    /// The task that is on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current: Option<Queued>,
+    /// Whether that is its idle task.
+    pub idle: bool,
+    /// How many tasks want to run, the current one among them.
+    pub running: u64,
+    /// Weight of the tasks that share the CPU fairly: 1024 for each of nice value 0.
+    /// Groups weigh as one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fair_load: Option<u64>,
+    /// Its clock, in nanoseconds.
+    pub clock: u64,
+    /// Nanoseconds that its clock is behind the furthest one: it stands still while
+    /// the CPU is idle, or hangs.
+    pub behind: u64,
+    /// Whether its regular interrupt is off, as on idle CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tick_stopped: Option<bool>,
+    /// How often it went from one task to another.
+    pub switches: u64,
+    /// Tasks with deadlines that wait.
+    pub deadline: Vec<Queued>,
+    /// Tasks in real time; the current one is among them, if it is one.
+    pub real_time: Vec<Queued>,
+    /// Other tasks that wait, in the order in which they are to run in each group.
+    pub fair: Vec<Queued>,
+    /// What of it could not be told, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
+    /// Its struct rq.
+    #[serde(serialize_with = "hexadecimal")]
+    pub address: VirtAddr,
+}
+
+/// The run queues of the CPUs that are on line.
+///
+/// # Errors
+/// The kernel has no run queues that can be read.
+pub fn run_queues(program: &Program) -> Result<Vec<RunQueue>, InspectError> {
+    let mut gaps = Vec::new();
+    let cpus = online_cpus(program, &mut gaps);
+    let mut queues: Vec<RunQueue> = cpus
+        .iter()
+        .map(|cpu| queue(program, *cpu))
+        .collect::<Result<_, _>>()?;
+    if let Some(first) = queues.first_mut() {
+        first.gaps.extend(gaps);
+    }
+    let furthest = queues.iter().map(|queue| queue.clock).max();
+    for queue in &mut queues {
+        queue.behind = furthest.unwrap_or(0) - queue.clock;
+    }
+    Ok(queues)
+}
+
+fn queue(program: &Program, cpu: usize) -> Result<RunQueue, InspectError> {
+    let address = program.per_cpu("runqueues", cpu)?;
+    let current = program.pointer(address, "rq", "curr")?;
+    let mut finder = Finder::new(program);
+    let described = finder.task(current, false);
+    let member = |path: &str| program.member(address, "rq", path);
+    finder.fair(member("cfs")?);
+    let fair = std::mem::take(&mut finder.found);
+    finder.real_time(member("rt")?);
+    let real_time = std::mem::take(&mut finder.found);
+    // Since 3.14 (commit aab03e05e8f7).
+    if let Ok(queue) = member("dl") {
+        finder.deadline(queue);
+    }
+    let deadline = std::mem::take(&mut finder.found);
+    Ok(RunQueue {
+        cpu,
+        current: described,
+        idle: current == program.pointer(address, "rq", "idle")?,
+        running: program.value(address, "rq", "nr_running")?,
+        fair_load: program.value(address, "rq", "cfs.load.weight").ok(),
+        clock: program.value(address, "rq", "clock")?,
+        behind: 0,
+        tick_stopped: tick_stopped(program, cpu),
+        switches: program.value(address, "rq", "nr_switches")?,
+        deadline,
+        real_time,
+        fair,
+        gaps: finder.gaps,
+        address,
+    })
+}
+
+/// tick_cpu_sched (kernel/time/tick-sched.c): a bit field until 6.8, a flag since
+/// (commit a478ffb2ae23).
+fn tick_stopped(program: &Program, cpu: usize) -> Option<bool> {
+    /// TS_FLAG_STOPPED.
+    const STOPPED: u64 = 1 << 1;
+    let at = program.per_cpu("tick_cpu_sched", cpu).ok()?;
+    if let Ok(value) = program.value(at, "tick_sched", "tick_stopped") {
+        return Some(value != 0);
+    }
+    let flags = program.value(at, "tick_sched", "flags").ok()?;
+    Some(flags & STOPPED != 0)
+}

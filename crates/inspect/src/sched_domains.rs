@@ -1,0 +1,200 @@
+//! The scheduling domains of the kernel in a dump.
+
+use std::collections::HashSet;
+
+use bigiron_cpu::SchedDomain;
+use bigiron_format::VirtAddr;
+use bigiron_kernel::types::TypeTable;
+
+use crate::error::InspectError;
+use crate::program::Program;
+
+/// More domains than a CPU has: a level for SMT, cluster, cache and package each, and
+/// one for each distance between nodes, of which there are fewer than 256.
+const MOST_DOMAINS: usize = 300;
+/// Flags fit an int.
+const MOST_FLAGS: usize = 32;
+/// A name is shorter.
+const MOST_NAME: usize = 64;
+
+/// The flags of include/linux/sched/sd_flags.h, through Linux 6.12, for a kernel
+/// that has no names of them in its memory: which bit each is, its types say.
+const FLAGS: [&str; 16] = [
+    "SD_BALANCE_NEWIDLE",
+    "SD_BALANCE_EXEC",
+    "SD_BALANCE_FORK",
+    "SD_BALANCE_WAKE",
+    "SD_WAKE_AFFINE",
+    "SD_ASYM_CPUCAPACITY",
+    "SD_ASYM_CPUCAPACITY_FULL",
+    "SD_SHARE_CPUCAPACITY",
+    "SD_CLUSTER",
+    "SD_SHARE_PKG_RESOURCES",
+    "SD_SHARE_LLC",
+    "SD_SERIALIZE",
+    "SD_ASYM_PACKING",
+    "SD_PREFER_SIBLING",
+    "SD_OVERLAP",
+    "SD_NUMA",
+];
+
+/// Reads scheduling domains out of a kernel.
+pub struct SchedDomains<'p, 'k, 's> {
+    program: &'p Program<'k, 's>,
+    /// Bits, and their names.
+    flags: Vec<(u64, String)>,
+}
+
+impl<'p, 'k, 's> SchedDomains<'p, 'k, 's> {
+    /// Those of `program`.
+    ///
+    /// # Errors
+    /// The kernel has none: it is built for one CPU.
+    pub fn new(program: &'p Program<'k, 's>) -> Result<Self, InspectError> {
+        if !program.has("rq", "sd") {
+            return Err(InspectError::NoMember {
+                name: "rq.sd".into(),
+                option: Some("CONFIG_SMP"),
+            });
+        }
+        let flags = match flags_in_memory(program)? {
+            flags if flags.is_empty() => flags_of_types(program)?,
+            flags => flags,
+        };
+        Ok(Self { program, flags })
+    }
+
+    /// The CPUs that may have domains: those that could ever be there.
+    pub fn cpus(&self) -> Result<Vec<usize>, InspectError> {
+        match self.program.symbol("__cpu_possible_mask") {
+            Ok(mask) => self.program.cpus_in(mask),
+            Err(InspectError::NoSymbol { .. }) => Ok((0..self.program.cpu_count()?).collect()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The domains of one CPU, the smallest first. A CPU that is off line has none.
+    ///
+    /// # Errors
+    /// They cannot be read, or their chain has no end.
+    pub fn of(&self, cpu: usize) -> Result<Vec<SchedDomain>, InspectError> {
+        let program = self.program;
+        let queue = program.per_cpu("runqueues", cpu)?;
+        let mut at = program.pointer(queue, "rq", "sd")?;
+        let (mut domains, mut seen) = (Vec::new(), HashSet::new());
+        while at.0 != 0 {
+            if !seen.insert(at) || domains.len() == MOST_DOMAINS {
+                return Err(InspectError::Damaged {
+                    what: format!("the chain of scheduling domains of CPU {cpu}"),
+                    address: at,
+                    reason: format!("it goes on after {} domains", domains.len()),
+                });
+            }
+            domains.push(self.domain(at, cpu, domains.len())?);
+            at = program.pointer(at, "sched_domain", "parent")?;
+        }
+        Ok(domains)
+    }
+
+    fn domain(&self, at: VirtAddr, cpu: usize, number: usize) -> Result<SchedDomain, InspectError> {
+        let program = self.program;
+        let value = |path: &str| program.value(at, "sched_domain", path);
+        let short = |path: &str| value(path).map(|value| value as u32);
+        let name = match program.has("sched_domain", "name") {
+            true => Some(program.string(VirtAddr(value("name")?), MOST_NAME)?),
+            false => None,
+        };
+        let groups = program.pointer(at, "sched_domain", "groups")?;
+        let groups_flags = match groups.0 {
+            0 => None,
+            _ => Some(self.names(program.value(groups, "sched_group", "flags")?)),
+        };
+        // The CPUs stand behind the struct (span, include/linux/sched/topology.h).
+        let span = match program.has("sched_domain", "span") {
+            true => program.member(at, "sched_domain", "span")?,
+            false => VirtAddr(at.0.wrapping_add(program.size_of("sched_domain")?)),
+        };
+        let span = program.cpus_in(span)?;
+        Ok(SchedDomain {
+            cpu: cpu as u32,
+            number,
+            level: short("level")?,
+            name,
+            flags: self.names(value("flags")?),
+            groups_flags,
+            span: span.into_iter().map(|cpu| cpu as u32).collect(),
+            min_interval: value("min_interval")?,
+            max_interval: value("max_interval")?,
+            busy_factor: short("busy_factor")?,
+            imbalance_pct: short("imbalance_pct")?,
+            cache_nice_tries: short("cache_nice_tries")?,
+            max_newidle_lb_cost: value("max_newidle_lb_cost")?,
+        })
+    }
+
+    /// The names of the bits that are set; one without a name is its number.
+    fn names(&self, flags: u64) -> Vec<String> {
+        let bits = (0..MOST_FLAGS).map(|bit| 1_u64 << bit);
+        let set = bits.filter(|bit| flags & bit != 0);
+        let name = |bit: u64| {
+            let known = self.flags.iter().find(|(known, _)| *known == bit);
+            known.map_or_else(|| format!("{bit:#x}"), |(_, name)| name.clone())
+        };
+        set.map(name).collect()
+    }
+}
+
+/// The names that the kernel itself prints: sd_flag_debug of kernel/sched/topology.c. It
+/// does not say how many there are, so what follows each other with the prefix of such
+/// names is taken.
+fn flags_in_memory(program: &Program) -> Result<Vec<(u64, String)>, InspectError> {
+    let mut flags = Vec::new();
+    let table = match program.symbol("sd_flag_debug") {
+        Ok(table) => table,
+        Err(InspectError::NoSymbol { .. }) => return Ok(flags),
+        Err(error) => return Err(error),
+    };
+    let size = program.size_of("sd_flag_debug")?;
+    for bit in 0..MOST_FLAGS {
+        let entry = VirtAddr(table.0.wrapping_add(size.saturating_mul(bit as u64)));
+        let name = program
+            .pointer(entry, "sd_flag_debug", "name")
+            .and_then(|name| program.string(name, MOST_NAME));
+        // Behind the table may be anything, and need not be readable.
+        match name {
+            Ok(name) if is_flag_name(&name) => flags.push((1 << bit, name)),
+            _ => break,
+        }
+    }
+    Ok(flags)
+}
+
+fn flags_of_types(program: &Program) -> Result<Vec<(u64, String)>, InspectError> {
+    let mut flags = Vec::new();
+    for name in FLAGS {
+        if let Some(bit) = program.types().enumerator(name)? {
+            flags.push((bit.cast_unsigned(), name.to_owned()));
+        }
+    }
+    Ok(flags)
+}
+
+fn is_flag_name(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    name.len() > 3 && name.starts_with("SD_") && name.chars().all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_flags_name_is_taken_for_one() {
+        for name in ["SD_NUMA", "SD_ASYM_CPUCAPACITY_FULL"] {
+            assert!(is_flag_name(name));
+        }
+        for name in ["", "SD_", "NUMA", "SD_numa", "SD_A\u{1b}[2J"] {
+            assert!(!is_flag_name(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! ORC: for each address of the kernel's code, how to get from a frame to its
+//! caller's (arch/x86/include/asm/orc_types.h, arch/x86/kernel/unwind_orc.c).
+//!
+//! What the numbers of a type mean goes by the width of the bit field: two bits
+//! until 6.3, with a bit `end`, and three since 6.4 (commit fb799447ae29), with
+//! UNDEFINED and END_OF_STACK in front. The bit `signal` is there since 6.3
+//! (commit ffb1b4a41016).
+
+use bigiron_format::VirtAddr;
+use bigiron_kernel::KernelError;
+use bigiron_kernel::types::Place;
+
+use crate::error::InspectError;
+use crate::program::Program;
+
+/// Entries of one table: some 500 000 are the kernel's.
+const MOST_ENTRIES: u64 = 64 << 20;
+
+/// How one register is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// It is not said: of the frame pointer, that it is as before.
+    Undefined,
+    /// By the stack pointer of the caller.
+    PreviousSp,
+    /// By a register.
+    Register(Register),
+    /// By what lies where a register points to.
+    Indirect(Register),
+}
+
+/// The registers by which frames are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Register {
+    /// rsp.
+    Sp,
+    /// rbp.
+    Bp,
+    /// r10, where the stack was aligned anew.
+    R10,
+    /// r13.
+    R13,
+    /// rdi.
+    Di,
+    /// rdx.
+    Dx,
+}
+
+/// What lies where the caller's frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing is known of this code.
+    Undefined,
+    /// No caller: where the kernel was entered, or a thread began.
+    End,
+    /// A return address.
+    Call,
+    /// All registers (struct pt_regs).
+    Registers,
+    /// Of struct pt_regs only what the processor pushes.
+    PartialRegisters,
+}
+
+/// One entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The caller's stack pointer.
+    pub sp: Base,
+    /// Bytes to add to it.
+    pub sp_offset: i64,
+    /// The caller's frame pointer.
+    pub bp: Base,
+    /// Bytes to add to its base.
+    pub bp_offset: i64,
+    /// What is found there.
+    pub kind: Kind,
+    /// Whether the caller did not call but was interrupted.
+    pub signal: bool,
+}
+
+impl Entry {
+    /// Of code that keeps a frame pointer (orc_fp_entry).
+    pub const FRAME_POINTER: Self = Self {
+        sp: Base::Register(Register::Bp),
+        sp_offset: 16,
+        bp: Base::PreviousSp,
+        bp_offset: -16,
+        kind: Kind::Call,
+        signal: false,
+    };
+    /// Of a call to address 0 (null_orc_entry).
+    pub const NULL_CALL: Self = Self {
+        sp: Base::Register(Register::Sp),
+        sp_offset: 8,
+        bp: Base::Undefined,
+        bp_offset: 0,
+        kind: Kind::Call,
+        signal: false,
+    };
+}
+
+/// Entries of one piece of code, by address.
+#[derive(Clone, Copy, Debug)]
+struct Table {
+    /// An int for each entry: the distance from itself to its code.
+    ips: VirtAddr,
+    entries: VirtAddr,
+    count: u64,
+}
+
+/// Where the parts of an entry are.
+#[derive(Debug)]
+struct Layout {
+    size: u64,
+    sp_offset: Place,
+    bp_offset: Place,
+    sp_reg: Place,
+    bp_reg: Place,
+    kind: Place,
+    /// Types as they are since 6.4.
+    has_end_type: bool,
+    signal: Option<Place>,
+    end: Option<Place>,
+}
+
+/// The tables of the kernel; those of modules are asked for where they are needed.
+#[derive(Debug)]
+pub struct Orc {
+    layout: Layout,
+    kernel: Table,
+}
+
+impl Orc {
+    /// Finds the kernel's tables.
+    ///
+    /// # Errors
+    /// The kernel has none: it is unwound otherwise (CONFIG_UNWINDER_ORC).
+    pub fn of(program: &Program) -> Result<Self, InspectError> {
+        let option = "CONFIG_UNWINDER_ORC";
+        let symbol = |name| {
+            program
+                .symbol(name)
+                .map_err(|error| error.brought_by(option))
+        };
+        let ips = symbol("__start_orc_unwind_ip")?;
+        let end = symbol("__stop_orc_unwind_ip")?;
+        let layout = Layout::of(program).map_err(|error| error.brought_by(option))?;
+        let count = end.0.wrapping_sub(ips.0) / 4;
+        if count == 0 || count > MOST_ENTRIES {
+            return Err(KernelError::Implausible {
+                what: "the ORC tables".into(),
+                found: format!("{count} entries"),
+                expected: "1 to 67108864 entries",
+            }
+            .into());
+        }
+        let kernel = Table {
+            ips,
+            entries: symbol("__start_orc_unwind")?,
+            count,
+        };
+        Ok(Self { layout, kernel })
+    }
+
+    /// The entry for the code at `ip`; `None` if there is none, as for code that was
+    /// made while the kernel ran.
+    pub fn find(&self, program: &Program, ip: VirtAddr) -> Result<Option<Entry>, InspectError> {
+        if ip.0 == 0 {
+            return Ok(Some(Entry::NULL_CALL));
+        }
+        match self.place(program, ip)? {
+            Some(place) => self.layout.read(program, place).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Where that entry is.
+    pub fn place(&self, program: &Program, ip: VirtAddr) -> Result<Option<VirtAddr>, InspectError> {
+        let Some(table) = self.table(program, ip)? else {
+            return Ok(None);
+        };
+        let index = table.position(program, ip)?;
+        let offset = index.map(|index| index.saturating_mul(self.layout.size));
+        Ok(offset.map(|offset| VirtAddr(table.entries.0.wrapping_add(offset))))
+    }
+
+    /// The table that has the code at `ip`.
+    fn table(&self, program: &Program, ip: VirtAddr) -> Result<Option<Table>, InspectError> {
+        let modules = program.modules();
+        let module = (modules.list.iter()).find(|module| module.region(ip).is_some());
+        match module {
+            Some(module) => self.of_module(program, module.address),
+            None if is_code(program, ip) => Ok(Some(self.kernel)),
+            None => Ok(None),
+        }
+    }
+
+    fn of_module(
+        &self,
+        program: &Program,
+        module: VirtAddr,
+    ) -> Result<Option<Table>, InspectError> {
+        let count = program.value(module, "module", "arch.num_orcs")?;
+        let table = Table {
+            ips: program.pointer(module, "module", "arch.orc_unwind_ip")?,
+            entries: program.pointer(module, "module", "arch.orc_unwind")?,
+            count: count.min(MOST_ENTRIES),
+        };
+        Ok((table.count > 0 && table.ips.0 != 0 && table.entries.0 != 0).then_some(table))
+    }
+}
+
+/// Whether an address is of the kernel's own code.
+fn is_code(program: &Program, ip: VirtAddr) -> bool {
+    let pairs = [("_stext", "_etext"), ("_sinittext", "_einittext")];
+    pairs.iter().any(|(start, end)| {
+        let bounds = (program.symbol(start), program.symbol(end));
+        matches!(bounds, (Ok(start), Ok(end)) if (start.0..end.0).contains(&ip.0))
+    })
+}
+
+impl Table {
+    /// The last entry at or before `ip`.
+    fn position(&self, program: &Program, ip: VirtAddr) -> Result<Option<u64>, InspectError> {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let at = VirtAddr(self.ips.0.wrapping_add(4 * middle));
+            let distance = (program.number(at, 4)? as u32).cast_signed();
+            let code = at.0.wrapping_add_signed(i64::from(distance));
+            if code <= ip.0 {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low.checked_sub(1))
+    }
+}
+
+impl Layout {
+    fn of(program: &Program) -> Result<Self, InspectError> {
+        let place = |path: &str| program.place("orc_entry", path);
+        let kind = place("type")?;
+        Ok(Self {
+            size: program.size_of("orc_entry")?,
+            sp_offset: place("sp_offset")?,
+            bp_offset: place("bp_offset")?,
+            sp_reg: place("sp_reg")?,
+            bp_reg: place("bp_reg")?,
+            has_end_type: kind.bits.is_none_or(|(_, bits)| bits >= 3),
+            kind,
+            signal: place("signal").ok(),
+            end: place("end").ok(),
+        })
+    }
+
+    fn read(&self, program: &Program, at: VirtAddr) -> Result<Entry, InspectError> {
+        let value = |place: &Place| program.value_at(at, place);
+        let flag = |place: &Option<Place>| match place {
+            Some(place) => Ok::<_, InspectError>(value(place)? != 0),
+            None => Ok(false),
+        };
+        // s16.
+        let offset = |place| Ok::<_, InspectError>(i64::from((value(place)? as u16).cast_signed()));
+        let sp = base(value(&self.sp_reg)?);
+        let number = value(&self.kind)?;
+        let kind = match (self.has_end_type, number) {
+            (true, 1) => Kind::End,
+            (true, 2) => Kind::Call,
+            (true, 3) => Kind::Registers,
+            (true, 4) => Kind::PartialRegisters,
+            // Before 5.10 `end` stood alone; it counts only without a register.
+            (false, _) if sp == Base::Undefined => match flag(&self.end)? {
+                true => Kind::End,
+                false => Kind::Undefined,
+            },
+            (false, 0) => Kind::Call,
+            (false, 1) => Kind::Registers,
+            (false, 2) => Kind::PartialRegisters,
+            _ => Kind::Undefined,
+        };
+        Ok(Entry {
+            sp,
+            sp_offset: offset(&self.sp_offset)?,
+            bp: base(value(&self.bp_reg)?),
+            bp_offset: offset(&self.bp_offset)?,
+            kind,
+            signal: match &self.signal {
+                Some(_) => flag(&self.signal)?,
+                None => matches!(kind, Kind::Registers | Kind::PartialRegisters),
+            },
+        })
+    }
+}
+
+/// ORC_REG_*, the same in all kernels.
+fn base(number: u64) -> Base {
+    match number {
+        1 => Base::PreviousSp,
+        2 => Base::Register(Register::Dx),
+        3 => Base::Register(Register::Di),
+        4 => Base::Register(Register::Bp),
+        5 => Base::Register(Register::Sp),
+        6 => Base::Register(Register::R10),
+        7 => Base::Register(Register::R13),
+        8 => Base::Indirect(Register::Bp),
+        9 => Base::Indirect(Register::Sp),
+        _ => Base::Undefined,
+    }
+}
