@@ -1,0 +1,91 @@
+//! fusermount3, which mounts for users who may not.
+
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+use crate::error::MountError;
+
+const PROGRAM: &str = "fusermount3";
+
+/// Has `directory` mounted, and gives the file that the kernel asks through.
+pub(crate) fn mount(directory: &Path, options: &str) -> Result<OwnedFd, MountError> {
+    let refused = |reason: String| MountError::Refused {
+        path: directory.to_owned(),
+        reason,
+    };
+    let (ours, theirs) = UnixStream::pair().map_err(|error| refused(error.to_string()))?;
+    let mut command = Command::new(PROGRAM);
+    command.args(["-o", options, "--"]).arg(directory);
+    // It sends the file through the socket that this names: its standard input.
+    command.env("_FUSE_COMMFD", "0");
+    command
+        .stdin(OwnedFd::from(theirs))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let child = command.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => refused(format!(
+            "only root may without {PROGRAM}, and that is not here: install the package fuse3"
+        )),
+        _ => refused(format!("{PROGRAM}: {error}")),
+    })?;
+    // Else our copy of its end would keep the socket open after it has gone.
+    drop(command);
+    let received = receive(&ours);
+    let output = child
+        .wait_with_output()
+        .map_err(|error| refused(format!("{PROGRAM}: {error}")))?;
+    match received {
+        Ok(Some(file)) => Ok(file),
+        Ok(None) => Err(refused(
+            String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        )),
+        Err(error) => Err(refused(format!("{PROGRAM}: {error}"))),
+    }
+}
+
+/// Unmounts; `lazy` even while it is used.
+pub(crate) fn unmount(directory: &Path, lazy: bool) -> Result<(), String> {
+    let mut command = Command::new(PROGRAM);
+    command.args(["-u", "-q"]);
+    if lazy {
+        command.arg("-z");
+    }
+    let output = command.arg("--").arg(directory).stdin(Stdio::null());
+    let output = output
+        .output()
+        .map_err(|error| format!("{PROGRAM}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(match text.is_empty() {
+        true => format!("{PROGRAM} ended with {}", output.status),
+        false => text,
+    })
+}
+
+/// A file that comes through a socket; `None` if it was closed without.
+fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    loop {
+        let parts = &mut [IoSliceMut::new(&mut byte)];
+        match recvmsg(socket, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Ok(_) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let files = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => Some(files),
+        _ => None,
+    });
+    Ok(files.flatten().next())
+}

@@ -1,0 +1,22 @@
+//! A tree of files that are made when they are looked at, mounted read-only by
+//! FUSE. Knows nothing of dumps.
+//!
+//! - [`tree`]: directories and files, each made once, when somebody looks.
+//! - [`content`]: what is in a file.
+//! - `filesystem`: what the kernel asks, answered out of a tree.
+//! - [`mountpoint`]: the kernel's mount: made, and taken away even while it is used.
+//! - [`session`]: a tree that is mounted, and who serves it.
+
+pub mod content;
+pub mod error;
+mod filesystem;
+mod fusermount;
+pub mod mountpoint;
+pub mod session;
+pub mod tree;
+
+pub use content::{Content, ContentError, Text};
+pub use error::MountError;
+pub use mountpoint::{Mountpoint, Unmounted};
+pub use session::{Options, Serving, Session};
+pub use tree::{Entry, Tree};

@@ -1,0 +1,214 @@
+//! The kernel's mount over a directory.
+//!
+//! By mount(2) where that is allowed, else by fusermount3. libfuse is not needed.
+
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::{getgid, getuid};
+
+use crate::error::MountError;
+use crate::fusermount;
+
+const DEVICE: &str = "/dev/fuse";
+/// The type of file system that the lists of mounts show.
+const TYPE: &str = "fuse.bigiron";
+const SUBTYPE: &str = "bigiron";
+
+/// How a directory was unmounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmounted {
+    /// Nobody used it.
+    Clean,
+    /// Somebody has a file of it open, or is in it. It is no longer there for others,
+    /// and ends when the last one has gone.
+    Lazy,
+    /// It was not mounted any more.
+    Already,
+}
+
+/// A directory that is mounted.
+#[derive(Clone, Debug)]
+pub struct Mountpoint {
+    directory: PathBuf,
+    /// The number of the device that the kernel shows it as, once that is known.
+    device: Option<u64>,
+}
+
+impl Mountpoint {
+    /// Mounts over `directory`, an empty one, and gives the file that the kernel asks
+    /// through. Lists of mounts show it as `name`.
+    pub(crate) fn new(directory: &Path, name: &str) -> Result<(Self, OwnedFd), MountError> {
+        let directory = check(directory)?;
+        let flags =
+            MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+        let file = OpenOptions::new().read(true).write(true).open(DEVICE);
+        let file = match file {
+            Ok(file) => match mount_directly(&directory, name, &file, flags) {
+                Ok(()) => Some(file),
+                Err(Errno::PERM) => None,
+                Err(error) => return Err(refused(&directory, error)),
+            },
+            // fusermount3 may open what we may not.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            Err(source) => return Err(MountError::NoFuse { source }),
+        };
+        let file = match file {
+            Some(file) => file.into(),
+            None => fusermount::mount(&directory, &helper_options(name))?,
+        };
+        Ok((
+            Self {
+                directory,
+                device: None,
+            },
+            file,
+        ))
+    }
+
+    /// Notes which mount it is. Somebody must be serving it by now.
+    pub(crate) fn look(&mut self) -> io::Result<()> {
+        self.device = Some(fs::metadata(&self.directory)?.dev());
+        Ok(())
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Lets the kernel read ahead so many KiB, where that is allowed: the file system
+    /// itself may only ask for less than the 128 that are usual.
+    pub(crate) fn set_read_ahead(&self, kib: u32) {
+        let Some(device) = self.device else { return };
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+        // Not fs::write, which would make the file where there is none.
+        if let Ok(mut file) = OpenOptions::new().write(true).open(path) {
+            let _ = io::Write::write_all(&mut file, kib.to_string().as_bytes());
+        }
+    }
+
+    /// Takes it away. Where somebody uses it, it goes from its place at once, and
+    /// itself when the last one has gone.
+    ///
+    /// # Errors
+    /// It is still mounted.
+    pub fn unmount(&self) -> Result<Unmounted, MountError> {
+        // Another one may be there by now, or over it.
+        if let (Some(device), Ok(found)) = (self.device, fs::metadata(&self.directory))
+            && found.dev() != device
+        {
+            return Ok(Unmounted::Already);
+        }
+        let stays = |reason: String| MountError::Stays {
+            path: self.directory.clone(),
+            reason,
+        };
+        let lazy = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+        match unmount(&self.directory, UnmountFlags::NOFOLLOW) {
+            Ok(()) => Ok(Unmounted::Clean),
+            Err(Errno::BUSY) => match unmount(&self.directory, lazy) {
+                Ok(()) => Ok(Unmounted::Lazy),
+                Err(error) => Err(stays(error.to_string())),
+            },
+            Err(Errno::INVAL | Errno::NOENT) => Ok(Unmounted::Already),
+            Err(Errno::PERM) => match fusermount::unmount(&self.directory, false) {
+                Ok(()) => Ok(Unmounted::Clean),
+                Err(_) => fusermount::unmount(&self.directory, true)
+                    .map(|()| Unmounted::Lazy)
+                    .map_err(stays),
+            },
+            Err(error) => Err(stays(error.to_string())),
+        }
+    }
+}
+
+fn mount_directly(
+    directory: &Path,
+    name: &str,
+    file: &File,
+    flags: MountFlags,
+) -> Result<(), Errno> {
+    let options = format!(
+        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        file.as_raw_fd(),
+        getuid().as_raw(),
+        getgid().as_raw()
+    );
+    let options = CString::new(options).map_err(|_| Errno::INVAL)?;
+    mount(name, directory, TYPE, flags, options.as_c_str())
+}
+
+/// The same for fusermount3, which takes a comma as the end of an option.
+fn helper_options(name: &str) -> String {
+    let name = name.replace('\\', "\\\\").replace(',', "\\,");
+    format!("ro,nosuid,nodev,noexec,default_permissions,subtype={SUBTYPE},fsname={name}")
+}
+
+/// The directory's whole name, if it can be mounted over.
+fn check(directory: &Path) -> Result<PathBuf, MountError> {
+    let wrong = |reason: String| MountError::Directory {
+        path: directory.to_owned(),
+        reason,
+    };
+    let why = |error: io::Error| {
+        wrong(match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT) => "no such directory; make it first".into(),
+            Some(Errno::NOTCONN) => {
+                "a mount is there whose program has gone; `umount` it first".into()
+            }
+            _ => error.to_string(),
+        })
+    };
+    let metadata = fs::metadata(directory).map_err(why)?;
+    if !metadata.is_dir() {
+        return Err(wrong("is no directory".into()));
+    }
+    let mut entries = fs::read_dir(directory).map_err(why)?;
+    if entries.next().is_some() {
+        return Err(wrong(
+            "is not empty, and what is in it would be hidden".into(),
+        ));
+    }
+    fs::canonicalize(directory).map_err(why)
+}
+
+fn refused(directory: &Path, error: Errno) -> MountError {
+    MountError::Refused {
+        path: directory.to_owned(),
+        reason: match error {
+            Errno::NODEV => "the kernel has no FUSE; `modprobe fuse`".into(),
+            error => error.to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_cannot_be_mounted_over_says_why() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        fs::write(at.join("file"), "").unwrap();
+        let why = |path: &Path| check(path).unwrap_err().to_string();
+        assert!(why(at).contains("is not empty"), "{}", why(at));
+        assert!(why(&at.join("file")).contains("is no directory"));
+        assert!(why(&at.join("none")).contains("make it first"));
+        fs::create_dir(at.join("empty")).unwrap();
+        assert!(check(&at.join("empty")).is_ok());
+    }
+
+    #[test]
+    fn a_name_cannot_add_options() {
+        assert!(helper_options(r"a,suid\").ends_with(r"fsname=a\,suid\\"));
+    }
+}
