@@ -1,0 +1,73 @@
+//! All that the page shows, out of a dump.
+
+use bigiron_inspect::{Overview, PageMap, Program, page_class};
+use bigiron_kernel::page::KindBits;
+use bigiron_kernel::{IoMethod, Kernel};
+use serde::Serialize;
+
+use crate::Part;
+use crate::domains::Domains;
+use crate::log::LogLines;
+use crate::map::Map;
+use crate::time_line::{self, TimeLine};
+use crate::users::Users;
+
+/// How a report is made.
+#[derive(Clone, Debug, Default)]
+pub struct ReportOptions {
+    /// What the dump is called: the file's name.
+    pub name: String,
+    /// How the source is read.
+    pub io: IoMethod,
+    /// The time line of a dump that does not carry its own.
+    pub time_line: Option<TimeLine>,
+}
+
+/// All that the page shows.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    name: String,
+    made_by: &'static str,
+    overview: Overview,
+    map: Part<Map>,
+    users: Part<Users>,
+    time_line: Part<TimeLine>,
+    domains: Part<Domains>,
+    log: Part<LogLines>,
+}
+
+impl Report {
+    /// Gathers it. What cannot be found is said in its place: a report of a damaged
+    /// dump is still one.
+    pub fn of(kernel: &Kernel, options: &ReportOptions) -> Self {
+        let program = Program::open(kernel);
+        let bits = match &program {
+            Ok(program) => page_class::kind_bits(program).unwrap_or_default(),
+            Err(_) => KindBits::default(),
+        };
+        let map = PageMap::of(kernel, bits, options.io);
+        let users = match &program {
+            Ok(program) => Part::Known(Users::of(program, map.as_ref().ok())),
+            Err(error) => Part::not_known(error),
+        };
+        let domains = match &program {
+            Ok(program) => Domains::of(program).into(),
+            Err(error) => Part::not_known(error),
+        };
+        let time_line = time_line::in_dump(kernel).or_else(|| options.time_line.clone());
+        let time_line = time_line.map_or_else(
+            || Part::not_known("the dump has no time line of its own; only vmdumps do"),
+            Part::Known,
+        );
+        Self {
+            name: options.name.clone(),
+            made_by: concat!("bigiron ", env!("CARGO_PKG_VERSION")),
+            overview: Overview::of(kernel),
+            map: map.map(|map| Map::of(&map)).into(),
+            users,
+            time_line,
+            domains,
+            log: LogLines::of(kernel).into(),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The page: the template with style, script and data in it.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// The page around all.
+const TEMPLATE: &str = include_str!("../assets/report.html");
+/// How it looks.
+const STYLE: &str = concat!(
+    include_str!("../assets/colours.css"),
+    include_str!("../assets/layout.css"),
+    include_str!("../assets/parts.css"),
+);
+/// What it does, in the order in which the pieces need each other.
+const SCRIPT: &str = concat!(
+    "'use strict';\n(() => {\n",
+    include_str!("../assets/base.js"),
+    include_str!("../assets/head.js"),
+    include_str!("../assets/axis.js"),
+    include_str!("../assets/map.js"),
+    include_str!("../assets/tables.js"),
+    include_str!("../assets/time_line.js"),
+    include_str!("../assets/domains.js"),
+    include_str!("../assets/log.js"),
+    include_str!("../assets/main.js"),
+    "})();\n",
+);
+/// What stands in the template for what is put in.
+const PLACES: [&str; 4] = ["{{policy}}", "{{style}}", "{{data}}", "{{script}}"];
+
+/// Writes the page that shows `report`. Nothing of `report` becomes markup or code:
+/// it is data, which the page's own script puts in as text; and the page forbids
+/// all scripts and styles but its own, and all network.
+pub fn render(report: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    let mut rest = TEMPLATE;
+    for place in PLACES {
+        let Some((before, behind)) = rest.split_once(place) else {
+            continue;
+        };
+        out.write_all(before.as_bytes())?;
+        match place {
+            "{{policy}}" => out.write_all(policy().as_bytes())?,
+            "{{style}}" => out.write_all(STYLE.as_bytes())?,
+            "{{script}}" => out.write_all(SCRIPT.as_bytes())?,
+            _ => serde_json::to_writer(Escaped(out), report)?,
+        }
+        rest = behind;
+    }
+    out.write_all(rest.as_bytes())
+}
+
+/// The Content-Security-Policy.
+fn policy() -> String {
+    format!(
+        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+        hash(SCRIPT),
+        hash(STYLE)
+    )
+}
+
+/// What a policy calls an inline script or style.
+fn hash(text: &str) -> String {
+    let mut name = "sha256-".to_owned();
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digest = Sha256::digest(text.as_bytes());
+    for three in digest.chunks(3) {
+        let byte = |index: usize| u32::from(three.get(index).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for digit in 0..4 {
+            let found = match digit <= three.len() {
+                true => char::from(DIGITS[(bits >> (18 - 6 * digit) & 63) as usize]),
+                false => '=',
+            };
+            let _ = name.write_char(found);
+        }
+    }
+    name
+}
+
+/// JSON in a script element ends at nothing in it: `<`, `>` and `&` are escaped,
+/// which in JSON stand in strings alone.
+struct Escaped<'a>(&'a mut dyn Write);
+
+impl Write for Escaped<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut from = 0;
+        for (at, byte) in bytes.iter().enumerate() {
+            let escape: &[u8] = match byte {
+                b'<' => b"\\u003c",
+                b'>' => b"\\u003e",
+                b'&' => b"\\u0026",
+                _ => continue,
+            };
+            self.0.write_all(&bytes[from..at])?;
+            self.0.write_all(escape)?;
+            from = at + 1;
+        }
+        self.0.write_all(&bytes[from..])?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+    use super::*;
+
+    fn rendered(report: &impl Serialize) -> String {
+        let mut page = Vec::new();
+        render(report, &mut page).unwrap();
+        String::from_utf8(page).unwrap()
+    }
+
+    #[test]
+    fn nothing_in_the_data_becomes_markup() {
+        let hostile =
+            "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>&lt; {{script}}";
+        let (empty, page) = (rendered(&""), rendered(&hostile));
+        assert_eq!(page.matches('<').count(), empty.matches('<').count());
+        let data = page.split_once("id=\"data\">").unwrap().1;
+        let data = data.split_once("</script>").unwrap().0;
+        let back: String = serde_json::from_str(data).unwrap();
+        assert_eq!(back, hostile);
+    }
+
+    #[test]
+    fn all_is_in_the_page_and_nothing_else_may_be_loaded() {
+        let page = rendered(&"");
+        for place in PLACES {
+            assert!(!page.contains(place), "{place}");
+        }
+        assert!(page.contains("default-src 'none'"));
+        for outside in ["http://", "https://", "src=\"", "@import", "url("] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        // A script that ended early would show as text.
+        assert_eq!(SCRIPT.matches("</").count(), 0);
+        assert_eq!(STYLE.matches('<').count(), 0);
+    }
+
+    #[test]
+    fn hashes_are_those_that_browsers_make() {
+        // printf abc | openssl dgst -sha256 -binary | base64
+        assert_eq!(
+            hash("abc"),
+            "sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0="
+        );
+    }
+}
