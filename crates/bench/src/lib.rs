@@ -9,6 +9,7 @@ pub mod machine;
 pub mod memory;
 pub mod optimizations;
 pub mod peers;
+pub mod read;
 pub mod results;
 pub mod scale;
 pub mod stripes;
