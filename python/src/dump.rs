@@ -1,0 +1,362 @@
+//! An opened dump.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use bigiron_format::bytes::Endian;
+use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
+use bigiron_inspect::page_class::kind_bits;
+use bigiron_inspect::program::Names;
+use bigiron_inspect::{
+    InspectError, Limits, Located, MemoryUse, Overview, PageClasses, Program, Slabs, Space, Spot,
+    Tasks,
+};
+use bigiron_kernel::printk::Log;
+use bigiron_kernel::{CHUNK_FRAMES, Identities, IoMethod, Kernel, PhysicalMemory, Source};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use serde::Serialize;
+
+use crate::convert::to_python;
+use crate::errors::{self, Error, FaultError};
+use crate::pages::Pages;
+
+self_cell::self_cell!(
+    /// A kernel, and the files that it is read from.
+    struct Opened {
+        owner: Source,
+        #[not_covariant]
+        dependent: Kernel,
+    }
+);
+
+/// A symbol: its name, address, kind, how far behind it an address lies, its module.
+type FoundSymbol = (String, u64, char, u64, Option<String>);
+/// Page frames: the first, how many, their class, whether they are in the dump.
+type ClassRun = (u64, u64, &'static str, bool);
+/// A record of the log: seconds, level, facility, caller, text.
+type LogRecord = (Option<f64>, Option<u8>, Option<u8>, Option<String>, String);
+
+/// A dump and the kernel in it. Any number of threads may use it at once.
+#[pyclass(frozen)]
+pub struct Dump {
+    opened: Opened,
+    names: OnceLock<Arc<Names>>,
+    classes: OnceLock<PageClasses>,
+}
+
+impl Dump {
+    /// What `find` finds, as Python's own types.
+    fn told<'py, T: Serialize + Send>(
+        &self,
+        py: Python<'py>,
+        find: impl FnOnce(&Program) -> Result<T, InspectError> + Send,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let found = self.with_program(py, |program| find(program).map_err(errors::of_inspect))?;
+        to_python(py, &found)
+    }
+
+    fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&Kernel) -> R + Send) -> R {
+        py.detach(|| self.opened.with_dependent(|_, kernel| work(kernel)))
+    }
+
+    fn with_program<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Program) -> PyResult<R> + Send,
+    ) -> PyResult<R> {
+        self.with(py, |kernel| {
+            let program = match self.names.get() {
+                Some(names) => Program::with(kernel, Arc::clone(names)),
+                None => {
+                    let program = Program::open(kernel).map_err(errors::of_inspect)?;
+                    let names = self.names.get_or_init(|| Arc::clone(program.names()));
+                    Program::with(kernel, Arc::clone(names))
+                }
+            };
+            work(&program)
+        })
+    }
+}
+
+#[pymethods]
+impl Dump {
+    #[new]
+    #[pyo3(signature = (paths, vmcoreinfo, identity, cache))]
+    fn open(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        vmcoreinfo: Option<Vec<u8>>,
+        identity: Option<PathBuf>,
+        cache: u64,
+    ) -> PyResult<Self> {
+        py.detach(|| {
+            let identities = identity.as_deref().map(Identities::from_file).transpose();
+            let identities = identities
+                .map_err(|error| Error::new_err(error.to_string()))?
+                .unwrap_or_default();
+            let mut source = Source::open_with(&paths, &identities).map_err(errors::of_source)?;
+            source.set_cache(cache);
+            let given = vmcoreinfo
+                .map(|text| Vmcoreinfo::parse(&text, 0))
+                .transpose();
+            let given = given.map_err(|error| Error::new_err(error.to_string()))?;
+            let pages = PhysicalMemory::DEFAULT_CACHE_PAGES;
+            let opened = Opened::try_new(source, |source| {
+                Kernel::find(source, given, IoMethod::Auto, pages)
+            });
+            Ok(Self {
+                opened: opened.map_err(errors::of_kernel)?,
+                names: OnceLock::new(),
+                classes: OnceLock::new(),
+            })
+        })
+    }
+
+    /// What `bigiron info --json` tells.
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let overview = self.with(py, Overview::of);
+        to_python(py, &overview)
+    }
+
+    /// The lines of VMCOREINFO.
+    fn vmcoreinfo<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let lines = PyDict::new(py);
+        self.opened.with_dependent(|_, kernel| {
+            let text = kernel.info().text();
+            for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
+                lines.set_item(key, value)?;
+            }
+            Ok(lines)
+        })
+    }
+
+    /// VMCOREINFO as it is in the dump.
+    fn vmcoreinfo_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let text = |kernel: &Kernel| PyBytes::new(py, kernel.info().text().as_bytes());
+        self.opened.with_dependent(|_, kernel| text(kernel))
+    }
+
+    /// log2 of the page size.
+    fn page_shift(&self) -> u32 {
+        self.opened
+            .with_dependent(|_, kernel| kernel.source().page_shift())
+    }
+
+    /// The page frame behind the last one.
+    fn end_frame(&self) -> u64 {
+        self.opened
+            .with_dependent(|_, kernel| kernel.source().end_frame().0)
+    }
+
+    /// The architecture, as `uname -m` says it.
+    fn machine(&self) -> String {
+        self.opened
+            .with_dependent(|_, kernel| kernel.source().machine().to_owned())
+    }
+
+    /// How the machine orders bytes.
+    fn byte_order(&self) -> &'static str {
+        let endian = self
+            .opened
+            .with_dependent(|_, kernel| kernel.source().endian());
+        match endian {
+            Endian::Little => "little",
+            Endian::Big => "big",
+        }
+    }
+
+    /// The bytes at a virtual or physical address.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        address: u64,
+        size: usize,
+        physical: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let all = self.end_frame().saturating_mul(1 << self.page_shift());
+        if size as u64 > all {
+            let text = format!("{size} bytes are more than the machine's memory");
+            return Err(FaultError::new_err(text));
+        }
+        PyBytes::new_with(py, size, |buf| {
+            self.with(py, |kernel| match physical {
+                true => kernel
+                    .memory()
+                    .read(PhysAddr(address), buf)
+                    .map_err(errors::of_source),
+                false => kernel
+                    .read("what was asked for", VirtAddr(address), buf)
+                    .map_err(errors::of_kernel),
+            })
+        })
+    }
+
+    /// A page frame, and those behind it that are at hand with it: `most` at most.
+    fn pages(&self, py: Python<'_>, frame: u64, most: usize) -> PyResult<Pages> {
+        let pages = self.with(py, |kernel| kernel.memory().pages(PageFrame(frame), most));
+        pages.map(Pages::new).map_err(errors::of_source)
+    }
+
+    /// The physical address behind a virtual one; `None` if nothing is mapped there.
+    fn translate(&self, py: Python<'_>, address: u64) -> PyResult<Option<u64>> {
+        let leaf = self.with(py, |kernel| kernel.translate(VirtAddr(address)));
+        let leaf = leaf.map_err(errors::of_source)?;
+        Ok(leaf.map(|leaf| leaf.physical.0))
+    }
+
+    /// All symbols of a name: the kernel's own, then those of modules.
+    fn symbols_named(&self, py: Python<'_>, name: &str) -> PyResult<Vec<FoundSymbol>> {
+        self.with_program(py, |program| {
+            let named = program.symbols_named(name);
+            Ok(named.iter().map(found).collect())
+        })
+    }
+
+    /// The symbol that an address lies in.
+    fn symbol_at(&self, py: Python<'_>, address: u64) -> PyResult<Option<FoundSymbol>> {
+        self.with_program(py, |program| {
+            let at = program.symbol_at(VirtAddr(address));
+            Ok(at.as_ref().map(found))
+        })
+    }
+
+    /// All symbols of the kernel's own.
+    fn symbols(&self, py: Python<'_>) -> PyResult<Vec<FoundSymbol>> {
+        self.with_program(py, |program| {
+            let own = |symbol| Located {
+                symbol,
+                offset: 0,
+                module: None,
+                size: None,
+            };
+            Ok(program
+                .symbols()
+                .iter()
+                .map(|symbol| found(&own(symbol)))
+                .collect())
+        })
+    }
+
+    /// What `bigiron type --json` tells; `None` if there is no such type.
+    fn definition<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = self.with_program(py, |program| {
+            let defined = program.define(name).map_err(errors::of_inspect)?;
+            Ok(defined.map(|(definition, _)| definition))
+        })?;
+        found.map(|found| to_python(py, &found)).transpose()
+    }
+
+    /// What `bigiron read --json` tells of a place: its address, its type, its value.
+    fn value<'py>(
+        &self,
+        py: Python<'py>,
+        place: &str,
+        written: Option<&str>,
+        cpu: Option<usize>,
+        depth: usize,
+    ) -> PyResult<(u64, Option<String>, Option<Bound<'py, PyAny>>)> {
+        let (address, name, value) = self.with_program(py, |program| {
+            let spot = Spot::find(program, place, written, cpu, Space::Virtual);
+            let spot = spot.map_err(errors::of_inspect)?;
+            let limits = Limits {
+                depth,
+                ..Limits::default()
+            };
+            let value = spot.value(program, limits);
+            Ok((spot.address.0, spot.type_name(), value))
+        })?;
+        let value = value.map(|value| to_python(py, &value)).transpose()?;
+        Ok((address, name, value))
+    }
+
+    /// All tasks.
+    fn tasks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, Tasks::of)
+    }
+
+    /// The modules.
+    fn modules<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let modules = self.with_program(py, |program| {
+            serde_json::to_value(program.modules())
+                .map_err(|error| Error::new_err(error.to_string()))
+        })?;
+        to_python(py, &modules)
+    }
+
+    /// The slab caches.
+    fn slab_caches<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, Slabs::of)
+    }
+
+    /// Memory by what uses it, as the kernel counts.
+    fn memory_use<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, MemoryUse::of)
+    }
+
+    /// The first page frame of each chunk that has RAM.
+    fn chunks(&self) -> Vec<u64> {
+        self.opened.with_dependent(|_, kernel| {
+            let chunks = kernel.source().chunks();
+            chunks.map(|first| first.0).collect()
+        })
+    }
+
+    /// The page frames of a chunk: first, how many, class, whether they are in the dump.
+    fn classes(&self, py: Python<'_>, chunk: u64) -> PyResult<Vec<ClassRun>> {
+        self.with_program(py, |program| {
+            let kernel = program.kernel();
+            let classes = match self.classes.get() {
+                Some(classes) => classes,
+                None => {
+                    let bits = kind_bits(program).map_err(errors::of_inspect)?;
+                    let found = PageClasses::of(kernel, bits).map_err(errors::of_inspect)?;
+                    self.classes.get_or_init(|| found)
+                }
+            };
+            let first = PageFrame(chunk / CHUNK_FRAMES * CHUNK_FRAMES);
+            let runs = classes.chunk(kernel, first, IoMethod::Auto);
+            let runs = runs.map_err(errors::of_inspect)?.into_iter();
+            Ok(runs
+                .map(|run| (run.frame, run.count, run.class, run.in_dump))
+                .collect())
+        })
+    }
+
+    /// The kernel log, and what is wrong with it.
+    fn log(&self, py: Python<'_>, since_clear: bool) -> PyResult<(Vec<LogRecord>, Vec<String>)> {
+        self.with(py, |kernel| {
+            let log = Log::open(kernel).map_err(errors::of_kernel)?;
+            let mut records = Vec::new();
+            let summary = log.for_each(since_clear, &mut |record| {
+                records.push((
+                    record.ts_nsec.map(|ts| ts as f64 / 1e9),
+                    record.level,
+                    record.facility,
+                    record.caller.map(|caller| caller.to_string()),
+                    String::from_utf8_lossy(record.text.bytes()).into_owned(),
+                ));
+                Ok(())
+            });
+            let summary = summary.map_err(errors::of_log)?;
+            Ok((records, summary.warnings()))
+        })
+    }
+}
+
+fn found(located: &Located<'_>) -> FoundSymbol {
+    let Located {
+        symbol,
+        offset,
+        module,
+        ..
+    } = located;
+    (
+        symbol.name.to_owned(),
+        symbol.address.0,
+        symbol.kind,
+        *offset,
+        module.map(str::to_owned),
+    )
+}
