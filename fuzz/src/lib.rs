@@ -2,6 +2,7 @@
 
 #[path = "../../crates/kernel/tests/common/kernel_bytes.rs"]
 mod kernel_bytes;
+pub mod sample;
 pub mod vmdump_edits;
 
 use std::io;

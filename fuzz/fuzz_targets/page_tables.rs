@@ -1,0 +1,119 @@
+//! Page tables that lie or go in circles: any words in them. Every translation ends
+//! after as many entries as there are levels, and what is read through it comes whole
+//! or not at all.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use bigiron_format::VirtAddr;
+use bigiron_fuzz::Patched;
+use bigiron_kernel::{IoMethod, Kernel};
+use bigiron_synth::{ElfShape, Synth};
+use libfuzzer_sys::fuzz_target;
+
+/// Machines of four and five levels.
+const MACHINES: [(&str, usize); 2] = [
+    (
+        "kernel 6.12 levels=4 kaslr=0x1e00000\nram 0x0-0x9f 0x100-0xfff",
+        4,
+    ),
+    ("kernel 6.1 levels=5\nram 0x0-0x9f 0x100-0xfff", 5),
+];
+/// Bytes that are read through the tables at a time.
+const MOST: usize = 16 << 10;
+
+/// A dump, and where its page tables are.
+struct Machine {
+    dump: Vec<u8>,
+    levels: usize,
+    /// A mapped address, by which the tables were found.
+    mapped: VirtAddr,
+    /// Offsets of entries in the dump: those on the way to the address, and the 64
+    /// behind each.
+    entries: Vec<usize>,
+}
+
+static DUMPS: LazyLock<Vec<Machine>> = LazyLock::new(|| {
+    MACHINES
+        .iter()
+        .map(|(text, levels)| {
+            let machine = Synth::from_text(text).expect("a legal text");
+            let dump = machine.elf(&ElfShape::vmcore());
+            let source = bigiron_fuzz::open(dump.clone()).expect("a sound dump");
+            let kernel = Kernel::find(&source, None, IoMethod::Read, 8).expect("a kernel");
+            let mapped = kernel.info().symbol("init_uts_ns").expect("a symbol");
+            let mut entries = Vec::new();
+            let walked = kernel.walk(mapped, &mut |entry| {
+                // The bytes of the entry's page are found again in the dump.
+                let page = entry.address.0 & !0xfff;
+                let mut bytes = [0; 4096];
+                let read = kernel
+                    .memory()
+                    .read(bigiron_format::PhysAddr(page), &mut bytes);
+                read.expect("a page table");
+                let start = dump.windows(4096).position(|window| window == bytes);
+                let first = start.expect("its page") + (entry.address.0 & 0xfff) as usize;
+                let behind = (first..first + 64 * 8).step_by(8);
+                entries.extend(behind.filter(|at| at + 8 <= dump.len()));
+            });
+            assert!(walked.expect("page tables").is_some());
+            drop(kernel);
+            Machine {
+                dump,
+                levels: *levels,
+                mapped,
+                entries,
+            }
+        })
+        .collect()
+});
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&[choice, count], rest)) = data.split_first_chunk() else {
+        return;
+    };
+    let machine = &DUMPS[usize::from(choice) % DUMPS.len()];
+    let (edits, addresses) = rest.split_at(rest.len().min(10 * usize::from(count)));
+    let patches = edits.chunks_exact(10).map(|edit| {
+        let (place, value) = edit.split_at(2);
+        let place = usize::from(u16::from_le_bytes([place[0], place[1]]));
+        (
+            machine.entries[place % machine.entries.len()],
+            value.to_vec(),
+        )
+    });
+    let dump = Patched {
+        base: &machine.dump,
+        patches: patches.collect(),
+    };
+    let Ok(source) = bigiron_fuzz::open(dump) else {
+        return;
+    };
+    let Ok(kernel) = Kernel::find(&source, None, IoMethod::Read, 8) else {
+        return;
+    };
+    let given = addresses.chunks_exact(8).take(64);
+    let given = given.map(|word| VirtAddr(u64::from_le_bytes(word.try_into().expect("8 bytes"))));
+    for address in given.chain([machine.mapped, VirtAddr(0), VirtAddr(u64::MAX)]) {
+        let mut entries = 0;
+        let walked = kernel.walk(address, &mut |_| entries += 1);
+        assert!(entries <= machine.levels, "{entries} entries for {address}");
+        if let Ok(Some(leaf)) = walked {
+            assert!(leaf.len > 0 && leaf.len <= 1 << 39, "{leaf:?}");
+        }
+        assert_eq!(kernel.translate(address).ok(), walked.ok());
+        let mut whole = vec![0; MOST];
+        if kernel.read("fuzzed", address, &mut whole).is_err() {
+            continue;
+        }
+        // Piece by piece it is the same.
+        let mut pieces = vec![0; MOST];
+        for (index, piece) in pieces.chunks_mut(1000).enumerate() {
+            let at = address
+                .checked_add(1000 * index as u64)
+                .expect("it was read");
+            kernel.read("fuzzed", at, piece).expect("it was read");
+        }
+        assert_eq!(whole, pieces);
+    }
+});

@@ -1,0 +1,101 @@
+//! The real vmcore in samples/, opened once, whose memory every input changes.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bigiron_format::codec::{Codec, decompressor};
+use bigiron_format::{ReadAt, VirtAddr};
+use bigiron_inspect::Program;
+use bigiron_kernel::{IoMethod, Kernel};
+
+use crate::Patched;
+
+/// More than it takes: the packed file does not tell its size.
+const ROOM: usize = 160 << 20;
+
+/// Offsets in the file, and what is there instead.
+type Patches = Vec<(usize, Vec<u8>)>;
+
+/// The sample and its kernel.
+pub struct Sample {
+    /// The kernel's names, read from the sample as it is.
+    pub program: Program<'static, 'static>,
+    patches: Arc<Mutex<Patches>>,
+}
+
+struct Changing {
+    base: &'static [u8],
+    patches: Arc<Mutex<Patches>>,
+}
+
+impl ReadAt for Changing {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let patches = self.patches.lock().unwrap_or_else(PoisonError::into_inner);
+        let patched = Patched {
+            base: self.base,
+            patches: patches.clone(),
+        };
+        patched.read_at(offset, buf)
+    }
+
+    fn size(&self) -> u64 {
+        self.base.len() as u64
+    }
+}
+
+impl Sample {
+    /// Unpacks and opens it. It lives as long as the process.
+    pub fn open() -> Self {
+        let packed = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../samples/linux-6.1-5level.elf.zst"
+        );
+        let packed = fs::read(PathBuf::from(packed)).expect("the sample");
+        let mut bytes = vec![0; ROOM];
+        let mut zstd = decompressor(Codec::Zstd).expect("zstd");
+        let size = zstd.decompress(&packed, &mut bytes).expect("a sound file");
+        bytes.truncate(size);
+        let patches = Arc::new(Mutex::new(Vec::new()));
+        let changing = Changing {
+            base: bytes.leak(),
+            patches: Arc::clone(&patches),
+        };
+        let source = Box::leak(Box::new(crate::open(changing).expect("a vmcore")));
+        // No cache: it would have pages of the input before.
+        let kernel = Kernel::find(source, None, IoMethod::Read, 0).expect("a kernel");
+        let kernel = Box::leak(Box::new(kernel));
+        let program = Program::open(kernel).expect("names");
+        // Kept by the program, so as they are in the sample.
+        let _ = program.modules();
+        Self { program, patches }
+    }
+
+    /// Where in the file the memory at an address is.
+    pub fn offset(&self, address: VirtAddr) -> Option<usize> {
+        let kernel = self.program.kernel();
+        let physical = kernel.translate(address).ok()??.physical.0;
+        let mut segments = kernel.source().header_segments().iter();
+        let segment = segments
+            .find(|segment| physical.wrapping_sub(segment.physical.0) < segment.file_size)?;
+        usize::try_from(segment.file_offset + (physical - segment.physical.0)).ok()
+    }
+
+    /// Changes words at some of `places`: each 12 bytes of `edits` are the number of a
+    /// place and a value. Values with their lowest bit set are the number of one of
+    /// `addresses`, since nothing else leads a walk astray as well.
+    pub fn change(&self, places: &[usize], addresses: &[VirtAddr], edits: &[u8]) {
+        let patches = edits.chunks_exact(12).take(64).map(|edit| {
+            let (place, value) = edit.split_at(4);
+            let place = u32::from_le_bytes(place.try_into().expect("4 bytes")) as usize;
+            let value = u64::from_le_bytes(value.try_into().expect("8 bytes"));
+            let value = match value & 1 {
+                1 => addresses[(value >> 1) as usize % addresses.len()].0,
+                _ => value,
+            };
+            (places[place % places.len()], value.to_le_bytes().to_vec())
+        });
+        *self.patches.lock().unwrap_or_else(PoisonError::into_inner) = patches.collect();
+    }
+}
