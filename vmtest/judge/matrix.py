@@ -36,19 +36,24 @@ import drgn_tasks
 import kdump_layout
 import libkdumpfile_read
 import mend_elf
+import mounted
 import peers_venv
 import same_bitmap
 import same_dmesg
 import same_elf
 import same_erase
 import same_info
+import same_memory
+import same_modules
 import same_names
 import same_pages
+import same_tasks
+import same_values
 import same_vmdump
 from elfcore import ElfCore
 from explain import Explainer
 from kdump_layout import Kdump
-from tools import Bigiron, Makedumpfile, ToolFailed
+from tools import Bigiron, Makedumpfile, ToolFailed, run
 from verdict import CannotJudge, Verdict
 
 CODECS = ("none", "zlib", "lzo", "snappy", "zstd", "adaptive")
@@ -64,6 +69,9 @@ TOLD = (
     "absent pages fault",
     "pages equal to the source",
     "tasks",
+    "frames",
+    "symbols of modules",
+    "values",
     "lines equal",
 )
 Check = Callable[[], Verdict]
@@ -368,10 +376,45 @@ def reader_rows(case: Case, codec: str, vmlinux: Path | None) -> Iterator[Row]:
         yield f"info on -d 31 -c {codec} and drgn", lambda: same_info.judge(
             case.bigiron, vmlinux, made(), case.vmcore
         )
+        yield f"info --memory --pages on -d 31 -c {codec}, drgn and crash", lambda: same_memory.judge(
+            case.bigiron, vmlinux, made(), case.vmcore, case.openable
+        )
         yield f"sym and type on -d 31 -c {codec} and drgn", lambda: same_names.judge(
             case.bigiron, vmlinux, made(), case.vmcore
         )
+        yield f"modules on -d 31 -c {codec} and drgn", lambda: same_modules.judge(
+            case.bigiron, vmlinux, made(), case.vmcore
+        )
+        yield f"tasks and stacks on -d 31 -c {codec} and drgn", lambda: same_tasks.judge(
+            case.bigiron, vmlinux, made(), case.vmcore
+        )
+        yield f"modules on -d 31 -c {codec} and crash", lambda: same_modules.judge_by_crash(
+            case.bigiron, vmlinux, made(), case.openable
+        )
+        yield f"read on -d 31 -c {codec} and drgn", lambda: same_values.judge(
+            case.bigiron, vmlinux, made(), case.vmcore
+        )
         yield f"crash on -d 31 -c {codec}", lambda: case.judge_by_crash(made(), vmlinux)
+
+
+def mounted_rows(case: Case, quick: bool, vmlinux: Path) -> Iterator[Row]:
+    """Dumps that are mounted, for programs that read plain cores."""
+
+    def of(form: str, codec: str) -> Verdict:
+        parts = [case.target]
+        if form == "stripes":
+            parts = [case.scratch / f"stripe-{number}" for number in range(3)]
+            names = ",".join(map(str, parts))
+            run([str(case.bigiron.program), "dump", "-q", "-d", str(FULL), "--stripe", names, str(case.vmcore)])
+        else:
+            case.bigiron.dump(case.vmcore, case.target, FULL, codec, form=form)
+        return mounted.judge(
+            case.bigiron, vmlinux, parts, case.openable, lambda core: case.judge_by_crash(core, vmlinux)
+        )
+
+    forms = (("vmdump", "zstd"), ("kdump", "zstd"), ("stripes", "zstd"), ("flattened", "zlib"))
+    for form, codec in forms[: 1 if quick else None]:
+        yield f"mounted: -d 31 -f {form} -c {codec}", lambda f=form, c=codec: of(f, c)
 
 
 def erase_rows(case: Case, quick: bool, vmlinux: Path | None) -> Iterator[Row]:
@@ -429,6 +472,8 @@ def rows(
     yield from vmdump_rows(case, quick, vmlinux)
     yield from dmesg_rows(case, None if quick else vmlinux)
     yield from erase_rows(case, quick, vmlinux)
+    if vmlinux:
+        yield from mounted_rows(case, quick, vmlinux)
     for codec in codecs[-1:] if quick else codecs[-2:]:
         yield from reader_rows(case, codec, vmlinux)
 

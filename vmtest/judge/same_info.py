@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
-import peers_venv
+import by_symbols
 from tools import Bigiron
 from verdict import Verdict
 
@@ -70,15 +69,5 @@ def judge(bigiron: Bigiron, vmlinux: str | Path, dump: str | Path, openable: str
     return verdict
 
 
-def main() -> int:
-    peers_venv.run_inside()
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("bigiron", type=Path)
-    parser.add_argument("vmlinux", help="with debug symbols, of the dump's kernel")
-    parser.add_argument("dump")
-    arguments = parser.parse_args()
-    return judge(Bigiron(arguments.bigiron), arguments.vmlinux, arguments.dump, arguments.dump).finish()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(by_symbols.main(__doc__, judge))

@@ -135,13 +135,20 @@ class Bigiron:
             raise ToolFailed(f"{' '.join(command)}: exit {ended.returncode}: {said}")
         return ended.stdout
 
-    def info(self, dump: Path) -> dict[str, Any]:
+    def info(self, dump: Path, *options: str) -> dict[str, Any]:
         """What `bigiron info` says of a dump, for programs."""
-        return json.loads(self._said("info", "--json", str(dump)))
+        return json.loads(self._said("info", "--json", *options, str(dump)))
+
+    def dump_summary(self, source: Path, level: int) -> dict[str, Any]:
+        """What a dump of a level that goes nowhere says of itself."""
+        return json.loads(self._said("dump", "--json", "--overwrite", "-d", str(level), "-c", "none", str(source), "/dev/null"))
 
     def named(self, command: str, dump: Path, names: Iterable[str]) -> list[dict[str, Any]]:
         """What `bigiron sym` or `bigiron type` says of names, for programs."""
-        return [json.loads(line) for line in self._said(command, "--json", str(dump), *names).splitlines()]
+        wanted = list(names)
+        if not wanted:
+            return []
+        return [json.loads(line) for line in self._said(command, "--json", str(dump), *wanted).splitlines()]
 
     def _said(self, *arguments: str) -> bytes:
         command = [str(self.program), *arguments]
