@@ -15,9 +15,17 @@ use crate::commands::diff::DiffArguments;
 use crate::commands::dmesg::DmesgArguments;
 #[cfg(feature = "inspect")]
 use crate::commands::info::InfoArguments;
+#[cfg(feature = "mount")]
+use crate::commands::mount::MountArguments;
 #[cfg(feature = "inspect")]
 use crate::commands::names::{SymbolArguments, TypeArguments};
+#[cfg(feature = "inspect")]
+use crate::commands::read::ReadArguments;
+#[cfg(feature = "report")]
+use crate::commands::report::ReportArguments;
 use crate::commands::save::SaveArguments;
+#[cfg(feature = "inspect")]
+use crate::size;
 
 pub use making::{DumpArguments, Format, HowArguments, LiveArguments, OnlineCpus};
 
@@ -55,6 +63,15 @@ pub enum Command {
     /// Show a type of the dumped kernel, with the offsets of its members
     #[cfg(feature = "inspect")]
     Type(TypeArguments),
+    /// Show what is in the dumped kernel's memory: bytes, or values by their types
+    #[cfg(feature = "inspect")]
+    Read(ReadArguments),
+    /// Show a dump as files: as an ELF core for any debugger, and what is known of it
+    #[cfg(feature = "mount")]
+    Mount(MountArguments),
+    /// Make a page for a browser: why the kernel stopped, where its memory went, its log
+    #[cfg(feature = "report")]
+    Report(ReportArguments),
     /// Print the kernel log that is in a dump
     Dmesg(DmesgArguments),
     /// Fetch a dump from a dump device or a file into a directory, after the reboot
@@ -76,9 +93,32 @@ pub enum Command {
     },
 }
 
+/// How a source is read at random, by those who look at it.
+#[derive(Clone, Debug, Args)]
+#[cfg_attr(not(feature = "inspect"), derive(Default))]
+pub struct SourceArguments {
+    /// How it is read.
+    #[command(flatten)]
+    pub input: InputArguments,
+    /// Memory for what is decompressed, so that it need not be again; 0 for little
+    #[cfg(feature = "inspect")]
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse_or_zero)]
+    pub cache: u64,
+}
+
+#[cfg(feature = "inspect")]
+impl Default for SourceArguments {
+    fn default() -> Self {
+        Self {
+            input: InputArguments::default(),
+            cache: bigiron_kernel::Source::DEFAULT_CACHE,
+        }
+    }
+}
+
 /// How a source is read and how much is used for it.
 #[derive(Clone, Debug, Args)]
-pub struct SourceArguments {
+pub struct InputArguments {
     /// VMCOREINFO as a text file, in place of the one in the source
     #[arg(long, value_name = "FILE")]
     pub vmcoreinfo: Option<PathBuf>,
@@ -92,6 +132,17 @@ pub struct SourceArguments {
     #[arg(long, value_name = "N", default_value_t = PhysicalMemory::DEFAULT_CACHE_PAGES as u32)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     pub cache_pages: u32,
+}
+
+impl Default for InputArguments {
+    fn default() -> Self {
+        Self {
+            vmcoreinfo: None,
+            identity: None,
+            io: Io::Auto,
+            cache_pages: PhysicalMemory::DEFAULT_CACHE_PAGES as u32,
+        }
+    }
 }
 
 /// `bigiron verify`.

@@ -61,6 +61,12 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Sym(arguments) => commands::names::symbols(&arguments)?,
         #[cfg(feature = "inspect")]
         Command::Type(arguments) => commands::names::types(&arguments)?,
+        #[cfg(feature = "inspect")]
+        Command::Read(arguments) => commands::read::run(&arguments)?,
+        #[cfg(feature = "mount")]
+        Command::Mount(arguments) => commands::mount::run(&arguments)?,
+        #[cfg(feature = "report")]
+        Command::Report(arguments) => commands::report::run(&arguments)?,
         Command::Dmesg(arguments) => commands::dmesg::run(&arguments)?,
         Command::Save(arguments) => commands::save::run(&arguments)?,
         #[cfg(feature = "bench")]

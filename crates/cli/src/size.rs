@@ -24,6 +24,15 @@ pub fn parse(text: &str) -> Result<u64, String> {
     }
 }
 
+/// The same, or 0 for nothing.
+#[cfg(feature = "inspect")]
+pub fn parse_or_zero(text: &str) -> Result<u64, String> {
+    match text.trim() {
+        "0" => Ok(0),
+        size => parse(size),
+    }
+}
+
 /// Takes the size of a vmdump's chunks.
 pub fn chunk(text: &str) -> Result<u32, String> {
     let bytes = parse(text)?;

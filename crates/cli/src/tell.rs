@@ -15,11 +15,16 @@ pub(crate) use tell;
 /// Prints what was asked for on standard output.
 #[cfg(feature = "inspect")]
 pub fn print(text: &str) -> anyhow::Result<()> {
-    use std::io::{ErrorKind, Write};
+    use std::io::Write;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Whoever closed the pipe has seen enough.
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if !is_closed_pipe(&error) => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// Whether writing ended because whoever closed the pipe has seen enough, which
+/// is no failure.
+pub fn is_closed_pipe(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::BrokenPipe
 }

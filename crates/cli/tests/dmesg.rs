@@ -40,10 +40,14 @@ fn the_log_is_in_every_dump_of_the_highest_level() {
         let right = log_text(&machine, false);
         assert!(right.contains("record 198"), "{right}");
         assert_eq!(run(&["dmesg", &source]).code(0).text(), right);
-        for format in ["kdump", "flattened", "elf"] {
+        for format in ["kdump", "flattened", "elf", "vmdump"] {
             let dump = arg(&directory.path().join(format)).to_owned();
             run(&["dump", "-qf", format, "--overwrite", &source, &dump]).code(0);
             assert_eq!(run(&["dmesg", &dump]).code(0).text(), right, "{format}");
+            for cache in ["0", "20K", "1M", "1G"] {
+                let read = run(&["dmesg", "--cache", cache, &dump]).code(0);
+                assert_eq!(read.text(), right, "{format} with a cache of {cache}");
+            }
         }
         let flat = fs::read(directory.path().join("flattened")).unwrap();
         let piped = run_with_input(&["dmesg", "-"], &flat).code(0);

@@ -3,10 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 mod common;
+#[path = "common/sample.rs"]
+mod sample;
 
 use std::fs;
 use std::path::Path;
 
+use bigiron_format::elf::LoadSegment;
+use bigiron_kernel::symbols::kallsyms;
+use bigiron_kernel::{IoMethod, Kernel, Source};
 use bigiron_synth::{ElfShape, KernelLog, LogForm, LogRecord, Synth};
 use common::{arg, run};
 use serde_json::Value;
@@ -55,7 +60,7 @@ fn it_says_why_the_kernel_stopped_whatever_the_format() {
     let source = vmcore(directory.path(), &OOPS);
     let shown = run(&["info", &source]).code(0).text();
     for line in [
-        "dump      ELF core, dump level 0, complete",
+        "dump      ELF core, not compressed, dump level 0, complete",
         "crashed   1.2 s after the start",
         "panic     Fatal exception",
         "fault     BUG: unable to handle page fault for address: ffffdead00000000",
@@ -87,6 +92,8 @@ fn it_says_why_the_kernel_stopped_whatever_the_format() {
             assert_eq!(found[part], of_source[part], "{format}, {part}");
         }
         assert_eq!(found["dump"]["complete"], true);
+        let codecs: &[&str] = if format == "elf" { &[] } else { &["zstd"] };
+        assert_eq!(found["dump"]["codecs"], serde_json::json!(codecs));
         let (pages, there) = (&found["memory"]["pages"], &found["memory"]["pages_in_dump"]);
         assert_eq!(pages, &of_source["memory"]["pages"], "{format}");
         assert!(
@@ -129,4 +136,68 @@ fn what_is_missing_is_told_and_no_error() {
     run(&["info", &source]).code(1).says(&[&source]);
     run(&["info", arg(&directory.path().join("nothing"))]).code(1);
     run(&["info"]).code(2);
+}
+
+/// Where in an ELF core the variable of that name is.
+fn variable(core: &Path, name: &str) -> usize {
+    let source = Source::open(&[core.to_owned()]).unwrap();
+    let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
+    let symbols = kallsyms::read(&kernel).unwrap().unwrap();
+    let address = symbols.find(name).unwrap().address;
+    let physical = kernel.translate(address).unwrap().unwrap().physical.0;
+    let inside =
+        |segment: &&LoadSegment| physical.wrapping_sub(segment.physical.0) < segment.file_size;
+    let segment = kernel.source().header_segments().iter().find(inside);
+    let segment = segment.unwrap();
+    (segment.file_offset + (physical - segment.physical.0)) as usize
+}
+
+/// The sample did not panic: its log and its panic_cpu are made to say so.
+#[test]
+fn a_panic_without_a_trace_in_the_log_has_the_one_of_its_stack() {
+    const SAID: &[u8] = b"Linux version ";
+    const PANIC: &[u8] = b"Kernel panic - not syncing: ";
+    let directory = tempfile::tempdir().unwrap();
+    let source = sample::unpack(directory.path());
+    let shown = |options: &[&str]| run(&[&["info"], options, &[arg(&source)]].concat()).code(0);
+    assert!(!shown(&[]).text().contains("do_idle"));
+    assert!(shown(&["--backtrace"]).text().contains("do_idle+0x"));
+    let panic_cpu = variable(&source, "panic_cpu");
+    let mut bytes = fs::read(&source).unwrap();
+    for at in 0..bytes.len() - PANIC.len() {
+        if bytes[at] == SAID[0] && bytes[at..].starts_with(SAID) {
+            bytes[at..at + PANIC.len()].copy_from_slice(PANIC);
+        }
+    }
+    fs::write(&source, &bytes).unwrap();
+    let quiet = shown(&[]).text();
+    assert!(
+        quiet.contains("panic     ") && !quiet.contains("do_idle"),
+        "{quiet}"
+    );
+    assert_eq!(bytes[panic_cpu..panic_cpu + 4], [0xff; 4]);
+    bytes[panic_cpu..panic_cpu + 4].fill(0);
+    fs::write(&source, &bytes).unwrap();
+    let by_stack = shown(&[]).text();
+    assert!(
+        by_stack.contains("swapper/0 (PID 0), R on CPU 0") && by_stack.contains("do_idle+0x"),
+        "{by_stack}"
+    );
+    let found: Value = serde_json::from_slice(&shown(&["--json"]).stdout).unwrap();
+    let tasks = found["backtrace"]["tasks"].as_array().unwrap();
+    assert_eq!(tasks.len(), 1);
+    assert!(tasks[0]["frames"].as_array().unwrap().len() > 3);
+}
+
+#[test]
+fn what_needs_names_is_told_to_be_unknown_where_there_are_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = vmcore(directory.path(), &OOPS);
+    let options = ["--tasks", "--run-queues", "--backtrace", "--stacks"];
+    let said = run(&[&["info", "--json"], &options[..], &[&source]].concat()).code(0);
+    let said: Value = serde_json::from_slice(&said.stdout).unwrap();
+    for section in ["tasks", "run_queues", "backtrace", "stacks"] {
+        let reason = said[section]["not_known"].as_str().unwrap();
+        assert!(reason.contains("kallsyms"), "{section}: {reason}");
+    }
 }

@@ -10,7 +10,7 @@ use bigiron_helpers::MemoryBudget;
 use bigiron_kernel::DumpLevel;
 use clap::{Args, ValueEnum};
 
-use super::{SourceArguments, threads};
+use super::{InputArguments, threads};
 use crate::size;
 
 /// `bigiron dump`.
@@ -133,7 +133,7 @@ pub struct HowArguments {
     pub without: Vec<Without>,
     /// How the source is read.
     #[command(flatten)]
-    pub source: SourceArguments,
+    pub source: InputArguments,
     /// Replace OUTPUT if it is there already
     #[arg(long)]
     pub overwrite: bool,

@@ -11,7 +11,7 @@ use bigiron_kernel::Source;
 use clap::Args;
 use serde::Serialize;
 
-use super::{report, source};
+use super::{source, summary};
 use crate::arguments::threads;
 use crate::tell::tell;
 use crate::{progress, signals, size};
@@ -112,11 +112,11 @@ pub fn run(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
     drop(display);
     let found = found?;
     if arguments.json {
-        report::print(&json(arguments, &found)?, false)?;
+        summary::print(&json(arguments, &found)?, false)?;
     } else if arguments.list {
-        report::print(list(&found).trim_end(), false)?;
+        summary::print(list(&found).trim_end(), false)?;
     } else if !arguments.quiet {
-        report::print(text(arguments, &found).trim_end(), false)?;
+        summary::print(text(arguments, &found).trim_end(), false)?;
     }
     Ok(match found.is_equal() {
         true => ExitCode::SUCCESS,

@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bigiron_dump::{FileOutput, Output};
 use bigiron_kernel::printk::{Log, LogError, LogSummary, Record, RecordText, TextStyle};
-use bigiron_kernel::{IoMethod, Kernel, KernelError, PhysicalMemory};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::source;
 use crate::arguments::SourceArguments;
-use crate::tell::tell;
+use crate::tell::{is_closed_pipe, tell};
 
 /// Enough for the pieces in which records are written.
 const BUFFER: usize = 64 << 10;
@@ -122,7 +121,7 @@ impl<'a> JsonRecord<'a> {
 pub fn run(arguments: &DmesgArguments) -> anyhow::Result<()> {
     with_log(
         &arguments.dump,
-        Some(&arguments.source),
+        &arguments.source,
         "bigiron",
         |log| match &arguments.output {
             Some(path) => write_file(log, arguments, path),
@@ -133,7 +132,8 @@ pub fn run(arguments: &DmesgArguments) -> anyhow::Result<()> {
 
 /// Writes the log of a dump into a new file as plain text.
 pub fn save_log(dump: &Path, path: &Path) -> anyhow::Result<()> {
-    with_log(&[dump.to_owned()], None, "bigiron", |log| {
+    let how = SourceArguments::default();
+    with_log(&[dump.to_owned()], &how, "bigiron", |log| {
         let output = FileOutput::create(path, false)?;
         let result = || -> Result<LogSummary, LogError> {
             let mut out = BufWriter::with_capacity(BUFFER, output.file());
@@ -202,31 +202,20 @@ fn write(
 /// Opens a dump, has its log printed, and says what is wrong with it.
 fn with_log(
     dump: &[PathBuf],
-    options: Option<&SourceArguments>,
+    options: &SourceArguments,
     program: &str,
     print: impl FnOnce(&Log<'_>) -> anyhow::Result<LogSummary>,
 ) -> anyhow::Result<()> {
-    let identity = options.and_then(|options| options.identity.as_deref());
-    let opened = source::open(dump, &std::env::temp_dir(), identity)?;
-    let name = |error: KernelError| source::name_error(error.into(), opened.path());
-    let given = options.and_then(|options| options.vmcoreinfo.as_deref());
-    let given = given.map(source::read_vmcoreinfo).transpose()?;
-    let io = options.map_or(IoMethod::Auto, |options| options.io.into());
-    let cache_pages = options.map_or(PhysicalMemory::DEFAULT_CACHE_PAGES, |options| {
-        options.cache_pages as usize
-    });
-    let kernel = Kernel::find(&opened, given, io, cache_pages).map_err(name)?;
-    let log = Log::open(&kernel).map_err(name)?;
+    let opened = source::open_to_look(dump, options)?;
+    let kernel = source::find_kernel(&opened, options)?;
+    let name = |error| source::name_error(error, opened.path());
+    let log = Log::open(&kernel).map_err(|error| name(error.into()))?;
     let summary = match print(&log) {
         Ok(summary) => summary,
         Err(error) => {
             return match error.downcast_ref() {
-                // Whoever closed the pipe has seen enough.
-                Some(LogError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-                Some(LogError::Kernel(_)) => {
-                    Err(error.context(opened.path().display().to_string()))
-                }
-                _ => Err(error),
+                Some(LogError::Write(error)) if is_closed_pipe(error) => Ok(()),
+                _ => Err(name(error)),
             };
         }
     };
@@ -234,6 +223,14 @@ fn with_log(
         tell!("{program}: warning: {}: {warning}", opened.path().display());
     }
     Ok(())
+}
+
+/// The log as it is printed where nothing else is asked for.
+#[cfg(feature = "mount")]
+pub fn plain(kernel: &bigiron_kernel::Kernel) -> Result<(Vec<u8>, LogSummary), LogError> {
+    let mut text = Vec::new();
+    let summary = Log::open(kernel)?.write_styled(&mut text, false, TextStyle::PLAIN)?;
+    Ok((text, summary))
 }
 
 /// Is vmcore-dmesg if called by that name, and says its exit code.
@@ -264,7 +261,7 @@ fn vmcore_dmesg(program: &Path, arguments: &[OsString]) -> u8 {
         out.flush().map_err(LogError::Write)?;
         Ok(summary)
     };
-    match with_log(&[dump], None, "vmcore-dmesg", print) {
+    match with_log(&[dump], &SourceArguments::default(), "vmcore-dmesg", print) {
         Ok(()) => 0,
         Err(error) => {
             tell!("vmcore-dmesg: {}", crate::message(&error));

@@ -11,7 +11,7 @@ use bigiron_dump::{OutputTarget, Progress};
 use bigiron_helpers::Stop;
 use bigiron_kernel::Kernel;
 
-use super::{online, report, source};
+use super::{online, source, summary};
 use crate::arguments::{DumpArguments, Format, HowArguments};
 use crate::progress;
 use crate::tell::tell;
@@ -119,11 +119,11 @@ pub fn make(
     for warning in &summary.warnings {
         tell!("bigiron: warning: {warning}");
     }
-    let report = report::DumpReport::new(&opened, &kernel, &options, outputs, &summary);
+    let report = summary::DumpReport::new(&opened, &kernel, &options, outputs, &summary);
     if arguments.json {
-        report::print(&report.json()?, to_stdout)?;
+        summary::print(&report.json()?, to_stdout)?;
     } else if !arguments.quiet {
-        report::print(&report.text(arguments.stats), to_stdout)?;
+        summary::print(&report.text(arguments.stats), to_stdout)?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use clap_complete::Shell;
 
-use super::report;
+use super::summary;
 
 /// Prints completions for `shell`.
 pub fn completions(shell: Shell) -> anyhow::Result<()> {
@@ -13,7 +13,7 @@ pub fn completions(shell: Shell) -> anyhow::Result<()> {
     // The generator panics where it cannot write.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "bigiron", &mut script);
-    Ok(report::print(&String::from_utf8_lossy(&script), false)?)
+    Ok(summary::print(&String::from_utf8_lossy(&script), false)?)
 }
 
 /// Writes a man page for the program and each subcommand.

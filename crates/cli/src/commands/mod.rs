@@ -10,10 +10,16 @@ pub mod generate;
 #[cfg(feature = "inspect")]
 pub mod info;
 pub mod live;
+#[cfg(feature = "mount")]
+pub mod mount;
 #[cfg(feature = "inspect")]
 pub mod names;
 pub mod online;
+#[cfg(feature = "inspect")]
+pub mod read;
+#[cfg(feature = "report")]
 pub mod report;
 pub mod save;
 pub mod source;
+pub mod summary;
 pub mod verify;

@@ -1,14 +1,11 @@
 //! `bigiron sym` and `bigiron type`: the kernel's own names for its memory.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use bigiron_format::VirtAddr;
-use bigiron_inspect::{Definition, Field, Kind, define};
-use bigiron_kernel::Kernel;
-use bigiron_kernel::symbols::{Symbol, Symbols, kallsyms};
-use bigiron_kernel::types::btf::{self, Btf};
+use bigiron_inspect::{Definition, Field, Kind, Located, Program};
 use clap::Args;
 use serde::Serialize;
 
@@ -34,14 +31,15 @@ pub struct SymbolArguments {
 }
 
 const SYMBOL_HELP: &str = "\
-The table is the kernel's own, kallsyms, out of the dump; VMCOREINFO names it since Linux 6.0. Symbols \
-of modules are not in it. Letters are those of nm(1).
+The tables are the kernel's own, kallsyms, out of the dump; VMCOREINFO names it since Linux 6.0. Behind a \
+symbol of a module stands [MODULE]. Letters are those of nm(1).
 
 Exit status: 0 all were found; 1 one was not.
 
 Examples:
   bigiron sym vmcore init_task
-  bigiron sym vmcore ffffffff81201234 schedule+0x40";
+  bigiron sym vmcore ffffffff81201234 schedule+0x40
+  bigiron sym vmcore virtblk_probe";
 
 /// `bigiron type`.
 #[derive(Debug, Args)]
@@ -49,7 +47,7 @@ Examples:
 pub struct TypeArguments {
     /// The dump, in any format; parts of a split or striped one as A,B,C
     dump: PathBuf,
-    /// Structs, unions, enumerations, typedefs or base types
+    /// Structs, unions, enumerations, typedefs, base types or functions
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     /// One JSON object on each line
@@ -61,14 +59,16 @@ pub struct TypeArguments {
 }
 
 const TYPE_HELP: &str = "\
-The types are the kernel's own, BTF, out of the dump (CONFIG_DEBUG_INFO_BTF). In front of each member is its \
-offset in bytes.
+The types are the kernel's own, BTF, out of the dump (CONFIG_DEBUG_INFO_BTF), and those of its modules \
+(CONFIG_DEBUG_INFO_BTF_MODULES). In front of each member is its offset in bytes. Of a function its prototype is \
+shown; NAME() is the function where a struct has the same name.
 
 Exit status: 0 all were found; 1 one was not.
 
 Examples:
   bigiron type vmcore page
-  bigiron type vmcore 'struct task_struct' 'enum zone_type' gfp_t";
+  bigiron type vmcore 'struct task_struct' 'enum zone_type' gfp_t
+  bigiron type vmcore vfs_read virtio_blk";
 
 /// A symbol for programs.
 #[derive(Serialize)]
@@ -77,25 +77,37 @@ struct JsonSymbol<'a> {
     address: String,
     kind: char,
     offset: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    module: Option<&'a str>,
+}
+
+/// A type for programs.
+#[derive(Serialize)]
+struct JsonType<'a> {
+    #[serde(flatten)]
+    definition: &'a Definition,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    module: Option<&'a str>,
 }
 
 /// Prints the symbols that were asked for.
 pub fn symbols(arguments: &SymbolArguments) -> anyhow::Result<()> {
     let parts = source::parts_of(&arguments.dump);
     source::with_kernel(&parts, &arguments.source, |kernel| {
-        let symbols = own_symbols(kernel)?;
+        let program = Program::open_symbols(kernel)?;
         let mut missing = false;
         for wanted in &arguments.wanted {
-            let found = find(&symbols, wanted);
-            for (symbol, offset) in &found {
-                print(&line(symbol, *offset, arguments.json)?)?;
+            let found = find(&program, wanted);
+            for located in &found {
+                print(&line(located, arguments.json)?)?;
             }
             if found.is_empty() {
-                tell!(
-                    "bigiron: {wanted}: the kernel has no such symbol; those of modules are not looked at"
-                );
+                tell!("bigiron: {wanted}: neither the kernel nor a module has such a symbol");
                 missing = true;
             }
+        }
+        if missing {
+            tell_of_modules(&program);
         }
         anyhow::ensure!(!missing, "not all symbols were found");
         Ok(())
@@ -106,39 +118,60 @@ pub fn symbols(arguments: &SymbolArguments) -> anyhow::Result<()> {
 pub fn types(arguments: &TypeArguments) -> anyhow::Result<()> {
     let parts = source::parts_of(&arguments.dump);
     source::with_kernel(&parts, &arguments.source, |kernel| {
-        let btf = own_types(kernel)?;
+        let program = Program::open(kernel)?;
         let mut missing = false;
         for name in &arguments.names {
-            match define(&btf, name)? {
-                Some(found) if arguments.json => print(&(serde_json::to_string(&found)? + "\n"))?,
-                Some(found) => print(&text(&found))?,
+            match program.define(name)? {
+                Some((definition, module)) if arguments.json => {
+                    let object = JsonType {
+                        definition: &definition,
+                        module,
+                    };
+                    print(&(serde_json::to_string(&object)? + "\n"))?;
+                }
+                Some((found, module)) => print(&text(&found, module))?,
                 None => {
-                    tell!(
-                        "bigiron: {name}: the kernel has no such type; those of modules are not looked at"
-                    );
+                    tell!("bigiron: {name}: neither the kernel nor a module has such a type");
                     missing = true;
                 }
             }
+        }
+        if missing {
+            tell_of_modules(&program);
+            tell_of_types(&program);
         }
         anyhow::ensure!(!missing, "not all types were found");
         Ok(())
     })
 }
 
-fn own_symbols(kernel: &Kernel) -> anyhow::Result<Symbols> {
-    kallsyms::read(kernel)?.context(
-        "the kernel's symbols are not known: VMCOREINFO names no kallsyms (Linux 6.0 and later do)",
-    )
+/// Says why what was looked for may be there after all.
+fn tell_of_modules(program: &Program) {
+    if let Some(reason) = &program.modules().missing {
+        tell!("bigiron: not all modules are known: {reason}");
+    }
 }
 
-fn own_types(kernel: &Kernel) -> anyhow::Result<Btf> {
-    btf::from_memory(kernel, &own_symbols(kernel)?)?
-        .context("the kernel's types are not known: it has no BTF (CONFIG_DEBUG_INFO_BTF)")
+/// Says of which modules the types are not known, and why.
+fn tell_of_types(program: &Program) {
+    let modules = program.modules();
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for module in &modules.list {
+        if let Err(reason) = modules.types(program, module) {
+            reasons.entry(reason).or_default().push(&module.name);
+        }
+    }
+    for (reason, names) in reasons {
+        tell!(
+            "bigiron: the types of {} are not known: {reason}",
+            names.join(", ")
+        );
+    }
 }
 
 /// All symbols of a name, which may have an offset behind it, or the one that an
 /// address lies in.
-fn find<'a>(symbols: &'a Symbols, wanted: &'a str) -> Vec<(Symbol<'a>, u64)> {
+fn find<'p>(program: &'p Program, wanted: &'p str) -> Vec<Located<'p>> {
     let (name, offset) = match wanted.split_once('+') {
         Some((name, offset)) => match hexadecimal(offset) {
             Some(offset) => (name, offset),
@@ -146,12 +179,15 @@ fn find<'a>(symbols: &'a Symbols, wanted: &'a str) -> Vec<(Symbol<'a>, u64)> {
         },
         None => (wanted, 0),
     };
-    let named: Vec<_> = symbols.named(name).map(|symbol| (symbol, offset)).collect();
+    let mut named = program.symbols_named(name);
     if !named.is_empty() {
+        for found in &mut named {
+            found.offset = offset;
+        }
         return named;
     }
     let address = hexadecimal(name).and_then(|address| address.checked_add(offset));
-    let found = address.and_then(|address| symbols.at(VirtAddr(address)));
+    let found = address.and_then(|address| program.symbol_at(VirtAddr(address)));
     found.into_iter().collect()
 }
 
@@ -159,7 +195,8 @@ fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }
 
-fn line(symbol: &Symbol, offset: u64, json: bool) -> anyhow::Result<String> {
+fn line(found: &Located, json: bool) -> anyhow::Result<String> {
+    let (symbol, offset) = (found.symbol, found.offset);
     let address = format!("{:016x}", symbol.address.0.wrapping_add(offset));
     let (name, kind) = (symbol.name, symbol.kind);
     if json {
@@ -168,19 +205,15 @@ fn line(symbol: &Symbol, offset: u64, json: bool) -> anyhow::Result<String> {
             address,
             kind,
             offset,
+            module: found.module,
         };
         return Ok(serde_json::to_string(&object)? + "\n");
     }
-    let behind = if offset == 0 {
-        String::new()
-    } else {
-        format!("+{offset:#x}")
-    };
-    Ok(format!("{address} ({kind}) {name}{behind}\n"))
+    Ok(format!("{address} ({kind}) {found}\n"))
 }
 
 /// A definition as C has it, with the offset of each member in front.
-fn text(found: &Definition) -> String {
+fn text(found: &Definition, module: Option<&str>) -> String {
     let mut out = String::new();
     if let Some(behind) = &found.stands_for {
         let _ = writeln!(out, "typedef {behind} {};", found.name);
@@ -198,15 +231,21 @@ fn text(found: &Definition) -> String {
             }
             out.push_str("};\n");
         }
+        Kind::Function => {
+            let _ = writeln!(out, "{};", found.name);
+        }
         Kind::Other => {}
     }
-    let size = found.size.map(|size| format!("{size} bytes"));
-    let _ = writeln!(
-        out,
-        "// {}: {}",
-        found.name,
-        size.unwrap_or("no size".into())
-    );
+    let of = module.map(|module| format!("of the module {module}"));
+    let what = match (found.kind, found.size) {
+        (Kind::Function, _) => None,
+        (_, Some(size)) => Some(format!("{}: {size} bytes", found.name)),
+        (_, None) => Some(format!("{}: no size", found.name)),
+    };
+    let notes: Vec<String> = what.into_iter().chain(of).collect();
+    if !notes.is_empty() {
+        let _ = writeln!(out, "// {}", notes.join(", "));
+    }
     out
 }
 

@@ -12,7 +12,7 @@ use bigiron_kernel::Source;
 use clap::Args;
 use serde::Serialize;
 
-use super::{dmesg, report};
+use super::{dmesg, summary};
 use crate::arguments::threads;
 use crate::tell::tell;
 use crate::{progress, signals, size};
@@ -154,10 +154,10 @@ pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
     if arguments.json {
         let mut report = outcome.report(source);
         (report.seconds, report.peak_memory) = (seconds, peak_memory());
-        report::print(&serde_json::to_string_pretty(&report)?, false)?;
+        summary::print(&serde_json::to_string_pretty(&report)?, false)?;
     } else if !arguments.quiet {
         let names: Vec<_> = sources.iter().map(|s| s.display().to_string()).collect();
-        report::print(&outcome.text(&names.join(", "), seconds), false)?;
+        summary::print(&outcome.text(&names.join(", "), seconds), false)?;
     }
     Ok(())
 }

@@ -5,11 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bigiron_dump::DumpError;
 use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
-#[cfg(feature = "inspect")]
-use bigiron_kernel::Kernel;
-use bigiron_kernel::{Identities, KernelError, Source};
+use bigiron_kernel::printk::LogError;
+use bigiron_kernel::{Identities, Kernel, KernelError, Source};
 
-#[cfg(feature = "inspect")]
 use crate::arguments::SourceArguments;
 
 /// Opens the files of one dump. `-` is standard input, which is unpacked into
@@ -38,6 +36,16 @@ pub fn open(paths: &[PathBuf], spool: &Path, identity: Option<&Path>) -> anyhow:
         &name,
         &identities,
     )?)
+}
+
+/// Opens a dump to look at it here and there, by one thread or many.
+pub fn open_to_look(dump: &[PathBuf], options: &SourceArguments) -> anyhow::Result<Source> {
+    let identity = options.input.identity.as_deref();
+    #[allow(unused_mut, reason = "without `inspect` there is no cache")]
+    let mut opened = open(dump, &std::env::temp_dir(), identity)?;
+    #[cfg(feature = "inspect")]
+    opened.set_cache(options.cache);
+    Ok(opened)
 }
 
 /// The files of one dump that a single argument names: a file, or all parts of a split
@@ -84,7 +92,7 @@ pub fn with_kernel<T>(
     options: &SourceArguments,
     work: impl FnOnce(&Kernel) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let opened = open(dump, &std::env::temp_dir(), options.identity.as_deref())?;
+    let opened = open_to_look(dump, options)?;
     let path = opened.path().display().to_string();
     let name = |error: anyhow::Error| {
         let has_it = format!("{error:#}").contains(&path);
@@ -94,11 +102,20 @@ pub fn with_kernel<T>(
             error.context(path.clone())
         }
     };
+    let kernel = find_kernel(&opened, options)?;
+    work(&kernel).map_err(name)
+}
+
+/// Finds the kernel in a dump that is open.
+pub fn find_kernel<'s>(
+    opened: &'s Source,
+    options: &SourceArguments,
+) -> anyhow::Result<Kernel<'s>> {
+    let options = &options.input;
     let given = options.vmcoreinfo.as_deref().map(read_vmcoreinfo);
     let (given, io) = (given.transpose()?, options.io.into());
-    let kernel = Kernel::find(&opened, given, io, options.cache_pages as usize);
-    let kernel = kernel.map_err(|error| name(error.into()))?;
-    work(&kernel).map_err(name)
+    Kernel::find(opened, given, io, options.cache_pages as usize)
+        .map_err(|error| name_error(error.into(), opened.path()))
 }
 
 /// Puts the source's name in front of an error about the kernel in it, if it
@@ -107,7 +124,8 @@ pub fn name_error(error: anyhow::Error, path: &Path) -> anyhow::Error {
     let about_kernel = matches!(
         error.downcast_ref(),
         Some(DumpError::Kernel(_) | DumpError::Filter { .. } | DumpError::Layout(_))
-    ) || error.is::<KernelError>();
+    ) || matches!(error.downcast_ref(), Some(LogError::Kernel(_)))
+        || error.is::<KernelError>();
     let name = path.display().to_string();
     if about_kernel && !format!("{error:#}").contains(&name) {
         error.context(name)

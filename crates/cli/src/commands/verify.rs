@@ -10,7 +10,7 @@ use bigiron_helpers::Stop;
 use bigiron_kernel::Source;
 use serde::Serialize;
 
-use super::{report, source};
+use super::{source, summary};
 use crate::arguments::{VerifyArguments, threads};
 use crate::progress;
 use crate::tell::tell;
@@ -84,7 +84,7 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
         findings,
     };
     if arguments.json {
-        report::print(&serde_json::to_string_pretty(&result)?, false)?;
+        summary::print(&serde_json::to_string_pretty(&result)?, false)?;
     } else if !arguments.quiet {
         let equal = match &result.against {
             Some(path) => format!(", each equal to {}", path.display()),
@@ -100,7 +100,7 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
         if result.damaged > 0 {
             let _ = write!(text, ", {} damaged", size::group(result.damaged));
         }
-        report::print(&text, false)?;
+        summary::print(&text, false)?;
     }
     if result.complete {
         return Ok(());

@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::arguments;
-use crate::commands::report;
+use crate::commands::summary;
 use crate::tell::tell;
 
 /// How results are given out.
@@ -43,7 +43,7 @@ impl OutputArguments {
         } else {
             format!("{}\n{}", machine.line(), text(results))
         };
-        Ok(report::print(&text, false)?)
+        Ok(summary::print(&text, false)?)
     }
 }
 

@@ -11,7 +11,7 @@ use bigiron_helpers::{Stop, processor_count};
 use bigiron_kernel::DumpLevel;
 use clap::Args;
 
-use crate::commands::report;
+use crate::commands::summary;
 use crate::signals;
 use crate::tell::tell;
 
@@ -84,9 +84,9 @@ pub fn run(arguments: &DumpBenchArguments) -> anyhow::Result<()> {
     let measured = peers::run(&options, &stop, &|text| tell!("bigiron: {text}"))?;
     if arguments.json {
         let document = serde_json::json!({ "machine": machine, "results": measured });
-        report::print(&serde_json::to_string_pretty(&document)?, false)?;
+        summary::print(&serde_json::to_string_pretty(&document)?, false)?;
     } else {
-        report::print(&measured.text(&machine), false)?;
+        summary::print(&measured.text(&machine), false)?;
     }
     let kept = results::save(&arguments.results, &machine, "dump", &measured)?;
     tell!("bigiron: raw times: {}", shown(&kept).display());

@@ -9,7 +9,7 @@ use bigiron_dump::DumpOptions;
 use clap::{Args, ValueEnum};
 
 use crate::arguments::Format;
-use crate::commands::report;
+use crate::commands::summary;
 use crate::size;
 
 /// `bigiron bench memory`.
@@ -50,19 +50,19 @@ pub fn run(arguments: &MemoryArguments) -> anyhow::Result<()> {
     }
     let mut results = Vec::new();
     if !arguments.json {
-        report::print(&heading(), false)?;
+        summary::print(&heading(), false)?;
     }
     for size in &arguments.sizes {
         for threads in &arguments.threads {
             let result = run_child(arguments, *size, *threads, &directory)?;
             if !arguments.json {
-                report::print(&line(&result), false)?;
+                summary::print(&line(&result), false)?;
             }
             results.push(result);
         }
     }
     if arguments.json {
-        report::print(&serde_json::to_string_pretty(&results)?, false)?;
+        summary::print(&serde_json::to_string_pretty(&results)?, false)?;
     }
     let over = results.iter().filter(|result| result.over().is_some());
     match over.count() {
@@ -89,7 +89,7 @@ fn run_here(arguments: &MemoryArguments, directory: &Path) -> anyhow::Result<()>
         every_struct_page: arguments.every_struct_page,
     };
     let result = case.run(&options, directory)?;
-    Ok(report::print(&serde_json::to_string(&result)?, false)?)
+    Ok(summary::print(&serde_json::to_string(&result)?, false)?)
 }
 
 fn run_child(

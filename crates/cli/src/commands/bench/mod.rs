@@ -8,6 +8,7 @@ pub mod dump;
 pub mod filter;
 pub mod memory;
 pub mod optimizations;
+pub mod read;
 pub mod scale;
 mod scale_report;
 pub mod stripes;
@@ -40,6 +41,8 @@ pub enum BenchCommand {
     Adaptive(adaptive::AdaptiveArguments),
     /// What each optimisation brings: dumps with all of them, and without each
     Optimizations(optimizations::OptimizationsArguments),
+    /// Reading a dump here and there: through the cache, beside the bare codec
+    Read(read::ReadArguments),
     /// A model of the pipeline: held against dumps made here, against history, and for 32 TB
     Scale(scale::ScaleArguments),
     /// Dumps striped over several files, each written as slowly: how much faster they are
@@ -58,6 +61,7 @@ pub fn run(arguments: &BenchArguments) -> anyhow::Result<()> {
         BenchCommand::Memory(arguments) => memory::run(arguments),
         BenchCommand::Adaptive(arguments) => adaptive::run(arguments),
         BenchCommand::Optimizations(arguments) => optimizations::run(arguments),
+        BenchCommand::Read(arguments) => read::run(arguments),
         BenchCommand::Scale(arguments) => scale::run(arguments),
         BenchCommand::Stripes(arguments) => stripes::run(arguments),
         BenchCommand::Vmcore(arguments) => vmcore::run(arguments),

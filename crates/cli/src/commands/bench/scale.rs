@@ -15,7 +15,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::scale_report as tables;
-use crate::commands::report;
+use crate::commands::summary;
 use crate::size;
 use crate::tell::tell;
 
@@ -127,7 +127,7 @@ pub fn run(arguments: &ScaleArguments) -> anyhow::Result<()> {
                 .into(),
             large_table: &cells,
         };
-        return Ok(report::print(
+        return Ok(summary::print(
             &serde_json::to_string_pretty(&everything)?,
             false,
         )?);
@@ -143,7 +143,7 @@ pub fn run(arguments: &ScaleArguments) -> anyhow::Result<()> {
     parts.push(tables::solaris(&past));
     parts.push(tables::vmcore_access(&accesses));
     parts.push(tables::large(&costs, &hardware, &cells));
-    Ok(report::print(&parts.join("\n\n"), false)?)
+    Ok(summary::print(&parts.join("\n\n"), false)?)
 }
 
 fn measure(

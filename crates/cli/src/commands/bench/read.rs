@@ -1,0 +1,60 @@
+//! `bigiron bench read`: what reading a dump here and there costs.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use bigiron_bench::machine::Machine;
+use bigiron_bench::read::{ReadOptions, addresses, measure, table};
+use bigiron_kernel::Source;
+use clap::Args;
+
+use super::common::OutputArguments;
+use crate::size;
+
+/// `bigiron bench read`.
+#[derive(Debug, Args)]
+pub struct ReadArguments {
+    /// A vmdump or a kdump-compressed dump; all parts of a striped or split one
+    #[arg(required = true)]
+    dump: Vec<PathBuf>,
+    /// How often each is run; the median counts
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// Bytes of the cache; half of them is the working set
+    #[arg(long, value_name = "SIZE", default_value_t = Source::DEFAULT_CACHE)]
+    #[arg(value_parser = size::parse)]
+    cache: u64,
+    /// Only write the physical addresses of what is read, for others to read the same: files `all`,
+    /// `hot` and `cold` in this directory, of little-endian integers of 64 bits
+    #[arg(long, value_name = "DIRECTORY")]
+    list: Option<PathBuf>,
+    /// How results are given out.
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// Reads the dump in all ways.
+pub fn run(arguments: &ReadArguments) -> anyhow::Result<()> {
+    let machine = Machine::here();
+    let options = ReadOptions {
+        dump: arguments.dump.clone(),
+        cache: arguments.cache,
+        runs: arguments.runs,
+    };
+    if let Some(directory) = &arguments.list {
+        let addresses = addresses(&options)?;
+        let lists = [
+            ("all", addresses.all),
+            ("hot", addresses.hot),
+            ("cold", addresses.cold),
+        ];
+        for (name, list) in lists {
+            let path = directory.join(name);
+            let bytes: Vec<u8> = list.iter().flat_map(|at| at.to_le_bytes()).collect();
+            std::fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+        }
+        return Ok(());
+    }
+    let results = measure(&options)?;
+    arguments.output.give(&machine, "read", &results, table)
+}

@@ -1,0 +1,353 @@
+//! `bigiron info`: a dump at a glance.
+
+mod backtrace;
+mod memory;
+mod modules;
+mod page;
+mod run_queues;
+mod tasks;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use bigiron_inspect::{Event, EventKind, InspectError, Overview, Program};
+use bigiron_kernel::Kernel;
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+
+use page::Page;
+
+use super::source;
+use crate::arguments::SourceArguments;
+use crate::size;
+use crate::tell::{print, tell};
+
+/// Lines of the call trace that people see; programs see all.
+const SHOWN_TRACE: usize = 20;
+
+/// `bigiron info`.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct InfoArguments {
+    /// The dump, in any format; all parts of a split or striped one, or - for standard input
+    #[arg(required = true)]
+    dump: Vec<PathBuf>,
+    /// What is told beside the overview.
+    #[command(flatten)]
+    sections: Sections,
+    /// Print it as JSON, with the whole call trace and the notes
+    #[arg(long)]
+    json: bool,
+    /// How the source is read.
+    #[command(flatten)]
+    source: SourceArguments,
+}
+
+/// What is told beside the overview: it takes as long as there is much of it.
+#[derive(Clone, Copy, Debug, Args)]
+struct Sections {
+    /// All that follows
+    #[arg(long)]
+    all: bool,
+    /// All tasks: state, CPU, memory, name
+    #[arg(long)]
+    tasks: bool,
+    /// What runs on each CPU, and what waits for it
+    #[arg(long)]
+    run_queues: bool,
+    /// Which functions each CPU was in, the one that panicked first
+    #[arg(long)]
+    backtrace: bool,
+    /// Which functions each task is in
+    #[arg(long)]
+    stacks: bool,
+    /// Who uses the memory: the kernel's counters, slab caches, processes
+    #[arg(long)]
+    memory: bool,
+    /// What all page frames are used for, and files by their page cache
+    #[arg(long)]
+    pages: bool,
+    /// All modules of the kernel: their memory, and what uses them
+    #[arg(long)]
+    modules: bool,
+}
+
+/// A section that was asked for.
+struct Section {
+    /// Its name in JSON.
+    name: &'static str,
+    /// It for programs.
+    json: Value,
+    /// It for people: adds itself to a page.
+    text: Box<dyn Fn(&mut Page)>,
+}
+
+impl Section {
+    /// One that is known, or why it is not.
+    fn of<T: Serialize + 'static>(
+        name: &'static str,
+        found: Result<T, InspectError>,
+        text: impl Fn(&T, &mut Page) + 'static,
+    ) -> anyhow::Result<Self> {
+        Ok(match found {
+            Ok(found) => Self {
+                name,
+                json: serde_json::to_value(&found)?,
+                text: Box::new(move |page| text(&found, page)),
+            },
+            Err(error) => Self::unknown(name, &error.to_string()),
+        })
+    }
+
+    fn unknown(name: &'static str, reason: &str) -> Self {
+        let reason = reason.to_owned();
+        Self {
+            name,
+            json: serde_json::json!({ "not_known": reason }),
+            text: Box::new(move |page| page.line("", &format!("{name}: not known: {reason}"))),
+        }
+    }
+}
+
+impl Sections {
+    /// Finds what was asked for; `None` where nothing of it needs the kernel's names.
+    fn find(self, kernel: &Kernel) -> anyhow::Result<Vec<Section>> {
+        let is_wanted = |known: &&Known| self.all || (known.is_wanted)(&self);
+        let wanted: Vec<&Known> = TABLE.iter().filter(is_wanted).collect();
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        match Program::open(kernel) {
+            Ok(program) => wanted.iter().map(|known| (known.find)(&program)).collect(),
+            Err(error) => {
+                let reason = error.to_string();
+                let unknown = wanted
+                    .iter()
+                    .map(|known| Section::unknown(known.name, &reason));
+                Ok(unknown.collect())
+            }
+        }
+    }
+}
+
+/// A section that there is.
+struct Known {
+    /// Its name in JSON.
+    name: &'static str,
+    /// Whether it was asked for.
+    is_wanted: fn(&Sections) -> bool,
+    /// Finds it.
+    find: fn(&Program) -> anyhow::Result<Section>,
+}
+
+/// All sections, in the order in which they are told.
+const TABLE: &[Known] = &[
+    Known {
+        name: tasks::NAME,
+        is_wanted: |wanted| wanted.tasks,
+        find: tasks::find,
+    },
+    Known {
+        name: run_queues::NAME,
+        is_wanted: |wanted| wanted.run_queues,
+        find: run_queues::find,
+    },
+    Known {
+        name: backtrace::BACKTRACE,
+        is_wanted: |wanted| wanted.backtrace,
+        find: backtrace::find,
+    },
+    Known {
+        name: backtrace::STACKS,
+        is_wanted: |wanted| wanted.stacks,
+        find: backtrace::find_all,
+    },
+    Known {
+        name: memory::MEMORY,
+        is_wanted: |wanted| wanted.memory,
+        find: memory::find,
+    },
+    Known {
+        name: memory::PAGES,
+        is_wanted: |wanted| wanted.pages,
+        find: memory::find_pages,
+    },
+    Known {
+        name: modules::NAME,
+        is_wanted: |wanted| wanted.modules,
+        find: modules::find,
+    },
+];
+
+const HELP: &str = "\
+No debug symbols are needed: the kernel's own words in its log say why it stopped.
+
+Examples:
+  bigiron info vmcore
+  bigiron info --json vmcore | jq -r .crash.panic.message";
+
+/// Looks at the dump and prints what is known of it.
+pub fn run(arguments: &InfoArguments) -> anyhow::Result<()> {
+    source::with_kernel(&arguments.dump, &arguments.source, |kernel| {
+        let overview = Overview::of(kernel);
+        let mut sections = arguments.sections.find(kernel)?;
+        if !arguments.sections.backtrace && !arguments.sections.all {
+            sections.extend(backtrace::for_log(&overview, kernel)?);
+        }
+        if arguments.json {
+            return print(&json_of(&overview, sections)?);
+        }
+        for warning in &overview.warnings {
+            tell!("bigiron: warning: {warning}");
+        }
+        let mut page = page(&overview);
+        for section in &sections {
+            (section.text)(&mut page);
+        }
+        print(&page.0)
+    })
+}
+
+/// What `bigiron info --json` prints of a dump where nothing else is asked for.
+#[cfg(feature = "mount")]
+pub fn json(kernel: &Kernel) -> anyhow::Result<String> {
+    json_of(&Overview::of(kernel), Vec::new())
+}
+
+fn json_of(overview: &Overview, sections: Vec<Section>) -> anyhow::Result<String> {
+    let mut object = serde_json::to_value(overview)?;
+    for section in sections {
+        object[section.name] = section.json;
+    }
+    Ok(serde_json::to_string_pretty(&object)? + "\n")
+}
+
+/// A page for people: what it is on the left, the value beside it.
+fn page(overview: &Overview) -> Page {
+    let mut page = Page(String::new());
+    let Overview {
+        dump,
+        kernel,
+        memory,
+        ..
+    } = overview;
+    let state = if dump.complete {
+        "complete"
+    } else {
+        "INCOMPLETE"
+    };
+    let codecs = match dump.codecs.as_slice() {
+        [] => "not compressed".to_owned(),
+        codecs => codecs.join(" and "),
+    };
+    page.line(
+        "dump",
+        &format!(
+            "{}, {codecs}, dump level {}, {state}",
+            dump.format, dump.dump_level
+        ),
+    );
+    if let Some(damage) = &dump.damage {
+        page.line("", damage);
+    }
+    if dump.live {
+        page.line("", "the kernel ran on while it was dumped");
+    }
+    if !dump.erased.is_empty() {
+        page.line("erased", &format!("{} pieces of data", dump.erased.len()));
+    }
+    page.line(
+        "kernel",
+        &format!("{} {} {}", kernel.system, kernel.release, kernel.machine),
+    );
+    page.line("", &kernel.version);
+    page.optional("build id", kernel.build_id.as_deref());
+    page.line("host", &kernel.host);
+    page.optional("crashed", when(overview).as_deref());
+    why(&mut page, overview);
+    page.optional(
+        "CPUs",
+        overview.cpus.map(|cpus| cpus.to_string()).as_deref(),
+    );
+    let ram = match (memory.pages, memory.pages_in_dump) {
+        (Some(ram), Some(present)) => format!(
+            "{}, of which {} are in the dump",
+            size::format(ram.saturating_mul(memory.page_size)),
+            size::format(present.saturating_mul(memory.page_size)),
+        ),
+        _ => format!("up to address {:#x}", memory.end),
+    };
+    page.line("memory", &ram);
+    page
+}
+
+/// `2026-11-21 16:05:12 UTC, 81.2 s after the start`.
+fn when(overview: &Overview) -> Option<String> {
+    let crash = overview.crash.as_ref();
+    let event = crash.and_then(|crash| crash.panic.as_ref().or(crash.with_trace()));
+    let nanoseconds = event.and_then(|event| event.ts_nsec);
+    let since_start = nanoseconds.map(|ts| format!("{:.1} s after the start", ts as f64 / 1e9));
+    let time = overview
+        .crash_time
+        .and_then(|time| jiff::Timestamp::from_second(time).ok());
+    let time = time.map(|time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string());
+    let parts: Vec<String> = time.into_iter().chain(since_start).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn why(page: &mut Page, overview: &Overview) {
+    let Some(crash) = &overview.crash else {
+        page.line("why", "not known: the dump has no readable log");
+        return;
+    };
+    match &crash.panic {
+        Some(panic) => page.line("panic", &panic.message),
+        None if crash.cause.is_none() => {
+            page.line("why", "the log tells of no panic and no fault");
+            return;
+        }
+        None => page.line("panic", "none in the log; the last trouble it tells of:"),
+    }
+    if let Some(cause) = &crash.cause {
+        page.line(label(cause.kind), &cause.message);
+    }
+    let Some(event) = crash.with_trace() else {
+        return;
+    };
+    page.optional("task", task(event).as_deref());
+    page.optional("at", event.instruction.as_deref());
+    // With a question mark: found on the stack, but not in the chain of calls.
+    let sure = event.trace.iter().filter(|call| !call.starts_with("? "));
+    for (index, call) in sure.clone().take(SHOWN_TRACE).enumerate() {
+        page.line(if index == 0 { "trace" } else { "" }, call);
+    }
+    let more = sure.count().saturating_sub(SHOWN_TRACE);
+    if more > 0 {
+        page.line("", &format!("and {more} more (--json)"));
+    }
+}
+
+fn label(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::Panic => "panic",
+        EventKind::Oops => "fault",
+        EventKind::Lockup => "lockup",
+        EventKind::HungTask => "hung task",
+        EventKind::Stall => "stall",
+        EventKind::Hardware => "hardware",
+        EventKind::Request => "request",
+    }
+}
+
+/// `sh (PID 87) on CPU 1`, as far as it is known.
+fn task(event: &Event) -> Option<String> {
+    let mut text = event.command.clone().unwrap_or_default();
+    if let Some(pid) = event.pid {
+        let _ = write!(text, " (PID {pid})");
+    }
+    if let Some(cpu) = event.cpu {
+        let _ = write!(text, " on CPU {cpu}");
+    }
+    (!text.is_empty()).then(|| text.trim_start().to_owned())
+}

@@ -1,0 +1,72 @@
+//! A page of text for people: what it is on the left, the value beside it.
+
+use std::fmt::Write as _;
+
+/// The width of what stands on the left.
+const LABEL: usize = 10;
+
+/// Lines, each with a label or none.
+pub struct Page(pub String);
+
+impl Page {
+    /// Adds a line. Control characters come from the dump and must not reach a terminal.
+    pub fn line(&mut self, label: &str, value: &str) {
+        let value = printable(value);
+        let _ = writeln!(self.0, "{}", format!("{label:<LABEL$}{value}").trim_end());
+    }
+
+    /// Adds a line if there is a value.
+    pub fn optional(&mut self, label: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.line(label, value);
+        }
+    }
+
+    /// Adds a heading for what follows.
+    pub fn heading(&mut self, text: &str) {
+        let _ = writeln!(self.0, "\n{}", printable(text));
+    }
+
+    /// Adds a table under a heading: text to the left, numbers (columns that `right`
+    /// names) to the right, no wider than what is in it.
+    pub fn table(
+        &mut self,
+        heading: &str,
+        columns: &[&str],
+        right: &[usize],
+        rows: &[Vec<String>],
+    ) {
+        let _ = writeln!(self.0, "\n{heading}");
+        let cell =
+            |row: &Vec<String>, column: usize| printable(row.get(column).map_or("", |text| text));
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| cell(row, column).chars().count());
+            cells
+                .chain([columns[column].chars().count()])
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+        let mut put = |text: &dyn Fn(usize) -> String| {
+            let mut line = String::new();
+            for (column, width) in widths.iter().copied().enumerate() {
+                let text = text(column);
+                let _ = match right.contains(&column) {
+                    true => write!(line, "  {text:>width$}"),
+                    false => write!(line, "  {text:<width$}"),
+                };
+            }
+            let _ = writeln!(self.0, "{}", line.trim_end());
+        };
+        put(&|column| columns[column].to_owned());
+        for row in rows {
+            put(&|column| cell(row, column));
+        }
+    }
+}
+
+/// The text without what would steer a terminal.
+fn printable(text: &str) -> String {
+    let one = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars().map(one).collect()
+}

@@ -1,0 +1,127 @@
+//! `bigiron mount`: a dump as files.
+
+mod files;
+mod sched;
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use anyhow::Context;
+use bigiron_mount::{Mountpoint, Options, Session, Tree, Unmounted};
+use clap::Args;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::source;
+use crate::arguments::{SourceArguments, threads};
+use crate::tell::{print, tell};
+
+/// Threads that serve where nothing else is said: who reads a dump is one program
+/// at a time, and read-ahead is for some more.
+const MOST_THREADS: usize = 16;
+
+/// `bigiron mount`.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct MountArguments {
+    /// The dump, in any format; all parts of a split or striped one, or - for standard input
+    #[arg(required = true, num_args = 1..)]
+    dump: Vec<PathBuf>,
+    /// The directory, an empty one
+    #[arg(required = true, value_name = "DIR")]
+    directory: PathBuf,
+    /// Threads that serve [default: one for each CPU, at most 16]
+    #[arg(short = 'j', long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
+    threads: Option<u16>,
+    /// Print nothing but errors and warnings
+    #[arg(short, long)]
+    quiet: bool,
+    /// How the source is read.
+    #[command(flatten)]
+    source: SourceArguments,
+}
+
+const HELP: &str = "\
+DIR has, made when somebody looks at it:
+
+  vmcore         the dump as a plain ELF core, for crash, drgn and gdb
+  dmesg          what `bigiron dmesg` prints
+  vmcoreinfo     VMCOREINFO
+  info.json      what `bigiron info --json` prints
+  sched/domains  the scheduling domains of each CPU, as the kernel's debugfs shows them
+
+It stays mounted until it is unmounted (umount DIR, or fusermount3 -u DIR for users) or the program \
+gets a signal (Ctrl-C). A file that is still open then can be read to its end; a second signal ends \
+that.
+
+Examples:
+  bigiron mount vmcore.vmdump /mnt &
+  crash vmlinux /mnt/vmcore
+  umount /mnt";
+
+/// Mounts, and serves until that is unmounted.
+pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
+    let options = &arguments.source;
+    let opened = source::open_to_look(&arguments.dump, options)?;
+    let time = std::fs::metadata(opened.path()).and_then(|metadata| metadata.modified());
+    // The threads that serve are the kernel's to end, by its answer to the unmounting;
+    // what they read stays until the program has gone.
+    let opened = &*Box::leak(Box::new(opened));
+    let kernel = &*Box::leak(Box::new(source::find_kernel(opened, options)?));
+    let name = opened.path();
+    let how = Options {
+        name: std::fs::canonicalize(name)
+            .unwrap_or_else(|_| name.to_owned())
+            .display()
+            .to_string(),
+        threads: match arguments.threads {
+            Some(wanted) => wanted.into(),
+            None => threads(None).min(MOST_THREADS),
+        },
+        time: time.unwrap_or_else(|_| SystemTime::now()),
+        tell: Box::new(move |text| tell!("bigiron: {}: {text}", name.display())),
+    };
+    let files = files::Files::new(kernel, options.input.io.into())
+        .map_err(|error| source::name_error(error.into(), name))?;
+    let tree = Tree::new(move || Ok(files.list()));
+    // Before anything is mounted, so that no signal leaves it so.
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot catch signals")?;
+    let handle = signals.handle();
+    let session = Session::new(tree, &arguments.directory, how)?;
+    let serving = session.start(move || handle.close())?;
+    let directory = serving.mountpoint().directory().display();
+    if !arguments.quiet {
+        let text = format!(
+            "{} is mounted on {directory}; Ctrl-C or `umount {directory}` ends that\n",
+            name.display()
+        );
+        if let Err(error) = print(&text) {
+            serving.mountpoint().unmount()?;
+            return Err(error);
+        }
+    }
+    let mut is_asked = false;
+    for signal in &mut signals {
+        if is_asked {
+            // What is still open cannot be read any more.
+            std::process::exit(128 + signal);
+        }
+        is_asked = true;
+        unmount(serving.mountpoint());
+    }
+    Ok(serving.join()?)
+}
+
+/// Unmounts, or says why that takes time or cannot be.
+fn unmount(mountpoint: &Mountpoint) {
+    let directory = mountpoint.directory().display();
+    match mountpoint.unmount() {
+        Ok(Unmounted::Lazy) => tell!(
+            "bigiron: {directory} is unmounted, but some program still has a file of it open or is \
+             in it, and is served until it ends; a second signal ends that at once"
+        ),
+        Ok(Unmounted::Clean | Unmounted::Already) => {}
+        Err(error) => tell!("bigiron: {error}; until then it is served"),
+    }
+}

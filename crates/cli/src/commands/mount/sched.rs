@@ -1,0 +1,65 @@
+//! `sched/domains`, as the kernel's debugfs shows it.
+
+use std::sync::{Arc, OnceLock};
+
+use bigiron_inspect::{Program, SchedDomains};
+use bigiron_kernel::Kernel;
+use bigiron_mount::{ContentError, Entry, Text};
+
+type Listing = Result<Vec<(String, Entry)>, ContentError>;
+
+/// The kernel's names, read when somebody needs them first.
+pub struct Names {
+    kernel: &'static Kernel<'static>,
+    program: OnceLock<Result<Program<'static, 'static>, ContentError>>,
+}
+
+impl Names {
+    /// Those of `kernel`.
+    pub fn new(kernel: &'static Kernel<'static>) -> Self {
+        Self {
+            kernel,
+            program: OnceLock::new(),
+        }
+    }
+
+    fn program(&self) -> Result<&Program<'static, 'static>, ContentError> {
+        let program = self.program.get_or_init(|| Ok(Program::open(self.kernel)?));
+        program.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// The directory `sched`.
+pub fn directory(names: Arc<Names>) -> Entry {
+    Entry::directory(move || {
+        let names = Arc::clone(&names);
+        let domains = Entry::directory(move || cpus(&names));
+        Ok(vec![("domains".into(), domains)])
+    })
+}
+
+fn cpus(names: &Arc<Names>) -> Listing {
+    let cpus = SchedDomains::new(names.program()?)?.cpus()?;
+    let entry = |cpu| {
+        let names = Arc::clone(names);
+        let domains = Entry::directory(move || domains(&names, cpu));
+        (format!("cpu{cpu}"), domains)
+    };
+    Ok(cpus.into_iter().map(entry).collect())
+}
+
+fn domains(names: &Names, cpu: usize) -> Listing {
+    let found = SchedDomains::new(names.program()?)?.of(cpu)?;
+    let entry = |domain: bigiron_cpu::SchedDomain| {
+        let name = format!("domain{}", domain.number);
+        let files = Entry::directory(move || {
+            let files = domain.files().into_iter();
+            let file = |text: String| Entry::file(Text::new(move || Ok(text.clone().into())));
+            Ok(files
+                .map(|(name, text)| (name.into(), file(text)))
+                .collect())
+        });
+        (name, files)
+    };
+    Ok(found.into_iter().map(entry).collect())
+}

@@ -1,0 +1,278 @@
+//! `bigiron read`: what is in the memory of a dump, as bytes or by its type.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use bigiron_format::{PhysAddr, VirtAddr};
+use bigiron_inspect::value::why_unread;
+use bigiron_inspect::{InspectError, Limits, Program, Space, Spot, Value};
+use bigiron_kernel::{Kernel, KernelError};
+use clap::Args;
+use serde::Serialize;
+
+use super::source;
+use crate::arguments::SourceArguments;
+use crate::tell::{is_closed_pipe, print, tell};
+
+/// Bytes in a line.
+const LINE: u64 = 16;
+/// Nothing is read across such a boundary: pages are as large or larger.
+const PIECE: u64 = 4096;
+
+/// `bigiron read`.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct ReadArguments {
+    /// The dump, in any format; parts of a split or striped one as A,B,C
+    dump: PathBuf,
+    /// What is to be read: an address, a symbol, or a way from there
+    #[arg(value_name = "ADDRESS|SYMBOL")]
+    place: String,
+    /// The type of what is at the address or symbol
+    #[arg(value_name = "TYPE")]
+    written: Option<String>,
+    /// Which CPU's, of a variable that each has
+    #[arg(long, value_name = "N")]
+    cpu: Option<usize>,
+    /// The address is physical
+    #[arg(long)]
+    physical: bool,
+    /// Show bytes, so many of them [default: 256, or those of the type]
+    #[arg(short = 'n', long, value_name = "SIZE", value_parser = crate::size::parse)]
+    length: Option<u64>,
+    /// Write the bytes themselves on standard output
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
+    /// Structs in structs that are shown; those without a name do not count
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    depth: u8,
+    /// Show all elements of arrays, each by itself
+    #[arg(long)]
+    full: bool,
+    /// Print a value as JSON
+    #[arg(long)]
+    json: bool,
+    /// How the source is read.
+    #[command(flatten)]
+    source: SourceArguments,
+}
+
+const HELP: &str = "\
+The place begins with a symbol or an address in hexadecimal. Behind it: +OFFSET in hexadecimal, @CPU for a \
+variable that each CPU has, and then .member, ->member and [index].
+
+TYPE is what stands at the symbol or address: task_struct, 'struct page', 'char*', 'list_head[16]'. Without it \
+the type is known of variables that each CPU has, and of some others such as init_task; of all others the bytes \
+are shown.
+
+What is not in the dump is told in its place. Pointers are followed by the symbol that they lie in, and those to \
+char by the text.
+
+Exit status: 0 all was read; 1 there is no such place, or bytes of it are not in the dump.
+
+Examples:
+  bigiron read vmcore init_task
+  bigiron read vmcore init_task.real_parent->comm
+  bigiron read vmcore runqueues@1.nr_running
+  bigiron read vmcore ffff888003a51980 'struct super_block' --depth 1
+  bigiron read vmcore --raw -n 1M --physical 1000000 > piece";
+
+/// A value for programs.
+#[derive(Serialize)]
+struct JsonValue<'a> {
+    place: &'a str,
+    address: String,
+    #[serde(rename = "type")]
+    type_name: String,
+    #[serde(flatten)]
+    value: &'a Value,
+}
+
+/// Reads the place and prints what is there.
+pub fn run(arguments: &ReadArguments) -> anyhow::Result<()> {
+    let parts = source::parts_of(&arguments.dump);
+    source::with_kernel(&parts, &arguments.source, |kernel| {
+        let space = match arguments.physical {
+            true => Space::Physical,
+            false => Space::Virtual,
+        };
+        // Bytes at an address need no names, which a dump may not have.
+        let plain = hexadecimal(&arguments.place);
+        let wants_bytes = arguments.raw || arguments.length.is_some();
+        if let (Some(address), None, true) =
+            (plain, &arguments.written, wants_bytes || arguments.physical)
+        {
+            anyhow::ensure!(!arguments.json, "--json prints values: give a TYPE");
+            return Bytes { kernel, space }.show(
+                address,
+                arguments.length.unwrap_or(256),
+                arguments.raw,
+            );
+        }
+        let program = match Program::open(kernel) {
+            // Bytes at a symbol need no types.
+            Err(InspectError::NoTypes) if arguments.written.is_none() => {
+                Program::open_symbols(kernel)?
+            }
+            other => other?,
+        };
+        let written = arguments.written.as_deref();
+        let spot = Spot::find(&program, &arguments.place, written, arguments.cpu, space)?;
+        let limits = Limits {
+            depth: usize::from(arguments.depth),
+            elements: match arguments.full {
+                true => None,
+                false => Limits::default().elements,
+            },
+        };
+        let value = match wants_bytes {
+            true => None,
+            false => spot.value(&program, limits),
+        };
+        let Some(value) = value else {
+            anyhow::ensure!(
+                !arguments.json,
+                "--json prints values: give a TYPE, and neither --raw nor --length"
+            );
+            let size = spot.size().filter(|size| *size > 0).unwrap_or(256);
+            let len = arguments.length.unwrap_or(size);
+            return Bytes {
+                kernel,
+                space: spot.space,
+            }
+            .show(spot.address.0, len, arguments.raw);
+        };
+        let type_name = spot.type_name().unwrap_or_default();
+        if arguments.json {
+            let object = JsonValue {
+                place: &arguments.place,
+                address: format!("{:#x}", spot.address.0),
+                type_name,
+                value: &value,
+            };
+            print(&(serde_json::to_string(&object)? + "\n"))?;
+        } else {
+            let place = &arguments.place;
+            let head = format!("// {type_name} at {:016x}\n", spot.address.0);
+            print(&format!("{head}{place} = {}\n", value.text()))?;
+        }
+        // A value that is missing in part is shown; one that is missing as a whole is none.
+        match value {
+            Value::Unread { reason } => anyhow::bail!("{}: {reason}", arguments.place),
+            _ => Ok(()),
+        }
+    })
+}
+
+fn hexadecimal(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+}
+
+/// Bytes of a dump's memory.
+struct Bytes<'k, 's> {
+    kernel: &'k Kernel<'s>,
+    space: Space,
+}
+
+impl Bytes<'_, '_> {
+    /// Prints `len` bytes from `start` on, raw or for people.
+    fn show(&self, start: u64, len: u64, raw: bool) -> anyhow::Result<()> {
+        let mut missing = 0;
+        let mut piece = [0; PIECE as usize];
+        let mut done = 0;
+        while done < len {
+            let Some(at) = start.checked_add(done) else {
+                anyhow::bail!("there is no memory behind address {:016x}", u64::MAX);
+            };
+            let count = (PIECE - at % PIECE).min(len - done);
+            let bytes = &mut piece[..count as usize];
+            match self.read(at, bytes) {
+                Ok(()) if raw => match std::io::stdout().lock().write_all(bytes) {
+                    Err(error) if is_closed_pipe(&error) => return Ok(()),
+                    other => other?,
+                },
+                Ok(()) => print(&lines(at, bytes))?,
+                Err(error) => {
+                    let reason = why_unread(&error.into());
+                    if raw {
+                        anyhow::bail!("{at:016x}: {reason}; {done} bytes were written");
+                    }
+                    missing += count;
+                    print(&format!("{at:016x}  {count} bytes: {reason}\n"))?;
+                }
+            }
+            done += count;
+        }
+        if raw {
+            std::io::stdout().lock().flush()?;
+        }
+        if missing > 0 {
+            tell!("bigiron: {missing} of {len} bytes could not be read");
+        }
+        anyhow::ensure!(missing == 0, "not all bytes are in the dump");
+        Ok(())
+    }
+
+    fn read(&self, at: u64, bytes: &mut [u8]) -> Result<(), KernelError> {
+        match self.space {
+            Space::Virtual => self.kernel.read("bytes", VirtAddr(at), bytes),
+            Space::Physical => Ok(self.kernel.memory().read(PhysAddr(at), bytes)?),
+        }
+    }
+}
+
+/// Lines of 16 bytes, by their address: in hexadecimal, and as characters where they
+/// are such.
+fn lines(start: u64, bytes: &[u8]) -> String {
+    let mut out = String::new();
+    let mut rest = bytes;
+    let mut at = start;
+    while !rest.is_empty() {
+        let first = at % LINE;
+        let count = ((LINE - first) as usize).min(rest.len());
+        let (line, behind) = rest.split_at(count);
+        let _ = write!(out, "{:016x} ", at - first);
+        let mut characters = String::new();
+        for place in 0..LINE {
+            if place == LINE / 2 {
+                out.push(' ');
+            }
+            let byte = place
+                .checked_sub(first)
+                .and_then(|index| line.get(index as usize));
+            match byte {
+                Some(byte) => {
+                    let _ = write!(out, " {byte:02x}");
+                    let shown = byte.is_ascii_graphic() || *byte == b' ';
+                    characters.push(if shown { char::from(*byte) } else { '.' });
+                }
+                None => {
+                    out.push_str("   ");
+                    characters.push(' ');
+                }
+            }
+        }
+        let _ = writeln!(out, "  |{characters}|");
+        (rest, at) = (behind, at.wrapping_add(count as u64));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stand_below_each_other_wherever_they_begin() {
+        let bytes: Vec<u8> = (0x3e..0x52).collect();
+        let expected = "\
+000000000000fff0                                               3e 3f  |              >?|
+0000000000010000  40 41 42 43 44 45 46 47  48 49 4a 4b 4c 4d 4e 4f  |@ABCDEFGHIJKLMNO|
+0000000000010010  50 51                                             |PQ              |
+";
+        assert_eq!(lines(0xfffe, &bytes), expected);
+        assert_eq!(lines(0, b"\x1b\x7f"), lines(0, &[0x1b, 0x7f]));
+        assert!(lines(0, &[0x1b]).contains("|.  "));
+    }
+}
