@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 import bits
+import by_symbols
 import crash_text
 import drgn_tasks
 import explain
@@ -30,172 +31,18 @@ import peers_venv
 import same_bitmap
 import same_dmesg
 import same_elf
+import same_info
+import same_modules
 import same_pages
+import same_tasks
+import same_values
+from damage import BITMAPS, Edit, PAGES, STRUCTURAL, first_dumped, flip_bit, flip_first_page, poke, replace
 from elfcore import PT_LOAD, PT_NOTE, ElfCore
-from kdump_layout import DESCRIPTOR, Kdump
-from tools import Makedumpfile
+from kdump_layout import Kdump
+from tools import Bigiron, Makedumpfile, ToolFailed
 from verdict import CannotJudge, Verdict
 
-Edit = Callable[[mmap.mmap, Kdump], None]
 Case = tuple[str, Callable[[], bool], bool]
-
-
-def poke(at: int, code: str, value: int) -> Edit:
-    """Overwrites one field at a file offset."""
-    return lambda file, dump: struct.pack_into("<" + code, file, at, value)
-
-
-def poke_sub(at: int, code: str, value: int) -> Edit:
-    """Overwrites one field of the sub-header."""
-    return lambda file, dump: struct.pack_into("<" + code, file, dump.block_size + at, value)
-
-
-def find(dump: Kdump, raw: bool) -> int:
-    """A descriptor of the wanted kind that no other page shares, well inside."""
-    targets = [entry.offset for entry in dump.descriptors]
-    return next(
-        index
-        for index in range(len(targets) // 3, len(targets))
-        if (dump.descriptors[index].flags == 0) == raw and targets.count(targets[index]) == 1
-    )
-
-
-def poke_descriptor(at: int, code: str, value: int) -> Edit:
-    """Overwrites one field of a compressed page's descriptor."""
-
-    def edit(file: mmap.mmap, dump: Kdump) -> None:
-        where = dump.descriptors_at + find(dump, False) * DESCRIPTOR.size
-        struct.pack_into("<" + code, file, where + at, value)
-
-    return edit
-
-
-FIRST_BYTES = frozenset(range(1, 16)) | {0x78}
-"""Of a page in LZO that begins with literals, and of one in zlib."""
-
-
-def flip_data(raw: bool) -> Edit:
-    """Flips one bit of a page's data: a raw one's in the middle, a compressed one's where that changes the page.
-
-    A match of LZO may copy the same bytes from elsewhere and lose nothing by the flip. What begins with 1 to 15 begins
-    with four literals at least; zlib has a checksum.
-    """
-
-    def edit(file: mmap.mmap, dump: Kdump) -> None:
-        if raw:
-            entry = dump.descriptors[find(dump, True)]
-            file[entry.offset + entry.size // 2] ^= 0x10
-            return
-        start = find(dump, False)
-        entry = next(entry for entry in dump.descriptors[start:] if entry.flags and file[entry.offset] in FIRST_BYTES)
-        file[entry.offset + 2] ^= 0x10
-
-    return edit
-
-
-def flip_first_page(file: mmap.mmap, dump: Kdump) -> None:
-    """Flips a bit of the first raw page that is the first of its run."""
-    starts = {start for start, _ in bits.runs(dump.dumped)}
-    for pfn, entry in zip(bits.members(dump.dumped), dump.descriptors):
-        if pfn in starts and entry.flags == 0:
-            file[entry.offset + 100] ^= 1
-            return
-
-
-def swap_pages(file: mmap.mmap, dump: Kdump) -> None:
-    """Exchanges the descriptors of two pages of different content."""
-    first = dump.descriptors_at + find(dump, False) * DESCRIPTOR.size
-    second = first + DESCRIPTOR.size
-    a, b = file[first:second], file[second : second + DESCRIPTOR.size]
-    file[first:second], file[second : second + DESCRIPTOR.size] = b, a
-
-
-def flip_bit(bitmap: int, pfn: Callable[[Kdump], int]) -> Edit:
-    """Flips one page frame's bit in the first or the second bitmap."""
-
-    def edit(file: mmap.mmap, dump: Kdump) -> None:
-        at = dump.bitmaps_at + bitmap * dump.bitmap_blocks * dump.block_size // 2
-        number = pfn(dump)
-        file[at + number // 8] ^= 1 << number % 8
-
-    return edit
-
-
-def first_dumped(dump: Kdump) -> int:
-    return next(bits.members(dump.dumped))
-
-
-def first_excluded(dump: Kdump) -> int:
-    return next(bits.members(dump.ram & ~dump.dumped))
-
-
-def not_ram(dump: Kdump) -> int:
-    return next(bits.members(bits.span(0, dump.max_mapnr) & ~dump.ram))
-
-
-def replace(old: bytes, new: bytes) -> Edit:
-    """Replaces every occurrence of a text, in a dump of raw pages."""
-
-    def edit(file: mmap.mmap, dump: Kdump) -> None:
-        at = file.find(old)
-        while at >= 0:
-            file[at : at + len(old)] = new
-            at = file.find(old, at + 1)
-
-    return edit
-
-
-def cut(file: mmap.mmap, dump: Kdump) -> None:
-    file.resize(dump.file_size - dump.file_size // 4)
-
-
-STRUCTURAL: dict[str, Edit] = {
-    "signature": poke(0, "B", ord("k")),
-    "header_version 5": poke(8, "i", 5),
-    "unknown status bit": poke(424, "I", 0x100),
-    "another codec in status": poke(424, "I", 0x20),
-    "two codecs in status": poke(424, "I", 3),
-    "incomplete": poke(424, "I", 10),
-    "block_size 0": poke(428, "i", 0),
-    "block_size 8192": poke(428, "i", 8192),
-    "sub_hdr_size 1": poke(432, "i", 1),
-    "bitmap_blocks odd": poke(436, "I", 5),
-    "max_mapnr": poke(440, "I", 17),
-    "nr_cpus 0": poke(460, "i", 0),
-    "machine empty": poke(12 + 4 * 65, "B", 0),
-    "phys_base": poke_sub(0, "Q", 4096),
-    "dump_level 32": poke_sub(8, "i", 32),
-    "split neither yes nor no": poke_sub(12, "i", 7),
-    "VMCOREINFO elsewhere": poke_sub(32, "Q", 4096 + 104),
-    "VMCOREINFO shorter": poke_sub(40, "Q", 100),
-    "notes shorter": poke_sub(56, "Q", 1000),
-    "notes past the sub-header": poke_sub(48, "Q", 1 << 40),
-    "max_mapnr_64 larger": poke_sub(96, "Q", 1 << 20),
-    "bit past RAM": flip_bit(1, not_ram),
-    "bit without a descriptor": flip_bit(1, first_excluded),
-    "offset past the end": poke_descriptor(0, "Q", 1 << 50),
-    "offset in the headers": poke_descriptor(0, "Q", 64),
-    "offset 0": poke_descriptor(0, "Q", 0),
-    "size over a page": poke_descriptor(8, "I", 5000),
-    "size 0": poke_descriptor(8, "I", 0),
-    "compressed called raw": poke_descriptor(12, "I", 0),
-    "flags of another codec": poke_descriptor(12, "I", 4),
-    "file cut": cut,
-}
-
-PAGES: dict[str, Edit] = {
-    "bit flipped in a raw page": flip_data(True),
-    "bit flipped in a compressed page": flip_data(False),
-    "two pages exchanged": swap_pages,
-    "bit dropped, descriptors moved by one": flip_bit(1, first_dumped),
-}
-
-BITMAPS: dict[str, Edit] = {
-    "a page less": flip_bit(1, first_dumped),
-    "a page more": flip_bit(1, first_excluded),
-    "RAM less": flip_bit(0, first_dumped),
-    "RAM more": flip_bit(0, not_ram),
-}
 
 
 class Bench:
@@ -392,6 +239,27 @@ def libkdumpfile_cases(bench: Bench) -> Iterator[Case]:
     ), False
 
 
+def inspection_cases(bench: Bench, bigiron: Bigiron, vmlinux: Path) -> Iterator[Case]:
+    """Judges of what bigiron tells, on dumps whose memory says otherwise than that which drgn reads."""
+    judges = {
+        "info": (same_info.judge, replace(b"sysrq_handle_crash+", b"sysrq_handle_crasx+")),
+        "tasks and stacks": (same_tasks.judge, replace(b"kthreadd\0", b"kthreadx\0")),
+        "modules": (same_modules.judge, replace(b"virtballoon_probe\0", b"virtballoon_prxbe\0")),
+        "read": (same_values.judge, replace(b"swapper/0\0", b"swapper/9\0")),
+    }
+    for name, (judge, edit) in judges.items():
+
+        def passes(dump: Path, judge: by_symbols.Judge = judge) -> bool:
+            try:
+                return judge(bigiron, str(vmlinux), dump, bench.openable).passed
+            except ToolFailed:
+                # A name that drgn knows is not in the dump.
+                return False
+
+        yield name, lambda p=passes: p(bench.raw), True
+        yield f"{name}: other words in memory", lambda p=passes, e=edit: p(bench.damaged(bench.raw, e)), False
+
+
 def symbol_cases(bench: Bench, vmlinux: Path) -> Iterator[Case]:
     """crash and drgn with debug symbols, on dumps whose memory says otherwise."""
 
@@ -435,7 +303,7 @@ def carry_out(cases: Iterator[Case]) -> tuple[int, int]:
     return passed, failed
 
 
-def all_cases(bench: Bench, vmlinux: Path | None) -> Iterator[Case]:
+def all_cases(bench: Bench, vmlinux: Path | None, bigiron: Path | None) -> Iterator[Case]:
     yield mended_case(bench)
     yield from kdump_cases(bench)
     yield from raw_bitmap_cases(bench)
@@ -445,6 +313,8 @@ def all_cases(bench: Bench, vmlinux: Path | None) -> Iterator[Case]:
     yield from libkdumpfile_cases(bench)
     if vmlinux:
         yield from symbol_cases(bench, vmlinux)
+    if vmlinux and bigiron:
+        yield from inspection_cases(bench, Bigiron(bigiron), vmlinux)
 
 
 def main() -> int:
@@ -452,6 +322,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("vmcore", type=Path)
     parser.add_argument("--vmlinux", type=Path, help="debug symbols of its kernel")
+    parser.add_argument("--bigiron", type=Path, help="for the judges of what it tells of a dump")
     options = parser.parse_args()
     roomy = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="bigiron-selftest-", dir=roomy) as directory:
@@ -459,7 +330,7 @@ def main() -> int:
             bench = Bench(options.vmcore, Path(directory), Makedumpfile())
         except CannotJudge as error:
             return error.finish()
-        passed, failed = carry_out(all_cases(bench, options.vmlinux))
+        passed, failed = carry_out(all_cases(bench, options.vmlinux, options.bigiron))
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 
