@@ -54,12 +54,13 @@ def mounted(bigiron: Bigiron, *dump: Path) -> Iterator[Path]:
             subprocess.run(["umount", "-l", directory], capture_output=True, check=False)
 
 
-def judge_gdb(vmlinux: str | Path, core: Path) -> Verdict:
-    """Whether gdb takes the core as one of the kernel, and its notes for the CPUs' registers."""
+def judge_gdb(banner: int, core: Path) -> Verdict:
+    """Whether gdb takes the core's notes for the CPUs' registers, and reads its memory at the kernel's addresses."""
     if not shutil.which("gdb"):
         raise CannotJudge("gdb is not installed")
     verdict = Verdict("gdb")
-    command = ["gdb", "-nx", "-batch", "-ex", "info threads", "-ex", "printf \"%s\", linux_banner", str(vmlinux), str(core)]
+    # Without vmlinux: what it prints is out of the core.
+    command = ["gdb", "-nx", "-batch", "-ex", "info threads", "-ex", f"x/s {banner:#x}", "-c", str(core)]
     ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False)
     said = ended.stdout + ended.stderr
     verdict.require(ended.returncode == 0, f"gdb ends with {ended.returncode}: {said[-200:]}")
@@ -149,7 +150,8 @@ def judge(
         verdict.merge(judge_texts(bigiron, root, dump))
         verdict.merge(drgn_tasks.judge(vmlinux, core, vmcore))
         verdict.merge(judge_domains(vmlinux, root, vmcore))
-        for check in (lambda: judge_gdb(vmlinux, core), lambda: by_crash(core)):
+        symbol, = bigiron.named("sym", core, ("linux_banner",))
+        for check in (lambda: judge_gdb(int(symbol["address"], 16), core), lambda: by_crash(core)):
             try:
                 verdict.merge(check())
             except CannotJudge as reason:

@@ -8,6 +8,7 @@ use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
 use bigiron_kernel::{CHUNK_FRAMES, Kernel, MemorySource};
 
 use crate::error::DumpError;
+use crate::kernel_addresses;
 use crate::notes::output_notes;
 
 /// Memory begins at a multiple of this at least, so that it can be mapped.
@@ -29,11 +30,36 @@ pub(crate) struct CoreMap {
 }
 
 impl CoreMap {
-    /// The core of `kernel`'s memory.
+    /// The core of `kernel`'s memory, with the virtual addresses that its source has.
     pub(crate) fn of(kernel: &Kernel) -> Result<Self, DumpError> {
         let source = kernel.source();
-        let page_shift = source.page_shift();
         let ram = ram_segments(source)?;
+        let aliases = aliases(source.header_segments(), &ram);
+        Self::with(kernel, ram, &aliases)
+    }
+
+    /// The same; where the source has no virtual addresses, with those of the kernel's
+    /// page tables.
+    pub(crate) fn with_addresses(kernel: &Kernel) -> Result<Self, DumpError> {
+        let source = kernel.source();
+        let mut ram = ram_segments(source)?;
+        let mut aliases = aliases(source.header_segments(), &ram);
+        if ram.iter().all(|segment| segment.virt == VirtAddr(0)) {
+            kernel_addresses::set_direct(kernel, &mut ram);
+            let image = kernel_addresses::image(kernel);
+            let inside = |image: &LoadSegment| ram.iter().any(|holder| holds(holder, image));
+            aliases.extend(image.filter(inside));
+        }
+        Self::with(kernel, ram, &aliases)
+    }
+
+    fn with(
+        kernel: &Kernel,
+        ram: Vec<LoadSegment>,
+        aliases: &[LoadSegment],
+    ) -> Result<Self, DumpError> {
+        let source = kernel.source();
+        let page_shift = source.page_shift();
         let count = ram.len();
         let mut layout = CoreLayout {
             machine: bigiron_kernel::arch::find(source.machine())?.elf_machine,
@@ -41,7 +67,6 @@ impl CoreMap {
             notes: output_notes(kernel, true).bytes,
             segments: ram,
         };
-        let aliases = aliases(source.header_segments(), &layout.segments);
         layout
             .segments
             .extend(aliases.iter().map(|alias| LoadSegment {

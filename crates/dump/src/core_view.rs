@@ -33,7 +33,7 @@ impl<'a> CoreView<'a> {
         Ok(Self {
             source,
             io,
-            map: CoreMap::of(kernel)?,
+            map: CoreMap::with_addresses(kernel)?,
             page_shift: source.page_shift(),
             idle: Mutex::default(),
         })

@@ -20,6 +20,7 @@ mod entropy;
 mod error;
 mod frame_runs;
 mod kdump;
+mod kernel_addresses;
 mod losses;
 mod needs;
 mod notes;

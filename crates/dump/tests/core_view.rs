@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 use bigiron_dump::CoreView;
-use bigiron_kernel::{IoMethod, Kernel, Source};
+use bigiron_kernel::{IoMethod, Kernel, MemorySource, Source};
 use bigiron_synth::{ElfShape, Machine, Synth};
 
 /// RAM in three pieces, of which pages are told by what they hold.
@@ -72,4 +72,35 @@ fn the_core_is_one_that_says_the_same() {
         let len = usize::try_from(view.size()).unwrap();
         assert!(read(&again, 0, len) == read(view, 0, len));
     });
+}
+
+#[test]
+fn addresses_that_the_source_does_not_have_are_those_of_the_page_tables() {
+    let machine = Synth::from_text(MACHINE).unwrap();
+    let source = Source::from_bytes(Box::new(machine.elf(&ElfShape::qemu())), "qemu".into());
+    let source = source.unwrap();
+    let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
+    let told = |memory: &dyn MemorySource| {
+        let segments = memory.header_segments().iter();
+        segments.filter(|segment| segment.virt.0 != 0).count()
+    };
+    assert_eq!(told(source.memory()), 0, "QEMU tells none");
+    let view = CoreView::new(&kernel, IoMethod::Auto).unwrap();
+    let core = read(&view, 0, usize::try_from(view.size()).unwrap());
+    let core = Source::from_bytes(Box::new(core), "core".into()).unwrap();
+    assert!(told(core.memory()) > 1, "RAM, and the kernel's image");
+    let mut images = 0;
+    for segment in core.memory().header_segments() {
+        if segment.virt.0 == 0 {
+            continue;
+        }
+        for inside in [0, segment.memory_size / 2, segment.memory_size - 1] {
+            let address = segment.virt.checked_add(inside).unwrap();
+            let leaf = kernel.translate(address).unwrap().unwrap();
+            assert_eq!(leaf.physical.0, segment.physical.0 + inside, "{address}");
+        }
+        let text = kernel.info().symbol("_stext").unwrap();
+        images += usize::from(text.0.wrapping_sub(segment.virt.0) < segment.memory_size);
+    }
+    assert_eq!(images, 1);
 }
