@@ -267,7 +267,7 @@ mod tests {
     fn lines_stand_below_each_other_wherever_they_begin() {
         let bytes: Vec<u8> = (0x3e..0x52).collect();
         let expected = "\
-000000000000fff0                                               3e 3f  |              >?|
+000000000000fff0                                             3e 3f  |              >?|
 0000000000010000  40 41 42 43 44 45 46 47  48 49 4a 4b 4c 4d 4e 4f  |@ABCDEFGHIJKLMNO|
 0000000000010010  50 51                                             |PQ              |
 ";
