@@ -111,7 +111,7 @@ impl Section {
 }
 
 impl Sections {
-    /// Finds what was asked for; `None` where nothing of it needs the kernel's names.
+    /// Finds what was asked for. The kernel's names are not read where that is nothing.
     fn find(self, kernel: &Kernel) -> anyhow::Result<Vec<Section>> {
         let is_wanted = |known: &&Known| self.all || (known.is_wanted)(&self);
         let wanted: Vec<&Known> = TABLE.iter().filter(is_wanted).collect();
@@ -181,10 +181,12 @@ const TABLE: &[Known] = &[
 ];
 
 const HELP: &str = "\
-No debug symbols are needed: the kernel's own words in its log say why it stopped.
+No debug symbols are needed: the kernel's own words in its log say why it stopped, and all else is told by the \
+symbols and types in its memory (kallsyms named in VMCOREINFO, Linux 6.0 and later; CONFIG_DEBUG_INFO_BTF).
 
 Examples:
   bigiron info vmcore
+  bigiron info --tasks --backtrace vmcore
   bigiron info --json vmcore | jq -r .crash.panic.message";
 
 /// Looks at the dump and prints what is known of it.
