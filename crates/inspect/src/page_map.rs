@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_helpers::{ChunkCursor, Stop, processor_count, run};
-use bigiron_kernel::mem_map::MemMap;
-use bigiron_kernel::page::{KindBits, PageClass, PageKind, PageLayout};
+use bigiron_kernel::page::{KindBits, PageClass, PageKind};
 use bigiron_kernel::struct_pages::StructPages;
-use bigiron_kernel::{CHUNK_FRAMES, IoMethod, Kernel, KernelError};
+use bigiron_kernel::{CHUNK_FRAMES, IoMethod, Kernel};
 use serde::Serialize;
 
 use crate::error::InspectError;
 use crate::file_use::FileCounts;
 use crate::page_class::{self, CLASSES, UNKNOWN};
+use crate::page_runs::PageClasses;
 
 /// Bins of a map, whatever the machine's size.
 pub const MOST_BINS: usize = 4096;
@@ -111,12 +111,6 @@ struct Part {
     has_stored: bool,
 }
 
-/// How struct pages are read, where there are any.
-struct Known {
-    map: MemMap,
-    layout: PageLayout,
-}
-
 impl PageMap {
     /// Looks at all struct pages of `kernel`. `bits` is what types tell of them:
     /// see [`page_class::kind_bits`].
@@ -128,14 +122,7 @@ impl PageMap {
             chunks.truncate(MOST_CHUNKS);
             warnings.push("only the first 128 TiB of memory are looked at".into());
         }
-        let known = || -> Result<_, KernelError> {
-            let layout = PageLayout::new(kernel.info(), source.endian())?;
-            Ok(Known {
-                map: MemMap::find(kernel)?,
-                layout,
-            })
-        };
-        let known = match known() {
+        let known = match PageClasses::of(kernel, bits) {
             Ok(known) => Some(known),
             Err(error) => {
                 warnings.push(format!("no page's use is known: {error}"));
@@ -162,9 +149,7 @@ impl PageMap {
                 files: FileCounts::default(),
                 has_stored: false,
             };
-            let mut pages = known
-                .as_ref()
-                .map(|known| StructPages::new(kernel, &known.map, &known.layout, bits));
+            let mut pages = known.as_ref().map(|known| known.pages(kernel));
             let mut reader = source.reader(io);
             let mut scratch = Scratch::default();
             while let Some(index) = cursor.take(&stop) {

@@ -38,11 +38,17 @@ impl PageClasses {
     /// # Errors
     /// VMCOREINFO does not tell what struct pages are made of.
     pub fn of(kernel: &Kernel, bits: KindBits) -> Result<Self, InspectError> {
+        let layout = PageLayout::new(kernel.info(), kernel.source().endian())?;
         Ok(Self {
             map: MemMap::find(kernel)?,
-            layout: PageLayout::new(kernel.info(), kernel.source().endian())?,
+            layout,
             bits,
         })
+    }
+
+    /// The struct pages of `kernel`, to be gone through by one helper.
+    pub fn pages<'a, 's>(&'a self, kernel: &'a Kernel<'s>) -> StructPages<'a, 's> {
+        StructPages::new(kernel, &self.map, &self.layout, self.bits)
     }
 
     /// The frames of the chunk that begins with `first`, a multiple of
@@ -56,12 +62,12 @@ impl PageClasses {
         let source = kernel.source();
         let mut classes = vec![UNKNOWN; CHUNK_FRAMES as usize];
         let mut reader = source.reader(io);
-        let mut pages = StructPages::new(kernel, &self.map, &self.layout, self.bits);
-        pages.chunk(reader.as_mut(), first, &mut |frame, count, kind, _| {
-            let start = frame.0.saturating_sub(first.0).min(CHUNK_FRAMES);
-            let end = start.saturating_add(count).min(CHUNK_FRAMES);
-            classes[start as usize..end as usize].fill(index_of(kind));
-        })?;
+        self.pages(kernel)
+            .chunk(reader.as_mut(), first, &mut |frame, count, kind, _| {
+                let start = frame.0.saturating_sub(first.0).min(CHUNK_FRAMES);
+                let end = start.saturating_add(count).min(CHUNK_FRAMES);
+                classes[start as usize..end as usize].fill(index_of(kind));
+            })?;
         let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
         let mut present = Bitmap::new(CHUNK_FRAMES as usize);
         source.ram(first, &mut ram)?;
