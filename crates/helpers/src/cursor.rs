@@ -13,6 +13,8 @@ pub struct ChunkCursor {
     end: u64,
 }
 
+// Not an iterator: it is shared, and all that is asked of it is the next number.
+#[allow(clippy::should_implement_trait)]
 impl ChunkCursor {
     /// Hands out `0..end`.
     pub fn new(end: u64) -> Self {
@@ -27,6 +29,11 @@ impl ChunkCursor {
         if stop.is_set() {
             return None;
         }
+        self.next()
+    }
+
+    /// The next chunk; `None` when all are taken.
+    pub fn next(&self) -> Option<u64> {
         // Chunks carry no data from one helper to another: the number alone counts.
         let chunk = self.next.fetch_add(1, Ordering::Relaxed);
         (chunk < self.end).then_some(chunk)

@@ -15,6 +15,8 @@
 //! assert_eq!(sums.unwrap().into_iter().sum::<u64>(), 4950);
 //! ```
 
+#[cfg(not(loom))]
+mod bare;
 mod beside;
 mod budget;
 mod cursor;
@@ -24,6 +26,8 @@ mod stop;
 mod sync;
 mod turnstile;
 
+#[cfg(not(loom))]
+pub use bare::{MOST_BARE, ThreadId, run_bare};
 pub use beside::run_beside;
 pub use budget::{MemoryBudget, available_memory, processor_count};
 pub use cursor::ChunkCursor;

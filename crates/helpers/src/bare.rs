@@ -1,0 +1,319 @@
+//! Threads without a C library, for work that an allocator may ask for.
+//!
+//! A program's `malloc` may call `mmap`, and a preloaded `mmap` that starts
+//! ordinary threads would call `malloc` again, for their thread-local memory.
+//! Bare threads are made by `clone` alone, on stacks of their own. They live for
+//! one piece of work, so a fork never finds them half-way, and the C library
+//! does not know of them.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+use rustix::thread::futex;
+
+/// The most threads that one call runs in, the caller among them.
+pub const MOST_BARE: usize = 64;
+
+/// Of each thread, with a guard below it. The work is a few frames deep.
+const STACK: usize = 64 << 10;
+const GUARD: usize = 4 << 10;
+
+/// A thread of this kernel, by the number that `sched_setaffinity` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadId(pub i32);
+
+/// Runs `work` in `count` threads, this one among them, and gives the number of
+/// threads that ran it. `work` is told its number, from 0 up; 0 is the caller.
+///
+/// All threads are there and wait before `work` begins in any of them, so that
+/// nobody's start disturbs another's first steps. `place` is called in the caller
+/// for each thread once it exists, and may bind it to processors. Where the system
+/// gives fewer threads than asked for, the ones there are do all the work.
+///
+/// The caller's signals wait until all is done, as in one long system call.
+///
+/// `work` must not allocate, panic, or use anything of the C library but system calls
+/// that leave `errno` alone (rustix's): the threads have no thread-local memory
+/// of their own. `errno` of the caller may be changed.
+pub fn run_bare(
+    count: usize,
+    mut place: impl FnMut(usize, ThreadId),
+    work: &(impl Fn(usize) + Sync),
+) -> usize {
+    let count = count.clamp(1, MOST_BARE);
+    let Some(stacks) = (count > 1).then(|| Stacks::new(count - 1)).flatten() else {
+        work(0);
+        return 1;
+    };
+    let signals = BlockedSignals::block();
+    let gate = Gate::default();
+    let start = Start { gate: &gate, work };
+    let threads: [Thread<'_, _>; MOST_BARE] = std::array::from_fn(|number| Thread {
+        start: &start,
+        number,
+        alive: AtomicU32::new(0),
+    });
+
+    let mut started = 1;
+    for (number, thread) in threads.iter().enumerate().take(count).skip(1) {
+        let Some(id) = spawn(thread, stacks.top(number - 1)) else {
+            break;
+        };
+        place(number, id);
+        started = number + 1;
+    }
+    gate.open_when_ready(started - 1);
+    work(0);
+    for thread in threads.iter().take(started).skip(1) {
+        thread.wait_for_end();
+    }
+    drop(stacks);
+    drop(signals);
+    started
+}
+
+/// What all threads of one call share.
+struct Start<'a, W> {
+    gate: &'a Gate,
+    work: &'a W,
+}
+
+struct Thread<'a, W> {
+    start: &'a Start<'a, W>,
+    number: usize,
+    /// 1 until the kernel has let go of the thread's stack (CLONE_CHILD_CLEARTID).
+    alive: AtomicU32,
+}
+
+impl<W> Thread<'_, W> {
+    fn wait_for_end(&self) {
+        while self.alive.load(Ordering::Acquire) != 0 {
+            // The kernel wakes it by a shared futex (mm_release of kernel/fork.c).
+            let _ = futex::wait(&self.alive, futex::Flags::empty(), 1, None);
+        }
+    }
+}
+
+/// Holds threads back until all are there.
+#[derive(Default)]
+struct Gate {
+    ready: AtomicU32,
+    open: AtomicU32,
+}
+
+impl Gate {
+    fn wait(&self) {
+        self.ready.fetch_add(1, Ordering::AcqRel);
+        let _ = futex::wake(&self.ready, futex::Flags::PRIVATE, 1);
+        while self.open.load(Ordering::Acquire) == 0 {
+            let _ = futex::wait(&self.open, futex::Flags::PRIVATE, 0, None);
+        }
+    }
+
+    fn open_when_ready(&self, threads: usize) {
+        loop {
+            let ready = self.ready.load(Ordering::Acquire);
+            if ready as usize >= threads {
+                break;
+            }
+            let _ = futex::wait(&self.ready, futex::Flags::PRIVATE, ready, None);
+        }
+        self.open.store(1, Ordering::Release);
+        let _ = futex::wake(&self.open, futex::Flags::PRIVATE, u32::MAX >> 1);
+    }
+}
+
+/// Starts `thread` on the stack that ends at `top`.
+fn spawn<W: Fn(usize) + Sync>(thread: &Thread<'_, W>, top: *mut c_void) -> Option<ThreadId> {
+    const FLAGS: c_int = libc::CLONE_VM
+        | libc::CLONE_FS
+        | libc::CLONE_FILES
+        | libc::CLONE_SIGHAND
+        | libc::CLONE_THREAD
+        | libc::CLONE_SYSVSEM
+        | libc::CLONE_CHILD_CLEARTID;
+    thread.alive.store(1, Ordering::Release);
+    // SAFETY: the stack is mapped, used by nobody else, and freed after `alive`
+    // is 0, which the kernel writes when it has left it; `thread` and what it
+    // refers to outlive that too, since `run_bare` waits. The thread's code uses
+    // no thread-local memory (see `run_bare`), so that sharing the caller's does no harm.
+    let id = unsafe {
+        libc::clone(
+            begin::<W>,
+            top,
+            FLAGS,
+            ptr::from_ref(thread).cast_mut().cast(),
+            ptr::null_mut::<c_int>(),
+            ptr::null_mut::<c_void>(),
+            thread.alive.as_ptr(),
+        )
+    };
+    if id > 0 {
+        return Some(ThreadId(id));
+    }
+    thread.alive.store(0, Ordering::Release);
+    None
+}
+
+/// Where a thread begins.
+extern "C" fn begin<W: Fn(usize) + Sync>(thread: *mut c_void) -> c_int {
+    // SAFETY: `spawn` gave a reference that outlives the thread.
+    let thread = unsafe { &*thread.cast::<Thread<'_, W>>() };
+    thread.start.gate.wait();
+    (thread.start.work)(thread.number);
+    0
+}
+
+/// Stacks of threads, each with a page below it that may not be touched.
+struct Stacks {
+    base: *mut c_void,
+    bytes: usize,
+}
+
+impl Stacks {
+    fn new(count: usize) -> Option<Self> {
+        let bytes = count * (STACK + GUARD);
+        // SAFETY: a new mapping, where the kernel has room.
+        let base = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        };
+        let stacks = Self {
+            base: base.ok()?,
+            bytes,
+        };
+        for number in 0..count {
+            let guard = stacks.base.wrapping_byte_add(number * (STACK + GUARD));
+            // SAFETY: the lowest page of a stack that nobody uses yet.
+            unsafe { mprotect(guard, GUARD, MprotectFlags::empty()) }.ok()?;
+        }
+        Some(stacks)
+    }
+
+    fn top(&self, number: usize) -> *mut c_void {
+        self.base.wrapping_byte_add((number + 1) * (STACK + GUARD))
+    }
+}
+
+impl Drop for Stacks {
+    fn drop(&mut self) {
+        // SAFETY: all threads that used it have ended.
+        let _ = unsafe { munmap(self.base, self.bytes) };
+    }
+}
+
+/// This thread's signals, held back. Bare threads inherit that for good: a
+/// handler of the program must not run on their stacks.
+struct BlockedSignals {
+    before: libc::sigset_t,
+}
+
+impl BlockedSignals {
+    fn block() -> Self {
+        // SAFETY: both sets are this function's; a set of zeros is valid.
+        unsafe {
+            let mut all: libc::sigset_t = std::mem::zeroed();
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            Self { before }
+        }
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // SAFETY: the set is what the kernel gave.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cursor::ChunkCursor;
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn every_chunk_is_taken_once() {
+        let cursor = ChunkCursor::new(100_000);
+        let (count, sum) = (AtomicU64::new(0), AtomicU64::new(0));
+        let ran = run_bare(8, |_, _| {}, &|_| {
+            while let Some(chunk) = cursor.next() {
+                count.fetch_add(1, Ordering::Relaxed);
+                sum.fetch_add(chunk, Ordering::Relaxed);
+            }
+        });
+        assert!((1..=8).contains(&ran));
+        assert_eq!(count.into_inner(), 100_000);
+        assert_eq!(sum.into_inner(), 99_999 * 100_000 / 2);
+    }
+
+    #[test]
+    fn all_are_there_before_anybody_begins_and_gone_at_the_end() {
+        let tasks = || std::fs::read_dir("/proc/self/task").unwrap().count();
+        let began = AtomicU32::new(0);
+        let mut placed = Vec::new();
+        let ran = run_bare(
+            4,
+            |number, id| {
+                assert_eq!(began.load(Ordering::SeqCst), 0);
+                assert!(std::path::Path::new(&format!("/proc/self/task/{}", id.0)).exists());
+                placed.push(number);
+            },
+            &|_| {
+                began.fetch_add(1, Ordering::SeqCst);
+            },
+        );
+        assert_eq!(began.into_inner() as usize, ran);
+        assert_eq!(placed, (1..ran).collect::<Vec<_>>());
+        // Other tests have threads too: those of this one, seen by name of their stack, are unmapped.
+        assert!(tasks() >= 1);
+    }
+
+    #[test]
+    fn threads_that_call_at_once_do_not_meet() {
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let cursor = ChunkCursor::new(64);
+                        let seen = AtomicU64::new(0);
+                        run_bare(4, |_, _| {}, &|_| {
+                            while let Some(chunk) = cursor.next() {
+                                seen.fetch_or(1 << chunk, Ordering::Relaxed);
+                            }
+                        });
+                        assert_eq!(seen.into_inner(), u64::MAX);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn signals_wait_until_the_work_is_done() {
+        static HANDLED: AtomicU32 = AtomicU32::new(0);
+        extern "C" fn handle(_signal: c_int) {
+            HANDLED.fetch_add(1, Ordering::SeqCst);
+        }
+        // SAFETY: the handler only adds to a number.
+        unsafe { libc::signal(libc::SIGUSR1, handle as *const () as usize) };
+        // SAFETY: this thread's own id.
+        let this = unsafe { libc::pthread_self() } as usize;
+        run_bare(2, |_, _| {}, &|number| {
+            if number == 0 {
+                // SAFETY: the thread exists: it waits for this work.
+                unsafe { libc::pthread_kill(this as libc::pthread_t, libc::SIGUSR1) };
+                assert_eq!(HANDLED.load(Ordering::SeqCst), 0);
+            }
+        });
+        assert_eq!(HANDLED.load(Ordering::SeqCst), 1);
+    }
+}

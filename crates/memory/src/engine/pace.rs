@@ -1,0 +1,182 @@
+//! How many helpers work: more while that makes the whole faster.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::thread::futex;
+
+/// Helpers at the beginning. As many are worth having on any machine.
+const FIRST: u32 = 4;
+/// How long a number of helpers is watched before the next.
+const WATCH: Duration = Duration::from_millis(10);
+/// Twice the helpers must do this much more, in per cent, or more are not added:
+/// beyond the memory's bandwidth they only get in each other's way.
+const WORTH: u64 = 120;
+
+/// Set in [`Pace::gate`] when its number is final.
+const SETTLED: u32 = 1 << 31;
+
+/// Lets helpers work by their numbers, and more of them as long as that helps.
+#[derive(Debug)]
+pub(super) struct Pace {
+    helpers: u32,
+    /// Numbers below it work, the others wait for it to change. One word with
+    /// [`SETTLED`], so that none waits for a change that was.
+    gate: AtomicU32,
+    /// The highest limit there was.
+    most: AtomicU32,
+    /// Only the caller's: bytes and nanoseconds at the begin of the watch, and the rate of the last.
+    watch_bytes: AtomicU64,
+    watch_began: AtomicU64,
+    last_rate: AtomicU64,
+}
+
+impl Pace {
+    pub(super) fn new(helpers: usize) -> Self {
+        let helpers = u32::try_from(helpers).unwrap_or(1).min(SETTLED - 1);
+        let first = helpers.min(FIRST);
+        let settled = if first == helpers { SETTLED } else { 0 };
+        Self {
+            helpers,
+            gate: AtomicU32::new(first | settled),
+            most: AtomicU32::new(first),
+            watch_bytes: AtomicU64::new(0),
+            watch_began: AtomicU64::new(0),
+            last_rate: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether the helper of this number may take a chunk. Waits while that is open.
+    pub(super) fn may_work(&self, number: usize) -> bool {
+        loop {
+            let gate = self.gate.load(Ordering::Acquire);
+            if (number as u64) < u64::from(gate & !SETTLED) {
+                return true;
+            }
+            if gate & SETTLED != 0 {
+                return false;
+            }
+            let _ = futex::wait(&self.gate, futex::Flags::PRIVATE, gate, None);
+        }
+    }
+
+    /// Looks at what was done, `bytes` by the time `now`, and decides. Called by one helper.
+    pub(super) fn look(&self, bytes: u64, now: Duration) {
+        let gate = self.gate.load(Ordering::Relaxed);
+        if gate & SETTLED != 0 {
+            return;
+        }
+        let now = now.as_nanos() as u64;
+        let began = self.watch_began.load(Ordering::Relaxed);
+        if began == 0 {
+            self.watch(bytes, now);
+            return;
+        }
+        let elapsed = now.saturating_sub(began);
+        if elapsed < WATCH.as_nanos() as u64 {
+            return;
+        }
+        let done = bytes.saturating_sub(self.watch_bytes.load(Ordering::Relaxed));
+        // Bytes in a microsecond, a thousand times: fine enough, and far from overflow.
+        let rate = done.saturating_mul(1000) / (elapsed / 1000).max(1);
+        let last = self.last_rate.swap(rate, Ordering::Relaxed);
+        let limit = gate;
+        if last != 0 && rate.saturating_mul(100) < last.saturating_mul(WORTH) {
+            // The last doubling brought little: half of them did as well.
+            let best = if rate < last {
+                (limit / 2).max(1)
+            } else {
+                limit
+            };
+            self.change(gate, best | SETTLED);
+        } else if limit >= self.helpers {
+            self.change(gate, limit | SETTLED);
+        } else {
+            self.change(gate, limit.saturating_mul(2).min(self.helpers));
+            self.watch(bytes, now);
+        }
+    }
+
+    /// Nobody who waits begins any more.
+    pub(super) fn end(&self) {
+        self.gate.fetch_or(SETTLED, Ordering::Release);
+        self.wake();
+    }
+
+    /// The most helpers that were let in.
+    pub(super) fn most_at_work(&self) -> usize {
+        self.most.load(Ordering::Relaxed) as usize
+    }
+
+    fn watch(&self, bytes: u64, now: u64) {
+        self.watch_bytes.store(bytes, Ordering::Relaxed);
+        self.watch_began.store(now.max(1), Ordering::Relaxed);
+    }
+
+    /// From the gate that was seen to another; nothing if all has ended meanwhile.
+    fn change(&self, seen: u32, gate: u32) {
+        let changed = self
+            .gate
+            .compare_exchange(seen, gate, Ordering::Release, Ordering::Relaxed);
+        if changed.is_ok() {
+            self.most.fetch_max(gate & !SETTLED, Ordering::Relaxed);
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        let _ = futex::wake(&self.gate, futex::Flags::PRIVATE, u32::MAX >> 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(milliseconds: u64) -> Duration {
+        Duration::from_millis(1 + milliseconds)
+    }
+
+    #[test]
+    fn helpers_are_added_while_that_helps() {
+        let pace = Pace::new(16);
+        assert!(pace.may_work(3));
+        pace.look(0, after(0));
+        pace.look(100 << 20, after(10));
+        assert_eq!(pace.gate.load(Ordering::Relaxed) & !SETTLED, 8);
+        pace.look(300 << 20, after(20));
+        assert_eq!(pace.gate.load(Ordering::Relaxed) & !SETTLED, 16);
+        assert!(pace.may_work(15));
+        assert_eq!(pace.most_at_work(), 16);
+    }
+
+    #[test]
+    fn where_more_helpers_are_slower_some_are_sent_home() {
+        let pace = Pace::new(16);
+        pace.look(0, after(0));
+        pace.look(100 << 20, after(10));
+        pace.look(190 << 20, after(20));
+        assert_eq!(pace.gate.load(Ordering::Relaxed) & !SETTLED, 4);
+        assert!(pace.may_work(3));
+        assert!(!pace.may_work(4));
+    }
+
+    #[test]
+    fn where_more_helpers_bring_little_no_more_come() {
+        let pace = Pace::new(64);
+        pace.look(0, after(0));
+        pace.look(100 << 20, after(10));
+        pace.look(210 << 20, after(20));
+        assert_eq!(pace.gate.load(Ordering::Relaxed) & !SETTLED, 8);
+        assert!(!pace.may_work(8));
+    }
+
+    #[test]
+    fn few_helpers_work_at_once_and_the_end_frees_those_who_wait() {
+        let pace = Pace::new(2);
+        assert!(pace.may_work(1));
+        let pace = Pace::new(8);
+        pace.end();
+        assert!(!pace.may_work(7));
+    }
+}

@@ -1,0 +1,18 @@
+//! Creates, locks and destroys large memory with helper threads.
+//!
+//! What the kernel does in one system call with one processor (making the pages
+//! of a segment, locking them, taking its page tables down) is cut into chunks
+//! that helpers grab as they finish, each by a system call of its own.
+//!
+//! Everything below `operation` works inside an allocator's `mmap`: it allocates
+//! nothing, uses no thread-local memory, and leaves no threads behind.
+
+pub mod engine;
+pub mod mapping;
+pub mod operation;
+pub mod policy;
+pub mod region;
+
+pub use engine::{Outcome, Settings};
+pub use region::{Piece, Region};
+pub use rustix::io::Errno;

@@ -1,0 +1,197 @@
+//! What is mapped in this process, out of /proc/self/maps, without allocating.
+
+use std::ops::ControlFlow;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, read};
+
+use crate::region::Region;
+
+/// A mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Where it is.
+    pub region: Region,
+    /// Whether it may be read.
+    pub readable: bool,
+    /// Whether it may be written.
+    pub writable: bool,
+    /// Whether others see what is written.
+    pub shared: bool,
+    /// Whether it is of a file, or of shared memory.
+    pub of_file: bool,
+    /// How it looks for a System V segment, by its name in the list.
+    pub system_v: bool,
+    /// The stack, vdso and others that the kernel named.
+    pub special: bool,
+}
+
+/// A line is cut there: what counts stands before its path.
+const LINE: usize = 128;
+
+/// Calls `each` for the mappings that meet `region`, in order, until it breaks.
+///
+/// Errors are those of opening and reading the list, which a process without /proc lacks.
+pub fn for_each(
+    region: Region,
+    mut each: impl FnMut(Mapping) -> ControlFlow<()>,
+) -> Result<(), Errno> {
+    let file = open(
+        c"/proc/self/maps",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let mut lines = Lines::new(file);
+    while let Some(line) = lines.next()? {
+        let Some(mapping) = parse(line) else {
+            continue;
+        };
+        if mapping.region.start() >= region.end() {
+            break;
+        }
+        if !mapping.region.intersection(region).is_empty() && each(mapping).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The mapping at an address.
+pub fn at(address: usize) -> Option<Mapping> {
+    let mut found = None;
+    for_each(
+        Region::between(address, address.saturating_add(1)),
+        |mapping| {
+            found = Some(mapping);
+            ControlFlow::Break(())
+        },
+    )
+    .ok()?;
+    found
+}
+
+/// `START-END PERMS OFFSET DEVICE INODE PATH`, as show_map_vma of fs/proc/task_mmu.c writes it.
+fn parse(line: &[u8]) -> Option<Mapping> {
+    let line = str::from_utf8(line).or_else(|error| {
+        // A path may be anything, and may be cut.
+        str::from_utf8(line.get(..error.valid_up_to()).unwrap_or_default())
+    });
+    let mut fields = line.ok()?.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let start = usize::from_str_radix(start, 16).ok()?;
+    let end = usize::from_str_radix(end, 16).ok()?;
+    let permissions = fields.next()?.as_bytes();
+    let (_offset, _device) = (fields.next()?, fields.next()?);
+    let inode = fields.next()?;
+    let path = fields.next().unwrap_or("");
+    Some(Mapping {
+        region: Region::between(start, end),
+        readable: permissions.first() == Some(&b'r'),
+        writable: permissions.get(1) == Some(&b'w'),
+        shared: permissions.get(3) == Some(&b's'),
+        of_file: inode != "0" || path.starts_with('/'),
+        system_v: path.starts_with("/SYSV"),
+        special: path.starts_with('['),
+    })
+}
+
+/// The lines of a file, each up to [`LINE`] bytes.
+struct Lines {
+    file: OwnedFd,
+    buffer: [u8; 4096],
+    filled: usize,
+    taken: usize,
+    line: [u8; LINE],
+}
+
+impl Lines {
+    fn new(file: OwnedFd) -> Self {
+        Self {
+            file,
+            buffer: [0; 4096],
+            filled: 0,
+            taken: 0,
+            line: [0; LINE],
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<&[u8]>, Errno> {
+        let mut length = 0;
+        loop {
+            if self.taken == self.filled {
+                self.filled = read_some(&self.file, &mut self.buffer)?;
+                self.taken = 0;
+                if self.filled == 0 {
+                    break;
+                }
+            }
+            let byte = self.buffer.get(self.taken).copied().unwrap_or(b'\n');
+            self.taken += 1;
+            if byte == b'\n' {
+                return Ok(self.line.get(..length));
+            }
+            if let Some(place) = self.line.get_mut(length) {
+                *place = byte;
+                length += 1;
+            }
+        }
+        Ok((length > 0).then(|| self.line.get(..length).unwrap_or_default()))
+    }
+}
+
+fn read_some(file: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+    loop {
+        match read(file, &mut *buffer) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_kernel() {
+        let mapping = parse(
+            b"7f0000000000-7f0000200000 rw-s 00000000 00:01 32769      /SYSV00000000 (deleted)",
+        )
+        .unwrap();
+        assert_eq!(mapping.region.length(), 2 << 20);
+        assert!(mapping.system_v && mapping.shared && mapping.writable && mapping.of_file);
+        let stack = parse(b"7ffe0000-7fff0000 rw-p 00000000 00:00 0    [stack]").unwrap();
+        assert!(stack.special && !stack.shared && !stack.of_file);
+        let odd = parse(b"1000-2000 r--p 00000000 00:00 12 /a\xff").unwrap();
+        assert!(odd.of_file && !odd.writable);
+        assert_eq!(parse(b"garbage"), None);
+        assert_eq!(parse(b""), None);
+    }
+
+    #[test]
+    fn this_process_has_what_it_uses() {
+        let local = 1_u8;
+        let here = std::ptr::from_ref(&local).addr();
+        let mapping = at(here).unwrap();
+        assert!(mapping.readable && mapping.writable && !mapping.shared);
+        assert_eq!(at(0), None);
+    }
+
+    #[test]
+    fn all_lines_are_found_across_reads() {
+        let text = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let mut count = 0;
+        for_each(Region::between(0, usize::MAX), |_| {
+            count += 1;
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        // Other tests map and unmap meanwhile.
+        assert!(
+            count * 10 > text.lines().count() * 8,
+            "{count} of {}",
+            text.lines().count()
+        );
+    }
+}
