@@ -3,11 +3,12 @@
 mod pace;
 mod processors;
 
-use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bigiron_helpers::{ChunkCursor, MOST_BARE, run_bare};
 use rustix::io::Errno;
+use rustix::process::getpid;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::region::{Chunks, Piece, Region};
@@ -86,9 +87,10 @@ impl Outcome {
     }
 }
 
-/// Helpers that work anywhere in this process now: many threads that call at
-/// once share the processors.
-static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+/// Helpers that work anywhere in this process now, and above them the process's
+/// number: many threads that call at once share the processors, and the child of a fork
+/// has none of its parent's helpers.
+static AT_WORK: AtomicU64 = AtomicU64::new(0);
 
 /// Does `step` for all chunks of `pieces`. The first error ends it early; chunks
 /// that others have in hand are still done.
@@ -109,16 +111,17 @@ pub fn share(
     };
     let processors = (chunks.bytes() >= settings.straight_below && settings.helpers > 1)
         .then(|| Processors::for_memory(chunks.regions(), settings.spread));
-    let reserved = processors.as_ref().map_or(Reserved(0), |processors| {
+    let reserved = processors.as_ref().map(|processors| {
         let most = settings.helpers.min(MOST_BARE).min(processors.count());
         let most = most.min(usize::try_from(chunks.count()).unwrap_or(most));
         Reserved::others(most.saturating_sub(1), processors.count())
     });
 
-    let job = Job::new(&chunks, step, 1 + reserved.0);
+    let others = reserved.as_ref().map_or(0, |reserved| reserved.0);
+    let job = Job::new(&chunks, step, 1 + others);
     outcome.helpers = match &processors {
-        Some(processors) if reserved.0 > 0 => run_bare(
-            1 + reserved.0,
+        Some(processors) if others > 0 => run_bare(
+            1 + others,
             |number, thread| processors.place(number, thread),
             &|number| job.work(number),
         ),
@@ -208,9 +211,9 @@ impl Reserved {
     /// As many of `wanted` as there are processors without one.
     fn others(wanted: usize, processors: usize) -> Self {
         let mut granted = 0;
-        let _ = AT_WORK.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |at_work| {
+        change_at_work(|at_work| {
             granted = wanted.min(processors.saturating_sub(at_work + 1));
-            Some(at_work + granted)
+            at_work + granted
         });
         Self(granted)
     }
@@ -218,12 +221,93 @@ impl Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        AT_WORK.fetch_sub(self.0, Ordering::Relaxed);
+        change_at_work(|at_work| at_work.saturating_sub(self.0));
     }
+}
+
+fn change_at_work(mut change: impl FnMut(usize) -> usize) {
+    let process = u64::from(getpid().as_raw_nonzero().get().unsigned_abs()) << 32;
+    let _ = AT_WORK.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
+        let at_work = if seen >> 32 == process >> 32 {
+            seen as u32
+        } else {
+            0
+        };
+        Some(process | change(at_work as usize) as u64)
+    });
 }
 
 /// The monotonic clock, read without the C library.
 fn now() -> Duration {
     let time = clock_gettime(ClockId::Monotonic);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(helpers: usize) -> Settings {
+        Settings {
+            helpers,
+            straight_below: 0,
+            chunk: 4096,
+            ..Settings::default()
+        }
+    }
+
+    #[test]
+    fn every_chunk_is_done_once_and_counted() {
+        let mut pieces = [
+            Region::between(0, 1 << 20),
+            Region::between(3 << 20, 4 << 20),
+        ]
+        .map(Piece::from);
+        let sum = AtomicU64::new(0);
+        let outcome = share(&mut pieces, &settings(4), |region| {
+            sum.fetch_add(region.start() as u64, Ordering::Relaxed);
+            Ok(())
+        });
+        assert_eq!((outcome.bytes, outcome.wanted), (2 << 20, 2 << 20));
+        assert_eq!(outcome.error, None);
+        let starts = (0..256)
+            .chain(768..1024)
+            .map(|page| page * 4096)
+            .sum::<u64>();
+        assert_eq!(sum.into_inner(), starts);
+    }
+
+    #[test]
+    fn the_first_error_ends_it() {
+        let mut pieces = [Region::between(0, 1 << 30)].map(Piece::from);
+        let outcome = share(&mut pieces, &settings(4), |region| {
+            if region.start() < 1 << 20 {
+                Ok(())
+            } else {
+                Err(Errno::NOMEM)
+            }
+        });
+        assert_eq!(outcome.result(), Err(Errno::NOMEM));
+        assert!(outcome.bytes <= 1 << 20);
+    }
+
+    #[test]
+    fn small_requests_start_nobody() {
+        let mut pieces = [Region::between(0, 1 << 20)].map(Piece::from);
+        let big_enough = Settings {
+            straight_below: (1 << 20) + 1,
+            ..settings(4)
+        };
+        assert_eq!(share(&mut pieces, &big_enough, |_| Ok(())).helpers, 1);
+    }
+
+    #[test]
+    fn helpers_are_counted_out_again() {
+        let count = || AT_WORK.load(Ordering::Relaxed) as u32;
+        // Of other tests some may be at work.
+        for _ in 0..100 {
+            drop(Reserved::others(4, 64));
+        }
+        assert!(count() < 64);
+    }
 }
