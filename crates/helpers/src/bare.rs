@@ -8,10 +8,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
-use rustix::thread::futex;
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
+};
+use rustix::process::{Pid, getpid};
+use rustix::thread::{futex, sched_yield};
 
 /// The most threads that one call runs in, the caller among them.
 pub const MOST_BARE: usize = 64;
@@ -32,15 +35,16 @@ pub struct ThreadId(pub i32);
 /// for each thread once it exists, and may bind it to processors. Where the system
 /// gives fewer threads than asked for, the ones there are do all the work.
 ///
-/// The caller's signals wait until all is done, as in one long system call.
+/// The caller's signals wait until all is done, as in one long system call. When it
+/// returns, the process has as many threads as before.
 ///
 /// `work` must not allocate, panic, or use anything of the C library but system calls
 /// that leave `errno` alone (rustix's): the threads have no thread-local memory
 /// of their own. `errno` of the caller may be changed.
-pub fn run_bare(
+pub fn run_bare<W: Fn(usize) + Sync>(
     count: usize,
     mut place: impl FnMut(usize, ThreadId),
-    work: &(impl Fn(usize) + Sync),
+    work: &W,
 ) -> usize {
     let count = count.clamp(1, MOST_BARE);
     let Some(stacks) = (count > 1).then(|| Stacks::new(count - 1)).flatten() else {
@@ -50,23 +54,19 @@ pub fn run_bare(
     let signals = BlockedSignals::block();
     let gate = Gate::default();
     let start = Start { gate: &gate, work };
-    let threads: [Thread<'_, _>; MOST_BARE] = std::array::from_fn(|number| Thread {
-        start: &start,
-        number,
-        alive: AtomicU32::new(0),
-    });
-
     let mut started = 1;
-    for (number, thread) in threads.iter().enumerate().take(count).skip(1) {
-        let Some(id) = spawn(thread, stacks.top(number - 1)) else {
+    while started < count {
+        let Some(id) = spawn(stacks.thread(started - 1), &start, started) else {
             break;
         };
-        place(number, id);
-        started = number + 1;
+        place(started, id);
+        started += 1;
     }
     gate.open_when_ready(started - 1);
     work(0);
-    for thread in threads.iter().take(started).skip(1) {
+    for number in 1..started {
+        // SAFETY: `spawn` has put a thread there, and it stays until the stacks are dropped.
+        let thread = unsafe { &*stacks.thread::<W>(number - 1) };
         thread.wait_for_end();
     }
     drop(stacks);
@@ -80,9 +80,13 @@ struct Start<'a, W> {
     work: &'a W,
 }
 
+/// What a thread is told, and known by. It lies above the thread's stack: little is kept on the
+/// caller's, which may be small.
 struct Thread<'a, W> {
     start: &'a Start<'a, W>,
     number: usize,
+    /// 0 until the kernel gives it.
+    id: AtomicI32,
     /// 1 until the kernel has let go of the thread's stack (CLONE_CHILD_CLEARTID).
     alive: AtomicU32,
 }
@@ -93,6 +97,32 @@ impl<W> Thread<'_, W> {
             // The kernel wakes it by a shared futex (mm_release of kernel/fork.c).
             let _ = futex::wait(&self.alive, futex::Flags::empty(), 1, None);
         }
+        wait_until_gone(ThreadId(self.id.load(Ordering::Relaxed)));
+    }
+}
+
+/// Waits until a thread that has left its stack is no part of the process any more: system
+/// calls that want a process of one thread (unshare and setns of a user namespace) would fail
+/// until then. A debugger that has not asked for the thread's end keeps it there; nobody waits for that.
+fn wait_until_gone(id: ThreadId) {
+    const LOOKS: usize = 1000;
+    let Some(thread) = Pid::from_raw(id.0) else {
+        return;
+    };
+    for _ in 0..LOOKS {
+        // SAFETY: signal 0 is none: the kernel only looks for the thread.
+        let status = unsafe {
+            libc::syscall(
+                libc::SYS_tgkill,
+                getpid().as_raw_pid(),
+                thread.as_raw_pid(),
+                0,
+            )
+        };
+        if status != 0 {
+            return;
+        }
+        sched_yield();
     }
 }
 
@@ -125,8 +155,12 @@ impl Gate {
     }
 }
 
-/// Starts `thread` on the stack that ends at `top`.
-fn spawn<W: Fn(usize) + Sync>(thread: &Thread<'_, W>, top: *mut c_void) -> Option<ThreadId> {
+/// Starts the thread that is to be at `place`, on the stack that ends there.
+fn spawn<'a, W: Fn(usize) + Sync>(
+    place: *mut Thread<'a, W>,
+    start: &'a Start<'a, W>,
+    number: usize,
+) -> Option<ThreadId> {
     const FLAGS: c_int = libc::CLONE_VM
         | libc::CLONE_FS
         | libc::CLONE_FILES
@@ -134,27 +168,32 @@ fn spawn<W: Fn(usize) + Sync>(thread: &Thread<'_, W>, top: *mut c_void) -> Optio
         | libc::CLONE_THREAD
         | libc::CLONE_SYSVSEM
         | libc::CLONE_CHILD_CLEARTID;
-    thread.alive.store(1, Ordering::Release);
-    // SAFETY: the stack is mapped, used by nobody else, and freed after `alive`
-    // is 0, which the kernel writes when it has left it; `thread` and what it
-    // refers to outlive that too, since `run_bare` waits. The thread's code uses
+    let thread = Thread {
+        start,
+        number,
+        id: AtomicI32::new(0),
+        alive: AtomicU32::new(1),
+    };
+    // SAFETY: the place is mapped, aligned, and used by nobody else. The stack below it is
+    // freed after `alive` is 0, which the kernel writes when it has left it; what the thread
+    // refers to outlives that too, since `run_bare` waits. The thread's code uses
     // no thread-local memory (see `run_bare`), so that sharing the caller's does no harm.
-    let id = unsafe {
-        libc::clone(
+    let (id, thread) = unsafe {
+        place.write(thread);
+        let thread = &*place;
+        let id = libc::clone(
             begin::<W>,
-            top,
+            place.cast(),
             FLAGS,
-            ptr::from_ref(thread).cast_mut().cast(),
+            place.cast(),
             ptr::null_mut::<c_int>(),
             ptr::null_mut::<c_void>(),
             thread.alive.as_ptr(),
-        )
+        );
+        (id, thread)
     };
-    if id > 0 {
-        return Some(ThreadId(id));
-    }
-    thread.alive.store(0, Ordering::Release);
-    None
+    thread.id.store(id, Ordering::Relaxed);
+    (id > 0).then_some(ThreadId(id))
 }
 
 /// Where a thread begins.
@@ -188,6 +227,9 @@ impl Stacks {
             base: base.ok()?,
             bytes,
         };
+        // A child of a fork at this moment would keep them for good.
+        // SAFETY: nobody uses them yet.
+        let _ = unsafe { madvise(stacks.base, bytes, Advice::LinuxDontFork) };
         for number in 0..count {
             let guard = stacks.base.wrapping_byte_add(number * (STACK + GUARD));
             // SAFETY: the lowest page of a stack that nobody uses yet.
@@ -196,8 +238,13 @@ impl Stacks {
         Some(stacks)
     }
 
-    fn top(&self, number: usize) -> *mut c_void {
-        self.base.wrapping_byte_add((number + 1) * (STACK + GUARD))
+    /// Where the thread of a stack is kept: at its upper end.
+    fn thread<'a, W>(&self, number: usize) -> *mut Thread<'a, W> {
+        /// More than it takes, and what stacks are aligned to.
+        const ROOM: usize = 64;
+        const { assert!(size_of::<Thread<'_, W>>() <= ROOM) };
+        let end = self.base.wrapping_byte_add((number + 1) * (STACK + GUARD));
+        end.wrapping_byte_sub(ROOM).cast()
     }
 }
 
@@ -210,28 +257,41 @@ impl Drop for Stacks {
 
 /// This thread's signals, held back. Bare threads inherit that for good: a
 /// handler of the program must not run on their stacks.
+///
+/// By the system call itself: `pthread_sigmask` leaves those signals open by which the C library
+/// cancels threads, and the caller's stack must not be unwound while others work on it.
 struct BlockedSignals {
-    before: libc::sigset_t,
+    before: u64,
 }
 
 impl BlockedSignals {
     fn block() -> Self {
-        // SAFETY: both sets are this function's; a set of zeros is valid.
-        unsafe {
-            let mut all: libc::sigset_t = std::mem::zeroed();
-            let mut before: libc::sigset_t = std::mem::zeroed();
-            libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-            Self { before }
+        Self {
+            before: set_signal_mask(u64::MAX),
         }
     }
 }
 
 impl Drop for BlockedSignals {
     fn drop(&mut self) {
-        // SAFETY: the set is what the kernel gave.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
+        set_signal_mask(self.before);
     }
+}
+
+/// Sets the signals that this thread holds back, bit 0 for signal 1, and gives those from before.
+fn set_signal_mask(mask: u64) -> u64 {
+    let mut before = 0_u64;
+    // SAFETY: the kernel reads and writes a number of the size that it is told.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const mask,
+            &raw mut before,
+            size_of::<u64>(),
+        )
+    };
+    before
 }
 
 #[cfg(test)]

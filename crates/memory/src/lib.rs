@@ -7,11 +7,17 @@
 //! Everything below `operation` works inside an allocator's `mmap`: it allocates
 //! nothing, uses no thread-local memory, and leaves no threads behind.
 
+pub mod call;
 pub mod engine;
+pub mod huge;
+pub mod machine;
+pub mod mapped;
 pub mod mapping;
 pub mod operation;
 pub mod policy;
+pub mod reaper;
 pub mod region;
+pub mod segment;
 
 pub use engine::{Outcome, Settings};
 pub use region::{Piece, Region};

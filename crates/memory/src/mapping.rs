@@ -1,4 +1,5 @@
-//! What is mapped in this process, out of /proc/self/maps, without allocating.
+//! What is mapped in this process, out of /proc/thread-self/maps, without allocating: that of
+//! the process is empty once its first thread has ended.
 
 use std::ops::ControlFlow;
 
@@ -17,15 +18,45 @@ pub struct Mapping {
     pub readable: bool,
     /// Whether it may be written.
     pub writable: bool,
+    /// Whether it may be run.
+    pub executable: bool,
     /// Whether others see what is written.
     pub shared: bool,
     /// Whether it is of a file, or of shared memory.
     pub of_file: bool,
+    /// The file's number on its device; of a System V segment its id.
+    pub inode: u64,
     /// How it looks for a System V segment, by its name in the list.
     pub system_v: bool,
+    /// Whether it is of memory that has no other place: System V, POSIX or anonymous
+    /// shared memory, memfd. Whatever is unmapped of it comes back as it was.
+    pub of_memory: bool,
+    /// Whether something else than memory or a disk's file may be behind it.
+    pub of_device: bool,
     /// The stack, vdso and others that the kernel named.
     pub special: bool,
 }
+
+impl Mapping {
+    /// What may be done with it: PROT_...
+    pub fn protection(&self) -> i32 {
+        let bit = |allowed: bool, bit: i32| if allowed { bit } else { 0 };
+        bit(self.readable, libc::PROT_READ)
+            | bit(self.writable, libc::PROT_WRITE)
+            | bit(self.executable, libc::PROT_EXEC)
+    }
+}
+
+/// How the names of shared memory begin (shmem_kernel_file_setup and its callers, hugetlb_file_setup).
+const MEMORY: [&str; 5] = [
+    "/SYSV",
+    "/dev/shm/",
+    "/memfd:",
+    "/dev/zero",
+    "/anon_hugepage",
+];
+/// How the names of other files begin that are none of a disk.
+const DEVICES: [&str; 4] = ["/dev/", "/sys/", "/proc/", "/drm"];
 
 /// A line is cut there: what counts stands before its path.
 const LINE: usize = 128;
@@ -38,7 +69,7 @@ pub fn for_each(
     mut each: impl FnMut(Mapping) -> ControlFlow<()>,
 ) -> Result<(), Errno> {
     let file = open(
-        c"/proc/self/maps",
+        c"/proc/thread-self/maps",
         OFlags::RDONLY | OFlags::CLOEXEC,
         Mode::empty(),
     )?;
@@ -85,13 +116,20 @@ fn parse(line: &[u8]) -> Option<Mapping> {
     let (_offset, _device) = (fields.next()?, fields.next()?);
     let inode = fields.next()?;
     let path = fields.next().unwrap_or("");
+    let begins = |names: &[&str]| names.iter().any(|name| path.starts_with(name));
+    let of_file = inode != "0" || path.starts_with('/');
+    let of_memory = begins(&MEMORY);
     Some(Mapping {
         region: Region::between(start, end),
         readable: permissions.first() == Some(&b'r'),
         writable: permissions.get(1) == Some(&b'w'),
+        executable: permissions.get(2) == Some(&b'x'),
         shared: permissions.get(3) == Some(&b's'),
-        of_file: inode != "0" || path.starts_with('/'),
+        of_file,
+        inode: inode.parse().unwrap_or(0),
         system_v: path.starts_with("/SYSV"),
+        of_memory,
+        of_device: of_file && !of_memory && (!path.starts_with('/') || begins(&DEVICES)),
         special: path.starts_with('['),
     })
 }
@@ -161,8 +199,14 @@ mod tests {
         .unwrap();
         assert_eq!(mapping.region.length(), 2 << 20);
         assert!(mapping.system_v && mapping.shared && mapping.writable && mapping.of_file);
+        assert!(mapping.of_memory && !mapping.of_device);
+        assert_eq!(mapping.inode, 32769);
         let stack = parse(b"7ffe0000-7fff0000 rw-p 00000000 00:00 0    [stack]").unwrap();
         assert!(stack.special && !stack.shared && !stack.of_file);
+        let device = parse(b"1000-2000 rw-s 00000000 00:05 12 /dev/dri/card0").unwrap();
+        assert!(device.of_device && !device.of_memory);
+        let buffer = parse(b"1000-2000 rw-s 00000000 00:0e 12 anon_inode:[perf_event]").unwrap();
+        assert!(buffer.of_device && !buffer.of_memory);
         let odd = parse(b"1000-2000 r--p 00000000 00:00 12 /a\xff").unwrap();
         assert!(odd.of_file && !odd.writable);
         assert_eq!(parse(b"garbage"), None);

@@ -6,7 +6,7 @@
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
 
-use crate::engine::{Outcome, Settings, share};
+use crate::engine::{Outcome, Settings, share, share_if_long};
 use crate::region::{Piece, Region};
 
 /// How pages are made.
@@ -38,12 +38,12 @@ pub fn populate(pieces: &mut [Piece], access: Access, settings: &Settings) -> Ou
 ///
 /// Of private mappings this loses the contents: see [`forget`].
 pub fn unmap_pages(pieces: &mut [Piece], settings: &Settings) -> Outcome {
-    share(pieces, settings, drop_pages)
+    share_if_long(pieces, settings, drop_pages)
 }
 
 /// Gives the pages of private anonymous memory back; it reads as zeros then.
 pub fn forget(pieces: &mut [Piece], settings: &Settings) -> Outcome {
-    share(pieces, settings, drop_pages)
+    share_if_long(pieces, settings, drop_pages)
 }
 
 fn drop_pages(region: Region) -> Result<(), Errno> {
@@ -68,4 +68,45 @@ pub fn advise(region: Region, advice: Advice) -> Result<(), Errno> {
     // SAFETY: the advices of this module change what a process sees only in `forget`,
     // whose callers end the use of the memory with it.
     unsafe { madvise(region.pointer(), region.length(), advice) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+    /// Resident bytes of a mapping of its own.
+    fn resident(region: Region) -> usize {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let head = format!("{:x}-", region.start());
+        let (_, of_it) = smaps.split_once(&head).unwrap();
+        let line = of_it.lines().find(|line| line.starts_with("Rss:")).unwrap();
+        let kib: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        kib << 10
+    }
+
+    #[test]
+    fn page_tables_go_and_what_they_showed_stays() {
+        const LENGTH: usize = 64 << 20;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping.
+        let at = unsafe { mmap_anonymous(std::ptr::null_mut(), LENGTH, access, MapFlags::SHARED) };
+        let at = at.unwrap();
+        let region = Region::new(at.expose_provenance(), LENGTH).unwrap();
+        // Nothing is there at first, then all, then the second half: helpers come never, at once, or late.
+        for (part, made) in [(0, 0), (LENGTH, LENGTH), (LENGTH / 2, LENGTH / 2)] {
+            let half = Region::new(region.start() + LENGTH - part, part).unwrap();
+            populate(&mut [half.into()], Access::Read, &Settings::default());
+            assert!(resident(region) >= made);
+            // SAFETY: within the mapping.
+            unsafe { at.cast::<u8>().add(LENGTH - 1).write(9) };
+            let outcome = unmap_pages(&mut [region.into()], &Settings::default());
+            assert_eq!((outcome.bytes, outcome.error), (LENGTH, None));
+            assert_eq!(resident(region), 0);
+            // SAFETY: within the mapping.
+            assert_eq!(unsafe { at.cast::<u8>().add(LENGTH - 1).read() }, 9);
+        }
+        // SAFETY: this test's own.
+        unsafe { munmap(at, LENGTH) }.unwrap();
+    }
 }

@@ -78,6 +78,9 @@ pub struct Policy {
     pub create_locked: bool,
     /// Whether `mlock`, `mlock2` and `mlockall` are shared.
     pub lock: bool,
+    /// Whether that goes for large aligned blocks of an allocator too where other threads may
+    /// map memory at the same time.
+    pub aligned_beside_others: bool,
     /// Whether `mmap` with MAP_POPULATE or MAP_LOCKED is shared.
     pub populate: bool,
     /// What becomes of `shmdt`, IPC_RMID and `munmap`.
@@ -97,6 +100,7 @@ impl Default for Policy {
             attach: Attach::Create,
             create_locked: true,
             lock: true,
+            aligned_beside_others: false,
             populate: true,
             destroy: Destroy::Reaper,
             exit: true,
@@ -133,7 +137,7 @@ pub struct Key {
 }
 
 /// All keys: the parser, the help and the documentation go by this table.
-pub const KEYS: [Key; 12] = [
+pub const KEYS: [Key; 13] = [
     Key {
         name: "enabled",
         values: "yes or no",
@@ -222,6 +226,17 @@ pub const KEYS: [Key; 12] = [
         values: "plain or parallel",
         meaning: "mlock, mlock2, mlockall",
         set: |policy, value| put(&mut policy.lock, plain_or_parallel(value)),
+    },
+    Key {
+        name: "memalign",
+        values: "alone or always",
+        meaning: "large posix_memalign, aligned_alloc, memalign after mlockall(MCL_FUTURE): in programs of one thread, or always",
+        set: |policy, value| {
+            put(
+                &mut policy.aligned_beside_others,
+                choice(value, [("alone", false), ("always", true)]),
+            )
+        },
     },
     Key {
         name: "populate",

@@ -99,6 +99,13 @@ impl From<Region> for Piece {
     }
 }
 
+impl Piece {
+    /// The region.
+    pub fn region(&self) -> Region {
+        self.region
+    }
+}
+
 /// The regions of one job, cut into chunks.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunks<'a> {

@@ -2,6 +2,7 @@
 
 mod pace;
 mod processors;
+mod word;
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,6 +23,14 @@ pub const MOST_HELPERS: usize = 16;
 /// A chunk, unless pages are larger: some hundred microseconds of work.
 pub const CHUNK: usize = 4 << 20;
 
+/// Work that takes less for a MiB is done before helpers have begun: page tables of huge
+/// pages, or of nothing. Those of 4 KiB pages take five times as long.
+const QUICK_MIB: Duration = Duration::from_micros(6);
+const MIB: f64 = (1 << 20) as f64;
+
+/// The most chunks, or a few more, of memory that may be empty.
+const MOST_CHUNKS: usize = 4096;
+
 /// How an operation is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -33,6 +42,9 @@ pub struct Settings {
     pub chunk: usize,
     /// Whether helpers work on all nodes of the memory, where no policy says which.
     pub spread: bool,
+    /// For a caller that holds all signals back: those that it held back before that, bit 0
+    /// for signal 1. They end nothing early.
+    pub held_back: Option<u64>,
 }
 
 impl Default for Settings {
@@ -42,6 +54,7 @@ impl Default for Settings {
             straight_below: 8 << 20,
             chunk: CHUNK,
             spread: false,
+            held_back: None,
         }
     }
 }
@@ -102,15 +115,48 @@ pub fn share(
     settings: &Settings,
     step: impl Fn(Region) -> Result<(), Errno> + Sync,
 ) -> Outcome {
+    run(pieces, settings, step, false)
+}
+
+/// The same for work of which nobody knows whether there is much: the caller begins, and
+/// helpers come as soon as a chunk takes its time.
+///
+/// Chunks are larger where there would be very many: in terabytes that were only reserved
+/// there is nothing to do, which the kernel sees faster in one call than in millions.
+pub fn share_if_long(
+    pieces: &mut [Piece],
+    settings: &Settings,
+    step: impl Fn(Region) -> Result<(), Errno> + Sync,
+) -> Outcome {
+    let bytes = pieces.iter().fold(0_usize, |bytes, piece| {
+        bytes.saturating_add(piece.region().length())
+    });
+    let least = (bytes / MOST_CHUNKS).max(1).next_power_of_two();
+    let settings = Settings {
+        chunk: settings.chunk.max(least),
+        ..*settings
+    };
+    run(pieces, &settings, step, true)
+}
+
+fn run(
+    pieces: &mut [Piece],
+    settings: &Settings,
+    step: impl Fn(Region) -> Result<(), Errno> + Sync,
+    begin_alone: bool,
+) -> Outcome {
     let chunks = Chunks::of(pieces, settings.chunk.next_power_of_two());
     let began = now();
+    if chunks.bytes() < settings.straight_below {
+        return straight(&chunks, began, step);
+    }
     let mut outcome = Outcome {
         wanted: chunks.bytes(),
         helpers: 1,
         ..Outcome::default()
     };
-    let processors = (chunks.bytes() >= settings.straight_below && settings.helpers > 1)
-        .then(|| Processors::for_memory(chunks.regions(), settings.spread));
+    let processors =
+        (settings.helpers > 1).then(|| Processors::for_memory(chunks.regions(), settings.spread));
     let reserved = processors.as_ref().map(|processors| {
         let most = settings.helpers.min(MOST_BARE).min(processors.count());
         let most = most.min(usize::try_from(chunks.count()).unwrap_or(most));
@@ -118,9 +164,13 @@ pub fn share(
     });
 
     let others = reserved.as_ref().map_or(0, |reserved| reserved.0);
-    let job = Job::new(&chunks, step, 1 + others);
+    let mut job = Job::new(&chunks, step, 1 + others);
+    if let Some(blocked) = settings.held_back {
+        job.blocked = blocked;
+    }
+    let is_done = begin_alone && job.work_while_quick();
     outcome.helpers = match &processors {
-        Some(processors) if others > 0 => run_bare(
+        Some(processors) if others > 0 && !is_done => run_bare(
             1 + others,
             |number, thread| processors.place(number, thread),
             &|number| job.work(number),
@@ -141,6 +191,29 @@ pub fn share(
     outcome
 }
 
+/// Small requests: each region by one call, and nothing else that would take time.
+fn straight(
+    chunks: &Chunks<'_>,
+    began: Duration,
+    step: impl Fn(Region) -> Result<(), Errno>,
+) -> Outcome {
+    let mut outcome = Outcome {
+        wanted: chunks.bytes(),
+        helpers: 1,
+        ..Outcome::default()
+    };
+    for region in chunks.regions().filter(|region| !region.is_empty()) {
+        if let Err(errno) = step(region) {
+            outcome.error = Some(errno);
+            break;
+        }
+        outcome.bytes += region.length();
+    }
+    outcome.elapsed = now().saturating_sub(began);
+    outcome.busy = outcome.elapsed;
+    outcome
+}
+
 struct Job<'a, S> {
     chunks: &'a Chunks<'a>,
     step: S,
@@ -151,6 +224,8 @@ struct Job<'a, S> {
     busy: AtomicU64,
     /// The first errno; 0 for none.
     error: AtomicI32,
+    /// The signals that the caller held back before.
+    blocked: u64,
 }
 
 impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
@@ -163,44 +238,61 @@ impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
             bytes: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             error: AtomicI32::new(0),
+            blocked: processors::blocked_signals(),
         }
     }
 
     /// What each helper does; number 0 is the caller, who also sets the pace.
     fn work(&self, number: usize) {
-        while self.pace.may_work(number) {
-            let Some(chunk) = self.cursor.next() else {
-                break;
-            };
-            let region = self.chunks.get(chunk);
-            let began = now();
-            if let Err(errno) = (self.step)(region) {
-                let code = errno.raw_os_error();
-                let _ = self
-                    .error
-                    .compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
-                break;
-            }
-            let took = now().saturating_sub(began);
-            self.busy
-                .fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
-            let done = self
-                .bytes
-                .fetch_add(region.length() as u64, Ordering::Relaxed);
-            if self.error.load(Ordering::Relaxed) != 0 {
-                break;
-            }
+        while self.pace.may_work(number) && self.take_chunk(number).is_some() {
             if number == 0 {
-                if processors::must_end() {
-                    let code = Errno::INTR.raw_os_error();
-                    self.error.store(code, Ordering::Relaxed);
-                    break;
-                }
-                self.pace.look(done + region.length() as u64, now());
+                self.pace.look(self.bytes.load(Ordering::Relaxed), now());
             }
         }
         // Whoever finds nothing left sends home those who still wait for their turn.
         self.pace.end();
+    }
+
+    /// What the caller does alone: whether that was all. Two chunks in a row that take their
+    /// time end it: one may only have been interrupted.
+    fn work_while_quick(&self) -> bool {
+        let mut slow = 0;
+        while slow < 2 {
+            let Some((length, took)) = self.take_chunk(0) else {
+                return true;
+            };
+            let is_slow = took > QUICK_MIB.mul_f64(length as f64 / MIB);
+            slow = if is_slow { slow + 1 } else { 0 };
+        }
+        false
+    }
+
+    /// One chunk by a helper: its bytes, and what it took. `None` where there is no more, or
+    /// nothing more is to be done.
+    fn take_chunk(&self, number: usize) -> Option<(usize, Duration)> {
+        if self.error.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        let region = self.chunks.get(self.cursor.next()?);
+        let began = now();
+        if let Err(errno) = (self.step)(region) {
+            let code = errno.raw_os_error();
+            let _ = self
+                .error
+                .compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
+            return None;
+        }
+        let took = now().saturating_sub(began);
+        self.busy
+            .fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+        self.bytes
+            .fetch_add(region.length() as u64, Ordering::Relaxed);
+        if number == 0 && processors::must_end(self.blocked) {
+            let code = Errno::INTR.raw_os_error();
+            self.error.store(code, Ordering::Relaxed);
+            return None;
+        }
+        Some((region.length(), took))
     }
 }
 
@@ -244,70 +336,4 @@ fn now() -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn settings(helpers: usize) -> Settings {
-        Settings {
-            helpers,
-            straight_below: 0,
-            chunk: 4096,
-            ..Settings::default()
-        }
-    }
-
-    #[test]
-    fn every_chunk_is_done_once_and_counted() {
-        let mut pieces = [
-            Region::between(0, 1 << 20),
-            Region::between(3 << 20, 4 << 20),
-        ]
-        .map(Piece::from);
-        let sum = AtomicU64::new(0);
-        let outcome = share(&mut pieces, &settings(4), |region| {
-            sum.fetch_add(region.start() as u64, Ordering::Relaxed);
-            Ok(())
-        });
-        assert_eq!((outcome.bytes, outcome.wanted), (2 << 20, 2 << 20));
-        assert_eq!(outcome.error, None);
-        let starts = (0..256)
-            .chain(768..1024)
-            .map(|page| page * 4096)
-            .sum::<u64>();
-        assert_eq!(sum.into_inner(), starts);
-    }
-
-    #[test]
-    fn the_first_error_ends_it() {
-        let mut pieces = [Region::between(0, 1 << 30)].map(Piece::from);
-        let outcome = share(&mut pieces, &settings(4), |region| {
-            if region.start() < 1 << 20 {
-                Ok(())
-            } else {
-                Err(Errno::NOMEM)
-            }
-        });
-        assert_eq!(outcome.result(), Err(Errno::NOMEM));
-        assert!(outcome.bytes <= 1 << 20);
-    }
-
-    #[test]
-    fn small_requests_start_nobody() {
-        let mut pieces = [Region::between(0, 1 << 20)].map(Piece::from);
-        let big_enough = Settings {
-            straight_below: (1 << 20) + 1,
-            ..settings(4)
-        };
-        assert_eq!(share(&mut pieces, &big_enough, |_| Ok(())).helpers, 1);
-    }
-
-    #[test]
-    fn helpers_are_counted_out_again() {
-        let count = || AT_WORK.load(Ordering::Relaxed) as u32;
-        // Of other tests some may be at work.
-        for _ in 0..100 {
-            drop(Reserved::others(4, 64));
-        }
-        assert!(count() < 64);
-    }
-}
+mod tests;

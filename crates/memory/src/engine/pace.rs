@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::thread::futex;
+use super::word::Word;
 
 /// Helpers at the beginning. As many are worth having on any machine.
 const FIRST: u32 = 4;
@@ -22,7 +22,7 @@ pub(super) struct Pace {
     helpers: u32,
     /// Numbers below it work, the others wait for it to change. One word with
     /// [`SETTLED`], so that none waits for a change that was.
-    gate: AtomicU32,
+    gate: Word,
     /// The highest limit there was.
     most: AtomicU32,
     /// Only the caller's: bytes and nanoseconds at the begin of the watch, and the rate of the last.
@@ -38,7 +38,7 @@ impl Pace {
         let settled = if first == helpers { SETTLED } else { 0 };
         Self {
             helpers,
-            gate: AtomicU32::new(first | settled),
+            gate: Word::new(first | settled),
             most: AtomicU32::new(first),
             watch_bytes: AtomicU64::new(0),
             watch_began: AtomicU64::new(0),
@@ -49,20 +49,20 @@ impl Pace {
     /// Whether the helper of this number may take a chunk. Waits while that is open.
     pub(super) fn may_work(&self, number: usize) -> bool {
         loop {
-            let gate = self.gate.load(Ordering::Acquire);
+            let gate = self.gate.get();
             if (number as u64) < u64::from(gate & !SETTLED) {
                 return true;
             }
             if gate & SETTLED != 0 {
                 return false;
             }
-            let _ = futex::wait(&self.gate, futex::Flags::PRIVATE, gate, None);
+            self.gate.wait(gate);
         }
     }
 
     /// Looks at what was done, `bytes` by the time `now`, and decides. Called by one helper.
     pub(super) fn look(&self, bytes: u64, now: Duration) {
-        let gate = self.gate.load(Ordering::Relaxed);
+        let gate = self.gate.get();
         if gate & SETTLED != 0 {
             return;
         }
@@ -99,8 +99,8 @@ impl Pace {
 
     /// Nobody who waits begins any more.
     pub(super) fn end(&self) {
-        self.gate.fetch_or(SETTLED, Ordering::Release);
-        self.wake();
+        self.gate.set(SETTLED);
+        self.gate.wake_all();
     }
 
     /// The most helpers that were let in.
@@ -115,21 +115,14 @@ impl Pace {
 
     /// From the gate that was seen to another; nothing if all has ended meanwhile.
     fn change(&self, seen: u32, gate: u32) {
-        let changed = self
-            .gate
-            .compare_exchange(seen, gate, Ordering::Release, Ordering::Relaxed);
-        if changed.is_ok() {
+        if self.gate.change(seen, gate) {
             self.most.fetch_max(gate & !SETTLED, Ordering::Relaxed);
-            self.wake();
+            self.gate.wake_all();
         }
-    }
-
-    fn wake(&self) {
-        let _ = futex::wake(&self.gate, futex::Flags::PRIVATE, u32::MAX >> 1);
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -143,9 +136,9 @@ mod tests {
         assert!(pace.may_work(3));
         pace.look(0, after(0));
         pace.look(100 << 20, after(10));
-        assert_eq!(pace.gate.load(Ordering::Relaxed) & !SETTLED, 8);
+        assert_eq!(pace.gate.get() & !SETTLED, 8);
         pace.look(300 << 20, after(20));
-        assert_eq!(pace.gate.load(Ordering::Relaxed) & !SETTLED, 16);
+        assert_eq!(pace.gate.get() & !SETTLED, 16);
         assert!(pace.may_work(15));
         assert_eq!(pace.most_at_work(), 16);
     }
@@ -156,7 +149,7 @@ mod tests {
         pace.look(0, after(0));
         pace.look(100 << 20, after(10));
         pace.look(190 << 20, after(20));
-        assert_eq!(pace.gate.load(Ordering::Relaxed) & !SETTLED, 4);
+        assert_eq!(pace.gate.get() & !SETTLED, 4);
         assert!(pace.may_work(3));
         assert!(!pace.may_work(4));
     }
@@ -167,7 +160,7 @@ mod tests {
         pace.look(0, after(0));
         pace.look(100 << 20, after(10));
         pace.look(210 << 20, after(20));
-        assert_eq!(pace.gate.load(Ordering::Relaxed) & !SETTLED, 8);
+        assert_eq!(pace.gate.get() & !SETTLED, 8);
         assert!(!pace.may_work(8));
     }
 
@@ -178,5 +171,41 @@ mod tests {
         let pace = Pace::new(8);
         pace.end();
         assert!(!pace.may_work(7));
+    }
+}
+
+/// In all orders in which threads can meet (`./test loom`).
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    fn after(milliseconds: u64) -> Duration {
+        Duration::from_millis(1 + milliseconds)
+    }
+
+    /// Whoever waits goes home or to work, whatever comes first: more helpers, or the end.
+    #[test]
+    fn nobody_waits_for_ever() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = builder.preemption_bound.or(Some(3));
+        builder.check(|| {
+            let pace = Arc::new(Pace::new(8));
+            let waiting = [4, 7].map(|number| {
+                let pace = Arc::clone(&pace);
+                thread::spawn(move || {
+                    let worked = pace.may_work(number);
+                    pace.end();
+                    worked
+                })
+            });
+            pace.look(0, after(0));
+            pace.look(100 << 20, after(10));
+            pace.end();
+            let worked = waiting.map(|thread| thread.join().unwrap());
+            // Both were let in by the same change, or neither.
+            assert!(worked[0] || !worked[1]);
+        });
     }
 }

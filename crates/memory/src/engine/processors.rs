@@ -26,40 +26,46 @@ impl Mask {
         }
     }
 
-    fn intersection(&self, other: &Self) -> Self {
-        let mut both = *self;
-        for (word, other) in both.0.iter_mut().zip(&other.0) {
+    /// Takes out what is not in `other`.
+    fn keep(&mut self, other: &Self) {
+        for (word, other) in self.0.iter_mut().zip(&other.0) {
             *word &= other;
         }
-        both
     }
 
-    fn union(&self, other: &Self) -> Self {
-        let mut both = *self;
-        for (word, other) in both.0.iter_mut().zip(&other.0) {
-            *word |= other;
+    /// Adds what is in both others.
+    fn add_common(&mut self, one: &Self, other: &Self) {
+        for (word, (one, other)) in self.0.iter_mut().zip(one.0.iter().zip(&other.0)) {
+            *word |= one & other;
         }
-        both
+    }
+
+    fn meets(&self, other: &Self) -> bool {
+        self.0
+            .iter()
+            .zip(&other.0)
+            .any(|(word, other)| word & other != 0)
     }
 
     fn count(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Those of the calling thread; none if the kernel does not say.
-    fn inherited() -> Self {
-        let mut mask = Self::NONE;
+    /// Becomes those of the calling thread; none if the kernel does not say.
+    fn inherit(&mut self) {
         // SAFETY: the kernel writes at most the given length into the mask. The
         // system call itself takes masks longer than glibc's cpu_set_t.
         let length = unsafe {
             libc::syscall(
                 libc::SYS_sched_getaffinity,
                 0,
-                size_of_val(&mask.0),
-                mask.0.as_mut_ptr(),
+                size_of_val(&self.0),
+                self.0.as_mut_ptr(),
             )
         };
-        if length > 0 { mask } else { Self::NONE }
+        if length <= 0 {
+            self.0.fill(0);
+        }
     }
 }
 
@@ -77,10 +83,22 @@ static FACTS: OnceLock<Facts> = OnceLock::new();
 /// Allocates, so it is called before the first operation of an allocator, if at
 /// all: without it the machine is taken for one of one node.
 pub fn prepare() {
+    // Found out at the first use, for which rustix may open a file, and allocate.
+    let _ = rustix::param::page_size();
+    let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     FACTS.get_or_init(|| Facts {
         quota: bigiron_helpers::processor_count(),
-        nodes: read_nodes("/sys/devices/system/node"),
+        nodes: if has_one_node() {
+            Vec::new()
+        } else {
+            read_nodes("/sys/devices/system/node")
+        },
     });
+}
+
+/// Whether the kernel says so in one short file, as on most machines.
+fn has_one_node() -> bool {
+    std::fs::read("/sys/devices/system/node/online").is_ok_and(|online| online == b"0\n")
 }
 
 fn read_nodes(directory: &str) -> Vec<(usize, Mask)> {
@@ -131,16 +149,20 @@ impl Processors {
     /// touched: so they stay on this thread's node, where the plain call would have
     /// put it; or with `spread` run on all.
     pub(super) fn for_memory(regions: impl Iterator<Item = Region>, spread: bool) -> Self {
-        let inherited = Mask::inherited();
         let mut processors = Self {
-            all: inherited,
+            all: Mask::NONE,
             quota: FACTS.get().map_or(usize::MAX, |facts| facts.quota),
             nodes: [0; MOST_BARE],
             node_count: 0,
         };
-        let Some(facts) = FACTS.get().filter(|facts| !facts.nodes.is_empty()) else {
-            return processors;
-        };
+        processors.all.inherit();
+        if let Some(facts) = FACTS.get().filter(|facts| !facts.nodes.is_empty()) {
+            processors.choose_nodes(facts, regions, spread);
+        }
+        processors
+    }
+
+    fn choose_nodes(&mut self, facts: &Facts, regions: impl Iterator<Item = Region>, spread: bool) {
         let mut wanted = [0_u64; MOST_NODES / WORD];
         if spread {
             wanted.fill(u64::MAX);
@@ -149,26 +171,24 @@ impl Processors {
                 .take(MOST_BARE)
                 .for_each(|region| add_policy(region, &mut wanted));
         }
+        let anywhere = wanted.iter().all(|word| *word == 0);
         let home = current_node();
         let mut all = Mask::NONE;
         for (at, (number, mask)) in facts.nodes.iter().enumerate() {
             let word = wanted.get(number / WORD).copied().unwrap_or(0);
             let named = word & (1 << (number % WORD)) != 0;
-            let usable = mask.intersection(&inherited);
-            let room = processors.nodes.get_mut(processors.node_count);
-            let Some(place) = room.filter(|_| usable.count() > 0) else {
+            if !(named || anywhere && Some(*number) == home) || !mask.meets(&self.all) {
                 continue;
-            };
-            if named || (wanted.iter().all(|word| *word == 0) && Some(*number) == home) {
+            }
+            if let Some(place) = self.nodes.get_mut(self.node_count) {
                 *place = at as u16;
-                processors.node_count += 1;
-                all = all.union(&usable);
+                self.node_count += 1;
+                all.add_common(mask, &self.all);
             }
         }
-        if processors.node_count > 0 {
-            processors.all = all;
+        if self.node_count > 0 {
+            self.all = all;
         }
-        processors
     }
 
     /// How many helpers can work at the same time.
@@ -190,7 +210,8 @@ impl Processors {
         let Some((_, node)) = facts.nodes.get(usize::from(at)) else {
             return;
         };
-        let mask = node.intersection(&self.all);
+        let mut mask = *node;
+        mask.keep(&self.all);
         // SAFETY: the kernel reads the mask. Where it refuses, the helper runs where this thread may.
         unsafe {
             libc::syscall(
@@ -239,9 +260,26 @@ fn current_node() -> Option<usize> {
     (status == 0).then_some(node as usize)
 }
 
+/// The signals that this thread holds back, bit 0 for signal 1.
+pub(super) fn blocked_signals() -> u64 {
+    let mut blocked = 0_u64;
+    // SAFETY: the kernel writes a number of the size that it is told.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_BLOCK,
+            std::ptr::null::<u64>(),
+            &raw mut blocked,
+            size_of::<u64>(),
+        )
+    };
+    blocked
+}
+
 /// Whether a signal waits that ends the program: it must not wait for gigabytes.
-/// Signals with a handler wait, as they do for a system call.
-pub(super) fn must_end() -> bool {
+/// Signals with a handler wait, as they do for a system call; so do those that the program
+/// itself held back before, `blocked`.
+pub(super) fn must_end(blocked: u64) -> bool {
     /// What ends nothing by itself: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH.
     const HARMLESS: [i32; 8] = [
         libc::SIGCHLD,
@@ -253,21 +291,25 @@ pub(super) fn must_end() -> bool {
         libc::SIGURG,
         libc::SIGWINCH,
     ];
-    // SAFETY: a set of zeros is valid, and the calls fill what they are given.
-    unsafe {
-        let mut pending: libc::sigset_t = std::mem::zeroed();
-        if libc::sigpending(&mut pending) != 0 {
+    let mut pending = 0_u64;
+    // SAFETY: the kernel writes a number of the size that it is told.
+    let status =
+        unsafe { libc::syscall(libc::SYS_rt_sigpending, &raw mut pending, size_of::<u64>()) };
+    let waiting = pending & !blocked;
+    if status != 0 || waiting == 0 {
+        return false;
+    }
+    (1..=64).any(|signal| {
+        if waiting & (1 << (signal - 1)) == 0 || HARMLESS.contains(&signal) {
             return false;
         }
-        (1..32).any(|signal| {
-            if libc::sigismember(&pending, signal) != 1 || HARMLESS.contains(&signal) {
-                return false;
-            }
+        // SAFETY: an action of zeros is valid, and the call fills what it is given.
+        unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &mut action) == 0
                 && action.sa_sigaction == libc::SIG_DFL
-        })
-    }
+        }
+    })
 }
 
 #[cfg(test)]
@@ -309,6 +351,41 @@ mod tests {
     fn this_thread_may_run_somewhere() {
         let processors = Processors::for_memory(std::iter::empty(), false);
         assert!(processors.count() >= 1);
-        assert!(!must_end());
+        assert!(!must_end(blocked_signals()));
+    }
+
+    #[test]
+    fn a_signal_that_ends_the_program_ends_the_work_unless_it_was_held_back_before() {
+        let bit = |signal: i32| 1_u64 << (signal - 1);
+        let before = blocked_signals();
+        // SAFETY: the set is this function's; the signals go to this thread alone, which holds them back.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            let signals = [libc::SIGTERM, libc::SIGWINCH, libc::SIGRTMIN() + 3];
+            for signal in signals {
+                libc::sigaddset(&mut set, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+            let raise = |signal| libc::pthread_kill(libc::pthread_self(), signal);
+            raise(libc::SIGWINCH);
+            assert!(!must_end(before));
+            for signal in [libc::SIGTERM, libc::SIGRTMIN() + 3] {
+                raise(signal);
+                assert!(must_end(before), "{signal}");
+                assert!(!must_end(before | bit(signal)), "{signal}");
+                let zero = libc::timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                };
+                let mut one: libc::sigset_t = std::mem::zeroed();
+                libc::sigaddset(&mut one, signal);
+                assert_eq!(
+                    libc::sigtimedwait(&one, std::ptr::null_mut(), &zero),
+                    signal
+                );
+                assert!(!must_end(before));
+            }
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+        }
     }
 }

@@ -1,0 +1,270 @@
+//! Memory that an allocator takes while all new memory is locked.
+//!
+//! The C library's allocator maps large blocks by calls of its own, in front of which no
+//! library can be put. After mlockall(MCL_FUTURE) the kernel makes all their pages within them.
+
+use std::ops::ControlFlow;
+
+use rustix::param::page_size;
+
+use super::end::is_alone;
+use super::lock::{Closed, make_all};
+use super::pieces::add_some;
+use super::state::Future;
+use super::system::{self, HeldSignals};
+use super::{State, can_populate, is_large, settings};
+use crate::engine::Outcome;
+use crate::mapping;
+use crate::policy::Policy;
+use crate::region::Region;
+
+const MCL_ONFAULT: i32 = 4;
+/// Mappings of a process that are told from new ones; with more, allocating is plain.
+const MOST: usize = 512;
+/// New ones: of the block, and of what other threads map at the same time.
+const MOST_NEW: usize = 16;
+
+/// A block that an allocator gave.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<T> {
+    /// What the allocator returned.
+    pub result: T,
+    /// Where the block is; 0 if there is none.
+    pub address: usize,
+}
+
+/// Calls `plain`, which takes `bytes` from an allocator. In a process whose new memory is
+/// locked the pages of what that maps are made by helpers.
+///
+/// While `plain` runs new memory is locked as it is touched. So it is for other threads in
+/// these microseconds: where there are any, this is done only if the policy says so, and what they
+/// map is looked for afterwards, and locked and made too, as far as it lies where nothing was.
+pub fn allocate<T>(
+    policy: &Policy,
+    state: &State,
+    bytes: usize,
+    plain: impl FnOnce() -> Block<T>,
+) -> (T, Option<Outcome>) {
+    let wanted = policy.lock && is_large(policy, bytes) && state.future() == Future::Locked;
+    if !wanted || !can_populate() || !(policy.aligned_beside_others || is_alone()) {
+        return (plain().result, None);
+    }
+    let held = HeldSignals::hold();
+    let Some(before) = Known::now() else {
+        return (plain().result, None);
+    };
+    if system::mlockall(libc::MCL_FUTURE | MCL_ONFAULT).is_err() {
+        return (plain().result, None);
+    }
+    let block = plain();
+    // Unless another thread has unlocked everything meanwhile. MCL_FUTURE alone leaves what is
+    // there as it is (apply_mlockall_flags of mm/mlock.c).
+    if state.future() == Future::Locked {
+        let _ = system::mlockall(libc::MCL_FUTURE);
+    }
+    let mut outcome = None;
+    let mut lock = |part: Region| {
+        if part.is_empty() {
+            return;
+        }
+        let made = make_all(part, Closed::IsLeftOut, policy, &settings(policy, &held));
+        outcome = add_some(outcome, made);
+        // What could not be made is no error of an allocation.
+        let _ = system::mlock(part.start(), part.length());
+    };
+    let own = Region::new(block.address, bytes)
+        .filter(|own| own.start() != 0)
+        .and_then(|own| own.to_pages(page_size()))
+        .unwrap_or_default();
+    lock(own);
+    for part in before.new_parts() {
+        let (start, end) = (part.start(), part.end());
+        let meets = !part.intersection(own).is_empty();
+        lock(Region::between(
+            start,
+            if meets { own.start() } else { end },
+        ));
+        lock(Region::between(if meets { own.end() } else { end }, end));
+    }
+    (block.result, outcome)
+}
+
+/// What is mapped at some moment, in order.
+struct Known {
+    regions: [Region; MOST],
+    count: usize,
+}
+
+impl Known {
+    /// `None` where that is too much, or cannot be seen.
+    fn now() -> Option<Self> {
+        let mut known = Self {
+            regions: [Region::default(); MOST],
+            count: 0,
+        };
+        let mut fits = true;
+        mapping::for_each(Region::between(0, usize::MAX), |mapping| {
+            match known.regions.get_mut(known.count) {
+                Some(place) => {
+                    *place = mapping.region;
+                    known.count += 1;
+                    ControlFlow::Continue(())
+                }
+                None => {
+                    fits = false;
+                    ControlFlow::Break(())
+                }
+            }
+        })
+        .ok()?;
+        fits.then_some(known)
+    }
+
+    /// What is mapped now, and was not then.
+    fn new_parts(&self) -> impl Iterator<Item = Region> {
+        let mut parts = [Region::default(); MOST_NEW];
+        let mut count = 0;
+        let mut add = |part: Region| {
+            if let Some(place) = parts.get_mut(count).filter(|_| !part.is_empty()) {
+                *place = part;
+                count += 1;
+            }
+        };
+        let _ = mapping::for_each(Region::between(0, usize::MAX), |mapping| {
+            self.without(mapping.region, &mut add);
+            ControlFlow::Continue(())
+        });
+        parts.into_iter().take(count)
+    }
+
+    /// Calls `each` for what of a region is not known.
+    fn without(&self, region: Region, each: &mut impl FnMut(Region)) {
+        let known = self.regions.get(..self.count).unwrap_or_default();
+        let first = known.partition_point(|one| one.end() <= region.start());
+        let mut start = region.start();
+        for one in known.iter().skip(first) {
+            if one.start() >= region.end() {
+                break;
+            }
+            each(Region::between(start, one.start()));
+            start = start.max(one.end());
+        }
+        each(Region::between(start, region.end()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(regions: &[(usize, usize)]) -> Known {
+        let mut known = Known {
+            regions: [Region::default(); MOST],
+            count: regions.len(),
+        };
+        for (place, (start, end)) in known.regions.iter_mut().zip(regions) {
+            *place = Region::between(*start, *end);
+        }
+        known
+    }
+
+    fn parts(known: &Known, start: usize, end: usize) -> Vec<(usize, usize)> {
+        let mut parts = Vec::new();
+        known.without(Region::between(start, end), &mut |part: Region| {
+            if !part.is_empty() {
+                parts.push((part.start(), part.end()));
+            }
+        });
+        parts
+    }
+
+    #[test]
+    fn parts_that_were_not_there() {
+        let known = known(&[(10, 20), (20, 25), (40, 50)]);
+        assert_eq!(parts(&known, 10, 20), []);
+        assert_eq!(parts(&known, 12, 24), []);
+        assert_eq!(parts(&known, 0, 60), [(0, 10), (25, 40), (50, 60)]);
+        assert_eq!(parts(&known, 24, 30), [(25, 30)]);
+        assert_eq!(parts(&known, 30, 35), [(30, 35)]);
+        assert_eq!(parts(&known, 45, 70), [(50, 70)]);
+    }
+
+    fn map(bytes: usize) -> Result<usize, rustix::io::Errno> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let nowhere = usize::MAX;
+        let arguments = [0, bytes, protection as usize, flags as usize, nowhere, 0];
+        system::call(libc::SYS_mmap, arguments)
+    }
+
+    fn pages_there(address: usize, bytes: usize) -> usize {
+        let mut there = [0_u8; 1024];
+        let pages = bytes / rustix::param::page_size();
+        assert!(pages <= there.len());
+        let arguments = [address, bytes, there.as_mut_ptr().addr()];
+        system::call(libc::SYS_mincore, arguments).unwrap();
+        there.iter().filter(|page| **page & 1 == 1).count()
+    }
+
+    /// Whether smaps says that the mapping with an address is locked.
+    fn is_locked(address: usize) -> bool {
+        let start = mapping::at(address).unwrap().region.start();
+        let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let begin = format!("{start:08x}-");
+        let from = text.lines().skip_while(|line| !line.starts_with(&begin));
+        let flags = from.skip(1).find(|line| line.starts_with("VmFlags:"));
+        flags.is_some_and(|line| line.split_whitespace().any(|flag| flag == "lo"))
+    }
+
+    /// In a process of its own, whose locks are no other test's.
+    fn in_child(look: fn() -> bool) -> bool {
+        // SAFETY: the child is this thread alone, and leaves at once.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let good = std::panic::catch_unwind(look).unwrap_or(false);
+            // SAFETY: ends it.
+            unsafe { libc::_exit(if good { 7 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: the child from above.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7
+    }
+
+    #[test]
+    fn what_is_allocated_is_locked_and_there_as_by_the_plain_call() {
+        assert!(in_child(|| {
+            const BYTES: usize = 2 << 20;
+            let pages = BYTES / rustix::param::page_size();
+            let state = State::new();
+            let mut policy = Policy {
+                huge: false,
+                aligned_beside_others: true,
+                ..Policy::default()
+            };
+            policy.settings.straight_below = 1 << 20;
+            let locked = super::super::mlockall(&policy, &state, libc::MCL_FUTURE);
+            if locked.result.is_err() {
+                eprintln!("not run: this user may lock nothing");
+                return true;
+            }
+            let (address, outcome) = allocate(&policy, &state, BYTES, || {
+                let address = map(BYTES).unwrap();
+                // The kernel made nothing: that is left to helpers.
+                assert_eq!(pages_there(address, BYTES), 0);
+                Block {
+                    result: address,
+                    address,
+                }
+            });
+            let outcome = outcome.unwrap();
+            let ours = pages_there(address, BYTES);
+            // The next mapping is the kernel's again.
+            let next = map(BYTES).unwrap();
+            outcome.bytes >= BYTES
+                && ours == pages
+                && is_locked(address)
+                && pages_there(next, BYTES) == pages
+        }));
+    }
+}

@@ -1,0 +1,143 @@
+//! Memory that is locked.
+
+use std::ffi::c_int;
+use std::ops::ControlFlow;
+
+use rustix::io::Errno;
+use rustix::param::page_size;
+
+use super::map::ask_for_huge_pages;
+use super::pieces::{Pieces, access, add_some, is_made, making};
+use super::state::Future;
+use super::system::{self, HeldSignals};
+use super::{Answer, State, can_populate, is_large, settings};
+use crate::engine::{Outcome, Settings};
+use crate::huge::HUGE_PAGE;
+use crate::mapping;
+use crate::operation::Access;
+use crate::policy::Policy;
+use crate::region::Region;
+
+/// Of mlock2 and mlockall: pages are locked as they come.
+const MLOCK_ONFAULT: u32 = 1;
+const MCL_ONFAULT: c_int = 4;
+
+/// As mlock(2).
+///
+/// The pages are made by helpers, between a locking that makes none, which fails where
+/// the limit does not allow it, and the plain call, whose result is the answer.
+pub fn mlock(policy: &Policy, address: usize, length: usize) -> Answer<()> {
+    let plain = || system::mlock(address, length);
+    if !policy.lock || !is_large(policy, length) {
+        return Answer::plain(plain());
+    }
+    let region = Region::new(address, length).and_then(|region| region.to_pages(page_size()));
+    let Some(region) = region.filter(|region| !is_made(*region) && can_populate()) else {
+        return Answer::plain(plain());
+    };
+    let held = HeldSignals::hold();
+    if system::mlock2(address, length, MLOCK_ONFAULT).is_err() {
+        return Answer::plain(plain());
+    }
+    let outcome = make_all(region, Closed::Ends, policy, &settings(policy, &held));
+    Answer {
+        result: plain(),
+        outcome,
+    }
+}
+
+/// As mlock2(2).
+pub fn mlock2(policy: &Policy, address: usize, length: usize, flags: u32) -> Answer<()> {
+    if flags == 0 {
+        // The C library takes the older call then, which older kernels have too.
+        return mlock(policy, address, length);
+    }
+    let result = system::mlock2(address, length, flags);
+    // And it makes no difference between an unknown call and unknown flags.
+    Answer::plain(result.map_err(|error| match error {
+        Errno::NOSYS => Errno::INVAL,
+        other => other,
+    }))
+}
+
+/// As mlockall(2).
+pub fn mlockall(policy: &Policy, state: &State, flags: c_int) -> Answer<()> {
+    let shared = policy.enabled
+        && policy.lock
+        && flags & libc::MCL_CURRENT != 0
+        && flags & !(libc::MCL_CURRENT | libc::MCL_FUTURE) == 0
+        && can_populate();
+    let mut outcome = None;
+    let held = HeldSignals::hold();
+    // Without MCL_FUTURE: what others map meanwhile is locked by the call at the end.
+    if shared && system::mlockall(libc::MCL_CURRENT | MCL_ONFAULT).is_ok() {
+        let everything = Region::between(0, usize::MAX);
+        outcome = make_all(
+            everything,
+            Closed::IsLeftOut,
+            policy,
+            &settings(policy, &held),
+        );
+    }
+    if flags & libc::MCL_FUTURE != 0 {
+        state.prepare_future();
+    }
+    let result = system::mlockall(flags);
+    if result.is_ok() {
+        state.note_future(match (flags & libc::MCL_FUTURE, flags & MCL_ONFAULT) {
+            (0, _) => Future::Free,
+            (_, 0) => Future::Locked,
+            _ => Future::OnFault,
+        });
+    }
+    Answer { result, outcome }
+}
+
+/// As munlockall(2).
+pub fn munlockall(state: &State) -> Result<(), Errno> {
+    let result = system::munlockall();
+    if result.is_ok() {
+        state.note_future(Future::Free);
+    }
+    result
+}
+
+/// What becomes of the rest after a mapping that may not be touched (__mm_populate of mm/gup.c).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// mlock ends there with an error, and makes nothing behind it.
+    Ends,
+    /// mlockall goes on.
+    IsLeftOut,
+}
+
+/// Makes the pages of all mappings in a region, each as the kernel makes what it locks: private
+/// ones in huge pages where the policy asks for some. What fails is left to the plain call.
+pub(super) fn make_all(
+    region: Region,
+    closed: Closed,
+    policy: &Policy,
+    settings: &Settings,
+) -> Option<Outcome> {
+    let mut written = Pieces::new(settings, making(Access::Write));
+    let mut read = Pieces::new(settings, making(Access::Read));
+    let _ = mapping::for_each(region, |mapping| {
+        let part = mapping.region.intersection(region);
+        match access(&mapping) {
+            Some(Access::Write) => {
+                let large = part.length() >= settings.straight_below.max(HUGE_PAGE);
+                if policy.huge && large && !mapping.of_file {
+                    ask_for_huge_pages(part);
+                }
+                written.add(part);
+            }
+            Some(Access::Read) => read.add(part),
+            None if closed == Closed::Ends && mapping.protection() == libc::PROT_NONE => {
+                return ControlFlow::Break(());
+            }
+            None => {}
+        }
+        ControlFlow::Continue(())
+    });
+    add_some(written.finish(), read.finish())
+}

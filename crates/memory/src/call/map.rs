@@ -1,0 +1,387 @@
+//! Mappings: made with their pages, advised, taken away.
+
+use std::ffi::c_int;
+use std::ops::ControlFlow;
+
+use rustix::io::Errno;
+use rustix::param::page_size;
+
+use super::pieces::{Pieces, add_some, dropping, is_bare};
+use super::state::Future;
+use super::system::{self, HeldSignals, madvise as advise};
+use super::{Answer, State, can_populate, is_large, settings};
+use crate::engine::{Outcome, Settings};
+use crate::huge;
+use crate::mapping::{self, Mapping};
+use crate::operation::{Access, populate, want_huge_pages};
+use crate::policy::{Destroy, Policy};
+use crate::region::{Piece, Region};
+
+const MLOCK_ONFAULT: u32 = 1;
+
+/// What mmap(2) is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Where, or 0.
+    pub address: usize,
+    /// Bytes.
+    pub length: usize,
+    /// PROT_...
+    pub protection: c_int,
+    /// MAP_...
+    pub flags: c_int,
+    /// Of the file, or -1.
+    pub descriptor: c_int,
+    /// In the file.
+    pub offset: i64,
+}
+
+impl Request {
+    /// The plain call.
+    pub fn plain(&self) -> Result<usize, Errno> {
+        let arguments = [
+            self.address,
+            self.length,
+            self.protection as usize,
+            self.flags as usize,
+            self.descriptor as usize,
+            self.offset as usize,
+        ];
+        system::call(libc::SYS_mmap, arguments)
+    }
+
+    fn has(&self, flag: c_int) -> bool {
+        self.flags & flag == flag
+    }
+
+    fn is_private(&self) -> bool {
+        self.flags & libc::MAP_TYPE == libc::MAP_PRIVATE
+    }
+
+    /// How its pages are made; `None` where that is left to the kernel.
+    fn access(&self) -> Option<Access> {
+        let kind = self.flags & libc::MAP_TYPE;
+        let known = [
+            libc::MAP_SHARED,
+            libc::MAP_SHARED_VALIDATE,
+            libc::MAP_PRIVATE,
+        ];
+        if self.has(libc::MAP_GROWSDOWN) || !known.contains(&kind) {
+            None
+        } else if self.protection & libc::PROT_WRITE != 0 && self.is_private() {
+            Some(Access::Write)
+        } else if self.protection & libc::PROT_READ != 0 {
+            Some(Access::Read)
+        } else {
+            None
+        }
+    }
+
+    /// Bytes of the pages that it asks for by MAP_HUGETLB, where it says so.
+    fn huge_page(&self) -> Option<usize> {
+        let shift = self.flags >> libc::MAP_HUGE_SHIFT & libc::MAP_HUGE_MASK;
+        (self.has(libc::MAP_HUGETLB) && shift > 0).then(|| 1_usize.checked_shl(shift as u32))?
+    }
+}
+
+/// As mmap(2).
+///
+/// What MAP_POPULATE, MAP_LOCKED or an earlier mlockall(MCL_FUTURE) has the kernel make is
+/// made by helpers. That it cannot be made is no error, as with the plain call.
+pub fn mmap(policy: &Policy, state: &State, request: &Request) -> Answer<usize> {
+    if !is_large(policy, request.length) {
+        return Answer::plain(request.plain());
+    }
+    state.note_large();
+    let answer = map_large(policy, state, request);
+    if let Ok(region) = answer.result.map(|at| Region::new(at, request.length))
+        && let Some(region) = region
+        && policy.exit
+    {
+        let private = request.is_private() && request.has(libc::MAP_ANONYMOUS);
+        state.private().forget(region);
+        if private && request.protection & libc::PROT_WRITE != 0 {
+            state.private().note(region, 0);
+        }
+    }
+    answer
+}
+
+fn map_large(policy: &Policy, state: &State, request: &Request) -> Answer<usize> {
+    let access = request.access().filter(|_| policy.populate);
+    let made = request.has(libc::MAP_POPULATE) && !request.has(libc::MAP_NONBLOCK);
+    let future = state.future();
+    let Some(access) = access else {
+        return Answer::plain(aligned(policy, request).unwrap_or_else(|| request.plain()));
+    };
+    let fixed = request.flags & libc::MAP_FIXED != 0;
+    if future == Future::OnFault {
+        return Answer::plain(request.plain());
+    }
+    if future == Future::Locked && policy.lock {
+        let simple = request.is_private()
+            && request.has(libc::MAP_ANONYMOUS)
+            && !request.has(libc::MAP_HUGETLB);
+        if fixed || !simple || !can_populate() {
+            return Answer::plain(request.plain());
+        }
+        return locked(policy, request, access, reserve_in_locked_process);
+    }
+    if request.has(libc::MAP_LOCKED) {
+        if fixed || !policy.lock || !can_populate() {
+            return Answer::plain(request.plain());
+        }
+        return locked(policy, request, access, reserve);
+    }
+    if !made || !can_populate() {
+        return Answer::plain(request.plain());
+    }
+    let held = HeldSignals::hold();
+    let bare = Request {
+        flags: request.flags & !libc::MAP_POPULATE,
+        ..*request
+    };
+    match bare.plain() {
+        Ok(address) => Answer {
+            result: Ok(address),
+            outcome: make(policy, request, address, access, &settings(policy, &held)),
+        },
+        Err(error) => Answer::plain(Err(error)),
+    }
+}
+
+/// Addresses that a program reserves, where it leaves the place to the kernel: at a multiple of
+/// 2 MiB, or no memory that it maps there could have huge pages. `None` for other requests.
+fn aligned(policy: &Policy, request: &Request) -> Option<Result<usize, Errno>> {
+    let expected = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let is_reservation = request.protection == libc::PROT_NONE
+        && request.address == 0
+        && request.flags & !libc::MAP_NORESERVE == expected;
+    if !policy.huge || !is_reservation || request.length < huge::HUGE_PAGE {
+        return None;
+    }
+    let region = huge::reserve(request.length.checked_next_multiple_of(page_size())?).ok()?;
+    let there = Request {
+        address: region.start(),
+        flags: request.flags | libc::MAP_FIXED,
+        ..*request
+    };
+    let result = there.plain();
+    if result.is_err() {
+        let _ = system::munmap(region.start(), region.length());
+        return None;
+    }
+    Some(result)
+}
+
+/// A mapping whose pages are locked: made by `reserve`, so that they are not made yet but
+/// will be locked when they are. If anything fails all is undone, and the plain call says why.
+fn locked(
+    policy: &Policy,
+    request: &Request,
+    access: Access,
+    reserve: fn(&Request) -> Result<usize, Errno>,
+) -> Answer<usize> {
+    let held = HeldSignals::hold();
+    let Ok(address) = reserve(request) else {
+        return Answer::plain(request.plain());
+    };
+    let outcome = make(policy, request, address, access, &settings(policy, &held));
+    if system::mlock(address, request.length).is_err() {
+        system::undo_mapping(address, request.length);
+        return Answer::plain(request.plain());
+    }
+    Answer {
+        result: Ok(address),
+        outcome,
+    }
+}
+
+fn reserve(request: &Request) -> Result<usize, Errno> {
+    let bare = Request {
+        flags: request.flags & !(libc::MAP_POPULATE | libc::MAP_LOCKED),
+        ..*request
+    };
+    let address = bare.plain()?;
+    lock_on_fault(address, request.length)?;
+    Ok(address)
+}
+
+/// In a process whose new mappings are locked and made at once: first one that may not be
+/// touched, of which the kernel makes nothing.
+fn reserve_in_locked_process(request: &Request) -> Result<usize, Errno> {
+    let bare = Request {
+        protection: libc::PROT_NONE,
+        ..*request
+    };
+    let address = bare.plain()?;
+    lock_on_fault(address, request.length)?;
+    // What is locked on demand is not made here (populate_vma_page_range of mm/gup.c).
+    let allowed = system::mprotect(address, request.length, request.protection);
+    allowed.inspect_err(|_| system::undo_mapping(address, request.length))?;
+    Ok(address)
+}
+
+fn lock_on_fault(address: usize, length: usize) -> Result<(), Errno> {
+    let locked = system::mlock2(address, length, MLOCK_ONFAULT);
+    locked.inspect_err(|_| system::undo_mapping(address, length))
+}
+
+/// Makes the pages of a new mapping.
+fn make(
+    policy: &Policy,
+    request: &Request,
+    address: usize,
+    access: Access,
+    settings: &Settings,
+) -> Option<Outcome> {
+    let region = Region::new(address, request.length)?.to_pages(page_size())?;
+    if policy.huge && request.has(libc::MAP_ANONYMOUS) && !request.has(libc::MAP_HUGETLB) {
+        ask_for_huge_pages(region);
+    }
+    let settings = Settings {
+        chunk: settings.chunk.max(request.huge_page().unwrap_or(0)),
+        ..*settings
+    };
+    Some(populate(&mut [Piece::from(region)], access, &settings))
+}
+
+/// Asks for huge pages, unless the program wants none.
+pub(super) fn ask_for_huge_pages(region: Region) {
+    if huge_pages_are_allowed() {
+        want_huge_pages(region);
+    }
+}
+
+/// Whether the program has not said that it wants none (PR_SET_THP_DISABLE).
+fn huge_pages_are_allowed() -> bool {
+    let arguments = [libc::PR_GET_THP_DISABLE as usize, 0, 0, 0, 0];
+    system::call(libc::SYS_prctl, arguments) == Ok(0)
+}
+
+/// Whether a region lies in one mapping of shared memory.
+fn is_shared_memory(region: Region) -> bool {
+    mapping::at(region.start()).is_some_and(|mapping| {
+        let all = mapping.region.intersection(region) == region;
+        all && mapping.shared && mapping.of_memory
+    })
+}
+
+/// As madvise(2): of MADV_POPULATE_READ and MADV_POPULATE_WRITE.
+pub fn madvise(policy: &Policy, address: usize, length: usize, advice: c_int) -> Answer<()> {
+    let plain = || advise(address, length, advice);
+    let access = match advice {
+        libc::MADV_POPULATE_READ => Access::Read,
+        libc::MADV_POPULATE_WRITE => Access::Write,
+        _ => return Answer::plain(plain()),
+    };
+    let aligned = address.is_multiple_of(page_size());
+    let region = Region::new(address, length).and_then(|region| region.to_pages(page_size()));
+    let Some(region) = region.filter(|_| aligned && policy.populate && is_large(policy, length))
+    else {
+        return Answer::plain(plain());
+    };
+    let held = HeldSignals::hold();
+    let mut pieces = [Piece::from(region)];
+    let settings = settings(policy, &held);
+    let outcome = if policy.huge && is_shared_memory(region) && huge_pages_are_allowed() {
+        huge::populate(&mut pieces, access, &settings)
+    } else {
+        populate(&mut pieces, access, &settings)
+    };
+    // Where a part cannot be made the plain call says why: it finds the others done.
+    let result = outcome.error.map_or(Ok(()), |_| plain());
+    Answer {
+        result,
+        outcome: Some(outcome),
+    }
+}
+
+/// As munmap(2).
+///
+/// Helpers give the pages back before: of memory that will surely be unmapped.
+pub fn munmap(policy: &Policy, address: usize, length: usize) -> Answer<()> {
+    let plain = || system::munmap(address, length);
+    let aligned = address.is_multiple_of(page_size());
+    let region = Region::new(address, length).and_then(|region| region.to_pages(page_size()));
+    let region = region.filter(|region| {
+        aligned && policy.destroy != Destroy::Plain && is_large(policy, length) && !is_bare(*region)
+    });
+    let Some(region) = region else {
+        return Answer::plain(plain());
+    };
+    let held = HeldSignals::hold();
+    let outcome = if may_be_unmapped(region) && part_from_rest(region) {
+        drop_pages(region, &settings(policy, &held))
+    } else {
+        None
+    };
+    Answer {
+        result: plain(),
+        outcome,
+    }
+}
+
+/// Whether helpers take pages out of a mapping that ends: memory alone. With other private
+/// mappings that costs what the kernel's own call costs, and devices may have their own mind.
+fn is_given_back(mapping: &Mapping) -> bool {
+    if mapping.shared {
+        mapping.of_memory
+    } else {
+        !mapping.of_file && !mapping.special && (mapping.readable || mapping.writable)
+    }
+}
+
+/// Whether nothing in a region is sealed (mseal(2)): by giving each mapping the protection
+/// that it has, which changes nothing, but is refused where unmapping would be.
+fn may_be_unmapped(region: Region) -> bool {
+    let mut allowed = true;
+    let seen = mapping::for_each(region, |mapping| {
+        let part = mapping.region.intersection(region);
+        if !mapping.shared && is_given_back(&mapping) {
+            let protection = mapping.protection();
+            allowed = system::mprotect(part.start(), part.length(), protection).is_ok();
+        }
+        if allowed {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    });
+    allowed && seen.is_ok()
+}
+
+/// Parts mappings where a region begins or ends within them, which fails where unmapping
+/// would: when the process has as many mappings as it may.
+fn part_from_rest(region: Region) -> bool {
+    let mut parted = true;
+    let mut advised = None;
+    let seen = mapping::for_each(region, |mapping| {
+        let part = mapping.region.intersection(region);
+        if part != mapping.region && !mapping.shared && is_given_back(&mapping) {
+            parted = advise(part.start(), part.length(), libc::MADV_DONTFORK).is_ok();
+            if let (false, Some(before)) = (parted, advised) {
+                let before: Region = before;
+                let _ = advise(before.start(), before.length(), libc::MADV_DOFORK);
+            }
+            advised = Some(part);
+        }
+        if parted {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    });
+    parted && seen.is_ok()
+}
+
+fn drop_pages(region: Region, settings: &Settings) -> Option<Outcome> {
+    let mut pieces = Pieces::new(settings, dropping());
+    let _ = mapping::for_each(region, |mapping| {
+        if is_given_back(&mapping) {
+            pieces.add(mapping.region.intersection(region));
+        }
+        ControlFlow::Continue(())
+    });
+    add_some(None, pieces.finish())
+}

@@ -1,0 +1,141 @@
+//! What a call's memory consists of, collected piece by piece.
+
+use rustix::io::Errno;
+use rustix::param::page_size;
+
+use crate::engine::{Outcome, Settings};
+use crate::mapping::Mapping;
+use crate::operation::{Access, populate, unmap_pages};
+use crate::region::{Piece, Region};
+
+/// Pieces of one job: of more, several jobs are made. They lie on the caller's stack.
+const MOST: usize = 64;
+
+/// How many pages are looked at to see what a region is like.
+const SAMPLES: usize = 16;
+
+/// Pieces for one kind of work, done whenever there are enough.
+pub(super) struct Pieces<'a, W> {
+    pieces: [Piece; MOST],
+    count: usize,
+    settings: &'a Settings,
+    work: W,
+    outcome: Option<Outcome>,
+}
+
+impl<'a, W: Fn(&mut [Piece], &Settings) -> Outcome> Pieces<'a, W> {
+    pub(super) fn new(settings: &'a Settings, work: W) -> Self {
+        Self {
+            pieces: [Piece::default(); MOST],
+            count: 0,
+            settings,
+            work,
+            outcome: None,
+        }
+    }
+
+    /// Adds a piece, and does the work if there is no room for more.
+    pub(super) fn add(&mut self, region: Region) {
+        if region.is_empty() {
+            return;
+        }
+        if let Some(place) = self.pieces.get_mut(self.count) {
+            *place = Piece::from(region);
+            self.count += 1;
+        }
+        if self.count == MOST {
+            self.work();
+        }
+    }
+
+    fn work(&mut self) {
+        let Some(pieces) = self.pieces.get_mut(..self.count) else {
+            return;
+        };
+        if pieces.is_empty() || interrupted(self.outcome) {
+            return;
+        }
+        let outcome = (self.work)(pieces, self.settings);
+        self.outcome = Some(add(self.outcome, outcome));
+        self.count = 0;
+    }
+
+    /// Does what is left, and tells what became of all.
+    pub(super) fn finish(mut self) -> Option<Outcome> {
+        self.work();
+        self.outcome
+    }
+}
+
+/// Whether a signal waits that ends the program.
+fn interrupted(outcome: Option<Outcome>) -> bool {
+    outcome.is_some_and(|outcome| outcome.error == Some(Errno::INTR))
+}
+
+/// Both, of different memory.
+pub(super) fn add(one: Option<Outcome>, other: Outcome) -> Outcome {
+    let Some(one) = one else {
+        return other;
+    };
+    Outcome {
+        bytes: one.bytes.saturating_add(other.bytes),
+        wanted: one.wanted.saturating_add(other.wanted),
+        ..one.then(other)
+    }
+}
+
+/// Both, if there is another.
+pub(super) fn add_some(one: Option<Outcome>, other: Option<Outcome>) -> Option<Outcome> {
+    other.map_or(one, |other| Some(add(one, other)))
+}
+
+/// Work that makes pages.
+pub(super) fn making(access: Access) -> impl Fn(&mut [Piece], &Settings) -> Outcome {
+    move |pieces, settings| populate(pieces, access, settings)
+}
+
+/// Work that takes pages out of this process.
+pub(super) fn dropping() -> impl Fn(&mut [Piece], &Settings) -> Outcome {
+    |pieces, settings| unmap_pages(pieces, settings)
+}
+
+/// How the kernel makes the pages of a mapping that it locks or populates
+/// (populate_vma_page_range of mm/gup.c); `None` where that is left to it, or nothing is made.
+pub(super) fn access(mapping: &Mapping) -> Option<Access> {
+    if mapping.of_device || mapping.special || !(mapping.readable || mapping.writable) {
+        None
+    } else if mapping.writable && !mapping.shared {
+        Some(Access::Write)
+    } else {
+        Some(Access::Read)
+    }
+}
+
+/// How many of a few pages all over a region are there, and how many were looked at.
+pub(super) fn sample(region: Region) -> (usize, usize) {
+    let page = page_size();
+    let step = (region.length() / SAMPLES).max(page) & !(page - 1);
+    let places = (region.start()..region.end()).step_by(step);
+    let mut looked = 0;
+    let there = places
+        .take(SAMPLES)
+        .inspect(|_| looked += 1)
+        .filter(|start| {
+            let mut resident = 0_u8;
+            let arguments = [*start, page, (&raw mut resident).addr()];
+            super::system::call(libc::SYS_mincore, arguments).is_ok() && resident & 1 == 1
+        })
+        .count();
+    (there, looked)
+}
+
+/// Whether nothing is there, as far as a few pages tell: then there is nothing to give back.
+pub(super) fn is_bare(region: Region) -> bool {
+    sample(region).0 == 0
+}
+
+/// Whether all is there already, as far as a few pages tell.
+pub(super) fn is_made(region: Region) -> bool {
+    let (there, looked) = sample(region);
+    there == looked
+}

@@ -1,0 +1,282 @@
+//! System V segments.
+
+use std::ffi::c_int;
+use std::ops::ControlFlow;
+
+use rustix::io::Errno;
+use rustix::param::page_size;
+
+use super::map::ask_for_huge_pages;
+use super::pieces::{Pieces, dropping, is_bare, is_made};
+use super::state::Segment;
+use super::system::{self, HeldSignals};
+use super::{Answer, State, can_populate, is_large, settings};
+use crate::engine::{Outcome, Settings};
+use crate::huge;
+use crate::machine::available_memory;
+use crate::mapping;
+use crate::operation::{Access, populate};
+use crate::policy::{Attach, Destroy, Policy};
+use crate::reaper::{Held, Reaper, is_advisable};
+use crate::region::{Piece, Region};
+
+/// As shmget(2).
+pub fn shmget(
+    policy: &Policy,
+    state: &State,
+    key: c_int,
+    size: usize,
+    flags: c_int,
+) -> Result<c_int, Errno> {
+    let id = system::shmget(key, size, flags)?;
+    note_shmget(policy, state, id, key, size, flags);
+    Ok(id)
+}
+
+/// Remembers what a shmget(2) of these arguments has returned.
+#[inline]
+pub fn note_shmget(
+    policy: &Policy,
+    state: &State,
+    id: c_int,
+    key: c_int,
+    size: usize,
+    flags: c_int,
+) {
+    if !policy.enabled || (key != libc::IPC_PRIVATE && flags & libc::IPC_CREAT == 0) {
+        return;
+    }
+    let new = key == libc::IPC_PRIVATE || flags & libc::IPC_EXCL != 0;
+    let kept_apart = flags & (libc::SHM_HUGETLB | libc::SHM_NORESERVE) != 0;
+    let known = if is_large(policy, size) {
+        // That it was not there before is seen when it is attached.
+        (!kept_apart).then_some(Segment::Ours)
+    } else {
+        new.then_some(Segment::Small)
+    };
+    state.note_segment(id, known.unwrap_or(Segment::Other));
+}
+
+/// As shmat(2).
+///
+/// The pages of a segment that this process has just made are made too, if the policy says so
+/// and they fit well into free memory.
+pub fn shmat(
+    policy: &Policy,
+    state: &State,
+    id: c_int,
+    address: usize,
+    flags: c_int,
+) -> Answer<usize> {
+    let known = state.segment(id);
+    if !policy.enabled || known == Segment::Small {
+        return Answer::plain(system::shmat(id, address, flags));
+    }
+    let held = HeldSignals::hold();
+    let new = (known == Segment::Ours && flags & libc::SHM_RDONLY == 0)
+        .then(|| new_segment(policy, id))
+        .flatten();
+    let aligned = new
+        .filter(|_| address == 0)
+        .and_then(|bytes| attach_aligned(policy, id, bytes, flags));
+    let attached = aligned.map_or_else(|| system::shmat(id, address, flags), Ok);
+    let Ok(address) = attached else {
+        return Answer::plain(attached);
+    };
+    let outcome = note(policy, state, id, address)
+        .filter(|_| new.is_some())
+        .and_then(|region| create(policy, id, region, &settings(policy, &held)));
+    Answer {
+        result: Ok(address),
+        outcome,
+    }
+}
+
+/// The bytes of a large segment that this process made, and nobody has attached so far.
+fn new_segment(policy: &Policy, id: c_int) -> Option<usize> {
+    let segment = system::segment(id).ok()?;
+    let ours = segment.shm_cpid.unsigned_abs() == system::process();
+    let new = ours && segment.shm_nattch == 0 && segment.shm_atime == 0;
+    (new && is_large(policy, segment.shm_segsz)).then_some(segment.shm_segsz)
+}
+
+/// Attaches a segment where huge pages can be mapped. The kernel does so by itself only where
+/// all shared memory has huge pages (shmem_get_unmapped_area of mm/shmem.c).
+fn attach_aligned(policy: &Policy, id: c_int, bytes: usize, flags: c_int) -> Option<usize> {
+    if !policy.huge || policy.attach == Attach::Plain || bytes < huge::HUGE_PAGE {
+        return None;
+    }
+    let place = huge::reserve(bytes.checked_next_multiple_of(page_size())?).ok()?;
+    let attached = system::shmat(id, place.start(), flags | libc::SHM_REMAP);
+    attached
+        .inspect_err(|_| system::undo_mapping(place.start(), place.length()))
+        .ok()
+}
+
+/// Remembers an attachment, if it is large.
+fn note(policy: &Policy, state: &State, id: c_int, address: usize) -> Option<Region> {
+    let bytes = system::segment(id).ok()?.shm_segsz;
+    if !is_large(policy, bytes) {
+        state.note_segment(id, Segment::Small);
+        return None;
+    }
+    let region = Region::new(address, bytes)?.to_pages(page_size())?;
+    state.note_large();
+    state.note_attachment(id, region);
+    Some(region)
+}
+
+/// What the policy says about a new segment, that is attached in `region`.
+fn create(policy: &Policy, id: c_int, region: Region, settings: &Settings) -> Option<Outcome> {
+    let whole = matches!(policy.attach, Attach::Create | Attach::Lock);
+    if !whole || !fits(region) || !can_populate() {
+        if policy.attach != Attach::Plain && policy.huge {
+            ask_for_huge_pages(region);
+        }
+        return None;
+    }
+    let mut pieces = [Piece::from(region)];
+    let outcome = if policy.huge && may_have_huge_pages() {
+        huge::populate(&mut pieces, Access::Read, settings)
+    } else {
+        populate(&mut pieces, Access::Read, settings)
+    };
+    if policy.attach == Attach::Lock {
+        // Where that is not allowed the segment is as without this policy.
+        let _ = system::shmctl(id, libc::SHM_LOCK, 0);
+    }
+    Some(outcome)
+}
+
+/// Whether the program has not said that it wants none (PR_SET_THP_DISABLE).
+fn may_have_huge_pages() -> bool {
+    let disabled = [libc::PR_GET_THP_DISABLE as usize, 0, 0, 0, 0];
+    system::call(libc::SYS_prctl, disabled) == Ok(0)
+}
+
+/// Whether memory that a program did not touch yet can be made without harm: a quarter of
+/// what is free stays.
+fn fits(region: Region) -> bool {
+    region.length() as u64 <= available_memory() / 4 * 3
+}
+
+/// As shmdt(2).
+///
+/// Helpers take the page tables down before. Where this is the last of a segment that is
+/// marked to be destroyed, a reaper frees it, if the policy says so.
+pub fn shmdt(policy: &Policy, state: &State, address: usize) -> Answer<()> {
+    let plain = || system::shmdt(address);
+    let attached = state
+        .take_attachment(address)
+        .filter(|_| policy.enabled && policy.destroy != Destroy::Plain);
+    let Some((id, region)) = attached else {
+        return Answer::plain(plain());
+    };
+    if is_bare(region) {
+        return Answer::plain(plain());
+    }
+    let held = HeldSignals::hold();
+    let outcome = take_down(id, region, &settings(policy, &held));
+    let reaper = system::segment(id)
+        .ok()
+        .filter(|segment| {
+            segment.shm_nattch == 1 && u32::from(segment.shm_perm.mode) & SHM_DEST != 0
+        })
+        .and_then(|segment| reaper_for(policy, state, id, segment.shm_segsz));
+    let result = plain();
+    finish(reaper, id);
+    Answer { result, outcome }
+}
+
+/// In the mode of a segment: it goes with its last attachment.
+const SHM_DEST: u32 = 0o1000;
+
+/// Takes the page tables of what is still attached of a segment in a region down.
+fn take_down(id: c_int, region: Region, settings: &Settings) -> Option<Outcome> {
+    let mut pieces = Pieces::new(settings, dropping());
+    each_part(id, region, |part| pieces.add(part));
+    pieces.finish()
+}
+
+/// Calls `each` for the parts of a region where a segment is mapped: of what was attached
+/// there, a program may have mapped other things over.
+fn each_part(id: c_int, region: Region, mut each: impl FnMut(Region)) {
+    let _ = mapping::for_each(region, |mapping| {
+        if mapping.system_v && mapping.shared && mapping.inode == u64::from(id.unsigned_abs()) {
+            each(mapping.region.intersection(region));
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+fn reaper_for(policy: &Policy, state: &State, id: c_int, bytes: usize) -> Option<Reaper> {
+    let program = state.program()?;
+    if policy.destroy != Destroy::Reaper || !is_advisable(bytes) {
+        return None;
+    }
+    Reaper::start(program, &[Held::SystemV(id)], None).ok()
+}
+
+/// Lets the reaper go, and waits until the segment is gone for all who look.
+fn finish(reaper: Option<Reaper>, id: c_int) {
+    if let Some(reaper) = reaper {
+        reaper.go().wait_until_gone(id);
+    }
+}
+
+/// As shmctl(2).
+///
+/// SHM_LOCK makes the pages that it locks, and IPC_RMID of a segment that nobody has attached
+/// leaves it to a reaper, where the policy says so. `argument` is what the command
+/// wants: the address of the caller's memory, or nothing.
+pub fn shmctl(
+    policy: &Policy,
+    state: &State,
+    id: c_int,
+    command: c_int,
+    argument: usize,
+) -> Answer<c_int> {
+    let plain = || system::shmctl(id, command, argument);
+    if !policy.enabled || state.segment(id) == Segment::Small {
+        return Answer::plain(plain());
+    }
+    match command {
+        libc::SHM_LOCK => {
+            let result = plain();
+            let outcome = result.ok().and_then(|_| make_locked(policy, state, id));
+            Answer { result, outcome }
+        }
+        libc::IPC_RMID => {
+            if policy.destroy != Destroy::Reaper || state.program().is_none() {
+                return Answer::plain(plain());
+            }
+            let held = HeldSignals::hold();
+            let reaper = system::segment(id)
+                .ok()
+                .filter(|segment| segment.shm_nattch == 0)
+                .and_then(|segment| reaper_for(policy, state, id, segment.shm_segsz));
+            let result = plain();
+            finish(reaper, id);
+            drop(held);
+            Answer::plain(result)
+        }
+        _ => Answer::plain(plain()),
+    }
+}
+
+/// Makes the pages of a segment that is locked now: of one that this process made, and has
+/// attached.
+fn make_locked(policy: &Policy, state: &State, id: c_int) -> Option<Outcome> {
+    if !policy.create_locked || state.segment(id) != Segment::Ours {
+        return None;
+    }
+    let region = state.attachment_of(id)?;
+    if is_made(region) || !fits(region) || !can_populate() {
+        return None;
+    }
+    let held = HeldSignals::hold();
+    let settings = settings(policy, &held);
+    let mut pieces = Pieces::new(&settings, super::pieces::making(Access::Read));
+    each_part(id, region, |part| pieces.add(part));
+    pieces.finish()
+}

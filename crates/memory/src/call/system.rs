@@ -1,0 +1,130 @@
+//! System calls by their numbers, with whatever a program passed.
+//!
+//! Not by the C library's names: in the preload library those are its own.
+
+use std::ffi::{c_int, c_long};
+
+use rustix::io::Errno;
+
+/// One system call. `errno` of this thread is changed where it fails.
+pub(crate) fn call<const N: usize>(number: c_long, arguments: [usize; N]) -> Result<usize, Errno> {
+    let argument = |at: usize| arguments.get(at).copied().unwrap_or(0);
+    // SAFETY: what the arguments point to is the caller's, who passes on what a program
+    // asked for, or its own memory.
+    let result = unsafe {
+        libc::syscall(
+            number,
+            argument(0),
+            argument(1),
+            argument(2),
+            argument(3),
+            argument(4),
+            argument(5),
+        )
+    };
+    if result == -1 {
+        let code = std::io::Error::last_os_error().raw_os_error();
+        return Err(Errno::from_raw_os_error(code.unwrap_or(libc::EIO)));
+    }
+    Ok(result as usize)
+}
+
+pub(crate) fn mlock(address: usize, length: usize) -> Result<(), Errno> {
+    call(libc::SYS_mlock, [address, length]).map(drop)
+}
+
+pub(crate) fn mlock2(address: usize, length: usize, flags: u32) -> Result<(), Errno> {
+    call(libc::SYS_mlock2, [address, length, flags as usize]).map(drop)
+}
+
+pub(crate) fn mlockall(flags: c_int) -> Result<(), Errno> {
+    call(libc::SYS_mlockall, [flags as usize]).map(drop)
+}
+
+pub(crate) fn munlockall() -> Result<(), Errno> {
+    call(libc::SYS_munlockall, []).map(drop)
+}
+
+pub(crate) fn munmap(address: usize, length: usize) -> Result<(), Errno> {
+    call(libc::SYS_munmap, [address, length]).map(drop)
+}
+
+/// Takes back a mapping that was just made.
+pub(crate) fn undo_mapping(address: usize, length: usize) {
+    let _ = munmap(address, length);
+}
+
+pub(crate) fn mprotect(address: usize, length: usize, protection: c_int) -> Result<(), Errno> {
+    call(libc::SYS_mprotect, [address, length, protection as usize]).map(drop)
+}
+
+pub(crate) fn madvise(address: usize, length: usize, advice: c_int) -> Result<(), Errno> {
+    call(libc::SYS_madvise, [address, length, advice as usize]).map(drop)
+}
+
+pub(crate) fn shmget(key: c_int, size: usize, flags: c_int) -> Result<c_int, Errno> {
+    let arguments = [key as usize, size, flags as usize];
+    call(libc::SYS_shmget, arguments).map(|id| id as c_int)
+}
+
+pub(crate) fn shmat(id: c_int, address: usize, flags: c_int) -> Result<usize, Errno> {
+    call(libc::SYS_shmat, [id as usize, address, flags as usize])
+}
+
+pub(crate) fn shmdt(address: usize) -> Result<(), Errno> {
+    call(libc::SYS_shmdt, [address]).map(drop)
+}
+
+/// `argument` is what the command wants: an address, or nothing.
+pub(crate) fn shmctl(id: c_int, command: c_int, argument: usize) -> Result<c_int, Errno> {
+    let arguments = [id as usize, command as usize, argument];
+    call(libc::SYS_shmctl, arguments).map(|result| result as c_int)
+}
+
+/// What the kernel says of a segment (IPC_STAT).
+pub(crate) fn segment(id: c_int) -> Result<libc::shmid_ds, Errno> {
+    // SAFETY: it is numbers alone, for which zeros are valid.
+    let mut segment: libc::shmid_ds = unsafe { std::mem::zeroed() };
+    shmctl(id, libc::IPC_STAT, (&raw mut segment).addr())?;
+    Ok(segment)
+}
+
+/// This process's number in its namespace.
+pub(crate) fn process() -> u32 {
+    rustix::process::getpid().as_raw_pid().unsigned_abs()
+}
+
+/// All signals of this thread, held back while this lives: a shared call is no more
+/// interrupted half-way than the plain one.
+#[derive(Debug)]
+pub struct HeldSignals {
+    /// Those that were held back before, bit 0 for signal 1.
+    pub(crate) before: u64,
+}
+
+impl HeldSignals {
+    /// Holds them back from now on.
+    pub fn hold() -> Self {
+        Self {
+            before: set_signals(u64::MAX),
+        }
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        set_signals(self.before);
+    }
+}
+
+fn set_signals(mask: u64) -> u64 {
+    let mut before = 0_u64;
+    let arguments = [
+        libc::SIG_SETMASK as usize,
+        (&raw const mask).addr(),
+        (&raw mut before).addr(),
+        size_of::<u64>(),
+    ];
+    let _ = call(libc::SYS_rt_sigprocmask, arguments);
+    before
+}

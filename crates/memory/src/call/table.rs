@@ -1,0 +1,156 @@
+//! A few regions that threads remember without locks.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use crate::region::Region;
+
+/// Regions that are remembered.
+pub(super) const MOST: usize = 64;
+
+/// Regions, each with a number. What does not fit is not remembered.
+#[derive(Debug)]
+pub(super) struct Table([Place; MOST]);
+
+#[derive(Debug)]
+struct Place {
+    /// 0 for none, [`BUSY`] while it changes.
+    start: AtomicUsize,
+    length: AtomicUsize,
+    number: AtomicU32,
+}
+
+const BUSY: usize = 1;
+
+impl Table {
+    pub(super) const fn new() -> Self {
+        Self(
+            [const {
+                Place {
+                    start: AtomicUsize::new(0),
+                    length: AtomicUsize::new(0),
+                    number: AtomicU32::new(0),
+                }
+            }; MOST],
+        )
+    }
+
+    /// Remembers a region. What began at the same address is forgotten: it is gone.
+    pub(super) fn note(&self, region: Region, number: u32) {
+        while self.take(region.start()).is_some() {}
+        for place in &self.0 {
+            let free = place
+                .start
+                .compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed);
+            if free.is_ok() {
+                place.number.store(number, Ordering::Relaxed);
+                place.length.store(region.length(), Ordering::Relaxed);
+                place.start.store(region.start(), Ordering::Release);
+                return;
+            }
+        }
+    }
+
+    /// What begins at an address; it is forgotten.
+    pub(super) fn take(&self, start: usize) -> Option<(Region, u32)> {
+        if start <= BUSY {
+            return None;
+        }
+        self.0.iter().find_map(|place| place.take(start))
+    }
+
+    /// Forgets all that meets a region.
+    pub(super) fn forget(&self, region: Region) {
+        for place in &self.0 {
+            if let Some((noted, _)) = place.get()
+                && !noted.intersection(region).is_empty()
+            {
+                place.take(noted.start());
+            }
+        }
+    }
+
+    /// All that is remembered.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Region, u32)> {
+        self.0.iter().filter_map(Place::get)
+    }
+}
+
+impl Place {
+    fn take(&self, start: usize) -> Option<(Region, u32)> {
+        // Most places are another's: looking is cheaper than trying.
+        if self.start.load(Ordering::Relaxed) != start {
+            return None;
+        }
+        self.start
+            .compare_exchange(start, BUSY, Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
+        let found = self.read(start);
+        self.start.store(0, Ordering::Release);
+        found
+    }
+
+    fn get(&self) -> Option<(Region, u32)> {
+        let start = self.start.load(Ordering::Acquire);
+        let found = self.read(start)?;
+        let same = self.start.load(Ordering::Acquire) == start;
+        (start > BUSY && same).then_some(found)
+    }
+
+    fn read(&self, start: usize) -> Option<(Region, u32)> {
+        let region = Region::new(start, self.length.load(Ordering::Relaxed))?;
+        Some((region, self.number.load(Ordering::Relaxed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(at: usize) -> Region {
+        Region::between(at << 20, (at + 1) << 20)
+    }
+
+    #[test]
+    fn regions_are_taken_once() {
+        let table = Table::new();
+        for at in 1..=MOST + 1 {
+            table.note(region(at), at as u32);
+        }
+        // There was no room for the last.
+        assert_eq!(table.take((MOST + 1) << 20), None);
+        assert_eq!(table.iter().count(), MOST);
+        assert_eq!(table.take(7 << 20), Some((region(7), 7)));
+        assert_eq!(table.take(7 << 20), None);
+        assert_eq!(table.take(0), None);
+        table.note(region(8), 1);
+        assert_eq!(table.take(8 << 20), Some((region(8), 1)));
+        assert_eq!(table.take(8 << 20), None);
+    }
+
+    #[test]
+    fn what_meets_a_region_is_forgotten() {
+        let table = Table::new();
+        (1..=4).for_each(|at| table.note(region(at), 0));
+        table.forget(Region::between((2 << 20) + 1, (3 << 20) + 1));
+        let left: Vec<_> = table.iter().map(|(region, _)| region).collect();
+        assert_eq!(left, [region(1), region(4)]);
+    }
+
+    #[test]
+    fn threads_find_what_they_noted() {
+        let table = Table::new();
+        std::thread::scope(|scope| {
+            for thread in 1..=8 {
+                let table = &table;
+                scope.spawn(move || {
+                    for round in 0..1000 {
+                        let region = region(thread);
+                        table.note(region, round);
+                        assert_eq!(table.take(region.start()), Some((region, round)));
+                    }
+                });
+            }
+        });
+        assert_eq!(table.iter().count(), 0);
+    }
+}

@@ -1,0 +1,77 @@
+use super::*;
+
+fn settings(helpers: usize) -> Settings {
+    Settings {
+        helpers,
+        straight_below: 0,
+        chunk: 4096,
+        ..Settings::default()
+    }
+}
+
+#[test]
+fn every_chunk_is_done_once_and_counted() {
+    let mut pieces = [
+        Region::between(0, 1 << 20),
+        Region::between(3 << 20, 4 << 20),
+    ]
+    .map(Piece::from);
+    let sum = AtomicU64::new(0);
+    let outcome = share(&mut pieces, &settings(4), |region| {
+        sum.fetch_add(region.start() as u64, Ordering::Relaxed);
+        Ok(())
+    });
+    assert_eq!((outcome.bytes, outcome.wanted), (2 << 20, 2 << 20));
+    assert_eq!(outcome.error, None);
+    let starts = (0..256)
+        .chain(768..1024)
+        .map(|page| page * 4096)
+        .sum::<u64>();
+    assert_eq!(sum.into_inner(), starts);
+}
+
+#[test]
+fn the_first_error_ends_it() {
+    let mut pieces = [Region::between(0, 1 << 30)].map(Piece::from);
+    let outcome = share(&mut pieces, &settings(4), |region| {
+        if region.start() < 1 << 20 {
+            Ok(())
+        } else {
+            Err(Errno::NOMEM)
+        }
+    });
+    assert_eq!(outcome.result(), Err(Errno::NOMEM));
+    assert!(outcome.bytes <= 1 << 20);
+}
+
+#[test]
+fn what_may_be_empty_is_not_cut_into_millions() {
+    let count = AtomicU64::new(0);
+    let mut pieces = [Region::between(0, 16 << 40)].map(Piece::from);
+    let outcome = share_if_long(&mut pieces, &settings(4), |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    assert_eq!(outcome.bytes, 16 << 40);
+    assert!(count.into_inner() <= 2 * MOST_CHUNKS as u64);
+}
+
+#[test]
+fn small_requests_start_nobody() {
+    let mut pieces = [Region::between(0, 1 << 20)].map(Piece::from);
+    let big_enough = Settings {
+        straight_below: (1 << 20) + 1,
+        ..settings(4)
+    };
+    assert_eq!(share(&mut pieces, &big_enough, |_| Ok(())).helpers, 1);
+}
+
+#[test]
+fn helpers_are_counted_out_again() {
+    let count = || AT_WORK.load(Ordering::Relaxed) as u32;
+    // Of other tests some may be at work.
+    for _ in 0..100 {
+        drop(Reserved::others(4, 64));
+    }
+    assert!(count() < 64);
+}

@@ -1,0 +1,205 @@
+//! Shared memory in huge pages where the system gives none by itself.
+//!
+//! Shared memory has huge pages only as /sys/kernel/mm/transparent_hugepage/shmem_enabled
+//! says, which is `never` where nobody changed it. MADV_COLLAPSE (for shared memory since
+//! Linux 6.1) makes them whatever that says, but for `deny` (shmem_huge_global_enabled of
+//! mm/shmem.c; Documentation/admin-guide/mm/transhuge.rst). It puts pages together that are
+//! there: of a block without any it makes nothing, of a block with one page and 511 holes it
+//! makes a huge page by allocating and zeroing it (collapse_file of mm/khugepaged.c).
+
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::param::page_size;
+
+use crate::engine::{Outcome, Settings, share};
+use crate::operation::{Access, advise, want_huge_pages};
+use crate::region::{Piece, Region};
+
+/// A huge page of the page tables' second level, where pages are 4 KiB.
+pub const HUGE_PAGE: usize = 2 << 20;
+
+/// The least that one call collapses: each waits for all processors to put the pages aside
+/// that they have in hand (lru_add_drain_all in madvise_collapse); on a busy machine that
+/// takes tens of milliseconds.
+const LEAST_CHUNK: usize = 64 << 20;
+/// Beyond it waiting counts no more.
+const MOST_CHUNK: usize = 256 << 20;
+/// Chunks for each helper, so that all end at about the same time.
+const CHUNKS_EACH: usize = 4;
+
+/// Makes the pages of shared mappings as [`crate::operation::populate`] does, in huge pages
+/// as far as the kernel has some: by its own settings, or else by collapsing. Only blocks
+/// of 2 MiB of the memory become huge that lie at multiples of 2 MiB in this process too
+/// (see [`reserve`]). Blocks that have pages already stay as they are.
+///
+/// Errors are those of populating: that there are no huge pages is none.
+pub fn populate(pieces: &mut [Piece], access: Access, settings: &Settings) -> Outcome {
+    let pages = match access {
+        Access::Read => Advice::LinuxPopulateRead,
+        Access::Write => Advice::LinuxPopulateWrite,
+    };
+    let bytes: usize = pieces.iter().map(|piece| piece.region().length()).sum();
+    let each = bytes / (settings.helpers.max(1) * CHUNKS_EACH);
+    let chunk = each.clamp(LEAST_CHUNK, MOST_CHUNK).next_power_of_two();
+    let settings = Settings {
+        chunk: chunk.max(settings.chunk),
+        ..*settings
+    };
+    pieces
+        .iter()
+        .for_each(|piece| want_huge_pages(piece.region()));
+    let refused = AtomicBool::new(page_size() != 4 << 10);
+    share(pieces, &settings, |region| {
+        if !refused.load(Ordering::Relaxed) && collapse(region, pages).is_err() {
+            refused.store(true, Ordering::Relaxed);
+        }
+        advise(region, pages)
+    })
+}
+
+/// Makes huge pages of the blocks in `region`, unless they come by themselves.
+fn collapse(region: Region, pages: Advice) -> Result<(), Errno> {
+    let blocks = blocks(region);
+    if blocks.is_empty() {
+        return Ok(());
+    }
+    let page = page_size();
+    for start in (blocks.start()..blocks.end()).step_by(HUGE_PAGE) {
+        // Another page of each block: the huge page comes from the node of this one
+        // (hpage_collapse_find_target_node), and interleaving goes by a page's number.
+        let at = start / HUGE_PAGE * page % HUGE_PAGE;
+        let one = |at: usize| Region::between(start + at, start + at + page);
+        advise(one(at), pages)?;
+        if start == blocks.start() && is_resident(one(at ^ page)) {
+            return Ok(());
+        }
+    }
+    // SAFETY: what the memory holds stays as it is. A bare thread may call it (rustix lacks
+    // this advice; the C library's wrapper touches errno of the caller only).
+    let status = unsafe { libc::madvise(blocks.pointer(), blocks.length(), libc::MADV_COLLAPSE) };
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(Errno::NOMEM)
+    }
+}
+
+/// The whole blocks in a region.
+fn blocks(region: Region) -> Region {
+    let start = region.start().saturating_add(HUGE_PAGE - 1) & !(HUGE_PAGE - 1);
+    Region::between(start, region.end() & !(HUGE_PAGE - 1))
+}
+
+/// Whether a page of shared memory is there. Also where the kernel does not say.
+fn is_resident(page: Region) -> bool {
+    let mut resident = 1_u8;
+    // SAFETY: the kernel writes one byte for one page.
+    unsafe { libc::mincore(page.pointer(), page.length(), &mut resident) };
+    resident & 1 == 1
+}
+
+/// Reserves addresses for `length` bytes that begin at a multiple of 2 MiB, to be mapped over
+/// with MAP_FIXED or SHM_REMAP. `length` is a multiple of the page size, above 0.
+///
+/// Errors: ENOMEM where the process has no room.
+pub fn reserve(length: usize) -> Result<Region, Errno> {
+    let room = length.checked_add(HUGE_PAGE).ok_or(Errno::NOMEM)?;
+    // SAFETY: a new mapping, where the kernel has room.
+    let base = unsafe {
+        mmap_anonymous(
+            ptr::null_mut(),
+            room,
+            ProtFlags::empty(),
+            MapFlags::PRIVATE | MapFlags::NORESERVE,
+        )
+    }?;
+    let all = Region::new(base.addr(), room).ok_or(Errno::NOMEM)?;
+    let start = blocks(all).start();
+    let wanted = Region::between(start, start + length);
+    for rest in [
+        Region::between(all.start(), wanted.start()),
+        Region::between(wanted.end(), all.end()),
+    ] {
+        if !rest.is_empty() {
+            // SAFETY: a part of the mapping above that nobody knows of.
+            unsafe { munmap(rest.pointer(), rest.length()) }?;
+        }
+    }
+    Ok(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shared memory of the kernel's own, at `region`.
+    fn map_shared(region: Region) {
+        // SAFETY: over addresses that `reserve` gave to this test.
+        unsafe {
+            mmap_anonymous(
+                region.pointer(),
+                region.length(),
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::FIXED,
+            )
+        }
+        .unwrap();
+    }
+
+    fn field(region: Region, name: &str) -> usize {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let head = format!("{:x}-", region.start());
+        let (_, of_it) = smaps.split_once(&head).unwrap();
+        let line = of_it.lines().find(|line| line.starts_with(name)).unwrap();
+        let kib: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        kib << 10
+    }
+
+    #[test]
+    fn reserved_addresses_are_aligned_and_exact() {
+        let region = reserve(HUGE_PAGE + 4096).unwrap();
+        assert_eq!(region.start() % HUGE_PAGE, 0);
+        assert_eq!(crate::mapping::at(region.start()).unwrap().region, region);
+        // SAFETY: this test's own.
+        unsafe { munmap(region.pointer(), region.length()) }.unwrap();
+    }
+
+    #[test]
+    fn whole_blocks_become_huge_and_all_pages_are_there() {
+        let length = 9 * HUGE_PAGE + 3 * 4096;
+        let region = reserve(length).unwrap();
+        map_shared(region);
+        let byte = region.pointer().cast::<u8>();
+        // SAFETY: within the mapping; a block with a page keeps what it holds.
+        unsafe { byte.add(HUGE_PAGE + 5000).write(7) };
+        let outcome = populate(&mut [region.into()], Access::Read, &Settings::default());
+        assert_eq!(outcome.error, None);
+        assert_eq!(field(region, "Rss:"), length);
+        // SAFETY: within the mapping.
+        assert_eq!(unsafe { byte.add(HUGE_PAGE + 5000).read() }, 7);
+        let huge = field(region, "ShmemPmdMapped:");
+        if huge == 0 {
+            eprintln!("SKIP: no huge pages of shared memory here (Linux below 6.1, or denied)");
+        } else {
+            assert_eq!(huge, 9 * HUGE_PAGE);
+        }
+        // SAFETY: this test's own.
+        unsafe { munmap(region.pointer(), region.length()) }.unwrap();
+    }
+
+    #[test]
+    fn what_lies_at_odd_addresses_is_made_of_small_pages() {
+        let reserved = reserve(3 * HUGE_PAGE).unwrap();
+        let region = Region::between(reserved.start() + 4096, reserved.end());
+        map_shared(region);
+        let outcome = populate(&mut [region.into()], Access::Write, &Settings::default());
+        assert_eq!(outcome.error, None);
+        assert_eq!(field(region, "Rss:"), region.length());
+        assert_eq!(field(region, "ShmemPmdMapped:"), 0);
+        // SAFETY: this test's own.
+        unsafe { munmap(reserved.pointer(), reserved.length()) }.unwrap();
+    }
+}

@@ -1,0 +1,69 @@
+//! When a reaper is worth having, and does no harm.
+
+use rustix::fs::{CWD, readlinkat_raw};
+use rustix::process::{child_subreaper, getpid};
+
+use crate::machine::{available_memory, field, read_text};
+
+/// Below it giving back takes no longer than starting a reaper.
+pub const LEAST_BYTES: usize = 256 << 20;
+
+/// What /proc/self/ns/pid is in the first namespace (PROC_PID_INIT_INO of
+/// include/linux/proc_ns.h).
+const FIRST_NAMESPACE: &[u8] = b"pid:[4026531836]";
+
+/// Programs that are made to be the first of a container, and take in orphans.
+const INITS: [&str; 9] = [
+    "systemd",
+    "init",
+    "tini",
+    "dumb-init",
+    "docker-init",
+    "podman-init",
+    "catatonit",
+    "s6-svscan",
+    "runit",
+];
+
+/// Whether a reaper should take `bytes` that are about to be given back: enough of
+/// them, memory for whoever starts next before they are free, and an init process that
+/// takes in the reaper, so that no program finds a child that it does not know. Under a
+/// seccomp filter none: such a filter may end a program that starts another.
+pub fn is_advisable(bytes: usize) -> bool {
+    bytes >= LEAST_BYTES && is_possible() && available_memory() >= bytes as u64
+}
+
+/// Whether this process may have a reaper at all.
+pub fn is_possible() -> bool {
+    is_free_to_start() && orphans_go_to_init()
+}
+
+fn is_free_to_start() -> bool {
+    let mut text = [0; 4096];
+    read_text(c"/proc/self/status", &mut text).is_ok_and(|text| field(text, "Seccomp:") == Some(0))
+}
+
+fn orphans_go_to_init() -> bool {
+    if getpid().is_init() || !matches!(child_subreaper(), Ok(None)) {
+        return false;
+    }
+    let mut name = [0; 64];
+    let length = readlinkat_raw(CWD, c"/proc/self/ns/pid", &mut name[..]).unwrap_or(0);
+    if name.get(..length) == Some(FIRST_NAMESPACE) {
+        return true;
+    }
+    let mut name = [0; 32];
+    let first = read_text(c"/proc/1/comm", &mut name).unwrap_or("");
+    INITS.contains(&first.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_is_not_worth_it_and_more_than_there_is_not_safe() {
+        assert!(!is_advisable(LEAST_BYTES - 1));
+        assert!(!is_advisable(usize::MAX));
+    }
+}

@@ -1,0 +1,234 @@
+//! The reaper itself: `bigiron mem reap`, which only bigiron starts.
+
+use std::ffi::{OsStr, OsString, c_void};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+use std::{io, mem, ptr};
+
+use bigiron_helpers::{ChunkCursor, processor_count, run_bare};
+use rustix::io::Errno;
+
+use super::{COMMAND, socket};
+
+/// What is held, ready to let go.
+#[derive(Clone, Copy, Debug)]
+enum Hold {
+    /// Attached there.
+    Attached(usize),
+    /// Open.
+    Descriptor(RawFd),
+}
+
+/// Whether a program's arguments, its name the first, make it a reaper.
+pub fn requested(mut arguments: impl Iterator<Item = OsString>) -> bool {
+    let is = |argument: Option<OsString>, word: &std::ffi::CStr| {
+        argument.is_some_and(|argument| argument.as_bytes() == word.to_bytes())
+    };
+    arguments.next();
+    COMMAND.iter().all(|word| is(arguments.next(), word))
+}
+
+/// Holds what the arguments behind `mem reap` say, says so on the socket, and waits there for
+/// a byte or the end; then lets go of all, and writes there the nanoseconds which that
+/// took. The exit code: 1 where something cannot be held, 2 for arguments
+/// that make no sense.
+pub fn serve(arguments: impl Iterator<Item = OsString>) -> i32 {
+    let Some(order) = Order::parse(arguments.skip(1 + COMMAND.len())) else {
+        let text: &[u8] = b"bigiron: mem reap is started by bigiron alone\n";
+        let _ = io::stderr().write_all(text);
+        return 2;
+    };
+    become_a_daemon(&order);
+    let Some((holds, bytes)) = order.hold() else {
+        return 1;
+    };
+    if socket::send(order.socket, &[1]).is_err() {
+        return 0;
+    }
+    wait_for_word(order.socket);
+
+    let began = Instant::now();
+    let cursor = ChunkCursor::new(holds.len() as u64);
+    let threads = holds.len().min(processor_count());
+    run_bare(threads, |_, _| {}, &|_| {
+        while let Some(hold) = cursor.next().and_then(|at| holds.get(at as usize)) {
+            hold.let_go();
+        }
+    });
+    let took = began.elapsed();
+
+    let nanoseconds = took.as_nanos() as u64;
+    let _ = socket::send(order.socket, &nanoseconds.to_le_bytes());
+    if let Some(path) = &order.report
+        && let Ok(mut file) = OpenOptions::new().append(true).create(true).open(path)
+    {
+        let milliseconds = took.as_secs_f64() * 1e3;
+        let line = format!("bigiron: reaper: {bytes} bytes given back in {milliseconds:.1} ms\n");
+        let _ = file.write_all(line.as_bytes());
+    }
+    0
+}
+
+/// Waits for the caller's word, or for its end, which is the same. A child that another of the caller's
+/// threads has forked keeps the socket open, so that its end alone does not tell.
+fn wait_for_word(socket_to_caller: RawFd) {
+    const LOOK: Duration = Duration::from_secs(1);
+    let caller = peer(socket_to_caller);
+    let is_there = |caller| {
+        // SAFETY: signal 0 is none.
+        let status = unsafe { libc::kill(caller, 0) };
+        status == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+    };
+    while socket::receive(socket_to_caller, &mut [0], LOOK) == Err(Errno::TIMEDOUT)
+        && caller.is_none_or(is_there)
+    {}
+}
+
+/// The process that has made the socket.
+fn peer(socket: RawFd) -> Option<i32> {
+    let mut who = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes a structure of the size that it is told.
+    let status = unsafe {
+        libc::getsockopt(
+            socket,
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut who).cast(),
+            &mut size,
+        )
+    };
+    // 0 is a process outside of this one's namespace.
+    (status == 0 && who.pid > 0).then_some(who.pid)
+}
+
+/// What the arguments say.
+#[derive(Debug)]
+struct Order {
+    socket: RawFd,
+    segments: Vec<i32>,
+    descriptors: Vec<RawFd>,
+    report: Option<OsString>,
+}
+
+impl Order {
+    fn parse(arguments: impl Iterator<Item = OsString>) -> Option<Self> {
+        let (mut socket, mut report) = (None, None);
+        let (mut segments, mut descriptors) = (Vec::new(), Vec::new());
+        for argument in arguments {
+            let (kind, rest) = argument.as_bytes().split_first()?;
+            let number = || str::from_utf8(rest).ok()?.parse().ok();
+            match kind {
+                b's' => socket = Some(number()?),
+                b'v' => segments.push(number()?),
+                b'd' => descriptors.push(number()?),
+                b'r' => report = Some(OsStr::from_bytes(rest).to_owned()),
+                _ => return None,
+            }
+        }
+        Some(Self {
+            socket: socket?,
+            segments,
+            descriptors,
+            report,
+        })
+    }
+
+    fn keeps(&self, descriptor: RawFd) -> bool {
+        descriptor == self.socket || self.descriptors.contains(&descriptor)
+    }
+
+    /// Takes hold of all, and says how many bytes that is; `None` where something cannot be.
+    fn hold(&self) -> Option<(Vec<Hold>, u64)> {
+        let (mut holds, mut bytes) = (Vec::new(), 0);
+        for id in &self.segments {
+            // SAFETY: a new mapping where the kernel has room, and a structure that it fills.
+            let (address, state) = unsafe {
+                let mut address = libc::shmat(*id, ptr::null(), libc::SHM_RDONLY);
+                if address.addr() == usize::MAX {
+                    // It may be written and not read.
+                    address = libc::shmat(*id, ptr::null(), 0);
+                }
+                let mut state: libc::shmid_ds = mem::zeroed();
+                libc::shmctl(*id, libc::IPC_STAT, &mut state);
+                (address.addr(), state)
+            };
+            if address == usize::MAX {
+                return None;
+            }
+            bytes += state.shm_segsz as u64;
+            holds.push(Hold::Attached(address));
+        }
+        for descriptor in &self.descriptors {
+            // SAFETY: it is only looked at, and not closed by this.
+            let file = mem::ManuallyDrop::new(unsafe { File::from_raw_fd(*descriptor) });
+            bytes += file.metadata().ok()?.blocks() * 512;
+            holds.push(Hold::Descriptor(*descriptor));
+        }
+        Some((holds, bytes))
+    }
+}
+
+impl Hold {
+    /// Without allocating, as bare threads must.
+    fn let_go(self) {
+        match self {
+            Self::Attached(address) => {
+                let address = ptr::with_exposed_provenance::<c_void>(address);
+                // SAFETY: nobody uses what is attached there.
+                unsafe { libc::syscall(libc::SYS_shmdt, address) };
+            }
+            // SAFETY: the descriptor was inherited for this.
+            Self::Descriptor(descriptor) => drop(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+        }
+    }
+}
+
+/// Nobody's terminal, directory or descriptors, no signals that end it half-way, no core.
+fn become_a_daemon(order: &Order) {
+    // SAFETY: calls on this process, which has one thread, and on sets and limits of
+    // this function. What fails is not needed.
+    unsafe {
+        let mut all: libc::sigset_t = mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &all, ptr::null_mut());
+        libc::setsid();
+        libc::chdir(c"/".as_ptr());
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        libc::setrlimit(libc::RLIMIT_CORE, &none);
+    }
+    let mut kept: Vec<RawFd> = order.descriptors.clone();
+    kept.push(order.socket);
+    kept.sort_unstable();
+    let mut first = 0;
+    for descriptor in kept.into_iter().chain([RawFd::MAX]) {
+        close_range(first, descriptor - 1, order);
+        first = descriptor.saturating_add(1);
+    }
+}
+
+fn close_range(first: RawFd, last: RawFd, order: &Order) {
+    if first > last {
+        return;
+    }
+    // SAFETY: nothing in this program uses those descriptors.
+    let status = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    if status != 0 {
+        // Before 5.9: as many as there can usually be.
+        for descriptor in (first..=last.min(4095)).filter(|number| !order.keeps(*number)) {
+            // SAFETY: the same.
+            unsafe { libc::close(descriptor) };
+        }
+    }
+}

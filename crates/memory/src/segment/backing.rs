@@ -1,0 +1,264 @@
+//! What is behind a segment: an id, or files.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    CWD, FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, fchmod, fstatfs, ftruncate,
+    memfd_create, openat, unlink,
+};
+use rustix::io::Errno;
+
+use super::{Huge, Kind, Request, SegmentError, system};
+
+/// Where POSIX shared memory is (glibc's and musl's).
+pub const POSIX: &str = "/dev/shm";
+
+/// `st_type` of hugetlbfs and tmpfs (include/uapi/linux/magic.h).
+pub const HUGETLBFS: u64 = 0x9584_58f6;
+pub const TMPFS: u64 = 0x0102_1994;
+
+/// The kernel's place for the logarithm of a page size among flags (SHM_HUGE_SHIFT,
+/// MFD_HUGE_SHIFT, MAP_HUGE_SHIFT).
+pub const HUGE_SHIFT: u32 = 26;
+
+/// What exists in the system. Dropping it removes what has a name, unless that is kept.
+#[derive(Debug)]
+pub enum Backing {
+    /// A System V segment.
+    SystemV { id: i32, keep: bool },
+    /// Files side by side, each of `each` bytes; the last may be shorter.
+    Files {
+        files: Vec<OwnedFd>,
+        /// Of files that have names.
+        paths: Vec<PathBuf>,
+        /// Names that are removed again.
+        named: usize,
+        each: usize,
+    },
+    /// Nothing but the mapping.
+    Anonymous,
+}
+
+impl Backing {
+    pub fn make(request: &Request) -> Result<Self, SegmentError> {
+        match &request.kind {
+            Kind::SystemV { key } => system_v(request, *key),
+            Kind::Anonymous => Ok(Self::Anonymous),
+            Kind::Posix { .. } | Kind::Memfd { .. } | Kind::File { .. } => files(request),
+        }
+    }
+
+    /// Names what has none so far, and leaves all in the system.
+    pub fn keep(&mut self) -> Result<(), SegmentError> {
+        match self {
+            Self::SystemV { keep, .. } => *keep = true,
+            Self::Anonymous => {}
+            Self::Files {
+                files,
+                paths,
+                named,
+                ..
+            } => {
+                for (file, path) in files.iter().zip(paths.iter()).skip(*named) {
+                    system::link(file.as_fd(), path).map_err(|errno| {
+                        SegmentError::system(path.display().to_string(), "be given its name", errno)
+                    })?;
+                    *named += 1;
+                }
+                *named = 0;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Backing {
+    fn drop(&mut self) {
+        match self {
+            Self::SystemV { id, keep: false } => drop(system::shmctl(*id, libc::IPC_RMID)),
+            Self::Files { paths, named, .. } => {
+                for path in paths.iter().take(*named) {
+                    let _ = unlink(path);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn system_v(request: &Request, key: Option<i32>) -> Result<Backing, SegmentError> {
+    let mut flags = libc::IPC_CREAT | libc::IPC_EXCL | (request.mode & 0o777) as i32;
+    if let Huge::Pool(size) = request.huge {
+        flags |= libc::SHM_HUGETLB | (size.trailing_zeros() << HUGE_SHIFT) as i32;
+    }
+    let id = system::shmget(key.unwrap_or(libc::IPC_PRIVATE), request.bytes, flags)
+        .map_err(|errno| SegmentError::system(request.what(), "be made", errno))
+        .map_err(|error| match error.errno() {
+            Errno::PERM if flags & libc::SHM_HUGETLB != 0 => {
+                error.hinted("; add this group to sysctl vm.hugetlb_shm_group")
+            }
+            Errno::EXIST => error.hinted("; take another key, or remove the segment that has it"),
+            _ => error,
+        })?;
+    Ok(Backing::SystemV { id, keep: false })
+}
+
+/// The paths of a named kind, one for each stripe.
+pub fn paths(kind: &Kind, stripes: usize) -> Vec<PathBuf> {
+    let path = match kind {
+        Kind::Posix { name } => Path::new(POSIX).join(name.trim_start_matches('/')),
+        Kind::File { path } => path.clone(),
+        _ => return Vec::new(),
+    };
+    if stripes == 1 {
+        return vec![path];
+    }
+    (0..stripes).map(|number| stripe(&path, number)).collect()
+}
+
+/// The name of a part of a striped segment.
+pub fn stripe(path: &Path, number: usize) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    PathBuf::from(name)
+}
+
+/// The directory that a file of this kind is in.
+pub fn directory_of(kind: &Kind) -> Option<PathBuf> {
+    let path = paths(kind, 1).pop()?;
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    Some(parent.unwrap_or(Path::new(".")).to_owned())
+}
+
+/// Bytes of each stripe: whole huge pages.
+pub fn bytes_of_each(request: &Request) -> usize {
+    match request.stripes {
+        1 => request.bytes,
+        stripes => request
+            .bytes
+            .div_ceil(stripes)
+            .next_multiple_of(crate::huge::HUGE_PAGE),
+    }
+}
+
+fn files(request: &Request) -> Result<Backing, SegmentError> {
+    let each = bytes_of_each(request);
+    let mut backing = Backing::Files {
+        files: Vec::new(),
+        paths: paths(&request.kind, request.stripes),
+        named: 0,
+        each,
+    };
+    for number in 0..request.stripes {
+        let Some(bytes) = request
+            .bytes
+            .checked_sub(number * each)
+            .filter(|left| *left > 0)
+        else {
+            return Err(SegmentError::Wrong {
+                what: format!("{} stripes", request.stripes),
+                expected: "fewer, of 2 MiB at least each".into(),
+            });
+        };
+        add_file(&mut backing, request, number, bytes.min(each))?;
+    }
+    Ok(backing)
+}
+
+fn add_file(
+    backing: &mut Backing,
+    request: &Request,
+    number: usize,
+    bytes: usize,
+) -> Result<(), SegmentError> {
+    let Backing::Files {
+        files,
+        paths,
+        named,
+        ..
+    } = backing
+    else {
+        return Ok(());
+    };
+    let what = paths
+        .get(number)
+        .map_or_else(|| request.what(), |path| path.display().to_string());
+    let failed = |action| {
+        let what = what.clone();
+        move |errno| SegmentError::system(what, action, errno)
+    };
+    let file = match paths.get(number) {
+        Some(path) => {
+            let (file, has_name) = new_file(path, request).map_err(failed("be made"))?;
+            *named += usize::from(has_name);
+            file
+        }
+        None => memfd(request).map_err(failed("be made"))?,
+    };
+    if !paths.is_empty() {
+        fchmod(&file, Mode::from_raw_mode(request.mode)).map_err(failed("be given its mode"))?;
+    }
+    let length = bytes as u64;
+    ftruncate(&file, length).map_err(failed("be made that long"))?;
+    let on_disk = !matches!(file_system(&file), Some(TMPFS | HUGETLBFS));
+    if on_disk || !request.populate {
+        // Room that is there for sure. Not of shared memory whose pages are made next: what
+        // is reserved in small pages becomes no huge ones.
+        match fallocate(&file, FallocateFlags::empty(), 0, length) {
+            Ok(()) | Err(Errno::OPNOTSUPP) => {}
+            Err(errno) => return Err(failed("be given its room")(errno)),
+        }
+    }
+    files.push(file);
+    Ok(())
+}
+
+/// A file without a name, which it gets when it is whole; or, on file systems without such,
+/// with its name.
+fn new_file(path: &Path, request: &Request) -> Result<(OwnedFd, bool), Errno> {
+    let mode = Mode::from_raw_mode(request.mode);
+    if rustix::fs::lstat(path).is_ok() {
+        return Err(Errno::EXIST);
+    }
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let nameless = openat(
+        CWD,
+        directory.unwrap_or(Path::new(".")),
+        flags | OFlags::TMPFILE,
+        mode,
+    );
+    match nameless {
+        Ok(file) => Ok((file, false)),
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+            let named = flags | OFlags::CREATE | OFlags::EXCL;
+            Ok((openat(CWD, path, named, mode)?, true))
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+fn memfd(request: &Request) -> Result<OwnedFd, Errno> {
+    let Kind::Memfd { name } = &request.kind else {
+        return Err(Errno::INVAL);
+    };
+    let flags = match request.huge {
+        Huge::Pool(size) => {
+            let size = MemfdFlags::from_bits_retain(size.trailing_zeros() << HUGE_SHIFT);
+            MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | size
+        }
+        Huge::Auto | Huge::Never => MemfdFlags::CLOEXEC,
+    };
+    memfd_create(name.as_str(), flags)
+}
+
+/// The kind of file system that a file is on.
+pub fn file_system(file: impl AsFd) -> Option<u64> {
+    #[allow(clippy::unnecessary_cast)] // the field's type differs between processors
+    fstatfs(file).ok().map(|state| state.f_type as u64)
+}

@@ -1,0 +1,330 @@
+//! How segments are made and locked.
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use rustix::fs::statfs;
+use rustix::io::Errno;
+use rustix::param::page_size;
+
+use super::backing::{self, Backing, HUGETLBFS, directory_of};
+use super::map::Mapped;
+use super::{Huge, Kind, Made, Numa, Progress, Request, Segment, SegmentError, room, system};
+use crate::engine::{Outcome, Settings};
+use crate::operation::{Access, populate};
+use crate::region::{Piece, Region};
+use crate::{engine, huge};
+
+/// Bytes between two looks at the progress: a fraction of a second, and more than all helpers
+/// have in hand.
+const STEP: usize = 256 << 20;
+/// Looks at the progress of one operation, at most: each step waits for its last helper.
+const STEPS: usize = 256;
+
+pub fn create(request: &Request, progress: &mut Progress<'_>) -> Result<Segment, SegmentError> {
+    let began = Instant::now();
+    let request = &complete(request)?;
+    room::check(request)?;
+    engine::prepare();
+    let backing = Backing::make(request)?;
+    let mapped = Mapped::new(&backing, request.bytes, request.huge)
+        .map_err(|errno| SegmentError::system(request.what(), "be mapped", errno))?;
+    let mut segment = Segment {
+        mapped,
+        backing,
+        what: request.what(),
+        settings: request.settings,
+        numa: request.numa.clone(),
+        page: page_of(request.huge),
+        made: Made::default(),
+    };
+    set_policy(&mut segment)?;
+    if request.populate {
+        let populating = Instant::now();
+        segment.made.helpers = make_pages(&segment, request.huge, progress)?.helpers;
+        segment.made.populating = populating.elapsed();
+    }
+    if request.lock {
+        match segment.backing {
+            Backing::SystemV { id, .. } => system::shmctl(id, libc::SHM_LOCK),
+            _ if request.populate => system::mlock(segment.region()),
+            _ => system::mlock_on_fault(segment.region()),
+        }
+        .map_err(|errno| SegmentError::system(&segment.what, "be locked", errno))?;
+    }
+    segment.backing.keep()?;
+    segment.made.elapsed = began.elapsed();
+    Ok(segment)
+}
+
+/// The request with whole pages, and what it is checked for.
+fn complete(request: &Request) -> Result<Request, SegmentError> {
+    let wrong = |what: &str, expected: &str| {
+        Err(SegmentError::Wrong {
+            what: format!("{}: {what}", request.what()),
+            expected: expected.into(),
+        })
+    };
+    let mut complete = request.clone();
+    if request.bytes == 0 {
+        return wrong("no bytes", "a size above 0");
+    }
+    if let Kind::Posix { name } = &request.kind {
+        let name = name.trim_start_matches('/');
+        if name.is_empty() || name.len() > 255 || name.contains(['/', '\0']) {
+            return wrong("its name", "a slash and up to 255 bytes without another");
+        }
+    }
+    if let Some(directory) = directory_of(&request.kind) {
+        let on = statfs(&directory).map_err(|errno| {
+            SegmentError::system(directory.display().to_string(), "be looked at", errno)
+        })?;
+        #[allow(clippy::unnecessary_cast)] // the fields' types differ between processors
+        let (kind, page) = (on.f_type as u64, on.f_bsize as usize);
+        if kind == HUGETLBFS {
+            complete.huge = Huge::Pool(page);
+        } else if matches!(request.huge, Huge::Pool(_)) {
+            let expected = "a file on hugetlbfs, or System V memory, which takes pages of a pool";
+            return wrong("pages of a pool", expected);
+        }
+    }
+    if let Huge::Pool(size) = complete.huge {
+        let name = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", size >> 10);
+        if !size.is_power_of_two() || std::fs::metadata(&name).is_err() {
+            let what = format!("huge pages of {} KiB", size >> 10);
+            return wrong(&what, "a size that is in /sys/kernel/mm/hugepages");
+        }
+    }
+    if !(1..=crate::reaper::MOST_HELD).contains(&request.stripes) {
+        return wrong("its stripes", "1 to 64");
+    }
+    if request.stripes > 1 {
+        match complete.huge {
+            Huge::Pool(_) => {
+                let expected = "one object, since the kernel gives pages of a pool back fast";
+                return wrong("stripes of huge pages of a pool", expected);
+            }
+            Huge::Auto | Huge::Never => {}
+        }
+        if matches!(request.kind, Kind::SystemV { .. } | Kind::Anonymous) {
+            let expected = "POSIX memory, memfd or files, of which several lie side by side";
+            return wrong("stripes", expected);
+        }
+    }
+    let page = page_of(complete.huge);
+    let whole = request.bytes.checked_next_multiple_of(page);
+    complete.bytes = match whole.filter(|bytes| isize::try_from(*bytes).is_ok()) {
+        Some(bytes) => bytes,
+        None => return wrong("its size", "less than all addresses"),
+    };
+    complete.settings.spread |= request.numa == Numa::Spread;
+    Ok(complete)
+}
+
+fn page_of(huge: Huge) -> usize {
+    match huge {
+        Huge::Pool(size) => size,
+        Huge::Auto | Huge::Never => page_size(),
+    }
+}
+
+fn set_policy(segment: &mut Segment) -> Result<(), SegmentError> {
+    let (policy, nodes) = match &segment.numa {
+        Numa::Local | Numa::Spread => return Ok(()),
+        Numa::Interleave(nodes) => (libc::MPOL_INTERLEAVE, nodes),
+        Numa::Bind(nodes) => (libc::MPOL_BIND, nodes),
+    };
+    system::mbind(segment.region(), policy, nodes).map_err(|errno| {
+        let error = SegmentError::system(&segment.what, "be bound to those nodes", errno);
+        error.hinted("; the nodes that there are: /sys/devices/system/node/has_memory")
+    })
+}
+
+fn make_pages(
+    segment: &Segment,
+    pages: Huge,
+    progress: &mut Progress<'_>,
+) -> Result<Outcome, SegmentError> {
+    let backing = &segment.backing;
+    let stripe = match backing {
+        Backing::Files { each, files, .. } if files.len() > 1 => Some(*each),
+        _ => None,
+    };
+    let access = access(backing);
+    let is_anonymous = matches!(backing, Backing::Anonymous);
+    let mut total = Outcome::default();
+    let settings = &segment.settings;
+    in_steps(
+        segment.region(),
+        stripe,
+        &segment.what,
+        progress,
+        |pieces| {
+            let outcome = match pages {
+                Huge::Auto if !is_anonymous => huge::populate(pieces, access, settings),
+                Huge::Auto => {
+                    let regions = pieces.iter().map(Piece::region);
+                    regions.for_each(crate::operation::want_huge_pages);
+                    populate(pieces, access, settings)
+                }
+                Huge::Never | Huge::Pool(_) => populate(pieces, access, settings),
+            };
+            total = total.then(outcome);
+            outcome
+        },
+    )?;
+    Ok(total)
+}
+
+/// How the pages of new memory are made. As by writing: pages of shared memory that were only read
+/// are clean, and the kernel drops clean pages of zeros (shmem_recalc_inode of mm/shmem.c), by
+/// itself and for drop_caches. Those of a disk's file would all be written to the disk.
+fn access(backing: &Backing) -> Access {
+    match backing {
+        Backing::Files { files, .. } => {
+            let kind = files.first().and_then(backing::file_system);
+            match kind {
+                Some(backing::TMPFS | backing::HUGETLBFS) => Access::Write,
+                _ => Access::Read,
+            }
+        }
+        Backing::SystemV { .. } | Backing::Anonymous => Access::Write,
+    }
+}
+
+/// Does `step` for a region part by part, and says how far it is in between. Of stripes
+/// of so many bytes each part has some of all, so that helpers seldom meet in one.
+pub fn in_steps(
+    region: Region,
+    stripe: Option<usize>,
+    what: &str,
+    progress: &mut Progress<'_>,
+    mut step: impl FnMut(&mut [Piece]) -> Outcome,
+) -> Result<(), SegmentError> {
+    let interrupted = || SegmentError::Interrupted { what: what.into() };
+    let each = stripe.unwrap_or(region.length());
+    let count = region.length().div_ceil(each.max(1));
+    let length = (region.length() / STEPS).max(STEP) / count.max(1);
+    let length = length.next_multiple_of(huge::HUGE_PAGE);
+    let mut done = 0;
+    for from in (0..each).step_by(length) {
+        let mut pieces: Vec<Piece> = parts(region, each, from, length.min(each - from)).collect();
+        let outcome = step(&mut pieces);
+        match outcome.error {
+            None => {}
+            Some(Errno::INTR) => return Err(interrupted()),
+            Some(errno) => return Err(failure(what, errno)),
+        }
+        done += outcome.wanted;
+        if let ControlFlow::Break(()) = progress(done) {
+            return Err(interrupted());
+        }
+    }
+    Ok(())
+}
+
+/// Of each stripe the bytes `from` on, in small pieces of all in turns.
+fn parts(region: Region, each: usize, from: usize, length: usize) -> impl Iterator<Item = Piece> {
+    /// What one helper takes of a stripe before the next: more than a chunk.
+    const TURN: usize = 16 << 20;
+    let is_striped = each < region.length();
+    let turn = if is_striped { TURN } else { length };
+    (from..from + length).step_by(turn).flat_map(move |at| {
+        let starts = (region.start()..region.end()).step_by(each.max(1));
+        starts.filter_map(move |start| {
+            let end = (at + turn).min(from + length).min(each);
+            let part = Region::between(start + at, start + end).intersection(region);
+            (!part.is_empty()).then(|| part.into())
+        })
+    })
+}
+
+fn failure(what: &str, errno: Errno) -> SegmentError {
+    let error = SegmentError::system(what, "have its pages made", errno);
+    match errno {
+        // A touch would have raised SIGBUS.
+        Errno::FAULT => {
+            error.hinted("; its file system or pool of huge pages is full, or its file was cut")
+        }
+        Errno::INVAL => error.hinted("; this needs Linux 5.14"),
+        _ => error,
+    }
+}
+
+/// The settings of one that is attached, for its pages.
+pub fn lock(segment: &mut Segment, progress: &mut Progress<'_>) -> Result<(), SegmentError> {
+    let failed = |errno| SegmentError::system(&segment.what, "be locked", errno);
+    // Fails before anything is made, where limits do not allow it.
+    match system::mlock_on_fault(segment.region()) {
+        Ok(()) => {}
+        // Before Linux 4.4, and in valgrind.
+        Err(Errno::NOSYS) => return system::mlock(segment.region()).map_err(failed),
+        Err(errno) => return Err(failed(errno)),
+    }
+    let access = match segment.backing {
+        Backing::Anonymous => Access::Write,
+        _ => Access::Read,
+    };
+    let settings: Settings = segment.settings;
+    let made = in_steps(segment.region(), None, &segment.what, progress, |pieces| {
+        populate(pieces, access, &settings)
+    });
+    let locked = made.and_then(|()| system::mlock(segment.region()).map_err(failed));
+    locked.inspect_err(|_| {
+        let _ = system::munlock(segment.region());
+    })
+}
+
+pub fn unlock(segment: &mut Segment) -> Result<(), SegmentError> {
+    system::munlock(segment.region())
+        .and_then(|()| match segment.backing {
+            Backing::SystemV { id, .. } => system::shmctl(id, libc::SHM_UNLOCK),
+            _ => Ok(()),
+        })
+        .map_err(|errno| SegmentError::system(&segment.what, "be unlocked", errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_stripes_cover_all_of_them_once() {
+        let region = Region::new(1 << 30, (5 << 30) + (6 << 20)).unwrap();
+        for stripe in [None, Some(2 << 30), Some(64 << 20)] {
+            let mut all: Vec<(usize, usize)> = Vec::new();
+            let mut last = 0;
+            let mut progress = |done| {
+                assert!(done > last);
+                last = done;
+                ControlFlow::Continue(())
+            };
+            in_steps(region, stripe, "test", &mut progress, |pieces| {
+                let regions = pieces.iter().map(Piece::region);
+                all.extend(regions.map(|region| (region.start(), region.end())));
+                Outcome {
+                    wanted: pieces.iter().map(|piece| piece.region().length()).sum(),
+                    ..Outcome::default()
+                }
+            })
+            .unwrap();
+            assert_eq!(last, region.length());
+            all.sort_unstable();
+            assert_eq!(all.first().unwrap().0, region.start());
+            assert!(all.windows(2).all(|two| two[0].1 == two[1].0));
+            assert_eq!(all.last().unwrap().1, region.end());
+        }
+    }
+
+    #[test]
+    fn whoever_says_so_ends_it() {
+        let region = Region::new(1 << 30, 4 << 30).unwrap();
+        let mut steps = 0;
+        let result = in_steps(region, None, "x", &mut |_| ControlFlow::Break(()), |_| {
+            steps += 1;
+            Outcome::default()
+        });
+        assert_eq!(result, Err(SegmentError::Interrupted { what: "x".into() }));
+        assert_eq!(steps, 1);
+    }
+}

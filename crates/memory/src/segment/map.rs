@@ -1,0 +1,186 @@
+//! Segments in this process's address space.
+
+use std::ptr;
+
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::param::page_size;
+
+use super::backing::{Backing, HUGE_SHIFT};
+use super::{Huge, system};
+use crate::huge::{HUGE_PAGE, reserve};
+use crate::mapping;
+use crate::operation::advise;
+use crate::region::Region;
+
+/// A mapping that ends when it is dropped.
+#[derive(Debug)]
+pub struct Mapped {
+    region: Region,
+    by: By,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Attach,
+    Map,
+}
+
+impl Mapped {
+    /// Maps all of `backing`, `bytes` long, for reading and writing.
+    pub fn new(backing: &Backing, bytes: usize, huge: Huge) -> Result<Self, Errno> {
+        let mapped = match backing {
+            Backing::SystemV { id, .. } => Self::attach(*id, bytes, huge, 0)?,
+            Backing::Anonymous => Self::anonymous(bytes, huge)?,
+            Backing::Files { files, each, .. } => {
+                let protection = ProtFlags::READ | ProtFlags::WRITE;
+                Self::files(files, bytes, *each, huge, protection)?
+            }
+        };
+        if huge == Huge::Never {
+            // Where the system gives all programs huge pages. Kernels without any refuse it.
+            let _ = advise(mapped.region, Advice::LinuxNoHugepage);
+        }
+        Ok(mapped)
+    }
+
+    /// Attaches a System V segment.
+    pub fn attach(id: i32, bytes: usize, huge: Huge, flags: i32) -> Result<Self, Errno> {
+        let length = bytes
+            .checked_next_multiple_of(page_size())
+            .ok_or(Errno::NOMEM)?;
+        let address = system::shmat(id, None, flags)?;
+        let by = By::Attach;
+        let region = Region::new(address, length).ok_or(Errno::NOMEM)?;
+        let first = Self { region, by };
+        // The kernel attaches whole pages, and does not say that they are those of a pool: then
+        // more than was reserved would be mapped over.
+        let is_whole = mapping::at(address).is_some_and(|mapping| mapping.region == region);
+        let place = is_whole.then(|| aligned(length, huge)).flatten();
+        let Some(place) = place else {
+            return Ok(first);
+        };
+        match system::shmat(id, Some(place), flags) {
+            Ok(_) => Ok(Self { region: place, by }),
+            Err(_) => {
+                unmap(place);
+                Ok(first)
+            }
+        }
+    }
+
+    /// Maps `length` bytes of a file for reading.
+    pub fn read_only(file: impl AsFd, offset: u64, length: usize) -> Result<Self, Errno> {
+        // SAFETY: a new mapping, where the kernel has room.
+        let address = unsafe {
+            mmap(
+                ptr::null_mut(),
+                length,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                file,
+                offset,
+            )?
+        };
+        Self::of(address.addr(), length)
+    }
+
+    fn of(address: usize, length: usize) -> Result<Self, Errno> {
+        let region = Region::new(address, length).ok_or(Errno::NOMEM)?;
+        let by = By::Map;
+        Ok(Self { region, by })
+    }
+
+    fn anonymous(bytes: usize, huge: Huge) -> Result<Self, Errno> {
+        let mut flags = MapFlags::PRIVATE;
+        if let Huge::Pool(size) = huge {
+            let size = size.trailing_zeros() << HUGE_SHIFT;
+            flags |= MapFlags::HUGETLB | MapFlags::from_bits_retain(size);
+        }
+        let place = aligned(bytes, huge);
+        if place.is_some() {
+            flags |= MapFlags::FIXED;
+        }
+        let at = place.map_or(ptr::null_mut(), Region::pointer);
+        // SAFETY: where the kernel has room, or over what was reserved for this.
+        let mapped =
+            unsafe { mmap_anonymous(at, bytes, ProtFlags::READ | ProtFlags::WRITE, flags) };
+        if let (Err(_), Some(place)) = (&mapped, place) {
+            unmap(place);
+        }
+        Self::of(mapped?.addr(), bytes)
+    }
+
+    /// Maps files side by side, all but the last of `each` bytes.
+    pub fn files(
+        files: &[impl AsFd],
+        bytes: usize,
+        each: usize,
+        huge: Huge,
+        protection: ProtFlags,
+    ) -> Result<Self, Errno> {
+        let place = match files {
+            // Pages of a pool are aligned by the kernel.
+            [_] => aligned(bytes, huge),
+            _ => Some(reserve(bytes.next_multiple_of(page_size()))?),
+        };
+        let guard = place.map(|region| Self {
+            region,
+            by: By::Map,
+        });
+        let mut first = None;
+        for (number, file) in files.iter().enumerate() {
+            let start = number * each;
+            let length = bytes.saturating_sub(start).min(each);
+            let fixed = place.map_or(MapFlags::empty(), |_| MapFlags::FIXED);
+            let at = place.map_or(ptr::null_mut(), |place| {
+                place.pointer().wrapping_byte_add(start)
+            });
+            // SAFETY: where the kernel has room, or over what was reserved for this.
+            let mapped =
+                unsafe { mmap(at, length, protection, MapFlags::SHARED | fixed, file, 0)? };
+            first.get_or_insert(mapped.addr());
+        }
+        std::mem::forget(guard);
+        Self::of(first.ok_or(Errno::INVAL)?, bytes)
+    }
+
+    pub fn region(&self) -> Region {
+        self.region
+    }
+
+    /// Ends it, and says how that went.
+    pub fn end(self) -> Result<(), Errno> {
+        let region = self.region;
+        let by = self.by;
+        std::mem::forget(self);
+        match by {
+            By::Attach => system::shmdt(region),
+            // SAFETY: it is this mapping's, and nobody uses it any more.
+            By::Map => unsafe { munmap(region.pointer(), region.length()) },
+        }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        match self.by {
+            By::Attach => drop(system::shmdt(self.region)),
+            By::Map => unmap(self.region),
+        }
+    }
+}
+
+/// Addresses where huge pages can be mapped, for memory that may have some.
+fn aligned(bytes: usize, huge: Huge) -> Option<Region> {
+    let wanted = huge == Huge::Auto && bytes >= HUGE_PAGE;
+    wanted
+        .then(|| reserve(bytes.checked_next_multiple_of(page_size())?).ok())
+        .flatten()
+}
+
+fn unmap(region: Region) {
+    // SAFETY: the caller mapped it, and nobody uses it any more.
+    let _ = unsafe { munmap(region.pointer(), region.length()) };
+}

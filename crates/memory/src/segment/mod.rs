@@ -1,0 +1,174 @@
+//! Large memory as a whole: made, locked and given back by helpers.
+//!
+//! ```no_run
+//! use std::ops::ControlFlow;
+//! use bigiron_memory::segment::{Kind, Removal, Request, Segment};
+//!
+//! let request = Request::new(Kind::SystemV { key: None }, 4 << 30);
+//! let segment = Segment::create(&request, &mut |_bytes_done| ControlFlow::Continue(()))?;
+//! println!("{:?} at {:?}", segment.id(), segment.region());
+//! segment.destroy(&Removal::default())?;
+//! # Ok::<(), bigiron_memory::segment::SegmentError>(())
+//! ```
+//!
+//! All of it is ordinary memory of the system: any program attaches a System V segment by its
+//! id, opens a POSIX one by its name, and removes either.
+
+mod attach;
+mod backing;
+mod error;
+mod existing;
+mod make;
+mod map;
+mod placement;
+mod remove;
+mod request;
+mod room;
+mod state;
+mod system;
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use error::SegmentError;
+pub use existing::{Prewarmed, Target};
+pub use placement::{Placement, sample as sample_placement};
+pub use remove::{Removal, Removed};
+pub use request::{Huge, Kind, Numa, Request};
+pub use state::State;
+
+use crate::engine::Settings;
+use crate::region::Region;
+use backing::Backing;
+use map::Mapped;
+
+/// Called with the bytes that are done; says whether to go on.
+pub type Progress<'a> = dyn FnMut(usize) -> std::ops::ControlFlow<()> + 'a;
+
+/// Memory that is mapped in this process. Dropping it ends that and leaves what has
+/// an id or a name in the system.
+#[derive(Debug)]
+pub struct Segment {
+    // Dropped first: whatever ends the program then, a segment that is marked to be removed goes.
+    backing: Backing,
+    mapped: Mapped,
+    what: String,
+    settings: Settings,
+    numa: Numa,
+    page: usize,
+    made: Made,
+}
+
+/// How a segment was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// All of it.
+    pub elapsed: Duration,
+    /// Making its pages.
+    pub populating: Duration,
+    /// The most helpers at work, the caller among them.
+    pub helpers: usize,
+}
+
+impl Segment {
+    /// Makes a segment and maps it.
+    ///
+    /// What the system's limits do not allow fails before anything is made; what fails later
+    /// leaves nothing. A name or a file appears when it is whole, where the file system can
+    /// (tmpfs can). A System V segment has its id at once.
+    pub fn create(request: &Request, progress: &mut Progress<'_>) -> Result<Self, SegmentError> {
+        make::create(request, progress)
+    }
+
+    /// Where it is in this process.
+    pub fn region(&self) -> Region {
+        self.mapped.region()
+    }
+
+    /// Bytes of its pages as they were asked for: of the pool, or the system's small ones.
+    pub fn page_size(&self) -> usize {
+        self.page
+    }
+
+    /// The id of a System V segment.
+    pub fn id(&self) -> Option<i32> {
+        match self.backing {
+            Backing::SystemV { id, .. } => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The files of POSIX shared memory and others with names; several of a striped one.
+    pub fn paths(&self) -> &[PathBuf] {
+        match &self.backing {
+            Backing::Files { paths, .. } => paths,
+            _ => &[],
+        }
+    }
+
+    /// Open descriptors of its files and memfds, in the order in which they lie side by side.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let files = match &self.backing {
+            Backing::Files { files, .. } => files.as_slice(),
+            _ => &[],
+        };
+        files.iter().map(AsFd::as_fd)
+    }
+
+    /// Bytes of each of its stripes but the last, which may have fewer; all of it if it has one.
+    pub fn bytes_of_stripe(&self) -> usize {
+        match self.backing {
+            Backing::Files { each, .. } => each,
+            _ => self.region().length(),
+        }
+    }
+
+    /// How it was made.
+    pub fn made(&self) -> Made {
+        self.made
+    }
+
+    /// Locks it in memory by mlock(2), all its pages made before by helpers. That lasts as long as it
+    /// is mapped here, or until [`Segment::unlock`].
+    ///
+    /// Errors are mlock's: ENOMEM or EPERM for limits.
+    pub fn lock(&mut self, progress: &mut Progress<'_>) -> Result<(), SegmentError> {
+        make::lock(self, progress)
+    }
+
+    /// Lets its pages be swapped out again: what [`Segment::lock`] and SHM_LOCK have locked.
+    pub fn unlock(&mut self) -> Result<(), SegmentError> {
+        make::unlock(self)
+    }
+
+    /// From which nodes the pages come, by `samples` of them spread over it.
+    pub fn placement(&self, samples: usize) -> Result<Placement, SegmentError> {
+        placement::sample(self.region(), self.page, samples, &self.numa)
+            .map_err(|errno| SegmentError::system(&self.what, "be asked for its nodes", errno))
+    }
+
+    /// What of it is there, locked, and in huge pages, as the kernel shows it.
+    pub fn state(&self) -> Result<State, SegmentError> {
+        state::of(self.region())
+            .map_err(|errno| SegmentError::system(&self.what, "be looked up in smaps", errno))
+    }
+
+    /// Ends its use here, and removes it from the system.
+    pub fn destroy(self, how: &Removal<'_>) -> Result<Removed, SegmentError> {
+        remove::segment(self, how)
+    }
+}
+
+/// Whether a file is shared memory: of tmpfs or hugetlbfs.
+pub fn is_memory(path: &Path) -> bool {
+    let file = rustix::fs::open(
+        path,
+        rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    );
+    file.is_ok_and(|file| {
+        let kind = backing::file_system(&file);
+        matches!(kind, Some(backing::TMPFS | backing::HUGETLBFS))
+    })
+}

@@ -1,0 +1,139 @@
+//! System calls that rustix has not.
+
+use std::ffi::c_long;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use rustix::io::Errno;
+
+use super::request::MOST_NODES;
+use crate::region::Region;
+
+/// Raw system calls: in a process with the preload library the C library's would be
+/// accelerated twice.
+fn checked(status: c_long) -> Result<c_long, Errno> {
+    if status != -1 {
+        return Ok(status);
+    }
+    let error = io::Error::last_os_error();
+    Err(error
+        .raw_os_error()
+        .map_or(Errno::IO, Errno::from_raw_os_error))
+}
+
+pub fn shmget(key: i32, bytes: usize, flags: i32) -> Result<i32, Errno> {
+    // SAFETY: it makes or finds a segment.
+    checked(unsafe { libc::syscall(libc::SYS_shmget, key, bytes, flags) }).map(|id| id as i32)
+}
+
+/// At a place of the kernel's choice, or over what is mapped `at` a place of the caller's.
+pub fn shmat(id: i32, at: Option<Region>, flags: i32) -> Result<usize, Errno> {
+    let (address, flags) = at.map_or((ptr::null_mut(), flags), |at| {
+        (at.pointer(), flags | libc::SHM_REMAP)
+    });
+    // SAFETY: a new mapping; what is mapped over is the caller's.
+    checked(unsafe { libc::syscall(libc::SYS_shmat, id, address, flags) })
+        .map(|address| address as usize)
+}
+
+pub fn shmdt(region: Region) -> Result<(), Errno> {
+    // SAFETY: the caller attached it, and ends its use.
+    checked(unsafe { libc::syscall(libc::SYS_shmdt, region.pointer()) }).map(drop)
+}
+
+/// IPC_RMID, SHM_LOCK or SHM_UNLOCK.
+pub fn shmctl(id: i32, command: i32) -> Result<(), Errno> {
+    // SAFETY: these commands take no argument.
+    checked(unsafe { libc::syscall(libc::SYS_shmctl, id, command, 0) }).map(drop)
+}
+
+pub fn shm_state(id: i32) -> Result<libc::shmid_ds, Errno> {
+    let mut state = MaybeUninit::<libc::shmid_ds>::zeroed();
+    // SAFETY: the kernel fills it; zeros are valid too.
+    unsafe {
+        checked(libc::syscall(
+            libc::SYS_shmctl,
+            id,
+            libc::IPC_STAT,
+            state.as_mut_ptr(),
+        ))?;
+        Ok(state.assume_init())
+    }
+}
+
+pub fn mlock(region: Region) -> Result<(), Errno> {
+    // SAFETY: it changes nothing that a program sees.
+    checked(unsafe { libc::syscall(libc::SYS_mlock, region.pointer(), region.length()) }).map(drop)
+}
+
+/// Locks pages as they come.
+pub fn mlock_on_fault(region: Region) -> Result<(), Errno> {
+    const MLOCK_ONFAULT: i32 = 1;
+    // SAFETY: the same.
+    checked(unsafe {
+        libc::syscall(
+            libc::SYS_mlock2,
+            region.pointer(),
+            region.length(),
+            MLOCK_ONFAULT,
+        )
+    })
+    .map(drop)
+}
+
+pub fn munlock(region: Region) -> Result<(), Errno> {
+    // SAFETY: the same.
+    checked(unsafe { libc::syscall(libc::SYS_munlock, region.pointer(), region.length()) })
+        .map(drop)
+}
+
+/// Pages of `region` come from `nodes` by a policy: MPOL_BIND or MPOL_INTERLEAVE.
+pub fn mbind(region: Region, policy: i32, nodes: &[usize]) -> Result<(), Errno> {
+    const WORD: usize = u64::BITS as usize;
+    let mut mask = [0_u64; MOST_NODES / WORD];
+    for node in nodes {
+        if let Some(word) = mask.get_mut(node / WORD) {
+            *word |= 1 << (node % WORD);
+        }
+    }
+    // SAFETY: the kernel reads the mask.
+    checked(unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            region.pointer(),
+            region.length(),
+            policy,
+            mask.as_ptr(),
+            MOST_NODES + 1,
+            0,
+        )
+    })
+    .map(drop)
+}
+
+/// The node of each page; negative for one that is not there.
+pub fn nodes_of(pages: &[usize]) -> Result<Vec<i32>, Errno> {
+    let mut nodes = vec![0_i32; pages.len()];
+    // SAFETY: as many addresses are read as statuses written; without nodes nothing moves.
+    checked(unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            0,
+            pages.len(),
+            pages.as_ptr(),
+            ptr::null::<i32>(),
+            nodes.as_mut_ptr(),
+            0,
+        )
+    })?;
+    Ok(nodes)
+}
+
+/// Gives a file without a name one.
+pub fn link(file: BorrowedFd<'_>, path: &std::path::Path) -> Result<(), Errno> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+    linkat(CWD, open, CWD, path, AtFlags::SYMLINK_FOLLOW)
+}
