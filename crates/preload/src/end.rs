@@ -1,0 +1,80 @@
+//! The end of the program.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use bigiron_memory::call::{End, end_of_process};
+
+use crate::start::{STATE, places, policy};
+use crate::trace::{self, Kind};
+
+unsafe extern "C" {
+    fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    fn fcloseall() -> c_int;
+}
+
+/// Handlers are called in reverse: this one after all that the program, and what it loads
+/// later, registers, and after libraries were told of the end.
+pub(crate) fn prepare() {
+    // SAFETY: the handler stays where it is: this library is never unloaded.
+    unsafe { on_exit(at_exit, ptr::null_mut()) };
+}
+
+/// What exit(3) does after its handlers is done here, since private memory is gone then.
+extern "C" fn at_exit(status: c_int, _: *mut c_void) {
+    if end(Some(close_streams)).is_final {
+        leave(status);
+    }
+}
+
+/// As exit(3) does when all handlers have run.
+fn close_streams() -> bool {
+    if is_watched() {
+        return false;
+    }
+    // SAFETY: no thread but this one exists.
+    unsafe { fcloseall() };
+    true
+}
+
+/// Whether a sanitizer is there, which looks at memory when all handlers have run.
+fn is_watched() -> bool {
+    let name = c"__sanitizer_print_stack_trace";
+    // SAFETY: looks for a name.
+    !unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.is_null()
+}
+
+fn end(last_steps: Option<fn() -> bool>) -> End {
+    let Some(policy) = policy() else {
+        return End::default();
+    };
+    // SAFETY: this thread's own; it lies among what the C library knows of the thread.
+    let thread = unsafe { libc::__errno_location() }.addr();
+    let [first, second] = places();
+    let keep = [first, second, trace::place(), thread];
+    let end = end_of_process(policy, &STATE, last_steps, &keep);
+    trace::tell(policy, Kind::Exit, end.outcome);
+    trace::tell_all(policy);
+    end
+}
+
+fn leave(status: c_int) -> ! {
+    loop {
+        // SAFETY: ends the process.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
+/// _exit(2)
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _exit(status: c_int) -> ! {
+    end(Some(|| true));
+    leave(status)
+}
+
+/// _Exit(3)
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
+    // SAFETY: another name of the same.
+    unsafe { _exit(status) }
+}

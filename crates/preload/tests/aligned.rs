@@ -1,0 +1,22 @@
+//! Large aligned blocks are locked and there as by the allocator's own call, and accelerated
+//! where all new memory is locked.
+
+mod common;
+
+use common::{Program, SMALL};
+
+#[test]
+fn blocks_in_a_process_that_locks_all() {
+    if let Some(program) = Program::compile("aligned") {
+        program.same(&[], SMALL, &["memalign", "mlockall", "mmap"]);
+    }
+}
+
+#[test]
+fn blocks_beside_other_threads() {
+    if let Some(program) = Program::compile("aligned") {
+        program.same(&["beside"], SMALL, &["mlockall"]);
+        let policy = format!("{SMALL},memalign=always");
+        program.same(&["beside"], &policy, &["memalign", "mlockall"]);
+    }
+}

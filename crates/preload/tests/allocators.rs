@@ -1,0 +1,86 @@
+//! Under allocators that have their memory from the library's mmap, nothing is allocated
+//! within it, and nothing is lost at the end.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Program, SMALL, kinds, library, run};
+
+fn works_with(allocator: &Path, expected: &[&str]) {
+    let Some(program) = Program::compile("allocates") else {
+        return;
+    };
+    for order in [
+        [library().as_path(), allocator],
+        [allocator, library().as_path()],
+    ] {
+        let trace = program.folder().join("trace");
+        let _ = std::fs::remove_file(&trace);
+        let policy = SMALL.replace("exit=plain", "exit=parallel");
+        let policy = format!("{policy},trace={}", trace.display());
+        let order = order
+            .map(|path| path.to_str().unwrap().to_owned())
+            .join(" ");
+        let mut command = program.preloaded(&[], &policy);
+        let output = run(command.env("LD_PRELOAD", &order));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text, "0 bad, 1 tasks\n", "{order}: {output:?}");
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{output:?}"
+        );
+        let left = std::fs::read_to_string(program.folder().join("left")).unwrap();
+        assert_eq!(left, "all of it", "{order}");
+        let trace = std::fs::read_to_string(&trace).unwrap_or_default();
+        let accelerated = kinds(&trace);
+        for kind in expected {
+            assert!(
+                accelerated.iter().any(|seen| seen == kind),
+                "{kind}: {trace}"
+            );
+        }
+    }
+}
+
+#[test]
+fn one_that_notices_being_called_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let allocator = folder.path().join("liballocator.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/allocator.c");
+    let compiler = Command::new("cc")
+        .args([
+            "-O1",
+            "-fPIC",
+            "-shared",
+            "-pthread",
+            "-fno-builtin",
+            "-ftls-model=initial-exec",
+            "-o",
+        ])
+        .args([&allocator, &source])
+        .status();
+    match compiler {
+        Ok(status) => assert!(status.success()),
+        Err(_) => {
+            println!("skipped: no C compiler `cc` to make an allocator with");
+            return;
+        }
+    }
+    works_with(&allocator, &["exit", "mmap", "munmap"]);
+}
+
+#[test]
+fn jemalloc() {
+    let places = [
+        "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
+        "/usr/lib/aarch64-linux-gnu/libjemalloc.so.2",
+        "/usr/lib64/libjemalloc.so.2",
+    ];
+    match places.iter().find(|place| Path::new(place).exists()) {
+        Some(place) => works_with(Path::new(place), &[]),
+        None => println!("skipped: no libjemalloc.so.2 (Debian: libjemalloc2)"),
+    }
+}

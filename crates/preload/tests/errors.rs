@@ -1,0 +1,48 @@
+//! Where the plain call fails, so does the accelerated one: with the same errno, and the same
+//! left behind.
+
+mod common;
+
+use common::{Program, SMALL};
+
+fn same(case: &str, accelerated: &[&str]) {
+    if let Some(program) = Program::compile("errors") {
+        program.same(&[case], SMALL, accelerated);
+    }
+}
+
+#[test]
+fn mmap_and_munmap() {
+    same("maps", &[]);
+}
+
+#[test]
+fn mlock_mlock2_and_mlockall() {
+    same("locks", &["mlock"]);
+}
+
+#[test]
+fn limits_of_locked_memory() {
+    same("limits", &["mlock", "mmap"]);
+}
+
+#[test]
+fn no_right_to_lock() {
+    same("no-locks", &[]);
+}
+
+#[test]
+fn segments() {
+    same("segments", &["shmdt"]);
+}
+
+#[test]
+fn madvise() {
+    same("advice", &["madvise"]);
+}
+
+#[test]
+fn what_cannot_be_unmapped_keeps_its_contents() {
+    same("crowded", &["munmap"]);
+    same("sealed", &[]);
+}

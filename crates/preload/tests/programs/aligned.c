@@ -1,0 +1,88 @@
+/* Large aligned blocks of the allocator, in a process that locks its memory. */
+#include "common.h"
+#include <malloc.h>
+
+/* Which of what lies in a block is there, and whether it is locked. */
+static void show(const char *name, char *block)
+{
+	uintptr_t start = ((uintptr_t)block + 4095) & ~(uintptr_t)4095;
+	printf("%s: there %zu of %zu\n", name, resident((void *)start, LARGE - 4096), (LARGE - 4096) / 4096);
+	fill(block, LARGE, 5);
+	printf("%s: %s\n", name, filled(block, LARGE, 5) ? "as written" : "not as written");
+}
+
+static void all(const char *when)
+{
+	void *block = NULL;
+	long before = status_of("VmLck");
+	printf("%s\n", when);
+	SHOW(posix_memalign(&block, (size_t)2 << 20, LARGE));
+	show("posix_memalign", block);
+	char *aligned = aligned_alloc(4096, LARGE);
+	show("aligned_alloc", aligned);
+	char *older = memalign(64, LARGE);
+	show("memalign", older);
+	printf("VmLck: %ld kB more\n", status_of("VmLck") - before);
+	block = realloc(block, 2 * LARGE);
+	printf("larger: %s\n", filled(block, LARGE, 5) ? "as written" : "not as written");
+	free(block);
+	free(aligned);
+	free(older);
+	printf("VmLck after all: %ld kB more\n", status_of("VmLck") - before);
+	/* Errors are the allocator's. */
+	SHOW(posix_memalign(&block, 3, LARGE));
+	SHOW(posix_memalign(&block, 4096, SIZE_MAX / 2) == ENOMEM);
+	SHOW(memalign(4096, SIZE_MAX / 2) == NULL);
+	/* What is mapped now is as before. */
+	show_mapping("mapped", anonymous(LARGE));
+}
+
+static volatile int stop;
+
+/* Maps and unmaps, by the C library, in which no library can stand in between. */
+static void *map_all_the_time(void *argument)
+{
+	while (!stop)
+		free(malloc(LARGE));
+	return argument;
+}
+
+static void beside_others(void)
+{
+	pthread_t thread;
+	void *block;
+	int lacking = 0;
+	pthread_create(&thread, NULL, map_all_the_time, NULL);
+	for (int i = 0; i < 200; i++) {
+		if (posix_memalign(&block, 4096, LARGE))
+			return;
+		lacking += resident(block, LARGE) != LARGE / 4096;
+		free(block);
+	}
+	stop = 1;
+	pthread_join(thread, NULL);
+	printf("%d not wholly there\n", lacking);
+	void *after = malloc(LARGE);
+	uintptr_t start = ((uintptr_t)after + 4095) & ~(uintptr_t)4095;
+	printf("after them %zu of %zu\n", resident((void *)start, LARGE - 4096), (LARGE - 4096) / 4096);
+	free(after);
+}
+
+int main(int count, char **arguments)
+{
+	/* So that every large block is a mapping of its own, whatever was freed. */
+	mallopt(M_MMAP_THRESHOLD, 128 << 10);
+	if (count > 1 && !strcmp(arguments[1], "beside")) {
+		SHOW(mlockall(MCL_CURRENT | MCL_FUTURE));
+		beside_others();
+		return 0;
+	}
+	all("plain");
+	SHOW(mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT));
+	all("locked on demand");
+	SHOW(mlockall(MCL_CURRENT | MCL_FUTURE));
+	all("locked");
+	SHOW(munlockall());
+	all("plain again");
+	return 0;
+}

@@ -1,0 +1,179 @@
+/* What the programs share: they print what can be compared, never addresses or times. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define UNUSED __attribute__((unused))
+
+/* Large where the threshold is 64 KiB. */
+#define LARGE ((size_t)1 << 20)
+
+/* A number that errno has before a call: it must still have it after one that works. */
+#define BEFORE 12345
+
+/* Prints a call's result, and errno. */
+#define SHOW(call)                                                                             \
+	do {                                                                                   \
+		errno = BEFORE;                                                                \
+		long result_ = (long)(call);                                                   \
+		int error_ = errno;                                                            \
+		const char *text_ = error_ == BEFORE ? "as before" : strerrorname_np(error_);  \
+		printf("%s: %s, errno %s\n", #call, result_ == -1 ? "-1" : "done", text_);     \
+	} while (0)
+
+/* The same for a result that is a number. */
+#define SHOW_NUMBER(number) printf("%s: %ld\n", #number, (long)(number))
+
+/* Where nothing else is, so that no two mappings become one. */
+UNUSED static void *place(void)
+{
+	static uintptr_t next = 0x200000000000;
+	next += (uintptr_t)64 << 20;
+	return (void *)next;
+}
+
+UNUSED static void *map(size_t length, int flags)
+{
+	void *memory = mmap(place(), length, PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (memory == MAP_FAILED) {
+		perror("mmap");
+		exit(99);
+	}
+	return memory;
+}
+
+UNUSED static void *anonymous(size_t length)
+{
+	return map(length, MAP_PRIVATE | MAP_ANONYMOUS);
+}
+
+/* A number out of /proc/self/status, such as VmLck: in KiB. */
+UNUSED static long status_of(const char *name)
+{
+	FILE *file = fopen("/proc/self/status", "r");
+	char line[256];
+	long number = -1;
+	while (file && fgets(line, sizeof line, file))
+		if (!strncmp(line, name, strlen(name)))
+			number = atol(line + strlen(name) + 1);
+	if (file)
+		fclose(file);
+	return number;
+}
+
+/* What the kernel says of the mapping that begins at an address. */
+UNUSED static void show_mapping(const char *name, void *memory)
+{
+	static const char *const wanted[] = { "Size:", "Rss:", "Locked:", "AnonHugePages:", "VmFlags:" };
+	FILE *file = fopen("/proc/self/smaps", "r");
+	char line[512];
+	int within = 0;
+	while (file && fgets(line, sizeof line, file)) {
+		unsigned long start, end;
+		char flags[8];
+		if (sscanf(line, "%lx-%lx %7s", &start, &end, flags) == 3) {
+			within = (unsigned long)memory >= start && (unsigned long)memory < end;
+			if (within)
+				printf("%s: %s %s\n", name, flags, start == (unsigned long)memory ? "begins" : "within");
+		}
+		for (size_t i = 0; within && i < sizeof wanted / sizeof *wanted; i++)
+			if (!strncmp(line, wanted[i], strlen(wanted[i])))
+				printf("  %s", line);
+	}
+	if (file)
+		fclose(file);
+}
+
+/* How many pages of a region are there. */
+UNUSED static size_t resident(void *memory, size_t length)
+{
+	size_t pages = length / 4096, count = 0;
+	unsigned char *there = malloc(pages);
+	if (mincore(memory, length, there) != 0)
+		count = (size_t)-1;
+	else
+		for (size_t i = 0; i < pages; i++)
+			count += there[i] & 1;
+	free(there);
+	return count;
+}
+
+/* How many threads this process has. */
+UNUSED static int tasks(void)
+{
+	DIR *folder = opendir("/proc/self/task");
+	int count = 0;
+	struct dirent *entry;
+	while (folder && (entry = readdir(folder)))
+		count += entry->d_name[0] != '.';
+	if (folder)
+		closedir(folder);
+	return count;
+}
+
+/* How many descriptors are open. */
+UNUSED static int descriptors(void)
+{
+	int count = 0;
+	for (int i = 0; i < 256; i++)
+		count += fcntl(i, F_GETFD) != -1;
+	return count;
+}
+
+UNUSED static void fill(void *memory, size_t length, unsigned seed)
+{
+	for (size_t i = 0; i < length; i += 512)
+		*(unsigned *)((char *)memory + i) = seed + (unsigned)i;
+}
+
+UNUSED static int filled(void *memory, size_t length, unsigned seed)
+{
+	for (size_t i = 0; i < length; i += 512)
+		if (*(unsigned *)((char *)memory + i) != seed + (unsigned)i)
+			return 0;
+	return 1;
+}
+
+UNUSED static int new_segment(size_t length, int flags)
+{
+	int id = shmget(IPC_PRIVATE, length, IPC_CREAT | 0600 | flags);
+	if (id == -1)
+		perror("shmget");
+	return id;
+}
+
+UNUSED static void show_segment(const char *name, int id)
+{
+	struct shmid_ds segment;
+	if (shmctl(id, IPC_STAT, &segment) != 0)
+		printf("%s: %s\n", name, strerrorname_np(errno));
+	else
+		printf("%s: %lu bytes, %lu attached, mode %o, ours %d\n", name,
+		       (unsigned long)segment.shm_segsz, (unsigned long)segment.shm_nattch,
+		       segment.shm_perm.mode, segment.shm_cpid == getpid());
+}

@@ -1,0 +1,101 @@
+//! System V segments: attachments, marks and keys are those of the plain calls at every step.
+
+mod common;
+
+use common::{Program, SMALL, run};
+
+fn same(case: &str, accelerated: &[&str]) {
+    if let Some(program) = Program::compile("segments") {
+        program.same(&[case], SMALL, accelerated);
+        // Where the pages are made at once nobody sees that but by counting them.
+        let policy = SMALL.replace("attach=plain", "attach=create");
+        let plain = run(&mut program.plain(&[case]));
+        let (created, trace) = program.traced(&[case], &policy);
+        let but_pages = |output: &[u8]| {
+            let text = String::from_utf8_lossy(output).into_owned();
+            let lines = text.lines().filter(|line| !line.contains("Rss:"));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(
+            but_pages(&created.stdout),
+            but_pages(&plain.stdout),
+            "{trace}"
+        );
+        assert_eq!(created.status, plain.status, "{trace}");
+    }
+}
+
+#[test]
+fn a_life() {
+    same("ordinary", &["shmdt"]);
+}
+
+#[test]
+fn lives_of_other_kinds() {
+    same("without-reserve", &["shmdt"]);
+    if let Some(program) = Program::compile("segments") {
+        // Where no huge pages are set aside there is none, which is the same too.
+        let accelerated = program.traced(&["huge"], SMALL).1;
+        let accelerated = common::kinds(&accelerated);
+        let accelerated: Vec<&str> = accelerated.iter().map(String::as_str).collect();
+        program.same(&["huge"], SMALL, &accelerated);
+    }
+}
+
+#[test]
+fn places_that_the_program_chooses() {
+    same("places", &["shmdt"]);
+}
+
+#[test]
+fn what_is_mapped_over_an_attachment_stays() {
+    same("parts", &["munmap", "shmdt"]);
+}
+
+#[test]
+fn keys_are_free_at_once() {
+    same("keys", &["shmdt"]);
+}
+
+#[test]
+fn segments_of_others_are_not_made() {
+    same("foreign", &[]);
+}
+
+#[test]
+fn new_segments_are_made_as_the_policy_says() {
+    let Some(program) = Program::compile("segments") else {
+        return;
+    };
+    let lines = |attach: &str, lock: &str| {
+        let policy = format!("threshold=64K,huge=never,attach={attach},shm-lock={lock},exit=plain");
+        let (output, trace) = program.traced(&["created"], &policy);
+        assert!(output.status.success(), "{trace}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let plain = run(&mut program.plain(&["created"]));
+    assert_eq!(
+        lines("plain", "plain"),
+        String::from_utf8(plain.stdout).unwrap()
+    );
+    // By kind: made at the attachment, and there when locked; then what may not be made.
+    let expect = |made: &str, locked: &str, mode: &str| {
+        format!(
+            "{made} pages, mode {mode}\n{locked} pages\n0 pages, mode 600\n0 pages\n0 pages\n\
+             1 tasks, 5 descriptors\n"
+        )
+    };
+    let tail = |text: String| text.lines().take(5).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(
+        tail(lines("create", "plain")),
+        tail(expect("256", "256", "600"))
+    );
+    assert_eq!(
+        tail(lines("plain", "create")),
+        tail(expect("0", "256", "600"))
+    );
+    assert_eq!(
+        tail(lines("lock", "create")),
+        tail(expect("256", "256", "2600"))
+    );
+}

@@ -1,0 +1,40 @@
+//! Threads and processes that call at once, on the same memory and on different, get what
+//! they would get from the plain calls, and no thread is left.
+
+mod common;
+
+use common::{Program, SMALL};
+
+/// With what is done at the end of a process too.
+fn same(case: &str, accelerated: &[&str]) {
+    if let Some(program) = Program::compile("together") {
+        program.same(
+            &[case],
+            &SMALL.replace("exit=plain", "exit=parallel"),
+            accelerated,
+        );
+    }
+}
+
+#[test]
+fn threads() {
+    same(
+        "threads",
+        &["exit", "madvise", "mlock", "mmap", "munmap", "shmdt"],
+    );
+}
+
+#[test]
+fn forks_in_the_middle() {
+    same("forks", &["exit", "mmap", "munmap"]);
+}
+
+#[test]
+fn vforks() {
+    same("vforks", &["exit", "mmap", "munmap"]);
+}
+
+#[test]
+fn processes_that_share_memory() {
+    same("clones", &["exit", "mmap", "munmap"]);
+}
