@@ -5,6 +5,7 @@ pub mod adaptive;
 pub mod chunk;
 pub mod filter;
 pub mod generated;
+pub mod large_memory;
 pub mod machine;
 pub mod memory;
 pub mod optimizations;

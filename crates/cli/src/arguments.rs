@@ -1,6 +1,8 @@
 //! The command line. Completions and man pages are made from it too.
 
 mod making;
+#[cfg(feature = "memory")]
+pub mod memory;
 mod outputs;
 
 use std::path::PathBuf;
@@ -76,6 +78,9 @@ pub enum Command {
     Dmesg(DmesgArguments),
     /// Fetch a dump from a dump device or a file into a directory, after the reboot
     Save(SaveArguments),
+    /// Make, lock and give back large memory by helpers, also for programs as they are
+    #[cfg(feature = "memory")]
+    Mem(memory::MemoryArguments),
     /// Measure on this machine
     #[cfg(feature = "bench")]
     Bench(BenchArguments),

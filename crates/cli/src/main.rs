@@ -23,6 +23,12 @@ use tell::tell;
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
+    // Before all else: it is to be there in a millisecond.
+    #[cfg(feature = "memory")]
+    if bigiron_memory::reaper::requested(std::env::args_os()) {
+        let code = bigiron_memory::reaper::serve(std::env::args_os());
+        return ExitCode::from(u8::try_from(code).unwrap_or(FAILED));
+    }
     if let Some(code) = commands::dmesg::by_its_other_name() {
         return ExitCode::from(code);
     }
@@ -69,6 +75,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(arguments) => commands::report::run(&arguments)?,
         Command::Dmesg(arguments) => commands::dmesg::run(&arguments)?,
         Command::Save(arguments) => commands::save::run(&arguments)?,
+        #[cfg(feature = "memory")]
+        Command::Mem(arguments) => return commands::mem::run(&arguments.command),
         #[cfg(feature = "bench")]
         Command::Bench(arguments) => commands::bench::run(&arguments)?,
         #[cfg(feature = "generate")]

@@ -9,8 +9,68 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::background::{Background, Ticks};
 
+/// Work that is done before gets no line.
+#[cfg(feature = "memory")]
+const SOON: Duration = Duration::from_secs(1);
+
 /// Time between two looks.
 const TICK: Duration = Duration::from_millis(200);
+
+/// A line for work that says itself how far it is; only on a terminal, and not for
+/// what is done within a second.
+#[cfg(feature = "memory")]
+pub struct Line {
+    message: &'static str,
+    total: u64,
+    began: std::time::Instant,
+    is_shown: bool,
+    bar: Option<ProgressBar>,
+}
+
+#[cfg(feature = "memory")]
+impl Line {
+    /// For `total` bytes.
+    pub fn new(message: &'static str, total: u64, quiet: bool) -> Self {
+        Self {
+            message,
+            total,
+            began: std::time::Instant::now(),
+            is_shown: !quiet && std::io::stderr().is_terminal(),
+            bar: None,
+        }
+    }
+
+    /// So many bytes are done.
+    pub fn show(&mut self, done: u64) {
+        if !self.is_shown || (self.bar.is_none() && self.began.elapsed() < SOON) {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::with_draw_target(Some(self.total), ProgressDrawTarget::stderr());
+            bar.set_style(style());
+            bar.set_message(self.message);
+            bar.with_elapsed(self.began.elapsed())
+        });
+        bar.set_position(done);
+    }
+}
+
+#[cfg(feature = "memory")]
+impl Drop for Line {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style() -> ProgressStyle {
+    let template =
+        "{msg:8} {bar:30} {percent:>3}%  {bytes} of {total_bytes}  {bytes_per_sec}  {eta} left";
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("=> ")
+}
 
 /// Shows `progress` on standard error, if that is a terminal, until the result
 /// is dropped.
@@ -25,11 +85,7 @@ pub fn begin(progress: &Arc<Progress>, page_size: u64, quiet: bool) -> Option<Ba
 }
 
 fn show(progress: &Progress, page_size: u64, ticks: &Ticks) {
-    let template =
-        "{msg:8} {bar:30} {percent:>3}%  {bytes} of {total_bytes}  {bytes_per_sec}  {eta} left";
-    let style = ProgressStyle::with_template(template)
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .progress_chars("=> ");
+    let style = style();
     let mut bar = None;
     loop {
         let (phase, (done, total)) = (progress.phase(), progress.frames());

@@ -34,11 +34,23 @@ pub fn watch(stop: &Stop) -> anyhow::Result<()> {
 
 /// 128 and the signal's number, if a signal ended the work.
 pub fn exit_code(error: &anyhow::Error) -> Option<u8> {
-    if !matches!(error.downcast_ref(), Some(DumpError::Interrupted { .. })) {
+    let is_dump = matches!(error.downcast_ref(), Some(DumpError::Interrupted { .. }));
+    if !is_dump && !is_segment(error) {
         return None;
     }
     let signal = RECEIVED
         .get()
         .map_or(0, |received| received.load(Ordering::Relaxed));
     u8::try_from(128 + signal).ok().filter(|_| signal != 0)
+}
+
+#[cfg(feature = "memory")]
+fn is_segment(error: &anyhow::Error) -> bool {
+    use bigiron_memory::segment::SegmentError;
+    matches!(error.downcast_ref(), Some(SegmentError::Interrupted { .. }))
+}
+
+#[cfg(not(feature = "memory"))]
+fn is_segment(_error: &anyhow::Error) -> bool {
+    false
 }

@@ -10,6 +10,8 @@ pub mod generate;
 #[cfg(feature = "inspect")]
 pub mod info;
 pub mod live;
+#[cfg(feature = "memory")]
+pub mod mem;
 #[cfg(feature = "mount")]
 pub mod mount;
 #[cfg(feature = "inspect")]

@@ -3,7 +3,7 @@
 pub mod adaptive;
 pub mod cache;
 pub mod chunk;
-mod common;
+pub(super) mod common;
 pub mod dump;
 pub mod filter;
 pub mod memory;

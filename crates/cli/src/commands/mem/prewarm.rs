@@ -1,0 +1,70 @@
+//! `bigiron mem prewarm`.
+
+use std::process::ExitCode;
+
+use bigiron_helpers::Stop;
+use bigiron_memory::segment::{SegmentError, Target};
+use serde::Serialize;
+
+use crate::arguments::memory::PrewarmArguments;
+use crate::commands::summary;
+use crate::progress::Line;
+use crate::tell::tell;
+use crate::{FAILED, signals};
+
+#[derive(Serialize)]
+struct Report {
+    segment: String,
+    bytes: u64,
+    seconds: f64,
+    bytes_per_second: f64,
+    helpers: usize,
+    locked: bool,
+}
+
+/// Makes the pages of all that is named; what cannot be made does not keep the others.
+pub fn run(arguments: &PrewarmArguments) -> anyhow::Result<ExitCode> {
+    let stop = Stop::new();
+    signals::watch(&stop)?;
+    let (mut reports, mut failed) = (Vec::new(), false);
+    for name in &arguments.targets {
+        match prewarm(name, arguments, &stop) {
+            Ok(report) => reports.push(report),
+            Err(error @ SegmentError::Interrupted { .. }) => return Err(error.into()),
+            Err(error) => {
+                tell!("bigiron: {error}");
+                failed = true;
+            }
+        }
+    }
+    if arguments.output.json {
+        summary::print(&serde_json::to_string_pretty(&reports)?, false)?;
+    }
+    Ok(ExitCode::from(if failed { FAILED } else { 0 }))
+}
+
+fn prewarm(name: &str, arguments: &PrewarmArguments, stop: &Stop) -> Result<Report, SegmentError> {
+    let target = Target::find(name)?;
+    let mut line = Line::new("Prewarm", target.bytes()?, arguments.output.quiet);
+    if arguments.lock {
+        // First: where it is not allowed, nothing is made for nothing.
+        target.lock()?;
+    }
+    let settings = arguments.helpers.settings();
+    let done = target.prewarm(arguments.huge, &settings, &mut |done| {
+        super::watch(&mut line, stop, done)
+    })?;
+    drop(line);
+    if !arguments.output.json && !arguments.output.quiet {
+        let rate = super::rate(done.bytes, done.elapsed);
+        tell!("{target}: {rate}, by {} helpers", done.helpers);
+    }
+    Ok(Report {
+        segment: target.to_string(),
+        bytes: done.bytes,
+        seconds: done.elapsed.as_secs_f64(),
+        bytes_per_second: done.bytes as f64 / done.elapsed.as_secs_f64().max(1e-9),
+        helpers: done.helpers,
+        locked: arguments.lock,
+    })
+}

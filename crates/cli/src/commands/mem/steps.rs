@@ -1,0 +1,361 @@
+//! The steps of large memory's life, and which of them can be faster.
+
+use serde::Serialize;
+
+use super::facts::Facts;
+use crate::size;
+
+const HUGE_SHARED: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+const HUGE_PRIVATE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// What becomes of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Faster with each helper, or in huge pages.
+    Faster,
+    /// Faster in part, or not for everyone.
+    Partly,
+    /// As the plain call.
+    Plain,
+}
+
+/// A step, and what may be changed.
+#[derive(Debug, Serialize)]
+pub struct Step {
+    pub step: &'static str,
+    pub verdict: Verdict,
+    pub why: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub change: Vec<String>,
+}
+
+impl Step {
+    fn new(step: &'static str, verdict: Verdict, why: impl Into<String>) -> Self {
+        Self {
+            step,
+            verdict,
+            why: why.into(),
+            change: Vec::new(),
+        }
+    }
+
+    fn change(mut self, what: impl Into<String>) -> Self {
+        self.change.push(what.into());
+        self
+    }
+}
+
+/// All steps of memory's life, and what decides about them.
+pub fn steps(facts: &Facts) -> Vec<Step> {
+    vec![
+        create(facts),
+        huge_shared(facts),
+        huge_private(facts),
+        pools(facts),
+        lock(facts),
+        unmap(facts),
+        destroy(facts),
+        reaper(facts),
+        limits(facts),
+        programs(facts),
+    ]
+}
+
+fn create(facts: &Facts) -> Step {
+    let name = "create in small pages";
+    if !facts.madv_populate {
+        let why = "this kernel makes pages by touching alone (MADV_POPULATE_READ is refused)";
+        return Step::new(name, Verdict::Plain, why).change("Linux 5.14 or later");
+    }
+    if facts.processors < 2 {
+        let why = "one processor may be used";
+        return Step::new(name, Verdict::Plain, why)
+            .change("the affinity (taskset), or the control group's cpu.max");
+    }
+    let why = format!("by up to {} helpers", facts.processors.min(16));
+    let step = Step::new(name, Verdict::Faster, why);
+    if facts.processors < facts.processors_online {
+        return step
+            .change("the affinity (taskset) or the control group's cpu.max leaves processors out");
+    }
+    step
+}
+
+fn huge_shared(facts: &Facts) -> Step {
+    let name = "create in huge pages, shared";
+    match facts.huge_shared.as_str() {
+        "always" | "within_size" | "force" | "advise" => {
+            let why = format!("shmem_enabled is {}", facts.huge_shared);
+            Step::new(name, Verdict::Faster, why)
+        }
+        "deny" | "" => {
+            let why = match facts.huge_shared.as_str() {
+                "" => "this kernel has no huge pages for shared memory",
+                _ => "shmem_enabled is deny",
+            };
+            Step::new(name, Verdict::Plain, why).change(format!("echo advise > {HUGE_SHARED}"))
+        }
+        other => {
+            let verdict = if facts.madv_collapse {
+                Verdict::Partly
+            } else {
+                Verdict::Plain
+            };
+            let by = if facts.madv_collapse {
+                "; small pages are put together when they are made as a whole (MADV_COLLAPSE)"
+            } else {
+                ""
+            };
+            Step::new(name, verdict, format!("shmem_enabled is {other}{by}"))
+                .change(format!("echo advise > {HUGE_SHARED}"))
+        }
+    }
+}
+
+fn huge_private(facts: &Facts) -> Step {
+    let name = "create in huge pages, private";
+    match facts.huge_pages.as_str() {
+        "" => Step::new(name, Verdict::Plain, "this kernel has none"),
+        "never" => Step::new(
+            name,
+            Verdict::Plain,
+            "transparent_hugepage/enabled is never",
+        )
+        .change(format!("echo madvise > {HUGE_PRIVATE}")),
+        setting => {
+            let why = format!("transparent_hugepage/enabled is {setting}");
+            Step::new(name, Verdict::Faster, why)
+        }
+    }
+}
+
+fn pools(facts: &Facts) -> Step {
+    let name = "pools of huge pages";
+    let free: Vec<String> = facts
+        .pools
+        .iter()
+        .filter(|(_, pool)| pool.pages > 0)
+        .map(|(kib, pool)| {
+            format!(
+                "{} of {} of {} free",
+                pool.free,
+                pool.pages,
+                size::format(kib << 10)
+            )
+        })
+        .collect();
+    if free.is_empty() {
+        let change = match facts.pools.keys().next() {
+            Some(kib) => {
+                format!("echo PAGES > /sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages")
+            }
+            None => "a kernel with CONFIG_HUGETLBFS".to_owned(),
+        };
+        return Step::new(name, Verdict::Plain, "all pools are empty").change(change);
+    }
+    Step::new(name, Verdict::Faster, free.join(", "))
+}
+
+fn lock(facts: &Facts) -> Step {
+    let name = "lock";
+    let limit = match facts.locked_limit {
+        Some(limit) if !facts.may_lock_all => limit,
+        _ => u64::MAX,
+    };
+    let small = limit < facts.available_bytes;
+    let why = match (facts.madv_populate && facts.processors > 1, small) {
+        (_, true) => format!("the limit of locked memory is {}", size::format(limit)),
+        (true, false) => "pages are made by helpers first".to_owned(),
+        (false, false) => "by one processor".to_owned(),
+    };
+    let step = Step::new(
+        name,
+        match (facts.madv_populate && facts.processors > 1, small) {
+            (true, false) => Verdict::Faster,
+            (true, true) => Verdict::Partly,
+            (false, _) => Verdict::Plain,
+        },
+        why,
+    );
+    if small {
+        return step.change("ulimit -l, limits.conf(5), LimitMEMLOCK= of systemd, or CAP_IPC_LOCK");
+    }
+    step
+}
+
+fn unmap(facts: &Facts) -> Step {
+    let name = "unmap and detach";
+    if facts.processors < 2 {
+        return Step::new(name, Verdict::Plain, "one processor may be used");
+    }
+    if facts.madv_dontneed_locked {
+        return Step::new(
+            name,
+            Verdict::Faster,
+            "page tables are taken down by helpers",
+        );
+    }
+    let why = "page tables are taken down by helpers, but not those of locked memory";
+    Step::new(name, Verdict::Partly, why).change("Linux 5.18 or later")
+}
+
+fn destroy(facts: &Facts) -> Step {
+    let name = "give the pages back";
+    let has_huge = matches!(
+        facts.huge_shared.as_str(),
+        "always" | "within_size" | "force" | "advise"
+    ) || (facts.huge_shared == "never" && facts.madv_collapse);
+    let why = "the kernel frees the small pages of one segment or file by one processor";
+    if has_huge {
+        let why = format!("{why}; huge pages are freed at once");
+        return Step::new(name, Verdict::Partly, why)
+            .change("several files side by side: bigiron mem create --stripes");
+    }
+    Step::new(name, Verdict::Plain, why)
+        .change(format!("huge pages: echo advise > {HUGE_SHARED}"))
+        .change("several files side by side: bigiron mem create --stripes")
+}
+
+fn reaper(facts: &Facts) -> Step {
+    let name = "reaper";
+    if facts.reaper {
+        let why = "callers need not wait for that: a process of its own frees 256 MiB and more";
+        return Step::new(name, Verdict::Faster, why);
+    }
+    let why = if facts.seccomp {
+        "a seccomp filter may end programs that start others"
+    } else {
+        "orphans of this process go to a program that may not expect them"
+    };
+    let step = Step::new(name, Verdict::Plain, why);
+    if facts.seccomp {
+        return step.change("a service or container without a seccomp filter");
+    }
+    step.change("an init in the container (docker run --init)")
+}
+
+fn limits(facts: &Facts) -> Step {
+    let name = "limits";
+    let mut step = Step::new(name, Verdict::Faster, "none below the memory that is free");
+    let mut low = Vec::new();
+    for (limit, bytes, change) in [
+        ("kernel.shmmax", facts.shmmax, "sysctl kernel.shmmax"),
+        ("kernel.shmall", facts.shmall_bytes, "sysctl kernel.shmall"),
+    ] {
+        if bytes < facts.available_bytes {
+            low.push(format!("{limit} allows {}", size::format(bytes)));
+            step = step.change(change);
+        }
+    }
+    if let Some(left) = facts
+        .control_group_bytes
+        .filter(|left| *left <= facts.available_bytes)
+    {
+        low.push(format!(
+            "the control group allows {} more",
+            size::format(left)
+        ));
+        step = step.change("memory.max of the control group (MemoryMax= of systemd)");
+    }
+    if !low.is_empty() {
+        step.verdict = Verdict::Partly;
+        step.why = low.join(", ");
+    }
+    step
+}
+
+fn programs(facts: &Facts) -> Step {
+    let name = "programs as they are";
+    match &facts.preload_library {
+        Some(path) => {
+            let why = format!("bigiron mem run, by {path}");
+            Step::new(name, Verdict::Faster, why)
+        }
+        None => Step::new(name, Verdict::Plain, "libbigiron_preload.so is not found").change(
+            "install it beside bigiron or in ../lib/bigiron, or name it by BIGIRON_PRELOAD",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::explain::describe;
+    use super::*;
+
+    type Change = fn(&mut Facts);
+
+    fn good() -> Facts {
+        Facts {
+            processors: 8,
+            processors_online: 8,
+            available_bytes: 1 << 30,
+            madv_populate: true,
+            madv_dontneed_locked: true,
+            madv_collapse: true,
+            huge_pages: "madvise".into(),
+            huge_shared: "advise".into(),
+            may_lock_all: true,
+            shmmax: u64::MAX,
+            shmall_bytes: u64::MAX,
+            reaper: true,
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn what_stands_in_the_way_has_a_remedy() {
+        let worse: [(&str, Change, &str); 8] = [
+            (
+                "create in small pages",
+                |facts| facts.madv_populate = false,
+                "5.14",
+            ),
+            (
+                "create in small pages",
+                |facts| facts.processors = 1,
+                "taskset",
+            ),
+            (
+                "create in huge pages, shared",
+                |facts| facts.huge_shared = "deny".into(),
+                HUGE_SHARED,
+            ),
+            (
+                "create in huge pages, private",
+                |facts| facts.huge_pages = "never".into(),
+                HUGE_PRIVATE,
+            ),
+            (
+                "lock",
+                |facts| (facts.may_lock_all, facts.locked_limit) = (false, Some(8 << 20)),
+                "ulimit -l",
+            ),
+            (
+                "unmap and detach",
+                |facts| facts.madv_dontneed_locked = false,
+                "5.18",
+            ),
+            ("reaper", |facts| facts.reaper = false, "--init"),
+            ("limits", |facts| facts.shmmax = 32 << 20, "kernel.shmmax"),
+        ];
+        let find = |facts: &Facts, name| {
+            steps(facts)
+                .into_iter()
+                .find(|step| step.step == name)
+                .unwrap()
+        };
+        for (name, change, remedy) in worse {
+            assert_eq!(find(&good(), name).verdict, Verdict::Faster, "{name}");
+            let mut facts = good();
+            change(&mut facts);
+            let step = find(&facts, name);
+            assert_ne!(step.verdict, Verdict::Faster, "{name}");
+            assert!(
+                step.change.iter().any(|change| change.contains(remedy)),
+                "{step:?}"
+            );
+            assert!(describe(&facts, &[step]).contains(remedy));
+        }
+    }
+}

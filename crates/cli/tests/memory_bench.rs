@@ -1,0 +1,82 @@
+//! `bigiron mem bench`: what it prints, and that nothing is left of it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+/// `bigiron mem bench` without other programs.
+fn bench() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bigiron"));
+    command.args(["mem", "bench", "--no-peers"]);
+    command
+}
+
+/// Segments that were made by a process, by the kernel's own list.
+fn segments_of(process: u32) -> usize {
+    let list = std::fs::read_to_string("/proc/sysvipc/shm").unwrap();
+    let creator = process.to_string();
+    let of_it = |line: &&str| line.split_whitespace().nth(4) == Some(&creator);
+    list.lines().filter(of_it).count()
+}
+
+#[test]
+fn results_come_as_json_with_the_machine_and_every_round() {
+    let output = bench()
+        .args(["--size", "32M", "--rounds", "2", "--quick", "--json"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("round 2 of 2"), "{told}");
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(results["size"], 48 << 20);
+    assert!(
+        results["machine"]["kernel"]
+            .as_str()
+            .is_some_and(|name| !name.is_empty())
+    );
+    assert!(results["facts"]["shmem_enabled"].is_string());
+    let rows = results["rows"].as_array().unwrap();
+    for row in rows {
+        for side in ["plain", "ours"] {
+            let rounds = row[side]["rounds"].as_array().unwrap();
+            assert_eq!(rounds.len(), 2, "{row}");
+            for round in rounds {
+                assert!(round["create"].as_f64().unwrap() > 0.0, "{row}");
+                assert!(round["destroy"].as_f64().unwrap() > 0.0, "{row}");
+            }
+        }
+    }
+    let of_kind = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).count();
+    assert!(of_kind("other") >= 5);
+    // Who may not lock has a reason for each of the other rows.
+    if of_kind("ism") == 0 || of_kind("dism") == 0 {
+        assert!(results["skipped"].to_string().contains("lock"));
+        eprintln!("SKIP: rows of locked memory: {}", results["skipped"]);
+    }
+}
+
+#[test]
+fn a_signal_ends_it_with_nothing_left_behind() {
+    let mut child = bench()
+        .args(["--size", "128M", "--rounds", "1000"])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let process = child.id();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.contains("round 1"), "{first}");
+    // Somewhere within the first trials.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let told: Vec<String> = lines.map_while(Result::ok).collect();
+    let status = child.wait().unwrap();
+    assert!(!status.success(), "{status}");
+    assert!(
+        told.last().is_some_and(|line| line.contains("interrupted")),
+        "{told:?}"
+    );
+    assert_eq!(segments_of(process), 0);
+}
