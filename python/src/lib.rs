@@ -1,4 +1,4 @@
-//! Crash dumps for Python: the classes that `python/bigiron` is written upon.
+//! Crash dumps and large memory for Python: the classes that `python/bigiron` is written upon.
 //!
 //! What reads or computes does so without Python's lock, so that threads run at the
 //! same time.
@@ -6,7 +6,9 @@
 mod convert;
 mod dump;
 mod errors;
+mod memory;
 mod pages;
+mod segment;
 
 use pyo3::prelude::*;
 
@@ -18,5 +20,9 @@ mod _bigiron {
     #[pymodule_export]
     use super::errors::{Error, FaultError, UnknownNameError};
     #[pymodule_export]
+    use super::memory::{attach, create, lock, populate, prewarm, remove, unlock};
+    #[pymodule_export]
     use super::pages::Pages;
+    #[pymodule_export]
+    use super::segment::MemorySegment;
 }

@@ -1,0 +1,277 @@
+//! Large memory as an object that Python looks into.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{CString, c_int};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bigiron_memory::Region;
+use bigiron_memory::segment::{Removal, Segment};
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::memory::{closed, lock_region, of_segment};
+
+/// Memory that this process has mapped. `memoryview(segment)` is the memory itself, which stays mapped
+/// for as long as a view is there: until then `close` and `destroy` raise `BufferError`.
+///
+/// At the end of a `with` statement a segment that was made is destroyed, and one that was
+/// attached is closed.
+#[pyclass(frozen, name = "Segment", module = "bigiron.mem")]
+pub struct MemorySegment {
+    inner: Mutex<Inner>,
+    /// Views of it, and calls that need it mapped. More only while `inner` is locked; fewer at
+    /// any time, since Python says so while it holds its own lock.
+    users: AtomicUsize,
+}
+
+struct Inner {
+    /// None once it is detached or destroyed.
+    segment: Option<Segment>,
+    read_only: bool,
+    /// Whether it was made here.
+    made: bool,
+}
+
+impl MemorySegment {
+    pub fn new(segment: Segment, read_only: bool, made: bool) -> Self {
+        let inner = Mutex::new(Inner {
+            segment: Some(segment),
+            read_only,
+            made,
+        });
+        let users = AtomicUsize::new(0);
+        Self { inner, users }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does `work` with the segment, if it is still there. Without Python's lock: another thread that
+    /// has this one's may want that.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Segment) -> PyResult<T> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| {
+            let mut inner = self.inner();
+            work(inner.segment.as_mut().ok_or_else(closed)?)
+        })
+    }
+
+    /// The segment, for its end, which waits for no view.
+    fn taken(&self, py: Python<'_>) -> PyResult<Option<Segment>> {
+        py.detach(|| {
+            let mut inner = self.inner();
+            match self.users.load(Ordering::Acquire) {
+                0 => Ok(inner.segment.take()),
+                users => {
+                    let text = format!("{users} views of the segment are still there");
+                    Err(PyBufferError::new_err(text))
+                }
+            }
+        })
+    }
+
+    /// Where it is, and whether it is read-only; it stays there until [`MemorySegment::release`].
+    fn hold(&self, py: Python<'_>) -> PyResult<(Region, bool)> {
+        py.detach(|| {
+            let inner = self.inner();
+            let segment = inner.segment.as_ref().ok_or_else(closed)?;
+            self.users.fetch_add(1, Ordering::AcqRel);
+            Ok((segment.region(), inner.read_only))
+        })
+    }
+
+    fn release(&self) {
+        self.users.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[pymethods]
+impl MemorySegment {
+    /// Where it is in this process.
+    #[getter]
+    fn address(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |segment| Ok(segment.region().start()))
+    }
+
+    /// The id of a System V segment; None for others.
+    #[getter]
+    fn id(&self, py: Python<'_>) -> PyResult<Option<i32>> {
+        self.with(py, |segment| Ok(segment.id()))
+    }
+
+    /// The files of POSIX shared memory and others with names: as many as it has stripes.
+    #[getter]
+    fn paths(&self, py: Python<'_>) -> PyResult<Vec<PathBuf>> {
+        self.with(py, |segment| Ok(segment.paths().to_vec()))
+    }
+
+    /// Descriptors of its files or of a memfd, for as long as it is not closed.
+    #[getter]
+    fn descriptors(&self, py: Python<'_>) -> PyResult<Vec<i32>> {
+        self.with(py, |segment| {
+            let descriptors = segment.descriptors();
+            Ok(descriptors.map(|one| one.as_raw_fd()).collect())
+        })
+    }
+
+    /// Whether it is closed or destroyed.
+    #[getter]
+    fn closed(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.inner().segment.is_none())
+    }
+
+    /// Whether it cannot be written.
+    #[getter]
+    fn read_only(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.inner().read_only)
+    }
+
+    /// Locks it, as mlock, until it is unlocked or closed.
+    fn lock(&self, py: Python<'_>) -> PyResult<()> {
+        let (region, _) = self.hold(py)?;
+        let locked = lock_region(py, region, None);
+        self.release();
+        locked
+    }
+
+    /// Unlocks it, also what SHM_LOCK has locked.
+    fn unlock(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |segment| segment.unlock().map_err(of_segment))
+    }
+
+    /// Bytes of it that are resident here, of those in huge pages, and locked by mlock.
+    fn state(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, u64>> {
+        let state = self.with(py, |segment| segment.state().map_err(of_segment))?;
+        let named = [
+            ("resident", state.resident),
+            ("huge", state.huge),
+            ("locked", state.locked),
+        ];
+        Ok(named.into_iter().collect())
+    }
+
+    /// Pages of a sample, by the node of the machine that they come from; -1 for those that are not
+    /// there.
+    #[pyo3(signature = (samples = 1024))]
+    fn placement(&self, py: Python<'_>, samples: usize) -> PyResult<BTreeMap<i64, usize>> {
+        let found = self.with(py, |segment| segment.placement(samples).map_err(of_segment))?;
+        let nodes = found.nodes.into_iter();
+        let mut pages: BTreeMap<_, _> = nodes.map(|(node, count)| (node as i64, count)).collect();
+        if found.absent > 0 {
+            pages.insert(-1, found.absent);
+        }
+        Ok(pages)
+    }
+
+    /// Ends its use here. What has an id or a name stays in the system. A second time does
+    /// nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(segment) = self.taken(py)? else {
+            return Ok(());
+        };
+        py.detach(|| segment.detach()).map_err(of_segment)
+    }
+
+    /// Ends its use here and removes it from the system. `reaper` is the absolute path of
+    /// the program `bigiron`, which frees what one processor must free, while Python goes on.
+    #[pyo3(signature = (*, reaper = None))]
+    fn destroy(&self, py: Python<'_>, reaper: Option<PathBuf>) -> PyResult<()> {
+        let reaper = reaper
+            .map(|path| CString::new(path.into_os_string().into_encoded_bytes()))
+            .transpose()?;
+        let segment = self.taken(py)?.ok_or_else(closed)?;
+        py.detach(|| {
+            let how = Removal {
+                reaper: reaper.as_deref(),
+                ..Removal::default()
+            };
+            segment.destroy(&how).map(drop)
+        })
+        .map_err(of_segment)
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _kind: Option<&Bound<'_, PyAny>>,
+        _error: Option<&Bound<'_, PyAny>>,
+        _trace: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let made = py.detach(|| {
+            let inner = self.inner();
+            inner.made && inner.segment.is_some()
+        });
+        match made {
+            true => self.destroy(py, None),
+            false => self.close(py),
+        }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        py.detach(|| {
+            let inner = self.inner();
+            let Some(segment) = &inner.segment else {
+                return "<bigiron.mem.Segment closed>".to_owned();
+            };
+            let bytes = segment.region().length();
+            match (segment.id(), segment.paths().first()) {
+                (Some(id), _) => format!("<bigiron.mem.Segment id {id}: {bytes} bytes>"),
+                (None, Some(path)) => {
+                    format!("<bigiron.mem.Segment {}: {bytes} bytes>", path.display())
+                }
+                (None, None) => format!("<bigiron.mem.Segment: {bytes} bytes>"),
+            }
+        })
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |segment| Ok(segment.region().length()))
+    }
+
+    // SAFETY: Python calls it with a view that it owns, to be filled in.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("no view to fill in"));
+        }
+        let this = slf.get();
+        let (region, read_only) = this.hold(slf.py())?;
+        // SAFETY: the memory stays mapped for as long as a view is counted; the view holds a
+        // reference to the object until it is released.
+        let status = unsafe {
+            ffi::PyBuffer_FillInfo(
+                view,
+                slf.as_ptr(),
+                region.pointer(),
+                region.length().cast_signed(),
+                c_int::from(read_only),
+                flags,
+            )
+        };
+        if status == 0 {
+            return Ok(());
+        }
+        this.release();
+        Err(PyErr::fetch(slf.py()))
+    }
+
+    // SAFETY: Python calls it once for each view that was filled in.
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
+        self.release();
+    }
+}

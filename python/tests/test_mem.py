@@ -1,0 +1,228 @@
+"""Large memory, as the system's own tools and calls see it."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+from bigiron import mem
+
+SIZE = 24 << 20
+NAME = f"/bigiron-python-{os.getpid()}"
+C = ctypes.CDLL(None, use_errno=True)
+
+
+def segments() -> dict[int, list[str]]:
+    """The lines of ipcs, by id: key, owner, permissions, bytes, attachments."""
+    lines = subprocess.run(["ipcs", "-m"], check=True, capture_output=True, text=True).stdout.splitlines()
+    words = [line.split() for line in lines]
+    return {int(line[1]): [line[0], *line[2:6]] for line in words if len(line) >= 6 and line[1].isdigit()}
+
+
+def resident(address: int, size: int) -> int:
+    """Bytes of memory that are there, by mincore."""
+    there = ctypes.create_string_buffer(size // mmap.PAGESIZE)
+    if C.mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), there) != 0:
+        raise OSError(ctypes.get_errno(), "mincore")
+    return sum(byte & 1 for byte in there.raw) * mmap.PAGESIZE
+
+
+def smaps(address: int, name: str) -> int:
+    """The bytes behind a name of the mapping that begins at an address."""
+    found = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if "-" in words[0] and not words[0].endswith(":"):
+            found = int(words[0].split("-")[0], 16) == address
+        elif found and words[0] == name + ":":
+            return int(words[1]) << 10
+    raise LookupError(name)
+
+
+class Segments(unittest.TestCase):
+    def test_a_system_v_segment_is_one_of_ipcs_and_goes_with_its_with(self) -> None:
+        with mem.create("system-v", SIZE, mode=0o640, page_size="small", lock=True) as segment:
+            self.assertIsNotNone(segment.id)
+            identity = segment.id or 0
+            self.assertEqual(segments()[identity][2:], ["640", str(SIZE), "1"])
+            self.assertEqual(resident(segment.address, SIZE), SIZE)
+            self.assertEqual(segment.state()["resident"], SIZE)
+            with mem.attach(identity, read_only=True) as other:
+                self.assertEqual(segments()[identity][4], "2")
+                with memoryview(segment) as view, memoryview(other) as seen:
+                    self.assertFalse(view.readonly)
+                    self.assertTrue(seen.readonly)
+                    view[-3:] = b"end"
+                    self.assertEqual(bytes(seen[-3:]), b"end")
+                    with self.assertRaises(TypeError):
+                        seen[0] = 1
+            self.assertTrue(other.closed)
+            self.assertEqual(segments()[identity][4], "1")
+        self.assertTrue(segment.closed)
+        self.assertNotIn(identity, segments())
+
+    def test_views_keep_the_memory(self) -> None:
+        segment = mem.create("anonymous", SIZE)
+        address = segment.address
+        view = memoryview(segment)
+        part = view[5:10]
+        for end in (segment.close, segment.destroy):
+            with self.assertRaises(BufferError):
+                end()
+        self.assertFalse(segment.closed)
+        view.release()
+        with self.assertRaises(BufferError):
+            segment.close()
+        part[:] = b"still"
+        del segment, end
+        self.assertEqual(bytes(part), b"still")
+        self.assertEqual(resident(address, SIZE), SIZE)
+        part.release()
+        with self.assertRaises(OSError):
+            resident(address, SIZE)
+
+    def test_what_is_closed_is_not_used(self) -> None:
+        segment = mem.create("memfd", SIZE, name="test")
+        self.assertEqual(os.stat(segment.descriptors[0]).st_size, SIZE)
+        descriptor = segment.descriptors[0]
+        segment.close()
+        segment.close()
+        with self.assertRaises(OSError):
+            os.fstat(descriptor)
+        for use in (lambda: memoryview(segment), lambda: len(segment), segment.lock, segment.destroy, segment.state):
+            with self.assertRaisesRegex(ValueError, "closed"):
+                use()
+        self.assertIn("closed", repr(segment))
+
+    def test_posix_memory_has_its_name_and_its_stripes(self) -> None:
+        for stripes in (1, 3):
+            with mem.create("posix", SIZE, name=NAME, stripes=stripes) as segment:
+                paths = [f"/dev/shm{NAME}"] if stripes == 1 else [f"/dev/shm{NAME}.{n}" for n in range(stripes)]
+                self.assertEqual([str(path) for path in segment.paths], paths)
+                self.assertEqual(sum(os.stat(path).st_blocks * 512 for path in paths), SIZE)
+                program = (
+                    "import sys; from bigiron import mem; segment = mem.attach(sys.argv[1]); view = memoryview(segment); "
+                    "view[0] = 1; view[-1] = 2"
+                )
+                subprocess.run([sys.executable, "-c", program, NAME], check=True)
+                with memoryview(segment) as view:
+                    self.assertEqual((view[0], view[-1]), (1, 2))
+                with self.assertRaises(FileExistsError):
+                    mem.create("posix", SIZE, name=NAME, stripes=stripes)
+            self.assertFalse(any(os.path.exists(path) for path in paths))
+
+    def test_segments_that_stay_are_removed_by_name(self) -> None:
+        mem.create("posix", SIZE, name=NAME).close()
+        self.assertEqual(mem.prewarm(NAME), SIZE)
+        mem.remove(NAME)
+        self.assertFalse(os.path.exists(f"/dev/shm{NAME}"))
+        with self.assertRaises(ValueError):
+            mem.remove(NAME)
+
+    def test_locking(self) -> None:
+        with mem.create("posix", SIZE, name=NAME, page_size="small") as segment:
+            self.assertEqual(smaps(segment.address, "Locked"), 0)
+            segment.lock()
+            self.assertEqual(smaps(segment.address, "Locked"), SIZE)
+            self.assertEqual(segment.state()["locked"], SIZE)
+            segment.unlock()
+            self.assertEqual(smaps(segment.address, "Locked"), 0)
+
+    def test_pages_come_from_nodes(self) -> None:
+        with mem.create("anonymous", SIZE, numa="bind=0", page_size="small") as segment:
+            self.assertEqual(segment.placement(100), {0: 100})
+        with mem.create("anonymous", SIZE, populate=False, page_size="small") as segment:
+            self.assertEqual(segment.placement(100), {-1: 100})
+
+    def test_progress_is_told_and_ends_it(self) -> None:
+        told: list[int] = []
+        with mem.create("posix", 640 << 20, name=NAME, progress=told.append):
+            self.assertGreaterEqual(len(told), 2)
+            self.assertEqual(told, sorted(told))
+            self.assertEqual(told[-1], 640 << 20)
+
+        def stop(done: int) -> None:
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            mem.create("posix", 640 << 20, name=NAME, progress=stop)
+        self.assertFalse(os.path.exists(f"/dev/shm{NAME}"))
+
+    def test_wrong_requests_say_what_is_expected(self) -> None:
+        with self.assertRaisesRegex(ValueError, "expected system-v"):
+            mem.create("nothing", SIZE)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(ValueError, "name"):
+            mem.create("posix", SIZE)
+        with self.assertRaisesRegex(ValueError, "NODES"):
+            mem.create("anonymous", SIZE, numa="near")
+        with self.assertRaisesRegex(ValueError, "1 to 64"):
+            mem.create("anonymous", SIZE, helpers=65)
+        with self.assertRaises(OverflowError):
+            mem.create("anonymous", -1)
+        with self.assertRaises(OSError) as raised:
+            mem.create("anonymous", 1 << 46)
+        self.assertIn("memory that is free", str(raised.exception))
+        with self.assertRaises(ValueError):
+            mem.attach("/no-such-segment")
+
+
+class Buffers(unittest.TestCase):
+    def test_an_mmap_is_populated_and_locked(self) -> None:
+        # Small pages: a huge one would be there after the first touch.
+        memory = mmap.mmap(-1, SIZE)
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        with memoryview(memory) as view:
+            address = ctypes.addressof(ctypes.c_char.from_buffer(view))
+            self.assertEqual(resident(address, SIZE), 0)
+            mem.populate(view[: SIZE // 2])
+            self.assertEqual(resident(address, SIZE), SIZE // 2)
+            mem.populate(memory, write=True)
+            self.assertEqual(resident(address, SIZE), SIZE)
+            mem.lock(memory)
+            self.assertEqual(smaps(address, "Locked"), SIZE)
+            mem.unlock(memory)
+            self.assertEqual(smaps(address, "Locked"), 0)
+        self.assertEqual(memory[:4], bytes(4))
+
+    def test_what_is_no_buffer_is_refused(self) -> None:
+        with self.assertRaises(TypeError):
+            mem.populate("text")  # type: ignore[arg-type]
+        with self.assertRaisesRegex(ValueError, "one piece"):
+            mem.populate(memoryview(bytes(100))[::2])
+
+    def test_a_file_is_prewarmed(self) -> None:
+        with tempfile.NamedTemporaryFile(dir=".") as file:
+            file.write(bytes(SIZE))
+            file.flush()
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            self.assertEqual(mem.prewarm(file.name), SIZE)
+            with mmap.mmap(file.fileno(), SIZE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE) as seen:
+                address = ctypes.addressof(ctypes.c_char.from_buffer(seen))
+                self.assertEqual(resident(address, SIZE), SIZE)
+
+    def test_threads_run_meanwhile(self) -> None:
+        counted = 0
+        done = threading.Event()
+
+        def count() -> None:
+            nonlocal counted
+            while not done.is_set():
+                counted += 1
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        seen: list[int] = []
+        # Told in the thread that called, between one part and the next.
+        with mem.create("anonymous", 640 << 20, progress=lambda _: seen.append(counted)):
+            pass
+        done.set()
+        thread.join()
+        self.assertLess(seen[0], seen[-1])
