@@ -1,0 +1,24 @@
+"""The programs of ../conformance: what manual pages and standards promise of each call, as transcripts."""
+
+from pathlib import Path
+
+from .programs import Program
+
+_FOLDER = Path(__file__).resolve().parents[1] / "conformance"
+
+
+def find(*, root: bool) -> list[Program]:
+    """All of them, as an ordinary user and, where that is to be had, as root as well."""
+    users = (False, True) if root else (False,)
+    return [
+        Program(
+            suite="conformance" + (" as root" if as_root else ""),
+            name=str(source.relative_to(_FOLDER).with_suffix("")),
+            source=source,
+            flags=("-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{_FOLDER}"),
+            libraries=("-lpthread",),
+            as_root=as_root,
+        )
+        for as_root in users
+        for source in sorted(_FOLDER.rglob("*.c"))
+    ]

@@ -1,0 +1,27 @@
+/* Stands for glibc's internal header: its atomics by those of the compiler. */
+#ifndef ATOMIC_H
+#define ATOMIC_H
+#define atomic_load_relaxed(place) __atomic_load_n((place), __ATOMIC_RELAXED)
+#define atomic_load_acquire(place) __atomic_load_n((place), __ATOMIC_ACQUIRE)
+#define atomic_store_relaxed(place, value) __atomic_store_n((place), (value), __ATOMIC_RELAXED)
+#define atomic_store_release(place, value) __atomic_store_n((place), (value), __ATOMIC_RELEASE)
+#define atomic_fetch_add_relaxed(place, value) __atomic_fetch_add((place), (value), __ATOMIC_RELAXED)
+#define atomic_fetch_add_acquire(place, value) __atomic_fetch_add((place), (value), __ATOMIC_ACQUIRE)
+#define atomic_fetch_add_release(place, value) __atomic_fetch_add((place), (value), __ATOMIC_RELEASE)
+#define atomic_fetch_add_acq_rel(place, value) __atomic_fetch_add((place), (value), __ATOMIC_ACQ_REL)
+#define atomic_fetch_or_acquire(place, value) __atomic_fetch_or((place), (value), __ATOMIC_ACQUIRE)
+#define atomic_fetch_or_relaxed(place, value) __atomic_fetch_or((place), (value), __ATOMIC_RELAXED)
+#define atomic_exchange_relaxed(place, value) __atomic_exchange_n((place), (value), __ATOMIC_RELAXED)
+#define atomic_exchange_acquire(place, value) __atomic_exchange_n((place), (value), __ATOMIC_ACQUIRE)
+#define atomic_exchange_release(place, value) __atomic_exchange_n((place), (value), __ATOMIC_RELEASE)
+#define atomic_increment(place) ((void)__atomic_fetch_add((place), 1, __ATOMIC_ACQ_REL))
+#define atomic_decrement(place) ((void)__atomic_fetch_sub((place), 1, __ATOMIC_ACQ_REL))
+#define atomic_increment_val(place) __atomic_add_fetch((place), 1, __ATOMIC_ACQ_REL)
+#define atomic_decrement_val(place) __atomic_sub_fetch((place), 1, __ATOMIC_ACQ_REL)
+#define atomic_full_barrier() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define atomic_read_barrier() __atomic_thread_fence(__ATOMIC_ACQUIRE)
+#define atomic_write_barrier() __atomic_thread_fence(__ATOMIC_RELEASE)
+#define atomic_thread_fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
+#define atomic_thread_fence_release() __atomic_thread_fence(__ATOMIC_RELEASE)
+#define atomic_thread_fence_seq_cst() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#endif

@@ -1,0 +1,7 @@
+/* Stands for glibc's internal header: which way the stack grows on x86-64. */
+#ifndef STACKINFO_H
+#define STACKINFO_H
+#include <elf.h>
+#define _STACK_GROWS_DOWN 1
+#define DEFAULT_STACK_PERMS (PF_R | PF_W | PF_X)
+#endif

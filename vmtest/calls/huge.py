@@ -1,0 +1,36 @@
+"""Huge pages for the time of a run: settings of the whole machine, which are put back."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from lab.errors import Unavailable
+
+# A pool, as the kernel's tests of hugetlbfs want it, and transparent huge pages for shared memory that asks for them.
+_SETTINGS = (
+    (Path("/proc/sys/vm/nr_hugepages"), "256"),
+    (Path("/sys/kernel/mm/transparent_hugepage/enabled"), "madvise"),
+    (Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled"), "advise"),
+)
+
+
+def _read(path: Path) -> str:
+    """What is set: of a choice the one in brackets."""
+    text = path.read_text().strip()
+    return text.split("[", 1)[1].split("]", 1)[0] if "[" in text else text
+
+
+@contextlib.contextmanager
+def pages() -> Iterator[None]:
+    """Has them while the block runs."""
+    if os.geteuid() != 0:
+        raise Unavailable("huge pages are set by root alone")
+    before = [(path, _read(path)) for path, _ in _SETTINGS]
+    try:
+        for path, value in _SETTINGS:
+            path.write_text(value)
+        yield
+    finally:
+        for path, value in before:
+            path.write_text(value)

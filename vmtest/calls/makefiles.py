@@ -1,0 +1,62 @@
+"""What glibc's Makefiles say of its tests: their names, arguments and flags. Nothing of make itself is understood but
+assignments; conditions are not."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# Lists of tests; what is in those of the second kind is a test as well, but not run, for the reason given.
+_TESTS = re.compile(r"(?:tests|tests-internal|tests-static|test-srcs|strop-tests)")
+_NOT_RUN = {
+    "xtests": "glibc does not run it in `make check`: it takes long or changes the machine",
+    "tests-container": "is made for a root directory of its own, with a whole glibc in it",
+}
+
+
+@dataclass
+class Told:
+    """What the Makefile of one directory says."""
+
+    tests: set[str] = field(default_factory=set)
+    not_run: dict[str, str] = field(default_factory=dict)
+    arguments: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    flags: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def _assignments(text: str) -> Iterator[tuple[str, str]]:
+    joined = re.sub(r"\\\n", " ", text)
+    for line in joined.splitlines():
+        found = re.match(r"([A-Za-z0-9_.-]+)\s*[:+?]?=\s*(.*)", line)
+        if found:
+            yield found[1], found[2].split("#")[0].strip()
+
+
+def _plain_words(value: str, name: str) -> tuple[str, ...] | None:
+    """Words of a value; none if they lean on other variables than the program's own name."""
+    for variable in ("$(host-test-program-cmd)", "$(host-built-program-cmd)"):
+        value = value.replace(variable, f"/tmp/{name}")
+    return None if "$" in value else tuple(word.strip("'\"") for word in value.split())
+
+
+def read(path: Path) -> Told:
+    """Reads a Makefile; one that is not there says nothing."""
+    told = Told()
+    if not path.exists():
+        return told
+    for variable, value in _assignments(path.read_text(errors="replace")):
+        if _TESTS.fullmatch(variable):
+            # strop-tests are names of functions, the tests' names have test- before them.
+            before = "test-" if variable == "strop-tests" else ""
+            told.tests.update(before + word for word in value.split() if "$" not in word)
+        elif variable in _NOT_RUN:
+            told.not_run.update((word, _NOT_RUN[variable]) for word in value.split() if "$" not in word)
+        elif variable.endswith("-ARGS"):
+            name = variable.removesuffix("-ARGS")
+            words = _plain_words(value, name)
+            if words:
+                told.arguments[name] = words
+        elif variable.startswith("CFLAGS-") and variable.endswith(".c"):
+            name = variable.removeprefix("CFLAGS-").removesuffix(".c")
+            told.flags[name] = told.flags.get(name, ()) + (_plain_words(value, name) or ())
+    return told

@@ -1,0 +1,41 @@
+"""Whether the suites notice faults: a library with each of them must make a difference, one without none."""
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from lab import cache
+from lab.errors import LabError
+
+from . import store
+
+# Programs that notice one fault or the other.
+PROGRAMS = ("lock/all", "lock/errors", "lock/limits", "lock/parts", "map/errors", "map/fixed", "map/populate",
+            "process/exits", "process/traces", "shm/destroy", "shm/detach_errors", "shm/locking", "shm/stat")
+
+_SOURCE = Path(__file__).with_name("faulty.c")
+
+
+def _library(fault: int) -> Path:
+    """The library with one fault; 0 for none."""
+    made = store.root() / f"faulty-{fault}.so"
+    with cache.lock("faulty"):
+        made.parent.mkdir(parents=True, exist_ok=True)
+        command = ["gcc", "-shared", "-fPIC", "-O1", "-w", "-s", "-D_GNU_SOURCE", f"-DFAULT={fault}"]
+        subprocess.run([*command, str(_SOURCE), "-o", str(made)], check=True)
+    return made
+
+
+def faults() -> int:
+    """How many faults there are."""
+    return max(int(number) for number in re.findall(r"FAULT == (\d+)", _SOURCE.read_text()))
+
+
+def run(differences: Callable[[Path], list[str]]) -> None:
+    """`differences`: the names of the programs that differ under a library. Ends at the first fault that none shows."""
+    for fault in range(faults() + 1):
+        noticed = differences(_library(fault))
+        print(f"fault {fault:2}: {', '.join(noticed) if noticed else 'no difference'}", flush=True)
+        if bool(noticed) != bool(fault):
+            raise LabError("that is a difference without a fault" if noticed else "that fault was not noticed")

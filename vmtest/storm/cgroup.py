@@ -1,0 +1,57 @@
+"""A control group for memory, of either version: where memory ends early, and what is left is counted."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from lab.errors import Unavailable
+
+ROOT = Path("/sys/fs/cgroup")
+
+
+class Cgroup:
+    """Made now, with this many bytes at most; removed at the end of the `with` block, when nothing is in it any more."""
+
+    def __init__(self, name: str, most: int | None = None) -> None:
+        self.old = (ROOT / "memory" / "cgroup.procs").exists()
+        parent = ROOT / "memory" if self.old else ROOT
+        self.path = parent / f"bigiron-{name}.{os.getpid()}"
+        try:
+            self.path.mkdir()
+            if not (self.path / self._usage).exists():
+                # Version 2 gives controllers only where the group above says so.
+                (parent / "cgroup.subtree_control").write_text("+memory")
+            if most is not None:
+                (self.path / self._limit).write_text(str(most))
+        except OSError as error:
+            with suppress(OSError):
+                self.path.rmdir()
+            raise Unavailable(f"no control group for memory: {error}") from error
+
+    @property
+    def _limit(self) -> str:
+        return "memory.limit_in_bytes" if self.old else "memory.max"
+
+    @property
+    def _usage(self) -> str:
+        return "memory.usage_in_bytes" if self.old else "memory.current"
+
+    def join(self) -> None:
+        """Takes the calling process in; to be called in a child."""
+        (self.path / "cgroup.procs").write_text(str(os.getpid()))
+
+    def usage(self) -> int:
+        """Bytes charged to it, caches among them."""
+        return int((self.path / self._usage).read_text())
+
+    def killed(self) -> int:
+        """How many processes the kernel ended because memory did not suffice."""
+        text = (self.path / ("memory.oom_control" if self.old else "memory.events")).read_text()
+        return int(next(line.split()[1] for line in text.splitlines() if line.startswith("oom_kill ")))
+
+    def __enter__(self) -> "Cgroup":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            self.path.rmdir()

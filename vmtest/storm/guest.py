@@ -1,0 +1,84 @@
+"""A guest with three nodes, one of them without processors: programs run in it plainly and under the library."""
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from lab import initramfs, kernels, notes, qemu, tools
+from lab.errors import LabError
+
+from .run import build
+
+INIT = Path(__file__).resolve().parent.parent / "guest-memory" / "init"
+RAM_MIB = 1024
+# Two processors each for the first two nodes.
+NODES = ((384, "0-1"), (384, "2-3"), (256, ""))
+SECONDS = 420
+
+
+def _libraries(program: Path) -> set[str]:
+    """Shared objects that a program needs, by their paths, the loader among them."""
+    return set(re.findall(r"(/\S+) \(0x", tools.run(["ldd", program])))
+
+
+def _archive(library: Path, work: Path) -> bytes:
+    archive = initramfs.Archive()
+    programs = {"storm": build(work), "lib/libbigiron_preload.so": library}
+    # The reaper; without it there is none in the guest.
+    if library.with_name("bigiron").exists():
+        programs["bigiron"] = library.with_name("bigiron")
+    needed = sorted({path for program in programs.values() for path in _libraries(program)})
+    directories = {str(parent)[1:] for path in needed for parent in Path(path).parents if parent != Path("/")}
+    for directory in sorted({"dev", "lib"} | directories):
+        archive.add_directory(directory)
+    archive.add_console()
+    archive.add_file("busybox", tools.static_busybox().read_bytes(), executable=True)
+    archive.add_file("init", INIT.read_bytes(), executable=True)
+    for name, path in programs.items():
+        archive.add_file(name, path.read_bytes(), executable=True)
+    for path in needed:
+        archive.add_file(path[1:], Path(path).read_bytes(), executable=True)
+    return archive.finish()
+
+
+def _nodes() -> list[str]:
+    words = []
+    for number, (mib, processors) in enumerate(NODES):
+        cpus = f",cpus={processors}" if processors else ""
+        words += ["-object", f"memory-backend-ram,id=node{number},size={mib}M"]
+        words += ["-numa", f"node,nodeid={number},memdev=node{number}{cpus}"]
+    return words
+
+
+def run_guest(library: Path, series: str, accel: str) -> list[dict[str, Any]]:
+    """What was tried in a guest with a kernel of this series: name, status and last words of each."""
+    kernel = kernels.get(series)
+    with tempfile.TemporaryDirectory(prefix="bigiron-memory.") as directory:
+        work = Path(directory)
+        initrd = work / "initrd"
+        initrd.write_bytes(_archive(library, work))
+        with qemu.Machine(
+            work,
+            kernel=kernel.vmlinuz,
+            initrd=initrd,
+            command_line="",
+            ram_mib=RAM_MIB,
+            levels=4,
+            disks=[],
+            timeout=SECONDS,
+            accel=accel,
+            cpus=4,
+            more=_nodes(),
+        ) as machine:
+            machine.wait_for_end()
+            console = machine.console()
+    records = notes.console_records(console)
+    if not any("end" in record for record in records):
+        raise LabError(f"the guest did not come to its end\n{console[-3000:]}")
+    for record in records:
+        if record.get("status"):
+            name = record["run"]
+            said = [line for line in console.splitlines() if line.startswith(f"{name}: ") or re.match(r"[-+]\S", line)]
+            print("\n".join(f"    {line}" for line in said[-12:]))
+    return [record for record in records if "run" in record]

@@ -1,0 +1,51 @@
+"""What programs leave behind in these namespaces, where nobody else is."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def reap() -> None:
+    """Takes leave of children of children, which become those of the first process."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+
+
+def processes() -> list[str]:
+    """The other processes, by number and name."""
+    reap()
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if int(path.name) != os.getpid():
+                found.append(f"{path.name} ({(path / 'comm').read_text().strip()})")
+        except OSError:
+            continue
+    return found
+
+
+def segments() -> list[tuple[int, int, int]]:
+    """System V segments: number, bytes, how often attached."""
+    lines = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
+    return [(int(fields[1]), int(fields[3]), int(fields[6])) for fields in lines]
+
+
+def files() -> list[str]:
+    """Files of shared memory."""
+    return [path.name for path in Path("/dev/shm").iterdir()]
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30) -> bool:
+    """Whether it holds within some time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True

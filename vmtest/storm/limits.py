@@ -1,0 +1,88 @@
+"""Memory that ends early: each call must end as the plain one does, and leave nothing."""
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from lab import tools
+from lab.errors import Unavailable
+
+from . import left
+from .cgroup import Cgroup
+from .kills import TOLERANCE
+from .parts import Told
+from .run import PLAIN, SMALL, Library, Ran
+
+MIB = 1 << 20
+# In a group of 64 MiB.
+IN_GROUP = ("segment", "populate", "locked", "shared", "file", "file-populate")
+# Under limits that the program sets itself, as a user who may lock 4 MiB, and as this one.
+BY_ITSELF = ("as", "as-tight", "threads", "file-size", "descriptors", "memlock", "locked", "segment")
+POLICIES = (SMALL, f"{SMALL},destroy=parallel,attach=huge", f"{SMALL},attach=lock,huge=never")
+
+
+def _run(program: Path, library: Library, what: str, size: int, file: str, more: dict[str, str], group: Cgroup | None) -> Ran:
+    done = subprocess.run(
+        [program, "limit", what, str(size)], capture_output=True, text=True, timeout=300,
+        env=library.environment() | {"STORM_FILE": file} | more, preexec_fn=group.join if group else None,
+    )  # fmt: skip
+    return Ran(done.returncode, done.stdout)
+
+
+def _compare(name: str, plain: Ran, other: Ran, told: Told) -> None:
+    wrong = ""
+    if plain != other:
+        said = [f"    {who}: {ran.ended}: {'; '.join(ran.output.splitlines())}" for who, ran in (("plain", plain), ("library", other))]
+        wrong = "\n".join(said)
+    elif left.segments() or not left.wait_until(lambda: not left.processes()):
+        wrong = f"    left behind: segments {left.segments()}, processes {left.processes()}"
+    told.tell(name, wrong)
+
+
+def _by_itself(program: Path, library: Path, told: Told) -> None:
+    for what in BY_ITSELF:
+        for user in ({}, {"STORM_LIMIT_LOCK": str(4 * MIB)}):
+            plain = _run(program, PLAIN, what, 8 * MIB, "/dev/shm/limit", user, None)
+            for policy in POLICIES:
+                # Whoever wants segments locked at once, and may not, is told so by nobody: they are not.
+                other = _run(program, Library(library, policy), what, 8 * MIB, "/dev/shm/limit", user, None)
+                _compare(f"limit {what} {user} {policy}", plain, other, told)
+
+
+def _small_file_system(program: Path, library: Path, told: Told) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        tools.run(["mount", "-t", "tmpfs", "-o", "size=16m", "small", directory])
+        try:
+            for what in ("file", "file-populate"):
+                file = f"{directory}/file"
+                plain = _run(program, PLAIN, what, 64 * MIB, file, {}, None)
+                _compare(f"small file system, {what}", plain, _run(program, Library(library, SMALL), what, 64 * MIB, file, {}, None), told)
+                if os.listdir(directory):
+                    told.tell(f"small file system, {what}", "    a file is left")
+        finally:
+            tools.run(["umount", directory])
+
+
+def limits(program: Path, library: Path, told: Told) -> None:
+    """All of them."""
+    _by_itself(program, library, told)
+    _small_file_system(program, library, told)
+    try:
+        group = Cgroup("limits", 64 * MIB)
+    except Unavailable as error:
+        print(f"    no limits by control groups: {error}")
+        return
+    with group:
+        for what in IN_GROUP:
+            before = group.usage()
+            plain = _run(program, PLAIN, what, 256 * MIB, "/dev/shm/limit", {}, group)
+            killed = group.killed()
+            for policy in POLICIES:
+                other = _run(program, Library(library, policy), what, 256 * MIB, "/dev/shm/limit", {}, group)
+                _compare(f"64 MiB for all, {what}, {policy}", plain, other, told)
+                if plain.status < 0:
+                    told.tell(f"64 MiB for all, {what}: who is ended", "" if group.killed() == killed + 1 else f"    {group.killed() - killed} processes")
+                killed = group.killed()
+                if not left.wait_until(lambda: group.usage() <= before + TOLERANCE):
+                    told.tell(f"64 MiB for all, {what}", f"    {group.usage() - before} bytes are not back")

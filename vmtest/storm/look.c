@@ -1,0 +1,141 @@
+/* What can be seen of a world from inside its process. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/shm.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "storm.h"
+
+static uint64_t mix(uint64_t digest, const void *bytes, size_t length) {
+    for (const unsigned char *at = bytes; length > 0; at++, length--)
+        digest = (digest ^ *at) * 0x100000001b3UL; /* FNV-1a */
+    return digest;
+}
+
+uint64_t contents(const struct world *world, struct range range) {
+    uint64_t digest = 0xcbf29ce484222325UL;
+    static __thread unsigned char page[PAGE];
+    for (size_t at = range.page; at < range.page + range.pages; at++) {
+        struct iovec to = {page, PAGE};
+        struct iovec from = {world->arena + at * PAGE, PAGE};
+        int readable = process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)PAGE;
+        digest = mix(digest, &readable, sizeof readable);
+        for (size_t word = 0; readable && word < PAGE; word += 8)
+            digest = (digest ^ *(uint64_t *)(page + word)) * 0x100000001b3UL;
+    }
+    return digest;
+}
+
+/* The number behind a name of /proc/self/status. */
+static unsigned long status(const char *name) {
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    unsigned long value = 0;
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, name, strlen(name)) == 0)
+            value = strtoul(line + strlen(name), NULL, 10);
+    if (file)
+        fclose(file);
+    return value;
+}
+
+size_t locked_bytes(void) { return status("VmLck:") * 1024; }
+
+static unsigned long own_threads(void) { return status("Threads:"); }
+
+unsigned long threads_of_process(void) {
+    /* A sanitizer has some of its own, which come and go. */
+    if (getenv("STORM_SANITIZER"))
+        return 0;
+    static unsigned long at_begin;
+    if (!at_begin)
+        at_begin = own_threads();
+    /* One that was joined is there for a moment more. */
+    for (int look = 0; look < 2000 && own_threads() > at_begin; look++)
+        usleep(500);
+    return own_threads() - at_begin;
+}
+
+static void one_flag_less(char *flags, const char *flag) {
+    char *found = strstr(flags, flag);
+    if (found)
+        memmove(found, found + strlen(flag), strlen(found + strlen(flag)) + 1);
+}
+
+/* A mapping of the arena, by pages of it. */
+struct mapping {
+    size_t start, end;
+    char text[256];
+};
+
+static void show(struct world *world, struct mapping *shown, const struct mapping *next) {
+    if (next && shown->end == next->start && strcmp(shown->text, next->text) == 0) {
+        shown->end = next->end;
+        return;
+    }
+    if (shown->end > 0)
+        fprintf(world->out, "  %zu-%zu%s", shown->start, shown->end, shown->text);
+    if (next)
+        *shown = *next;
+}
+
+/* Where STORM_EXACT is set, all is shown. Else not that huge pages were asked for, nor where the kernel did not join two
+ * neighbours for that; and not how many pages are there, since a library may make those of a segment early. */
+void look(struct world *world, struct range range) {
+    fprintf(world->out, "%lu contents %zu+%zu %016lx\n", world->step, range.page, range.pages, contents(world, range));
+    FILE *file = fopen("/proc/self/smaps", "re");
+    char line[512], access[8];
+    size_t seen = 0, locked = 0, pages_here = 0;
+    unsigned long offset = 0, from, to;
+    int inside = 0, system_v = 0, exact = getenv("STORM_EXACT") != NULL;
+    struct mapping shown = {0, 0, ""}, next;
+    const size_t first = (size_t)world->arena, last = first + PAGES * PAGE;
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%lx-%lx %4s %lx", &from, &to, access, &offset) == 4) {
+            /* While other threads map and unmap, the kernel shows a mapping twice at times. */
+            inside = from >= first && from < last && from >= seen;
+            seen = to;
+            system_v = strstr(line, "SYSV") != NULL;
+            next.start = (from - first) / PAGE;
+            next.end = (to - first) / PAGE;
+        } else if (inside && sscanf(line, "Rss: %zu", &pages_here) == 1) {
+            continue;
+        } else if (inside && strncmp(line, "VmFlags:", 8) == 0) {
+            one_flag_less(line, " hg");
+            if (strstr(line, " lo"))
+                locked += (next.end - next.start) * PAGE;
+            if (exact)
+                snprintf(next.text, sizeof next.text, " %s %lx%s %zu KiB%.150s", access, offset, system_v ? " SYSV" : "",
+                         pages_here, line + 8);
+            else
+                snprintf(next.text, sizeof next.text, " %s%s%.150s", access, system_v ? " SYSV" : "", line + 8);
+            show(world, &shown, &next);
+        }
+    }
+    show(world, &shown, NULL);
+    if (file)
+        fclose(file);
+    fprintf(world->out, "  locked %zu\n", locked);
+}
+
+void look_at_segments(struct world *world) {
+    for (int at = 0; at < SEGMENTS; at++) {
+        struct segment *segment = &world->segments[at];
+        struct shmid_ds is;
+        if (segment->id < 0)
+            continue;
+        if (shmctl(segment->id, IPC_STAT, &is) != 0) {
+            tell(world, -1, "segment %d", at);
+            continue;
+        }
+        /* A fork of another thread attaches all segments for a moment. */
+        long attached = world->alone ? (long)is.shm_nattch : -2;
+        tell(world, attached, "segment %d: %zu bytes, mode %o, made by %s, last %s, attached %d, detached %d", at,
+             is.shm_segsz, is.shm_perm.mode, is.shm_cpid == getpid() ? "me" : "another",
+             !world->alone || is.shm_lpid == getpid() ? "me" : is.shm_lpid == 0 ? "nobody" : "another",
+             !world->alone || is.shm_atime != 0, !world->alone || is.shm_dtime != 0);
+    }
+}

@@ -1,0 +1,86 @@
+"""What is tried: each part compares runs under the library with the plain one, or with what must hold."""
+
+import random
+import time
+from pathlib import Path
+
+from .run import EXACT, PLAIN, SMALL, Library, Ran, first_difference, run
+
+
+class Told:
+    """Counts what was right and prints what was not."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+        self.failed = 0
+
+    def tell(self, name: str, wrong: str) -> bool:
+        """A verdict: `wrong` is empty where all is right. Right ones are counted only."""
+        if wrong:
+            self.failed += 1
+            print(f"FAIL {name}\n{wrong}", flush=True)
+        else:
+            self.passed += 1
+        return not wrong
+
+
+def _same(plain: Ran, other: Ran) -> str:
+    if plain.status != other.status:
+        return f"    plain: {plain.ended}; with the library: {other.ended}\n" + "\n".join(other.output.splitlines()[-12:])
+    return "" if plain.output == other.output else first_difference(plain.output, other.output)
+
+
+def _good(ran: Ran) -> str:
+    return "" if ran.status == 0 else f"    {ran.ended}\n" + "\n".join(ran.output.splitlines()[-12:])
+
+
+def old(program: Path, library: Path, seed: int, told: Told) -> None:
+    """A kernel whose madvise cannot populate."""
+    steps, more = ("denied", "one", seed, 800, 1), [("STORM_EXACT", "1")]
+    plain = run(program, PLAIN, *steps, more=more)
+    told.tell(f"without MADV_POPULATE, plain, seed {seed}", _good(plain))
+    told.tell(f"without MADV_POPULATE, seed {seed}", _same(plain, run(program, Library(library, EXACT), *steps, more=more)))
+
+
+def one(program: Path, library: Path, seed: int, told: Told) -> None:
+    """One thread; two policies, and a user who may lock little."""
+    steps = ("one", seed, 1500, 2)
+    for name, policy, more in (
+        ("exact", EXACT, [("STORM_EXACT", "1")]),
+        ("default", SMALL, []),
+        ("little may be locked", EXACT, [("STORM_LIMIT_LOCK", "1048576")]),
+    ):
+        plain = run(program, PLAIN, *steps, more=more)
+        told.tell(f"one thread, plain, seed {seed}", _good(plain))
+        told.tell(f"one thread, {name}, seed {seed}", _same(plain, run(program, Library(library, policy), *steps, more=more)))
+
+
+def many(program: Path, library: Path, seed: int, told: Told) -> None:
+    """Threads, each as it would be alone."""
+    steps = ("many", seed, 600, 6)
+    told.tell(f"threads, seed {seed}", _same(run(program, PLAIN, *steps), run(program, Library(library, SMALL), *steps)))
+
+
+def together(program: Path, library: Path, seed: int, told: Told) -> None:
+    """Processes and threads on the same segments."""
+    told.tell(f"together, seed {seed}", _good(run(program, Library(library, SMALL), "together", seed, 3, 4, 150)))
+
+
+def signals(program: Path, library: Path, seed: int, told: Told) -> None:
+    """Signals before, in and after calls."""
+    told.tell(f"signals, seed {seed}", _good(run(program, Library(library, SMALL), "signals", seed, 200)))
+
+
+STORMS = (one, old, many, together, signals)
+
+
+def storms(program: Path, library: Path, seconds: float, seed: int | None, told: Told) -> int:
+    """Seed after seed until the time is over, each at least once; how many seeds."""
+    began, count = time.monotonic(), 0
+    first = seed if seed is not None else random.randrange(1 << 32)
+    print(f"storms from seed {first} on", flush=True)
+    while count == 0 or time.monotonic() - began < seconds:
+        for storm in STORMS:
+            storm(program, library, first + count, told)
+        count += 1
+    return count

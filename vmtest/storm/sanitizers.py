@@ -1,0 +1,50 @@
+"""The same storms with gcc's sanitizers in the program: their runtimes stand in for the same calls, and come first."""
+
+import subprocess
+from pathlib import Path
+
+from lab.errors import LabError, Unavailable
+
+from .parts import Told
+from .run import SMALL, Library, Ran, build, run
+
+OPTIONS = (
+    ("STORM_SANITIZER", "yes"),
+    ("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=0:exitcode=99"),
+    ("TSAN_OPTIONS", "halt_on_error=1:exitcode=99:report_signal_unsafe=0"),
+)
+TOGETHER, SIGNALS = ("together", 7, 2, 4, 40), ("signals", 7, 40)
+# ThreadSanitizer does not bear with processes that share memory, nor with handlers that jump out of its own code. The
+# library steps aside for it: this is to see that it does.
+KINDS = (
+    ("address", "libasan.so", (("one", 7, 400, 1), ("many", 7, 200, 4), TOGETHER, SIGNALS)),
+    ("thread", "libtsan.so", (TOGETHER,)),
+)
+
+
+def _runtime(name: str) -> str:
+    said = subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(said).is_absolute():
+        raise Unavailable(f"gcc has no {name} here")
+    return said
+
+
+def sanitizers(directory: Path, library: Path, told: Told) -> None:
+    """Address and thread."""
+    for kind, runtime, modes in KINDS:
+        try:
+            first = _runtime(runtime)
+            made = directory / kind
+            made.mkdir()
+            program = build(made, f"-fsanitize={kind}")
+        except LabError as error:
+            print(f"    {kind} sanitizer: {error}")
+            continue
+        for mode in modes:
+            # Whether the sanitizer bears with the storm itself.
+            if run(program, Library(None, "", (first,)), *mode, more=OPTIONS).status != 0:
+                print(f"    {kind} sanitizer, {mode[0]}: finds fault with the plain run too; not tried")
+                continue
+            ran: Ran = run(program, Library(library, SMALL, (first,)), *mode, more=OPTIONS)
+            wrong = "" if ran.status == 0 else f"    {ran.ended}\n" + "\n".join(ran.output.splitlines()[-40:])
+            told.tell(f"{kind} sanitizer, {mode[0]}", wrong)
