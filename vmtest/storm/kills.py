@@ -1,6 +1,5 @@
 """Programs that are killed at any moment: nothing may be left but what the program itself had not removed yet."""
 
-import ctypes
 import os
 import random
 import signal
@@ -17,15 +16,10 @@ from .cgroup import Cgroup
 from .parts import Told
 from .run import SMALL, Library
 
-IPC_RMID = 0
 # Bytes that a program makes and destroys at a time, and how long it lives at most. The larger ones come to the reaper.
 SIZES = ((32 << 20, 0.15), (32 << 20, 0.15), (300 << 20, 1.0))
 # What caches and the kernel's counting in batches may make of nothing.
 TOLERANCE = 8 << 20
-
-
-def _remove(segment: int) -> None:
-    ctypes.CDLL(None).shmctl(segment, IPC_RMID, None)
 
 
 def _read(journal: Path) -> tuple[int, int, int, int]:
@@ -46,7 +40,7 @@ def _leftovers(journal: Path, group: Cgroup | None, before: int) -> str:
     for number, size, attached in found:
         if attached or number not in allowed:
             wrong.append(f"    segment {number} of {size} bytes, attached {attached}, is left; allowed: {allowed}")
-        _remove(number)
+    left.remove_segments()
     if left.files():
         wrong.append(f"    files are left in /dev/shm: {left.files()}")
     if group and not left.wait_until(lambda: group.usage() <= before + TOLERANCE):

@@ -1,9 +1,12 @@
 """What programs leave behind in these namespaces, where nobody else is."""
 
+import ctypes
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+IPC_RMID = 0
 
 
 def reap() -> None:
@@ -34,6 +37,12 @@ def segments() -> list[tuple[int, int, int]]:
     """System V segments: number, bytes, how often attached."""
     lines = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     return [(int(fields[1]), int(fields[3]), int(fields[6])) for fields in lines]
+
+
+def remove_segments() -> None:
+    """Those that programs had when they were ended."""
+    for number, _, _ in segments():
+        ctypes.CDLL(None).shmctl(number, IPC_RMID, None)
 
 
 def files() -> list[str]:

@@ -22,7 +22,9 @@ BY_ITSELF = ("as", "as-tight", "threads", "file-size", "descriptors", "memlock",
 POLICIES = (SMALL, f"{SMALL},destroy=parallel,attach=huge", f"{SMALL},attach=lock,huge=never")
 
 
-def _run(program: Path, library: Library, what: str, size: int, file: str, more: dict[str, str], group: Cgroup | None) -> Ran:
+def _run(
+    program: Path, library: Library, what: str, size: int, file: str, more: dict[str, str], group: Cgroup | None
+) -> Ran:
     done = subprocess.run(
         [program, "limit", what, str(size)], capture_output=True, text=True, timeout=300,
         env=library.environment() | {"STORM_FILE": file} | more, preexec_fn=group.join if group else None,
@@ -33,8 +35,8 @@ def _run(program: Path, library: Library, what: str, size: int, file: str, more:
 def _compare(name: str, plain: Ran, other: Ran, told: Told) -> None:
     wrong = ""
     if plain != other:
-        said = [f"    {who}: {ran.ended}: {'; '.join(ran.output.splitlines())}" for who, ran in (("plain", plain), ("library", other))]
-        wrong = "\n".join(said)
+        both = (("plain", plain), ("library", other))
+        wrong = "\n".join(f"    {who}: {ran.ended}: {'; '.join(ran.output.splitlines())}" for who, ran in both)
     elif left.segments() or not left.wait_until(lambda: not left.processes()):
         wrong = f"    left behind: segments {left.segments()}, processes {left.processes()}"
     told.tell(name, wrong)
@@ -57,7 +59,8 @@ def _small_file_system(program: Path, library: Path, told: Told) -> None:
             for what in ("file", "file-populate"):
                 file = f"{directory}/file"
                 plain = _run(program, PLAIN, what, 64 * MIB, file, {}, None)
-                _compare(f"small file system, {what}", plain, _run(program, Library(library, SMALL), what, 64 * MIB, file, {}, None), told)
+                other = _run(program, Library(library, SMALL), what, 64 * MIB, file, {}, None)
+                _compare(f"small file system, {what}", plain, other, told)
                 if os.listdir(directory):
                     told.tell(f"small file system, {what}", "    a file is left")
         finally:
@@ -82,7 +85,8 @@ def limits(program: Path, library: Path, told: Told) -> None:
                 other = _run(program, Library(library, policy), what, 256 * MIB, "/dev/shm/limit", {}, group)
                 _compare(f"64 MiB for all, {what}, {policy}", plain, other, told)
                 if plain.status < 0:
-                    told.tell(f"64 MiB for all, {what}: who is ended", "" if group.killed() == killed + 1 else f"    {group.killed() - killed} processes")
+                    ended = group.killed() - killed
+                    told.tell(f"64 MiB for all, {what}: who is ended", "" if ended == 1 else f"    {ended} processes")
                 killed = group.killed()
                 if not left.wait_until(lambda: group.usage() <= before + TOLERANCE):
                     told.tell(f"64 MiB for all, {what}", f"    {group.usage() - before} bytes are not back")

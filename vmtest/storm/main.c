@@ -104,9 +104,11 @@ static void obey_limits(void) {
         return;
     struct rlimit limit;
     getrlimit(RLIMIT_MEMLOCK, &limit);
+    /* What is locked counts for a user, not for a process: nobody else is this one. */
+    uid_t user = 3000000U + (uid_t)getpid();
     rlim_t wanted = strtoul(lock, NULL, 0);
     limit.rlim_cur = limit.rlim_max = wanted < limit.rlim_max ? wanted : limit.rlim_max;
-    if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0)) {
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || (geteuid() == 0 && setresuid(user, user, user) != 0)) {
         perror("storm: limits");
         exit(2);
     }

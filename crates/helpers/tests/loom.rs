@@ -295,3 +295,10 @@ fn a_timeout_at_the_queue_breaks_no_bound_and_makes_no_item() {
         assert_eq!(popper.join().unwrap(), Some(1));
     });
 }
+
+/// The gate of bigiron-memory's helpers, with its model: that crate has no build for loom.
+#[path = "../../memory/src/engine/pace.rs"]
+#[allow(dead_code, reason = "the model needs little of it")]
+mod pace;
+#[path = "../../memory/src/engine/word.rs"]
+mod word;

@@ -11,7 +11,7 @@ use bigiron_memory::Errno;
 use bigiron_memory::call::{self, Answer, Request};
 use bigiron_memory::policy::Policy;
 
-use crate::start::{STATE, THRESHOLD, policy};
+use crate::start::{STATE, THRESHOLD, known_policy, policy};
 use crate::trace::{self, Kind};
 
 /// Whether a call of so many bytes is the plain one.
@@ -173,7 +173,13 @@ pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
         Some(policy) => status(shared(Kind::Mlockall, policy, || {
             call::mlockall(policy, &STATE, flags)
         })),
-        None => plain!(libc::SYS_mlockall, flags) as c_int,
+        None => {
+            let result = plain!(libc::SYS_mlockall, flags) as c_int;
+            if result == 0 && known_policy().is_some() {
+                call::note_mlockall(&STATE, flags);
+            }
+            result
+        }
     }
 }
 
@@ -189,7 +195,7 @@ pub unsafe extern "C" fn munlockall() -> c_int {
 pub unsafe extern "C" fn shmget(key: libc::key_t, size: usize, flags: c_int) -> c_int {
     let id = plain!(libc::SYS_shmget, key, size, flags) as c_int;
     if id != -1
-        && let Some(policy) = policy()
+        && let Some(policy) = known_policy()
     {
         call::note_shmget(policy, &STATE, id, key, size, flags);
     }
@@ -199,7 +205,12 @@ pub unsafe extern "C" fn shmget(key: libc::key_t, size: usize, flags: c_int) -> 
 /// shmat(2)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmat(id: c_int, address: *const c_void, flags: c_int) -> *mut c_void {
-    match policy().filter(|_| !STATE.is_small_segment(id)) {
+    let shared_by = if STATE.is_small_segment(id) {
+        None
+    } else {
+        policy()
+    };
+    match shared_by {
         Some(policy) => pointer(shared(Kind::Shmat, policy, || {
             call::shmat(policy, &STATE, id, address.addr(), flags)
         })),
@@ -213,7 +224,8 @@ pub unsafe extern "C" fn shmat(id: c_int, address: *const c_void, flags: c_int) 
 /// shmdt(2)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmdt(address: *const c_void) -> c_int {
-    match policy().filter(|_| STATE.has_large()) {
+    let shared_by = if STATE.has_large() { policy() } else { None };
+    match shared_by {
         Some(policy) => status(shared(Kind::Shmdt, policy, || {
             call::shmdt(policy, &STATE, address.addr())
         })),
@@ -224,16 +236,14 @@ pub unsafe extern "C" fn shmdt(address: *const c_void) -> c_int {
 /// shmctl(2)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmctl(id: c_int, command: c_int, segment: *mut libc::shmid_ds) -> c_int {
-    match policy() {
-        Some(policy)
-            if matches!(command, libc::SHM_LOCK | libc::IPC_RMID)
-                && !STATE.is_small_segment(id) =>
-        {
-            shared(Kind::Shmctl, policy, || {
-                call::shmctl(policy, &STATE, id, command, segment.addr())
-            })
-            .unwrap_or(-1)
-        }
-        _ => plain!(libc::SYS_shmctl, id, command, segment) as c_int,
+    if matches!(command, libc::SHM_LOCK | libc::IPC_RMID)
+        && !STATE.is_small_segment(id)
+        && let Some(policy) = policy()
+    {
+        return shared(Kind::Shmctl, policy, || {
+            call::shmctl(policy, &STATE, id, command, segment.addr())
+        })
+        .unwrap_or(-1);
     }
+    plain!(libc::SYS_shmctl, id, command, segment) as c_int
 }

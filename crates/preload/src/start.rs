@@ -28,8 +28,12 @@ pub(crate) static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// The policy, if anything is to be shared, and here. `None` before it was read: other libraries'
 /// constructors and allocators call before this one's.
 pub(crate) fn policy() -> Option<&'static Policy> {
-    let policy = POLICY.get().filter(|policy| policy.enabled)?;
-    stack::has_room().then_some(policy)
+    known_policy().filter(|_| stack::has_room())
+}
+
+/// The same, also where nothing can be shared: for what is only to be remembered.
+pub(crate) fn known_policy() -> Option<&'static Policy> {
+    POLICY.get().filter(|policy| policy.enabled)
 }
 
 /// Where the policy lies: kept until the end.

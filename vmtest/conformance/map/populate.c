@@ -45,7 +45,7 @@ int main(void)
 {
 	for (size_t i = 0; i < COUNT(sizes); i++)
 		for (size_t j = 0; j < COUNT(protections); j++) {
-			if (sizes[i] > 8 * MB && protections[j] == PROT_EXEC)
+			if (sizes[i] > 8 * MB && protections[j] != RW && protections[j] != PROT_READ)
 				continue;
 			anonymous(sizes[i], protections[j], ANON | MAP_POPULATE);
 			anonymous(sizes[i], protections[j], SHARED | MAP_POPULATE);

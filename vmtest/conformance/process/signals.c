@@ -33,7 +33,7 @@ static void rounds(int flags, void (*handler)(int))
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
 	ticks = 0;
-	for (int round = 0; round < 24; round++) {
+	for (int round = 0; round < 16; round++) {
 		size_t size = round % 12 ? sizes[round % (COUNT(sizes) - 1)] : 24 * MB, least = size < 5 * MB ? size : 5 * MB;
 		char *at = mmap(NULL, size, RW, ANON | (round & 1 ? MAP_POPULATE : 0), -1, 0);
 		bad += at == FAILED;

@@ -80,7 +80,7 @@ pub(super) fn rows(facts: &Facts, allow_huge: bool, reaper: bool) -> (Vec<Row>, 
     let small = after(Memory::Segment, Make::Helpers(ALL));
     rows.push(row(
         Kind::Ism,
-        "4 KiB, against one MADV_POPULATE_WRITE",
+        "4 KiB, against one MADV_POPULATE_READ",
         best,
         small,
     ));

@@ -201,7 +201,7 @@ fn make(held: &Held, way: &Way) -> anyhow::Result<usize> {
             Outcome::default()
         }
         Make::OneCall => {
-            advise(held.region, Advice::LinuxPopulateWrite).context("MADV_POPULATE_WRITE")?;
+            advise(held.region, Advice::LinuxPopulateRead).context("MADV_POPULATE_READ")?;
             Outcome::default()
         }
         Make::Helpers(helpers) => populate(pieces, access, &with(helpers)),

@@ -38,7 +38,7 @@ impl Memory {
 pub enum Make {
     /// By writing a byte to each.
     Touch,
-    /// By MADV_POPULATE_WRITE, in one call: the best that one thread can do.
+    /// By MADV_POPULATE_READ, in one call: the best that one thread can do with shared memory.
     OneCall,
     /// By as many helpers, at most.
     Helpers(usize),

@@ -84,13 +84,18 @@ pub fn mlockall(policy: &Policy, state: &State, flags: c_int) -> Answer<()> {
     }
     let result = system::mlockall(flags);
     if result.is_ok() {
-        state.note_future(match (flags & libc::MCL_FUTURE, flags & MCL_ONFAULT) {
-            (0, _) => Future::Free,
-            (_, 0) => Future::Locked,
-            _ => Future::OnFault,
-        });
+        note_mlockall(state, flags);
     }
     Answer { result, outcome }
+}
+
+/// Remembers that a plain mlockall(2) of these flags has worked.
+pub fn note_mlockall(state: &State, flags: c_int) {
+    state.note_future(match (flags & libc::MCL_FUTURE, flags & MCL_ONFAULT) {
+        (0, _) => Future::Free,
+        (_, 0) => Future::Locked,
+        _ => Future::OnFault,
+    });
 }
 
 /// As munlockall(2).

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use rustix::io::Errno;
 use rustix::param::page_size;
 
-use super::pieces::{Pieces, add_some, dropping, is_bare};
+use super::pieces::{dropped, is_worth_dropping};
 use super::state::Future;
 use super::system::{self, HeldSignals, madvise as advise};
 use super::{Answer, State, can_populate, is_large, settings};
@@ -305,7 +305,7 @@ pub fn munmap(policy: &Policy, address: usize, length: usize) -> Answer<()> {
     let aligned = address.is_multiple_of(page_size());
     let region = Region::new(address, length).and_then(|region| region.to_pages(page_size()));
     let region = region.filter(|region| {
-        aligned && policy.destroy != Destroy::Plain && is_large(policy, length) && !is_bare(*region)
+        aligned && policy.destroy != Destroy::Plain && is_worth_dropping(policy, *region)
     });
     let Some(region) = region else {
         return Answer::plain(plain());
@@ -376,12 +376,12 @@ fn part_from_rest(region: Region) -> bool {
 }
 
 fn drop_pages(region: Region, settings: &Settings) -> Option<Outcome> {
-    let mut pieces = Pieces::new(settings, dropping());
+    let mut pieces = dropped(settings);
     let _ = mapping::for_each(region, |mapping| {
         if is_given_back(&mapping) {
             pieces.add(mapping.region.intersection(region));
         }
         ControlFlow::Continue(())
     });
-    add_some(None, pieces.finish())
+    pieces.finish()
 }

@@ -20,7 +20,7 @@ mod table;
 
 pub use allocate::{Block, allocate};
 pub use end::{End, end_of_process};
-pub use lock::{mlock, mlock2, mlockall, munlockall};
+pub use lock::{mlock, mlock2, mlockall, munlockall, note_mlockall};
 pub use map::{Request, madvise, mmap, munmap};
 pub use segment::{note_shmget, shmat, shmctl, shmdt, shmget};
 pub use state::State;

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::param::page_size;
 
 use super::map::ask_for_huge_pages;
-use super::pieces::{Pieces, dropping, is_bare, is_made};
+use super::pieces::{Pieces, dropped, is_made, is_worth_dropping};
 use super::state::Segment;
 use super::system::{self, HeldSignals};
 use super::{Answer, State, can_populate, is_large, settings};
@@ -172,7 +172,7 @@ pub fn shmdt(policy: &Policy, state: &State, address: usize) -> Answer<()> {
     let Some((id, region)) = attached else {
         return Answer::plain(plain());
     };
-    if is_bare(region) {
+    if !is_worth_dropping(policy, region) {
         return Answer::plain(plain());
     }
     let held = HeldSignals::hold();
@@ -193,7 +193,7 @@ const SHM_DEST: u32 = 0o1000;
 
 /// Takes the page tables of what is still attached of a segment in a region down.
 fn take_down(id: c_int, region: Region, settings: &Settings) -> Option<Outcome> {
-    let mut pieces = Pieces::new(settings, dropping());
+    let mut pieces = dropped(settings);
     each_part(id, region, |part| pieces.add(part));
     pieces.finish()
 }

@@ -147,7 +147,7 @@ static void segments(void)
 	SHOW(shmdt(there));
 	SHOW(shmdt(NULL));
 	char *memory = shmat(id, NULL, 0);
-	memory[1] = 1;
+	memset(memory, 1, LARGE);
 	SHOW(shmdt(memory + 4096));
 	SHOW(shmdt(memory + 1));
 	printf("%d\n", memory[1]);

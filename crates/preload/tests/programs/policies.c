@@ -16,7 +16,7 @@ static void all(void)
 	shmdt(memory);
 	memory = shmat(id, NULL, 0);
 	shmctl(id, SHM_LOCK, NULL);
-	memory[LARGE] = 1;
+	fill(memory, 4 * LARGE, 1);
 	shmdt(memory);
 	shmctl(id, IPC_RMID, NULL);
 	memory = anonymous(4 * LARGE);
