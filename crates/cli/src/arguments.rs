@@ -13,6 +13,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 #[cfg(feature = "bench")]
 use crate::commands::bench::BenchArguments;
+#[cfg(feature = "inspect")]
+use crate::commands::cpu::CpuArguments;
 use crate::commands::diff::DiffArguments;
 use crate::commands::dmesg::DmesgArguments;
 #[cfg(feature = "inspect")]
@@ -78,6 +80,9 @@ pub enum Command {
     Dmesg(DmesgArguments),
     /// Fetch a dump from a dump device or a file into a directory, after the reboot
     Save(SaveArguments),
+    /// Show scheduler domains, and say what taking CPUs off line costs
+    #[cfg(feature = "inspect")]
+    Cpu(CpuArguments),
     /// Make, lock and give back large memory by helpers, also for programs as they are
     #[cfg(feature = "memory")]
     Mem(memory::MemoryArguments),

@@ -75,6 +75,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(arguments) => commands::report::run(&arguments)?,
         Command::Dmesg(arguments) => commands::dmesg::run(&arguments)?,
         Command::Save(arguments) => commands::save::run(&arguments)?,
+        #[cfg(feature = "inspect")]
+        Command::Cpu(arguments) => commands::cpu::run(&arguments)?,
         #[cfg(feature = "memory")]
         Command::Mem(arguments) => return commands::mem::run(&arguments.command),
         #[cfg(feature = "bench")]

@@ -4,25 +4,39 @@
 
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
+
 use crate::list::CpuList;
 
-/// A scheduling domain of one CPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A scheduling domain of one CPU. What its source does not tell is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedDomain {
     /// The CPU.
     pub cpu: u32,
     /// Its place in the chain of the CPU: 0 is the smallest set.
     pub number: usize,
     /// The kernel's number for the level of topology that it came from.
-    pub level: u32,
-    /// That level's name, such as `SMT`, `MC` or `NUMA`; `None` where the kernel keeps none.
+    pub level: Option<u32>,
+    /// That level's name, such as `SMT`, `MC` or `NUMA`.
     pub name: Option<String>,
     /// What is balanced there: names of flags, such as `SD_BALANCE_FORK`.
-    pub flags: Vec<String>,
-    /// The flags of the first of its groups; `None` where they are not known.
+    pub flags: Option<Vec<String>>,
+    /// The flags of the first of its groups.
     pub groups_flags: Option<Vec<String>>,
     /// The CPUs in it.
-    pub span: CpuList,
+    pub span: Option<CpuList>,
+    /// What an administrator may change.
+    pub tunables: Option<Tunables>,
+    /// The most that balancing by a CPU about to go idle took: nanoseconds.
+    pub max_newidle_lb_cost: Option<u64>,
+    /// Counters of balancing, as /proc/schedstat has them (show_schedstat, kernel/sched/stats.c).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<u64>,
+}
+
+/// What an administrator may change of a domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tunables {
     /// Balanced at most so often: milliseconds between.
     pub min_interval: u64,
     /// Balanced at least so often: milliseconds between.
@@ -33,35 +47,47 @@ pub struct SchedDomain {
     pub imbalance_pct: u32,
     /// Attempts that leave alone what has a warm cache.
     pub cache_nice_tries: u32,
-    /// The most that balancing by a CPU about to go idle took: nanoseconds.
-    pub max_newidle_lb_cost: u64,
 }
 
 impl SchedDomain {
     /// Names and texts of the files that the kernel's debugfs shows for it under
     /// `sched/domains/cpuN/domainM` (register_sd, kernel/sched/debug.c), and `span`,
-    /// which debugfs lacks.
+    /// which debugfs lacks; without those that are not known.
     pub fn files(&self) -> Vec<(&'static str, String)> {
-        let number = |number: u64| format!("{number}\n");
+        let line = |number: u64| format!("{number}\n");
         let mut files = Vec::new();
-        if let Some(name) = &self.name {
-            files.push(("name", format!("{name}\n")));
+        let mut add = |name, text: Option<String>| files.extend(text.map(|text| (name, text)));
+        add("name", self.name.as_ref().map(|name| format!("{name}\n")));
+        add("flags", self.flags.as_deref().map(flags_text));
+        add("groups_flags", self.groups_flags.as_deref().map(flags_text));
+        add("level", self.level.map(|level| line(level.into())));
+        if let Some(tunables) = &self.tunables {
+            for (name, value) in tunables.named() {
+                add(name, Some(line(value)));
+            }
         }
-        files.push(("flags", flags_text(&self.flags)));
-        if let Some(flags) = &self.groups_flags {
-            files.push(("groups_flags", flags_text(flags)));
-        }
-        files.extend([
-            ("level", number(self.level.into())),
-            ("min_interval", number(self.min_interval)),
-            ("max_interval", number(self.max_interval)),
-            ("busy_factor", number(self.busy_factor.into())),
-            ("imbalance_pct", number(self.imbalance_pct.into())),
-            ("cache_nice_tries", number(self.cache_nice_tries.into())),
-            ("max_newidle_lb_cost", number(self.max_newidle_lb_cost)),
-            ("span", format!("{}\n", self.span)),
-        ]);
+        add("max_newidle_lb_cost", self.max_newidle_lb_cost.map(line));
+        add("span", self.span.as_ref().map(|span| format!("{span}\n")));
         files
+    }
+
+    /// Its name, or `domainN` where the kernel keeps none.
+    pub fn title(&self) -> String {
+        let numbered = || format!("domain{}", self.number);
+        self.name.clone().unwrap_or_else(numbered)
+    }
+}
+
+impl Tunables {
+    /// Their values by the names of the kernel's files.
+    pub fn named(&self) -> [(&'static str, u64); 5] {
+        [
+            ("min_interval", self.min_interval),
+            ("max_interval", self.max_interval),
+            ("busy_factor", self.busy_factor.into()),
+            ("imbalance_pct", self.imbalance_pct.into()),
+            ("cache_nice_tries", self.cache_nice_tries.into()),
+        ]
     }
 }
 
@@ -83,18 +109,20 @@ mod tests {
     fn files_are_as_debugfs_writes_them() {
         let domain = SchedDomain {
             cpu: 1,
-            number: 0,
-            level: 2,
+            level: Some(2),
             name: Some("MC".into()),
-            flags: vec!["SD_BALANCE_NEWIDLE".into(), "SD_NUMA".into()],
+            flags: Some(vec!["SD_BALANCE_NEWIDLE".into(), "SD_NUMA".into()]),
             groups_flags: Some(Vec::new()),
-            span: "0-3".parse().unwrap(),
-            min_interval: 4,
-            max_interval: 8,
-            busy_factor: 16,
-            imbalance_pct: 117,
-            cache_nice_tries: 1,
-            max_newidle_lb_cost: 1 << 40,
+            span: Some("0-3".parse().unwrap()),
+            tunables: Some(Tunables {
+                min_interval: 4,
+                max_interval: 8,
+                busy_factor: 16,
+                imbalance_pct: 117,
+                cache_nice_tries: 1,
+            }),
+            max_newidle_lb_cost: Some(1 << 40),
+            ..SchedDomain::default()
         };
         let files = domain.files();
         let text = |name| {

@@ -2,10 +2,18 @@
 //! /sys/devices/system/cpu (Documentation/ABI/testing/sysfs-devices-system-cpu),
 //! and the sets of them among which the scheduler balances load.
 
+pub mod build;
 mod domains;
+pub mod flags;
 mod list;
+pub mod show;
+pub mod simulate;
+pub mod source;
 mod system;
+pub mod topology;
+mod tree;
 
-pub use domains::SchedDomain;
+pub use domains::{SchedDomain, Tunables};
 pub use list::{CpuList, CpuListError};
 pub use system::{BroughtUp, CpuError, System};
+pub use tree::{DomainTree, Node};

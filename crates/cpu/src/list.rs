@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// No kernel can have more: NR_CPUS of arch/x86/Kconfig ends at 8192, and
 /// 65536 leaves room. It keeps a list that nobody vouches for from growing.
 const MOST: u32 = 1 << 16;
@@ -36,10 +38,54 @@ impl CpuList {
         self.0.is_empty()
     }
 
+    /// Out of a mask as the kernel writes it: words of 32 CPUs in hexadecimal, the highest
+    /// first, parted by commas.
+    ///
+    /// # Errors
+    /// It is none, or longer than any kernel's.
+    pub fn from_mask(text: &str) -> Result<Self, CpuListError> {
+        let wrong = || CpuListError {
+            text: text.chars().take(80).collect(),
+            reason: "expected a mask such as 00000000,0000ff00",
+        };
+        let words: Vec<&str> = text.trim().split(',').collect();
+        if words.len() > MOST as usize / 32 {
+            return Err(wrong());
+        }
+        let mut cpus = BTreeSet::new();
+        for (place, word) in words.iter().rev().enumerate() {
+            let is_word = (1..=8).contains(&word.len()) && !word.starts_with('+');
+            let bits = u32::from_str_radix(word, 16).ok().filter(|_| is_word);
+            let bits = bits.ok_or_else(wrong)?;
+            let set = (0..32).filter(|bit| bits & (1 << bit) != 0);
+            cpus.extend(set.map(|bit| place as u32 * 32 + bit));
+        }
+        Ok(Self(cpus))
+    }
+
+    /// Whether it has a CPU.
+    pub fn contains(&self, cpu: u32) -> bool {
+        self.0.contains(&cpu)
+    }
+
     /// Those that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).copied().collect())
+    }
+}
+
+/// As the kernel writes it.
+impl Serialize for CpuList {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CpuList {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -136,6 +182,17 @@ mod tests {
         ] {
             let error = text.parse::<CpuList>().unwrap_err();
             assert!(error.to_string().contains("no list of CPUs"), "{text}");
+        }
+    }
+
+    #[test]
+    fn masks_have_their_highest_word_first() {
+        let list = |text| CpuList::from_mask(text).map(|list| list.to_string());
+        assert_eq!(list("ff"), Ok("0-7".into()));
+        assert_eq!(list("1,00000000,80000001\n"), Ok("0,31,64".into()));
+        assert_eq!(list("0"), Ok(String::new()));
+        for text in ["", "xyz", "1,,1", "123456789", "+1"] {
+            assert!(list(text).is_err(), "{text}");
         }
     }
 

@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use bigiron_cpu::SchedDomain;
+use bigiron_cpu::{SchedDomain, Tunables, flags};
 use bigiron_format::VirtAddr;
-use bigiron_kernel::types::TypeTable;
 
 use crate::error::InspectError;
 use crate::program::Program;
@@ -16,27 +15,6 @@ const MOST_DOMAINS: usize = 300;
 const MOST_FLAGS: usize = 32;
 /// A name is shorter.
 const MOST_NAME: usize = 64;
-
-/// The flags of include/linux/sched/sd_flags.h, through Linux 6.12, for a kernel
-/// that has no names of them in its memory: which bit each is, its types say.
-const FLAGS: [&str; 16] = [
-    "SD_BALANCE_NEWIDLE",
-    "SD_BALANCE_EXEC",
-    "SD_BALANCE_FORK",
-    "SD_BALANCE_WAKE",
-    "SD_WAKE_AFFINE",
-    "SD_ASYM_CPUCAPACITY",
-    "SD_ASYM_CPUCAPACITY_FULL",
-    "SD_SHARE_CPUCAPACITY",
-    "SD_CLUSTER",
-    "SD_SHARE_PKG_RESOURCES",
-    "SD_SHARE_LLC",
-    "SD_SERIALIZE",
-    "SD_ASYM_PACKING",
-    "SD_PREFER_SIBLING",
-    "SD_OVERLAP",
-    "SD_NUMA",
-];
 
 /// Reads scheduling domains out of a kernel.
 pub struct SchedDomains<'p, 'k, 's> {
@@ -58,7 +36,7 @@ impl<'p, 'k, 's> SchedDomains<'p, 'k, 's> {
             });
         }
         let flags = match flags_in_memory(program)? {
-            flags if flags.is_empty() => flags_of_types(program)?,
+            flags if flags.is_empty() => flags::of_types(program.types())?,
             flags => flags,
         };
         Ok(Self { program, flags })
@@ -107,7 +85,10 @@ impl<'p, 'k, 's> SchedDomains<'p, 'k, 's> {
         let groups = program.pointer(at, "sched_domain", "groups")?;
         let groups_flags = match groups.0 {
             0 => None,
-            _ => Some(self.names(program.value(groups, "sched_group", "flags")?)),
+            _ => Some(flags::names(
+                &self.flags,
+                program.value(groups, "sched_group", "flags")?,
+            )),
         };
         // The CPUs stand behind the struct (span, include/linux/sched/topology.h).
         let span = match program.has("sched_domain", "span") {
@@ -118,29 +99,21 @@ impl<'p, 'k, 's> SchedDomains<'p, 'k, 's> {
         Ok(SchedDomain {
             cpu: cpu as u32,
             number,
-            level: short("level")?,
+            level: Some(short("level")?),
             name,
-            flags: self.names(value("flags")?),
+            flags: Some(flags::names(&self.flags, value("flags")?)),
             groups_flags,
-            span: span.into_iter().map(|cpu| cpu as u32).collect(),
-            min_interval: value("min_interval")?,
-            max_interval: value("max_interval")?,
-            busy_factor: short("busy_factor")?,
-            imbalance_pct: short("imbalance_pct")?,
-            cache_nice_tries: short("cache_nice_tries")?,
-            max_newidle_lb_cost: value("max_newidle_lb_cost")?,
+            span: Some(span.into_iter().map(|cpu| cpu as u32).collect()),
+            tunables: Some(Tunables {
+                min_interval: value("min_interval")?,
+                max_interval: value("max_interval")?,
+                busy_factor: short("busy_factor")?,
+                imbalance_pct: short("imbalance_pct")?,
+                cache_nice_tries: short("cache_nice_tries")?,
+            }),
+            max_newidle_lb_cost: Some(value("max_newidle_lb_cost")?),
+            counters: Vec::new(),
         })
-    }
-
-    /// The names of the bits that are set; one without a name is its number.
-    fn names(&self, flags: u64) -> Vec<String> {
-        let bits = (0..MOST_FLAGS).map(|bit| 1_u64 << bit);
-        let set = bits.filter(|bit| flags & bit != 0);
-        let name = |bit: u64| {
-            let known = self.flags.iter().find(|(known, _)| *known == bit);
-            known.map_or_else(|| format!("{bit:#x}"), |(_, name)| name.clone())
-        };
-        set.map(name).collect()
     }
 }
 
@@ -164,16 +137,6 @@ fn flags_in_memory(program: &Program) -> Result<Vec<(u64, String)>, InspectError
         match name {
             Ok(name) if is_flag_name(&name) => flags.push((1 << bit, name)),
             _ => break,
-        }
-    }
-    Ok(flags)
-}
-
-fn flags_of_types(program: &Program) -> Result<Vec<(u64, String)>, InspectError> {
-    let mut flags = Vec::new();
-    for name in FLAGS {
-        if let Some(bit) = program.types().enumerator(name)? {
-            flags.push((bit.cast_unsigned(), name.to_owned()));
         }
     }
     Ok(flags)

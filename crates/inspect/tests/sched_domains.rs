@@ -29,10 +29,12 @@ fn the_domains_are_those_of_the_machine() {
             };
             assert_eq!((domain.cpu, domain.number), (cpu as u32, 0));
             assert_eq!(domain.name.as_deref(), Some("MC"));
-            assert_eq!(domain.span.to_string(), "0-1");
-            assert_eq!((domain.min_interval, domain.max_interval), (2, 4));
-            assert_eq!((domain.busy_factor, domain.imbalance_pct), (16, 117));
-            let has = |flag: &str| domain.flags.iter().any(|name| name == flag);
+            assert_eq!(domain.span.as_ref().unwrap().to_string(), "0-1");
+            let tunables = domain.tunables.unwrap();
+            assert_eq!((tunables.min_interval, tunables.max_interval), (2, 4));
+            assert_eq!((tunables.busy_factor, tunables.imbalance_pct), (16, 117));
+            let flags = domain.flags.as_ref().unwrap();
+            let has = |flag: &str| flags.iter().any(|name| name == flag);
             assert!(has("SD_BALANCE_FORK") && has("SD_SHARE_PKG_RESOURCES"));
             assert!(!has("SD_NUMA"));
         }

@@ -54,8 +54,11 @@ impl Domains {
     fn add(&mut self, chain: &[SchedDomain]) {
         let mut level = &mut self.roots;
         for domain in chain.iter().rev().take(MOST_DEPTH) {
-            let span = domain.span.to_string();
-            let name = domain.name.as_deref().unwrap_or("domain");
+            let span = domain
+                .span
+                .as_ref()
+                .map_or_else(String::new, ToString::to_string);
+            let name = domain.title();
             let known = level
                 .iter()
                 .position(|node| node.span == span && node.name == name);
@@ -71,9 +74,9 @@ impl Domains {
                 None => {
                     self.nodes += 1;
                     level.push(Node {
-                        name: name.to_owned(),
+                        name,
                         span,
-                        flags: domain.flags.clone(),
+                        flags: domain.flags.clone().unwrap_or_default(),
                         children: Vec::new(),
                     });
                     level.len() - 1
@@ -91,19 +94,9 @@ mod tests {
 
     fn domain(name: &str, span: &str) -> SchedDomain {
         SchedDomain {
-            cpu: 0,
-            number: 0,
-            level: 0,
             name: Some(name.into()),
-            flags: Vec::new(),
-            groups_flags: None,
-            span: span.parse().unwrap(),
-            min_interval: 0,
-            max_interval: 0,
-            busy_factor: 0,
-            imbalance_pct: 0,
-            cache_nice_tries: 0,
-            max_newidle_lb_cost: 0,
+            span: Some(span.parse().unwrap()),
+            ..SchedDomain::default()
         }
     }
 

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "bench")]
 pub mod bench;
+#[cfg(feature = "inspect")]
+pub mod cpu;
 pub mod diff;
 pub mod dmesg;
 pub mod dump;

@@ -1,0 +1,225 @@
+//! `bigiron cpu domains`.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use bigiron_cpu::build::{Architecture, Rules};
+use bigiron_cpu::show::{self, Detail};
+use bigiron_cpu::source::{Debugfs, DomainSource, Machine, Schedstat};
+use bigiron_cpu::topology::Topology;
+use bigiron_cpu::{CpuList, DomainTree};
+use bigiron_inspect::{Program, SchedDomains};
+use clap::{Args, ValueEnum};
+
+use crate::arguments::SourceArguments;
+use crate::commands::source;
+use crate::tell::{print, tell};
+
+/// `bigiron cpu domains`.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct DomainsArguments {
+    /// A dump, in any format; parts of a split or striped one as A,B,C. Without it, and without
+    /// another source, the running kernel
+    #[arg(conflicts_with_all = ["machine", "sysfs", "schedstat", "debugfs"])]
+    dump: Option<PathBuf>,
+    /// A machine by words, such as 'sockets=2 cores=8 threads=2 numa=2'
+    #[arg(long, value_name = "WORDS", group = "from")]
+    machine: Option<String>,
+    /// A machine by its directory /sys/devices/system, or a copy of that
+    #[arg(long, value_name = "DIR", group = "from")]
+    sysfs: Option<PathBuf>,
+    /// /proc/schedstat, or a copy
+    #[arg(long, value_name = "FILE", group = "from", num_args = 0..=1, require_equals = true, default_missing_value = "/proc/schedstat")]
+    schedstat: Option<PathBuf>,
+    /// The kernel's own files in debugfs or, of old kernels, under /proc/sys/kernel/sched_domain
+    #[arg(long, value_name = "DIR", group = "from", num_args = 0..=1, require_equals = true, default_missing_value = "/sys/kernel/debug/sched/domains")]
+    debugfs: Option<PathBuf>,
+    /// Of a described machine: the kernel that is to build them
+    #[arg(long, value_name = "KERNEL", value_enum, default_value_t)]
+    kernel: KernelName,
+    /// Of a described machine: whose levels it has
+    #[arg(long, value_enum, default_value_t)]
+    arch: ArchitectureName,
+    /// Of a described machine: the CPUs that are on line [default: all]
+    #[arg(long, value_name = "LIST")]
+    online: Option<CpuList>,
+    /// What is printed
+    #[arg(long = "as", value_name = "FORM", value_enum, default_value_t)]
+    form: Form,
+    /// Print all domains with their flags, not only the first of those that look alike
+    #[arg(long)]
+    all: bool,
+    /// Say what differs from what `--as json` printed before
+    #[arg(long, value_name = "FILE")]
+    diff: Option<PathBuf>,
+    /// How a dump is read.
+    #[command(flatten)]
+    source: SourceArguments,
+}
+
+const HELP: &str = "\
+The running kernel is asked by /proc/schedstat, which has no flags, or else by debugfs, which has no spans \
+(root; since Linux 6.4 only while sched/verbose is Y). A dump has all of it.
+
+Words of --machine: sockets, cores (of a socket), threads (of a core), numa (nodes of a socket), caches (of a node), \
+clusters (of a cache), near, far, distances=10,20;20,10, numbering=threads|cores.
+
+Examples:
+  bigiron cpu domains
+  bigiron cpu domains vmcore --as table
+  bigiron cpu domains --machine 'sockets=2 cores=64 threads=2 caches=8' --as svg > domains.svg
+  bigiron cpu domains --as json > before.json; …; bigiron cpu domains --diff before.json";
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Form {
+    /// A domain on each line, what it holds below it
+    #[default]
+    Tree,
+    /// A line for each level and kind of domain
+    Table,
+    /// Everything
+    Json,
+    /// A graph for Graphviz
+    Dot,
+    /// A picture
+    Svg,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(super) enum KernelName {
+    #[value(name = "6.1")]
+    Linux6_1,
+    #[default]
+    #[value(name = "6.12")]
+    Linux6_12,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(super) enum ArchitectureName {
+    #[default]
+    X86,
+    Power,
+    /// arm64 and others
+    Generic,
+}
+
+/// The rules of a kernel on an architecture.
+pub(super) fn rules(kernel: KernelName, architecture: ArchitectureName) -> Rules {
+    let rules = match kernel {
+        KernelName::Linux6_1 => Rules::LINUX_6_1,
+        KernelName::Linux6_12 => Rules::LINUX_6_12,
+    };
+    let architecture = match architecture {
+        ArchitectureName::X86 => Architecture::X86,
+        ArchitectureName::Power => Architecture::Power,
+        ArchitectureName::Generic => Architecture::Generic,
+    };
+    Rules {
+        architecture,
+        ..rules
+    }
+}
+
+/// Reads the domains and shows them.
+pub fn run(arguments: &DomainsArguments) -> anyhow::Result<()> {
+    let tree = read(arguments)?;
+    for warning in &tree.warnings {
+        tell!("bigiron: warning: {warning}");
+    }
+    if let Some(before) = &arguments.diff {
+        return tell_changes(before, &tree);
+    }
+    let detail = if arguments.all {
+        Detail::All
+    } else {
+        Detail::Alike
+    };
+    print(&match arguments.form {
+        Form::Tree => show::text(&tree, detail),
+        Form::Table => show::table(&tree),
+        Form::Json => serde_json::to_string(&tree)? + "\n",
+        Form::Dot => show::dot(&tree),
+        Form::Svg => show::picture(&tree),
+    })
+}
+
+fn read(arguments: &DomainsArguments) -> anyhow::Result<DomainTree> {
+    let machine = |description: String, topology: Topology| {
+        let all = (0..topology.cpu_count() as u32).collect();
+        Machine {
+            description,
+            online: arguments.online.clone().unwrap_or(all),
+            topology,
+            rules: rules(arguments.kernel, arguments.arch),
+        }
+    };
+    if let Some(dump) = &arguments.dump {
+        of_dump(dump, &arguments.source)
+    } else if let Some(words) = &arguments.machine {
+        Ok(machine(words.clone(), Topology::from_text(words)?).read()?)
+    } else if let Some(directory) = &arguments.sysfs {
+        let topology = Topology::from_directory(directory)?;
+        Ok(machine(directory.display().to_string(), topology).read()?)
+    } else if let Some(file) = &arguments.schedstat {
+        Ok(Schedstat::at(file).read()?)
+    } else if let Some(directory) = &arguments.debugfs {
+        Ok(Debugfs::at(directory).read()?)
+    } else {
+        running()
+    }
+}
+
+/// The running kernel, by what it shows.
+fn running() -> anyhow::Result<DomainTree> {
+    let first = match Schedstat::running().read() {
+        Ok(tree) => return Ok(tree),
+        Err(error) => error,
+    };
+    if let Ok(tree) = Debugfs::running().read() {
+        tell!("bigiron: {first}");
+        tell!("bigiron: taken from {}, which has no spans", tree.source);
+        return Ok(tree);
+    }
+    Err(first).context(
+        "neither /proc/schedstat nor debugfs tells the domains of this kernel; \
+         --sysfs=/sys/devices/system builds them",
+    )
+}
+
+fn of_dump(dump: &Path, source: &SourceArguments) -> anyhow::Result<DomainTree> {
+    let parts = [dump.to_owned()];
+    source::with_kernel(&parts, source, |kernel| {
+        let program = Program::open(kernel)?;
+        let domains = SchedDomains::new(&program)?;
+        let mut tree = DomainTree {
+            source: dump.display().to_string(),
+            ..DomainTree::default()
+        };
+        for cpu in domains.cpus()? {
+            match domains.of(cpu) {
+                Ok(chain) => {
+                    tree.cpus.insert(cpu as u32, chain);
+                }
+                Err(error) => tree.warnings.push(format!("CPU {cpu}: {error}")),
+            }
+        }
+        Ok(tree)
+    })
+}
+
+fn tell_changes(before: &Path, tree: &DomainTree) -> anyhow::Result<()> {
+    let name = before.display();
+    let text = std::fs::read(before).with_context(|| name.to_string())?;
+    let before: DomainTree = serde_json::from_slice(&text)
+        .with_context(|| format!("{name}: expected what `bigiron cpu domains --as json` prints"))?;
+    if before.cpus.is_empty() {
+        bail!("{name}: there are no CPUs in it");
+    }
+    let mut text = String::new();
+    for change in show::changes(&before, tree) {
+        let _ = writeln!(text, "{change}");
+    }
+    print(&text)
+}

@@ -1,0 +1,166 @@
+//! The levels of a machine, from the bottom up (default_topology, sched_init_numa).
+
+use fixedbitset::FixedBitSet;
+
+use super::{Flags, Rules};
+use crate::topology::Topology;
+
+/// Which levels an architecture has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// SMT, CLS, MC and the package (build_sched_topology, arch/x86/kernel/smpboot.c). Where a
+    /// package has several memory nodes, it has none of its own.
+    X86,
+    /// SMT, CACHE, MC and the node (powerpc_topology, arch/powerpc/kernel/smp.c). All
+    /// CPUs of a small core share its cache.
+    Power,
+    /// SMT, CLS, MC and the node, as default_topology has them: arm64 and others.
+    Generic,
+}
+
+/// A level: for each CPU those that are with it there.
+#[derive(Clone, Debug)]
+pub struct Level {
+    /// The kernel's name.
+    pub name: &'static str,
+    /// What it adds to the flags of a domain.
+    pub flags: Flags,
+    /// Whether sets may overlap: levels of memory nodes.
+    pub overlap: bool,
+    /// Of memory nodes: the distance up to which nodes belong together.
+    pub distance: u32,
+    /// The number of its set, for each CPU.
+    of: Vec<u32>,
+    sets: Vec<FixedBitSet>,
+}
+
+impl Level {
+    /// The CPUs that are with a CPU.
+    pub fn mask(&self, cpu: usize) -> Option<&FixedBitSet> {
+        self.sets.get(*self.of.get(cpu)? as usize)
+    }
+}
+
+/// All levels for the CPUs of `map`.
+pub(super) fn levels(topology: &Topology, map: &FixedBitSet, rules: &Rules) -> Vec<Level> {
+    let count = topology.cpu_count();
+    let level = |name, flags, set_of: &dyn Fn(usize) -> (usize, FixedBitSet)| {
+        partitioned(name, flags, count, map, set_of)
+    };
+    let of = |partition: &crate::topology::Partition, cpu: usize| {
+        let set = partition.set_of(cpu);
+        (set, partition.members(set).cloned().unwrap_or_default())
+    };
+    let shares_core = Flags::SHARE_CPUCAPACITY | Flags::SHARE_LLC;
+    let cluster = match rules.new_names {
+        true => Flags::CLUSTER | Flags::SHARE_LLC,
+        false => Flags::SHARE_LLC,
+    };
+    let mut levels = vec![level("SMT", shares_core, &|cpu| of(&topology.cores, cpu))];
+    if rules.architecture == Architecture::Power {
+        levels.push(level("CACHE", Flags::SHARE_LLC, &|cpu| {
+            of(&topology.clusters, cpu)
+        }));
+        levels.push(level("MC", Flags::NONE, &|cpu| of(&topology.caches, cpu)));
+    } else {
+        levels.push(level("CLS", cluster, &|cpu| of(&topology.clusters, cpu)));
+        levels.push(level("MC", Flags::SHARE_LLC, &|cpu| {
+            of(&topology.caches, cpu)
+        }));
+    }
+    if rules.architecture != Architecture::X86 || !nodes_in_package(topology) {
+        let name = if rules.new_names { "PKG" } else { "DIE" };
+        levels.push(level(name, Flags::NONE, &|cpu| of(&topology.nodes, cpu)));
+    }
+    levels.extend(numa(topology, map));
+    levels
+}
+
+/// x86_has_numa_in_package: some package has CPUs of two nodes.
+fn nodes_in_package(topology: &Topology) -> bool {
+    let mut node_of = vec![None; topology.packages.count()];
+    (0..topology.cpu_count()).any(|cpu| {
+        let node = topology.nodes.set_of(cpu);
+        match node_of.get_mut(topology.packages.set_of(cpu)) {
+            Some(first) => *first.get_or_insert(node) != node,
+            None => false,
+        }
+    })
+}
+
+/// A level of sets that do not overlap. The kernel's masks hold CPUs that are on line.
+fn partitioned(
+    name: &'static str,
+    flags: Flags,
+    count: usize,
+    map: &FixedBitSet,
+    set_of: &dyn Fn(usize) -> (usize, FixedBitSet),
+) -> Level {
+    let mut sets: Vec<FixedBitSet> = Vec::new();
+    let mut numbers = std::collections::HashMap::new();
+    let of = (0..count)
+        .map(|cpu| {
+            let (set, mut members) = set_of(cpu);
+            *numbers.entry(set).or_insert_with(|| {
+                members.intersect_with(map);
+                sets.push(members);
+                sets.len() as u32 - 1
+            })
+        })
+        .collect();
+    Level {
+        name,
+        flags,
+        overlap: false,
+        distance: 0,
+        of,
+        sets,
+    }
+}
+
+/// NODE, and a level for each further distance among nodes that have CPUs.
+fn numa(topology: &Topology, map: &FixedBitSet) -> Vec<Level> {
+    let nodes: Vec<FixedBitSet> = (0..topology.nodes.count())
+        .filter_map(|node| topology.nodes.members(node).cloned())
+        .map(|mut members| {
+            members.intersect_with(map);
+            members
+        })
+        .collect();
+    let has_cpus = |node: &usize| nodes.get(*node).is_some_and(|node| !node.is_clear());
+    let between = |from: usize, to: usize| {
+        let row = topology.distances.get(from);
+        row.and_then(|row| row.get(to)).copied().unwrap_or(0)
+    };
+    let alive: Vec<usize> = (0..nodes.len()).filter(has_cpus).collect();
+    let mut distances: Vec<u32> = alive
+        .iter()
+        .flat_map(|from| alive.iter().map(move |to| (*from, *to)))
+        .map(|(from, to)| between(from, to))
+        .collect();
+    distances.sort_unstable();
+    distances.dedup();
+    let of: Vec<u32> = (0..topology.cpu_count())
+        .map(|cpu| topology.nodes.set_of(cpu) as u32)
+        .collect();
+    let level = |(place, distance): (usize, &u32)| {
+        let within = |from: usize| {
+            let mut set = FixedBitSet::with_capacity(topology.cpu_count());
+            for to in alive.iter().filter(|to| between(from, **to) <= *distance) {
+                if let Some(node) = nodes.get(*to) {
+                    set.union_with(node);
+                }
+            }
+            set
+        };
+        Level {
+            name: if place == 0 { "NODE" } else { "NUMA" },
+            flags: if place == 0 { Flags::NONE } else { Flags::NUMA },
+            overlap: place > 0,
+            distance: *distance,
+            of: of.clone(),
+            sets: (0..nodes.len()).map(within).collect(),
+        }
+    };
+    distances.iter().enumerate().map(level).collect()
+}

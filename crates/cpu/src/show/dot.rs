@@ -1,0 +1,68 @@
+//! The domains as a graph for Graphviz.
+
+use std::fmt::Write as _;
+
+use crate::tree::{DomainTree, Node};
+
+/// A directed graph from the outermost domains down.
+pub fn dot(tree: &DomainTree) -> String {
+    let mut out =
+        String::from("digraph domains {\n    node [shape=box, fontname=\"sans-serif\"];\n");
+    let mut next = 0_usize;
+    for root in tree.roots() {
+        add(&mut out, &root, None, &mut next);
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn add(out: &mut String, node: &Node, parent: Option<usize>, next: &mut usize) {
+    let number = *next;
+    *next += 1;
+    let label = escaped(&format!("{}\n{}", node.name, node.span));
+    let _ = writeln!(out, "    n{number} [label=\"{label}\"];");
+    if let Some(parent) = parent {
+        let _ = writeln!(out, "    n{parent} -> n{number};");
+    }
+    for child in &node.children {
+        add(out, child, Some(number), next);
+    }
+}
+
+/// A name out of a dump may be anything.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            control if control.is_control() => out.push('?'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domains::SchedDomain;
+
+    #[test]
+    fn names_cannot_leave_their_quotes() {
+        let domain = SchedDomain {
+            name: Some("a\"];\\\u{1b}".into()),
+            ..SchedDomain::default()
+        };
+        let tree = DomainTree {
+            cpus: [(0, vec![domain])].into(),
+            ..DomainTree::default()
+        };
+        assert!(
+            dot(&tree).contains("label=\"a\\\"];\\\\?\\n0\""),
+            "{}",
+            dot(&tree)
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! The domains as a picture: CPUs from left to right, levels from top to bottom.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use crate::tree::{DomainTree, Node};
+
+const WIDTH: f64 = 1600.0;
+const LEFT: f64 = 20.0;
+const TOP: f64 = 70.0;
+const ROW: f64 = 64.0;
+const GAP: f64 = 4.0;
+/// Boxes narrower than this have no room for words.
+const WORDS: f64 = 64.0;
+/// More boxes than this nobody can tell apart, at less than a tenth of a pixel each.
+const MOST: usize = 1 << 14;
+/// Levels take these in turn, the outermost first. Told apart also by those who see no red.
+const COLOURS: [&str; 6] = [
+    "#dbe9f6", "#b7d7e8", "#cfe8cf", "#fde3b5", "#f6cfc0", "#e2d4ee",
+];
+
+/// An SVG of all domains. Without scripts, fonts or pictures from elsewhere.
+pub fn picture(tree: &DomainTree) -> String {
+    let roots = tree.roots();
+    let places = places(&roots, tree);
+    let depth = roots.iter().map(depth).max().unwrap_or(0);
+    let cpus = places.len().max(1);
+    let height = TOP + ROW * (depth as f64 + 1.0) + 30.0;
+    let scale = (WIDTH - 2.0 * LEFT) / cpus as f64;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" \
+         font-family=\"sans-serif\" font-size=\"14\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
+         <text x=\"{LEFT}\" y=\"32\" font-size=\"22\">Scheduler domains of {cpus} CPUs</text>\n\
+         <text x=\"{LEFT}\" y=\"54\" fill=\"#555555\">{}</text>\n",
+        escaped(&tree.source)
+    );
+    let mut drawing = Drawing {
+        out: &mut out,
+        places: &places,
+        scale,
+        left: MOST,
+    };
+    for root in &roots {
+        drawing.draw(root, 0);
+    }
+    if drawing.left == 0 {
+        let y = height - 10.0;
+        let _ = writeln!(
+            out,
+            "<text x=\"{LEFT}\" y=\"{y:.0}\">only {MOST} domains are drawn</text>"
+        );
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+/// CPUs from left to right: those that share a small domain beside each other.
+fn places(roots: &[Node], tree: &DomainTree) -> HashMap<u32, usize> {
+    fn visit(node: &Node, places: &mut HashMap<u32, usize>) {
+        for child in &node.children {
+            visit(child, places);
+        }
+        for cpu in node.span.iter() {
+            let next = places.len();
+            places.entry(cpu).or_insert(next);
+        }
+    }
+    let mut places = HashMap::new();
+    for root in roots {
+        visit(root, &mut places);
+    }
+    for cpu in tree.cpus.keys() {
+        let next = places.len();
+        places.entry(*cpu).or_insert(next);
+    }
+    places
+}
+
+fn depth(node: &Node) -> usize {
+    1 + node.children.iter().map(depth).max().unwrap_or(0)
+}
+
+struct Drawing<'a> {
+    out: &'a mut String,
+    places: &'a HashMap<u32, usize>,
+    scale: f64,
+    /// Boxes that may still be drawn.
+    left: usize,
+}
+
+impl Drawing<'_> {
+    fn draw(&mut self, node: &Node, level: usize) {
+        let Some(left) = self.left.checked_sub(1) else {
+            return;
+        };
+        self.left = left;
+        // A domain of nodes may lie apart: a box for each run of neighbours.
+        let mut columns: Vec<usize> = node
+            .span
+            .iter()
+            .filter_map(|cpu| self.places.get(&cpu).copied())
+            .collect();
+        columns.sort_unstable();
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for column in columns {
+            match runs.last_mut() {
+                Some((_, end)) if *end == column => *end = column + 1,
+                _ => runs.push((column, column + 1)),
+            }
+        }
+        let colour = COLOURS
+            .get(level % COLOURS.len())
+            .copied()
+            .unwrap_or("#ffffff");
+        let y = TOP + ROW * level as f64;
+        for (start, end) in runs {
+            let x = LEFT + start as f64 * self.scale;
+            let width = ((end - start) as f64 * self.scale - GAP.min(self.scale / 4.0)).max(0.1);
+            let height = ROW - GAP;
+            let title = escaped(&format!("{} {}", node.name, node.span));
+            let _ = write!(
+                self.out,
+                "<g><title>{title}</title><rect x=\"{x:.2}\" y=\"{y:.0}\" width=\"{width:.2}\" \
+                 height=\"{height:.0}\" rx=\"3\" fill=\"{colour}\" stroke=\"#5a6b7b\" \
+                 stroke-width=\"{:.2}\"/>",
+                (self.scale / 20.0).clamp(0.05, 1.0)
+            );
+            if width >= WORDS {
+                self.words(node, x + 8.0, y, width - 16.0);
+            }
+            self.out.push_str("</g>\n");
+        }
+        for child in &node.children {
+            self.draw(child, level + 1);
+        }
+    }
+
+    fn words(&mut self, node: &Node, x: f64, y: f64, room: f64) {
+        /// Of a letter, about.
+        const LETTER: f64 = 8.0;
+        let most = (room / LETTER) as usize;
+        let cut = |text: &str| match text.chars().count() > most {
+            true => text
+                .chars()
+                .take(most.saturating_sub(1))
+                .chain(['…'])
+                .collect(),
+            false => text.to_owned(),
+        };
+        let name = escaped(&cut(&node.name));
+        let span = escaped(&cut(&node.span.to_string()));
+        let (first, second) = (y + 24.0, y + 44.0);
+        let _ = write!(
+            self.out,
+            "<text x=\"{x:.2}\" y=\"{first:.0}\" font-weight=\"bold\">{name}</text>\
+             <text x=\"{x:.2}\" y=\"{second:.0}\" fill=\"#333333\">{span}</text>"
+        );
+    }
+}
+
+/// A name out of a dump may be anything.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            control if control.is_control() => out.push('?'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domains::SchedDomain;
+
+    fn one(name: &str, span: &str) -> DomainTree {
+        let domain = SchedDomain {
+            name: Some(name.into()),
+            span: Some(span.parse().unwrap()),
+            ..SchedDomain::default()
+        };
+        DomainTree {
+            source: "here & there".into(),
+            cpus: [(0, vec![domain])].into(),
+            ..DomainTree::default()
+        }
+    }
+
+    #[test]
+    fn names_cannot_become_markup() {
+        let picture = picture(&one("<script>\u{1b}", "0-3"));
+        assert!(picture.contains("&lt;script&gt;?"), "{picture}");
+        assert!(!picture.contains("<script"));
+        assert!(picture.contains("here &amp; there"));
+    }
+
+    #[test]
+    fn cpus_of_a_domain_lie_beside_each_other() {
+        let picture = picture(&one("MC", "0,8,16"));
+        assert_eq!(picture.matches("<rect x=").count(), 1);
+        assert!(picture.contains("of 3 CPUs"));
+    }
+}

@@ -1,0 +1,161 @@
+//! What the kernel's debugfs, or before 5.13 its sysctl, shows: names, flags and tunables,
+//! without spans (register_sd, kernel/sched/debug.c).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{DomainSource, SourceError};
+use crate::domains::{SchedDomain, Tunables};
+use crate::tree::DomainTree;
+
+/// Domains of a CPU that are looked at; no kernel has so many.
+const MOST_DOMAINS: usize = 300;
+
+/// The directory of domains in debugfs, the old one under /proc/sys, or a copy.
+#[derive(Clone, Debug)]
+pub struct Debugfs {
+    root: PathBuf,
+}
+
+impl Debugfs {
+    /// The running kernel's.
+    pub fn running() -> Self {
+        Self::at("/sys/kernel/debug/sched/domains")
+    }
+
+    /// Another place.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+}
+
+impl DomainSource for Debugfs {
+    fn read(&self) -> Result<DomainTree, SourceError> {
+        let mut tree = DomainTree {
+            source: self.root.display().to_string(),
+            ..DomainTree::default()
+        };
+        let entries = fs::read_dir(&self.root).map_err(|source| SourceError::File {
+            path: self.root.clone(),
+            source,
+            next: "debugfs must be mounted, and since 6.4 sched/verbose be Y: try another source",
+        })?;
+        let name = |entry: fs::DirEntry| entry.file_name().to_str().map(str::to_owned);
+        for name in entries.flatten().filter_map(name) {
+            let Some(cpu) = name.strip_prefix("cpu").and_then(|cpu| cpu.parse().ok()) else {
+                continue;
+            };
+            let chain = self.chain(cpu, &self.root.join(&name))?;
+            tree.cpus.insert(cpu, chain);
+        }
+        Ok(tree)
+    }
+}
+
+impl Debugfs {
+    fn chain(&self, cpu: u32, directory: &Path) -> Result<Vec<SchedDomain>, SourceError> {
+        let mut chain = Vec::new();
+        for number in 0..MOST_DOMAINS {
+            let directory = directory.join(format!("domain{number}"));
+            if !directory.is_dir() {
+                break;
+            }
+            chain.push(domain(cpu, number, &directory)?);
+        }
+        Ok(chain)
+    }
+}
+
+fn domain(cpu: u32, number: usize, directory: &Path) -> Result<SchedDomain, SourceError> {
+    let text = |name: &str| match fs::read_to_string(directory.join(name)) {
+        Ok(text) => Ok(Some(text.trim_end().to_owned())),
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(SourceError::File {
+            path: directory.join(name),
+            source,
+            next: "a domain goes when CPUs come or go: try again",
+        }),
+    };
+    let value = |name: &str| -> Result<Option<u64>, SourceError> {
+        let Some(text) = text(name)? else {
+            return Ok(None);
+        };
+        let wrong = |_| SourceError::Line {
+            path: directory.join(name),
+            line: 1,
+            reason: format!("{text:?} is no number"),
+        };
+        text.parse().map(Some).map_err(wrong)
+    };
+    let flags = |name: &str| -> Result<Option<Vec<String>>, SourceError> {
+        let words = |text: String| text.split_ascii_whitespace().map(str::to_owned).collect();
+        Ok(text(name)?.map(words))
+    };
+    let short = |name: &str| Ok::<_, SourceError>(value(name)?.map(|value| value as u32));
+    let tunables = match (value("min_interval")?, value("max_interval")?) {
+        (Some(min_interval), Some(max_interval)) => Some(Tunables {
+            min_interval,
+            max_interval,
+            busy_factor: short("busy_factor")?.unwrap_or(0),
+            imbalance_pct: short("imbalance_pct")?.unwrap_or(0),
+            cache_nice_tries: short("cache_nice_tries")?.unwrap_or(0),
+        }),
+        _ => None,
+    };
+    Ok(SchedDomain {
+        cpu,
+        number,
+        level: short("level")?,
+        name: text("name")?,
+        flags: flags("flags")?,
+        groups_flags: flags("groups_flags")?,
+        span: None,
+        tunables,
+        max_newidle_lb_cost: value("max_newidle_lb_cost")?,
+        counters: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let domain = SchedDomain {
+            cpu: 3,
+            name: Some("MC".into()),
+            level: Some(1),
+            flags: Some(vec!["SD_NUMA".into()]),
+            tunables: Some(Tunables {
+                min_interval: 2,
+                max_interval: 4,
+                busy_factor: 16,
+                imbalance_pct: 117,
+                cache_nice_tries: 1,
+            }),
+            max_newidle_lb_cost: Some(7),
+            ..SchedDomain::default()
+        };
+        let place = directory.path().join("cpu3/domain0");
+        fs::create_dir_all(&place).unwrap();
+        fs::create_dir_all(directory.path().join("cpu4")).unwrap();
+        for (name, text) in domain.files() {
+            fs::write(place.join(name), text).unwrap();
+        }
+        let source = Debugfs::at(directory.path());
+        let tree = source.read().unwrap();
+        assert_eq!(tree.cpus[&3], [domain]);
+        assert!(tree.cpus[&4].is_empty());
+        fs::write(place.join("level"), "high").unwrap();
+        let error = source.read().unwrap_err().to_string();
+        assert!(error.contains("domain0/level:1"), "{error}");
+    }
+
+    #[test]
+    fn without_debugfs_it_says_what_else_there_is() {
+        let error = Debugfs::at("/nonexistent/domains").read().unwrap_err();
+        assert!(error.to_string().contains("try another source"), "{error}");
+    }
+}

@@ -1,0 +1,53 @@
+//! A machine that is described: the domains that a kernel would build on it.
+
+use super::{DomainSource, SourceError};
+use crate::build::{Rules, build};
+use crate::list::CpuList;
+use crate::topology::Topology;
+use crate::tree::DomainTree;
+
+/// A described machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// What it is, for people.
+    pub description: String,
+    /// How its CPUs lie.
+    pub topology: Topology,
+    /// Those that are on line.
+    pub online: CpuList,
+    /// The kernel that runs there.
+    pub rules: Rules,
+}
+
+impl DomainSource for Machine {
+    fn read(&self) -> Result<DomainTree, SourceError> {
+        let chains = build(&self.topology, &self.online, &self.rules);
+        let online = |(cpu, chain): (usize, _)| {
+            let cpu = cpu as u32;
+            self.online.contains(cpu).then_some((cpu, chain))
+        };
+        Ok(DomainTree {
+            source: self.description.clone(),
+            cpus: chains.into_iter().enumerate().filter_map(online).collect(),
+            warnings: Vec::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_on_line_have_their_domains() {
+        let machine = Machine {
+            description: "four".into(),
+            topology: Topology::from_text("cores=2 threads=2").unwrap(),
+            online: "0-2,9".parse().unwrap(),
+            rules: Rules::LINUX_6_12,
+        };
+        let tree = machine.read().unwrap();
+        assert_eq!(tree.cpus.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(tree.roots()[0].name, "MC");
+    }
+}

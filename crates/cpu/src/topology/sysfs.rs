@@ -1,0 +1,309 @@
+//! A machine as its kernel shows it under /sys/devices/system, there or in a copy.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{LOCAL_DISTANCE, MOST_CPUS, MOST_NODES, Partition, Topology};
+use crate::list::{CpuList, CpuListError};
+
+/// Caches of a CPU that are looked at: L1 twice, L2, L3, L4, and room.
+const MOST_CACHES: usize = 16;
+/// A list of CPUs is shorter, unless each second of 65536 is in it.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Why a directory shows no machine.
+#[derive(Debug, thiserror::Error)]
+pub enum TopologyFileError {
+    /// A file cannot be read.
+    #[error("{}: {source}; expected a directory such as /sys/devices/system, with `cpu` and `node` in it", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is not what the kernel writes.
+    #[error("{}: {source}", path.display())]
+    List {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: CpuListError,
+    },
+    /// There are too many CPUs or nodes, or distances do not fit them.
+    #[error("{}: {reason}", path.display())]
+    Senseless {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl Topology {
+    /// Reads what a kernel shows under `/sys/devices/system`, or a copy of that: of `cpu`, and of
+    /// `node` where there are several memory nodes. What it shows of CPUs that are off line is
+    /// nothing: they lie alone.
+    ///
+    /// # Errors
+    /// The list of CPUs is missing, or a file holds what no kernel writes.
+    pub fn from_directory(directory: &Path) -> Result<Self, TopologyFileError> {
+        let files = Files { directory };
+        let present = files.list("cpu/present")?;
+        let count = present.iter().last().map_or(0, |last| last as usize + 1);
+        if count == 0 || count > MOST_CPUS {
+            return Err(TopologyFileError::Senseless {
+                path: directory.join("cpu/present"),
+                reason: format!("{count} CPUs; expected from 1 to {MOST_CPUS}"),
+            });
+        }
+        let part = |sets: &dyn Fn(usize) -> Result<Option<CpuList>, TopologyFileError>| {
+            let keys: Result<Vec<u32>, _> = (0..count)
+                .map(|cpu| {
+                    let first = sets(cpu)?.and_then(|set| set.iter().next());
+                    Ok(first.unwrap_or(cpu as u32))
+                })
+                .collect();
+            keys.map(Partition::by_key)
+        };
+        let topology = |cpu: usize, names: [&str; 2]| {
+            let lists = names.map(|name| format!("cpu/cpu{cpu}/topology/{name}"));
+            files.first_of(&lists)
+        };
+        let (nodes, distances) = files.nodes(count)?;
+        Ok(Self {
+            cores: part(&|cpu| topology(cpu, ["core_cpus_list", "thread_siblings_list"]))?,
+            clusters: part(&|cpu| topology(cpu, ["cluster_cpus_list", "core_cpus_list"]))?,
+            caches: part(&|cpu| files.last_cache(cpu))?,
+            packages: part(&|cpu| topology(cpu, ["package_cpus_list", "core_siblings_list"]))?,
+            nodes,
+            distances,
+        })
+    }
+}
+
+struct Files<'a> {
+    directory: &'a Path,
+}
+
+impl Files<'_> {
+    fn read(&self, name: &str) -> Result<String, TopologyFileError> {
+        let path = self.directory.join(name);
+        let read = || {
+            let mut text = String::new();
+            let file = fs::File::open(&path)?;
+            io::Read::read_to_string(&mut io::Read::take(file, MOST_BYTES), &mut text)?;
+            Ok(text)
+        };
+        read().map_err(|source| TopologyFileError::File {
+            path: path.clone(),
+            source,
+        })
+    }
+
+    /// `None` where the kernel does not show it.
+    fn read_if_there(&self, name: &str) -> Result<Option<String>, TopologyFileError> {
+        match self.read(name) {
+            Ok(text) => Ok(Some(text)),
+            Err(TopologyFileError::File { source, .. })
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn parse(&self, name: &str, text: &str) -> Result<CpuList, TopologyFileError> {
+        text.parse().map_err(|source| TopologyFileError::List {
+            path: self.directory.join(name),
+            source,
+        })
+    }
+
+    fn list(&self, name: &str) -> Result<CpuList, TopologyFileError> {
+        self.parse(name, &self.read(name)?)
+    }
+
+    fn first_of(&self, names: &[String]) -> Result<Option<CpuList>, TopologyFileError> {
+        for name in names {
+            if let Some(text) = self.read_if_there(name)? {
+                return self.parse(name, &text).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The CPUs that share the cache of the highest level with a CPU.
+    fn last_cache(&self, cpu: usize) -> Result<Option<CpuList>, TopologyFileError> {
+        let mut last: Option<(u32, String)> = None;
+        for index in 0..MOST_CACHES {
+            let name = format!("cpu/cpu{cpu}/cache/index{index}");
+            let Some(level) = self.read_if_there(&format!("{name}/level"))? else {
+                break;
+            };
+            let level = level.trim().parse().unwrap_or(0);
+            if last.as_ref().is_none_or(|(highest, _)| level >= *highest) {
+                last = Some((level, format!("{name}/shared_cpu_list")));
+            }
+        }
+        match last {
+            Some((_, name)) => self.first_of(&[name]),
+            // Where no cache is known, what shares a core shares one.
+            None => self.first_of(&[format!("cpu/cpu{cpu}/topology/core_cpus_list")]),
+        }
+    }
+
+    /// Nodes that have CPUs, and the distances among them.
+    fn nodes(&self, cpus: usize) -> Result<(Partition, Vec<Vec<u32>>), TopologyFileError> {
+        let one = || {
+            let partition = Partition::by_key((0..cpus).map(|_| 0));
+            (partition, vec![vec![LOCAL_DISTANCE]])
+        };
+        let Some(online) = self.read_if_there("node/online")? else {
+            return Ok(one());
+        };
+        let online = self.parse("node/online", &online)?;
+        if online.len() > MOST_NODES {
+            return Err(self.senseless("node/online", format!("more than {MOST_NODES} nodes")));
+        }
+        let mut of = vec![None; cpus];
+        let mut with_cpus = Vec::new();
+        for (place, node) in online.iter().enumerate() {
+            let list = self.list(&format!("node/node{node}/cpulist"))?;
+            for cpu in list.iter() {
+                if let Some(node_of) = of.get_mut(cpu as usize) {
+                    *node_of = Some(with_cpus.len() as u32);
+                }
+            }
+            if !list.is_empty() {
+                with_cpus.push((place, node));
+            }
+        }
+        if with_cpus.is_empty() {
+            return Ok(one());
+        }
+        let mut distances = Vec::new();
+        for (_, node) in &with_cpus {
+            let name = format!("node/node{node}/distance");
+            let row: Result<Vec<u32>, _> = self
+                .read(&name)?
+                .split_ascii_whitespace()
+                .map(str::parse)
+                .collect();
+            let row = row.unwrap_or_default();
+            let chosen: Option<Vec<u32>> = with_cpus
+                .iter()
+                .map(|(place, _)| row.get(*place).copied().filter(|far| *far <= 255))
+                .collect();
+            let expected = || {
+                let nodes = online.len();
+                self.senseless(&name, format!("expected {nodes} distances up to 255"))
+            };
+            distances.push(chosen.ok_or_else(expected)?);
+        }
+        // A CPU that is off line belongs to no node that is shown.
+        let of = of.into_iter().map(|node| node.unwrap_or(0)).collect();
+        Ok((Partition::new(of, with_cpus.len()), distances))
+    }
+
+    fn senseless(&self, name: &str, reason: String) -> TopologyFileError {
+        TopologyFileError::Senseless {
+            path: self.directory.join(name),
+            reason,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Two nodes of two cores with two threads; CPU 7 is off line.
+    fn machine(root: &Path) {
+        write(root, "cpu/present", "0-7\n");
+        for cpu in 0..7 {
+            let core = cpu / 2 * 2;
+            let package = if cpu < 4 { "0-3" } else { "4-6" };
+            let directory = format!("cpu/cpu{cpu}");
+            let both = format!("{core}-{}\n", core + 1);
+            write(root, &format!("{directory}/topology/core_cpus_list"), &both);
+            write(
+                root,
+                &format!("{directory}/topology/package_cpus_list"),
+                package,
+            );
+            write(root, &format!("{directory}/cache/index0/level"), "1\n");
+            write(
+                root,
+                &format!("{directory}/cache/index0/shared_cpu_list"),
+                &both,
+            );
+            write(root, &format!("{directory}/cache/index1/level"), "3\n");
+            write(
+                root,
+                &format!("{directory}/cache/index1/shared_cpu_list"),
+                package,
+            );
+        }
+        write(root, "node/online", "0,2-3\n");
+        for (node, cpus, distance) in [
+            (0, "0-3", "10 30 20\n"),
+            (2, "\n", "30 10 40\n"),
+            (3, "4-6", "20 40 10\n"),
+        ] {
+            write(root, &format!("node/node{node}/cpulist"), cpus);
+            write(root, &format!("node/node{node}/distance"), distance);
+        }
+    }
+
+    #[test]
+    fn a_copy_of_a_real_directory_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        machine(directory.path());
+        let machine = Topology::from_directory(directory.path()).unwrap();
+        assert_eq!(machine.cpu_count(), 8);
+        assert_eq!(machine.cores.set_of(0), machine.cores.set_of(1));
+        assert_ne!(machine.cores.set_of(6), machine.cores.set_of(7));
+        assert_eq!(machine.caches.members(0).unwrap().count_ones(..), 4);
+        assert_eq!(machine.nodes.set_of(5), 1);
+        assert_eq!(machine.distances, [[10, 20], [20, 10]]);
+    }
+
+    #[test]
+    fn what_is_missing_or_senseless_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let error = || Topology::from_directory(root).unwrap_err().to_string();
+        assert!(error().contains("cpu/present"), "{}", error());
+        machine(root);
+        write(root, "node/node3/distance", "20 10\n");
+        assert!(
+            error().contains("node3/distance: expected 3"),
+            "{}",
+            error()
+        );
+        write(root, "node/node3/distance", "20 40 10\n");
+        write(root, "cpu/cpu2/topology/core_cpus_list", "two");
+        assert!(
+            error().contains("cpu2/topology/core_cpus_list"),
+            "{}",
+            error()
+        );
+        write(root, "cpu/present", "0-99999");
+        assert!(error().contains("too large"), "{}", error());
+    }
+
+    #[test]
+    fn the_machine_at_hand_is_read() {
+        let machine = Topology::from_directory(Path::new("/sys/devices/system")).unwrap();
+        assert!(machine.cpu_count() >= 1);
+    }
+}

@@ -1,0 +1,222 @@
+//! A machine in a line of text.
+
+use super::{LOCAL_DISTANCE, MOST_CPUS, MOST_NODES, Partition, Topology};
+
+/// Why a text describes no machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} describes no machine: {reason}; write it like `sockets=2 cores=4 threads=2`")]
+pub struct TopologyTextError {
+    text: String,
+    reason: String,
+}
+
+/// What a text says, and what is taken where it says nothing.
+struct Description {
+    sockets: usize,
+    /// Memory nodes in a socket.
+    nodes: usize,
+    /// Last-level caches in a node.
+    caches: usize,
+    /// Clusters under a cache; 0 for every core one of its own.
+    clusters: usize,
+    /// Cores in a socket.
+    cores: usize,
+    threads: usize,
+    /// Between nodes of one socket, and of two.
+    near: u32,
+    far: u32,
+    /// All of them, in rows.
+    distances: Option<Vec<Vec<u32>>>,
+    /// Whether the threads of a core have numbers next to each other.
+    adjacent: bool,
+}
+
+impl Topology {
+    /// A regular machine by words such as `sockets=2 cores=4 threads=2`:
+    ///
+    /// | word | means | unless given |
+    /// |---|---|---|
+    /// | `sockets=` | packages | 1 |
+    /// | `cores=` | cores of a package | 1 |
+    /// | `threads=` | hardware threads of a core | 1 |
+    /// | `numa=` | memory nodes of a package | 1 |
+    /// | `caches=` | last-level caches of a memory node | 1 |
+    /// | `clusters=` | clusters under a cache; 0: each core is one | 0 |
+    /// | `near=`, `far=` | distance between nodes of a package, of two | 12, 20 |
+    /// | `distances=` | all of them: `10,20;20,10` | from these |
+    /// | `numbering=` | `threads`: the threads of a core follow each other; `cores`: first one of each core | `threads` |
+    ///
+    /// # Errors
+    /// A word that is not one of these, parts that do not come out even, or a machine larger than
+    /// [`MOST_CPUS`] CPUs or [`MOST_NODES`] nodes.
+    pub fn from_text(text: &str) -> Result<Self, TopologyTextError> {
+        let wrong = |reason: String| TopologyTextError {
+            text: text.chars().take(120).collect(),
+            reason,
+        };
+        let description = describe(text).map_err(wrong)?;
+        build(&description).map_err(wrong)
+    }
+}
+
+fn describe(text: &str) -> Result<Description, String> {
+    let mut description = Description {
+        sockets: 1,
+        nodes: 1,
+        caches: 1,
+        clusters: 0,
+        cores: 1,
+        threads: 1,
+        near: 12,
+        far: 20,
+        distances: None,
+        adjacent: true,
+    };
+    for word in text.split_ascii_whitespace() {
+        let (key, value) = word
+            .split_once('=')
+            .ok_or(format!("{word:?} has no value"))?;
+        let count = || match value.parse::<usize>() {
+            Ok(count) if (1..=MOST_CPUS).contains(&count) => Ok(count),
+            _ => Err(format!("{word:?} is no number from 1 to {MOST_CPUS}")),
+        };
+        match key {
+            "sockets" => description.sockets = count()?,
+            "cores" => description.cores = count()?,
+            "threads" => description.threads = count()?,
+            "numa" => description.nodes = count()?,
+            "caches" => description.caches = count()?,
+            "clusters" if value == "0" => description.clusters = 0,
+            "clusters" => description.clusters = count()?,
+            "near" => description.near = distance(value)?,
+            "far" => description.far = distance(value)?,
+            "distances" => description.distances = Some(rows(value)?),
+            "numbering" if value == "threads" => description.adjacent = true,
+            "numbering" if value == "cores" => description.adjacent = false,
+            "numbering" => return Err(format!("{word:?} is neither threads nor cores")),
+            _ => return Err(format!("there is no word {key:?}")),
+        }
+    }
+    Ok(description)
+}
+
+fn rows(value: &str) -> Result<Vec<Vec<u32>>, String> {
+    let row = |row: &str| row.split(',').map(distance).collect();
+    value.split(';').map(row).collect()
+}
+
+/// Distances are bytes; below that of a node to itself are none (node_distance, ACPI's SLIT).
+fn distance(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(distance) if (LOCAL_DISTANCE..=255).contains(&distance) => Ok(distance),
+        _ => Err(format!(
+            "{text:?} is no distance from {LOCAL_DISTANCE} to 255"
+        )),
+    }
+}
+
+fn build(description: &Description) -> Result<Topology, String> {
+    let Description {
+        sockets,
+        nodes,
+        caches,
+        cores,
+        threads,
+        ..
+    } = *description;
+    let all_cores = sockets.saturating_mul(cores);
+    let cpus = all_cores.saturating_mul(threads);
+    let all_nodes = sockets.saturating_mul(nodes);
+    if cpus > MOST_CPUS {
+        return Err(format!("more than {MOST_CPUS} CPUs"));
+    }
+    if all_nodes > MOST_NODES {
+        return Err(format!("more than {MOST_NODES} memory nodes"));
+    }
+    let part = |whole: usize, parts: usize, what: &str| {
+        if parts > 0 && whole.is_multiple_of(parts) {
+            return Ok(whole / parts);
+        }
+        Err(format!(
+            "{whole} cores cannot be parted evenly into {parts} {what}"
+        ))
+    };
+    let node_cores = part(cores, nodes, "memory nodes")?;
+    let cache_cores = part(node_cores, caches, "caches")?;
+    let cluster_cores = match description.clusters {
+        0 => 1,
+        clusters => part(cache_cores, clusters, "clusters")?,
+    };
+    let core_of = |cpu: usize| match description.adjacent {
+        true => cpu / threads,
+        false => cpu % all_cores,
+    };
+    let by = |size: usize| Partition::by_key((0..cpus).map(|cpu| core_of(cpu) / size));
+    let distances = match &description.distances {
+        Some(rows) if rows.len() == all_nodes && rows.iter().all(|row| row.len() == all_nodes) => {
+            rows.clone()
+        }
+        Some(_) => {
+            return Err(format!(
+                "`distances` must have {all_nodes} rows of as many numbers"
+            ));
+        }
+        None => {
+            let between = |from: usize, to: usize| match (from == to, from / nodes == to / nodes) {
+                (true, _) => LOCAL_DISTANCE,
+                (_, true) => description.near,
+                _ => description.far,
+            };
+            let row = |from| (0..all_nodes).map(|to| between(from, to)).collect();
+            (0..all_nodes).map(row).collect()
+        }
+    };
+    Ok(Topology {
+        cores: by(1),
+        clusters: by(cluster_cores),
+        caches: by(cache_cores),
+        packages: by(cores),
+        nodes: by(node_cores),
+        distances,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(partition: &Partition, cpu: usize) -> Vec<usize> {
+        let set = partition.members(partition.set_of(cpu)).unwrap();
+        set.ones().collect()
+    }
+
+    #[test]
+    fn a_regular_machine() {
+        let machine = Topology::from_text("sockets=2 cores=4 threads=2 numa=2").unwrap();
+        assert_eq!(machine.cpu_count(), 16);
+        assert_eq!(members(&machine.cores, 3), [2, 3]);
+        assert_eq!(members(&machine.nodes, 5), [4, 5, 6, 7]);
+        assert_eq!(members(&machine.packages, 9), (8..16).collect::<Vec<_>>());
+        assert_eq!(machine.distances[0], [10, 12, 20, 20]);
+        let machine = Topology::from_text("cores=4 threads=2 numbering=cores caches=2").unwrap();
+        assert_eq!(members(&machine.cores, 1), [1, 5]);
+        assert_eq!(members(&machine.caches, 1), [0, 1, 4, 5]);
+    }
+
+    #[test]
+    fn what_makes_no_machine_is_refused_by_its_word() {
+        for (text, reason) in [
+            ("sockets", "no value"),
+            ("sockets=0", "no number"),
+            ("cores=3 numa=2", "evenly"),
+            ("cores=65536 threads=2", "more than"),
+            ("sockets=2 distances=10,20", "rows"),
+            ("far=300", "distance"),
+            ("speed=3", "no word"),
+            ("numbering=random", "neither"),
+        ] {
+            let error = Topology::from_text(text).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+}
