@@ -38,19 +38,17 @@ pub unsafe extern "C" fn bigiron_mem_populate(
     access: c_int,
     options: *const bigiron_mem_options,
 ) -> c_int {
-    enter(|| {
-        // SAFETY: as the caller promises.
-        let how = unsafe { How::of(options) }?;
+    let work = |how: &How| {
         let region = whole_pages(address, length)?;
-        let outcome = match access {
-            BIGIRON_MEM_AS_MAPPED => populate(&how, &mapped::parts(region)?),
-            BIGIRON_MEM_READ => populate(&how, &[(region, Access::Read)]),
-            BIGIRON_MEM_WRITE => populate(&how, &[(region, Access::Write)]),
+        Ok(match access {
+            BIGIRON_MEM_AS_MAPPED => populate(how, &mapped::parts(region)?),
+            BIGIRON_MEM_READ => populate(how, &[(region, Access::Read)]),
+            BIGIRON_MEM_WRITE => populate(how, &[(region, Access::Write)]),
             _ => return Err(Errno::INVAL),
-        };
-        // SAFETY: as the caller promises.
-        unsafe { how.end(outcome) }
-    })
+        })
+    };
+    // SAFETY: as the caller promises.
+    unsafe { operate(options, work) }
 }
 
 /// Locks memory, as mlock(2): it is made, and stays in memory until it is unlocked or unmapped.
@@ -67,14 +65,12 @@ pub unsafe extern "C" fn bigiron_mem_lock(
     length: usize,
     options: *const bigiron_mem_options,
 ) -> c_int {
-    enter(|| {
-        // SAFETY: as the caller promises.
-        let how = unsafe { How::of(options) }?;
+    let work = |how: &How| {
         let region = whole_pages(address, length)?;
-        let outcome = lock(&how, region);
-        // SAFETY: as the caller promises.
-        unsafe { how.end(outcome) }
-    })
+        Ok(lock(how, region))
+    };
+    // SAFETY: as the caller promises.
+    unsafe { operate(options, work) }
 }
 
 /// Unlocks memory, as munlock(2): ENOMEM for memory that is not mapped.
@@ -100,16 +96,14 @@ pub unsafe extern "C" fn bigiron_mem_release(
     length: usize,
     options: *const bigiron_mem_options,
 ) -> c_int {
-    enter(|| {
-        // SAFETY: as the caller promises.
-        let how = unsafe { How::of(options) }?;
+    let work = |how: &How| {
         let region = aligned(address, length)?;
-        let outcome = in_parts(&how, &[(region, ())], |part, ()| {
+        Ok(in_parts(how, &[(region, ())], |part, ()| {
             operation::forget(&mut [part.into()], &how.settings)
-        });
-        // SAFETY: as the caller promises.
-        unsafe { how.end(outcome) }
-    })
+        }))
+    };
+    // SAFETY: as the caller promises.
+    unsafe { operate(options, work) }
 }
 
 /// Unmaps memory, as munmap(2): helpers give its pages back before. No progress is told.
@@ -125,13 +119,29 @@ pub unsafe extern "C" fn bigiron_mem_unmap(
     length: usize,
     options: *const bigiron_mem_options,
 ) -> c_int {
+    let work = |how: &How| {
+        let region = aligned(address, length)?;
+        let answer = call::munmap(&how.policy(), region.start(), length);
+        Ok(of_call(region, Outcome::default(), answer))
+    };
+    // SAFETY: as the caller promises.
+    unsafe { operate(options, work) }
+}
+
+/// Runs `work` by the program's options, and tells the program what became of it.
+///
+/// # Safety
+/// `options` is NULL or a struct with its size set.
+unsafe fn operate(
+    options: *const bigiron_mem_options,
+    work: impl FnOnce(&How) -> Result<Outcome, Errno>,
+) -> c_int {
     enter(|| {
         // SAFETY: as the caller promises.
         let how = unsafe { How::of(options) }?;
-        let region = aligned(address, length)?;
-        let answer = call::munmap(&how.policy(), region.start(), length);
+        let outcome = work(&how)?;
         // SAFETY: as the caller promises.
-        unsafe { how.end(of_call(region, Outcome::default(), answer)) }
+        unsafe { how.end(outcome) }
     })
 }
 

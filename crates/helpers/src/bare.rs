@@ -16,6 +16,8 @@ use rustix::mm::{
 use rustix::process::{Pid, getpid};
 use rustix::thread::{futex, sched_yield};
 
+use crate::signals::HeldSignals;
+
 /// The most threads that one call runs in, the caller among them.
 pub const MOST_BARE: usize = 64;
 
@@ -51,7 +53,8 @@ pub fn run_bare<W: Fn(usize) + Sync>(
         work(0);
         return 1;
     };
-    let signals = BlockedSignals::block();
+    // Bare threads inherit that for good: a handler of the program must not run on their stacks.
+    let signals = HeldSignals::hold();
     let gate = Gate::default();
     let start = Start { gate: &gate, work };
     let mut started = 1;
@@ -253,45 +256,6 @@ impl Drop for Stacks {
         // SAFETY: all threads that used it have ended.
         let _ = unsafe { munmap(self.base, self.bytes) };
     }
-}
-
-/// This thread's signals, held back. Bare threads inherit that for good: a
-/// handler of the program must not run on their stacks.
-///
-/// By the system call itself: `pthread_sigmask` leaves those signals open by which the C library
-/// cancels threads, and the caller's stack must not be unwound while others work on it.
-struct BlockedSignals {
-    before: u64,
-}
-
-impl BlockedSignals {
-    fn block() -> Self {
-        Self {
-            before: set_signal_mask(u64::MAX),
-        }
-    }
-}
-
-impl Drop for BlockedSignals {
-    fn drop(&mut self) {
-        set_signal_mask(self.before);
-    }
-}
-
-/// Sets the signals that this thread holds back, bit 0 for signal 1, and gives those from before.
-fn set_signal_mask(mask: u64) -> u64 {
-    let mut before = 0_u64;
-    // SAFETY: the kernel reads and writes a number of the size that it is told.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
-            &raw const mask,
-            &raw mut before,
-            size_of::<u64>(),
-        )
-    };
-    before
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ mod budget;
 mod cursor;
 mod queue;
 mod run;
+#[cfg(not(loom))]
+mod signals;
 mod stop;
 mod sync;
 mod turnstile;
@@ -33,5 +35,7 @@ pub use budget::{MemoryBudget, available_memory, processor_count};
 pub use cursor::ChunkCursor;
 pub use queue::{BoundedQueue, QueueWaits};
 pub use run::run;
+#[cfg(not(loom))]
+pub use signals::{HeldSignals, held_signals};
 pub use stop::Stop;
 pub use turnstile::Turnstile;

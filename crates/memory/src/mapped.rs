@@ -22,10 +22,7 @@ pub fn parts(region: Region) -> Result<Vec<(Region, Access)>, Errno> {
             return ControlFlow::Break(());
         }
         covered = part.end();
-        let access = match !mapping.shared && mapping.writable {
-            true => Access::Write,
-            false => Access::Read,
-        };
+        let access = Access::of(&mapping);
         match parts.last_mut().filter(|(_, last)| *last == access) {
             Some((run, _)) => *run = Region::between(run.start(), part.end()),
             None => parts.push((part, access)),

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
 
 use crate::engine::{Outcome, Settings, share, share_if_long};
+use crate::mapping::Mapping;
 use crate::region::{Piece, Region};
 
 /// How pages are made.
@@ -18,6 +19,17 @@ pub enum Access {
     Read,
     /// As by writing: for private memory. What is shared becomes the process's own.
     Write,
+}
+
+impl Access {
+    /// How the kernel makes the pages of a mapping that it locks or populates: private memory
+    /// that may be written becomes the process's own (populate_vma_page_range of mm/gup.c).
+    pub fn of(mapping: &Mapping) -> Self {
+        match mapping.writable && !mapping.shared {
+            true => Self::Write,
+            false => Self::Read,
+        }
+    }
 }
 
 /// Makes the pages of regions and maps them (MADV_POPULATE_READ, MADV_POPULATE_WRITE).

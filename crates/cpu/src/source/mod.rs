@@ -7,7 +7,6 @@ mod schedstat;
 use std::io;
 use std::path::PathBuf;
 
-use crate::list::CpuListError;
 use crate::tree::DomainTree;
 
 pub use debugfs::Debugfs;
@@ -46,15 +45,4 @@ pub enum SourceError {
         /// What was expected.
         reason: String,
     },
-    /// A list or mask of CPUs is none.
-    #[error("{}: {source}", path.display())]
-    List {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: CpuListError,
-    },
-    /// Another kind of source, such as a dump, gives its own reason.
-    #[error(transparent)]
-    Other(#[from] Box<dyn std::error::Error + Send + Sync>),
 }

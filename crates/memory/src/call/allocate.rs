@@ -7,11 +7,12 @@ use std::ops::ControlFlow;
 
 use rustix::param::page_size;
 
+use super::HeldSignals;
 use super::end::is_alone;
 use super::lock::{Closed, make_all};
 use super::pieces::add_some;
 use super::state::Future;
-use super::system::{self, HeldSignals};
+use super::system;
 use super::{State, can_populate, is_large, settings};
 use crate::engine::Outcome;
 use crate::mapping;

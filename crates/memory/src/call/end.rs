@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 
 use rustix::param::page_size;
 
+use super::HeldSignals;
 use super::pieces::{Pieces, dropping};
-use super::system::{self, HeldSignals};
+use super::system;
 use super::{State, settings};
 use crate::engine::Outcome;
 use crate::machine::read_text;

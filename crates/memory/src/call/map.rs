@@ -6,9 +6,10 @@ use std::ops::ControlFlow;
 use rustix::io::Errno;
 use rustix::param::page_size;
 
+use super::HeldSignals;
 use super::pieces::{dropped, is_worth_dropping};
 use super::state::Future;
-use super::system::{self, HeldSignals, madvise as advise};
+use super::system::{self, madvise as advise};
 use super::{Answer, State, can_populate, is_large, settings};
 use crate::engine::{Outcome, Settings};
 use crate::huge;

@@ -15,16 +15,16 @@ mod map;
 mod pieces;
 mod segment;
 mod state;
-mod system;
+pub(crate) mod system;
 mod table;
 
 pub use allocate::{Block, allocate};
+pub use bigiron_helpers::HeldSignals;
 pub use end::{End, end_of_process};
 pub use lock::{mlock, mlock2, mlockall, munlockall, note_mlockall};
 pub use map::{Request, madvise, mmap, munmap};
 pub use segment::{note_shmget, shmat, shmctl, shmdt, shmget};
 pub use state::State;
-pub use system::HeldSignals;
 
 use rustix::io::Errno;
 
@@ -56,9 +56,9 @@ fn is_large(policy: &Policy, bytes: usize) -> bool {
 }
 
 /// The settings, for a caller that holds all signals back.
-fn settings(policy: &Policy, held: &system::HeldSignals) -> Settings {
+fn settings(policy: &Policy, held: &HeldSignals) -> Settings {
     Settings {
-        held_back: Some(held.before),
+        held_back: Some(held.before()),
         ..policy.settings
     }
 }

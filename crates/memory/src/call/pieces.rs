@@ -106,10 +106,8 @@ pub(super) fn dropping() -> impl Fn(&mut [Piece], &Settings) -> Outcome {
 pub(super) fn access(mapping: &Mapping) -> Option<Access> {
     if mapping.of_device || mapping.special || !(mapping.readable || mapping.writable) {
         None
-    } else if mapping.writable && !mapping.shared {
-        Some(Access::Write)
     } else {
-        Some(Access::Read)
+        Some(Access::of(mapping))
     }
 }
 

@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 use rustix::io::Errno;
 use rustix::param::page_size;
 
+use super::HeldSignals;
 use super::map::ask_for_huge_pages;
 use super::pieces::{Pieces, dropped, is_made, is_worth_dropping};
 use super::state::Segment;
-use super::system::{self, HeldSignals};
+use super::system;
 use super::{Answer, State, can_populate, is_large, settings};
 use crate::engine::{Outcome, Settings};
 use crate::huge;

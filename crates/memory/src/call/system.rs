@@ -93,38 +93,3 @@ pub(crate) fn segment(id: c_int) -> Result<libc::shmid_ds, Errno> {
 pub(crate) fn process() -> u32 {
     rustix::process::getpid().as_raw_pid().unsigned_abs()
 }
-
-/// All signals of this thread, held back while this lives: a shared call is no more
-/// interrupted half-way than the plain one.
-#[derive(Debug)]
-pub struct HeldSignals {
-    /// Those that were held back before, bit 0 for signal 1.
-    pub(crate) before: u64,
-}
-
-impl HeldSignals {
-    /// Holds them back from now on.
-    pub fn hold() -> Self {
-        Self {
-            before: set_signals(u64::MAX),
-        }
-    }
-}
-
-impl Drop for HeldSignals {
-    fn drop(&mut self) {
-        set_signals(self.before);
-    }
-}
-
-fn set_signals(mask: u64) -> u64 {
-    let mut before = 0_u64;
-    let arguments = [
-        libc::SIG_SETMASK as usize,
-        (&raw const mask).addr(),
-        (&raw mut before).addr(),
-        size_of::<u64>(),
-    ];
-    let _ = call(libc::SYS_rt_sigprocmask, arguments);
-    before
-}

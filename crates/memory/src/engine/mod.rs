@@ -7,7 +7,7 @@ mod word;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bigiron_helpers::{ChunkCursor, MOST_BARE, run_bare};
+use bigiron_helpers::{ChunkCursor, MOST_BARE, held_signals, run_bare};
 use rustix::io::Errno;
 use rustix::process::getpid;
 use rustix::time::{ClockId, clock_gettime};
@@ -238,7 +238,7 @@ impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
             bytes: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             error: AtomicI32::new(0),
-            blocked: processors::blocked_signals(),
+            blocked: held_signals(),
         }
     }
 

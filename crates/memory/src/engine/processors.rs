@@ -260,22 +260,6 @@ fn current_node() -> Option<usize> {
     (status == 0).then_some(node as usize)
 }
 
-/// The signals that this thread holds back, bit 0 for signal 1.
-pub(super) fn blocked_signals() -> u64 {
-    let mut blocked = 0_u64;
-    // SAFETY: the kernel writes a number of the size that it is told.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_BLOCK,
-            std::ptr::null::<u64>(),
-            &raw mut blocked,
-            size_of::<u64>(),
-        )
-    };
-    blocked
-}
-
 /// Whether a signal waits that ends the program: it must not wait for gigabytes.
 /// Signals with a handler wait, as they do for a system call; so do those that the program
 /// itself held back before, `blocked`.
@@ -315,6 +299,7 @@ pub(super) fn must_end(blocked: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bigiron_helpers::held_signals;
 
     #[test]
     fn lists_of_processors() {
@@ -351,13 +336,13 @@ mod tests {
     fn this_thread_may_run_somewhere() {
         let processors = Processors::for_memory(std::iter::empty(), false);
         assert!(processors.count() >= 1);
-        assert!(!must_end(blocked_signals()));
+        assert!(!must_end(held_signals()));
     }
 
     #[test]
     fn a_signal_that_ends_the_program_ends_the_work_unless_it_was_held_back_before() {
         let bit = |signal: i32| 1_u64 << (signal - 1);
-        let before = blocked_signals();
+        let before = held_signals();
         // SAFETY: the set is this function's; the signals go to this thread alone, which holds them back.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();

@@ -2,16 +2,17 @@
 //! anything that it could see.
 
 use std::ffi::CStr;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use bigiron_helpers::HeldSignals;
 use rustix::io::Errno;
 use rustix::thread::sched_yield;
 
 use super::Held;
 use super::launch::Launch;
-use super::socket::{self, last_error};
+use super::socket;
+use crate::call::system;
 
 /// A reaper starts in a millisecond or two. One that takes this long is not waited for.
 const READY: Duration = Duration::from_millis(100);
@@ -43,6 +44,7 @@ impl Reaper {
     /// [`super::MOST_HELD`], ENAMETOOLONG. Then nothing is held for longer than the
     /// program takes to notice.
     pub fn start(program: &CStr, held: &[Held], report: Option<&CStr>) -> Result<Self, Errno> {
+        // No handler of the caller runs in a process that is to become the reaper, which inherits that.
         let signals = HeldSignals::hold();
         let (ours, theirs) = socket::pair()?;
         let launch = Launch::map(program, held, report, theirs.as_raw_fd())?;
@@ -107,43 +109,5 @@ impl Finishing {
 
 /// Whether a segment has its id still. One that cannot be looked at is there.
 fn is_there(id: i32) -> bool {
-    let mut state = MaybeUninit::<libc::shmid_ds>::uninit();
-    // SAFETY: the kernel fills it.
-    let status = unsafe { libc::syscall(libc::SYS_shmctl, id, libc::IPC_STAT, state.as_mut_ptr()) };
-    status == 0 || !matches!(last_error(), Errno::INVAL | Errno::IDRM)
-}
-
-/// This thread's signals, held back: no handler of the caller runs in a process that is to
-/// become the reaper, which inherits that.
-struct HeldSignals {
-    before: u64,
-}
-
-impl HeldSignals {
-    fn hold() -> Self {
-        Self {
-            before: set_signal_mask(u64::MAX),
-        }
-    }
-}
-
-impl Drop for HeldSignals {
-    fn drop(&mut self) {
-        set_signal_mask(self.before);
-    }
-}
-
-fn set_signal_mask(mask: u64) -> u64 {
-    let mut before = 0_u64;
-    // SAFETY: the kernel reads and writes a number of the size that it is told.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
-            &raw const mask,
-            &raw mut before,
-            size_of::<u64>(),
-        )
-    };
-    before
+    !matches!(system::segment(id), Err(Errno::INVAL | Errno::IDRM))
 }
