@@ -1,8 +1,10 @@
 """The guest's root file system: busybox, our programs, the modules, packed as the cpio archive the kernel unpacks."""
 
 import lzma
+import re
 import stat
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import tools
@@ -66,15 +68,33 @@ def compile_guest(program: str, sources: list[str], into: Path) -> bytes:
     return output.read_bytes()
 
 
-def _modules(kernel: Kernel, names: Sequence[str]) -> list[tuple[str, bytes]]:
+def libraries(program: Path) -> set[str]:
+    """Shared objects that a program needs, by their paths, the loader among them."""
+    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout  # fails for static ones
+    return set(re.findall(r"(/\S+) \(0x", said))
+
+
+def add_programs(archive: Archive, programs: Mapping[str, Path]) -> None:
+    """Programs and libraries under their names in the guest, and the shared objects that they need. The directories of
+    the names must be there."""
+    needed = sorted({path for program in programs.values() for path in libraries(program)})
+    directories = {str(parent)[1:] for path in needed for parent in Path(path).parents if parent != Path("/")}
+    for directory in sorted(directories):
+        archive.add_directory(directory)
+    for name, path in programs.items():
+        archive.add_file(name, path.read_bytes(), executable=True)
+    for path in needed:
+        archive.add_file(path[1:], Path(path).read_bytes(), executable=True)
+
+
+def modules(kernel: Kernel, names: Sequence[str]) -> list[tuple[str, bytes]]:
+    """Names and contents of those that the kernel has as modules: others are built in."""
     found = []
     for name in names:
         files = [*kernel.modules.rglob(f"{name}.ko"), *kernel.modules.rglob(f"{name}.ko.xz")]
         if files:
             content = files[0].read_bytes()
             found.append((name, lzma.decompress(content) if files[0].suffix == ".xz" else content))
-    if not any(name == "virtio_blk" for name, _ in found):
-        raise LabError(f"{kernel.package} has no module virtio_blk")
     return found
 
 
@@ -90,6 +110,9 @@ def build(kernel: Kernel, plan: str, workdir: Path, more_modules: Sequence[str] 
     loader = compile_guest("load_crash_kernel", ["load_crash_kernel.c"], workdir)
     archive.add_file("load_crash_kernel", loader, executable=True)
     archive.add_file("plan", plan.encode())
-    for place, (name, content) in enumerate(_modules(kernel, [*MODULES, *more_modules])):
+    found = modules(kernel, [*MODULES, *more_modules])
+    if not any(name == "virtio_blk" for name, _ in found):
+        raise LabError(f"{kernel.package} has no module virtio_blk")
+    for place, (name, content) in enumerate(found):
         archive.add_file(f"modules/{place:02}-{name}.ko", content)
     return archive.finish()

@@ -58,7 +58,8 @@ class Machine:
         disks: list[Path],
         timeout: float,
         accel: str,
-        cpus: int = 2,
+        cpus: int | str = 2,
+        processor: str | None = None,
         more: Sequence[str] = (),
         reboots: bool = False,
     ) -> None:
@@ -68,7 +69,7 @@ class Machine:
         self._command: list[str | Path] = [
             "qemu-system-x86_64", "-nodefaults", "-display", "none", *(() if reboots else ("-no-reboot",)),
             "-machine", MACHINE, "-accel", "tcg,thread=multi" if accel == "tcg" else accel,
-            "-cpu", "max" if levels == 5 else "max,la57=off", "-smp", str(cpus), "-m", f"{ram_mib}M",
+            "-cpu", processor or ("max" if levels == 5 else "max,la57=off"), "-smp", str(cpus), "-m", f"{ram_mib}M",
             "-kernel", kernel, "-initrd", initrd, "-append", f"console=ttyS0 panic=-1 {command_line}",
             "-serial", f"file:{self.console_file}",
             "-qmp", f"unix:{self._socket_path},server=on,wait=off",

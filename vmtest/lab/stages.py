@@ -6,7 +6,7 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
-from . import tools
+from . import initramfs
 from .crash import Crashed, Disk, Plan
 from .errors import LabError, Unavailable
 
@@ -26,10 +26,9 @@ def with_libraries(name: str) -> dict[str, Path]:
     if not found:
         raise Unavailable(f"{name} is not installed. Install with: apt-get install {name}")
     files = {name: Path(found)}
-    listed = tools.run(["ldd", found])
     # glibc loads it when the first thread ends, and no program is linked with it.
     beside = [str(path) for path in Path("/lib/x86_64-linux-gnu").glob("libgcc_s.so.1")]
-    for path in re.findall(r"(/\S+) \(0x", listed) + beside:
+    for path in [*initramfs.libraries(Path(found)), *beside]:
         files[path.removeprefix("/")] = Path(path).resolve()
     return files
 

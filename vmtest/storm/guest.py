@@ -17,28 +17,18 @@ NODES = ((384, "0-1"), (384, "2-3"), (256, ""))
 SECONDS = 420
 
 
-def _libraries(program: Path) -> set[str]:
-    """Shared objects that a program needs, by their paths, the loader among them."""
-    return set(re.findall(r"(/\S+) \(0x", tools.run(["ldd", program])))
-
-
 def _archive(library: Path, work: Path) -> bytes:
     archive = initramfs.Archive()
     programs = {"storm": build(work), "lib/libbigiron_preload.so": library}
     # The reaper; without it there is none in the guest.
     if library.with_name("bigiron").exists():
         programs["bigiron"] = library.with_name("bigiron")
-    needed = sorted({path for program in programs.values() for path in _libraries(program)})
-    directories = {str(parent)[1:] for path in needed for parent in Path(path).parents if parent != Path("/")}
-    for directory in sorted({"dev", "lib"} | directories):
+    for directory in ("dev", "lib"):
         archive.add_directory(directory)
     archive.add_console()
     archive.add_file("busybox", tools.static_busybox().read_bytes(), executable=True)
     archive.add_file("init", INIT.read_bytes(), executable=True)
-    for name, path in programs.items():
-        archive.add_file(name, path.read_bytes(), executable=True)
-    for path in needed:
-        archive.add_file(path[1:], Path(path).read_bytes(), executable=True)
+    initramfs.add_programs(archive, programs)
     return archive.finish()
 
 

@@ -1,0 +1,102 @@
+"""A guest with CPUs in a given topology, where a shell script runs with the programs that it is given."""
+
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab import initramfs, kernels, notes, qemu, tools
+from lab.errors import LabError
+
+INIT = Path(__file__).resolve().parent.parent / "guest-cpus" / "init"
+# QEMU's `max` is an AMD to the kernel, which sees no SMT there.
+INTEL = "max,la57=off,vendor=GenuineIntel"
+
+
+@dataclass(frozen=True)
+class Topology:
+    """CPUs as QEMU arranges them."""
+
+    name: str
+    smp: str  # of -smp, such as 8,sockets=2,cores=2,threads=2
+    processor: str = INTEL
+    nodes: tuple[str, ...] = ()  # CPUs of each memory node
+    distances: tuple[tuple[int, int, int], ...] = ()  # between two nodes
+    ram_mib: int = 1024
+
+    def words(self) -> list[str]:
+        """QEMU's, for memory nodes."""
+        words = []
+        for number, cpus in enumerate(self.nodes):
+            words += ["-object", f"memory-backend-ram,id=node{number},size={self.ram_mib // len(self.nodes)}M"]
+            ranges = "".join(f",cpus={part}" for part in cpus.split("+") if part)
+            words += ["-numa", f"node,nodeid={number},memdev=node{number}{ranges}"]
+        for source, destination, distance in self.distances:
+            words += ["-numa", f"dist,src={source},dst={destination},val={distance}"]
+        return words
+
+
+def _archive(kernel: kernels.Kernel, programs: Mapping[str, Path], script: str) -> bytes:
+    archive = initramfs.Archive()
+    for directory in ("dev", "lib", "modules"):
+        archive.add_directory(directory)
+    archive.add_console()
+    archive.add_file("busybox", tools.static_busybox().read_bytes(), executable=True)
+    archive.add_file("init", INIT.read_bytes(), executable=True)
+    archive.add_file("script", script.encode())
+    for name, content in initramfs.modules(kernel, ["fuse"]):
+        archive.add_file(f"modules/{name}.ko", content)
+    initramfs.add_programs(archive, programs)
+    return archive.finish()
+
+
+def run(
+    topology: Topology,
+    series: str,
+    programs: Mapping[str, Path],
+    script: str,
+    *,
+    command_line: str = "quiet",
+    accel: str = "tcg",
+    seconds: float = 600,
+) -> str:
+    """The console of a guest in which `script`, for busybox's shell, ran to its end."""
+    kernel = kernels.get(series)
+    with tempfile.TemporaryDirectory(prefix="bigiron-cpus.") as directory:
+        work = Path(directory)
+        initrd = work / "initrd"
+        initrd.write_bytes(_archive(kernel, programs, script))
+        with qemu.Machine(
+            work,
+            kernel=kernel.vmlinuz,
+            initrd=initrd,
+            command_line=command_line,
+            ram_mib=topology.ram_mib,
+            levels=4,
+            disks=[],
+            timeout=seconds,
+            accel=accel,
+            cpus=topology.smp,
+            processor=topology.processor,
+            more=topology.words(),
+        ) as machine:
+            machine.wait_for_end()
+            console = machine.console()
+    if not any("end" in record for record in notes.console_records(console)):
+        raise LabError(f"the guest did not come to its end\n{console[-3000:]}")
+    return console
+
+
+def records(console: str) -> list[dict[str, Any]]:
+    """What the script said with `say`."""
+    return [record for record in notes.console_records(console) if "end" not in record]
+
+
+def section(console: str, name: str) -> str:
+    """What stands between the lines `--- NAME` and the next that begins with `---`."""
+    found = re.search(rf"^--- {re.escape(name)}\n(.*?)^---", console, re.MULTILINE | re.DOTALL)
+    if not found:
+        raise LabError(f"the guest's console has no section {name}\n{console[-3000:]}")
+    return found[1]
