@@ -269,8 +269,9 @@ pub fn lock(segment: &mut Segment, progress: &mut Progress<'_>) -> Result<(), Se
     let made = in_steps(segment.region(), None, &segment.what, progress, |pieces| {
         populate(pieces, access, &settings)
     });
-    let locked = made.and_then(|()| system::mlock(segment.region()).map_err(failed));
-    locked.inspect_err(|_| {
+    // What comes into a mapping that is locked on demand is locked, and no page is missing now: mlock would only
+    // walk over all of it once more, by one processor (mlock_vma_folio of mm/internal.h).
+    made.inspect_err(|_| {
         let _ = system::munlock(segment.region());
     })
 }

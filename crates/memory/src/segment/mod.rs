@@ -129,8 +129,8 @@ impl Segment {
         self.made
     }
 
-    /// Locks it in memory by mlock(2), all its pages made before by helpers. That lasts as long as it
-    /// is mapped here, or until [`Segment::unlock`].
+    /// Locks it in memory: by mlock2(2), which locks pages as they come, while helpers make them all. That
+    /// lasts as long as it is mapped here, or until [`Segment::unlock`].
     ///
     /// Errors are mlock's: ENOMEM or EPERM for limits.
     pub fn lock(&mut self, progress: &mut Progress<'_>) -> Result<(), SegmentError> {
