@@ -1,0 +1,37 @@
+//! Pictures as SVG, without scripts, fonts or pictures from elsewhere.
+
+mod plot;
+mod style;
+
+pub use plot::{Axis, Corner, Plot, Series};
+pub use style::{Line, Mark, Style};
+
+/// Text that cannot become markup, in an element or an attribute: a name out of a dump may be anything.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            control if control.is_control() => out.push('?'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_becomes_markup() {
+        assert_eq!(
+            escape("<a b=\"c\" d='e'>&\u{1b}é"),
+            "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;?é"
+        );
+    }
+}
