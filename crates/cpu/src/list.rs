@@ -1,6 +1,5 @@
 //! Lists of CPUs as the kernel writes them: `0-3,8,10-11`.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -11,8 +10,12 @@ use serde::{Deserialize, Serialize};
 const MOST: u32 = 1 << 16;
 
 /// A set of CPU numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CpuList(BTreeSet<u32>);
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CpuList {
+    /// First and last of each run, in order; between two is at least one that is not in it. So large
+    /// domains take little memory, and equal sets are equal here.
+    runs: Vec<(u32, u32)>,
+}
 
 /// What is wrong with a list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,17 +28,18 @@ pub struct CpuListError {
 impl CpuList {
     /// In order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0.iter().copied()
+        self.runs.iter().flat_map(|(first, last)| *first..=*last)
     }
 
     /// How many.
     pub fn len(&self) -> usize {
-        self.0.len()
+        let length = |(first, last): &(u32, u32)| (last - first) as usize + 1;
+        self.runs.iter().map(length).sum()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.runs.is_empty()
     }
 
     /// Out of a mask as the kernel writes it: words of 32 CPUs in hexadecimal, the highest
@@ -52,7 +56,7 @@ impl CpuList {
         if words.len() > MOST as usize / 32 {
             return Err(wrong());
         }
-        let mut cpus = BTreeSet::new();
+        let mut cpus = Vec::new();
         for (place, word) in words.iter().rev().enumerate() {
             let is_word = (1..=8).contains(&word.len()) && !word.starts_with('+');
             let bits = u32::from_str_radix(word, 16).ok().filter(|_| is_word);
@@ -60,18 +64,39 @@ impl CpuList {
             let set = (0..32).filter(|bit| bits & (1 << bit) != 0);
             cpus.extend(set.map(|bit| place as u32 * 32 + bit));
         }
-        Ok(Self(cpus))
+        Ok(cpus.into_iter().collect())
     }
 
     /// Whether it has a CPU.
     pub fn contains(&self, cpu: u32) -> bool {
-        self.0.contains(&cpu)
+        let after = self.runs.partition_point(|(first, _)| *first <= cpu);
+        let run = after.checked_sub(1).and_then(|at| self.runs.get(at));
+        run.is_some_and(|(_, last)| cpu <= *last)
+    }
+
+    /// Those that are in both.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        self.iter().filter(|cpu| other.contains(*cpu)).collect()
     }
 
     /// Those that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
-        Self(self.0.difference(&other.0).copied().collect())
+        self.iter().filter(|cpu| !other.contains(*cpu)).collect()
+    }
+
+    /// Of runs in any order, which may overlap.
+    fn of_runs(mut runs: Vec<(u32, u32)>) -> Self {
+        runs.sort_unstable();
+        let mut joined: Vec<(u32, u32)> = Vec::new();
+        for (first, last) in runs {
+            match joined.last_mut() {
+                Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
+                _ => joined.push((first, last)),
+            }
+        }
+        Self { runs: joined }
     }
 }
 
@@ -104,44 +129,33 @@ impl FromStr for CpuList {
             Ok(_) => Err(wrong("the number is too large")),
             Err(_) => Err(wrong("a number is missing or too large")),
         };
-        let mut cpus = BTreeSet::new();
         let text_without_end = text.trim();
         if text_without_end.is_empty() {
             return Ok(Self::default());
         }
+        let mut runs = Vec::new();
         for part in text_without_end.split(',') {
-            match part.split_once('-') {
-                None => {
-                    cpus.insert(number(part)?);
-                }
-                Some((first, last)) => {
-                    let (first, last) = (number(first)?, number(last)?);
-                    if first > last {
-                        return Err(wrong("a range goes backwards"));
-                    }
-                    cpus.extend(first..=last);
-                }
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last {
+                return Err(wrong("a range goes backwards"));
             }
+            runs.push((first, last));
         }
-        Ok(Self(cpus))
+        Ok(Self::of_runs(runs))
     }
 }
 
 impl FromIterator<u32> for CpuList {
     fn from_iter<T: IntoIterator<Item = u32>>(cpus: T) -> Self {
-        Self(cpus.into_iter().collect())
+        Self::of_runs(cpus.into_iter().map(|cpu| (cpu, cpu)).collect())
     }
 }
 
 impl fmt::Display for CpuList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut cpus = self.iter().peekable();
         let mut comma = "";
-        while let Some(first) = cpus.next() {
-            let mut last = first;
-            while let Some(next) = cpus.next_if_eq(&(last + 1)) {
-                last = next;
-            }
+        for (first, last) in &self.runs {
             write!(f, "{comma}{first}")?;
             if last > first {
                 write!(f, "-{last}")?;
@@ -164,6 +178,19 @@ mod tests {
         }
         let list: CpuList = "0-1,2,3\n".parse().unwrap();
         assert_eq!((list.to_string(), list.len()), ("0-3".to_owned(), 4));
+    }
+
+    #[test]
+    fn a_set_is_the_same_whatever_it_was_made_of() {
+        let list: CpuList = "4-5,0,2-4,1,9,9".parse().unwrap();
+        assert_eq!((list.to_string(), list.len()), ("0-5,9".to_owned(), 7));
+        assert_eq!(list, [9, 5, 4, 3, 2, 1, 0, 0].into_iter().collect());
+        assert_eq!(Ok(&list), CpuList::from_mask("23f").as_ref());
+        let cpus: Vec<u32> = list.iter().collect();
+        assert_eq!(cpus, [0, 1, 2, 3, 4, 5, 9]);
+        assert!((0..12).all(|cpu| list.contains(cpu) == cpus.contains(&cpu)));
+        let ends: CpuList = [u32::MAX, 0].into_iter().collect();
+        assert_eq!(ends.to_string(), "0,4294967295");
     }
 
     #[test]
@@ -202,5 +229,6 @@ mod tests {
         let some: CpuList = "0,2-3,9".parse().unwrap();
         assert_eq!(all.without(&some).to_string(), "1,4-7");
         assert!(some.without(&some).is_empty());
+        assert_eq!(all.and(&some).to_string(), "0,2-3");
     }
 }

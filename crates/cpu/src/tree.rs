@@ -1,6 +1,7 @@
 //! The scheduling domains of all CPUs at one moment.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,15 @@ pub struct DomainTree {
     pub warnings: Vec<String>,
 }
 
+/// The domains of all CPUs as trees: what CPUs share is there once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Forest {
+    /// The outermost domains.
+    pub roots: Vec<Node>,
+    /// What was left out, for people.
+    pub warnings: Vec<String>,
+}
+
 /// A domain, shared by all CPUs that have one of this name and span at this place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
@@ -29,24 +39,28 @@ pub struct Node {
     /// The flags, in the order of the kernel.
     pub flags: Option<Vec<String>>,
     /// What it is made of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Node>,
 }
 
+/// Domains in a chain that are taken in, so that a damaged kernel makes no deep tree. A level for each
+/// distance between nodes and four more are less in any machine that is known.
+const MOST_DEPTH: usize = 32;
+
 impl DomainTree {
-    /// The chains as trees: what CPUs share is there once.
-    pub fn roots(&self) -> Vec<Node> {
-        let mut roots: Vec<Building> = Vec::new();
+    /// As many domains as a forest can have of the largest machine that a text describes, in pairs.
+    pub const MOST_NODES: usize = 1 << 17;
+
+    /// The chains as trees of at most so many domains in all.
+    pub fn forest(&self, most_nodes: usize) -> Forest {
+        let mut building = Building {
+            most_nodes,
+            ..Building::default()
+        };
         for (cpu, chain) in &self.cpus {
-            let mut level = &mut roots;
-            for domain in chain.iter().rev() {
-                let place = find_or_add(level, domain, *cpu);
-                let Some(node) = level.get_mut(place) else {
-                    break;
-                };
-                level = &mut node.children;
-            }
+            building.add(*cpu, chain);
         }
-        roots.into_iter().map(Building::finish).collect()
+        building.finish()
     }
 
     /// CPUs without a domain: set apart, or alone.
@@ -56,45 +70,89 @@ impl DomainTree {
     }
 }
 
-/// A node while CPUs come in.
-struct Building {
-    name: String,
-    span: Option<CpuList>,
-    seen: Vec<u32>,
-    flags: Option<Vec<String>>,
-    children: Vec<Building>,
+/// What makes domains one node: the place of that which they are in, name and span.
+type Key<'t> = (Option<usize>, Cow<'t, str>, Option<&'t CpuList>);
+
+/// A forest while CPUs come in.
+#[derive(Default)]
+struct Building<'t> {
+    nodes: Vec<Seen<'t>>,
+    places: HashMap<Key<'t>, usize>,
+    most_nodes: usize,
+    is_cut: bool,
+    is_too_deep: bool,
 }
 
-impl Building {
-    fn finish(self) -> Node {
-        Node {
-            name: self.name,
-            span: self.span.unwrap_or_else(|| self.seen.into_iter().collect()),
-            flags: self.flags,
-            children: self.children.into_iter().map(Self::finish).collect(),
-        }
-    }
+/// A node, and the CPUs that have it.
+struct Seen<'t> {
+    parent: Option<usize>,
+    domain: &'t SchedDomain,
+    cpus: Vec<u32>,
 }
 
-/// The place of the node of `domain` among those of its level. CPUs come in order, so that the
-/// one looked for is mostly the last.
-fn find_or_add(level: &mut Vec<Building>, domain: &SchedDomain, cpu: u32) -> usize {
-    let name = domain.title();
-    let same = |node: &Building| node.name == name && node.span == domain.span;
-    if let Some(place) = level.iter().rposition(same) {
-        if let Some(node) = level.get_mut(place) {
-            node.seen.push(cpu);
+impl<'t> Building<'t> {
+    fn add(&mut self, cpu: u32, chain: &'t [SchedDomain]) {
+        self.is_too_deep |= chain.len() > MOST_DEPTH;
+        let mut parent = None;
+        for domain in chain.iter().rev().take(MOST_DEPTH) {
+            let key = (parent, domain.title(), domain.span.as_ref());
+            let next = self.nodes.len();
+            let place = match self.places.get(&key) {
+                Some(place) => *place,
+                None if next == self.most_nodes => {
+                    self.is_cut = true;
+                    return;
+                }
+                None => {
+                    self.places.insert(key, next);
+                    self.nodes.push(Seen {
+                        parent,
+                        domain,
+                        cpus: Vec::new(),
+                    });
+                    next
+                }
+            };
+            if let Some(node) = self.nodes.get_mut(place) {
+                node.cpus.push(cpu);
+            }
+            parent = Some(place);
         }
-        return place;
     }
-    level.push(Building {
-        name,
-        span: domain.span.clone(),
-        seen: vec![cpu],
-        flags: domain.flags.clone(),
-        children: Vec::new(),
-    });
-    level.len() - 1
+
+    fn finish(self) -> Forest {
+        let mut warnings = Vec::new();
+        if self.is_cut {
+            warnings.push(format!("only {} domains are shown", self.most_nodes));
+        }
+        if self.is_too_deep {
+            warnings.push(format!(
+                "only the {MOST_DEPTH} outermost domains of a CPU are shown"
+            ));
+        }
+        // Whatever is in a node came after it: from the end on, each finds its children finished.
+        let mut children: Vec<Vec<Node>> = self.nodes.iter().map(|_| Vec::new()).collect();
+        let mut roots = Vec::new();
+        for (place, seen) in self.nodes.into_iter().enumerate().rev() {
+            let mut own = children.pop().unwrap_or_default();
+            own.reverse();
+            let siblings = match seen.parent {
+                Some(parent) if parent < place => children.get_mut(parent),
+                _ => None,
+            };
+            siblings.unwrap_or(&mut roots).push(Node {
+                name: seen.domain.title().into_owned(),
+                span: match &seen.domain.span {
+                    Some(span) => span.clone(),
+                    None => seen.cpus.into_iter().collect(),
+                },
+                flags: seen.domain.flags.clone(),
+                children: own,
+            });
+        }
+        roots.reverse();
+        Forest { roots, warnings }
+    }
 }
 
 #[cfg(test)]
@@ -130,7 +188,9 @@ mod tests {
             [("SMT", "2-3"), ("PKG", "0-3")],
         );
         let found = tree(&[&low, &low, &high, &high, &[]]);
-        let roots = found.roots();
+        let forest = found.forest(DomainTree::MOST_NODES);
+        assert!(forest.warnings.is_empty());
+        let roots = forest.roots;
         assert_eq!(roots.len(), 1);
         assert_eq!(roots[0].span.to_string(), "0-3");
         let inner: Vec<_> = roots[0]
@@ -148,6 +208,26 @@ mod tests {
         for chain in found.cpus.values_mut() {
             chain[0].span = None;
         }
-        assert_eq!(found.roots()[0].span.to_string(), "0-1");
+        assert_eq!(found.forest(9).roots[0].span.to_string(), "0-1");
+    }
+
+    #[test]
+    fn a_tree_stays_within_its_bounds_and_says_so() {
+        let deep: Vec<(&str, &str)> = [("A", "0-1")].repeat(3 * MOST_DEPTH);
+        let found = tree(&[&deep, &[("A", "0-1")]]);
+        let forest = found.forest(DomainTree::MOST_NODES);
+        let mut depth = 0;
+        let mut level = &forest.roots;
+        while let [node] = &level[..] {
+            depth += 1;
+            level = &node.children;
+        }
+        assert_eq!(depth, MOST_DEPTH);
+        assert!(forest.warnings[0].contains("outermost"), "{forest:?}");
+        let wide = tree(&[&[("A", "0")], &[("A", "1")], &[("A", "2")]]);
+        let forest = wide.forest(2);
+        assert_eq!(forest.roots.len(), 2);
+        assert_eq!(forest.warnings, ["only 2 domains are shown"]);
+        assert!(wide.forest(3).warnings.is_empty());
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use bigiron_cpu::{SchedDomain, Tunables, flags};
+use bigiron_cpu::source::{DomainSource, SourceError};
+use bigiron_cpu::{DomainTree, SchedDomain, Tunables, flags};
 use bigiron_format::VirtAddr;
 
 use crate::error::InspectError;
@@ -13,6 +14,8 @@ use crate::program::Program;
 const MOST_DOMAINS: usize = 300;
 /// Flags fit an int.
 const MOST_FLAGS: usize = 32;
+/// CPUs whose domains cannot be read are named, up to so many.
+const MOST_WARNINGS: usize = 32;
 /// A name is shorter.
 const MOST_NAME: usize = 64;
 
@@ -49,6 +52,36 @@ impl<'p, 'k, 's> SchedDomains<'p, 'k, 's> {
             Err(InspectError::NoSymbol { .. }) => Ok((0..self.program.cpu_count()?).collect()),
             Err(error) => Err(error),
         }
+    }
+
+    /// The domains of all CPUs that may have any. A CPU whose domains cannot be read is a warning.
+    ///
+    /// # Errors
+    /// The CPUs cannot be told.
+    pub fn tree(&self) -> Result<DomainTree, InspectError> {
+        let mut tree = DomainTree {
+            source: "a dump".into(),
+            ..DomainTree::default()
+        };
+        let mut failed = 0;
+        for cpu in self.cpus()? {
+            match self.of(cpu) {
+                Ok(chain) => {
+                    tree.cpus.insert(cpu as u32, chain);
+                }
+                Err(error) => {
+                    failed += 1;
+                    if failed <= MOST_WARNINGS {
+                        tree.warnings.push(format!("CPU {cpu}: {error}"));
+                    }
+                }
+            }
+        }
+        if failed > MOST_WARNINGS {
+            let more = failed - MOST_WARNINGS;
+            tree.warnings.push(format!("and {more} more CPUs"));
+        }
+        Ok(tree)
     }
 
     /// The domains of one CPU, the smallest first. A CPU that is off line has none.
@@ -114,6 +147,18 @@ impl<'p, 'k, 's> SchedDomains<'p, 'k, 's> {
             max_newidle_lb_cost: Some(value("max_newidle_lb_cost")?),
             counters: Vec::new(),
         })
+    }
+}
+
+impl DomainSource for SchedDomains<'_, '_, '_> {
+    fn read(&self) -> Result<DomainTree, SourceError> {
+        self.tree()
+            .map_err(|error| SourceError::Other(Box::new(error)))
+    }
+
+    fn chain(&self, cpu: u32) -> Result<Vec<SchedDomain>, SourceError> {
+        self.of(cpu as usize)
+            .map_err(|error| SourceError::Other(Box::new(error)))
     }
 }
 

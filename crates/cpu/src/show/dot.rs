@@ -9,8 +9,12 @@ pub fn dot(tree: &DomainTree) -> String {
     let mut out =
         String::from("digraph domains {\n    node [shape=box, fontname=\"sans-serif\"];\n");
     let mut next = 0_usize;
-    for root in tree.roots() {
-        add(&mut out, &root, None, &mut next);
+    let forest = tree.forest(DomainTree::MOST_NODES);
+    for root in &forest.roots {
+        add(&mut out, root, None, &mut next);
+    }
+    for warning in forest.warnings {
+        let _ = writeln!(out, "    // {warning}");
     }
     out.push_str("}\n");
     out

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use crate::tree::{DomainTree, Node};
+use bigiron_svg::escape;
+
+use crate::tree::{DomainTree, Forest, Node};
 
 const WIDTH: f64 = 1600.0;
 const LEFT: f64 = 20.0;
@@ -21,7 +23,7 @@ const COLOURS: [&str; 6] = [
 
 /// An SVG of all domains. Without scripts, fonts or pictures from elsewhere.
 pub fn picture(tree: &DomainTree) -> String {
-    let roots = tree.roots();
+    let Forest { roots, warnings } = tree.forest(MOST);
     let places = places(&roots, tree);
     let depth = roots.iter().map(depth).max().unwrap_or(0);
     let cpus = places.len().max(1);
@@ -33,23 +35,19 @@ pub fn picture(tree: &DomainTree) -> String {
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
          <text x=\"{LEFT}\" y=\"32\" font-size=\"22\">Scheduler domains of {cpus} CPUs</text>\n\
          <text x=\"{LEFT}\" y=\"54\" fill=\"#555555\">{}</text>\n",
-        escaped(&tree.source)
+        escape(&tree.source)
     );
     let mut drawing = Drawing {
         out: &mut out,
         places: &places,
         scale,
-        left: MOST,
     };
     for root in &roots {
         drawing.draw(root, 0);
     }
-    if drawing.left == 0 {
-        let y = height - 10.0;
-        let _ = writeln!(
-            out,
-            "<text x=\"{LEFT}\" y=\"{y:.0}\">only {MOST} domains are drawn</text>"
-        );
+    if !warnings.is_empty() {
+        let (y, text) = (height - 10.0, warnings.join("; "));
+        let _ = writeln!(out, "<text x=\"{LEFT}\" y=\"{y:.0}\">{text}</text>");
     }
     out.push_str("</svg>\n");
     out
@@ -85,16 +83,10 @@ struct Drawing<'a> {
     out: &'a mut String,
     places: &'a HashMap<u32, usize>,
     scale: f64,
-    /// Boxes that may still be drawn.
-    left: usize,
 }
 
 impl Drawing<'_> {
     fn draw(&mut self, node: &Node, level: usize) {
-        let Some(left) = self.left.checked_sub(1) else {
-            return;
-        };
-        self.left = left;
         // A domain of nodes may lie apart: a box for each run of neighbours.
         let mut columns: Vec<usize> = node
             .span
@@ -118,7 +110,7 @@ impl Drawing<'_> {
             let x = LEFT + start as f64 * self.scale;
             let width = ((end - start) as f64 * self.scale - GAP.min(self.scale / 4.0)).max(0.1);
             let height = ROW - GAP;
-            let title = escaped(&format!("{} {}", node.name, node.span));
+            let title = escape(&format!("{} {}", node.name, node.span));
             let _ = write!(
                 self.out,
                 "<g><title>{title}</title><rect x=\"{x:.2}\" y=\"{y:.0}\" width=\"{width:.2}\" \
@@ -148,8 +140,8 @@ impl Drawing<'_> {
                 .collect(),
             false => text.to_owned(),
         };
-        let name = escaped(&cut(&node.name));
-        let span = escaped(&cut(&node.span.to_string()));
+        let name = escape(&cut(&node.name));
+        let span = escape(&cut(&node.span.to_string()));
         let (first, second) = (y + 24.0, y + 44.0);
         let _ = write!(
             self.out,
@@ -157,22 +149,6 @@ impl Drawing<'_> {
              <text x=\"{x:.2}\" y=\"{second:.0}\" fill=\"#333333\">{span}</text>"
         );
     }
-}
-
-/// A name out of a dump may be anything.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            control if control.is_control() => out.push('?'),
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

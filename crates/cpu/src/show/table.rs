@@ -62,7 +62,7 @@ fn kind(domain: &SchedDomain) -> Kind {
     let values = |tunables: &Tunables| tunables.named().map(|(_, value)| value);
     Kind {
         number: domain.number,
-        name: domain.title(),
+        name: domain.title().into_owned(),
         cpus: domain.span.as_ref().map_or(0, |span| span.len()),
         tunables: domain.tunables.as_ref().map(values),
         flags: domain.flags.clone(),

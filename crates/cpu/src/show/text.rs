@@ -19,7 +19,11 @@ const FEW: usize = 2;
 /// The tree, a domain in a line.
 pub fn text(tree: &DomainTree, detail: Detail) -> String {
     let mut out = String::new();
-    write_level(&mut out, &tree.roots(), "", detail);
+    let forest = tree.forest(DomainTree::MOST_NODES);
+    write_level(&mut out, &forest.roots, "", detail);
+    for warning in forest.warnings {
+        let _ = writeln!(out, "{warning}");
+    }
     let without = tree.without();
     if !without.is_empty() {
         let _ = writeln!(out, "without domains: {without}");

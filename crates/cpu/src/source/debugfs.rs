@@ -2,6 +2,7 @@
 //! without spans (register_sd, kernel/sched/debug.c).
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{DomainSource, SourceError};
@@ -45,15 +46,27 @@ impl DomainSource for Debugfs {
             let Some(cpu) = name.strip_prefix("cpu").and_then(|cpu| cpu.parse().ok()) else {
                 continue;
             };
-            let chain = self.chain(cpu, &self.root.join(&name))?;
+            let chain = self.chain_at(cpu, &self.root.join(&name))?;
             tree.cpus.insert(cpu, chain);
         }
         Ok(tree)
     }
+
+    fn chain(&self, cpu: u32) -> Result<Vec<SchedDomain>, SourceError> {
+        self.chain_at(cpu, &self.root.join(format!("cpu{cpu}")))
+    }
 }
 
 impl Debugfs {
-    fn chain(&self, cpu: u32, directory: &Path) -> Result<Vec<SchedDomain>, SourceError> {
+    /// Whether domains of a CPU can be read: since 6.4 there are some only while sched/verbose is Y, and a
+    /// kernel that is locked down shows names without contents.
+    pub(super) fn can_be_read(&self) -> bool {
+        let first = fs::read_dir(&self.root).ok().and_then(|mut all| all.next());
+        let path = first.and_then(Result::ok).map(|entry| entry.path());
+        path.is_some_and(|path| self.chain_at(0, &path).is_ok())
+    }
+
+    fn chain_at(&self, cpu: u32, directory: &Path) -> Result<Vec<SchedDomain>, SourceError> {
         let mut chain = Vec::new();
         for number in 0..MOST_DOMAINS {
             let directory = directory.join(format!("domain{number}"));
@@ -69,11 +82,16 @@ impl Debugfs {
 fn domain(cpu: u32, number: usize, directory: &Path) -> Result<SchedDomain, SourceError> {
     let text = |name: &str| match fs::read_to_string(directory.join(name)) {
         Ok(text) => Ok(Some(text.trim_end().to_owned())),
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(SourceError::File {
             path: directory.join(name),
+            next: match source.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    "only root may, and nobody where the kernel is locked down: try another source"
+                }
+                _ => "a domain goes when CPUs come or go: try again",
+            },
             source,
-            next: "a domain goes when CPUs come or go: try again",
         }),
     };
     let value = |name: &str| -> Result<Option<u64>, SourceError> {

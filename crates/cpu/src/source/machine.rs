@@ -1,7 +1,7 @@
 //! A machine that is described: the domains that a kernel would build on it.
 
 use super::{DomainSource, SourceError};
-use crate::build::{Rules, build};
+use crate::build::{Rules, build_apart, insane};
 use crate::list::CpuList;
 use crate::topology::Topology;
 use crate::tree::DomainTree;
@@ -15,21 +15,24 @@ pub struct Machine {
     pub topology: Topology,
     /// Those that are on line.
     pub online: CpuList,
+    /// Those that are set apart from all domains (`isolcpus=`).
+    pub isolated: CpuList,
     /// The kernel that runs there.
     pub rules: Rules,
 }
 
 impl DomainSource for Machine {
     fn read(&self) -> Result<DomainTree, SourceError> {
-        let chains = build(&self.topology, &self.online, &self.rules);
+        let chains = build_apart(&self.topology, &self.online, &self.isolated, &self.rules);
         let online = |(cpu, chain): (usize, _)| {
             let cpu = cpu as u32;
             self.online.contains(cpu).then_some((cpu, chain))
         };
+        let insane = insane(&self.topology, &self.online, &self.rules);
         Ok(DomainTree {
             source: self.description.clone(),
             cpus: chains.into_iter().enumerate().filter_map(online).collect(),
-            warnings: Vec::new(),
+            warnings: insane.iter().map(ToString::to_string).collect(),
         })
     }
 }
@@ -44,10 +47,11 @@ mod tests {
             description: "four".into(),
             topology: Topology::from_text("cores=2 threads=2").unwrap(),
             online: "0-2,9".parse().unwrap(),
+            isolated: CpuList::default(),
             rules: Rules::LINUX_6_12,
         };
         let tree = machine.read().unwrap();
         assert_eq!(tree.cpus.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
-        assert_eq!(tree.roots()[0].name, "MC");
+        assert_eq!(tree.forest(9).roots[0].name, "MC");
     }
 }

@@ -28,16 +28,13 @@ impl Schedstat {
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
-}
 
-impl DomainSource for Schedstat {
-    fn read(&self) -> Result<DomainTree, SourceError> {
-        let text = fs::read_to_string(&self.path).map_err(|source| SourceError::File {
-            path: self.path.clone(),
-            source,
-            next: "this kernel may be built without CONFIG_SCHEDSTATS: try another source",
-        })?;
-        let cpus = parse(&text).map_err(|(line, reason)| SourceError::Line {
+    /// What a text of it tells.
+    ///
+    /// # Errors
+    /// A line is none of the kernel's.
+    pub fn parse(&self, text: &str) -> Result<DomainTree, SourceError> {
+        let cpus = parse(text).map_err(|(line, reason)| SourceError::Line {
             path: self.path.clone(),
             line,
             reason,
@@ -47,6 +44,22 @@ impl DomainSource for Schedstat {
             cpus,
             warnings: Vec::new(),
         })
+    }
+
+    /// Whether it is there.
+    pub(super) fn can_be_read(&self) -> bool {
+        fs::File::open(&self.path).is_ok()
+    }
+}
+
+impl DomainSource for Schedstat {
+    fn read(&self) -> Result<DomainTree, SourceError> {
+        let text = fs::read_to_string(&self.path).map_err(|source| SourceError::File {
+            path: self.path.clone(),
+            source,
+            next: "this kernel may be built without CONFIG_SCHEDSTATS: try another source",
+        })?;
+        self.parse(&text)
     }
 }
 

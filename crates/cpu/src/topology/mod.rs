@@ -6,7 +6,6 @@ mod text;
 
 use fixedbitset::FixedBitSet;
 
-pub use sysfs::TopologyFileError;
 pub use text::TopologyTextError;
 
 /// A distance from a node to itself (LOCAL_DISTANCE, include/linux/topology.h).

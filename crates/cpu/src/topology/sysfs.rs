@@ -2,44 +2,16 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{LOCAL_DISTANCE, MOST_CPUS, MOST_NODES, Partition, Topology};
-use crate::list::{CpuList, CpuListError};
+use crate::list::CpuList;
+use crate::system::CpuError;
 
 /// Caches of a CPU that are looked at: L1 twice, L2, L3, L4, and room.
 const MOST_CACHES: usize = 16;
 /// A list of CPUs is shorter, unless each second of 65536 is in it.
 const MOST_BYTES: u64 = 1 << 20;
-
-/// Why a directory shows no machine.
-#[derive(Debug, thiserror::Error)]
-pub enum TopologyFileError {
-    /// A file cannot be read.
-    #[error("{}: {source}; expected a directory such as /sys/devices/system, with `cpu` and `node` in it", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A file is not what the kernel writes.
-    #[error("{}: {source}", path.display())]
-    List {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: CpuListError,
-    },
-    /// There are too many CPUs or nodes, or distances do not fit them.
-    #[error("{}: {reason}", path.display())]
-    Senseless {
-        /// The file or directory.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-}
 
 impl Topology {
     /// Reads what a kernel shows under `/sys/devices/system`, or a copy of that: of `cpu`, and of
@@ -48,21 +20,26 @@ impl Topology {
     ///
     /// # Errors
     /// The list of CPUs is missing, or a file holds what no kernel writes.
-    pub fn from_directory(directory: &Path) -> Result<Self, TopologyFileError> {
+    pub fn from_directory(directory: &Path) -> Result<Self, CpuError> {
         let files = Files { directory };
         let present = files.list("cpu/present")?;
         let count = present.iter().last().map_or(0, |last| last as usize + 1);
         if count == 0 || count > MOST_CPUS {
-            return Err(TopologyFileError::Senseless {
+            return Err(CpuError::Senseless {
                 path: directory.join("cpu/present"),
                 reason: format!("{count} CPUs; expected from 1 to {MOST_CPUS}"),
             });
         }
-        let part = |sets: &dyn Fn(usize) -> Result<Option<CpuList>, TopologyFileError>| {
-            let keys: Result<Vec<u32>, _> = (0..count)
+        let (nodes, distances) = files.nodes(count)?;
+        // Whatever the hardware says, what belongs to two nodes shares nothing to the scheduler
+        // (topology_sane, arch/x86/kernel/smpboot.c; cpu_coregroup_mask, drivers/base/arch_topology.c).
+        // A package may have several nodes.
+        let part = |within_node: bool, sets: &Sets<'_>| {
+            let keys: Result<Vec<(u32, usize)>, _> = (0..count)
                 .map(|cpu| {
                     let first = sets(cpu)?.and_then(|set| set.iter().next());
-                    Ok(first.unwrap_or(cpu as u32))
+                    let node = if within_node { nodes.set_of(cpu) } else { 0 };
+                    Ok((first.unwrap_or(cpu as u32), node))
                 })
                 .collect();
             keys.map(Partition::by_key)
@@ -71,24 +48,47 @@ impl Topology {
             let lists = names.map(|name| format!("cpu/cpu{cpu}/topology/{name}"));
             files.first_of(&lists)
         };
-        let (nodes, distances) = files.nodes(count)?;
         Ok(Self {
-            cores: part(&|cpu| topology(cpu, ["core_cpus_list", "thread_siblings_list"]))?,
-            clusters: part(&|cpu| topology(cpu, ["cluster_cpus_list", "core_cpus_list"]))?,
-            caches: part(&|cpu| files.last_cache(cpu))?,
-            packages: part(&|cpu| topology(cpu, ["package_cpus_list", "core_siblings_list"]))?,
+            cores: part(true, &|cpu| {
+                topology(cpu, ["core_cpus_list", "thread_siblings_list"])
+            })?,
+            clusters: part(true, &|cpu| {
+                topology(cpu, ["cluster_cpus_list", "core_cpus_list"])
+            })?,
+            caches: part(true, &|cpu| files.last_cache(cpu))?,
+            packages: part(false, &|cpu| {
+                topology(cpu, ["package_cpus_list", "core_siblings_list"])
+            })?,
             nodes,
             distances,
         })
     }
+
+    /// Which CPUs a directory as that of [`Topology::from_directory`] shows as on line, and which as set
+    /// apart from all scheduling domains (`isolcpus=`). Without its files all are on line, and none apart.
+    ///
+    /// # Errors
+    /// A file holds what no kernel writes.
+    pub fn cpus_in(directory: &Path) -> Result<(CpuList, CpuList), CpuError> {
+        let files = Files { directory };
+        let online = match files.first_of(&["cpu/online".to_owned()])? {
+            Some(online) => online,
+            None => files.list("cpu/present")?,
+        };
+        let isolated = files.first_of(&["cpu/isolated".to_owned()])?;
+        Ok((online, isolated.unwrap_or_default()))
+    }
 }
+
+/// A set that a CPU is in, as a file shows it.
+type Sets<'a> = dyn Fn(usize) -> Result<Option<CpuList>, CpuError> + 'a;
 
 struct Files<'a> {
     directory: &'a Path,
 }
 
 impl Files<'_> {
-    fn read(&self, name: &str) -> Result<String, TopologyFileError> {
+    fn read(&self, name: &str) -> Result<String, CpuError> {
         let path = self.directory.join(name);
         let read = || {
             let mut text = String::new();
@@ -96,37 +96,35 @@ impl Files<'_> {
             io::Read::read_to_string(&mut io::Read::take(file, MOST_BYTES), &mut text)?;
             Ok(text)
         };
-        read().map_err(|source| TopologyFileError::File {
+        read().map_err(|source| CpuError::File {
             path: path.clone(),
             source,
         })
     }
 
     /// `None` where the kernel does not show it.
-    fn read_if_there(&self, name: &str) -> Result<Option<String>, TopologyFileError> {
+    fn read_if_there(&self, name: &str) -> Result<Option<String>, CpuError> {
         match self.read(name) {
             Ok(text) => Ok(Some(text)),
-            Err(TopologyFileError::File { source, .. })
-                if source.kind() == io::ErrorKind::NotFound =>
-            {
+            Err(CpuError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
-    fn parse(&self, name: &str, text: &str) -> Result<CpuList, TopologyFileError> {
-        text.parse().map_err(|source| TopologyFileError::List {
+    fn parse(&self, name: &str, text: &str) -> Result<CpuList, CpuError> {
+        text.parse().map_err(|source| CpuError::List {
             path: self.directory.join(name),
             source,
         })
     }
 
-    fn list(&self, name: &str) -> Result<CpuList, TopologyFileError> {
+    fn list(&self, name: &str) -> Result<CpuList, CpuError> {
         self.parse(name, &self.read(name)?)
     }
 
-    fn first_of(&self, names: &[String]) -> Result<Option<CpuList>, TopologyFileError> {
+    fn first_of(&self, names: &[String]) -> Result<Option<CpuList>, CpuError> {
         for name in names {
             if let Some(text) = self.read_if_there(name)? {
                 return self.parse(name, &text).map(Some);
@@ -136,7 +134,7 @@ impl Files<'_> {
     }
 
     /// The CPUs that share the cache of the highest level with a CPU.
-    fn last_cache(&self, cpu: usize) -> Result<Option<CpuList>, TopologyFileError> {
+    fn last_cache(&self, cpu: usize) -> Result<Option<CpuList>, CpuError> {
         let mut last: Option<(u32, String)> = None;
         for index in 0..MOST_CACHES {
             let name = format!("cpu/cpu{cpu}/cache/index{index}");
@@ -156,7 +154,7 @@ impl Files<'_> {
     }
 
     /// Nodes that have CPUs, and the distances among them.
-    fn nodes(&self, cpus: usize) -> Result<(Partition, Vec<Vec<u32>>), TopologyFileError> {
+    fn nodes(&self, cpus: usize) -> Result<(Partition, Vec<Vec<u32>>), CpuError> {
         let one = || {
             let partition = Partition::by_key((0..cpus).map(|_| 0));
             (partition, vec![vec![LOCAL_DISTANCE]])
@@ -208,8 +206,8 @@ impl Files<'_> {
         Ok((Partition::new(of, with_cpus.len()), distances))
     }
 
-    fn senseless(&self, name: &str, reason: String) -> TopologyFileError {
-        TopologyFileError::Senseless {
+    fn senseless(&self, name: &str, reason: String) -> CpuError {
+        CpuError::Senseless {
             path: self.directory.join(name),
             reason,
         }
@@ -275,6 +273,28 @@ mod tests {
         assert_eq!(machine.caches.members(0).unwrap().count_ones(..), 4);
         assert_eq!(machine.nodes.set_of(5), 1);
         assert_eq!(machine.distances, [[10, 20], [20, 10]]);
+        let list = |text: &str| text.parse::<CpuList>().unwrap();
+        let cpus = || Topology::cpus_in(directory.path()).unwrap();
+        assert_eq!(cpus(), (list("0-7"), CpuList::default()));
+        write(directory.path(), "cpu/online", "0-6\n");
+        write(directory.path(), "cpu/isolated", "2,5\n");
+        assert_eq!(cpus(), (list("0-6"), list("2,5")));
+    }
+
+    #[test]
+    fn a_cache_of_two_nodes_is_one_for_each() {
+        let directory = tempfile::tempdir().unwrap();
+        machine(directory.path());
+        for cpu in 0..7 {
+            for list in ["cache/index1/shared_cpu_list", "topology/package_cpus_list"] {
+                write(directory.path(), &format!("cpu/cpu{cpu}/{list}"), "0-6\n");
+            }
+        }
+        let machine = Topology::from_directory(directory.path()).unwrap();
+        assert_eq!(machine.packages.set_of(0), machine.packages.set_of(6));
+        assert_eq!(machine.caches.set_of(0), machine.caches.set_of(3));
+        assert_ne!(machine.caches.set_of(0), machine.caches.set_of(4));
+        assert_eq!(machine.caches.set_of(4), machine.caches.set_of(6));
     }
 
     #[test]

@@ -305,6 +305,12 @@ impl Btf {
         })
     }
 
+    /// BTF's own number of a variable, by which the kernel's BPF knows it.
+    pub fn variable_number(&self, name: &str) -> Option<u32> {
+        let (id, _) = self.named(name, |head| head.kind == kind::VAR)?;
+        u32::try_from(id.0).ok()
+    }
+
     /// The first own type whose head fits, by its name.
     fn named(&self, name: &str, fits: impl Fn(&Head) -> bool) -> Option<(TypeId, Head)> {
         self.heads()

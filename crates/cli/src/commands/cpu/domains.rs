@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use bigiron_cpu::build::{Architecture, Rules};
 use bigiron_cpu::show::{self, Detail};
-use bigiron_cpu::source::{Debugfs, DomainSource, Machine, Schedstat};
+use bigiron_cpu::source::{self as place, Bpf, Debugfs, DomainSource, Machine, Schedstat};
 use bigiron_cpu::topology::Topology;
 use bigiron_cpu::{CpuList, DomainTree};
 use bigiron_inspect::{Program, SchedDomains};
@@ -22,7 +22,7 @@ use crate::tell::{print, tell};
 pub struct DomainsArguments {
     /// A dump, in any format; parts of a split or striped one as A,B,C. Without it, and without
     /// another source, the running kernel
-    #[arg(conflicts_with_all = ["machine", "sysfs", "schedstat", "debugfs"])]
+    #[arg(conflicts_with_all = ["machine", "sysfs", "bpf", "schedstat", "debugfs"])]
     dump: Option<PathBuf>,
     /// A machine by words, such as 'sockets=2 cores=8 threads=2 numa=2'
     #[arg(long, value_name = "WORDS", group = "from")]
@@ -30,6 +30,9 @@ pub struct DomainsArguments {
     /// A machine by its directory /sys/devices/system, or a copy of that
     #[arg(long, value_name = "DIR", group = "from")]
     sysfs: Option<PathBuf>,
+    /// The running kernel's memory, by a BPF program that is run for this and attached to nothing
+    #[arg(long, group = "from")]
+    bpf: bool,
     /// /proc/schedstat, or a copy
     #[arg(long, value_name = "FILE", group = "from", num_args = 0..=1, require_equals = true, default_missing_value = "/proc/schedstat")]
     schedstat: Option<PathBuf>,
@@ -42,7 +45,7 @@ pub struct DomainsArguments {
     /// Of a described machine: whose levels it has
     #[arg(long, value_enum, default_value_t)]
     arch: ArchitectureName,
-    /// Of a described machine: the CPUs that are on line [default: all]
+    /// Of a described machine: the CPUs that are on line [default: all, or those of --sysfs]
     #[arg(long, value_name = "LIST")]
     online: Option<CpuList>,
     /// What is printed
@@ -60,8 +63,9 @@ pub struct DomainsArguments {
 }
 
 const HELP: &str = "\
-The running kernel is asked by /proc/schedstat, which has no flags, or else by debugfs, which has no spans \
-(root; since Linux 6.4 only while sched/verbose is Y). A dump has all of it.
+The running kernel is read by the first of --bpf, --debugfs and --schedstat that works. BPF tells everything; it needs root, \
+or CAP_BPF and CAP_PERFMON, Linux 5.10, BTF, and CONFIG_KALLSYMS_ALL. debugfs (root; since Linux 6.4 only while \
+sched/verbose is Y) has no spans, /proc/schedstat no flags. A dump has all of it.
 
 Words of --machine: sockets, cores (of a socket), threads (of a core), numa (nodes of a socket), caches (of a node), \
 clusters (of a cache), near, far, distances=10,20;20,10, numbering=threads|cores.
@@ -71,6 +75,12 @@ Examples:
   bigiron cpu domains vmcore --as table
   bigiron cpu domains --machine 'sockets=2 cores=64 threads=2 caches=8' --as svg > domains.svg
   bigiron cpu domains --as json > before.json; …; bigiron cpu domains --diff before.json";
+
+const NO_SYSFS: &str =
+    "--sysfs takes a directory such as /sys/devices/system, with `cpu` and `node` in it";
+const NO_BPF: &str = "BPF cannot read the domains of this kernel; --debugfs or --schedstat may";
+const NOTHING: &str = "neither BPF nor debugfs nor /proc/schedstat tells the domains of this kernel; \
+                       --sysfs=/sys/devices/system builds them";
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Form {
@@ -146,65 +156,41 @@ pub fn run(arguments: &DomainsArguments) -> anyhow::Result<()> {
 }
 
 fn read(arguments: &DomainsArguments) -> anyhow::Result<DomainTree> {
-    let machine = |description: String, topology: Topology| {
-        let all = (0..topology.cpu_count() as u32).collect();
-        Machine {
-            description,
-            online: arguments.online.clone().unwrap_or(all),
-            topology,
-            rules: rules(arguments.kernel, arguments.arch),
-        }
+    let machine = |description: String, topology: Topology, online, isolated| Machine {
+        description,
+        online: arguments.online.clone().unwrap_or(online),
+        isolated,
+        topology,
+        rules: rules(arguments.kernel, arguments.arch),
     };
     if let Some(dump) = &arguments.dump {
         of_dump(dump, &arguments.source)
     } else if let Some(words) = &arguments.machine {
-        Ok(machine(words.clone(), Topology::from_text(words)?).read()?)
+        let topology = Topology::from_text(words)?;
+        let all = (0..topology.cpu_count() as u32).collect();
+        Ok(machine(words.clone(), topology, all, CpuList::default()).read()?)
     } else if let Some(directory) = &arguments.sysfs {
-        let topology = Topology::from_directory(directory)?;
-        Ok(machine(directory.display().to_string(), topology).read()?)
+        let topology = Topology::from_directory(directory).context(NO_SYSFS)?;
+        let (online, isolated) = Topology::cpus_in(directory)?;
+        Ok(machine(directory.display().to_string(), topology, online, isolated).read()?)
     } else if let Some(file) = &arguments.schedstat {
         Ok(Schedstat::at(file).read()?)
     } else if let Some(directory) = &arguments.debugfs {
         Ok(Debugfs::at(directory).read()?)
+    } else if arguments.bpf {
+        let bpf = Bpf::load().context(NO_BPF)?;
+        Ok(bpf.read()?)
     } else {
-        running()
+        Ok(place::running().context(NOTHING)?.read()?)
     }
-}
-
-/// The running kernel, by what it shows.
-fn running() -> anyhow::Result<DomainTree> {
-    let first = match Schedstat::running().read() {
-        Ok(tree) => return Ok(tree),
-        Err(error) => error,
-    };
-    if let Ok(tree) = Debugfs::running().read() {
-        tell!("bigiron: {first}");
-        tell!("bigiron: taken from {}, which has no spans", tree.source);
-        return Ok(tree);
-    }
-    Err(first).context(
-        "neither /proc/schedstat nor debugfs tells the domains of this kernel; \
-         --sysfs=/sys/devices/system builds them",
-    )
 }
 
 fn of_dump(dump: &Path, source: &SourceArguments) -> anyhow::Result<DomainTree> {
     let parts = [dump.to_owned()];
     source::with_kernel(&parts, source, |kernel| {
         let program = Program::open(kernel)?;
-        let domains = SchedDomains::new(&program)?;
-        let mut tree = DomainTree {
-            source: dump.display().to_string(),
-            ..DomainTree::default()
-        };
-        for cpu in domains.cpus()? {
-            match domains.of(cpu) {
-                Ok(chain) => {
-                    tree.cpus.insert(cpu as u32, chain);
-                }
-                Err(error) => tree.warnings.push(format!("CPU {cpu}: {error}")),
-            }
-        }
+        let mut tree = SchedDomains::new(&program)?.tree()?;
+        tree.source = dump.display().to_string();
         Ok(tree)
     })
 }

@@ -1,0 +1,263 @@
+"""What `bigiron cpu domains --bpf` reads of a running kernel, beside what that kernel's debugfs and /proc/schedstat show."""
+
+import base64
+import gzip
+import json
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab import make, tools
+from lab.errors import LabError
+
+from . import guest
+from .guest import Topology
+from .trees import SCRIPT as TREES
+from .trees import Moment
+
+# Nanoseconds that no balancing takes: a cost that is written as more can only decay (update_newidle_cost, kernel/sched/fair.c).
+WRITTEN = 1_000_000_000
+# What debugfs and JSON call alike, and what debugfs calls in words.
+NUMBERS = ("min_interval", "max_interval", "busy_factor", "imbalance_pct", "cache_nice_tries")
+WORDS = ("flags", "groups_flags")
+
+FUNCTIONS = """
+tree() { echo "--- $1"; /bigiron cpu domains --bpf --as json | gzip | base64; echo "---"; }
+both() { shot "$1: before"; tree "$1"; shot "$1: after"; }
+said() { echo "--- $1"; shift; "$@" 2>&1; echo "status $?"; echo "---"; }
+# As nobody, with the capabilities that are given.
+with() { /setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps "$1" --ambient-caps "$1" /bigiron cpu domains $2; }
+tune() {
+    for domain in /sys/kernel/debug/sched/domains/cpu0/domain*; do
+        for file in min_interval max_interval busy_factor imbalance_pct cache_nice_tries; do
+            echo $(($(cat "$domain/$file") + 7)) >"$domain/$file"
+        done
+    done
+    cost=3000000000
+    for domain in /sys/kernel/debug/sched/domains/cpu*/domain*; do
+        echo $cost >"$domain/max_newidle_lb_cost"
+        cost=$((cost + 1000000000))
+    done
+}
+"""
+QUIET = "quiet"
+MOMENTS = (("all on line", ":"), ("two off line", "off 3 6"), ("tuned", "tune"))
+MACHINES = (
+    Topology("threads", "8,sockets=2,cores=2,threads=2"),
+    Topology(
+        "chain",
+        "8,sockets=4,cores=2,threads=1",
+        nodes=("0-1", "2-3", "4-5", "6-7"),
+        distances=((0, 1, 20), (0, 2, 30), (0, 3, 40), (1, 2, 20), (1, 3, 30), (2, 3, 20)),
+    ),
+)
+
+
+@dataclass
+class Judged:
+    """What a comparison found."""
+
+    differences: list[str] = field(default_factory=list)
+    domains: int = 0
+    values: int = 0  # compared
+    moved: int = 0  # changed while they were read, so not compared
+
+    def said(self) -> str:
+        """In a line."""
+        if self.differences:
+            return f"{len(self.differences)} differences"
+        return f"{self.domains} domains, {self.values} values alike, {self.moved} moved meanwhile"
+
+
+def judge(before: Moment, tree: dict[str, Any], after: Moment, series: str) -> Judged:
+    """Holds the tree of `bigiron cpu domains --bpf --as json` against what the kernel showed before and after. What the kernel
+    itself changed in between is counted, not compared."""
+    judged = Judged()
+    earlier, later = before.domains(series), after.domains(series)
+    if tree["warnings"] or tree["source"] != "the running kernel":
+        judged.differences.append(f"from {tree['source']}, with warnings {tree['warnings']}")
+    if earlier.keys() != tree["cpus"].keys():
+        judged.differences.append(f"the kernel has CPUs {sorted(earlier)}, bigiron {sorted(tree['cpus'])}")
+    for cpu, chain in tree["cpus"].items():
+        theirs = earlier.get(cpu, [])
+        if len(theirs) != len(chain):
+            judged.differences.append(f"CPU {cpu}: the kernel has {len(theirs)} domains, bigiron {len(chain)}")
+            continue
+        for number, (first, ours, last) in enumerate(zip(theirs, chain, later.get(cpu, theirs))):
+            judged.domains += 1
+            own = _as_files(ours)
+            for name, value in first.items():
+                decays = name == "max_newidle_lb_cost" and int(value) > WRITTEN
+                if value != last.get(name) and not decays:
+                    judged.moved += 1
+                    continue
+                judged.values += 1
+                if not (int(last[name]) <= int(own[name]) <= int(value) if decays else own.get(name) == value):
+                    what = f"CPU {cpu} domain{number} {name}"
+                    judged.differences.append(f"{what}: the kernel has {value}, bigiron {own.get(name)}")
+    if not judged.domains:
+        judged.differences.append("there are no domains")
+    return judged
+
+
+def _as_files(domain: dict[str, Any]) -> dict[str, Any]:
+    """A domain of JSON, in the words of the kernel's files."""
+    named = {name: str(domain[name]) for name in ("name", "level", "max_newidle_lb_cost")}
+    words = {name: " ".join(domain[name]) for name in WORDS}
+    return {**named, **words, **{name: str(domain["tunables"][name]) for name in NUMBERS}, "span": _cpus(domain["span"])}
+
+
+def _cpus(text: str) -> set[int]:
+    parts = [part.split("-") for part in text.split(",") if part]
+    return {cpu for part in parts for cpu in range(int(part[0]), int(part[-1]) + 1)}
+
+
+def _unpacked(console: str, name: str) -> dict[str, Any]:
+    """A tree that the script printed."""
+    text = gzip.decompress(base64.b64decode(guest.section(console, name)))
+    if not text:
+        raise LabError(f"bigiron printed no tree ({name})\n{console[-3000:]}")
+    tree: dict[str, Any] = json.loads(text)
+    return tree
+
+
+def _still(tree: dict[str, Any]) -> dict[str, Any]:
+    """Without what moves while CPUs are idle."""
+    return {cpu: [{**domain, "max_newidle_lb_cost": 0} for domain in chain] for cpu, chain in tree["cpus"].items()}
+
+
+def _boot(machine: Topology, series: str, bigiron: Path, command_line: str, lines: list[str]) -> str:
+    setpriv = shutil.which("setpriv")
+    if not setpriv:
+        raise LabError("setpriv is not there: it comes with util-linux")
+    programs = {"bigiron": bigiron, "setpriv": Path(setpriv)}
+    return make.twice(
+        machine.name,
+        4,
+        lambda accel: guest.run(
+            machine, series, programs, "\n".join(lines), command_line=f"quiet {command_line}", accel=accel, seconds=120
+        ),
+    )
+
+
+def _record(run: str, judged: Judged) -> dict[str, Any]:
+    for line in judged.differences[:12]:
+        print(f"    {line}")
+    return {"run": run, "status": len(judged.differences), "said": judged.said()}
+
+
+def _compare(machine: Topology, series: str, bigiron: Path) -> list[dict[str, Any]]:
+    """All moments of a machine, and once more where the kernel shows nothing."""
+    # Before anybody asks the kernel to show its domains.
+    lines = [FUNCTIONS, f"tree {QUIET}", TREES]
+    for name, before in MOMENTS:
+        lines += [before, f'both "{name}"']
+    console = _boot(machine, series, bigiron, "", lines)
+    moments = {name: _unpacked(console, name) for name, _ in MOMENTS}
+    records = []
+    for name, tree in moments.items():
+        shots = [Moment.of(guest.section(console, f"{name}: {when}")) for when in ("before", "after")]
+        records.append(_record(f"{series} {machine.name}, {name}", judge(shots[0], tree, shots[1], series)))
+    shown = _still(moments[MOMENTS[0][0]])
+    hidden = {"verbose not set": _unpacked(console, QUIET)}
+    hidden["debugfs=off"] = _unpacked(_boot(machine, series, bigiron, "debugfs=off", [FUNCTIONS, f"tree {QUIET}"]), QUIET)
+    for name, tree in hidden.items():
+        judged = Judged(domains=sum(map(len, tree["cpus"].values())))
+        judged.values = judged.domains
+        if _still(tree) != shown:
+            judged.differences.append("the tree is another than with the kernel's own files shown")
+        records.append(_record(f"{series} {machine.name}, {name}", judged))
+    return records
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A way in which BPF is refused or allowed, and the words that must be said."""
+
+    name: str
+    command: str
+    words: tuple[str, ...]
+
+
+# As nobody: first with what is enough, then with half of it, then without anything.
+REFUSALS = (
+    Refusal("CAP_BPF and CAP_PERFMON", "with +bpf,+perfmon --bpf", ("SMT 0-1", "status 0")),
+    Refusal("CAP_BPF alone", "with +bpf --bpf", ("CAP_PERFMON", "status 1")),
+    Refusal("nobody asks for BPF", "with -all --bpf", ("CAP_BPF", "--debugfs or --schedstat", "status 1")),
+    Refusal("nobody asks for anything", "with -all", ("CAP_BPF", "/proc/schedstat instead", "domain0 0-1", "status 0")),
+)
+LOCKED = (
+    Refusal("locked down, BPF", "/bigiron cpu domains --bpf", ("locked down", "status 1")),
+    Refusal("locked down, anything", "/bigiron cpu domains", ("locked down", "/proc/schedstat instead", "status 0")),
+)
+
+
+def _refuse(series: str, bigiron: Path) -> list[dict[str, Any]]:
+    """What is said where BPF is refused."""
+    records = []
+    for command_line, refusals in (("", REFUSALS), ("lockdown=confidentiality", LOCKED)):
+        lines = [FUNCTIONS, "chmod 755 /", *(f'said "{refusal.name}" {refusal.command}' for refusal in refusals)]
+        console = _boot(MACHINES[0], series, bigiron, command_line, lines)
+        for refusal in refusals:
+            text = guest.section(console, refusal.name)
+            missing = [word for word in refusal.words if word not in text]
+            if missing:
+                print(f"    {text}")
+            said = f"does not say {missing}" if missing else "says what is missing and what helps"
+            records.append({"run": f"{series} {refusal.name}", "status": len(missing), "said": said})
+    return records
+
+
+def _built(*words: str) -> Path:
+    """A program of bigiron's own tests."""
+    command = ["cargo", *words, "--locked", "--quiet", "--profile", "unit", "-p", "bigiron-cpu", "--message-format", "json"]
+    messages = [json.loads(line) for line in tools.run(command, timeout=1800).splitlines() if line.startswith("{")]
+    programs = [message["executable"] for message in messages if message.get("executable")]
+    if not programs:
+        raise LabError(f"{' '.join(command)} made no program")
+    return Path(programs[-1])
+
+
+REBUILDS = 3
+
+
+def _marks(series: str) -> list[dict[str, Any]]:
+    """What BPF says by itself: that domains were built anew, and to many threads at once; and what reading costs."""
+    programs = {"sources": _built("build", "--example", "sources"), "bpf": _built("test", "--no-run", "--test", "bpf")}
+    lines = ["echo Y >/sys/kernel/debug/sched/verbose", "echo --- costs", "/sources", "echo ---"]
+    lines += ['marks() { echo "--- $1"; /sources marks; echo ---; }', "marks 0", "marks 1"]
+    for number in range(REBUILDS):
+        for state in (0, 1):
+            lines += [f"echo {state} >/sys/devices/system/cpu/cpu3/online", f"marks {2 + 2 * number + state}"]
+    lines += ["echo --- threads", "/bpf --nocapture", "echo ---"]
+    console = make.twice(
+        MACHINES[0].name,
+        4,
+        lambda accel: guest.run(MACHINES[0], series, programs, "\n".join(lines), accel=accel, seconds=120),
+    )
+    shown = [guest.section(console, str(number)).splitlines() for number in range(2 + 2 * REBUILDS)]
+    marks = [dict(line.split()[1:] for line in lines if line.startswith("mark ")) for lines in shown]
+    wrong = [] if marks[0] and marks[0] == marks[1] else ["marks changed without a rebuild"]
+    for before, after in zip(marks[1:], marks[2:]):
+        same = [cpu for cpu in before if before[cpu] == after.get(cpu)]
+        wrong += [f"CPU {', '.join(same)}: the mark is the same after a rebuild"] if same else []
+    costs = guest.section(console, "costs").splitlines()
+    took = {name: int(value) / 1000 for name, value in (line.split() for line in costs if len(line.split()) == 2)}
+    read = ", ".join(f"{name} {took[name]:.2f} ms" for name in ("bpf.load", "bpf", "bpf.mark", "debugfs", "schedstat"))
+    said = f"{len(wrong)} differences" if wrong else f"{2 * REBUILDS} rebuilds seen; {read}"
+    threads = guest.section(console, "threads")
+    fine = "test result: ok" in threads and "skipped" not in threads
+    for line in [*wrong, *([] if fine else [threads])]:
+        print(f"    {line}")
+    return [
+        {"run": f"{series} marks of {len(marks[0])} CPUs", "status": len(wrong), "said": said},
+        {"run": f"{series} many threads", "status": int(not fine), "said": "all get their own" if fine else "failed"},
+    ]
+
+
+def run(bigiron: Path, series: str, full: bool) -> list[dict[str, Any]]:
+    """The comparisons; the second machine only where everything is wanted."""
+    machines = MACHINES if full else MACHINES[:1]
+    compared = [record for machine in machines for record in _compare(machine, series, bigiron)]
+    return compared + _refuse(series, bigiron) + _marks(series)
