@@ -77,6 +77,18 @@ impl Flags {
         Self(self.0 & !other.0)
     }
 
+    /// All that have a name, by bits.
+    pub fn known(new_names: bool) -> Vec<(u64, String)> {
+        let bits = (0..u16::BITS).map(|bit| Self(1 << bit));
+        let named = bits.zip(NAMES).filter(|(_, (name, _))| !name.is_empty());
+        let names = |(flag, _): (Self, _)| {
+            flag.names(new_names)
+                .pop()
+                .map(|name| (flag.0.into(), name))
+        };
+        named.filter_map(names).collect()
+    }
+
     /// Their names in the kernel's order.
     pub fn names(self, new_names: bool) -> Vec<String> {
         let set = NAMES

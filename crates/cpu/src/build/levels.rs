@@ -1,5 +1,7 @@
 //! The levels of a machine, from the bottom up (default_topology, sched_init_numa).
 
+use std::sync::Arc;
+
 use fixedbitset::FixedBitSet;
 
 use super::{Flags, Rules};
@@ -31,12 +33,12 @@ pub struct Level {
     pub distance: u32,
     /// The number of its set, for each CPU.
     of: Vec<u32>,
-    sets: Vec<FixedBitSet>,
+    sets: Vec<Arc<FixedBitSet>>,
 }
 
 impl Level {
     /// The CPUs that are with a CPU.
-    pub fn mask(&self, cpu: usize) -> Option<&FixedBitSet> {
+    pub fn mask(&self, cpu: usize) -> Option<&Arc<FixedBitSet>> {
         self.sets.get(*self.of.get(cpu)? as usize)
     }
 }
@@ -96,14 +98,14 @@ fn partitioned(
     map: &FixedBitSet,
     set_of: &dyn Fn(usize) -> (usize, FixedBitSet),
 ) -> Level {
-    let mut sets: Vec<FixedBitSet> = Vec::new();
+    let mut sets: Vec<Arc<FixedBitSet>> = Vec::new();
     let mut numbers = std::collections::HashMap::new();
     let of = (0..count)
         .map(|cpu| {
             let (set, mut members) = set_of(cpu);
             *numbers.entry(set).or_insert_with(|| {
                 members.intersect_with(map);
-                sets.push(members);
+                sets.push(Arc::new(members));
                 sets.len() as u32 - 1
             })
         })
@@ -151,7 +153,7 @@ fn numa(topology: &Topology, map: &FixedBitSet) -> Vec<Level> {
                     set.union_with(node);
                 }
             }
-            set
+            Arc::new(set)
         };
         Level {
             name: if place == 0 { "NODE" } else { "NUMA" },

@@ -8,6 +8,12 @@ mod attach;
 mod flags;
 mod groups;
 mod levels;
+#[cfg(test)]
+mod properties;
+mod sane;
+mod work;
+
+use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
@@ -17,6 +23,8 @@ use crate::topology::Topology;
 pub use flags::Flags;
 use groups::Group;
 pub use levels::{Architecture, Level};
+pub use sane::{Insane, insane, once_is_sane, pairs_are_sane};
+pub use work::{Kind, Work, work};
 
 /// What differs between kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,24 +57,6 @@ impl Rules {
     };
 }
 
-impl Rules {
-    /// How many levels are built for a CPU, degenerate ones among them, until one has all CPUs;
-    /// and how many of those are checked for overlaps: all but those of memory nodes.
-    pub fn level_counts(&self, topology: &Topology, online: &CpuList) -> (usize, usize) {
-        let map = mask_of(topology, online);
-        let levels = levels::levels(topology, &map, self);
-        let first = map.ones().next().unwrap_or(0);
-        let all = |level: &Level| level.mask(first).is_some_and(|mask| *mask == map);
-        let end = levels
-            .iter()
-            .position(all)
-            .map_or(levels.len(), |at| at + 1);
-        let built = levels.get(..end).unwrap_or_default();
-        let checked = built.iter().filter(|level| !level.overlap).count();
-        (built.len(), checked)
-    }
-}
-
 /// A domain while it is built.
 #[derive(Clone, Debug)]
 struct Domain {
@@ -75,7 +65,7 @@ struct Domain {
     /// Its depth below all others of its CPU when it was built: the kernel's `level`.
     number: u32,
     flags: Flags,
-    span: FixedBitSet,
+    span: Arc<FixedBitSet>,
     /// CPUs of its level, on line or not.
     weight: u64,
     imbalance_pct: u32,
@@ -86,15 +76,18 @@ struct Domain {
 /// The scheduling domains of each CPU that is on line, the smallest first; those of other CPUs
 /// are empty.
 pub fn build(topology: &Topology, online: &CpuList, rules: &Rules) -> Vec<Vec<SchedDomain>> {
-    let map = mask_of(topology, online);
-    let levels = levels::levels(topology, &map, rules);
-    let mut chains: Vec<Vec<Domain>> = vec![Vec::new(); topology.cpu_count()];
-    for cpu in map.ones() {
-        if let Some(chain) = chains.get_mut(cpu) {
-            *chain = chain_of(cpu, &levels, &map, rules);
-        }
-    }
-    groups::add_groups(&mut chains, &levels);
+    build_apart(topology, online, &CpuList::default(), rules)
+}
+
+/// The same where some CPUs are set apart (`isolcpus=`): they have no domains and are in none, but
+/// the kernel counts them in intervals, and as CPUs of their nodes.
+pub fn build_apart(
+    topology: &Topology,
+    online: &CpuList,
+    isolated: &CpuList,
+    rules: &Rules,
+) -> Vec<Vec<SchedDomain>> {
+    let (levels, chains) = chains(topology, online, isolated, rules);
     chains
         .into_iter()
         .enumerate()
@@ -106,6 +99,27 @@ pub fn build(topology: &Topology, online: &CpuList, rules: &Rules) -> Vec<Vec<Sc
                 .collect()
         })
         .collect()
+}
+
+/// The levels, and the chain of each CPU with its groups, before any domain goes.
+fn chains(
+    topology: &Topology,
+    online: &CpuList,
+    isolated: &CpuList,
+    rules: &Rules,
+) -> (Vec<Level>, Vec<Vec<Domain>>) {
+    let online = mask_of(topology, online);
+    let levels = levels::levels(topology, &online, rules);
+    let mut map = online;
+    map.difference_with(&mask_of(topology, isolated));
+    let mut chains: Vec<Vec<Domain>> = vec![Vec::new(); topology.cpu_count()];
+    for cpu in map.ones() {
+        if let Some(chain) = chains.get_mut(cpu) {
+            *chain = chain_of(cpu, &levels, &map, rules);
+        }
+    }
+    groups::add_groups(&mut chains, &levels);
+    (levels, chains)
 }
 
 fn mask_of(topology: &Topology, online: &CpuList) -> FixedBitSet {
@@ -129,9 +143,11 @@ fn chain_of(cpu: usize, levels: &[Level], map: &FixedBitSet, rules: &Rules) -> V
         if let Some(child) = chain.last() {
             domain.number = child.number + 1;
             // "arch topology borken": a level must hold all that is below it.
-            domain.span.union_with(&child.span);
+            if !child.span.is_subset(&domain.span) {
+                Arc::make_mut(&mut domain.span).union_with(&child.span);
+            }
         }
-        let all = domain.span == *map;
+        let all = *domain.span == *map;
         chain.push(domain);
         if all {
             break;
@@ -144,7 +160,7 @@ fn chain_of(cpu: usize, levels: &[Level], map: &FixedBitSet, rules: &Rules) -> V
 fn begin(
     place: usize,
     level: &Level,
-    mask: &FixedBitSet,
+    mask: &Arc<FixedBitSet>,
     map: &FixedBitSet,
     rules: &Rules,
 ) -> Domain {
@@ -170,8 +186,10 @@ fn begin(
     if level.overlap {
         flags |= Flags::OVERLAP;
     }
-    let mut span = mask.clone();
-    span.intersect_with(map);
+    let mut span = Arc::clone(mask);
+    if !span.is_subset(map) {
+        Arc::make_mut(&mut span).intersect_with(map);
+    }
     Domain {
         level: place,
         number: 0,
@@ -219,7 +237,8 @@ mod tests {
     fn tree(machine: &str, online: &str) -> Vec<Vec<String>> {
         let machine = Topology::from_text(machine).unwrap();
         let domains = build(&machine, &online.parse().unwrap(), &Rules::LINUX_6_1);
-        let show = |domain: SchedDomain| format!("{} {}", domain.title(), domain.span.unwrap());
+        let show =
+            |domain: SchedDomain| format!("{} {}", domain.title(), domain.span.as_ref().unwrap());
         domains
             .into_iter()
             .map(|chain| chain.into_iter().map(show).collect())

@@ -2,20 +2,34 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Masks of CPUs that are gone through for a domain: three are zeroed with their structures, then
+/// `and`, two weights, a subset, an equality, two copies for its group and that one's weight.
+pub const MASKS_OF_A_DOMAIN: f64 = 11.0;
+
 /// Seconds that basic operations take.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
     /// Taking one CPU down, without what is below: callbacks, stopping all others, interrupts.
     pub hotplug: f64,
-    /// Waiting for RCU in one operation, all grace periods together.
-    pub rcu_normal: f64,
+    /// How many grace periods of RCU it waits for: a number, not seconds.
+    pub grace_periods: f64,
+    /// One of them.
+    pub grace_period: f64,
     /// The same while grace periods are expedited.
-    pub rcu_expedited: f64,
-    /// Building a domain and its groups: for a word of its mask of CPUs.
-    pub domain_word: f64,
-    /// Comparing two CPUs' masks of a level, to see that they do not overlap in part.
-    pub span_pair: f64,
-    /// debugfs: looking for a CPU's directory and removing what is in it.
+    pub grace_period_expedited: f64,
+    /// Making a domain, its group and the group's capacity, and freeing them, without their masks.
+    pub domain: f64,
+    /// Combining or comparing a word of two masks of CPUs.
+    pub mask_word: f64,
+    /// Going to the next member of a domain.
+    pub member: f64,
+    /// Looking at another CPU's domain, in memory that is likely in no cache.
+    pub sibling: f64,
+    /// Comparing a word of two CPUs' masks of a level, to see that they do not overlap in part.
+    pub check_word: f64,
+    /// debugfs: looking for a CPU's directory.
+    pub debugfs_lookup: f64,
+    /// debugfs: removing a file or directory.
     pub debugfs_remove: f64,
     /// debugfs: making a directory.
     pub debugfs_directory: f64,
@@ -38,19 +52,28 @@ impl Costs {
     }
 
     /// POWER10 with 1920 CPUs, Linux 5.11 to 6.0. Published are times of functions under the
-    /// function-graph tracer; here they are without it ([`super::TRACING`]). That building takes
-    /// 0.8 of some 2 seconds and the check of spans the rest is how much faster it became when the
-    /// check was made linear (ce29a7da84cd); RCU from 400 CPUs of the same make (74.8 and 3.2
-    /// seconds for 350 CPUs).
+    /// function-graph tracer; here they are without it ([`super::TRACING`]).
+    ///
+    /// The check of spans takes 1.17 of 2.18 seconds for a CPU, since that is how much faster it
+    /// became when it was made linear (ce29a7da84cd). RCU's part is from 400 CPUs of the same make:
+    /// 74.8 and 3.2 seconds for 350 CPUs, with the two grace periods that a CPU waits for, one for
+    /// the lock (cpus_write_lock) and one in sched_cpu_deactivate. Building takes 0.93 seconds: this is
+    /// chosen, as is how much of it goes to which operation; most goes to siblings, since the mean CPU
+    /// costs little more than a third of the first.
     pub const POWER10: Self = Self {
         hotplug: 0.005,
-        rcu_normal: 0.205,
-        rcu_expedited: 0.004,
-        // 0.8 s for 1920 CPUs with six levels of 30 words.
-        domain_word: 0.8 / (1920.0 * 6.0 * 30.0),
-        // 1.17 s for the pairs of 1920 CPUs at the five levels that are not of several nodes.
-        span_pair: 1.17 / (1920.0 * 1920.0 * 5.0),
-        debugfs_remove: (14.526e-6 + 1092.64e-6) / super::TRACING,
+        grace_periods: 2.0,
+        grace_period: 0.1025,
+        grace_period_expedited: 0.002,
+        domain: 5.0e-6,
+        mask_word: 0.5e-9,
+        member: 5.0e-9,
+        sibling: 215.0e-9,
+        // The pairs of 1920 CPUs at the five levels that are not of several nodes, 30 words each.
+        check_word: 1.17 / (1920.0 * 1920.0 * 5.0 * 30.0),
+        debugfs_lookup: 14.526e-6 / super::TRACING,
+        // A CPU's directory, three domains' and their 30 files.
+        debugfs_remove: 1092.64e-6 / 34.0 / super::TRACING,
         debugfs_directory: 29.0e-6 / super::TRACING,
         debugfs_file: 7.6e-6 / super::TRACING,
         sysctl_remove: 20.05e-3 / 1920.0 / super::TRACING,

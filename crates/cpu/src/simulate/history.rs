@@ -5,13 +5,29 @@
 
 use serde::Serialize;
 
-use super::{Costs, Export, Kernel, Order, Rcu, SpanCheck, simulate};
+use super::strategy::{Export, Kernel, KernelName};
+use super::{Costs, Moments, Order};
 use crate::build::{Architecture, Rules};
 use crate::topology::Topology;
 
 /// How much slower functions are under the function-graph tracer, by which the published times of
 /// functions were taken: stated, chosen so that times of functions and of whole operations agree.
 pub const TRACING: f64 = 1.475;
+
+/// That machine.
+pub const MACHINE: &str = "sockets=15 cores=16 threads=8 far=40";
+
+/// CPUs of the smallest and the largest machine that times were published of: outside of them the
+/// model extrapolates.
+pub const KNOWN_CPUS: (usize, usize) = (240, 1920);
+
+/// Seconds of `ppc64_cpu --smt=off` there, by kernels.
+pub const WHOLE_TIMES: [(&str, f64); 4] = [
+    ("5.11 (sysctl)", 29.0 * 60.0 + 22.007),
+    ("5.14 (debugfs)", 58.0 * 60.0 + 15.719),
+    ("6.0-rc4 (debugfs)", 59.0 * 60.0 + 30.318),
+    ("6.0-rc4, sysctl again", 32.0 * 60.0 + 20.486),
+];
 
 /// A published number beside the model's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,32 +49,24 @@ impl Published {
     }
 }
 
-/// The published tables. Models of `samples` states each.
+/// The published tables. Models of `samples` moments each.
 pub fn history(costs: &Costs, samples: usize) -> Vec<Published> {
     let rules = Rules {
         architecture: Architecture::Power,
         ..Rules::LINUX_6_1
     };
-    let Ok(machine) = Topology::from_text("sockets=15 cores=16 threads=8 far=40") else {
+    let Ok(machine) = Topology::from_text(MACHINE) else {
         return Vec::new();
     };
-    let kernel = |export| Kernel {
-        span_check: SpanCheck::Pairs,
-        export,
-        rcu: Rcu::Normal,
-    };
+    let moments = Moments::new(&machine, &rules, Order::ByCore, samples);
     let run = |export| {
-        simulate(
-            &machine,
-            &rules,
-            kernel(export),
-            costs,
-            Order::ByCore,
-            samples,
-        )
+        let kernel = Kernel {
+            export,
+            ..KernelName::Linux6_1.kernel()
+        };
+        moments.run(kernel, costs)
     };
     let (sysctl, debugfs) = (run(Export::Sysctl), run(Export::Debugfs));
-    let minutes = |minutes: f64, seconds: f64| minutes * 60.0 + seconds;
     let row = |table, what, published, model| Published {
         table,
         what,
@@ -71,31 +79,13 @@ pub fn history(costs: &Costs, samples: usize) -> Vec<Published> {
     let traced = |seconds: f64| seconds * TRACING;
     let built =
         |simulation: &super::Simulation| simulation.first.build + simulation.first.span_check;
-    let mut rows = vec![
-        row(
-            WHOLE,
-            "5.11 (sysctl)",
-            minutes(29.0, 22.007),
-            sysctl.total.total(),
-        ),
-        row(
-            WHOLE,
-            "5.14 (debugfs)",
-            minutes(58.0, 15.719),
-            debugfs.total.total(),
-        ),
-        row(
-            WHOLE,
-            "6.0-rc4 (debugfs)",
-            minutes(59.0, 30.318),
-            debugfs.total.total(),
-        ),
-        row(
-            WHOLE,
-            "6.0-rc4, sysctl again",
-            minutes(32.0, 20.486),
-            sysctl.total.total(),
-        ),
+    let whole = [&sysctl, &debugfs, &debugfs, &sysctl];
+    let mut rows: Vec<Published> = WHOLE_TIMES
+        .iter()
+        .zip(whole)
+        .map(|((what, seconds), run)| row(WHOLE, *what, *seconds, run.total.total()))
+        .collect();
+    rows.extend([
         row(
             ONE,
             "build_sched_domains (sysctl)",
@@ -126,7 +116,7 @@ pub fn history(costs: &Costs, samples: usize) -> Vec<Published> {
             2.791_232,
             traced(debugfs.first.export),
         ),
-    ];
+    ]);
     for (what, published, simulation) in [
         (
             "partition_sched_domains_locked (sysctl)",

@@ -2,12 +2,27 @@
 //!
 //! For each CPU that goes, the kernel waits for grace periods of RCU, rebuilds the scheduling
 //! domains of all CPUs that stay, and shows them to user space by some strategy. The domains
-//! are those of [`crate::build`]; what basic operations cost is given.
+//! are those of [`crate::build`]; what basic operations cost is published or measured here.
 
+mod answer;
 mod costs;
+mod growth;
 mod history;
+#[cfg(feature = "hotplug")]
+mod measure;
+mod picture;
 mod run;
+mod strategy;
+mod terms;
 
-pub use costs::Costs;
-pub use history::{Published, TRACING, history};
-pub use run::{Export, Kernel, Order, Rcu, Simulation, SpanCheck, Terms, simulate};
+pub use crate::build::Work;
+pub use answer::{Answer, Known, Row, answer};
+pub use costs::{Costs, MASKS_OF_A_DOMAIN};
+pub use growth::{Growth, Point, SIZES, Way, growth, scaled};
+pub use history::{KNOWN_CPUS, MACHINE, Published, TRACING, WHOLE_TIMES, history};
+#[cfg(feature = "hotplug")]
+pub use measure::{Expedite, How, Measured, Origin, measure};
+pub use picture::picture;
+pub use run::{Moments, Order, Simulation};
+pub use strategy::{Export, Kernel, KernelName, Rcu, STRATEGIES, SpanCheck, Strategy};
+pub use terms::Terms;

@@ -2,63 +2,12 @@
 
 use serde::Serialize;
 
-use super::Costs;
-use crate::build::{Rules, build};
-use crate::domains::SchedDomain;
+use super::strategy::Kernel;
+use super::terms::{Rebuild, Terms, down};
+use super::{Costs, Work};
+use crate::build::{Rules, work};
 use crate::list::CpuList;
 use crate::topology::Topology;
-
-/// Files of a domain: name, flags, groups_flags, level, five tunables, max_newidle_lb_cost.
-const FILES: f64 = 10.0;
-
-/// How a kernel checks that levels do not overlap in part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SpanCheck {
-    /// Each CPU with each other, before 6.14.
-    Pairs,
-    /// Each CPU once (f55dac1dafb3, ce29a7da84cd).
-    Once,
-}
-
-/// How domains are shown to user space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Export {
-    /// Not at all: since 6.4, unless sched/verbose is on.
-    Off,
-    /// All files of all CPUs in debugfs, made anew each time: 5.13 to 6.3.
-    Debugfs,
-    /// The same under /proc/sys: until 5.12.
-    Sysctl,
-    /// debugfs, but only the CPUs whose domains changed in kind.
-    Incremental,
-    /// debugfs, once for so many CPUs.
-    Batched(u32),
-    /// Made when somebody looks: a number says that all has changed.
-    Lazy,
-}
-
-/// Whether somebody has RCU hurry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Rcu {
-    /// Nobody.
-    Normal,
-    /// /sys/kernel/rcu_expedited.
-    Expedited,
-}
-
-/// A kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Kernel {
-    /// How levels are checked.
-    pub span_check: SpanCheck,
-    /// How domains are shown.
-    pub export: Export,
-    /// Whether RCU hurries.
-    pub rcu: Rcu,
-}
 
 /// In which order CPUs go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -70,36 +19,6 @@ pub enum Order {
     ByThread,
 }
 
-/// Seconds by what they go to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Terms {
-    /// Taking CPUs down.
-    pub hotplug: f64,
-    /// Waiting for RCU.
-    pub rcu: f64,
-    /// Building domains.
-    pub build: f64,
-    /// Checking spans; the kernel does it within build_sched_domains.
-    pub span_check: f64,
-    /// Showing domains.
-    pub export: f64,
-}
-
-impl Terms {
-    /// All of it.
-    pub fn total(&self) -> f64 {
-        self.hotplug + self.rcu + self.build + self.span_check + self.export
-    }
-
-    fn add(&mut self, other: &Self, times: f64) {
-        self.hotplug += other.hotplug * times;
-        self.rcu += other.rcu * times;
-        self.build += other.build * times;
-        self.span_check += other.span_check * times;
-        self.export += other.export * times;
-    }
-}
-
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Simulation {
@@ -107,6 +26,8 @@ pub struct Simulation {
     pub cpus: usize,
     /// CPUs that went.
     pub offlined: usize,
+    /// How often domains were built.
+    pub rebuilds: usize,
     /// All seconds.
     pub total: Terms,
     /// Those of the first CPU that went, when all others were there.
@@ -115,46 +36,96 @@ pub struct Simulation {
     pub last: Terms,
 }
 
-/// Takes all hardware threads but the first of each core off line.
-///
-/// Domains are built for at most `samples` moments: each stands for as many CPUs before as after it.
-pub fn simulate(
-    topology: &Topology,
-    rules: &Rules,
-    kernel: Kernel,
-    costs: &Costs,
-    order: Order,
-    samples: usize,
-) -> Simulation {
-    let going = order_of(topology, order);
-    // The CPU at a place in the order goes, when those before it have gone.
-    let step = |place: usize| {
-        let mut online: Vec<bool> = vec![true; topology.cpu_count()];
-        let mut go = |cpus: &[usize]| {
-            for cpu in cpus {
+/// The moments of taking all hardware threads but the first of each core off line: what there is
+/// to build at each. Any kernel and costs may be put on them.
+#[derive(Clone, Debug)]
+pub struct Moments {
+    cpus: usize,
+    offlined: usize,
+    /// Each with the number of CPUs that it stands for.
+    samples: Vec<(f64, Rebuild)>,
+    first: Rebuild,
+    last: Rebuild,
+    /// All CPUs that go at once, and what is left built again.
+    at_once: [Rebuild; 2],
+}
+
+impl Moments {
+    /// Builds domains for at most `samples` moments and some more: each stands for as many CPUs
+    /// before as after it.
+    pub fn new(topology: &Topology, rules: &Rules, order: Order, samples: usize) -> Self {
+        let going = order_of(topology, order);
+        let state = |gone: usize| -> Work {
+            let mut online = vec![true; topology.cpu_count()];
+            for cpu in going.iter().take(gone) {
                 if let Some(cpu) = online.get_mut(*cpu) {
                     *cpu = false;
                 }
             }
-            state(topology, rules, &online)
+            let cpus = (0_u32..).zip(online);
+            let list: CpuList = cpus
+                .filter_map(|(cpu, is_on)| is_on.then_some(cpu))
+                .collect();
+            work(topology, &list, rules)
         };
-        let before = go(going.get(..place).unwrap_or_default());
-        let after = go(going.get(place..=place).unwrap_or_default());
-        step_terms(&before, &after, kernel, costs)
-    };
-    let mut total = Terms::default();
-    let width = going.len().div_ceil(samples.max(1)).max(1);
-    for start in (0..going.len()).step_by(width) {
-        let end = (start + width).min(going.len());
-        total.add(&step(start.midpoint(end)), (end - start) as f64);
+        // The CPU at a place in the order goes, when those before it have gone.
+        let step = |place: usize| Rebuild::new(&state(place), &state(place + 1));
+        let width = going.len().div_ceil(samples.max(1)).max(1);
+        let starts = (0..going.len()).step_by(width);
+        let samples = starts.map(|start| {
+            let end = (start + width).min(going.len());
+            ((end - start) as f64, step(start.midpoint(end)))
+        });
+        let samples = samples.collect();
+        let (all, left) = (state(0), state(going.len()));
+        let at = |place: Option<usize>| place.map(step).unwrap_or_default();
+        Self {
+            cpus: topology.cpu_count(),
+            offlined: going.len(),
+            samples,
+            first: at((!going.is_empty()).then_some(0)),
+            last: at(going.len().checked_sub(1)),
+            at_once: [Rebuild::new(&all, &left), Rebuild::new(&left, &left)],
+        }
     }
-    let at = |place: Option<usize>| place.map(step).unwrap_or_default();
-    Simulation {
-        cpus: topology.cpu_count(),
-        offlined: going.len(),
-        total,
-        first: at((!going.is_empty()).then_some(0)),
-        last: at(going.len().checked_sub(1)),
+
+    /// How long it takes by these costs.
+    pub fn run(&self, kernel: Kernel, costs: &Costs) -> Simulation {
+        let down = down(kernel, costs);
+        let mut total = Terms::default();
+        total.add(&down, self.offlined as f64);
+        let rebuilt = |rebuild: &Rebuild| {
+            let mut terms = down;
+            if !kernel.batched {
+                terms.add(&rebuild.terms(kernel, costs), 1.0);
+            }
+            terms
+        };
+        if kernel.batched && self.offlined > 0 {
+            for rebuild in &self.at_once {
+                total.add(&rebuild.terms(kernel, costs), 1.0);
+            }
+        } else {
+            for (times, rebuild) in &self.samples {
+                total.add(&rebuild.terms(kernel, costs), *times);
+            }
+        }
+        let one = |rebuild| match self.offlined {
+            0 => Terms::default(),
+            _ => rebuilt(rebuild),
+        };
+        Simulation {
+            cpus: self.cpus,
+            offlined: self.offlined,
+            rebuilds: match (kernel.batched, self.offlined) {
+                (_, 0) => 0,
+                (true, _) => self.at_once.len(),
+                (false, offlined) => offlined,
+            },
+            total,
+            first: one(&self.first),
+            last: one(&self.last),
+        }
     }
 }
 
@@ -171,86 +142,58 @@ fn order_of(topology: &Topology, order: Order) -> Vec<usize> {
     }
 }
 
-/// What costs depend on.
-struct State {
-    cpus: usize,
-    /// Words of a mask: as many as the machine's CPUs need, on line or not.
-    words: usize,
-    /// Levels that are built, degenerate ones too, and those of them that are checked.
-    built: usize,
-    checked: usize,
-    chains: Vec<Vec<SchedDomain>>,
-}
+#[cfg(test)]
+mod tests {
+    use super::super::strategy::{Export, KernelName, Rcu};
+    use super::*;
 
-fn state(topology: &Topology, rules: &Rules, online: &[bool]) -> State {
-    let list: CpuList = (0_u32..)
-        .zip(online)
-        .filter_map(|(cpu, online)| online.then_some(cpu))
-        .collect();
-    let levels = rules.level_counts(topology, &list);
-    State {
-        cpus: list.len(),
-        words: topology.cpu_count().div_ceil(64),
-        built: levels.0,
-        checked: levels.1,
-        chains: build(topology, &list, rules),
+    fn moments(machine: &str) -> Moments {
+        let topology = Topology::from_text(machine).unwrap();
+        Moments::new(&topology, &Rules::LINUX_6_1, Order::ByThread, 100)
     }
-}
 
-fn step_terms(before: &State, after: &State, kernel: Kernel, costs: &Costs) -> Terms {
-    let cpus = after.cpus as f64;
-    let domains = |state: &State| state.chains.iter().map(Vec::len).sum::<usize>() as f64;
-    // What was there is removed, what is there now is made.
-    let debugfs = |cpus: f64, domains: f64| {
-        cpus * (costs.debugfs_remove + costs.debugfs_directory)
-            + domains * (costs.debugfs_directory + FILES * costs.debugfs_file)
-    };
-    Terms {
-        hotplug: costs.hotplug,
-        rcu: match kernel.rcu {
-            Rcu::Normal => costs.rcu_normal,
-            Rcu::Expedited => costs.rcu_expedited,
-        },
-        build: cpus * after.built as f64 * after.words as f64 * costs.domain_word,
-        span_check: match kernel.span_check {
-            SpanCheck::Pairs => cpus * cpus * after.checked as f64 * costs.span_pair,
-            SpanCheck::Once => cpus * after.checked as f64 * costs.span_pair,
-        },
-        export: match kernel.export {
-            Export::Off => 0.0,
-            Export::Debugfs => debugfs(cpus, domains(after)),
-            Export::Sysctl => costs.sysctl_register(cpus) + cpus * costs.sysctl_remove,
-            Export::Incremental => {
-                let (changed, domains) = changed(before, after);
-                debugfs(changed as f64, domains as f64)
-            }
-            Export::Batched(cpus_at_once) => {
-                debugfs(cpus, domains(after)) / f64::from(cpus_at_once.max(1))
-            }
-            Export::Lazy => costs.generation,
-        },
+    #[test]
+    fn rarer_export_and_faster_rcu_are_never_dearer() {
+        let moments = moments("sockets=2 cores=4 threads=4");
+        let base = KernelName::Linux6_1.kernel();
+        let total = |export, batched, rcu| {
+            let kernel = Kernel {
+                export,
+                batched,
+                rcu,
+                ..base
+            };
+            moments.run(kernel, &Costs::POWER10).total.total()
+        };
+        let normal = |export| total(export, false, Rcu::Normal);
+        assert!(normal(Export::Debugfs) > normal(Export::Incremental));
+        assert!(normal(Export::Incremental) > normal(Export::Off));
+        assert!(normal(Export::Lazy) < normal(Export::Off) * 1.001);
+        assert!(total(Export::Off, true, Rcu::Normal) < normal(Export::Off));
+        assert!(total(Export::Off, false, Rcu::Expedited) < normal(Export::Off));
     }
-}
 
-/// CPUs whose chain has other levels or flags than before, and their domains now. Spans and
-/// intervals are read from memory whenever somebody looks.
-fn changed(before: &State, after: &State) -> (usize, usize) {
-    let kind = |chain: &[SchedDomain]| -> Vec<_> {
-        let kinds = chain.iter();
-        kinds
-            .map(|domain| {
-                (
-                    domain.level,
-                    domain.flags.clone(),
-                    domain.groups_flags.clone(),
-                )
-            })
-            .collect()
-    };
-    let pairs = before.chains.iter().zip(&after.chains);
-    pairs
-        .filter(|(old, new)| old.len() != new.len() || kind(old) != kind(new))
-        .fold((0, 0), |(cpus, domains), (_, new)| {
-            (cpus + 1, domains + new.len())
-        })
+    #[test]
+    fn cpus_set_apart_first_cost_two_rebuilds_and_each_its_own_part() {
+        let moments = moments("sockets=2 cores=4 threads=4");
+        let kernel = Kernel {
+            batched: true,
+            ..KernelName::Linux6_1.kernel()
+        };
+        let simulation = moments.run(kernel, &Costs::POWER10);
+        assert_eq!((simulation.offlined, simulation.rebuilds), (24, 2));
+        let costs = Costs::POWER10;
+        assert!((simulation.total.hotplug - 24.0 * costs.hotplug).abs() < 1e-9);
+        assert!((simulation.total.rcu - 48.0 * costs.grace_period).abs() < 1e-9);
+        assert_eq!(simulation.first.build, 0.0);
+        // Eight CPUs are left: no more than twice what building for all 32 takes.
+        let whole = moments.run(KernelName::Linux6_1.kernel(), &costs).first;
+        assert!(simulation.total.build > 0.0 && simulation.total.build < 2.0 * whole.build);
+    }
+
+    #[test]
+    fn where_no_core_has_two_threads_nothing_goes() {
+        let simulation = moments("cores=4").run(KernelName::Linux6_1.kernel(), &Costs::POWER10);
+        assert_eq!((simulation.offlined, simulation.total.total()), (0, 0.0));
+    }
 }

@@ -1,0 +1,139 @@
+//! What making and removing files in memory costs, in debugfs' place.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rustix::fs::{AtFlags, FileType, Mode, mkdirat, mknodat, statat, statfs, unlinkat};
+
+use super::{How, Measured, ROUNDS};
+
+/// Where file systems in memory mostly are.
+const PLACES: [&str; 3] = ["/dev/shm", "/run", "/tmp"];
+/// Magic numbers of tmpfs and ramfs (include/uapi/linux/magic.h).
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+/// Directories, and files in each of them.
+const DIRECTORIES: usize = 200;
+const FILES: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+
+/// Seconds of one of each.
+struct Times {
+    directory: f64,
+    file: f64,
+    remove: f64,
+    lookup: f64,
+}
+
+pub(super) fn measure(measured: &mut Measured) {
+    let debugfs = [
+        "debugfs_lookup",
+        "debugfs_remove",
+        "debugfs_directory",
+        "debugfs_file",
+    ];
+    let sysctl = ["sysctl_remove", "sysctl_table", "sysctl_cpu"];
+    let found = PLACES.iter().find_map(|place| {
+        let place = Path::new(place);
+        Some((place, in_memory(place)?, medians(place).ok()?))
+    });
+    let Some((place, kind, times)) = found else {
+        let by =
+            "as of a POWER10 of 2022: no file can be made in memory, in /dev/shm, /run or /tmp";
+        measured.say(&debugfs, How::Assumed, by);
+        measured.say(&sysctl, How::Assumed, by);
+        return;
+    };
+    let costs = &mut measured.costs;
+    let faster = times.file / costs.debugfs_file;
+    costs.debugfs_lookup = times.lookup;
+    costs.debugfs_remove = times.remove;
+    costs.debugfs_directory = times.directory;
+    costs.debugfs_file = times.file;
+    costs.sysctl_remove *= faster;
+    costs.sysctl_table *= faster;
+    costs.sysctl_cpu *= faster;
+    let by = format!(
+        "files in {kind} at {}, less the system call; not in debugfs",
+        place.display()
+    );
+    measured.say(&debugfs, How::StandIn, by);
+    let by =
+        format!("as of a POWER10 of 2022, times {faster:.2}, as a file there is to a file here");
+    measured.say(&sysctl, How::Assumed, by);
+}
+
+/// What is mounted there, if it is in memory.
+fn in_memory(place: &Path) -> Option<&'static str> {
+    let kind = statfs(place).ok()?.f_type as u64;
+    let number = IN_MEMORY.iter().position(|magic| *magic == kind)?;
+    ["tmpfs", "ramfs"].get(number).copied()
+}
+
+fn medians(place: &Path) -> io::Result<Times> {
+    let all: io::Result<Vec<Times>> = (0..ROUNDS).map(|_| once(place)).collect();
+    let all = all?;
+    let median = |of: fn(&Times) -> f64| {
+        let mut times: Vec<f64> = all.iter().map(of).collect();
+        times.sort_by(f64::total_cmp);
+        times.get(ROUNDS / 2).copied().unwrap_or(0.0)
+    };
+    Ok(Times {
+        directory: median(|times| times.directory),
+        file: median(|times| times.file),
+        remove: median(|times| times.remove),
+        lookup: median(|times| times.lookup),
+    })
+}
+
+/// Removed with all that is in it, whatever happens.
+struct Directory(PathBuf);
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Makes, finds and removes them by their names in open directories. What finding one costs is the
+/// system call and the way to the name, which a kernel that makes files has none of.
+fn once(place: &Path) -> io::Result<Times> {
+    let own = place.join(format!("bigiron-simulate-{}", std::process::id()));
+    fs::create_dir(&own)?;
+    let own = Directory(own);
+    let top = fs::File::open(&own.0)?;
+    let names: Vec<String> = (0..DIRECTORIES).map(|cpu| format!("cpu{cpu}")).collect();
+    let directory = timed(DIRECTORIES, || {
+        let mut names = names.iter();
+        names.try_for_each(|name| mkdirat(&top, name, Mode::RWXU))
+    })?;
+    let opened: io::Result<Vec<fs::File>> = names
+        .iter()
+        .map(|name| fs::File::open(own.0.join(name)))
+        .collect();
+    let opened = opened?;
+    let each = |work: &dyn Fn(&fs::File, &str) -> rustix::io::Result<()>| {
+        timed(DIRECTORIES * FILES.len(), || {
+            let mut all = opened.iter();
+            all.try_for_each(|at| FILES.iter().try_for_each(|name| work(at, name)))
+        })
+    };
+    // debugfs makes files without opening them.
+    let file = each(&|at, name| mknodat(at, name, FileType::RegularFile, Mode::RUSR, 0))?;
+    let lookup = each(&|at, name| statat(at, name, AtFlags::SYMLINK_NOFOLLOW).map(drop))?;
+    let remove = each(&|at, name| unlinkat(at, name, AtFlags::empty()))?;
+    let without_call = |time: f64| (time - lookup).max(time / 10.0);
+    Ok(Times {
+        directory: without_call(directory),
+        file: without_call(file),
+        remove: without_call(remove),
+        lookup,
+    })
+}
+
+/// Seconds of each of so many.
+fn timed(count: usize, mut work: impl FnMut() -> rustix::io::Result<()>) -> io::Result<f64> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed().as_secs_f64() / count as f64)
+}

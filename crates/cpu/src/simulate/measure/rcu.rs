@@ -1,0 +1,113 @@
+//! What waiting for RCU costs.
+
+use std::fs;
+use std::time::Instant;
+
+use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
+
+use super::{How, Measured};
+
+/// Whether /sys/kernel/rcu_expedited may be written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expedite {
+    /// No: it stays as it is.
+    Leave,
+    /// For some milliseconds; then it is as before.
+    Set,
+}
+
+const SWITCH: &str = "/sys/kernel/rcu_expedited";
+/// Grace periods that are waited for. Each may take some ten milliseconds.
+const PERIODS: usize = 11;
+/// Of expedited ones, that take microseconds.
+const EXPEDITED: usize = 101;
+
+pub(super) fn measure(expedite: Expedite, measured: &mut Measured) {
+    let (normal, expedited) = (["grace_period"], ["grace_period_expedited"]);
+    let by = "membarrier(MEMBARRIER_CMD_GLOBAL), which is synchronize_rcu";
+    let assumed = |why: &str| format!("as of a POWER10 of 2022: {why}");
+    if let Err(why) = can_wait() {
+        measured.say(&normal, How::Assumed, assumed(why));
+        measured.say(&expedited, How::Assumed, assumed(why));
+        return;
+    }
+    if is_expedited() {
+        let why = format!("{SWITCH} is on");
+        measured.say(&normal, How::Assumed, assumed(&why));
+        if let Some(period) = period(EXPEDITED) {
+            measured.costs.grace_period_expedited = period;
+        }
+        measured.say(&expedited, How::Measured, format!("{by}, while {why}"));
+        return;
+    }
+    match period(PERIODS) {
+        Some(period) => {
+            measured.costs.grace_period = period;
+            measured.say(&normal, How::Measured, by);
+        }
+        None => measured.say(&normal, How::Assumed, assumed("membarrier failed")),
+    }
+    let set = match expedite {
+        Expedite::Leave => Err(format!("{SWITCH} is left as it is without --expedite")),
+        Expedite::Set => Switched::on().map_err(|error| format!("{SWITCH}: {error}")),
+    };
+    let time = set.and_then(|on| {
+        let time = period(EXPEDITED).ok_or("membarrier failed".to_owned());
+        drop(on);
+        time
+    });
+    match time {
+        Ok(period) => {
+            measured.costs.grace_period_expedited = period;
+            let by = format!("{by}, while {SWITCH} was on");
+            measured.say(&expedited, How::Measured, by);
+        }
+        Err(why) => measured.say(&expedited, How::Assumed, assumed(&why)),
+    }
+}
+
+/// The call waits for nothing where one CPU is on line, and is not there with nohz_full
+/// (kernel/sched/membarrier.c).
+fn can_wait() -> Result<(), &'static str> {
+    if !membarrier_query().contains(MembarrierQuery::GLOBAL) {
+        return Err("this kernel has no MEMBARRIER_CMD_GLOBAL");
+    }
+    match fs::read_to_string("/sys/devices/system/cpu/online") {
+        Ok(online) if online.trim() == "0" => Err("one CPU waits for no grace period"),
+        _ => Ok(()),
+    }
+}
+
+fn is_expedited() -> bool {
+    let text = fs::read_to_string(SWITCH);
+    text.is_ok_and(|text| text.trim() != "0")
+}
+
+/// The median of so many grace periods, in seconds.
+fn period(times: usize) -> Option<f64> {
+    let wait = || {
+        let start = Instant::now();
+        membarrier(MembarrierCommand::Global).ok()?;
+        Some(start.elapsed().as_secs_f64())
+    };
+    let all: Option<Vec<f64>> = (0..times).map(|_| wait()).collect();
+    let mut all = all?;
+    all.sort_by(f64::total_cmp);
+    all.get(times / 2).copied()
+}
+
+/// The switch is on; when this goes, it is off again.
+struct Switched;
+
+impl Switched {
+    fn on() -> std::io::Result<Self> {
+        fs::write(SWITCH, "1")?;
+        Ok(Self)
+    }
+}
+
+impl Drop for Switched {
+    fn drop(&mut self) {
+        let _ = fs::write(SWITCH, "0");
+    }
+}
