@@ -1,38 +1,27 @@
-//! Answers what the kernel asks of a mounted tree.
+//! Answers what the kernel asks of a mounted tree that stays as it is.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
     KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
     ReplyEntry, ReplyOpen, Request,
 };
 
 use crate::content::ContentError;
+use crate::served::{Served, configure};
 use crate::tree::{Children, Entry, Node, Tree};
 
 /// The tree stays as it is, so the kernel need not ask again.
 const FOREVER: Duration = Duration::from_secs(86_400);
-/// Reads that the kernel may have waiting in the background: read-ahead.
-const MOST_BACKGROUND: u16 = 64;
-/// What cannot be read is told this often, since a reader may go through all of a
-/// damaged file.
-const MOST_TOLD: usize = 20;
-
-/// Is told why something cannot be read.
-pub(crate) type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
 /// A tree as FUSE serves it.
 pub(crate) struct TreeFilesystem {
     pub(crate) tree: Tree,
-    pub(crate) owner: (u32, u32),
-    pub(crate) time: SystemTime,
-    pub(crate) tell: Tell,
-    pub(crate) told: AtomicUsize,
+    pub(crate) served: Served,
 }
 
 thread_local! {
@@ -62,24 +51,7 @@ impl TreeFilesystem {
                 (FileType::RegularFile, 0o400, size)
             }
         };
-        FileAttr {
-            ino: number,
-            size,
-            blocks: size.div_ceil(512),
-            atime: self.time,
-            mtime: self.time,
-            ctime: self.time,
-            crtime: self.time,
-            kind,
-            perm,
-            // A directory with one link says that it does not count what is in it.
-            nlink: 1,
-            uid: self.owner.0,
-            gid: self.owner.1,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
-        }
+        self.served.attributes(number, kind, perm, size)
     }
 
     fn find(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
@@ -107,23 +79,14 @@ impl TreeFilesystem {
         }
     }
 
-    /// Tells why, and gives what the reader sees.
     fn failed(&self, error: &ContentError) -> Errno {
-        match self.told.fetch_add(1, Ordering::Relaxed) {
-            told if told < MOST_TOLD => (self.tell)(&error.0),
-            MOST_TOLD => (self.tell)("what else cannot be read is not told"),
-            // The count must not turn over.
-            _ => self.told.store(MOST_TOLD + 1, Ordering::Relaxed),
-        }
-        Errno::EIO
+        self.served.failed(&error.0)
     }
 }
 
 impl Filesystem for TreeFilesystem {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Each gives the nearest that the kernel has where that is less.
-        let _ = config.set_max_background(MOST_BACKGROUND);
-        let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
+        configure(config);
         Ok(())
     }
 

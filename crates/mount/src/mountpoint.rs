@@ -21,6 +21,25 @@ const DEVICE: &str = "/dev/fuse";
 const TYPE: &str = "fuse.bigiron";
 const SUBTYPE: &str = "bigiron";
 
+/// What a mount is for, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// Files of it can be written.
+    pub(crate) writable: bool,
+    /// Not for who mounts it alone.
+    pub(crate) everyone: bool,
+}
+
+impl Access {
+    /// What is added to the options of a mount.
+    fn option(self) -> &'static str {
+        match self.everyone {
+            true => ",allow_other",
+            false => "",
+        }
+    }
+}
+
 /// How a directory was unmounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmounted {
@@ -44,13 +63,17 @@ pub struct Mountpoint {
 impl Mountpoint {
     /// Mounts over `directory`, an empty one, and gives the file that the kernel asks
     /// through. Lists of mounts show it as `name`.
-    pub(crate) fn new(directory: &Path, name: &str) -> Result<(Self, OwnedFd), MountError> {
+    pub(crate) fn new(
+        directory: &Path,
+        name: &str,
+        access: Access,
+    ) -> Result<(Self, OwnedFd), MountError> {
         let directory = check(directory)?;
-        let flags =
-            MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+        let mut flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        flags.set(MountFlags::RDONLY, !access.writable);
         let file = OpenOptions::new().read(true).write(true).open(DEVICE);
         let file = match file {
-            Ok(file) => match mount_directly(&directory, name, &file, flags) {
+            Ok(file) => match mount_directly(&directory, name, &file, flags, access) {
                 Ok(()) => Some(file),
                 Err(Errno::PERM) => None,
                 Err(error) => return Err(refused(&directory, error)),
@@ -61,7 +84,7 @@ impl Mountpoint {
         };
         let file = match file {
             Some(file) => file.into(),
-            None => fusermount::mount(&directory, &helper_options(name))?,
+            None => fusermount::mount(&directory, &helper_options(name, access))?,
         };
         Ok((
             Self {
@@ -135,21 +158,27 @@ fn mount_directly(
     name: &str,
     file: &File,
     flags: MountFlags,
+    access: Access,
 ) -> Result<(), Errno> {
     let options = format!(
-        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        "fd={},rootmode=40000,user_id={},group_id={},default_permissions{}",
         file.as_raw_fd(),
         getuid().as_raw(),
-        getgid().as_raw()
+        getgid().as_raw(),
+        access.option()
     );
     let options = CString::new(options).map_err(|_| Errno::INVAL)?;
     mount(name, directory, TYPE, flags, options.as_c_str())
 }
 
 /// The same for fusermount3, which takes a comma as the end of an option.
-fn helper_options(name: &str) -> String {
+fn helper_options(name: &str, access: Access) -> String {
     let name = name.replace('\\', "\\\\").replace(',', "\\,");
-    format!("ro,nosuid,nodev,noexec,default_permissions,subtype={SUBTYPE},fsname={name}")
+    let write = if access.writable { "rw" } else { "ro" };
+    let users = access.option();
+    format!(
+        "{write},nosuid,nodev,noexec,default_permissions{users},subtype={SUBTYPE},fsname={name}"
+    )
 }
 
 /// The directory's whole name, if it can be mounted over.
@@ -209,6 +238,12 @@ mod tests {
 
     #[test]
     fn a_name_cannot_add_options() {
-        assert!(helper_options(r"a,suid\").ends_with(r"fsname=a\,suid\\"));
+        let access = Access {
+            writable: false,
+            everyone: false,
+        };
+        let options = helper_options(r"a,suid\", access);
+        assert!(options.ends_with(r"fsname=a\,suid\\"), "{options}");
+        assert!(options.starts_with("ro,") && !options.contains("allow_other"));
     }
 }

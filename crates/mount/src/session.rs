@@ -6,12 +6,15 @@ use std::sync::atomic::AtomicUsize;
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-use fuser::{Config, SessionACL};
+use fuser::{Config, Filesystem, SessionACL};
 use rustix::process::{getegid, geteuid};
 
 use crate::error::MountError;
-use crate::filesystem::{Tell, TreeFilesystem};
-use crate::mountpoint::Mountpoint;
+use crate::filesystem::TreeFilesystem;
+use crate::live::Live;
+use crate::live_filesystem::LiveFilesystem;
+use crate::mountpoint::{Access, Mountpoint};
+use crate::served::{Served, Tell};
 use crate::tree::Tree;
 
 /// What the kernel reads ahead of someone who reads in order: several chunks of a
@@ -26,32 +29,64 @@ pub struct Options {
     pub threads: usize,
     /// The time of all files.
     pub time: SystemTime,
+    /// Whether all users may look, by the modes of files; else only who mounts.
+    pub everyone: bool,
     /// Is told why something cannot be read.
     pub tell: Tell,
 }
 
 /// A tree that is mounted, and waits to be served.
 pub struct Session {
-    inner: fuser::Session<TreeFilesystem>,
+    run: Box<dyn FnOnce() -> io::Result<()> + Send>,
     mountpoint: Mountpoint,
 }
 
 impl Session {
     /// Mounts `tree` over `directory`, an empty one.
+    ///
+    /// # Errors
+    /// The directory cannot be used, or the system does not mount it.
     pub fn new(tree: Tree, directory: &Path, options: Options) -> Result<Self, MountError> {
-        let (mountpoint, file) = Mountpoint::new(directory, &options.name)?;
-        let filesystem = TreeFilesystem {
-            tree,
+        let make = |served| TreeFilesystem { tree, served };
+        Self::mount(directory, options, false, make)
+    }
+
+    /// Mounts a tree that is asked anew each time over `directory`, an empty one.
+    ///
+    /// # Errors
+    /// As for [`Session::new`].
+    pub fn live(tree: impl Live, directory: &Path, options: Options) -> Result<Self, MountError> {
+        let writable = tree.is_writable();
+        let make = |served| LiveFilesystem::new(tree, served);
+        Self::mount(directory, options, writable, make)
+    }
+
+    fn mount<F: Filesystem + Send + 'static>(
+        directory: &Path,
+        options: Options,
+        writable: bool,
+        make: impl FnOnce(Served) -> F,
+    ) -> Result<Self, MountError> {
+        let access = Access {
+            writable,
+            everyone: options.everyone,
+        };
+        let (mountpoint, file) = Mountpoint::new(directory, &options.name, access)?;
+        let filesystem = make(Served {
             owner: (geteuid().as_raw(), getegid().as_raw()),
             time: options.time,
             tell: options.tell,
             told: AtomicUsize::new(0),
-        };
+        });
         let mut config = Config::default();
         config.n_threads = Some(options.threads.max(1));
         // Each thread has a queue of its own in the kernel.
         config.clone_fd = true;
-        let inner = fuser::Session::from_fd(filesystem, file, SessionACL::Owner, config);
+        let users = match options.everyone {
+            true => SessionACL::All,
+            false => SessionACL::Owner,
+        };
+        let inner = fuser::Session::from_fd(filesystem, file, users, config);
         let inner = inner.map_err(|source| {
             let _ = mountpoint.unmount();
             MountError::Serve {
@@ -59,14 +94,17 @@ impl Session {
                 source,
             }
         })?;
-        Ok(Self { inner, mountpoint })
+        Ok(Self {
+            run: Box::new(move || inner.run()),
+            mountpoint,
+        })
     }
 
     /// Serves in threads of its own until it is unmounted, by whomever; then `ended` is
     /// called. When this returns, the directory can be looked into.
     pub fn start(self, ended: impl FnOnce() + Send + 'static) -> Result<Serving, MountError> {
         let Self {
-            inner,
+            run,
             mut mountpoint,
         } = self;
         let failed = |mountpoint: &Mountpoint, source| {
@@ -77,7 +115,7 @@ impl Session {
             }
         };
         let run = move || {
-            let result = inner.run();
+            let result = run();
             ended();
             result
         };

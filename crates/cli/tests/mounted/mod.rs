@@ -1,7 +1,11 @@
-//! A dump that is mounted for a test.
+//! A dump, or what else is mounted for a test.
 
+#![allow(dead_code, reason = "no test file uses all of it")]
+
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -44,13 +48,25 @@ impl Mounted {
     /// Mounts, and waits until it says so.
     #[track_caller]
     pub fn new(directory: PathBuf, dump: &[&Path], options: &[&str]) -> Self {
+        let options = options.iter().map(OsStr::new);
+        let dump = dump.iter().map(|dump| dump.as_os_str());
+        let words = iter::once(OsStr::new("mount")).chain(options).chain(dump);
+        Self::by(directory, words)
+    }
+
+    /// The same by other words than `mount`, before the directory.
+    #[track_caller]
+    pub fn of(directory: PathBuf, words: &[&str]) -> Self {
+        Self::by(directory, words)
+    }
+
+    #[track_caller]
+    fn by(directory: PathBuf, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         fs::create_dir_all(&directory).unwrap();
         // Without the limit of memory of other tests: each thread has a large
         // buffer that is never filled.
         let mut child = Command::new(env!("CARGO_BIN_EXE_bigiron"))
-            .arg("mount")
-            .args(options)
-            .args(dump)
+            .args(words)
             .arg(&directory)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

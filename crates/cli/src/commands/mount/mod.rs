@@ -2,19 +2,20 @@
 
 mod files;
 mod sched;
+mod serve;
 
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use anyhow::Context;
-use bigiron_mount::{Mountpoint, Options, Session, Tree, Unmounted};
+use bigiron_mount::{Options, Session, Tree};
 use clap::Args;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use super::source;
 use crate::arguments::{SourceArguments, threads};
-use crate::tell::{print, tell};
+use crate::tell::tell;
+
+#[cfg(feature = "hotplug")]
+pub use serve::serve;
 
 /// Threads that serve where nothing else is said: who reads a dump is one program
 /// at a time, and read-ahead is for some more.
@@ -80,48 +81,13 @@ pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
             None => threads(None).min(MOST_THREADS),
         },
         time: time.unwrap_or_else(|_| SystemTime::now()),
+        // A dump holds everybody's secrets.
+        everyone: false,
         tell: Box::new(move |text| tell!("bigiron: {}: {text}", name.display())),
     };
     let files = files::Files::new(kernel, options.input.io.into())
         .map_err(|error| source::name_error(error.into(), name))?;
     let tree = Tree::new(move || Ok(files.list()));
-    // Before anything is mounted, so that no signal leaves it so.
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot catch signals")?;
-    let handle = signals.handle();
-    let session = Session::new(tree, &arguments.directory, how)?;
-    let serving = session.start(move || handle.close())?;
-    let directory = serving.mountpoint().directory().display();
-    if !arguments.quiet {
-        let text = format!(
-            "{} is mounted on {directory}; Ctrl-C or `umount {directory}` ends that\n",
-            name.display()
-        );
-        if let Err(error) = print(&text) {
-            serving.mountpoint().unmount()?;
-            return Err(error);
-        }
-    }
-    let mut is_asked = false;
-    for signal in &mut signals {
-        if is_asked {
-            // What is still open cannot be read any more.
-            std::process::exit(128 + signal);
-        }
-        is_asked = true;
-        unmount(serving.mountpoint());
-    }
-    Ok(serving.join()?)
-}
-
-/// Unmounts, or says why that takes time or cannot be.
-fn unmount(mountpoint: &Mountpoint) {
-    let directory = mountpoint.directory().display();
-    match mountpoint.unmount() {
-        Ok(Unmounted::Lazy) => tell!(
-            "bigiron: {directory} is unmounted, but some program still has a file of it open or is \
-             in it, and is served until it ends; a second signal ends that at once"
-        ),
-        Ok(Unmounted::Clean | Unmounted::Already) => {}
-        Err(error) => tell!("bigiron: {error}; until then it is served"),
-    }
+    let mount = || Session::new(tree, &arguments.directory, how);
+    serve::serve(mount, &name.display().to_string(), arguments.quiet)
 }

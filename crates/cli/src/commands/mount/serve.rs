@@ -1,0 +1,52 @@
+//! Serves a mount until it is unmounted, by whomever, or a signal comes.
+
+use anyhow::Context;
+use bigiron_mount::{MountError, Mountpoint, Session, Unmounted};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::tell::{print, tell};
+
+/// Mounts by `mount`, says that `what` is mounted unless `quiet`, and serves it.
+pub fn serve(
+    mount: impl FnOnce() -> Result<Session, MountError>,
+    what: &str,
+    quiet: bool,
+) -> anyhow::Result<()> {
+    // Before anything is mounted, so that no signal leaves it so.
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot catch signals")?;
+    let handle = signals.handle();
+    let serving = mount()?.start(move || handle.close())?;
+    let directory = serving.mountpoint().directory().display();
+    if !quiet {
+        let text =
+            format!("{what} is mounted on {directory}; Ctrl-C or `umount {directory}` ends that\n");
+        if let Err(error) = print(&text) {
+            serving.mountpoint().unmount()?;
+            return Err(error);
+        }
+    }
+    let mut is_asked = false;
+    for signal in &mut signals {
+        if is_asked {
+            // What is still open cannot be read any more.
+            std::process::exit(128 + signal);
+        }
+        is_asked = true;
+        unmount(serving.mountpoint());
+    }
+    Ok(serving.join()?)
+}
+
+/// Unmounts, or says why that takes time or cannot be.
+fn unmount(mountpoint: &Mountpoint) {
+    let directory = mountpoint.directory().display();
+    match mountpoint.unmount() {
+        Ok(Unmounted::Lazy) => tell!(
+            "bigiron: {directory} is unmounted, but some program still has a file of it open or is \
+             in it, and is served until it ends; a second signal ends that at once"
+        ),
+        Ok(Unmounted::Clean | Unmounted::Already) => {}
+        Err(error) => tell!("bigiron: {error}; until then it is served"),
+    }
+}

@@ -1,0 +1,106 @@
+//! Numbers of directories and files, which are computed and never kept.
+
+/// A place in the tree. Its number holds all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spot {
+    /// The directory of all.
+    Root,
+    /// The directory of a CPU.
+    Cpu(u32),
+    /// The directory of a domain: the CPU, and its place in the chain.
+    Domain(u32, u32),
+    /// A file of a domain: the CPU, the domain's place, and the file's in the list of all.
+    File(u32, u32, u8),
+}
+
+/// The root's number, as FUSE has it.
+const ROOT: u64 = 1;
+/// The bits of a file and of a domain; 0 stands for none.
+const BITS: u32 = 8;
+/// What they hold.
+const MASK: u64 = (1 << BITS) - 1;
+
+impl Spot {
+    /// The number: the CPU above, then the domain, then the file, each counted from 1.
+    pub fn number(self) -> u64 {
+        let number = |cpu: u32, domain: u64, file: u64| {
+            (u64::from(cpu) + 1) << (2 * BITS) | domain << BITS | file
+        };
+        match self {
+            Self::Root => ROOT,
+            Self::Cpu(cpu) => number(cpu, 0, 0),
+            Self::Domain(cpu, domain) => number(cpu, u64::from(domain) + 1, 0),
+            Self::File(cpu, domain, file) => {
+                number(cpu, u64::from(domain) + 1, u64::from(file) + 1)
+            }
+        }
+    }
+
+    /// The place of a number; `None` if it is none's.
+    pub fn of(number: u64) -> Option<Self> {
+        if number == ROOT {
+            return Some(Self::Root);
+        }
+        let cpu = u32::try_from((number >> (2 * BITS)).checked_sub(1)?).ok()?;
+        let part = |number: u64| (number & MASK).checked_sub(1);
+        match (part(number >> BITS), part(number)) {
+            (None, None) => Some(Self::Cpu(cpu)),
+            (Some(domain), None) => Some(Self::Domain(cpu, domain as u32)),
+            (Some(domain), Some(file)) => Some(Self::File(cpu, domain as u32, file as u8)),
+            (None, Some(_)) => None,
+        }
+    }
+
+    /// The directory that it is in; the root is in itself.
+    pub fn parent(self) -> Self {
+        match self {
+            Self::Root | Self::Cpu(_) => Self::Root,
+            Self::Domain(cpu, _) => Self::Cpu(cpu),
+            Self::File(cpu, domain, _) => Self::Domain(cpu, domain),
+        }
+    }
+
+    /// Whether it is a file.
+    pub fn is_file(self) -> bool {
+        matches!(self, Self::File(..))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_says_its_place() {
+        for spot in [
+            Spot::Root,
+            Spot::Cpu(0),
+            Spot::Cpu(u32::MAX),
+            Spot::Domain(0, 0),
+            Spot::Domain(8191, 31),
+            Spot::File(8191, 31, 10),
+            Spot::File(0, 0, 0),
+        ] {
+            assert_eq!(Spot::of(spot.number()), Some(spot));
+        }
+        // No CPU; a file of no domain; the numbers that FUSE keeps.
+        for number in [0, 2, 0xffff, 0x1_0001, u64::MAX] {
+            assert_eq!(Spot::of(number), None, "{number:#x}");
+        }
+    }
+
+    #[test]
+    fn numbers_rise_as_a_listing_goes() {
+        let spots = [
+            Spot::Root,
+            Spot::Cpu(0),
+            Spot::Domain(0, 0),
+            Spot::File(0, 0, 0),
+            Spot::File(0, 0, 1),
+            Spot::Domain(0, 1),
+            Spot::Cpu(1),
+        ];
+        assert!(spots.is_sorted_by_key(|spot| spot.number()));
+        assert_eq!(Spot::File(3, 1, 2).parent().parent(), Spot::Cpu(3));
+    }
+}

@@ -1,0 +1,280 @@
+"""`bigiron cpu mount` and `bigiron cpu tune` beside the files of real kernels."""
+
+from pathlib import Path
+from typing import Any
+
+from lab import make
+
+from . import guest
+from .guest import Topology
+
+MACHINE = Topology("8", "8,sockets=2,cores=2,threads=2")
+# What no debugfs has, and what that of 6.1 lacks (ed74cc4995d3, 287372fa39f5).
+OURS = {"6.1": {"span", "groups_flags", "level"}, "6.12": {"span"}}
+# It moves while CPUs are idle.
+MOVES = "max_newidle_lb_cost"
+
+FUNCTIONS = """
+SCHED=/sys/kernel/debug/sched
+KERNEL=$SCHED/domains
+VALUE=cpu0/domain1/imbalance_pct
+# With the kernel's own files shown, since 6.4 by verbose, which is N before and after.
+shown() {
+    hidden=
+    [ -d $KERNEL ] || { hidden=1; echo Y >$SCHED/verbose; }
+    "$@"
+    [ -z "$hidden" ] || echo N >$SCHED/verbose
+}
+part() { echo "---"; echo "--- $1"; }
+try() { "$@" 2>&1; echo "status $?"; }
+put() { echo "$1" >"$2"; }
+# Until a command works, for half a minute.
+until_so() {
+    tries=0
+    until "$@"; do
+        tries=$((tries + 1))
+        [ $tries -lt 300 ] || return 1
+        usleep 100000
+    done
+}
+cpu() { echo "$2" >"/sys/devices/system/cpu/cpu$1/online"; }
+rebuilt() { cpu 7 0; cpu 7 1; }
+is() { [ "$(shown cat $KERNEL/$VALUE)" = "$1" ]; }
+# Without a touch on verbose, which is somebody else's just then.
+looks() { [ "$(cat /mnt/$VALUE)" = "$1" ]; }
+mount_it() {
+    /bigiron cpu mount /mnt "$@" >/tmp/mount.log 2>&1 &
+    mounter=$!
+    until_so mounted /mnt || cat /tmp/mount.log
+}
+"""
+
+SCRIPT = """
+mount_it
+part differences
+# A line that begins with --- would end the part.
+shown diff -r $KERNEL /mnt | sed 's/^---/===/'
+echo compared
+part size
+find /mnt -type f | wc -l
+cat /mnt/cpu*/domain*/flags | wc -l
+dd if=/mnt/cpu0/domain0/flags bs=3 2>/dev/null | cmp - /mnt/cpu0/domain0/flags && echo same
+ls -l /mnt/$VALUE /mnt/cpu0/domain0/name | cut -c1-10
+part held
+before=$(ls -id /mnt/cpu3/domain0/span)
+cat /mnt/cpu3/domain0/span
+exec 3</mnt/cpu3/domain0/span
+cpu 3 0
+cat <&3
+exec 3<&-
+try ls /mnt/cpu3
+ls /mnt | wc -l
+cat /mnt/cpu0/domain1/span
+cpu 3 1
+[ "$before" = "$(ls -id /mnt/cpu3/domain0/span)" ] && echo "same number"
+part written
+shown cat $KERNEL/$VALUE
+try put 125 /mnt/$VALUE
+shown cat $KERNEL/$VALUE
+cat /mnt/$VALUE
+try put many /mnt/$VALUE
+try put 4294967296 /mnt/$VALUE
+try put 1 /mnt/cpu0/domain1/flags
+try touch /mnt/cpu0/new
+cat /mnt/$VALUE
+cat /tmp/mount.log
+part saved
+/bigiron cpu tune show
+/bigiron cpu tune save /tmp/saved
+cat /tmp/saved
+/bigiron cpu tune save --all | wc -l
+part applied
+rebuilt
+is 125 || echo forgotten
+/bigiron cpu tune apply --dry-run /tmp/saved
+is 125 || echo "still forgotten"
+/bigiron cpu tune apply /tmp/saved
+is 125 && echo "is back"
+/bigiron cpu tune apply /tmp/saved
+part kept
+rebuilt
+/bigiron cpu tune keep --every 100 /tmp/saved >/tmp/keep.log 2>&1 &
+keeper=$!
+until_so looks 125 && echo "at first"
+rebuilt
+until_so looks 125 && echo "and again"
+kill -TERM $keeper
+wait $keeper
+echo "status $?"
+is 125 && echo "in the kernel"
+cat /tmp/keep.log
+part left
+umount /mnt
+wait $mounter
+echo "status $?"
+cat $SCHED/verbose
+ls /run/bigiron
+part killed
+# At moments from before it begins to after it has ended.
+sed s/125/126/ /tmp/saved >/tmp/other
+now() { cut -d' ' -f1 /proc/uptime | tr -d .; }
+/bigiron cpu tune apply /tmp/other >/dev/null
+begin=$(now)
+/bigiron cpu tune apply /tmp/saved >/dev/null
+took=$((($(now) - begin) * 10000))
+round=0
+while [ $round -lt 12 ]; do
+    file=/tmp/saved
+    [ $((round % 2)) = 1 ] || file=/tmp/other
+    /bigiron cpu tune apply $file >/dev/null 2>&1 &
+    usleep $((took * round / 10))
+    kill -9 $! 2>/dev/null
+    wait $! 2>/dev/null
+    [ $? != 137 ] || killed=$((killed + 1))
+    until_so grep -q N $SCHED/verbose || echo "verbose stays on"
+    round=$((round + 1))
+done
+echo "killed $((killed > 5))"
+/bigiron cpu restore
+cat $SCHED/verbose
+part old
+mount_it --layout sysctl
+ls -1 /mnt/cpu0/domain0
+cat /mnt/cpu0/domain0/flags
+umount /mnt
+wait $mounter
+part refused
+# Without the kernel's types BPF cannot be asked.
+mount -t tmpfs none /sys/kernel/btf
+mount_it
+ls -1 /mnt/cpu0/domain1
+cat /mnt/cpu0/domain1/span
+try put 127 /mnt/$VALUE
+try /bigiron cpu tune show
+cat /tmp/mount.log
+umount /mnt
+wait $mounter
+umount /sys/kernel/btf
+part end
+"""
+
+WITHOUT = """
+mount_it
+part without
+cat /mnt/cpu0/domain1/span
+try put 125 /mnt/$VALUE
+cat /mnt/$VALUE
+cat /tmp/mount.log
+umount /mnt
+wait $mounter
+part end
+"""
+
+
+def _boot(series: str, bigiron: Path, script: str, command_line: str = "") -> str:
+    return make.twice(
+        "files",
+        4,
+        lambda accel: guest.run(
+            MACHINE,
+            series,
+            {"bigiron": bigiron},
+            FUNCTIONS + script,
+            command_line=f"quiet {command_line}",
+            accel=accel,
+            seconds=600,
+        ),
+    )
+
+
+def _differences(text: str, series: str) -> list[str]:
+    """What `diff -r` says beyond what must differ."""
+    wrong = []
+    in_moving = whole = False
+    for line in text.splitlines():
+        if line == "compared":
+            whole = True
+        elif line.startswith("Only in "):
+            in_moving = False
+            # busybox has the path behind the colon.
+            if not line.startswith("Only in /mnt: ") or line.rsplit("/", 1)[-1] not in OURS[series]:
+                wrong.append(line)
+        elif line.startswith(("=== ", "+++ ")):
+            in_moving = MOVES in line
+            wrong += [] if in_moving else [line]
+        elif not in_moving:
+            wrong.append(line)
+    if not whole or any(f"Only in /mnt: cpu{cpu}/domain0/span" not in text for cpu in range(8)):
+        wrong.append("diff says nothing of a span: was all compared?")
+    return wrong
+
+
+def _lacks(text: str, words: list[str]) -> list[str]:
+    """Which of `words` are not there in this order."""
+    at = 0
+    for place, word in enumerate(words):
+        found = text.find(word, at)
+        if found < 0:
+            return words[place:]
+        at = found + len(word)
+    return []
+
+
+# What each part says, in its order.
+SAYS: dict[str, list[str]] = {
+    "size": ["264\n24\nsame\n", "-r--r--r--\n-rw-r--r--\n"],
+    "held": ["2-3\n2-3\n", "No such file", "status 1\n7\n0-2\nsame number\n"],
+    "written": [
+        "117\nstatus 0\n125\n125\n",
+        "Invalid argument",
+        "Invalid argument",
+        "Permission denied",
+        "Operation not permitted",
+        "status 1\n125\n",
+        "is mounted on /mnt",
+        'cpu0/domain1/imbalance_pct: "many\\n": expected a number from 0 to 4294967295',
+    ],
+    "saved": ["125*", "* differs", '"cpus": "0"', '"imbalance_pct": 125'],
+    "applied": [
+        "forgotten\n",
+        "117 -> 125  CPUs 0\n1 values would change, 0 are so already\n",
+        "still forgotten\n",
+        "117 -> 125  CPUs 0\n1 values changed, 0 are so already\n",
+        "is back\n",
+        "0 values changed, 1 are so already\n",
+    ],
+    "kept": ["at first\nand again\nstatus 0\nin the kernel\n", "1 values changed", "1 values changed"],
+    "left": ["status 0\nN\n"],
+    "old": ["busy_factor\n", "cache_nice_tries\n", "flags\n", "imbalance_pct\n", "max_interval\n", "span\n"],
+    "killed": ["killed 1\nnothing to put back\nN\n"],
+    "without": ["0-3\n", "Read-only file system", "status 1\n117\n", "debugfs=off"],
+}
+
+
+# Where BPF is refused: 6.1 shows everything by other ways, and 6.12 with verbose N the spans alone.
+REFUSED = {
+    "6.1": ["flags\n", "imbalance_pct\n", "name\n", "span\n", "0-3\n", "status 0\n", "127*", "status 0\n", "BPF tells nothing here"],
+    "6.12": ["span\n0-3\n", "status 1\n", "cannot be read", "status 1\n", "BPF tells nothing here"],
+}
+
+
+def _part(console: str, series: str, name: str) -> dict[str, Any]:
+    text = guest.section(console, name)
+    says = SAYS | {"refused": REFUSED[series]}
+    wrong = _differences(text, series) if name == "differences" else _lacks(text, says[name])
+    if name == "left" and "journal" in text:
+        wrong.append("a journal is left")
+    if name == "old" and ("level" in text or not any(line.isdigit() for line in text.splitlines())):
+        wrong.append("flags as a number")
+    for line in [*wrong[:12], *(text.splitlines()[-20:] if wrong else [])]:
+        print(f"    {line}")
+    said = f"{len(wrong)} things are otherwise" if wrong else "as expected"
+    return {"run": f"{series} {name}", "status": len(wrong), "said": said}
+
+
+def run(bigiron: Path, series: str, full: bool) -> list[dict[str, Any]]:
+    """All parts; the kernel without debugfs in a guest of its own."""
+    console = _boot(series, bigiron, SCRIPT)
+    names = ["differences", *(name for name in SAYS if name != "without"), "refused"]
+    records = [_part(console, series, name) for name in names]
+    return records + [_part(_boot(series, bigiron, WITHOUT, "debugfs=off"), series, "without")]
