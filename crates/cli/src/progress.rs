@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::background::{Background, Ticks};
 
 /// Work that is done before gets no line.
-#[cfg(feature = "memory")]
+#[cfg(any(feature = "hotplug", feature = "memory"))]
 const SOON: Duration = Duration::from_secs(1);
 
 /// Time between two looks.
@@ -18,36 +18,50 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// A line for work that says itself how far it is; only on a terminal, and not for
 /// what is done within a second.
-#[cfg(feature = "memory")]
+#[cfg(any(feature = "hotplug", feature = "memory"))]
 pub struct Line {
     message: &'static str,
     total: u64,
+    style: ProgressStyle,
     began: std::time::Instant,
     is_shown: bool,
     bar: Option<ProgressBar>,
 }
 
-#[cfg(feature = "memory")]
+#[cfg(any(feature = "hotplug", feature = "memory"))]
 impl Line {
     /// For `total` bytes.
+    #[cfg(feature = "memory")]
     pub fn new(message: &'static str, total: u64, quiet: bool) -> Self {
+        Self::with_style(message, total, style(), quiet)
+    }
+
+    /// For `total` CPUs.
+    #[cfg(feature = "hotplug")]
+    pub fn of_cpus(message: &'static str, total: u64, quiet: bool) -> Self {
+        let template = "{msg:8} {bar:30} {percent:>3}%  {pos} of {len} CPUs  {per_sec}  {eta} left";
+        Self::with_style(message, total, of_template(template), quiet)
+    }
+
+    fn with_style(message: &'static str, total: u64, style: ProgressStyle, quiet: bool) -> Self {
         Self {
             message,
             total,
+            style,
             began: std::time::Instant::now(),
             is_shown: !quiet && std::io::stderr().is_terminal(),
             bar: None,
         }
     }
 
-    /// So many bytes are done.
+    /// So much is done.
     pub fn show(&mut self, done: u64) {
         if !self.is_shown || (self.bar.is_none() && self.began.elapsed() < SOON) {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::with_draw_target(Some(self.total), ProgressDrawTarget::stderr());
-            bar.set_style(style());
+            bar.set_style(self.style.clone());
             bar.set_message(self.message);
             bar.with_elapsed(self.began.elapsed())
         });
@@ -55,7 +69,7 @@ impl Line {
     }
 }
 
-#[cfg(feature = "memory")]
+#[cfg(any(feature = "hotplug", feature = "memory"))]
 impl Drop for Line {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
@@ -67,6 +81,10 @@ impl Drop for Line {
 fn style() -> ProgressStyle {
     let template =
         "{msg:8} {bar:30} {percent:>3}%  {bytes} of {total_bytes}  {bytes_per_sec}  {eta} left";
+    of_template(template)
+}
+
+fn of_template(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("=> ")

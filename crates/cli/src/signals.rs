@@ -35,7 +35,7 @@ pub fn watch(stop: &Stop) -> anyhow::Result<()> {
 /// 128 and the signal's number, if a signal ended the work.
 pub fn exit_code(error: &anyhow::Error) -> Option<u8> {
     let is_dump = matches!(error.downcast_ref(), Some(DumpError::Interrupted { .. }));
-    if !is_dump && !is_segment(error) {
+    if !is_dump && !is_segment(error) && !is_hotplug(error) {
         return None;
     }
     let signal = RECEIVED
@@ -52,5 +52,15 @@ fn is_segment(error: &anyhow::Error) -> bool {
 
 #[cfg(not(feature = "memory"))]
 fn is_segment(_error: &anyhow::Error) -> bool {
+    false
+}
+
+#[cfg(feature = "hotplug")]
+fn is_hotplug(error: &anyhow::Error) -> bool {
+    error.is::<crate::commands::cpu::hotplug::Interrupted>()
+}
+
+#[cfg(not(feature = "hotplug"))]
+fn is_hotplug(_error: &anyhow::Error) -> bool {
     false
 }

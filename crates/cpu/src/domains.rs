@@ -2,6 +2,7 @@
 //! most to all, among which the scheduler balances load
 //! (Documentation/scheduler/sched-domains.rst).
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
@@ -72,9 +73,11 @@ impl SchedDomain {
     }
 
     /// Its name, or `domainN` where the kernel keeps none.
-    pub fn title(&self) -> String {
-        let numbered = || format!("domain{}", self.number);
-        self.name.clone().unwrap_or_else(numbered)
+    pub fn title(&self) -> Cow<'_, str> {
+        match &self.name {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(format!("domain{}", self.number)),
+        }
     }
 }
 

@@ -4,7 +4,10 @@
 
 pub mod build;
 mod domains;
+pub mod files;
 pub mod flags;
+#[cfg(feature = "hotplug")]
+pub mod hotplug;
 mod list;
 pub mod show;
 pub mod simulate;
@@ -12,8 +15,9 @@ pub mod source;
 mod system;
 pub mod topology;
 mod tree;
+pub mod tune;
 
 pub use domains::{SchedDomain, Tunables};
 pub use list::{CpuList, CpuListError};
 pub use system::{BroughtUp, CpuError, System};
-pub use tree::{DomainTree, Node};
+pub use tree::{DomainTree, Forest, Node};

@@ -28,6 +28,14 @@ pub enum CpuError {
         /// What is wrong.
         source: CpuListError,
     },
+    /// Files or a directory make no sense together: too many CPUs, distances that fit no nodes.
+    #[error("{}: {reason}", path.display())]
+    Senseless {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong, and what was expected.
+        reason: String,
+    },
 }
 
 /// What came of bringing CPUs up.
@@ -61,6 +69,11 @@ impl System {
         self.list("present")
     }
 
+    /// CPUs that could ever be there: `possible`.
+    pub fn possible(&self) -> Result<CpuList, CpuError> {
+        self.list("possible")
+    }
+
     /// CPUs that work: `online`.
     pub fn online(&self) -> Result<CpuList, CpuError> {
         self.list("online")
@@ -79,7 +92,7 @@ impl System {
             if online.len() + up.len() >= wanted {
                 break;
             }
-            match self.set_online(cpu) {
+            match self.set_online(cpu, true) {
                 Ok(()) => up.push(cpu),
                 Err(error) => failed.push((cpu, error)),
             }
@@ -90,14 +103,61 @@ impl System {
         })
     }
 
-    fn set_online(&self, cpu: u32) -> Result<(), CpuError> {
-        let path = self.root.join(format!("cpu{cpu}/online"));
-        // Not fs::write: that would make a file where the kernel shows none.
-        fs::OpenOptions::new()
-            .write(true)
-            .open(&path)
-            .and_then(|mut file| io::Write::write_all(&mut file, b"1"))
-            .map_err(|source| CpuError::File { path, source })
+    /// Brings a CPU up, or takes it off line; ends when that is done.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_online(&self, cpu: u32, online: bool) -> Result<(), CpuError> {
+        let value = if online { "1" } else { "0" };
+        write(self.switch(cpu), value)
+    }
+
+    /// The file that takes a CPU off line.
+    pub fn switch(&self, cpu: u32) -> PathBuf {
+        self.path(&format!("cpu{cpu}/online"))
+    }
+
+    /// Whether a CPU has that file: one that cannot go has none.
+    pub fn has_switch(&self, cpu: u32) -> bool {
+        self.switch(cpu).exists()
+    }
+
+    /// What the kernel says of hardware threads: `on`, `off`, `forceoff`, `notsupported`,
+    /// `notimplemented`, or a number. `None` where it says nothing.
+    pub fn smt_control(&self) -> Option<String> {
+        self.value("smt/control")
+    }
+
+    /// Sets that.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn set_smt_control(&self, value: &str) -> Result<(), CpuError> {
+        write(self.path("smt/control"), value)
+    }
+
+    /// A file below the directory of the CPUs.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// What a file says, without the end of its line; `None` where it cannot be read.
+    pub fn value(&self, name: &str) -> Option<String> {
+        let text = fs::read_to_string(self.path(name)).ok()?;
+        Some(text.trim_end().to_owned())
+    }
+
+    /// A list of CPUs that need not be there: then it is empty. `(null)` is what kernels print
+    /// of a mask that they did not allocate (lib/vsprintf.c).
+    ///
+    /// # Errors
+    /// The file holds something else.
+    pub fn optional_list(&self, name: &str) -> Result<CpuList, CpuError> {
+        match self.value(name) {
+            None => Ok(CpuList::default()),
+            Some(text) if text.trim() == "(null)" => Ok(CpuList::default()),
+            Some(_) => self.list(name),
+        }
     }
 
     fn list(&self, name: &str) -> Result<CpuList, CpuError> {
@@ -106,6 +166,15 @@ impl System {
         text.parse()
             .map_err(|source| CpuError::List { path, source })
     }
+}
+
+/// Not fs::write: that would make a file where the kernel shows none.
+fn write(path: PathBuf, value: &str) -> Result<(), CpuError> {
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()))
+        .map_err(|source| CpuError::File { path, source })
 }
 
 fn read(path: &Path) -> Result<String, CpuError> {

@@ -74,6 +74,14 @@ fn main() {
         let edit = [9, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0];
         write(target, "one_edit", &edit);
     }
+    for (target, texts) in CPU_TEXTS {
+        for (number, text) in texts.iter().enumerate() {
+            write(target, &number.to_string(), text.as_bytes());
+        }
+    }
+    // No edit, then an empty chain; one edit of the types.
+    write("bpf_types", "empty", &[&[0], &[0; 16][..]].concat());
+    write("bpf_types", "edit", &[1, 24, 0, 1, 0, 0, 0, 0]);
     write("btf", "small", &[&[0], &small_btf()[..]].concat());
     write("btf", "split", &[&[2], &small_btf()[..]].concat());
     write("kallsyms", "small", &[&[0], &small_kallsyms()[..]].concat());
@@ -116,6 +124,28 @@ fn main() {
         write("round_trip", &form.to_string(), &input);
     }
 }
+
+/// What is known of CPUs, as the kernel and people write it.
+const CPU_TEXTS: [(&str, &[&str]); 3] = [
+    (
+        "cpu_list",
+        &["0-3,8,10-11\n", "ff", "00000001,00000000,80000001\n"],
+    ),
+    (
+        "schedstat",
+        &[
+            "version 15\ntimestamp 4295\ncpu0 0 0 1\ndomain0 3 1 2\ndomain1 0000000f 4\ncpu1 0\ndomain0 3\n",
+            "version 17\ncpu0 0\ndomain0 SMT 3 9\ndomain1 NUMA ff 1\ncpu4 0\n",
+        ],
+    ),
+    (
+        "topology",
+        &[
+            "sockets=2 cores=4 threads=2 numa=2 caches=2 near=11 far=21",
+            "sockets=3 cores=2 clusters=1 numbering=cores distances=10,20,30;20,10,20;30,20,10",
+        ],
+    ),
+];
 
 /// Both blocks of a dump device of 256 KiB, one behind the other.
 fn small_device() -> Vec<u8> {

@@ -185,7 +185,7 @@ fn picture(
     hardware: &Hardware,
     past: &[solaris::Prediction],
 ) -> anyhow::Result<String> {
-    use plot::{Series, Style};
+    use plot::{Line, Series, Style};
     let name = "zstd:1";
     let codec = costs.codec(name).context("zstd:1 has no costs")?;
     let kept = large::kept(31);
@@ -217,7 +217,7 @@ fn picture(
         series.push(Series {
             name: format!("{disks} disk{plural}"),
             points,
-            style: Style::Model(colour),
+            style: Style::Line(Line::bold(colour)),
         });
     }
     let title = "More helpers help until the disks are full";
@@ -225,7 +225,7 @@ fn picture(
         "32 TB of memory, dump level 31 keeps 3 % of it, {name}, disks of {:.1} GB/s",
         hardware.disk_rate / 1e9
     );
-    Ok(plot::svg(title, &subtitle, &series))
+    Ok(plot::svg(title, &subtitle, series))
 }
 
 /// 1, 1.4, 2, 2.8, 4 and so on up to and with `most`.

@@ -1,0 +1,266 @@
+//! What `bigiron cpu offline`, `online` and `smt` share: a plan is made, shown, and carried out.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::bail;
+use bigiron_cpu::CpuList;
+use bigiron_cpu::hotplug::settings::WatchdogCommand;
+use bigiron_cpu::hotplug::{
+    Cpus, Direction, HotplugError, Options, Outcome, Place, Plan, carry_out, histogram,
+};
+use bigiron_helpers::Stop;
+use clap::Args;
+use serde::Serialize;
+
+use crate::progress::Line;
+use crate::signals;
+use crate::tell::{print, tell};
+
+/// The hidden command that [`watchdog`] starts.
+pub(super) const WATCHDOG: &str = "watchdog";
+
+/// How CPUs go.
+#[derive(Debug, Args)]
+pub struct HotplugArguments {
+    /// Say what would be done, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Have the kernel rebuild its scheduling domains once for all CPUs, by an isolated cpuset
+    /// partition. Bindings of processes and kernel threads may be lost: docs/cpu-hotplug.md
+    #[arg(long, conflicts_with = "plain")]
+    batch: bool,
+    /// Change no settings of the kernel meanwhile: neither RCU's pace nor sched/verbose
+    #[arg(long)]
+    plain: bool,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+    /// No progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Where the kernel's files are.
+    #[command(flatten)]
+    pub(super) root: RootArguments,
+}
+
+/// Where the kernel's files are: tests have some of their own.
+#[derive(Debug, Args)]
+pub struct RootArguments {
+    #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
+    root: PathBuf,
+}
+
+impl RootArguments {
+    /// The place.
+    pub fn place(&self) -> Place {
+        Place::at(&self.root)
+    }
+}
+
+/// A signal came before all was done.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted: {done} done; {left} left as they were")]
+pub struct Interrupted {
+    done: String,
+    left: String,
+}
+
+/// How this program starts its watchdog.
+pub fn watchdog(place: &Place) -> WatchdogCommand {
+    let root = place.root().canonicalize();
+    let root = root.unwrap_or_else(|_| place.root().to_owned());
+    // Also where the program's file was replaced since.
+    let words = ["/proc/self/exe", "cpu", WATCHDOG, "--root"].map(OsString::from);
+    words.into_iter().chain([root.into()]).collect()
+}
+
+/// Everything, for programs.
+#[derive(Serialize)]
+struct Answer<'a> {
+    plan: &'a Plan,
+    /// `None` where nothing was to be changed.
+    outcome: Option<&'a Outcome>,
+}
+
+/// Makes the plan, shows what it means, and carries it out.
+pub fn run(
+    arguments: &HotplugArguments,
+    command: String,
+    plan: impl FnOnce(&Place, &Cpus) -> Result<Plan, HotplugError>,
+) -> anyhow::Result<()> {
+    let place = arguments.root.place();
+    let cpus = Cpus::read(&place)?;
+    let mut plan = plan(&place, &cpus)?;
+    if arguments.plain {
+        plan.settings.clear();
+    }
+    for line in plan.hindrances.to_string().lines() {
+        tell!("bigiron: warning: {line}");
+    }
+    if arguments.dry_run {
+        return match arguments.json {
+            true => answer(&plan, None),
+            false => print(&describe(&plan, arguments)),
+        };
+    }
+    if plan.is_empty() {
+        return match arguments.json {
+            true => answer(&plan, None),
+            false => print(&format!("nothing to do: {}\n", already(&plan))),
+        };
+    }
+    let options = Options {
+        watchdog: watchdog(&place),
+        command,
+        plain: arguments.plain,
+        batch: arguments.batch,
+    };
+    // Before anything is changed: a signal finds somebody who puts it back.
+    let stop = Stop::new();
+    signals::watch(&stop)?;
+    let message = match plan.direction {
+        Direction::Offline => "Off line",
+        Direction::Online => "On line",
+    };
+    let total = match plan.order.len() {
+        0 => cpus.offline.len(),
+        some => some,
+    };
+    let mut line = Line::of_cpus(message, total as u64, arguments.quiet);
+    let mut progress = |done: usize| line.show(done as u64);
+    let outcome = carry_out(&place, &plan, &options, &|| stop.is_set(), &mut progress)?;
+    drop(line);
+    report(arguments, &plan, &outcome)
+}
+
+fn answer(plan: &Plan, outcome: Option<&Outcome>) -> anyhow::Result<()> {
+    print(&(serde_json::to_string(&Answer { plan, outcome })? + "\n"))
+}
+
+fn already(plan: &Plan) -> String {
+    let state = state(plan.direction);
+    match plan.already.is_empty() {
+        true => format!("no CPU is to go {state}"),
+        false => format!("{} {state} already", are(&plan.already)),
+    }
+}
+
+/// `CPU 3 is`, `CPUs 3-5 are`.
+fn are(cpus: &CpuList) -> String {
+    match cpus.len() {
+        1 => format!("CPU {cpus} is"),
+        _ => format!("CPUs {cpus} are"),
+    }
+}
+
+fn state(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Offline => "off line",
+        Direction::Online => "on line",
+    }
+}
+
+/// What `--dry-run` prints.
+fn describe(plan: &Plan, arguments: &HotplugArguments) -> String {
+    let mut out = String::new();
+    let order: Vec<String> = plan.order.iter().map(u32::to_string).collect();
+    if let Some(value) = &plan.control_first {
+        let _ = writeln!(
+            out,
+            "write {value} to smt/control, by which the kernel brings CPUs up"
+        );
+    }
+    if order.is_empty() && plan.control_first.is_none() {
+        let _ = writeln!(out, "{}", already(plan));
+    } else if !order.is_empty() {
+        let _ = writeln!(
+            out,
+            "{} in this order: {}",
+            state(plan.direction),
+            order.join(" ")
+        );
+    }
+    if let Some(value) = &plan.control_last {
+        let _ = writeln!(out, "write {value} to smt/control, as the kernel's policy");
+    }
+    for wanted in &plan.settings {
+        let file = wanted.file.display();
+        let _ = writeln!(
+            out,
+            "meanwhile {file} is {} in place of {}",
+            wanted.during, wanted.before
+        );
+    }
+    if arguments.batch {
+        let _ = writeln!(
+            out,
+            "meanwhile these CPUs are in an isolated cpuset partition"
+        );
+    }
+    for note in &plan.notes {
+        let _ = writeln!(out, "note: {note}");
+    }
+    out
+}
+
+fn report(arguments: &HotplugArguments, plan: &Plan, outcome: &Outcome) -> anyhow::Result<()> {
+    for note in &outcome.notes {
+        tell!("bigiron: {note}");
+    }
+    for failure in &outcome.failed {
+        let meaning = failure.meaning.map(|meaning| format!(" ({meaning})"));
+        let meaning = meaning.unwrap_or_default();
+        tell!("bigiron: CPU {}: {}{meaning}", failure.cpu, failure.error);
+    }
+    match arguments.json {
+        true => answer(plan, Some(outcome))?,
+        false => print(&summary(plan, outcome))?,
+    }
+    if let Some(error) = &outcome.settings_error {
+        bail!("{error}");
+    }
+    if outcome.is_interrupted {
+        let list = |list: String| match list.is_empty() {
+            true => "none".to_owned(),
+            false => format!("CPUs {list}"),
+        };
+        return Err(Interrupted {
+            done: list(outcome.done.to_string()),
+            left: list(outcome.left.to_string()),
+        }
+        .into());
+    }
+    if !outcome.failed.is_empty() {
+        let state = state(plan.direction);
+        let all = outcome.failed.len() + outcome.took.len();
+        bail!("{} of {all} CPUs did not go {state}", outcome.failed.len());
+    }
+    if let Some(error) = &outcome.control_error {
+        bail!("smt/control: {error}");
+    }
+    Ok(())
+}
+
+fn summary(plan: &Plan, outcome: &Outcome) -> String {
+    let state = state(plan.direction);
+    let mut out = String::new();
+    if !plan.already.is_empty() {
+        let _ = writeln!(out, "{}", already(plan));
+    }
+    if !outcome.done.is_empty() {
+        let count = outcome.took.len();
+        let _ = writeln!(
+            out,
+            "{} {state} now: {count} in {:.2} s, {:.1} a second",
+            are(&outcome.done),
+            outcome.seconds,
+            count as f64 / outcome.seconds.max(1e-9)
+        );
+        if count > 1 {
+            out += &histogram(&outcome.took);
+        }
+    }
+    out
+}

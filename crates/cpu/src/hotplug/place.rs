@@ -1,0 +1,78 @@
+//! Where the kernel's files are.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::system::System;
+
+/// The root of the files that are read and written: `/`, or a directory that looks like it.
+#[derive(Clone, Debug)]
+pub struct Place {
+    root: PathBuf,
+}
+
+impl Place {
+    /// Of the running kernel.
+    pub fn running() -> Self {
+        Self::at("/")
+    }
+
+    /// Of a directory with `sys`, `proc` and `run` in it.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A file below it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// The CPUs.
+    pub fn system(&self) -> System {
+        System::at(self.path("sys/devices/system/cpu"))
+    }
+
+    /// Whether all RCU grace periods are expedited, unless `rcu_normal` is set
+    /// (kernel/rcu/update.c, rcu_gp_is_normal).
+    pub fn rcu_expedited(&self) -> PathBuf {
+        self.path("sys/kernel/rcu_expedited")
+    }
+
+    /// Whether no grace period is expedited.
+    pub fn rcu_normal(&self) -> PathBuf {
+        self.path("sys/kernel/rcu_normal")
+    }
+
+    /// Whether the kernel shows its scheduler domains as files, since 6.4 (34320745dfc9).
+    pub fn verbose(&self) -> PathBuf {
+        self.path("sys/kernel/debug/sched/verbose")
+    }
+
+    /// The root of the cgroups, version 2.
+    pub fn cgroups(&self) -> PathBuf {
+        self.path("sys/fs/cgroup")
+    }
+
+    /// What a file says, without the end of its line; `None` where it is not there or cannot
+    /// be read.
+    pub fn says(&self, name: &str) -> Option<String> {
+        read(&self.path(name)).ok()
+    }
+}
+
+/// What a file says, without the end of its line.
+pub(super) fn read(path: &Path) -> io::Result<String> {
+    fs::read_to_string(path).map(|text| text.trim_end().to_owned())
+}
+
+/// Writes to a file that is there: the kernel's are, and making one would hide that it is not.
+pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).open(path)?;
+    io::Write::write_all(&mut file, value.as_bytes())
+}

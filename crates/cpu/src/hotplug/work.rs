@@ -1,0 +1,285 @@
+//! CPUs go, one after the other.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::settings::{Settings, Undone, WatchdogCommand};
+use super::{Direction, HotplugError, Place, Plan, batch, reason};
+use crate::list::CpuList;
+use crate::system::{CpuError, System};
+
+/// Between two looks at CPUs that the kernel brings up by itself.
+const LOOK: Duration = Duration::from_millis(20);
+/// For the lock, which a killed command's watchdog holds for a moment.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How it is done.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How the watchdog is started.
+    pub watchdog: WatchdogCommand,
+    /// What this command is, for whoever finds it at work.
+    pub command: String,
+    /// Changes no settings, as a loop over sysfs does not.
+    pub plain: bool,
+    /// Has the kernel rebuild the domains once for all CPUs. What the kernel then does to the
+    /// affinity of tasks docs/cpu-hotplug.md says.
+    pub batch: bool,
+}
+
+/// A CPU that did not go.
+#[derive(Clone, Debug, Serialize)]
+pub struct Failure {
+    /// It.
+    pub cpu: u32,
+    /// What the system said.
+    pub error: String,
+    /// What that means here.
+    pub meaning: Option<&'static str>,
+}
+
+/// How long one CPU took.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Took {
+    /// It.
+    pub cpu: u32,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Which way.
+    pub direction: Direction,
+    /// Those that went.
+    pub done: CpuList,
+    /// Those that did not.
+    pub failed: Vec<Failure>,
+    /// Those that nobody tried, after an interruption.
+    pub left: CpuList,
+    /// Whether it was interrupted.
+    pub is_interrupted: bool,
+    /// Each of them, in their order.
+    pub took: Vec<Took>,
+    /// All of it, with changing settings and putting them back.
+    pub seconds: f64,
+    /// Why smt/control is not as it should be.
+    pub control_error: Option<String>,
+    /// Why settings are not as they were.
+    pub settings_error: Option<String>,
+    /// What is not as one might expect.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether everything is as it was asked for.
+    pub fn is_good(&self) -> bool {
+        self.failed.is_empty()
+            && self.left.is_empty()
+            && !self.is_interrupted
+            && self.control_error.is_none()
+            && self.settings_error.is_none()
+    }
+}
+
+/// Carries out a plan: `progress` hears how many CPUs went or failed, and `is_stopped` is asked
+/// before each CPU.
+///
+/// # Errors
+/// This user may not, or settings cannot be made ready for a change: then nothing was changed. All
+/// else is in the outcome.
+pub fn carry_out(
+    place: &Place,
+    plan: &Plan,
+    options: &Options,
+    is_stopped: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Outcome, HotplugError> {
+    let begin = Instant::now();
+    plan.check_allowed(place)?;
+    let mut work = Work {
+        system: place.system(),
+        outcome: Outcome {
+            direction: plan.direction,
+            done: CpuList::default(),
+            failed: Vec::new(),
+            left: CpuList::default(),
+            is_interrupted: false,
+            took: Vec::new(),
+            seconds: 0.0,
+            control_error: None,
+            settings_error: None,
+            notes: plan.notes.clone(),
+        },
+    };
+    let settings = match options.plain {
+        true => None,
+        false => Some(work.settings(place, plan, options)?),
+    };
+    work.go(plan, is_stopped, progress);
+    if let Some(settings) = settings {
+        match settings.put_back() {
+            Ok(undone) => work.tell_left(&undone),
+            Err(error) => work.outcome.settings_error = Some(error.to_string()),
+        }
+    }
+    let mut outcome = work.outcome;
+    outcome.seconds = begin.elapsed().as_secs_f64();
+    Ok(outcome)
+}
+
+struct Work {
+    system: System,
+    outcome: Outcome,
+}
+
+impl Work {
+    /// What makes hotplug faster. What cannot be set is told; it is only slower.
+    fn settings(
+        &mut self,
+        place: &Place,
+        plan: &Plan,
+        options: &Options,
+    ) -> Result<Settings, HotplugError> {
+        let (mut settings, undone) =
+            Settings::begin(place, &options.watchdog, PATIENCE, &options.command)?;
+        for what in undone {
+            if let Undone::Yes(what) | Undone::Left(what) = what {
+                let note = format!("a command before this one was killed: {what}");
+                self.outcome.notes.push(note);
+            }
+        }
+        for wanted in &plan.settings {
+            if let Err(error) = settings.set(&wanted.file, &wanted.during) {
+                self.outcome
+                    .notes
+                    .push(format!("{error}; it goes on without"));
+            }
+        }
+        if options.batch && !plan.order.is_empty() {
+            let cpus = plan.order.iter().copied().collect();
+            if let Err(why) = batch::begin(&mut settings, place, &cpus) {
+                let note = format!("domains are rebuilt for each CPU: {why}");
+                self.outcome.notes.push(note);
+            }
+        }
+        Ok(settings)
+    }
+
+    fn tell_left(&mut self, undone: &[Undone]) {
+        for what in undone {
+            if let Undone::Left(what) = what {
+                self.outcome.notes.push(what.clone());
+            }
+        }
+    }
+
+    fn go(&mut self, plan: &Plan, is_stopped: &dyn Fn() -> bool, progress: &mut dyn FnMut(usize)) {
+        if let Some(value) = &plan.control_first {
+            self.control_first(value, progress);
+        }
+        let by_kernel = self.outcome.done.clone();
+        let order = plan.order.iter().copied();
+        let order: Vec<u32> = order.filter(|cpu| !by_kernel.contains(*cpu)).collect();
+        for (place, cpu) in order.iter().enumerate() {
+            if is_stopped() {
+                self.outcome.is_interrupted = true;
+                self.outcome.left = order.iter().skip(place).copied().collect();
+                break;
+            }
+            self.one(*cpu);
+            progress(self.outcome.took.len() + self.outcome.failed.len());
+        }
+        self.outcome.done = self.outcome.took.iter().map(|took| took.cpu).collect();
+        if let Some(value) = &plan.control_last {
+            if self.outcome.is_interrupted {
+                let note = format!("smt/control is not set to {value}, since not all is done");
+                self.outcome.notes.push(note);
+            } else {
+                self.control_last(value);
+            }
+        }
+    }
+
+    fn one(&mut self, cpu: u32) {
+        let begin = Instant::now();
+        let direction = self.outcome.direction;
+        match self.system.set_online(cpu, direction == Direction::Online) {
+            Ok(()) => self.outcome.took.push(Took {
+                cpu,
+                seconds: begin.elapsed().as_secs_f64(),
+            }),
+            Err(error) => self.outcome.failed.push(Failure {
+                cpu,
+                meaning: code(&error).and_then(|code| reason::meaning(direction, code)),
+                error: error.to_string(),
+            }),
+        }
+    }
+
+    /// The kernel brings all CPUs up in one call, which nothing ends early; meanwhile this looks
+    /// which are there.
+    fn control_first(&mut self, value: &str, progress: &mut dyn FnMut(usize)) {
+        let system = self.system.clone();
+        let Ok(mut online) = system.online() else {
+            return;
+        };
+        let result = thread::scope(|scope| {
+            let writer = scope.spawn(|| system.set_smt_control(value));
+            let mut since = Instant::now();
+            loop {
+                let is_end = writer.is_finished();
+                if let Ok(now) = system.online() {
+                    let new = now.without(&online);
+                    let each = since.elapsed().as_secs_f64() / new.len().max(1) as f64;
+                    if !new.is_empty() {
+                        since = Instant::now();
+                    }
+                    let took = new.iter().map(|cpu| Took { cpu, seconds: each });
+                    self.outcome.took.extend(took);
+                    online = now;
+                    progress(self.outcome.took.len());
+                }
+                if is_end {
+                    break writer.join();
+                }
+                thread::sleep(LOOK);
+            }
+        });
+        self.outcome.done = self.outcome.took.iter().map(|took| took.cpu).collect();
+        if let Ok(Err(error)) = result {
+            let advice = match takes_no_number(value, &error) {
+                true => "; this kernel knows `on` and `off` alone",
+                false => "",
+            };
+            self.outcome.control_error = Some(format!("{value} is not taken: {error}{advice}"));
+        }
+    }
+
+    fn control_last(&mut self, value: &str) {
+        match self.system.set_smt_control(value) {
+            Ok(()) => {}
+            Err(error) if takes_no_number(value, &error) => self.outcome.notes.push(format!(
+                "this kernel's smt/control takes no number: CPUs are as asked for, but its policy is not {value}"
+            )),
+            Err(error) => {
+                self.outcome.control_error = Some(format!("{value} is not taken: {error}"));
+            }
+        }
+    }
+}
+
+/// Kernels without CONFIG_SMT_NUM_THREADS_DYNAMIC know `on` and `off` only.
+fn takes_no_number(value: &str, error: &CpuError) -> bool {
+    value.parse::<u32>().is_ok() && code(error) == Some(rustix::io::Errno::INVAL)
+}
+
+fn code(error: &CpuError) -> Option<rustix::io::Errno> {
+    let CpuError::File { source, .. } = error else {
+        return None;
+    };
+    rustix::io::Errno::from_io_error(source)
+}
