@@ -30,7 +30,10 @@ class Topology:
         """QEMU's, for memory nodes."""
         words = []
         for number, cpus in enumerate(self.nodes):
-            words += ["-object", f"memory-backend-ram,id=node{number},size={self.ram_mib // len(self.nodes)}M"]
+            size = self.ram_mib // len(self.nodes)
+            # All memory must be in a node.
+            size += self.ram_mib % size if number == 0 else 0
+            words += ["-object", f"memory-backend-ram,id=node{number},size={size}M"]
             ranges = "".join(f",cpus={part}" for part in cpus.split("+") if part)
             words += ["-numa", f"node,nodeid={number},memdev=node{number}{ranges}"]
         for source, destination, distance in self.distances:
@@ -84,8 +87,9 @@ def run(
         ) as machine:
             machine.wait_for_end()
             console = machine.console()
+            said = (work / "qemu.log").read_text(errors="replace")
     if not any("end" in record for record in notes.console_records(console)):
-        raise LabError(f"the guest did not come to its end\n{console[-3000:]}")
+        raise LabError(f"the guest did not come to its end\n{said}{console[-3000:]}")
     return console
 
 

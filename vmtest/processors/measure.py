@@ -1,0 +1,213 @@
+"""What taking CPUs off line costs in a guest with many: by several ways, and with scheduling domains shown or not."""
+
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab import kernels, stages
+from lab.errors import LabError
+
+from . import ftrace, guest
+from .guest import Topology
+
+# One thread of QEMU runs all processors in turns, and goes to the next one where one of them waits by `pause`. With a thread
+# for each, 64 that wait for each other in stop_machine take seconds on a machine with few processors; so it takes milliseconds.
+ACCEL = "tcg,thread=single"
+# Without it the kernel takes the clock from a device, and each look at it is a way out of the emulation.
+COMMAND_LINE = "quiet tsc=reliable"
+SECONDS = 420
+FUNCTIONS = (
+    "_cpu_down", "_cpu_up", "partition_sched_domains_locked", "build_sched_domains", "update_sched_domain_debugfs",
+    "stop_machine_cpuslocked", "synchronize_rcu", "synchronize_rcu_expedited",
+)  # fmt: skip
+
+SCRIPT = """
+cpu=/sys/devices/system/cpu
+mkdir -p /sys/fs/cgroup
+mount -t cgroup2 cgroup /sys/fs/cgroup
+verbose() { [ ! -e /sys/kernel/debug/sched/verbose ] || echo "$1" >/sys/kernel/debug/sched/verbose; }
+# How scheduling domains are shown.
+shown_none() { verbose N; }
+shown_export() { verbose Y; }
+shown_mount() {
+    verbose N
+    /bigiron cpu mount --quiet /mnt &
+    until mounted /mnt; do sleep 0.1; done
+}
+shown_read() {
+    shown_mount
+    while look; do sleep 1; done &
+    reader=$!
+}
+shown_file() {
+    shown_mount
+    while cat /mnt/cpu0/domain0/span >/dev/null 2>&1; do sleep 1; done &
+    reader=$!
+}
+# All files of a CPU that stays on line. It takes a quarter of a second of the one processor that all CPUs are run by.
+look() { cat /mnt/cpu0/domain*/* >/dev/null 2>&1; }
+hide() {
+    [ -z "$reader" ] || kill "$reader"
+    reader=
+    ! mounted /mnt || umount /mnt
+    wait
+}
+# How CPUs go and come.
+down_loop() { for one in $list; do echo 0 >$cpu/cpu$one/online; done; }
+up_loop() { for one in $list; do echo 1 >$cpu/cpu$one/online; done; }
+down_expedited() { echo 1 >/sys/kernel/rcu_expedited; down_loop; echo 0 >/sys/kernel/rcu_expedited; }
+up_expedited() { echo 1 >/sys/kernel/rcu_expedited; up_loop; echo 0 >/sys/kernel/rcu_expedited; }
+down_chcpu() { /chcpu -d "$commas" >/dev/null; }
+up_chcpu() { /chcpu -e "$commas" >/dev/null; }
+down_bigiron() { /bigiron cpu offline --quiet "$commas" >/dev/null; }
+up_bigiron() { /bigiron cpu online --quiet "$commas" >/dev/null; }
+down_plain() { /bigiron cpu offline --quiet --plain "$commas" >/dev/null; }
+up_plain() { /bigiron cpu online --quiet --plain "$commas" >/dev/null; }
+down_batch() { /bigiron cpu offline --quiet --batch "$commas" >/dev/null; }
+up_batch() { /bigiron cpu online --quiet --batch "$commas" >/dev/null; }
+down_smt() { echo off >$cpu/smt/control; }
+up_smt() { echo on >$cpu/smt/control; }
+down_bigiron_smt() { /bigiron cpu smt --quiet off >/dev/null; }
+up_bigiron_smt() { /bigiron cpu smt --quiet on >/dev/null; }
+# once SHOWN HOW
+once() {
+    shown_"$1"
+    # What looking takes by itself.
+    if [ "$1" = mount ]; then
+        mark mount look look
+        look
+        mark end
+    fi
+    for way in down up; do
+        mark "$1" "$2" $way
+        ${way}_"$2" || say "{\\"error\\": \\"$2 $way ended with $?\\"}"
+        mark end
+        say "{\\"online\\": \\"$(cat $cpu/online)\\", \\"shown\\": \\"$1\\", \\"how\\": \\"$2\\", \\"way\\": \\"$way\\"}"
+        sleep 0.2
+    done
+    hide
+    round=$((round + 1))
+}
+"""
+
+
+@dataclass(frozen=True)
+class Boot:
+    """A guest, and what is done in it."""
+
+    name: str
+    series: str
+    command_line: str
+    # How domains are shown and how CPUs go, in the order of a round.
+    cases: tuple[tuple[str, str], ...]
+    rounds: int
+    # How many CPUs go; all second threads where it is 0.
+    count: int = 16
+
+
+SHOWN = ("none", "mount", "file", "read")
+WAYS = ("loop", "expedited", "chcpu", "plain", "bigiron", "smt", "bigiron_smt", "batch")
+
+
+def boots(rounds: int, series: Sequence[str]) -> Iterator[Boot]:
+    """All guests."""
+    if "6.1" in series:
+        yield Boot("export", "6.1", "", (("export", "loop"),), rounds)
+        yield Boot("no export", "6.1", "debugfs=off", tuple((shown, "loop") for shown in SHOWN), rounds)
+        yield Boot("ways, export", "6.1", "", tuple(("export", way) for way in WAYS), max(2, rounds // 3), 0)
+    if "6.12" in series:
+        yield Boot("export and none", "6.12", "", tuple((shown, "loop") for shown in ("export", *SHOWN)), rounds)
+        yield Boot("ways, no export", "6.12", "", tuple(("none", way) for way in WAYS), max(2, rounds // 3), 0)
+
+
+def _lines(boot: Boot, cpus: int) -> Iterator[str]:
+    yield ftrace.SETUP + SCRIPT
+    seconds = range(1, cpus, 2)
+    chosen = [str(cpu) for cpu in (seconds[-boot.count :] if boot.count else seconds)]
+    yield f"cpus={cpus} round=0 list='{' '.join(chosen)}' commas={','.join(chosen)}"
+    yield f"trace {' '.join(FUNCTIONS)}"
+    # What is emulated for the first time takes longer.
+    yield f"once {boot.cases[0][0]} loop"
+    yield "echo >$tracing/trace"
+    for number in range(boot.rounds):
+        # Not always in the same order, for what else the machine does.
+        turn = number % len(boot.cases)
+        for shown, way in (*boot.cases[turn:], *boot.cases[:turn]):
+            yield f"once {shown} {way}"
+    yield "show_trace"
+
+
+def _middle(values: Sequence[float]) -> dict[str, float]:
+    """The median, and where the middle half of all lies."""
+    quarters = statistics.quantiles(values, n=4) if len(values) > 1 else [values[0]] * 3
+    return {name: round(value, 4) for name, value in zip(("low", "median", "high"), quarters)}
+
+
+def _summary(spans: Sequence[ftrace.Span]) -> dict[str, Any]:
+    """What rounds of the same kind took."""
+    calls: dict[str, list[float]] = defaultdict(list)
+    for span in spans:
+        for name, values in span.calls.items():
+            calls[name].extend(values)
+    return {
+        "seconds": [round(span.seconds, 4) for span in spans],
+        # What is not the kernel's taking down or bringing up.
+        "around": [
+            round(span.seconds - (sum(span.calls.get("_cpu_down", [])) + sum(span.calls.get("_cpu_up", []))) / 1000, 4)
+            for span in spans
+        ],
+        "functions": {
+            name: {
+                "calls": len(values),
+                "ms": _middle(values),
+                # In all, for each round.
+                "sums": [round(sum(span.calls.get(name, [])), 3) for span in spans],
+                "medians": [round(statistics.median(span.calls[name]), 4) for span in spans if span.calls.get(name)],
+            }
+            for name, values in sorted(calls.items())
+        },
+    }
+
+
+def run(boot: Boot, cpus: int, programs: Mapping[str, Path], seconds: float) -> dict[str, Any]:
+    """One guest's figures."""
+    topology = Topology("many", f"{cpus},sockets=4,cores={cpus // 8},threads=2", ram_mib=2048)
+    script = "\n".join(_lines(boot, cpus))
+    command_line = f"{COMMAND_LINE} {boot.command_line}".strip()
+    console = guest.run(topology, boot.series, programs, script, command_line=command_line, accel=ACCEL, seconds=seconds)
+    failed = [record for record in guest.records(console) if "error" in record]
+    rows: dict[tuple[str, ...], list[ftrace.Span]] = defaultdict(list)
+    for span in ftrace.spans(console):
+        rows[tuple(span.words)].append(span)
+    if not rows:
+        raise LabError(f"the guest's trace has no rounds\n{console[-3000:]}")
+    chosen = boot.count or cpus // 2
+    return {
+        "boot": boot.name,
+        "kernel": kernels.get(boot.series).release,
+        "command_line": command_line,
+        "smp": topology.smp,
+        "cpus": chosen,
+        "failed": failed,
+        "rows": [
+            {"shown": words[0], "how": words[1], "way": words[2], **_summary(spans)} for words, spans in rows.items()
+        ],
+    }
+
+
+def twice(boot: Boot, cpus: int, programs: Mapping[str, Path]) -> dict[str, Any]:
+    """With one retry: emulated guests do hang at times."""
+    try:
+        return run(boot, cpus, programs, SECONDS)
+    except LabError as error:
+        print(f"{boot.name}: failed, trying once more\n{error}", file=sys.stderr)
+        return run(boot, cpus, programs, SECONDS)
+
+
+def programs(bigiron: Path) -> dict[str, Path]:
+    """What goes into the guests."""
+    return {"bigiron": bigiron, **stages.with_libraries("chcpu")}
