@@ -29,6 +29,13 @@ fn main() -> ExitCode {
         let code = bigiron_memory::reaper::serve(std::env::args_os());
         return ExitCode::from(u8::try_from(code).unwrap_or(FAILED));
     }
+    #[cfg(feature = "hotplug")]
+    if let Some(result) = commands::cpu::watchdog_by_arguments() {
+        return match result {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error, FAILED),
+        };
+    }
     if let Some(code) = commands::dmesg::by_its_other_name() {
         return ExitCode::from(code);
     }
@@ -43,16 +50,17 @@ fn main() -> ExitCode {
         error.exit();
     }
     // What a comparison ends with where there is nothing to compare is its own.
-    let failed = match arguments.command {
+    let code = match arguments.command {
         Command::Diff(_) => commands::diff::CANNOT_COMPARE,
         _ => FAILED,
     };
-    run(arguments.command).unwrap_or_else(|error| {
-        // A signal's exit code is what a shell expects of the signal.
-        let code = signals::exit_code(&error).unwrap_or(failed);
-        tell!("bigiron: {}", message(&error));
-        ExitCode::from(code)
-    })
+    run(arguments.command).unwrap_or_else(|error| failed(&error, code))
+}
+
+/// Tells why; a signal's exit code is what a shell expects of the signal.
+fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
+    tell!("bigiron: {}", message(error));
+    ExitCode::from(signals::exit_code(error).unwrap_or(code))
 }
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {

@@ -21,7 +21,7 @@ pub use costs::{Costs, MASKS_OF_A_DOMAIN};
 pub use growth::{Growth, Point, SIZES, Way, growth, scaled};
 pub use history::{KNOWN_CPUS, MACHINE, Published, TRACING, WHOLE_TIMES, history};
 #[cfg(feature = "hotplug")]
-pub use measure::{Expedite, How, Measured, Origin, measure};
+pub use measure::{How, Measured, Origin, measure};
 pub use picture::picture;
 pub use run::{Moments, Order, Simulation};
 pub use strategy::{Export, Kernel, KernelName, Rcu, STRATEGIES, SpanCheck, Strategy};

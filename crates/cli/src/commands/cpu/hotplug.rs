@@ -18,8 +18,10 @@ use crate::progress::Line;
 use crate::signals;
 use crate::tell::{print, tell};
 
-/// The hidden command that [`watchdog`] starts.
+/// The words by which [`watchdog`] starts this program as one. They are no command for people, and are
+/// looked for before all others: whoever changes settings waits for it.
 pub(super) const WATCHDOG: &str = "watchdog";
+pub(super) const ROOT: &str = "--root";
 
 /// How CPUs go.
 #[derive(Debug, Args)]
@@ -72,7 +74,7 @@ pub fn watchdog(place: &Place) -> WatchdogCommand {
     let root = place.root().canonicalize();
     let root = root.unwrap_or_else(|_| place.root().to_owned());
     // Also where the program's file was replaced since.
-    let words = ["/proc/self/exe", "cpu", WATCHDOG, "--root"].map(OsString::from);
+    let words = ["/proc/self/exe", "cpu", WATCHDOG, ROOT].map(OsString::from);
     words.into_iter().chain([root.into()]).collect()
 }
 

@@ -22,6 +22,8 @@ mod smt;
 mod tune;
 
 use clap::{Args, Subcommand};
+#[cfg(feature = "hotplug")]
+pub use restore::watchdog_by_arguments;
 
 /// `bigiron cpu`.
 #[derive(Debug, Args)]
@@ -56,10 +58,6 @@ enum CpuCommand {
     /// Put back settings that a killed command left changed
     #[cfg(feature = "hotplug")]
     Restore(restore::RestoreArguments),
-    /// Waits for the end of the command that started it.
-    #[cfg(feature = "hotplug")]
-    #[command(name = hotplug::WATCHDOG, hide = true)]
-    Watchdog(restore::RestoreArguments),
     /// Say how long taking hardware threads off line takes, by a model
     Simulate(simulate::SimulateArguments),
 }
@@ -82,8 +80,6 @@ pub fn run(arguments: &CpuArguments) -> anyhow::Result<()> {
         CpuCommand::Smt(arguments) => smt::run(arguments),
         #[cfg(feature = "hotplug")]
         CpuCommand::Restore(arguments) => restore::run(arguments),
-        #[cfg(feature = "hotplug")]
-        CpuCommand::Watchdog(arguments) => restore::watch(arguments),
         CpuCommand::Simulate(arguments) => simulate::run(arguments),
     }
 }

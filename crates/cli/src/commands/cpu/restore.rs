@@ -1,15 +1,17 @@
 //! `bigiron cpu restore`, and the watchdog that makes it needless.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use bigiron_cpu::hotplug::Place;
 use bigiron_cpu::hotplug::settings::{Undone, restore, serve};
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
 
-use super::hotplug::RootArguments;
+use super::hotplug::{ROOT, RootArguments, WATCHDOG};
 use crate::tell::{print, tell};
 
 /// For a watchdog that is at it.
@@ -33,12 +35,22 @@ pub fn run(arguments: &RestoreArguments) -> anyhow::Result<()> {
     })
 }
 
-/// Waits for the end of the command that started it.
-pub fn watch(arguments: &RestoreArguments) -> anyhow::Result<()> {
+/// The watchdog's life, if these are its arguments: as [`super::hotplug::watchdog`] gives them.
+pub fn watchdog_by_arguments() -> Option<anyhow::Result<()>> {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let [cpu, watchdog, option, root] = &arguments[..] else {
+        return None;
+    };
+    let is_it = cpu == "cpu" && watchdog == WATCHDOG && option == ROOT;
+    is_it.then(|| watch(&Place::at(root)))
+}
+
+/// Waits for the end of the command that started this one.
+fn watch(place: &Place) -> anyhow::Result<()> {
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         flag::register(signal, Arc::default()).context("cannot catch signals")?;
     }
-    for line in lines(&serve(&arguments.root.place())?) {
+    for line in lines(&serve(place)?) {
         tell!("bigiron: {line}");
     }
     Ok(())

@@ -12,6 +12,8 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::domains::{ArchitectureName, KernelName as Names, rules};
+#[cfg(feature = "hotplug")]
+use super::for_a_while::BySettings;
 use crate::tell::{print, tell};
 
 /// Moments of a machine for which domains are built: more of them change little.
@@ -303,10 +305,13 @@ fn basis(arguments: &SimulateArguments, cpus: usize) -> Basis {
     if matches!(arguments.costs, CostsName::Power10) {
         return published();
     }
-    let expedite = match arguments.expedite {
-        true => model::Expedite::Set,
-        false => model::Expedite::Leave,
+    let settings = BySettings {
+        patience: std::time::Duration::ZERO,
+        command: "bigiron cpu simulate --expedite",
     };
+    let expedite = arguments
+        .expedite
+        .then_some(&settings as &dyn bigiron_cpu::tune::ForAWhile);
     let here = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let present = Topology::from_directory(Path::new(HERE));
     let here = present.map_or(here, |topology| topology.cpu_count());

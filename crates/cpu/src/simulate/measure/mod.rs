@@ -13,7 +13,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::Costs;
-pub use rcu::Expedite;
+use crate::tune::ForAWhile;
 
 /// How often everything is tried; medians count.
 const ROUNDS: usize = 5;
@@ -61,8 +61,9 @@ pub struct Measured {
     pub origins: Vec<Origin>,
 }
 
-/// Measures what can be, with structures of so many CPUs. Takes about a second.
-pub fn measure(cpus: usize, expedite: Expedite) -> Measured {
+/// Measures what can be, with structures of so many CPUs. Takes about a second. What RCU takes when it is
+/// expedited is measured only where `expedite` may set /sys/kernel/rcu_expedited for some milliseconds.
+pub fn measure(cpus: usize, expedite: Option<&dyn ForAWhile>) -> Measured {
     let mut measured = Measured {
         costs: Costs::POWER10,
         origins: Vec::new(),
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn every_cost_has_an_origin_and_is_above_zero() {
-        let measured = measure(64, Expedite::Leave);
+        let measured = measure(64, None);
         let costs = serde_json::to_value(measured.costs).unwrap();
         let names = measured.origins.iter().flat_map(|origin| &origin.costs);
         let mut names: Vec<&str> = names.copied().collect();

@@ -1,20 +1,13 @@
 //! What waiting for RCU costs.
 
 use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
 use super::{How, Measured};
-
-/// Whether /sys/kernel/rcu_expedited may be written to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expedite {
-    /// No: it stays as it is.
-    Leave,
-    /// For some milliseconds; then it is as before.
-    Set,
-}
+use crate::tune::ForAWhile;
 
 const SWITCH: &str = "/sys/kernel/rcu_expedited";
 /// Grace periods that are waited for. Each may take some ten milliseconds.
@@ -22,7 +15,7 @@ const PERIODS: usize = 11;
 /// Of expedited ones, that take microseconds.
 const EXPEDITED: usize = 101;
 
-pub(super) fn measure(expedite: Expedite, measured: &mut Measured) {
+pub(super) fn measure(expedite: Option<&dyn ForAWhile>, measured: &mut Measured) {
     let (normal, expedited) = (["grace_period"], ["grace_period_expedited"]);
     let by = "membarrier(MEMBARRIER_CMD_GLOBAL), which is synchronize_rcu";
     let assumed = |why: &str| format!("as of a POWER10 of 2022: {why}");
@@ -48,13 +41,12 @@ pub(super) fn measure(expedite: Expedite, measured: &mut Measured) {
         None => measured.say(&normal, How::Assumed, assumed("membarrier failed")),
     }
     let set = match expedite {
-        Expedite::Leave => Err(format!("{SWITCH} is left as it is without --expedite")),
-        Expedite::Set => Switched::on().map_err(|error| format!("{SWITCH}: {error}")),
+        None => Err(format!("{SWITCH} is left as it is without --expedite")),
+        Some(switch) => switch.set(Path::new(SWITCH), "1"),
     };
-    let time = set.and_then(|on| {
+    let time = set.and_then(|held| {
         let time = period(EXPEDITED).ok_or("membarrier failed".to_owned());
-        drop(on);
-        time
+        held.put_back().and(time)
     });
     match time {
         Ok(period) => {
@@ -94,20 +86,4 @@ fn period(times: usize) -> Option<f64> {
     let mut all = all?;
     all.sort_by(f64::total_cmp);
     all.get(times / 2).copied()
-}
-
-/// The switch is on; when this goes, it is off again.
-struct Switched;
-
-impl Switched {
-    fn on() -> std::io::Result<Self> {
-        fs::write(SWITCH, "1")?;
-        Ok(Self)
-    }
-}
-
-impl Drop for Switched {
-    fn drop(&mut self) {
-        let _ = fs::write(SWITCH, "0");
-    }
 }
