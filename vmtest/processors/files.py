@@ -134,7 +134,8 @@ while [ $round -lt 12 ]; do
     until_so grep -q N $SCHED/verbose || echo "verbose stays on"
     round=$((round + 1))
 done
-echo "killed $((killed > 5))"
+# Half of them or more, unless the machine has become much faster meanwhile.
+echo "killed $((killed > 2))"
 /bigiron cpu restore
 cat $SCHED/verbose
 part old

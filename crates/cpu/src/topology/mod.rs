@@ -11,8 +11,9 @@ pub use text::TopologyTextError;
 /// A distance from a node to itself (LOCAL_DISTANCE, include/linux/topology.h).
 pub const LOCAL_DISTANCE: u32 = 10;
 
-/// The most CPUs of a described machine: eight times what NR_CPUS of x86 allows.
-pub const MOST_CPUS: usize = 1 << 16;
+/// The most CPUs of a described machine: twice what NR_CPUS of x86 allows. Sets of them, one for each core,
+/// grow with the square.
+pub const MOST_CPUS: usize = 1 << 14;
 
 /// The most nodes: MAX_NUMNODES, by CONFIG_NODES_SHIFT of at most 10.
 pub const MOST_NODES: usize = 1 << 10;

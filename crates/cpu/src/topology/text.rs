@@ -209,7 +209,7 @@ mod tests {
             ("sockets", "no value"),
             ("sockets=0", "no number"),
             ("cores=3 numa=2", "evenly"),
-            ("cores=65536 threads=2", "more than"),
+            ("cores=16384 threads=2", "more than"),
             ("sockets=2 distances=10,20", "rows"),
             ("far=300", "distance"),
             ("speed=3", "no word"),
