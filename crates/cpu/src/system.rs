@@ -156,15 +156,19 @@ impl System {
         match self.value(name) {
             None => Ok(CpuList::default()),
             Some(text) if text.trim() == "(null)" => Ok(CpuList::default()),
-            Some(_) => self.list(name),
+            Some(text) => self.parse(name, &text),
         }
     }
 
     fn list(&self, name: &str) -> Result<CpuList, CpuError> {
-        let path = self.root.join(name);
-        let text = read(&path)?;
-        text.parse()
-            .map_err(|source| CpuError::List { path, source })
+        self.parse(name, &read(&self.root.join(name))?)
+    }
+
+    fn parse(&self, name: &str, text: &str) -> Result<CpuList, CpuError> {
+        text.parse().map_err(|source| CpuError::List {
+            path: self.root.join(name),
+            source,
+        })
     }
 }
 

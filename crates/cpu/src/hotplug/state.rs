@@ -70,9 +70,10 @@ impl Cpus {
     pub fn read(place: &Place) -> Result<Self, HotplugError> {
         let system = place.system();
         let (present, online) = (system.present()?, system.online()?);
+        let mut nodes = Vec::new();
         let spots: BTreeMap<u32, Spot> = present
             .iter()
-            .map(|cpu| Ok((cpu, spot(&system, cpu, &online)?)))
+            .map(|cpu| Ok((cpu, spot(&system, cpu, &online, &mut nodes)?)))
             .collect::<Result<_, HotplugError>>()?;
         let has_no_file = |cpu: &u32| !system.has_switch(*cpu);
         let threads = spots.values().map(|spot| spot.siblings.len()).max();
@@ -99,23 +100,28 @@ impl Cpus {
     }
 }
 
-fn spot(system: &System, cpu: u32, online: &CpuList) -> Result<Spot, HotplugError> {
-    let topology = |name: &str| system.value(&format!("cpu{cpu}/topology/{name}"));
+fn spot(
+    system: &System,
+    cpu: u32,
+    online: &CpuList,
+    nodes: &mut Vec<u32>,
+) -> Result<Spot, HotplugError> {
+    let node = node(system, cpu, nodes);
     if !online.contains(cpu) {
         return Ok(Spot {
-            node: node(system, cpu),
+            node,
             ..Spot::default()
         });
     }
-    let names = ["core_cpus_list", "thread_siblings_list"];
-    let name = names.iter().find(|name| topology(name).is_some());
-    let siblings = match name {
-        Some(name) => system.optional_list(&format!("cpu{cpu}/topology/{name}"))?,
-        None => CpuList::default(),
-    };
+    let mut siblings = system.optional_list(&format!("cpu{cpu}/topology/core_cpus_list"))?;
+    if siblings.is_empty() {
+        // Its name before Linux 5.3.
+        siblings = system.optional_list(&format!("cpu{cpu}/topology/thread_siblings_list"))?;
+    }
+    let socket = system.value(&format!("cpu{cpu}/topology/physical_package_id"));
     Ok(Spot {
-        socket: topology("physical_package_id").and_then(|id| id.parse().ok()),
-        node: node(system, cpu),
+        socket: socket.and_then(|id| id.parse().ok()),
+        node,
         siblings: match siblings.contains(cpu) {
             true => siblings.and(online),
             false => [cpu].into_iter().collect(),
@@ -123,11 +129,18 @@ fn spot(system: &System, cpu: u32, online: &CpuList) -> Result<Spot, HotplugErro
     })
 }
 
-/// By the link to it, which stays while a CPU is off line.
-fn node(system: &System, cpu: u32) -> Option<u32> {
+/// By the link to it, which stays while a CPU is off line. Of nodes that other CPUs have, `nodes`, it is
+/// asked by name: to list all files of a CPU takes the kernel much longer.
+fn node(system: &System, cpu: u32, nodes: &mut Vec<u32>) -> Option<u32> {
+    let has = |node: &&u32| system.path(&format!("cpu{cpu}/node{node}")).exists();
+    if let Some(node) = nodes.iter().rev().find(has) {
+        return Some(*node);
+    }
     let entries = fs::read_dir(system.path(&format!("cpu{cpu}"))).ok()?;
-    entries.flatten().find_map(|entry| {
+    let node = entries.flatten().find_map(|entry| {
         let name = entry.file_name();
         name.to_str()?.strip_prefix("node")?.parse().ok()
-    })
+    })?;
+    nodes.push(node);
+    Some(node)
 }

@@ -35,14 +35,27 @@ impl Topology {
         // (topology_sane, arch/x86/kernel/smpboot.c; cpu_coregroup_mask, drivers/base/arch_topology.c).
         // A package may have several nodes.
         let part = |within_node: bool, sets: &Sets<'_>| {
-            let keys: Result<Vec<(u32, usize)>, _> = (0..count)
-                .map(|cpu| {
-                    let first = sets(cpu)?.and_then(|set| set.iter().next());
-                    let node = if within_node { nodes.set_of(cpu) } else { 0 };
-                    Ok((first.unwrap_or(cpu as u32), node))
-                })
-                .collect();
-            keys.map(Partition::by_key)
+            // What the file of one CPU says holds for all that it names: files of large machines are many.
+            let mut first_of: Vec<Option<u32>> = vec![None; count];
+            let mut keys = Vec::with_capacity(count);
+            for cpu in 0..count {
+                let first = match first_of.get(cpu).copied().flatten() {
+                    Some(first) => first,
+                    None => {
+                        let set = sets(cpu)?.unwrap_or_default();
+                        let first = set.iter().next().unwrap_or(cpu as u32);
+                        for member in set.iter() {
+                            if let Some(place) = first_of.get_mut(member as usize) {
+                                place.get_or_insert(first);
+                            }
+                        }
+                        first
+                    }
+                };
+                let node = if within_node { nodes.set_of(cpu) } else { 0 };
+                keys.push((first, node));
+            }
+            Ok::<_, CpuError>(Partition::by_key(keys))
         };
         let topology = |cpu: usize, names: [&str; 2]| {
             let lists = names.map(|name| format!("cpu/cpu{cpu}/topology/{name}"));
