@@ -14,7 +14,7 @@ pub enum Style {
 /// A line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The number of its colour; there are [`COLOURS`].
+    /// The number of its colour: after the sixth they come again.
     pub colour: usize,
     /// Whether it is thin.
     pub thin: bool,
