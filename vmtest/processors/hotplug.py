@@ -196,12 +196,14 @@ done
 RUNS = 3
 
 
-def _guest(topology: Topology, series: str, bigiron: Path, script: str, line: str = "") -> str:
+def _guest(
+    topology: Topology, series: str, bigiron: Path, script: str, line: str = "", seconds: float = 900
+) -> str:
     return make.twice(
         topology.name,
         4,
         lambda accel: guest.run(
-            topology, series, {"bigiron": bigiron}, script, command_line=f"quiet {line}", accel=accel, seconds=900
+            topology, series, {"bigiron": bigiron}, script, command_line=f"quiet {line}", accel=accel, seconds=seconds
         ),
     )
 
@@ -292,7 +294,7 @@ def _apart(series: str, bigiron: Path) -> dict[str, Any]:
 
 
 def _kills(series: str, bigiron: Path, count: int) -> dict[str, Any]:
-    console = _guest(MACHINE, series, bigiron, KILLS.replace("COUNT", str(count)))
+    console = _guest(MACHINE, series, bigiron, KILLS.replace("COUNT", str(count)), seconds=300 + 30 * count)
     checks = _Checks(f"{series} killed at random moments")
     kills = [record for record in guest.records(console) if "kill" in record]
     checks.equal("kills", len(kills), count)
