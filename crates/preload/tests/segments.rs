@@ -53,6 +53,11 @@ fn what_is_mapped_over_an_attachment_stays() {
 }
 
 #[test]
+fn parts_of_an_attachment_that_are_locked_one_after_another() {
+    same("locked-in-parts", &["mlock", "shmdt"]);
+}
+
+#[test]
 fn keys_are_free_at_once() {
     same("keys", &["shmdt"]);
 }

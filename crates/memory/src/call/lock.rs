@@ -33,7 +33,8 @@ pub fn mlock(policy: &Policy, address: usize, length: usize) -> Answer<()> {
         return Answer::plain(plain());
     }
     let region = Region::new(address, length).and_then(|region| region.to_pages(page_size()));
-    let Some(region) = region.filter(|region| !is_made(*region) && can_populate()) else {
+    let share = |region: &Region| !is_made(*region) && can_populate() && !cuts_segment(*region);
+    let Some(region) = region.filter(share) else {
         return Answer::plain(plain());
     };
     let held = HeldSignals::hold();
@@ -45,6 +46,21 @@ pub fn mlock(policy: &Policy, address: usize, length: usize) -> Answer<()> {
         result: plain(),
         outcome,
     }
+}
+
+/// Whether a region begins or ends within a mapping of a System V segment. Locked in two steps its parts could be
+/// other ones than after the plain call, and each counts as an attachment (shm_nattch): the kernel moves the border
+/// between such mappings where their flags are alike, but takes none away (is_mergeable_vma of mm/mmap.c).
+fn cuts_segment(region: Region) -> bool {
+    let mut cuts = false;
+    let _ = mapping::for_each(region, |mapping| {
+        cuts = mapping.system_v && mapping.region.intersection(region) != mapping.region;
+        match cuts {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    cuts
 }
 
 /// As mlock2(2).

@@ -100,6 +100,22 @@ static void parts(void)
 	SHOW(shmctl(other, IPC_RMID, NULL));
 }
 
+/* Each part of an attachment that is locked or not counts as one. */
+static void locked_in_parts(void)
+{
+	int id = new_segment(4 * LARGE, 0);
+	char *memory = shmat(id, NULL, 0);
+	const size_t begins[] = { 0, 1, 2, 0 }, ends[] = { 1, 2, 3, 4 };
+	for (int i = 0; i < 4; i++) {
+		SHOW(mlock(memory + begins[i] * LARGE, (ends[i] - begins[i]) * LARGE));
+		show_segment("locked in parts", id);
+	}
+	SHOW(munlock(memory + LARGE, LARGE));
+	show_segment("not all of it locked", id);
+	SHOW(shmdt(memory));
+	SHOW(shmctl(id, IPC_RMID, NULL));
+}
+
 /* A key is free as soon as its segment is removed. */
 static void keys(void)
 {
@@ -169,8 +185,8 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	{ "ordinary", ordinary }, { "without-reserve", without_reserve }, { "huge", huge },
-	{ "places", places }, { "parts", parts }, { "keys", keys }, { "foreign", foreign },
-	{ "created", created },
+	{ "places", places }, { "parts", parts }, { "locked-in-parts", locked_in_parts },
+	{ "keys", keys }, { "foreign", foreign }, { "created", created },
 };
 
 int main(int count, char **arguments)
