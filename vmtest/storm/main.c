@@ -87,8 +87,11 @@ static int run_many(uint64_t seed, unsigned long steps, unsigned count) {
     for (unsigned at = 0; at < count; at++)
         if (pthread_create(&threads[at].handle, NULL, run_thread, &threads[at]) != 0)
             return 2;
-    for (unsigned at = 0; at < count; at++) {
+    /* Nothing is printed before the last has ended: a child that one of them forks writes again, when it exits, what
+     * stands in the buffer of stdout. */
+    for (unsigned at = 0; at < count; at++)
         pthread_join(threads[at].handle, NULL);
+    for (unsigned at = 0; at < count; at++) {
         world_end(&threads[at].world);
         fclose(threads[at].world.out);
         printf("thread %u\n%s", at, threads[at].text);
