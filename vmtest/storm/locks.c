@@ -5,15 +5,12 @@
 
 #include "storm.h"
 
-/* How many pages are there after a failure is nobody's promise: the plain call stops at the first that cannot be made,
- * helpers have gone on elsewhere. */
 static int locked(struct range range, const struct world *world, int result) {
     int error = errno;
-    if (result != 0) {
+    if (result != 0)
         munlock(address_of(world, range), range.pages * PAGE);
-        madvise(address_of(world, range), range.pages * PAGE, MADV_DONTNEED);
-    }
     errno = error;
+    forget_after_failure(world, range, result);
     return result;
 }
 

@@ -29,17 +29,22 @@ uint64_t contents(const struct world *world, struct range range) {
     return digest;
 }
 
+/* A file of /proc. Not by stdio: a child that another thread forks and that exits sets the offset, which it shares, back
+ * to where its copy of the stream was read to (exit(3) closes streams as fclose(3) does). */
+static char *read_text(const char *path, char *text, size_t room) {
+    size_t length = 0;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    for (ssize_t more = 1; more > 0 && length + 1 < room; length += more > 0 ? (size_t)more : 0)
+        more = read(file, text + length, room - length - 1);
+    close(file);
+    text[length] = 0;
+    return text;
+}
+
 /* The number behind a name of /proc/self/status. */
 static unsigned long status(const char *name) {
-    FILE *file = fopen("/proc/self/status", "re");
-    char line[256];
-    unsigned long value = 0;
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, name, strlen(name)) == 0)
-            value = strtoul(line + strlen(name), NULL, 10);
-    if (file)
-        fclose(file);
-    return value;
+    char text[8192], *found = strstr(read_text("/proc/self/status", text, sizeof text), name);
+    return found ? strtoul(found + strlen(name), NULL, 10) : 0;
 }
 
 size_t locked_bytes(void) { return status("VmLck:") * 1024; }
@@ -77,47 +82,51 @@ static void show(struct world *world, struct mapping *shown, const struct mappin
         return;
     }
     if (shown->end > 0)
-        fprintf(world->out, "  %zu-%zu%s", shown->start, shown->end, shown->text);
+        fprintf(world->out, "  %zu-%zu%s\n", shown->start, shown->end, shown->text);
     if (next)
         *shown = *next;
 }
 
 /* Where STORM_EXACT is set, all is shown. Else not that huge pages were asked for, nor where the kernel did not join two
- * neighbours for that; and not how many pages are there, since a library may make those of a segment early. */
+ * neighbours for that, nor what it counts as committed, which goes by neighbours that were joined (anon_vma in
+ * mprotect_fixup of mm/mprotect.c); and not how many pages are there.
+ *
+ * All pages of memory that is locked, and beside that those of the process alone: of files, segments too, the kernel maps
+ * some more (do_fault_around of mm/memory.c) and takes some away, those of zeros even without swap (the comment at
+ * shmem_recalc_inode of mm/shmem.c). */
 void look(struct world *world, struct range range) {
     fprintf(world->out, "%lu contents %zu+%zu %016lx\n", world->step, range.page, range.pages, contents(world, range));
-    FILE *file = fopen("/proc/self/smaps", "re");
-    char line[512], access[8];
-    size_t seen = 0, locked = 0, pages_here = 0;
-    unsigned long offset = 0, from, to;
+    char access[8], *rest = read_text("/proc/self/smaps", world->smaps, SMAPS);
+    size_t locked = 0, resident = 0, own = 0;
+    unsigned long offset = 0, from = 0, to = 0;
     int inside = 0, system_v = 0, exact = getenv("STORM_EXACT") != NULL;
     struct mapping shown = {0, 0, ""}, next;
     const size_t first = (size_t)world->arena, last = first + PAGES * PAGE;
-    while (file && fgets(line, sizeof line, file)) {
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
         if (sscanf(line, "%lx-%lx %4s %lx", &from, &to, access, &offset) == 4) {
-            /* While other threads map and unmap, the kernel shows a mapping twice at times. */
-            inside = from >= first && from < last && from >= seen;
-            seen = to;
+            inside = from >= first && from < last;
             system_v = strstr(line, "SYSV") != NULL;
             next.start = (from - first) / PAGE;
             next.end = (to - first) / PAGE;
-        } else if (inside && sscanf(line, "Rss: %zu", &pages_here) == 1) {
+        } else if (inside && (sscanf(line, "Rss: %zu", &resident) == 1 || sscanf(line, "Anonymous: %zu", &own) == 1)) {
             continue;
         } else if (inside && strncmp(line, "VmFlags:", 8) == 0) {
             one_flag_less(line, " hg");
-            if (strstr(line, " lo"))
-                locked += (next.end - next.start) * PAGE;
+            if (!exact)
+                one_flag_less(line, " ac");
+            int is_locked = strstr(line, " lo") != NULL;
+            if (is_locked)
+                locked += to - from;
+            const char *whole = is_locked && resident * 1024 == to - from ? " all there" : "";
             if (exact)
-                snprintf(next.text, sizeof next.text, " %s %lx%s %zu KiB%.150s", access, offset, system_v ? " SYSV" : "",
-                         pages_here, line + 8);
+                snprintf(next.text, sizeof next.text, " %s %lx%s%s %zu KiB%.150s", access, offset,
+                         system_v ? " SYSV" : "", whole, own, line + 8);
             else
                 snprintf(next.text, sizeof next.text, " %s%s%.150s", access, system_v ? " SYSV" : "", line + 8);
             show(world, &shown, &next);
         }
     }
     show(world, &shown, NULL);
-    if (file)
-        fclose(file);
     fprintf(world->out, "  locked %zu\n", locked);
 }
 

@@ -12,6 +12,17 @@
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+
+void forget_after_failure(const struct world *world, struct range range, long result) {
+    int error = errno;
+    /* Also what is locked; older kernels keep that. */
+    if (result != 0 && madvise(address_of(world, range), range.pages * PAGE, MADV_DONTNEED_LOCKED) != 0)
+        madvise(address_of(world, range), range.pages * PAGE, MADV_DONTNEED);
+    errno = error;
+}
 
 static int draw_protection(struct world *world) {
     return DRAW(world, PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE, PROT_READ, PROT_WRITE,
@@ -91,8 +102,10 @@ static void advise(struct world *world) {
     struct range range = draw_range(world);
     int advice = DRAW(world, MADV_DONTNEED, MADV_WILLNEED, MADV_POPULATE_READ, MADV_POPULATE_WRITE, MADV_DONTFORK,
                       MADV_DOFORK, MADV_REMOVE, MADV_NORMAL, MADV_WIPEONFORK, MADV_KEEPONFORK);
-    tell(world, madvise(address_of(world, range), range.pages * PAGE, advice), "madvise %zu+%zu %d", range.page,
-         range.pages, advice);
+    int result = madvise(address_of(world, range), range.pages * PAGE, advice);
+    if (advice == MADV_POPULATE_READ || advice == MADV_POPULATE_WRITE)
+        forget_after_failure(world, range, result);
+    tell(world, result, "madvise %zu+%zu %d", range.page, range.pages, advice);
 }
 
 /* Into each page its mark, as far as pages may be written. By the kernel, who says EFAULT and raises nothing. */

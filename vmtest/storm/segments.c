@@ -84,8 +84,8 @@ static void detach(struct world *world, struct segment *segment) {
 
 static void forget(struct world *world, struct segment *segment) {
     tell(world, shmctl(segment->id, IPC_RMID, NULL), "IPC_RMID");
-    if (draw(world, 3) == 0) {
-        /* It stays as long as it is attached. */
+    /* It stays as long as it is attached, and that a fork of another thread is for a moment. */
+    if (draw(world, 3) == 0 && world->alone) {
         struct shmid_ds is;
         long result = shmctl(segment->id, IPC_STAT, &is);
         tell(world, result, "IPC_STAT %o", result ? 0 : is.shm_perm.mode);

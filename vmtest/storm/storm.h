@@ -13,6 +13,8 @@
 #define PAGES 1024UL
 #define SEGMENTS 6
 #define MOST_THREADS 32
+/* Bytes of /proc/self/smaps that are looked at: some 700 for a mapping. */
+#define SMAPS (1UL << 20)
 
 /* A segment of System V shared memory; `id` is -1 where there is none. */
 struct segment {
@@ -33,6 +35,7 @@ struct world {
     int file; /* a memfd */
     struct segment segments[SEGMENTS];
     FILE *out;
+    char *smaps; /* room for a text, made before anything is locked or limited */
     unsigned long step;
 };
 
@@ -51,6 +54,10 @@ void *address_of(const struct world *world, struct range range);
 
 /* Prints the step: its name and arguments, its result, and errno where it failed. */
 void tell(struct world *world, long result, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Takes pages away where a call that makes them failed: how many are there then is nobody's promise. The plain call
+ * stops at the first that cannot be made, helpers have gone on elsewhere. Leaves errno as it is. */
+void forget_after_failure(const struct world *world, struct range range, long result);
 
 /* What can be seen: contents of a piece, mappings of the arena, locked memory, segments. */
 uint64_t contents(const struct world *world, struct range range);

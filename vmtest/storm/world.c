@@ -55,12 +55,13 @@ void world_begin(struct world *world, uint64_t seed, unsigned number, int alone,
     world->number = number;
     world->alone = alone;
     world->out = out;
+    world->smaps = malloc(SMAPS);
     world->arena = (unsigned char *)(FIRST_ARENA + number * ARENA_STRIDE);
     for (int at = 0; at < SEGMENTS; at++)
         world->segments[at].id = -1;
     world->file = memfd_create("storm", MFD_CLOEXEC);
-    if (world->file < 0 || ftruncate(world->file, PAGES / 4 * PAGE) != 0) {
-        perror("storm: memfd");
+    if (!world->smaps || world->file < 0 || ftruncate(world->file, PAGES / 4 * PAGE) != 0) {
+        perror("storm: begin");
         exit(2);
     }
 }
@@ -75,6 +76,7 @@ void world_end(struct world *world) {
             shmctl(segment->id, IPC_RMID, NULL);
     }
     close(world->file);
+    free(world->smaps);
 }
 
 void world_steps(struct world *world, unsigned long steps) {
