@@ -20,10 +20,11 @@ as_root() {
     fi
 }
 
-# What apt-get says is shown only when it fails.
+# What apt-get says is shown only when it fails. One at a time: checks run beside each other.
 apt_quietly() {
     local said
-    said=$(as_root env DEBIAN_FRONTEND=noninteractive \
+    mkdir -p "$(target_directory)"
+    said=$(as_root flock "$(target_directory)/apt.lock" env DEBIAN_FRONTEND=noninteractive \
         apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" 2>&1) && return 0
     printf '%s\n' "$said" | tail -n 5 >&2
     return 1
@@ -128,5 +129,5 @@ unpack_sample() {
     [ -e "$sample" ] && return 0
     need_programs zstd=zstd || return 1
     mkdir -p "${sample%/*}"
-    zstd -q -d -f --sparse samples/linux-6.1-5level.elf.zst -o "$sample.part" && mv "$sample.part" "$sample"
+    zstd -q -d -f --sparse samples/linux-6.1-5level.elf.zst -o "$sample.$BASHPID" && mv "$sample.$BASHPID" "$sample"
 }
