@@ -98,7 +98,7 @@ void look(struct world *world, struct range range) {
     fprintf(world->out, "%lu contents %zu+%zu %016lx\n", world->step, range.page, range.pages, contents(world, range));
     char access[8], *rest = read_text("/proc/self/smaps", world->smaps, SMAPS);
     size_t locked = 0, resident = 0, own = 0;
-    unsigned long offset = 0, from = 0, to = 0;
+    unsigned long offset, from, to;
     int inside = 0, system_v = 0, exact = getenv("STORM_EXACT") != NULL;
     struct mapping shown = {0, 0, ""}, next;
     const size_t first = (size_t)world->arena, last = first + PAGES * PAGE;
@@ -115,9 +115,10 @@ void look(struct world *world, struct range range) {
             if (!exact)
                 one_flag_less(line, " ac");
             int is_locked = strstr(line, " lo") != NULL;
+            size_t bytes = (next.end - next.start) * PAGE;
             if (is_locked)
-                locked += to - from;
-            const char *whole = is_locked && resident * 1024 == to - from ? " all there" : "";
+                locked += bytes;
+            const char *whole = is_locked && resident * 1024 == bytes ? " all there" : "";
             if (exact)
                 snprintf(next.text, sizeof next.text, " %s %lx%s%s %zu KiB%.150s", access, offset,
                          system_v ? " SYSV" : "", whole, own, line + 8);

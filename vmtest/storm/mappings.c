@@ -63,9 +63,12 @@ static void map_anywhere(struct world *world) {
         sum += made[at];
     memset(made, 0x5a, length);
     sum += made[length - 1];
-    /* A piece in the middle, then the rest. */
-    long first = munmap(made + length / 2 / PAGE * PAGE, PAGE);
-    long rest = munmap(made, length);
+    /* A page in the middle, then what is on both sides: in the hole there may be another thread's memory now. */
+    size_t middle = length / 2 / PAGE * PAGE;
+    long first = munmap(made + middle, PAGE);
+    long rest = middle ? munmap(made, middle) : 0;
+    if (length > middle + PAGE)
+        rest |= munmap(made + middle + PAGE, length - middle - PAGE);
     tell(world, first * 2 + rest, "munmap %lu", sum);
 }
 
