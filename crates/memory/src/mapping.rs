@@ -61,7 +61,8 @@ const DEVICES: [&str; 4] = ["/dev/", "/sys/", "/proc/", "/drm"];
 /// A line is cut there: what counts stands before its path.
 const LINE: usize = 128;
 
-/// Calls `each` for the mappings that meet `region`, in order, until it breaks.
+/// Calls `each` for the mappings that meet `region`, in order, until it breaks. In a program's own call signals are to be
+/// held meanwhile: a handler that jumps out of it would leave the list open.
 ///
 /// Errors are those of opening and reading the list, which a process without /proc lacks.
 pub fn for_each(

@@ -33,12 +33,11 @@ pub fn mlock(policy: &Policy, address: usize, length: usize) -> Answer<()> {
         return Answer::plain(plain());
     }
     let region = Region::new(address, length).and_then(|region| region.to_pages(page_size()));
-    let share = |region: &Region| !is_made(*region) && can_populate() && !cuts_segment(*region);
-    let Some(region) = region.filter(share) else {
+    let Some(region) = region.filter(|region| !is_made(*region) && can_populate()) else {
         return Answer::plain(plain());
     };
     let held = HeldSignals::hold();
-    if system::mlock2(address, length, MLOCK_ONFAULT).is_err() {
+    if cuts_segment(region) || system::mlock2(address, length, MLOCK_ONFAULT).is_err() {
         return Answer::plain(plain());
     }
     let outcome = make_all(region, Closed::Ends, policy, &settings(policy, &held));

@@ -255,7 +255,7 @@ pub(super) fn ask_for_huge_pages(region: Region) {
 }
 
 /// Whether the program has not said that it wants none (PR_SET_THP_DISABLE).
-fn huge_pages_are_allowed() -> bool {
+pub(super) fn huge_pages_are_allowed() -> bool {
     let arguments = [libc::PR_GET_THP_DISABLE as usize, 0, 0, 0, 0];
     system::call(libc::SYS_prctl, arguments) == Ok(0)
 }

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::param::page_size;
 
 use super::HeldSignals;
-use super::map::ask_for_huge_pages;
+use super::map::{ask_for_huge_pages, huge_pages_are_allowed};
 use super::pieces::{Pieces, dropped, is_made, is_worth_dropping};
 use super::state::Segment;
 use super::system;
@@ -137,7 +137,7 @@ fn create(policy: &Policy, id: c_int, region: Region, settings: &Settings) -> Op
         return None;
     }
     let mut pieces = [Piece::from(region)];
-    let outcome = if policy.huge && may_have_huge_pages() {
+    let outcome = if policy.huge && huge_pages_are_allowed() {
         huge::populate(&mut pieces, Access::Read, settings)
     } else {
         populate(&mut pieces, Access::Read, settings)
@@ -147,12 +147,6 @@ fn create(policy: &Policy, id: c_int, region: Region, settings: &Settings) -> Op
         let _ = system::shmctl(id, libc::SHM_LOCK, 0);
     }
     Some(outcome)
-}
-
-/// Whether the program has not said that it wants none (PR_SET_THP_DISABLE).
-fn may_have_huge_pages() -> bool {
-    let disabled = [libc::PR_GET_THP_DISABLE as usize, 0, 0, 0, 0];
-    system::call(libc::SYS_prctl, disabled) == Ok(0)
 }
 
 /// Whether memory that a program did not touch yet can be made without harm: a quarter of
