@@ -19,6 +19,7 @@ from .guest import Topology
 ACCEL = "tcg,thread=single"
 # Without it the kernel takes the clock from a device, and each look at it is a way out of the emulation.
 COMMAND_LINE = "quiet tsc=reliable"
+CPUS = 64
 SECONDS = 420
 FUNCTIONS = (
     "_cpu_down", "_cpu_up", "partition_sched_domains_locked", "build_sched_domains", "update_sched_domain_debugfs",
@@ -43,9 +44,11 @@ shown_read() {
     while look; do sleep 1; done &
     reader=$!
 }
+# One file a second, by a shell that starts nothing for it: to start a program takes ten times as long as to read.
 shown_file() {
     shown_mount
-    while cat /mnt/cpu0/domain0/span >/dev/null 2>&1; do sleep 1; done &
+    [ -p never ] || mkfifo never
+    while read -r _ </mnt/cpu0/domain0/busy_factor; do read -r -t 1 _ <>never; done 2>/dev/null &
     reader=$!
 }
 # All files of a CPU that stays on line. It takes a quarter of a second of the one processor that all CPUs are run by.
@@ -173,24 +176,36 @@ def _summary(spans: Sequence[ftrace.Span]) -> dict[str, Any]:
     }
 
 
-def run(boot: Boot, cpus: int, programs: Mapping[str, Path], seconds: float) -> dict[str, Any]:
-    """One guest's figures."""
-    topology = Topology("many", f"{cpus},sockets=4,cores={cpus // 8},threads=2", ram_mib=2048)
+def traced(
+    boot: Boot, cpus: int, programs: Mapping[str, Path], seconds: float
+) -> tuple[list[dict[str, Any]], list[ftrace.Span]]:
+    """What failed in a guest, and its rounds."""
+    topology = Topology("many", smp(cpus), ram_mib=2048)
     script = "\n".join(_lines(boot, cpus))
     command_line = f"{COMMAND_LINE} {boot.command_line}".strip()
     console = guest.run(topology, boot.series, programs, script, command_line=command_line, accel=ACCEL, seconds=seconds)
-    failed = [record for record in guest.records(console) if "error" in record]
+    return [record for record in guest.records(console) if "error" in record], list(ftrace.spans(console))
+
+
+def smp(cpus: int) -> str:
+    """As QEMU takes it."""
+    return f"{cpus},sockets=4,cores={cpus // 8},threads=2"
+
+
+def run(boot: Boot, cpus: int, programs: Mapping[str, Path], seconds: float) -> dict[str, Any]:
+    """One guest's figures."""
+    failed, spans = traced(boot, cpus, programs, seconds)
     rows: dict[tuple[str, ...], list[ftrace.Span]] = defaultdict(list)
-    for span in ftrace.spans(console):
+    for span in spans:
         rows[tuple(span.words)].append(span)
     if not rows:
-        raise LabError(f"the guest's trace has no rounds\n{console[-3000:]}")
+        raise LabError("the guest's trace has no rounds")
     chosen = boot.count or cpus // 2
     return {
         "boot": boot.name,
         "kernel": kernels.get(boot.series).release,
-        "command_line": command_line,
-        "smp": topology.smp,
+        "command_line": f"{COMMAND_LINE} {boot.command_line}".strip(),
+        "smp": smp(cpus),
         "cpus": chosen,
         "failed": failed,
         "rows": [

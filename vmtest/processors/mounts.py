@@ -1,0 +1,126 @@
+"""Whether taking CPUs off line takes longer with bigiron's mount in place: many rounds, with intervals of confidence."""
+
+import random
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab import kernels
+from lab.errors import LabError
+
+from . import measure
+
+# With no export, with a mount that nobody reads, and with one of which a file a second is read.
+CASES = tuple((shown, "loop") for shown in ("none", "mount", "file"))
+# Of a guest: its trace has room for so many.
+ROUNDS = 10
+SECONDS = 600
+REBUILD = "partition_sched_domains_locked"
+WHOLE = {"down": "_cpu_down", "up": "_cpu_up"}
+COMMAND_LINES = {"6.1": "debugfs=off", "6.12": ""}
+# What interrupts a call makes it longer, never shorter: the quickest tenth of all were hardly interrupted.
+QUICK = 0.1
+RESAMPLES = 2000
+
+
+@dataclass
+class Round:
+    """One way, once."""
+
+    seconds: float
+    # Milliseconds of each call, in the order of CPUs.
+    calls: dict[str, list[float]] = field(default_factory=dict)
+
+
+# By (shown, way), in the order in which they were done.
+Rounds = dict[tuple[str, str], list[Round]]
+
+
+def _guest(series: str, programs: Mapping[str, Path]) -> Rounds:
+    boot = measure.Boot("mounts", series, COMMAND_LINES[series], CASES, ROUNDS)
+    rounds: Rounds = defaultdict(list)
+    for span in measure.traced(boot, measure.CPUS, programs, SECONDS)[1]:
+        shown, _, way = span.words
+        if way not in WHOLE:
+            continue
+        names = (REBUILD, WHOLE[way])
+        calls = {name: [round(value, 4) for value in span.calls.get(name, [])] for name in names}
+        rounds[shown, way].append(Round(round(span.seconds, 4), calls))
+    return rounds
+
+
+def _guests(series: str, count: int, programs: Mapping[str, Path]) -> Rounds:
+    everything: Rounds = defaultdict(list)
+    for number in range(count):
+        print(f"{series}: guest {number + 1} of {count}", file=sys.stderr, flush=True)
+        try:
+            for key, rounds in _guest(series, programs).items():
+                everything[key].extend(rounds)
+        except LabError as error:
+            # Emulated guests do hang at times.
+            print(f"{series}: without this guest: {str(error)[:200]}", file=sys.stderr)
+    return everything
+
+
+def run(series: Sequence[str], count: int, programs: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """All rounds of `count` guests of each kernel. Those of two kernels run at a time: a guest is one thread."""
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda one: _guests(one, count, programs), series))
+    return [
+        {
+            "kernel": kernels.get(one).release,
+            "command_line": COMMAND_LINES[one],
+            "cpus": measure.CPUS,
+            "rows": [
+                {"shown": shown, "way": way, "rounds": [vars(round) for round in all_of]}
+                for (shown, way), all_of in rounds.items()
+            ],
+        }
+        for one, rounds in zip(series, found)
+    ]
+
+
+def _quick(rounds: Sequence[dict[str, Any]], name: str) -> float:
+    """What the calls of a round take where nothing interrupts them: for each CPU the quick ones of all rounds."""
+    by_cpu = zip(*(round["calls"][name] for round in rounds))
+    return sum(sorted(calls)[int(len(calls) * QUICK)] for calls in by_cpu)
+
+
+def _mean(rounds: Sequence[dict[str, Any]]) -> float:
+    return statistics.fmean(round["seconds"] for round in rounds)
+
+
+def _interval(
+    of: Callable[[Sequence[dict[str, Any]]], float], many: Sequence[dict[str, Any]], few: Sequence[dict[str, Any]]
+) -> tuple[float, float, float]:
+    """A ratio, and between what it lies with 95 per cent confidence: rounds that were neighbours are drawn together."""
+    chance = random.Random(1)
+    count = min(len(many), len(few))
+    drawn = []
+    for _ in range(RESAMPLES):
+        places = [chance.randrange(count) for _ in range(count)]
+        drawn.append(of([many[place] for place in places]) / of([few[place] for place in places]))
+    drawn.sort()
+    return of(many[:count]) / of(few[:count]), drawn[len(drawn) // 40], drawn[-len(drawn) // 40]
+
+
+def figures(boots: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Ratios to the same without a mount."""
+    for boot in boots:
+        rows = {(row["shown"], row["way"]): row["rounds"] for row in boot["rows"]}
+        yield f"\n{boot['kernel']} ({boot['command_line'] or 'sched/verbose N'})"
+        yield f"{'':30}{'':6}{'rounds':>7}   {REBUILD:32}{'one CPU':26}the whole, mean"
+        for way in ("down", "up"):
+            none = rows["none", way]
+            pairs = [("the same again", none[1:], none[:-1])]
+            pairs += [(f"with a mount, {told}", rows[shown, way], none) for shown, told in (("mount", "not read"), ("file", "read"))]
+            for name, many, few in pairs:
+                ratios = [_interval(lambda rounds, name=name: _quick(rounds, name), many, few) for name in (REBUILD, WHOLE[way])]
+                ratios.append(_interval(_mean, many, few))
+                cells = [f"{ratio:.3f} ({low:.3f} to {high:.3f})" for ratio, low, high in ratios]
+                yield f"{name:30}{way:6}{min(len(many), len(few)):>7}   {cells[0]:32}{cells[1]:26}{cells[2]}"
