@@ -1,6 +1,7 @@
 //! Processes that run on nothing but CPUs that go.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use serde::Serialize;
@@ -37,6 +38,8 @@ pub(super) fn bound(place: &Place, online: &CpuList, going: &CpuList) -> BoundTa
     if place.root() == Path::new("/") {
         let staying = Mask::of(&online.without(going));
         numbers.retain(|number| !Mask::of_task(*number).is_some_and(|mask| mask.meets(&staying)));
+        // Of the rest most are the kernel's: each CPU has half a dozen of its own.
+        numbers.retain(|number| !runs_no_program(*number));
     }
     let mut tasks = BoundTasks::default();
     for number in numbers {
@@ -64,6 +67,12 @@ pub(super) fn bound(place: &Place, online: &CpuList, going: &CpuList) -> BoundTa
         }
     }
     tasks
+}
+
+/// Whether a task is known to have no program, as kernel threads (proc_exe_link, fs/proc/base.c).
+fn runs_no_program(number: u32) -> bool {
+    let link = fs::read_link(format!("/proc/{number}/exe"));
+    link.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// CPUs as the kernel's calls take them: bit 0 of the first word is CPU 0.
@@ -121,5 +130,18 @@ mod tests {
             assert_eq!(mask.meets(&alone), allowed.contains(cpu), "CPU {cpu}");
         }
         assert!(Mask::of_task(u32::MAX >> 1).is_none());
+    }
+
+    #[test]
+    fn processes_run_programs() {
+        assert!(!runs_no_program(std::process::id()));
+        assert!(
+            !runs_no_program(1),
+            "nobody else's link can be read, but it is there"
+        );
+        // kthreadd, where this is not a namespace of its own.
+        if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+            assert!(runs_no_program(2));
+        }
     }
 }
