@@ -330,6 +330,6 @@ def _rebuilds(series: str, bigiron: Path) -> dict[str, Any]:
 
 
 def run(bigiron: Path, series: str, full: bool) -> list[dict[str, Any]]:
-    """States, CPUs that are set apart, rebuilds, and kills: 100 of them, or 20."""
+    """States, CPUs that are set apart, rebuilds, and kills: 100 of them, or 10."""
     records = [part(series, bigiron) for part in (_states, _apart, _rebuilds)]
-    return [*records, _kills(series, bigiron, 100 if full else 20)]
+    return [*records, _kills(series, bigiron, 100 if full else 10)]
