@@ -111,6 +111,11 @@ class Boot:
     # How many CPUs go; all second threads where it is 0.
     count: int = 16
 
+    @property
+    def words(self) -> str:
+        """The whole command line of its kernel."""
+        return f"{COMMAND_LINE} {self.command_line}".strip()
+
 
 SHOWN = ("none", "mount", "file", "read")
 WAYS = ("loop", "expedited", "chcpu", "plain", "bigiron", "smt", "bigiron_smt", "batch")
@@ -182,8 +187,7 @@ def traced(
     """What failed in a guest, and its rounds."""
     topology = Topology("many", smp(cpus), ram_mib=2048)
     script = "\n".join(_lines(boot, cpus))
-    command_line = f"{COMMAND_LINE} {boot.command_line}".strip()
-    console = guest.run(topology, boot.series, programs, script, command_line=command_line, accel=ACCEL, seconds=seconds)
+    console = guest.run(topology, boot.series, programs, script, command_line=boot.words, accel=ACCEL, seconds=seconds)
     return [record for record in guest.records(console) if "error" in record], list(ftrace.spans(console))
 
 
@@ -204,7 +208,7 @@ def run(boot: Boot, cpus: int, programs: Mapping[str, Path], seconds: float) -> 
     return {
         "boot": boot.name,
         "kernel": kernels.get(boot.series).release,
-        "command_line": f"{COMMAND_LINE} {boot.command_line}".strip(),
+        "command_line": boot.words,
         "smp": smp(cpus),
         "cpus": chosen,
         "failed": failed,

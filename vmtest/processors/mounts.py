@@ -73,15 +73,15 @@ def run(series: Sequence[str], count: int, programs: Mapping[str, Path]) -> list
         found = list(pool.map(lambda one: _guests(one, count, programs), series))
     return [
         {
-            "kernel": kernels.get(one).release,
-            "command_line": COMMAND_LINES[one],
+            "kernel": kernels.get(name).release,
+            "command_line": COMMAND_LINES[name],
             "cpus": measure.CPUS,
             "rows": [
-                {"shown": shown, "way": way, "rounds": [vars(round) for round in all_of]}
+                {"shown": shown, "way": way, "rounds": [vars(one) for one in all_of]}
                 for (shown, way), all_of in rounds.items()
             ],
         }
-        for one, rounds in zip(series, found)
+        for name, rounds in zip(series, found)
     ]
 
 
