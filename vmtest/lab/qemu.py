@@ -14,6 +14,12 @@ from .errors import LabError
 
 MACHINE = "q35"
 
+# Emulation by one thread, which runs all processors in turns. With a thread for each, QEMU before 8.1 may go on with code
+# that another processor has just changed (its commit deba78709ae8): a guest whose clock turns out to be unstable patches
+# sched_clock_cpu() and dies of an int3 there, the likelier the more processors it has. And it goes to the next processor where
+# one waits by `pause`: 64 that wait for each other in stop_machine take seconds with a thread for each, and milliseconds so.
+ONE_THREAD = "tcg,thread=single"
+
 # A boot sector that writes 0x10 to port 0xf4, where the device isa-debug-exit ends QEMU with status 0x10 * 2 + 1:
 #     mov al, 0x10; out 0xf4, al; hlt
 _BOOT_SECTOR = b"\xb0\x10\xe6\xf4\xf4".ljust(510, b"\0") + b"\x55\xaa"

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from lab import make
 
 from . import guest
 from .guest import Topology
@@ -173,19 +172,7 @@ part end
 
 
 def _boot(series: str, bigiron: Path, script: str, command_line: str = "") -> str:
-    return make.twice(
-        "files",
-        4,
-        lambda accel: guest.run(
-            MACHINE,
-            series,
-            {"bigiron": bigiron},
-            FUNCTIONS + script,
-            command_line=f"quiet {command_line}",
-            accel=accel,
-            seconds=600,
-        ),
-    )
+    return guest.run_here(MACHINE, series, {"bigiron": bigiron}, FUNCTIONS + script, command_line=command_line)
 
 
 def _differences(text: str, series: str) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import initramfs, kernels, notes, qemu, tools
+from lab import initramfs, kernels, make, notes, qemu, tools
 from lab.errors import LabError
 
 INIT = Path(__file__).resolve().parent.parent / "guest-cpus" / "init"
@@ -62,7 +62,7 @@ def run(
     script: str,
     *,
     command_line: str = "quiet",
-    accel: str = "tcg",
+    accel: str = qemu.ONE_THREAD,
     seconds: float = 600,
 ) -> str:
     """The console of a guest in which `script`, for busybox's shell, ran to its end."""
@@ -91,6 +91,24 @@ def run(
     if not any("end" in record for record in notes.console_records(console)):
         raise LabError(f"the guest did not come to its end\n{said}{console[-3000:]}")
     return console
+
+
+def run_here(
+    topology: Topology,
+    series: str,
+    programs: Mapping[str, Path],
+    script: str,
+    *,
+    command_line: str = "",
+    seconds: float = 600,
+) -> str:
+    """`run` with what this machine has to run guests, and once more where it fails."""
+
+    def attempt(accel: str) -> str:
+        accel = qemu.ONE_THREAD if accel == "tcg" else accel
+        return run(topology, series, programs, script, command_line=f"quiet {command_line}", accel=accel, seconds=seconds)
+
+    return make.twice(topology.name, 4, attempt)
 
 
 def records(console: str) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from lab import make
 
 from . import guest
 from .guest import Topology
@@ -196,16 +195,8 @@ done
 RUNS = 3
 
 
-def _guest(
-    topology: Topology, series: str, bigiron: Path, script: str, line: str = "", seconds: float = 900
-) -> str:
-    return make.twice(
-        topology.name,
-        4,
-        lambda accel: guest.run(
-            topology, series, {"bigiron": bigiron}, script, command_line=f"quiet {line}", accel=accel, seconds=seconds
-        ),
-    )
+def _guest(topology: Topology, series: str, bigiron: Path, script: str, line: str = "", seconds: float = 900) -> str:
+    return guest.run_here(topology, series, {"bigiron": bigiron}, script, command_line=line, seconds=seconds)
 
 
 class _Checks:

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import kernels, stages
+from lab import kernels, qemu, stages
 from lab.errors import LabError
 
 from . import ftrace, guest
 from .guest import Topology
 
-# One thread of QEMU runs all processors in turns, and goes to the next one where one of them waits by `pause`. With a thread
-# for each, 64 that wait for each other in stop_machine take seconds on a machine with few processors; so it takes milliseconds.
-ACCEL = "tcg,thread=single"
 # Without it the kernel takes the clock from a device, and each look at it is a way out of the emulation.
 COMMAND_LINE = "quiet tsc=reliable"
 CPUS = 64
@@ -187,7 +184,7 @@ def traced(
     """What failed in a guest, and its rounds."""
     topology = Topology("many", smp(cpus), ram_mib=2048)
     script = "\n".join(_lines(boot, cpus))
-    console = guest.run(topology, boot.series, programs, script, command_line=boot.words, accel=ACCEL, seconds=seconds)
+    console = guest.run(topology, boot.series, programs, script, command_line=boot.words, accel=qemu.ONE_THREAD, seconds=seconds)
     return [record for record in guest.records(console) if "error" in record], list(ftrace.spans(console))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab import make, tools
+from lab import tools
 from lab.errors import LabError
 
 from . import guest
@@ -132,13 +132,7 @@ def _boot(machine: Topology, series: str, bigiron: Path, command_line: str, line
     if not setpriv:
         raise LabError("setpriv is not there: it comes with util-linux")
     programs = {"bigiron": bigiron, "setpriv": Path(setpriv)}
-    return make.twice(
-        machine.name,
-        4,
-        lambda accel: guest.run(
-            machine, series, programs, "\n".join(lines), command_line=f"quiet {command_line}", accel=accel, seconds=120
-        ),
-    )
+    return guest.run_here(machine, series, programs, "\n".join(lines), command_line=command_line, seconds=120)
 
 
 def _record(run: str, judged: Judged) -> dict[str, Any]:
@@ -231,11 +225,7 @@ def _marks(series: str) -> list[dict[str, Any]]:
         for state in (0, 1):
             lines += [f"echo {state} >/sys/devices/system/cpu/cpu3/online", f"marks {2 + 2 * number + state}"]
     lines += ["echo --- threads", "/bpf --nocapture", "echo ---"]
-    console = make.twice(
-        MACHINES[0].name,
-        4,
-        lambda accel: guest.run(MACHINES[0], series, programs, "\n".join(lines), accel=accel, seconds=120),
-    )
+    console = guest.run_here(MACHINES[0], series, programs, "\n".join(lines), seconds=120)
     shown = [guest.section(console, str(number)).splitlines() for number in range(2 + 2 * REBUILDS)]
     marks = [dict(line.split()[1:] for line in lines if line.startswith("mark ")) for lines in shown]
     wrong = [] if marks[0] and marks[0] == marks[1] else ["marks changed without a rebuild"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import make, tools
+from lab import tools
 from lab.errors import LabError
 
 from . import guest
@@ -287,13 +287,7 @@ def _try(case: Case, series: str, bigiron: Path) -> list[dict[str, Any]]:
     lines = [SCRIPT]
     for number, (_, before) in enumerate(case.moments):
         lines += [before, f"shot {number}"]
-    console = make.twice(
-        case.topology.name,
-        4,
-        lambda accel: guest.run(
-            case.topology, series, {}, "\n".join(lines), command_line=f"quiet {case.command_line}", accel=accel, seconds=120
-        ),
-    )
+    console = guest.run_here(case.topology, series, {}, "\n".join(lines), command_line=case.command_line, seconds=120)
     records = []
     for number, (name, before) in enumerate(case.moments):
         moment = Moment.of(guest.section(console, str(number)))
