@@ -27,12 +27,12 @@ extern "C" fn at_exit(status: c_int, _: *mut c_void) {
     }
 }
 
-/// As exit(3) does when all handlers have run.
+/// As exit(3) does when all handlers have run, whatever other threads do meanwhile.
 fn close_streams() -> bool {
     if is_watched() {
         return false;
     }
-    // SAFETY: no thread but this one exists.
+    // SAFETY: streams are not used by this thread any more, and have locks against others.
     unsafe { fcloseall() };
     true
 }

@@ -2,10 +2,12 @@
 
 use std::ffi::c_int;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use rustix::param::page_size;
 
 use super::HeldSignals;
+use super::halt::{halt_others, holds_robust_locks};
 use super::pieces::{Pieces, dropping};
 use super::system;
 use super::{State, settings};
@@ -20,9 +22,19 @@ use crate::region::Region;
 pub struct End {
     /// What helpers did; `None` if nothing.
     pub outcome: Option<Outcome>,
-    /// Whether private memory is gone. Then the process must end at once, without
-    /// another step in code that may use any.
+    /// Whether private memory is gone, or other threads are halted for good. Then the process
+    /// must end at once, without another step in code that may use any, or wait for them.
     pub is_final: bool,
+}
+
+/// So many times more memory than helpers want makes up for halting threads.
+const TIMES_OF_THREADS: usize = 8;
+
+/// How long other threads may take to be halted: a tenth of the time in which the kernel alone gives
+/// so many bytes back, in small pages, or little.
+fn time_to_halt(bytes: usize) -> Duration {
+    const LEAST: Duration = Duration::from_millis(10);
+    LEAST + Duration::from_nanos((bytes / 100) as u64)
 }
 
 /// Who else uses the memory of this thread.
@@ -39,8 +51,9 @@ enum Users {
 /// Gives large memory back, as the end of the process would, with helpers. `keep` are
 /// addresses in memory that is used until the end; the caller's stack is kept anyway.
 ///
-/// Shared memory stays what it is for others. Private memory is given back only if nobody
-/// else uses it, neither threads nor a parent that waits in vfork, and only if `last_steps`
+/// Shared memory stays what it is for others. Private memory is given back only if no other
+/// process uses it, such as a parent that waits in vfork, if other threads can be
+/// halted, and only if `last_steps`
 /// are given: what the process does before that, and true if it then ends. And only what
 /// the program has mapped itself: debuggers and emulators may have memory of theirs in it.
 pub fn end_of_process(
@@ -60,16 +73,22 @@ pub fn end_of_process(
         return End::default();
     }
     let users = users();
-    let give_private = users == Users::None
-        && private >= least
+    let least_private = match users {
+        Users::None => least,
+        Users::Threads => least.saturating_mul(TIMES_OF_THREADS),
+        Users::Unknown => usize::MAX,
+    };
+    let ends = private >= least_private
         && state.private().iter().next().is_some()
         && !has_devices()
         && last_steps.is_some_and(|last_steps| last_steps());
     let give_shared = users != Users::Unknown && shared >= least;
-    if !give_private && !give_shared {
+    if !ends && !give_shared {
         return End::default();
     }
     let held = HeldSignals::hold();
+    let mut is_final = ends && users == Users::Threads;
+    let give_private = ends && (!is_final || halt_others(&held, time_to_halt(private)));
     let settings = settings(policy, &held);
     let mut pieces = Pieces::new(&settings, dropping());
     let here = (&raw const held).addr();
@@ -77,7 +96,6 @@ pub fn end_of_process(
         let within = |address: usize| (region.start()..region.end()).contains(&address);
         within(here) || keep.iter().copied().any(within)
     };
-    let mut is_final = false;
     let _ = mapping::for_each(Region::between(0, usize::MAX), |mapping| {
         if mapping.shared {
             if give_shared && mapping.of_memory && mapping.region.length() >= least {
@@ -136,28 +154,11 @@ pub(super) fn is_alone() -> bool {
     users() == Users::None
 }
 
-/// Whether this thread holds locks of which the kernel tells others at its end: it finds
-/// them by a list that may go through private memory (exit_robust_list of kernel/futex).
-fn holds_robust_locks() -> bool {
-    let (mut head, mut length) = (0_usize, 0_usize);
-    let arguments = [0, (&raw mut head).addr(), (&raw mut length).addr()];
-    if system::call(libc::SYS_get_robust_list, arguments).is_err() {
-        return true;
-    }
-    if head == 0 {
-        return false;
-    }
-    // SAFETY: the list that the C library registered for this thread begins with a
-    // pointer, to itself where it is empty.
-    let first = unsafe { std::ptr::with_exposed_provenance::<usize>(head).read() };
-    first != head
-}
-
 /// unshare(2) of memory does nothing, but fails where there is something to unshare
 /// (check_unshare_flags of kernel/fork.c).
 fn users() -> Users {
     let alone = |flag: c_int| system::call(libc::SYS_unshare, [flag as usize]);
-    if alone(libc::CLONE_VM).is_ok() && !holds_robust_locks() {
+    if alone(libc::CLONE_VM).is_ok() && !holds_robust_locks(0) {
         Users::None
     } else if alone(libc::CLONE_THREAD) == Err(rustix::io::Errno::INVAL) {
         Users::Threads

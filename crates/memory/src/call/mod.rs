@@ -10,6 +10,7 @@
 
 mod allocate;
 mod end;
+mod halt;
 mod lock;
 mod map;
 mod pieces;

@@ -1,0 +1,350 @@
+//! The other threads of a process that ends, halted for good.
+//!
+//! At the end of a process the kernel ends its threads wherever they are (exit_group). Halted a
+//! moment before, none of them sees that its memory is already given back: a signal that the C
+//! library lets no program hold back brings each into two instructions that use no memory.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::fmt::Write;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, RawDir, open, readlinkat_raw};
+use rustix::process::getpid;
+use rustix::thread::gettid;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use super::HeldSignals;
+use super::system;
+use crate::machine::{field, read_text};
+
+/// The signal by which the C library has all threads change their user (SIGSETXID of
+/// sysdeps/unix/sysv/linux/internal-signals.h of glibc).
+const SIGNAL: usize = 33;
+
+/// How many threads are halted.
+static HALTED: AtomicU32 = AtomicU32::new(0);
+
+/// The process whose threads are halted, and what handled the signal before.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+static HANDLER: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether somebody has begun to halt the others.
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Halts all threads but this one, and tells whether that succeeded and nobody else uses the memory of this
+/// process, neither another process nor the kernel. In any case this process must end then,
+/// without waiting for any thread.
+///
+/// Not tried where somebody watches the process who would see the signals, where a filter of
+/// system calls may end it, and while another thread does the same. `within` is for all of it.
+pub(super) fn halt_others(_held: &HeldSignals, within: Duration) -> bool {
+    let deadline = now() + within;
+    !is_watched()
+        && !BEGUN.swap(true, Ordering::AcqRel)
+        && catch_signal()
+        && halt(deadline)
+        && !others_need_memory(deadline)
+}
+
+fn now() -> Duration {
+    let time = clock_gettime(ClockId::Monotonic);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// By a debugger, or by a filter of system calls.
+fn is_watched() -> bool {
+    let mut text = [0; 4096];
+    !read_text(c"/proc/thread-self/status", &mut text).is_ok_and(|text| {
+        field(text, "TracerPid:") == Some(0) && field(text, "Seccomp:") == Some(0)
+    })
+}
+
+/// struct kernel_sigaction. `sigaction` of the C library refuses its own signals.
+#[repr(C)]
+#[derive(Default)]
+struct Action {
+    handler: usize,
+    flags: u64,
+    /// Where a handler returns to: the kernel wants one (setup_rt_frame of
+    /// arch/x86/kernel/signal_64.c).
+    restorer: usize,
+    held_back: u64,
+}
+
+/// Not where the C library has no handler of its own: it has started no thread then.
+#[cfg(target_arch = "x86_64")]
+fn catch_signal() -> bool {
+    const SA_RESTORER: u64 = 0x0400_0000;
+    let change = |new: usize, old: &mut Action| {
+        let arguments = [SIGNAL, new, ptr::from_mut(old).addr(), size_of::<u64>()];
+        system::call(libc::SYS_rt_sigaction, arguments).is_ok()
+    };
+    let mut before = Action::default();
+    if !change(0, &mut before)
+        || before.flags & SA_RESTORER == 0
+        || [libc::SIG_DFL, libc::SIG_IGN].contains(&before.handler)
+    {
+        return false;
+    }
+    HANDLER.store(before.handler, Ordering::Relaxed);
+    PROCESS.store(system::process(), Ordering::Relaxed);
+    let action = Action {
+        handler: halt_here as *const () as usize,
+        flags: (libc::SA_ONSTACK | libc::SA_SIGINFO) as u64 | SA_RESTORER,
+        restorer: before.restorer,
+        held_back: u64::MAX,
+    };
+    change((&raw const action).addr(), &mut before)
+}
+
+/// Elsewhere threads go on.
+#[cfg(not(target_arch = "x86_64"))]
+fn catch_signal() -> bool {
+    false
+}
+
+/// Counts this thread, and has it wait for ever. From the count on it uses no memory, not even
+/// its stack, which is given back.
+///
+/// In the child of a fork that another thread was making it is as if nothing had been caught.
+#[cfg(target_arch = "x86_64")]
+extern "C" fn halt_here(signal: c_int, about: *mut c_void, context: *mut c_void) {
+    if system::process() != PROCESS.load(Ordering::Relaxed) {
+        let before = HANDLER.load(Ordering::Relaxed);
+        // SAFETY: the C library's handler, as the kernel would call it.
+        unsafe {
+            let before: extern "C" fn(c_int, *mut c_void, *mut c_void) = mem::transmute(before);
+            before(signal, about, context);
+        }
+        return;
+    }
+    // SAFETY: it adds to a number that is always there, and then makes system calls without
+    // arguments; it never returns.
+    unsafe {
+        std::arch::asm!(
+            "lock inc dword ptr [{halted}]",
+            "2:",
+            "mov eax, {pause}",
+            "syscall",
+            "jmp 2b",
+            halted = in(reg) HALTED.as_ptr(),
+            pause = const libc::SYS_pause,
+            options(noreturn),
+        )
+    }
+}
+
+/// Asks all others to halt until all have.
+fn halt(deadline: Duration) -> bool {
+    const FIRST_WAIT: Duration = Duration::from_millis(1);
+    let mut rounds = 0;
+    let mut wait = FIRST_WAIT;
+    while now() < deadline {
+        // In this order: those that are halted stay in the list. A thread that another made while
+        // the list was read, and that is not in it, is in the next one.
+        let halted = HALTED.load(Ordering::Acquire);
+        let Some(others) = count_others() else {
+            return false;
+        };
+        rounds = if others == halted { rounds + 1 } else { 0 };
+        if rounds == 2 {
+            return true;
+        }
+        if rounds == 0 {
+            signal_others();
+            // Not for ever: one of them may have ended instead.
+            wait_for(others, deadline.min(now() + wait));
+            if wait == FIRST_WAIT && has_workers_of_kernel() {
+                return false;
+            }
+            wait *= 2;
+        }
+    }
+    false
+}
+
+fn wait_for(halted: u32, deadline: Duration) {
+    const STEP: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 50_000,
+    };
+    while HALTED.load(Ordering::Acquire) < halted && now() < deadline {
+        let _ = rustix::thread::nanosleep(&STEP);
+    }
+}
+
+/// Whether the kernel itself has threads in this process, of io_uring or vhost: signals do not
+/// halt them.
+fn has_workers_of_kernel() -> bool {
+    /// PF_IO_WORKER and PF_USER_WORKER of include/linux/sched.h.
+    const WORKERS: u64 = 0x10 | 0x4000;
+    let mut found = false;
+    for_each_number(c"/proc/self/task", |_, thread| {
+        let mut path = Path::new();
+        let mut text = [0; 1024];
+        let named = write!(path, "/proc/self/task/{thread}/stat\0");
+        let stat = path.as_c_str().map(|path| read_text(path, &mut text));
+        if let (Ok(()), Some(Ok(stat))) = (named, stat) {
+            // Behind the name, which may hold anything: state, parent, group, session, terminal, its group.
+            let flags = stat.rsplit(')').next().unwrap_or_default();
+            let flags = flags.split_ascii_whitespace().nth(6);
+            found |= flags
+                .and_then(|flags| flags.parse().ok())
+                .is_some_and(|flags: u64| flags & WORKERS != 0);
+        }
+        !found
+    });
+    found
+}
+
+/// Threads of this process but this one, and but the first where that has ended: it stays
+/// in the list until the process ends.
+fn count_others() -> Option<u32> {
+    let mut threads = 0_u32;
+    for_each_number(c"/proc/self/task", |_, _| {
+        threads += 1;
+        true
+    })?;
+    let mut text = [0; 4096];
+    let first = read_text(c"/proc/self/status", &mut text).ok()?;
+    let ended = u32::from(first.lines().any(|line| line.starts_with("State:\tZ")));
+    threads.checked_sub(1 + ended)
+}
+
+fn signal_others() {
+    let this = gettid().as_raw_nonzero().get();
+    let process = getpid().as_raw_nonzero().get() as usize;
+    for_each_number(c"/proc/self/task", |_, thread| {
+        if thread != this {
+            let _ = system::call(libc::SYS_tgkill, [process, thread as usize, SIGNAL]);
+        }
+        true
+    });
+}
+
+/// Whether something would still use private memory though no thread does.
+fn others_need_memory(deadline: Duration) -> bool {
+    let mut needed = false;
+    let threads = for_each_number(c"/proc/self/task", |_, thread| {
+        needed = holds_robust_locks(thread) || has_child_in_memory(thread);
+        !needed && now() < deadline
+    });
+    needed || threads.is_none() || handles_page_faults(deadline) || now() >= deadline
+}
+
+/// Whether a thread, 0 for this one, holds locks of which the kernel tells others at its end: it
+/// finds them by a list that may go through private memory (exit_robust_list of kernel/futex).
+/// Of a thread that runs the list may change at any time.
+pub(super) fn holds_robust_locks(thread: i32) -> bool {
+    let (mut head, mut length) = (0_usize, 0_usize);
+    let arguments = [
+        thread as usize,
+        (&raw mut head).addr(),
+        (&raw mut length).addr(),
+    ];
+    if system::call(libc::SYS_get_robust_list, arguments).is_err() {
+        return true;
+    }
+    if head == 0 {
+        return false;
+    }
+    // SAFETY: the list that the C library registered for the thread begins with a
+    // pointer, to itself where it is empty. It stays while the thread does.
+    let first = unsafe { ptr::with_exposed_provenance::<usize>(head).read() };
+    first != head
+}
+
+/// Whether a child of a thread runs in this memory (CLONE_VM without CLONE_THREAD).
+fn has_child_in_memory(thread: i32) -> bool {
+    const KCMP_VM: usize = 1;
+    const LIST: usize = 4096;
+    let mut path = Path::new();
+    let mut list = [0; LIST];
+    let process = getpid().as_raw_nonzero().get() as usize;
+    if write!(path, "/proc/self/task/{thread}/children\0").is_err() {
+        return true;
+    }
+    let children = path.as_c_str().map(|path| read_text(path, &mut list));
+    let Some(Ok(children)) = children.filter(|text| text.is_ok_and(|text| text.len() < LIST))
+    else {
+        return true;
+    };
+    children.split_ascii_whitespace().any(|child| {
+        let child = child.parse::<usize>().unwrap_or(process);
+        // 0 is the same memory; it is no error that the child has ended.
+        match system::call(libc::SYS_kcmp, [process, child, KCMP_VM]) {
+            Ok(order) => order == 0,
+            Err(error) => error != rustix::io::Errno::SRCH,
+        }
+    })
+}
+
+/// Whether this process handles page faults of its own memory: giving that back would wait until
+/// one of the halted threads has heard of it (userfaultfd_remove of fs/userfaultfd.c).
+fn handles_page_faults(deadline: Duration) -> bool {
+    let mut found = false;
+    let seen = for_each_number(c"/proc/thread-self/fd", |folder, descriptor| {
+        let mut name = Path::new();
+        let mut target = [0; 64];
+        found = write!(name, "{descriptor}\0").is_err()
+            || name.as_c_str().is_none_or(|name| {
+                readlinkat_raw(folder, name, &mut target[..])
+                    .is_ok_and(|length| target.get(..length) == Some(b"anon_inode:[userfaultfd]"))
+            });
+        !found && now() < deadline
+    });
+    found || seen.is_none()
+}
+
+/// A short path, made without allocating.
+struct Path {
+    bytes: [u8; 48],
+    length: usize,
+}
+
+impl Path {
+    fn new() -> Self {
+        Self {
+            bytes: [0; 48],
+            length: 0,
+        }
+    }
+
+    fn as_c_str(&self) -> Option<&CStr> {
+        CStr::from_bytes_until_nul(&self.bytes).ok()
+    }
+}
+
+impl Write for Path {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let end = self.length + text.len();
+        let place = self.bytes.get_mut(self.length..end);
+        place
+            .ok_or(std::fmt::Error)?
+            .copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+/// Gives each number that a folder has as a name to `see`, with the folder, until that wants no
+/// more. `None` where the folder cannot be read.
+fn for_each_number(path: &CStr, mut see: impl FnMut(BorrowedFd<'_>, i32) -> bool) -> Option<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = open(path, flags, Mode::empty()).ok()?;
+    let mut room = [MaybeUninit::uninit(); 4096];
+    let mut entries = RawDir::new(&folder, &mut room);
+    while let Some(entry) = entries.next() {
+        let number = entry.ok()?.file_name().to_str().ok()?.parse();
+        if let Ok(number) = number
+            && !see(folder.as_fd(), number)
+        {
+            break;
+        }
+    }
+    Some(())
+}

@@ -1,0 +1,286 @@
+/* Programs that end while other threads of theirs live, and use memory. */
+#include "common.h"
+
+#include <linux/futex.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+
+#define THREADS 4
+#define EACH (2 * LARGE)
+
+static char *memory;
+static pthread_barrier_t all_there;
+
+/* What no moment before the end may change. */
+static void check(void)
+{
+	if (!filled(memory, EACH, 5))
+		abort();
+}
+
+static void *use_memory(void *unused)
+{
+	(void)unused;
+	pthread_barrier_wait(&all_there);
+	for (;;)
+		check();
+	return NULL;
+}
+
+static void *sleep_and_use(void *unused)
+{
+	(void)unused;
+	pthread_barrier_wait(&all_there);
+	for (;;) {
+		usleep(50);
+		check();
+	}
+	return NULL;
+}
+
+static void *wait_in_read(void *unused)
+{
+	int ends[2];
+	char byte;
+	(void)unused;
+	if (pipe(ends) != 0)
+		abort();
+	pthread_barrier_wait(&all_there);
+	/* Interrupted by nothing that the program knows of. */
+	if (read(ends[0], &byte, 1) != 1)
+		abort();
+	return NULL;
+}
+
+static void *hold_signals(void *unused)
+{
+	sigset_t all;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	return use_memory(unused);
+}
+
+/* Not even those of the C library come through. */
+static void *hold_all_signals(void *unused)
+{
+	unsigned long all = ~0UL;
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof all);
+	return use_memory(unused);
+}
+
+static void *start_others(void *depth)
+{
+	pthread_t thread;
+	for (int i = 0; i < 20; i++)
+		check();
+	/* At the limit of threads there is one less. */
+	if (pthread_create(&thread, NULL, start_others, depth) == 0)
+		pthread_detach(thread);
+	return NULL;
+}
+
+static void *wait_for_ever(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+static void tell_stuck(int signal)
+{
+	(void)signal;
+	static const char text[] = "stuck\n";
+	if (write(1, text, sizeof text - 1) < 0)
+		abort();
+	syscall(SYS_exit_group, 1);
+}
+
+/* Children with threads, which the C library asks by a signal to change their group too. */
+static void *fork_others(void *unused)
+{
+	pthread_barrier_wait(&all_there);
+	for (;;) {
+		pid_t child = fork();
+		if (child == 0) {
+			pthread_t thread;
+			signal(SIGALRM, tell_stuck);
+			alarm(20);
+			for (int i = 0; i < 4; i++)
+				if (pthread_create(&thread, NULL, wait_for_ever, NULL) != 0)
+					abort();
+			if (setgid(getgid()) != 0)
+				abort();
+			syscall(SYS_exit_group, 0);
+		}
+		int status;
+		if (waitpid(child, &status, 0) == child && status != 0) {
+			printf("child: %x\n", status);
+			fflush(stdout);
+		}
+	}
+	return unused;
+}
+
+static pthread_mutex_t *shared_lock;
+
+static void *hold_lock(void *unused)
+{
+	pthread_mutex_lock(shared_lock);
+	return sleep_and_use(unused);
+}
+
+static void *wait_for_vforked(void *unused)
+{
+	(void)unused;
+	pid_t child = vfork();
+	if (child == 0) {
+		pthread_barrier_wait(&all_there);
+		for (int i = 0; i < 30; i++) {
+			usleep(1000);
+			check();
+		}
+		/* Not by _exit: the last of them has the memory for itself. */
+		syscall(SYS_exit_group, 0);
+	}
+	return NULL;
+}
+
+static int child_in_memory(void *unused)
+{
+	(void)unused;
+	/* Longer than its parent: it would see that memory is gone. */
+	for (int i = 0; i < 30; i++) {
+		usleep(1000);
+		check();
+	}
+	syscall(SYS_exit_group, 0);
+	return 0;
+}
+
+static void start(void *(*run)(void *), void *argument, int own_stack)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	pthread_attr_init(&attributes);
+	if (own_stack)
+		pthread_attr_setstack(&attributes, anonymous(LARGE), LARGE);
+	if (pthread_create(&thread, &attributes, run, argument) != 0)
+		abort();
+}
+
+static void start_all(void *(*run)(void *), int own_stack)
+{
+	pthread_barrier_init(&all_there, NULL, THREADS + 1);
+	for (int i = 0; i < THREADS; i++)
+		start(run, NULL, own_stack);
+	pthread_barrier_wait(&all_there);
+}
+
+/* Whoever gives memory back waits until this has been read. */
+static void watch_memory(void)
+{
+	int events = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_EVENT_REMOVE };
+	struct uffdio_register area = {
+		.range = { .start = (uintptr_t)memory, .len = EACH },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	if (events < 0 || ioctl(events, UFFDIO_API, &api) != 0 || ioctl(events, UFFDIO_REGISTER, &area) != 0)
+		exit(77);
+}
+
+static void lock_of_others(void)
+{
+	pthread_mutexattr_t robust;
+	pthread_mutexattr_init(&robust);
+	pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
+	pthread_mutexattr_setpshared(&robust, PTHREAD_PROCESS_SHARED);
+	shared_lock = map(4096, MAP_SHARED | MAP_ANONYMOUS);
+	pthread_mutex_init(shared_lock, &robust);
+	pid_t child = fork();
+	if (child == 0) {
+		pthread_barrier_init(&all_there, NULL, 2);
+		start(hold_lock, NULL, 1);
+		pthread_barrier_wait(&all_there);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	int error = pthread_mutex_lock(shared_lock);
+	printf("%s\n", strerrorname_np(error));
+	fflush(stdout);
+}
+
+static void *end_with_it(void *unused)
+{
+	(void)unused;
+	pthread_barrier_wait(&all_there);
+	_exit(6);
+	return NULL;
+}
+
+static void *end_later(void *unused)
+{
+	(void)unused;
+	usleep(10000);
+	exit(7);
+	return NULL;
+}
+
+static void at_end(void)
+{
+	printf("at exit %d\n", filled(memory, EACH, 5));
+}
+
+int main(int count, char **arguments)
+{
+	const char *name = count > 1 ? arguments[1] : "";
+	memory = anonymous(EACH);
+	fill(memory, EACH, 5);
+	atexit(at_end);
+	if (!strcmp(name, "run"))
+		start_all(use_memory, 0);
+	if (!strcmp(name, "sleep"))
+		start_all(sleep_and_use, 0);
+	if (!strcmp(name, "read"))
+		start_all(wait_in_read, 0);
+	if (!strcmp(name, "own-stacks"))
+		start_all(sleep_and_use, 1);
+	if (!strcmp(name, "hold-signals"))
+		start_all(hold_signals, 0);
+	if (!strcmp(name, "hold-all-signals"))
+		start_all(hold_all_signals, 0);
+	if (!strcmp(name, "vfork"))
+		start_all(wait_for_vforked, 0);
+	if (!strcmp(name, "forks")) {
+		start_all(fork_others, 0);
+		usleep(3000);
+	}
+	if (!strcmp(name, "start-others"))
+		for (int i = 0; i < THREADS; i++)
+			start(start_others, NULL, 0);
+	if (!strcmp(name, "child-in-memory")) {
+		start_all(use_memory, 0);
+		if (clone(child_in_memory, anonymous(LARGE) + LARGE, CLONE_VM | SIGCHLD, NULL) < 0)
+			abort();
+	}
+	if (!strcmp(name, "watched-memory")) {
+		watch_memory();
+		start_all(sleep_and_use, 0);
+	}
+	if (!strcmp(name, "locks")) {
+		lock_of_others();
+		return 0;
+	}
+	if (!strcmp(name, "at-once"))
+		start_all(end_with_it, 0);
+	if (!strcmp(name, "first-ended")) {
+		start(end_later, NULL, 0);
+		pthread_exit(NULL);
+	}
+	if (!strcmp(name, "_exit"))
+		start_all(use_memory, 0);
+	if (!strcmp(name, "_exit") || !strcmp(name, "at-once"))
+		_exit(6);
+	exit(5);
+}
