@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::param::page_size;
 
 use super::HeldSignals;
-use super::halt::{halt_others, holds_robust_locks};
+use super::halt::{count_threads, halt_others, holds_robust_locks};
 use super::pieces::{Pieces, dropping};
 use super::system;
 use super::{State, settings};
@@ -27,14 +27,31 @@ pub struct End {
     pub is_final: bool,
 }
 
-/// So many times more memory than helpers want makes up for halting threads.
-const TIMES_OF_THREADS: usize = 8;
+/// So many times more memory than helpers want, and once more for each thread, makes up for
+/// halting threads: 50 microseconds each, in which the kernel alone gives a MiB back.
+const TIMES: usize = 8;
 
 /// How long other threads may take to be halted: a tenth of the time in which the kernel alone gives
 /// so many bytes back, in small pages, or little.
 fn time_to_halt(bytes: usize) -> Duration {
     const LEAST: Duration = Duration::from_millis(10);
     LEAST + Duration::from_nanos((bytes / 100) as u64)
+}
+
+/// Whether so many bytes of private memory are in huge pages for the most part: the process had
+/// far fewer page faults than they have small pages. Of huge pages the kernel alone is done before
+/// helpers are there. So it is in the child of a fork, whose pages are its parent's.
+fn is_of_huge_pages(bytes: usize) -> bool {
+    /// Small pages in a page of the kernel's own choice (mTHP) that is still a small one.
+    const MOST_PAGES: usize = 64;
+    // SAFETY: it is numbers alone, for which zeros are valid.
+    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+    let arguments = [libc::RUSAGE_SELF as usize, (&raw mut used).addr()];
+    if system::call(libc::SYS_getrusage, arguments).is_err() {
+        return false;
+    }
+    let faults = used.ru_minflt.saturating_add(used.ru_majflt);
+    usize::try_from(faults).unwrap_or(0) < bytes / page_size() / MOST_PAGES
 }
 
 /// Who else uses the memory of this thread.
@@ -75,10 +92,11 @@ pub fn end_of_process(
     let users = users();
     let least_private = match users {
         Users::None => least,
-        Users::Threads => least.saturating_mul(TIMES_OF_THREADS),
+        Users::Threads => least.saturating_mul(count_threads().saturating_add(TIMES)),
         Users::Unknown => usize::MAX,
     };
     let ends = private >= least_private
+        && !is_of_huge_pages(private)
         && state.private().iter().next().is_some()
         && !has_devices()
         && last_steps.is_some_and(|last_steps| last_steps());

@@ -9,15 +9,17 @@ use std::fmt::Write;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, RawDir, open, readlinkat_raw};
+use rustix::io::Errno;
 use rustix::process::getpid;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::HeldSignals;
+use super::state::fork_sensitive_word;
 use super::system;
 use crate::machine::{field, read_text};
 
@@ -28,8 +30,12 @@ const SIGNAL: usize = 33;
 /// How many threads are halted.
 static HALTED: AtomicU32 = AtomicU32::new(0);
 
-/// The process whose threads are halted, and what handled the signal before.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// What they wait for.
+static NEVER: AtomicU32 = AtomicU32::new(0);
+
+/// 1 in the process whose threads are halted, 0 in the child of a fork; and what handled the signal
+/// before.
+static IN_PROCESS: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether somebody has begun to halt the others.
@@ -53,6 +59,16 @@ pub(super) fn halt_others(_held: &HeldSignals, within: Duration) -> bool {
 fn now() -> Duration {
     let time = clock_gettime(ClockId::Monotonic);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// How many threads this process has.
+pub(super) fn count_threads() -> usize {
+    let mut text = [0; 4096];
+    let count = read_text(c"/proc/thread-self/status", &mut text).ok();
+    let count = count.and_then(|text| field(text, "Threads:"));
+    count.map_or(usize::MAX, |count| {
+        usize::try_from(count).unwrap_or(usize::MAX)
+    })
 }
 
 /// By a debugger, or by a filter of system calls.
@@ -90,8 +106,14 @@ fn catch_signal() -> bool {
     {
         return false;
     }
+    let word = fork_sensitive_word();
+    if word.is_null() {
+        return false;
+    }
+    // SAFETY: the page is never unmapped.
+    unsafe { &*word }.store(1, Ordering::Relaxed);
+    IN_PROCESS.store(word, Ordering::Relaxed);
     HANDLER.store(before.handler, Ordering::Relaxed);
-    PROCESS.store(system::process(), Ordering::Relaxed);
     let action = Action {
         handler: halt_here as *const () as usize,
         flags: (libc::SA_ONSTACK | libc::SA_SIGINFO) as u64 | SA_RESTORER,
@@ -108,12 +130,15 @@ fn catch_signal() -> bool {
 }
 
 /// Counts this thread, and has it wait for ever. From the count on it uses no memory, not even
-/// its stack, which is given back.
+/// its stack, which is given back. It makes no system call but futex(2), which a filter that a thread
+/// has for itself must let through.
 ///
 /// In the child of a fork that another thread was making it is as if nothing had been caught.
 #[cfg(target_arch = "x86_64")]
 extern "C" fn halt_here(signal: c_int, about: *mut c_void, context: *mut c_void) {
-    if system::process() != PROCESS.load(Ordering::Relaxed) {
+    // SAFETY: the page is never unmapped.
+    let is_child = unsafe { &*IN_PROCESS.load(Ordering::Relaxed) }.load(Ordering::Relaxed) == 0;
+    if is_child {
         let before = HANDLER.load(Ordering::Relaxed);
         // SAFETY: the C library's handler, as the kernel would call it.
         unsafe {
@@ -122,17 +147,21 @@ extern "C" fn halt_here(signal: c_int, about: *mut c_void, context: *mut c_void)
         }
         return;
     }
-    // SAFETY: it adds to a number that is always there, and then makes system calls without
-    // arguments; it never returns.
+    // SAFETY: it adds to a number that is always there, and then waits for another to change, which
+    // nobody does; it never returns. The kernel keeps all registers but rax, rcx and r11.
     unsafe {
         std::arch::asm!(
             "lock inc dword ptr [{halted}]",
             "2:",
-            "mov eax, {pause}",
+            "mov eax, {futex}",
             "syscall",
             "jmp 2b",
             halted = in(reg) HALTED.as_ptr(),
-            pause = const libc::SYS_pause,
+            futex = const libc::SYS_futex,
+            in("rdi") NEVER.as_ptr(),
+            in("rsi") libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            in("rdx") 0,
+            in("r10") 0,
             options(noreturn),
         )
     }
@@ -229,8 +258,9 @@ fn signal_others() {
 /// Whether something would still use private memory though no thread does.
 fn others_need_memory(deadline: Duration) -> bool {
     let mut needed = false;
+    let has_children = has_children();
     let threads = for_each_number(c"/proc/self/task", |_, thread| {
-        needed = holds_robust_locks(thread) || has_child_in_memory(thread);
+        needed = holds_robust_locks(thread) || has_children && has_child_in_memory(thread);
         !needed && now() < deadline
     });
     needed || threads.is_none() || handles_page_faults(deadline) || now() >= deadline
@@ -258,6 +288,13 @@ pub(super) fn holds_robust_locks(thread: i32) -> bool {
     first != head
 }
 
+/// Whether any thread of this process has a child, of any kind.
+fn has_children() -> bool {
+    let any = libc::P_ALL as usize;
+    let how = (libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL) as usize;
+    system::call(libc::SYS_waitid, [any, 0, 0, how]) != Err(Errno::CHILD)
+}
+
 /// Whether a child of a thread runs in this memory (CLONE_VM without CLONE_THREAD).
 fn has_child_in_memory(thread: i32) -> bool {
     const KCMP_VM: usize = 1;
@@ -278,7 +315,7 @@ fn has_child_in_memory(thread: i32) -> bool {
         // 0 is the same memory; it is no error that the child has ended.
         match system::call(libc::SYS_kcmp, [process, child, KCMP_VM]) {
             Ok(order) => order == 0,
-            Err(error) => error != rustix::io::Errno::SRCH,
+            Err(error) => error != Errno::SRCH,
         }
     })
 }

@@ -199,7 +199,7 @@ impl State {
 }
 
 /// A word that is 0 in the child of a fork; null if the kernel has no such memory.
-fn fork_sensitive_word() -> *mut AtomicU32 {
+pub(super) fn fork_sensitive_word() -> *mut AtomicU32 {
     // SAFETY: a new mapping, where the kernel has room.
     let page = unsafe {
         mmap_anonymous(
