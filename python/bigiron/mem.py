@@ -2,16 +2,19 @@
 
 `create` makes a segment of shared or private memory with all its pages at once, `attach` maps one that exists; both are
 context managers and have the buffer protocol, so that `memoryview` and `numpy.frombuffer` use the memory itself.
-`populate`, `lock` and `unlock` are for whatever has a buffer, such as `mmap.mmap`. Threads run meanwhile.
+`populate`, `lock` and `unlock` are for whatever has a buffer, such as `mmap.mmap`. Threads run meanwhile. `explain` tells
+how fast all that can be here, and why.
 
 Errors are `OSError` with the errno and what to do about it; what makes no sense is `ValueError`.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from os.path import realpath
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, cast
 
 from . import _bigiron
 from ._bigiron import Segment
@@ -20,12 +23,17 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = [
+    "Explanation",
+    "Facts",
     "Kind",
     "PageSize",
+    "Pool",
     "Progress",
     "Segment",
+    "Step",
     "attach",
     "create",
+    "explain",
     "lock",
     "populate",
     "prewarm",
@@ -40,6 +48,66 @@ PageSize = int | Literal["auto", "small"]
 
 Progress = Callable[[int], object]
 """Called with the bytes that are done, in the thread that called; what it raises ends the operation."""
+
+
+class Pool(TypedDict):
+    """A pool of huge pages."""
+
+    pages: int
+    free: int
+
+
+class Facts(TypedDict):
+    """The machine, and this process's rights and limits."""
+
+    kernel: str
+    page_size: int
+    processors: int
+    """That this process may use at the same time."""
+    processors_online: int
+    nodes: int
+    available_bytes: int
+    control_group_bytes: NotRequired[int]
+    """What control groups still allow, where they have a limit."""
+    madv_populate: bool
+    madv_dontneed_locked: bool
+    madv_collapse: bool
+    huge_pages: str
+    """transparent_hugepage/enabled; empty where the kernel has none."""
+    huge_shared: str
+    """The same for shared memory."""
+    huge_shared_by_size: dict[str, str]
+    """Sizes in KiB with a setting of their own, but `never`."""
+    pools: dict[str, Pool]
+    """By the size of their pages in KiB."""
+    locked_limit: NotRequired[int]
+    """RLIMIT_MEMLOCK, where there is one."""
+    may_lock_all: bool
+    """Whether this process may lock more."""
+    shmmax: int
+    shmall_bytes: int
+    seccomp: bool
+    reaper: bool
+    preload_library: NotRequired[str]
+    """What `bigiron mem run` loads into programs, where it is found."""
+
+
+class Step(TypedDict):
+    """A step of memory's life, from making it to giving it back."""
+
+    step: str
+    verdict: Literal["faster", "partly", "plain"]
+    """With helpers or huge pages: faster, in part or not for everyone, or as the plain call."""
+    why: str
+    change: NotRequired[list[str]]
+    """What would make it better, where anything can."""
+
+
+class Explanation(TypedDict):
+    """What `explain` tells."""
+
+    facts: Facts
+    steps: list[Step]
 
 
 def create(
@@ -95,6 +163,16 @@ def prewarm(
 def remove(what: str | int) -> None:
     """Removes memory from the system. `what` is as for `attach`; of files only those that are memory."""
     _bigiron.remove(str(what))
+
+
+def explain() -> Explanation:
+    """Tells what can be faster with this kernel, its settings, and this process's rights and limits, why, and what to change.
+
+    It is what `bigiron mem explain --json` tells; `bigiron` itself, whose library accelerates unchanged programs, is looked for
+    on PATH.
+    """
+    program = shutil.which("bigiron")
+    return cast(Explanation, _bigiron.explain(realpath(program) if program else None))
 
 
 def populate(buffer: Buffer, *, write: bool | None = None, helpers: int | None = None) -> None:

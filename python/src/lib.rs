@@ -20,7 +20,7 @@ mod _bigiron {
     #[pymodule_export]
     use super::errors::{Error, FaultError, UnknownNameError};
     #[pymodule_export]
-    use super::memory::{attach, create, lock, populate, prewarm, remove, unlock};
+    use super::memory::{attach, create, explain, lock, populate, prewarm, remove, unlock};
     #[pymodule_export]
     use super::pages::Pages;
     #[pymodule_export]

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use bigiron_memory::explain::Explanation;
 use bigiron_memory::operation::{self, Access};
 use bigiron_memory::segment::{Huge, Kind, Numa, Removal, Request, Segment, SegmentError, Target};
 use bigiron_memory::{Errno, Region, Settings, call, engine, mapped, policy};
@@ -10,6 +11,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
+use crate::convert::to_python;
 use crate::segment::MemorySegment;
 
 /// What is told of an operation as it goes: a function of the bytes that are done.
@@ -142,6 +144,17 @@ pub fn prewarm(
 pub fn remove(py: Python<'_>, what: &str) -> PyResult<()> {
     py.detach(|| Target::find(what)?.remove(&Removal::default()).map(drop))
         .map_err(of_segment)
+}
+
+/// What `bigiron mem explain --json` tells of this process, for `program`, the path of `bigiron`.
+#[pyfunction]
+pub fn explain(py: Python<'_>, program: Option<PathBuf>) -> PyResult<Bound<'_, PyAny>> {
+    // By way of JSON's own types, so that keys are texts as they are there.
+    let told = py.detach(|| serde_json::to_value(Explanation::find(program.as_deref())));
+    to_python(
+        py,
+        &told.map_err(|error| PyValueError::new_err(error.to_string()))?,
+    )
 }
 
 /// Does `work` without Python's lock, and tells `progress` in between. Python's own signals are

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import mmap
 import os
 import subprocess
@@ -11,9 +12,12 @@ import tempfile
 import threading
 import unittest
 from pathlib import Path
+from typing import Any, cast
+from unittest import mock
 
 from bigiron import mem
 
+PROGRAM = Path(os.environ["BIGIRON_PROGRAM"])
 SIZE = 24 << 20
 NAME = f"/bigiron-python-{os.getpid()}"
 C = ctypes.CDLL(None, use_errno=True)
@@ -226,3 +230,39 @@ class Buffers(unittest.TestCase):
         done.set()
         thread.join()
         self.assertLess(seen[0], seen[-1])
+
+
+class Explaining(unittest.TestCase):
+    def test_it_tells_what_the_command_tells(self) -> None:
+        with mock.patch.dict(os.environ, PATH=f"{PROGRAM.parent}:{os.environ['PATH']}"):
+            # Free memory goes up and down between one look and the next.
+            for _ in range(20):
+                before, told = self.by_command(), mem.explain()
+                if before["steps"] == told["steps"]:
+                    break
+        self.assertEqual(told["steps"], before["steps"])
+        self.assertEqual(set(told), set(before))
+        facts = cast(dict[str, Any], told["facts"])
+        self.assertEqual(set(facts), set(before["facts"]))
+        same = set(facts) - {"available_bytes", "control_group_bytes", "pools"}
+        self.assertEqual({name: facts[name] for name in same}, {name: before["facts"][name] for name in same})
+        self.assertEqual(set(facts["pools"]), set(before["facts"]["pools"]))
+        self.assertGreater(facts["available_bytes"], 0)
+
+    def test_it_is_of_this_process(self) -> None:
+        program = (
+            "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from bigiron import mem; "
+            "told = mem.explain(); step = told['steps'][0]; print(told['facts']['processors'], step['verdict'], step['change'][0])"
+        )
+        told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+        self.assertRegex(told, "^1 plain .*taskset")
+
+    def test_without_the_program_unchanged_programs_are_plain(self) -> None:
+        with mock.patch.dict(os.environ, PATH="/nonexistent"):
+            told = mem.explain()
+        self.assertNotIn("preload_library", told["facts"])
+        self.assertIn(("programs as they are", "plain"), [(step["step"], step["verdict"]) for step in told["steps"]])
+
+    def by_command(self) -> Any:
+        command = [PROGRAM, "mem", "explain", "--json"]
+        return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)

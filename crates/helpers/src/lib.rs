@@ -24,6 +24,7 @@ mod queue;
 mod run;
 #[cfg(not(loom))]
 mod signals;
+mod size;
 mod stop;
 mod sync;
 mod turnstile;
@@ -37,5 +38,6 @@ pub use queue::{BoundedQueue, QueueWaits};
 pub use run::run;
 #[cfg(not(loom))]
 pub use signals::{HeldSignals, held_signals};
+pub use size::format_size;
 pub use stop::Stop;
 pub use turnstile::Turnstile;

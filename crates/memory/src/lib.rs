@@ -9,12 +9,14 @@
 
 pub mod call;
 pub mod engine;
+pub mod explain;
 pub mod huge;
 pub mod machine;
 pub mod mapped;
 pub mod mapping;
 pub mod operation;
 pub mod policy;
+pub mod preload;
 pub mod reaper;
 pub mod region;
 pub mod segment;

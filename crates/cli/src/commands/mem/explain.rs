@@ -3,35 +3,26 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use serde::Serialize;
+use bigiron_memory::explain::{Explanation, Verdict};
 
-use super::facts::Facts;
-use super::steps::{Step, Verdict, steps};
 use crate::arguments::memory::ExplainArguments;
 use crate::commands::summary;
 use crate::size;
 
-#[derive(Serialize)]
-struct Report {
-    facts: Facts,
-    steps: Vec<Step>,
-}
-
 /// Prints it.
 pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
-    let facts = Facts::find();
-    let steps = steps(&facts);
+    let program = std::env::current_exe().ok();
+    let explanation = Explanation::find(program.as_deref());
     let text = if arguments.json {
-        serde_json::to_string_pretty(&Report { facts, steps })?
+        serde_json::to_string_pretty(&explanation)?
     } else {
-        describe(&facts, &steps)
+        describe(&explanation)
     };
     summary::print(&text, false)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Both as text.
-pub fn describe(facts: &Facts, steps: &[Step]) -> String {
+fn describe(Explanation { facts, steps }: &Explanation) -> String {
     let mut text = format!(
         "Linux {}, {} of {} processors, {} {}, {} of memory free, pages of {}\n",
         facts.kernel,
@@ -54,4 +45,32 @@ pub fn describe(facts: &Facts, steps: &[Step]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bigiron_memory::explain::{Facts, Step};
+
+    #[test]
+    fn each_change_has_a_line() {
+        let text = describe(&Explanation {
+            facts: Facts::default(),
+            steps: vec![Step {
+                step: "lock",
+                verdict: Verdict::Partly,
+                why: "of two reasons".to_owned(),
+                change: vec!["this".to_owned(), "or that".to_owned()],
+            }],
+        });
+        let lines: Vec<&str> = text.lines().skip(2).map(str::trim).collect();
+        assert_eq!(
+            lines,
+            [
+                "lock                         partly  of two reasons",
+                "to change it: this",
+                "to change it: or that"
+            ]
+        );
+    }
 }

@@ -6,11 +6,9 @@ mod create;
 mod destroy;
 mod exec;
 mod explain;
-mod facts;
 mod prewarm;
 mod program;
 mod run;
-mod steps;
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use bigiron_memory::policy::{Policy, VARIABLE};
+use bigiron_memory::preload;
 use bigiron_memory::reaper::PROGRAM_VARIABLE;
 
 use super::exec::exec;
@@ -22,9 +23,6 @@ const FAILED: u8 = 125;
 const CANNOT_EXECUTE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-const LIBRARY: &str = "libbigiron_preload.so";
-/// Names the library where it is in no usual place.
-const LIBRARY_VARIABLE: &str = "BIGIRON_PRELOAD";
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// Becomes the program; what it returns is the exit code of where that failed.
@@ -54,7 +52,7 @@ fn variables(
 ) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let policy = policy_text(arguments, env::var_os(VARIABLE).as_deref())?;
     let this = env::current_exe().context("cannot tell where this program is")?;
-    let library = library(&this)?;
+    let library = preload::find(&this)?;
     let mut variables = vec![
         (VARIABLE, policy.into()),
         (PROGRAM_VARIABLE, this.into_os_string()),
@@ -69,7 +67,7 @@ fn variables(
     }
     if reach.may_preload() {
         let before = env::var_os(PRELOAD);
-        variables.push((PRELOAD, preload(&library, before.as_deref())?));
+        variables.push((PRELOAD, preloaded(&library, before.as_deref())?));
     }
     Ok(variables)
 }
@@ -149,31 +147,8 @@ impl Assignments {
     }
 }
 
-/// The library for `program`, this one.
-pub fn library(program: &Path) -> anyhow::Result<PathBuf> {
-    match env::var_os(LIBRARY_VARIABLE) {
-        Some(path) => fs::canonicalize(&path)
-            .with_context(|| format!("{LIBRARY_VARIABLE}: {}", Path::new(&path).display())),
-        None => find_library(program),
-    }
-}
-
-/// The library beside the program, or where packages have it.
-fn find_library(program: &Path) -> anyhow::Result<PathBuf> {
-    let directory = program.parent().unwrap_or(Path::new("/"));
-    let places = ["", "../lib/bigiron"].map(|place| directory.join(place).join(LIBRARY));
-    let found = places.iter().find_map(|place| fs::canonicalize(place).ok());
-    found.ok_or_else(|| {
-        let [beside, packaged] = places.map(|place| place.display().to_string());
-        anyhow!(
-            "{LIBRARY} is neither {beside} nor {packaged}: install it there, or name it by the \
-             environment variable {LIBRARY_VARIABLE}"
-        )
-    })
-}
-
 /// What LD_PRELOAD becomes: the library, and what is there already.
-fn preload(library: &Path, before: Option<&OsStr>) -> anyhow::Result<OsString> {
+fn preloaded(library: &Path, before: Option<&OsStr>) -> anyhow::Result<OsString> {
     if library
         .as_os_str()
         .as_bytes()
@@ -182,8 +157,9 @@ fn preload(library: &Path, before: Option<&OsStr>) -> anyhow::Result<OsString> {
     {
         bail!(
             "{}: {PRELOAD} takes no path with a space or a colon; move the library, or name a link \
-             to it by {LIBRARY_VARIABLE}",
-            library.display()
+             to it by {}",
+            library.display(),
+            preload::VARIABLE
         );
     }
     let mut all = library.as_os_str().to_owned();
@@ -205,11 +181,11 @@ mod tests {
     #[test]
     fn what_is_preloaded_already_stays_so() {
         let library = Path::new("/l/ours.so");
-        let with = |before: &str| preload(library, Some(OsStr::new(before))).unwrap();
-        assert_eq!(preload(library, None).unwrap(), "/l/ours.so");
+        let with = |before: &str| preloaded(library, Some(OsStr::new(before))).unwrap();
+        assert_eq!(preloaded(library, None).unwrap(), "/l/ours.so");
         assert_eq!(with("/a.so /b.so"), "/l/ours.so:/a.so:/b.so");
         assert_eq!(with("/a.so:/l/ours.so"), "/l/ours.so:/a.so");
-        assert!(preload(Path::new("/l l/ours.so"), None).is_err());
+        assert!(preloaded(Path::new("/l l/ours.so"), None).is_err());
     }
 
     #[test]

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use bigiron_helpers::processor_count;
-use bigiron_memory::machine::{available_memory, knows_advice, left_in_group, may_lock_all};
-use bigiron_memory::reaper;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
+
+use crate::machine::{available_memory, knows_advice, left_in_group, may_lock_all};
+use crate::{preload, reaper};
 
 /// MADV_POPULATE_READ, MADV_DONTNEED_LOCKED and MADV_COLLAPSE
 /// (include/uapi/asm-generic/mman-common.h).
@@ -22,34 +23,49 @@ const POOLS: &str = "/sys/kernel/mm/hugepages";
 /// What was found.
 #[derive(Debug, Default, Serialize)]
 pub struct Facts {
+    /// The kernel's release.
     pub kernel: String,
+    /// Bytes of a small page.
     pub page_size: u64,
     /// Processors that this process may use at the same time.
     pub processors: usize,
+    /// Processors of the machine.
     pub processors_online: usize,
+    /// Memory nodes of the machine.
     pub nodes: usize,
+    /// Bytes that this process can have without swapping.
     pub available_bytes: u64,
-    /// What control groups still allow.
+    /// What control groups still allow; none for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_group_bytes: Option<u64>,
+    /// Whether pages are made by madvise(MADV_POPULATE_READ).
     pub madv_populate: bool,
+    /// Whether locked pages are given back by madvise(MADV_DONTNEED_LOCKED).
     pub madv_dontneed_locked: bool,
+    /// Whether huge pages are made by madvise(MADV_COLLAPSE).
     pub madv_collapse: bool,
-    /// transparent_hugepage/enabled, and the same for shared memory.
+    /// transparent_hugepage/enabled; empty where the kernel has none.
     pub huge_pages: String,
+    /// The same for shared memory.
     pub huge_shared: String,
     /// Sizes in KiB of huge pages of shared memory with a setting of their own, but `never`.
     pub huge_shared_by_size: BTreeMap<u64, String>,
     /// Pools of huge pages: by size in KiB.
     pub pools: BTreeMap<u64, Pool>,
-    /// RLIMIT_MEMLOCK; none for no limit.
+    /// RLIMIT_MEMLOCK in bytes; none for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_limit: Option<u64>,
+    /// Whether this process may lock memory beyond that limit.
     pub may_lock_all: bool,
+    /// The most bytes of a System V segment (kernel.shmmax).
     pub shmmax: u64,
+    /// The most bytes of all of them (kernel.shmall).
     pub shmall_bytes: u64,
+    /// Whether a seccomp filter looks at this process's calls.
     pub seccomp: bool,
+    /// Whether this process may have a reaper.
     pub reaper: bool,
+    /// What `bigiron mem run` loads into programs; none where it is not found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preload_library: Option<String>,
 }
@@ -57,16 +73,16 @@ pub struct Facts {
 /// A pool of huge pages.
 #[derive(Debug, Serialize)]
 pub struct Pool {
+    /// Pages that it has.
     pub pages: u64,
+    /// Those that nobody uses.
     pub free: u64,
 }
 
 impl Facts {
-    /// Looks at this machine, and at this process's rights and limits.
-    pub fn find() -> Self {
+    pub(super) fn find(program: Option<&Path>) -> Self {
         let page_size = rustix::param::page_size() as u64;
-        let program = std::env::current_exe().ok();
-        let library = program.and_then(|program| super::run::library(&program).ok());
+        let library = program.and_then(|program| preload::find(program).ok());
         Self {
             kernel: rustix::system::uname()
                 .release()
