@@ -260,7 +260,7 @@ static void files_are_prewarmed(const char *directory)
     char path[500];
     char *data = (char *)malloc(BIG);
     void *seen;
-    int file;
+    int file, tries = 0;
     snprintf(path, sizeof path, "%s/data", directory);
     file = open(path, O_CREAT | O_RDWR | O_TRUNC, 0600);
     CHECK(file >= 0);
@@ -273,8 +273,11 @@ static void files_are_prewarmed(const char *directory)
     SAME(posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0);
     if (resident_pages(seen, BIG) == BIG / page)
         printf("not tried: prewarming a file: this file system keeps its pages\n");
-    SAME(bigiron_mem_prewarm(path, NULL), 0);
-    SAME(resident_pages(seen, BIG), BIG / page);
+    /* The kernel may take clean pages back at any moment (DAMON does so). */
+    do
+        SAME(bigiron_mem_prewarm(path, NULL), 0);
+    while (resident_pages(seen, BIG) < BIG / page && ++tries < 5);
+    CHECK(tries < 5);
     munmap(seen, BIG);
     close(file);
     SAME(bigiron_mem_remove(path, NULL, NULL), -EINVAL);
