@@ -123,9 +123,9 @@ need_build_tools() {
 
 target_directory() { printf '%s\n' "${CARGO_TARGET_DIR:-$PWD/target}"; }
 
-# The program and the preload library, always both: by itself each would have other features of what they share, and all of
+# The program and both libraries, always all: by itself each would have other features of what they share, and all of
 # that would be compiled once more.
-release_build() { cargo build --release --locked --quiet -p bigiron -p bigiron-preload; }
+release_build() { cargo build --release --locked --quiet -p bigiron -p bigiron-preload -p bigiron-capi; }
 
 # Unpacks the shipped vmcore into target/, unless it is there already.
 unpack_sample() {

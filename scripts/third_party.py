@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Prints the notices of all libraries that the programs are linked with: name, version, licence, licence texts.
+"""Prints the notices of all libraries that a crate is linked with: name, version, licence, licence texts.
 
-Takes no arguments; what is linked is what `cargo metadata` resolves for x86-64 Linux, without what only tests and
-builds use. Binary packages ship what it prints.
+    scripts/third_party.py [CRATE]      # bigiron, the programs
+
+What is linked is what `cargo metadata` resolves for x86-64 Linux, without what only tests and builds use. Binary
+packages ship what it prints.
 """
 
 import json
@@ -20,11 +22,11 @@ RULE = "-" * 72
 MUSL = Path("/usr/share/doc/musl/copyright")
 
 
-def linked(metadata: dict) -> list[dict]:
-    """The packages that the program depends on, over normal dependencies."""
+def linked(metadata: dict, crate: str) -> list[dict]:
+    """The packages that a crate depends on, over normal dependencies."""
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     packages = {package["id"]: package for package in metadata["packages"]}
-    (first,) = (p["id"] for p in metadata["packages"] if p["name"] == PROGRAM and p["source"] is None)
+    (first,) = (p["id"] for p in metadata["packages"] if p["name"] == crate and p["source"] is None)
     seen, waiting = {first}, deque([first])
     while waiting:
         for dependency in nodes[waiting.popleft()]["deps"]:
@@ -44,11 +46,12 @@ def texts(directory: Path) -> list[Path]:
 
 
 def main() -> int:
+    crate = sys.argv[1] if len(sys.argv) > 1 else PROGRAM
     command = ["cargo", "metadata", "--locked", "--format-version=1", f"--filter-platform={TARGET}"]
     metadata = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
-    print("The programs of this package are linked with these libraries.\n")
+    print("What is in this package is linked with these libraries.\n")
     shown: set[str] = set()
-    for package in linked(metadata):
+    for package in linked(metadata, crate):
         if package["source"] is None:
             continue
         print(f"{RULE}\n{package['name']} {package['version']}: {package['license']}")
@@ -62,7 +65,7 @@ def main() -> int:
                 shown.add(text)
                 print(f"\n{text}")
         print()
-    if MUSL.exists():
+    if crate == PROGRAM and MUSL.exists():
         print(f"{RULE}\nmusl, in the static program\n\n{MUSL.read_text(errors='replace').strip()}")
     return 0
 

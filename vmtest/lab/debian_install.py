@@ -10,7 +10,7 @@ from .debian_tree import ARCHIVES, Tree
 
 # What changes with each run of apt and dpkg.
 MOVING = ("var/lib/dpkg/", "var/lib/apt/", "var/cache/", "var/log/", "tmp/", "boot/initrd.img", "var/lib/kdump/")
-NAMES = ("bigiron", "bigiron-makedumpfile")
+NAMES = ("bigiron", "bigiron-makedumpfile", "libbigiron-mem0", "libbigiron-mem-dev")
 
 
 def judge(tree: Tree, packages: Sequence[Path], work: Path) -> Verdict:
@@ -29,6 +29,8 @@ def judge(tree: Tree, packages: Sequence[Path], work: Path) -> Verdict:
     enabled = debian_tree.run_in(root, ["systemctl", "is-enabled", "bigiron-save.service"]).strip()
     verdict.require(enabled == "enabled", f"bigiron-save.service is {enabled}")
     verdict.require(debian_tree.run_in(root, ["dpkg", "-V", *NAMES]) == "", "dpkg -V finds fault with our own packages")
+    known = debian_tree.run_in(root, ["ldconfig", "-p"])
+    verdict.require("libbigiron_mem.so.0 " in known, "the loader does not know the C library")
 
     (theirs,) = (root / ARCHIVES).glob("makedumpfile_*.deb")
     debian_tree.run_in(root, ["apt-get", "install", "-y", "--no-download", f"/{theirs.relative_to(root)}"])
