@@ -28,10 +28,12 @@ from real.case import (
     wait_until,
 )
 
-# What postgresql.conf says besides the size: memory of System V; no listening on the network; queries by one process, so
+# With huge_pages: of System V only ordinary memory (PostgreSQL's documentation of huge_pages).
+MEMORY = {"off": "sysv", "on": "mmap"}
+# What postgresql.conf says besides the size: its kind of memory; no listening on the network; queries by one process, so
 # that each run does the same; no log for what is loaded in one transaction, which only makes that faster.
 SETTINGS = """
-shared_memory_type = sysv
+shared_memory_type = {memory}
 listen_addresses = ''
 unix_socket_directories = '{directory}'
 shared_buffers = {buffers}MB
@@ -142,7 +144,7 @@ class Cluster:
 
     def configure(self, huge: str) -> None:
         """Writes what the next start is to read."""
-        text = SETTINGS.format(directory=self.directory, buffers=self.buffers >> 20, huge=huge)
+        text = SETTINGS.format(directory=self.directory, buffers=self.buffers >> 20, memory=MEMORY[huge], huge=huge)
         (self.data / "postgresql.auto.conf").write_text(text)
 
     def log_in(self) -> Connection | None:
@@ -226,13 +228,13 @@ class Postgres(Case):
         """On a cluster, with a value of huge_pages."""
         self.cluster = cluster
         self.huge = huge
-        self.name = f"PostgreSQL, {cluster.buffers / GIB:g} GiB of buffers, huge_pages = {huge}"
+        self.name = f"PostgreSQL, {cluster.buffers / GIB:g} GiB of buffers, {MEMORY[huge]}, huge_pages = {huge}"
         self.memory = cluster.buffers + cluster.table
         self.command = ["pg_ctl", "-D", "DATA", "-l", "LOG", "-W", "start"]
 
     def prepare(self) -> None:
         """The cluster; for huge pages, enough of them."""
-        if self.huge == "try":
+        if self.huge == "on":
             text = Path("/proc/meminfo").read_text()
             found = re.search(r"HugePages_Free: +(\d+)", text)
             free = (int(found[1]) if found else 0) * kibibytes("Hugepagesize")
