@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, RawDir, open, readlinkat_raw};
 use rustix::io::Errno;
-use rustix::process::getpid;
 use rustix::thread::gettid;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::Timespec;
 
 use super::HeldSignals;
 use super::state::fork_sensitive_word;
 use super::system;
+use crate::engine::now;
 use crate::machine::{field, read_text};
 
 /// The signal by which the C library has all threads change their user (SIGSETXID of
@@ -54,11 +54,6 @@ pub(super) fn halt_others(_held: &HeldSignals, within: Duration) -> bool {
         && catch_signal()
         && halt(deadline)
         && !others_need_memory(deadline)
-}
-
-fn now() -> Duration {
-    let time = clock_gettime(ClockId::Monotonic);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// How many threads this process has.
@@ -187,7 +182,8 @@ fn halt(deadline: Duration) -> bool {
             signal_others();
             // Not for ever: one of them may have ended instead.
             wait_for(others, deadline.min(now() + wait));
-            if wait == FIRST_WAIT && has_workers_of_kernel() {
+            let is_late = HALTED.load(Ordering::Acquire) < others;
+            if is_late && wait == FIRST_WAIT && has_workers_of_kernel() {
                 return false;
             }
             wait *= 2;
@@ -246,7 +242,7 @@ fn count_others() -> Option<u32> {
 
 fn signal_others() {
     let this = gettid().as_raw_nonzero().get();
-    let process = getpid().as_raw_nonzero().get() as usize;
+    let process = system::process() as usize;
     for_each_number(c"/proc/self/task", |_, thread| {
         if thread != this {
             let _ = system::call(libc::SYS_tgkill, [process, thread as usize, SIGNAL]);
@@ -301,7 +297,7 @@ fn has_child_in_memory(thread: i32) -> bool {
     const LIST: usize = 4096;
     let mut path = Path::new();
     let mut list = [0; LIST];
-    let process = getpid().as_raw_nonzero().get() as usize;
+    let process = system::process() as usize;
     if write!(path, "/proc/self/task/{thread}/children\0").is_err() {
         return true;
     }

@@ -330,7 +330,7 @@ fn change_at_work(mut change: impl FnMut(usize) -> usize) {
 }
 
 /// The monotonic clock, read without the C library.
-fn now() -> Duration {
+pub(crate) fn now() -> Duration {
     let time = clock_gettime(ClockId::Monotonic);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
