@@ -41,8 +41,11 @@ class Cgroup:
         (self.path / "cgroup.procs").write_text(str(os.getpid()))
 
     def usage(self) -> int:
-        """Bytes charged to it, caches among them."""
-        return int((self.path / self._usage).read_text())
+        """Bytes charged to it, but for pages of files: whoever reads the programs themselves first has those, and
+        the kernel keeps them."""
+        stat = dict(line.split() for line in (self.path / "memory.stat").read_text().splitlines())
+        files = int(stat["cache" if self.old else "file"]) - int(stat["shmem"])
+        return int((self.path / self._usage).read_text()) - files
 
     def killed(self) -> int:
         """How many processes the kernel ended because memory did not suffice."""

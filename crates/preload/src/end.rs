@@ -5,6 +5,7 @@ use std::ptr;
 
 use bigiron_memory::call::{End, end_of_process};
 
+use crate::sanitizer;
 use crate::start::{STATE, places, policy};
 use crate::trace::{self, Kind};
 
@@ -29,19 +30,12 @@ extern "C" fn at_exit(status: c_int, _: *mut c_void) {
 
 /// As exit(3) does when all handlers have run, whatever other threads do meanwhile.
 fn close_streams() -> bool {
-    if is_watched() {
+    if sanitizer::watches_memory() {
         return false;
     }
     // SAFETY: streams are not used by this thread any more, and have locks against others.
     unsafe { fcloseall() };
     true
-}
-
-/// Whether a sanitizer is there, which looks at memory when all handlers have run.
-fn is_watched() -> bool {
-    let name = c"__sanitizer_print_stack_trace";
-    // SAFETY: looks for a name.
-    !unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.is_null()
 }
 
 fn end(last_steps: Option<fn() -> bool>) -> End {

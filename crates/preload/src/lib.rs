@@ -17,6 +17,7 @@ mod allocate;
 mod calls;
 mod end;
 mod own_memory;
+mod sanitizer;
 mod stack;
 mod start;
 mod trace;

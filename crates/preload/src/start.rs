@@ -9,7 +9,7 @@ use bigiron_memory::call::State;
 use bigiron_memory::policy::{Policy, Trace, VARIABLE};
 use bigiron_memory::reaper::PROGRAM_VARIABLE;
 
-use crate::{end, stack, trace};
+use crate::{end, sanitizer, stack, trace};
 
 /// The environment variable with a policy's file. [`VARIABLE`] changes what stands there.
 const FILE_VARIABLE: &str = "BIGIRON_MEM_POLICY";
@@ -64,7 +64,7 @@ extern "C" fn start(
         let mut words = libraries.to_bytes().windows(EMULATOR.len());
         words.any(|word| word == EMULATOR)
     });
-    if !policy.enabled || emulated || is_watched_for_races() {
+    if !policy.enabled || emulated || sanitizer::watches_races() {
         return;
     }
     if let Some(program) =
@@ -82,14 +82,6 @@ extern "C" fn start(
     let threshold = policy.settings.straight_below;
     POLICY.get_or_init(|| policy);
     THRESHOLD.store(threshold, Ordering::Release);
-}
-
-/// Whether the program is under ThreadSanitizer, which takes the start of a helper for a fork
-/// of the whole process, and waits for ever. Then nothing is shared.
-fn is_watched_for_races() -> bool {
-    // SAFETY: looks for a name.
-    let sanitizer = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__tsan_init".as_ptr()) };
-    !sanitizer.is_null()
 }
 
 /// The value of a variable; `None` also where it is empty.

@@ -84,3 +84,38 @@ fn jemalloc() {
         None => println!("skipped: no libjemalloc.so.2 (Debian: libjemalloc2)"),
     }
 }
+
+const SHARED: &str = "threshold=64K,chunk=64K,huge=never";
+
+#[test]
+fn malloc_is_as_if_nobody_had_called_it() {
+    if let Some(program) = Program::compile("untouched") {
+        program.same(&[], SHARED, &["munmap"]);
+    }
+}
+
+#[test]
+fn nothing_is_shared_under_a_sanitizer_of_threads() {
+    let Some(program) = Program::compile("untouched") else {
+        return;
+    };
+    let source = program.folder().join("sanitizer.c");
+    let sanitizer = program.folder().join("libsanitizer.so");
+    std::fs::write(&source, "void __tsan_init(void) {}\n").unwrap();
+    let compiler = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&sanitizer, &source])
+        .status();
+    assert!(compiler.unwrap().success());
+    for (first, shared) in [(None, true), (Some(&sanitizer), false)] {
+        let mut command = program.preloaded(&[], &format!("{SHARED},trace=stderr"));
+        let both = [library().as_path()]
+            .into_iter()
+            .chain(first.map(|path| path.as_path()))
+            .map(|path| path.display().to_string())
+            .collect::<Vec<_>>();
+        let output = run(command.env("LD_PRELOAD", both.join(" ")));
+        assert!(output.status.success());
+        assert_eq!(!output.stderr.is_empty(), shared, "{output:?}");
+    }
+}
