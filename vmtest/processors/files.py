@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-
 from . import guest
 from .guest import Topology
 

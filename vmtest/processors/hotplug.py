@@ -6,7 +6,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-
 from . import guest
 from .guest import Topology
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import kernels, qemu, stages
+from lab import kernels, stages
 from lab.errors import LabError
 
 from . import ftrace, guest
@@ -184,7 +184,7 @@ def traced(
     """What failed in a guest, and its rounds."""
     topology = Topology("many", smp(cpus), ram_mib=2048)
     script = "\n".join(_lines(boot, cpus))
-    console = guest.run(topology, boot.series, programs, script, command_line=boot.words, accel=qemu.ONE_THREAD, seconds=seconds)
+    console = guest.run(topology, boot.series, programs, script, command_line=boot.words, seconds=seconds)
     return [record for record in guest.records(console) if "error" in record], list(ftrace.spans(console))
 
 

@@ -20,6 +20,7 @@ pub mod preload;
 pub mod reaper;
 pub mod region;
 pub mod segment;
+mod text;
 
 pub use engine::{Outcome, Settings};
 pub use region::{Piece, Region};

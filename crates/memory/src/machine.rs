@@ -5,6 +5,8 @@ use std::ffi::CStr;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read};
 
+use crate::text::Text;
+
 /// Room for the path of a control group's file.
 const PATH: usize = 1024;
 /// What is read of a file: /proc/meminfo and memory.stat are shorter.
@@ -104,22 +106,35 @@ fn left_below(hierarchy: &Hierarchy, root: &str, group: &str) -> Option<u64> {
 }
 
 fn left_of(hierarchy: &Hierarchy, root: &str, group: &str) -> Option<u64> {
+    let path = |name| Text::<PATH>::format(format_args!("{root}{group}/{name}"));
     let number = |name| {
         let mut text = [0; 64];
-        let mut path = [0; PATH];
-        let path = join(&mut path, [root, group, "/", name])?;
-        read_text(path, &mut text).ok()?.trim().parse::<u64>().ok()
+        read_text(path(name)?.as_c_str(), &mut text)
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
     };
     // "max" is no number; version 1 writes a number larger than any memory.
     let limit = number(hierarchy.limit).filter(|limit| *limit < 1 << 62)?;
     let usage = number(hierarchy.usage)?;
     let mut text = [0; TEXT];
-    let mut path = [0; PATH];
-    let reclaimable = join(&mut path, [root, group, "/", "memory.stat"])
-        .and_then(|path| read_text(path, &mut text).ok())
+    let reclaimable = path("memory.stat")
+        .and_then(|path| read_text(path.as_c_str(), &mut text).ok())
         .and_then(|text| field(text, hierarchy.reclaimable))
         .unwrap_or(0);
     Some(limit.saturating_sub(usage.saturating_sub(reclaimable)))
+}
+
+/// Numbers of this thread's status, by the names before them; `None` where one is not there.
+pub(crate) fn status<const N: usize>(names: [&str; N]) -> Option<[u64; N]> {
+    let mut text = [0; 4096];
+    let text = read_text(c"/proc/thread-self/status", &mut text).ok()?;
+    let mut numbers = [0; N];
+    for (number, name) in numbers.iter_mut().zip(names) {
+        *number = field(text, name)?;
+    }
+    Some(numbers)
 }
 
 /// The number behind a name at the start of a line.
@@ -130,17 +145,6 @@ pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
             .then(|| words.next()?.parse().ok())
             .flatten()
     })
-}
-
-fn join<'a>(room: &'a mut [u8; PATH], parts: [&str; 4]) -> Option<&'a CStr> {
-    let mut at = 0;
-    for part in parts {
-        let end = at + part.len();
-        room.get_mut(at..end)?.copy_from_slice(part.as_bytes());
-        at = end;
-    }
-    *room.get_mut(at)? = 0;
-    CStr::from_bytes_until_nul(room).ok()
 }
 
 /// A file's text, as much as there is room for; cut where it is not UTF-8.

@@ -7,7 +7,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Program, SMALL, kinds, library, run};
+use common::{Program, SMALL_TO_THE_END, kinds, library, run};
 
 fn works_with(allocator: &Path, expected: &[&str]) {
     let Some(program) = Program::compile("allocates") else {
@@ -19,8 +19,7 @@ fn works_with(allocator: &Path, expected: &[&str]) {
     ] {
         let trace = program.folder().join("trace");
         let _ = std::fs::remove_file(&trace);
-        let policy = SMALL.replace("exit=plain", "exit=parallel");
-        let policy = format!("{policy},trace={}", trace.display());
+        let policy = format!("{SMALL_TO_THE_END},trace={}", trace.display());
         let order = order
             .map(|path| path.to_str().unwrap().to_owned())
             .join(" ");
@@ -107,14 +106,11 @@ fn nothing_is_shared_under_a_sanitizer_of_threads() {
         .args([&sanitizer, &source])
         .status();
     assert!(compiler.unwrap().success());
-    for (first, shared) in [(None, true), (Some(&sanitizer), false)] {
+    let ours = library().display().to_string();
+    let both = format!("{ours} {}", sanitizer.display());
+    for (libraries, shared) in [(ours, true), (both, false)] {
         let mut command = program.preloaded(&[], &format!("{SHARED},trace=stderr"));
-        let both = [library().as_path()]
-            .into_iter()
-            .chain(first.map(|path| path.as_path()))
-            .map(|path| path.display().to_string())
-            .collect::<Vec<_>>();
-        let output = run(command.env("LD_PRELOAD", both.join(" ")));
+        let output = run(command.env("LD_PRELOAD", libraries));
         assert!(output.status.success());
         assert_eq!(!output.stderr.is_empty(), shared, "{output:?}");
     }

@@ -3,12 +3,11 @@
 
 mod common;
 
-use common::{Program, SMALL};
+use common::{Program, SMALL_TO_THE_END};
 
 fn same(case: &str, accelerated: &[&str]) {
     if let Some(program) = Program::compile("denied") {
-        let policy = SMALL.replace("exit=plain", "exit=parallel");
-        program.same(&[case], &policy, accelerated);
+        program.same(&[case], SMALL_TO_THE_END, accelerated);
     }
 }
 

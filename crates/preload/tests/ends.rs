@@ -2,17 +2,16 @@
 
 mod common;
 
-use common::{Program, SMALL, kinds};
+use common::{Program, SMALL_TO_THE_END, kinds};
 
 fn same(case: &str, accelerated: &[&str]) {
     let Some(program) = Program::compile("ends") else {
         return;
     };
-    let policy = SMALL.replace("exit=plain", "exit=parallel");
     let left = || std::fs::read_to_string(program.folder().join("left")).unwrap_or_default();
     let plain = common::run(&mut program.plain(&[case]));
     let left_by_plain = left();
-    program.same(&[case], &policy, accelerated);
+    program.same(&[case], SMALL_TO_THE_END, accelerated);
     assert_eq!(left(), left_by_plain, "{case}");
     assert!(plain.status.code() != Some(98), "{case} is no case");
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Program, SMALL};
+use common::{Program, SMALL_TO_THE_END};
 
 const RUNS: usize = 10;
 
@@ -11,8 +11,8 @@ const RUNS: usize = 10;
 /// helpers gave private memory back. `None` where there is no compiler.
 fn given_back(case: &str) -> Option<usize> {
     let program = Program::compile("threads_end")?;
-    let policy = SMALL.replace("exit=plain", "exit=parallel");
-    let runs = (0..RUNS).filter(|_| program.same_with_or_without(&[case], &policy, &["exit"]));
+    let runs =
+        (0..RUNS).filter(|_| program.same_with_or_without(&[case], SMALL_TO_THE_END, &["exit"]));
     Some(runs.count())
 }
 
@@ -58,9 +58,8 @@ fn all_threads_end_the_process_at_once() {
     let Some(program) = Program::compile("threads_end") else {
         return;
     };
-    let policy = SMALL.replace("exit=plain", "exit=parallel");
     for _ in 0..50 {
-        let output = common::run(&mut program.preloaded(&["at-once"], &policy));
+        let output = common::run(&mut program.preloaded(&["at-once"], SMALL_TO_THE_END));
         assert_eq!(output.status.code(), Some(6));
         assert!(output.stdout.is_empty() && output.stderr.is_empty());
     }
@@ -81,9 +80,8 @@ fn end_well(case: &str) {
     let Some(program) = Program::compile("threads_end") else {
         return;
     };
-    let policy = SMALL.replace("exit=plain", "exit=parallel");
     for _ in 0..50 {
-        let output = common::run(&mut program.preloaded(&[case], &policy));
+        let output = common::run(&mut program.preloaded(&[case], SMALL_TO_THE_END));
         assert_eq!(output.status.code(), Some(5), "{case}");
         assert_eq!(
             String::from_utf8_lossy(&output.stdout),

@@ -3,16 +3,12 @@
 
 mod common;
 
-use common::{Program, SMALL};
+use common::{Program, SMALL_TO_THE_END};
 
 /// With what is done at the end of a process too.
 fn same(case: &str, accelerated: &[&str]) {
     if let Some(program) = Program::compile("together") {
-        program.same(
-            &[case],
-            &SMALL.replace("exit=plain", "exit=parallel"),
-            accelerated,
-        );
+        program.same(&[case], SMALL_TO_THE_END, accelerated);
     }
 }
 

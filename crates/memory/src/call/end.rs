@@ -69,10 +69,10 @@ enum Users {
 /// addresses in memory that is used until the end; the caller's stack is kept anyway.
 ///
 /// Shared memory stays what it is for others. Private memory is given back only if no other
-/// process uses it, such as a parent that waits in vfork, if other threads can be
-/// halted, and only if `last_steps`
-/// are given: what the process does before that, and true if it then ends. And only what
-/// the program has mapped itself: debuggers and emulators may have memory of theirs in it.
+/// process uses it, such as a parent that waits in vfork, if other threads can be halted, and
+/// only if `last_steps` are given: what the process does before that, and true if it then ends.
+/// And only what the program has mapped itself: debuggers and emulators may have memory of theirs
+/// in it.
 pub fn end_of_process(
     policy: &Policy,
     state: &State,

@@ -5,7 +5,6 @@
 //! library lets no program hold back brings each into two instructions that use no memory.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::fmt::Write;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr;
@@ -21,7 +20,8 @@ use super::HeldSignals;
 use super::state::fork_sensitive_word;
 use super::system;
 use crate::engine::now;
-use crate::machine::{field, read_text};
+use crate::machine::{read_text, status};
+use crate::text::Text;
 
 /// The signal by which the C library has all threads change their user (SIGSETXID of
 /// sysdeps/unix/sysv/linux/internal-signals.h of glibc).
@@ -58,20 +58,12 @@ pub(super) fn halt_others(_held: &HeldSignals, within: Duration) -> bool {
 
 /// How many threads this process has.
 pub(super) fn count_threads() -> usize {
-    let mut text = [0; 4096];
-    let count = read_text(c"/proc/thread-self/status", &mut text).ok();
-    let count = count.and_then(|text| field(text, "Threads:"));
-    count.map_or(usize::MAX, |count| {
-        usize::try_from(count).unwrap_or(usize::MAX)
-    })
+    status(["Threads:"]).map_or(usize::MAX, |[count]| count as usize)
 }
 
 /// By a debugger, or by a filter of system calls.
 fn is_watched() -> bool {
-    let mut text = [0; 4096];
-    !read_text(c"/proc/thread-self/status", &mut text).is_ok_and(|text| {
-        field(text, "TracerPid:") == Some(0) && field(text, "Seccomp:") == Some(0)
-    })
+    status(["TracerPid:", "Seccomp:"]) != Some([0, 0])
 }
 
 /// struct kernel_sigaction. `sigaction` of the C library refuses its own signals.
@@ -208,19 +200,15 @@ fn has_workers_of_kernel() -> bool {
     /// PF_IO_WORKER and PF_USER_WORKER of include/linux/sched.h.
     const WORKERS: u64 = 0x10 | 0x4000;
     let mut found = false;
-    for_each_number(c"/proc/self/task", |_, thread| {
-        let mut path = Path::new();
+    for_each_thread(|thread| {
         let mut text = [0; 1024];
-        let named = write!(path, "/proc/self/task/{thread}/stat\0");
-        let stat = path.as_c_str().map(|path| read_text(path, &mut text));
-        if let (Ok(()), Some(Ok(stat))) = (named, stat) {
-            // Behind the name, which may hold anything: state, parent, group, session, terminal, its group.
-            let flags = stat.rsplit(')').next().unwrap_or_default();
-            let flags = flags.split_ascii_whitespace().nth(6);
-            found |= flags
-                .and_then(|flags| flags.parse().ok())
-                .is_some_and(|flags: u64| flags & WORKERS != 0);
-        }
+        let stat = read_of_thread(thread, "stat", &mut text).unwrap_or_default();
+        // Behind the name, which may hold anything: state, parent, group, session, terminal, its group.
+        let flags = stat.rsplit(')').next().unwrap_or_default();
+        let flags = flags.split_ascii_whitespace().nth(6);
+        found = flags
+            .and_then(|flags| flags.parse().ok())
+            .is_some_and(|flags: u64| flags & WORKERS != 0);
         !found
     });
     found
@@ -230,7 +218,7 @@ fn has_workers_of_kernel() -> bool {
 /// in the list until the process ends.
 fn count_others() -> Option<u32> {
     let mut threads = 0_u32;
-    for_each_number(c"/proc/self/task", |_, _| {
+    for_each_thread(|_| {
         threads += 1;
         true
     })?;
@@ -243,7 +231,7 @@ fn count_others() -> Option<u32> {
 fn signal_others() {
     let this = gettid().as_raw_nonzero().get();
     let process = system::process() as usize;
-    for_each_number(c"/proc/self/task", |_, thread| {
+    for_each_thread(|thread| {
         if thread != this {
             let _ = system::call(libc::SYS_tgkill, [process, thread as usize, SIGNAL]);
         }
@@ -255,7 +243,7 @@ fn signal_others() {
 fn others_need_memory(deadline: Duration) -> bool {
     let mut needed = false;
     let has_children = has_children();
-    let threads = for_each_number(c"/proc/self/task", |_, thread| {
+    let threads = for_each_thread(|thread| {
         needed = holds_robust_locks(thread) || has_children && has_child_in_memory(thread);
         !needed && now() < deadline
     });
@@ -295,15 +283,10 @@ fn has_children() -> bool {
 fn has_child_in_memory(thread: i32) -> bool {
     const KCMP_VM: usize = 1;
     const LIST: usize = 4096;
-    let mut path = Path::new();
     let mut list = [0; LIST];
     let process = system::process() as usize;
-    if write!(path, "/proc/self/task/{thread}/children\0").is_err() {
-        return true;
-    }
-    let children = path.as_c_str().map(|path| read_text(path, &mut list));
-    let Some(Ok(children)) = children.filter(|text| text.is_ok_and(|text| text.len() < LIST))
-    else {
+    let children = read_of_thread(thread, "children", &mut list);
+    let Some(children) = children.filter(|children| children.len() < LIST) else {
         return true;
     };
     children.split_ascii_whitespace().any(|child| {
@@ -320,62 +303,39 @@ fn has_child_in_memory(thread: i32) -> bool {
 /// one of the halted threads has heard of it (userfaultfd_remove of fs/userfaultfd.c).
 fn handles_page_faults(deadline: Duration) -> bool {
     let mut found = false;
-    let seen = for_each_number(c"/proc/thread-self/fd", |folder, descriptor| {
-        let mut name = Path::new();
+    let seen = for_each_name(c"/proc/thread-self/fd", |folder, descriptor| {
         let mut target = [0; 64];
-        found = write!(name, "{descriptor}\0").is_err()
-            || name.as_c_str().is_none_or(|name| {
-                readlinkat_raw(folder, name, &mut target[..])
-                    .is_ok_and(|length| target.get(..length) == Some(b"anon_inode:[userfaultfd]"))
-            });
+        found = readlinkat_raw(folder, descriptor, &mut target[..])
+            .is_ok_and(|length| target.get(..length) == Some(b"anon_inode:[userfaultfd]"));
         !found && now() < deadline
     });
     found || seen.is_none()
 }
 
-/// A short path, made without allocating.
-struct Path {
-    bytes: [u8; 48],
-    length: usize,
+/// What a file of a thread's folder in /proc says.
+fn read_of_thread<'a>(thread: i32, name: &str, room: &'a mut [u8]) -> Option<&'a str> {
+    let path = Text::<48>::format(format_args!("/proc/self/task/{thread}/{name}"))?;
+    read_text(path.as_c_str(), room).ok()
 }
 
-impl Path {
-    fn new() -> Self {
-        Self {
-            bytes: [0; 48],
-            length: 0,
-        }
-    }
-
-    fn as_c_str(&self) -> Option<&CStr> {
-        CStr::from_bytes_until_nul(&self.bytes).ok()
-    }
+/// Gives each thread of this process to `see`, until that wants no more. `None` where they cannot
+/// be told.
+fn for_each_thread(mut see: impl FnMut(i32) -> bool) -> Option<()> {
+    for_each_name(c"/proc/self/task", |_, name| {
+        let number = name.to_str().ok().and_then(|name| name.parse().ok());
+        number.is_none_or(&mut see)
+    })
 }
 
-impl Write for Path {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let end = self.length + text.len();
-        let place = self.bytes.get_mut(self.length..end);
-        place
-            .ok_or(std::fmt::Error)?
-            .copy_from_slice(text.as_bytes());
-        self.length = end;
-        Ok(())
-    }
-}
-
-/// Gives each number that a folder has as a name to `see`, with the folder, until that wants no
-/// more. `None` where the folder cannot be read.
-fn for_each_number(path: &CStr, mut see: impl FnMut(BorrowedFd<'_>, i32) -> bool) -> Option<()> {
+/// Gives each name in a folder to `see`, with the folder, until that wants no more. `None` where
+/// the folder cannot be read.
+fn for_each_name(path: &CStr, mut see: impl FnMut(BorrowedFd<'_>, &CStr) -> bool) -> Option<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = open(path, flags, Mode::empty()).ok()?;
     let mut room = [MaybeUninit::uninit(); 4096];
     let mut entries = RawDir::new(&folder, &mut room);
     while let Some(entry) = entries.next() {
-        let number = entry.ok()?.file_name().to_str().ok()?.parse();
-        if let Ok(number) = number
-            && !see(folder.as_fd(), number)
-        {
+        if !see(folder.as_fd(), entry.ok()?.file_name()) {
             break;
         }
     }

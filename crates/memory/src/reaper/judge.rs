@@ -3,7 +3,7 @@
 use rustix::fs::{CWD, readlinkat_raw};
 use rustix::process::{child_subreaper, getpid};
 
-use crate::machine::{available_memory, field, read_text};
+use crate::machine::{available_memory, read_text, status};
 
 /// Below it giving back takes no longer than starting a reaper.
 pub const LEAST_BYTES: usize = 256 << 20;
@@ -39,8 +39,7 @@ pub fn is_possible() -> bool {
 }
 
 fn is_free_to_start() -> bool {
-    let mut text = [0; 4096];
-    read_text(c"/proc/self/status", &mut text).is_ok_and(|text| field(text, "Seccomp:") == Some(0))
+    status(["Seccomp:"]) == Some([0])
 }
 
 fn orphans_go_to_init() -> bool {

@@ -10,6 +10,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::socket::last_error;
 use super::{COMMAND, Held, MOST_HELD, Word};
+use crate::text::Text;
 
 const STACK: usize = 32 << 10;
 const PATH: usize = 4096;
@@ -74,10 +75,10 @@ impl Launch {
         };
         add(launch.program.as_ptr().cast());
         COMMAND.iter().for_each(|word| add(word.as_ptr()));
-        let words =
-            std::iter::once(Word::new(b's', socket)).chain(held.iter().map(|held| (*held).into()));
+        let words = std::iter::once(Text::format(format_args!("s{socket}")))
+            .chain(held.iter().map(|held| held.word()));
         for (place, word) in launch.words.iter_mut().zip(words) {
-            *place = word;
+            *place = word.ok_or(Errno::NAMETOOLONG)?;
             add(place.as_c_str().as_ptr());
         }
         if let Some(report) = report {

@@ -23,6 +23,8 @@ pub use client::{Finishing, Reaper};
 pub use judge::{LEAST_BYTES, is_advisable, is_possible};
 pub use serve::{requested, serve};
 
+use crate::text::Text;
+
 /// The environment variable with the program that is the reaper, for the preload library:
 /// its path, absolute.
 pub const PROGRAM_VARIABLE: &str = "BIGIRON_MEM_PROGRAM";
@@ -42,52 +44,14 @@ pub enum Held {
 /// What stands before the [`Word`]s among the arguments.
 const COMMAND: [&CStr; 2] = [c"mem", c"reap"];
 
-/// Room for an argument and the NUL behind it.
-const WORD: usize = 16;
-
 /// `s` for the socket, `v` for a segment, `d` for a descriptor, and a number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Word([u8; WORD]);
+type Word = Text<16>;
 
-impl Word {
-    fn new(kind: u8, number: i32) -> Self {
-        let mut digits = [0_u8; WORD];
-        let (mut left, mut count) = (number.unsigned_abs(), 0);
-        loop {
-            if let Some(digit) = digits.get_mut(count) {
-                *digit = b'0' + (left % 10) as u8;
-            }
-            count += 1;
-            left /= 10;
-            if left == 0 {
-                break;
-            }
-        }
-        let mut word = [0; WORD];
-        let text = word.iter_mut().zip(
-            std::iter::once(kind).chain(
-                digits
-                    .get(..count)
-                    .unwrap_or_default()
-                    .iter()
-                    .rev()
-                    .copied(),
-            ),
-        );
-        text.for_each(|(place, byte)| *place = byte);
-        Self(word)
-    }
-
-    fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
-    }
-}
-
-impl From<Held> for Word {
-    fn from(held: Held) -> Self {
-        match held {
-            Held::SystemV(id) => Self::new(b'v', id),
-            Held::Descriptor(descriptor) => Self::new(b'd', descriptor),
+impl Held {
+    fn word(self) -> Option<Word> {
+        match self {
+            Self::SystemV(id) => Text::format(format_args!("v{id}")),
+            Self::Descriptor(descriptor) => Text::format(format_args!("d{descriptor}")),
         }
     }
 }
@@ -98,11 +62,9 @@ mod tests {
 
     #[test]
     fn words_are_numbers() {
-        assert_eq!(Word::from(Held::SystemV(0)).as_c_str(), c"v0");
-        assert_eq!(
-            Word::from(Held::SystemV(i32::MAX)).as_c_str(),
-            c"v2147483647"
-        );
-        assert_eq!(Word::from(Held::Descriptor(1230)).as_c_str(), c"d1230");
+        let is = |held: Held, text| assert_eq!(held.word().unwrap().as_c_str(), text);
+        is(Held::SystemV(0), c"v0");
+        is(Held::SystemV(i32::MAX), c"v2147483647");
+        is(Held::Descriptor(1230), c"d1230");
     }
 }

@@ -11,6 +11,9 @@ use tempfile::TempDir;
 /// Small sizes are shared too, and nothing is done that the program does not ask for.
 pub const SMALL: &str = "threshold=64K,chunk=64K,huge=never,attach=plain,exit=plain";
 
+/// The same, and the end too.
+pub const SMALL_TO_THE_END: &str = "threshold=64K,chunk=64K,huge=never,attach=plain,exit=parallel";
+
 /// The library, where cargo puts it for a test.
 pub fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();

@@ -1,9 +1,7 @@
 /* Programs that end while other threads of theirs live, and use memory. */
 #include "common.h"
 
-#include <linux/futex.h>
 #include <linux/userfaultfd.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 
 #define THREADS 4
@@ -69,13 +67,13 @@ static void *hold_all_signals(void *unused)
 	return use_memory(unused);
 }
 
-static void *start_others(void *depth)
+static void *start_others(void *unused)
 {
 	pthread_t thread;
 	for (int i = 0; i < 20; i++)
 		check();
 	/* At the limit of threads there is one less. */
-	if (pthread_create(&thread, NULL, start_others, depth) == 0)
+	if (pthread_create(&thread, NULL, start_others, unused) == 0)
 		pthread_detach(thread);
 	return NULL;
 }
@@ -158,14 +156,14 @@ static int child_in_memory(void *unused)
 	return 0;
 }
 
-static void start(void *(*run)(void *), void *argument, int own_stack)
+static void start(void *(*run)(void *), int own_stack)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
 	pthread_attr_init(&attributes);
 	if (own_stack)
 		pthread_attr_setstack(&attributes, anonymous(LARGE), LARGE);
-	if (pthread_create(&thread, &attributes, run, argument) != 0)
+	if (pthread_create(&thread, &attributes, run, NULL) != 0)
 		abort();
 }
 
@@ -173,7 +171,7 @@ static void start_all(void *(*run)(void *), int own_stack)
 {
 	pthread_barrier_init(&all_there, NULL, THREADS + 1);
 	for (int i = 0; i < THREADS; i++)
-		start(run, NULL, own_stack);
+		start(run, own_stack);
 	pthread_barrier_wait(&all_there);
 }
 
@@ -201,7 +199,7 @@ static void lock_of_others(void)
 	pid_t child = fork();
 	if (child == 0) {
 		pthread_barrier_init(&all_there, NULL, 2);
-		start(hold_lock, NULL, 1);
+		start(hold_lock, 1);
 		pthread_barrier_wait(&all_there);
 		_exit(0);
 	}
@@ -232,54 +230,53 @@ static void at_end(void)
 	printf("at exit %d\n", filled(memory, EACH, 5));
 }
 
+/* What THREADS threads do when the process ends. */
+static const struct {
+	const char *name;
+	void *(*run)(void *);
+	int own_stacks;
+} cases[] = {
+	{ "run", use_memory, 0 },
+	{ "_exit", use_memory, 0 },
+	{ "sleep", sleep_and_use, 0 },
+	{ "read", wait_in_read, 0 },
+	{ "own-stacks", sleep_and_use, 1 },
+	{ "hold-signals", hold_signals, 0 },
+	{ "hold-all-signals", hold_all_signals, 0 },
+	{ "vfork", wait_for_vforked, 0 },
+	{ "forks", fork_others, 0 },
+	{ "child-in-memory", use_memory, 0 },
+	{ "watched-memory", sleep_and_use, 0 },
+	{ "at-once", end_with_it, 0 },
+};
+
 int main(int count, char **arguments)
 {
 	const char *name = count > 1 ? arguments[1] : "";
 	memory = anonymous(EACH);
 	fill(memory, EACH, 5);
 	atexit(at_end);
-	if (!strcmp(name, "run"))
-		start_all(use_memory, 0);
-	if (!strcmp(name, "sleep"))
-		start_all(sleep_and_use, 0);
-	if (!strcmp(name, "read"))
-		start_all(wait_in_read, 0);
-	if (!strcmp(name, "own-stacks"))
-		start_all(sleep_and_use, 1);
-	if (!strcmp(name, "hold-signals"))
-		start_all(hold_signals, 0);
-	if (!strcmp(name, "hold-all-signals"))
-		start_all(hold_all_signals, 0);
-	if (!strcmp(name, "vfork"))
-		start_all(wait_for_vforked, 0);
-	if (!strcmp(name, "forks")) {
-		start_all(fork_others, 0);
+	if (!strcmp(name, "watched-memory"))
+		watch_memory();
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		if (!strcmp(name, cases[i].name))
+			start_all(cases[i].run, cases[i].own_stacks);
+	if (!strcmp(name, "forks"))
 		usleep(3000);
-	}
 	if (!strcmp(name, "start-others"))
 		for (int i = 0; i < THREADS; i++)
-			start(start_others, NULL, 0);
-	if (!strcmp(name, "child-in-memory")) {
-		start_all(use_memory, 0);
-		if (clone(child_in_memory, anonymous(LARGE) + LARGE, CLONE_VM | SIGCHLD, NULL) < 0)
-			abort();
-	}
-	if (!strcmp(name, "watched-memory")) {
-		watch_memory();
-		start_all(sleep_and_use, 0);
-	}
+			start(start_others, 0);
+	if (!strcmp(name, "child-in-memory") &&
+	    clone(child_in_memory, anonymous(LARGE) + LARGE, CLONE_VM | SIGCHLD, NULL) < 0)
+		abort();
 	if (!strcmp(name, "locks")) {
 		lock_of_others();
 		return 0;
 	}
-	if (!strcmp(name, "at-once"))
-		start_all(end_with_it, 0);
 	if (!strcmp(name, "first-ended")) {
-		start(end_later, NULL, 0);
+		start(end_later, 0);
 		pthread_exit(NULL);
 	}
-	if (!strcmp(name, "_exit"))
-		start_all(use_memory, 0);
 	if (!strcmp(name, "_exit") || !strcmp(name, "at-once"))
 		_exit(6);
 	exit(5);
