@@ -7,6 +7,7 @@
 //! Everything below `operation` works inside an allocator's `mmap`: it allocates
 //! nothing, uses no thread-local memory, and leaves no threads behind.
 
+mod c_string_buf;
 pub mod call;
 pub mod engine;
 pub mod explain;
@@ -20,7 +21,6 @@ pub mod preload;
 pub mod reaper;
 pub mod region;
 pub mod segment;
-mod text;
 
 pub use engine::{Outcome, Settings};
 pub use region::{Piece, Region};

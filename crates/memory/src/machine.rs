@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read};
 
-use crate::text::Text;
+use crate::c_string_buf::CStringBuf;
 
 /// Room for the path of a control group's file.
 const PATH: usize = 1024;
@@ -106,7 +106,7 @@ fn left_below(hierarchy: &Hierarchy, root: &str, group: &str) -> Option<u64> {
 }
 
 fn left_of(hierarchy: &Hierarchy, root: &str, group: &str) -> Option<u64> {
-    let path = |name| Text::<PATH>::format(format_args!("{root}{group}/{name}"));
+    let path = |name| CStringBuf::<PATH>::format(format_args!("{root}{group}/{name}"));
     let number = |name| {
         let mut text = [0; 64];
         read_text(path(name)?.as_c_str(), &mut text)

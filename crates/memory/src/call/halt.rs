@@ -19,9 +19,9 @@ use rustix::time::Timespec;
 use super::HeldSignals;
 use super::state::fork_sensitive_word;
 use super::system;
+use crate::c_string_buf::CStringBuf;
 use crate::engine::now;
 use crate::machine::{read_text, status};
-use crate::text::Text;
 
 /// The signal by which the C library has all threads change their user (SIGSETXID of
 /// sysdeps/unix/sysv/linux/internal-signals.h of glibc).
@@ -314,7 +314,7 @@ fn handles_page_faults(deadline: Duration) -> bool {
 
 /// What a file of a thread's folder in /proc says.
 fn read_of_thread<'a>(thread: i32, name: &str, room: &'a mut [u8]) -> Option<&'a str> {
-    let path = Text::<48>::format(format_args!("/proc/self/task/{thread}/{name}"))?;
+    let path = CStringBuf::<48>::format(format_args!("/proc/self/task/{thread}/{name}"))?;
     read_text(path.as_c_str(), room).ok()
 }
 

@@ -10,7 +10,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::socket::last_error;
 use super::{COMMAND, Held, MOST_HELD, Word};
-use crate::text::Text;
+use crate::c_string_buf::CStringBuf;
 
 const STACK: usize = 32 << 10;
 const PATH: usize = 4096;
@@ -75,7 +75,7 @@ impl Launch {
         };
         add(launch.program.as_ptr().cast());
         COMMAND.iter().for_each(|word| add(word.as_ptr()));
-        let words = std::iter::once(Text::format(format_args!("s{socket}")))
+        let words = std::iter::once(CStringBuf::format(format_args!("s{socket}")))
             .chain(held.iter().map(|held| held.word()));
         for (place, word) in launch.words.iter_mut().zip(words) {
             *place = word.ok_or(Errno::NAMETOOLONG)?;

@@ -23,7 +23,7 @@ pub use client::{Finishing, Reaper};
 pub use judge::{LEAST_BYTES, is_advisable, is_possible};
 pub use serve::{requested, serve};
 
-use crate::text::Text;
+use crate::c_string_buf::CStringBuf;
 
 /// The environment variable with the program that is the reaper, for the preload library:
 /// its path, absolute.
@@ -45,13 +45,13 @@ pub enum Held {
 const COMMAND: [&CStr; 2] = [c"mem", c"reap"];
 
 /// `s` for the socket, `v` for a segment, `d` for a descriptor, and a number.
-type Word = Text<16>;
+type Word = CStringBuf<16>;
 
 impl Held {
     fn word(self) -> Option<Word> {
         match self {
-            Self::SystemV(id) => Text::format(format_args!("v{id}")),
-            Self::Descriptor(descriptor) => Text::format(format_args!("d{descriptor}")),
+            Self::SystemV(id) => CStringBuf::format(format_args!("v{id}")),
+            Self::Descriptor(descriptor) => CStringBuf::format(format_args!("d{descriptor}")),
         }
     }
 }
