@@ -84,7 +84,7 @@ fn a_device_that_is_too_small_keeps_what_it_has_room_for() {
     place
         .dump(&options)
         .code(1)
-        .says(&["needs 1048576 at least"]);
+        .says(&["needs at least 1048576"]);
     // The size of an ELF core is known before.
     let place = Place::new();
     place.patch(|bytes| bytes.truncate(24 << 20));

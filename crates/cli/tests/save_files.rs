@@ -258,7 +258,7 @@ fn a_full_disk_is_noticed_before_and_the_device_stays() {
     // minfree is KiB that stay free, beyond what the dump needs.
     place.dump(&[]).code(0);
     fs::write(at.join("minfree"), b"8192\n").unwrap();
-    save(&[]).code(1).says(&["are to stay free"]);
+    save(&[]).code(1).says(&["must stay free"]);
     fs::write(at.join("minfree"), b"10\n").unwrap();
     save(&[]).code(0);
     assert!(!place.is_valid());

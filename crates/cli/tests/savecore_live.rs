@@ -122,7 +122,7 @@ fn what_is_to_stay_free_stays_free_and_a_full_disk_keeps_nothing() {
     let directory = directory(&lab);
     fs::write(directory.join("minfree"), u64::MAX.to_string()).unwrap();
     let line = ["-Lf", arg(lab.vmcore()), arg(&directory)];
-    savecore(&line).code(1).says(&["are to stay so"]);
+    savecore(&line).code(1).says(&["must stay free"]);
     assert_eq!(names(&directory), ["minfree"]);
 
     let small = lab.path("small");

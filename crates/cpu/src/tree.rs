@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn without_spans_those_seen_together_are_told() {
+    fn without_spans_those_seen_together_is_complete() {
         let mut found = tree(&[&[("MC", "0")], &[("MC", "0")]]);
         for chain in found.cpus.values_mut() {
             chain[0].span = None;

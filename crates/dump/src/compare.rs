@@ -1,4 +1,4 @@
-//! Compares two dumps: the same page frames, and the same bytes?
+//! Compares the page frames and pages of two dumps.
 
 use std::collections::BTreeSet;
 
@@ -12,40 +12,40 @@ use crate::frame_runs::{FrameRun, FrameRuns};
 use crate::page::are_equal;
 use crate::progress::{Phase, Progress};
 
-/// Pages compared at once.
+/// Pages compared by one call.
 const PAGES_AT_ONCE: usize = 64;
 
-/// How two dumps differ.
+/// The differences between two dumps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Pages that both have and that are equal.
+    /// Number of pages that both dumps have and that are equal.
     pub equal: u64,
-    /// Pages that both have, with other bytes.
+    /// Pages that both dumps have, with different bytes.
     pub different: FrameRuns,
-    /// Pages that only the first has.
+    /// Pages that only the first dump has.
     pub only_first: FrameRuns,
-    /// Pages that only the second has.
+    /// Pages that only the second dump has.
     pub only_second: FrameRuns,
-    /// Pages that both should have, but at least one cannot give: they were
-    /// lost when it was written, or its data is damaged.
+    /// Pages that both dumps should have, but that at least one cannot return: they were lost
+    /// when the dump was written, or their data is damaged.
     pub unreadable: FrameRuns,
-    /// The page frame behind the highest one of RAM, of each. Dumps that end
-    /// elsewhere may well hold the same pages.
+    /// The page frame after the highest one of RAM, of each dump. Dumps with different ends may
+    /// still hold the same pages.
     pub ends: (PageFrame, PageFrame),
 }
 
 impl Comparison {
-    /// Whether both hold the same page frames.
+    /// Returns true if both dumps hold the same page frames.
     pub fn same_frames(&self) -> bool {
         self.only_first.count() == 0 && self.only_second.count() == 0
     }
 
-    /// Whether no page that both have was found to differ.
+    /// Returns true if no page that both dumps have differs.
     pub fn same_bytes(&self) -> bool {
         self.different.count() == 0 && self.unreadable.count() == 0
     }
 
-    /// Whether both hold the same page frames with the same bytes.
+    /// Returns true if both dumps hold the same page frames with the same bytes.
     pub fn is_equal(&self) -> bool {
         self.same_frames() && self.same_bytes()
     }
@@ -59,8 +59,8 @@ impl Comparison {
     }
 }
 
-/// Compares all pages of two dumps of the same machine. Differences are
-/// counted; an error is what keeps from comparing at all.
+/// Compares all pages of two dumps of the same machine. Differences are counted; an error means
+/// that the dumps cannot be compared.
 pub fn compare(
     first: &dyn MemorySource,
     second: &dyn MemorySource,
@@ -70,7 +70,7 @@ pub fn compare(
 ) -> Result<Comparison, DumpError> {
     if first.page_shift() != second.page_shift() {
         return Err(DumpError::Layout(format!(
-            "pages of {} and of {} bytes cannot be compared",
+            "pages of {} and of {} bytes differ in size; only dumps with the same page size can be compared",
             1_u64 << first.page_shift(),
             1_u64 << second.page_shift()
         )));
@@ -83,7 +83,7 @@ pub fn compare(
         let mut pair = [Side::new(first), Side::new(second)];
         let mut part = Comparison::default();
         while let Some(index) = cursor.take(stop) {
-            compare_chunk(&mut pair, chunks[index as usize], &mut part)?;
+            compare_section(&mut pair, chunks[index as usize], &mut part)?;
             progress.add(CHUNK_FRAMES);
         }
         Ok(part)
@@ -101,7 +101,7 @@ pub fn compare(
     Ok(all)
 }
 
-/// One of the two dumps, as one helper reads it.
+/// One of the two dumps, as read by one helper.
 struct Side<'a> {
     source: &'a dyn MemorySource,
     reader: Box<dyn PageReader + 'a>,
@@ -126,7 +126,7 @@ impl<'a> Side<'a> {
     }
 }
 
-fn compare_chunk(
+fn compare_section(
     pair: &mut [Side; 2],
     chunk: PageFrame,
     part: &mut Comparison,
@@ -152,7 +152,7 @@ fn compare_chunk(
             }
             (Err(error), _) | (_, Err(error)) => return Err(error.into()),
         };
-        // Either may give fewer pages than were asked for.
+        // Either reader may return fewer pages than requested.
         let count = pages.0.len().min(pages.1.len()) / page_size;
         let bytes = count * page_size;
         from = start + count;
@@ -160,8 +160,8 @@ fn compare_chunk(
             part.equal += count as u64;
             continue;
         }
-        let one_by_one = pages.0.chunks_exact(page_size);
-        for (index, (one, other)) in one_by_one
+        let page_pairs = pages.0.chunks_exact(page_size);
+        for (index, (one, other)) in page_pairs
             .zip(pages.1.chunks_exact(page_size))
             .take(count)
             .enumerate()
@@ -202,17 +202,17 @@ mod tests {
     use std::path::PathBuf;
 
     const PAGE: usize = 4096;
-    /// A page frame of the second chunk.
+    /// A page frame of the second section.
     const FAR: u64 = CHUNK_FRAMES + 5;
 
-    /// Pages in memory; an empty one was lost.
+    /// Pages in memory; an empty page is lost.
     #[derive(Clone)]
     struct Pages {
         end: u64,
         pages: BTreeMap<u64, Vec<u8>>,
     }
 
-    /// Frames 3 to 202 and one in the second chunk, each with bytes of its own.
+    /// Frames 3 to 202, and one in the second section, each with distinct bytes.
     fn pages() -> Pages {
         let page = |frame: u64| (frame, frame.to_le_bytes().repeat(PAGE / 8));
         Pages {
@@ -250,7 +250,7 @@ mod tests {
             self.present(first, bits)
         }
         fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
-            assert!(first.0 < self.end, "asked for a chunk behind its end");
+            assert!(first.0 < self.end, "asked for a section behind the end");
             bits.clear();
             let chunk = self.pages.range(first.0..first.0 + CHUNK_FRAMES);
             chunk.for_each(|(frame, _)| bits.set((frame - first.0) as usize));
@@ -270,7 +270,7 @@ mod tests {
     impl PageReader for Reader<'_> {
         fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
             self.1.clear();
-            // Like a real source it may give fewer pages than it could.
+            // Like a real source, the reader may return fewer pages than it could.
             for frame in first.0..first.0 + count.min(7) as u64 {
                 match self.0.pages.get(&frame) {
                     Some(page) if !page.is_empty() => self.1.extend(page),
@@ -302,14 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_equals_itself() {
+    fn dump_equals_itself() {
         let found = compared(&pages(), &pages());
         assert!(found.is_equal());
         assert_eq!(found.equal, 201);
     }
 
     #[test]
-    fn every_differing_byte_is_found_and_its_page_frame_named() {
+    fn differing_bytes_are_reported_by_page_frame() {
         let mut other = pages();
         for (frame, at) in [(90, 0), (40, PAGE - 1), (FAR, 77)] {
             other.pages.get_mut(&frame).unwrap()[at] ^= 0x80;
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn page_frames_that_only_one_has_are_counted_for_each() {
+    fn page_frames_of_one_dump_only_are_counted() {
         let (mut one, mut other) = (pages(), pages());
         one.pages.remove(&50);
         other.pages.remove(&60);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_may_end_elsewhere_but_not_lack_pages() {
+    fn different_end_is_equal_but_missing_pages_are_not() {
         let mut longer = pages();
         longer.end = 3 * CHUNK_FRAMES;
         let found = compared(&pages(), &longer);

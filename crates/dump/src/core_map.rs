@@ -1,5 +1,5 @@
-//! All RAM as one ELF core: its headers, and which page frames its bytes are.
-//! A vmdump has this core inside, and a mount shows it.
+//! The layout of all RAM as one ELF core: its headers, and the page frame at each position.
+//! This is the core inside a vmdump, and the one that a mount shows.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::LoadSegment;
@@ -11,26 +11,26 @@ use crate::error::DumpError;
 use crate::kernel_addresses;
 use crate::notes::output_notes;
 
-/// Memory begins at a multiple of this at least, so that it can be mapped.
+/// Minimum alignment of the memory in the core, so that it can be mapped.
 const PAGE_ALIGNMENT: u64 = 4096;
-/// More segments of RAM than any machine has.
+/// More RAM segments than any machine has.
 const MAX_SEGMENTS: usize = 1 << 20;
 
-/// All RAM of the source, in one ELF core.
+/// The ELF core of all RAM of a source.
 pub(crate) struct CoreMap {
-    /// By position in the core, without gaps.
+    /// RAM segments in order of their position in the core, without gaps.
     segments: Vec<LoadSegment>,
     page_shift: u32,
-    /// The bytes in front of the memory.
+    /// The bytes before the memory.
     pub(crate) headers: Vec<u8>,
-    /// Bytes of the core.
+    /// Size of the core, in bytes.
     pub(crate) size: u64,
-    /// e_machine.
+    /// `e_machine` of the ELF header.
     pub(crate) machine: u16,
 }
 
 impl CoreMap {
-    /// The core of `kernel`'s memory, with the virtual addresses that its source has.
+    /// Lays out the core of `kernel`'s memory, with the virtual addresses of its source.
     pub(crate) fn of(kernel: &Kernel) -> Result<Self, DumpError> {
         let source = kernel.source();
         let ram = ram_segments(source)?;
@@ -38,8 +38,8 @@ impl CoreMap {
         Self::with(kernel, ram, &aliases)
     }
 
-    /// The same; where the source has no virtual addresses, with those of the kernel's
-    /// page tables.
+    /// Like [`CoreMap::of`], but uses the kernel's page tables where the source has no virtual
+    /// addresses.
     pub(crate) fn with_addresses(kernel: &Kernel) -> Result<Self, DumpError> {
         let source = kernel.source();
         let mut ram = ram_segments(source)?;
@@ -97,18 +97,18 @@ impl CoreMap {
         })
     }
 
-    /// Where the memory begins in the core.
+    /// Offset of the memory in the core.
     pub(crate) fn memory_offset(&self) -> u64 {
         self.headers.len() as u64
     }
 
-    /// Pages of memory.
+    /// Number of pages of memory.
     pub(crate) fn pages(&self) -> u64 {
         (self.size - self.memory_offset()) >> self.page_shift
     }
 
-    /// The page frame of the `page`-th page of the core's memory, and how many
-    /// frames follow each other from there on, itself included.
+    /// Returns the page frame of the `page`-th page of the core's memory, and the number of
+    /// consecutive frames from there on, including itself.
     pub(crate) fn frames_at(&self, page: u64) -> Option<(PageFrame, u64)> {
         let position = self.memory_offset() + (page << self.page_shift);
         let index = self
@@ -122,7 +122,7 @@ impl CoreMap {
     }
 }
 
-/// RAM as far as it hangs together, in physical and in virtual memory.
+/// Returns the ranges of RAM that are contiguous in both physical and virtual memory.
 fn ram_segments(source: &dyn MemorySource) -> Result<Vec<LoadSegment>, DumpError> {
     let shift = source.page_shift();
     let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
@@ -134,11 +134,11 @@ fn ram_segments(source: &dyn MemorySource) -> Result<Vec<LoadSegment>, DumpError
             from = start + len;
             let frame = PageFrame(first.0 + start as u64);
             // A run may hold the end of one segment and the start of the next.
-            for piece in pieces(source, frame, len as u64) {
-                add(&mut segments, piece, shift);
+            for run in contiguous_runs(source, frame, len as u64) {
+                add(&mut segments, run, shift);
             }
             if segments.len() > MAX_SEGMENTS {
-                let reason = format!("RAM of more than {MAX_SEGMENTS} pieces");
+                let reason = format!("RAM has more than {MAX_SEGMENTS} segments");
                 return Err(DumpError::Layout(reason));
             }
         }
@@ -146,28 +146,29 @@ fn ram_segments(source: &dyn MemorySource) -> Result<Vec<LoadSegment>, DumpError
     Ok(segments)
 }
 
-type Piece = (PageFrame, u64, Option<VirtAddr>);
+/// First page frame, number of frames, and virtual address of the first.
+type ContiguousRun = (PageFrame, u64, Option<VirtAddr>);
 
-/// Divides page frames by where the virtual addresses jump.
-fn pieces(source: &dyn MemorySource, first: PageFrame, len: u64) -> Vec<Piece> {
+/// Splits a run of page frames where the virtual addresses are not contiguous.
+fn contiguous_runs(source: &dyn MemorySource, first: PageFrame, len: u64) -> Vec<ContiguousRun> {
     let shift = source.page_shift();
     let address = |frame: u64| source.virtual_address(PageFrame(frame));
-    let goes_on = |start: u64, end: u64| {
+    let is_contiguous = |start: u64, end: u64| {
         let expected = address(start).map(|at| VirtAddr(at.0.wrapping_add((end - start) << shift)));
         address(end) == expected
     };
     let end = first.0 + len;
     let (mut out, mut start) = (Vec::new(), first.0);
     while start < end {
-        // Segments are long, so their ends are searched for by halves. Where the
-        // addresses go on at a frame, they do so at all frames before it.
+        // Segments are long, so their ends are found by bisection: if the addresses are
+        // contiguous up to a frame, they are so up to all frames before it.
         let (mut low, mut high) = (start + 1, end);
-        if goes_on(start, end - 1) {
+        if is_contiguous(start, end - 1) {
             low = end;
         }
         while low < high {
             let middle = low + (high - low) / 2;
-            if goes_on(start, middle) {
+            if is_contiguous(start, middle) {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -179,8 +180,8 @@ fn pieces(source: &dyn MemorySource, first: PageFrame, len: u64) -> Vec<Piece> {
     out
 }
 
-fn add(segments: &mut Vec<LoadSegment>, piece: Piece, shift: u32) {
-    let (first, len, virt) = piece;
+fn add(segments: &mut Vec<LoadSegment>, run: ContiguousRun, shift: u32) {
+    let (first, len, virt) = run;
     let bytes = len << shift;
     let physical = PhysAddr(first.0 << shift);
     if let Some(last) = segments.last_mut() {
@@ -203,8 +204,8 @@ fn add(segments: &mut Vec<LoadSegment>, piece: Piece, shift: u32) {
     });
 }
 
-/// Segments of the source that give a second virtual address to RAM, such as
-/// that of the kernel's image: they stay, over the same bytes of the core.
+/// Returns the source's segments that map RAM a second time, such as the kernel image. They are
+/// kept, over the same bytes of the core.
 fn aliases(source: &[LoadSegment], ram: &[LoadSegment]) -> Vec<LoadSegment> {
     let is_kernel = |segment: &&LoadSegment| segment.virt.0 >> 63 != 0;
     let is_new = |segment: &&LoadSegment| {

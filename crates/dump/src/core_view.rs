@@ -1,4 +1,4 @@
-//! A dump of whatever format, read as if it were a plain ELF core.
+//! A dump of any format, read as an uncompressed ELF core.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -9,25 +9,26 @@ use bigiron_kernel::{IoMethod, Kernel, MemorySource, PageReader, SourceError};
 use crate::core_map::CoreMap;
 use crate::error::DumpError;
 
-/// The bytes of an ELF core of all RAM, made when they are asked for: nothing is
-/// unpacked beforehand, and nothing is kept but what the source's readers keep.
+/// The bytes of an ELF core of all RAM, computed on request: nothing is unpacked in advance,
+/// and nothing is cached but what the source's readers cache.
 ///
-/// Pages that the dump left out are zeros, as in any ELF core. A page that should
-/// be there and cannot be read is an error, since zeros would be a lie.
+/// Excluded pages are zeros, as in any ELF core. A lost or damaged page is an error, because
+/// zeros would be wrong data.
 pub struct CoreView<'a> {
     source: &'a dyn MemorySource,
     io: IoMethod,
     map: CoreMap,
     page_shift: u32,
-    /// Readers that nobody uses now. There are as many as ever read at once.
+    /// Idle readers. Their number is the highest number of concurrent reads so far.
     idle: Mutex<Vec<Box<dyn PageReader + 'a>>>,
 }
 
 impl<'a> CoreView<'a> {
-    /// The core of `kernel`'s memory, which is read as `io` says.
+    /// Creates the core of `kernel`'s memory, which is read as `io` says.
     ///
     /// # Errors
-    /// RAM is in more pieces than a core can list, or cannot be listed.
+    ///
+    /// RAM has more segments than a core can list, or cannot be listed.
     pub fn new(kernel: &'a Kernel<'_>, io: IoMethod) -> Result<Self, DumpError> {
         let source = kernel.source();
         Ok(Self {
@@ -39,17 +40,18 @@ impl<'a> CoreView<'a> {
         })
     }
 
-    /// Bytes of the core.
+    /// Size of the core, in bytes.
     pub fn size(&self) -> u64 {
         self.map.size
     }
 
-    /// Fills `buf` from `offset` on, as far as the core goes, and says how many bytes
-    /// that were. Any number of threads may read at once.
+    /// Fills `buf` from `offset`, up to the end of the core, and returns the number of bytes.
+    /// Any number of threads may read concurrently.
     ///
     /// # Errors
-    /// The source cannot be read there, or says that the page is lost. What `buf`
-    /// holds then is of no use.
+    ///
+    /// The source cannot be read there, or the page is lost. The contents of `buf` are then
+    /// undefined.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize, SourceError> {
         let left = self.map.size.saturating_sub(offset);
         let len = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
@@ -82,11 +84,11 @@ impl<'a> CoreView<'a> {
         while !buf.is_empty() {
             let inside = at - self.map.memory_offset();
             let Some((frame, run)) = self.map.frames_at(inside >> self.page_shift) else {
-                // Segments stand one behind the other, so this is behind the last.
+                // Segments are adjacent, so this is behind the last one.
                 buf.fill(0);
                 return Ok(());
             };
-            // Whole pages, of which the first and the last may be wanted in part.
+            // Whole pages, of which the first and the last may be needed in part.
             let skip = inside as usize & (page_size - 1);
             let wanted = (skip + buf.len()).div_ceil(page_size);
             let count = usize::try_from(run).map_or(wanted, |run| run.min(wanted));
@@ -117,11 +119,13 @@ impl<'a> CoreView<'a> {
     }
 }
 
-/// A reader gives one page at least.
+/// The error of a reader that returned no page, which violates its contract.
 fn no_bytes(frame: PageFrame) -> SourceError {
     SourceError::Io {
         path: Default::default(),
         action: "read a page",
-        source: io::Error::other(format!("the source gives no bytes of page frame {frame}")),
+        source: io::Error::other(format!(
+            "the source returned no bytes for page frame {frame}"
+        )),
     }
 }

@@ -1,4 +1,4 @@
-//! A raw dump device that is open: its lock, its blocks, what else is on it.
+//! An open raw dump device: its lock, its blocks, and other signatures on it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -13,10 +13,10 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::DumpError;
 
-/// Less does not hold a dump.
-const LEAST_SIZE: u64 = 1 << 20;
+/// Minimum size of a dump device, in bytes.
+const MIN_SIZE: u64 = 1 << 20;
 
-/// A block device or a file that holds one dump, or may come to hold one.
+/// A block device or file that holds a dump, or is about to.
 #[derive(Debug)]
 pub struct RawDevice {
     file: File,
@@ -26,10 +26,9 @@ pub struct RawDevice {
 }
 
 impl RawDevice {
-    /// Opens a device, or a file in the place of one. Nobody else may have a
-    /// block device: what is mounted, swapped to or part of an array is held by
-    /// the kernel, which then refuses O_EXCL (bd_prepare_to_claim(),
-    /// block/bdev.c).
+    /// Opens a device, or a file used as one. Block devices are opened exclusively: the kernel
+    /// refuses O_EXCL for a device that is mounted, used as swap space or part of an array
+    /// (bd_prepare_to_claim(), block/bdev.c).
     pub fn open(path: &Path, write: bool) -> Result<Self, DumpError> {
         let error = |action, hint| DumpError::output(path, action, hint);
         let metadata = std::fs::metadata(path).map_err(error("look at it", ""))?;
@@ -67,19 +66,19 @@ impl RawDevice {
         })
     }
 
-    /// Locks it against others of this program, and against udev, which would
-    /// look at it in the midst of our writing; whether that could be had.
+    /// Tries to lock the device against other instances of this program, and against udev,
+    /// which would probe it while it is being written. Returns false if the lock is taken.
     pub fn try_lock(&self) -> Result<bool, DumpError> {
         match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(true),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
-            // Not all file systems have locks.
+            // Not all file systems support locks.
             Err(rustix::io::Errno::NOLCK | rustix::io::Errno::OPNOTSUPP) => Ok(true),
             Err(error) => Err(self.error("lock it", error.into())),
         }
     }
 
-    /// The name.
+    /// Path of the device.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -89,41 +88,41 @@ impl RawDevice {
         &self.file
     }
 
-    /// Whether it is no ordinary file.
+    /// Returns true if this is a block device, not a file.
     pub fn is_block_device(&self) -> bool {
         self.is_block_device
     }
 
-    /// The dump that is on it.
+    /// Returns the dump on the device.
     pub fn find(&self) -> Result<Option<FoundDump>, DumpError> {
         device::find(self).map_err(|error| self.format_error(&error))
     }
 
-    /// What else is on it.
+    /// Returns signatures of other uses on the device.
     pub fn claims(&self) -> Result<Vec<Claim>, DumpError> {
         find_claims(self).map_err(|error| self.format_error(&error))
     }
 
-    /// An error if it is too small to hold anything.
+    /// Returns an error if the device is too small for a dump.
     pub fn check_size(&self) -> Result<(), DumpError> {
-        if self.size >= LEAST_SIZE {
+        if self.size >= MIN_SIZE {
             return Ok(());
         }
         let reason = format!(
-            "has {} bytes; a dump device needs {LEAST_SIZE} at least",
+            "has {} bytes; a dump device needs at least {MIN_SIZE}",
             self.size
         );
         Err(refused(&self.path, reason))
     }
 
-    /// The places of its blocks: the end first, so that the one that is read
-    /// first is never older.
+    /// Offsets of the blocks. The end block comes first, so that the block that is read first
+    /// is never the older one.
     pub fn places(&self) -> [(Place, u64); 2] {
         let end = device::end_block_offset(self.size);
         [(Place::End, end), (Place::Start, 0)]
     }
 
-    /// Writes blocks, each to the disk before the next.
+    /// Writes blocks, each synced before the next.
     pub fn put(&self, header: &DeviceHeader, places: &[(Place, u64)]) -> io::Result<()> {
         for (place, offset) in places {
             self.file.write_all_at(&header.encode(*place), *offset)?;
@@ -132,8 +131,8 @@ impl RawDevice {
         Ok(())
     }
 
-    /// Makes zero what is between the start block and the first of the contents'
-    /// pages, and other signatures, to the disk.
+    /// Zeroes the range between the start block and the first page of the contents, and other
+    /// signatures, and syncs.
     pub fn wipe(&self, claims: &[Claim]) -> io::Result<()> {
         let head = BLOCK_SIZE as u64..CONTENTS_OFFSET + BLOCK_SIZE as u64;
         let zeros = vec![0; (head.end - head.start) as usize];
@@ -144,7 +143,7 @@ impl RawDevice {
         self.file.sync_data()
     }
 
-    /// An error of the system.
+    /// Wraps an I/O error of this device.
     pub fn error(&self, action: &'static str, source: io::Error) -> DumpError {
         DumpError::output(&self.path, action, "")(source)
     }
@@ -174,7 +173,7 @@ impl ReadAt for &RawDevice {
     }
 }
 
-/// A device that is not taken.
+/// The error for a device that is not accepted.
 pub fn refused(path: &Path, reason: impl Into<String>) -> DumpError {
     DumpError::Device {
         path: path.to_owned(),
@@ -182,7 +181,7 @@ pub fn refused(path: &Path, reason: impl Into<String>) -> DumpError {
     }
 }
 
-/// What claims are, in words.
+/// Describes claims for a message.
 pub fn in_words(claims: &[Claim]) -> Option<String> {
     let first = claims.first()?;
     let more = match claims

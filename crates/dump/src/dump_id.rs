@@ -7,8 +7,8 @@ use bigiron_format::device::DumpId;
 use rustix::rand::{GetRandomFlags, getrandom};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// An id that no other dump has. A capture kernel may have no randomness yet,
-/// and a dump does not wait for it: then the time tells dumps apart.
+/// Returns a new, random id. A capture kernel's random generator may not be seeded yet, and a
+/// dump does not wait for it: the id is then derived from the time.
 pub fn new_dump_id() -> DumpId {
     let mut id = DumpId::default();
     let random = getrandom(&mut id.0, GetRandomFlags::NONBLOCK);

@@ -1,8 +1,7 @@
-//! Who can read an encrypted dump.
+//! Recipients of encrypted dumps.
 //!
-//! A dump holds everybody's secrets. It is encrypted for public keys, by the age
-//! format (age-encryption.org/v1), so that no secret key is ever where a kernel
-//! crashes.
+//! Dumps are encrypted for public keys in the age format (age-encryption.org/v1), so that the
+//! machine that crashes never holds a secret key.
 
 use std::fmt;
 use std::fs;
@@ -13,48 +12,48 @@ use std::str::FromStr;
 use age::stream::StreamWriter;
 use age::x25519::Recipient;
 
-/// A file of recipients is short.
-const MOST_FILE: u64 = 1 << 20;
-/// What a public key of age begins with.
+/// Maximum size of a file of recipients.
+const MAX_FILE: u64 = 1 << 20;
+/// Prefix of an age public key.
 const PUBLIC_KEY: &str = "age1";
 
-/// Those who can read an encrypted dump: public keys of age, at least one.
+/// The recipients of an encrypted dump: one or more age public keys.
 #[derive(Clone)]
 pub struct Recipients(Vec<Recipient>);
 
-/// Why these are no recipients.
+/// Errors of [`Recipients`].
 #[derive(Debug, thiserror::Error)]
 pub enum RecipientsError {
-    /// The text is no public key.
+    /// The text is not a public key.
     #[error(
-        "{place}: {text:?} is no public key of age ({reason}); age-keygen prints one, it begins with age1"
+        "{place}: {text:?} is not an age public key ({reason}); age-keygen prints one, which begins with age1"
     )]
     NoKey {
-        /// The file and line, or what the user gave.
+        /// The file and line, or the argument.
         place: String,
-        /// The text.
+        /// The invalid text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// A secret key was given.
     #[error(
-        "{place} is a secret key; give the public key (age-keygen -y prints it), and keep the other one away from here"
+        "{place} is a secret key; give the public key (age-keygen -y prints it), and do not store the secret key on this machine"
     )]
     SecretKey {
-        /// The file and line, or what the user gave.
+        /// The file and line, or the argument.
         place: String,
     },
     /// The file cannot be read.
-    #[error("{path}: cannot read recipients from it: {source}")]
+    #[error("{path}: cannot read recipients: {source}")]
     File {
         /// The file.
         path: String,
-        /// Why.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The file has none.
-    #[error("{path}: has no recipient; write a public key (age1…) on a line of its own")]
+    /// The file has no recipient.
+    #[error("{path}: no recipient found; write each public key (age1…) on its own line")]
     None {
         /// The file.
         path: String,
@@ -62,7 +61,7 @@ pub enum RecipientsError {
 }
 
 impl Recipients {
-    /// Takes the lines of a file; lines that begin with `#` are comments, as for
+    /// Reads recipients from the lines of a file; lines starting with `#` are comments, as for
     /// `age -R`.
     fn from_file(path: &Path) -> Result<Self, RecipientsError> {
         let name = path.display().to_string();
@@ -71,7 +70,7 @@ impl Recipients {
             source,
         };
         let size = fs::metadata(path).map_err(error)?.len();
-        if size > MOST_FILE {
+        if size > MAX_FILE {
             return Err(error(io::ErrorKind::FileTooLarge.into()));
         }
         let text = fs::read_to_string(path).map_err(error)?;
@@ -86,13 +85,13 @@ impl Recipients {
         Ok(Self(keys))
     }
 
-    /// Takes the recipients of both.
+    /// Adds the recipients of `other`.
     pub fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 
-    /// A writer that encrypts for them what it puts into `inner`.
+    /// Returns a writer that encrypts to `inner`.
     pub fn encrypt<W: Write>(&self, inner: W) -> io::Result<StreamWriter<W>> {
         let keys = self.0.iter().map(|key| key as &dyn age::Recipient);
         let encryptor = age::Encryptor::with_recipients(keys).map_err(io::Error::other)?;
@@ -114,7 +113,7 @@ fn parse(text: &str, place: impl Fn() -> String) -> Result<Recipient, Recipients
 impl FromStr for Recipients {
     type Err = RecipientsError;
 
-    /// Takes a public key, or the name of a file of them.
+    /// Parses a public key, or reads the named file of keys.
     fn from_str(text: &str) -> Result<Self, RecipientsError> {
         let is_key = text.starts_with(PUBLIC_KEY) && !Path::new(text).exists();
         if is_key || text.to_ascii_uppercase().starts_with("AGE-SECRET-KEY-") {
@@ -138,7 +137,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn what_is_encrypted_is_for_all_recipients_and_nobody_else() {
+    fn encrypted_data_opens_with_each_recipients_key_and_no_other() {
         let keys = [0; 3].map(|_| age::x25519::Identity::generate());
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("recipients");
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_public_key_is_refused_and_a_secret_one_is_not_repeated() {
+    fn invalid_keys_are_refused_and_secret_keys_are_not_repeated() {
         let error = |text: &str| Recipients::from_str(text).unwrap_err().to_string();
         assert!(error("age1nonsense").contains("age-keygen"));
         assert!(error("/nowhere").contains("/nowhere"));

@@ -1,20 +1,19 @@
-//! Tells pages that no codec makes smaller, without a codec.
+//! Detects incompressible pages without running a codec.
 
-/// Bytes looked at in each piece of a page: one.
-const PIECE: usize = 16;
+/// Bytes per sample: one byte of each group of this size is looked at.
+const GROUP: usize = 16;
 
-/// Whether the bytes of a page look like encrypted or compressed data.
+/// Returns true if the bytes of a page look like encrypted or compressed data.
 ///
-/// Of 256 random bytes about 162 are different from each other, with a
-/// standard deviation of 6; of program code or text it is half as many. So
-/// from five deviations below on a page counts as random.
+/// Of 256 random bytes about 162 are distinct, with a standard deviation of 6; of program code
+/// or text, half as many. A page counts as random from five deviations below 162.
 pub fn looks_random(page: &[u8]) -> bool {
     const EXPECTED_OF_256: u32 = 162 - 5 * 6;
     let mut seen = [0_u64; 4];
     let mut samples = 0;
-    for (index, piece) in page.chunks_exact(PIECE).take(256).enumerate() {
-        // Not the same place in each piece: records often have that size.
-        let byte = piece[index % PIECE];
+    for (index, group) in page.chunks_exact(GROUP).take(256).enumerate() {
+        // A different byte of each group, because records often have this size.
+        let byte = group[index % GROUP];
         seen[usize::from(byte >> 6)] |= 1 << (byte & 63);
         samples += 1;
     }
@@ -27,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_bytes_look_random_and_others_do_not() {
+    fn random_bytes_look_random_and_structured_bytes_do_not() {
         let mut state = 1_u64;
         let random: Vec<u8> = (0..4096)
             .map(|_| {

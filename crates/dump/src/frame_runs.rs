@@ -1,75 +1,74 @@
-//! Page frames with something in common, as runs.
+//! Sets of page frames, stored as runs.
 
 use bigiron_format::PageFrame;
 
-/// Runs that are remembered; beyond, page frames are only counted.
-pub const MOST_RUNS: usize = 1 << 16;
+/// Maximum number of stored runs; page frames beyond are only counted.
+pub const MAX_RUNS: usize = 1 << 16;
 
-/// Page frames next to each other.
+/// Consecutive page frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRun {
-    /// The lowest.
+    /// The lowest page frame.
     pub first: PageFrame,
-    /// How many.
+    /// The number of page frames.
     pub count: u64,
 }
 
 impl FrameRun {
-    /// The page frame behind the last one.
+    /// The page frame after the last one.
     pub fn end(&self) -> PageFrame {
         PageFrame(self.first.0 + self.count)
     }
 }
 
-/// Page frames with something in common: how many, and where.
+/// A set of page frames: their number and, as far as stored, the frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameRuns {
     count: u64,
-    /// In order, none next to another.
+    /// In order and not adjacent.
     runs: Vec<FrameRun>,
-    /// Behind the last page frame that `runs` tells all of; `None` if it tells of
-    /// every one.
-    told_until: Option<PageFrame>,
+    /// The page frame up to which `runs` is complete; `None` if it is complete.
+    complete_until: Option<PageFrame>,
 }
 
 impl FrameRuns {
-    /// How many.
+    /// The number of page frames.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The lowest.
+    /// The lowest page frame.
     pub fn first(&self) -> Option<PageFrame> {
         self.runs.first().map(|run| run.first)
     }
 
-    /// The lowest ones, as runs in order: all, unless there are very many.
+    /// The lowest page frames, as runs in order; all of them unless there are very many.
     pub fn runs(&self) -> &[FrameRun] {
         &self.runs
     }
 
-    /// Whether [`Self::runs`] are all.
-    pub fn are_told(&self) -> bool {
-        self.told_until.is_none()
+    /// Returns true if [`Self::runs`] has all page frames.
+    pub fn is_complete(&self) -> bool {
+        self.complete_until.is_none()
     }
 
-    /// Adds page frames behind all that are there.
+    /// Adds page frames above all that were added before.
     pub fn add(&mut self, run: FrameRun) {
         self.count += run.count;
-        if self.told_until.is_some() {
+        if self.complete_until.is_some() {
             return;
         }
-        let is_full = self.runs.len() == MOST_RUNS;
+        let is_full = self.runs.len() == MAX_RUNS;
         match self.runs.last_mut() {
             Some(last) if last.end() == run.first => last.count += run.count,
-            Some(last) if is_full => self.told_until = Some(last.end()),
+            Some(last) if is_full => self.complete_until = Some(last.end()),
             _ => self.runs.push(run),
         }
     }
 
-    /// Adds others, wherever they are.
+    /// Adds the page frames of another set.
     pub fn merge(&mut self, other: Self) {
-        let told_until = [self.told_until, other.told_until]
+        let complete_until = [self.complete_until, other.complete_until]
             .into_iter()
             .flatten()
             .min();
@@ -79,12 +78,15 @@ impl FrameRuns {
         runs.sort_unstable_by_key(|run| run.first);
         *self = Self::default();
         for run in runs {
-            if told_until.is_none_or(|end| run.first < end) {
+            if complete_until.is_none_or(|end| run.first < end) {
                 self.add(run);
             }
         }
         self.count = count;
-        self.told_until = [self.told_until, told_until].into_iter().flatten().min();
+        self.complete_until = [self.complete_until, complete_until]
+            .into_iter()
+            .flatten()
+            .min();
     }
 }
 
@@ -107,27 +109,27 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_become_one_run_wherever_they_were_found() {
+    fn adjacent_frames_merge_into_one_run() {
         let mut all = of(&[(1, 1), (2, 2), (10, 1)]);
         assert_eq!(all.runs(), [run(1, 3), run(10, 1)]);
         all.merge(of(&[(4, 6), (20, 1)]));
         assert_eq!(all.runs(), [run(1, 10), run(20, 1)]);
         assert_eq!((all.count(), all.first()), (11, Some(PageFrame(1))));
-        assert!(all.are_told());
+        assert!(all.is_complete());
     }
 
     #[test]
-    fn of_very_many_the_lowest_are_told_and_all_are_counted() {
+    fn beyond_the_maximum_runs_are_dropped_and_frames_still_counted() {
         let many = |from: u64| {
             let mut all = FrameRuns::default();
-            (0..MOST_RUNS as u64 + 5).for_each(|n| all.add(run(from + 4 * n, 1)));
+            (0..MAX_RUNS as u64 + 5).for_each(|n| all.add(run(from + 4 * n, 1)));
             all
         };
         let (mut even, odd) = (many(0), many(2));
         even.merge(odd);
-        assert_eq!(even.count(), 2 * (MOST_RUNS as u64 + 5));
-        assert!(!even.are_told());
-        let expected: Vec<FrameRun> = (0..MOST_RUNS as u64).map(|n| run(2 * n, 1)).collect();
+        assert_eq!(even.count(), 2 * (MAX_RUNS as u64 + 5));
+        assert!(!even.is_complete());
+        let expected: Vec<FrameRun> = (0..MAX_RUNS as u64).map(|n| run(2 * n, 1)).collect();
         assert_eq!(even.runs(), expected);
     }
 }

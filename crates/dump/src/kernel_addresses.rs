@@ -1,16 +1,15 @@
-//! Where a kernel maps its RAM, for headers of a core whose source does not tell:
-//! gdb reads memory by the virtual addresses in them alone.
+//! The virtual addresses at which a kernel maps its RAM, for a core whose source has none: gdb
+//! finds memory only by the addresses in the program headers.
 
 use bigiron_format::elf::LoadSegment;
 use bigiron_format::{PhysAddr, VirtAddr};
 use bigiron_kernel::Kernel;
 
-/// The kernel's image is mapped by as many pieces at most: 1 GiB (KERNEL_IMAGE_SIZE)
-/// in pages of 4 KiB.
-const MOST_PIECES: usize = 1 << 18;
+/// Maximum number of mappings of the kernel image: 1 GiB (KERNEL_IMAGE_SIZE) in pages of 4 KiB.
+const MAX_MAPPINGS: usize = 1 << 18;
 
-/// Gives segments of RAM their addresses in the kernel's direct mapping, as far as
-/// its page tables agree at both ends of a segment.
+/// Sets the direct-mapping addresses of RAM segments, where the page tables agree at both ends
+/// of the segment.
 pub(crate) fn set_direct(kernel: &Kernel, ram: &mut [LoadSegment]) {
     let Some(base) = direct_base(kernel) else {
         return;
@@ -27,14 +26,14 @@ pub(crate) fn set_direct(kernel: &Kernel, ram: &mut [LoadSegment]) {
     }
 }
 
-/// The kernel's image, as far as it hangs together from `_stext` on.
+/// Returns the kernel image, as far as it is contiguous from `_stext`.
 pub(crate) fn image(kernel: &Kernel) -> Option<LoadSegment> {
     let start = kernel.info().symbol("_stext")?;
     let page_size = 1_u64 << kernel.source().page_shift();
     let virt = VirtAddr(start.0 / page_size * page_size);
     let first = physical(kernel, virt)?;
     let mut len = 0_u64;
-    for _ in 0..MOST_PIECES {
+    for _ in 0..MAX_MAPPINGS {
         let leaf = virt.checked_add(len).map(|at| kernel.translate(at));
         match leaf {
             Some(Ok(Some(leaf)))
@@ -55,9 +54,9 @@ pub(crate) fn image(kernel: &Kernel) -> Option<LoadSegment> {
     })
 }
 
-/// What the direct mapping adds to a physical address (PAGE_OFFSET on x86-64, which
-/// KASLR moves). Told by what is known to lie in it: the roots of mem_section, else
-/// the first node's pglist_data.
+/// Returns the offset of the direct mapping (PAGE_OFFSET on x86-64, which KASLR moves). It is
+/// derived from an object that is known to lie in the direct mapping: the roots of mem_section,
+/// else the first node's pglist_data.
 fn direct_base(kernel: &Kernel) -> Option<u64> {
     let info = kernel.info();
     let node = || kernel.read_u64("node_data", info.symbol("node_data")?).ok();

@@ -1,14 +1,14 @@
-//! Pages that the source should have and cannot give.
+//! Pages that the source has but that cannot be read.
 
 use bigiron_format::PageFrame;
 use bigiron_kernel::SourceError;
 
 use crate::summary::Summary;
 
-/// Lost page frames that are named one by one.
+/// Maximum number of lost page frames listed individually.
 const MAX_NAMED: usize = 64;
 
-/// One helper's losses, or everyone's.
+/// The losses of one helper, or of all.
 #[derive(Debug, Default)]
 pub struct Losses {
     count: u64,
@@ -17,7 +17,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Notes that `frame` cannot be read.
+    /// Records that `frame` cannot be read.
     pub fn add(&mut self, frame: PageFrame, error: &SourceError) {
         self.count += 1;
         if self.frames.len() < MAX_NAMED {
@@ -28,7 +28,7 @@ impl Losses {
         }
     }
 
-    /// Takes over those of another helper.
+    /// Adds the losses of another helper.
     pub fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.frames.extend(other.frames);
@@ -36,7 +36,8 @@ impl Losses {
         self.first = first.min_by_key(|(frame, _)| *frame);
     }
 
-    /// Tells people; `consequence` is what it means for the output.
+    /// Adds the losses and a warning to the summary; `consequence` says what they mean for the
+    /// output.
     pub fn report(mut self, summary: &mut Summary, consequence: &str) {
         self.frames.sort_unstable();
         self.frames.truncate(MAX_NAMED);

@@ -9,21 +9,21 @@ use crate::chunks::Chunks;
 use crate::error::DumpError;
 use crate::progress::{Phase, Progress};
 
-/// Pages compared at once.
+/// Pages compared by one call.
 const PAGES_AT_ONCE: usize = 64;
 
-/// What was compared.
+/// The result of a verification.
 #[derive(Debug, Default)]
 pub struct Verification {
     /// Pages that were read.
     pub pages: u64,
     /// Pages that the dump marks as lost.
     pub lost: u64,
-    /// Page frames of RAM that the dump leaves out.
+    /// Page frames of RAM that the dump excludes.
     pub left_out: u64,
-    /// Pages that are in the dump, but damaged.
+    /// Pages in the dump whose data is damaged.
     pub damaged: u64,
-    /// The damaged one with the lowest page frame, and what is wrong with it.
+    /// The damaged page with the lowest page frame, and its error.
     pub first_damage: Option<(PageFrame, SourceError)>,
 }
 
@@ -47,9 +47,8 @@ impl Verification {
     }
 }
 
-/// Reads every page of `dump`, and compares it with `source`'s where that is
-/// given. The first difference is an error; pages that are marked as lost or
-/// are damaged are counted.
+/// Reads every page of `dump` and compares it with `source`, if given. The first difference is
+/// an error; lost and damaged pages are counted.
 pub fn verify(
     dump: &dyn MemorySource,
     source: Option<&dyn MemorySource>,
@@ -89,7 +88,7 @@ pub fn verify(
     Ok(all)
 }
 
-/// Readers of the dump and of what it was made from.
+/// Readers of the dump and of the source.
 struct Pair<'a> {
     dump: Box<dyn PageReader + 'a>,
     source: Option<Box<dyn PageReader + 'a>>,
@@ -169,7 +168,7 @@ fn compare(
     Ok(())
 }
 
-/// Whether the page never got into the file or was cut off with its end.
+/// Returns true if the page was never written or was cut off with the end of the file.
 fn is_cut_off(error: &SourceError) -> bool {
     match error {
         SourceError::Lost { .. } => true,

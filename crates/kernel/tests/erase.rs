@@ -247,7 +247,7 @@ fn loops_go_through_arrays_lists_and_pointers() {
 }
 
 #[test]
-fn lists_and_lengths_that_lie_come_to_an_end_and_are_told() {
+fn lists_and_lengths_that_lie_come_to_an_end_and_is_complete() {
     let chain = "for n in first via next\nerase n.name\nendfor";
     let erased = erase(chain, &[(0x100, BASE + 0x200), (0x200, BASE + 0x200)]);
     problem(&erased, "does not end");

@@ -161,7 +161,7 @@ fn a_descriptor_that_is_for_another_record_by_now_is_passed_over() {
 }
 
 #[test]
-fn levels_of_records_are_told_where_the_layout_is_known() {
+fn levels_of_records_is_complete_where_the_layout_is_known() {
     for (form, known) in [(LogForm::Records, true), (LogForm::OldRecords, false)] {
         let log = KernelLog::new(form).with_records(9);
         let memory = LogMemory::new(&log);

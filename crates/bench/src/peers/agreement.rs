@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn other_pages_are_told_and_other_bytes_are_wrong() {
+    fn other_pages_is_complete_and_other_bytes_are_wrong() {
         assert!(agreement(0, 0).is_equal() && !agreement(0, 0).is_wrong());
         assert_eq!(agreement(0, 0).sentence(), "");
         let more = agreement(0, 3);

@@ -130,7 +130,7 @@ mod tests {
         zstd support:\n  disabled ('-z' option will be ignored.)\n";
 
     #[test]
-    fn the_codecs_that_makedumpfile_was_built_with_are_told_from_what_it_says() {
+    fn the_codecs_that_makedumpfile_was_built_with_is_complete_from_what_it_says() {
         assert!(enabled(DEBIAN, "lzo"));
         assert!(!enabled(DEBIAN, "snappy") && !enabled(DEBIAN, "zstd"));
         assert!(enabled(

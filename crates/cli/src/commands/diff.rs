@@ -86,7 +86,7 @@ impl From<&FrameRuns> for Frames {
         Self {
             count: frames.count(),
             runs: runs.map(|run| (run.first.0, run.count)).collect(),
-            more: !frames.are_told(),
+            more: !frames.is_complete(),
         }
     }
 }
@@ -151,7 +151,7 @@ fn list(found: &Comparison) -> String {
         for run in frames.runs() {
             let _ = writeln!(out, "{kind} {:#x} {}", run.first.0, run.count);
         }
-        if !frames.are_told() {
+        if !frames.is_complete() {
             let told: u64 = frames.runs().iter().map(|run| run.count).sum();
             let _ = writeln!(out, "# and {} more: {kind}", frames.count() - told);
         }

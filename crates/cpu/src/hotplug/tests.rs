@@ -123,7 +123,7 @@ fn threads_go_by_their_cores_and_then_the_kernel_is_told() {
 }
 
 #[test]
-fn where_the_kernel_has_no_policy_threads_are_told_by_their_cores() {
+fn where_the_kernel_has_no_policy_threads_is_complete_by_their_cores() {
     let fake = Fake::new();
     fake.write("sys/devices/system/cpu/smt/control", "notsupported\n");
     let plan = smt(&fake, "off").unwrap();

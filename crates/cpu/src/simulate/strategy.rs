@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_are_told_by_what_changed() {
+    fn releases_is_complete_by_what_changed() {
         for (release, kernel) in [
             ("4.19.0", KernelName::Linux5_12),
             ("5.12.3-custom", KernelName::Linux5_12),

@@ -280,7 +280,7 @@ fn intervals_by_the_whole_machine_are_no_change_where_cpus_are_set_apart() {
 }
 
 #[test]
-fn levels_of_one_name_are_told_apart_by_number() {
+fn levels_of_one_name_is_complete_apart_by_number() {
     let topology = "sockets=4 distances=10,20,30,40;20,10,20,30;30,20,10,20;40,30,20,10";
     let machine = Machine {
         description: String::new(),

@@ -1,4 +1,4 @@
-//! What a file or a device holds: a dump as it is, or an encrypted one.
+//! The contents of a file or device: a dump, or an encrypted dump.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use super::recognise::is_elf;
 use crate::device::refused;
 use crate::error::DumpError;
 
-/// What there is to be saved.
+/// The contents to be saved.
 pub enum Content {
-    /// A dump.
+    /// An unencrypted dump.
     Plain { is_elf: bool },
-    /// An encrypted dump for which there is no key: it is kept as it is.
+    /// An encrypted dump without a key: it is copied as it is.
     Encrypted,
-    /// What is in an encrypted dump.
+    /// The decrypted contents of an encrypted dump.
     Decrypted {
         bytes: Box<dyn ReadAt>,
         damage: Option<String>,
@@ -28,7 +28,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Looks at the `bytes` that are at `path`.
+    /// Identifies the `bytes` found at `path`.
     pub fn of(
         bytes: Box<dyn ReadAt>,
         path: &Path,
@@ -41,7 +41,7 @@ impl Content {
         }
         let Some(keys) = &options.identity else {
             if options.expand {
-                let reason = "is encrypted; to expand it give the secret key by --identity FILE";
+                let reason = "is encrypted; to expand it, give the secret key with --identity FILE";
                 return Err(refused(path, reason));
             }
             return Ok(Self::Encrypted);
@@ -54,8 +54,8 @@ impl Content {
         })
     }
 
-    /// The id of what is saved. Decrypted it is another dump than the one that has
-    /// `id`, which may be saved, too.
+    /// Returns the id of the saved dump. A decrypted copy is a different dump from the
+    /// encrypted one with `id`, which may be saved as well.
     pub fn id(&self, id: DumpId) -> DumpId {
         let Self::Decrypted { .. } = self else {
             return id;
@@ -66,7 +66,7 @@ impl Content {
         DumpId(hash.digest128().to_le_bytes())
     }
 
-    /// Whether it is an ELF core.
+    /// Returns true if this is an ELF core.
     pub fn is_elf(&self) -> bool {
         match self {
             Self::Plain { is_elf } | Self::Decrypted { is_elf, .. } => *is_elf,
@@ -74,7 +74,7 @@ impl Content {
         }
     }
 
-    /// Why not all of it is there, as its encryption says it.
+    /// Returns why the decrypted contents are incomplete.
     pub fn damage(&self) -> Option<&str> {
         match self {
             Self::Decrypted { damage, .. } => damage.as_deref(),
@@ -82,11 +82,11 @@ impl Content {
         }
     }
 
-    /// What is known of it, for its record: a name and a value.
+    /// Returns a name and a value for the record.
     pub fn about(&self) -> Option<(&'static str, String)> {
         match self {
             Self::Plain { .. } => None,
-            Self::Encrypted => Some(("encrypted", "age-encryption.org/v1, kept as it is".into())),
+            Self::Encrypted => Some(("encrypted", "age-encryption.org/v1, copied as it is".into())),
             Self::Decrypted { .. } => Some((
                 "decrypted",
                 "the source is encrypted, this copy is not".into(),

@@ -1,4 +1,4 @@
-//! Copies a dump as it is: by helpers, in large pieces, holes as holes.
+//! Copies a dump unchanged, in parallel, keeping holes.
 
 use std::io;
 
@@ -12,9 +12,9 @@ use crate::output::{FileOutput, Output, keep};
 use crate::page::is_zero;
 use crate::progress::{Doing, Phase, Progress};
 
-/// Bytes that a helper takes at once.
-const PIECE: u64 = 1 << 20;
-/// What may become a hole.
+/// Bytes copied by a helper in one step.
+const STEP: u64 = 1 << 20;
+/// Granularity of holes.
 const BLOCK: usize = 4096;
 
 /// Copies the origin into the temporary file.
@@ -22,7 +22,7 @@ pub fn write(job: &Job) -> Result<Made, DumpError> {
     let (origin, temporary) = (job.origin, job.temporary);
     let bytes = origin.bytes()?;
     let size = bytes.size();
-    // On one file system that can, nothing is copied at all.
+    // File systems that share blocks need no copy.
     if let Some(file) = origin.whole_file()
         && ioctl_ficlone(temporary.file()?, file.file()).is_ok()
     {
@@ -37,7 +37,7 @@ pub fn write(job: &Job) -> Result<Made, DumpError> {
     let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
     let error = DumpError::write(temporary.path());
     output.set_size(size).map_err(error)?;
-    let whole = Stretch {
+    let whole = CopyRange {
         from: bytes.as_ref(),
         start: 0,
         end: size,
@@ -56,55 +56,47 @@ pub fn write(job: &Job) -> Result<Made, DumpError> {
     })
 }
 
-/// Bytes of a source and where they go.
-pub struct Stretch<'a> {
+/// A byte range of a source and its offset in the copy.
+pub struct CopyRange<'a> {
     pub from: &'a dyn ReadAt,
     pub start: u64,
     pub end: u64,
     pub to: u64,
 }
 
-/// Copies stretches, which must not overlap where they go; says how many bytes
-/// were no holes.
-pub fn copy(job: &Job, stretches: &[Stretch], output: &dyn Output) -> Result<u64, DumpError> {
+/// Copies ranges, whose targets must not overlap; returns the number of bytes that were not
+/// holes.
+pub fn copy(job: &Job, ranges: &[CopyRange], output: &dyn Output) -> Result<u64, DumpError> {
     let (progress, stop) = (job.progress, job.stop);
     let mut runs = Vec::new();
-    for stretch in stretches {
-        let data = space::data(stretch.from, stretch.start..stretch.end);
-        runs.extend(data.into_iter().map(|data| (stretch, data)));
+    for range in ranges {
+        let data = space::data(range.from, range.start..range.end);
+        runs.extend(data.into_iter().map(|data| (range, data)));
     }
-    let mut pieces = 0;
+    let mut steps = 0;
     let ends = runs.iter().map(|(_, data)| {
-        pieces += (data.end - data.start).div_ceil(PIECE);
-        pieces
+        steps += (data.end - data.start).div_ceil(STEP);
+        steps
     });
     let ends: Vec<u64> = ends.collect();
-    let cursor = ChunkCursor::new(pieces);
-    let helpers = job
-        .options
-        .memory
-        .helpers(job.options.threads, 0, PIECE * 2);
+    let cursor = ChunkCursor::new(steps);
+    let helpers = job.options.memory.helpers(job.options.threads, 0, STEP * 2);
     let copied = run(helpers, stop, |_| -> Result<u64, DumpError> {
-        let mut buffer = vec![0; PIECE as usize];
+        let mut buffer = vec![0; STEP as usize];
         let mut copied = 0;
-        while let Some(piece) = cursor.take(stop) {
-            let index = ends.partition_point(|end| *end <= piece);
+        while let Some(step) = cursor.take(stop) {
+            let index = ends.partition_point(|end| *end <= step);
             let before = if index == 0 { 0 } else { ends[index - 1] };
-            let (stretch, data) = &runs[index];
-            let start = data.start + (piece - before) * PIECE;
-            let end = (start + PIECE).min(data.end);
+            let (range, data) = &runs[index];
+            let start = data.start + (step - before) * STEP;
+            let end = (start + STEP).min(data.end);
             let bytes = &mut buffer[..(end - start) as usize];
-            stretch
+            range
                 .from
                 .read_exact_at("the dump", start, bytes)
                 .map_err(|error| job.origin.read_error(error))?;
-            copied += put(
-                bytes,
-                stretch.to + (start - stretch.start),
-                output,
-                progress,
-            )
-            .map_err(|source| write_error(output, source))?;
+            copied += put(bytes, range.to + (start - range.start), output, progress)
+                .map_err(|source| write_error(output, source))?;
             progress.add((end - start).div_ceil(BLOCK as u64));
         }
         Ok(copied)
@@ -115,7 +107,7 @@ pub fn copy(job: &Job, stretches: &[Stretch], output: &dyn Output) -> Result<u64
     Ok(copied.iter().sum())
 }
 
-/// Writes what is not zero; gives how many bytes that is.
+/// Writes `bytes` without their zero blocks; returns the number of bytes written.
 pub fn put(bytes: &[u8], to: u64, output: &dyn Output, progress: &Progress) -> io::Result<u64> {
     let _doing = progress.doing(Doing::Write);
     let (mut start, mut at, mut written) = (0, 0, 0);
@@ -128,7 +120,7 @@ pub fn put(bytes: &[u8], to: u64, output: &dyn Output, progress: &Progress) -> i
         output.write_at(to + start as u64, &bytes[start..at])
     };
     while at < bytes.len() {
-        // Blocks of the copy, where a hole can be.
+        // Align to blocks of the copy, where holes can be.
         let first = BLOCK - (to + at as u64) as usize % BLOCK;
         let len = first.min(bytes.len() - at);
         if is_zero(&bytes[at..at + len]) {
@@ -141,7 +133,7 @@ pub fn put(bytes: &[u8], to: u64, output: &dyn Output, progress: &Progress) -> i
     Ok(written)
 }
 
-/// What to say of an error of [`put`].
+/// The error for a failed [`put`].
 pub fn write_error(output: &dyn Output, source: io::Error) -> DumpError {
     DumpError::Write {
         path: output.kept().unwrap_or_default(),

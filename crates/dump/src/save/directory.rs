@@ -1,4 +1,4 @@
-//! The directory of saved dumps: numbers, names, and what is known of each.
+//! The directory of saved dumps: their numbers, names and records.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,49 +14,49 @@ use rustix::io::Errno;
 
 use crate::error::DumpError;
 
-/// The names that have a number behind them.
+/// File names that carry a number.
 const STEMS: [&str; 5] = ["vmdump", "vmcore", "dmesg", "info", "unix"];
-/// Time between two attempts at a lock.
+/// Delay between two attempts to lock.
 const LOCK_WAIT: Duration = Duration::from_millis(50);
-/// Longer files are no records.
+/// Maximum size of a record; longer files are not records.
 const MAX_RECORD: u64 = 64 << 10;
-/// Numbers that are tried when others take them at the same time.
+/// Numbers tried when other processes take them concurrently.
 const ATTEMPTS: u64 = 10_000;
 
-/// Where dumps are saved.
+/// The directory of saved dumps.
 pub struct Directory {
     root: PathBuf,
 }
 
-/// A copy that has no number yet, and the lock on it.
+/// A copy that has no number yet, with its lock.
 pub struct Temporary {
     file: File,
     path: PathBuf,
 }
 
-/// What `info.N` says.
+/// The contents of `info.N`.
 #[derive(Clone, Debug)]
 pub struct Record {
     pub id: DumpId,
     pub number: u64,
     /// The name of the dump's file before its number.
     pub stem: String,
-    /// Bytes of the file.
+    /// Size of the file, in bytes.
     pub bytes: u64,
-    /// Why the dump is not whole.
+    /// The reason why the dump is incomplete.
     pub damage: Option<String>,
-    /// More, for people.
+    /// More names and values, informational.
     pub about: Vec<(&'static str, String)>,
 }
 
-/// The number behind a name's dot, written as this program writes it.
+/// Parses the number after a name's dot, in the form in which this program writes it.
 pub fn number(text: &str) -> Option<u64> {
     let number: u64 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
 }
 
 impl Directory {
-    /// Opens the directory, or makes it where the one above it is there.
+    /// Opens the directory, or creates it if its parent exists.
     pub fn open(root: &Path) -> Result<Self, DumpError> {
         let made = fs::DirBuilder::new().mode(0o700).create(root);
         match made {
@@ -74,13 +74,13 @@ impl Directory {
         &self.root
     }
 
-    /// `STEM.N` in it.
+    /// The path of `STEM.N`.
     pub fn path(&self, stem: &str, number: u64) -> PathBuf {
         self.root.join(format!("{stem}.{number}"))
     }
 
-    /// Makes the file that a dump's copy is written to, or takes over what a
-    /// killed run left of it. Waits while another run writes it.
+    /// Creates the file that a dump is copied to, or takes over the one of a killed run. Waits
+    /// while another run writes it.
     pub fn lock_temporary(
         &self,
         stem: &str,
@@ -109,7 +109,7 @@ impl Directory {
                 }
                 Err(error) => return Err(failed(&path, "lock it", error.into())),
             }
-            // The one before may have given it its name, or removed it.
+            // The previous owner may have renamed or removed it.
             let inode = |metadata: io::Result<fs::Metadata>| metadata.map(|m| m.ino()).ok();
             if inode(file.metadata()) != inode(fs::symlink_metadata(&path)) {
                 continue;
@@ -120,8 +120,8 @@ impl Directory {
         }
     }
 
-    /// The record of the dump `id` as `stem`; of several the first, but one whose
-    /// dump is there before all others.
+    /// Returns the record of the dump `id` saved as `stem`: the first one whose dump exists,
+    /// else the first one.
     pub fn find(&self, id: DumpId, stem: &str) -> Result<Option<Record>, DumpError> {
         let mut found: Option<Record> = None;
         for number in self.numbers("info")? {
@@ -139,8 +139,8 @@ impl Directory {
         Ok(found)
     }
 
-    /// Gives a whole copy the next number, or `own`, which its record has from an
-    /// earlier run.
+    /// Names a finished copy with the next number, or with `own`, the number of its record from
+    /// an earlier run.
     pub fn name(
         &self,
         copy: &Temporary,
@@ -167,14 +167,14 @@ impl Directory {
         Err(failed(&self.root, "find a free number", exists))
     }
 
-    /// Gives a copy the name `STEM.NUMBER`, for good.
+    /// Names a copy `STEM.NUMBER`, permanently.
     pub fn name_as(&self, copy: &Temporary, stem: &str, number: u64) -> Result<(), DumpError> {
         let path = self.path(stem, number);
         rename_new(&copy.path, &path).map_err(|error| failed(&path, "make it", error))?;
         self.sync()
     }
 
-    /// Makes a record, unless its number is taken: whether it did.
+    /// Writes a record unless its number is taken; returns whether it was written.
     fn write(&self, record: &Record) -> Result<bool, DumpError> {
         let path = self.path("info", record.number);
         let temporary = self.root.join(format!("info.{}.incomplete", record.id));
@@ -196,7 +196,7 @@ impl Directory {
                 Ok(true)
             }
             Err(error) => {
-                // In the way at worst.
+                // A leftover file is harmless.
                 let _ = fs::remove_file(&temporary);
                 match error.kind() {
                     io::ErrorKind::AlreadyExists => Ok(false),
@@ -224,7 +224,7 @@ impl Directory {
         })
     }
 
-    /// The numbers that files of this name have.
+    /// The numbers of the files named `STEM.N`.
     fn numbers(&self, stem: &str) -> Result<Vec<u64>, DumpError> {
         let error = |error| failed(&self.root, "list it", error);
         let mut numbers = Vec::new();
@@ -238,7 +238,7 @@ impl Directory {
         Ok(numbers)
     }
 
-    /// Names are on the disk from here on.
+    /// Makes the names durable.
     fn sync(&self) -> Result<(), DumpError> {
         let synced = File::open(&self.root).and_then(|root| root.sync_all());
         synced.map_err(|error| failed(&self.root, "make its names durable", error))
@@ -250,36 +250,36 @@ impl Temporary {
         &self.path
     }
 
-    /// The file again, for somebody who closes it.
+    /// Duplicates the open file, for a caller that closes it.
     pub fn file(&self) -> Result<File, DumpError> {
         self.file
             .try_clone()
             .map_err(|error| failed(&self.path, "use it", error))
     }
 
-    /// Its bytes.
+    /// Size in bytes.
     pub fn len(&self) -> Result<u64, DumpError> {
         let metadata = self.file.metadata();
         let metadata = metadata.map_err(|error| failed(&self.path, "look at it", error))?;
         Ok(metadata.len())
     }
 
-    /// Everything was written: makes it durable.
+    /// Makes the contents durable.
     pub fn sync(&self) -> Result<(), DumpError> {
         self.file
             .sync_all()
             .map_err(|error| failed(&self.path, "make it durable", error))
     }
 
-    /// Removes it.
+    /// Removes the copy.
     pub fn discard(&self) {
-        // It is in the way at worst, and the next run takes it over.
+        // A leftover file is harmless; the next run takes it over.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 impl Record {
-    /// Whether the dump that it is about is there, with all its bytes.
+    /// Returns true if the dump of this record exists with its full size.
     pub fn is_whole(&self, directory: &Directory) -> bool {
         let file = fs::symlink_metadata(directory.path(&self.stem, self.number));
         file.is_ok_and(|file| file.is_file() && file.len() == self.bytes)
@@ -312,17 +312,17 @@ fn failed(path: &Path, action: &'static str, source: io::Error) -> DumpError {
     DumpError::output(path, action, "")(source)
 }
 
-/// Renames in one step, without replacing a file that came up meanwhile.
+/// Renames atomically, without replacing a file that appeared meanwhile.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Not all file systems can, NFS for one; most have hard links.
+        // Not all file systems support this, for example NFS; most have hard links.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
         result => return Ok(result?),
     }
     match fs::hard_link(from, to) {
         Ok(()) => fs::remove_file(from),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // FAT has neither. The empty file keeps the name until it is replaced.
+        // FAT has neither. An empty file reserves the name until it is replaced.
         Err(_) => {
             OpenOptions::new().write(true).create_new(true).open(to)?;
             fs::rename(from, to)

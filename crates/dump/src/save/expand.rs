@@ -1,4 +1,4 @@
-//! Makes an uncompressed ELF core of a dump.
+//! Converts a dump to an uncompressed ELF core.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, IoMethod, Kernel, MemorySource, PhysicalMemory};
@@ -9,9 +9,9 @@ use crate::error::DumpError;
 use crate::options::{DumpOptions, OutputFormat};
 use crate::output::FileOutput;
 
-/// Writes the core into the temporary file: all pages that the dump has, with holes in
-/// the place of zeros. This is the one place where formats that unpack in a way
-/// of their own are told from those that go through the dump pipeline.
+/// Writes the core into the temporary file: all pages that the dump has, with holes for zeros.
+/// Formats with their own way of unpacking are told from those that go through the dump
+/// pipeline here, and only here.
 pub fn write(job: &Job) -> Result<Made, DumpError> {
     let (options, temporary) = (job.options, job.temporary);
     let source = job.origin.open_source()?;
@@ -44,7 +44,7 @@ pub fn write(job: &Job) -> Result<Made, DumpError> {
     })
 }
 
-/// Bytes of the pages that a dump has.
+/// Number of bytes of the pages that a dump has.
 fn present_bytes(memory: &dyn MemorySource) -> Result<u64, DumpError> {
     let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
     let mut pages = 0;

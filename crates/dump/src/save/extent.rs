@@ -1,4 +1,4 @@
-//! How much of a device is the dump's, where its writer could not say so.
+//! Determines the length of a dump on a device whose writer did not record it.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::{self, CoreHeaders};
@@ -9,11 +9,11 @@ use bigiron_format::{FormatError, ReadAt};
 
 use crate::page::is_zero;
 
-/// Bytes that are looked at together: whole descriptors.
+/// Bytes read in one step: whole page descriptors.
 const PIECE: u64 = (DESCRIPTOR_SIZE as u64) << 14;
 
-/// Bytes from the start that belong to the dump; 0 if nothing was written yet,
-/// all of them if that cannot be told.
+/// Returns the length of the dump; 0 if nothing was written yet, the whole size if it is
+/// unknown.
 pub fn used(contents: &dyn ReadAt) -> u64 {
     let size = contents.size();
     let mut front = [0; 4096];
@@ -34,7 +34,7 @@ pub fn used(contents: &dyn ReadAt) -> u64 {
     used.map_or(size, |used| used.min(size))
 }
 
-/// Up to the farthest page that a descriptor points to.
+/// The end of the farthest page that a descriptor points to.
 fn used_by_kdump(contents: &dyn ReadAt) -> Result<u64, FormatError> {
     let headers = KdumpHeaders::read(contents)?;
     let (layout, size) = (headers.layout, contents.size());
@@ -57,7 +57,7 @@ fn used_by_kdump(contents: &dyn ReadAt) -> Result<u64, FormatError> {
         for descriptor in piece.chunks_exact(DESCRIPTOR_SIZE) {
             let descriptor = PageDescriptor::decode(descriptor, headers.endian).unwrap_or_default();
             let behind = descriptor.offset.saturating_add(u64::from(descriptor.size));
-            // What points beyond the device is damaged, and no reason to take all of it.
+            // A descriptor that points beyond the device is damaged and does not count.
             if behind <= size {
                 used = used.max(behind);
             }
@@ -67,9 +67,8 @@ fn used_by_kdump(contents: &dyn ReadAt) -> Result<u64, FormatError> {
     Ok(used)
 }
 
-/// Up to the last chunk or record of the dump that is whole, by its number and
-/// checksum: an older dump's may follow. What the index takes behind it is made anew
-/// by `bigiron verify --repair`.
+/// The end of the last valid chunk or record of this dump, by its number and checksum, since
+/// remains of an older dump may follow. `bigiron verify --repair` rebuilds the index after it.
 pub fn used_by_vmdump(contents: impl ReadAt + 'static) -> u64 {
     let size = contents.size();
     let used = || {
@@ -81,7 +80,7 @@ pub fn used_by_vmdump(contents: impl ReadAt + 'static) -> u64 {
                 used = place.offset.saturating_add(place.size);
             } else {
                 let chunks = file.chunks(piece)?;
-                // Its bytes may not have come to the disk with its header.
+                // The data may not have reached the disk together with its header.
                 let whole = |chunk: &&Chunk| file.read_packed(chunk, &mut packed).is_ok();
                 used = chunks.iter().rev().find(whole).map_or(0, |chunk| {
                     let head = chunk.head_size(file.header().container) as u64;
@@ -93,7 +92,7 @@ pub fn used_by_vmdump(contents: impl ReadAt + 'static) -> u64 {
                 break;
             }
         }
-        // The end of the dump, if its writer came that far.
+        // The end of the dump, if its writer got that far.
         let rest = Place {
             offset: used,
             size: size.saturating_sub(used),

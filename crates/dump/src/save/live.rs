@@ -1,5 +1,4 @@
-//! Saves a kernel that has no dump yet, because it runs: the dump is made in the
-//! directory.
+//! Saves the running kernel: the dump is made directly in the directory.
 
 use std::path::Path;
 
@@ -17,16 +16,17 @@ use crate::output::FileOutput;
 use crate::progress::Progress;
 use crate::summary::Summary;
 
-/// The id in the temporary name. It is always the same, so that one run takes over
-/// what a killed one left, and waits for one that is at work.
+/// The id in the temporary name. It is constant, so that one run takes over what a killed one
+/// left, and waits for one that is active.
 const NO_DUMP: DumpId = DumpId([0; 16]);
 
-/// Makes a dump of `kernel`, whose memory is at `source`, in `directory`, under the
-/// next number: as `vmcore.N` if it is an ELF core, else as `vmdump.N`. If that
-/// fails, nothing is left of it.
+/// Dumps `kernel`, whose memory is at `source`, into `directory` under the next number: as
+/// `vmcore.N` if it is an ELF core, else as `vmdump.N`. A failed dump leaves nothing behind.
 ///
 /// # Errors
-/// Those of a dump; also if more is written than may be, by the file `minfree`.
+///
+/// Those of a dump, and a dump that would leave less free space than the file `minfree`
+/// demands.
 pub fn save_kernel(
     kernel: &Kernel,
     source: &Path,
@@ -82,7 +82,7 @@ pub fn save_kernel(
     made().map_err(|error| discarded(&temporary, error))
 }
 
-/// Removes a copy that failed; the error says no more that it is there.
+/// Removes a failed copy; the returned error no longer names it as kept.
 pub fn discarded(temporary: &Temporary, error: DumpError) -> DumpError {
     temporary.discard();
     match error {

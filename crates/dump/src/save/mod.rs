@@ -1,15 +1,16 @@
-//! Saves a dump after the reboot: from a raw dump device, a file, or the parts of
-//! a split dump, into a directory, under the next free number.
+//! Saves a dump after the reboot: from a raw dump device, a file, or the parts of a split or
+//! striped dump, into a directory, under the next free number.
 //!
-//! It may be killed at any moment and run again. What makes that safe:
+//! `save` may be killed at any moment and run again:
 //!
-//! 1. the copy has a name made of the dump's id until it is whole and on the
-//!    disk; who writes it holds a lock on it, so that two do not write the same;
-//! 2. `info.N`, made only if no such file is there, takes the number and notes
-//!    the dump's id; then the copy gets its name, which never replaces a file;
+//! 1. until the copy is complete and durable its name contains the dump's id;
+//!    its writer holds a lock on it, so that two runs do not write the same copy;
+//! 2. `info.N`, created only if no such file exists, reserves the number and
+//!    records the dump's id; then the copy gets its name, replacing no file;
 //! 3. only then is the device's valid mark cleared.
 //!
-//! Between 2 and 3 the next run finds the id in `info.N` and goes on with 3.
+//! After a kill between 2 and 3 the next run finds the id in `info.N` and
+//! continues with 3.
 
 mod content;
 mod copy;
@@ -40,60 +41,58 @@ use origin::Origin;
 
 pub use live::save_kernel;
 
-/// How a dump is saved.
+/// Options of a save.
 #[derive(Clone, Debug)]
 pub struct SaveOptions {
-    /// Where to.
+    /// The target directory.
     pub directory: PathBuf,
-    /// Make an uncompressed ELF core of it.
+    /// Expand to an uncompressed ELF core.
     pub expand: bool,
-    /// Also if it was saved before.
+    /// Save a dump that was saved before.
     pub again: bool,
-    /// Leave the device's valid mark as it is.
+    /// Leave the device's valid mark set.
     pub keep_mark: bool,
-    /// The file with the secret keys of age to an encrypted dump; without it
-    /// such a dump is kept as it is.
+    /// The file with the age secret keys of an encrypted dump; without it such a dump is copied
+    /// as it is.
     pub identity: Option<PathBuf>,
-    /// Helper threads at most.
+    /// Maximum number of helper threads.
     pub threads: usize,
-    /// What they may take together.
+    /// Memory for all helpers together.
     pub memory: MemoryBudget,
 }
 
-/// What became of a dump.
+/// The result of a save.
 #[derive(Clone, Debug)]
 pub struct Saved {
     /// The dump's id.
     pub id: DumpId,
-    /// The number it has in the directory.
+    /// The dump's number in the directory.
     pub number: u64,
-    /// Its file.
+    /// The dump's file.
     pub path: PathBuf,
-    /// An earlier run saved it.
+    /// True if an earlier run saved the dump.
     pub before: bool,
-    /// Bytes of the file.
+    /// Size of the file, in bytes.
     pub bytes: u64,
-    /// Bytes that were copied; the rest are holes.
+    /// Bytes copied; the rest are holes.
     pub copied: u64,
-    /// Why not all of the dump is there; `None` if it is, or nobody can tell.
+    /// The reason why the dump is incomplete; `None` if it is complete, or if that is unknown.
     pub damage: Option<String>,
-    /// It is still encrypted, so that nothing is known of what is in it.
+    /// True if the copy is still encrypted, so that its contents are unknown.
     pub encrypted: bool,
 }
 
-/// A dump that is to be saved.
+/// A dump to be saved.
 pub struct Save {
     origin: Origin,
     options: SaveOptions,
 }
 
 impl Save {
-    /// Opens what is at `sources`: a device, a file, or all parts of a split
-    /// dump. `None`: there is a dump device, and on it no dump that was not saved
-    /// yet.
+    /// Opens a device, a file, or all parts of a dump. Returns `None` for a dump device without
+    /// a dump that is still to be saved.
     ///
-    /// Waits while another program writes or saves a device; `waiting` is called
-    /// once before.
+    /// Waits while another program writes or saves a device; `waiting` is called once before.
     pub fn open(
         sources: &[PathBuf],
         options: SaveOptions,
@@ -104,18 +103,18 @@ impl Save {
         Ok(origin.map(|origin| Self { origin, options }))
     }
 
-    /// The name of the (first) source.
+    /// Path of the (first) source.
     pub fn source(&self) -> &Path {
         self.origin.path()
     }
 
-    /// Whether the machine stopped before anything of the dump was written, so
-    /// that there is nothing to save but a mark to clear.
+    /// Returns true if the machine stopped before anything of the dump was written, so that
+    /// there is only a mark to clear.
     pub fn is_nothing(&self) -> bool {
         self.origin.is_nothing()
     }
 
-    /// Whether there is a mark to clear.
+    /// Returns true if there is a mark to clear.
     pub fn has_mark(&self) -> bool {
         self.origin.has_mark()
     }
@@ -132,7 +131,7 @@ impl Save {
         let id = origin.id();
         let wanted = origin.number_of_its_name(stem, &options.directory);
         let temporary = directory.lock_temporary(stem, id, stop)?;
-        // Whoever had the lock may have saved it.
+        // The previous owner of the lock may have saved the dump.
         let record = directory.find(id, stem)?;
         if !options.again {
             let named = wanted.filter(|number| directory.path(stem, *number).exists());
@@ -182,13 +181,13 @@ impl Save {
         })
     }
 
-    /// Clears the device's valid mark, if there is one. The copy must be safe.
+    /// Clears the device's valid mark, if there is one. The copy must be durable.
     pub fn clear(&self) -> Result<(), DumpError> {
         self.origin.clear()
     }
 }
 
-/// A copy that is being made.
+/// A copy in progress.
 struct Job<'a> {
     origin: &'a Origin,
     options: &'a SaveOptions,
@@ -199,7 +198,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Writes the copy under its temporary name, to the disk.
+    /// Writes the copy under its temporary name and makes it durable.
     fn write(&self) -> Result<Made, DumpError> {
         let (origin, options, temporary) = (self.origin, self.options, self.temporary);
         let mut made = if options.expand && !origin.is_elf() {
@@ -218,7 +217,7 @@ impl Job<'_> {
         let written = Source::open(&[temporary.path().to_owned()]);
         let damage = match &written {
             Ok(source) => source.damage().map(ToOwned::to_owned),
-            // A device's contents are kept, whatever they are.
+            // The contents of a device are kept, whatever they are.
             Err(error) => Some(format!("it cannot be read as a dump: {error}")),
         };
         let place = temporary.path().display().to_string();
@@ -226,7 +225,7 @@ impl Job<'_> {
         let of_origin = origin.damage().map(ToOwned::to_owned);
         let is_stripes = origin.stripes().is_some();
         made.damage = match (of_origin, made.damage) {
-            // Only the end of a part was cut: the copy has another.
+            // Only the end of a part was cut off; the copy has a new one.
             _ if is_stripes && !options.expand && damage.is_none() => None,
             (Some(why), Some(lost)) if is_stripes => Some(format!("{why}; {lost}")),
             (why, made) => why.or(damage).or(made),

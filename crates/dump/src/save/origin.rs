@@ -1,4 +1,4 @@
-//! What is to be saved.
+//! The source of a save.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -19,14 +19,14 @@ use super::whole::Whole;
 use crate::device::{RawDevice, in_words, refused};
 use crate::error::DumpError;
 
-/// Time between two attempts at a lock.
+/// Delay between two attempts to lock.
 const LOCK_WAIT: Duration = Duration::from_millis(50);
-/// A source, open and locked.
+/// An open and locked source.
 pub struct Origin {
     paths: Vec<PathBuf>,
     id: DumpId,
     kind: Kind,
-    /// The keys with which it is opened again.
+    /// The keys to open the source again.
     identity: Option<PathBuf>,
 }
 
@@ -35,7 +35,7 @@ enum Kind {
     Device {
         device: RawDevice,
         found: Box<FoundDump>,
-        /// Bytes of the contents that are the dump's.
+        /// Length of the dump in the contents, in bytes.
         length: u64,
         damage: Option<String>,
         content: Content,
@@ -78,7 +78,7 @@ impl Origin {
                 kind: Kind::File { file, content },
                 identity: options.identity.clone(),
             };
-            // A file that is no dump is refused before anything is copied.
+            // A file that is not a dump is refused before anything is copied.
             if !origin.is_encrypted() {
                 origin.open_source()?;
             }
@@ -93,7 +93,7 @@ impl Origin {
         }
         for path in paths {
             if is_encrypted(&DumpFile::open(path)?) {
-                let reason = "is encrypted; of dumps in several files only plain ones are joined, \
+                let reason = "is encrypted; dumps in several files are joined only if unencrypted,  \
                               and striped ones with --identity FILE";
                 return Err(refused(path, reason));
             }
@@ -163,7 +163,7 @@ impl Origin {
         if found.good.len() < 2
             && let Some(what) = in_words(&device.claims()?)
         {
-            let reason = format!("was a dump device and now has something else on it: {what}");
+            let reason = format!("was a dump device and now has another use: {what}");
             return Err(refused(path, reason));
         }
         if !found.header.valid && !options.again {
@@ -175,7 +175,7 @@ impl Origin {
         let (length, damage) = if !found.header.complete {
             let why = "the machine stopped while the dump was written";
             let length = if is_encrypted(&contents) {
-                // Without the key only the device knows.
+                // Without the key only the device records the length.
                 found.header.length.min(most)
             } else {
                 length_of_cut(path, offset, &contents)
@@ -215,29 +215,29 @@ impl Origin {
         self.id
     }
 
-    /// Opens it as a source of memory.
+    /// Opens the dump as a source of memory.
     pub fn open_source(&self) -> Result<Source, SourceError> {
         let keys = self.identity.as_deref().map(Identities::from_file);
         let keys = keys.transpose()?.unwrap_or_default();
         Source::open_with(&self.paths, &keys)
     }
 
-    /// Whether nothing can be known of what is in it.
+    /// Returns true if the contents are unknown because they are encrypted.
     pub fn is_encrypted(&self) -> bool {
         matches!(self.content(), Some(Content::Encrypted))
     }
 
-    /// The first of them.
+    /// The first path.
     pub fn path(&self) -> &Path {
         self.paths.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// The parts, if it is a split dump.
+    /// The parts, for a split dump.
     pub fn parts(&self) -> Option<&[PathBuf]> {
         matches!(self.kind, Kind::Parts).then_some(&self.paths)
     }
 
-    /// The parts, if it is a striped dump.
+    /// The parts, for a striped dump.
     pub fn stripes(&self) -> Option<&Stripes> {
         match &self.kind {
             Kind::Stripes(stripes) => Some(stripes),
@@ -245,12 +245,12 @@ impl Origin {
         }
     }
 
-    /// Whether it is an ELF core already.
+    /// Returns true if the dump is already an ELF core.
     pub fn is_elf(&self) -> bool {
         self.content().is_some_and(Content::is_elf)
     }
 
-    /// Whether nothing at all was written of it.
+    /// Returns true if nothing of the dump was written.
     pub fn is_nothing(&self) -> bool {
         match &self.kind {
             Kind::Device { length, .. } => *length == 0,
@@ -259,7 +259,7 @@ impl Origin {
         }
     }
 
-    /// Why not all of it is there, as the device or its encryption says it.
+    /// The reason why the dump is incomplete, according to the device or the encryption.
     pub fn damage(&self) -> Option<&str> {
         match &self.kind {
             Kind::Device {
@@ -291,7 +291,7 @@ impl Origin {
         }
     }
 
-    /// The file, if it is copied as it is.
+    /// The file, if it is copied unchanged.
     pub fn whole_file(&self) -> Option<&DumpFile> {
         match &self.kind {
             Kind::File {
@@ -303,7 +303,7 @@ impl Origin {
         }
     }
 
-    /// Puts its name in front of an error.
+    /// Adds the path to an error.
     pub fn read_error(&self, source: FormatError) -> DumpError {
         SourceError::Format {
             path: self.path().to_owned(),
@@ -312,7 +312,7 @@ impl Origin {
         .into()
     }
 
-    /// The N of `vmdump.N` in `directory` that is to become `vmcore.N`.
+    /// The N of a `vmdump.N` in `directory` that is to become `vmcore.N`.
     pub fn number_of_its_name(&self, stem: &str, directory: &Path) -> Option<u64> {
         if !matches!(self.kind, Kind::File { .. }) || self.is_encrypted() {
             return None;
@@ -324,7 +324,7 @@ impl Origin {
         (same && stem == "vmcore").then_some(number)
     }
 
-    /// What is known of it, for its record: names and values.
+    /// Names and values for the record.
     pub fn about(&self) -> Vec<(&'static str, String)> {
         let names: Vec<_> = self.paths.iter().map(|p| p.display().to_string()).collect();
         let mut about = vec![("source", names.join(" "))];
@@ -338,7 +338,7 @@ impl Origin {
         about
     }
 
-    /// Whether there is a mark that [`Self::clear`] clears.
+    /// Returns true if there is a mark that [`Self::clear`] clears.
     pub fn has_mark(&self) -> bool {
         match &self.kind {
             Kind::Device { found, .. } => found.header.valid,
@@ -347,8 +347,8 @@ impl Origin {
         }
     }
 
-    /// Clears the valid mark of a device in all blocks that are its: others may
-    /// be somebody else's by now.
+    /// Clears the valid mark in all valid blocks of a device; the place of an invalid one may
+    /// belong to another program by now.
     pub fn clear(&self) -> Result<(), DumpError> {
         let (device, found) = match &self.kind {
             Kind::Device { device, found, .. } => (device, found),

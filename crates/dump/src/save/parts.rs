@@ -1,8 +1,8 @@
-//! Puts the parts of a split dump together, pages as they are.
+//! Joins the parts of a split dump, without recompressing pages.
 //!
-//! Every part has the bitmaps of the whole dump and the descriptors of its own
-//! pages. The whole has the descriptors of all, and behind them the data of one
-//! part after the other; a descriptor moves as far as its part's data does.
+//! Every part has the bitmaps of the whole dump and the descriptors of its own pages. The
+//! joined dump has the descriptors of all parts, followed by the data of one part after the
+//! other; offsets in descriptors move with their part's data.
 
 use std::path::PathBuf;
 
@@ -12,37 +12,36 @@ use bigiron_format::{FormatError, ReadAt};
 use bigiron_helpers::Stop;
 use bigiron_kernel::source::DumpFile;
 
-use super::copy::{Stretch, copy, write_error};
+use super::copy::{CopyRange, copy, write_error};
 use super::{Job, Made, space};
 use crate::device::refused;
 use crate::error::DumpError;
 use crate::output::{FileOutput, Output, keep};
 use crate::progress::Phase;
 
-/// Descriptors that are moved together.
+/// Page descriptors moved in one step.
 const BATCH: u64 = 16 << 10;
-/// Bytes of a bitmap that are counted together.
+/// Bytes of a bitmap counted in one step.
 const PIECE: u64 = 256 << 10;
-/// Data of a part begins at a multiple of this, so that holes stay holes.
+/// Alignment of a part's data, so that holes stay holes.
 const ALIGNMENT: u64 = 4096;
-/// Where the header says that the dump is incomplete, and how
-/// (docs/formats/kdump.md).
+/// Offset and bit of the header's status "incomplete" (docs/formats/kdump.md).
 const STATUS: usize = 424;
 const INCOMPLETE: u32 = 8;
-/// What the sub-header says of a part: `split` and its page frames.
+/// Ranges of the sub-header that describe a part: `split` and its page frames.
 const SPLIT: std::ops::Range<usize> = 12..32;
 const SPLIT_64: std::ops::Range<usize> = 80..96;
-/// Sub-headers have the latter from this version on.
+/// The first header version with the 64-bit range.
 const VERSION_64: i32 = 6;
 
-/// One file.
+/// A part.
 struct Part {
     file: DumpFile,
     headers: KdumpHeaders,
-    /// Its descriptors, by their place in the whole dump.
+    /// Index of its first descriptor in the joined dump, and their number.
     first: u64,
     count: u64,
-    /// Where its data begins in its own file, and in the whole.
+    /// Offset of its data in the part, and in the joined dump.
     data: u64,
     to: u64,
 }
@@ -65,29 +64,29 @@ pub fn join(job: &Job, paths: &[PathBuf]) -> Result<Made, DumpError> {
     let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
     let error = DumpError::write(temporary.path());
     output.set_size(size).map_err(error)?;
-    let bitmaps = Stretch {
+    let bitmaps = CopyRange {
         from: &first.file,
         start: layout.ram_bitmap(),
         end: layout.descriptors(),
         to: layout.ram_bitmap(),
     };
-    let data = parts.iter().map(|part| Stretch {
+    let data = parts.iter().map(|part| CopyRange {
         from: &part.file,
         start: part.data,
         end: part.file.size(),
         to: part.to,
     });
-    let stretches: Vec<_> = std::iter::once(bitmaps).chain(data).collect();
+    let ranges: Vec<_> = std::iter::once(bitmaps).chain(data).collect();
     job.progress.begin(Phase::Copying, size.div_ceil(ALIGNMENT));
     let copied = keep(&output, job.progress, job.stop, error, || {
-        copy(job, &stretches, &output)
+        copy(job, &ranges, &output)
     })?;
     let mut whole = parts.iter().map(|part| part.count).sum::<u64>() == total;
     for part in &parts {
         whole &= move_descriptors(part, descriptors, &output, job.stop)?;
         whole &= !part.headers.incomplete;
     }
-    // The header is the last to be there, as in a dump that is made.
+    // The header is written last, as in every dump.
     temporary.sync()?;
     let header = header(first, whole).map_err(|error| origin.read_error(error))?;
     output.write_at(0, &header).map_err(error)?;
@@ -100,7 +99,7 @@ pub fn join(job: &Job, paths: &[PathBuf]) -> Result<Made, DumpError> {
     })
 }
 
-/// The parts, by their page frames. What belongs together was checked when the
+/// Opens the parts and sorts them by page frame. That they belong together was checked when the
 /// dump was opened.
 fn open(paths: &[PathBuf]) -> Result<Vec<Part>, DumpError> {
     let mut parts = Vec::with_capacity(paths.len());
@@ -110,7 +109,7 @@ fn open(paths: &[PathBuf]) -> Result<Vec<Part>, DumpError> {
         let read = file.read_exact_at("the signature", 0, &mut front);
         if read.is_err() || !KdumpHeaders::is_kdump(&front) {
             let reason =
-                "is no plain kdump-compressed file; `bigiron dump` puts such parts together";
+                "is not an uncompressed kdump-compressed file; join such parts with `bigiron dump`";
             return Err(refused(path, reason));
         }
         let headers = KdumpHeaders::read(&file).map_err(|e| DumpError::from(file.error(e)))?;
@@ -127,8 +126,8 @@ fn open(paths: &[PathBuf]) -> Result<Vec<Part>, DumpError> {
     Ok(parts)
 }
 
-/// Finds the place of each part's descriptors and data in the whole; says how
-/// many descriptors that has.
+/// Assigns the offsets of each part's descriptors and data in the joined dump; returns the
+/// total number of descriptors.
 fn place(parts: &mut [Part]) -> Result<u64, FormatError> {
     let Some(first) = parts.first() else {
         return Ok(0);
@@ -146,14 +145,14 @@ fn place(parts: &mut [Part]) -> Result<u64, FormatError> {
         (part.first, part.count) = (ranks[0], ranks[1].saturating_sub(ranks[0]));
         let data = part.headers.layout.descriptor(part.count);
         part.data = data.min(part.file.size());
-        // Blocks of the copy are blocks of the part.
+        // Keep the part's alignment to blocks.
         part.to = to.next_multiple_of(ALIGNMENT) + part.data % ALIGNMENT;
         to = part.to + (part.file.size() - part.data);
     }
     Ok(total)
 }
 
-/// How many pages below each of these page frames are dumped.
+/// Counts the dumped pages below each of these page frames.
 fn count_below(part: &Part, frames: &[u64]) -> Result<Vec<u64>, FormatError> {
     let layout = part.headers.layout;
     let mut counts = vec![0; frames.len()];
@@ -176,8 +175,8 @@ fn count_below(part: &Part, frames: &[u64]) -> Result<Vec<u64>, FormatError> {
     Ok(counts)
 }
 
-/// Copies a part's descriptors, with the places that its pages have in the whole;
-/// whether all of them could be had.
+/// Copies a part's descriptors with their new data offsets; returns false if some could not be
+/// read.
 fn move_descriptors(
     part: &Part,
     descriptors: u64,
@@ -187,8 +186,7 @@ fn move_descriptors(
     let endian = part.headers.endian;
     let size = DESCRIPTOR_SIZE as u64;
     let from = part.headers.layout.descriptors();
-    // A part that was cut has not all of them: what is not there stays zero,
-    // which means lost.
+    // Descriptors cut off with the end of a part stay zero, which means lost.
     let there = part.count.min(part.file.size().saturating_sub(from) / size);
     let mut whole = there == part.count;
     let mut at = 0;
@@ -205,7 +203,7 @@ fn move_descriptors(
             descriptor.offset = if is_inside {
                 descriptor.offset - part.data + part.to
             } else {
-                // It would be another part's data.
+                // It would point into another part's data.
                 whole &= descriptor.is_lost();
                 0
             };
@@ -223,7 +221,7 @@ fn move_descriptors(
     Ok(whole)
 }
 
-/// The header blocks of the first part as those of a whole dump.
+/// Returns the header blocks of the first part, changed to those of a whole dump.
 fn header(part: &Part, whole: bool) -> Result<Vec<u8>, FormatError> {
     let (headers, layout) = (&part.headers, part.headers.layout);
     let mut bytes = part

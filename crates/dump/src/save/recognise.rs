@@ -1,4 +1,4 @@
-//! What a source is, and by what it is known again.
+//! Identification of sources, and ids by which they are recognised again.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -13,11 +13,11 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{SaveOptions, extent};
 use crate::error::DumpError;
 
-/// Bytes of one sample of a file, and how many are taken to tell it from others.
+/// Size of one sample of a file, and number of samples that identify it.
 const SAMPLE: u64 = 64 << 10;
 const SAMPLES: u64 = 32;
 
-/// Bytes of a dump whose writer could not say how many there are.
+/// Length of a dump whose writer did not record it.
 pub fn length_of_cut(path: &Path, offset: u64, contents: &dyn ReadAt) -> u64 {
     let mut front = [0; 16];
     let read = contents.read_exact_at("the signature", 0, &mut front);
@@ -31,7 +31,7 @@ pub fn length_of_cut(path: &Path, offset: u64, contents: &dyn ReadAt) -> u64 {
     extent::used(contents)
 }
 
-/// A device that blocks can be on, or a file that has one.
+/// Returns true for a block device, or a file that holds the blocks of a dump device.
 pub fn is_raw_device(path: &Path) -> Result<bool, DumpError> {
     let metadata = fs::metadata(path);
     if metadata.is_ok_and(|metadata| metadata.file_type().is_block_device()) {
@@ -42,12 +42,12 @@ pub fn is_raw_device(path: &Path) -> Result<bool, DumpError> {
     if file.read_exact_at("the signature", 0, &mut front).is_err() {
         return Ok(false);
     }
-    // Also an image of a device whose first block is damaged.
+    // Also the image of a device whose first block is damaged.
     let found = || bigiron_format::device::find(&file);
     Ok(is_device(&front) || (!is_plain_dump(&front) && found().is_ok_and(|found| found.is_some())))
 }
 
-/// Whether these are parts of a striped dump, or one of them.
+/// Returns true if these are parts of a striped dump.
 pub fn is_striped(paths: &[PathBuf], options: &SaveOptions) -> bool {
     let identities = options.identity.as_deref().map(Identities::from_file);
     let Ok(identities) = identities.transpose() else {
@@ -60,7 +60,7 @@ pub fn is_striped(paths: &[PathBuf], options: &SaveOptions) -> bool {
     })
 }
 
-/// Whether a file is in `directory`.
+/// Returns true if a file is in `directory`.
 pub fn is_in(path: &Path, directory: &Path) -> bool {
     let parent = path.parent().filter(|path| !path.as_os_str().is_empty());
     let found = fs::canonicalize(parent.unwrap_or(Path::new(".")));
@@ -72,9 +72,9 @@ pub fn is_elf(bytes: &dyn ReadAt) -> bool {
     bytes.read_exact_at("the signature", 0, &mut front).is_ok() && front == elf::SIGNATURE
 }
 
-/// An id made of a file's size, time and samples of its bytes. Two dumps never
-/// have the same; the same file that was touched has another, and is then saved
-/// once more.
+/// Derives an id from a file's size, modification time and samples of its bytes. Different
+/// dumps have different ids; a file with a new modification time gets a new id and is saved
+/// again.
 pub fn id_of_file(path: &Path) -> Result<DumpId, DumpError> {
     let file = DumpFile::open(path)?;
     let error = DumpError::output(path, "look at it", "");

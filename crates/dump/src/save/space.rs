@@ -1,4 +1,4 @@
-//! Whether a copy has room.
+//! Free space for a copy.
 
 use std::fs;
 use std::io;
@@ -11,17 +11,16 @@ use rustix::fs::statvfs;
 use super::directory::Directory;
 use crate::error::DumpError;
 
-/// KiB that stay free where `minfree` says nothing: Solaris's savecore leaves
-/// one MiB.
+/// KiB that stay free without a file `minfree`, as with Solaris' savecore.
 const MINFREE_KIB: u64 = 1 << 10;
-/// Holes that are passed over: those of a sparse core of some TiB.
-const MOST_PIECES: usize = 1 << 16;
-/// Longer files are no number.
+/// Maximum number of holes looked up: those of a sparse core of some TiB.
+const MAX_RANGES: usize = 1 << 16;
+/// Maximum size of the file `minfree`.
 const MINFREE_BYTES: u64 = 64;
 
-/// What of `range` is no hole, in order. Each look at where a hole begins may go
-/// through all of a file (tmpfs does), so this is done once, and of very many
-/// holes only the first are passed over: zeros are found anyway.
+/// Returns the ranges of `range` that are not holes, in order. Finding a hole may scan the
+/// whole file (on tmpfs), so this is done once; behind very many holes the rest is returned as
+/// data, and its zeros are detected when they are copied.
 pub fn data(bytes: &dyn ReadAt, range: Range<u64>) -> Vec<Range<u64>> {
     let mut data: Vec<Range<u64>> = Vec::new();
     let end = range.end.min(bytes.size());
@@ -31,19 +30,19 @@ pub fn data(bytes: &dyn ReadAt, range: Range<u64>) -> Vec<Range<u64>> {
         if start == end {
             break;
         }
-        let stop = if data.len() < MOST_PIECES {
+        let stop = if data.len() < MAX_RANGES {
             bytes.next_hole(start).min(end)
         } else {
             end
         };
-        // Whoever says that a hole begins where data does knows of none.
+        // A source that reports a hole where data starts does not know its holes.
         at = if stop > start { stop } else { end };
         data.push(start..at);
     }
     data
 }
 
-/// Bytes of a file that are no holes.
+/// Number of bytes of a file that are not holes.
 pub fn data_bytes(bytes: &dyn ReadAt) -> u64 {
     data(bytes, 0..bytes.size())
         .iter()
@@ -51,8 +50,8 @@ pub fn data_bytes(bytes: &dyn ReadAt) -> u64 {
         .sum()
 }
 
-/// An error that says how much is missing if `needed` bytes do not fit, and
-/// beside them what is to stay free.
+/// Returns an error with the number of missing bytes if `needed` bytes and the reserve do not
+/// fit.
 pub fn check(directory: &Directory, needed: u64) -> Result<(), DumpError> {
     let Some((free, reserve)) = free(directory) else {
         return Ok(());
@@ -64,14 +63,14 @@ pub fn check(directory: &Directory, needed: u64) -> Result<(), DumpError> {
     Err(full(
         directory,
         format!(
-            "the dump needs {needed} bytes and {reserve} are to stay free, but {free} are free: \
+            "the dump needs {needed} bytes and {reserve} must stay free, but only {free} are free:  \
              {} bytes are missing; nothing was changed",
             wanted - free
         ),
     ))
 }
 
-/// Bytes that a dump of unknown size may have at most; `None` if nobody can tell.
+/// Maximum size of a dump of unknown size, in bytes; `None` if the free space is unknown.
 pub fn limit(directory: &Directory) -> Result<Option<NonZeroU64>, DumpError> {
     let Some((free, reserve)) = free(directory) else {
         return Ok(None);
@@ -80,12 +79,12 @@ pub fn limit(directory: &Directory) -> Result<Option<NonZeroU64>, DumpError> {
         Some(limit) => Ok(Some(limit)),
         None => Err(full(
             directory,
-            format!("{free} bytes are free, and {reserve} are to stay so; nothing was changed"),
+            format!("{free} bytes are free, and {reserve} must stay free; nothing was changed"),
         )),
     }
 }
 
-/// Bytes that are free, and how many of them are to stay so.
+/// Free bytes, and how many of them must stay free.
 fn free(directory: &Directory) -> Option<(u64, u64)> {
     let found = statvfs(directory.root()).ok()?;
     let reserve = minfree(directory).saturating_mul(1 << 10);
@@ -101,7 +100,7 @@ fn full(directory: &Directory, text: String) -> DumpError {
     }
 }
 
-/// KiB that the file `minfree` in the directory wants to stay free.
+/// KiB that must stay free according to the file `minfree` in the directory.
 fn minfree(directory: &Directory) -> u64 {
     let path = directory.root().join("minfree");
     let is_small =

@@ -17,31 +17,31 @@ use crate::output::{FileOutput, keep};
 use crate::progress::Phase;
 use crate::vmdump::{MergeOptions, merge};
 
-/// Parts that were given.
+/// The parts that were given.
 pub struct Stripes {
-    /// Those on devices, locked.
+    /// Parts on devices, locked.
     devices: Vec<Origin>,
     files: Vec<PathBuf>,
-    /// Those that have something: what the dump is read from.
+    /// Parts with contents, from which the dump is read.
     paths: Vec<PathBuf>,
-    /// Whether none is missing, so that nothing will be joined later.
+    /// True if no part is missing, so that none can be joined later.
     is_whole: bool,
     damage: Option<String>,
     id: DumpId,
 }
 
 impl Stripes {
-    /// Opens the parts. `None`: they are on devices, and were saved.
+    /// Opens the parts. Returns `None` if all are on devices and were saved before.
     pub fn open(
         paths: &[PathBuf],
         options: &SaveOptions,
         stop: &Stop,
         waiting: &dyn Fn(&Path),
     ) -> Result<Option<Self>, DumpError> {
-        // Two that save the same must not wait for each other.
+        // A fixed order prevents a deadlock of two runs that save the same parts.
         let mut paths = paths.to_vec();
         paths.sort_unstable();
-        // Of some of them the mark may be gone, if a run before was killed.
+        // An earlier run that was killed may have cleared the marks of some devices.
         let of_devices = SaveOptions {
             again: true,
             ..options.clone()
@@ -76,22 +76,22 @@ impl Stripes {
             paths: parts,
         };
         if !stripes.is_nothing() {
-            stripes.look_at_dump(&paths, options)?;
+            stripes.check_dump(&paths, options)?;
         }
         Ok(Some(stripes))
     }
 
-    /// What is no dump is refused before anything is written.
-    fn look_at_dump(&mut self, given: &[PathBuf], options: &SaveOptions) -> Result<(), DumpError> {
+    /// Refuses anything that is not a dump before anything is written.
+    fn check_dump(&mut self, given: &[PathBuf], options: &SaveOptions) -> Result<(), DumpError> {
         let identities = options.identity.as_deref().map(Identities::from_file);
         let source = Source::open_with(&self.paths, &identities.transpose()?.unwrap_or_default())?;
         let dump = source.memory().vmdump();
         let Some(dump) = dump.filter(|dump| dump.header().is_striped()) else {
-            let reason = "is no part of a striped vmdump; only such come on several devices";
+            let reason = "is not a part of a striped vmdump; only those span several devices";
             return Err(refused(source.path(), reason));
         };
         let missing = usize::from(dump.header().stripe.1) - dump.parts().len();
-        // On a device of which nothing was written there is nothing to come.
+        // A device to which nothing was written has nothing to contribute later.
         self.is_whole = missing <= given.len() - self.paths.len();
         self.damage = source.damage().map(ToOwned::to_owned);
         Ok(())
@@ -101,12 +101,12 @@ impl Stripes {
         self.id
     }
 
-    /// The names of those that have something.
+    /// The paths of the parts with contents.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
-    /// Whether nothing at all was written of them.
+    /// Returns true if nothing was written to any of the parts.
     pub fn is_nothing(&self) -> bool {
         self.paths.is_empty()
     }
@@ -115,8 +115,8 @@ impl Stripes {
         self.damage.as_deref()
     }
 
-    /// Whether there are marks that [`Self::clear`] clears: not as long as another
-    /// part may be found and saved with these.
+    /// Returns true if there are marks that [`Self::clear`] clears: none while another part may
+    /// be found and saved together with these.
     pub fn has_mark(&self) -> bool {
         self.is_whole && self.devices.iter().any(Origin::has_mark)
     }
@@ -127,7 +127,7 @@ impl Stripes {
     }
 }
 
-/// One for all of them, in any order.
+/// Combines the ids of all parts, independent of their order.
 fn id_of(mut ids: Vec<DumpId>) -> DumpId {
     ids.sort_unstable();
     let mut hash = Xxh3::new();
@@ -136,12 +136,12 @@ fn id_of(mut ids: Vec<DumpId>) -> DumpId {
     DumpId(hash.digest128().to_le_bytes())
 }
 
-/// Makes one vmdump of the parts in the temporary file.
+/// Joins the parts to one vmdump in the temporary file.
 pub fn join(job: &Job) -> Result<Made, DumpError> {
     let (origin, temporary) = (job.origin, job.temporary);
     let source = origin.open_source()?;
     let Some(dump) = source.memory().vmdump() else {
-        return Err(refused(origin.path(), "is no part of a striped vmdump"));
+        return Err(refused(origin.path(), "is not a part of a striped vmdump"));
     };
     let mut needed = 0;
     if let Some(stripes) = origin.stripes() {

@@ -1,7 +1,7 @@
-//! Unpacks a vmdump: the core that `zstd -d` or `bzip2 -d` give, by several helpers.
+//! Unpacks a vmdump in parallel, to the same core that `zstd -d` or `bzip2 -d` produce.
 //!
-//! Helpers take chunk after chunk, and write what is not zero where it belongs, so
-//! that all else is a hole. A chunk that fails stays one, too; the others are there.
+//! Helpers take one chunk after another and write what is not zero at its position; the rest
+//! stays a hole. A chunk that fails stays a hole as well, and the others are written.
 
 use std::sync::Mutex;
 
@@ -15,15 +15,15 @@ use crate::error::DumpError;
 use crate::output::{FileOutput, Output, keep};
 use crate::progress::Phase;
 
-/// What a helper takes beside its buffers: the context of zstd or bzip2, and its stack.
+/// Memory of a helper beside its buffers: the zstd or bzip2 context, and its stack.
 const CONTEXT: u64 = 5 << 20;
-/// The chunks of one part of the index, with their bits.
+/// Memory of the chunks of one index record, with their bitmaps.
 const INDEX: u64 = 2 << 20;
-/// What compressing may add to a chunk, at most: more is none of ours.
+/// Maximum growth of a chunk by compression; larger ones are damaged.
 const GROWTH: u64 = 64 << 10;
 
-/// Unpacks `dump` into the job's temporary file; `damage` is what is known
-/// to be wrong with it.
+/// Unpacks `dump` into the job's temporary file; `damage` is what is already known to be wrong
+/// with it.
 pub fn write(job: &Job, dump: &VmdumpSource, damage: Option<&str>) -> Result<Made, DumpError> {
     let temporary = job.temporary;
     let header = dump.header();
@@ -73,11 +73,11 @@ pub fn write(job: &Job, dump: &VmdumpSource, damage: Option<&str>) -> Result<Mad
     })
 }
 
-/// What is going to be written, by the index.
+/// The amount of data to be written, according to the index.
 struct Expected {
-    /// Bytes of pages that are dumped, and of headers.
+    /// Bytes of dumped pages and of headers.
     bytes: u64,
-    /// Bytes of the chunks that they are in.
+    /// Bytes of the chunks that contain them.
     chunk_bytes: u64,
 }
 
@@ -108,7 +108,7 @@ fn dumped_pages(chunk: &Chunk) -> u64 {
     ones.sum()
 }
 
-/// Hands out the chunks in the order of the core.
+/// Hands out the chunks in core order.
 struct Cursor<'a> {
     dump: &'a VmdumpSource,
     state: Mutex<State<'a>>,
@@ -116,7 +116,7 @@ struct Cursor<'a> {
 
 struct State<'a> {
     order: CoreOrder<'a>,
-    /// Pages that no file has though the writer came by them.
+    /// Pages that no file has although the writer passed them.
     lost: u64,
 }
 
@@ -137,7 +137,7 @@ impl<'a> Cursor<'a> {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// The next chunk that has anything but zeros, and the number of its file.
+    /// Returns the next chunk that is not all zeros, and the index of its file.
     fn take(&self, stop: &Stop) -> Option<(usize, Chunk)> {
         let mut state = self.lock();
         while !stop.is_set() {
@@ -150,7 +150,7 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// Lost pages of a gap: only a part of a striped dump leaves some.
+    /// Number of lost pages in a gap: only a striped dump has gaps.
     fn pages(&self, gap: Gap) -> u64 {
         let header = self.dump.header();
         let bytes = gap.end.saturating_sub(gap.start.max(header.memory_offset));
@@ -160,8 +160,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// All chunks were taken: what no file has, and the first part of an index
-    /// that cannot be read.
+    /// After all chunks were taken: the pages that no file has, and the first index record that
+    /// cannot be read.
     fn end(&self) -> (u64, Option<String>) {
         let state = self.lock();
         let tail = Gap {
@@ -173,19 +173,19 @@ impl<'a> Cursor<'a> {
             false => 0,
         };
         let damage = state.order.damage();
-        let text = damage.map(|(_, error)| format!("a part of its index is lost: {error}"));
+        let text = damage.map(|(_, error)| format!("an index record cannot be read: {error}"));
         (state.lost + tail, text)
     }
 }
 
-/// What a helper did.
+/// The work done by a helper.
 #[derive(Default)]
 struct Done {
     /// Bytes written.
     copied: u64,
-    /// Pages that should be there and are not.
+    /// Lost pages.
     lost: u64,
-    /// Where the first of the chunks that failed is in the core, and why.
+    /// Position in the core of the first chunk that failed, and the reason.
     first: Option<(u64, String)>,
 }
 
@@ -200,7 +200,7 @@ impl Done {
     }
 }
 
-/// Why a helper cannot go on.
+/// Why a helper stops.
 enum Failure {
     Write(std::io::Error),
     Dump(DumpError),
@@ -223,7 +223,7 @@ fn unpack(
     while let Some((part, chunk)) = cursor.take(job.stop) {
         let read = if u64::from(chunk.packed) > 2 * chunk.len + GROWTH {
             Err(format!(
-                "a chunk of {} bytes has too many packed ones",
+                "the compressed size of a chunk of {} bytes is too large",
                 chunk.len
             ))
         } else {

@@ -1,8 +1,8 @@
-//! Bytes of somebody else, read as one's own.
+//! Borrowing `ReadAt` adapter.
 
 use bigiron_format::ReadAt;
 
-/// Bytes that stay somebody else's.
+/// Borrows the bytes of another owner.
 pub struct Whole<'a>(pub &'a dyn ReadAt);
 
 impl ReadAt for Whole<'_> {

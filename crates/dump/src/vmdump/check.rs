@@ -6,15 +6,14 @@ use bigiron_format::vmdump::check::{Finding, check, check_piece};
 use bigiron_helpers::{ChunkCursor, Stop, run};
 use bigiron_kernel::VmdumpSource;
 
-/// Findings that are told; more are of the same kind.
+/// Maximum number of findings reported; more are of the same kind.
 const MAX_FINDINGS: usize = 64;
 
-/// What is wrong in `dump` beside its pages, by offset, a line for each;
-/// `helpers` threads check the compressed bytes. If it is told to stop, what was
-/// found till then.
+/// Reports defects of `dump` outside its pages, one line each, in order of offset; `helpers`
+/// threads check the compressed bytes. If stopped, returns the findings so far.
 ///
-/// Excluded pages that are not zeros are found as their chunks are read, so
-/// after all pages were.
+/// Excluded pages that are not zero are found while their chunks are read, that is, after all
+/// pages were verified.
 pub fn check_vmdump(
     dump: &VmdumpSource,
     helpers: usize,
@@ -48,7 +47,7 @@ pub fn check_vmdump(
         let finding = Finding {
             offset: page.offset,
             position: Some(page.position),
-            reason: "a page that was not dumped is not zero".into(),
+            reason: "an excluded page is not zero".into(),
         };
         (page.part, finding)
     }));
@@ -57,8 +56,8 @@ pub fn check_vmdump(
     Ok(findings.iter().map(|found| line(dump, found)).collect())
 }
 
-/// The parts of a striped dump that say they are whole must have all of the core
-/// together, and none of it twice.
+/// The parts of a striped dump that claim to be complete must cover the core together, without
+/// overlaps.
 fn check_order(dump: &VmdumpSource) -> Vec<(usize, Finding)> {
     let whole = dump.parts().iter().all(|part| part.file.root().is_some());
     if !dump.header().is_striped() || !dump.has_all_parts() || !whole {
@@ -86,7 +85,7 @@ fn check_order(dump: &VmdumpSource) -> Vec<(usize, Finding)> {
         let finding = Finding {
             offset: chunk.offset,
             position: Some(chunk.position),
-            reason: "a chunk of what another part has, too".into(),
+            reason: "a chunk that another part has as well".into(),
         };
         findings.push((*number, finding));
     }

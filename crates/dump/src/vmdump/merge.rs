@@ -1,8 +1,8 @@
-//! Makes one vmdump of the parts of a striped one: compressed chunks as they are,
-//! with offsets, headers and an index of their new file.
+//! Joins the parts of a striped vmdump: compressed chunks are copied, with new offsets, headers
+//! and index.
 //!
-//! What no part has, or what is damaged, becomes chunks of lost pages: so
-//! everything behind keeps its place in the core, also for `zstd -d`.
+//! Pages that no part has, or that are damaged, become chunks of lost pages, so that everything
+//! behind keeps its position in the core, also for `zstd -d`.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,16 +24,16 @@ use crate::error::DumpError;
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// Finished chunks for each helper that may wait for an earlier one.
+/// Finished chunks per helper that may wait for an earlier one.
 const AHEAD: u64 = 3;
-/// What compressing may add to a chunk, at most: more is none of ours.
+/// Maximum growth of a chunk by compression; larger ones are damaged.
 const GROWTH: u64 = 64 << 10;
-/// What a helper takes beside its chunks.
+/// Memory of a helper beside its chunks.
 const HELPER: u64 = 2 << 20;
-/// The strength of zeros in the place of what is lost; it makes no difference.
+/// Compression level of the zeros that replace lost pages; any level gives the same size.
 const ZEROS_LEVEL: i32 = 1;
 
-/// How a merge works.
+/// Options of a merge.
 pub struct MergeOptions<'a> {
     pub threads: usize,
     pub memory: MemoryBudget,
@@ -41,19 +41,18 @@ pub struct MergeOptions<'a> {
     pub stop: &'a Stop,
 }
 
-/// What became of the parts.
+/// The result of a merge.
 #[derive(Clone, Debug, Default)]
 pub struct Merged {
-    /// Bytes of the new dump.
+    /// Size of the new dump, in bytes.
     pub bytes: u64,
-    /// Pages that are lost in it and were not before.
+    /// Pages that are lost in it and were not lost before.
     pub lost: u64,
-    /// Why the first of them are.
+    /// The reason for the first of them.
     pub reason: Option<String>,
 }
 
-/// Writes what is in the parts of `dump` as one dump to `output`, whose errors
-/// `error` explains.
+/// Writes the parts of `dump` as one dump to `output`; `error` converts its I/O errors.
 pub fn merge(
     dump: &VmdumpSource,
     output: &dyn Output,
@@ -108,10 +107,10 @@ struct Merge<'a> {
     buffers: Buffers,
 }
 
-/// What is to be done next.
+/// The next work item.
 struct Order<'a> {
     core: CoreOrder<'a>,
-    /// What is left of a gap: its position and bytes.
+    /// The rest of a gap: position and bytes.
     gap: Option<(u64, u64)>,
     number: u64,
     ended: bool,
@@ -123,7 +122,7 @@ enum Work {
     Lost(u64, u64),
 }
 
-/// What a helper lost.
+/// The losses of a helper.
 #[derive(Default)]
 struct Losses {
     pages: u64,
@@ -135,7 +134,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Merge<'_> {
-    /// The next piece of the core, and its number.
+    /// Returns the next range of the core and its number.
     fn take(&self) -> Option<(u64, Work)> {
         let mut order = lock(&self.order);
         if self.options.stop.is_set() {
@@ -154,7 +153,7 @@ impl Merge<'_> {
                     let start = gap.start.max(header.memory_offset);
                     order.gap = gap.end.checked_sub(start).map(|len| (start, len));
                 }
-                // A writer that came to its end was beyond what no part has.
+                // A writer that reached its end had passed everything that no part has.
                 None if !order.ended => {
                     order.ended = true;
                     let start = order.core.covered().max(header.memory_offset);
@@ -199,7 +198,7 @@ impl Merge<'_> {
         Ok(losses)
     }
 
-    /// Reads a chunk as it is. A damaged one is lost.
+    /// Reads a compressed chunk. A damaged one is lost.
     fn chunk(
         &self,
         number: usize,
@@ -214,7 +213,7 @@ impl Merge<'_> {
         let part = &self.dump.parts()[number];
         let mut bytes = self.buffers.take();
         let read = if u64::from(chunk.packed) > 2 * chunk.len + GROWTH {
-            Err("it has too many packed bytes".to_owned())
+            Err("its compressed size is too large".to_owned())
         } else {
             let read = part.file.read_packed(&chunk, &mut bytes);
             read.map_err(|error| error.to_string())
@@ -235,7 +234,7 @@ impl Merge<'_> {
         }
     }
 
-    /// Headers of the core that are damaged here: another part had them.
+    /// Recreates a damaged chunk of headers from another part's copy.
     fn headers(&self, chunk: &Chunk) -> Result<PackedChunk, CodecError> {
         let headers = self.dump.core_headers();
         let range = chunk.position as usize..chunk.end() as usize;
@@ -263,12 +262,12 @@ impl Merge<'_> {
             let order = lock(&self.order);
             let damage = order.core.damage().map(|(number, error)| {
                 let path = self.dump.parts()[*number].path.display();
-                format!("{path}: a part of its index is lost: {error}")
+                format!("{path}: an index record cannot be read: {error}")
             });
             let whole = order.core.covered() == header.core_size;
             (whole, damage)
         };
-        // Each root says it of the whole dump.
+        // Each root makes this statement about the whole dump.
         let roots = || self.dump.parts().iter().filter_map(|part| part.file.root());
         let was_complete = roots().next().is_some() && roots().all(|root| root.complete);
         let complete = was_complete && whole && merged.lost == 0;
@@ -284,7 +283,7 @@ impl Merge<'_> {
             .iter()
             .map(|piece| piece.offset + piece.bytes.len() as u64);
         merged.bytes = ends_at.max().unwrap_or(0);
-        // The root must not be on a disk that then refuses a page.
+        // Sync first: the root must not be durable before all chunks are.
         output.sync().map_err(error)?;
         for piece in ends {
             output.write_at(piece.offset, &piece.bytes).map_err(error)?;
@@ -293,7 +292,7 @@ impl Merge<'_> {
         Ok(merged)
     }
 
-    /// That of the parts, which all have the same.
+    /// The metadata of the parts, which is the same in all of them.
     fn metadata(&self, merged: &Merged) -> Vec<u8> {
         let found = self.dump.parts().iter().find_map(|part| {
             let place = part.file.root()?.metadata;
@@ -317,7 +316,7 @@ impl Losses {
     }
 }
 
-/// A bit for each of so many pages.
+/// A bitmap with `pages` bits set.
 fn all_bits(pages: u64) -> Vec<u8> {
     let mut bits = vec![0; bits_len(pages)];
     for page in 0..pages as usize {
@@ -326,12 +325,12 @@ fn all_bits(pages: u64) -> Vec<u8> {
     bits
 }
 
-/// Chunks of lost pages; the last one's zeros are used again.
+/// Makes chunks of lost pages; the compressed zeros of the last one are reused.
 #[derive(Default)]
 struct Zeros(Option<PackedChunk>);
 
 impl Zeros {
-    /// A chunk of zeros whose pages of `bits` should be there and are lost.
+    /// Returns a chunk of zeros whose pages in `bits` are lost.
     fn chunk(&mut self, position: u64, len: u64, bits: Vec<u8>) -> Result<PackedChunk, CodecError> {
         let chunk = Chunk {
             kind: ChunkKind::Pages,

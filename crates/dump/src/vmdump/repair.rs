@@ -1,5 +1,5 @@
-//! Gives a vmdump that was cut, or whose writer was interrupted, the index and
-//! the root that it lacks.
+//! Writes the missing index and root of a vmdump that was truncated or whose writer was
+//! interrupted.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -19,24 +19,26 @@ use super::place_part::{Counts, PartPlacer};
 use crate::dump_id::new_dump_id;
 use crate::error::DumpError;
 
-/// What became of a repair.
+/// The result of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repair {
-    /// Chunks that the file has.
+    /// Chunks in the file.
     pub chunks: u64,
-    /// Bytes that were cut off at its end, since they were no whole chunk.
+    /// Bytes cut off at the end, because they were not a complete chunk.
     pub cut_off: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     pub written: u64,
 }
 
-/// Rebuilds the end of the vmdump at `path`; `None` if it has one. Only what
-/// is behind the last whole chunk is replaced, so a repair that is interrupted
-/// can be done again.
+/// Rebuilds the end of the vmdump at `path`; returns `None` if it has one. Only what follows
+/// the last complete chunk is replaced, so an interrupted repair can be repeated.
 pub fn repair_vmdump(path: &Path) -> Result<Option<Repair>, DumpError> {
     let source = Source::open(&[path.to_owned()])?;
     let Some(dump) = source.memory().vmdump() else {
-        return Err(refused(path, "is no vmdump; only those can be repaired"));
+        return Err(refused(
+            path,
+            "is not a vmdump; only vmdumps can be repaired",
+        ));
     };
     if dump.header().is_striped() {
         let reason = "is one part of a striped vmdump; `bigiron save` of all parts makes one \
@@ -69,12 +71,12 @@ fn refused(path: &Path, reason: &str) -> DumpError {
     })
 }
 
-/// What is in the file, as far as an index must say it.
+/// The contents of the file, as needed for an index.
 struct Found {
-    /// Behind the last whole chunk or index record.
+    /// End of the last complete chunk or index record.
     end: u64,
     directory: Vec<DirectoryEntry>,
-    /// Chunks that are in no index record.
+    /// Chunks that no index record lists.
     chunks: Vec<Chunk>,
     /// All frames; `None` if there is something between them.
     frames: Option<Vec<(u32, u32)>>,
@@ -121,14 +123,14 @@ impl Found {
                     place,
                     ..
                 } => found.frame(place.offset, &[(place.size as u32, 0)]),
-                // A root that does not fit, and what led to it, is made anew.
+                // A root that does not match is rebuilt, with everything that led to it.
                 Step::Record { .. } | Step::SeekTable(_) | Step::Damaged { .. } => {}
             }
         }
         found
     }
 
-    /// In bzip2 all that is known was found by unpacking all of it.
+    /// A dump in bzip2 without an index is known only by unpacking all of it.
     fn of_streams(file: &VmdumpFile) -> Result<Self, DumpError> {
         let mut found = Self {
             end: 0,
@@ -161,7 +163,7 @@ impl Found {
         self.end = offset + size;
     }
 
-    /// An index record that lists just the chunks before it can stay in use.
+    /// An index record that lists exactly the chunks before it stays in use.
     fn index(&mut self, file: &VmdumpFile, place: Place, payload: &[u8]) {
         let Ok(chunks) = index::decode(file.header(), payload, place.offset) else {
             return;
@@ -182,8 +184,8 @@ impl Found {
     }
 }
 
-/// The header that a cut dump in bzip2 gets, whose own is lost: what `found` in it says,
-/// a new id, and no time.
+/// Makes the header of a truncated dump in bzip2, whose own is lost: from what `found` has,
+/// with a new id and no time.
 fn header_of_streams(source: &Source, scanned: &VmdumpHeader, found: &Found) -> VmdumpHeader {
     let pages = |bytes: u64| u32::try_from(bytes >> scanned.page_shift).unwrap_or(u32::MAX);
     let of_pages = |chunk: &&Chunk| chunk.kind == ChunkKind::Pages;
@@ -211,7 +213,7 @@ fn write_end(
     let size = dump.file().bytes().size();
     let end = found.end;
     let is_bzip2 = header.container == Container::Bzip2;
-    // Which pages were lost is not known in bzip2.
+    // bzip2 does not record which pages were lost.
     let complete = dump.file().gaps().is_empty() && found.counts.lost == 0 && !is_bzip2;
     let gaps = dump.file().gaps().iter();
     let missing: Vec<String> = gaps.map(|gap| dump.describe_gap(gap)).collect();

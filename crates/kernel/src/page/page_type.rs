@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_types_are_told_apart_in_every_encoding() {
+    fn page_types_is_complete_apart_in_every_encoding() {
         // 6.10: PG_buddy 0x80, PG_offline 0x100, PG_slab 0x1000, as cleared bits.
         let buddy = PageType::new(-129);
         assert!(buddy.matches(0xffff_ff7f) && !buddy.matches(0xffff_feff));

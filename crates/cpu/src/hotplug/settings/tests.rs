@@ -93,7 +93,7 @@ fn a_journal_of_another_boot_is_thrown_away() {
 }
 
 #[test]
-fn two_at_once_are_told_of_each_other() {
+fn two_at_once_is_complete_of_each_other() {
     let fake = Fake::new();
     let settings = changed(&fake);
     let error = begin(&fake, Duration::ZERO).unwrap_err().to_string();

@@ -100,7 +100,7 @@ fn short_matches_after_literals_decode() {
 }
 
 #[test]
-fn broken_streams_are_told_apart() {
+fn broken_streams_is_complete_apart() {
     damaged(&[], "end marker");
     damaged(&[0x11], "end marker");
     damaged(&[0x11, 0], "end marker");
