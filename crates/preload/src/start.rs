@@ -4,6 +4,7 @@ use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bigiron_memory::call::State;
 use bigiron_memory::policy::{Policy, Trace, VARIABLE};
@@ -13,6 +14,10 @@ use crate::{end, sanitizer, stack, trace};
 
 /// The environment variable with a policy's file. [`VARIABLE`] changes what stands there.
 const FILE_VARIABLE: &str = "BIGIRON_MEM_POLICY";
+
+/// The environment variable with the seconds that the end of a process waits for its threads to
+/// halt. For tests, which must not depend on how busy the machine is.
+const HALT_VARIABLE: &str = "BIGIRON_MEM_TEST_HALT_SECONDS";
 
 /// What Valgrind puts into LD_PRELOAD.
 const EMULATOR: &[u8] = b"/vgpreload_";
@@ -72,6 +77,10 @@ extern "C" fn start(
     {
         // The program may change its environment.
         STATE.set_program(Box::leak(program.to_owned().into_boxed_c_str()));
+    }
+    let seconds = look(HALT_VARIABLE).and_then(|text| text.to_str().ok()?.parse().ok());
+    if let Some(seconds) = seconds {
+        STATE.set_time_to_halt(Duration::from_secs(seconds));
     }
     if policy.trace != Trace::No {
         trace::prepare();

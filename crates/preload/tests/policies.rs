@@ -130,9 +130,11 @@ fn small_requests_are_the_plain_calls() {
     assert_eq!(trace, "");
 }
 
-/// From the outside: several threads make the pages of one call.
+/// Several threads prefault the pages of one call, as strace sees it. A helper may come too late
+/// for a slice on a busy machine, so the program runs until one does not.
 #[test]
 fn several_threads_work() {
+    const MAX_RUNS: usize = 1000;
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         println!("skipped: one processor");
         return;
@@ -143,33 +145,39 @@ fn several_threads_work() {
     let log = program.folder().join("strace");
     let policy = format!("{SMALL},chunk=256K");
     let preload = format!("LD_PRELOAD={}", library().display());
-    let traced = Command::new("strace")
-        .args(["-f", "-qq", "-e", "trace=madvise,mmap", "-o"])
-        .arg(&log)
-        .args(["-E", &preload, "-E", &format!("BIGIRON_MEM={policy}")])
-        .arg(program.plain(&[]).get_program())
-        .output();
-    let Ok(traced) = traced else {
-        println!("skipped: no strace");
-        return;
-    };
-    if !traced.status.success() {
-        println!("skipped: strace may not trace: {}", text(&traced.stderr));
-        return;
+    for _ in 0..MAX_RUNS {
+        let traced = Command::new("strace")
+            .args(["-f", "-qq", "-e", "trace=madvise,mmap", "-o"])
+            .arg(&log)
+            .args(["-E", &preload, "-E", &format!("BIGIRON_MEM={policy}")])
+            .arg(program.plain(&[]).get_program())
+            .output();
+        let Ok(traced) = traced else {
+            println!("skipped: no strace");
+            return;
+        };
+        if !traced.status.success() {
+            println!("skipped: strace may not trace: {}", text(&traced.stderr));
+            return;
+        }
+        let log = std::fs::read_to_string(&log).unwrap();
+        let calls = log.lines().filter(|line| line.contains("madvise("));
+        let populating: Vec<_> = calls
+            .filter(|line| line.contains("MADV_POPULATE_WRITE") || line.contains(", 0x17)"))
+            .collect();
+        assert!(populating.len() >= 8, "{log}");
+        // The program's own flag is left out: helpers have done its work.
+        let asked = log.lines().filter(|line| line.contains("MAP_POPULATE"));
+        assert_eq!(asked.count(), 0, "{log}");
+        let threads: HashSet<_> = populating
+            .iter()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        if threads.len() >= 2 {
+            return;
+        }
     }
-    let log = std::fs::read_to_string(log).unwrap();
-    let calls = log.lines().filter(|line| line.contains("madvise("));
-    let populating: Vec<_> = calls
-        .filter(|line| line.contains("MADV_POPULATE_WRITE") || line.contains(", 0x17)"))
-        .collect();
-    let threads: HashSet<_> = populating
-        .iter()
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
-    assert!(threads.len() >= 2 && populating.len() >= 8, "{log}");
-    // The program asked for it in one call, that is made without.
-    let asked = log.lines().filter(|line| line.contains("MAP_POPULATE"));
-    assert_eq!(asked.count(), 0, "{log}");
+    panic!("one thread did all the work in each of {MAX_RUNS} runs");
 }
 
 #[test]

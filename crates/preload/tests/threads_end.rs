@@ -1,61 +1,85 @@
-//! Programs that end while other threads live: nothing else changes, and private memory
-//! is given back by helpers where nobody can see that.
+//! Programs that end while other threads live: private memory is freed by helpers where no thread
+//! and no other process can see that, and nothing else changes.
 
 mod common;
 
-use common::{Program, SMALL_TO_THE_END};
+use common::{PATIENT, Program, SMALL_TO_THE_END};
 
 const RUNS: usize = 10;
 
-/// Asserts that the program does the same with the library as without it, and gives how often
-/// helpers gave private memory back. `None` where there is no compiler.
-fn given_back(case: &str) -> Option<usize> {
-    let program = Program::compile("threads_end")?;
-    let runs =
-        (0..RUNS).filter(|_| program.same_with_or_without(&[case], SMALL_TO_THE_END, &["exit"]));
-    Some(runs.count())
+fn program() -> Option<Program> {
+    Program::compile("threads_end")
 }
 
-/// On a busy machine threads may not be halted in time.
-fn given_back_at_times(case: &str) {
-    assert_ne!(given_back(case), Some(0), "{case}");
+/// Asserts that helpers free private memory at the end of each of several runs.
+fn always_freed(case: &str) {
+    if !threads_can_be_halted() {
+        return;
+    }
+    if let Some(program) = program().map(|program| program.with(PATIENT)) {
+        (0..RUNS).for_each(|_| program.same(&[case], SMALL_TO_THE_END, &["exit"]));
+    }
 }
 
-fn never_given_back(case: &str) {
-    assert_eq!(given_back(case).unwrap_or(0), 0, "{case}");
+/// Asserts that private memory is left to the kernel, however long threads may take to halt.
+fn never_freed(case: &str) {
+    if let Some(program) = program().map(|program| program.with(PATIENT)) {
+        (0..RUNS).for_each(|_| program.same(&[case], SMALL_TO_THE_END, &[]));
+    }
+}
+
+/// Asserts that private memory is left to the kernel where threads do not halt.
+fn never_halted(case: &str) {
+    if let Some(program) = program() {
+        (0..RUNS).for_each(|_| program.same(&[case], SMALL_TO_THE_END, &[]));
+    }
+}
+
+/// Whether the library halts threads here: on x86-64, and without a seccomp filter or a debugger.
+fn threads_can_be_halted() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let is_zero = |name: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(name));
+        value.is_none_or(|value| value.trim() == "0")
+    };
+    let can = cfg!(target_arch = "x86_64") && is_zero("Seccomp:") && is_zero("TracerPid:");
+    if !can {
+        println!("skipped: threads are not halted under a seccomp filter or a debugger");
+    }
+    can
 }
 
 #[test]
 fn threads_that_run() {
-    given_back_at_times("run");
-    given_back_at_times("_exit");
+    always_freed("run");
+    always_freed("_exit");
 }
 
 #[test]
 fn threads_that_wait() {
-    given_back_at_times("sleep");
-    given_back_at_times("read");
+    always_freed("sleep");
+    always_freed("read");
 }
 
 #[test]
 fn threads_that_hold_signals_back() {
-    given_back_at_times("hold-signals");
-    never_given_back("hold-all-signals");
+    always_freed("hold-signals");
+    never_halted("hold-all-signals");
 }
 
 #[test]
-fn stacks_in_memory_that_is_given_back() {
-    given_back_at_times("own-stacks");
+fn stacks_in_memory_that_is_freed() {
+    always_freed("own-stacks");
 }
 
 #[test]
 fn the_first_thread_has_ended() {
-    given_back_at_times("first-ended");
+    always_freed("first-ended");
 }
 
 #[test]
 fn all_threads_end_the_process_at_once() {
-    let Some(program) = Program::compile("threads_end") else {
+    let Some(program) = program() else {
         return;
     };
     for _ in 0..50 {
@@ -67,17 +91,17 @@ fn all_threads_end_the_process_at_once() {
 
 #[test]
 fn threads_that_start_others() {
-    end_well("start-others");
+    ends_well("start-others");
 }
 
 #[test]
 fn threads_that_fork() {
-    end_well("forks");
+    ends_well("forks");
 }
 
-/// Whether all threads were halted in time is open.
-fn end_well(case: &str) {
-    let Some(program) = Program::compile("threads_end") else {
+/// Asserts status and output only: threads may or may not be halted in time.
+fn ends_well(case: &str) {
+    let Some(program) = program() else {
         return;
     };
     for _ in 0..50 {
@@ -93,12 +117,12 @@ fn end_well(case: &str) {
 
 #[test]
 fn other_processes_that_use_the_memory() {
-    never_given_back("vfork");
-    never_given_back("child-in-memory");
+    never_halted("vfork");
+    never_freed("child-in-memory");
 }
 
 #[test]
-fn what_the_kernel_tells_others() {
-    never_given_back("locks");
-    never_given_back("watched-memory");
+fn robust_locks_and_userfaultfd() {
+    never_freed("locks");
+    never_freed("watched-memory");
 }

@@ -106,7 +106,10 @@ pub fn end_of_process(
     }
     let held = HeldSignals::hold();
     let mut is_final = ends && users == Users::Threads;
-    let give_private = ends && (!is_final || halt_others(&held, time_to_halt(private)));
+    let time = state
+        .time_to_halt()
+        .unwrap_or_else(|| time_to_halt(private));
+    let give_private = ends && (!is_final || halt_others(&held, time));
     let settings = settings(policy, &held);
     let mut pieces = Pieces::new(&settings, dropping());
     let here = (&raw const held).addr();

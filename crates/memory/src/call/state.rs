@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::param::page_size;
@@ -30,6 +31,7 @@ pub struct State {
     future: AtomicPtr<AtomicU32>,
     large: AtomicBool,
     program: OnceLock<&'static CStr>,
+    time_to_halt: OnceLock<Duration>,
 }
 
 /// What is known of a segment from the call that made it.
@@ -73,6 +75,7 @@ impl State {
             future: AtomicPtr::new(ptr::null_mut()),
             large: AtomicBool::new(false),
             program: OnceLock::new(),
+            time_to_halt: OnceLock::new(),
         }
     }
 
@@ -83,6 +86,16 @@ impl State {
 
     pub(super) fn program(&self) -> Option<&'static CStr> {
         self.program.get().copied()
+    }
+
+    /// Sets how long the end of the process waits for its threads to halt, in place of a time that
+    /// depends on the size of its memory.
+    pub fn set_time_to_halt(&self, time: Duration) {
+        self.time_to_halt.get_or_init(|| time);
+    }
+
+    pub(super) fn time_to_halt(&self) -> Option<Duration> {
+        self.time_to_halt.get().copied()
     }
 
     /// That the process, or the one that it was forked from, has large memory.

@@ -1,4 +1,4 @@
-/* What the programs share: they print what can be compared, never addresses or times. */
+/* Shared by the test programs. They print only what can be compared: no addresses, no times. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -30,13 +30,13 @@
 
 #define UNUSED __attribute__((unused))
 
-/* Large where the threshold is 64 KiB. */
+/* A size above the threshold of 64 KiB. */
 #define LARGE ((size_t)1 << 20)
 
-/* A number that errno has before a call: it must still have it after one that works. */
+/* The value of errno before a call. A call that succeeds must leave it. */
 #define BEFORE 12345
 
-/* Prints a call's result, and errno. */
+/* Prints the result of a call, and errno. */
 #define SHOW(call)                                                                             \
 	do {                                                                                   \
 		errno = BEFORE;                                                                \
@@ -46,10 +46,10 @@
 		printf("%s: %s, errno %s\n", #call, result_ == -1 ? "-1" : "done", text_);     \
 	} while (0)
 
-/* The same for a result that is a number. */
+/* The same for a call whose result is a number. */
 #define SHOW_NUMBER(number) printf("%s: %ld\n", #number, (long)(number))
 
-/* Where nothing else is, so that no two mappings become one. */
+/* Returns an address far from all other mappings, so that no two of them are merged. */
 UNUSED static void *place(void)
 {
 	static uintptr_t next = 0x200000000000;
@@ -72,7 +72,7 @@ UNUSED static void *anonymous(size_t length)
 	return map(length, MAP_PRIVATE | MAP_ANONYMOUS);
 }
 
-/* A number out of /proc/self/status, such as VmLck: in KiB. */
+/* Returns a number of /proc/self/status, such as VmLck (in KiB). */
 UNUSED static long status_of(const char *name)
 {
 	FILE *file = fopen("/proc/self/status", "r");
@@ -86,7 +86,7 @@ UNUSED static long status_of(const char *name)
 	return number;
 }
 
-/* What the kernel says of the mapping that begins at an address. */
+/* Prints the entry of /proc/self/smaps for the mapping that contains an address. */
 UNUSED static void show_mapping(const char *name, void *memory)
 {
 	static const char *const wanted[] = { "Size:", "Rss:", "Locked:", "AnonHugePages:", "VmFlags:" };
@@ -109,7 +109,7 @@ UNUSED static void show_mapping(const char *name, void *memory)
 		fclose(file);
 }
 
-/* How many pages of a region are there. */
+/* Returns the number of resident pages of a region. */
 UNUSED static size_t resident(void *memory, size_t length)
 {
 	size_t pages = length / 4096, count = 0;
@@ -123,20 +123,48 @@ UNUSED static size_t resident(void *memory, size_t length)
 	return count;
 }
 
-/* How many threads this process has. */
+/* Whether a thread of this process has begun to end (PF_EXITING of include/linux/sched.h). Such a
+ * thread stays in /proc/self/task for a moment after pthread_join has returned. */
+UNUSED static int is_ending(const char *thread)
+{
+	char path[64], line[512], *fields;
+	unsigned long flags = 0x4;
+	snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", thread);
+	FILE *file = fopen(path, "r");
+	/* Behind the name: state, parent, group, session, terminal, its group, flags. */
+	if (file && fgets(line, sizeof line, file) && (fields = strrchr(line, ')')))
+		sscanf(fields, ") %*c %*d %*d %*d %*d %*d %lu", &flags);
+	if (file)
+		fclose(file);
+	return (flags & 0x4) != 0;
+}
+
+/* Returns the number of threads of this process that are not ending. */
 UNUSED static int tasks(void)
 {
 	DIR *folder = opendir("/proc/self/task");
 	int count = 0;
 	struct dirent *entry;
 	while (folder && (entry = readdir(folder)))
-		count += entry->d_name[0] != '.';
+		count += entry->d_name[0] != '.' && !is_ending(entry->d_name);
 	if (folder)
 		closedir(folder);
 	return count;
 }
 
-/* How many descriptors are open. */
+UNUSED static void count_up(int *count)
+{
+	__atomic_add_fetch(count, 1, __ATOMIC_RELEASE);
+}
+
+/* Waits until other threads have counted up to a number. */
+UNUSED static void wait_for_count(int *count, int number)
+{
+	while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < number)
+		sched_yield();
+}
+
+/* Returns the number of open descriptors. */
 UNUSED static int descriptors(void)
 {
 	int count = 0;

@@ -1,21 +1,21 @@
-/* How programs end: what they still say, and their status. */
+/* Ways for a program to end: what it still prints, and its status. */
 #include "common.h"
 
 static char *memory;
 
-static void say(const char *text)
+static void print_with_memory(const char *text)
 {
 	printf("%s %d\n", text, memory ? filled(memory, 8 * LARGE, 5) : 0);
 }
 
 static void first(void)
 {
-	say("atexit, registered first");
+	print_with_memory("atexit, registered first");
 }
 
 static void second(void)
 {
-	say("atexit, registered second");
+	print_with_memory("atexit, registered second");
 }
 
 static void with_status(int status, void *argument)
@@ -30,16 +30,20 @@ __attribute__((constructor)) static void begin(void)
 
 __attribute__((destructor)) static void end(void)
 {
-	say("destructor");
+	print_with_memory("destructor");
 }
 
-static void *wait_for_ever(void *unused)
+static int running;
+
+static void *use_for_ever(void *unused)
 {
 	(void)unused;
-	for (;;) {
-		/* Its memory must be there until the process is gone. */
+	for (int is_counted = 0;; is_counted = 1) {
+		/* The memory must stay until the process has ended. */
 		if (!filled(memory, 8 * LARGE, 5))
 			abort();
+		if (!is_counted)
+			count_up(&running);
 	}
 	return NULL;
 }
@@ -60,7 +64,7 @@ static void prepare(void)
 	fill(memory, 8 * LARGE, 5);
 	char *shared = map(8 * LARGE, MAP_SHARED | MAP_ANONYMOUS);
 	fill(shared, 8 * LARGE, 6);
-	/* Neither written yet nor closed: the one at exit(3) only. */
+	/* Left open with unwritten data: only exit(3) writes it. */
 	FILE *file = fopen("left", "w");
 	setvbuf(file, memory + 4096, _IOFBF, 4096);
 	memory = NULL;
@@ -74,7 +78,7 @@ static void start_thread(void *(*run)(void *), const char *argument)
 	pthread_create(&thread, NULL, run, (void *)argument);
 }
 
-/* A segment, shared memory and what a child left of both. */
+/* Children that end while they use a segment, shared memory and private memory. */
 static void child_ends(void)
 {
 	int id = new_segment(8 * LARGE, 0);
@@ -104,8 +108,8 @@ static void child_ends(void)
 	shmctl(id, IPC_RMID, NULL);
 }
 
-/* A lock of others that its owner leaves behind is told to them, though the kernel finds it
- * through one in private memory. */
+/* A process that ends while it holds a robust lock: the next owner is told, although the kernel
+ * reaches the lock only through another in private memory. */
 static void left_locks(void)
 {
 	pthread_mutexattr_t robust;
@@ -186,8 +190,8 @@ int main(int count, char **arguments)
 		memory = anonymous(8 * LARGE);
 		fill(memory, 8 * LARGE, 5);
 		for (int i = 0; i < 4; i++)
-			start_thread(wait_for_ever, NULL);
-		usleep(20000);
+			start_thread(use_for_ever, NULL);
+		wait_for_count(&running, 4);
 		if (!strcmp(name, "threads-run"))
 			_exit(7);
 		exit(8);

@@ -1,65 +1,106 @@
-/* Signals, jumps and cancellation in the middle of calls. */
+/* Signals, jumps out of handlers, cancellation and changes of the user in the middle of calls.
+ *
+ * No loop here counts on a call being faster than a signal: SIGALRM is armed for one signal at a
+ * time, after at least one whole call, and each loop ends when enough signals have arrived. */
 #include "common.h"
 
-#define ROUNDS 200
+#define ROUNDS 50
 
-static volatile sig_atomic_t handled;
+/* Signals handled, and those of them that arrived in the middle of a call. */
+static volatile sig_atomic_t handled, handled_in_calls;
+/* Set while a call under test runs. */
+static volatile sig_atomic_t in_call;
 static char *lockable;
 
-static void count(int signal)
+static void count_signal(void)
 {
-	(void)signal;
 	handled++;
+	handled_in_calls += in_call;
 }
 
-static void start_timer(int microseconds)
+/* Has SIGALRM sent once. The delay varies so that signals meet calls at different points; no
+ * result depends on it. */
+static void arm(int round)
 {
-	struct itimerval interval = { { 0, microseconds }, { 0, microseconds } };
-	setitimer(ITIMER_REAL, &interval, NULL);
+	struct itimerval once = { { 0, 0 }, { 0, 50 + round * 137 % 3000 } };
+	setitimer(ITIMER_REAL, &once, NULL);
 }
 
 static int use_memory(void)
 {
+	in_call = 1;
 	char *memory = mmap(NULL, 4 * LARGE, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	in_call = 0;
 	if (memory == MAP_FAILED)
 		return 0;
 	fill(memory, 4 * LARGE, 1);
-	int good = mlock(memory, 4 * LARGE) == 0 && filled(memory, 4 * LARGE, 1);
-	return munmap(memory, 4 * LARGE) == 0 && good;
+	in_call = 1;
+	int good = mlock(memory, 4 * LARGE) == 0;
+	in_call = 0;
+	good = good && filled(memory, 4 * LARGE, 1);
+	in_call = 1;
+	good = munmap(memory, 4 * LARGE) == 0 && good;
+	in_call = 0;
+	return good;
+}
+
+/* Locks memory that has no pages yet. */
+static int lock_anew(void)
+{
+	munlock(lockable, 4 * LARGE);
+	madvise(lockable, 4 * LARGE, MADV_DONTNEED);
+	in_call = 1;
+	int good = mlock(lockable, 4 * LARGE) == 0;
+	in_call = 0;
+	return good;
+}
+
+/* Makes calls until ROUNDS signals have arrived in the middle of one. Returns the number of calls
+ * that failed. */
+static int interrupt_calls(void (*handler)(int))
+{
+	int failures = 0;
+	signal(SIGALRM, handler);
+	for (int round = 0; handled_in_calls < ROUNDS; round++) {
+		sig_atomic_t before = handled;
+		failures += !use_memory();
+		arm(round);
+		while (handled == before)
+			failures += !use_memory();
+	}
+	return failures;
+}
+
+static void count(int signal)
+{
+	(void)signal;
+	count_signal();
 }
 
 /* Handlers run as between system calls. */
 static void handlers(void)
 {
-	signal(SIGALRM, count);
-	start_timer(200);
-	int good = 0;
-	for (int i = 0; i < ROUNDS; i++)
-		good += use_memory();
-	start_timer(0);
-	printf("%d of %d, handled %d\n", good, ROUNDS, handled > 0);
+	printf("%d failures\n", interrupt_calls(count));
 }
 
-/* Handlers that call what they interrupt. */
+static volatile sig_atomic_t nested_failures;
+
+/* A handler that makes the calls that it interrupts. */
 static void call(int signal)
 {
 	(void)signal;
 	char *memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (memory != MAP_FAILED && munmap(memory, LARGE) == 0)
-		handled++;
+	if (memory == MAP_FAILED || munmap(memory, LARGE) != 0)
+		nested_failures++;
+	count_signal();
 }
 
 static void nested(void)
 {
-	signal(SIGALRM, call);
-	start_timer(1000);
-	int good = 0;
-	for (int i = 0; i < ROUNDS / 4; i++)
-		good += use_memory();
-	start_timer(0);
-	printf("%d of %d, handled %d\n", good, ROUNDS / 4, handled > 0);
+	int failures = interrupt_calls(call);
+	printf("%d failures, %d in handlers\n", failures, (int)nested_failures);
 }
 
 static sigjmp_buf before;
@@ -67,40 +108,41 @@ static sigjmp_buf before;
 static void jump(int signal)
 {
 	(void)signal;
-	handled++;
+	count_signal();
 	siglongjmp(before, 1);
 }
 
 /* A handler that never returns leaves no call half done. */
 static void jumps(void)
 {
-	volatile int rounds = 0;
+	static volatile int round, failures;
 	signal(SIGALRM, jump);
 	lockable = anonymous(4 * LARGE);
 	sigsetjmp(before, 1);
-	start_timer(3000);
-	while (rounds < ROUNDS) {
-		rounds++;
-		mlock(lockable, 4 * LARGE);
-		munlock(lockable, 4 * LARGE);
-		madvise(lockable, 4 * LARGE, MADV_DONTNEED);
+	if (handled_in_calls < ROUNDS) {
+		failures += !lock_anew();
+		arm(round++);
+		for (;;)
+			lock_anew();
 	}
-	start_timer(0);
-	signal(SIGALRM, SIG_IGN);
+	printf("%d failures\n", failures);
+	/* The memory is neither half locked nor advised as in the middle of a call. */
 	munlock(lockable, 4 * LARGE);
-	/* Neither half locked nor with the marks of a call in the middle. */
 	SHOW(mlock(lockable, 4 * LARGE));
 	show_mapping("locked", lockable);
-	printf("jumped %d\n", handled > 0);
 }
 
-/* The end comes at once, and none of the program's processes is left. */
+/* A signal that ends the program ends it in the middle of a call, and no process of it is left. */
 static void terminated(void)
 {
-	start_timer(300000);
+	for (int i = 0; i < 3; i++)
+		use_memory();
+	arm(0);
 	for (;;)
 		use_memory();
 }
+
+static int whole_calls;
 
 static void *lock_for_ever(void *unused)
 {
@@ -108,47 +150,53 @@ static void *lock_for_ever(void *unused)
 	int type;
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 	for (;;) {
-		mlock(lockable, 4 * LARGE);
-		munlock(lockable, 4 * LARGE);
-		madvise(lockable, 4 * LARGE, MADV_DONTNEED);
+		lock_anew();
+		count_up(&whole_calls);
 	}
 	return NULL;
 }
 
-/* A thread that is cancelled does not vanish while helpers use its stack. */
+/* A cancelled thread does not vanish while helpers use its stack. */
 static void cancelled(void)
 {
 	lockable = anonymous(4 * LARGE);
 	int good = 0;
-	for (int i = 0; i < ROUNDS / 4; i++) {
+	for (int i = 0; i < ROUNDS; i++) {
 		pthread_t thread;
 		void *result = NULL;
+		whole_calls = 0;
 		pthread_create(&thread, NULL, lock_for_ever, NULL);
-		/* The last of them have time for some whole calls. */
-		usleep((useconds_t)(i < ROUNDS / 4 - 5 ? 500 + i * 37 : 50000));
+		/* Every other thread has made a whole call; the others may not have begun one. */
+		if (i & 1)
+			wait_for_count(&whole_calls, 1);
+		/* Varies the point of the cancellation; no result depends on it. */
+		usleep((useconds_t)i * 37);
 		pthread_cancel(thread);
 		pthread_join(thread, &result);
 		good += result == PTHREAD_CANCELED;
 	}
 	munlock(lockable, 4 * LARGE);
-	printf("%d of %d\n", good, ROUNDS / 4);
+	printf("%d of %d\n", good, ROUNDS);
 }
 
-/* Threads that change the user: all of them do, those in the middle of a call too. */
-static void *use_for_ever(void *good)
+/* Threads change the user together, including those in the middle of a call. */
+static void *use_until_user_changes(void *calls)
 {
-	while (getuid() == 0)
-		*(int *)good += use_memory();
+	do {
+		use_memory();
+		count_up(calls);
+	} while (getuid() == 0);
 	return NULL;
 }
 
 static void users(void)
 {
 	pthread_t threads[4];
-	int good[4] = { 0 };
+	int calls[4] = { 0 };
 	for (int i = 0; i < 4; i++)
-		pthread_create(&threads[i], NULL, use_for_ever, &good[i]);
-	usleep(20000);
+		pthread_create(&threads[i], NULL, use_until_user_changes, &calls[i]);
+	for (int i = 0; i < 4; i++)
+		wait_for_count(&calls[i], 1);
 	SHOW(setgid(65534));
 	SHOW(setuid(65534));
 	for (int i = 0; i < 4; i++)

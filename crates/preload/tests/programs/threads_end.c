@@ -1,4 +1,4 @@
-/* Programs that end while other threads of theirs live, and use memory. */
+/* Programs that end while their other threads live and use memory. */
 #include "common.h"
 
 #include <linux/userfaultfd.h>
@@ -10,7 +10,7 @@
 static char *memory;
 static pthread_barrier_t all_there;
 
-/* What no moment before the end may change. */
+/* The memory must not change before the end of the process. */
 static void check(void)
 {
 	if (!filled(memory, EACH, 5))
@@ -45,7 +45,7 @@ static void *wait_in_read(void *unused)
 	if (pipe(ends) != 0)
 		abort();
 	pthread_barrier_wait(&all_there);
-	/* Interrupted by nothing that the program knows of. */
+	/* No signal that the program can see interrupts it. */
 	if (read(ends[0], &byte, 1) != 1)
 		abort();
 	return NULL;
@@ -59,7 +59,7 @@ static void *hold_signals(void *unused)
 	return use_memory(unused);
 }
 
-/* Not even those of the C library come through. */
+/* Holds back even the signals of the C library. */
 static void *hold_all_signals(void *unused)
 {
 	unsigned long all = ~0UL;
@@ -72,7 +72,7 @@ static void *start_others(void *unused)
 	pthread_t thread;
 	for (int i = 0; i < 20; i++)
 		check();
-	/* At the limit of threads there is one less. */
+	/* At the limit of threads the chain ends. */
 	if (pthread_create(&thread, NULL, start_others, unused) == 0)
 		pthread_detach(thread);
 	return NULL;
@@ -85,7 +85,7 @@ static void *wait_for_ever(void *unused)
 	return unused;
 }
 
-static void tell_stuck(int signal)
+static void report_stuck(int signal)
 {
 	(void)signal;
 	static const char text[] = "stuck\n";
@@ -94,7 +94,9 @@ static void tell_stuck(int signal)
 	syscall(SYS_exit_group, 1);
 }
 
-/* Children with threads, which the C library asks by a signal to change their group too. */
+static int forks;
+
+/* Forks children with threads that change their group, for which the C library signals each. */
 static void *fork_others(void *unused)
 {
 	pthread_barrier_wait(&all_there);
@@ -102,8 +104,9 @@ static void *fork_others(void *unused)
 		pid_t child = fork();
 		if (child == 0) {
 			pthread_t thread;
-			signal(SIGALRM, tell_stuck);
-			alarm(20);
+			signal(SIGALRM, report_stuck);
+			/* A safety limit only. */
+			alarm(300);
 			for (int i = 0; i < 4; i++)
 				if (pthread_create(&thread, NULL, wait_for_ever, NULL) != 0)
 					abort();
@@ -111,6 +114,7 @@ static void *fork_others(void *unused)
 				abort();
 			syscall(SYS_exit_group, 0);
 		}
+		count_up(&forks);
 		int status;
 		if (waitpid(child, &status, 0) == child && status != 0) {
 			printf("child: %x\n", status);
@@ -128,31 +132,32 @@ static void *hold_lock(void *unused)
 	return sleep_and_use(unused);
 }
 
+/* Uses the memory until the parent has ended, and for a moment longer: it would see that pages are
+ * gone. */
+static void outlive(pid_t parent)
+{
+	while (getppid() == parent)
+		check();
+	for (int i = 0; i < 30; i++)
+		check();
+	/* By the system call: _exit would free the memory, of which this process is now the only user. */
+	syscall(SYS_exit_group, 0);
+}
+
 static void *wait_for_vforked(void *unused)
 {
 	(void)unused;
-	pid_t child = vfork();
+	pid_t parent = getpid(), child = vfork();
 	if (child == 0) {
 		pthread_barrier_wait(&all_there);
-		for (int i = 0; i < 30; i++) {
-			usleep(1000);
-			check();
-		}
-		/* Not by _exit: the last of them has the memory for itself. */
-		syscall(SYS_exit_group, 0);
+		outlive(parent);
 	}
 	return NULL;
 }
 
-static int child_in_memory(void *unused)
+static int child_in_memory(void *parent)
 {
-	(void)unused;
-	/* Longer than its parent: it would see that memory is gone. */
-	for (int i = 0; i < 30; i++) {
-		usleep(1000);
-		check();
-	}
-	syscall(SYS_exit_group, 0);
+	outlive(*(pid_t *)parent);
 	return 0;
 }
 
@@ -175,7 +180,7 @@ static void start_all(void *(*run)(void *), int own_stack)
 	pthread_barrier_wait(&all_there);
 }
 
-/* Whoever gives memory back waits until this has been read. */
+/* Registers the memory with userfaultfd: freeing its pages waits until the event has been read. */
 static void watch_memory(void)
 {
 	int events = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
@@ -217,10 +222,22 @@ static void *end_with_it(void *unused)
 	return NULL;
 }
 
-static void *end_later(void *unused)
+/* Whether the first thread is a zombie: it stays one until the process ends. */
+static int first_has_ended(void)
+{
+	char line[512] = "", *fields;
+	FILE *file = fopen("/proc/self/stat", "r");
+	int ended = file && fgets(line, sizeof line, file) && (fields = strrchr(line, ')')) && fields[2] == 'Z';
+	if (file)
+		fclose(file);
+	return ended;
+}
+
+static void *end_after_first(void *unused)
 {
 	(void)unused;
-	usleep(10000);
+	while (!first_has_ended())
+		sched_yield();
 	exit(7);
 	return NULL;
 }
@@ -230,7 +247,7 @@ static void at_end(void)
 	printf("at exit %d\n", filled(memory, EACH, 5));
 }
 
-/* What THREADS threads do when the process ends. */
+/* The function that each of THREADS threads runs when the process ends. */
 static const struct {
 	const char *name;
 	void *(*run)(void *);
@@ -262,19 +279,21 @@ int main(int count, char **arguments)
 		if (!strcmp(name, cases[i].name))
 			start_all(cases[i].run, cases[i].own_stacks);
 	if (!strcmp(name, "forks"))
-		usleep(3000);
+		wait_for_count(&forks, 2 * THREADS);
 	if (!strcmp(name, "start-others"))
 		for (int i = 0; i < THREADS; i++)
 			start(start_others, 0);
+	static pid_t parent;
+	parent = getpid();
 	if (!strcmp(name, "child-in-memory") &&
-	    clone(child_in_memory, anonymous(LARGE) + LARGE, CLONE_VM | SIGCHLD, NULL) < 0)
+	    clone(child_in_memory, anonymous(LARGE) + LARGE, CLONE_VM | SIGCHLD, &parent) < 0)
 		abort();
 	if (!strcmp(name, "locks")) {
 		lock_of_others();
 		return 0;
 	}
 	if (!strcmp(name, "first-ended")) {
-		start(end_later, 0);
+		start(end_after_first, 0);
 		pthread_exit(NULL);
 	}
 	if (!strcmp(name, "_exit") || !strcmp(name, "at-once"))
