@@ -61,7 +61,7 @@ pub unsafe trait Growing: Copy {
         }
         // SAFETY: the size comes first, and the program says that it is there.
         let size = unsafe { given.cast::<usize>().read() };
-        if size < Self::FIRST || size > MOST {
+        if size < Self::FIRST || size > MAX_STRUCT_SIZE {
             return Err(Errno::INVAL);
         }
         // SAFETY: the program has `size` bytes there, and `copy` has room for its own.
@@ -108,7 +108,7 @@ pub unsafe trait Growing: Copy {
 }
 
 /// No struct of any version is larger: a size beyond it was never set.
-const MOST: usize = 4096;
+const MAX_STRUCT_SIZE: usize = 4096;
 
 /// A text of C. EINVAL for NULL and for what is no UTF-8.
 ///

@@ -26,7 +26,7 @@ pub unsafe extern "C" fn bigiron_mem_placement(
 ) -> c_int {
     enter(|| {
         let region = whole_pages(address, length)?;
-        if pages_of_node.is_null() || region.is_empty() || samples == 0 || nodes > MOST {
+        if pages_of_node.is_null() || region.is_empty() || samples == 0 || nodes > MAX_COUNT {
             return Err(Errno::INVAL);
         }
         // SAFETY: as the caller promises; zeros before, so that they may be read.
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn bigiron_mem_placement(
             std::slice::from_raw_parts_mut(pages_of_node, nodes)
         };
         let page = rustix::param::page_size();
-        let found = sample_placement(region, page, samples.min(MOST), &Numa::Local)?;
+        let found = sample_placement(region, page, samples.min(MAX_COUNT), &Numa::Local)?;
         for (node, pages) in found.nodes {
             *places.get_mut(node).ok_or(Errno::RANGE)? = pages as u64;
         }
@@ -48,4 +48,4 @@ pub unsafe extern "C" fn bigiron_mem_placement(
 }
 
 /// Nodes and samples: more of either tell nothing more.
-const MOST: usize = 1 << 20;
+const MAX_COUNT: usize = 1 << 20;

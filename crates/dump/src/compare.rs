@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
-use bigiron_helpers::{ChunkCursor, Stop, run};
+use bigiron_helpers::{Stop, WorkCursor, run};
 use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader, SourceError};
 
 use crate::error::DumpError;
@@ -78,7 +78,7 @@ pub fn compare(
     let chunks: BTreeSet<PageFrame> = first.chunks().chain(second.chunks()).collect();
     let chunks: Vec<PageFrame> = chunks.into_iter().collect();
     progress.begin(Phase::Copying, chunks.len() as u64 * CHUNK_FRAMES);
-    let cursor = ChunkCursor::new(chunks.len() as u64);
+    let cursor = WorkCursor::new(chunks.len() as u64);
     let parts = run(helpers, stop, |_| -> Result<_, DumpError> {
         let mut pair = [Side::new(first), Side::new(second)];
         let mut part = Comparison::default();

@@ -10,7 +10,7 @@ use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::LoadSegment;
 use bigiron_format::elf::write::CoreLayout;
 use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
-use bigiron_helpers::{ChunkCursor, Turnstile, run};
+use bigiron_helpers::{Turnstile, WorkCursor, run};
 use bigiron_kernel::{CHUNK_FRAMES, Filter, PageReader};
 
 use crate::bitmaps::BitmapStore;
@@ -275,7 +275,7 @@ fn copy(
         .sum();
     task.progress.begin(Phase::Copying, total);
     summary.in_elf = Some(total);
-    let (cursor, turnstile) = (ChunkCursor::new(units), Turnstile::new());
+    let (cursor, turnstile) = (WorkCursor::new(units), Turnstile::new());
     let results = run(task.helpers, task.stop, |_| -> Result<_, DumpError> {
         let mut reader = task.kernel.source().reader(task.options.io);
         let (mut lost, mut bytes_in) = (Losses::default(), 0);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
-use bigiron_helpers::{ChunkCursor, run};
+use bigiron_helpers::{WorkCursor, run};
 use bigiron_kernel::{CHUNK_FRAMES, ExcludedCounts, Filter, PageReader};
 
 use crate::bitmaps::{BitmapStore, CHUNK_BYTES};
@@ -54,7 +54,7 @@ pub fn make(
 ) -> Result<Plan, DumpError> {
     let progress = task.progress;
     progress.begin(Phase::Filtering, chunks.len() as u64 * CHUNK_FRAMES);
-    let cursor = ChunkCursor::new(chunks.len() as u64);
+    let cursor = WorkCursor::new(chunks.len() as u64);
     let planned = &chunks;
     let counts: Vec<AtomicU16> = (0..chunks.len()).map(|_| AtomicU16::new(0)).collect();
     let parts = run(task.helpers, task.stop, |_| -> Result<_, DumpError> {

@@ -2,7 +2,7 @@
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{FormatError, PageFrame};
-use bigiron_helpers::{ChunkCursor, Stop, run};
+use bigiron_helpers::{Stop, WorkCursor, run};
 use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader, SourceError};
 
 use crate::chunks::Chunks;
@@ -58,7 +58,7 @@ pub fn verify(
 ) -> Result<Verification, DumpError> {
     let chunks = Chunks::of(dump);
     progress.begin(Phase::Copying, chunks.len() as u64 * CHUNK_FRAMES);
-    let cursor = ChunkCursor::new(chunks.len() as u64);
+    let cursor = WorkCursor::new(chunks.len() as u64);
     let parts = run(helpers, stop, |_| {
         let mut pair = Pair {
             dump: dump.reader(IoMethod::Auto),

@@ -19,7 +19,7 @@ use rustix::thread::{futex, sched_yield};
 use crate::signals::HeldSignals;
 
 /// The most threads that one call runs in, the caller among them.
-pub const MOST_BARE: usize = 64;
+pub const MAX_BARE_THREADS: usize = 64;
 
 /// Of each thread, with a guard below it. The work is a few frames deep.
 const STACK: usize = 64 << 10;
@@ -48,7 +48,7 @@ pub fn run_bare<W: Fn(usize) + Sync>(
     mut place: impl FnMut(usize, ThreadId),
     work: &W,
 ) -> usize {
-    let count = count.clamp(1, MOST_BARE);
+    let count = count.clamp(1, MAX_BARE_THREADS);
     let Some(stacks) = (count > 1).then(|| Stacks::new(count - 1)).flatten() else {
         work(0);
         return 1;
@@ -261,12 +261,12 @@ impl Drop for Stacks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cursor::ChunkCursor;
+    use crate::cursor::WorkCursor;
     use std::sync::atomic::AtomicU64;
 
     #[test]
     fn every_chunk_is_taken_once() {
-        let cursor = ChunkCursor::new(100_000);
+        let cursor = WorkCursor::new(100_000);
         let (count, sum) = (AtomicU64::new(0), AtomicU64::new(0));
         let ran = run_bare(8, |_, _| {}, &|_| {
             while let Some(chunk) = cursor.next() {
@@ -307,7 +307,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        let cursor = ChunkCursor::new(64);
+                        let cursor = WorkCursor::new(64);
                         let seen = AtomicU64::new(0);
                         run_bare(4, |_, _| {}, &|_| {
                             while let Some(chunk) = cursor.next() {

@@ -7,9 +7,9 @@ use std::thread;
 /// is for the kernel's page cache, through which the dump is written.
 const SHARE_OF_FREE: u64 = 4;
 /// Less than this does not hold one helper.
-const LEAST: u64 = 8 << 20;
+const MIN_BUDGET: u64 = 8 << 20;
 /// More than this brings nothing.
-const MOST: u64 = 1 << 30;
+const MAX_BUDGET: u64 = 1 << 30;
 
 /// The memory that the helpers together may take, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl MemoryBudget {
     pub fn from_free_memory() -> Self {
         let free = available_memory().unwrap_or(256 << 20);
         Self {
-            bytes: (free / SHARE_OF_FREE).clamp(LEAST, MOST),
+            bytes: (free / SHARE_OF_FREE).clamp(MIN_BUDGET, MAX_BUDGET),
         }
     }
 

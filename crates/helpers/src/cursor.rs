@@ -8,14 +8,14 @@ use crate::sync::{AtomicU64, Ordering};
 /// There should be many more chunks than helpers, so that a helper with an
 /// expensive chunk does not keep the others waiting at the end.
 #[derive(Debug)]
-pub struct ChunkCursor {
+pub struct WorkCursor {
     next: AtomicU64,
     end: u64,
 }
 
 // Not an iterator: it is shared, and all that is asked of it is the next number.
 #[allow(clippy::should_implement_trait)]
-impl ChunkCursor {
+impl WorkCursor {
     /// Hands out `0..end`.
     pub fn new(end: u64) -> Self {
         Self {

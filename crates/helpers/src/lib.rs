@@ -2,9 +2,9 @@
 //! nothing, and keep their memory within a budget. Knows nothing of dumps.
 //!
 //! ```
-//! use bigiron_helpers::{ChunkCursor, Stop, run};
+//! use bigiron_helpers::{WorkCursor, Stop, run};
 //!
-//! let (cursor, stop) = (ChunkCursor::new(100), Stop::new());
+//! let (cursor, stop) = (WorkCursor::new(100), Stop::new());
 //! let sums = run(4, &stop, |_helper| {
 //!     let mut sum = 0;
 //!     while let Some(chunk) = cursor.take(&stop) {
@@ -30,10 +30,10 @@ mod sync;
 mod turnstile;
 
 #[cfg(not(loom))]
-pub use bare::{MOST_BARE, ThreadId, run_bare};
+pub use bare::{MAX_BARE_THREADS, ThreadId, run_bare};
 pub use beside::run_beside;
 pub use budget::{MemoryBudget, available_memory, processor_count};
-pub use cursor::ChunkCursor;
+pub use cursor::WorkCursor;
 pub use queue::{BoundedQueue, QueueWaits};
 pub use run::run;
 #[cfg(not(loom))]

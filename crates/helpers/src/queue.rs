@@ -16,8 +16,8 @@ pub struct BoundedQueue<T> {
     state: Mutex<State<T>>,
     room: Condvar,
     work: Condvar,
-    most_items: usize,
-    most_weight: u64,
+    max_items: usize,
+    max_weight: u64,
 }
 
 #[derive(Debug)]
@@ -39,10 +39,10 @@ pub struct QueueWaits {
 }
 
 impl<T> BoundedQueue<T> {
-    /// An empty queue for at most `most_items` items, at least one, that weigh
-    /// at most `most_weight` together. The unit of weight is the caller's:
+    /// An empty queue for at most `max_items` items, at least one, that weigh
+    /// at most `max_weight` together. The unit of weight is the caller's:
     /// bytes as a rule. An item that weighs more goes in alone.
-    pub fn new(most_items: usize, most_weight: u64) -> Self {
+    pub fn new(max_items: usize, max_weight: u64) -> Self {
         Self {
             state: Mutex::new(State {
                 items: VecDeque::new(),
@@ -52,8 +52,8 @@ impl<T> BoundedQueue<T> {
             }),
             room: Condvar::new(),
             work: Condvar::new(),
-            most_items: most_items.max(1),
-            most_weight,
+            max_items: max_items.max(1),
+            max_weight,
         }
     }
 
@@ -138,8 +138,8 @@ impl<T> BoundedQueue<T> {
     fn has_room(&self, state: &State<T>, weight: u64) -> bool {
         let total = state.weight.checked_add(weight);
         state.items.is_empty()
-            || state.items.len() < self.most_items
-                && total.is_some_and(|total| total <= self.most_weight)
+            || state.items.len() < self.max_items
+                && total.is_some_and(|total| total <= self.max_weight)
     }
 
     /// In a model: the timeout of all who wait. See [`crate::sync::time_passes`].
@@ -185,9 +185,9 @@ mod tests {
 
     #[test]
     fn no_item_is_lost_or_doubled_and_the_bounds_hold() {
-        const MOST_ITEMS: usize = 5;
-        const MOST_WEIGHT: u64 = 12;
-        let (queue, stop) = (BoundedQueue::new(MOST_ITEMS, MOST_WEIGHT), Stop::new());
+        const MAX_ITEMS: usize = 5;
+        const MAX_WEIGHT: u64 = 12;
+        let (queue, stop) = (BoundedQueue::new(MAX_ITEMS, MAX_WEIGHT), Stop::new());
         let pushers_left = AtomicU64::new(3);
         let mut popped = thread::scope(|scope| {
             for pusher in 0..3 {
@@ -206,8 +206,8 @@ mod tests {
                     scope.spawn(|| {
                         let mut popped = Vec::new();
                         while let Some(item) = queue.pop(&stop) {
-                            assert!(queue.len() <= MOST_ITEMS);
-                            assert!(queue.weight() <= MOST_WEIGHT);
+                            assert!(queue.len() <= MAX_ITEMS);
+                            assert!(queue.weight() <= MAX_WEIGHT);
                             popped.push(item);
                         }
                         popped
@@ -227,9 +227,9 @@ mod tests {
     #[test]
     fn an_item_waits_for_room_in_items_and_in_weight_and_a_giant_goes_in_alone() {
         let stop = Stop::new();
-        for (most_items, weight, next) in [(2, 1, 1), (9, 50, 1), (0, u64::MAX, u64::MAX)] {
-            let queue = BoundedQueue::new(most_items, 100);
-            let fit = if most_items == 0 { 1 } else { 2 };
+        for (max_items, weight, next) in [(2, 1, 1), (9, 50, 1), (0, u64::MAX, u64::MAX)] {
+            let queue = BoundedQueue::new(max_items, 100);
+            let fit = if max_items == 0 { 1 } else { 2 };
             for item in 0..fit {
                 queue.push(item, weight, &stop).unwrap();
             }

@@ -77,11 +77,11 @@ impl Drop for StopOnPanic<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cursor::ChunkCursor;
+    use crate::cursor::WorkCursor;
 
     #[test]
     fn every_chunk_is_taken_once() {
-        let (cursor, stop) = (ChunkCursor::new(10_000), Stop::new());
+        let (cursor, stop) = (WorkCursor::new(10_000), Stop::new());
         let taken = run(8, &stop, |_| {
             let mut taken = Vec::new();
             while let Some(chunk) = cursor.take(&stop) {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_first_error_stops_the_others_and_is_the_one_reported() {
-        let (cursor, stop) = (ChunkCursor::new(u64::MAX), Stop::new());
+        let (cursor, stop) = (WorkCursor::new(u64::MAX), Stop::new());
         let result = run(4, &stop, |_| {
             while let Some(chunk) = cursor.take(&stop) {
                 if chunk == 1000 {
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "on purpose")]
     fn a_panic_reaches_the_caller_and_stops_the_others() {
-        let (cursor, stop) = (ChunkCursor::new(u64::MAX), Stop::new());
+        let (cursor, stop) = (WorkCursor::new(u64::MAX), Stop::new());
         let _ = run(2, &stop, |number| {
             while let Some(chunk) = cursor.take(&stop) {
                 assert!(number == 0 || chunk < 1000, "on purpose");

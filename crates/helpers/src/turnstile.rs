@@ -7,7 +7,7 @@ use crate::sync::{Condvar, Mutex, lock, wait_and_look_again};
 ///
 /// A helper that comes early waits, so at most one result for each helper is
 /// held back: memory stays bounded. Chunks must be taken in order from one
-/// [`crate::ChunkCursor`]; then the helper with the lowest one never waits.
+/// [`crate::WorkCursor`]; then the helper with the lowest one never waits.
 #[derive(Debug, Default)]
 pub struct Turnstile {
     next: Mutex<u64>,
@@ -49,11 +49,11 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::{ChunkCursor, run};
+    use crate::{WorkCursor, run};
 
     #[test]
     fn results_come_out_in_the_order_of_their_chunks() {
-        let (cursor, stop, turnstile) = (ChunkCursor::new(2000), Stop::new(), Turnstile::new());
+        let (cursor, stop, turnstile) = (WorkCursor::new(2000), Stop::new(), Turnstile::new());
         let out = Mutex::new(Vec::new());
         run(6, &stop, |_| {
             while let Some(chunk) = cursor.take(&stop) {

@@ -12,7 +12,7 @@
     reason = "a model that cannot go on is a failed one"
 )]
 
-use bigiron_helpers::{BoundedQueue, ChunkCursor, Stop, Turnstile};
+use bigiron_helpers::{BoundedQueue, Stop, Turnstile, WorkCursor};
 use loom::model::Builder;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::{Arc, Mutex};
@@ -53,7 +53,7 @@ fn sorted(mut numbers: Vec<u64>) -> Vec<u64> {
     numbers
 }
 
-fn take_all(cursor: &ChunkCursor, stop: &Stop) -> Vec<u64> {
+fn take_all(cursor: &WorkCursor, stop: &Stop) -> Vec<u64> {
     std::iter::from_fn(|| cursor.take(stop)).collect()
 }
 
@@ -64,7 +64,7 @@ fn pop_all(queue: &BoundedQueue<u64>, stop: &Stop) -> Vec<u64> {
 #[test]
 fn every_chunk_is_taken_exactly_once() {
     model(|| {
-        let shared = share(ChunkCursor::new(3));
+        let shared = share(WorkCursor::new(3));
         let others = [(); 2].map(|()| start(&shared, take_all));
         let mut taken = take_all(&shared.what, &shared.stop);
         for other in others {
@@ -77,7 +77,7 @@ fn every_chunk_is_taken_exactly_once() {
 #[test]
 fn who_sees_the_stop_sees_its_reason_and_takes_no_chunk() {
     model(|| {
-        let shared = share((ChunkCursor::new(u64::MAX), AtomicU64::new(0)));
+        let shared = share((WorkCursor::new(u64::MAX), AtomicU64::new(0)));
         let other = start(&shared, |(_, reason), stop| {
             reason.store(7, Ordering::Relaxed);
             stop.set();
@@ -94,11 +94,7 @@ fn who_sees_the_stop_sees_its_reason_and_takes_no_chunk() {
 #[test]
 fn the_turnstile_lets_all_through_in_order() {
     model(|| {
-        let shared = share((
-            ChunkCursor::new(3),
-            Turnstile::new(),
-            Mutex::new(Vec::new()),
-        ));
+        let shared = share((WorkCursor::new(3), Turnstile::new(), Mutex::new(Vec::new())));
         let work = |(cursor, turnstile, out): &(_, Turnstile, Mutex<Vec<u64>>), stop: &Stop| {
             for chunk in take_all(cursor, stop) {
                 let passed = turnstile.pass(chunk, stop, || out.lock().unwrap().push(chunk));

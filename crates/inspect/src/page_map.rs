@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
-use bigiron_helpers::{ChunkCursor, Stop, processor_count, run};
+use bigiron_helpers::{Stop, WorkCursor, processor_count, run};
 use bigiron_kernel::page::{KindBits, PageClass, PageKind};
 use bigiron_kernel::struct_pages::StructPages;
 use bigiron_kernel::{CHUNK_FRAMES, IoMethod, Kernel};
@@ -140,7 +140,7 @@ impl PageMap {
             }
         }
         let bins = Bins::new(&chunks);
-        let cursor = ChunkCursor::new(chunks.len() as u64);
+        let cursor = WorkCursor::new(chunks.len() as u64);
         let stop = Stop::new();
         let helpers = processor_count().clamp(1, MOST_HELPERS);
         let parts = run(helpers, &stop, |_| -> Result<Part, InspectError> {

@@ -24,9 +24,9 @@ pub const HUGE_PAGE: usize = 2 << 20;
 /// The least that one call collapses: each waits for all processors to put the pages aside
 /// that they have in hand (lru_add_drain_all in madvise_collapse); on a busy machine that
 /// takes tens of milliseconds.
-const LEAST_CHUNK: usize = 64 << 20;
+const MIN_SLICE: usize = 64 << 20;
 /// Beyond it waiting counts no more.
-const MOST_CHUNK: usize = 256 << 20;
+const MAX_SLICE: usize = 256 << 20;
 /// Chunks for each helper, so that all end at about the same time.
 const CHUNKS_EACH: usize = 4;
 
@@ -43,7 +43,7 @@ pub fn populate(pieces: &mut [Piece], access: Access, settings: &Settings) -> Ou
     };
     let bytes: usize = pieces.iter().map(|piece| piece.region().length()).sum();
     let each = bytes / (settings.helpers.max(1) * CHUNKS_EACH);
-    let chunk = each.clamp(LEAST_CHUNK, MOST_CHUNK).next_power_of_two();
+    let chunk = each.clamp(MIN_SLICE, MAX_SLICE).next_power_of_two();
     let settings = Settings {
         chunk: chunk.max(settings.chunk),
         ..*settings

@@ -8,7 +8,7 @@ use super::way::{Destroy, Lock, Make, Memory, Needs, Way};
 use crate::results::median;
 
 /// As many helpers as the library takes if nothing is said.
-const ALL: usize = bigiron_memory::engine::MOST_HELPERS;
+const ALL: usize = bigiron_memory::engine::MAX_HELPERS;
 
 /// The tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use bigiron_helpers::{ChunkCursor, run_bare};
-use bigiron_memory::engine::MOST_HELPERS;
+use bigiron_helpers::{WorkCursor, run_bare};
+use bigiron_memory::engine::MAX_HELPERS;
 use bigiron_memory::operation::{Access, advise, forget, populate, unmap_pages, want_huge_pages};
 use bigiron_memory::reaper::{Held as Kept, Reaper};
 use bigiron_memory::{Outcome, Region, Settings, huge};
@@ -94,11 +94,7 @@ impl Bench {
         };
         want_huge_pages(held.region);
         // Without it the trial is only slower.
-        let _ = populate(
-            &mut [held.region.into()],
-            Access::Write,
-            &with(MOST_HELPERS),
-        );
+        let _ = populate(&mut [held.region.into()], Access::Write, &with(MAX_HELPERS));
     }
 
     fn setting(&self, needs: Needs) -> anyhow::Result<Option<Setting>> {
@@ -226,7 +222,7 @@ fn take_down(held: &Held, memory: Memory, settings: &Settings) -> anyhow::Result
 
 /// Removes segments that nobody has attached any more, several at a time.
 fn remove_together(segments: &[Segment], helpers: usize) -> anyhow::Result<()> {
-    let cursor = ChunkCursor::new(segments.len() as u64);
+    let cursor = WorkCursor::new(segments.len() as u64);
     let failed = AtomicBool::new(false);
     run_bare(helpers.min(segments.len()), |_, _| {}, &|_| {
         while let Some(number) = cursor.next() {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::Context;
 use bigiron_format::codec::CodecError;
 use bigiron_format::vmdump::{ChunkCompressor, ChunkKind, Container};
-use bigiron_helpers::{ChunkCursor, Stop, run};
+use bigiron_helpers::{Stop, WorkCursor, run};
 use bigiron_kernel::Source;
 
 /// Chunks are sampled up to this size.
@@ -58,7 +58,7 @@ impl BareChunks {
     /// its own, and the bytes that come out: what the sample took, times as many
     /// chunks as it stands for.
     pub fn compress(&self, threads: usize, stop: &Stop) -> anyhow::Result<(f64, u64)> {
-        let cursor = ChunkCursor::new(self.chunks.len() as u64);
+        let cursor = WorkCursor::new(self.chunks.len() as u64);
         let begin = Instant::now();
         let sizes = run(threads, stop, |_| -> Result<_, CodecError> {
             let mut compressor = match self.container {

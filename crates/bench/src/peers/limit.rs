@@ -14,7 +14,7 @@ use bigiron_dump::DumpError;
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::codec::{Codec, CodecError, Compression};
-use bigiron_helpers::{ChunkCursor, Stop, available_memory, run};
+use bigiron_helpers::{Stop, WorkCursor, available_memory, run};
 use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel};
 
 /// Pages that are not zero are sampled up to this size.
@@ -106,7 +106,7 @@ impl Sample {
     ) -> anyhow::Result<f64> {
         let piece = PAGES_AT_ONCE * self.page_size;
         let pieces: Vec<&[u8]> = self.bytes.chunks(piece).collect();
-        let cursor = ChunkCursor::new(pieces.len() as u64);
+        let cursor = WorkCursor::new(pieces.len() as u64);
         let begin = Instant::now();
         run(threads, stop, |_| -> Result<_, CodecError> {
             let mut compressor = match compression.library_compressor()? {

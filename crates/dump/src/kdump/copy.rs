@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::kdump::Layout;
-use bigiron_helpers::{ChunkCursor, Turnstile, run, run_beside};
+use bigiron_helpers::{Turnstile, WorkCursor, run, run_beside};
 use bigiron_kernel::{CHUNK_FRAMES, Filter, PageReader};
 
 use super::adaptive::Step;
@@ -88,7 +88,7 @@ impl Copy<'_, '_> {
     /// Runs all helpers; with a queue there is a writer at its other end.
     fn helpers(&self, queue: Option<&WriteQueue>) -> Result<Vec<Counts>, DumpError> {
         let task = self.task;
-        let cursor = ChunkCursor::new(self.units.end - self.units.start);
+        let cursor = WorkCursor::new(self.units.end - self.units.start);
         run(task.helpers, task.stop, |_| {
             let begin = Instant::now();
             let mut helper = Helper::new(self, queue)?;

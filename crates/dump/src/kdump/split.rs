@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::kdump::{KdumpHeaders, Layout};
-use bigiron_helpers::{ChunkCursor, Turnstile, run};
+use bigiron_helpers::{Turnstile, WorkCursor, run};
 use bigiron_kernel::{CHUNK_FRAMES, Filter};
 
 use super::copy::{Copy, UNIT_FRAMES, UNITS_PER_CHUNK};
@@ -278,7 +278,7 @@ impl<'s> CopyJob<'_, 's> {
     ) -> Result<(), DumpError> {
         let at_once = task.helpers.min(parts.len()).max(1);
         let each = (task.helpers / at_once).max(1);
-        let cursor = ChunkCursor::new(parts.len() as u64);
+        let cursor = WorkCursor::new(parts.len() as u64);
         let results = run(at_once, task.stop, |_| -> Result<_, DumpError> {
             let mut results = Vec::new();
             while let Some(index) = cursor.take(task.stop) {

@@ -3,7 +3,7 @@
 use std::io;
 
 use bigiron_format::ReadAt;
-use bigiron_helpers::{ChunkCursor, run};
+use bigiron_helpers::{WorkCursor, run};
 use rustix::fs::ioctl_ficlone;
 
 use super::{Job, Made, space};
@@ -79,7 +79,7 @@ pub fn copy(job: &Job, ranges: &[CopyRange], output: &dyn Output) -> Result<u64,
         steps
     });
     let ends: Vec<u64> = ends.collect();
-    let cursor = ChunkCursor::new(steps);
+    let cursor = WorkCursor::new(steps);
     let helpers = job.options.memory.helpers(job.options.threads, 0, STEP * 2);
     let copied = run(helpers, stop, |_| -> Result<u64, DumpError> {
         let mut buffer = vec![0; STEP as usize];

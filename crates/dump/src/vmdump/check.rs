@@ -3,7 +3,7 @@
 use bigiron_format::FormatError;
 use bigiron_format::vmdump::Stretch;
 use bigiron_format::vmdump::check::{Finding, check, check_piece};
-use bigiron_helpers::{ChunkCursor, Stop, run};
+use bigiron_helpers::{Stop, WorkCursor, run};
 use bigiron_kernel::VmdumpSource;
 
 /// Maximum number of findings reported; more are of the same kind.
@@ -25,7 +25,7 @@ pub fn check_vmdump(
         pieces.push((number, None));
         pieces.extend((0..part.file.pieces()).map(|piece| (number, Some(piece))));
     }
-    let cursor = ChunkCursor::new(pieces.len() as u64);
+    let cursor = WorkCursor::new(pieces.len() as u64);
     let parts = run(helpers, stop, |_| {
         let mut found: Vec<(usize, Finding)> = Vec::new();
         let mut packed = Vec::new();

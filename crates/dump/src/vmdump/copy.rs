@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard};
 
 use bigiron_format::vmdump::{ChunkCompressor, VmdumpHeader};
-use bigiron_helpers::{ChunkCursor, run};
+use bigiron_helpers::{WorkCursor, run};
 use bigiron_kernel::Filter;
 
 use super::Packing;
@@ -50,7 +50,7 @@ impl Copy<'_, '_> {
             .map
             .pages()
             .div_ceil(u64::from(self.header.chunk_pages));
-        let cursor = ChunkCursor::new(chunks);
+        let cursor = WorkCursor::new(chunks);
         let order = InOrder::new(AHEAD * task.helpers as u64);
         let counts = run(task.helpers, task.stop, |_| -> Result<_, DumpError> {
             let mut helper = Helper::new(self)?;

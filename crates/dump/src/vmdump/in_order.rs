@@ -90,12 +90,12 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
     use super::*;
-    use bigiron_helpers::{ChunkCursor, run};
+    use bigiron_helpers::{WorkCursor, run};
 
     #[test]
     fn items_come_out_in_order_and_all_of_them() {
         for most_ahead in [1, 2, 7] {
-            let (cursor, stop) = (ChunkCursor::new(3000), Stop::new());
+            let (cursor, stop) = (WorkCursor::new(3000), Stop::new());
             let (order, out) = (InOrder::new(most_ahead), Mutex::new(Vec::new()));
             run(5, &stop, |_| {
                 while let Some(number) = cursor.take(&stop) {
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn nothing_follows_an_error_and_nobody_waits_for_ever() {
-        let (cursor, stop) = (ChunkCursor::new(3000), Stop::new());
+        let (cursor, stop) = (WorkCursor::new(3000), Stop::new());
         let (order, out) = (InOrder::new(3), Mutex::new(Vec::new()));
         let result = run(4, &stop, |_| {
             while let Some(number) = cursor.take(&stop) {

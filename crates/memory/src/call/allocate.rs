@@ -21,9 +21,9 @@ use crate::region::Region;
 
 const MCL_ONFAULT: i32 = 4;
 /// Mappings of a process that are told from new ones; with more, allocating is plain.
-const MOST: usize = 512;
+const MAX_MAPPINGS: usize = 512;
 /// New ones: of the block, and of what other threads map at the same time.
-const MOST_NEW: usize = 16;
+const MAX_NEW: usize = 16;
 
 /// A block that an allocator gave.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,7 @@ pub fn allocate<T>(
 
 /// What is mapped at some moment, in order.
 struct Known {
-    regions: [Region; MOST],
+    regions: [Region; MAX_MAPPINGS],
     count: usize,
 }
 
@@ -100,7 +100,7 @@ impl Known {
     /// `None` where that is too much, or cannot be seen.
     fn now() -> Option<Self> {
         let mut known = Self {
-            regions: [Region::default(); MOST],
+            regions: [Region::default(); MAX_MAPPINGS],
             count: 0,
         };
         let mut fits = true;
@@ -123,7 +123,7 @@ impl Known {
 
     /// What is mapped now, and was not then.
     fn new_parts(&self) -> impl Iterator<Item = Region> {
-        let mut parts = [Region::default(); MOST_NEW];
+        let mut parts = [Region::default(); MAX_NEW];
         let mut count = 0;
         let mut add = |part: Region| {
             if let Some(place) = parts.get_mut(count).filter(|_| !part.is_empty()) {
@@ -160,7 +160,7 @@ mod tests {
 
     fn known(regions: &[(usize, usize)]) -> Known {
         let mut known = Known {
-            regions: [Region::default(); MOST],
+            regions: [Region::default(); MAX_MAPPINGS],
             count: regions.len(),
         };
         for (place, (start, end)) in known.regions.iter_mut().zip(regions) {

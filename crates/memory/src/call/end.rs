@@ -34,8 +34,8 @@ const TIMES: usize = 8;
 /// How long other threads may take to be halted: a tenth of the time in which the kernel alone gives
 /// so many bytes back, in small pages, or little.
 fn time_to_halt(bytes: usize) -> Duration {
-    const LEAST: Duration = Duration::from_millis(10);
-    LEAST + Duration::from_nanos((bytes / 100) as u64)
+    const MIN_TIME: Duration = Duration::from_millis(10);
+    MIN_TIME + Duration::from_nanos((bytes / 100) as u64)
 }
 
 /// Whether so many bytes of private memory are in huge pages for the most part: the process had
@@ -43,7 +43,7 @@ fn time_to_halt(bytes: usize) -> Duration {
 /// helpers are there. So it is in the child of a fork, whose pages are its parent's.
 fn is_of_huge_pages(bytes: usize) -> bool {
     /// Small pages in a page of the kernel's own choice (mTHP) that is still a small one.
-    const MOST_PAGES: usize = 64;
+    const MAX_SMALL_PAGES: usize = 64;
     // SAFETY: it is numbers alone, for which zeros are valid.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
     let arguments = [libc::RUSAGE_SELF as usize, (&raw mut used).addr()];
@@ -51,7 +51,7 @@ fn is_of_huge_pages(bytes: usize) -> bool {
         return false;
     }
     let faults = used.ru_minflt.saturating_add(used.ru_majflt);
-    usize::try_from(faults).unwrap_or(0) < bytes / page_size() / MOST_PAGES
+    usize::try_from(faults).unwrap_or(0) < bytes / page_size() / MAX_SMALL_PAGES
 }
 
 /// Who else uses the memory of this thread.

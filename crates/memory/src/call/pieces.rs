@@ -11,14 +11,14 @@ use crate::policy::Policy;
 use crate::region::{Piece, Region};
 
 /// Pieces of one job: of more, several jobs are made. They lie on the caller's stack.
-const MOST: usize = 64;
+const MAX_SLICES_OF_CALL: usize = 64;
 
 /// How many pages are looked at to see what a region is like.
 const SAMPLES: usize = 5;
 
 /// Pieces for one kind of work, done whenever there are enough.
 pub(super) struct Pieces<'a, W> {
-    pieces: [Piece; MOST],
+    pieces: [Piece; MAX_SLICES_OF_CALL],
     count: usize,
     settings: &'a Settings,
     work: W,
@@ -28,7 +28,7 @@ pub(super) struct Pieces<'a, W> {
 impl<'a, W: Fn(&mut [Piece], &Settings) -> Outcome> Pieces<'a, W> {
     pub(super) fn new(settings: &'a Settings, work: W) -> Self {
         Self {
-            pieces: [Piece::default(); MOST],
+            pieces: [Piece::default(); MAX_SLICES_OF_CALL],
             count: 0,
             settings,
             work,
@@ -45,7 +45,7 @@ impl<'a, W: Fn(&mut [Piece], &Settings) -> Outcome> Pieces<'a, W> {
             *place = Piece::from(region);
             self.count += 1;
         }
-        if self.count == MOST {
+        if self.count == MAX_SLICES_OF_CALL {
             self.work();
         }
     }

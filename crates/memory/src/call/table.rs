@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::region::Region;
 
 /// Regions that are remembered.
-pub(super) const MOST: usize = 64;
+pub(super) const CAPACITY: usize = 64;
 
 /// Regions, each with a number. What does not fit is not remembered.
 #[derive(Debug)]
-pub(super) struct Table([Place; MOST]);
+pub(super) struct Table([Place; CAPACITY]);
 
 #[derive(Debug)]
 struct Place {
@@ -30,7 +30,7 @@ impl Table {
                     length: AtomicUsize::new(0),
                     number: AtomicU32::new(0),
                 }
-            }; MOST],
+            }; CAPACITY],
         )
     }
 
@@ -113,12 +113,12 @@ mod tests {
     #[test]
     fn regions_are_taken_once() {
         let table = Table::new();
-        for at in 1..=MOST + 1 {
+        for at in 1..=CAPACITY + 1 {
             table.note(region(at), at as u32);
         }
         // There was no room for the last.
-        assert_eq!(table.take((MOST + 1) << 20), None);
-        assert_eq!(table.iter().count(), MOST);
+        assert_eq!(table.take((CAPACITY + 1) << 20), None);
+        assert_eq!(table.iter().count(), CAPACITY);
         assert_eq!(table.take(7 << 20), Some((region(7), 7)));
         assert_eq!(table.take(7 << 20), None);
         assert_eq!(table.take(0), None);

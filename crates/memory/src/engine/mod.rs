@@ -7,7 +7,7 @@ mod word;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bigiron_helpers::{ChunkCursor, MOST_BARE, held_signals, run_bare};
+use bigiron_helpers::{MAX_BARE_THREADS, WorkCursor, held_signals, run_bare};
 use rustix::io::Errno;
 use rustix::process::getpid;
 use rustix::time::{ClockId, clock_gettime};
@@ -18,7 +18,7 @@ pub use processors::{Processors, prepare};
 
 /// The most helpers of one operation, if nothing else is said: as many as help
 /// well, few enough to leave the rest of a large machine to others.
-pub const MOST_HELPERS: usize = 16;
+pub const MAX_HELPERS: usize = 16;
 
 /// A chunk, unless pages are larger: some hundred microseconds of work.
 pub const CHUNK: usize = 4 << 20;
@@ -29,7 +29,7 @@ const QUICK_MIB: Duration = Duration::from_micros(6);
 const MIB: f64 = (1 << 20) as f64;
 
 /// The most chunks, or a few more, of memory that may be empty.
-const MOST_CHUNKS: usize = 4096;
+const MAX_SLICES: usize = 4096;
 
 /// How an operation is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            helpers: MOST_HELPERS,
+            helpers: MAX_HELPERS,
             straight_below: 8 << 20,
             chunk: CHUNK,
             spread: false,
@@ -131,7 +131,7 @@ pub fn share_if_long(
     let bytes = pieces.iter().fold(0_usize, |bytes, piece| {
         bytes.saturating_add(piece.region().length())
     });
-    let least = (bytes / MOST_CHUNKS).max(1).next_power_of_two();
+    let least = (bytes / MAX_SLICES).max(1).next_power_of_two();
     let settings = Settings {
         chunk: settings.chunk.max(least),
         ..*settings
@@ -158,7 +158,10 @@ fn run(
     let processors =
         (settings.helpers > 1).then(|| Processors::for_memory(chunks.regions(), settings.spread));
     let reserved = processors.as_ref().map(|processors| {
-        let most = settings.helpers.min(MOST_BARE).min(processors.count());
+        let most = settings
+            .helpers
+            .min(MAX_BARE_THREADS)
+            .min(processors.count());
         let most = most.min(usize::try_from(chunks.count()).unwrap_or(most));
         Reserved::others(most.saturating_sub(1), processors.count())
     });
@@ -217,7 +220,7 @@ fn straight(
 struct Job<'a, S> {
     chunks: &'a Chunks<'a>,
     step: S,
-    cursor: ChunkCursor,
+    cursor: WorkCursor,
     pace: Pace,
     bytes: AtomicU64,
     /// Nanoseconds.
@@ -233,7 +236,7 @@ impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
         Self {
             chunks,
             step,
-            cursor: ChunkCursor::new(chunks.count()),
+            cursor: WorkCursor::new(chunks.count()),
             pace: Pace::new(helpers),
             bytes: AtomicU64::new(0),
             busy: AtomicU64::new(0),

@@ -2,16 +2,16 @@
 
 use std::sync::OnceLock;
 
-use bigiron_helpers::{MOST_BARE, ThreadId};
+use bigiron_helpers::{MAX_BARE_THREADS, ThreadId};
 
 use crate::region::Region;
 
 /// Processors that a mask has room for: what NR_CPUS may be at most on any architecture.
-const MOST_PROCESSORS: usize = 8192;
+const MAX_PROCESSORS: usize = 8192;
 /// Nodes likewise (CONFIG_NODES_SHIFT is at most 10).
-const MOST_NODES: usize = 1024;
+const MAX_NODES: usize = 1024;
 const WORD: usize = u64::BITS as usize;
-const MASK: usize = MOST_PROCESSORS / WORD;
+const MASK: usize = MAX_PROCESSORS / WORD;
 
 /// A set of processors, as `sched_setaffinity` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ fn read_nodes(directory: &str) -> Vec<(usize, Mask)> {
             let list = std::fs::read_to_string(entry.path().join("cpulist")).ok()?;
             Some((number, parse_list(list.trim())?))
         })
-        .filter(|(number, _)| *number < MOST_NODES)
+        .filter(|(number, _)| *number < MAX_NODES)
         .collect();
     nodes.sort_by_key(|(number, _)| *number);
     if nodes.len() < 2 { Vec::new() } else { nodes }
@@ -128,7 +128,7 @@ fn parse_list(list: &str) -> Option<Mask> {
     for range in list.split(',').filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        (first..=last.min(MOST_PROCESSORS)).for_each(|processor| mask.insert(processor));
+        (first..=last.min(MAX_PROCESSORS)).for_each(|processor| mask.insert(processor));
     }
     Some(mask)
 }
@@ -139,7 +139,7 @@ pub struct Processors {
     all: Mask,
     quota: usize,
     /// Indexes into the nodes of [`Facts`]; helpers go round them.
-    nodes: [u16; MOST_BARE],
+    nodes: [u16; MAX_BARE_THREADS],
     node_count: usize,
 }
 
@@ -152,7 +152,7 @@ impl Processors {
         let mut processors = Self {
             all: Mask::NONE,
             quota: FACTS.get().map_or(usize::MAX, |facts| facts.quota),
-            nodes: [0; MOST_BARE],
+            nodes: [0; MAX_BARE_THREADS],
             node_count: 0,
         };
         processors.all.inherit();
@@ -163,12 +163,12 @@ impl Processors {
     }
 
     fn choose_nodes(&mut self, facts: &Facts, regions: impl Iterator<Item = Region>, spread: bool) {
-        let mut wanted = [0_u64; MOST_NODES / WORD];
+        let mut wanted = [0_u64; MAX_NODES / WORD];
         if spread {
             wanted.fill(u64::MAX);
         } else {
             regions
-                .take(MOST_BARE)
+                .take(MAX_BARE_THREADS)
                 .for_each(|region| add_policy(region, &mut wanted));
         }
         let anywhere = wanted.iter().all(|word| *word == 0);
@@ -226,12 +226,12 @@ impl Processors {
 
 /// Adds the nodes from which the policy of a region takes memory; none for the
 /// policy to take it where it is touched. See get_mempolicy(2).
-fn add_policy(region: Region, nodes: &mut [u64; MOST_NODES / WORD]) {
+fn add_policy(region: Region, nodes: &mut [u64; MAX_NODES / WORD]) {
     /// The policy of an address, not of the thread.
     const MPOL_F_ADDR: usize = 2;
     const MPOL_LOCAL: i32 = 4;
     let mut mode = 0_i32;
-    let mut named = [0_u64; MOST_NODES / WORD];
+    let mut named = [0_u64; MAX_NODES / WORD];
     // SAFETY: the kernel writes a mode and at most this many nodes. It takes the
     // thread's policy where the region has none (do_get_mempolicy of mm/mempolicy.c).
     let status = unsafe {
@@ -239,7 +239,7 @@ fn add_policy(region: Region, nodes: &mut [u64; MOST_NODES / WORD]) {
             libc::SYS_get_mempolicy,
             &mut mode,
             named.as_mut_ptr(),
-            MOST_NODES,
+            MAX_NODES,
             region.start(),
             MPOL_F_ADDR,
         )
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(parse_list("").map(|mask| mask.count()), Some(0));
         assert_eq!(
             parse_list("0-99999999999").map(|mask| mask.count()),
-            Some(MOST_PROCESSORS)
+            Some(MAX_PROCESSORS)
         );
         assert_eq!(parse_list("a"), None);
     }

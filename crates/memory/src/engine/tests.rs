@@ -53,7 +53,7 @@ fn what_may_be_empty_is_not_cut_into_millions() {
         Ok(())
     });
     assert_eq!(outcome.bytes, 16 << 40);
-    assert!(count.into_inner() <= 2 * MOST_CHUNKS as u64);
+    assert!(count.into_inner() <= 2 * MAX_SLICES as u64);
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl Reaper {
     ///
     /// Errors: of the system's calls; ETIMEDOUT where the program is not ready within
     /// 100 ms, ECHILD where it ended, as where it may not attach a segment; E2BIG for more than
-    /// [`super::MOST_HELD`], ENAMETOOLONG. Then nothing is held for longer than the
+    /// [`super::MAX_HELD`], ENAMETOOLONG. Then nothing is held for longer than the
     /// program takes to notice.
     pub fn start(program: &CStr, held: &[Held], report: Option<&CStr>) -> Result<Self, Errno> {
         // No handler of the caller runs in a process that is to become the reaper, which inherits that.

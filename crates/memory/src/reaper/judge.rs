@@ -6,7 +6,7 @@ use rustix::process::{child_subreaper, getpid};
 use crate::machine::{available_memory, read_text, status};
 
 /// Below it giving back takes no longer than starting a reaper.
-pub const LEAST_BYTES: usize = 256 << 20;
+pub const MIN_BYTES: usize = 256 << 20;
 
 /// What /proc/self/ns/pid is in the first namespace (PROC_PID_INIT_INO of
 /// include/linux/proc_ns.h).
@@ -30,7 +30,7 @@ const INITS: [&str; 9] = [
 /// takes in the reaper, so that no program finds a child that it does not know. Under a
 /// seccomp filter none: such a filter may end a program that starts another.
 pub fn is_advisable(bytes: usize) -> bool {
-    bytes >= LEAST_BYTES && is_possible() && available_memory() >= bytes as u64
+    bytes >= MIN_BYTES && is_possible() && available_memory() >= bytes as u64
 }
 
 /// Whether this process may have a reaper at all.
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn little_is_not_worth_it_and_more_than_there_is_not_safe() {
-        assert!(!is_advisable(LEAST_BYTES - 1));
+        assert!(!is_advisable(MIN_BYTES - 1));
         assert!(!is_advisable(usize::MAX));
     }
 }

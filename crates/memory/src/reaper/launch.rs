@@ -9,13 +9,13 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::socket::last_error;
-use super::{COMMAND, Held, MOST_HELD, Word};
+use super::{COMMAND, Held, MAX_HELD, Word};
 use crate::c_string_buf::CStringBuf;
 
 const STACK: usize = 32 << 10;
 const PATH: usize = 4096;
 /// The program's name, its command, the socket, what is held, the report, and a NULL.
-const ARGUMENTS: usize = 1 + COMMAND.len() + 1 + MOST_HELD + 1 + 1;
+const ARGUMENTS: usize = 1 + COMMAND.len() + 1 + MAX_HELD + 1 + 1;
 
 /// What the processes on the way to the reaper need while they run in this process's memory.
 /// In a mapping of its own: where the program is not ready in time it stays, since a
@@ -26,9 +26,9 @@ pub(super) struct Launch {
     program: [u8; PATH],
     /// `r` and a path.
     report: [u8; PATH + 1],
-    words: [Word; 1 + MOST_HELD],
+    words: [Word; 1 + MAX_HELD],
     /// Descriptors that the program is to have.
-    kept: [RawFd; 1 + MOST_HELD],
+    kept: [RawFd; 1 + MAX_HELD],
     kept_count: usize,
     /// 1 until the last process on the way has left this memory (CLONE_CHILD_CLEARTID).
     alive: AtomicU32,
@@ -46,7 +46,7 @@ impl Launch {
         report: Option<&CStr>,
         socket: RawFd,
     ) -> Result<Mapped, Errno> {
-        if held.len() > MOST_HELD {
+        if held.len() > MAX_HELD {
             return Err(Errno::TOOBIG);
         }
         // SAFETY: a new mapping, where the kernel has room.

@@ -20,7 +20,7 @@ use std::ffi::CStr;
 use std::os::fd::RawFd;
 
 pub use client::{Finishing, Reaper};
-pub use judge::{LEAST_BYTES, is_advisable, is_possible};
+pub use judge::{MIN_BYTES, is_advisable, is_possible};
 pub use serve::{requested, serve};
 
 use crate::c_string_buf::CStringBuf;
@@ -30,7 +30,7 @@ use crate::c_string_buf::CStringBuf;
 pub const PROGRAM_VARIABLE: &str = "BIGIRON_MEM_PROGRAM";
 
 /// The most things that one reaper holds.
-pub const MOST_HELD: usize = 64;
+pub const MAX_HELD: usize = 64;
 
 /// What is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 use std::{io, mem, ptr};
 
-use bigiron_helpers::{ChunkCursor, processor_count, run_bare};
+use bigiron_helpers::{WorkCursor, processor_count, run_bare};
 use rustix::io::Errno;
 
 use super::{COMMAND, socket};
@@ -52,7 +52,7 @@ pub fn serve(arguments: impl Iterator<Item = OsString>) -> i32 {
     wait_for_word(order.socket);
 
     let began = Instant::now();
-    let cursor = ChunkCursor::new(holds.len() as u64);
+    let cursor = WorkCursor::new(holds.len() as u64);
     let threads = holds.len().min(processor_count());
     run_bare(threads, |_, _| {}, &|_| {
         while let Some(hold) = cursor.next().and_then(|at| holds.get(at as usize)) {

@@ -203,7 +203,7 @@ fn files_of(path: &Path) -> Option<Vec<PathBuf>> {
     if fs::symlink_metadata(path).is_ok() {
         return Some(vec![path.to_owned()]);
     }
-    let stripes: Vec<_> = (0..crate::reaper::MOST_HELD)
+    let stripes: Vec<_> = (0..crate::reaper::MAX_HELD)
         .map(|number| stripe(path, number))
         .take_while(|path| fs::symlink_metadata(path).is_ok())
         .collect();

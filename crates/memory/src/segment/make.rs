@@ -95,7 +95,7 @@ fn complete(request: &Request) -> Result<Request, SegmentError> {
             return wrong(&what, "a size that is in /sys/kernel/mm/hugepages");
         }
     }
-    if !(1..=crate::reaper::MOST_HELD).contains(&request.stripes) {
+    if !(1..=crate::reaper::MAX_HELD).contains(&request.stripes) {
         return wrong("its stripes", "1 to 64");
     }
     if request.stripes > 1 {

@@ -84,14 +84,14 @@ impl Numa {
 }
 
 /// Nodes beyond what any kernel has (CONFIG_NODES_SHIFT is at most 10).
-pub(super) const MOST_NODES: usize = 1024;
+pub(super) const MAX_NODES: usize = 1024;
 
 fn list(text: &str) -> Option<Vec<usize>> {
     let mut nodes = Vec::new();
     for range in text.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if first > last || last >= MOST_NODES {
+        if first > last || last >= MAX_NODES {
             return None;
         }
         nodes.extend(first..=last);

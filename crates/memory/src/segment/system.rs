@@ -8,7 +8,7 @@ use std::ptr;
 
 use rustix::io::Errno;
 
-use super::request::MOST_NODES;
+use super::request::MAX_NODES;
 use crate::region::Region;
 
 /// Raw system calls: in a process with the preload library the C library's would be
@@ -92,7 +92,7 @@ pub fn munlock(region: Region) -> Result<(), Errno> {
 /// Pages of `region` come from `nodes` by a policy: MPOL_BIND or MPOL_INTERLEAVE.
 pub fn mbind(region: Region, policy: i32, nodes: &[usize]) -> Result<(), Errno> {
     const WORD: usize = u64::BITS as usize;
-    let mut mask = [0_u64; MOST_NODES / WORD];
+    let mut mask = [0_u64; MAX_NODES / WORD];
     for node in nodes {
         if let Some(word) = mask.get_mut(node / WORD) {
             *word |= 1 << (node % WORD);
@@ -106,7 +106,7 @@ pub fn mbind(region: Region, policy: i32, nodes: &[usize]) -> Result<(), Errno> 
             region.length(),
             policy,
             mask.as_ptr(),
-            MOST_NODES + 1,
+            MAX_NODES + 1,
             0,
         )
     })

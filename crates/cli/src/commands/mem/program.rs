@@ -11,9 +11,9 @@ use rustix::fs::getxattr;
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
 /// Interpreters of interpreters that are followed, as the kernel does (fs/exec.c).
-const MOST_INTERPRETERS: usize = 5;
+const MAX_INTERPRETERS: usize = 5;
 /// Program headers that are looked at.
-const MOST_HEADERS: usize = 128;
+const MAX_HEADERS: usize = 128;
 
 const PT_INTERP: u32 = 3;
 const PT_NOTE: u32 = 4;
@@ -76,7 +76,7 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
 /// What is to be expected of a program. One that cannot be read is left to the kernel.
 pub fn reach(path: &Path) -> Reach {
     let mut path = path.to_owned();
-    for _ in 0..MOST_INTERPRETERS {
+    for _ in 0..MAX_INTERPRETERS {
         let Some(file) = Executable::open(&path) else {
             return Reach::Whole;
         };
@@ -141,7 +141,7 @@ impl Executable {
             return Some(Reach::OtherMachine);
         }
         let (mut loader, mut is_go) = (None, false);
-        for number in 0..usize::from(header.count).min(MOST_HEADERS) {
+        for number in 0..usize::from(header.count).min(MAX_HEADERS) {
             let mut room = [0; 56];
             let entry = room.get_mut(..if header.wide { 56 } else { 32 })?;
             let at = header.headers + number as u64 * u64::from(header.entry_size);
