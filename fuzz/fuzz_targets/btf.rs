@@ -9,7 +9,7 @@ use bigiron_inspect::declaration::declaration;
 use bigiron_inspect::define;
 use bigiron_kernel::types::btf::Btf;
 use bigiron_kernel::types::{
-    Named, TypeId, TypeTable, WithWritten, find_member, parse_type, resolve, size_of,
+    Named, TypeId, TypeTable, WithAddedTypes, find_member, parse_type, resolve, size_of,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -80,7 +80,7 @@ fuzz_target!(|data: &[u8]| {
         {
             let _ = btf.find(Named::Struct, &name);
             let _ = define(&btf, &name);
-            let _ = WithWritten::new(&btf).add(&format!("{name}[2]*"));
+            let _ = WithAddedTypes::new(&btf).add(&format!("{name}[2]*"));
             let _ = (btf.variable(&name, None), btf.enumerator(&name));
             let _ = define(&btf, &format!("{name}()"));
         }

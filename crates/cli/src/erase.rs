@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use bigiron_kernel::Kernel;
-use bigiron_kernel::erase::config::MOST_BYTES;
+use bigiron_kernel::erase::config::MAX_BYTES;
 use bigiron_kernel::erase::{Config, Erasure, resolve};
 use bigiron_kernel::symbols::{Symbols, kallsyms};
 #[cfg(feature = "dwarf")]
@@ -42,7 +42,7 @@ fn read(config: &Path) -> anyhow::Result<Vec<u8>> {
     let name = || format!("Can't open config file({})", config.display());
     let mut text = Vec::new();
     let file = File::open(config).with_context(name)?;
-    file.take(MOST_BYTES as u64 + 1)
+    file.take(MAX_BYTES as u64 + 1)
         .read_to_end(&mut text)
         .with_context(name)?;
     Ok(text)

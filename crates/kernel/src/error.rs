@@ -1,32 +1,32 @@
-//! What can go wrong when memory is read or understood.
+//! Errors of reading and interpreting memory.
 
 use std::io;
 use std::path::PathBuf;
 
 use bigiron_format::{FormatError, PageFrame, VirtAddr};
 
-/// Memory cannot be had from its file.
+/// Memory cannot be read from its file.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The file is damaged or of another kind.
+    /// The file is damaged or of another format.
     #[error("{}: {source}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The format error.
         source: FormatError,
     },
-    /// The system does not let us open or use the file.
+    /// The file cannot be opened or read.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// The system's reason.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The source does not hold this page frame.
+    /// The source does not contain this page frame.
     #[error("page frame {frame} is not in {}", path.display())]
     Absent {
         /// The file.
@@ -34,7 +34,7 @@ pub enum SourceError {
         /// The page frame.
         frame: PageFrame,
     },
-    /// The page should be in the source but its data never got there.
+    /// The page should be in the source, but its data was never written.
     #[error("page frame {frame} was lost when {} was written", path.display())]
     Lost {
         /// The file.
@@ -42,89 +42,89 @@ pub enum SourceError {
         /// The page frame.
         frame: PageFrame,
     },
-    /// The file is no dump, or of a kind that is not known.
+    /// The file is not a dump, or of an unknown format.
     #[error("{}: {reason}", path.display())]
     Unsupported {
         /// The file.
         path: PathBuf,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
 }
 
 impl SourceError {
-    /// Whether only one page is missing and others may well be there.
+    /// Returns true if only this page is missing and others may be readable.
     pub fn is_one_page(&self) -> bool {
         match self {
-            // Headers were checked when the file was opened, so what is wrong
-            // now is wrong with this page's descriptor or data.
+            // Headers were checked when the file was opened, so this is damage of the page's
+            // descriptor or data.
             Self::Absent { .. } | Self::Lost { .. } | Self::Format { .. } => true,
             Self::Io { .. } | Self::Unsupported { .. } => false,
         }
     }
 }
 
-/// The memory does not make sense as a kernel's.
+/// The memory cannot be interpreted as a kernel's.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
-    /// Reading it failed.
+    /// Reading failed.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// There is no VMCOREINFO.
+    /// No VMCOREINFO was found.
     #[error(
         "no VMCOREINFO in the notes and none in memory; give it with --vmcoreinfo \
          (`makedumpfile -g FILE -x VMLINUX` writes one)"
     )]
     NoVmcoreinfo,
-    /// The VMCOREINFO that was given is another kernel's.
+    /// The given VMCOREINFO belongs to another kernel.
     #[error("the VMCOREINFO given is of Linux {given}, the dump of {dumped}")]
     OtherKernel {
-        /// The release in the text.
+        /// The release in the given text.
         given: String,
         /// The release in the dump.
         dumped: String,
     },
-    /// The kernel does not say something that is needed.
+    /// VMCOREINFO lacks a required key.
     #[error("VMCOREINFO has no {key}, which is needed to {purpose}")]
     MissingKey {
         /// The key.
         key: String,
-        /// For what.
+        /// What the key is needed for.
         purpose: &'static str,
     },
-    /// A value in VMCOREINFO or in memory cannot be true.
+    /// A value in VMCOREINFO or in memory is impossible.
     #[error("{what} is {found}, expected {expected}")]
     Implausible {
-        /// What the value is.
+        /// Name of the value.
         what: String,
         /// The value.
         found: String,
-        /// What would be plausible.
+        /// The expected value.
         expected: &'static str,
     },
-    /// The address is not mapped in the kernel's page tables.
+    /// The address is not mapped by the kernel's page tables.
     #[error("kernel address {address} ({what}) is not mapped")]
     NotMapped {
-        /// What is there.
+        /// The data expected there.
         what: &'static str,
         /// The address.
         address: VirtAddr,
     },
-    /// A file with debug information is of no use.
+    /// A file with debug information cannot be used.
     #[error("{}: {reason}", path.display())]
     Debuginfo {
         /// The file.
         path: PathBuf,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
-    /// The architecture is not known.
+    /// The architecture is not supported.
     #[error("a dump of {0}; this build knows {known}", known = crate::arch::names())]
     UnknownArchitecture(String),
 }
 
 impl KernelError {
-    /// A key that VMCOREINFO lacks.
+    /// The error for a missing VMCOREINFO key.
     pub fn missing(key: impl Into<String>, purpose: &'static str) -> Self {
         Self::MissingKey {
             key: key.into(),

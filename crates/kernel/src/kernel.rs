@@ -1,4 +1,4 @@
-//! A kernel found in a source of memory.
+//! A kernel found in a memory source.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::memory::PhysicalMemory;
 use crate::source::{IoMethod, MemorySource, Source};
 use crate::vmcoreinfo;
 
-/// A kernel: its memory, what it says of itself, and its page tables.
+/// A kernel: its memory, its VMCOREINFO and its page tables.
 pub struct Kernel<'a> {
     memory: PhysicalMemory<'a>,
     info: Vmcoreinfo,
@@ -25,8 +25,7 @@ pub struct Kernel<'a> {
 }
 
 impl<'a> Kernel<'a> {
-    /// Finds the kernel in `source`. `given` is a VMCOREINFO that replaces the
-    /// source's own.
+    /// Finds the kernel in `source`. `given` is a VMCOREINFO that replaces the source's own.
     pub fn find(
         source: &'a Source,
         given: Option<Vmcoreinfo>,
@@ -38,7 +37,7 @@ impl<'a> Kernel<'a> {
         Ok(kernel)
     }
 
-    /// Finds the kernel in `source`, called `path` in messages.
+    /// Finds the kernel in `source`, named `path` in messages.
     pub fn find_in(
         source: &'a dyn MemorySource,
         path: &Path,
@@ -96,28 +95,28 @@ impl<'a> Kernel<'a> {
         Ok(kernel)
     }
 
-    /// What the kernel says of itself.
+    /// VMCOREINFO of the kernel.
     pub fn info(&self) -> &Vmcoreinfo {
         &self.info
     }
 
-    /// Whether VMCOREINFO was in no note and had to be looked for.
+    /// Returns true if VMCOREINFO was not in a note and had to be searched for in memory.
     pub fn found_in_memory(&self) -> bool {
         self.found_in_memory
     }
 
-    /// Why some of its memory is not in the source; `None` if all is.
+    /// The reason why some memory is missing from the source; `None` if it is complete.
     pub fn damage(&self) -> Option<&'a str> {
         self.damage
     }
 
-    /// Its physical memory.
+    /// Physical memory.
     pub fn memory(&self) -> &PhysicalMemory<'a> {
         &self.memory
     }
 
-    /// The source of its memory, as dumps of it are to have it: with what is to be
-    /// erased blanked. [`Self::read`] and [`Self::memory`] have it as it was.
+    /// The memory source for dumps, with erased data blanked. [`Self::read`] and
+    /// [`Self::memory`] return the original data.
     pub fn source(&self) -> &dyn MemorySource {
         match &self.erased {
             Some(erased) => erased,
@@ -125,25 +124,25 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Blanks in dumps of it what `erasure` says. Reading the kernel itself goes
-    /// on as before.
+    /// Erases data from dumps as `erasure` says. Reads of the kernel itself are not affected.
     pub fn erase(&mut self, erasure: Erasure) {
         let erased = ErasedSource::new(self.memory.source(), erasure.blanks, &erasure.info);
         self.blank_names(&erased);
         self.erased = Some(erased);
     }
 
-    /// The system's names: from memory, else as far as they are known.
+    /// The system names: from memory, otherwise as far as known.
     pub fn utsname(&self) -> &Utsname {
         &self.utsname
     }
 
-    /// Where a kernel address is in physical memory.
+    /// Translates a kernel virtual address to a physical one.
     pub fn translate(&self, address: VirtAddr) -> Result<Option<Leaf>, SourceError> {
         self.translator.translate(&self.memory, address)
     }
 
-    /// The same, and shows `visit` the page table entries on the way.
+    /// Translates a kernel virtual address and passes the page table entries on the way to
+    /// `visit`.
     pub fn walk(
         &self,
         address: VirtAddr,
@@ -152,7 +151,7 @@ impl<'a> Kernel<'a> {
         self.translator.walk(&self.memory, address, visit)
     }
 
-    /// Reads kernel memory; `what` is for messages.
+    /// Reads kernel memory; `what` names the data in messages.
     pub fn read(
         &self,
         what: &'static str,
@@ -188,8 +187,8 @@ impl<'a> Kernel<'a> {
         Ok(self.source().endian().u32(&buf, 0).unwrap_or(0))
     }
 
-    /// The names go into headers too, so they are blanked there as in memory;
-    /// the release and the machine are in VMCOREINFO anyway, and readers need them.
+    /// The names are copied into headers, so they are blanked there as in memory, except
+    /// release and machine, which VMCOREINFO has anyway and readers need.
     fn blank_names(&mut self, erased: &ErasedSource) {
         let from_memory = || {
             let address = self.info.symbol("init_uts_ns")?;
@@ -236,8 +235,8 @@ impl<'a> Kernel<'a> {
     }
 }
 
-/// A VMCOREINFO of another kernel would make us take any page for any other,
-/// so it must be of the release that the source itself names, if it does.
+/// VMCOREINFO of another kernel would misclassify pages, so its release must match the one that
+/// the source names, if any.
 fn check_release(source: &dyn MemorySource, given: &Vmcoreinfo) -> Result<(), KernelError> {
     let own = vmcoreinfo::from_note(source).ok().flatten();
     let own = own.as_ref().and_then(Vmcoreinfo::release);

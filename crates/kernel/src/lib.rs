@@ -1,19 +1,19 @@
-//! What the memory of a Linux kernel means: where it can be read, how its
-//! virtual addresses translate, and which page frames hold what.
+//! The memory of a Linux kernel: where it is read from, how its virtual addresses translate,
+//! and what each page frame is used for.
 //!
 //! - [`source`]: files that hold the memory of a machine.
-//! - [`memory`]: random reads through a cache of pages.
-//! - [`arch`]: address translation, a table by architecture.
+//! - [`memory`]: random access through a page cache.
+//! - [`arch`]: address translation, a table of architectures.
 //! - [`kernel`]: a kernel found in a source by its VMCOREINFO.
-//! - [`mem_map`], [`page`], [`filter`]: struct pages, their classes, and which
-//!   page frames a dump level leaves out.
+//! - [`mem_map`], [`page`], [`filter`]: struct pages, their classes, and the page
+//!   frames that a dump level excludes.
 //! - [`printk`]: the kernel log.
-//! - [`ranks`]: how many pages come before a chunk.
+//! - [`ranks`]: the number of pages before a section.
 //! - [`symbols`], [`types`], [`vmlinux`]: the kernel's names and types, from its
-//!   own memory or from the file it was linked to.
-//! - [`erase`]: what is to be blanked in a dump.
-//! - [`struct_pages`]: what every page frame is used for.
-//! - [`zones`]: the kernel's own count of free pages, to check the filter by.
+//!   own memory or from its vmlinux.
+//! - [`erase`]: data to erase from dumps.
+//! - [`struct_pages`]: the use of every page frame.
+//! - [`zones`]: the kernel's own count of free pages, which checks the filter.
 
 pub mod arch;
 pub mod erase;

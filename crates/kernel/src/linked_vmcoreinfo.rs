@@ -1,5 +1,5 @@
-//! A VMCOREINFO made from a vmlinux with debug information, as `makedumpfile -g`
-//! writes it: the kernel's addresses are those it was linked to.
+//! Creates VMCOREINFO from a vmlinux with debug information, as `makedumpfile -g` does, with
+//! addresses as linked.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::types::dwarf::Dwarf;
 use crate::types::{Named, Shape, TypeId, TypeTable, find_member, resolve, size_of, structure};
 use crate::vmlinux::Vmlinux;
 
-/// Every kernel names its release so (linux_banner, init/version.c).
+/// Prefix of the release in linux_banner (init/version.c).
 const BANNER: &str = "Linux version ";
 const SYMBOLS: &[&str] = &[
     "mem_map",
@@ -108,7 +108,7 @@ const OFFSETS: &[&str] = &[
     "latched_seq.val",
     "uts_namespace.name",
 ];
-/// Enumerators; `PG_head_mask` comes between them, the bit of PG_head.
+/// Enumerators; `PG_head_mask`, derived from PG_head, comes between them.
 const NUMBERS: &[&str] = &[
     "NR_FREE_PAGES",
     "N_ONLINE",
@@ -121,10 +121,10 @@ const NUMBERS: &[&str] = &[
     "PG_hwpoison",
     "HUGETLB_PAGE_DTOR",
 ];
-/// What makedumpfile writes for an array of pointers whose length it does not need.
+/// makedumpfile's value for an array of pointers whose length it does not need.
 const SOME_ARRAY: u64 = i64::MAX as u64 - 1;
 
-/// Makes the text; `page_size` is the machine's.
+/// Creates the text; `page_size` is the machine's.
 pub fn generate(vmlinux: &Vmlinux, page_size: u64) -> Result<String, KernelError> {
     let symbols = vmlinux.symbols()?;
     let dwarf = Dwarf::open(vmlinux)?;
@@ -211,7 +211,7 @@ fn size(dwarf: &Dwarf, name: &str) -> Result<Option<u64>, KernelError> {
     id.map_or(Ok(None), |id| size_of(dwarf, id))
 }
 
-/// The offset and the type of `STRUCT.MEMBER`.
+/// Returns the offset and the type of `STRUCT.MEMBER`.
 fn member(dwarf: &Dwarf, name: &str) -> Result<Option<(u64, TypeId)>, KernelError> {
     let Some((outer, name)) = name.split_once('.') else {
         return Ok(None);

@@ -1,9 +1,8 @@
-//! Where the struct pages are.
+//! Locates struct pages.
 //!
-//! SPARSEMEM divides physical memory into sections. mem_section is a table of
-//! pointers to tables of struct mem_section (SPARSEMEM_EXTREME) or one table
-//! of them; each says where the struct pages of its section are, in an
-//! encoded form (sparse_encode_mem_map, mm/sparse.c).
+//! SPARSEMEM divides physical memory into sections. mem_section is a table of pointers to
+//! tables of struct mem_section (SPARSEMEM_EXTREME), or a single table; each entry locates the
+//! struct pages of its section, in an encoded form (sparse_encode_mem_map, mm/sparse.c).
 
 use bigiron_format::{PageFrame, VirtAddr};
 
@@ -13,20 +12,19 @@ use crate::kernel::Kernel;
 
 /// SECTION_HAS_MEM_MAP (include/linux/mmzone.h).
 const HAS_MEM_MAP: u64 = 1 << 1;
-/// Flags of section_mem_map: the number of bits grew over time, but a mem_map
-/// begins at a page and a section's first struct page number is a multiple of
-/// a page, so all bits below 12 are flags.
+/// Flags of section_mem_map. Their number grew over time, but a mem_map is page-aligned and a
+/// section's first struct page number is a multiple of a page, so all bits below 12 are flags.
 const FLAGS: u64 = 0xfff;
-/// More sections than any architecture has: MAX_PHYSMEM_BITS 52 with
-/// SECTION_SIZE_BITS 27.
+/// Maximum number of sections of any architecture: MAX_PHYSMEM_BITS 52 with SECTION_SIZE_BITS
+/// 27.
 const MAX_SECTIONS: u64 = 1 << 26;
 
-/// Finds the struct pages of a memory section.
+/// Locates the struct pages of a memory section.
 #[derive(Clone, Debug)]
 pub struct MemMap {
-    /// The table of tables, or the table.
+    /// Address of the table of tables, or of the table.
     root: VirtAddr,
-    /// Entries in a second table; `None` with one table.
+    /// Entries of a second-level table; `None` with a single table.
     per_root: Option<u64>,
     section_count: u64,
     section_size: u64,
@@ -36,7 +34,7 @@ pub struct MemMap {
 }
 
 impl MemMap {
-    /// Finds mem_section and how it is built.
+    /// Finds mem_section and its layout.
     pub fn find(kernel: &Kernel) -> Result<Self, KernelError> {
         let info = kernel.info();
         let needed = |key: String| KernelError::missing(key, "find the struct pages");
@@ -81,9 +79,9 @@ impl MemMap {
         Ok(map)
     }
 
-    /// From 4.15 on SYMBOL(mem_section) is the table's address (commit
-    /// a0b1280368d1); before, and in some backports, it is the address of the
-    /// pointer to it (commit 83e3c48729d9). The right one leads to struct pages.
+    /// Since 4.15 SYMBOL(mem_section) is the table's address (commit a0b1280368d1); before, and
+    /// in some backports, it is the address of the pointer to it (commit 83e3c48729d9). The
+    /// right interpretation leads to struct pages.
     fn settle_root(&mut self, kernel: &Kernel) -> Result<(), KernelError> {
         let symbol = self.root;
         if self.leads_to_struct_pages(kernel)? {
@@ -127,18 +125,18 @@ impl MemMap {
         Ok(false)
     }
 
-    /// log2 of the page frames in a section.
+    /// log2 of the number of page frames in a section.
     pub fn frames_shift(&self) -> u32 {
         self.frames_shift
     }
 
-    /// Bytes of a struct page.
+    /// Size of a struct page, in bytes.
     pub fn page_struct_size(&self) -> u64 {
         self.page_struct_size
     }
 
-    /// The decoded map of a section: where the struct page of page frame 0
-    /// would be. `None` if the section has no struct pages.
+    /// Returns the decoded map of a section: the address that the struct page of page frame 0
+    /// would have. `None` if the section has no struct pages.
     pub fn section(&self, kernel: &Kernel, section: u64) -> Result<Option<VirtAddr>, KernelError> {
         if section >= self.section_count {
             return Ok(None);
@@ -159,8 +157,7 @@ impl MemMap {
         Ok((map & HAS_MEM_MAP != 0).then_some(VirtAddr(map & !FLAGS)))
     }
 
-    /// The page frame behind the last section that has struct pages and RAM
-    /// of the source.
+    /// The page frame after the last section that has struct pages and RAM of the source.
     pub fn end_frame(&self, kernel: &Kernel) -> Result<PageFrame, KernelError> {
         let end = kernel.source().end_frame().0;
         let sections = end.div_ceil(1 << self.frames_shift).min(self.section_count);
@@ -172,7 +169,7 @@ impl MemMap {
         Ok(PageFrame(end))
     }
 
-    /// Where the struct page of `frame` is, by its section's map.
+    /// The address of the struct page of `frame`, by its section's map.
     pub fn page_struct(&self, map: VirtAddr, frame: PageFrame) -> VirtAddr {
         VirtAddr(
             map.0

@@ -1,9 +1,8 @@
-//! Random reads of physical memory, through a small cache of pages.
+//! Random access to physical memory, through a small page cache.
 //!
-//! Translating a virtual address reads four or five page tables, and
-//! neighbours share most of them. Petr Tesarik's cache for makedumpfile
-//! (2012) halved its system time with eight pages; ours has more and is the
-//! same for every source.
+//! Translating a virtual address reads four or five page tables, most of which neighbouring
+//! addresses share. Petr Tesarik's cache for makedumpfile (2012) halved its system time with
+//! eight pages; this one has more and serves every source.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -18,25 +17,24 @@ use crate::source::{IoMethod, MemorySource, PageReader, SharedPages};
 /// Bytes read at once where there is memory for several readers.
 const LONG_READ: usize = 256 << 10;
 
-/// How often the cache had a page.
+/// Page cache statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatistics {
-    /// Reads of pages that were in the cache.
+    /// Reads of pages in the cache.
     pub hits: u64,
     /// Reads of pages that had to be fetched.
     pub misses: u64,
 }
 
-/// Physical memory, any bytes of it at a time. Threads share it: of a source with a
-/// shared cache (`Source::set_cache`) several read at once, of others one after the
-/// other.
+/// Random access to physical memory, shared by threads: with a shared cache
+/// (`Source::set_cache`) several read concurrently, otherwise one at a time.
 pub struct PhysicalMemory<'a> {
     source: &'a dyn MemorySource,
     io: IoMethod,
     cache_pages: usize,
-    /// Readers, each with a cache of its own, made when they are first used.
+    /// Readers, each with its own cache, created on first use.
     states: Box<[Mutex<Option<State<'a>>>]>,
-    /// Pages read at once.
+    /// Number of pages read at once.
     run: usize,
 }
 
@@ -47,11 +45,11 @@ struct State<'a> {
 }
 
 impl<'a> PhysicalMemory<'a> {
-    /// Pages kept when nothing else is said: 256 KiB of 4 KiB pages.
+    /// Default number of cached pages: 256 KiB of 4 KiB pages.
     pub const DEFAULT_CACHE_PAGES: usize = 64;
 
-    /// The memory of `source`. Each of its readers keeps `cache_pages` pages of which
-    /// parts were read, such as page tables (0 for none).
+    /// Creates access to the memory of `source`. Each reader caches `cache_pages` pages of
+    /// which parts were read, such as page tables (0 for none).
     pub fn new(source: &'a dyn MemorySource, io: IoMethod, cache_pages: usize) -> Self {
         let readers = source.parallel_readers().max(1);
         let run = match readers {
@@ -67,12 +65,12 @@ impl<'a> PhysicalMemory<'a> {
         }
     }
 
-    /// The source.
+    /// The memory source.
     pub fn source(&self) -> &'a dyn MemorySource {
         self.source
     }
 
-    /// Fills `buf` from `address` on.
+    /// Fills `buf` from `address`.
     pub fn read(&self, address: PhysAddr, buf: &mut [u8]) -> Result<(), SourceError> {
         let shift = self.source.page_shift();
         let page_size = 1_usize << shift;
@@ -95,14 +93,14 @@ impl<'a> PhysicalMemory<'a> {
         })
     }
 
-    /// The pages from `first` on, to be kept: at least one, at most `count`. Nothing is
-    /// copied where the source has a shared cache of what it decompressed.
+    /// Returns at least one and at most `count` pages from `first`, owned. Nothing is copied
+    /// where the source has a shared cache of decompressed data.
     pub fn pages(&self, first: PageFrame, count: usize) -> Result<SharedPages, SourceError> {
         let most = (LONG_READ >> self.source.page_shift()).max(1);
         self.with_state(|state| state.reader.shared(first, count.clamp(1, most)))
     }
 
-    /// How often its caches had a page so far.
+    /// Statistics of its caches.
     pub fn statistics(&self) -> CacheStatistics {
         let mut sum = CacheStatistics::default();
         for state in &self.states {
@@ -114,8 +112,8 @@ impl<'a> PhysicalMemory<'a> {
         sum
     }
 
-    /// Works with a reader that nobody else has: where possible the one that this
-    /// thread had before, whose cache knows what it reads.
+    /// Calls `work` with a reader that no other thread is using: if possible, the one that this
+    /// thread used last, since its cache fits.
     fn with_state<T>(
         &self,
         work: impl FnOnce(&mut State<'a>) -> Result<T, SourceError>,
@@ -138,7 +136,7 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A number of this thread: those that began one after the other have neighbouring ones.
+/// Number of this thread; threads started one after another have consecutive numbers.
 fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -154,7 +152,7 @@ fn thread_number() -> usize {
 }
 
 impl State<'_> {
-    /// A page of which a part is wanted.
+    /// Returns a page of which a part is needed.
     fn page(&mut self, frame: PageFrame) -> Result<&[u8], SourceError> {
         if let Some(slot) = self.cache.find(frame) {
             self.statistics.hits += 1;
@@ -169,8 +167,7 @@ impl State<'_> {
         Ok(self.cache.page(slot))
     }
 
-    /// Whole pages, which are not kept: who has all of a page does not come back for
-    /// its next bytes.
+    /// Reads whole pages without caching them, because they are not read again for more bytes.
     fn whole_pages(
         &mut self,
         first: PageFrame,
@@ -186,9 +183,8 @@ impl State<'_> {
     }
 }
 
-/// Pages by frame number. The clock hand passes over pages that were used
-/// since it came by last, so one pass over much memory does not push out the
-/// page tables that everyone needs.
+/// Pages by frame number. The clock algorithm spares recently used pages, so that one scan does
+/// not evict the page tables that every access needs.
 struct PageCache {
     page_size: usize,
     bytes: Vec<u8>,
@@ -223,7 +219,7 @@ impl PageCache {
         &self.bytes[slot * self.page_size..][..self.page_size]
     }
 
-    /// Takes a page in, in place of one that was not used lately.
+    /// Inserts a page in place of one that was not used recently.
     fn insert(&mut self, frame: PageFrame, page: &[u8]) -> usize {
         let slot = if self.slots.len() < self.slots.capacity() {
             self.slots.push(Slot { frame, used: false });
@@ -254,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_used_page_stays_and_an_unused_one_goes() {
+    fn used_page_stays_and_unused_page_is_evicted() {
         let mut cache = PageCache::new(2, 64);
         cache.insert(PageFrame(1), &page(1));
         cache.insert(PageFrame(2), &page(2));
@@ -268,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_does_not_push_out_what_is_used_all_the_time() {
+    fn scan_does_not_evict_pages_in_constant_use() {
         let mut cache = PageCache::new(8, 64);
         cache.insert(PageFrame(0), &page(0));
         for frame in 1..1000 {

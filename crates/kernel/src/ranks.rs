@@ -1,17 +1,17 @@
-//! How many bits are set in all chunks before one.
+//! Counts the set bits in all sections before a given one.
 
 use crate::source::CHUNK_FRAMES;
 
-/// Chunks that share one full sum.
+/// Sections per group; a group shares one full sum.
 const GROUP: usize = 64;
 
-/// Counts of set bits by chunk, in little more than two bytes each: a full
-/// sum for each group of chunks, and the count of every chunk, which fits 16
-/// bits. A machine of 32 TiB has 262144 chunks of 4 KiB pages.
+/// Counts of set bits per section, in little more than two bytes each: a full sum per group,
+/// and the 16-bit count of every section. A machine of 32 TiB has 262144 sections of 4 KiB
+/// pages.
 #[derive(Clone, Debug, Default)]
 pub struct ChunkRanks {
     counts: Vec<u16>,
-    /// Set bits before the group's first chunk.
+    /// Set bits before the first section of the group.
     sums: Vec<u64>,
     total: u64,
 }
@@ -19,7 +19,7 @@ pub struct ChunkRanks {
 const _: () = assert!(CHUNK_FRAMES <= u16::MAX as u64, "a chunk's count fits");
 
 impl ChunkRanks {
-    /// Takes the count of each chunk.
+    /// Creates the table from the count of each section.
     pub fn new(counts: Vec<u16>) -> Self {
         let mut total = 0;
         let sums = counts.chunks(GROUP).map(|group| {
@@ -35,12 +35,12 @@ impl ChunkRanks {
         }
     }
 
-    /// Set bits in chunk `chunk`; none behind the last one.
+    /// Set bits in one section; 0 behind the last one.
     pub fn count(&self, chunk: usize) -> u64 {
         self.counts.get(chunk).map_or(0, |count| u64::from(*count))
     }
 
-    /// Set bits in all chunks before `chunk`.
+    /// Set bits in all sections before one.
     pub fn before(&self, chunk: usize) -> u64 {
         let group = chunk / GROUP;
         match (self.sums.get(group), self.counts.get(group * GROUP..chunk)) {
@@ -49,7 +49,7 @@ impl ChunkRanks {
         }
     }
 
-    /// Set bits in all chunks.
+    /// Set bits in all sections.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_sums_of_the_counts_before() {
+    fn ranks_are_sums_of_the_preceding_counts() {
         for len in [0, 1, 63, 64, 65, 1000] {
             let counts: Vec<u16> = (0..len).map(|n| (n * 331 % 32769) as u16).collect();
             let ranks = ChunkRanks::new(counts.clone());

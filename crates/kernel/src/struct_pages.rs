@@ -1,4 +1,4 @@
-//! All struct pages of a chunk, for those who look at each of them.
+//! Iterates over all struct pages of a section.
 
 use bigiron_format::{PageFrame, PageFrameRange, VirtAddr};
 
@@ -8,13 +8,12 @@ use crate::mem_map::MemMap;
 use crate::page::{Covered, KindBits, PageKind, PageKinds, PageLayout};
 use crate::source::{CHUNK_FRAMES, PageReader};
 
-/// Struct pages read at once; they stay in a core's cache while they are looked at.
+/// Struct pages read at once; they fit into a core's cache.
 const WINDOW: u64 = 2048;
-/// The largest order that a compound page of an earlier chunk can have: 16 GiB of
-/// 4 KiB pages.
+/// Maximum order of a compound page of an earlier section: 16 GiB of 4 KiB pages.
 const MAX_HEAD_ORDER: u32 = 22;
 
-/// Goes through struct pages chunk by chunk. Each helper has one of its own.
+/// Iterates over struct pages section by section. Each helper has its own.
 pub struct StructPages<'a, 's> {
     kernel: &'a Kernel<'s>,
     map: &'a MemMap,
@@ -23,12 +22,12 @@ pub struct StructPages<'a, 's> {
     bytes: Vec<u8>,
 }
 
-/// What is told of some page frames: the first, how many, what they are, and the
-/// struct page that says so.
+/// Callback for a range of page frames: the first, their number, their use, and the struct page
+/// that determines it.
 pub type See<'v> = dyn FnMut(PageFrame, u64, PageKind, &[u8]) + 'v;
 
 impl<'a, 's> StructPages<'a, 's> {
-    /// Struct pages that lie where `map` says, as `layout` and `bits` describe them.
+    /// Creates an iterator over the struct pages at `map`, described by `layout` and `bits`.
     pub fn new(
         kernel: &'a Kernel<'s>,
         map: &'a MemMap,
@@ -44,14 +43,13 @@ impl<'a, 's> StructPages<'a, 's> {
         }
     }
 
-    /// What it goes by.
+    /// The classifier.
     pub fn kinds(&self) -> &PageKinds<'a> {
         &self.kinds
     }
 
-    /// Tells `see` of the page frames of the chunk that begins with `first`, in
-    /// order and each once. Frames without a struct page, or whose struct page
-    /// cannot be read, are left out.
+    /// Passes the page frames of the section at `first` to `see`, in order and each once.
+    /// Frames without a struct page, or whose struct page cannot be read, are omitted.
     pub fn chunk(
         &mut self,
         reader: &mut dyn PageReader,
@@ -87,11 +85,11 @@ impl<'a, 's> StructPages<'a, 's> {
         while frame < frames.end.0 {
             let count = WINDOW.min(frames.end.0 - frame);
             let address = self.map.page_struct(map, PageFrame(frame));
-            // One more: a compound page's second struct page tells its order.
+            // One more, since the second struct page of a compound page holds its order.
             let read = self.read(reader, address, (count + 1) * self.size)?;
             let whole = (read as u64 / self.size).min(count);
             if whole == 0 {
-                // A hole in the memory map: go on with its next page.
+                // A hole in the memory map: continue with its next page.
                 let page = 1_u64 << self.kernel.source().page_shift();
                 let rest = page - (address.0 & (page - 1));
                 frame += rest.div_ceil(self.size).max(1);
@@ -109,7 +107,7 @@ impl<'a, 's> StructPages<'a, 's> {
                     true => found.end,
                     false => frame + 1,
                 };
-                // A block may reach into the chunk's next section, but not beyond it.
+                // A block may reach into the next memory section, but not beyond this range.
                 let chunk_end = (frame / CHUNK_FRAMES + 1) * CHUNK_FRAMES;
                 see(
                     PageFrame(frame),
@@ -124,9 +122,8 @@ impl<'a, 's> StructPages<'a, 's> {
         Ok(before)
     }
 
-    /// A compound page or free block may begin in an earlier chunk and reach into
-    /// this one. Its head is at a multiple of its size, so there is one candidate
-    /// for each order.
+    /// A compound page or free block of an earlier section may reach into this one. Its head is
+    /// at a multiple of its size, so there is one candidate per order.
     fn reaching_into(&self, start: u64, see: &mut See<'_>) -> Result<Option<Covered>, KernelError> {
         let mut tried = start;
         for order in 1..=MAX_HEAD_ORDER {
@@ -164,7 +161,7 @@ impl<'a, 's> StructPages<'a, 's> {
         Ok(readable(read)?.map(|()| page))
     }
 
-    /// Reads `len` bytes of kernel memory, as far as they are there; gives how many.
+    /// Reads up to `len` bytes of kernel memory; returns the number read.
     fn read(
         &mut self,
         reader: &mut dyn PageReader,
@@ -209,8 +206,8 @@ fn decided_up_to(before: Option<Covered>) -> u64 {
         .map_or(0, |covered| covered.end)
 }
 
-/// A part of the memory map that is damaged or lost tells nothing. Only a source
-/// that fails as a whole is an error.
+/// Returns `None` for a damaged or lost part of the memory map. Only a source that fails as a
+/// whole is an error.
 fn readable<T>(result: Result<T, KernelError>) -> Result<Option<T>, KernelError> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! Finds VMCOREINFO: given by the user, in a note, or in memory itself.
+//! Finds VMCOREINFO: given by the user, in a note, or in memory.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::vmcoreinfo::{FIRST_KEY, Vmcoreinfo};
@@ -7,12 +7,12 @@ use bigiron_format::{FormatError, PageFrame};
 use crate::error::{KernelError, SourceError};
 use crate::source::{CHUNK_FRAMES, IoMethod, MemorySource};
 
-/// Pages looked at in one read.
+/// Pages searched in one read.
 const PAGES_AT_ONCE: usize = 256;
-/// Old texts and copies that are tried before giving up.
+/// Maximum number of old texts and copies that are tried.
 const MAX_CANDIDATES: usize = 64;
 
-/// Takes VMCOREINFO from the note.
+/// Reads VMCOREINFO from the note.
 pub fn from_note(source: &dyn MemorySource) -> Result<Option<Vmcoreinfo>, FormatError> {
     source
         .vmcoreinfo_note()
@@ -20,9 +20,9 @@ pub fn from_note(source: &dyn MemorySource) -> Result<Option<Vmcoreinfo>, Format
         .transpose()
 }
 
-/// Looks for VMCOREINFO in memory: a page that begins with its first key.
-/// The kernel writes it into a page of its own (vmcoreinfo_data,
-/// kernel/vmcore_info.c). Other pages may begin alike, so `accept` decides.
+/// Searches memory for VMCOREINFO: a page that starts with its first key. The kernel writes it
+/// into a page of its own (vmcoreinfo_data, kernel/vmcore_info.c). Other pages may start alike,
+/// so `accept` decides.
 pub fn from_memory<T>(
     source: &dyn MemorySource,
     io: IoMethod,
@@ -63,7 +63,7 @@ pub fn from_memory<T>(
     Err(KernelError::NoVmcoreinfo)
 }
 
-/// Gives a parse error the name of the source.
+/// Adds the name of the source to a parse error.
 pub fn name_error(path: &std::path::Path, source: FormatError) -> KernelError {
     KernelError::Source(SourceError::Format {
         path: path.to_owned(),

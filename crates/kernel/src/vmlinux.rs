@@ -1,5 +1,5 @@
-//! A vmlinux: the file that the kernel was linked to, with its symbols and,
-//! where it is for debugging, with its types.
+//! A vmlinux: the linked kernel image, with its symbols and, if built with debug information,
+//! its types.
 
 use std::path::Path;
 
@@ -20,19 +20,19 @@ const SHT_NOBITS: u32 = 8;
 const SHF_COMPRESSED: u64 = 0x800;
 const SHN_UNDEF: u16 = 0;
 const SHN_ABS: u16 = 0xfff1;
-/// A kernel's table of names takes 4 MiB, of symbols 5 MiB.
-const MOST_BYTES: u64 = 1 << 30;
+/// Maximum size of a table; names take 4 MiB, symbols 5 MiB.
+const MAX_BYTES: u64 = 1 << 30;
 
-/// A section of the file.
+/// An ELF section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Its name, such as `.debug_info`.
+    /// Name, such as `.debug_info`.
     pub name: String,
-    /// Where it is in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// Bytes it takes there.
+    /// Size in the file, in bytes.
     pub size: u64,
-    /// Where it is in the kernel's memory, as it was linked.
+    /// Linked address in the kernel's memory.
     pub address: u64,
     kind: u32,
     flags: u64,
@@ -59,7 +59,7 @@ impl Vmlinux {
         };
         vmlinux.fill("the ELF header", 0, &mut header)?;
         if !header.starts_with(&SIGNATURE) || header[4] != 2 {
-            return Err(vmlinux.unusable("is no 64-bit ELF file"));
+            return Err(vmlinux.unusable("is not a 64-bit ELF file"));
         }
         if header[5] == 2 {
             vmlinux.endian = Endian::Big;
@@ -107,24 +107,24 @@ impl Vmlinux {
         Ok(vmlinux)
     }
 
-    /// Its name.
+    /// Path.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Its byte order.
+    /// Byte order.
     pub fn endian(&self) -> Endian {
         self.endian
     }
 
-    /// The section of that name, if the file has its contents.
+    /// Returns the section with that name, if the file has its contents.
     pub fn section(&self, name: &str) -> Option<&Section> {
         self.sections
             .iter()
             .find(|section| section.name == name && section.kind != SHT_NOBITS)
     }
 
-    /// The contents of a section.
+    /// Reads the contents of a section.
     pub fn read(&self, section: &Section) -> Result<Vec<u8>, KernelError> {
         if section.flags & SHF_COMPRESSED != 0 {
             return Err(self.unusable(&format!(
@@ -136,13 +136,13 @@ impl Vmlinux {
         self.bytes("a section", section.offset, section.size)
     }
 
-    /// Fills `buf` from `offset` of the file on.
+    /// Fills `buf` from `offset` of the file.
     pub fn fill(&self, what: &'static str, offset: u64, buf: &mut [u8]) -> Result<(), KernelError> {
         let filled = self.file.read_exact_at(what, offset, buf);
         filled.map_err(|error| self.file.error(error).into())
     }
 
-    /// The symbols, at the addresses they were linked to.
+    /// Returns the symbols, at their linked addresses.
     pub fn symbols(&self) -> Result<Symbols, KernelError> {
         let table = self
             .sections
@@ -157,7 +157,7 @@ impl Vmlinux {
         for entry in self.read(table)?.chunks_exact(SYMBOL) {
             let section = self.endian.u16(entry, 6).unwrap_or(SHN_UNDEF);
             let name = text_at(&strings, self.endian.u32(entry, 0).unwrap_or(0));
-            // Sections and source files are symbols too, and are none here.
+            // Sections and source files are ELF symbols, but not wanted here.
             if section == SHN_UNDEF || name.is_empty() || matches!(entry[4] & 0xf, 3 | 4) {
                 continue;
             }
@@ -178,7 +178,7 @@ impl Vmlinux {
         Ok(symbols)
     }
 
-    /// Up to `len` bytes of the kernel's data as it was linked, from `address` on;
+    /// Returns up to `len` bytes of the kernel's initialised data at the linked `address`;
     /// `None` if the file has none there.
     pub fn data(&self, address: u64, len: u64) -> Result<Option<Vec<u8>>, KernelError> {
         let holds = |section: &&Section| {
@@ -196,7 +196,7 @@ impl Vmlinux {
         self.bytes("the kernel's data", offset, len).map(Some)
     }
 
-    /// The types in its BTF; `None` if it has none.
+    /// Returns the types in its BTF; `None` if it has none.
     pub fn btf(&self) -> Result<Option<Btf>, KernelError> {
         let Some(section) = self.section(".BTF") else {
             return Ok(None);
@@ -204,7 +204,7 @@ impl Vmlinux {
         Btf::parse(self.read(section)?, self.endian).map(Some)
     }
 
-    /// Says why the file is of no use.
+    /// The error for an unusable file.
     pub fn unusable(&self, reason: &str) -> KernelError {
         KernelError::Debuginfo {
             path: self.path().to_owned(),
@@ -213,7 +213,7 @@ impl Vmlinux {
     }
 
     fn bytes(&self, what: &'static str, offset: u64, len: u64) -> Result<Vec<u8>, KernelError> {
-        if len > MOST_BYTES {
+        if len > MAX_BYTES {
             return Err(self.unusable(&format!("has {what} of {len} bytes")));
         }
         let read = self.file.read_vec_at(what, offset, len);

@@ -1,4 +1,4 @@
-//! The kernel's own count of free pages, to hold the filter against.
+//! The kernel's own count of free pages, to check the filter against.
 //!
 //! Sums NR_FREE_PAGES of all zones of all nodes (struct zone, vm_stat).
 
@@ -7,13 +7,13 @@ use bigiron_format::VirtAddr;
 use crate::error::KernelError;
 use crate::kernel::Kernel;
 
-/// More than any kernel has nodes (CONFIG_NODES_SHIFT is at most 10).
+/// Maximum number of nodes (CONFIG_NODES_SHIFT is at most 10).
 const MAX_NODES: usize = 1 << 12;
-/// More than any kernel has zones (MAX_NR_ZONES is 5 or 6).
+/// Maximum number of zones (MAX_NR_ZONES is 5 or 6).
 const MAX_ZONES: u32 = 16;
 
-/// Free pages by the zones' counters; `Ok(None)` if the kernel does not say
-/// where they are.
+/// Returns the number of free pages according to the zones' counters; `Ok(None)` if VMCOREINFO
+/// does not locate them.
 pub fn free_pages(kernel: &Kernel) -> Result<Option<u64>, KernelError> {
     let Some(layout) = Layout::find(kernel) else {
         return Ok(None);
@@ -34,7 +34,7 @@ pub fn free_pages(kernel: &Kernel) -> Result<Option<u64>, KernelError> {
             .min(MAX_ZONES);
         for zone in 0..zones as usize {
             let counter = at(layout.zones + zone * layout.zone_size + layout.free_pages);
-            // Counters are signed and may be below zero for a moment.
+            // Counters are signed and may be temporarily negative.
             let count = kernel.read_u64("a zone's counters", counter)?.cast_signed();
             total = total.saturating_add(count.max(0).cast_unsigned());
         }
@@ -44,7 +44,7 @@ pub fn free_pages(kernel: &Kernel) -> Result<Option<u64>, KernelError> {
 
 struct Layout {
     nodes: VirtAddr,
-    /// `nodes` is the node itself (contig_page_data), not a table of pointers.
+    /// True if `nodes` is the node itself (contig_page_data), not a table of pointers.
     one_node: bool,
     node_count: usize,
     nr_zones: usize,

@@ -2,7 +2,9 @@
 //! `init_task->parent->comm`, `runqueues@1.nr_running`, `ffff888003a51980+0x10`.
 
 use bigiron_format::VirtAddr;
-use bigiron_kernel::types::{Shape, TypeId, TypeTable, WithWritten, find_member, resolve, size_of};
+use bigiron_kernel::types::{
+    Shape, TypeId, TypeTable, WithAddedTypes, find_member, resolve, size_of,
+};
 
 use super::known;
 use crate::declaration::declaration;
@@ -32,7 +34,7 @@ pub struct Spot<'p> {
     pub type_id: Option<TypeId>,
     /// Of a bit field: its first bit, and its bits.
     pub bits: Option<(u64, u64)>,
-    types: WithWritten<'p>,
+    types: WithAddedTypes<'p>,
 }
 
 /// What an expression begins with.
@@ -83,7 +85,7 @@ impl<'p> Spot<'p> {
             space,
             type_id: start.type_id,
             bits: None,
-            types: WithWritten::new(start.types),
+            types: WithAddedTypes::new(start.types),
         };
         match (written, start.known) {
             (Some(written), _) => spot.set_type(program, written).map_err(wrong)?,
@@ -154,7 +156,7 @@ impl<'p> Spot<'p> {
             return Ok(());
         }
         for (types, _) in program.tables() {
-            let types = WithWritten::new(types);
+            let types = WithAddedTypes::new(types);
             if let Some(id) = types.add(bare).map_err(|error| error.to_string())? {
                 self.types = types;
                 self.type_id = Some(id);

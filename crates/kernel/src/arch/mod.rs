@@ -1,4 +1,4 @@
-//! Address translation, one module an architecture, chosen from a table.
+//! Address translation: one module per architecture, chosen from a table.
 
 mod x86_64;
 
@@ -8,53 +8,54 @@ use bigiron_format::{PhysAddr, VirtAddr};
 use crate::error::{KernelError, SourceError};
 use crate::memory::PhysicalMemory;
 
-/// What differs between architectures.
+/// The properties of an architecture.
 pub struct Architecture {
-    /// As `uname -m` says it.
+    /// Name, as printed by `uname -m`.
     pub name: &'static str,
-    /// e_machine of its ELF cores.
+    /// `e_machine` of its ELF cores.
     pub elf_machine: u16,
-    /// Makes a translator out of what the kernel says of itself.
+    /// Creates a translator from VMCOREINFO.
     pub translator: MakeTranslator,
-    /// SECTION_SIZE_BITS and MAX_PHYSMEM_BITS of kernels that do not say them
-    /// (before commit 4f5aecdff25f, 5.8).
+    /// SECTION_SIZE_BITS and MAX_PHYSMEM_BITS of kernels whose VMCOREINFO lacks them (before
+    /// commit 4f5aecdff25f, 5.8).
     pub section_bits: fn(&Vmcoreinfo) -> (i64, i64),
 }
 
-/// Makes a translator for one kernel.
+/// Creates a translator for one kernel.
 pub type MakeTranslator =
     fn(&Vmcoreinfo, &PhysicalMemory) -> Result<Box<dyn Translator>, KernelError>;
 
-/// Where a virtual address is in physical memory.
+/// The physical location of a virtual address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
     /// The physical address.
     pub physical: PhysAddr,
-    /// For how many bytes from there on the mapping goes straight on.
+    /// Number of bytes from there on that are mapped contiguously.
     pub len: u64,
 }
 
-/// An entry of a page table.
+/// A page table entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableEntry {
-    /// The name of the table's level: PGD, P4D, PUD, PMD or PTE.
+    /// Name of the table's level: PGD, P4D, PUD, PMD or PTE.
     pub level: &'static str,
-    /// Where the entry is.
+    /// Physical address of the entry.
     pub address: PhysAddr,
-    /// What it holds.
+    /// Value of the entry.
     pub value: u64,
 }
 
-/// Translates the kernel's virtual addresses.
+/// Translates kernel virtual addresses.
 pub trait Translator: Send + Sync {
-    /// Where `address` is; `None` if nothing is mapped there.
+    /// Translates `address`; returns `None` if it is not mapped.
     fn translate(
         &self,
         memory: &PhysicalMemory,
         address: VirtAddr,
     ) -> Result<Option<Leaf>, SourceError>;
 
-    /// The same, and shows `visit` each entry on the way, from the top.
+    /// Translates `address` and passes each page table entry on the way to `visit`, from the
+    /// top.
     fn walk(
         &self,
         memory: &PhysicalMemory,
@@ -65,10 +66,10 @@ pub trait Translator: Send + Sync {
     }
 }
 
-/// The known architectures.
+/// The supported architectures.
 pub static ARCHITECTURES: &[Architecture] = &[x86_64::ARCHITECTURE];
 
-/// The architecture of that name.
+/// Finds an architecture by name.
 pub fn find(name: &str) -> Result<&'static Architecture, KernelError> {
     let found = ARCHITECTURES
         .iter()
@@ -76,14 +77,14 @@ pub fn find(name: &str) -> Result<&'static Architecture, KernelError> {
     found.ok_or_else(|| KernelError::UnknownArchitecture(name.into()))
 }
 
-/// The architecture of ELF cores with that e_machine.
+/// Finds an architecture by the `e_machine` of its ELF cores.
 pub fn find_elf(machine: u16) -> Option<&'static Architecture> {
     ARCHITECTURES
         .iter()
         .find(|architecture| architecture.elf_machine == machine)
 }
 
-/// The names of the known ones, for messages.
+/// Names of the supported architectures, for messages.
 pub fn names() -> String {
     ARCHITECTURES
         .iter()

@@ -18,20 +18,20 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     section_bits,
 };
 
-/// Where the kernel's image is linked to (__START_KERNEL_map,
+/// Base address of the kernel image mapping (__START_KERNEL_map,
 /// arch/x86/include/asm/page_64_types.h).
 const START_KERNEL_MAP: u64 = 0xffff_ffff_8000_0000;
 /// _PAGE_PRESENT.
 const PRESENT: u64 = 1;
 /// _PAGE_PSE: the entry maps a large page.
 const LARGE: u64 = 1 << 7;
-/// Bits of an entry that hold an address.
+/// Address bits of an entry.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 struct PageTables {
     root: u64,
     levels: u32,
-    /// Address bits that memory encryption uses (sme_me_mask).
+    /// Address bits used by memory encryption (sme_me_mask).
     encryption: u64,
 }
 
@@ -51,8 +51,8 @@ fn translator(
     let root = info
         .symbol("swapper_pg_dir")
         .ok_or_else(|| KernelError::missing("SYMBOL(swapper_pg_dir)", "translate addresses"))?;
-    // phys_base is there since 4.10 (commit 401721ecd1dc); older kernels are
-    // found by the segment of /proc/vmcore that maps their image.
+    // phys_base is exported since 4.10 (commit 401721ecd1dc); for older kernels the
+    // /proc/vmcore segment that maps the kernel image gives it.
     let root = match info.number("phys_base") {
         Some(base) => root
             .0
@@ -100,8 +100,8 @@ impl Translator for PageTables {
 }
 
 impl PageTables {
-    /// Goes down the tables; `visit` gets each level's number, 0 the lowest,
-    /// and the entry's address and value.
+    /// Walks the tables; `visit` receives each level (0 is the lowest) and the entry's address
+    /// and value.
     #[inline]
     fn each_level(
         &self,
@@ -109,7 +109,7 @@ impl PageTables {
         address: VirtAddr,
         mut visit: impl FnMut(u32, PhysAddr, u64),
     ) -> Result<Option<Leaf>, SourceError> {
-        // The bits above the tables' reach repeat the highest one they use.
+        // A canonical address sign-extends the highest bit that the tables translate.
         let unused = 64 - (12 + 9 * self.levels);
         if (address.0 << unused).cast_signed() >> unused != address.0.cast_signed() {
             return Ok(None);

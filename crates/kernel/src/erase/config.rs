@@ -1,4 +1,4 @@
-//! The language of makedumpfile.conf(5): which data is to be erased.
+//! Parser for the commands of makedumpfile.conf(5), which name the data to erase.
 //!
 //! ```text
 //! [vmlinux]
@@ -7,21 +7,21 @@
 //!     erase ID[.MEMBER]... [size ... | nullify]
 //! endfor
 //! ```
-//! Words are divided by spaces and line ends; `#` begins a comment. Behind a
-//! symbol its type may be written, `SYMBOL:TYPE`, which makedumpfile has not: it
-//! is for kernels whose types are known but not those of their variables.
+//! Words are separated by spaces and line ends; `#` starts a comment. A symbol may
+//! be followed by its type, `SYMBOL:TYPE`, an extension of makedumpfile's syntax
+//! for kernels whose variables have no type information.
 
 use super::parser::{Parser, Word};
 
-/// Nobody writes so much by hand.
-pub const MOST_BYTES: usize = 1 << 20;
+/// Maximum size of a configuration file, in bytes.
+pub const MAX_BYTES: usize = 1 << 20;
 
-/// What is wrong, and in which line.
+/// An error and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Description of the error.
     pub text: String,
 }
 
@@ -34,93 +34,92 @@ impl std::fmt::Display for Problem {
 /// `SYMBOL[:TYPE][.MEMBER]...`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expression {
-    /// As it is written.
+    /// The text as written.
     pub text: String,
-    /// The symbol, or the variable of the loop.
+    /// The symbol, or the loop variable.
     pub symbol: String,
-    /// The type that is written behind the symbol.
+    /// The type written after the symbol.
     pub written_type: Option<String>,
-    /// The members, from the outside in.
+    /// The members, outermost first.
     pub members: Vec<String>,
 }
 
-/// How much is erased.
+/// The number of bytes to erase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// What the type says.
+    /// The size of the type.
     ByType,
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// As many bytes as this variable says.
+    /// The value of a variable, in bytes.
     Variable(Expression),
-    /// The pointer itself, which becomes 0.
+    /// Nothing is erased, but the pointer itself is set to 0.
     Nullify,
 }
 
-/// `erase`.
+/// An `erase` command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Erase {
     /// Its line.
     pub line: usize,
-    /// What is erased.
+    /// The data to erase.
     pub target: Expression,
-    /// How much of it.
+    /// The number of bytes.
     pub amount: Amount,
 }
 
-/// How a list goes on.
+/// The link from one list element to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// Nothing is said: an array, or members called `next`.
-    Unsaid,
-    /// By this member.
+    /// Unspecified: an array, or members named `next`.
+    Unspecified,
+    /// This member points to the next element.
     Via(String),
-    /// Elements are this struct, in the list by this member of type list_head.
+    /// Elements are this struct, linked by this member of type list_head.
     Within(String, String),
 }
 
-/// `for`.
+/// A `for` command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loop {
     /// Its line.
     pub line: usize,
-    /// The variable.
+    /// The loop variable.
     pub id: String,
-    /// What it goes through.
+    /// The list.
     pub list: Expression,
-    /// How that goes on.
+    /// The link between elements.
     pub link: Link,
-    /// What is erased of each element.
+    /// The commands for each element.
     pub body: Vec<Erase>,
 }
 
-/// One command.
+/// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// `erase`.
+    /// An `erase` command.
     Erase(Erase),
-    /// `for`.
+    /// A `for` command.
     Loop(Loop),
 }
 
-/// A file of commands.
+/// A parsed configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The commands, and the module each is for: `vmlinux` or a module's name.
+    /// The commands, each with its section: `vmlinux` or a module name.
     pub commands: Vec<(String, Command)>,
-    /// What makes no sense.
+    /// Commands that could not be parsed.
     pub problems: Vec<Problem>,
 }
 
 impl Config {
-    /// Understands a file. What makes no sense is passed over, up to the next
-    /// line that begins a command.
+    /// Parses a file. An invalid command is skipped up to the next line that starts a command.
     pub fn parse(text: &[u8]) -> Self {
         let mut config = Self::default();
-        if text.len() > MOST_BYTES {
+        if text.len() > MAX_BYTES {
             config.problems.push(Problem {
                 line: 1,
-                text: format!("the file has more than {MOST_BYTES} bytes"),
+                text: format!("the file has more than {MAX_BYTES} bytes"),
             });
             return config;
         }
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_understood_over_lines_and_comments() {
+    fn commands_span_lines_and_comments_are_ignored() {
         let config = parse(
             "erase a.b.c # nothing\n  erase p size\n\t 2K\n[sd_mod]\nerase q nullify\n\
              for x in list.next within s:link\n erase x.key size x.len\nendfor\n",
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named_by_line_and_the_rest_is_kept() {
+    fn invalid_commands_are_reported_by_line_and_the_rest_is_kept() {
         let config =
             parse("erase\nerase size\nfoo\nerase a\nfor i in b\nerase c\nendfor\nerase d\n");
         let lines: Vec<_> = config.problems.iter().map(|problem| problem.line).collect();
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_type_belongs_to_the_symbol() {
+    fn type_after_colon_belongs_to_the_symbol() {
         let config = parse("erase uts:uts_namespace.name.nodename");
         let Command::Erase(erase) = &config.commands[0].1 else {
             panic!("a loop")

@@ -1,4 +1,4 @@
-//! Data that an expression names: its address and its type.
+//! Resolves expressions to kernel data: an address and a type.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,17 +12,17 @@ use crate::kernel::Kernel;
 use crate::printk::KernelMemory;
 use crate::symbols::Symbols;
 use crate::types::{
-    self, Place, Shape, Type, TypeId, TypeTable, WithWritten, find_member, size_of,
+    self, Place, Shape, Type, TypeId, TypeTable, WithAddedTypes, find_member, size_of,
 };
 
-/// A string without its length is erased so far at most, as there.
-const MOST_STRING: usize = 1024;
-/// Pointers to pointers, and structs in structs.
-const MOST_STEPS: usize = 64;
+/// Maximum number of bytes erased of a string without a length, as in makedumpfile.
+const MAX_STRING: usize = 1024;
+/// Maximum depth of pointers to pointers and of nested structs.
+const MAX_DEPTH: usize = 64;
 
-/// Kernel memory of which the physical places are known.
+/// Kernel memory with known physical addresses.
 pub trait EraseMemory: KernelMemory {
-    /// Where an address is in physical memory; `None` if nothing is mapped there.
+    /// Translates an address; returns `None` if it is not mapped.
     fn place(&self, address: VirtAddr) -> Result<Option<Leaf>, KernelError>;
 }
 
@@ -32,19 +32,19 @@ impl EraseMemory for Kernel<'_> {
     }
 }
 
-/// A variable, a member of one, or an element of a list.
+/// A variable, a member, or a list element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) address: u64,
     pub(super) type_id: TypeId,
 }
 
-/// What expressions are looked up in.
+/// Symbols and types in which expressions are resolved.
 pub(super) struct Scope<'a> {
     pub(super) memory: &'a dyn EraseMemory,
     symbols: &'a Symbols,
-    pub(super) types: WithWritten<'a>,
-    /// By how much KASLR moved the kernel from where it was linked to.
+    pub(super) types: WithAddedTypes<'a>,
+    /// KASLR offset from the linked address.
     moved: u64,
     found: RefCell<HashMap<String, Item>>,
     members: RefCell<HashMap<(TypeId, String), Option<Place>>>,
@@ -60,14 +60,14 @@ impl<'a> Scope<'a> {
         Self {
             memory,
             symbols,
-            types: WithWritten::new(types),
+            types: WithAddedTypes::new(types),
             moved,
             found: RefCell::default(),
             members: RefCell::default(),
         }
     }
 
-    /// The variable that the expression begins with.
+    /// Resolves the variable at the start of an expression.
     pub(super) fn symbol(&self, expression: &Expression) -> Result<Item, String> {
         let Expression {
             symbol,
@@ -103,7 +103,7 @@ impl<'a> Scope<'a> {
         Ok(item)
     }
 
-    /// The type behind typedefs and qualifiers.
+    /// Returns the type without typedefs and qualifiers.
     pub(super) fn resolve(&self, id: TypeId) -> Result<(TypeId, Type), String> {
         types::resolve(&self.types, id).map_err(text)
     }
@@ -113,8 +113,7 @@ impl<'a> Scope<'a> {
         size.ok_or_else(|| "its size is not known.".into())
     }
 
-    /// The members of `item` that `names` leads to; `None` where a pointer on
-    /// the way is NULL.
+    /// Resolves the members `names` of `item`; returns `None` if a pointer on the path is NULL.
     pub(super) fn follow(&self, item: Item, names: &[String]) -> Result<Option<Item>, String> {
         let mut item = item;
         for name in names {
@@ -126,10 +125,10 @@ impl<'a> Scope<'a> {
         Ok(Some(item))
     }
 
-    /// The struct or union that `item` is or points to, and its type; `None` if
-    /// the pointer is NULL.
+    /// Returns the struct or union that `item` is or points to, with its type; `None` if the
+    /// pointer is NULL.
     pub(super) fn structure(&self, mut item: Item) -> Result<Option<(Item, Type)>, String> {
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_DEPTH {
             let (type_id, found) = self.resolve(item.type_id)?;
             item.type_id = type_id;
             match found.shape {
@@ -152,7 +151,7 @@ impl<'a> Scope<'a> {
         Err("pointers without an end.".into())
     }
 
-    /// A member of the struct that is at `outer`.
+    /// Resolves a member of the struct at `outer`.
     pub(super) fn member(&self, outer: Item, name: &str) -> Result<Item, String> {
         let key = (outer.type_id, name.to_owned());
         let known = self.members.borrow().get(&key).cloned();
@@ -161,7 +160,7 @@ impl<'a> Scope<'a> {
             None => {
                 let mut place = find_member(&self.types, outer.type_id, name).map_err(text)?;
                 if place.is_none() {
-                    place = self.inner_member(outer.type_id, name, MOST_STEPS)?;
+                    place = self.inner_member(outer.type_id, name, MAX_DEPTH)?;
                 }
                 self.members.borrow_mut().insert(key, place.clone());
                 place
@@ -185,7 +184,7 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// A member of a struct inside, by its name alone, as there.
+    /// Resolves a member of a nested struct by its name alone, as makedumpfile does.
     fn inner_member(
         &self,
         outer: TypeId,
@@ -216,7 +215,7 @@ impl<'a> Scope<'a> {
         self.read_number(address, 8)
     }
 
-    /// An unsigned number of 1, 2, 4 or 8 bytes.
+    /// Reads an unsigned number of 1, 2, 4 or 8 bytes.
     pub(super) fn read_number(&self, address: u64, size: u64) -> Result<u64, String> {
         let mut bytes = [0; 8];
         let size = size.min(8) as usize;
@@ -234,13 +233,13 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// The length of a string, without its NUL.
+    /// Returns the length of a string without its NUL.
     pub(super) fn string_length(&self, address: u64) -> Result<u64, String> {
-        let mut bytes = [0; MOST_STRING];
-        // It may end just before memory that is not mapped.
-        let first = MOST_STRING.min((4096 - address % 4096) as usize);
+        let mut bytes = [0; MAX_STRING];
+        // The string may end just before unmapped memory.
+        let first = MAX_STRING.min((4096 - address % 4096) as usize);
         let mut filled = 0;
-        for end in [first, MOST_STRING] {
+        for end in [first, MAX_STRING] {
             let at = VirtAddr(address.wrapping_add(filled as u64));
             match self
                 .memory

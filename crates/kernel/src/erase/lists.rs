@@ -1,13 +1,14 @@
-//! What `for` goes through: arrays, structs that point to the next, list_heads.
+//! Iterates over what `for` names: arrays, structs that point to the next, list_heads.
 
 use super::config::{Link, Loop};
 use super::item::{Item, Scope};
 use crate::types::{Shape, structure};
 
-/// More than any kernel's tasks (PID_MAX_LIMIT). A damaged list need not end.
-const MOST_ELEMENTS: u64 = 4 << 20;
+/// Maximum number of list elements, above the number of tasks of any kernel (PID_MAX_LIMIT); a
+/// damaged list may be endless.
+const MAX_ELEMENTS: u64 = 4 << 20;
 
-/// Calls `visit` with every element; an error says why there are no more.
+/// Calls `visit` with every element; an error reports why the iteration stopped.
 pub(super) fn for_each(
     scope: &Scope,
     command: &Loop,
@@ -16,7 +17,7 @@ pub(super) fn for_each(
     let head = scope.symbol(&command.list)?;
     let mut names = &command.list.members[..];
     let mut step = "next";
-    // `head.next` is the list of `head` too, if it is a list_head.
+    // `head.next` denotes the list of `head` as well, if it is a list_head.
     if let Some((last, before)) = names.split_last()
         && matches!(&last[..], "next" | "prev")
         && let Some(item) = scope.follow(head, before)?
@@ -31,7 +32,7 @@ pub(super) fn for_each(
     if let Shape::Array(element, count) = found.shape {
         let size = scope.size(element)?;
         let (_, shape) = scope.resolve(element)?;
-        if count > MOST_ELEMENTS {
+        if count > MAX_ELEMENTS {
             return Err(format!("an array of {count} elements."));
         }
         for index in 0..count {
@@ -115,19 +116,19 @@ fn is_list_head(scope: &Scope, item: Item) -> Result<bool, String> {
     Ok(matches!(found.shape, Shape::Struct(_)) && found.name.as_deref() == Some("list_head"))
 }
 
-/// Goes from `node` on until NULL or `end`.
+/// Follows links from `node` until NULL or `end`.
 fn walk(
     mut node: u64,
     end: u64,
     next: &dyn Fn(u64) -> Result<u64, String>,
     visit: &mut dyn FnMut(u64),
 ) -> Result<(), String> {
-    // A list that comes back to its middle has no end. Brent's way to see that:
-    // hold on to one node for as many steps as are known, then to a later one.
+    // Detect a cycle by Brent's algorithm: compare with a node that is replaced after each
+    // power of two of steps.
     let (mut held, mut steps, mut power) = (0, 0_u64, 1_u64);
     let mut count = 0;
     while node != 0 && node != end {
-        if node == held || count == MOST_ELEMENTS {
+        if node == held || count == MAX_ELEMENTS {
             return Err(format!(
                 "the list does not end: it has {count} elements or more."
             ));

@@ -1,11 +1,11 @@
-//! What is to be blanked in a dump: makedumpfile's erase commands.
+//! Erases data from dumps: makedumpfile's erase commands.
 //!
-//! | file | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`config`] | the language |
-//! | [`resolve()`] | from symbols and types to bytes of memory |
-//! | [`ranges`] | those bytes |
-//! | [`ErasedSource`] | a source of memory with them blanked |
+//! | [`config`] | parser of the commands |
+//! | [`resolve()`] | resolves symbols and types to physical memory ranges |
+//! | [`ranges`] | sets of such ranges |
+//! | [`ErasedSource`] | a memory source that returns erased bytes |
 
 pub mod config;
 mod item;

@@ -1,4 +1,4 @@
-//! From words to commands.
+//! Parses words into commands.
 
 use super::config::{Amount, Command, Erase, Expression, Link, Loop, Problem};
 
@@ -7,7 +7,7 @@ const KEYWORDS: [&str; 7] = ["erase", "size", "nullify", "for", "in", "within", 
 #[derive(Clone, Copy)]
 pub(super) struct Word<'a> {
     pub(super) line: usize,
-    /// Whether it begins its line.
+    /// True for the first word of a line.
     pub(super) first: bool,
     pub(super) text: &'a str,
 }
@@ -85,7 +85,7 @@ impl<'a> Parser<'a> {
             }
             Link::Within(name.to_owned(), member.to_owned())
         } else {
-            Link::Unsaid
+            Link::Unspecified
         };
         let mut body = Vec::new();
         while !self.take("endfor") {
@@ -135,7 +135,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// The next word, which must not be a keyword.
+    /// Returns the next word, which must not be a keyword.
     fn name(&mut self, missing: &str) -> Result<&'a str, Problem> {
         match self.peek() {
             Some(word) if !KEYWORDS.contains(&word.text) => {
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The line of the word that was taken last.
+    /// The line of the last word returned.
     fn line(&self) -> usize {
         let last = self.next.saturating_sub(1);
         self.words.get(last).map_or(1, |word| word.line)
@@ -159,7 +159,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Goes on to the next word that begins a line and a command.
+    /// Skips to the next line that starts a command.
     pub(super) fn skip_to_command(&mut self) {
         while self
             .peek()
@@ -170,7 +170,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A number of bytes, with a suffix for KiB or MiB.
+/// Parses a number of bytes with an optional suffix K or M.
 fn bytes(word: &str) -> Option<u64> {
     let digits = word.trim_end_matches(['k', 'K', 'm', 'M']);
     let factor = match &word[digits.len()..] {

@@ -1,34 +1,33 @@
-//! The bytes of physical memory that are blanked.
+//! Ranges of physical memory that are erased.
 
 use std::collections::BTreeMap;
 
-/// What erased bytes become, as makedumpfile's do.
+/// The value of erased bytes, as in makedumpfile.
 pub const ERASED: u8 = b'X';
 
-/// Bytes of physical memory, and what they become.
+/// A range of physical memory and the value its bytes get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blank {
-    /// The first.
+    /// Start of the range.
     pub start: u64,
-    /// Behind the last.
+    /// End of the range, exclusive.
     pub end: u64,
-    /// What each becomes.
+    /// New value of each byte.
     pub byte: u8,
 }
 
-/// Blanks that do not overlap, in order.
+/// Non-overlapping ranges, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blanks(Vec<Blank>);
 
 impl Blanks {
-    /// Of blanks that overlap, the one that begins later counts, as in
-    /// makedumpfile.
+    /// Where ranges overlap, the one that starts later wins, as in makedumpfile.
     pub fn new(mut blanks: Vec<Blank>) -> Self {
         blanks.retain(|blank| blank.start < blank.end);
         blanks.sort_by_key(|blank| blank.start);
         let mut placed: BTreeMap<u64, Blank> = BTreeMap::new();
         for blank in blanks {
-            // All that was placed begins no later, but for what is left of one.
+            // All ranges placed so far start no later, except remainders of split ones.
             while let Some((_, old)) = placed.range(..blank.end).next_back() {
                 let old = *old;
                 if old.end <= blank.start {
@@ -49,19 +48,19 @@ impl Blanks {
         Self(placed.into_values().collect())
     }
 
-    /// The blanks.
+    /// The ranges.
     pub fn as_slice(&self) -> &[Blank] {
         &self.0
     }
 
-    /// The blanks that have bytes of `start..end`.
+    /// The ranges that overlap `start..end`.
     pub fn within(&self, start: u64, end: u64) -> &[Blank] {
         let from = self.0.partition_point(|blank| blank.end <= start);
         let to = self.0.partition_point(|blank| blank.start < end);
         self.0.get(from..to).unwrap_or_default()
     }
 
-    /// Blanks `bytes`, which stand at the physical address `start`.
+    /// Erases within `bytes`, which lie at the physical address `start`.
     pub fn apply(&self, start: u64, bytes: &mut [u8]) {
         let end = start.saturating_add(bytes.len() as u64);
         for blank in self.within(start, end) {
@@ -77,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_overlapping_blanks_the_one_that_begins_later_counts() {
+    fn later_start_wins_where_ranges_overlap() {
         let blank = |start, end, byte| Blank { start, end, byte };
         let blanks = Blanks::new(vec![
             blank(2, 4, 0),

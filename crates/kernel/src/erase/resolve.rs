@@ -1,8 +1,7 @@
-//! From erase commands to bytes of memory.
+//! Resolves erase commands to ranges of physical memory.
 //!
-//! What a command means is makedumpfile's (makedumpfile.conf(5)): a pointer is
-//! erased where it points to, `char *` up to its NUL, an array and a struct as a
-//! whole.
+//! The semantics are makedumpfile's (makedumpfile.conf(5)): a pointer is erased where it points
+//! to, `char *` up to its NUL, an array and a struct as a whole.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -16,26 +15,26 @@ use super::ranges::{Blank, Blanks, ERASED};
 use crate::symbols::Symbols;
 use crate::types::{Shape, TypeId, TypeTable};
 
-/// More is a mistake.
-const MOST_BYTES: u64 = 16 << 30;
-/// Erased places; each takes some 50 bytes here.
-const MOST_PIECES: usize = 4 << 20;
-/// The text that says what was erased, which goes into the dump.
-const MOST_INFO: usize = 8 << 20;
+/// Maximum number of bytes per command; more is a mistake.
+const MAX_BYTES: u64 = 16 << 30;
+/// Maximum number of erased ranges; each takes some 50 bytes.
+const MAX_RANGES: usize = 4 << 20;
+/// Maximum size of the erase info in the dump.
+const MAX_INFO: usize = 8 << 20;
 
-/// What commands come to.
+/// The result of resolving the commands.
 #[derive(Clone, Debug, Default)]
 pub struct Erasure {
-    /// The bytes of physical memory.
+    /// The ranges of physical memory.
     pub blanks: Blanks,
-    /// A line for each that was erased, as makedumpfile writes them into dumps.
+    /// The erase info: one line per erased item, in makedumpfile's format.
     pub info: String,
-    /// Commands of which some or all is not erased, and why.
+    /// Commands that could not be resolved, completely or in part.
     pub problems: Vec<Problem>,
 }
 
-/// Finds what the commands of `config` name. `types` has the types of the kernel;
-/// its variables are at the addresses of `symbols` less `moved` (KASLR).
+/// Resolves the commands of `config`. `types` holds the kernel's types; variables are at the
+/// addresses of `symbols` minus `moved` (KASLR).
 pub fn resolve(
     config: &Config,
     memory: &dyn EraseMemory,
@@ -80,13 +79,13 @@ pub fn resolve(
     work.finish()
 }
 
-/// A place that is erased.
+/// A range to erase.
 struct Piece {
     address: u64,
     len: u64,
     byte: u8,
     line: usize,
-    /// Its command and its place among what that erases.
+    /// Its command, and its index within the command.
     slot: (usize, usize),
 }
 
@@ -99,7 +98,7 @@ struct Line {
 struct Work<'a> {
     scope: Scope<'a>,
     pieces: Vec<Piece>,
-    /// Pieces by the physical address that they begin at.
+    /// Ranges by physical start address.
     by_place: HashMap<u64, usize>,
     lines: Vec<Line>,
     problems: Vec<Problem>,
@@ -108,7 +107,8 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Once for each line: in a loop all elements may have the same problem.
+    /// Each problem is reported once per line, since all elements of a loop may have the same
+    /// one.
     fn tell(&mut self, line: usize, text: String) {
         if self.told.insert(line) {
             self.problems.push(Problem { line, text });
@@ -140,7 +140,7 @@ impl Work<'_> {
         }
     }
 
-    /// The virtual bytes that a command erases; `None` if that is nothing.
+    /// Returns the virtual range that a command erases; `None` if it is empty.
     fn extent(&self, erase: &Erase, element: Option<Item>) -> Result<Option<(u64, u64)>, String> {
         let scope = &self.scope;
         let start = match element {
@@ -180,13 +180,13 @@ impl Work<'_> {
                 }
             }
         };
-        if len > MOST_BYTES {
+        if len > MAX_BYTES {
             return Err(format!("{len} bytes are too many to erase."));
         }
         Ok((len > 0).then_some((address, len)))
     }
 
-    /// How much is erased where a pointer points to, if nothing else is said.
+    /// Default size of the target of a pointer.
     fn pointed_size(&self, erase: &Erase, address: u64, to: TypeId) -> Result<u64, String> {
         if erase.amount != Amount::ByType {
             return Ok(0);
@@ -202,7 +202,7 @@ impl Work<'_> {
         }
     }
 
-    /// The value of a variable that says a size; a negative one is none.
+    /// Reads the variable that holds a size; a negative value counts as none.
     fn value(&self, item: Item, name: &str) -> Result<u64, String> {
         let (_, found) = self.scope.resolve(item.type_id)?;
         let (address, found) = match found.shape {
@@ -221,8 +221,7 @@ impl Work<'_> {
         }
     }
 
-    /// Takes a place in. One that begins where another does is the same, and the
-    /// longer counts.
+    /// Adds a range. Ranges with the same start are the same item, and the longer one counts.
     fn add(
         &mut self,
         erase: &Erase,
@@ -245,8 +244,8 @@ impl Work<'_> {
             }
             return Ok(());
         }
-        if self.pieces.len() == MOST_PIECES {
-            return Err(format!("more than {MOST_PIECES} places to erase."));
+        if self.pieces.len() == MAX_RANGES {
+            return Err(format!("more than {MAX_RANGES} places to erase."));
         }
         let lines = &mut self.lines;
         let line = *slot.get_or_insert_with(|| {
@@ -285,8 +284,8 @@ impl Work<'_> {
         }
     }
 
-    /// The physical bytes of a piece, page by page: what is next to each other in
-    /// virtual memory need not be so in physical memory.
+    /// Splits a range into physical ranges page by page: virtually contiguous pages need not be
+    /// physically contiguous.
     fn pages_of(&self, piece: &Piece, blanks: &mut Vec<Blank>) -> Result<(), String> {
         let mut done = 0;
         let mut last: Option<Blank> = None;
@@ -327,7 +326,7 @@ impl Work<'_> {
         let mut more = 0_u64;
         for line in &self.lines {
             for size in &line.sizes {
-                if text.len() > MOST_INFO {
+                if text.len() > MAX_INFO {
                     more += 1;
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! A source of memory as it is dumped: with what is to be erased blanked.
+//! A memory source that returns erased bytes, as they are dumped.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
@@ -10,7 +10,7 @@ use super::ranges::Blanks;
 use crate::error::SourceError;
 use crate::source::{CacheUsage, IoMethod, MemorySource, PageReader};
 
-/// Another source, with blanks.
+/// Another source with erased ranges.
 pub struct ErasedSource<'a> {
     inner: &'a dyn MemorySource,
     blanks: Blanks,
@@ -18,7 +18,7 @@ pub struct ErasedSource<'a> {
 }
 
 impl<'a> ErasedSource<'a> {
-    /// `inner` with `blanks`; `info` says what they are, a line for each.
+    /// Wraps `inner`; `info` describes `blanks`, one line each.
     pub fn new(inner: &'a dyn MemorySource, blanks: Blanks, info: &str) -> Self {
         Self {
             inner,
@@ -27,7 +27,7 @@ impl<'a> ErasedSource<'a> {
         }
     }
 
-    /// What is blanked.
+    /// The erased ranges.
     pub fn blanks(&self) -> &Blanks {
         &self.blanks
     }
@@ -132,7 +132,7 @@ struct ErasedReader<'a> {
     inner: Box<dyn PageReader + 'a>,
     blanks: &'a Blanks,
     page_shift: u32,
-    /// Pages with blanks.
+    /// Pages with erased bytes.
     pages: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Decides, chunk by chunk, which page frames a dump level keeps.
+//! Decides, section by section, which page frames a dump level keeps.
 
 mod scan;
 mod window;
@@ -15,36 +15,36 @@ use crate::source::{CHUNK_FRAMES, PageReader};
 use scan::Scan;
 use window::Window;
 
-/// What is left out, a sum of bits: 1 zero pages, 2 page cache without private
+/// The classes of pages to exclude, a sum of bits: 1 zero pages, 2 page cache without private
 /// data, 4 all page cache, 8 user memory, 16 free memory (makedumpfile(8), -d).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DumpLevel(u8);
 
 impl DumpLevel {
-    /// Leaves out all that can be.
+    /// Excludes every class.
     pub const MAX: Self = Self(31);
 
-    /// A level; `None` above 31.
+    /// Creates a level; returns `None` above 31.
     pub fn new(level: u8) -> Option<Self> {
         (level <= Self::MAX.0).then_some(Self(level))
     }
 
-    /// The number.
+    /// The level as a number.
     pub fn number(self) -> u8 {
         self.0
     }
 
-    /// Whether pages of zeros are left out.
+    /// Returns true if zero pages are excluded.
     pub fn excludes_zero(self) -> bool {
         self.0 & 1 != 0
     }
 
-    /// Whether it cannot do without struct pages.
+    /// Returns true if the level requires struct pages.
     pub fn needs_struct_pages(self) -> bool {
         self.0 & !1 != 0
     }
 
-    /// Whether free pages are left out.
+    /// Returns true if free pages are excluded.
     pub fn excludes_free(self) -> bool {
         self.0 & 16 != 0
     }
@@ -59,7 +59,7 @@ impl DumpLevel {
     }
 }
 
-/// Page frames left out, by class.
+/// Numbers of excluded page frames, by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExcludedCounts {
     /// Page cache without private data.
@@ -72,18 +72,18 @@ pub struct ExcludedCounts {
     pub free: u64,
     /// Memory that a confidential guest has not accepted.
     pub unaccepted: u64,
-    /// Broken memory.
+    /// Poisoned memory (PG_hwpoison).
     pub hw_poison: u64,
-    /// Memory taken away.
+    /// Offline memory.
     pub offline: u64,
-    /// RAM whose bytes the source does not have: filtered before, or lost.
+    /// RAM whose contents the source does not have: excluded earlier, or lost.
     pub absent: u64,
-    /// Memory behind the last struct page: of devices, not of the kernel.
+    /// Memory behind the last struct page: device memory, not the kernel's.
     pub device: u64,
 }
 
 impl ExcludedCounts {
-    /// Adds the counts of another chunk.
+    /// Adds the counts of another section.
     pub fn add(&mut self, other: &Self) {
         self.cache += other.cache;
         self.cache_private += other.cache_private;
@@ -96,7 +96,7 @@ impl ExcludedCounts {
         self.device += other.device;
     }
 
-    /// All of them.
+    /// The sum of all counts.
     pub fn total(&self) -> u64 {
         let known = self.cache + self.cache_private + self.user + self.free;
         known + self.unaccepted + self.hw_poison + self.offline + self.absent + self.device
@@ -115,20 +115,20 @@ impl ExcludedCounts {
     }
 }
 
-/// What came out for one chunk.
+/// The result for one section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChunkResult {
-    /// Page frames of RAM in the chunk.
+    /// Page frames of RAM in the section.
     pub ram: u64,
     /// Page frames kept.
     pub kept: u64,
-    /// Struct pages looked at or covered by one that was.
+    /// Struct pages read, or covered by the verdict on another one.
     pub scanned: u64,
-    /// Page frames left out.
+    /// Excluded page frames.
     pub excluded: ExcludedCounts,
-    /// Frames of broken memory, which must not even be read.
+    /// Poisoned page frames, which must not even be read.
     pub poisoned: Vec<PageFrame>,
-    /// Struct pages that could not be read; their frames are kept.
+    /// Struct pages that could not be read; their page frames are kept.
     pub unreadable: u64,
 }
 
@@ -137,16 +137,16 @@ pub struct Filter<'a, 's> {
     kernel: &'a Kernel<'s>,
     wanted: Wanted,
     struct_pages: Option<(MemMap, PageLayout)>,
-    /// How to go through struct pages in blocks, if it can be done.
+    /// Classifier for blocks of struct pages, if their layout allows it.
     blocks: Option<BlockClassifier>,
     blind: Option<KernelError>,
     end: PageFrame,
 }
 
 impl<'a, 's> Filter<'a, 's> {
-    /// A filter for `level`. Levels 0 and 1 look at struct pages only for
-    /// poisoned and offline memory, where the kernel knows poisoned pages at
-    /// all (as makedumpfile does), and work without struct pages too.
+    /// Creates a filter for `level`. Levels 0 and 1 read struct pages only for poisoned and
+    /// offline memory, provided that VMCOREINFO knows poisoned pages (as makedumpfile does),
+    /// and also work without struct pages.
     pub fn new(kernel: &'a Kernel<'s>, level: DumpLevel) -> Result<Self, KernelError> {
         let find = || -> Result<_, KernelError> {
             let layout = PageLayout::new(kernel.info(), kernel.source().endian())?;
@@ -173,15 +173,15 @@ impl<'a, 's> Filter<'a, 's> {
         })
     }
 
-    /// Looks at every struct page by itself, not at 64 together. The same pages
-    /// are kept; it shows that they are, and what the difference costs.
+    /// Classifies every struct page individually instead of 64 at a time. The result is the
+    /// same; this exists to verify that and to measure the difference.
     pub fn exact_only(&mut self) {
         self.blocks = None;
     }
 
-    /// Leaves out what lies behind the last struct page, such as video memory
-    /// in QEMU's dumps, as makedumpfile does in kdump-compressed files. Where
-    /// struct pages cannot be found, nothing is left out.
+    /// Excludes what lies behind the last struct page, such as video memory in QEMU's dumps, as
+    /// makedumpfile does in kdump-compressed files. Where struct pages cannot be found, nothing
+    /// is excluded.
     pub fn end_at_mem_map(&mut self) -> Result<(), KernelError> {
         let found = match &self.struct_pages {
             Some((map, _)) => map.end_frame(self.kernel)?,
@@ -194,18 +194,18 @@ impl<'a, 's> Filter<'a, 's> {
         Ok(())
     }
 
-    /// The page frame behind the last that may be kept.
+    /// The page frame after the last one that may be kept.
     pub fn end_frame(&self) -> PageFrame {
         self.end
     }
 
-    /// Why poisoned pages cannot be told from others, if they cannot.
+    /// The reason why poisoned pages cannot be recognised, if so.
     pub fn blind(&self) -> Option<&KernelError> {
         self.blind.as_ref()
     }
 
-    /// Decides about the chunk that begins with `first`. `ram` gets the frames
-    /// that are RAM, `kept` those to dump.
+    /// Filters the section that starts at `first`. Sets `ram` for the frames that are RAM, and
+    /// `kept` for those to dump.
     pub fn chunk(
         &self,
         reader: &mut dyn PageReader,

@@ -1,4 +1,4 @@
-//! The scan of struct pages, in runs as long as the memory map allows.
+//! Scans struct pages, in runs as long as the memory map allows.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, PageFrameRange, VirtAddr};
@@ -11,10 +11,10 @@ use crate::source::PageReader;
 
 use super::window::Window;
 
-/// The largest order a head in an earlier chunk can have: 16 GiB of 4 KiB pages.
+/// Maximum order of a head in an earlier section: 16 GiB of 4 KiB pages.
 const MAX_HEAD_ORDER: u32 = 22;
 
-/// The scan of one chunk's struct pages.
+/// The scan of one section's struct pages.
 pub(super) struct Scan<'a, 's> {
     pub(super) filter: &'a Filter<'a, 's>,
     pub(super) map: &'a MemMap,
@@ -25,18 +25,18 @@ pub(super) struct Scan<'a, 's> {
     pub(super) window: Window,
 }
 
-/// Struct pages that lie one behind the other.
+/// Contiguous struct pages.
 struct Run<'b> {
     bytes: &'b [u8],
-    /// The page frame of the first one.
+    /// The page frame of the first struct page.
     first: u64,
-    /// The page frame behind the last one to decide about.
+    /// The page frame after the last one to classify.
     end: u64,
     size: usize,
 }
 
 impl<'b> Run<'b> {
-    /// The struct page of `frame` and the one behind it (empty if not here).
+    /// Returns the struct page of `frame` and the following one (empty if not in this run).
     #[inline]
     fn pair(&self, frame: u64) -> (&'b [u8], &'b [u8]) {
         let at = (frame - self.first) as usize * self.size;
@@ -45,7 +45,7 @@ impl<'b> Run<'b> {
         (page, second.unwrap_or(&[]))
     }
 
-    /// The struct pages from `frame` on.
+    /// Returns the struct pages from `frame` on.
     #[inline]
     fn from(&self, frame: u64) -> &'b [u8] {
         let at = frame
@@ -56,7 +56,7 @@ impl<'b> Run<'b> {
 }
 
 impl Scan<'_, '_> {
-    /// Goes through all memory sections of the chunk.
+    /// Scans all memory sections of the range.
     pub(super) fn sections(&mut self, reader: &mut dyn PageReader) -> Result<(), KernelError> {
         let shift = self.map.frames_shift();
         let mut at = self.chunk.start.0;
@@ -73,8 +73,8 @@ impl Scan<'_, '_> {
         Ok(())
     }
 
-    /// Goes through the struct pages of `frames`, which `map` leads to. Gives
-    /// the frame up to which a verdict reaches.
+    /// Scans the struct pages of `frames`, which `map` locates. Returns the frame up to which
+    /// the verdicts reach.
     fn section(
         &mut self,
         reader: &mut dyn PageReader,
@@ -91,7 +91,7 @@ impl Scan<'_, '_> {
             let rest = rest.div_ceil(size);
             let leaf = self.filter.kernel.translate(address).map_err(Into::into);
             let Some(leaf) = self.readable(leaf, rest)?.flatten() else {
-                // A hole in the memory map: go on with the next page of it.
+                // A hole in the memory map: continue with its next page.
                 frame += rest;
                 continue;
             };
@@ -124,7 +124,7 @@ impl Scan<'_, '_> {
                 frame = next.max(frame + 1);
                 continue;
             }
-            // The run begins earlier in the page, so that blocks are whole.
+            // Start the run earlier in the page, so that blocks are complete.
             let before = (offset / size).min(frame - frames.start.0);
             let run = Run {
                 bytes: &bytes[(offset - before * size) as usize..end],
@@ -144,8 +144,8 @@ impl Scan<'_, '_> {
         Ok(frame)
     }
 
-    /// A part of the memory map that is damaged or lost keeps its `frames`
-    /// pages: in doubt, keep. Only a source that fails as a whole is an error.
+    /// A damaged or lost part of the memory map keeps its `frames` pages: in doubt, keep. Only
+    /// a source that fails as a whole is an error.
     fn readable<T>(
         &mut self,
         result: Result<T, KernelError>,
@@ -161,9 +161,9 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// Decides about the frames of `run` from `frame` on; gives the frame behind
-    /// the last one decided, and whether that one is the head of a compound
-    /// page whose second struct page is not in `run`.
+    /// Classifies the frames of `run` from `frame` on. Returns the frame after the last one
+    /// classified, and whether that one is the head of a compound page whose second struct page
+    /// is not in `run`.
     fn run(&mut self, run: &Run, mut frame: u64) -> (u64, bool) {
         while frame < run.end {
             if let Some((first, classes)) = self.block_around(run, frame) {
@@ -186,8 +186,8 @@ impl Scan<'_, '_> {
         (frame, false)
     }
 
-    /// The first frame of the block that holds `frame`, which is a word of the
-    /// bitmap, and its classes; `None` if not all of it is in `run`.
+    /// Returns the first frame of the block with `frame`, which is one word of the bitmap, and
+    /// its classes; `None` if the block is not completely in `run`.
     #[inline]
     fn block_around(&self, run: &Run, frame: u64) -> Option<(u64, BlockClasses)> {
         let blocks = self.filter.blocks.as_ref()?;
@@ -198,8 +198,8 @@ impl Scan<'_, '_> {
         Some((first, blocks.classify(run.from(first))?))
     }
 
-    /// Decides about the frames from `frame` on of the block that begins with
-    /// `first`; gives what [`Self::run`] does.
+    /// Classifies the frames from `frame` on of the block that starts at `first`; returns the
+    /// same as [`Self::run`].
     fn block(&mut self, run: &Run, first: u64, frame: u64, classes: BlockClasses) -> (u64, bool) {
         let end = first + BLOCK_PAGES as u64;
         let mut undecided = u64::MAX << (frame - first);
@@ -240,7 +240,7 @@ impl Scan<'_, '_> {
         (next, cut)
     }
 
-    /// Reads and decides one frame whose struct page lies across a border.
+    /// Reads and classifies one frame whose struct page crosses a border.
     fn one_by_one(&mut self, map: VirtAddr, frame: u64) -> Result<u64, KernelError> {
         let pair = self.read_pair(map, frame);
         let Some((page, second)) = self.readable(pair, 1)? else {
@@ -274,9 +274,9 @@ impl Scan<'_, '_> {
         *self.result.excluded.of(class) += self.kept.clear_range(bits.start, bits.end);
     }
 
-    /// A compound page or free block may begin in an earlier chunk and reach
-    /// into this one. Its head is at a multiple of its size, so there is one
-    /// candidate for each order. Gives the frame up to which it reaches.
+    /// A compound page or free block of an earlier section may reach into this one. Its head is
+    /// at a multiple of its size, so there is one candidate per order. Returns the frame up to
+    /// which it reaches.
     fn covered_from_before(&mut self) -> Result<u64, KernelError> {
         let start = self.chunk.start.0;
         let mut tried = start;
@@ -309,7 +309,7 @@ impl Scan<'_, '_> {
         Ok(start)
     }
 
-    /// The struct page of `frame` and the one behind it (empty if unmapped).
+    /// Reads the struct page of `frame` and the following one (empty if unmapped).
     fn read_pair(&self, map: VirtAddr, frame: u64) -> Result<(Vec<u8>, Vec<u8>), KernelError> {
         let kernel = self.filter.kernel;
         let mut page = vec![0; self.layout.size];

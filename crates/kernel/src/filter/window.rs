@@ -1,16 +1,15 @@
-//! How many struct pages to read at once.
+//! Chooses how many struct pages to read at once.
 
-/// Bytes read where verdicts reach so far that most of a longer run would be
-/// read for nothing: a free block of 4 MiB has struct pages of 64 KiB.
-const SHORTEST: u64 = 16 << 10;
-/// As much as stays in a core's cache between the copy and the look at it.
-const LONGEST: u64 = 256 << 10;
-/// A verdict that reaches over fewer struct pages saves nothing: a call of
-/// read() costs as much as to copy them.
-const WORTHWHILE_LEAP: u64 = 256;
+/// Bytes read where verdicts cover so many pages that most of a longer run would be read in
+/// vain: a free block of 4 MiB has struct pages of 64 KiB.
+const MIN_BYTES: u64 = 16 << 10;
+/// What fits into a core's cache between the copy and the classification.
+const MAX_BYTES: u64 = 256 << 10;
+/// Verdicts over fewer struct pages save nothing: a read() call costs as much as copying them.
+const MIN_SKIP: u64 = 256;
 
-/// The length of the next run of struct pages: it grows while they are looked
-/// at, and shrinks where they are leapt over.
+/// The length of the next run of struct pages: it grows while pages are read, and shrinks where
+/// they are skipped.
 #[derive(Debug)]
 pub(super) struct Window {
     bytes: u64,
@@ -20,7 +19,7 @@ pub(super) struct Window {
 impl Default for Window {
     fn default() -> Self {
         Self {
-            bytes: SHORTEST,
+            bytes: MIN_BYTES,
             leapt: 0,
         }
     }
@@ -32,25 +31,25 @@ impl Window {
         self.bytes
     }
 
-    /// A run begins.
+    /// Starts a run.
     pub(super) fn begin(&mut self) {
         self.leapt = 0;
     }
 
-    /// A verdict went on over `frames` that need no look.
+    /// Records a verdict that covers `frames` struct pages that are not read.
     #[inline]
     pub(super) fn leap(&mut self, frames: u64) {
-        if frames >= WORTHWHILE_LEAP {
+        if frames >= MIN_SKIP {
             self.leapt = self.leapt.saturating_add(frames);
         }
     }
 
-    /// A run of `frames` ended.
+    /// Ends a run of `frames`.
     pub(super) fn end(&mut self, frames: u64) {
         self.bytes = if self.leapt > frames / 2 {
-            SHORTEST
+            MIN_BYTES
         } else {
-            (self.bytes * 2).min(LONGEST)
+            (self.bytes * 2).min(MAX_BYTES)
         };
     }
 }
@@ -60,23 +59,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_grows_where_pages_are_looked_at_and_shrinks_where_they_are_leapt_over() {
+    fn window_grows_while_pages_are_read_and_shrinks_where_they_are_skipped() {
         let mut window = Window::default();
         for _ in 0..10 {
             window.begin();
-            window.leap(WORTHWHILE_LEAP - 1);
+            window.leap(MIN_SKIP - 1);
             window.end(512);
         }
-        assert_eq!(window.bytes(), LONGEST);
+        assert_eq!(window.bytes(), MAX_BYTES);
         window.begin();
         window.leap(960);
         window.end(4096);
-        assert_eq!(window.bytes(), LONGEST);
+        assert_eq!(window.bytes(), MAX_BYTES);
         window.begin();
         window.leap(960);
         window.leap(960);
         window.leap(960);
         window.end(4096);
-        assert_eq!(window.bytes(), SHORTEST);
+        assert_eq!(window.bytes(), MIN_BYTES);
     }
 }

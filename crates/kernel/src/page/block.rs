@@ -1,42 +1,41 @@
-//! The classes of 64 struct pages at once.
+//! Classifies 64 struct pages at once.
 //!
-//! Nearly all struct pages are of one of three classes that stand for the one
-//! frame alone, or are kept. Three fields tell which, without a branch, so that
-//! the scan is about as fast as memory. All others are called special and go
-//! through [`PageLayout::classify`].
+//! Nearly all struct pages describe a single page frame of one of three classes, or one that is
+//! kept. Three fields decide that without a branch, so that the scan runs at memory speed. All
+//! others are special and go through [`PageLayout::classify`].
 
 use bigiron_format::bytes::Endian;
 
 use super::{PageLayout, PageType, Wanted};
 
-/// Struct pages in a block: one for each bit of a word.
+/// Struct pages in a block: one per bit of a word.
 pub(crate) const BLOCK_PAGES: usize = 64;
-/// Bytes of a struct page that blocks are made for; all x86-64 distributions have it.
+/// The required size of a struct page, which all x86-64 distributions have.
 const STRUCT_BYTES: usize = 64;
 /// Words in a struct page.
 const WORDS: usize = STRUCT_BYTES / 8;
 
-/// The bits of flags and more, put together in one word of 32 bits.
+/// Bits of flags and other fields, combined in one 32-bit word.
 const ANON: u32 = 1 << 31;
 const TAIL: u32 = 1 << 30;
-/// Flags from here on have no place in that word. No kernel has so many.
+/// Flags from this bit on do not fit into that word. No kernel has that many.
 const FLAGS_END: u64 = 1 << 30;
 
-/// What a block's struct pages say, a bit each, the first page's the lowest. No
-/// bit is in two of them.
+/// The classes of a block, one bit per struct page, the first one lowest. The words are
+/// disjoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockClasses {
-    /// Page cache without private data that is left out.
+    /// Excluded page cache without private data.
     pub cache: u64,
-    /// Page cache with private data that is left out.
+    /// Excluded page cache with private data.
     pub cache_private: u64,
-    /// User memory that is left out.
+    /// Excluded user memory.
     pub user: u64,
-    /// Pages whose verdict may reach farther, or is rare.
+    /// Pages whose verdict may cover other pages, or is rare.
     pub special: u64,
 }
 
-/// Bits of a word that tell something, and what they are then.
+/// A mask of a word and the value expected under it.
 #[derive(Clone, Copy, Debug)]
 struct Test {
     mask: u32,
@@ -53,7 +52,7 @@ impl Test {
         })
     }
 
-    /// All ones if `word` passes.
+    /// All ones if `word` matches.
     #[inline]
     fn passes(self, word: u32) -> u32 {
         ones(word & self.mask == self.value)
@@ -65,7 +64,7 @@ fn ones(condition: bool) -> u32 {
     u32::from(condition).wrapping_neg()
 }
 
-/// A [`PageLayout`] and a [`Wanted`], ready to go through many struct pages.
+/// A [`PageLayout`] and a [`Wanted`], prepared for many struct pages.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockClassifier {
     flags_word: usize,
@@ -90,7 +89,7 @@ pub(crate) struct BlockClassifier {
 }
 
 impl BlockClassifier {
-    /// `None` if struct pages are not what blocks are made for.
+    /// Returns `None` if the layout of struct pages does not allow blocks.
     pub(crate) fn new(layout: &PageLayout, wanted: Wanted) -> Option<Self> {
         if layout.size != STRUCT_BYTES || layout.endian != Endian::Little {
             return None;
@@ -134,8 +133,8 @@ impl BlockClassifier {
         })
     }
 
-    /// The classes of a block that lies at the beginning of `bytes`; `None` if
-    /// `bytes` is shorter than a block.
+    /// Classifies the block at the start of `bytes`; returns `None` if `bytes` is shorter than
+    /// a block.
     #[inline]
     pub(crate) fn classify(&self, bytes: &[u8]) -> Option<BlockClasses> {
         let bytes = bytes.first_chunk::<{ BLOCK_PAGES * STRUCT_BYTES }>()?;
@@ -143,7 +142,8 @@ impl BlockClassifier {
         let mut flags = [0_u32; BLOCK_PAGES];
         let mut mapcounts = [0_u32; BLOCK_PAGES];
         for ((flags, mapcount), page) in flags.iter_mut().zip(&mut mapcounts).zip(structs) {
-            // The remainder never changes an index, but shows that it is one.
+            // The remainder never changes an index, but proves to the compiler that it is in
+            // bounds.
             let word = |index: usize| u64::from_le_bytes(page[index % WORDS]);
             prefetch_behind(page);
             *flags = word(self.flags_word) as u32 & self.flags_used
@@ -163,7 +163,7 @@ impl BlockClassifier {
         })
     }
 
-    /// One page's class. As [`PageLayout::classify`], in terms that need no branch.
+    /// The class of one page: [`PageLayout::classify`] without branches.
     #[inline]
     fn code(&self, flags: u32, mapcount: u32) -> u8 {
         let has = |mask: u32| ones(flags & mask != 0);
@@ -185,16 +185,16 @@ impl BlockClassifier {
     }
 }
 
-/// Asks for the struct page one block behind `page`. The processor's own look
-/// ahead ends with each page of memory, which is one block.
+/// Prefetches the struct page one block behind `page`. The hardware prefetcher stops at page
+/// boundaries, and a page is one block.
 #[inline]
 fn prefetch_behind(page: &[[u8; 8]; WORDS]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let next = page.as_ptr().wrapping_add(BLOCK_PAGES * WORDS);
-        // SAFETY: a prefetch is a hint; it reads nothing into the program and
-        // does not fault, whatever the address.
+        // SAFETY: a prefetch is a hint; it loads nothing visible to the program and does not
+        // fault, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(next.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -207,13 +207,13 @@ const CACHE_PRIVATE: u32 = 1;
 const USER: u32 = 2;
 const SPECIAL: u32 = 3;
 
-/// Bit `bit` of all codes, put side by side.
+/// Gathers bit `bit` of all codes.
 #[inline]
 fn gather(codes: &[u8; BLOCK_PAGES], bit: u32) -> u64 {
     let eights = codes.as_chunks::<8>().0.iter().enumerate();
     eights.fold(0, |all, (index, eight)| {
         let ones = u64::from_le_bytes(*eight) >> bit & 0x0101_0101_0101_0101;
-        // The product's top byte has the lowest bits of all eight bytes.
+        // The product's top byte holds the lowest bits of all eight bytes.
         all | (ones.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * index)
     })
 }

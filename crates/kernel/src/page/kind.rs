@@ -1,8 +1,8 @@
-//! What every page frame is used for, also those that no dump level leaves out.
+//! The use of every page frame, including those that no dump level excludes.
 
 use super::{PageClass, PageLayout, PageType, Wanted, is};
 
-/// All that a dump level can leave out: the class is wanted for its own sake.
+/// Selects all classes, since the class itself is of interest.
 const ALL: Wanted = Wanted {
     cache: true,
     cache_private: true,
@@ -10,32 +10,31 @@ const ALL: Wanted = Wanted {
     free: true,
 };
 
-/// What a page frame is used for.
+/// The use of a page frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PageKind {
-    /// Of a class that dump levels know.
+    /// A class of the dump levels.
     Class(PageClass),
-    /// Of a slab: small objects of the kernel.
+    /// Slab memory: small kernel objects.
     Slab,
     /// A page table of a process.
     PageTable,
-    /// Never given to the page allocator: the kernel's image, struct pages, firmware.
+    /// Never given to the page allocator: kernel image, struct pages, firmware.
     Reserved,
-    /// Of the kernel for something else, or on the way from one use to another.
+    /// Other kernel memory, or a page between two uses.
     Kernel,
 }
 
-/// Bits that VMCOREINFO does not tell; types (BTF) do.
+/// Facts that VMCOREINFO lacks and BTF has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindBits {
-    /// PG_reserved's number in page->flags.
+    /// Bit number of PG_reserved in page->flags.
     pub reserved: Option<u32>,
-    /// The `_mapcount` of a page table: PAGE_TYPE value as VMCOREINFO gives those
-    /// of other types.
+    /// `_mapcount` of a page table: a page type value like those in VMCOREINFO.
     pub page_table: Option<i64>,
 }
 
-/// Tells the use of page frames, one after the other.
+/// Determines the use of page frames in sequence.
 #[derive(Clone, Debug)]
 pub struct PageKinds<'a> {
     layout: &'a PageLayout,
@@ -43,20 +42,19 @@ pub struct PageKinds<'a> {
     page_table: Option<PageType>,
 }
 
-/// What struct pages of a compound page leave for those behind them: its use, and
-/// the page frame behind it.
+/// The part of a compound page that follows: its use, and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Covered {
     /// The use of the frames.
     pub kind: PageKind,
-    /// The page frame behind the last of them.
+    /// The page frame after the last of them.
     pub end: u64,
-    /// Whether each of them need not be looked at: one verdict is about all.
+    /// True if one verdict covers all of them, so that none needs to be read.
     pub decided: bool,
 }
 
 impl<'a> PageKinds<'a> {
-    /// Struct pages of this layout, with what else is known of them.
+    /// Creates a classifier for struct pages of this layout and further facts.
     pub fn new(layout: &'a PageLayout, bits: KindBits) -> Self {
         let reserved = bits.reserved.and_then(|bit| 1_u64.checked_shl(bit));
         Self {
@@ -66,9 +64,9 @@ impl<'a> PageKinds<'a> {
         }
     }
 
-    /// The use of page frame `frame` by its struct page and `second`, the one
-    /// behind it (empty if it is not there), and up to where that reaches. `before`
-    /// is what was said of the frame before.
+    /// Returns the use of page frame `frame`, by its struct page and `second`, the following
+    /// one (empty if missing), and the end of the range it covers. `before` is the result for
+    /// the frame before.
     pub fn of(&self, frame: u64, page: &[u8], second: &[u8], before: Option<Covered>) -> Covered {
         let layout = self.layout;
         let alone = |kind| Covered {
@@ -77,7 +75,7 @@ impl<'a> PageKinds<'a> {
             decided: true,
         };
         if layout.is_tail(page) {
-            // Its head has no class, or had said all about it.
+            // Its head has no class, or its verdict covered everything.
             return match before {
                 Some(head) if head.end > frame => head,
                 _ => alone(PageKind::Kernel),
@@ -119,7 +117,8 @@ impl<'a> PageKinds<'a> {
         }
     }
 
-    /// `page->mapping` of a page of the page cache: its file's struct address_space.
+    /// Returns `page->mapping` of a page cache page: the address of the file's struct
+    /// address_space.
     pub fn mapping(&self, page: &[u8]) -> Option<u64> {
         let mapping = self.layout.u64(page, self.layout.mapping);
         // The lowest bits are flags (PAGE_MAPPING_FLAGS).

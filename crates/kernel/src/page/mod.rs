@@ -1,8 +1,7 @@
-//! What a struct page says about its page frame.
+//! Classifies page frames by their struct pages.
 //!
-//! The kernel tells by VMCOREINFO which flags and fields it has; what is not
-//! there is not looked at. Nothing is decided by version numbers, since
-//! distributions take changes back to older versions.
+//! VMCOREINFO lists the flags and fields that the kernel has; others are not used. Nothing
+//! depends on version numbers, since distributions backport changes.
 
 mod block;
 mod kind;
@@ -17,14 +16,14 @@ pub(crate) use block::{BLOCK_PAGES, BlockClasses, BlockClassifier};
 pub use kind::{Covered, KindBits, PageKind, PageKinds};
 use page_type::{PageType, is};
 
-/// PAGE_MAPPING_ANON (include/linux/page-flags.h): the page is anonymous memory.
+/// PAGE_MAPPING_ANON (include/linux/page-flags.h): anonymous memory.
 const MAPPING_ANON: u64 = 1;
-/// compound_head or compound_info: the page is a tail of a compound page.
+/// Tail bit of compound_head or compound_info.
 const TAIL: u64 = 1;
-/// Orders from here on cannot be true.
+/// Orders from here on are impossible.
 const MAX_ORDER: u64 = 64;
 
-/// Why a page frame is left out.
+/// The class of an excluded page frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PageClass {
     /// Page cache without private data.
@@ -37,40 +36,40 @@ pub enum PageClass {
     Free,
     /// Memory that a confidential guest has not accepted yet.
     Unaccepted,
-    /// Broken memory that must not be touched.
+    /// Poisoned memory, which must not be touched.
     HwPoison,
-    /// Memory taken away by a balloon or hotplug.
+    /// Memory removed by a balloon driver or hotplug.
     Offline,
 }
 
-/// How a hugetlb page is told from other compound pages.
+/// How hugetlb pages are distinguished from other compound pages.
 #[derive(Clone, Copy, Debug)]
 enum Hugetlb {
-    /// By the page type of its head, from 6.9 on (commit d99e3140a4d3).
+    /// By the page type of the head, since 6.9 (commit d99e3140a4d3).
     Type(PageType),
     /// By a flag of the second struct page, 6.6 to 6.8.
     SecondFlag(u32),
-    /// By the destructor's number in the second struct page, 4.4 to 6.5.
+    /// By the destructor number in the second struct page, 4.4 to 6.5.
     Destructor { offset: usize, value: u64 },
-    /// No key says how.
+    /// Unknown: no key exists.
     Unknown,
 }
 
-/// Where a compound page keeps its order, in its second struct page.
+/// Location of the order of a compound page in its second struct page.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// The low byte of flags, from 6.6 on (commit ebc1baf5c9b4).
+    /// The low byte of flags, since 6.6 (commit ebc1baf5c9b4).
     FlagsLowByte,
-    /// A byte of its own.
+    /// A separate byte.
     Byte(usize),
-    /// No key says where.
+    /// Unknown: no key exists.
     Unknown,
 }
 
-/// The struct page of one kernel.
+/// The layout of struct page in one kernel.
 #[derive(Clone, Debug)]
 pub struct PageLayout {
-    /// Bytes of a struct page.
+    /// Size of a struct page, in bytes.
     pub size: usize,
     endian: Endian,
     flags: usize,
@@ -95,12 +94,12 @@ pub struct PageLayout {
     free_orders: u64,
 }
 
-/// What to do with a page frame and those behind it.
+/// A verdict on a page frame and those that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Why frames are left out; `None` to keep the one frame.
+    /// The class for exclusion; `None` keeps the one frame.
     pub class: Option<PageClass>,
-    /// log2 of how many frames share the verdict.
+    /// log2 of the number of frames that the verdict covers.
     pub order: u32,
 }
 
@@ -110,14 +109,14 @@ impl Verdict {
         order: 0,
     };
 
-    /// The frame behind the last one of a verdict about `frame`.
+    /// The frame after the last one covered by a verdict on `frame`.
     #[inline]
     pub fn end(&self, frame: u64) -> u64 {
         frame.saturating_add(1_u64.checked_shl(self.order).unwrap_or(u64::MAX))
     }
 }
 
-/// Which classes a dump level leaves out.
+/// The classes that a dump level excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Page cache without private data.
@@ -131,7 +130,7 @@ pub struct Wanted {
 }
 
 impl PageLayout {
-    /// Takes the layout from what the kernel says.
+    /// Determines the layout from VMCOREINFO.
     pub fn new(info: &Vmcoreinfo, endian: Endian) -> Result<Self, KernelError> {
         let needed = |key: String| KernelError::missing(key, "tell the classes of pages");
         let size = info
@@ -161,8 +160,8 @@ impl PageLayout {
         let hugetlb_flag = info
             .number("PG_hugetlb")
             .and_then(|n| u32::try_from(n).ok());
-        // The names these fields had: page.* through 6.2, folio.* in 6.3 to 6.5.
-        // folio's are in the second struct page, but counted from the first one.
+        // The fields' names: page.* through 6.2, folio.* in 6.3 to 6.5. Those of folio are in
+        // the second struct page, but counted from the first.
         let first_of = |names: &[&str]| {
             let offset = names.iter().find_map(|name| info.offset(name))?;
             (offset < 2 * size).then_some(offset % size)
@@ -211,12 +210,11 @@ impl PageLayout {
         })
     }
 
-    /// Decides about page frame `frame` by its struct page, and `second`,
-    /// the one behind it, which a compound page uses too.
+    /// Classifies page frame `frame` by its struct page and `second`, the following one, which
+    /// a compound page also uses.
     ///
-    /// Tests go in makedumpfile's order (__exclude_unnecessary_pages), so that
-    /// a page of two classes counts as the same one. A tail is kept here; its
-    /// head has decided about it.
+    /// The order of tests is makedumpfile's (__exclude_unnecessary_pages), so that a page of
+    /// two classes counts the same. A tail is kept here, since its head was already classified.
     #[inline]
     pub fn classify(&self, frame: u64, page: &[u8], second: &[u8], wanted: Wanted) -> Verdict {
         if self.is_tail(page) {
@@ -273,8 +271,8 @@ impl PageLayout {
         wanted: Wanted,
     ) -> Option<PageClass> {
         let anonymous = !slab && self.u64(page, self.mapping) & MAPPING_ANON != 0;
-        // PG_swapcache counts only with PG_swapbacked since that exists
-        // (commit 6326fec1122c, 4.10).
+        // PG_swapcache counts only with PG_swapbacked since that flag exists (commit
+        // 6326fec1122c, 4.10).
         let swap_cache = flags & self.swap_cache != 0
             && self.swap_backed.is_none_or(|backed| flags & backed != 0);
         if !anonymous && (flags & self.lru != 0 || swap_cache) {
@@ -299,13 +297,13 @@ impl PageLayout {
         (!slab && is(self.offline, mapcount)).then_some(PageClass::Offline)
     }
 
-    /// Whether a struct page is the head of a compound page.
+    /// Returns true for the head of a compound page.
     #[inline]
     pub fn is_head(&self, page: &[u8]) -> bool {
         self.u64(page, self.flags) & self.head_mask != 0
     }
 
-    /// Whether a struct page is a tail of a compound page.
+    /// Returns true for a tail of a compound page.
     #[inline]
     pub fn is_tail(&self, page: &[u8]) -> bool {
         self.compound_head
@@ -313,8 +311,8 @@ impl PageLayout {
     }
 
     fn compound_order(&self, frame: u64, second: &[u8]) -> u32 {
-        // Of a running kernel the two struct pages may be of different moments, and
-        // the second one belong to something else by now.
+        // In a running kernel the two struct pages may be of different moments, and the second
+        // may belong to another page by now.
         if self.compound_head.is_some() && !self.is_tail(second) {
             return 0;
         }
@@ -323,7 +321,7 @@ impl PageLayout {
             Order::Byte(offset) => second.get(offset).copied().map_or(0, u64::from),
             Order::Unknown => 0,
         };
-        // A compound page is aligned to its size; anything else is no order.
+        // A compound page is aligned to its size; otherwise the order is invalid.
         if order >= MAX_ORDER || frame & ((1 << order) - 1) != 0 {
             0
         } else {
@@ -365,7 +363,7 @@ mod tests {
         NUMBER(PAGE_HUGETLB_MAPCOUNT_VALUE)=-201326592\n";
 
     #[test]
-    fn the_order_counts_only_in_a_tail() {
+    fn order_is_used_only_in_a_tail() {
         let info = Vmcoreinfo::parse(INFO.as_bytes(), 0).unwrap();
         let layout = PageLayout::new(&info, Endian::Little).unwrap();
         let wanted = Wanted {
@@ -376,7 +374,7 @@ mod tests {
         };
         let (mut head, mut second) = ([0_u8; 64], [0_u8; 64]);
         head[0] = 1 << 6 | 1 << 5;
-        // Of a page of its own these would be locked and uptodate.
+        // In a page of its own these bits would mean locked and uptodate.
         second[0] = 9;
         let alone = layout.classify(0x200, &head, &second, wanted);
         assert_eq!(alone.class, Some(PageClass::Cache));

@@ -1,11 +1,11 @@
-//! Page types, which the kernel keeps in place of a mapcount.
+//! Page types, which the kernel stores in place of a mapcount.
 
-/// A page type kept in `_mapcount` (`page_type`).
+/// A page type in `_mapcount` (`page_type`).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PageType {
-    /// Through 6.11 a type is one cleared bit under a base pattern.
+    /// Through 6.11: one cleared bit under a base pattern.
     ClearedBit { mask: u32, base: u32 },
-    /// From 6.12 on the top byte is the type (commit 4ffca5a96678).
+    /// Since 6.12: the top byte (commit 4ffca5a96678).
     TopByte(u32),
 }
 
@@ -16,8 +16,8 @@ impl PageType {
             return Self::TopByte(value >> 24);
         }
         let bit = !value;
-        // PAGE_TYPE_BASE went from 0xf0000000 to 0x80000000 when the types
-        // moved to the top bits in 6.11 (commit 8db00ad56461).
+        // PAGE_TYPE_BASE changed from 0xf0000000 to 0x80000000 when the types moved to the top
+        // bits in 6.11 (commit 8db00ad56461).
         let base = if bit >= 1 << 24 {
             0x8000_0000
         } else {
@@ -37,7 +37,7 @@ impl PageType {
         }
     }
 
-    /// The bits of `_mapcount` that tell the type, and what they are then.
+    /// The mask of `_mapcount` that holds the type, and its value.
     pub(super) fn mask_and_value(self) -> (u32, u32) {
         match self {
             Self::ClearedBit { mask, base } => (mask, base),
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_types_is_complete_apart_in_every_encoding() {
+    fn page_types_are_distinct_in_every_encoding() {
         // 6.10: PG_buddy 0x80, PG_offline 0x100, PG_slab 0x1000, as cleared bits.
         let buddy = PageType::new(-129);
         assert!(buddy.matches(0xffff_ff7f) && !buddy.matches(0xffff_feff));

@@ -1,4 +1,4 @@
-//! Keys of VMCOREINFO and fields of the kernel's structures.
+//! VMCOREINFO keys and fields of the kernel's structures.
 
 use bigiron_format::VirtAddr;
 
@@ -7,8 +7,8 @@ use crate::error::KernelError;
 
 const PURPOSE: &str = "read the kernel log";
 
-/// No structure of the log is larger, which bounds what a dump can make us
-/// allocate; the largest real one, printk_info, has 88 bytes.
+/// Maximum size of a structure of the log, which bounds allocations; the largest real one,
+/// printk_info, has 88 bytes.
 const MAX_STRUCTURE: usize = 4096;
 
 pub(super) fn symbol(memory: &dyn KernelMemory, name: &str) -> Result<VirtAddr, KernelError> {
@@ -18,7 +18,7 @@ pub(super) fn symbol(memory: &dyn KernelMemory, name: &str) -> Result<VirtAddr, 
         .ok_or_else(|| KernelError::missing(format!("SYMBOL({name})"), PURPOSE))
 }
 
-/// SIZE(`name`), of a structure.
+/// Reads SIZE(`name`) of a structure.
 pub(super) fn size(memory: &dyn KernelMemory, name: &str) -> Result<usize, KernelError> {
     let size = memory
         .info()
@@ -34,7 +34,7 @@ pub(super) fn size(memory: &dyn KernelMemory, name: &str) -> Result<usize, Kerne
     Ok(size)
 }
 
-/// OFFSET(`name`) of a member that ends within its structure's `size` bytes.
+/// Reads OFFSET(`name`) of a member that ends within its structure's `size` bytes.
 pub(super) fn offset(
     memory: &dyn KernelMemory,
     name: &str,
@@ -45,7 +45,7 @@ pub(super) fn offset(
         .ok_or_else(|| KernelError::missing(format!("OFFSET({name})"), PURPOSE))
 }
 
-/// [`offset`] of a member that not every kernel has.
+/// Reads the [`offset`] of a member that some kernels lack.
 pub(super) fn optional_offset(
     memory: &dyn KernelMemory,
     name: &str,
@@ -85,16 +85,16 @@ pub(super) fn read_u64(
     Ok(memory.endian().u64(&buf, 0).unwrap_or(0))
 }
 
-/// `base` + `index` * `size`; a hostile base may wrap, and is not mapped then.
+/// Returns `base` + `index` * `size`; with a hostile base this wraps to an unmapped address.
 pub(super) fn element(base: VirtAddr, index: u64, size: usize) -> VirtAddr {
     VirtAddr(base.0.wrapping_add(index.wrapping_mul(size as u64)))
 }
 
-/// log_buf and log_buf_len: where a log of records or text is, and its size.
+/// Reads log_buf and log_buf_len: address and size of a log of records or text.
 pub(super) fn log_buf(memory: &dyn KernelMemory) -> Result<(VirtAddr, u32), KernelError> {
     let base = read_u64(memory, "log_buf", symbol(memory, "log_buf")?)?;
     let len = read_u32(memory, "log_buf_len", symbol(memory, "log_buf_len")?)?;
-    // An int in older kernels; LOG_BUF_LEN_MAX is 2 GiB in newer ones.
+    // log_buf_len is an int in older kernels; LOG_BUF_LEN_MAX is 2 GiB in newer ones.
     if len == 0 || len > 1 << 31 {
         return Err(KernelError::Implausible {
             what: "log_buf_len".into(),
@@ -105,8 +105,8 @@ pub(super) fn log_buf(memory: &dyn KernelMemory) -> Result<(VirtAddr, u32), Kern
     Ok((VirtAddr(base), len))
 }
 
-/// The level and the facility that two bytes of a record hold:
-/// `u8 facility; u8 flags:5; u8 level:3;`.
+/// Returns level and facility from two bytes of a record: `u8 facility; u8 flags:5; u8
+/// level:3;`.
 pub(super) fn level_and_facility(
     memory: &dyn KernelMemory,
     record: &[u8],
@@ -115,7 +115,7 @@ pub(super) fn level_and_facility(
     use bigiron_format::bytes::Endian;
     let facility = *record.get(at)?;
     let bits = *record.get(at + 1)?;
-    // Bit fields fill from the low end on little endian machines.
+    // Bit fields are allocated from the low end on little-endian machines.
     let level = match memory.endian() {
         Endian::Little => bits >> 5,
         Endian::Big => bits & 7,

@@ -1,25 +1,25 @@
-//! Records as text.
+//! Formats records as text.
 
 use std::io::{self, Write};
 
 use super::record::{Record, RecordText};
 
-/// How a record looks as text.
+/// The text format of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextStyle {
-    /// How bytes look that are neither printable nor space.
+    /// Escaping of bytes that are neither printable nor white space.
     pub escape: Escape,
-    /// Lines behind the first of a record are indented as far as its text.
+    /// Indent continuation lines of a record to its text.
     pub indent: bool,
-    /// A record without text has a line too.
+    /// Print a line for a record without text.
     pub lines_without_text: bool,
-    /// Facility and level stand before each record, as in `dmesg --decode`.
+    /// Print facility and level before each record, as `dmesg --decode` does.
     pub level_names: bool,
-    /// The task or CPU that wrote it stands behind the time.
+    /// Print the task or CPU that wrote the record after the time.
     pub caller: bool,
 }
 
-/// How bytes look that are neither printable nor space.
+/// Escaping of bytes that are neither printable nor white space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escape {
     /// `\xc3`.
@@ -35,14 +35,14 @@ impl TextStyle {
         ..Self::PLAIN
     };
 
-    /// As vmcore-dmesg of kexec-tools.
+    /// The format of vmcore-dmesg of kexec-tools.
     pub const VMCORE_DMESG: Self = Self {
         indent: false,
         lines_without_text: true,
         ..Self::PLAIN
     };
 
-    /// As makedumpfile, with every byte escaped as itself.
+    /// makedumpfile's format, with every byte escaped as itself.
     pub const PLAIN: Self = Self {
         escape: Escape::Byte,
         indent: true,
@@ -51,7 +51,7 @@ impl TextStyle {
         caller: false,
     };
 
-    /// Writes one record with a line feed behind it.
+    /// Writes one record, followed by a line feed.
     pub fn write(self, out: &mut dyn Write, record: &Record<'_>) -> io::Result<()> {
         if !self.lines_without_text && !matches!(record.text, RecordText::Bytes(_)) {
             return Ok(());
@@ -102,7 +102,7 @@ impl Escape {
     }
 }
 
-/// The name of a level, as dmesg(1) has it.
+/// Name of a level, as in dmesg(1).
 pub fn level_name(level: u8) -> Option<&'static str> {
     const NAMES: [&str; 8] = [
         "emerg", "alert", "crit", "err", "warn", "notice", "info", "debug",
@@ -110,7 +110,7 @@ pub fn level_name(level: u8) -> Option<&'static str> {
     NAMES.get(usize::from(level)).copied()
 }
 
-/// The name of a facility, as dmesg(1) has it.
+/// Name of a facility, as in dmesg(1).
 pub fn facility_name(facility: u8) -> Option<&'static str> {
     const NAMES: [&str; 12] = [
         "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron",

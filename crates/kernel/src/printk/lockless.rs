@@ -1,8 +1,8 @@
-//! The lockless ring buffer of 5.10 on.
+//! The lockless ring buffer of Linux 5.10 and later.
 //!
-//! A ring of descriptors (`prb_desc`) tells for each record its state and
-//! where in a second ring its text is; a third ring (`printk_info`) has the
-//! rest. Source: kernel/printk/printk_ringbuffer.{h,c}.
+//! A ring of descriptors (`prb_desc`) holds the state of each record and the position of its
+//! text in a second ring; a third ring (`printk_info`) holds the rest. Source:
+//! kernel/printk/printk_ringbuffer.{h,c}.
 
 use bigiron_format::VirtAddr;
 
@@ -10,24 +10,24 @@ use super::record::{Caller, Device, LogSummary, Record, RecordText};
 use super::{KernelMemory, LogError, Visit, fields};
 use crate::error::KernelError;
 
-/// Bytes of an unsigned long; text blocks begin with one, the record's id.
+/// Size of an unsigned long; a text block starts with one, the record's id.
 const WORD: usize = 8;
-/// The upper two bits of a descriptor's state_var are its state, the others
-/// the id of the record that it is for.
+/// The upper two bits of a descriptor's state_var are the state, the others the id of its
+/// record.
 const STATE_SHIFT: u32 = 62;
 const ID_MASK: u64 = (1 << STATE_SHIFT) - 1;
 const COMMITTED: u64 = 1;
 const FINALIZED: u64 = 2;
-/// Positions with bit 0 set stand for no data; this one for an empty line.
+/// Positions with bit 0 set mean no data; this one is an empty line.
 const NO_DATA: u64 = 1;
 const EMPTY_LINE: u64 = 3;
 
 /// LOG_BUF_LEN_MAX is 2 GiB (kernel/printk/printk.c).
 const MAX_TEXT_BITS: u32 = 31;
-/// A descriptor is made for 32 bytes of text (PRB_AVGBITS); one bit more than
-/// that of the largest ring.
+/// The kernel allocates one descriptor per 32 bytes of text (PRB_AVGBITS); one bit more than
+/// for the largest ring.
 const MAX_DESCRIPTOR_BITS: u32 = 27;
-/// Descriptors that are read at a time.
+/// Descriptors read at once.
 const BATCH: u64 = 128;
 
 pub(super) struct Ring {
@@ -56,7 +56,7 @@ struct Layout {
     device: Option<DeviceLayout>,
 }
 
-/// Where a printk_info holds the two names: offset and length.
+/// Offset and length of the two names in a printk_info.
 struct DeviceLayout {
     subsystem: (usize, usize),
     device: (usize, usize),
@@ -128,7 +128,7 @@ impl Ring {
         let size = self.layout.descriptor_size;
         let mut batch = vec![0; size * BATCH as usize];
         while left > 0 {
-            // Up to the end of the ring at most.
+            // At most up to the end of the ring.
             let index = first % self.count;
             let n = left.min(BATCH).min(self.count - index);
             let bytes = &mut batch[..size * n as usize];
@@ -160,7 +160,7 @@ struct Walk<'w> {
     ring: &'w Ring,
     memory: &'w dyn KernelMemory,
     from_seq: u64,
-    /// Blocks of text do not overlap, so all together have the ring's size.
+    /// Text blocks do not overlap, so together they have at most the ring's size.
     text_left: u64,
     text: Vec<u8>,
     info: Vec<u8>,
@@ -232,12 +232,12 @@ impl Walk<'_> {
     }
 }
 
-/// Where a record's text is.
+/// Location of a record's text.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
     Nothing,
     EmptyLine,
-    /// Its offset in the ring behind the block's id, and the bytes there.
+    /// Offset in the ring after the block's id, and number of bytes there.
     Block {
         start: u64,
         room: u64,
@@ -245,7 +245,7 @@ enum Place {
 }
 
 impl Ring {
-    /// get_data() of printk_ringbuffer.c.
+    /// Locates a text block, like get_data() of printk_ringbuffer.c.
     fn place(&self, begin: u64, next: u64) -> Place {
         if begin & next & NO_DATA != 0 {
             return match (begin, next) {
@@ -257,11 +257,11 @@ impl Ring {
         let (begin, end) = match (begin, next) {
             _ if begin == next => return Place::Nothing,
             (begin, next) if begin < next => (begin, next),
-            // Up to the very end. Before 67e1b0052f6b such a block wrapped,
-            // and had its end behind the start; makedumpfile 1.7.2 takes that
-            // for granted.
+            // A block that ends exactly at the end of the ring. Before 67e1b0052f6b such a
+            // block wrapped and had its end after the start, which makedumpfile 1.7.2 assumes.
             (begin, 0) => (begin, self.text_size),
-            // A block does not wrap in the middle: it is at the start whole.
+            // A block that does not fit before the end of the ring is stored whole at the
+            // start.
             (_, next) => (0, next),
         };
         let start = begin + WORD as u64;
@@ -293,8 +293,8 @@ impl Layout {
             ts_nsec: offset("printk_info.ts_nsec", 8, info_size)?,
             text_len,
             caller,
-            // No key tells where facility and level are. Since 5.10 they are
-            // the two bytes between these two.
+            // No key locates facility and level. Since 5.10 they are the two bytes between
+            // these two fields.
             level: (caller == Some(text_len + 4)).then_some(text_len + 2),
             device: DeviceLayout::find(memory, info_size),
         })
@@ -326,8 +326,8 @@ impl DeviceLayout {
     }
 }
 
-/// The offset of an atomic_long_t's value in it. Its size is that of the
-/// kernel's words, and all that follows is made for words of 8 bytes.
+/// Offset of an atomic_long_t's value. Its size is that of the kernel's words; this parser
+/// supports words of 8 bytes only.
 fn counter(memory: &dyn KernelMemory) -> Result<usize, KernelError> {
     let size = fields::size(memory, "atomic_long_t")?;
     if size != WORD {
@@ -350,8 +350,7 @@ fn bits(what: &str, found: Option<u32>, most: u32) -> Result<u32, KernelError> {
         })
 }
 
-/// The first record behind the last `dmesg --clear`; 0 if the kernel does not
-/// say.
+/// Sequence number of the first record after the last `dmesg --clear`; 0 if unknown.
 fn clear_seq(memory: &dyn KernelMemory) -> Result<u64, KernelError> {
     let Some(address) = memory.info().symbol("clear_seq") else {
         return Ok(0);
@@ -360,8 +359,8 @@ fn clear_seq(memory: &dyn KernelMemory) -> Result<u64, KernelError> {
         // A plain u64 up to 5.12.
         return fields::read_u64(memory, "clear_seq", address);
     };
-    // Two copies, of which a sequence count at the start tells which one is
-    // not being written (7d7a23a91c91, latched_seq_read_nolock()).
+    // Two copies; a sequence count selects the one that is not being written (7d7a23a91c91,
+    // latched_seq_read_nolock()).
     let sequence = fields::read_u32(memory, "clear_seq", address)?;
     let copy = values as u64 + 8 * u64::from(sequence & 1);
     fields::read_u64(memory, "clear_seq", VirtAddr(address.0.wrapping_add(copy)))

@@ -1,16 +1,16 @@
-//! The kernel's log, out of its memory.
+//! Reads the kernel log from memory.
 //!
-//! Three forms, told apart by VMCOREINFO's keys alone, as makedumpfile does:
+//! Three formats, distinguished by VMCOREINFO keys only, as in makedumpfile:
 //!
-//! | key | form | kernels |
+//! | key | format | kernels |
 //! |---|---|---|
-//! | `SYMBOL(prb)` | `lockless` ring buffer | 5.10 on (896fbe20b4e2) |
+//! | `SYMBOL(prb)` | `lockless` ring buffer | since 5.10 (896fbe20b4e2) |
 //! | `SYMBOL(log_first_idx)` | `records` of variable length | 3.5 to 5.9 (7ff9554bb578) |
 //! | `SYMBOL(log_end)` | plain `text` | before 3.5 |
 //!
-//! A dump may be damaged or made to harm: what is walked is bounded by the
-//! ring's own size, nothing is allocated by a number from the dump, and what
-//! cannot be read is counted and named in [`LogSummary::warnings`].
+//! A dump may be damaged or hostile: every walk is bounded by the ring's own size,
+//! no allocation is sized by an unchecked field, and what cannot be read is counted
+//! and reported in [`LogSummary::warnings`].
 
 mod fields;
 mod format;
@@ -31,15 +31,15 @@ use crate::kernel::Kernel;
 pub use format::{Escape, TextStyle, facility_name, level_name};
 pub use record::{Caller, Device, LogSummary, Record, RecordText};
 
-/// The memory that a log is read from.
+/// Access to the memory of a kernel.
 pub trait KernelMemory {
-    /// What the kernel says of itself.
+    /// VMCOREINFO of the kernel.
     fn info(&self) -> &Vmcoreinfo;
 
-    /// Its byte order.
+    /// Byte order.
     fn endian(&self) -> Endian;
 
-    /// Fills `buf` with kernel memory; `what` is for messages.
+    /// Fills `buf` with kernel memory; `what` names the data in messages.
     fn read(
         &self,
         what: &'static str,
@@ -67,18 +67,18 @@ impl KernelMemory for Kernel<'_> {
     }
 }
 
-/// Why a log could not be had.
+/// Errors of reading a log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// It is not in the dump, or makes no sense.
+    /// The log is not in the dump, or is invalid.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// What was read could not be written.
+    /// The output cannot be written.
     #[error("cannot write the kernel log: {0}")]
     Write(#[from] io::Error),
 }
 
-/// What is called for each record, oldest first.
+/// Callback for each record, oldest first.
 pub type Visit<'v> = dyn FnMut(&Record<'_>) -> io::Result<()> + 'v;
 
 /// The kernel log of a dump.
@@ -112,9 +112,8 @@ impl<'k> Log<'k> {
         Ok(Self { memory, form })
     }
 
-    /// Passes every record to `visit`, oldest first; with `since_clear` only
-    /// those behind the last `dmesg --clear`, as far as the kernel says where
-    /// that is.
+    /// Passes every record to `visit`, oldest first; with `since_clear`, only those after the
+    /// last `dmesg --clear`, if the kernel records it.
     pub fn for_each(
         &self,
         since_clear: bool,
@@ -127,8 +126,8 @@ impl<'k> Log<'k> {
         }
     }
 
-    /// Writes the log as text, byte by byte as `makedumpfile --dump-dmesg`
-    /// does; with `since_clear` as `--partial-dmesg` is meant to.
+    /// Writes the log as text, byte for byte as `makedumpfile --dump-dmesg` does; with
+    /// `since_clear`, as `--partial-dmesg` is specified.
     pub fn write_text(
         &self,
         out: &mut dyn io::Write,
@@ -137,8 +136,8 @@ impl<'k> Log<'k> {
         self.write_styled(out, since_clear, TextStyle::MAKEDUMPFILE)
     }
 
-    /// Writes the log as text of a style. A log of plain text has a form of
-    /// its own, which no style changes but [`TextStyle::level_names`].
+    /// Writes the log as text in a given style. A plain-text log has its own format, of which
+    /// only [`TextStyle::level_names`] changes anything.
     pub fn write_styled(
         &self,
         out: &mut dyn io::Write,

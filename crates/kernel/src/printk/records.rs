@@ -1,9 +1,8 @@
-//! The records of variable length of 3.5 to 5.9.
+//! The records of variable length of Linux 3.5 to 5.9.
 //!
-//! `struct printk_log` (`struct log` up to 3.10) with text and dictionary
-//! behind it, from log_first_idx to log_next_idx of log_buf. A record of
-//! length 0 says that the next one is at the start again. Source:
-//! kernel/printk.c, kernel/printk/printk.c.
+//! `struct printk_log` (`struct log` up to 3.10), followed by text and dictionary, from
+//! log_first_idx to log_next_idx of log_buf. A record of length 0 means that the next one is at
+//! the start. Source: kernel/printk.c, kernel/printk/printk.c.
 
 use bigiron_format::VirtAddr;
 
@@ -19,7 +18,7 @@ pub(super) struct Buffer {
     layout: Layout,
 }
 
-/// The size of a record's header, and offsets in it.
+/// Size of a record's header, and offsets in it.
 struct Layout {
     size: usize,
     ts_nsec: usize,
@@ -29,7 +28,7 @@ struct Layout {
     level: Option<usize>,
 }
 
-/// What a record's header says.
+/// The fields of a record's header.
 struct Header {
     bytes: Vec<u8>,
     len: u32,
@@ -59,10 +58,9 @@ impl Buffer {
         })
     }
 
-    /// Where the first record behind the last clear begins; `None` if the
-    /// kernel does not say. clear_idx goes stale when the buffer turns over,
-    /// and what tells so, clear_seq, is not in VMCOREINFO. So it counts only
-    /// if a record begins there, or would.
+    /// Returns the index of the first record after the last clear; `None` if unknown. clear_idx
+    /// is stale after the buffer wrapped, and clear_seq, which shows that, is not in
+    /// VMCOREINFO. So it counts only if a record starts there, or would.
     fn cleared(&self, memory: &dyn KernelMemory) -> Result<Option<u32>, LogError> {
         let Some(address) = memory.info().symbol("clear_idx") else {
             return Ok(None);
@@ -131,7 +129,7 @@ impl Buffer {
         Ok(summary)
     }
 
-    /// Goes from record to record: index, header, bytes behind the header.
+    /// Walks the records: index, header, bytes after the header.
     fn walk(
         &self,
         memory: &dyn KernelMemory,
@@ -143,7 +141,7 @@ impl Buffer {
             len: 0,
         };
         let size = self.layout.size as u32;
-        // Records do not overlap, so all together have the buffer's size.
+        // Records do not overlap, so together they have at most the buffer's size.
         let mut left = self.log_buf_len;
         let mut at = self.first;
         while at != self.next {
@@ -152,7 +150,7 @@ impl Buffer {
                 break;
             }
             let address = fields::element(self.log_buf, u64::from(at), 1);
-            // Without its length there is no way to the next record.
+            // Without its length the next record cannot be found.
             if let Err(error) = memory.read("printk_log", address, &mut header.bytes) {
                 summary.lose(&error);
                 summary.cut(format!("the record at offset {at} cannot be read"));
@@ -193,8 +191,8 @@ impl Layout {
         let optional = |member: &str, width| {
             fields::optional_offset(memory, &format!("{name}.{member}"), width, size)
         };
-        // `u8 facility; u8 flags:5; u8 level:3;` behind dict_len; no key says
-        // so, and the `struct log` of 3.5 had something else there.
+        // `u8 facility; u8 flags:5; u8 level:3;` after dict_len; no key locates it, and `struct
+        // log` of 3.5 had other fields there.
         let level = optional("dict_len", 4)?.map(|at| at + 2);
         Ok(Self {
             size,

@@ -1,6 +1,6 @@
-//! The plain text of kernels before 3.5: log_buf as a ring of characters,
-//! log_end the count of all that were ever written. Lines look like
-//! `<6>[    0.000000] text`. Source: kernel/printk.c of 3.4.
+//! The plain text of kernels before 3.5: log_buf is a ring of characters, log_end counts all
+//! characters ever written. Lines have the form `<6>[    0.000000] text`. Source:
+//! kernel/printk.c of 3.4.
 
 use std::io;
 
@@ -10,10 +10,9 @@ use super::record::{LogSummary, Record, RecordText};
 use super::{KernelMemory, LogError, Visit, fields};
 use crate::error::KernelError;
 
-/// Bytes that are read at a time; a page of any machine is a multiple or a
-/// part of it.
-const PIECE: u32 = 4096;
-/// A line is passed on in parts of this at most.
+/// Bytes read at once; a divisor or multiple of every page size.
+const READ_SIZE: u32 = 4096;
+/// Maximum length of a line passed on at once.
 const MAX_LINE: usize = 64 << 10;
 
 pub(super) struct Buffer {
@@ -26,7 +25,7 @@ pub(super) struct Buffer {
 impl Buffer {
     pub(super) fn find(memory: &dyn KernelMemory) -> Result<Self, KernelError> {
         let (log_buf, log_buf_len) = fields::log_buf(memory)?;
-        // The kernel goes through it by `log_end & (log_buf_len - 1)`.
+        // The kernel indexes it by `log_end & (log_buf_len - 1)`.
         if !log_buf_len.is_power_of_two() {
             return Err(KernelError::Implausible {
                 what: "log_buf_len".into(),
@@ -47,7 +46,7 @@ impl Buffer {
         })
     }
 
-    /// Passes all text on in pieces, as it is.
+    /// Passes all text on unchanged.
     pub(super) fn copy(
         &self,
         memory: &dyn KernelMemory,
@@ -59,12 +58,12 @@ impl Buffer {
         if since_clear && let Some(logged) = self.logged_chars {
             left = left.min(logged);
         }
-        let mut buf = [0; PIECE as usize];
+        let mut buf = [0; READ_SIZE as usize];
         while left > 0 {
             let at = self.log_end.wrapping_sub(left) & (self.log_buf_len - 1);
             let address = fields::element(self.log_buf, u64::from(at), 1);
-            // Up to the end of a page, so that a lost page costs no more.
-            let in_page = PIECE - (address.0 % u64::from(PIECE)) as u32;
+            // Up to the end of a page, so that a lost page costs only itself.
+            let in_page = READ_SIZE - (address.0 % u64::from(READ_SIZE)) as u32;
             let len = left.min(self.log_buf_len - at).min(in_page);
             let piece = &mut buf[..len as usize];
             match memory.read("log_buf", address, piece) {
@@ -113,7 +112,7 @@ impl Buffer {
     }
 }
 
-/// Takes a line apart; what has no form it should have is text.
+/// Parses a line; parts without the expected form belong to the text.
 fn record(line: &[u8]) -> Record<'_> {
     let (priority, rest) = match bracketed(line, b'<', b'>') {
         Some((inner, rest)) => match number(inner) {
@@ -140,15 +139,14 @@ fn record(line: &[u8]) -> Record<'_> {
     }
 }
 
-/// What stands between `open` at the start and the next `close`, and what is
-/// behind.
+/// Splits the text between `open` at the start and the next `close` from the rest.
 fn bracketed(text: &[u8], open: u8, close: u8) -> Option<(&[u8], &[u8])> {
     let inside = text.strip_prefix(&[open])?;
     let end = inside.iter().position(|byte| *byte == close)?;
     Some((&inside[..end], &inside[end + 1..]))
 }
 
-/// `    0.000000` as nanoseconds.
+/// Parses `    0.000000` to nanoseconds.
 fn timestamp(text: &[u8]) -> Option<u64> {
     let point = text.iter().position(|byte| *byte == b'.')?;
     let (seconds, micros) = (&text[..point], &text[point + 1..]);

@@ -1,15 +1,15 @@
-//! Memory for decompressed pages that several readers hold, counted.
+//! Reference-counted memory for decompressed pages that several readers hold.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Buffers that wait to be filled again, at most.
+/// Maximum number of free buffers kept for reuse.
 pub(super) const FREE_BUFFERS: usize = 4;
-/// Smaller buffers are not worth keeping: the allocator is as fast.
+/// Minimum size of a buffer worth keeping; below it the allocator is as fast.
 const WORTH_KEEPING: usize = 128 << 10;
 
-/// Counts the bytes of all buffers of a cache, and keeps some that nobody holds any
-/// more: memory fresh from the system costs a fault and zeroing for each page.
+/// Counts the bytes of all buffers of a cache, and keeps some free ones: fresh memory costs a
+/// page fault and zeroing for each page.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     live: AtomicU64,
@@ -18,7 +18,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// A buffer of `len` bytes, of whatever value.
+    /// Returns a buffer of `len` bytes with unspecified contents.
     pub(super) fn take(self: &Arc<Self>, len: usize) -> Buffer {
         let bytes = self.reuse(len).unwrap_or_else(|| {
             self.count(len);
@@ -31,7 +31,7 @@ impl Account {
         }
     }
 
-    /// A copy of a few bytes.
+    /// Returns a copy of a few bytes.
     pub(super) fn copy(self: &Arc<Self>, bytes: &[u8]) -> Buffer {
         self.count(bytes.len());
         Buffer {
@@ -46,12 +46,12 @@ impl Account {
         self.peak.fetch_max(live, Ordering::Relaxed);
     }
 
-    /// Bytes of all buffers that there are.
+    /// Bytes of all existing buffers.
     pub(super) fn live(&self) -> u64 {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// The most bytes there ever were at a time.
+    /// Peak of that number.
     pub(super) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
     }
@@ -61,7 +61,7 @@ impl Account {
             return None;
         }
         let mut free = self.lock_free();
-        // The one that is most likely still near the processor.
+        // Prefer the most recently freed one, which is most likely still in the CPU's cache.
         let found = free.iter().rposition(|bytes| bytes.len() == len)?;
         Some(free.remove(found))
     }
@@ -74,7 +74,7 @@ impl Account {
             if free.len() <= FREE_BUFFERS {
                 return;
             }
-            // Of the sizes that are wanted there is always one that came last.
+            // Evict the oldest; the sizes in use are always represented by newer ones.
             gone = free.remove(0).len();
         }
         self.live.fetch_sub(gone as u64, Ordering::Relaxed);
@@ -85,18 +85,18 @@ impl Account {
     }
 }
 
-/// A buffer that goes back to where it came from.
+/// A buffer that returns to its pool on drop.
 #[derive(Debug)]
 pub(super) struct Buffer {
-    /// Its bytes: never more than were asked for.
+    /// The bytes: exactly as many as requested.
     pub(super) bytes: Vec<u8>,
-    /// What it counts for.
+    /// The bytes it is accounted for.
     size: usize,
     account: Arc<Account>,
 }
 
 impl Buffer {
-    /// The bytes that it takes.
+    /// The bytes it takes.
     pub(super) fn size(&self) -> u64 {
         self.size as u64
     }

@@ -1,4 +1,4 @@
-//! Decompressed pages that all readers of a dump share.
+//! The cache of decompressed pages, shared by all readers of a dump.
 
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -10,19 +10,18 @@ use quick_cache::{OptionsBuilder, Weighter};
 use super::buffer::{Account, Buffer, FREE_BUFFERS};
 use super::{CacheUsage, parallel_readers};
 
-/// What is kept for each piece beside its bytes: keys, links, counts.
+/// Memory of an entry besides its data: keys, links, counters.
 const OVERHEAD: u64 = 192;
-/// Of the room, the share for what was used again. The rest is for what came once; a
-/// scan goes through that.
+/// Share of the cache for entries that were used again. The rest is for entries used once,
+/// through which scans pass.
 const HOT_SHARE: f64 = 0.9;
-/// Places of the dump where it is being read, that are remembered.
+/// Number of scan positions that are tracked.
 const FRONTS: usize = 4;
-/// What lies so many bytes before such a place, or as many pieces, was decompressed for
-/// the same pass over it.
+/// Distance behind a scan position within which data counts as decompressed by the same pass.
 const NEAR_BYTES: u64 = 2 << 20;
 const NEAR_PIECES: u64 = 8;
 
-/// Decompressed bytes, and what is known of them.
+/// Decompressed bytes, with metadata.
 pub(super) struct Unpacked<M> {
     pub(super) meta: M,
     pub(super) buffer: Buffer,
@@ -43,30 +42,28 @@ impl<K, M> Weighter<K, Arc<Unpacked<M>>> for ByBytes {
     }
 }
 
-/// A cache of decompressed pieces of a dump, each with what `M` says of it. Any number
-/// of threads use it at once: it is divided into several, each with a lock of its own,
-/// and who finds something in the same one does not wait for others who do. While one
-/// thread decompresses what is missing, those that want the same wait for it, and
-/// nobody else does.
+/// A cache of decompressed extents of a dump, each with metadata `M`. Any number of threads use
+/// it concurrently: it is sharded, with one lock per shard. While one thread decompresses a
+/// missing entry, only threads that need the same entry wait for it.
 ///
-/// Keys are in the order of the dump. Several threads that go over it together find what
-/// another one has just decompressed. That is no sign that it will be wanted again, or
-/// one pass over the dump would push out what is.
+/// Keys are in the order of the dump. Threads that scan the dump together find what another one
+/// has just decompressed, which does not mean that it will be needed again: such hits near a
+/// scan position do not promote an entry, so that a scan does not evict the hot ones.
 pub(super) struct PageCache<M> {
     kept: Cache<u64, Arc<Unpacked<M>>, ByBytes, RandomState>,
     account: Arc<Account>,
     size: u64,
-    /// Keys that are near each other.
+    /// Distance between keys that counts as near.
     near: u64,
-    /// What was decompressed last.
+    /// Most recently decompressed keys.
     fronts: [AtomicU64; FRONTS],
     unpacked: AtomicU64,
 }
 
 impl<M> PageCache<M> {
-    /// A cache that takes at most `bytes`, of pieces of about `unit` bytes, whose keys
-    /// are `step` apart; `None` if that is too little for any. What readers have in hand,
-    /// `held` bytes each, is in it, for as many of them as [`parallel_readers`] says.
+    /// Creates a cache of at most `bytes`, for entries of about `unit` bytes whose keys are
+    /// `step` apart; `None` if that is too little for any. The data that readers hold, `held`
+    /// bytes each, is included, for as many readers as [`parallel_readers`] returns.
     pub(super) fn new(bytes: u64, unit: u64, step: u64, held: u64) -> Option<Self> {
         let in_hand = (parallel_readers() + FREE_BUFFERS) as u64 * held;
         let kept = bytes - in_hand.min(bytes / 4);
@@ -90,18 +87,18 @@ impl<M> PageCache<M> {
         })
     }
 
-    /// A buffer to be filled.
+    /// Returns a buffer to fill.
     pub(super) fn buffer(&self, len: usize) -> Buffer {
         self.account.take(len)
     }
 
-    /// A buffer with a copy of a few bytes.
+    /// Returns a buffer with a copy of a few bytes.
     pub(super) fn copy(&self, bytes: &[u8]) -> Buffer {
         self.account.copy(bytes)
     }
 
-    /// The piece by the number `key`, if it is there. `goes_on`: what was read before
-    /// lies directly before it in the dump.
+    /// Returns the entry `key`, if cached. `goes_on` is true if the previous read ended where
+    /// this entry starts.
     pub(super) fn find(&self, key: u64, goes_on: bool) -> Option<Arc<Unpacked<M>>> {
         match goes_on || self.is_passed(key) {
             true => self.kept.peek(&key),
@@ -109,12 +106,12 @@ impl<M> PageCache<M> {
         }
     }
 
-    /// Whether the piece is there.
+    /// Returns true if the entry is cached.
     pub(super) fn has(&self, key: u64) -> bool {
         self.kept.contains_key(&key)
     }
 
-    /// Whether somebody is just going over the dump there.
+    /// Returns true if a scan is just passing `key`.
     fn is_passed(&self, key: u64) -> bool {
         let passes = |front: &AtomicU64| {
             let ahead = front.load(Ordering::Relaxed).checked_sub(key);
@@ -123,8 +120,8 @@ impl<M> PageCache<M> {
         self.fronts.iter().any(passes)
     }
 
-    /// The same; where it is not there, `unpack` makes it. If that fails nothing is
-    /// kept, and others who waited for it try for themselves.
+    /// Returns the entry `key`, calling `unpack` if it is not cached. After a failure nothing
+    /// is cached, and threads that waited for it try again.
     pub(super) fn find_or<E>(
         &self,
         key: u64,
@@ -138,13 +135,14 @@ impl<M> PageCache<M> {
         let made = Arc::new(unpack()?);
         self.advance(key);
         if let Some(guard) = guard {
-            // What is too large for it is only not kept.
+            // An entry that is too large is returned but not cached.
             let _ = guard.insert(Arc::clone(&made));
         }
         Ok(made)
     }
 
-    /// Notes that `key` was decompressed: the place near it has moved, or it is a new one.
+    /// Records that `key` was decompressed: the nearest scan position moves, or a new one
+    /// starts.
     fn advance(&self, key: u64) {
         let number = self.unpacked.fetch_add(1, Ordering::Relaxed);
         let is_near = |front: &&AtomicU64| front.load(Ordering::Relaxed).abs_diff(key) <= self.near;
@@ -155,7 +153,7 @@ impl<M> PageCache<M> {
         }
     }
 
-    /// What it did so far.
+    /// Statistics of the cache.
     pub(super) fn usage(&self) -> CacheUsage {
         CacheUsage {
             size: self.size,
@@ -172,7 +170,7 @@ mod tests {
 
     const UNIT: usize = 8192;
 
-    /// Room for about so many pieces.
+    /// A cache with room for about `pieces` entries.
     fn cache(pieces: u64) -> PageCache<u64> {
         PageCache::new(
             pieces * (UNIT as u64 + OVERHEAD),
@@ -188,7 +186,7 @@ mod tests {
         Ok(Unpacked { meta: key, buffer })
     }
 
-    /// Reads a piece as readers do, and says whether it was there.
+    /// Reads an entry as readers do, and returns whether it was cached.
     fn read(cache: &PageCache<u64>, key: u64, goes_on: bool) -> bool {
         if let Some(found) = cache.find(key, goes_on) {
             assert_eq!(found.meta, key);
@@ -203,7 +201,7 @@ mod tests {
         keys.filter(|key| read(cache, *key, false)).count()
     }
 
-    /// A cache with 256 pieces that were wanted again and again.
+    /// A cache with 256 entries in frequent use.
     fn with_hot_pieces() -> PageCache<u64> {
         let cache = cache(1024);
         for _ in 0..4 {
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pass_over_the_dump_leaves_what_is_hot() {
+    fn scan_does_not_evict_hot_entries() {
         let cache = with_hot_pieces();
         for key in 1_000_000..1_100_000 {
             read(&cache, key, true);
@@ -224,9 +222,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_of_several_threads_leaves_what_is_hot() {
+    fn scan_by_several_threads_does_not_evict_hot_entries() {
         let cache = with_hot_pieces();
-        // Each piece is read in four parts, as others come in between.
+        // Each entry is read in four steps, as if other reads came in between.
         for key in 1_000_000..1_100_000_u64 {
             for back in 0..4 {
                 read(&cache, key - back, false);
@@ -237,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_hot_later_pushes_out_what_was() {
+    fn newly_hot_entries_evict_formerly_hot_ones() {
         let cache = with_hot_pieces();
         let (mut number, mut found) = (1_u64, 0);
         for _ in 0..20 {
@@ -255,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_not_kept_and_can_be_tried_again() {
+    fn failed_entry_is_not_cached_and_can_be_retried() {
         let cache = cache(64);
         for _ in 0..3 {
             let failed = cache.find_or(1, || Err::<Unpacked<u64>, _>("damaged"));
@@ -269,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_counted_until_the_last_one_lets_go_of_it() {
+    fn memory_is_counted_until_the_last_reference_is_dropped() {
         let cache = cache(64);
         read(&cache, 1, false);
         let held = cache.find(1, false).unwrap();
@@ -286,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn large_buffers_are_used_again_whatever_sizes_there_were() {
+    fn large_buffers_are_reused_across_changing_sizes() {
         let account = Arc::new(Account::default());
         for size in 1..20 {
             drop(account.take(size << 17));

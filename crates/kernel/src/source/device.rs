@@ -1,4 +1,4 @@
-//! Raw dump devices as sources: the dump is between two blocks.
+//! Raw dump devices as sources: the dump between two blocks.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use bigiron_format::{FormatError, ReadAt, elf, flattened, kdump, vmdump};
 use super::elf::ElfBytes;
 use crate::error::SourceError;
 
-/// What is on a raw dump device.
+/// The contents of a raw dump device.
 pub(super) struct OnDevice {
-    /// The dump, as if it were a file.
+    /// The dump, like a file.
     pub bytes: ElfBytes,
-    /// Why not all of it may be there.
+    /// The reason why the dump may be incomplete.
     pub damage: Option<String>,
 }
 
-/// Gives what is on a raw dump device, or the file as it is if it is none.
+/// Returns the contents of a raw dump device, or the file unchanged if it is not one.
 pub(super) fn enter(file: ElfBytes) -> Result<Result<OnDevice, ElfBytes>, SourceError> {
     let path = file.path().to_owned();
     let error = |source| SourceError::Format {
@@ -26,7 +26,7 @@ pub(super) fn enter(file: ElfBytes) -> Result<Result<OnDevice, ElfBytes>, Source
     let mut front = [0; 16];
     let known = match file.read().read_exact_at("the signature", 0, &mut front) {
         Ok(()) => is_plain_dump(&front),
-        // What is wrong says whoever reads it as a dump.
+        // The reader of the dump reports what is wrong.
         Err(FormatError::Truncated { .. }) => true,
         Err(_) => false,
     };
@@ -68,8 +68,8 @@ pub(super) fn enter(file: ElfBytes) -> Result<Result<OnDevice, ElfBytes>, Source
     }))
 }
 
-/// Whether a file with these first bytes is a dump by itself, without a device
-/// around it.
+/// Returns true if a file with these first bytes is a dump by itself, without the blocks of a
+/// device.
 pub fn is_plain_dump(front: &[u8]) -> bool {
     front.starts_with(&elf::SIGNATURE)
         || kdump::KdumpHeaders::is_kdump(front)
@@ -77,7 +77,7 @@ pub fn is_plain_dump(front: &[u8]) -> bool {
         || vmdump::container_of(front).is_some()
 }
 
-/// Whoever made something else of the device may have left one of the blocks.
+/// Another use of the device may have left one of the blocks.
 fn check_claims(
     device: &dyn ReadAt,
     path: &Path,
@@ -95,7 +95,7 @@ fn check_claims(
         Some(claim) => Err(SourceError::Unsupported {
             path: path.to_owned(),
             reason: format!(
-                "was a dump device and now has something else on it: {} (its signature is at \
+                "was a dump device and now has another use: {} (its signature is at \
                  offset {:#x})",
                 claim.name, claim.offset
             ),

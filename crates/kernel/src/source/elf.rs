@@ -1,4 +1,4 @@
-//! ELF cores as a source of memory.
+//! ELF cores as memory sources.
 
 use std::path::{Path, PathBuf};
 
@@ -15,17 +15,16 @@ use super::{CHUNK_FRAMES, MemorySource, PageReader};
 use crate::arch::{self, Architecture};
 use crate::error::SourceError;
 
-/// The page size where nothing says another.
+/// Default page size, if nothing specifies another.
 const DEFAULT_PAGE_SHIFT: u32 = 12;
-/// The highest physical address: what five-level paging of x86-64 and LPA2 of
-/// arm64 can reach.
+/// The highest physical address: the limit of five-level paging of x86-64 and LPA2 of arm64.
 const MAX_PHYSICAL: u64 = 1 << 52;
 
-/// RAM of which the file may hold nothing.
-const MOST_WITHOUT_DATA: u64 = 1 << 40;
-/// Beyond, RAM may be this many times as large as the file. Every dump level
-/// keeps the struct pages, and they are a 64th of RAM.
-const MOST_TIMES_LARGER: u64 = 4096;
+/// Maximum RAM without data that a file of any size may claim.
+const MAX_WITHOUT_DATA: u64 = 1 << 40;
+/// Maximum ratio of RAM to file size beyond that. Every dump level keeps the struct pages,
+/// which are a 64th of RAM.
+const MAX_RATIO: u64 = 4096;
 
 /// An ELF core: /proc/vmcore, a copy of it, or a dump of a virtual machine.
 pub struct ElfSource {
@@ -41,11 +40,11 @@ pub struct ElfSource {
     readers: usize,
 }
 
-/// Where the bytes of an ELF core come from.
+/// The bytes of an ELF core.
 pub enum ElfBytes {
     /// A file, which can be mapped.
     File(DumpFile),
-    /// Anything else, with the name of its file.
+    /// Any other bytes, with the name of their file.
     Other(Box<dyn ReadAt>, PathBuf),
 }
 
@@ -116,7 +115,7 @@ impl ElfSource {
         }
         let claimed: u64 = segments.iter().map(|segment| segment.memory_size).sum();
         let size = bytes.read().size();
-        if claimed > MOST_WITHOUT_DATA && claimed / MOST_TIMES_LARGER > size {
+        if claimed > MAX_WITHOUT_DATA && claimed / MAX_RATIO > size {
             return Err(SourceError::Unsupported {
                 path,
                 reason: format!(
@@ -140,8 +139,8 @@ impl ElfSource {
         })
     }
 
-    /// The segments that hold a part of chunk `first`, each as frames of the
-    /// chunk from the segment's start up to its end and to the end of its data.
+    /// Calls `visit` for each segment that overlaps the section at `first`, with the frames of
+    /// the section from the segment's start to its end and to the end of its data.
     fn for_each_segment(&self, first: PageFrame, mut visit: impl FnMut(usize, usize, usize)) {
         let shift = self.page_shift;
         let chunk_start = first.0 << shift;
@@ -165,7 +164,7 @@ impl ElfSource {
             let data_end = if data == 0 {
                 first_frame as usize
             } else if data < segment.file_size {
-                // A page that the file's end cuts in two is lost, not half zeros.
+                // A page that the end of the file cuts is lost, not half zeros.
                 let cut = (start + data) >> shift << shift;
                 frame(cut).max(first_frame as usize)
             } else {
@@ -179,8 +178,8 @@ impl ElfSource {
         }
     }
 
-    /// Where the page frame `frame` is in the file, if all of it is in one place
-    /// there, and how many pages follow each other from there on.
+    /// Returns the offset of page frame `frame`, if it is contiguous in the file, and the
+    /// number of consecutive pages from there on.
     pub(super) fn file_position(&self, frame: PageFrame) -> Option<(u64, u64)> {
         let address = frame.address(self.page_shift)?.0;
         let segment = self.segment_of(address)?;
@@ -191,8 +190,8 @@ impl ElfSource {
         (pages > 0 && is_aligned).then_some((offset, pages))
     }
 
-    /// The parts of chunk `first` that are whole pages of the file: the first
-    /// frame within the chunk, its place in the file, and the pages.
+    /// Returns the ranges of the section at `first` that are whole pages of the file: first
+    /// frame within the section, offset, and number of pages.
     pub(super) fn file_ranges(&self, first: PageFrame) -> Vec<(usize, u64, u64)> {
         let shift = self.page_shift;
         let chunk_start = first.0 << shift;
@@ -224,14 +223,13 @@ impl ElfSource {
     }
 }
 
-/// Whether a segment's virtual address is one at all: QEMU writes the
-/// physical address there.
+/// Returns true if a segment's virtual address is valid: QEMU writes the physical address
+/// there.
 fn is_kernel(address: VirtAddr) -> bool {
     address.0 >> 63 != 0
 }
 
-/// Sorts by physical address and cuts what a segment earlier in the file
-/// already covers.
+/// Sorts by physical address and cuts overlaps with segments earlier in the file.
 fn sort_segments(segments: &[LoadSegment]) -> Vec<LoadSegment> {
     let mut sorted = segments.to_vec();
     sorted.sort_by_key(|segment| segment.physical);
@@ -248,7 +246,7 @@ fn sort_segments(segments: &[LoadSegment]) -> Vec<LoadSegment> {
         if segment.virt.0 != 0 {
             segment.virt = VirtAddr(segment.virt.0.wrapping_add(cut));
         }
-        // Where all that the file holds is cut, the offset means nothing.
+        // If all data of the segment is cut, the offset is meaningless.
         segment.file_offset = segment.file_offset.saturating_add(cut);
         segment.file_size = segment.file_size.saturating_sub(cut);
         segment.memory_size -= cut;
@@ -257,7 +255,7 @@ fn sort_segments(segments: &[LoadSegment]) -> Vec<LoadSegment> {
     out
 }
 
-/// Says what is missing at the end of a file that was cut short.
+/// Describes what is missing at the end of a truncated file.
 fn find_damage(headers: &CoreHeaders, size: u64) -> Option<String> {
     let end = headers
         .segments

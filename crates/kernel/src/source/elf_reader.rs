@@ -13,11 +13,11 @@ use crate::error::SourceError;
 pub(super) struct ElfReader<'a> {
     source: &'a ElfSource,
     bytes: ReaderBytes<'a>,
-    /// A page that is put together.
+    /// A page assembled from several segments.
     page: Vec<u8>,
 }
 
-/// Where a reader has its bytes from.
+/// The bytes that a reader reads from.
 enum ReaderBytes<'a> {
     Window(FileWindow<'a>),
     Copied {
@@ -28,7 +28,7 @@ enum ReaderBytes<'a> {
 }
 
 impl ReaderBytes<'_> {
-    /// `len` bytes of memory at `offset`; the caller knows that the file has them.
+    /// Returns `len` bytes at `offset`; the caller checked that the file has them.
     fn get(&mut self, offset: u64, len: usize) -> Result<&[u8], SourceError> {
         match self {
             Self::Window(window) => window.bytes("memory", offset, len),
@@ -62,8 +62,8 @@ impl<'a> ElfReader<'a> {
         }
     }
 
-    /// Puts a page together of which a segment holds only a part; what no
-    /// segment holds is zero, as in /proc/vmcore.
+    /// Assembles a page of which segments hold only a part; bytes in no segment are zero, as in
+    /// /proc/vmcore.
     fn partial_page(&mut self, frame: PageFrame) -> Result<&[u8], SourceError> {
         let source = self.source;
         let page_size = 1_u64 << source.page_shift;

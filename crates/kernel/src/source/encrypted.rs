@@ -12,20 +12,20 @@ use bigiron_format::ReadAt;
 use super::elf::ElfBytes;
 use crate::error::SourceError;
 
-/// The first line of an encrypted file.
+/// First line of an encrypted file.
 const SIGNATURE: &[u8] = b"age-encryption.org/v1\n";
-/// The first line of one that is armored for mail.
+/// First line of an armored file.
 const ARMORED: &[u8] = b"-----BEGIN AGE ENCRYPTED FILE-----";
-/// Bytes that are encrypted together, and what encryption adds to them.
+/// Size of an encrypted chunk of age, and its overhead.
 const CHUNK: u64 = 64 << 10;
 const TAG: u64 = 16;
 
-/// Secret keys of age, with which encrypted dumps are read.
+/// Secret keys of age for reading encrypted dumps.
 #[derive(Default)]
 pub struct Identities(Vec<Box<dyn age::Identity>>);
 
 impl Identities {
-    /// Reads keys as age-keygen writes them.
+    /// Reads keys in the format of age-keygen.
     pub fn from_file(path: &Path) -> Result<Self, SourceError> {
         let error = |source| SourceError::Io {
             path: path.to_owned(),
@@ -41,14 +41,14 @@ impl Identities {
     }
 }
 
-/// Whether a file is encrypted.
+/// Returns true if a file is encrypted.
 pub fn is_encrypted(file: &dyn ReadAt) -> bool {
     let mut front = [0; SIGNATURE.len()];
     file.read_exact_at("the signature", 0, &mut front).is_ok() && front == SIGNATURE
 }
 
-/// Gives what is in encrypted `bytes`, called `path` in messages, decrypted as it
-/// is read, and why not all of it may be there.
+/// Returns the decrypted contents of `bytes`, named `path` in messages, decrypted on access,
+/// and the reason why they may be incomplete.
 pub fn decrypt(
     bytes: Box<dyn ReadAt>,
     path: &Path,
@@ -58,8 +58,8 @@ pub fn decrypt(
     Ok((bytes.into_read(), damage))
 }
 
-/// Gives what is in an encrypted file, and why not all of it may be there; a
-/// file that is not encrypted as it is.
+/// Returns the decrypted contents of a file and the reason why they may be incomplete; an
+/// unencrypted file is returned unchanged.
 pub(super) fn enter(
     file: ElfBytes,
     identities: &Identities,
@@ -93,14 +93,14 @@ pub(super) fn enter(
     let (mut reader, begin) = open(&bytes, identities).map_err(refuse)?;
     let (reader, size, damage) = match reader.seek(SeekFrom::End(0)) {
         Ok(end) => (reader, end, None),
-        // Without its last chunk nothing says how long it should have been.
+        // Without the last chunk the intended length is unknown.
         Err(_) => {
             let whole = bytes.size().saturating_sub(begin) / (CHUNK + TAG) * CHUNK;
             let damage = format!(
                 "{} has no last piece of its encryption: it is truncated",
                 path.display()
             );
-            // That one no longer knows where it is.
+            // The failed reader has lost its position.
             (
                 open(&bytes, identities).map_err(refuse)?.0,
                 whole,
@@ -116,7 +116,7 @@ pub(super) fn enter(
     Ok((ElfBytes::Other(Box::new(decrypted), path), damage))
 }
 
-/// A reader of what is encrypted, and where that begins in the file.
+/// Opens a reader of the contents, and returns their offset in the file.
 fn open(
     bytes: &Arc<dyn ReadAt>,
     identities: &Identities,
@@ -149,8 +149,8 @@ impl ReadAt for DecryptedFile {
             .lock()
             .unwrap_or_else(|poison| poison.into_inner());
         if self.is_cut {
-            // Going to the first byte of another chunk, age wants to see the last one
-            // of all, which is missing; going to the second byte it does not.
+            // Seeking to the first byte of a chunk makes age read the last chunk, which is
+            // missing; seeking to the second byte does not.
             reader.seek(SeekFrom::Start(offset | 1))?;
         }
         reader.seek(SeekFrom::Start(offset))?;
@@ -165,7 +165,7 @@ impl ReadAt for DecryptedFile {
 /// A file as a stream.
 struct Cursor {
     bytes: Arc<dyn ReadAt>,
-    /// Known outside too: it tells where the encrypted contents begin.
+    /// Shared with the owner: the offset of the encrypted contents.
     position: Arc<AtomicU64>,
 }
 

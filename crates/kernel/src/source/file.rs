@@ -1,4 +1,4 @@
-//! An opened dump file, and windows that slide over it.
+//! An open dump file, and windows that move over it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,24 +11,23 @@ use super::live::RUNNING_KERNEL;
 use super::mapping::Mapping;
 use crate::error::SourceError;
 
-/// Bytes mapped at once. As much as makedumpfile maps of /proc/vmcore; larger
-/// windows made nothing faster.
+/// Size of a mapped window, as in makedumpfile for /proc/vmcore; larger windows were not
+/// faster.
 const WINDOW: u64 = 4 << 20;
-/// Bytes mapped where nothing near was read before: it may be for a single page,
-/// such as a page table, and each page of a mapping takes time.
+/// Size of a window where nothing near was read before: it may serve a single page, such as a
+/// page table, and each page of a mapping costs time.
 const FIRST_WINDOW: u64 = 64 << 10;
-/// Mappings begin at multiples of the largest page size of any host.
+/// Mappings are aligned to the largest page size of any host.
 const MAP_ALIGNMENT: u64 = 64 << 10;
 
-/// How the bytes of a file are had.
+/// How a file is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoMethod {
-    /// mmap for /proc/vmcore, where read() maps every page anew; read() for
-    /// ordinary files, which may be cut or fail under us (a mapping would
-    /// then kill the process).
+    /// mmap for /proc/vmcore, where read() maps every page anew; read() for ordinary files,
+    /// which may shrink or fail (under a mapping that would kill the process).
     #[default]
     Auto,
-    /// mmap, and read() where that fails.
+    /// mmap, and read() where mapping fails.
     Mmap,
     /// read().
     Read,
@@ -52,7 +51,7 @@ impl DumpFile {
                 source,
             }
         };
-        // Opening a pipe would else wait for somebody to write to it.
+        // Opening a pipe would otherwise wait for a writer.
         let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let file = OpenOptions::new()
             .read(true)
@@ -87,7 +86,7 @@ impl DumpFile {
         })
     }
 
-    /// Takes an open file, called `path` in messages.
+    /// Wraps an open file, named `path` in messages.
     pub fn from_file(file: File, path: PathBuf) -> Result<Self, SourceError> {
         let size = match file.metadata() {
             Ok(metadata) => metadata.len(),
@@ -102,7 +101,7 @@ impl DumpFile {
         Ok(Self { file, path, size })
     }
 
-    /// The name.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -112,7 +111,7 @@ impl DumpFile {
         &self.file
     }
 
-    /// Puts the file's name in front of an error.
+    /// Adds the path to an error.
     pub fn error(&self, source: FormatError) -> SourceError {
         SourceError::Format {
             path: self.path.clone(),
@@ -120,15 +119,15 @@ impl DumpFile {
         }
     }
 
-    /// Whether mapping is better than reading; see [`IoMethod::Auto`].
+    /// Returns true if mapping is better than reading; see [`IoMethod::Auto`].
     fn prefers_mmap(&self) -> bool {
         self.path == Path::new("/proc/vmcore")
     }
 
-    /// Whether each reader must open the file for itself. The kernel copies all that
-    /// is read of /proc/kcore through one page that belongs to the open file, with
-    /// no lock around it (open_kcore and read_kcore in fs/proc/kcore.c, since commit
-    /// df04abfd181a): two that read at once would get each other's pages.
+    /// Returns true if each reader must open the file separately. The kernel copies reads of
+    /// /proc/kcore through one bounce page per open file, without a lock (open_kcore and
+    /// read_kcore in fs/proc/kcore.c, since commit df04abfd181a): concurrent readers would
+    /// receive each other's pages.
     fn serves_one_reader(&self) -> bool {
         self.path == Path::new(RUNNING_KERNEL)
     }
@@ -143,7 +142,7 @@ impl ReadAt for DumpFile {
         self.size
     }
 
-    /// Not all file systems and devices tell of holes.
+    /// Not all file systems and devices report holes.
     fn next_data(&self, offset: u64) -> u64 {
         match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(offset)) {
             Ok(data) => data,
@@ -160,11 +159,11 @@ impl ReadAt for DumpFile {
     }
 }
 
-/// A window over a file that moves to where bytes are wanted.
+/// A window over a file that moves to the requested bytes.
 #[derive(Debug)]
 pub struct FileWindow<'a> {
     file: &'a DumpFile,
-    /// The file, opened for this window alone where that is needed.
+    /// The file, opened for this window alone if required.
     own: Option<DumpFile>,
     mapping: Option<(u64, Mapping)>,
     buffer: Vec<u8>,
@@ -172,7 +171,7 @@ pub struct FileWindow<'a> {
 }
 
 impl<'a> FileWindow<'a> {
-    /// A window over `file`.
+    /// Creates a window over `file`.
     pub fn new(file: &'a DumpFile, io: IoMethod) -> Self {
         let mmap = match io {
             IoMethod::Auto => file.prefers_mmap(),
@@ -188,7 +187,7 @@ impl<'a> FileWindow<'a> {
         }
     }
 
-    /// `len` bytes at `offset`; the caller knows that the file has them.
+    /// Returns `len` bytes at `offset`; the caller checked that the file has them.
     pub fn bytes(
         &mut self,
         what: &'static str,
@@ -196,7 +195,7 @@ impl<'a> FileWindow<'a> {
         len: usize,
     ) -> Result<&[u8], SourceError> {
         if self.mmap && self.move_mapping(offset, len).is_err() {
-            // Some kernels cannot map /proc/vmcore at all; reading always works.
+            // Some kernels cannot map /proc/vmcore; reading always works.
             self.mmap = false;
             self.mapping = None;
         }
@@ -215,7 +214,7 @@ impl<'a> FileWindow<'a> {
         Ok(buffer)
     }
 
-    /// Makes the mapping hold `len` bytes at `offset`.
+    /// Moves the mapping so that it holds `len` bytes at `offset`.
     fn move_mapping(&mut self, offset: u64, len: usize) -> io::Result<()> {
         let end = offset + len as u64;
         if let Some((start, mapping)) = &self.mapping

@@ -1,5 +1,4 @@
-//! kdump-compressed files as a source of memory: whole, split into several
-//! files, flattened, complete or not.
+//! kdump-compressed files as a memory source: whole, split, flattened, complete or not.
 
 use std::path::{Path, PathBuf};
 
@@ -19,12 +18,12 @@ use crate::arch;
 use crate::error::SourceError;
 use crate::ranks::ChunkRanks;
 
-/// VMCOREINFO is at most a page; what claims more is not read.
+/// Maximum size of VMCOREINFO, which has at most a page.
 const MAX_VMCOREINFO: u64 = 64 << 10;
-/// Bytes of a bitmap that stand for one chunk.
+/// Bytes of a bitmap for one section.
 const CHUNK_BYTES: u64 = CHUNK_FRAMES / 8;
 
-/// One file of a dump.
+/// A file of a dump.
 pub(super) struct Part {
     pub(super) bytes: Box<dyn ReadAt>,
     pub(super) path: PathBuf,
@@ -47,7 +46,7 @@ impl Part {
 /// A kdump-compressed dump.
 pub struct KdumpSource {
     parts: Vec<Part>,
-    /// Dumped pages by chunk, as the second bitmap has them.
+    /// Dumped pages by section, from the dumped bitmap.
     ranks: ChunkRanks,
     vmcoreinfo: Option<Vec<u8>>,
     damage: Option<String>,
@@ -101,13 +100,13 @@ impl KdumpSource {
         Ok(source)
     }
 
-    /// The part that has the descriptor of `frame`.
+    /// The part with the descriptor of `frame`.
     pub(super) fn part_of(&self, frame: PageFrame) -> Option<&Part> {
         self.parts.iter().find(|part| part.frames.contains(frame))
     }
 
-    /// The second bitmap's piece of the chunk of `frame`, as the file has it,
-    /// and the number of dumped pages before it.
+    /// Returns the dumped bitmap of the section of `frame`, and the number of dumped pages
+    /// before it.
     pub(super) fn dumped_chunk(
         &self,
         frame: PageFrame,
@@ -130,7 +129,7 @@ impl KdumpSource {
         self.head().end_frame.div_ceil(CHUNK_FRAMES)
     }
 
-    /// Reads the piece of the bitmap at `bitmap` that belongs to `chunk`.
+    /// Reads the bits of one section from the bitmap at offset `bitmap`.
     fn read_bits(&self, bitmap: u64, chunk: u64, bits: &mut Bitmap) -> Result<(), SourceError> {
         bits.clear();
         let layout = &self.head().layout;
@@ -146,8 +145,8 @@ impl KdumpSource {
         Ok(())
     }
 
-    /// Counts dumped pages chunk by chunk, so that any page's descriptor is
-    /// found without going through the bitmap from its start.
+    /// Counts dumped pages by section, so that any page's descriptor is found without reading
+    /// the bitmap from its start.
     fn count_pages(&mut self) -> Result<(), SourceError> {
         let layout = self.head().layout;
         let size = self.parts[0].bytes.size();
@@ -174,9 +173,9 @@ impl KdumpSource {
         Ok(())
     }
 
-    /// The first chunk from `chunk` on that may have a bit set in the bitmap at
-    /// `bitmap`. A file may claim far more page frames than it has; the holes
-    /// of a sparse one are passed over.
+    /// Returns the first section from `chunk` on that may have a bit set in the bitmap at
+    /// offset `bitmap`. A file may claim far more page frames than it has; the holes of a
+    /// sparse file are skipped.
     fn next_used_chunk(&self, bitmap: u64, chunk: u64) -> Option<u64> {
         let bytes = &self.parts[0].bytes;
         let data = bytes.next_data(bitmap.saturating_add(chunk.saturating_mul(CHUNK_BYTES)));
@@ -184,7 +183,7 @@ impl KdumpSource {
         (found < self.chunks()).then_some(found)
     }
 
-    /// Says what is missing: the writer's own mark, a cut file, an absent part.
+    /// Describes what is missing: the writer's own mark, a truncated file, an absent part.
     fn find_damage(&self) -> Option<String> {
         if let Some(part) = self.parts.iter().find(|part| part.headers.incomplete) {
             return Some(format!(
@@ -213,8 +212,7 @@ impl KdumpSource {
         })
     }
 
-    /// Dumped pages below `frame`; where the bitmap cannot be read, those
-    /// below its chunk.
+    /// Dumped pages below `frame`; where the bitmap cannot be read, those below its section.
     fn rank(&self, frame: PageFrame) -> u64 {
         let before = self.ranks.before((frame.0 / CHUNK_FRAMES) as usize);
         let bit = (frame.0 % CHUNK_FRAMES) as usize;
@@ -232,7 +230,7 @@ impl KdumpSource {
     }
 }
 
-/// Parts must be of one dump and of known codecs.
+/// Checks that the parts belong to one dump and have known codecs.
 fn check_parts(parts: &[Part]) -> Result<(), SourceError> {
     let Some((first, rest)) = parts.split_first() else {
         return Err(SourceError::Unsupported {
@@ -338,7 +336,7 @@ impl MemorySource for KdumpSource {
 
     fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
         self.dumped_chunk(first, bits)?;
-        // Pages between the parts at hand are in files that were not given.
+        // Pages between the given parts are in files that were not given.
         let mut covered = 0;
         for part in &self.parts {
             let inside = |frame: PageFrame| {

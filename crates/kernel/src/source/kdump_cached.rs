@@ -1,5 +1,4 @@
-//! Reads pages out of a kdump-compressed dump through the cache that all its
-//! readers share.
+//! Reads pages of a kdump-compressed dump through the shared cache.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,17 +12,17 @@ use super::kdump_reader::KdumpReader;
 use super::pages::SharedPages;
 use crate::error::SourceError;
 
-/// Of the cache's memory, what one reader may have in hand.
+/// Fraction of the cache's memory that one reader may hold.
 const SHARE_IN_HAND: u64 = 128;
 /// Pages read at once.
 const MAX_PAGES: u64 = 64;
 
-/// The cache of a kdump-compressed dump: each page by its page frame. One that is read
-/// by itself is decompressed by itself.
+/// The cache of a kdump-compressed dump, keyed by page frame. A page that is read alone is
+/// decompressed alone.
 pub(super) struct KdumpCache {
     pages: PageCache<()>,
     page_shift: u32,
-    /// Pages read at once, at most.
+    /// Maximum number of pages read at once.
     most: usize,
 }
 
@@ -42,16 +41,15 @@ impl KdumpCache {
     }
 }
 
-/// One helper's reader: descriptors and codec contexts of its own, and the pages that
-/// it used last.
+/// One helper's reader, with its own descriptors, codec contexts and most recently used pages.
 pub(super) struct CachedKdumpReader<'a> {
     cache: &'a KdumpCache,
     reader: KdumpReader<'a>,
-    /// Pages that follow each other, and the first one's page frame.
+    /// Consecutive pages, and the page frame of the first one.
     held: Option<(u64, Arc<Unpacked<()>>)>,
-    /// The page frame behind what was read last.
+    /// The page frame after the last one read.
     next: u64,
-    /// Pages to read at once: more and more while it goes on from page to page.
+    /// Pages to read at once; grows during sequential access.
     ahead: usize,
 }
 
@@ -66,7 +64,7 @@ impl<'a> CachedKdumpReader<'a> {
         }
     }
 
-    /// Pages with those from `first` on, and which bytes of them these are.
+    /// Returns cached pages and the byte range of those from `first` on.
     fn find(
         &mut self,
         first: PageFrame,
@@ -89,7 +87,7 @@ impl<'a> CachedKdumpReader<'a> {
         Ok((pages, start..end))
     }
 
-    /// The page `first`, and up to `count` or more where they are read now.
+    /// Returns page `first`, reading up to `count` or more pages if necessary.
     fn load(&mut self, first: PageFrame, count: usize) -> Result<Arc<Unpacked<()>>, SourceError> {
         let pages = &self.cache.pages;
         let goes_on = first.0 == self.next;
@@ -100,7 +98,7 @@ impl<'a> CachedKdumpReader<'a> {
             true => (2 * self.ahead).min(self.cache.most),
             false => 1,
         };
-        // Up to the next one that is there already.
+        // Up to the next page that is already cached.
         let wanted = count.max(self.ahead).min(self.cache.most) as u64;
         let mut others = (1..wanted).take_while(|n| !pages.has(first.0.saturating_add(*n)));
         let wanted = others.by_ref().last().map_or(1, |last| last as usize + 1);
@@ -118,7 +116,7 @@ impl<'a> CachedKdumpReader<'a> {
         Ok(Arc::new(read))
     }
 
-    /// Reads at least one page and at most `count`.
+    /// Reads at least one and at most `count` pages.
     fn read(&mut self, first: PageFrame, count: usize) -> Result<Unpacked<()>, SourceError> {
         let mut buffer = self.cache.pages.buffer(count << self.cache.page_shift);
         buffer.bytes.clear();

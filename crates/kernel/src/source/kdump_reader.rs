@@ -1,4 +1,4 @@
-//! Reads pages out of a kdump-compressed dump.
+//! Reads pages of a kdump-compressed dump.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::codec::{Codec, Decompressor, decompressor};
@@ -11,16 +11,15 @@ use crate::error::SourceError;
 
 /// Pages decompressed at once.
 const MAX_PAGES: usize = 64;
-/// Pages' data read at once may have this many bytes between them that are
-/// not wanted; beyond, it is read in two.
+/// Maximum number of unneeded bytes between the data of two pages that are read together.
 const MAX_GAP: u64 = 16 << 10;
 
-/// One helper's reader: descriptors, data and codec contexts of its own.
+/// One helper's reader, with its own descriptors, data and codec contexts.
 pub(super) struct KdumpReader<'a> {
     source: &'a KdumpSource,
     chunk: Option<u64>,
     bits: Bitmap,
-    /// Dumped pages before the chunk.
+    /// Dumped pages before the section.
     rank: u64,
     descriptors: Vec<u8>,
     compressed: Vec<u8>,
@@ -42,8 +41,8 @@ impl<'a> KdumpReader<'a> {
         }
     }
 
-    /// The descriptors of up to `count` pages from `first` on, all dumped and
-    /// in one part.
+    /// Returns the descriptors of up to `count` pages from `first` on, all dumped and in one
+    /// part.
     fn find(
         &mut self,
         first: PageFrame,
@@ -98,8 +97,7 @@ impl<'a> KdumpReader<'a> {
         }
     }
 
-    /// Reads and decompresses the data of a few pages that lie close together into
-    /// `pages`.
+    /// Reads and decompresses a few pages whose data is close together into `pages`.
     fn unpack(
         &mut self,
         part: &Part,
@@ -118,8 +116,8 @@ impl<'a> KdumpReader<'a> {
             .map(|d| d.offset + u64::from(d.size))
             .max()
             .unwrap_or(0);
-        // A machine that lost its power may have kept a descriptor and not the
-        // data. No codec would notice zeros in place of some of it.
+        // After a power failure a descriptor may be on the disk without its data. No codec
+        // detects zeros in place of a part of it.
         if part.headers.incomplete && part.bytes.next_hole(start) < end {
             return Err(SourceError::Lost {
                 path: part.path.clone(),
@@ -172,8 +170,8 @@ impl<'a> KdumpReader<'a> {
 }
 
 impl KdumpReader<'_> {
-    /// Puts the pages from `first` on behind `out`, at least one and at most `count`,
-    /// and says how many.
+    /// Appends the pages from `first` on to `out`, at least one and at most `count`, and
+    /// returns their number.
     pub(super) fn append(
         &mut self,
         first: PageFrame,
@@ -194,7 +192,7 @@ impl KdumpReader<'_> {
                     let group = &descriptors[done..done + len];
                     let frame = PageFrame(first.0 + done as u64);
                     let pages = &mut pages[done * page_size..];
-                    // A damaged page must not take its neighbours with it.
+                    // A damaged page must not affect its neighbours.
                     match self.unpack(part, frame, group, pages) {
                         Ok(()) => Ok(len),
                         Err(_) if len > 1 => {
@@ -229,8 +227,8 @@ impl PageReader for KdumpReader<'_> {
     }
 }
 
-/// How many of the first descriptors can be read at once; 0 if the first is
-/// not inside the file.
+/// Returns how many of the first descriptors can be read together; 0 if the first is not within
+/// the file.
 fn group_len(descriptors: &[PageDescriptor], page_size: u64, file_size: u64) -> usize {
     let (mut start, mut end) = (u64::MAX, 0_u64);
     for (index, descriptor) in descriptors.iter().enumerate() {

@@ -9,8 +9,8 @@ use bigiron_format::elf::note::{self, Notes};
 /// The memory of the running kernel as an ELF core (fs/proc/kcore.c).
 pub const RUNNING_KERNEL: &str = "/proc/kcore";
 
-/// The notes of a dump of the running kernel: those of /proc/kcore but for the
-/// reading task's, which say nothing of a crash, and the mark of a live dump.
+/// Returns the notes of a live dump: those of /proc/kcore without the reading task's, which are
+/// not about a crash, and with the mark of a live dump.
 pub fn notes(own: &[u8], endian: Endian) -> Vec<u8> {
     let mut out = Vec::new();
     if let Some(info) = Notes::new(own, endian).vmcoreinfo() {
@@ -20,8 +20,8 @@ pub fn notes(own: &[u8], endian: Endian) -> Vec<u8> {
     out
 }
 
-/// The address of `init_task`: readers of a live dump want a task to begin
-/// with. kptr_restrict hides addresses.
+/// Returns the address of `init_task`, where readers of a live dump start. kptr_restrict hides
+/// addresses.
 fn first_task() -> Option<u64> {
     let symbols = BufReader::new(File::open("/proc/kallsyms").ok()?);
     let line = symbols

@@ -1,4 +1,4 @@
-//! Windows of a file mapped into memory.
+//! Mapped windows of a file.
 
 use std::fs::File;
 use std::io;
@@ -36,9 +36,8 @@ impl Mapping {
         Ok(Self { start, len })
     }
 
-    /// The bytes of the file. They are the dumped machine's: should another
-    /// process change the file, other bytes are seen, which is no worse than
-    /// reading it later.
+    /// The bytes of the file. If another process changes the file, other bytes are seen, as if
+    /// it were read later.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `start` is a live mapping of `len` readable bytes until drop,
         // and a shared borrow of `self` keeps it alive.

@@ -1,4 +1,4 @@
-//! Files that hold the memory of a machine.
+//! Memory sources: files that hold the memory of a machine.
 
 #[cfg(feature = "cache")]
 mod buffer;
@@ -44,26 +44,24 @@ pub use stored::SeeStored;
 pub use vmdump::{NotZero, VmdumpSource};
 pub use vmdump_parts::VmdumpPart;
 
-/// Page frames that are looked at together: one block of a bitmap, and one
-/// memory section of x86-64.
+/// Page frames in a section: one block of a bitmap, and one memory section of x86-64.
 pub const CHUNK_FRAMES: u64 = 32 << 10;
 
-/// What a shared cache did so far; see `Source::set_cache`.
+/// Statistics of a shared cache; see `Source::set_cache`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheUsage {
-    /// The bytes that it may take.
+    /// Maximum size, in bytes.
     pub size: u64,
-    /// The bytes of decompressed pages that there are: in the cache, in the hands of
-    /// readers, and of buffers to be filled anew.
+    /// Bytes of all decompressed pages: cached, held by readers, and in free buffers.
     pub bytes: u64,
-    /// The most that there ever were at a time.
+    /// Peak of `bytes`.
     pub peak_bytes: u64,
-    /// How often something was decompressed, since it was not there.
+    /// Number of decompressions because of cache misses.
     pub unpacked: u64,
 }
 
-/// Readers that one consumer with many threads has at most, of a dump with a shared
-/// cache: more would take memory, and not be faster.
+/// Maximum number of readers for one consumer with many threads, for a dump with a shared
+/// cache: more would take memory without being faster.
 #[cfg(feature = "cache")]
 fn parallel_readers() -> usize {
     let processors = std::thread::available_parallelism();
@@ -72,119 +70,117 @@ fn parallel_readers() -> usize {
 
 /// The memory of a machine, by page frames.
 pub trait MemorySource: Send + Sync {
-    /// What kind of file it is, for people.
+    /// Kind of the file, for messages.
     fn kind(&self) -> &'static str;
 
     /// log2 of the page size.
     fn page_shift(&self) -> u32;
 
-    /// The byte order of the machine.
+    /// Byte order of the machine.
     fn endian(&self) -> Endian;
 
-    /// The architecture's name, as `uname -m` says it.
+    /// Architecture, as printed by `uname -m`.
     fn machine(&self) -> &str;
 
-    /// The page frame behind the highest one of RAM.
+    /// The page frame after the highest one of RAM.
     fn end_frame(&self) -> PageFrame;
 
     /// The ELF notes.
     fn notes(&self) -> &[u8];
 
-    /// VMCOREINFO, if the file says where it is.
+    /// VMCOREINFO, if the file locates it.
     fn vmcoreinfo_note(&self) -> Option<&[u8]>;
 
-    /// What was erased before this file was written, a line for each.
+    /// Records of what was erased before this file was written, one line each.
     fn erase_info(&self) -> &[u8] {
         erase_info::find(self.notes(), self.endian())
     }
 
-    /// The system's names, if the file has them.
+    /// The system names, if the file has them.
     fn utsname(&self) -> Option<&Utsname> {
         None
     }
 
-    /// The dump level that was applied already.
+    /// The dump level already applied.
     fn dump_level(&self) -> u8 {
         0
     }
 
-    /// What its pages are compressed by, by name; none if by nothing. Several where
-    /// each page says for itself.
+    /// Names of the codecs that compress its pages; empty if none does, several where each page
+    /// has its own.
     fn codecs(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Whether it changes while it is read: it is the running kernel's.
+    /// Returns true for the running kernel, whose memory changes while it is read.
     fn is_live(&self) -> bool {
         false
     }
 
-    /// Why some memory that should be there is not; `None` if all is.
+    /// The reason why some memory is missing; `None` if all is present.
     fn damage(&self) -> Option<&str>;
 
-    /// Sets the bits of the page frames that are RAM, of the chunk that
-    /// begins with `first`.
+    /// Sets the bits of the page frames that are RAM, in the section that starts at `first`.
     fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError>;
 
-    /// Sets the bits of the page frames that the file has data of.
+    /// Sets the bits of the page frames whose data the file has.
     fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError>;
 
-    /// The next chunk at or behind the one of `first` that may have RAM: its
-    /// first page frame.
+    /// Returns the first page frame of the next section at or behind that of `first` that may
+    /// have RAM.
     fn next_chunk(&self, first: PageFrame) -> Option<PageFrame>;
 
-    /// The virtual address that the file's headers give to a page frame.
+    /// The virtual address of a page frame according to the file's headers.
     fn virtual_address(&self, _frame: PageFrame) -> Option<VirtAddr> {
         None
     }
 
-    /// The physical address that the headers give to a virtual one; for the
-    /// kernel's image, whose mapping cannot yet be walked.
+    /// The physical address of a virtual one according to the headers; used for the kernel
+    /// image before page tables can be walked.
     fn segment_address(&self, _address: VirtAddr) -> Option<u64> {
         None
     }
 
-    /// The segments that the headers list, as they list them: they may overlap,
-    /// where a page has two virtual addresses. Empty if there are none.
+    /// The segments of the headers, as listed: they may overlap where a page has two virtual
+    /// addresses. Empty if there are none.
     fn header_segments(&self) -> &[LoadSegment] {
         &[]
     }
 
-    /// The vmdump, if it is one: it can be checked beyond its pages.
+    /// The vmdump, if this is one: it can be checked beyond its pages.
     fn vmdump(&self) -> Option<&VmdumpSource> {
         None
     }
 
-    /// Keeps decompressed pages for all readers that are made from now on; see
+    /// Enables a cache of decompressed pages for all readers created from now on; see
     /// `Source::set_cache`.
     #[cfg(feature = "cache")]
     fn set_cache(&mut self, _bytes: u64) {}
 
-    /// What the shared cache did; `None` if there is none.
+    /// Statistics of the shared cache; `None` without one.
     fn cache_usage(&self) -> Option<CacheUsage> {
         None
     }
 
-    /// How many readers somebody should have who reads at random by many threads. One,
-    /// unless a shared cache says that there is memory for more.
+    /// Number of readers for random access by many threads: one, unless a shared cache provides
+    /// memory for more.
     fn parallel_readers(&self) -> usize {
         1
     }
 
-    /// Tells `see` how many bytes of the file each page has that the file has data
-    /// of, in the chunk that begins with `first`. A page that is compressed with
-    /// others has its share; one that is stored once for several counts for each.
-    /// `false` where pages lie in the file as they are.
+    /// Passes the stored size of each page in the section at `first` to `see`. A page
+    /// compressed with others has its share; one stored once for several counts for each.
+    /// Returns `false` where pages are stored uncompressed.
     fn stored(&self, _first: PageFrame, _see: &mut SeeStored<'_>) -> Result<bool, SourceError> {
         Ok(false)
     }
 
-    /// A reader of its own for one helper.
+    /// Creates a reader for one helper.
     fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_>;
 }
 
 impl dyn MemorySource + '_ {
-    /// The chunks that may have RAM, in order: the first page frame of each.
+    /// The sections that may have RAM, in order: the first page frame of each.
     pub fn chunks(&self) -> impl Iterator<Item = PageFrame> + '_ {
         std::iter::successors(self.next_chunk(PageFrame(0)), |chunk| {
             self.next_chunk(PageFrame(chunk.0 + CHUNK_FRAMES))
@@ -194,11 +190,11 @@ impl dyn MemorySource + '_ {
 
 /// Reads pages; each helper has its own.
 pub trait PageReader: Send {
-    /// The bytes of page frames from `first` on: at least one page, at most `count`.
+    /// Returns the bytes of page frames from `first` on: at least one page, at most `count`.
     fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError>;
 
-    /// The same, to be kept: the cache's own bytes where there is a shared one, else
-    /// a copy.
+    /// Like [`PageReader::pages`], but the result can be kept: bytes of the shared cache if
+    /// there is one, otherwise a copy.
     fn shared(&mut self, first: PageFrame, count: usize) -> Result<SharedPages, SourceError> {
         self.pages(first, count).map(SharedPages::copy)
     }

@@ -1,4 +1,4 @@
-//! Opens a dump file of whatever kind.
+//! Opens dump files of any format.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,12 +19,12 @@ use super::vmdump::VmdumpSource;
 use super::{MemorySource, device};
 use crate::error::SourceError;
 
-/// A flattened file may leave this much of the dump unsaid.
-const MOST_WITHOUT_DATA: u64 = 1 << 30;
-/// Beyond, the dump may be this many times as large as the file.
-const MOST_TIMES_LARGER: u64 = 1024;
+/// Maximum size without data that a flattened file may claim.
+const MAX_WITHOUT_DATA: u64 = 1 << 30;
+/// Maximum ratio of unpacked size to file size beyond that.
+const MAX_RATIO: u64 = 1024;
 
-/// An opened source of memory.
+/// An open source of memory.
 pub struct Source {
     memory: Box<dyn MemorySource>,
     path: PathBuf,
@@ -32,7 +32,7 @@ pub struct Source {
     cut: Option<String>,
 }
 
-/// What the first bytes of a file say it is.
+/// The format according to the first bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Elf,
@@ -42,7 +42,7 @@ enum Kind {
 }
 
 impl Source {
-    /// What [`Self::set_cache`] should be given where nobody says more.
+    /// Default for [`Self::set_cache`].
     #[cfg(feature = "cache")]
     pub const DEFAULT_CACHE: u64 = 64 << 20;
 
@@ -51,26 +51,25 @@ impl Source {
         Self::open_with(paths, &Identities::default())
     }
 
-    /// The same; what is encrypted is read with these keys.
+    /// Opens a dump, decrypting with these keys.
     pub fn open_with(paths: &[PathBuf], identities: &Identities) -> Result<Self, SourceError> {
         let open = |path: &PathBuf| DumpFile::open(path).map(ElfBytes::File);
         let files = paths.iter().map(open).collect::<Result<_, _>>()?;
         Self::from_parts(files, identities)
     }
 
-    /// Takes opened files.
+    /// Opens a dump from open files.
     pub fn from_files(files: Vec<DumpFile>) -> Result<Self, SourceError> {
         let files = files.into_iter().map(ElfBytes::File).collect();
         Self::from_parts(files, &Identities::default())
     }
 
-    /// Takes a dump that is no file, such as one in memory, called `name` in
-    /// messages.
+    /// Opens a dump that is not a file, such as one in memory, named `name` in messages.
     pub fn from_bytes(bytes: Box<dyn ReadAt>, name: PathBuf) -> Result<Self, SourceError> {
         Self::from_several(vec![(bytes, name)])
     }
 
-    /// The same for a dump in several pieces: all parts of a split or striped one.
+    /// Opens a dump of several parts that are not files.
     pub fn from_several(parts: Vec<(Box<dyn ReadAt>, PathBuf)>) -> Result<Self, SourceError> {
         let files = parts.into_iter();
         let files = files.map(|(bytes, name)| ElfBytes::Other(bytes, name));
@@ -92,7 +91,7 @@ impl Source {
             cut = cut.or(damage);
             let file = match device::enter(file)? {
                 Ok(found) => {
-                    // What is on a device may be encrypted, too.
+                    // The contents of a device may be encrypted as well.
                     let (bytes, damage) = encrypted::enter(found.bytes, identities)?;
                     cut = cut.or(found.damage).or(damage);
                     bytes
@@ -169,7 +168,7 @@ impl Source {
             Box::new(KdumpSource::new(parts)?)
         } else {
             let vmdump = VmdumpSource::new(stripes)?;
-            // A device that was not written to its end is not all that is wrong.
+            // An interrupted device dump may have other damage, too.
             if !vmdump.has_all_parts()
                 && let (Some(cut), Some(missing)) = (&mut cut, vmdump.damage())
             {
@@ -185,8 +184,8 @@ impl Source {
         })
     }
 
-    /// Takes a dump in as it comes through a pipe: `spool` gets its bytes,
-    /// since a dump is read at random. `name` is for messages.
+    /// Opens a dump from a pipe: its bytes go to `spool`, since a dump is read at random.
+    /// `name` is for messages.
     pub fn from_stream(
         stream: impl Read,
         spool: File,
@@ -207,15 +206,14 @@ impl Source {
         Ok(source)
     }
 
-    /// Keeps decompressed pages for all readers of this dump together, so that what was
-    /// read before, by whichever thread, need not be decompressed again. `bytes` is the
-    /// most that they take, with what readers have in hand, of whom there may be as many
-    /// as [`MemorySource::parallel_readers`] says; each further one may have a chunk more.
-    /// 0 is for none. An ELF core keeps nothing, since the system keeps its file, but can
-    /// then be read by many threads at once, too.
+    /// Enables a cache of decompressed pages shared by all readers of this dump, so that no
+    /// thread decompresses again what another has read. `bytes` bounds the cache together with
+    /// what readers hold, for as many readers as [`MemorySource::parallel_readers`] returns;
+    /// each further reader may hold one chunk more. 0 disables it. For an ELF core nothing is
+    /// cached, since the page cache does that, but many threads can then read it concurrently
+    /// as well.
     ///
-    /// To be called before anything reads it. Without it each reader keeps a little for
-    /// itself, which is right for reading from front to back and where memory is scarce.
+    /// Call this before anything is read. Without it each reader keeps its own last chunks.
     #[cfg(feature = "cache")]
     pub fn set_cache(&mut self, bytes: u64) {
         self.memory.set_cache(bytes);
@@ -226,40 +224,39 @@ impl Source {
         self.memory.as_ref()
     }
 
-    /// The name of the (first) file.
+    /// Path of the (first) file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What kind of file it is, for people.
+    /// Kind of the file, for messages.
     pub fn kind(&self) -> String {
         let outer = if self.flattened { "flattened " } else { "" };
         format!("{outer}{}", self.memory.kind())
     }
 
-    /// Why some memory that should be there is not; `None` if all is.
+    /// The reason why some memory is missing; `None` if all is present.
     pub fn damage(&self) -> Option<&str> {
         self.cut.as_deref().or_else(|| self.memory.damage())
     }
 }
 
-/// A flattened file whose records leave holes may claim to unpack to any
-/// size, and all of it would be gone through. Writers leave no large holes.
+/// A flattened file with holes between its records could claim any size, all of which would be
+/// scanned. Writers leave no large holes.
 fn check_claim(unpacked: u64, size: u64) -> Result<(), FormatError> {
-    if unpacked <= MOST_WITHOUT_DATA || unpacked / MOST_TIMES_LARGER <= size {
+    if unpacked <= MAX_WITHOUT_DATA || unpacked / MAX_RATIO <= size {
         return Ok(());
     }
     Err(FormatError::unexpected(
         "the records",
         flattened::HEADER_LEN as u64,
-        format!("a dump of at most {MOST_TIMES_LARGER} times the {size} bytes there are"),
+        format!("a dump of at most {MAX_RATIO} times the {size} bytes there are"),
         format!("records that claim {unpacked} bytes"),
     ))
 }
 
-/// Puts a stream into `spool`: flattened records go to where they belong,
-/// anything else as it is. Gives the file ready to be opened, called `name` in
-/// messages, and what was unpacked if it was flattened.
+/// Copies a stream into `spool`: flattened records to their offsets, other formats unchanged.
+/// Returns the open file, named `name` in messages, and the unpacked size if it was flattened.
 fn unpack_stream(
     mut stream: impl Read,
     spool: File,

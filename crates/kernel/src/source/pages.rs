@@ -1,12 +1,11 @@
-//! Pages that are held without a copy.
+//! Pages held without a copy.
 
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// The bytes of pages, which stay as they are for as long as this is held. Of a
-/// dump with a shared cache they are the cache's own, so that nothing is copied;
-/// whoever holds many of them keeps the memory of as many chunks.
+/// The bytes of pages, immutable while this is held. With a shared cache they are the cache's
+/// own; holding many of them keeps the memory of as many chunks.
 #[derive(Clone)]
 pub struct SharedPages {
     owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
@@ -14,12 +13,12 @@ pub struct SharedPages {
 }
 
 impl SharedPages {
-    /// The bytes in `range` of those that `owner` has.
+    /// Wraps `range` of the bytes of `owner`.
     pub(crate) fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>, range: Range<usize>) -> Self {
         Self { owner, range }
     }
 
-    /// A copy of `bytes`.
+    /// Copies `bytes`.
     pub(crate) fn copy(bytes: &[u8]) -> Self {
         Self::new(Arc::new(bytes.to_vec()), 0..bytes.len())
     }

@@ -1,4 +1,4 @@
-//! How many bytes of a dump hold which pages.
+//! Stored sizes of pages in a dump.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::kdump::{DESCRIPTOR_SIZE, PageDescriptor};
@@ -9,10 +9,10 @@ use super::kdump::KdumpSource;
 use super::{CHUNK_FRAMES, MemorySource, VmdumpSource};
 use crate::error::SourceError;
 
-/// Descriptors read at once.
+/// Page descriptors read at once.
 const DESCRIPTORS: usize = 4096;
 
-/// Takes a page frame that is stored, and the bytes it takes in the file.
+/// Receives a stored page frame and its size in the file, in bytes.
 pub type SeeStored<'v> = dyn FnMut(PageFrame, u64) + 'v;
 
 impl KdumpSource {
@@ -52,7 +52,7 @@ impl KdumpSource {
                 let found = PageDescriptor::decode(descriptor, part.headers.endian);
                 let found = found.unwrap_or_default();
                 if !found.is_lost() {
-                    // A page never takes more than itself; other sizes are damage.
+                    // A page is never larger than the page size; other sizes are damage.
                     let size = u64::from(found.size).min(page_size);
                     see(PageFrame(frame.0 + page as u64), size);
                 }
@@ -94,8 +94,8 @@ impl VmdumpSource {
     }
 }
 
-/// Tells `see` of the dumped pages between two positions of a chunk, counted from
-/// the first: each has an equal share of the chunk's compressed bytes.
+/// Passes the dumped pages between two positions of a chunk, counted from the first, to `see`:
+/// each has an equal share of the chunk's compressed bytes.
 fn share(chunk: &Chunk, from: u64, to: u64, shift: u32, see: &mut dyn FnMut(u64, u64)) {
     let all = chunk.dumped.iter().map(|byte| byte.count_ones());
     let all = u64::from(all.sum::<u32>()).max(1);
@@ -107,7 +107,7 @@ fn share(chunk: &Chunk, from: u64, to: u64, shift: u32, see: &mut dyn FnMut(u64,
         if !Chunk::bit(&chunk.dumped, page) {
             continue;
         }
-        // So that nothing is lost by rounding.
+        // Distribute the rounding remainder.
         let bytes = packed * (rank + 1) / all - packed * rank / all;
         rank += 1;
         if page >= first {

@@ -1,5 +1,4 @@
-//! vmdumps as a source of memory: an ELF core whose bytes come out of chunks,
-//! and of which the index knows which pages were dumped.
+//! vmdumps as memory sources: an ELF core in chunks, with an index of the dumped pages.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
@@ -22,16 +21,15 @@ use super::vmdump_reader::VmdumpReader;
 use super::{MemorySource, PageReader, SeeStored};
 use crate::error::SourceError;
 
-/// RAM that a file of any size may claim.
-const MOST_WITHOUT_DATA: u64 = 1 << 40;
-/// Beyond, RAM may be this many times as large as the file: 1 GiB of excluded
-/// pages takes 32 KiB.
-const MOST_TIMES_LARGER: u64 = 1 << 16;
+/// Maximum RAM that a file of any size may claim.
+const MAX_WITHOUT_DATA: u64 = 1 << 40;
+/// Maximum ratio of RAM to file size beyond that: 1 GiB of excluded pages takes 32 KiB.
+const MAX_RATIO: u64 = 1 << 16;
 
 /// A vmdump: one file, or the parts of a striped one.
 pub struct VmdumpSource {
     parts: VmdumpParts,
-    /// The core's headers: which page frames its bytes are.
+    /// The core's headers, which map its bytes to page frames.
     elf: ElfSource,
     damage: Option<String>,
     not_zero: Mutex<Option<NotZero>>,
@@ -39,20 +37,20 @@ pub struct VmdumpSource {
     cache: Option<ChunkCache>,
 }
 
-/// A page that should be zero and is not.
+/// An excluded page that is not zero.
 #[derive(Clone, Copy, Debug)]
 pub struct NotZero {
-    /// The number of its file among [`VmdumpSource::parts`].
+    /// Index of its file in [`VmdumpSource::parts`].
     pub part: usize,
-    /// The offset of its chunk in the file.
+    /// Offset of its chunk in the file.
     pub offset: u64,
-    /// Where it is in the core.
+    /// Its position in the core.
     pub position: u64,
 }
 
 impl VmdumpSource {
-    /// Opens a vmdump: one file, or parts of a striped one in any order, each
-    /// with its name for messages.
+    /// Opens a vmdump: one file, or parts of a striped one in any order, each with its name for
+    /// messages.
     pub fn new(files: Vec<(Box<dyn ReadAt>, PathBuf)>) -> Result<Self, SourceError> {
         let (parts, headers) = VmdumpParts::open(files)?;
         let header = parts.header();
@@ -62,10 +60,10 @@ impl VmdumpSource {
             reason,
         };
         let claimed = header.core_size;
-        // Files that are missing count as large as those that are there.
+        // Missing files are assumed to be as large as the existing ones.
         let sizes = parts.all().iter().map(|part| part.file.bytes().size());
         let size = sizes.max().unwrap_or(0) * u64::from(header.stripe.1);
-        if claimed > MOST_WITHOUT_DATA && claimed / MOST_TIMES_LARGER > size {
+        if claimed > MAX_WITHOUT_DATA && claimed / MAX_RATIO > size {
             return Err(unsupported(format!(
                 "its header claims a core of {claimed} bytes, but the file has only {size}: not \
                  even excluded pages of so much fit into it"
@@ -100,33 +98,33 @@ impl VmdumpSource {
         &self.parts.all()[0].file
     }
 
-    /// All files that were given, by their numbers.
+    /// The given files, by part number.
     pub fn parts(&self) -> &[VmdumpPart] {
         self.parts.all()
     }
 
-    /// The header; those of all files say the same but for their number.
+    /// The header; those of other parts differ only in the part number.
     pub fn header(&self) -> &VmdumpHeader {
         self.parts.header()
     }
 
-    /// Whether no file of the dump is missing.
+    /// Returns true if no part is missing.
     pub fn has_all_parts(&self) -> bool {
         self.parts.missing().next().is_none()
     }
 
-    /// Whether the writer came to the end of the core, so that what no file has
-    /// was there once.
+    /// Returns true if the writer reached the end of the core, so that what no file has was
+    /// written once.
     pub fn was_ended(&self) -> bool {
         self.parts.was_ended()
     }
 
-    /// Goes through the core.
+    /// Iterates over the core.
     pub fn core_order(&self) -> CoreOrder<'_> {
         self.parts.core_order()
     }
 
-    /// The bytes in front of the core's memory.
+    /// The bytes before the core's memory.
     pub fn core_headers(&self) -> Vec<u8> {
         let len = self.header().memory_offset;
         let bytes = self.elf.bytes.read().read_vec_at("the headers", 0, len);
@@ -141,7 +139,7 @@ impl VmdumpSource {
         &self.elf
     }
 
-    /// Where the page at `position` of the core is in physical memory, for people.
+    /// The physical address of the page at `position` of the core, for messages.
     pub fn physical(&self, position: u64) -> Option<u64> {
         let holds = |segment: &&LoadSegment| {
             let offset = position.wrapping_sub(segment.file_offset);
@@ -151,7 +149,7 @@ impl VmdumpSource {
         Some(segment.physical.0 + (position - segment.file_offset))
     }
 
-    /// Where in memory a gap is, for people.
+    /// Describes the location of a gap, for messages.
     pub fn describe_gap(&self, gap: &Gap) -> String {
         let start = gap.start.max(self.header().memory_offset);
         match self.physical(start) {
@@ -163,8 +161,8 @@ impl VmdumpSource {
         }
     }
 
-    /// A page that was not dumped, or was lost, but is not zero, among the chunks
-    /// that were read so far: the first of them in the core.
+    /// An excluded or lost page that is not zero, among the chunks read so far: the first one
+    /// in the core.
     pub fn not_zero(&self) -> Option<NotZero> {
         *self.lock_not_zero()
     }
@@ -175,14 +173,14 @@ impl VmdumpSource {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Looks at the pages of `chunk` that must be zeros in its `bytes`.
+    /// Checks the pages of `chunk` that must be zero.
     pub(super) fn look_for_zeros(&self, part: usize, chunk: &Chunk, bytes: &[u8]) {
         let page_size = self.header().page_size();
         let pages = (0_u64..).zip(bytes.chunks_exact(page_size as usize));
         let mut others = pages.filter(|(page, _)| {
             !Chunk::bit(&chunk.dumped, *page) || Chunk::bit(&chunk.lost, *page)
         });
-        // Folding whole lines is many times faster than stopping at a byte.
+        // Folding whole cache lines is many times faster than stopping at the first byte.
         let is_zero = |page: &[u8]| {
             let mut lines = page.chunks(64);
             lines.all(|line| line.iter().fold(0, |all, byte| all | byte) == 0)
@@ -200,7 +198,7 @@ impl VmdumpSource {
         }
     }
 
-    /// What is missing: of a striped dump first whole parts, each by its number.
+    /// Describes what is missing; for a striped dump, missing parts first.
     fn find_damage(&self) -> Option<String> {
         let missing: Vec<u16> = self.parts.missing().collect();
         if !missing.is_empty() {
@@ -246,7 +244,7 @@ impl VmdumpSource {
             return Some(format!("{why}; {what}"));
         };
         if !root.complete {
-            // It says so of the whole dump, and counts what is in its file.
+            // The mark is about the whole dump, the counts are about the file.
             let roots = self.parts.all().iter().filter_map(|part| part.file.root());
             let lost: u64 = roots.map(|root| root.lost).fold(0, u64::saturating_add);
             return Some(match lost {
@@ -258,7 +256,7 @@ impl VmdumpSource {
     }
 }
 
-/// The front of a core; what is behind comes from chunks.
+/// The start of a core; the rest is in chunks.
 struct CoreHeaderBytes {
     headers: Vec<u8>,
     size: u64,
@@ -308,7 +306,7 @@ impl MemorySource for VmdumpSource {
     }
 
     fn utsname(&self) -> Option<&Utsname> {
-        // A cut file in bzip2 has none.
+        // A truncated file in bzip2 has no header.
         Some(&self.header().utsname).filter(|names| !names.machine().is_empty())
     }
 
@@ -336,7 +334,7 @@ impl MemorySource for VmdumpSource {
             let mut position = offset;
             while position < end {
                 let Some(found) = self.parts.chunk_at(position)? else {
-                    // Who reads a lost page is told so.
+                    // Readers of a lost page get an error.
                     let next = match self.parts.lost_up_to(position)? {
                         Some(next) => next,
                         None => {

@@ -1,4 +1,4 @@
-//! Reads pages out of a vmdump through the cache that all its readers share.
+//! Reads pages of a vmdump through the shared cache.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use super::PageReader;
 use super::cache::{PageCache, Unpacked};
 use super::pages::SharedPages;
 use super::vmdump::VmdumpSource;
-use super::vmdump_reader::{Place, Unpacker};
+use super::vmdump_reader::{PageLocation, Unpacker};
 use crate::error::SourceError;
 
-/// The cache of a vmdump: each chunk by its position in the core.
+/// The cache of a vmdump, keyed by position in the core.
 pub(super) type ChunkCache = PageCache<Chunk>;
 
-/// One helper's reader: a codec context of its own, and the chunk that it used last.
+/// One helper's reader, with its own codec context and most recently used chunk.
 pub(super) struct CachedVmdumpReader<'a> {
     source: &'a VmdumpSource,
     cache: &'a ChunkCache,
     unpacker: Unpacker<'a>,
     last: Option<Arc<Unpacked<Chunk>>>,
-    /// Behind what was read last, in the core.
+    /// The position after the last one read.
     next: u64,
 }
 
@@ -37,50 +37,50 @@ impl<'a> CachedVmdumpReader<'a> {
         }
     }
 
-    /// The chunk with the page, and which bytes of it are the pages from there on.
+    /// Returns the chunk with the page, and the byte range of the pages from there on.
     fn find(
         &mut self,
         first: PageFrame,
         count: usize,
     ) -> Result<(&Arc<Unpacked<Chunk>>, Range<usize>), SourceError> {
-        let place = Place::of(self.source, first)?;
-        // The last one goes before another one is decompressed.
-        let last = self.last.take().filter(|last| place.is_in(&last.meta));
+        let location = PageLocation::of(self.source, first)?;
+        // Release the last chunk before decompressing another.
+        let last = self.last.take().filter(|last| location.is_in(&last.meta));
         let last = match last {
             Some(last) => last,
-            None => self.load(&place)?,
+            None => self.load(&location)?,
         };
         let last = self.last.insert(last);
-        let range = place.run(self.source, &last.meta, count)?;
-        self.next = place.position + range.len() as u64;
+        let range = location.run(self.source, &last.meta, count)?;
+        self.next = location.position + range.len() as u64;
         Ok((last, range))
     }
 
-    fn load(&mut self, place: &Place) -> Result<Arc<Unpacked<Chunk>>, SourceError> {
-        let goes_on = place.position == self.next;
+    fn load(&mut self, location: &PageLocation) -> Result<Arc<Unpacked<Chunk>>, SourceError> {
+        let goes_on = location.position == self.next;
         let cache = self.cache;
-        // Writers divide the core evenly, so that it can be found without the index.
+        // Writers divide the core evenly, so the chunk's key is known without the index.
         let header = self.source.header();
-        let inside = place.position.saturating_sub(header.memory_offset) % header.chunk_bytes();
-        let found = cache.find(place.position - inside, goes_on);
-        if let Some(found) = found.filter(|found| place.is_in(&found.meta)) {
+        let inside = location.position.saturating_sub(header.memory_offset) % header.chunk_bytes();
+        let found = cache.find(location.position - inside, goes_on);
+        if let Some(found) = found.filter(|found| location.is_in(&found.meta)) {
             return Ok(found);
         }
-        let found = place.find(self.source)?;
+        let found = location.find(self.source)?;
         let chunk = found.chunk();
         let unpacker = &mut self.unpacker;
         let mut unpack = || {
-            // Bounded by the largest chunk when the index was read.
+            // Bounded when the index was read.
             let mut buffer = cache.buffer(chunk.len as usize);
             unpacker.unpack(&found, &mut buffer.bytes)?;
             let meta = chunk.clone();
             Ok(Unpacked { meta, buffer })
         };
         let cached = cache.find_or(chunk.position, &mut unpack)?;
-        if place.is_in(&cached.meta) {
+        if location.is_in(&cached.meta) {
             return Ok(cached);
         }
-        // Two parts of a damaged dump have chunks of one position.
+        // Two parts of a damaged dump may have chunks at the same position.
         unpack().map(Arc::new)
     }
 }

@@ -8,15 +8,15 @@ use bigiron_format::{FormatError, ReadAt};
 
 use crate::error::SourceError;
 
-/// Parts of the index that are kept in memory for each file, of about 40 KiB each.
-const CACHED_PIECES: usize = 16;
-/// The key of a cached part of the index: which file's, and its number there.
-type PieceKey = (usize, usize);
+/// Maximum number of index records kept in memory per file, of about 40 KiB each.
+const CACHED_RECORDS: usize = 16;
+/// Key of a cached index record: index of the file, and of the record in it.
+type RecordKey = (usize, usize);
 
-/// The chunks of one part of the index.
+/// The chunks of one index record.
 pub(super) type Chunks = Arc<Vec<Chunk>>;
 
-/// One file.
+/// A file.
 pub struct VmdumpPart {
     /// The file.
     pub file: VmdumpFile,
@@ -25,7 +25,7 @@ pub struct VmdumpPart {
 }
 
 impl VmdumpPart {
-    /// Its number and how many there are, for people.
+    /// Part number and number of parts, for messages.
     pub fn name(&self) -> String {
         let (index, count) = self.file.header().stripe;
         format!("part {} of {count}", index + 1)
@@ -46,7 +46,7 @@ impl VmdumpPart {
     }
 }
 
-/// A chunk in a file.
+/// A chunk and its file.
 pub(super) struct Found {
     pub(super) part: usize,
     pub(super) chunks: Chunks,
@@ -59,19 +59,19 @@ impl Found {
     }
 }
 
-/// All files of one dump that were given.
+/// The given files of one dump.
 pub(super) struct VmdumpParts {
-    /// By their numbers.
+    /// In order of their part numbers.
     parts: Vec<VmdumpPart>,
-    /// Where the headers of the core were read.
+    /// Index of the file from which the core's headers were read.
     headers_from: usize,
-    /// Parts of the index, the last used one first.
-    pieces: Mutex<Vec<(PieceKey, Chunks)>>,
+    /// Cached index records, most recently used first.
+    records: Mutex<Vec<(RecordKey, Chunks)>>,
 }
 
 impl VmdumpParts {
-    /// Opens what belongs together, in any order; parts may be missing. Gives the
-    /// headers of the core, too.
+    /// Opens parts of one dump, in any order; parts may be missing. Returns the headers of the
+    /// core as well.
     pub(super) fn open(
         files: Vec<(Box<dyn ReadAt>, PathBuf)>,
     ) -> Result<(Self, Vec<u8>), SourceError> {
@@ -103,7 +103,7 @@ impl VmdumpParts {
                     let parts = Self {
                         parts,
                         headers_from: number,
-                        pieces: Mutex::new(Vec::new()),
+                        records: Mutex::new(Vec::new()),
                     };
                     return Ok((parts, headers));
                 }
@@ -117,17 +117,17 @@ impl VmdumpParts {
         &self.parts
     }
 
-    /// The header of the first one; the others say the same but for their number.
+    /// The header of the first part; the others differ only in the part number.
     pub(super) fn header(&self) -> &VmdumpHeader {
         self.parts[0].file.header()
     }
 
-    /// Goes through the core.
+    /// Iterates over the core.
     pub(super) fn core_order(&self) -> CoreOrder<'_> {
         CoreOrder::new(self.parts.iter().map(|part| &part.file), self.headers_from)
     }
 
-    /// Numbers of parts that were not given.
+    /// Numbers of the missing parts.
     pub(super) fn missing(&self) -> impl Iterator<Item = u16> + '_ {
         let there = |index: &u16| {
             let mut parts = self.parts.iter();
@@ -136,15 +136,15 @@ impl VmdumpParts {
         (0..self.header().stripe.1).filter(move |index| !there(index))
     }
 
-    /// Whether the writer came to the end of the core, as far as anyone says.
+    /// Returns true if any part shows that the writer reached the end of the core.
     pub(super) fn was_ended(&self) -> bool {
         self.parts.iter().any(|part| part.file.root().is_some())
     }
 
-    /// The chunks of a part of the index.
-    fn piece(&self, key: PieceKey) -> Result<Chunks, SourceError> {
+    /// Returns the chunks of an index record.
+    fn index_record(&self, key: RecordKey) -> Result<Chunks, SourceError> {
         let lock = || {
-            self.pieces
+            self.records
                 .lock()
                 .unwrap_or_else(|poison| poison.into_inner())
         };
@@ -159,12 +159,12 @@ impl VmdumpParts {
         let found = part.file.chunks(key.1).map_err(|error| part.error(error))?;
         let found = Arc::new(found);
         let mut pieces = lock();
-        pieces.truncate(CACHED_PIECES * self.parts.len() - 1);
+        pieces.truncate(CACHED_RECORDS * self.parts.len() - 1);
         pieces.insert(0, (key, Arc::clone(&found)));
         Ok(found)
     }
 
-    /// The chunk of memory that has the byte at `position` of the core.
+    /// Returns the chunk with the byte at `position` of the core.
     pub(super) fn chunk_at(&self, position: u64) -> Result<Option<Found>, SourceError> {
         let mut error = None;
         for part in 0..self.parts.len() {
@@ -182,7 +182,7 @@ impl VmdumpParts {
         let Some(piece) = self.parts[part].file.piece_of(position) else {
             return Ok(None);
         };
-        let chunks = self.piece((part, piece))?;
+        let chunks = self.index_record((part, piece))?;
         let behind = chunks.partition_point(|chunk| chunk.position <= position);
         let found = behind.checked_sub(1).filter(|index| {
             let chunk = &chunks[*index];
@@ -195,8 +195,8 @@ impl VmdumpParts {
         }))
     }
 
-    /// Where the next chunk of any file begins behind `position`, which no chunk
-    /// has; far behind the core's end if there is none.
+    /// Returns the start of the next chunk of any file behind `position`, which is in no chunk;
+    /// a position far behind the core's end if there is none.
     pub(super) fn next_position(&self, position: u64) -> Result<u64, SourceError> {
         let mut nearest = u64::MAX;
         for part in 0..self.parts.len() {
@@ -209,7 +209,7 @@ impl VmdumpParts {
         let file = &self.parts[part].file;
         let piece = file.piece_of(position);
         if let Some(piece) = piece {
-            let chunks = self.piece((part, piece))?;
+            let chunks = self.index_record((part, piece))?;
             let behind = chunks.partition_point(|chunk| chunk.position <= position);
             if let Some(chunk) = chunks.get(behind) {
                 return Ok(chunk.position);
@@ -220,9 +220,9 @@ impl VmdumpParts {
         Ok(next.max(position.saturating_add(file.header().page_size())))
     }
 
-    /// Up to where the pages from `position` on, which no chunk has, are lost:
-    /// `None` if they are not, but were never written. Of a striped dump other
-    /// files tell that the writer was beyond them.
+    /// Returns the end of the lost pages from `position` on, which is in no chunk; `None` if
+    /// they were never written. For a striped dump, other files show that the writer had passed
+    /// them.
     pub(super) fn lost_up_to(&self, position: u64) -> Result<Option<u64>, SourceError> {
         if !self.header().is_striped() {
             return Ok(None);
@@ -233,7 +233,7 @@ impl VmdumpParts {
     }
 }
 
-/// A file must be whole, or a part whose chunks say where they belong.
+/// Checks that a file is whole, or a part with positions in its chunks.
 fn check_part(part: &VmdumpPart, several: bool) -> Result<(), SourceError> {
     let header = part.file.header();
     if several && !header.is_striped() {
@@ -250,7 +250,7 @@ fn check_part(part: &VmdumpPart, several: bool) -> Result<(), SourceError> {
     Ok(())
 }
 
-/// Parts must be of one dump, and none may be there twice.
+/// Checks that two parts belong to the same dump and differ in their numbers.
 fn check_pair(
     first: &VmdumpPart,
     before: &VmdumpPart,

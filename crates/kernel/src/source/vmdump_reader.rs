@@ -1,4 +1,4 @@
-//! Reads pages out of a vmdump.
+//! Reads pages of a vmdump.
 
 use std::ops::Range;
 
@@ -10,20 +10,20 @@ use super::vmdump::VmdumpSource;
 use super::vmdump_parts::Found;
 use crate::error::SourceError;
 
-/// Decompressed chunks that are kept, at most.
+/// Maximum number of decompressed chunks kept.
 const CACHED_CHUNKS: usize = 4;
-/// Bytes of them, but for the last one used.
+/// Maximum number of their bytes, not counting the most recently used one.
 const CACHED_BYTES: usize = 2 << 20;
 
-/// Where a page is in the core.
-pub(super) struct Place {
+/// The location of a page in the core.
+pub(super) struct PageLocation {
     frame: PageFrame,
     pub(super) position: u64,
-    /// Pages from there on in the same segment.
+    /// Consecutive pages in the same segment.
     pages: u64,
 }
 
-impl Place {
+impl PageLocation {
     pub(super) fn of(source: &VmdumpSource, frame: PageFrame) -> Result<Self, SourceError> {
         let Some((position, pages)) = source.elf().file_position(frame) else {
             return Err(absent(source, frame));
@@ -35,12 +35,12 @@ impl Place {
         })
     }
 
-    /// Whether `chunk` has it.
+    /// Returns true if `chunk` contains it.
     pub(super) fn is_in(&self, chunk: &Chunk) -> bool {
         (chunk.position..chunk.end()).contains(&self.position)
     }
 
-    /// The chunk with its bytes.
+    /// Returns the chunk that contains it.
     pub(super) fn find(&self, source: &VmdumpSource) -> Result<Found, SourceError> {
         let files = source.files();
         match files.chunk_at(self.position)? {
@@ -53,8 +53,8 @@ impl Place {
         }
     }
 
-    /// Which bytes of `chunk`, which has it, are the pages from it on: as many of
-    /// `count` as are there, follow each other in memory and are in the chunk.
+    /// Returns the byte range in `chunk`, which contains it, of up to `count` pages that are
+    /// consecutive in memory.
     pub(super) fn run(
         &self,
         source: &VmdumpSource,
@@ -81,7 +81,7 @@ impl Place {
     }
 }
 
-/// Decompresses chunks: a codec context and room for packed bytes.
+/// Decompresses chunks; holds a codec context and a buffer for compressed bytes.
 pub(super) struct Unpacker<'a> {
     source: &'a VmdumpSource,
     decompressor: Option<ChunkDecompressor>,
@@ -97,7 +97,7 @@ impl<'a> Unpacker<'a> {
         }
     }
 
-    /// Puts the bytes of the chunk into `bytes`.
+    /// Decompresses the chunk into `bytes`.
     pub(super) fn unpack(&mut self, found: &Found, bytes: &mut Vec<u8>) -> Result<(), SourceError> {
         let part = &self.source.parts()[found.part];
         let decompressor = match &mut self.decompressor {
@@ -115,11 +115,11 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// One helper's reader: a codec context and decompressed chunks of its own.
+/// One helper's reader, with its own codec context and decompressed chunks.
 pub(super) struct VmdumpReader<'a> {
     source: &'a VmdumpSource,
     unpacker: Unpacker<'a>,
-    /// The last used one first.
+    /// Most recently used first.
     chunks: Vec<Unpacked>,
 }
 
@@ -138,8 +138,8 @@ impl<'a> VmdumpReader<'a> {
         }
     }
 
-    /// Makes the chunk with the page the first one of those that are kept.
-    fn load(&mut self, place: &Place) -> Result<(), SourceError> {
+    /// Makes the chunk with the page the first of the kept ones.
+    fn load(&mut self, place: &PageLocation) -> Result<(), SourceError> {
         let holds = |kept: &Unpacked| place.is_in(&kept.chunk);
         if let Some(at) = self.chunks.iter().position(holds) {
             self.chunks[..=at].rotate_right(1);
@@ -147,7 +147,7 @@ impl<'a> VmdumpReader<'a> {
         }
         let found = place.find(self.source)?;
         let chunk = found.chunk();
-        // The oldest one's buffer is filled anew.
+        // The buffer of the oldest one is reused.
         let kept: usize = self.chunks.iter().map(|kept| kept.bytes.len()).sum();
         let full = self.chunks.len() >= CACHED_CHUNKS || kept + chunk.len as usize > CACHED_BYTES;
         let mut bytes = match self.chunks.pop_if(|_| full) {
@@ -177,7 +177,7 @@ fn lost(source: &VmdumpSource, frame: PageFrame) -> SourceError {
 
 impl PageReader for VmdumpReader<'_> {
     fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
-        let place = Place::of(self.source, first)?;
+        let place = PageLocation::of(self.source, first)?;
         self.load(&place)?;
         let Some(Unpacked { chunk, bytes }) = self.chunks.first() else {
             return Err(absent(self.source, first));

@@ -1,9 +1,8 @@
-//! kallsyms: the table of all symbols that a kernel carries in its memory.
+//! kallsyms: the table of all symbols in a kernel's memory.
 //!
-//! Names are compressed: a length, then so many bytes, each of which stands for
-//! a token, and the first byte of the result is the symbol's type. VMCOREINFO
-//! says where the tables are since Linux 6.0 (commit 5fd8fea935a1). Written by
-//! scripts/kallsyms.c, read by kernel/kallsyms.c.
+//! Names are compressed: a length, then that many bytes, each of which stands for a token; the
+//! first character of the result is the symbol's type. VMCOREINFO locates the tables since
+//! Linux 6.0 (commit 5fd8fea935a1). Written by scripts/kallsyms.c, read by kernel/kallsyms.c.
 
 use std::ops::Range;
 
@@ -13,19 +12,19 @@ use super::Symbols;
 use crate::error::KernelError;
 use crate::printk::KernelMemory;
 
-/// Kernels have some 100 000 to 300 000.
-const MOST_SYMBOLS: u32 = 4 << 20;
+/// Maximum number of symbols; kernels have 100 000 to 300 000.
+const MAX_SYMBOLS: u32 = 4 << 20;
 const TOKENS: usize = 256;
-/// The table of tokens takes about 1 KiB.
-const MOST_TOKEN_BYTES: usize = 64 << 10;
-/// KSYM_NAME_LEN is 512 (128 before 6.1), with the type in front.
-const MOST_NAME: usize = 1024;
-/// Names are read so much at a time, and never across a page that is not theirs.
-const PIECE: u64 = 4096;
-/// Addresses are read so many at a time.
+/// Maximum size of the token table, which takes about 1 KiB.
+const MAX_TOKEN_BYTES: usize = 64 << 10;
+/// Maximum length of a name: KSYM_NAME_LEN is 512 (128 before 6.1), plus the type.
+const MAX_NAME: usize = 1024;
+/// Bytes of names read at once, without crossing into another page.
+const READ_SIZE: u64 = 4096;
+/// Addresses read at once.
 const ADDRESSES_AT_ONCE: usize = 16 << 10;
 
-/// Reads the symbols; `None` if VMCOREINFO does not say where they are.
+/// Reads the symbols; returns `None` if VMCOREINFO does not locate them.
 pub fn read(memory: &dyn KernelMemory) -> Result<Option<Symbols>, KernelError> {
     let info = memory.info();
     let place = |name: &str| info.symbol(&format!("kallsyms_{name}"));
@@ -38,7 +37,7 @@ pub fn read(memory: &dyn KernelMemory) -> Result<Option<Symbols>, KernelError> {
         return Ok(None);
     };
     let count = read_u32(memory, "kallsyms_num_syms", count)?;
-    if count == 0 || count > MOST_SYMBOLS {
+    if count == 0 || count > MAX_SYMBOLS {
         return Err(KernelError::Implausible {
             what: "kallsyms_num_syms".into(),
             found: count.to_string(),
@@ -50,8 +49,8 @@ pub fn read(memory: &dyn KernelMemory) -> Result<Option<Symbols>, KernelError> {
     let mut bytes = Bytes::new(memory, "kallsyms_names", names);
     let mut name = Vec::new();
     for _ in 0..count {
-        // Two bytes of ULEB128 for "big" symbols since 6.1 (commit 73bbb94466fd);
-        // before, no length reached 128.
+        // Two bytes of ULEB128 for "big" symbols since 6.1 (commit 73bbb94466fd); earlier
+        // lengths are below 128.
         let mut len = usize::from(bytes.next()?);
         if len & 0x80 != 0 {
             len = len & 0x7f | usize::from(bytes.next()?) << 7;
@@ -63,7 +62,7 @@ pub fn read(memory: &dyn KernelMemory) -> Result<Option<Symbols>, KernelError> {
             left -= there.len();
             for byte in there {
                 name.extend_from_slice(tokens.token(*byte));
-                if name.len() > MOST_NAME {
+                if name.len() > MAX_NAME {
                     return Err(bad_name(&name));
                 }
             }
@@ -78,8 +77,8 @@ pub fn read(memory: &dyn KernelMemory) -> Result<Option<Symbols>, KernelError> {
     }
     match (place("offsets"), place("relative_base"), place("addresses")) {
         (Some(offsets), Some(base), _) => relative(memory, &mut symbols, offsets, base)?,
-        // Without CONFIG_KALLSYMS_BASE_RELATIVE, which is gone since 6.11
-        // (commit 64e166099b69).
+        // Without CONFIG_KALLSYMS_BASE_RELATIVE, which was removed in 6.11 (commit
+        // 64e166099b69).
         (_, _, Some(addresses)) => absolute(memory, &mut symbols, addresses)?,
         _ => return Ok(None),
     }
@@ -104,10 +103,10 @@ fn absolute(
     Ok(())
 }
 
-/// Offsets from one base. With CONFIG_KALLSYMS_ABSOLUTE_PERCPU (x86-64 before
-/// 6.15, commit 01157ddc58dc) those that are not negative are values by
-/// themselves, and the others count downwards from the base. No key tells which,
-/// but `_stext` is known in another way.
+/// Decodes offsets from one base. With CONFIG_KALLSYMS_ABSOLUTE_PERCPU (x86-64 before 6.15,
+/// commit 01157ddc58dc) non-negative offsets are absolute values, and negative ones count
+/// downwards from the base. No key tells the two apart, but the address of `_stext` is known
+/// from VMCOREINFO.
 fn relative(
     memory: &dyn KernelMemory,
     symbols: &mut Symbols,
@@ -184,7 +183,7 @@ fn read_u32(
     Ok(memory.endian().u32(&bytes, 0).unwrap_or(0))
 }
 
-/// What each byte of a compressed name stands for.
+/// The token of each byte of a compressed name.
 struct Tokens {
     text: Vec<u8>,
     places: Vec<Range<usize>>,
@@ -208,7 +207,7 @@ impl Tokens {
         let last = starts.last().copied().unwrap_or(0);
         while text.len() <= last || text.last() != Some(&0) {
             text.push(bytes.next()?);
-            if text.len() > MOST_TOKEN_BYTES + MOST_NAME {
+            if text.len() > MAX_TOKEN_BYTES + MAX_NAME {
                 return Err(KernelError::Implausible {
                     what: "kallsyms_token_table".into(),
                     found: "no end of its last token".into(),
@@ -231,7 +230,7 @@ impl Tokens {
     }
 }
 
-/// Kernel memory, byte after byte.
+/// Sequential reader of kernel memory.
 struct Bytes<'a> {
     memory: &'a dyn KernelMemory,
     what: &'static str,
@@ -255,10 +254,10 @@ impl<'a> Bytes<'a> {
         Ok(self.some(1)?.first().copied().unwrap_or(0))
     }
 
-    /// The next ones, at least one and at most so many.
+    /// Returns the next bytes, at least one and at most `most`.
     fn some(&mut self, most: usize) -> Result<&[u8], KernelError> {
         if self.taken == self.piece.len() {
-            let len = PIECE - self.next.0 % PIECE;
+            let len = READ_SIZE - self.next.0 % READ_SIZE;
             self.piece.resize(len as usize, 0);
             self.memory.read(self.what, self.next, &mut self.piece)?;
             self.next = self.next.checked_add(len).ok_or(KernelError::NotMapped {

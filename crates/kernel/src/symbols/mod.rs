@@ -1,5 +1,4 @@
-//! The kernel's symbols: names and addresses, from the dump's own kallsyms or
-//! from the symbol table of a vmlinux.
+//! The kernel's symbols, from the dump's own kallsyms or from the symbol table of a vmlinux.
 
 pub mod kallsyms;
 
@@ -7,15 +6,14 @@ use std::sync::OnceLock;
 
 use bigiron_format::VirtAddr;
 
-/// One symbol.
+/// A symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its address; of a per-CPU variable before Linux 6.15 the offset in each
-    /// CPU's area.
+    /// Its address; for a per-CPU variable before Linux 6.15, the offset in each CPU's area.
     pub address: VirtAddr,
-    /// What it is, as nm(1) says it; upper case if it is global.
+    /// Its type, as in nm(1); upper case for a global symbol.
     pub kind: char,
 }
 
@@ -27,19 +25,19 @@ struct Entry {
     kind: u8,
 }
 
-/// A table of symbols, in the order in which its source has them.
+/// A table of symbols, in the order of its source.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
     names: String,
     entries: Vec<Entry>,
-    /// Positions in `entries` by address, made when an address is first looked for.
-    /// Of one address they stay in order.
+    /// Indices of `entries` by address, built on the first lookup. Symbols at the same address
+    /// keep their order.
     by_address: OnceLock<Vec<u32>>,
 }
 
 impl Symbols {
-    /// Adds a symbol; `None` if it does not fit: names may take 4 GiB together
-    /// and 64 KiB each.
+    /// Adds a symbol; returns `None` if it does not fit: at most 4 GiB of names, and 64 KiB
+    /// each.
     pub fn push(&mut self, name: &str, address: u64, kind: u8) -> Option<()> {
         self.by_address.take();
         self.entries.push(Entry {
@@ -60,7 +58,7 @@ impl Symbols {
         }
     }
 
-    /// Gives the addresses, by the position of each symbol and what it has now.
+    /// Replaces the addresses, computed from each symbol's index and current address.
     pub(crate) fn set_addresses(&mut self, address: impl Fn(usize, u64) -> u64) {
         self.by_address.take();
         for (index, entry) in self.entries.iter_mut().enumerate() {
@@ -68,24 +66,24 @@ impl Symbols {
         }
     }
 
-    /// How many there are.
+    /// Number of symbols.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// All of them.
+    /// Iterates over all symbols.
     pub fn iter(&self) -> impl Iterator<Item = Symbol<'_>> {
         self.entries.iter().map(|entry| self.symbol(entry))
     }
 
-    /// All of that name: static ones may share it.
+    /// Iterates over the symbols of a name: static ones may share it.
     pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Symbol<'a>> {
-        // Most differ in length, and are not looked at.
+        // Compare lengths first: most names differ in length.
         self.entries
             .iter()
             .filter(|entry| usize::from(entry.name_len) == name.len())
@@ -93,7 +91,7 @@ impl Symbols {
             .filter(move |symbol| symbol.name == name)
     }
 
-    /// The one of that name; a global one before others.
+    /// Finds a symbol by name; global symbols take precedence.
     pub fn find<'a>(&'a self, name: &'a str) -> Option<Symbol<'a>> {
         let mut first = None;
         for symbol in self.named(name) {
@@ -105,19 +103,19 @@ impl Symbols {
         first
     }
 
-    /// The symbol at or before `address`, and how far it is behind it.
+    /// Returns the symbol at or before `address`, and the distance from it.
     pub fn at(&self, address: VirtAddr) -> Option<(Symbol<'_>, u64)> {
         let sorted = self.sorted();
         let last = self.behind(address).checked_sub(1)?;
         let found = self.entry(sorted, last)?.address;
-        // Of several at one address the first, as the kernel does.
+        // The first of several symbols at one address, as in the kernel.
         let first = sorted.partition_point(|index| self.address(*index) < found);
         let entry = self.entry(sorted, first)?;
         Some((self.symbol(entry), address.0 - found))
     }
 
-    /// Bytes from the symbol at or before `address` to the next one behind, which is
-    /// as much as kallsyms knows of a symbol's size.
+    /// Bytes from the symbol at or before `address` to the next one, the only size that
+    /// kallsyms provides.
     pub fn size_at(&self, address: VirtAddr) -> Option<u64> {
         let sorted = self.sorted();
         let behind = self.behind(address);
@@ -126,7 +124,7 @@ impl Symbols {
         Some(next.address - symbol.address)
     }
 
-    /// How many symbols are at or before `address`.
+    /// Number of symbols at or before `address`.
     fn behind(&self, address: VirtAddr) -> usize {
         let sorted = self.sorted();
         sorted.partition_point(|index| self.address(*index) <= address.0)
@@ -134,7 +132,7 @@ impl Symbols {
 
     fn sorted(&self) -> &[u32] {
         self.by_address.get_or_init(|| {
-            // No table has as many as a u32 counts: their names take 4 GiB at most.
+            // The number of symbols fits into u32, since their names take at most 4 GiB.
             let mut order: Vec<u32> = (0..self.entries.len() as u32).collect();
             order.sort_by_key(|index| self.address(*index));
             order
@@ -166,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_global_symbol_goes_before_a_static_one_and_the_first_names_an_address() {
+    fn global_symbols_take_precedence_and_the_first_names_an_address() {
         let mut symbols = Symbols::default();
         symbols.push("state", 0x1000, b'd').unwrap();
         symbols.push("state", 0x2000, b'D').unwrap();
@@ -179,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_finds_its_symbol_in_any_order_and_after_changes() {
+    fn address_lookup_works_in_any_order_and_after_changes() {
         let mut symbols = Symbols::default();
         symbols.push("last", 0x3000, b'T').unwrap();
         symbols.push("first", 0x1000, b'T').unwrap();

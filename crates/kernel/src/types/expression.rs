@@ -1,29 +1,28 @@
-//! Types written as text: a name, with stars and lengths behind it.
+//! Types written as text: a name followed by stars and array lengths.
 
 use super::{Encoding, Named, Prototype, Shape, Type, TypeId, TypeTable, structure};
 use crate::error::KernelError;
 
-/// Layers of pointers and arrays around a name.
-const MOST_LAYERS: usize = 8;
+/// Maximum number of pointers and arrays around a name.
+const MAX_LAYERS: usize = 8;
 
-/// A type from a text such as `task_struct`, `char*` or `list_head[16]`: the name
-/// of a struct, union, typedef, enumeration or base type, and then its pointers
-/// and array lengths from the inside out. Gives the innermost type and the layers.
+/// A type from a text such as `task_struct`, `char*` or `list_head[16]`: the name of a struct,
+/// union, typedef, enumeration or base type, followed by its pointers and array lengths from
+/// the inside out. Holds the innermost type and the layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The type that the name stands for.
+    /// The type that the name denotes.
     pub id: TypeId,
-    /// What is around it, the innermost first: `None` a pointer, else an array
-    /// of so many.
+    /// The layers, innermost first: `None` for a pointer, else the length of an array.
     pub layers: Vec<Option<u64>>,
 }
 
-/// Understands `text`; `None` if there is no such type.
+/// Parses `text`; returns `None` if there is no such type.
 pub fn parse_type(types: &dyn TypeTable, text: &str) -> Result<Option<Written>, KernelError> {
     let end = text.find(['*', '[']).unwrap_or(text.len());
     let (name, mut rest) = (text[..end].trim(), text[end..].trim());
     let mut layers = Vec::new();
-    while !rest.is_empty() && layers.len() < MOST_LAYERS {
+    while !rest.is_empty() && layers.len() < MAX_LAYERS {
         if let Some(after) = rest.strip_prefix('*') {
             layers.push(None);
             rest = after.trim_start();
@@ -57,17 +56,17 @@ pub fn parse_type(types: &dyn TypeTable, text: &str) -> Result<Option<Written>, 
     Ok(None)
 }
 
-/// A table with types on top that are only written down, not in it.
-pub struct WithWritten<'a> {
+/// A table extended by types that were given as text.
+pub struct WithAddedTypes<'a> {
     table: &'a dyn TypeTable,
     added: std::cell::RefCell<Vec<Shape>>,
 }
 
-/// Where the numbers of added types begin; no table has as many.
+/// Number of the first added type; no table has as many types.
 const FIRST_ADDED: u64 = 1 << 62;
 
-impl<'a> WithWritten<'a> {
-    /// Nothing on top of `table` yet.
+impl<'a> WithAddedTypes<'a> {
+    /// Creates an extension of `table` without added types.
     pub fn new(table: &'a dyn TypeTable) -> Self {
         Self {
             table,
@@ -75,7 +74,7 @@ impl<'a> WithWritten<'a> {
         }
     }
 
-    /// Adds a type that is written down; `None` if there is no such type.
+    /// Adds a type given as text; returns `None` if there is no such type.
     pub fn add(&self, text: &str) -> Result<Option<TypeId>, KernelError> {
         let Some(written) = parse_type(self.table, text)? else {
             return Ok(None);
@@ -98,7 +97,7 @@ impl<'a> WithWritten<'a> {
     }
 }
 
-impl TypeTable for WithWritten<'_> {
+impl TypeTable for WithAddedTypes<'_> {
     fn get(&self, id: TypeId) -> Result<Type, KernelError> {
         match self.added(id) {
             Some(shape) => Ok(Type { name: None, shape }),

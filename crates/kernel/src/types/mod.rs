@@ -1,5 +1,5 @@
-//! The types of the kernel's data: from BTF, which a kernel carries in its
-//! memory, or from the DWARF of a vmlinux.
+//! The types of the kernel's data: from BTF, which a kernel has in its memory, or from the
+//! DWARF of a vmlinux.
 
 pub mod btf;
 #[cfg(feature = "dwarf")]
@@ -9,10 +9,10 @@ mod walk;
 
 use crate::error::KernelError;
 
-pub use expression::{WithWritten, Written, parse_type};
+pub use expression::{WithAddedTypes, Written, parse_type};
 pub use walk::{Place, find_member, resolve, size_of, structure};
 
-/// A type in its table; what the number means only the table knows.
+/// A type in its table, which alone can interpret the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub u64);
 
@@ -21,26 +21,26 @@ impl TypeId {
     pub const VOID: Self = Self(0);
 }
 
-/// What a type is.
+/// The shape of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// No data.
     Void,
-    /// A number: an integer, a character, a bool, a float; its size in bytes.
+    /// A base type: integer, character, bool or float; with its size in bytes.
     Base(u64),
-    /// An enumeration, and its size in bytes.
+    /// An enumeration, with its size in bytes.
     Enumeration(u64),
     /// A pointer.
     Pointer(TypeId),
-    /// So many elements of one type. A flexible array has none.
+    /// Elements of one type, with their number; 0 for a flexible array.
     Array(TypeId, u64),
-    /// A struct, and its size in bytes.
+    /// A struct, with its size in bytes.
     Struct(u64),
-    /// A union, and its size in bytes.
+    /// A union, with its size in bytes.
     Union(u64),
-    /// A struct, union or enumeration that is only named here.
+    /// A struct, union or enumeration that is declared but not defined.
     Declaration,
-    /// A typedef, or the type with a qualifier such as const.
+    /// A typedef, or a type with a qualifier such as const.
     Alias(TypeId),
     /// A function.
     Function,
@@ -49,46 +49,46 @@ pub enum Shape {
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// Its name, without `struct`, if it has one.
+    /// Name without `struct`, if any.
     pub name: Option<String>,
-    /// What it is.
+    /// Shape.
     pub shape: Shape,
 }
 
 /// A member of a struct or union.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name; a struct or union inside may have none.
+    /// Name; an anonymous struct or union has none.
     pub name: Option<String>,
-    /// Its type.
+    /// Type.
     pub type_id: TypeId,
-    /// Where it begins, in bits from the start.
+    /// Offset in bits from the start.
     pub bit_offset: u64,
-    /// How many bits it has, if it is a bit field.
+    /// Size in bits, for a bit field.
     pub bit_size: Option<u64>,
 }
 
-/// What a function takes and gives.
+/// Parameters and return type of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prototype {
-    /// The type of what it gives.
+    /// Return type.
     pub returns: TypeId,
-    /// What it takes.
+    /// Parameters.
     pub parameters: Vec<Parameter>,
-    /// Whether it takes any number more.
+    /// True if the function is variadic.
     pub is_variadic: bool,
 }
 
 /// A parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name, where the table has it: pointers to functions have none.
+    /// Name, if the table has it: parameters of function pointers have none.
     pub name: Option<String>,
-    /// Its type.
+    /// Type.
     pub type_id: TypeId,
 }
 
-/// How a number is written in its bytes.
+/// The representation of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// Two's complement.
@@ -99,11 +99,11 @@ pub enum Encoding {
     Boolean,
     /// IEEE 754.
     Float,
-    /// The table does not say, or it is no number.
+    /// Not specified by the table, or not a number.
     Unknown,
 }
 
-/// What a name is looked for as.
+/// The namespace in which a name is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Named {
     /// `struct NAME`.
@@ -120,43 +120,42 @@ pub enum Named {
 
 /// A table of types.
 pub trait TypeTable {
-    /// What the type is.
+    /// Returns a type.
     fn get(&self, id: TypeId) -> Result<Type, KernelError>;
 
-    /// The members of a struct or union, in order; none of anything else.
+    /// Returns the members of a struct or union, in order; of other types, none.
     fn members(&self, id: TypeId) -> Result<Vec<Member>, KernelError>;
 
-    /// The names and values of an enumeration.
+    /// Returns the names and values of an enumeration.
     fn enumerators(&self, id: TypeId) -> Result<Vec<(String, i64)>, KernelError>;
 
-    /// A type by its name. Declarations do not count.
+    /// Finds a type by name. Declarations do not count.
     fn find(&self, named: Named, name: &str) -> Result<Option<TypeId>, KernelError>;
 
-    /// The value of an enumerator of any enumeration.
+    /// Finds the value of an enumerator of any enumeration.
     fn enumerator(&self, name: &str) -> Result<Option<i64>, KernelError>;
 
-    /// The type of a variable, where the table knows it. `address` chooses among
-    /// variables of one name; it is the address that vmlinux was linked to.
+    /// Returns the type of a variable, if the table has it. `address`, as linked, selects among
+    /// variables of the same name.
     fn variable(&self, name: &str, address: Option<u64>) -> Result<Option<TypeId>, KernelError>;
 
-    /// A function by its name; not all tables have them.
+    /// Finds a function by name; some tables have none.
     fn function(&self, _name: &str) -> Result<Option<TypeId>, KernelError> {
         Ok(None)
     }
 
-    /// What a function takes and gives; `None` where the table does not say.
+    /// Returns parameters and return type of a function; `None` if unknown.
     fn prototype(&self, _id: TypeId) -> Result<Option<Prototype>, KernelError> {
         Ok(None)
     }
 
-    /// The word of C in front of a type that its shape does not tell: `const`,
-    /// `volatile` or `restrict` of an alias without a name, `struct` or `union` of a
-    /// declaration.
+    /// Returns the C keyword before a type that its shape does not imply: `const`, `volatile`
+    /// or `restrict` of an alias without a name, `struct` or `union` of a declaration.
     fn keyword(&self, _id: TypeId) -> Result<Option<&'static str>, KernelError> {
         Ok(None)
     }
 
-    /// How a base type or an enumeration is written in its bytes.
+    /// Returns the representation of a base type or an enumeration.
     fn encoding(&self, _id: TypeId) -> Result<Encoding, KernelError> {
         Ok(Encoding::Unknown)
     }

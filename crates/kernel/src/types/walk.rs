@@ -1,28 +1,27 @@
-//! Going from type to type: aliases, sizes, members.
+//! Walks types: aliases, sizes, members.
 
 use super::{Member, Named, Shape, Type, TypeId, TypeTable};
 use crate::error::KernelError;
 
-/// Typedefs of typedefs, qualifiers, arrays of arrays, structs in structs: no
-/// kernel has a tenth of it, and a damaged table may go in circles.
-const MOST_STEPS: usize = 64;
+/// Maximum depth of typedefs, qualifiers, nested arrays and structs. Kernels stay below a tenth
+/// of it; a damaged table may be cyclic.
+const MAX_DEPTH: usize = 64;
 
-/// Where a member is.
+/// The location of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// In bytes from the start of the outer type; of a bit field, where its
-    /// first byte is.
+    /// Offset in bytes from the start of the outer type; for a bit field, of its first byte.
     pub offset: u64,
-    /// Its type.
+    /// Type.
     pub type_id: TypeId,
-    /// Of a bit field: the first bit in that byte, and the number of bits.
+    /// For a bit field: first bit in that byte, and number of bits.
     pub bits: Option<(u64, u64)>,
 }
 
-/// The type behind typedefs and qualifiers; what is only declared becomes the
-/// definition, where there is one.
+/// Resolves typedefs and qualifiers, and replaces a declaration by its definition if there is
+/// one.
 pub fn resolve(types: &dyn TypeTable, mut id: TypeId) -> Result<(TypeId, Type), KernelError> {
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_DEPTH {
         let found = types.get(id)?;
         match (found.shape, &found.name) {
             (Shape::Alias(to), _) => id = to,
@@ -38,8 +37,7 @@ pub fn resolve(types: &dyn TypeTable, mut id: TypeId) -> Result<(TypeId, Type), 
     Err(circular("a typedef"))
 }
 
-/// The struct or union called `name`, or the one that a typedef of that name
-/// stands for.
+/// Finds the struct or union named `name`, or the one that a typedef of that name denotes.
 pub fn structure(types: &dyn TypeTable, name: &str) -> Result<Option<TypeId>, KernelError> {
     for named in [Named::Struct, Named::Union] {
         if let Some(id) = types.find(named, name)? {
@@ -50,7 +48,7 @@ pub fn structure(types: &dyn TypeTable, name: &str) -> Result<Option<TypeId>, Ke
         return Ok(None);
     };
     let mut id = id;
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_DEPTH {
         match types.get(id)?.shape {
             Shape::Alias(to) => id = to,
             Shape::Struct(_) | Shape::Union(_) => return Ok(Some(id)),
@@ -60,10 +58,10 @@ pub fn structure(types: &dyn TypeTable, name: &str) -> Result<Option<TypeId>, Ke
     Err(circular("a typedef"))
 }
 
-/// How many bytes the type takes; `None` for a function or what is only declared.
+/// Returns the size of a type in bytes; `None` for a function or a declaration.
 pub fn size_of(types: &dyn TypeTable, id: TypeId) -> Result<Option<u64>, KernelError> {
     let (mut id, mut count) = (id, 1_u64);
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_DEPTH {
         let (_, found) = resolve(types, id)?;
         let size = match found.shape {
             Shape::Array(element, elements) => {
@@ -71,7 +69,7 @@ pub fn size_of(types: &dyn TypeTable, id: TypeId) -> Result<Option<u64>, KernelE
                 id = element;
                 continue;
             }
-            // As long as an address of a 64-bit kernel; no other is read.
+            // The size of an address of a 64-bit kernel; no other is supported.
             Shape::Pointer(_) => 8,
             Shape::Base(size)
             | Shape::Enumeration(size)
@@ -85,13 +83,13 @@ pub fn size_of(types: &dyn TypeTable, id: TypeId) -> Result<Option<u64>, KernelE
     Err(circular("an array"))
 }
 
-/// The member `name` of a struct or union, also of those without a name inside.
+/// Finds the member `name` of a struct or union, also in anonymous members.
 pub fn find_member(
     types: &dyn TypeTable,
     outer: TypeId,
     name: &str,
 ) -> Result<Option<Place>, KernelError> {
-    find(types, outer, name, 0, MOST_STEPS)
+    find(types, outer, name, 0, MAX_DEPTH)
 }
 
 fn find(
@@ -135,7 +133,7 @@ fn place(member: &Member, base: u64) -> Place {
 fn circular(what: &str) -> KernelError {
     KernelError::Implausible {
         what: format!("{what} in the kernel's types"),
-        found: format!("more than {MOST_STEPS} steps deep"),
+        found: format!("nested more than {MAX_DEPTH} deep"),
         expected: "an end",
     }
 }

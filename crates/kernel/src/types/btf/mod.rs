@@ -1,12 +1,12 @@
-//! BTF, the types that a kernel carries in its memory (CONFIG_DEBUG_INFO_BTF), or
-//! that stand in the section `.BTF` of a vmlinux.
+//! BTF, the type information in a kernel's memory (CONFIG_DEBUG_INFO_BTF), or in the section
+//! `.BTF` of a vmlinux.
 //!
-//! Layout: Documentation/bpf/btf.rst and include/uapi/linux/btf.h. A header, the
-//! types one after the other, numbered from 1, and their names. Variables are in
-//! it only where they are per CPU, unless pahole was told to take all.
+//! Format: Documentation/bpf/btf.rst and include/uapi/linux/btf.h. A header, the types in
+//! sequence, numbered from 1, and their names. Only per-CPU variables are included, unless
+//! pahole was told to include all.
 //!
-//! A module's table goes on where the kernel's ends, with the numbers of its types
-//! and with the offsets of its names (commit 951bb64621b8).
+//! A module's table extends the kernel's: type numbers and name offsets continue where the
+//! kernel's end (commit 951bb64621b8).
 
 mod table;
 
@@ -22,14 +22,14 @@ use crate::symbols::Symbols;
 
 const MAGIC: u16 = 0xeb9f;
 const HEADER: usize = 24;
-/// Bytes of a type before what its kind adds.
+/// Size of the common part of a type.
 const COMMON: usize = 12;
-/// A kernel's BTF takes 4 to 12 MiB.
-const MOST_BYTES: u64 = 256 << 20;
-/// KSYM_NAME_LEN is 512.
-const MOST_NAME: usize = 4096;
+/// Maximum size of BTF; a kernel's takes 4 to 12 MiB.
+const MAX_BYTES: u64 = 256 << 20;
+/// Maximum length of a name; KSYM_NAME_LEN is 512.
+const MAX_NAME: usize = 4096;
 
-/// The kinds (BTF_KIND_*).
+/// The kinds of types (BTF_KIND_*).
 mod kind {
     pub const INT: u32 = 1;
     pub const PTR: u32 = 2;
@@ -52,35 +52,35 @@ mod kind {
     pub const ENUM64: u32 = 19;
 }
 
-/// A table of types in BTF.
+/// A BTF table.
 #[derive(Debug)]
 pub struct Btf {
     bytes: Vec<u8>,
     endian: Endian,
-    /// Where each type begins; `void`, the first of a table without a base, is nowhere.
+    /// Offset of each type; `void`, the first of a table without a base, has none.
     starts: Vec<u32>,
-    /// Where the names are.
+    /// Range of the names.
     strings: std::ops::Range<usize>,
-    /// The table that this one goes on from.
+    /// The base table that this one extends.
     base: Option<Arc<Btf>>,
 }
 
-/// The common part of one type.
+/// The common part of a type.
 #[derive(Clone, Copy)]
 struct Head {
     name: u32,
     kind: u32,
-    /// How many members, values or parameters follow.
+    /// Number of members, values or parameters that follow.
     count: usize,
-    /// Members have a bit field's size in their offset; a value is signed; a
+    /// kind_flag: members have a bit field's size in their offset; a value is signed; a
     /// declaration is of a union.
     flag: bool,
     size_or_type: u32,
-    /// Where what the kind adds begins.
+    /// Offset of the kind-specific part.
     rest: usize,
 }
 
-/// Reads the BTF of the kernel itself out of its memory; `None` if it has none.
+/// Reads the BTF of the kernel from its memory; returns `None` if there is none.
 pub fn from_memory(
     memory: &dyn KernelMemory,
     symbols: &Symbols,
@@ -93,7 +93,7 @@ pub fn from_memory(
     Btf::parse(read(memory, start.address, len)?, memory.endian()).map(Some)
 }
 
-/// Reads the BTF of a module, `len` bytes at `start`, which goes on from `base`.
+/// Reads the BTF of a module, `len` bytes at `start`, which extends `base`.
 pub fn of_module(
     memory: &dyn KernelMemory,
     start: VirtAddr,
@@ -104,7 +104,7 @@ pub fn of_module(
 }
 
 fn read(memory: &dyn KernelMemory, start: VirtAddr, len: u64) -> Result<Vec<u8>, KernelError> {
-    if len > MOST_BYTES {
+    if len > MAX_BYTES {
         return Err(damaged(
             "its size",
             format!("{len} bytes"),
@@ -127,7 +127,7 @@ fn read(memory: &dyn KernelMemory, start: VirtAddr, len: u64) -> Result<Vec<u8>,
 }
 
 impl Btf {
-    /// A table of `void` alone.
+    /// A table that contains only `void`.
     pub fn empty() -> Self {
         Self {
             bytes: Vec::new(),
@@ -138,12 +138,12 @@ impl Btf {
         }
     }
 
-    /// Checks the frame of the table: where each type begins and ends.
+    /// Parses a table without a base, checking the bounds of each type.
     pub fn parse(bytes: Vec<u8>, endian: Endian) -> Result<Self, KernelError> {
         Self::parse_after(bytes, endian, None)
     }
 
-    /// The same of a table that goes on from `base`, as a module's does.
+    /// Parses a table that extends `base`, such as a module's.
     pub fn parse_split(
         bytes: Vec<u8>,
         endian: Endian,
@@ -193,7 +193,7 @@ impl Btf {
                 kind::ENUM | kind::FUNC_PROTO => 8 * head.count,
                 kind::PTR..=kind::TYPE_TAG => 0,
                 other => {
-                    // Its length is unknown, so nothing behind it can be read.
+                    // Its length is unknown, so nothing after it can be read.
                     let found = format!("{other} at {at:#x}");
                     return Err(damaged("a kind of type", found, "1 to 19"));
                 }
@@ -211,23 +211,22 @@ impl Btf {
         Ok(btf)
     }
 
-    /// How many types there are, `void` and those of the base among them. Their
-    /// numbers are below.
+    /// Number of types, including `void` and those of the base. Type numbers are below it.
     pub fn len(&self) -> u64 {
         self.first() + self.starts.len() as u64
     }
 
-    /// Whether there is none but `void` and those of the base.
+    /// Returns true if there are only `void` and the types of the base.
     pub fn is_empty(&self) -> bool {
         self.len() == self.first().max(1)
     }
 
-    /// The number of the first type that is not the base's.
+    /// The number of the first type that is not in the base.
     pub fn first(&self) -> u64 {
         self.base.as_ref().map_or(0, |base| base.len())
     }
 
-    /// Bytes of names, those of the base among them: a name's offset is below.
+    /// Bytes of names, including those of the base. Name offsets are below it.
     pub fn names_len(&self) -> u64 {
         self.first_name() + self.strings.len() as u64
     }
@@ -236,7 +235,7 @@ impl Btf {
         self.base.as_ref().map_or(0, |base| base.names_len())
     }
 
-    /// The table that has the type: this one or its base.
+    /// The table with the type: this one or its base.
     fn owner(&self, id: TypeId) -> &Self {
         match &self.base {
             Some(base) if id.0 < self.first() => base.owner(id),
@@ -288,13 +287,13 @@ impl Btf {
         };
         let strings = &self.bytes[self.strings.clone()];
         let text = strings.get(usize::try_from(offset).ok()?..)?;
-        let text = &text[..text.len().min(MOST_NAME)];
+        let text = &text[..text.len().min(MAX_NAME)];
         let end = text.iter().position(|byte| *byte == 0)?;
         let text = std::str::from_utf8(&text[..end]).ok()?;
         (!text.is_empty()).then_some(text)
     }
 
-    /// This table's own types.
+    /// Iterates over this table's own types.
     fn heads(&self) -> impl Iterator<Item = (TypeId, Head)> + '_ {
         let first = self.first();
         let starts = self.starts.iter().enumerate();
@@ -305,20 +304,20 @@ impl Btf {
         })
     }
 
-    /// BTF's own number of a variable, by which the kernel's BPF knows it.
+    /// BTF's number of a variable, by which the kernel's BPF refers to it.
     pub fn variable_number(&self, name: &str) -> Option<u32> {
         let (id, _) = self.named(name, |head| head.kind == kind::VAR)?;
         u32::try_from(id.0).ok()
     }
 
-    /// The first own type whose head fits, by its name.
+    /// Finds the first own type with this name whose head matches.
     fn named(&self, name: &str, fits: impl Fn(&Head) -> bool) -> Option<(TypeId, Head)> {
         self.heads()
             .find(|(_, head)| fits(head) && self.name(head.name) == Some(name))
     }
 
-    /// The bits of an integer where they are not all of its bytes: the first,
-    /// and how many (bit fields of compilers before BTF's flag for them).
+    /// The bit range of an integer that does not use all of its bytes: first bit and number
+    /// (bit fields of compilers before BTF's flag for them).
     fn integer_bits(&self, id: u32) -> Option<(u64, u64)> {
         let (id, found) = super::resolve(self, TypeId(u64::from(id))).ok()?;
         let Shape::Base(size) = found.shape else {

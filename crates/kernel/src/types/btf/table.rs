@@ -1,4 +1,4 @@
-//! What BTF says of each type.
+//! `TypeTable` for BTF.
 
 use super::{Btf, Head, kind};
 use crate::error::KernelError;
@@ -38,10 +38,10 @@ impl TypeTable for Btf {
             | kind::TYPE_TAG
             | kind::VAR => Shape::Alias(to),
             kind::FUNC | kind::FUNC_PROTO => Shape::Function,
-            // A section and a tag on a declaration: no type of any data.
+            // Sections and declaration tags are not types of data.
             _ => Shape::Void,
         };
-        // A tag's name is the attribute, not one by which anybody calls the type.
+        // The name of a type tag is an attribute, not the name of a type.
         let is_tag = head.kind == kind::TYPE_TAG;
         let name = own.name(head.name).filter(|_| !is_tag);
         Ok(Type {

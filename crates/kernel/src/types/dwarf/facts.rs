@@ -1,4 +1,4 @@
-//! What the attributes of one entry say.
+//! Attributes of a DWARF entry.
 
 use gimli::{AttributeValue, DebugStr, Reader, constants as dw};
 
@@ -6,7 +6,7 @@ use super::{Dwarf, Entry, Slice, Unit};
 use crate::error::KernelError;
 use crate::types::TypeId;
 
-/// What one entry says, as far as it matters here.
+/// The attributes of an entry that are used here.
 #[derive(Default)]
 pub(super) struct Facts {
     pub(super) name: Option<Box<str>>,
@@ -16,7 +16,7 @@ pub(super) struct Facts {
     pub(super) offset: Option<u64>,
     pub(super) bit_size: Option<u64>,
     pub(super) data_bit_offset: Option<u64>,
-    /// From the most significant bit of the storage, as DWARF 2 and 3 have it.
+    /// Counted from the most significant bit of the storage, as in DWARF 2 and 3.
     pub(super) old_bit_offset: Option<u64>,
     pub(super) upper_bound: Option<u64>,
     pub(super) count: Option<u64>,
@@ -70,7 +70,7 @@ impl Dwarf<'_> {
         }
     }
 
-    /// The operand of an expression that is this one operation.
+    /// Returns the operand of an expression that consists of this operation alone.
     fn operand(&self, value: AttributeValue<Slice>, wanted: gimli::DwOp) -> Option<u64> {
         let AttributeValue::Exprloc(expression) = value else {
             return None;

@@ -1,7 +1,7 @@
-//! Types out of the DWARF of a vmlinux with debug information.
+//! Types from the DWARF of a vmlinux with debug information.
 //!
-//! The file's `.debug_info` takes hundreds of megabytes, so it is gone through
-//! unit by unit; kept is an index of names and the few units that were used last.
+//! `.debug_info` takes hundreds of megabytes, so it is read unit by unit; an index of names and
+//! the most recently used units are kept.
 
 mod facts;
 mod source_file;
@@ -34,7 +34,7 @@ pub struct Dwarf<'a> {
     abbreviations: Vec<u8>,
     strings: Vec<u8>,
     endian: RunTimeEndian,
-    /// Where each unit begins in `.debug_info`.
+    /// Offset of each unit in `.debug_info`.
     starts: Vec<u64>,
     names: HashMap<Named, HashMap<Box<str>, TypeId>>,
     enumerators: HashMap<Box<str>, i64>,
@@ -45,13 +45,13 @@ pub struct Dwarf<'a> {
 #[derive(Clone, Copy)]
 struct Variable {
     type_id: TypeId,
-    /// Where it is; `None` of a declaration.
+    /// Address; `None` for a declaration.
     address: Option<u64>,
 }
 
 impl<'a> Dwarf<'a> {
-    /// Makes the index of all names, which reads all of `.debug_info` once;
-    /// `None` if the file has no DWARF.
+    /// Builds the index of all names, which reads `.debug_info` once; returns `None` if the
+    /// file has no DWARF.
     pub fn open(vmlinux: &'a Vmlinux) -> Result<Option<Self>, KernelError> {
         let (Some(info), Some(abbreviations)) = (
             vmlinux.section(".debug_info"),
@@ -93,11 +93,11 @@ impl<'a> Dwarf<'a> {
             .unusable(&format!(".debug_info at {offset:#x}: {error}"))
     }
 
-    /// Takes in the names of one unit.
+    /// Adds the names of one unit to the index.
     fn index(&mut self, unit: &Unit) -> Result<(), KernelError> {
         let header = self.header(unit.start, &unit.bytes)?;
         let mut entries = header.entries(&unit.abbreviations);
-        // Declarations and their definitions are two entries.
+        // A declaration and its definition are two entries.
         let mut declared: HashMap<TypeId, (Box<str>, TypeId)> = HashMap::new();
         let mut more = first_child(&mut entries).map_err(|e| self.damaged(unit.start, e))?;
         while more {
@@ -223,7 +223,7 @@ impl TypeTable for Dwarf<'_> {
                 dw::DW_TAG_union_type => Shape::Union(size),
                 dw::DW_TAG_enumeration_type => Shape::Enumeration(size),
                 dw::DW_TAG_array_type => {
-                    // All dimensions as one.
+                    // All dimensions combined.
                     let mut count = 1_u64;
                     self.children(unit, header, entry.offset(), &mut |tag, _, facts| {
                         if tag == dw::DW_TAG_subrange_type {
@@ -306,7 +306,7 @@ impl TypeTable for Dwarf<'_> {
     }
 }
 
-/// Goes to the first child of the entry that comes next; false if there is none.
+/// Moves to the first child of the next entry; returns false if there is none.
 fn first_child<R: Reader>(entries: &mut EntriesCursor<R>) -> gimli::Result<bool> {
     if entries.next_entry()?.is_none() {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Where a type is declared.
+//! The source file of a declaration.
 
 use gimli::{AttributeValue, DebugLine, DebugLineStr, constants as dw};
 
@@ -7,7 +7,7 @@ use crate::error::KernelError;
 use crate::types::{Named, TypeTable};
 
 impl Dwarf<'_> {
-    /// The source file that declares a typedef, as the compiler was given it.
+    /// Returns the source file that declares a typedef, as it was passed to the compiler.
     pub fn source_file(&self, typedef: &str) -> Result<Option<String>, KernelError> {
         let Some(id) = self.find(Named::Typedef, typedef)? else {
             return Ok(None);

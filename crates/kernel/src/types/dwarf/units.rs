@@ -1,4 +1,4 @@
-//! Units of `.debug_info`, read one by one.
+//! Compilation units of `.debug_info`, read one by one.
 
 use std::rc::Rc;
 
@@ -8,10 +8,10 @@ use super::{Dwarf, Entry, Slice};
 use crate::error::KernelError;
 use crate::types::TypeId;
 
-/// Units kept beside the one at hand; one takes 100 KiB.
+/// Number of units kept besides the current one; a unit takes 100 KiB.
 const KEPT_UNITS: usize = 8;
-/// One compilation unit; the largest of a kernel have 1 MiB.
-const MOST_UNIT: u64 = 256 << 20;
+/// Maximum size of a compilation unit; the largest of a kernel have 1 MiB.
+const MAX_UNIT: u64 = 256 << 20;
 
 /// The bytes of one unit.
 pub(super) struct Unit {
@@ -33,7 +33,7 @@ impl Dwarf<'_> {
             u32::MAX => endian.u64(&head, 4).unwrap_or(0).saturating_add(12),
             len => u64::from(len) + 4,
         };
-        if !(8..=left.min(MOST_UNIT)).contains(&len) {
+        if !(8..=left.min(MAX_UNIT)).contains(&len) {
             return Err(self.damaged(start, format!("a unit of {len} bytes, {left} are left")));
         }
         let mut bytes = vec![0; len as usize];
@@ -61,7 +61,7 @@ impl Dwarf<'_> {
         }
     }
 
-    /// The unit that the entry is in.
+    /// Returns the unit that contains the entry.
     pub(super) fn unit_of(&self, id: TypeId) -> Result<Rc<Unit>, KernelError> {
         let index = self.starts.partition_point(|start| *start <= id.0);
         let start = index
