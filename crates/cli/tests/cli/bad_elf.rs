@@ -1,0 +1,217 @@
+//! Files that are no dumps, and damaged or hostile ELF cores.
+
+use crate::common;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use bigiron_synth::ElfShape;
+
+use crate::common::{
+    Lab, arg, image, incomplete_but_right, machine, make_pipe, refused, run, survives, with,
+};
+#[test]
+fn files_that_are_no_dumps_are_refused_by_name() {
+    let lab = Lab::new();
+    refused(&lab.path("missing"), &["cannot open it", "No such file"]);
+    refused(&lab.file("empty", b""), &["empty"]);
+    refused(Path::new("/dev/null"), &["/dev/null", "empty"]);
+    refused(Path::new("/dev/zero"), &["/dev/zero"]);
+    refused(
+        &lab.file("text", b"no dump at all"),
+        &["signature", "offset 0"],
+    );
+    fs::create_dir(lab.path("directory")).unwrap();
+    refused(&lab.path("directory"), &["is a directory"]);
+    let unreadable = lab.file("unreadable", &image().bytes);
+    fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::File::open(&unreadable).is_ok() {
+        println!("skipped: an unreadable file, since root can read every file");
+    } else {
+        refused(&unreadable, &["cannot open it", "Permission denied"]);
+    }
+}
+
+#[test]
+fn a_named_pipe_as_source_does_not_hang() {
+    let lab = Lab::new();
+    let pipe = lab.path("pipe");
+    make_pipe(&pipe);
+    refused(&pipe, &["is a pipe", "give -"]);
+}
+
+#[test]
+fn an_elf_file_of_another_kind_is_refused_with_the_offset() {
+    let lab = Lab::new();
+    let refuse = |at: usize, new: &[u8], parts: &[&str]| {
+        refused(&lab.file("bad", &with(&image().bytes, at, new)), parts);
+    };
+    refuse(0, b"\x7fELG", &["signature", "offset 0"]);
+    refuse(4, &[1], &["64 bits", "offset 0x4"]);
+    refuse(5, &[2], &["offset 0x10"]);
+    refuse(5, &[3], &["byte order", "offset 0x5"]);
+    refuse(16, &[2, 0], &["core file", "offset 0x10"]);
+    let outcome = refused(&lab.file("bad", &with(&image().bytes, 4, &[1])), &[]);
+    assert_eq!(outcome.stderr.matches("64 bits").count(), 1, "said twice");
+    refuse(18, &[183, 0], &["machine 183", "offset 18", "x86_64"]);
+    refuse(
+        32,
+        &u64::MAX.to_le_bytes(),
+        &["program headers", "truncated"],
+    );
+    refuse(
+        32,
+        &(1_u64 << 40).to_le_bytes(),
+        &["program headers", "truncated"],
+    );
+    refuse(54, &[0, 0], &["e_phentsize", "offset 0x36"]);
+    refuse(56, &[0, 0], &["number of program headers"]);
+    refuse(56, &[0xff, 0xff], &["e_shoff", "offset 0x28"]);
+    survives(&lab.file("bad", &with(&image().bytes, 56, &[0xfe, 0xff])));
+}
+
+#[test]
+fn counts_and_sizes_beyond_an_elf_file_are_refused() {
+    let lab = Lab::new();
+    let note_header = image().phdrs.start;
+    let load = image().loads[0].phdr;
+    let refuse = |bytes: &[u8], at: usize, new: u64, parts: &[&str]| {
+        refused(
+            &lab.file("bad", &with(bytes, at, &new.to_le_bytes())),
+            parts,
+        );
+    };
+    let bytes = &image().bytes;
+    refuse(
+        bytes,
+        note_header + 32,
+        1 << 40,
+        &["note segment", "offset"],
+    );
+    refuse(bytes, note_header + 8, 1 << 50, &["the notes", "truncated"]);
+    refuse(bytes, load + 8, u64::MAX - 8, &["PT_LOAD", "below 2^64"]);
+    refuse(bytes, load + 24, u64::MAX - 8, &["PT_LOAD", "below 2^64"]);
+    refuse(bytes, load + 24, 1 << 60, &["no machine has memory"]);
+    let extended = machine().elf_image(&ElfShape {
+        extended_phnum: true,
+        ..ElfShape::vmcore()
+    });
+    let count = extended.shdrs.start + 44;
+    refuse(
+        &extended.bytes,
+        count,
+        u64::from(u32::MAX),
+        &["number of program headers"],
+    );
+    refuse(
+        &extended.bytes,
+        count,
+        1 << 24,
+        &["program headers", "truncated"],
+    );
+    refuse(
+        &extended.bytes,
+        40,
+        1 << 50,
+        &["section header 0", "truncated"],
+    );
+}
+
+#[test]
+fn a_note_that_claims_too_much_hides_vmcoreinfo_but_memory_still_has_it() {
+    let lab = Lab::new();
+    let notes = image().notes.iter();
+    for note in notes {
+        let bytes = with(&image().bytes, note.header + 4, &u32::MAX.to_le_bytes());
+        let source = lab.file("bad", &bytes);
+        let output = lab.path("out");
+        run(&["dump", "--overwrite", arg(&source), arg(&output)])
+            .code(0)
+            .says(&["found it in memory"]);
+    }
+}
+
+#[test]
+fn an_elf_core_cut_in_its_headers_is_refused_and_one_cut_in_its_data_is_used() {
+    let lab = Lab::new();
+    let image = image();
+    let last_note = image.notes.last().unwrap().desc.end;
+    let mut cuts = vec![4, 16, 63, 64, image.phdrs.end - 1, image.phdrs.end];
+    cuts.extend(image.loads.iter().map(|load| load.phdr));
+    cuts.extend(
+        image
+            .notes
+            .iter()
+            .flat_map(|note| [note.header, note.desc.start + 1]),
+    );
+    cuts.push(last_note - 1);
+    for cut in cuts {
+        refused(&lab.file("cut", &image.bytes[..cut]), &["truncated"]);
+    }
+    for load in &image.loads {
+        for cut in [load.data.start, load.data.start + 1, load.data.end - 4097] {
+            survives(&lab.file("cut", &image.bytes[..cut]));
+        }
+    }
+}
+
+#[test]
+fn a_cut_elf_core_is_dumped_with_a_warning_and_the_dump_is_marked_incomplete() {
+    let lab = Lab::new();
+    let bytes = &image().bytes;
+    let cut = lab.file("cut", &bytes[..bytes.len() - 5000]);
+    for format in ["kdump", "elf"] {
+        let output = lab.path(format);
+        run(&["dump", "-d", "0", "-f", format, arg(&cut), arg(&output)])
+            .code(0)
+            .says(&["warning", "truncated", arg(&cut)]);
+        run(&["verify", arg(&output)])
+            .code(1)
+            .says(&["incomplete but usable"]);
+    }
+    incomplete_but_right(&lab.path("kdump"), lab.vmcore());
+}
+
+#[test]
+fn overlapping_and_unsorted_segments_change_nothing() {
+    let lab = Lab::new();
+    let expected = lab.dump("expected", &["-d", "31"]);
+    for (name, shape) in ElfShape::all() {
+        let source = lab.file("shape", &machine().elf(&shape));
+        let output = lab.path("out");
+        run(&["dump", "--overwrite", arg(&source), arg(&output)]).code(0);
+        assert_eq!(
+            common::present(&output),
+            common::present(&expected),
+            "{name}"
+        );
+        run(&["verify", arg(&output), "--against", arg(&expected)]).code(0);
+    }
+}
+
+#[test]
+fn a_segment_that_claims_petabytes_is_refused_at_once() {
+    let lab = Lab::new();
+    let load = image().loads.last().unwrap().phdr;
+    let claim = with(&image().bytes, load + 40, &(1_u64 << 50).to_le_bytes());
+    refused(&lab.file("claim", &claim), &["claim", "bytes of memory"]);
+    let mut tiny = with(
+        &claim,
+        load + 40,
+        &((1_u64 << 51) - (1 << 30)).to_le_bytes(),
+    );
+    tiny.truncate(image().loads[0].data.start);
+    refused(&lab.file("tiny", &tiny), &["claim", "bytes of memory"]);
+}
+
+#[test]
+fn memory_far_up_costs_a_stream_no_terabytes_of_bitmaps() {
+    let lab = Lab::new();
+    let load = image().loads.last().unwrap().phdr;
+    let far = with(&image().bytes, load + 24, &(1_u64 << 51).to_le_bytes());
+    let source = lab.file("far", &far);
+    survives(&source);
+    let outcome = run(&["dump", "-d", "1", arg(&source), "-"]);
+    assert!(matches!(outcome.code, Some(0 | 1)), "{}", outcome.stderr);
+    assert!(outcome.stdout.len() < 1 << 30);
+}

@@ -1,0 +1,362 @@
+//! `bigiron cpu list`, `offline`, `online`, `smt` and `restore` on a machine of files, also when
+//! they are killed. Where a CPU's file is a pipe, it goes only when the test reads there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::{Outcome, arg, command, finish, run};
+use serde_json::Value;
+
+/// For what another process is about to do.
+const PATIENCE: Duration = Duration::from_secs(30);
+const CPUS: &str = "sys/devices/system/cpu";
+
+/// Four CPUs in two cores.
+struct Machine(tempfile::TempDir);
+
+impl Machine {
+    fn new() -> Self {
+        let machine = Self(tempfile::tempdir().unwrap());
+        for (name, text) in [
+            (&*format!("{CPUS}/present"), "0-3\n"),
+            (&*format!("{CPUS}/online"), "0-3\n"),
+            (&*format!("{CPUS}/smt/control"), "on\n"),
+            ("sys/kernel/rcu_expedited", "0\n"),
+            ("sys/kernel/rcu_normal", "0\n"),
+            ("sys/kernel/debug/sched/verbose", "Y\n"),
+            ("proc/sys/kernel/random/boot_id", "one\n"),
+        ] {
+            machine.write(name, text);
+        }
+        for cpu in 0..4 {
+            let core = if cpu < 2 { "0-1\n" } else { "2-3\n" };
+            machine.write(&format!("{CPUS}/cpu{cpu}/topology/core_cpus_list"), core);
+            let socket = format!("{CPUS}/cpu{cpu}/topology/physical_package_id");
+            machine.write(&socket, "0\n");
+            if cpu > 0 {
+                machine.write(&format!("{CPUS}/cpu{cpu}/online"), "1\n");
+            }
+        }
+        machine
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn says(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name))
+            .unwrap()
+            .trim()
+            .to_owned()
+    }
+
+    fn switch(&self, cpu: u32) -> PathBuf {
+        self.path(&format!("{CPUS}/cpu{cpu}/online"))
+    }
+
+    fn switches(&self) -> [String; 3] {
+        [1, 2, 3].map(|cpu| self.says(&format!("{CPUS}/cpu{cpu}/online")))
+    }
+
+    /// `rcu_expedited`, `verbose`, and whether there is a journal.
+    fn settings(&self) -> (String, String, bool) {
+        (
+            self.says("sys/kernel/rcu_expedited"),
+            self.says("sys/kernel/debug/sched/verbose"),
+            self.path("run/bigiron/cpu.journal").exists(),
+        )
+    }
+
+    #[track_caller]
+    fn must_be_as_before(&self) {
+        assert_eq!(self.settings(), ("0".into(), "Y".into(), false));
+    }
+
+    /// Makes a CPU go no sooner than [`read`] lets it.
+    fn hold(&self, cpu: u32) -> PathBuf {
+        let path = self.switch(cpu);
+        fs::remove_file(&path).unwrap();
+        let made = Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        path
+    }
+
+    fn cpu(&self, words: &[&str]) -> Outcome {
+        run(&self.words(words))
+    }
+
+    fn words<'a>(&'a self, words: &[&'a str]) -> Vec<&'a str> {
+        [&["cpu"], words, &["--root", arg(self.0.path())]].concat()
+    }
+
+    /// Started, until settings are changed: then it is at the CPU that is held.
+    fn begin(&self, words: &[&str]) -> Child {
+        let child = command(&self.words(words)).spawn().unwrap();
+        wait("changed settings", || {
+            self.settings() == ("1".into(), "N".into(), true)
+        });
+        child
+    }
+
+    /// All files with what is in them.
+    fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        let mut directories = vec![self.0.path().to_owned()];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    directories.push(path);
+                } else {
+                    let text = fs::read(&path).unwrap();
+                    files.insert(path, text);
+                }
+            }
+        }
+        files
+    }
+}
+
+#[track_caller]
+fn wait(what: &str, is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "no {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Lets a held CPU go.
+fn read(pipe: &Path) -> String {
+    let mut text = String::new();
+    let mut file = fs::File::open(pipe).unwrap();
+    file.read_to_string(&mut text).unwrap();
+    text
+}
+
+fn signal(name: &str, process: u32) {
+    let sent = Command::new("kill")
+        .args([name, &process.to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+/// The watchdog of a command: its one child.
+fn watchdog(child: &Child) -> u32 {
+    let id = child.id();
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    let words: Vec<&str> = children.split_whitespace().collect();
+    let [watchdog] = words[..] else {
+        panic!("{children}");
+    };
+    let line = fs::read_to_string(format!("/proc/{watchdog}/cmdline")).unwrap();
+    assert!(line.contains("watchdog"), "{line}");
+    watchdog.parse().unwrap()
+}
+
+#[test]
+fn cpus_go_and_come() {
+    let machine = Machine::new();
+    let text = machine.cpu(&["offline", "1-3"]).code(0).text();
+    assert!(
+        text.starts_with("CPUs 1-3 are off line now: 3 in "),
+        "{text}"
+    );
+    assert!(text.contains("each CPU: median"));
+    assert_eq!(machine.switches(), ["0", "0", "0"]);
+    machine.must_be_as_before();
+    machine.write(&format!("{CPUS}/online"), "0\n");
+    let text = machine.cpu(&["online", "0-1"]).code(0).text();
+    assert!(
+        text.contains("CPU 0 is on line already\nCPU 1 is on line now"),
+        "{text}"
+    );
+    machine.cpu(&["online", "all"]).code(0);
+    assert_eq!(machine.switches(), ["1", "1", "1"]);
+    machine.must_be_as_before();
+}
+
+#[test]
+fn json_tells_plan_and_outcome_and_one_that_fails_does_not_stop_the_others() {
+    let machine = Machine::new();
+    fs::remove_file(machine.switch(1)).unwrap();
+    symlink("/dev/full", machine.switch(1)).unwrap();
+    let outcome = machine.cpu(&["smt", "off", "--json"]).code(1).says(&[
+        "CPU 1: ",
+        "No space left",
+        "1 of 2 CPUs did not go off line",
+    ]);
+    let answer: Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    assert_eq!(answer["plan"]["order"], serde_json::json!([3, 1]));
+    assert_eq!(answer["outcome"]["done"], "3");
+    assert_eq!(answer["outcome"]["failed"][0]["cpu"], 1);
+    assert_eq!(answer["outcome"]["took"].as_array().unwrap().len(), 1);
+    assert_eq!(machine.says(&format!("{CPUS}/smt/control")), "off");
+    machine.must_be_as_before();
+}
+
+#[test]
+fn a_dry_run_and_a_refusal_change_nothing() {
+    let machine = Machine::new();
+    let before = machine.files();
+    let text = machine.cpu(&["smt", "off", "--dry-run"]).code(0).text();
+    for line in [
+        "off line in this order: 3 1\n",
+        "write off to smt/control",
+        "rcu_expedited is 1 in place of 0\n",
+        "verbose is N in place of Y\n",
+    ] {
+        assert!(text.contains(line), "no {line:?} in {text}");
+    }
+    for (words, said) in [
+        (&["offline", "0-3"][..], "leaves none"),
+        (&["offline", "0"], "CPUs 0 cannot go off line"),
+        (
+            &["offline", "2,7-9"],
+            "CPUs 7-9 are not there; this machine has 0-3",
+        ),
+        (&["online", "4"], "CPUs 4 are not there"),
+        (&["offline", ""], "no CPUs are named"),
+        (&["online", ""], "no CPUs are named"),
+    ] {
+        machine.cpu(words).code(1).says(&[said]);
+    }
+    for words in [&["offline", "3-1"][..], &["online", "some"], &["smt", "0"]] {
+        machine.cpu(words).code(2);
+    }
+    assert_eq!(machine.files(), before);
+    let nowhere = ["cpu", "offline", "1", "--root", "/is/not/there"];
+    run(&nowhere).code(1).says(&["/is/not/there/sys"]);
+}
+
+#[test]
+fn list_shows_how_cpus_lie() {
+    let machine = Machine::new();
+    let text = machine.cpu(&["list"]).code(0).text();
+    assert!(text.contains("cannot go  1 (0)\n"), "{text}");
+    assert!(
+        text.contains("2 for each core; smt/control says on\n"),
+        "{text}"
+    );
+    let json = machine.cpu(&["list", "--json"]).code(0);
+    let answer: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(answer["online"], "0-3");
+    assert_eq!(answer["rows"][0]["cores"], 2);
+}
+
+#[test]
+fn a_signal_ends_it_after_the_cpu_in_hand() {
+    for (name, code) in [("-TERM", 143), ("-INT", 130)] {
+        let machine = Machine::new();
+        let pipe = machine.hold(3);
+        let child = machine.begin(&["offline", "1-3"]);
+        signal(name, child.id());
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(read(&pipe), "0");
+        finish(child)
+            .code(code)
+            .says(&["interrupted: CPUs 3 done; CPUs 1-2 left as they were"]);
+        assert_eq!(machine.says(&format!("{CPUS}/cpu1/online")), "1");
+        machine.must_be_as_before();
+    }
+}
+
+#[test]
+fn a_killed_command_leaves_settings_to_its_watchdog() {
+    let machine = Machine::new();
+    machine.hold(3);
+    for _ in 0..10 {
+        let mut child = machine.begin(&["offline", "1-3"]);
+        signal("-KILL", child.id());
+        child.wait().unwrap();
+        let before = || machine.settings() == ("0".into(), "Y".into(), false);
+        wait("settings put back", before);
+    }
+}
+
+#[test]
+fn where_the_watchdog_is_killed_too_restore_does_it() {
+    let machine = Machine::new();
+    machine.hold(3);
+    let both = || {
+        let mut child = machine.begin(&["offline", "1-3"]);
+        signal("-KILL", watchdog(&child));
+        signal("-KILL", child.id());
+        child.wait().unwrap();
+        assert_eq!(machine.settings(), ("1".into(), "N".into(), true));
+    };
+    both();
+    let text = machine.cpu(&["restore"]).code(0).text();
+    assert!(text.contains("rcu_expedited is 0 again"), "{text}");
+    machine.must_be_as_before();
+    let text = machine.cpu(&["restore"]).code(0).text();
+    assert_eq!(text, "nothing to put back\n");
+    // The next command does it as well.
+    both();
+    machine
+        .cpu(&["offline", "1"])
+        .code(0)
+        .says(&["a command before this one was killed", "verbose is Y again"]);
+    machine.must_be_as_before();
+    // After a reboot there is nothing to put back.
+    both();
+    machine.write("proc/sys/kernel/random/boot_id", "another\n");
+    let text = machine.cpu(&["restore"]).code(0).text();
+    assert_eq!(text, "nothing to put back\n");
+    assert_eq!(machine.settings(), ("1".into(), "N".into(), false));
+}
+
+#[test]
+fn where_the_watchdog_alone_is_killed_the_command_does_it() {
+    let machine = Machine::new();
+    let pipe = machine.hold(3);
+    let child = machine.begin(&["offline", "3"]);
+    signal("-KILL", watchdog(&child));
+    read(&pipe);
+    finish(child).code(0);
+    machine.must_be_as_before();
+}
+
+#[test]
+fn a_second_command_is_refused_while_the_first_is_at_work() {
+    let machine = Machine::new();
+    let pipe = machine.hold(3);
+    let child = machine.begin(&["offline", "3"]);
+    let who = format!(
+        "`bigiron cpu offline 3`, process {}, is at work",
+        child.id()
+    );
+    machine.cpu(&["offline", "1"]).code(1).says(&[&who]);
+    machine.cpu(&["restore"]).code(1).says(&[&who]);
+    assert_eq!(machine.says(&format!("{CPUS}/cpu1/online")), "1");
+    assert_eq!(machine.settings(), ("1".into(), "N".into(), true));
+    read(&pipe);
+    finish(child).code(0);
+    machine.must_be_as_before();
+}
+
+#[test]
+fn nothing_is_changed_but_cpus_where_that_is_wanted() {
+    let machine = Machine::new();
+    let pipe = machine.hold(3);
+    let child = command(&machine.words(&["offline", "3", "--plain"]))
+        .spawn()
+        .unwrap();
+    assert_eq!(read(&pipe), "0");
+    finish(child).code(0);
+    machine.must_be_as_before();
+    assert!(!machine.path("run").exists());
+}

@@ -1,0 +1,198 @@
+//! `bigiron info`: what a dump is, and why its kernel stopped.
+
+use std::fs;
+use std::path::Path;
+
+use crate::common::sample;
+use crate::common::{arg, run};
+use bigiron_format::elf::LoadSegment;
+use bigiron_kernel::symbols::kallsyms;
+use bigiron_kernel::{IoMethod, Kernel, Source};
+use bigiron_synth::{ElfShape, KernelLog, LogForm, LogRecord, Synth};
+use serde_json::Value;
+
+const OOPS: [&str; 12] = [
+    "Linux version 5.10",
+    "BUG: unable to handle page fault for address: ffffdead00000000",
+    "Oops: 0000 [#1] SMP",
+    "CPU: 3 PID: 4711 Comm: a worse \x1b[31m name Tainted: G",
+    "RIP: 0010:take_a_page+0x10/0x40",
+    "Call Trace:",
+    " ? page_fault_oops+0xd2/0x2b0",
+    " hold_the_page+0x1/0x2",
+    " let_it_go+0x3/0x4",
+    "RIP: 0033:0x47b7a0",
+    "---[ end trace 0000000000000000 ]---",
+    "Kernel panic - not syncing: Fatal exception",
+];
+
+/// A vmcore whose log has these lines, a second apart.
+fn vmcore(directory: &Path, lines: &[&str]) -> String {
+    let text = "kernel 5.10\nram 0x0-0x9f 0x100-0xfff\npages 0x200 free order=9\n";
+    let mut spec = Synth::from_text(text).unwrap().spec().clone();
+    let mut log = KernelLog::new(LogForm::Lockless);
+    for (second, line) in (1..).zip(lines) {
+        log.records
+            .push(LogRecord::new(second * 100_000_000, line.as_bytes()));
+    }
+    spec.log = Some(log);
+    let path = directory.join("vmcore");
+    fs::write(
+        &path,
+        Synth::from_spec(spec).unwrap().elf(&ElfShape::vmcore()),
+    )
+    .unwrap();
+    arg(&path).to_owned()
+}
+
+fn json(dump: &str) -> Value {
+    serde_json::from_slice(&run(&["info", "--json", dump]).code(0).stdout).unwrap()
+}
+
+#[test]
+fn it_says_why_the_kernel_stopped_whatever_the_format() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = vmcore(directory.path(), &OOPS);
+    let shown = run(&["info", &source]).code(0).text();
+    for line in [
+        "dump      ELF core, not compressed, dump level 0, complete",
+        "crashed   1.2 s after the start",
+        "panic     Fatal exception",
+        "fault     BUG: unable to handle page fault for address: ffffdead00000000",
+        "task      a worse \u{fffd}[31m name (PID 4711) on CPU 3",
+        "at        take_a_page+0x10/0x40",
+        "trace     hold_the_page+0x1/0x2",
+        "          let_it_go+0x3/0x4",
+        "memory    15.6 MiB, of which 15.6 MiB are in the dump",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
+    }
+    assert!(
+        !shown.contains("page_fault_oops") && !shown.contains("0x47b7a0"),
+        "{shown}"
+    );
+    let of_source = json(&source);
+    assert_eq!(
+        of_source["crash"]["cause"]["trace"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+    for format in ["kdump", "elf", "flattened", "vmdump"] {
+        let dump = arg(&directory.path().join(format)).to_owned();
+        run(&["dump", "-q", "-d", "31", "-f", format, &source, &dump]).code(0);
+        let found = json(&dump);
+        for part in ["crash", "kernel", "cpus"] {
+            assert_eq!(found[part], of_source[part], "{format}, {part}");
+        }
+        assert_eq!(found["dump"]["complete"], true);
+        let codecs: &[&str] = if format == "elf" { &[] } else { &["zstd"] };
+        assert_eq!(found["dump"]["codecs"], serde_json::json!(codecs));
+        let (pages, there) = (&found["memory"]["pages"], &found["memory"]["pages_in_dump"]);
+        assert_eq!(pages, &of_source["memory"]["pages"], "{format}");
+        assert!(
+            there.as_u64().unwrap() < pages.as_u64().unwrap(),
+            "{format}"
+        );
+    }
+}
+
+#[test]
+fn of_a_kernel_that_did_not_crash_it_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = vmcore(directory.path(), &OOPS[..1]);
+    let shown = run(&["info", &source]).code(0).text();
+    assert!(
+        shown.contains("the log tells of no panic and no fault"),
+        "{shown}"
+    );
+    assert!(!shown.contains("crashed"), "{shown}");
+    assert_eq!(json(&source)["crash"].get("panic"), None);
+}
+
+#[test]
+fn what_is_missing_is_told_and_no_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = vmcore(directory.path(), &OOPS);
+    let whole = fs::read(&source).unwrap();
+    fs::write(&source, &whole[..whole.len() - 8192]).unwrap();
+    let shown = run(&["info", &source]).code(0).text();
+    assert!(
+        shown.contains("INCOMPLETE") && shown.contains("it is truncated"),
+        "{shown}"
+    );
+    assert!(shown.contains("Fatal exception"), "{shown}");
+    fs::write(&source, &whole[..8192]).unwrap();
+    let outcome = run(&["info", &source]).code(0);
+    let outcome = outcome.says(&["warning: ", "the kernel log cannot be read"]);
+    assert!(outcome.text().contains("not known"), "{}", outcome.text());
+    fs::write(&source, &whole[..100]).unwrap();
+    run(&["info", &source]).code(1).says(&[&source]);
+    run(&["info", arg(&directory.path().join("nothing"))]).code(1);
+    run(&["info"]).code(2);
+}
+
+/// Where in an ELF core the variable of that name is.
+fn variable(core: &Path, name: &str) -> usize {
+    let source = Source::open(&[core.to_owned()]).unwrap();
+    let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
+    let symbols = kallsyms::read(&kernel).unwrap().unwrap();
+    let address = symbols.find(name).unwrap().address;
+    let physical = kernel.translate(address).unwrap().unwrap().physical.0;
+    let inside =
+        |segment: &&LoadSegment| physical.wrapping_sub(segment.physical.0) < segment.file_size;
+    let segment = kernel.source().header_segments().iter().find(inside);
+    let segment = segment.unwrap();
+    (segment.file_offset + (physical - segment.physical.0)) as usize
+}
+
+/// The sample did not panic: its log and its panic_cpu are made to say so.
+#[test]
+fn a_panic_without_a_trace_in_the_log_has_the_one_of_its_stack() {
+    const SAID: &[u8] = b"Linux version ";
+    const PANIC: &[u8] = b"Kernel panic - not syncing: ";
+    let directory = tempfile::tempdir().unwrap();
+    let source = sample::unpack(directory.path());
+    let shown = |options: &[&str]| run(&[&["info"], options, &[arg(&source)]].concat()).code(0);
+    assert!(!shown(&[]).text().contains("do_idle"));
+    assert!(shown(&["--backtrace"]).text().contains("do_idle+0x"));
+    let panic_cpu = variable(&source, "panic_cpu");
+    let mut bytes = fs::read(&source).unwrap();
+    for at in 0..bytes.len() - PANIC.len() {
+        if bytes[at] == SAID[0] && bytes[at..].starts_with(SAID) {
+            bytes[at..at + PANIC.len()].copy_from_slice(PANIC);
+        }
+    }
+    fs::write(&source, &bytes).unwrap();
+    let quiet = shown(&[]).text();
+    assert!(
+        quiet.contains("panic     ") && !quiet.contains("do_idle"),
+        "{quiet}"
+    );
+    assert_eq!(bytes[panic_cpu..panic_cpu + 4], [0xff; 4]);
+    bytes[panic_cpu..panic_cpu + 4].fill(0);
+    fs::write(&source, &bytes).unwrap();
+    let by_stack = shown(&[]).text();
+    assert!(
+        by_stack.contains("swapper/0 (PID 0), R on CPU 0") && by_stack.contains("do_idle+0x"),
+        "{by_stack}"
+    );
+    let found: Value = serde_json::from_slice(&shown(&["--json"]).stdout).unwrap();
+    let tasks = found["backtrace"]["tasks"].as_array().unwrap();
+    assert_eq!(tasks.len(), 1);
+    assert!(tasks[0]["frames"].as_array().unwrap().len() > 3);
+}
+
+#[test]
+fn what_needs_names_is_told_to_be_unknown_where_there_are_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = vmcore(directory.path(), &OOPS);
+    let options = ["--tasks", "--run-queues", "--backtrace", "--stacks"];
+    let said = run(&[&["info", "--json"], &options[..], &[&source]].concat()).code(0);
+    let said: Value = serde_json::from_slice(&said.stdout).unwrap();
+    for section in ["tasks", "run_queues", "backtrace", "stacks"] {
+        let reason = said[section]["not_known"].as_str().unwrap();
+        assert!(reason.contains("kallsyms"), "{section}: {reason}");
+    }
+}

@@ -1,0 +1,66 @@
+//! Tests of the program as a user runs it. All are one test binary: each further binary would be
+//! linked with the whole program's libraries once more.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+#![cfg_attr(
+    not(feature = "default"),
+    allow(dead_code, reason = "tests of absent features use some helpers alone")
+)]
+
+mod common;
+mod mounted;
+mod peer;
+mod save;
+mod segments;
+mod stripe;
+
+mod bad_elf;
+mod bad_kdump;
+mod bad_pages;
+#[cfg(feature = "bench")]
+mod bench_dump;
+#[cfg(all(feature = "bench", feature = "generate"))]
+mod command_line;
+mod cpu_domains;
+#[cfg(feature = "hotplug")]
+mod cpu_hotplug;
+#[cfg(all(feature = "hotplug", feature = "mount"))]
+mod cpu_mount;
+mod cpu_simulate;
+mod diff;
+mod dmesg;
+mod encrypted;
+mod erase;
+mod faults;
+mod info;
+mod makedumpfile_dumps;
+mod makedumpfile_options;
+mod makedumpfile_split;
+#[cfg(feature = "bench")]
+mod memory;
+#[cfg(all(feature = "bench", feature = "memory"))]
+mod memory_bench;
+#[cfg(feature = "memory")]
+mod memory_killed;
+#[cfg(feature = "memory")]
+mod memory_run;
+#[cfg(feature = "memory")]
+mod memory_segments;
+mod mount;
+mod names;
+mod read;
+mod report;
+mod round_trip;
+mod running_kernel;
+mod save_device;
+mod save_encrypted;
+mod save_encrypted_device;
+mod save_files;
+mod save_killed;
+mod save_stripes;
+mod save_vmdump;
+mod savecore_live;
+mod split;
+mod stripes;
+mod vmdump;
+mod worst_moments;

@@ -1,0 +1,129 @@
+//! A dump, or what else is mounted for a test.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::iter;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::{Outcome, finish};
+
+/// A wait for what another process does.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whether dumps can be mounted here; prints why not.
+pub fn can_mount() -> bool {
+    let device = File::options().read(true).write(true).open("/dev/fuse");
+    if let Err(error) = device {
+        println!("skipped: /dev/fuse: {error}");
+        return false;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let probe = Command::new("mount")
+        .args(["-t", "tmpfs", "none"])
+        .arg(directory.path())
+        .output();
+    let may = probe.is_ok_and(|output| output.status.success());
+    let helper = Command::new("fusermount3").arg("-V").output().is_ok();
+    if may {
+        let _ = Command::new("umount").arg(directory.path()).status();
+    } else if !helper {
+        println!("skipped: mounting is not allowed, and fusermount3 is not installed");
+    }
+    may || helper
+}
+
+/// A mounted dump; unmounted in the end, whatever happens.
+pub struct Mounted {
+    child: Option<Child>,
+    directory: PathBuf,
+}
+
+impl Mounted {
+    /// Mounts, and waits until it says so.
+    #[track_caller]
+    pub fn new(directory: PathBuf, dump: &[&Path], options: &[&str]) -> Self {
+        let options = options.iter().map(OsStr::new);
+        let dump = dump.iter().map(|dump| dump.as_os_str());
+        let words = iter::once(OsStr::new("mount")).chain(options).chain(dump);
+        Self::by(directory, words)
+    }
+
+    /// The same by other words than `mount`, before the directory.
+    #[track_caller]
+    pub fn of(directory: PathBuf, words: &[&str]) -> Self {
+        Self::by(directory, words)
+    }
+
+    #[track_caller]
+    fn by(directory: PathBuf, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        fs::create_dir_all(&directory).unwrap();
+        // Without the limit of memory of other tests: each thread has a large
+        // buffer that is never filled.
+        let mut child = Command::new(env!("CARGO_BIN_EXE_bigiron"))
+            .args(words)
+            .arg(&directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        if !line.contains("is mounted on") {
+            panic!("not mounted: {line} {:?}", finish(child));
+        }
+        Self {
+            child: Some(child),
+            directory,
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    pub fn is_listed(&self) -> bool {
+        let list = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let at = format!(" {} ", self.directory.display());
+        list.lines().any(|line| line.contains(&at))
+    }
+
+    pub fn signal(&self, name: &str) {
+        let child = self.child.as_ref().unwrap().id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &child]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits until it is no longer in the list of mounts.
+    #[track_caller]
+    pub fn wait_until_gone(&self) {
+        let begin = Instant::now();
+        while self.is_listed() {
+            assert!(begin.elapsed() < PATIENCE, "it stays mounted");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The end of the program.
+    pub fn end(&mut self) -> Outcome {
+        finish(self.child.take().unwrap())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount")
+            .arg("-l")
+            .arg(&self.directory)
+            .output();
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

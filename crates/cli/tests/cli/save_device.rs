@@ -1,0 +1,323 @@
+//! Raw dump devices: written, read, refused, damaged.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use bigiron_format::device::{BLOCK_SIZE, CONTENTS_OFFSET, DeviceHeader, Place as Block};
+use bigiron_kernel::Source;
+
+use crate::common;
+use crate::common::{arg, incomplete_but_right, run};
+use crate::save::{DEVICE_SIZE, Place, whole_and_right};
+
+#[test]
+fn a_device_holds_the_dump_that_a_file_would_and_is_a_source_like_it() {
+    // Two helpers may store a page twice that is equal to another.
+    for options in [
+        &["-j", "1", "-f", "kdump"][..],
+        &["-j", "1", "-d", "0", "-c", "none"],
+        &["-j", "1", "-f", "elf", "-d", "1"],
+    ] {
+        let place = Place::with_dump(options);
+        let header = place.found().unwrap().header;
+        assert!(header.valid && header.complete);
+        assert_eq!(header.utsname.release(), "6.12.0-synth");
+        let plain = place.lab.dump("plain", options);
+        assert_eq!(
+            place.contents().len() as u64,
+            fs::metadata(&plain).unwrap().len()
+        );
+        whole_and_right(&place.device, &plain);
+        whole_and_right(&plain, &place.device);
+        run(&["dmesg", arg(&place.device)]).code(0);
+        let again = place.lab.path("again");
+        run(&["dump", arg(&place.device), arg(&again)]).code(0);
+        whole_and_right(&again, place.lab.vmcore());
+    }
+}
+
+#[test]
+fn what_was_on_the_device_before_never_shows() {
+    // Of an older dump whose pages and descriptors lie where others are now.
+    let place = Place::with_dump(&["-d", "0", "-c", "none"]);
+    for options in [
+        &["-d", "31"][..],
+        &["-d", "1", "-c", "none"],
+        &["-f", "elf", "-d", "31"],
+    ] {
+        place.dump(options).code(0);
+        let plain = place.lab.dump("plain", options);
+        whole_and_right(&place.device, place.lab.vmcore());
+        assert_eq!(common::present(&place.device), common::present(&plain));
+    }
+}
+
+#[test]
+fn a_dump_that_is_replaced_before_it_was_saved_is_named() {
+    let place = Place::with_dump(&[]);
+    let id = place.found().unwrap().header.id.to_string();
+    let generation = place.found().unwrap().header.generation;
+    place.dump(&[]).code(0).says(&["never saved", &id]);
+    let header = place.found().unwrap().header;
+    assert_ne!(header.id.to_string(), id);
+    assert!(header.generation > generation);
+    place.save(&[]).code(0);
+    assert_eq!(place.dump(&[]).code(0).stderr, "");
+}
+
+#[test]
+fn a_device_that_is_too_small_keeps_what_it_has_room_for() {
+    let place = Place::new();
+    place.patch(|bytes| bytes.truncate(24 << 20));
+    let options = ["-d", "0", "-c", "none"];
+    place
+        .dump(&options)
+        .code(1)
+        .says(&["No space left", "can be read"]);
+    incomplete_but_right(&place.device, place.lab.vmcore());
+    place.patch(|bytes| bytes.truncate(1 << 16));
+    place
+        .dump(&options)
+        .code(1)
+        .says(&["needs at least 1048576"]);
+    // The size of an ELF core is known before.
+    let place = Place::new();
+    place.patch(|bytes| bytes.truncate(24 << 20));
+    place
+        .dump(&["-f", "elf", "-d", "0"])
+        .code(1)
+        .says(&["No space left"]);
+}
+
+#[test]
+fn formats_and_files_that_do_not_go_with_a_device_are_refused() {
+    let place = Place::with_dump(&[]);
+    place
+        .dump(&["-f", "flattened"])
+        .code(1)
+        .says(&["for pipes"]);
+    let device = arg(&place.device);
+    run(&["dump", "--device", device, device])
+        .code(1)
+        .says(&["is what is to be dumped"]);
+    let (vmcore, nowhere) = (arg(place.lab.vmcore()), place.lab.path("nowhere"));
+    run(&["dump", "--device", vmcore, arg(&nowhere)])
+        .code(1)
+        .says(&["nowhere"]);
+    run(&["dump", "--device", vmcore, "/dev/null"])
+        .code(1)
+        .says(&["neither a disk nor a file"]);
+    assert!(place.is_valid());
+    whole_and_right(&place.device, place.lab.vmcore());
+}
+
+/// Makes a file system on the device with a program that is not ours; whether
+/// it is here.
+fn made_by(device: &Path, program: &[&str]) -> bool {
+    let (name, options) = program.split_first().unwrap();
+    let made = Command::new(name).args(options).arg(device).output();
+    let made = made.is_ok_and(|output| output.status.success());
+    if !made {
+        println!("skipped: {name} is not here");
+    }
+    made
+}
+
+#[test]
+fn file_systems_and_swap_space_stay_unless_the_user_wants_otherwise() {
+    for (program, name) in [
+        (&["mkfs.ext4", "-q", "-F"][..], "ext4"),
+        (&["mkfs.ext4", "-q", "-F", "-b", "1024"], "ext4"),
+        (&["mkfs.xfs", "-q", "-f"], "XFS"),
+        (&["mkfs.btrfs", "-q", "-f"], "Btrfs"),
+        (&["mkfs.vfat"], "FAT"),
+        (&["mkfs.f2fs", "-q", "-f"], "F2FS"),
+        (&["mkswap"], "swap space"),
+        (
+            &[
+                "cryptsetup",
+                "-q",
+                "luksFormat",
+                "--key-file",
+                "/dev/zero",
+                "--keyfile-size",
+                "8",
+            ],
+            "LUKS",
+        ),
+        (&["pvcreate", "-q"], "LVM"),
+    ] {
+        // Where a dump was before: mkfs leaves some of it in place.
+        let place = Place::new();
+        // Less does not hold an XFS file system.
+        let size = if name == "XFS" {
+            300 << 20
+        } else {
+            DEVICE_SIZE as u64
+        };
+        let file = fs::File::options().write(true).open(&place.device);
+        file.unwrap().set_len(size).unwrap();
+        place.dump(&[]).code(0);
+        if !made_by(&place.device, program) {
+            continue;
+        }
+        let before = fs::read(&place.device).unwrap();
+        place.dump(&[]).code(1).says(&[name, "--overwrite-device"]);
+        let outcome = place.save(&[]);
+        assert!(
+            outcome.code == Some(1) || outcome.text().contains("no dump"),
+            "{outcome:?}"
+        );
+        assert!(
+            fs::read(&place.device).unwrap() == before,
+            "{name} was written to"
+        );
+        place.dump(&["--overwrite-device"]).code(0);
+        assert!(place.is_valid());
+        // Nothing of it is left that would be in the way of the next.
+        place.dump(&[]).code(0);
+    }
+}
+
+#[test]
+fn a_damaged_block_is_made_up_for_by_the_other() {
+    let place = Place::with_dump(&[]);
+    let whole = fs::read(&place.device).unwrap();
+    for (block, good) in [(0, Block::End), (place.end_block(), Block::Start)] {
+        for at in [0, 9, 20, 40, 64, 100, 700, 4000, BLOCK_SIZE - 1] {
+            let mut bytes = whole.clone();
+            bytes[block + at] ^= 0x10;
+            fs::write(&place.device, &bytes).unwrap();
+            assert_eq!(place.found().unwrap().good[0].0, good);
+            whole_and_right(&place.device, place.lab.vmcore());
+        }
+        place.empty_directory();
+        let saved = place.saved(&[]);
+        assert_eq!(saved["complete"], true);
+        assert_eq!(fs::read(place.file("vmdump.0")).unwrap(), place.contents());
+        assert!(!place.is_valid());
+        assert!(place.saved(&[])["found"] == false);
+    }
+}
+
+#[test]
+fn two_damaged_blocks_are_an_error_that_says_so() {
+    let place = Place::with_dump(&[]);
+    let end = place.end_block();
+    place.patch(|bytes| {
+        bytes[64] ^= 1;
+        bytes[end + 64] ^= 1;
+    });
+    run(&["verify", arg(&place.device)])
+        .code(1)
+        .says(&["device", "both damaged"]);
+    place.save(&[]).code(1).says(&["both damaged"]);
+}
+
+#[test]
+fn a_device_that_was_cut_is_saved_as_far_as_it_goes() {
+    let place = Place::with_dump(&["-d", "0", "-c", "none"]);
+    let length = 20 << 20;
+    place.patch(|bytes| bytes.truncate(length));
+    incomplete_but_right(&place.device, place.lab.vmcore());
+    let saved = place.saved(&[]);
+    assert_eq!(saved["complete"], false);
+    assert_eq!(saved["bytes"], length as u64 - CONTENTS_OFFSET);
+    incomplete_but_right(&place.file("vmdump.0"), place.lab.vmcore());
+}
+
+#[test]
+fn blocks_that_lie_are_refused_or_held_to_the_device() {
+    let place = Place::with_dump(&[]);
+    let good = place.found().unwrap().header;
+    let (size, end) = (DEVICE_SIZE as u64, place.end_block());
+    for (offset, length) in [
+        (0, good.length),
+        (CONTENTS_OFFSET, size),
+        (CONTENTS_OFFSET, u64::MAX),
+        (u64::MAX, 1),
+        (size, 0),
+        (CONTENTS_OFFSET + 1, good.length),
+        (CONTENTS_OFFSET, 1),
+        (CONTENTS_OFFSET, 0),
+    ] {
+        for device_size in [size, u64::MAX, 0] {
+            let header = DeviceHeader {
+                offset,
+                length,
+                device_size,
+                ..good.clone()
+            };
+            place.patch(|bytes| {
+                bytes[..BLOCK_SIZE].copy_from_slice(&header.encode(Block::Start));
+                bytes[end..].copy_from_slice(&header.encode(Block::End));
+            });
+            common::survives(&place.device);
+            place.empty_directory();
+            let outcome = place.save(&[]);
+            assert!(matches!(outcome.code, Some(0 | 1)), "{}", outcome.stderr);
+            let saved = place.file("vmdump.0");
+            assert!(fs::metadata(saved).map_or(0, |file| file.len()) <= size);
+        }
+    }
+}
+
+#[test]
+fn a_real_disk_is_a_device_by_itself_and_one_in_use_is_refused() {
+    let place = Place::new();
+    let Some(disk) = Disk::of(&place.device) else {
+        println!("skipped: a real disk, since no loop device can be had here");
+        return;
+    };
+    let (vmcore, name) = (arg(place.lab.vmcore()), disk.name.as_str());
+    run(&["dump", "-q", vmcore, name]).code(0);
+    assert!(place.is_valid());
+    let directory = arg(&place.directory);
+    run(&["save", name, directory]).code(0).says(&[]);
+    assert!(!place.is_valid());
+    whole_and_right(&place.file("vmdump.0"), place.lab.vmcore());
+    // By makedumpfile's name it is written as makedumpfile does: from its beginning on.
+    run(&["makedumpfile", "-f", "-d", "31", vmcore, name]).code(0);
+    assert!(fs::read(&place.device).unwrap().starts_with(b"KDUMP"));
+    whole_and_right(Path::new(name), place.lab.vmcore());
+    if made_by(Path::new(name), &["mkfs.ext4", "-q", "-F"]) {
+        let at = place.lab.path("mounted");
+        fs::create_dir(&at).unwrap();
+        let mount = Command::new("mount").args([name, arg(&at)]).status();
+        if mount.is_ok_and(|status| status.success()) {
+            for command in ["dump", "save"] {
+                let outcome = match command {
+                    "dump" => run(&["dump", "--overwrite-device", vmcore, name]),
+                    _ => run(&["save", name, directory]),
+                };
+                outcome.code(1).says(&[name, "mounted"]);
+            }
+            assert!(Command::new("umount").arg(&at).status().unwrap().success());
+        }
+    }
+    assert!(Source::open(&[disk.name.clone().into()]).is_err());
+}
+
+/// A loop device over a file.
+struct Disk {
+    name: String,
+}
+
+impl Disk {
+    fn of(file: &Path) -> Option<Self> {
+        let made = Command::new("losetup")
+            .args(["-f", "--show"])
+            .arg(file)
+            .output()
+            .ok()?;
+        let name = String::from_utf8(made.stdout).ok()?.trim().to_owned();
+        (made.status.success() && !name.is_empty()).then_some(Self { name })
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.name]).status();
+    }
+}

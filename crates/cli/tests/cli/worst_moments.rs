@@ -1,0 +1,137 @@
+//! What users meet when the machine fails under the dump: a power cut, a disk
+//! that hangs, a file that rots.
+
+use std::fs;
+use std::io::Read;
+use std::thread;
+use std::time::Duration;
+
+use crate::common;
+use crate::common::{Lab, arg, command, descriptor_of, field, finish, make_pipe, run, with};
+use bigiron_format::kdump::KdumpHeaders;
+use rustix::fs::{FallocateFlags, fallocate};
+
+/// The status word of the header, and its bit for "incomplete".
+const STATUS: usize = 424;
+const INCOMPLETE: u8 = 8;
+
+/// Page frames with random data, one after the other: no codec makes them less.
+const FRAMES: std::ops::Range<u64> = 0x400..0x440;
+
+#[test]
+fn what_a_power_cut_kept_of_an_incomplete_dump_is_right_and_the_rest_is_lost() {
+    for codec in ["none", "lzo"] {
+        let lab = Lab::new();
+        let dump = lab.dump("dump", &["-d", "0", "-c", codec, "-j", "1"]);
+        let mut bytes = fs::read(&dump).unwrap();
+        // A file system that never wrote some blocks shows a hole in their place.
+        let data = |frame| field(&bytes, descriptor_of(&bytes, frame));
+        let (start, end) = (data(FRAMES.start + 8), data(FRAMES.end - 8));
+        assert!(start < end, "the pages are in order");
+        bytes[STATUS] |= INCOMPLETE;
+        let cut = lab.file("cut", &bytes);
+        let file = fs::File::options().write(true).open(&cut).unwrap();
+        let hole = start.next_multiple_of(4096)..end / 4096 * 4096;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if fallocate(&file, flags, hole.start, hole.end - hole.start).is_err() {
+            println!("skipped: this file system has no holes");
+            return;
+        }
+        let lost = (hole.end - hole.start) / 4096;
+        let outcome = run(&[
+            "verify",
+            "--json",
+            arg(&cut),
+            "--against",
+            arg(lab.vmcore()),
+        ]);
+        let outcome = outcome.code(1).says(&["incomplete but usable"]);
+        let report: serde_json::Value = serde_json::from_slice(&outcome.stdout).unwrap();
+        let found = report["lost"].as_u64().unwrap();
+        assert!(
+            (lost - 1..=lost + 1).contains(&found),
+            "{found} of {lost}: {report}"
+        );
+        assert_eq!(report["damaged"], 0);
+        // As a source it gives the same: no page of zeros that were not there.
+        let again = lab.path("again");
+        run(&["dump", "-d", "0", arg(&cut), arg(&again)])
+            .code(0)
+            .says(&["warning"]);
+        common::incomplete_but_right(&again, lab.vmcore());
+    }
+}
+
+#[test]
+fn damaged_pages_are_counted_and_the_others_are_read() {
+    let lab = Lab::new();
+    let dump = lab.dump(
+        "dump",
+        &["-d", "0", "-c", "zlib", "--without", "equal-pages"],
+    );
+    let mut bytes = fs::read(&dump).unwrap();
+    let pages: u64 = {
+        let headers = KdumpHeaders::read(&bytes).unwrap();
+        let outcome = run(&["verify", "--json", arg(&dump)]).code(0);
+        let report: serde_json::Value = serde_json::from_slice(&outcome.stdout).unwrap();
+        assert!(!headers.incomplete);
+        report["pages"].as_u64().unwrap()
+    };
+    // Pages of zlib that say they are longer than they are.
+    for frame in [0x601, 0x480, 0x700] {
+        let data = field(&bytes, descriptor_of(&bytes, frame)) as usize;
+        bytes = with(&bytes, data, &[0; 8]);
+    }
+    let outcome = run(&["verify", "--json", arg(&lab.file("rotten", &bytes))]);
+    let outcome = outcome.code(1).says(&[
+        "rotten is damaged",
+        "3 damaged pages",
+        &format!("page frame {}", 0x480),
+        "zlib",
+    ]);
+    let report: serde_json::Value = serde_json::from_slice(&outcome.stdout).unwrap();
+    assert_eq!(report["damaged"], 3);
+    assert_eq!(report["pages"], pages - 3);
+    assert_eq!(report["complete"], false);
+}
+
+#[test]
+fn a_dump_that_stands_still_says_what_it_waits_for() {
+    let lab = Lab::new();
+    let pipe = lab.path("pipe");
+    make_pipe(&pipe);
+    let arguments = ["dump", "-d", "0", "-c", "none", "-f", "flattened"];
+    let mut child = command(&arguments);
+    child.args(["--stall-warning", "1", arg(lab.vmcore()), arg(&pipe)]);
+    let child = child.spawn().unwrap();
+    let reader = thread::spawn(move || {
+        let mut pipe = fs::File::open(pipe).unwrap();
+        // Longer than its patience, with a pipe that holds only 64 KiB.
+        thread::sleep(Duration::from_millis(2500));
+        pipe.read_to_end(&mut Vec::new()).unwrap()
+    });
+    finish(child).code(0).says(&[
+        "nothing has moved for",
+        "to",
+        "pipe",
+        "not return",
+        "it goes on, after",
+    ]);
+    assert!(reader.join().unwrap() > 64 << 10);
+}
+
+#[test]
+fn a_dump_does_not_need_its_standard_error() {
+    let lab = Lab::new();
+    let mut core = fs::read(lab.vmcore()).unwrap();
+    // A source that warns: its last page is cut off.
+    core.truncate(core.len() - 4096);
+    let (cut, output) = (lab.file("cut", &core), lab.path("out"));
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = command(&["dump", "-d", "0", arg(&cut), arg(&output)])
+        .stderr(full())
+        .status();
+    assert_eq!(status.unwrap().code(), Some(0));
+    let status = command(&["verify", arg(&output)]).stderr(full()).status();
+    assert_eq!(status.unwrap().code(), Some(1));
+}
