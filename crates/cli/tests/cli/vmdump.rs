@@ -118,7 +118,7 @@ fn verify_names_where_a_dump_is_damaged_and_repair_gives_a_cut_one_its_end() {
         .says(&["nothing to repair"]);
     run(&["verify", "--repair", arg(lab.vmcore())])
         .code(1)
-        .says(&["no vmdump"]);
+        .says(&["is not a vmdump"]);
 }
 
 #[test]
