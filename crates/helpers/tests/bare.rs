@@ -1,7 +1,7 @@
-//! Bare threads in a process that does other things as well: forks, cancels threads, and asks
-//! for what the kernel grants only to a process of one thread.
+//! Bare threads in a process that also forks, cancels threads, and makes calls that the kernel
+//! permits only to a process of one thread.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 use std::ffi::c_void;
 use std::ptr;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bigiron_helpers::run_bare;
 
-/// Runs `child` in a process of one thread; its exit status, or 128 and the signal.
+/// Runs `child` in a process of one thread. Returns its exit status, or 128 plus the signal.
 fn in_child(child: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child calls `child` and ends; the test's other threads hold no locks that it takes.
     let pid = unsafe { libc::fork() };
@@ -38,9 +38,9 @@ fn rest() {
 }
 
 #[test]
-fn a_process_of_one_thread_is_one_again_when_the_work_is_done() {
+fn process_has_one_thread_again_when_the_work_is_done() {
     let status = in_child(|| {
-        // On one processor whoever is woken often runs before the one who ends has gone on.
+        // On one processor a woken thread often runs before the one that ends has gone on.
         // SAFETY: a mask of zeros is valid, and the kernel reads it.
         unsafe {
             let mut one: libc::cpu_set_t = std::mem::zeroed();
@@ -48,13 +48,13 @@ fn a_process_of_one_thread_is_one_again_when_the_work_is_done() {
             libc::sched_setaffinity(0, size_of_val(&one), &raw const one);
         }
         for _ in 0..300 {
-            // The caller waits for the others, and is woken by the last one's end.
+            // The caller waits for the others; the end of the last one wakes it.
             run_bare(3, |_, _| {}, &|number| {
                 for _ in 0..number * 100 {
                     rest();
                 }
             });
-            // Changes nothing, and is refused to a process of several threads (check_unshare_flags of kernel/fork.c).
+            // Changes nothing, and fails in a process of several threads (check_unshare_flags of kernel/fork.c).
             // SAFETY: as said.
             if unsafe { libc::unshare(libc::CLONE_THREAD) } != 0 {
                 return 1;
@@ -66,9 +66,10 @@ fn a_process_of_one_thread_is_one_again_when_the_work_is_done() {
 }
 
 #[test]
-fn a_thread_is_not_cancelled_while_others_work_for_it() {
+fn thread_is_not_cancelled_while_helpers_work_for_it() {
     static AT_WORK: AtomicUsize = AtomicUsize::new(0);
     static DONE: AtomicUsize = AtomicUsize::new(0);
+    static CANCELLED: AtomicBool = AtomicBool::new(false);
     const PTHREAD_CANCEL_ASYNCHRONOUS: i32 = 1;
     unsafe extern "C" {
         fn pthread_setcanceltype(kind: i32, before: *mut i32) -> i32;
@@ -76,11 +77,14 @@ fn a_thread_is_not_cancelled_while_others_work_for_it() {
     }
     extern "C" fn caller(_: *mut c_void) -> *mut c_void {
         let mut before = 0;
-        // SAFETY: `before` is this function's; nothing that it calls leans on being unwound.
+        // SAFETY: `before` is this function's; nothing that it calls relies on being unwound.
         unsafe { pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &raw mut before) };
         run_bare(4, |_, _| {}, &|_| {
             AT_WORK.fetch_add(1, Ordering::SeqCst);
-            for _ in 0..20_000 {
+            while !CANCELLED.load(Ordering::SeqCst) {
+                rest();
+            }
+            for _ in 0..100 {
                 rest();
             }
             DONE.fetch_add(1, Ordering::SeqCst);
@@ -98,16 +102,17 @@ fn a_thread_is_not_cancelled_while_others_work_for_it() {
                 rest();
             }
             pthread_cancel(thread);
+            CANCELLED.store(true, Ordering::SeqCst);
             libc::pthread_join(thread, ptr::null_mut());
         }
-        // What was begun came to its end before the thread did.
+        // All helpers ended before the thread did.
         i32::from(AT_WORK.load(Ordering::SeqCst) != DONE.load(Ordering::SeqCst))
     });
     assert_eq!(status, 0, "1: the caller ended before its helpers");
 }
 
 #[test]
-fn the_child_of_a_fork_in_the_middle_keeps_no_stacks() {
+fn child_of_a_fork_keeps_no_stacks_of_helpers() {
     let (stack, forked) = (AtomicUsize::new(0), AtomicBool::new(false));
     let mut status = -1;
     std::thread::scope(|scope| {
@@ -128,7 +133,7 @@ fn the_child_of_a_fork_in_the_middle_keeps_no_stacks() {
         }
         let page = stack.load(Ordering::SeqCst) & !4095;
         let mapped = || {
-            // SAFETY: msync with this flag only looks whether something is mapped there.
+            // SAFETY: msync with this flag only checks that the page is mapped.
             unsafe {
                 libc::msync(ptr::with_exposed_provenance_mut(page), 4096, libc::MS_ASYNC) == 0
             }

@@ -1,16 +1,16 @@
-//! `bigiron mem bench`: what it prints, and that nothing is left of it.
+//! `bigiron mem bench`: its output, and that it leaves nothing behind.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-/// `bigiron mem bench` without other programs.
+/// `bigiron mem bench` without the programs that it compares with.
 fn bench() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bigiron"));
     command.args(["mem", "bench", "--no-peers"]);
     command
 }
 
-/// Segments that were made by a process, by the kernel's own list.
+/// Returns the number of segments in the kernel's list that a process has created.
 fn segments_of(process: u32) -> usize {
     let list = std::fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
     assert!(list.contains("shmid"), "{list}");
@@ -20,7 +20,7 @@ fn segments_of(process: u32) -> usize {
 }
 
 #[test]
-fn results_come_as_json_with_the_machine_and_every_round() {
+fn json_has_the_machine_and_every_round() {
     let output = bench()
         .args(["--size", "32M", "--rounds", "2", "--quick", "--json"])
         .output()
@@ -49,7 +49,7 @@ fn results_come_as_json_with_the_machine_and_every_round() {
     }
     let of_kind = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).count();
     assert!(of_kind("other") >= 5);
-    // Who may not lock has a reason for each of the other rows.
+    // Without the right to lock memory each row of locked memory has a reason for its absence.
     if of_kind("ism") == 0 || of_kind("dism") == 0 {
         assert!(results["skipped"].to_string().contains("lock"));
         eprintln!("SKIP: rows of locked memory: {}", results["skipped"]);
@@ -57,7 +57,7 @@ fn results_come_as_json_with_the_machine_and_every_round() {
 }
 
 #[test]
-fn a_signal_ends_it_with_nothing_left_behind() {
+fn interrupted_benchmark_leaves_no_segment() {
     let mut child = bench()
         .args(["--size", "128M", "--rounds", "1000"])
         .stderr(Stdio::piped())
@@ -68,8 +68,10 @@ fn a_signal_ends_it_with_nothing_left_behind() {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let first = lines.next().unwrap().unwrap();
     assert!(first.contains("round 1"), "{first}");
-    // Somewhere within the first trials.
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    while segments_of(process) == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "it has ended early");
+        std::thread::yield_now();
+    }
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let told: Vec<String> = lines.map_while(Result::ok).collect();

@@ -1,14 +1,16 @@
-//! `bigiron mem` that is interrupted or killed at any moment: what it leaves.
+//! What `bigiron mem` leaves behind when it is interrupted or killed at any moment.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Child;
 use std::thread;
-use std::time::Duration;
 
 use crate::segments;
 use crate::segments::{MIB, eventually, files, mem, name, processes_with, run, segment};
+
+/// Steps at which a process is stopped: each time when it has this much more memory than before.
+const STEPS: [u64; 6] = [0, 1, 20, 80, 200, 400];
 
 fn start(arguments: &[&str]) -> Child {
     mem(arguments).spawn().unwrap()
@@ -19,44 +21,69 @@ fn signal(child: &Child, signal: i32) {
     assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
 }
 
+/// Waits until a process has this many MiB of shared memory in its page tables, or has ended.
+fn wait_for_memory(child: &Child, mebibytes: u64) {
+    let folder = PathBuf::from(format!("/proc/{}", child.id()));
+    let is_zombie = || {
+        let stat = fs::read_to_string(folder.join("stat")).unwrap();
+        stat.rsplit(')').next().unwrap().starts_with(" Z")
+    };
+    let shared_pages = || -> u64 {
+        let statm = fs::read_to_string(folder.join("statm")).unwrap();
+        statm.split(' ').nth(2).unwrap().parse().unwrap()
+    };
+    while shared_pages() * 4096 < mebibytes * MIB && !is_zombie() {
+        thread::yield_now();
+    }
+}
+
 #[test]
-fn ctrl_c_leaves_nothing() {
+fn interrupted_create_leaves_nothing() {
     let name = name("interrupted");
-    for milliseconds in [30, 100, 250] {
-        let mut child = start(&["create", "-q", "--size", "3G", "--huge", "never", &name]);
-        thread::sleep(Duration::from_millis(milliseconds));
+    for mebibytes in STEPS {
+        let mut child = start(&["create", "-q", "--size", "600M", "--huge", "never", &name]);
+        wait_for_memory(&child, mebibytes);
         signal(&child, libc::SIGINT);
         match child.wait().unwrap().code() {
             Some(130) => assert_eq!(files(&name), Vec::<PathBuf>::new()),
             Some(0) => drop(run(&["destroy", "-q", "--wait", &name])),
-            // Before the signal was caught it ends the program, which had made nothing.
+            // The signal came before it was caught: nothing had been created.
             None => assert_eq!(files(&name), Vec::<PathBuf>::new()),
             other => panic!("{other:?}"),
         }
     }
-    let mut child = start(&["create", "-q", "--size", "3G", "--huge", "never"]);
-    let made = || {
-        segments::segments()
-            .into_iter()
-            .find(|segment| segment[3] == u64::from(child.id()))
-    };
-    eventually("there is a segment", || made().is_some());
-    let [id, ..] = made().unwrap();
-    signal(&child, libc::SIGTERM);
-    assert_eq!(child.wait().unwrap().code(), Some(143));
-    assert_eq!(segment(id), None);
 }
 
 #[test]
-fn killed_half_way_it_leaves_what_a_plain_program_would() {
+fn terminated_create_leaves_no_segment() {
+    // Until a process is terminated that has created a segment and has not finished.
+    loop {
+        let mut child = start(&["create", "-q", "--size", "600M", "--huge", "never"]);
+        let creator = u64::from(child.id());
+        let created = || {
+            let mut all = segments::segments().into_iter();
+            all.find(|segment| segment[3] == creator)
+        };
+        eventually("there is a segment", || created().is_some());
+        signal(&child, libc::SIGTERM);
+        match child.wait().unwrap().code() {
+            Some(143) => return assert_eq!(created(), None),
+            Some(0) => drop(run(&["destroy", "-q", &created().unwrap()[0].to_string()])),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn killed_create_leaves_what_a_plain_program_would() {
     let name = name("killed");
-    for milliseconds in [0, 3, 10, 40, 90, 200] {
+    for mebibytes in STEPS {
         let size = ["--size", "600M", "--huge", "never"];
         let mut child = start(&[&["create", "-q"], &size[..], &["--stripes", "2", &name]].concat());
-        thread::sleep(Duration::from_millis(milliseconds));
+        wait_for_memory(&child, mebibytes);
         signal(&child, libc::SIGKILL);
         child.wait().unwrap();
-        // Names come at the end, for all that is there then.
+        // A file gets its name when all of its pages are there.
         for file in files(&name) {
             assert_eq!(fs::metadata(&file).unwrap().blocks() * 512, 300 * MIB);
             fs::remove_file(file).unwrap();
@@ -64,7 +91,7 @@ fn killed_half_way_it_leaves_what_a_plain_program_would() {
         eventually("no process is left", || processes_with(&name) == 0);
 
         let mut child = start(&[&["create", "-q"], &size[..]].concat());
-        thread::sleep(Duration::from_millis(milliseconds));
+        wait_for_memory(&child, mebibytes);
         signal(&child, libc::SIGKILL);
         child.wait().unwrap();
         let left: Vec<_> = segments::segments()
@@ -82,12 +109,15 @@ fn killed_half_way_it_leaves_what_a_plain_program_would() {
 }
 
 #[test]
-fn killed_while_destroying_nothing_is_half_there() {
-    for milliseconds in [0, 1, 2, 4, 8, 20] {
+fn killed_destroy_leaves_a_whole_segment_or_none() {
+    for round in 0..6 {
         let id = run(&["create", "-q", "--size", "300M", "--huge", "never"]);
         let id = id.trim();
         let mut child = start(&["destroy", "-q", "--wait", id]);
-        thread::sleep(Duration::from_millis(milliseconds));
+        // The moment varies; the result may not depend on it.
+        for _ in 0..round * 300 {
+            thread::yield_now();
+        }
         signal(&child, libc::SIGKILL);
         child.wait().unwrap();
         eventually("no reaper is left", || {

@@ -67,11 +67,11 @@ fn small_requests_start_nobody() {
 }
 
 #[test]
-fn helpers_are_counted_out_again() {
-    let count = || AT_WORK.load(Ordering::Relaxed) as u32;
-    // Of other tests some may be at work.
-    for _ in 0..100 {
-        drop(Reserved::others(4, 64));
+fn reserved_helpers_are_given_back_on_drop() {
+    const ROUNDS: u32 = 100_000;
+    for _ in 0..ROUNDS {
+        drop(Reserved::others(4, usize::MAX));
     }
-    assert!(count() < 64);
+    // Other tests run helpers at the same time: far fewer.
+    assert!((AT_WORK.load(Ordering::Relaxed) as u32) < ROUNDS);
 }

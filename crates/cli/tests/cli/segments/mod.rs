@@ -1,4 +1,4 @@
-//! `bigiron mem` as tests of it run it, and what the kernel says of memory.
+//! Runs `bigiron mem`, and reads what the kernel reports about memory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -41,12 +41,12 @@ pub fn fails(output: &Output, code: i32, part: &str) {
     assert!(said.contains(part), "no {part:?} in: {said}");
 }
 
-/// A name that no other test has.
+/// Returns a name that no other test uses.
 pub fn name(of: &str) -> String {
     format!("bigiron-test-{}-{of}", std::process::id())
 }
 
-/// The files in /dev/shm that begin with a name.
+/// Returns the files in /dev/shm whose names begin with `name`, sorted.
 pub fn files(name: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir("/dev/shm").unwrap().flatten();
     let paths = entries.map(|entry| entry.path());
@@ -63,7 +63,7 @@ pub fn files(name: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The kernel's list of segments: id, mode, size, creator, attached, resident bytes.
+/// Returns the kernel's list of segments: id, mode, size, creator, attachments, resident bytes.
 pub fn segments() -> Vec<[u64; 6]> {
     let list = fs::read_to_string("/proc/sysvipc/shm").unwrap();
     let columns = [1, 2, 3, 4, 6, 14];
@@ -81,7 +81,7 @@ pub fn segment(id: u64) -> Option<[u64; 6]> {
     segments().into_iter().find(|segment| segment[0] == id)
 }
 
-/// Processes of this program with a word among their arguments.
+/// Returns the number of processes of this program that have `word` as an argument.
 pub fn processes_with(word: &str) -> usize {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -93,11 +93,12 @@ pub fn processes_with(word: &str) -> usize {
         .count()
 }
 
+/// Waits for a condition. The limit is for one that never holds.
 #[track_caller]
 pub fn eventually(what: &str, is: impl Fn() -> bool) {
     let begin = Instant::now();
     while !is() {
-        assert!(begin.elapsed() < Duration::from_secs(30), "not so: {what}");
+        assert!(begin.elapsed() < Duration::from_secs(600), "never: {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
