@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What ./run and ./test need of the machine: Debian packages and a Rust toolchain.
-# To be sourced by bash, from the root of the project.
+# Functions of ./run, ./test and the scripts: Debian packages, the Rust toolchain, and
+# builds. Sourced by bash in the root directory of the project.
 
 say() { printf '%s\n' "$*"; }
 
@@ -9,7 +9,7 @@ die() {
     exit 1
 }
 
-# Runs a command as root: at once, or by sudo where that asks for no password.
+# Runs a command as root: directly, or with sudo if sudo needs no password.
 as_root() {
     if [ "$(id -u)" = 0 ]; then
         "$@"
@@ -20,7 +20,7 @@ as_root() {
     fi
 }
 
-# What apt-get says is shown only when it fails. One at a time: checks run beside each other.
+# Runs apt-get, and shows its output only if it fails. A lock serialises calls, because checks run in parallel.
 apt_quietly() {
     local said
     mkdir -p "$(target_directory)"
@@ -40,12 +40,12 @@ has_package() {
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-# Installs those of the Debian packages that are missing. Fails, with a line
-# that says what to do, where it cannot.
+# Installs the Debian packages that are missing. If it cannot, prints what to do and
+# fails.
 install_packages() {
     local package missing=()
     command -v dpkg-query >/dev/null || {
-        say "this is no Debian system; install by hand: $*" >&2
+        say "not a Debian system; install these packages yourself: $*" >&2
         return 1
     }
     for package in "$@"; do
@@ -53,7 +53,7 @@ install_packages() {
     done
     [ "${#missing[@]}" -gt 0 ] || return 0
     as_root true || {
-        say "missing, and no root to install it: apt-get install ${missing[*]}" >&2
+        say "missing packages, and no root to install them; run: apt-get install ${missing[*]}" >&2
         return 1
     }
     say "Installing ${missing[*]}"
@@ -63,7 +63,7 @@ install_packages() {
     return 1
 }
 
-# Sees to it that each program of "PROGRAM=PACKAGE" is there.
+# Installs the packages of missing programs; each argument is PROGRAM=PACKAGE.
 need_programs() {
     local pair packages=()
     for pair in "$@"; do
@@ -72,7 +72,7 @@ need_programs() {
     [ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
 }
 
-# Whether version $1 is at least version $2.
+# True if version $1 is at least version $2.
 at_least() { [ "$(printf '%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
 rust_needed() { sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml; }
@@ -85,16 +85,16 @@ rust_is_good() {
 
 apt_candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: //p' | grep -vx '(none)'; }
 
-# A Rust toolchain that is new enough: the one on PATH or in ~/.cargo, else
-# Debian's (Debian 12 has a new one as rustc-web), else rustup's.
+# Provides a Rust toolchain that is new enough: the one on PATH or in ~/.cargo, else
+# Debian's (Debian 12 has a recent one as rustc-web), else rustup's.
 need_rust() {
     rust_is_good && return 0
     PATH=$HOME/.cargo/bin:$PATH
     rust_is_good && return 0
     local needed cargo rustc
     needed=$(rust_needed)
-    say "No Rust $needed or newer here; looking at Debian's packages"
-    as_root true || die "install Rust $needed or newer first (no root here to do it)"
+    say "Rust $needed or newer is not installed; trying Debian's packages"
+    as_root true || die "install Rust $needed or newer first (there is no root to install it here)"
     update_package_lists || die "apt-get update failed"
     for cargo in cargo cargo-web; do
         rustc=${cargo/cargo/rustc}
@@ -105,29 +105,40 @@ need_rust() {
     done
     [ "$(apt_candidate rustup)" != "" ] || die "install Rust $needed or newer: https://www.rust-lang.org/tools/install"
     install_packages rustup || die "cannot install rustup"
-    say "Getting the stable Rust toolchain with rustup"
+    say "Installing the stable Rust toolchain with rustup"
     rustup toolchain install stable --profile minimal --component clippy --component rustfmt &&
         rustup default stable
     rust_is_good || die "rustup could not install Rust $needed or newer"
 }
 
-# What building takes: Rust, and a C compiler for the codecs' C libraries.
+# Provides what builds need: Rust, and a C compiler for the codecs' C libraries.
 need_build_tools() {
     need_rust
     local missing=()
     command -v cc >/dev/null || missing+=(gcc)
     [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
     [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
-    [ "${#missing[@]}" -eq 0 ] || install_packages "${missing[@]}" || die "cannot build without ${missing[*]}"
+    [ "${#missing[@]}" -eq 0 ] || install_packages "${missing[@]}" || die "cannot build without these packages: ${missing[*]}"
 }
 
 target_directory() { printf '%s\n' "${CARGO_TARGET_DIR:-$PWD/target}"; }
 
-# The program and both libraries, always all: by itself each would have other features of what they share, and all of
-# that would be compiled once more.
-release_build() { cargo build --release --locked --quiet -p bigiron -p bigiron-preload -p bigiron-capi; }
+# The profile of builds: BIGIRON_PROFILE, else `release`, which users get. ./test sets `unit`, which builds faster.
+profile() { printf '%s\n' "${BIGIRON_PROFILE:-release}"; }
 
-# Unpacks the shipped vmcore into target/, unless it is there already.
+# The directory of what build_programs builds.
+program_directory() { printf '%s/%s\n' "$(target_directory)" "$(profile)"; }
+
+# Builds the program and both libraries, always together: alone, each would have other features of the crates they
+# share, which would be compiled again. For the same reason the profile of the tests builds with the tests' features,
+# which an example has.
+build_programs() {
+    local what=(-p bigiron -p bigiron-preload -p bigiron-capi)
+    [ "$(profile)" != unit ] || what=(--workspace --lib --bin bigiron --example fuzz_seeds)
+    cargo build --profile "$(profile)" --locked --quiet "${what[@]}"
+}
+
+# Unpacks the shipped vmcore into target/ unless it is already there, and sets `sample` to its path.
 unpack_sample() {
     sample=$(target_directory)/sample/linux-6.1-5level.elf
     [ -e "$sample" ] && return 0

@@ -172,7 +172,7 @@ def through_device(guest: DebianGuest, bigiron: Bigiron) -> Verdict:
 def refused_device(guest: DebianGuest, bigiron: Bigiron) -> Verdict:
     """The configured device has a file system: it stays as it was, and kdump-tools saves the dump in its own way."""
     verdict = by_kdump_tools(guest, bigiron, "Result=success")
-    verdict.require(guest.said(f"bigiron: no dump on {DEVICE}; the boot goes on"), "the dump was not refused")
+    verdict.require(guest.said(f"bigiron: the dump to {DEVICE} failed; the boot continues"), "the dump was not refused")
     tools.run([tools.find("e2fsck") or "e2fsck", "-fn", guest.work / "dump.img"])
     return verdict
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# dracut hook, which dracut sources: in a capture kernel, dumps to a raw device if one is configured.
+# dracut hook, sourced by dracut: in a capture kernel, dumps to the raw device if one is configured.
 
-# A failure must not stop the boot: the distribution's own way is still ahead.
+# A failure must not stop the boot, because the distribution's own dump comes later.
 /usr/lib/bigiron/capture-to-device || :
