@@ -7,7 +7,7 @@ use bigiron_cpu::topology::Topology;
 use libfuzzer_sys::fuzz_target;
 
 /// Building takes time by the square of it.
-const MOST_CPUS: usize = 64;
+const MAX_CPUS: usize = 64;
 
 fuzz_target!(|text: &str| {
     // Four digits make machines that only take time.
@@ -19,7 +19,7 @@ fuzz_target!(|text: &str| {
         return;
     };
     let count = machine.cpu_count();
-    if count > MOST_CPUS {
+    if count > MAX_CPUS {
         return;
     }
     let online = (0..count as u32).collect();

@@ -25,7 +25,7 @@ const FLAGS: [&str; 16] = [
 ];
 
 /// Flags fit an int.
-const MOST_FLAGS: usize = 32;
+const MAX_FLAGS: usize = 32;
 
 /// Bits and their names, as a kernel's types have them.
 ///
@@ -43,7 +43,7 @@ pub fn of_types(types: &dyn TypeTable) -> Result<Vec<(u64, String)>, KernelError
 
 /// The names of the bits that are set; one without a name is its number.
 pub fn names(known: &[(u64, String)], flags: u64) -> Vec<String> {
-    let bits = (0..MOST_FLAGS).map(|bit| 1_u64 << bit);
+    let bits = (0..MAX_FLAGS).map(|bit| 1_u64 << bit);
     let set = bits.filter(|bit| flags & bit != 0);
     let name = |bit: u64| {
         let known = known.iter().find(|(known, _)| *known == bit);

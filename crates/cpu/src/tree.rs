@@ -45,11 +45,11 @@ pub struct Node {
 
 /// Domains in a chain that are taken in, so that a damaged kernel makes no deep tree. A level for each
 /// distance between nodes and four more are less in any machine that is known.
-const MOST_DEPTH: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 impl DomainTree {
     /// As many domains as a forest can have of the largest machine that a text describes, in pairs.
-    pub const MOST_NODES: usize = 1 << 17;
+    pub const MAX_NODES: usize = 1 << 17;
 
     /// The chains as trees of at most so many domains in all.
     pub fn forest(&self, most_nodes: usize) -> Forest {
@@ -92,9 +92,9 @@ struct Seen<'t> {
 
 impl<'t> Building<'t> {
     fn add(&mut self, cpu: u32, chain: &'t [SchedDomain]) {
-        self.is_too_deep |= chain.len() > MOST_DEPTH;
+        self.is_too_deep |= chain.len() > MAX_DEPTH;
         let mut parent = None;
-        for domain in chain.iter().rev().take(MOST_DEPTH) {
+        for domain in chain.iter().rev().take(MAX_DEPTH) {
             let key = (parent, domain.title(), domain.span.as_ref());
             let next = self.nodes.len();
             let place = match self.places.get(&key) {
@@ -127,7 +127,7 @@ impl<'t> Building<'t> {
         }
         if self.is_too_deep {
             warnings.push(format!(
-                "only the {MOST_DEPTH} outermost domains of a CPU are shown"
+                "only the {MAX_DEPTH} outermost domains of a CPU are shown"
             ));
         }
         // Whatever is in a node came after it: from the end on, each finds its children finished.
@@ -188,7 +188,7 @@ mod tests {
             [("SMT", "2-3"), ("PKG", "0-3")],
         );
         let found = tree(&[&low, &low, &high, &high, &[]]);
-        let forest = found.forest(DomainTree::MOST_NODES);
+        let forest = found.forest(DomainTree::MAX_NODES);
         assert!(forest.warnings.is_empty());
         let roots = forest.roots;
         assert_eq!(roots.len(), 1);
@@ -213,16 +213,16 @@ mod tests {
 
     #[test]
     fn a_tree_stays_within_its_bounds_and_says_so() {
-        let deep: Vec<(&str, &str)> = [("A", "0-1")].repeat(3 * MOST_DEPTH);
+        let deep: Vec<(&str, &str)> = [("A", "0-1")].repeat(3 * MAX_DEPTH);
         let found = tree(&[&deep, &[("A", "0-1")]]);
-        let forest = found.forest(DomainTree::MOST_NODES);
+        let forest = found.forest(DomainTree::MAX_NODES);
         let mut depth = 0;
         let mut level = &forest.roots;
         while let [node] = &level[..] {
             depth += 1;
             level = &node.children;
         }
-        assert_eq!(depth, MOST_DEPTH);
+        assert_eq!(depth, MAX_DEPTH);
         assert!(forest.warnings[0].contains("outermost"), "{forest:?}");
         let wide = tree(&[&[("A", "0")], &[("A", "1")], &[("A", "2")]]);
         let forest = wide.forest(2);

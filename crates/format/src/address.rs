@@ -1,9 +1,9 @@
-//! Kinds of address, each a type of its own so that none is taken for another.
+//! Address types: each kind of address is a distinct type.
 
 use std::fmt;
 use std::ops::Range;
 
-/// The number of a page frame: a physical address divided by the page size.
+/// A page frame number: a physical address divided by the page size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageFrame(pub u64);
 
@@ -15,17 +15,17 @@ pub struct PhysAddr(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VirtAddr(pub u64);
 
-/// Page frames from `start` up to, not including, `end`.
+/// Page frames from `start` up to, but not including, `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageFrameRange {
     /// The first page frame.
     pub start: PageFrame,
-    /// The page frame behind the last.
+    /// The page frame after the last.
     pub end: PageFrame,
 }
 
 impl PageFrame {
-    /// The address of the frame's first byte; `None` beyond 64 bits.
+    /// Address of the frame's first byte; `None` beyond 64 bits.
     pub fn address(self, page_shift: u32) -> Option<PhysAddr> {
         let address = self.0 << page_shift;
         (address >> page_shift == self.0).then_some(PhysAddr(address))
@@ -33,14 +33,14 @@ impl PageFrame {
 }
 
 impl PhysAddr {
-    /// The page frame that holds this address.
+    /// The page frame that contains this address.
     pub fn page_frame(self, page_shift: u32) -> PageFrame {
         PageFrame(self.0 >> page_shift)
     }
 }
 
 impl VirtAddr {
-    /// The address `offset` bytes further; `None` where it would wrap.
+    /// The address `offset` bytes higher; `None` on overflow.
     pub fn checked_add(self, offset: u64) -> Option<VirtAddr> {
         self.0.checked_add(offset).map(VirtAddr)
     }
@@ -55,28 +55,28 @@ impl PageFrameRange {
         }
     }
 
-    /// How many frames it holds.
+    /// Number of frames.
     pub fn len(&self) -> u64 {
         self.end.0 - self.start.0
     }
 
-    /// Whether it holds none.
+    /// Returns true if the range is empty.
     pub fn is_empty(&self) -> bool {
         self.end <= self.start
     }
 
-    /// Whether `frame` is in it.
+    /// Returns true if `frame` is in the range.
     pub fn contains(&self, frame: PageFrame) -> bool {
         self.start <= frame && frame < self.end
     }
 
-    /// The frames in both.
+    /// The intersection of two ranges.
     pub fn intersect(&self, other: PageFrameRange) -> PageFrameRange {
         let start = self.start.0.max(other.start.0);
         Self::new(start, self.end.0.min(other.end.0).max(start))
     }
 
-    /// The bare numbers, for loops.
+    /// The range as plain numbers, for loops.
     pub fn numbers(&self) -> Range<u64> {
         self.start.0..self.end.0
     }

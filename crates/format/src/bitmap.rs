@@ -1,45 +1,45 @@
-//! Bitmaps of page frames, least significant bit first, as dump files hold them.
+//! Bitmaps of page frames, least significant bit first, as in dump files.
 
-/// A piece of a page bitmap: bit `n` stands for the `n`-th page frame of the piece.
+/// A range of a page bitmap: bit `n` stands for the `n`-th page frame of the range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bitmap {
     bytes: Vec<u8>,
 }
 
 impl Bitmap {
-    /// A bitmap of `bits` zeros; `bits` is rounded up to a multiple of 64.
+    /// Creates a bitmap of `bits` zeros; `bits` is rounded up to a multiple of 64.
     pub fn new(bits: usize) -> Self {
         Self {
             bytes: vec![0; bits.div_ceil(64) * 8],
         }
     }
 
-    /// How many bits it has.
+    /// Number of bits.
     pub fn len(&self) -> usize {
         self.bytes.len() * 8
     }
 
-    /// Whether it has no bits at all.
+    /// Returns true if there are no bits.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The bytes as a dump file holds them.
+    /// The bytes, as in a dump file.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes as a dump file holds them, to be filled.
+    /// The bytes, as in a dump file, for writing.
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Makes every bit zero.
+    /// Clears every bit.
     pub fn clear(&mut self) {
         self.bytes.fill(0);
     }
 
-    /// Whether bit `index` is set; bits beyond the end are not.
+    /// Returns true if bit `index` is set; bits beyond the end are not.
     #[inline]
     pub fn get(&self, index: usize) -> bool {
         self.bytes
@@ -53,7 +53,7 @@ impl Bitmap {
         self.bytes[index / 8] |= 1 << (index % 8);
     }
 
-    /// Clears bits `start..end`, cut to the bitmap, and says how many of them were set.
+    /// Clears bits `start..end`, clamped to the bitmap, and returns how many of them were set.
     pub fn clear_range(&mut self, start: usize, end: usize) -> u64 {
         let end = end.min(self.len());
         if start >= end {
@@ -73,8 +73,8 @@ impl Bitmap {
         cleared
     }
 
-    /// Clears the bits of `mask` in the `index`-th 64 bits, and gives those that
-    /// were set. Beyond the end there are none.
+    /// Clears the bits of `mask` in the `index`-th 64-bit word, and returns those that were
+    /// set. Beyond the end there are none.
     #[inline]
     pub fn clear_in_word(&mut self, index: usize, mask: u64) -> u64 {
         let Some(bytes) = self.bytes.as_chunks_mut().0.get_mut(index) else {
@@ -85,7 +85,7 @@ impl Bitmap {
         word & mask
     }
 
-    /// Sets bits `start..end`, cut to the bitmap.
+    /// Sets bits `start..end`, clamped to the bitmap.
     pub fn set_range(&mut self, start: usize, end: usize) {
         let end = end.min(self.len());
         if start < end {
@@ -93,12 +93,12 @@ impl Bitmap {
         }
     }
 
-    /// How many bits are set.
+    /// Number of set bits.
     pub fn count(&self) -> u64 {
         self.words().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// How many of the first `end` bits are set.
+    /// Number of set bits among the first `end`.
     pub fn count_before(&self, end: usize) -> u64 {
         let end = end.min(self.len());
         let full: u64 = self
@@ -116,15 +116,15 @@ impl Bitmap {
         full + rest
     }
 
-    /// Keeps only the bits that are set in `other` too.
+    /// Clears the bits that are not set in `other`.
     pub fn and(&mut self, other: &Bitmap) {
         for (byte, mask) in self.bytes.iter_mut().zip(&other.bytes) {
             *byte &= mask;
         }
     }
 
-    /// The next run of set bits at or behind `from`: its first bit and its
-    /// length, cut at `end` and at `longest` bits.
+    /// Returns the next run of set bits at or after `from`: its first bit and its length,
+    /// clamped to `end` and to `longest` bits.
     #[inline]
     pub fn next_run(&self, from: usize, end: usize, longest: usize) -> Option<(usize, usize)> {
         let end = end.min(self.len());
@@ -134,7 +134,7 @@ impl Bitmap {
         Some((start, stop - start))
     }
 
-    /// The first bit in `from..end` that is set in `word ^ flip`.
+    /// Returns the first bit in `from..end` that is set in `word ^ flip`.
     fn next(&self, from: usize, end: usize, flip: u64) -> Option<usize> {
         let mut index = from;
         while index < end {

@@ -1,31 +1,31 @@
-//! Bounded reading: bytes at an offset of a file, fields at an offset of a buffer.
+//! Bounds-checked access: bytes at an offset of a file, fields at an offset of a buffer.
 
 use std::io;
 
 use crate::error::FormatError;
 
-/// Bytes that can be read at any offset, from several threads at once.
+/// Bytes that several threads can read at any offset.
 pub trait ReadAt: Send + Sync {
-    /// Reads into `buf` from `offset` on and says how many bytes came; fewer
-    /// than asked for only at the end.
+    /// Reads into `buf` from `offset` and returns the number of bytes; fewer than requested
+    /// only at the end.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// The number of bytes there are.
+    /// Size in bytes.
     fn size(&self) -> u64;
 
-    /// The first offset at or behind `offset` that may have something else
-    /// than zeros: a sparse file knows where its holes end.
+    /// Returns the first offset at or after `offset` that may hold data: a sparse file knows
+    /// where its holes end.
     fn next_data(&self, offset: u64) -> u64 {
         offset
     }
 
-    /// The first offset at or behind `offset` where a sparse file has a hole;
-    /// the size where there is none, or nobody knows.
+    /// Returns the first offset at or after `offset` where a sparse file has a hole; the size
+    /// if there is none, or if that is unknown.
     fn next_hole(&self, offset: u64) -> u64 {
         self.size().max(offset)
     }
 
-    /// Fills `buf` from `offset` on, or says what is missing.
+    /// Fills `buf` from `offset`; an error names what is missing.
     fn read_exact_at(
         &self,
         what: &'static str,
@@ -58,8 +58,8 @@ pub trait ReadAt: Send + Sync {
         Ok(())
     }
 
-    /// Reads `len` bytes at `offset`; nothing is allocated for bytes that
-    /// the file does not have.
+    /// Reads `len` bytes at `offset`; nothing is allocated for bytes that the file does not
+    /// have.
     fn read_vec_at(
         &self,
         what: &'static str,
@@ -137,7 +137,7 @@ pub enum Endian {
 
 macro_rules! field {
     ($name:ident, $put:ident, $type:ty) => {
-        /// The field at `offset` of `buf`; `None` beyond its end.
+        /// Returns the field at `offset` of `buf`; `None` beyond its end.
         #[inline]
         pub fn $name(self, buf: &[u8], offset: usize) -> Option<$type> {
             let bytes = buf.get(offset..)?.first_chunk()?;
@@ -147,7 +147,7 @@ macro_rules! field {
             })
         }
 
-        /// Sets the field at `offset` of `buf`, which must hold it.
+        /// Sets the field at `offset` of `buf`, which must be large enough.
         #[inline]
         pub fn $put(self, buf: &mut [u8], offset: usize, value: $type) {
             let bytes = match self {

@@ -1,63 +1,62 @@
-//! What can be wrong with a dump file.
+//! Errors of dump files.
 
 use std::io;
 
-/// A dump file could not be read or does not hold what its format asks for.
+/// A dump file could not be read or violates its format.
 ///
-/// Offsets are byte offsets in the file. The file's name is added by whoever
-/// opened it.
+/// Offsets are byte offsets in the file. The owner of the file adds its name.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     /// Reading failed.
     #[error("cannot read {what} at offset {offset:#x}: {source}")]
     Io {
-        /// What was being read.
+        /// The item that was being read.
         what: &'static str,
-        /// Where.
+        /// Its offset.
         offset: u64,
-        /// The system's reason.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The file ends before something that its headers promise.
+    /// The file ends before an item that its headers promise.
     #[error(
         "the file ends at {size:#x}, inside {what} ({needed} bytes at offset {offset:#x}): it is truncated"
     )]
     Truncated {
-        /// What is cut off.
+        /// The truncated item.
         what: &'static str,
-        /// Where it begins.
+        /// Its offset.
         offset: u64,
-        /// How many bytes it takes.
+        /// Its size, in bytes.
         needed: u64,
-        /// The size of the file.
+        /// Size of the file.
         size: u64,
     },
-    /// The file is of another kind.
+    /// A field has an invalid value.
     #[error("{what} at offset {offset:#x}: expected {expected}, found {found}")]
     Unexpected {
         /// The field.
         what: &'static str,
-        /// Where it is.
+        /// Its offset.
         offset: u64,
-        /// What a good file has there.
+        /// The valid values.
         expected: String,
-        /// What this file has there.
+        /// The value found.
         found: String,
     },
-    /// Compressed data does not decompress.
+    /// Compressed data cannot be decompressed.
     #[error("{codec} data at offset {offset:#x} is damaged: {reason}")]
     Codec {
-        /// The codec by name.
+        /// Name of the codec.
         codec: &'static str,
-        /// Where the compressed data begins.
+        /// Offset of the compressed data.
         offset: u64,
-        /// What the decoder says.
+        /// The decoder's reason.
         reason: String,
     },
 }
 
 impl FormatError {
-    /// A field that holds something else than the format allows.
+    /// Creates the error for a field with an invalid value.
     pub fn unexpected(
         what: &'static str,
         offset: u64,

@@ -1,7 +1,7 @@
-//! On-disk layouts of kernel crash dumps: ELF cores, kdump-compressed and
-//! flattened files, VMCOREINFO, page bitmaps, and the codecs of their pages.
+//! On-disk formats of kernel crash dumps: ELF cores, kdump-compressed and flattened files,
+//! vmdumps, dump devices, VMCOREINFO, page bitmaps, and codecs of pages.
 //!
-//! Pure: no threads, no files. Everything is read through [`ReadAt`].
+//! This crate uses no threads and no files. Everything is read through [`ReadAt`].
 
 pub mod address;
 pub mod bitmap;

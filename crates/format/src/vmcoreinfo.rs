@@ -21,11 +21,11 @@ use crate::error::FormatError;
 /// The first line of every VMCOREINFO.
 pub const FIRST_KEY: &[u8] = b"OSRELEASE=";
 
-/// The longest text taken as VMCOREINFO. The kernel's own limit is one page
-/// (VMCOREINFO_BYTES, include/linux/vmcore_info.h), at most 64 KiB.
+/// Maximum size of VMCOREINFO. The kernel's own limit is one page (VMCOREINFO_BYTES,
+/// include/linux/vmcore_info.h), at most 64 KiB.
 pub const MAX_SIZE: usize = 64 << 10;
 
-/// The keys and values of a VMCOREINFO text.
+/// The keys and values of VMCOREINFO.
 #[derive(Clone, Debug, Default)]
 pub struct Vmcoreinfo {
     text: String,
@@ -33,8 +33,7 @@ pub struct Vmcoreinfo {
 }
 
 impl Vmcoreinfo {
-    /// Takes a text apart; it ends at the first NUL. `offset` is where it
-    /// stands in its file, for messages.
+    /// Parses a text, up to the first NUL. `offset` is its offset in the file, for messages.
     pub fn parse(text: &[u8], offset: u64) -> Result<Self, FormatError> {
         let end = text
             .iter()
@@ -68,37 +67,37 @@ impl Vmcoreinfo {
         })
     }
 
-    /// The text as it came.
+    /// The unparsed text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The value of a bare key like `OSRELEASE` or `BUILD-ID`.
+    /// Value of a bare key like `OSRELEASE` or `BUILD-ID`.
     pub fn value(&self, key: &str) -> Option<&str> {
         self.values.get(key).map(String::as_str)
     }
 
-    /// The address of a symbol, `SYMBOL(name)`.
+    /// Address of a symbol, `SYMBOL(name)`.
     pub fn symbol(&self, name: &str) -> Option<VirtAddr> {
         self.hexadecimal(&format!("SYMBOL({name})")).map(VirtAddr)
     }
 
-    /// The size of a type in bytes, `SIZE(name)`.
+    /// Size of a type in bytes, `SIZE(name)`.
     pub fn size(&self, name: &str) -> Option<usize> {
         self.decimal(&format!("SIZE({name})"))
     }
 
-    /// The offset of a member in bytes, `OFFSET(type.member)`.
+    /// Offset of a member in bytes, `OFFSET(type.member)`.
     pub fn offset(&self, name: &str) -> Option<usize> {
         self.decimal(&format!("OFFSET({name})"))
     }
 
-    /// The number of elements of an array, `LENGTH(name)`.
+    /// Number of elements of an array, `LENGTH(name)`.
     pub fn length(&self, name: &str) -> Option<usize> {
         self.decimal(&format!("LENGTH({name})"))
     }
 
-    /// A constant or a variable's value, `NUMBER(name)`.
+    /// Value of a constant or variable, `NUMBER(name)`.
     pub fn number(&self, name: &str) -> Option<i64> {
         let value = self.value(&format!("NUMBER({name})"))?;
         match value.strip_prefix("0x") {
@@ -107,19 +106,19 @@ impl Vmcoreinfo {
         }
     }
 
-    /// The release of the kernel, as `uname -r` says it.
+    /// Release of the kernel, as printed by `uname -r`.
     pub fn release(&self) -> Option<&str> {
         self.value("OSRELEASE")
     }
 
-    /// log2 of the page size, if PAGESIZE is a page size at all.
+    /// log2 of the page size, if PAGESIZE is a valid page size.
     pub fn page_shift(&self) -> Option<u32> {
         let size: u64 = self.decimal("PAGESIZE")?;
         let shift = size.checked_ilog2()?;
         (size.is_power_of_two() && (12..=16).contains(&shift)).then_some(shift)
     }
 
-    /// By how much KASLR moved the kernel's image, in bytes.
+    /// KASLR offset of the kernel image, in bytes.
     pub fn kernel_offset(&self) -> Option<u64> {
         self.hexadecimal("KERNELOFFSET")
     }
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_value_is_read_in_its_own_base() {
+    fn every_kind_of_value_is_parsed_in_its_base() {
         let text = b"OSRELEASE=6.12.0\nPAGESIZE=4096\nSYMBOL(a)=ffffffff9bc22000\n\
             SIZE(page)=64\nOFFSET(page.flags)=8\nLENGTH(x)=11\nNUMBER(phys_base)=-245366784\n\
             NUMBER(VMALLOC_START)=0xffffcfb5c0000000\nKERNELOFFSET=19000000\nno value here\n";
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_or_page_size_is_absent() {
+    fn invalid_numbers_and_page_sizes_are_absent() {
         let info = Vmcoreinfo::parse(b"PAGESIZE=4097\nSIZE(page)=-1\nSYMBOL(x)=zz\n\0junk\xff", 0);
         let info = info.unwrap();
         assert_eq!(
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_data_is_refused_with_its_offset() {
+    fn binary_data_is_an_error_with_the_offset() {
         let error = Vmcoreinfo::parse(b"OSRELEASE=\xff\xff", 0x100).unwrap_err();
         assert!(error.to_string().contains("0x10a"), "{error}");
     }

@@ -1,16 +1,15 @@
-//! Why a kernel stopped, as it told in its log.
+//! Finds out from the log why a kernel stopped.
 //!
-//! The kernel's own words are looked for, not its version: a line that says what
-//! went wrong, then `CPU: 1 PID: 87 Comm: sh …` (dump_stack_print_info,
-//! lib/dump_stack.c), `RIP: …` and the lines behind `Call Trace:`
-//! (arch/x86/kernel/dumpstack.c).
+//! The search relies on the kernel's messages, not on its version: a line that names the
+//! problem, then `CPU: 1 PID: 87 Comm: sh …` (dump_stack_print_info, lib/dump_stack.c), `RIP:
+//! …` and the lines after `Call Trace:` (arch/x86/kernel/dumpstack.c).
 
 use bigiron_kernel::printk::{Caller, Log, LogError, LogSummary, Record};
 use serde::Serialize;
 
-/// What begins the message of a panic (kernel/panic.c).
+/// Prefix of a panic message (kernel/panic.c).
 const PANIC: &str = "Kernel panic - not syncing: ";
-/// What begins the first line of other events, and what each is.
+/// Prefixes of the first line of other events, and their kinds.
 const BEGINNINGS: [(&str, EventKind); 16] = [
     ("BUG: ", EventKind::Oops),
     ("kernel BUG at ", EventKind::Oops),
@@ -29,59 +28,60 @@ const BEGINNINGS: [(&str, EventKind); 16] = [
     ("mce: [Hardware Error]: ", EventKind::Hardware),
     ("sysrq: Trigger a crash", EventKind::Request),
 ];
-/// What begins the line of the instruction pointer in the kernel: with the segment
-/// __KERNEL_CS. A trace that begins in a system call ends with the user's.
+/// Prefix of the line with the kernel's instruction pointer, in the segment __KERNEL_CS. The
+/// trace of a system call ends with the user's.
 const KERNEL_RIP: &str = "RIP: 0010:";
-/// Lines of one call trace that are kept, and bytes of one line: a log made to
-/// harm may have as many as fit into it.
-const MOST_TRACE: usize = 128;
-const MOST_LINE: usize = 512;
-/// An oops has lines that look like another one's first: `BUG: …`, then `Oops: …`.
+/// Maximum number of lines of a call trace, and maximum length of a line, since a log may be
+/// hostile.
+const MAX_TRACE: usize = 128;
+const MAX_LINE: usize = 512;
+/// An oops has several lines that look like the first line of an event: `BUG: …`, then `Oops:
+/// …`.
 const SAME_EVENT_NS: u64 = 1_000_000_000;
 
-/// What kind of trouble a log tells of.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
-    /// The kernel gave up.
+    /// Panic.
     Panic,
-    /// A fault, or a check of the kernel's own that failed.
+    /// A fault, or a failed assertion of the kernel.
     Oops,
-    /// A CPU that did not come back.
+    /// A CPU that does not respond.
     Lockup,
-    /// A task that waited too long.
+    /// A task that was blocked too long.
     HungTask,
-    /// A grace period of RCU that did not end.
+    /// An RCU stall.
     Stall,
-    /// The processor or memory reported an error.
+    /// An error reported by the CPU or memory.
     Hardware,
-    /// Somebody asked for it.
+    /// A requested crash.
     Request,
 }
 
-/// One event in the log.
+/// An event in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// What it is.
+    /// Kind.
     pub kind: EventKind,
     /// Its first line, without time.
     pub message: String,
     /// Nanoseconds since boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ts_nsec: Option<u64>,
-    /// The CPU it happened on.
+    /// The CPU on which it happened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// The PID of the task that ran there.
+    /// PID of the task on that CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// The name of that task.
+    /// Name of that task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Where the processor was, `function+offset/size`.
+    /// Instruction pointer, `function+offset/size`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instruction: Option<String>,
-    /// The call trace, the innermost function first, as the kernel printed it.
+    /// The call trace as printed, innermost function first.
     pub trace: Vec<String>,
     #[serde(skip)]
     caller: Option<Caller>,
@@ -109,16 +109,16 @@ pub struct Crash {
     /// The panic, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub panic: Option<Event>,
-    /// The last other event before it; without a panic the last in the log.
+    /// The last other event before it; without a panic, the last in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<Event>,
-    /// When the last line was logged: nanoseconds since boot.
+    /// Time of the last line: nanoseconds since boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_ts_nsec: Option<u64>,
 }
 
 impl Crash {
-    /// Goes through a log.
+    /// Searches a log.
     pub fn find(log: &Log<'_>) -> Result<(Self, LogSummary), LogError> {
         let mut search = Search::default();
         let summary = log.for_each(false, &mut |record| {
@@ -128,8 +128,8 @@ impl Crash {
         Ok((search.crash, summary))
     }
 
-    /// The event whose call trace shows what the task was doing: the panic's own,
-    /// else its cause's.
+    /// Returns the event whose call trace shows what the task was doing: the panic's own, else
+    /// its cause's.
     pub fn with_trace(&self) -> Option<&Event> {
         let events = [&self.panic, &self.cause];
         let mut events = events.into_iter().flatten();
@@ -143,7 +143,7 @@ impl Crash {
 #[derive(Default)]
 struct Search {
     crash: Crash,
-    /// The lines that come are of the last event's call trace.
+    /// True while lines belong to the last event's call trace.
     in_trace: bool,
 }
 
@@ -158,7 +158,7 @@ impl Search {
 
     fn line(&mut self, line: &str, record: &Record<'_>) {
         if let Some(message) = line.strip_prefix(PANIC) {
-            // A second panic, of another CPU or in the first one's way, explains nothing.
+            // A second panic, of another CPU or caused by the first, explains nothing.
             if self.crash.panic.is_none() {
                 self.crash.panic = Some(Event::new(EventKind::Panic, message, record));
                 self.in_trace = false;
@@ -172,7 +172,7 @@ impl Search {
         let Some(event) = current(&mut self.crash) else {
             return;
         };
-        // Other CPUs log between the lines.
+        // Other CPUs may log in between.
         if event.caller != record.caller {
             return;
         }
@@ -181,7 +181,7 @@ impl Search {
         } else if self.in_trace && line.starts_with(' ') {
             let call = line.trim();
             let is_mark = call == "<TASK>" || call == "</TASK>";
-            if !is_mark && event.trace.len() < MOST_TRACE {
+            if !is_mark && event.trace.len() < MAX_TRACE {
                 event.trace.push(call.to_owned());
             }
         } else {
@@ -212,13 +212,13 @@ impl Search {
     }
 }
 
-/// The event that lines belong to.
+/// Returns the event to which lines belong.
 fn current(crash: &mut Crash) -> Option<&mut Event> {
     crash.panic.as_mut().or(crash.cause.as_mut())
 }
 
 fn cut(line: &str) -> &str {
-    let mut end = line.len().min(MOST_LINE);
+    let mut end = line.len().min(MAX_LINE);
     while !line.is_char_boundary(end) {
         end -= 1;
     }
@@ -230,7 +230,7 @@ fn kind_of(line: &str) -> Option<EventKind> {
     known.map(|(_, kind)| *kind)
 }
 
-/// Takes what a line says of the CPU, the task and the place.
+/// Extracts CPU, task and instruction pointer from a line.
 fn details(event: &mut Event, line: &str) {
     if let Some(rest) = line.strip_prefix("CPU: ") {
         event.cpu = event.cpu.or(number(rest));
@@ -245,7 +245,7 @@ fn details(event: &mut Event, line: &str) {
     }
 }
 
-/// The number at the beginning of `text`.
+/// Parses the number at the start of `text`.
 fn number(text: &str) -> Option<u32> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -253,8 +253,7 @@ fn number(text: &str) -> Option<u32> {
     text[..end].parse().ok()
 }
 
-/// The name behind `Comm: `, which may have blanks in it; what follows says
-/// whether the kernel is tainted.
+/// Parses the name after `Comm: `, which may contain blanks; the taint state follows it.
 fn command(rest: &str) -> Option<String> {
     let (_, rest) = rest.split_once("Comm: ")?;
     let ends = [" Not tainted", " Tainted: ", " Kdump: "];
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_oops_that_becomes_a_panic_keeps_its_first_line_and_its_trace() {
+    fn oops_followed_by_a_panic_keeps_its_first_line_and_trace() {
         let found = crash(&[
             (
                 5,
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_without_trouble_tells_of_none_and_a_hostile_one_is_bounded() {
+    fn clean_log_has_no_events_and_hostile_log_is_bounded() {
         let calm = crash(&[(1, 1, "Linux version 6.1"), (2, 1, "CPU: 1 PID: 1 Comm: x")]);
         assert_eq!((calm.panic, calm.cause), (None, None));
         let mut lines = vec![
@@ -340,13 +339,13 @@ mod tests {
         ];
         lines.extend([(1, 1, " f+0x1/0x2"); 1000]);
         let found = crash(&lines);
-        assert_eq!(found.panic.map(|event| event.trace.len()), Some(MOST_TRACE));
+        assert_eq!(found.panic.map(|event| event.trace.len()), Some(MAX_TRACE));
         let long = format!("Kernel panic - not syncing: {}", "ä".repeat(1000));
         let found = crash(&[(1, 1, &long)]);
         assert!(
             found
                 .panic
-                .is_some_and(|event| event.message.len() <= MOST_LINE)
+                .is_some_and(|event| event.message.len() <= MAX_LINE)
         );
     }
 }

@@ -1,19 +1,19 @@
-//! Types as C writes them.
+//! Formats types as C declarations.
 
 use bigiron_kernel::KernelError;
 use bigiron_kernel::types::{Prototype, Shape, TypeId, TypeTable};
 
-/// Pointers to arrays of pointers, functions that take functions: no kernel has a
-/// tenth of it, and a damaged table may go in circles.
-const MOST_DEPTH: usize = 32;
-/// Parameters in one declaration, those of functions in it among them.
-const MOST_PARAMETERS: usize = 256;
+/// Maximum nesting depth of pointers, arrays and functions. Kernels stay below a tenth of it; a
+/// damaged table may be cyclic.
+const MAX_DEPTH: usize = 32;
+/// Maximum number of parameters in one declaration, including those of nested functions.
+const MAX_PARAMETERS: usize = 256;
 
-/// A variable or function of the type, as C declares it: `struct page *pages[4]`,
-/// `int (*open)(struct inode *, struct file *)`; the type alone if `name` is empty.
+/// Formats a variable or function as a C declaration: `struct page *pages[4]`, `int
+/// (*open)(struct inode *, struct file *)`; only the type if `name` is empty.
 pub fn declaration(types: &dyn TypeTable, id: TypeId, name: &str) -> Result<String, KernelError> {
-    let mut left = MOST_PARAMETERS;
-    declare(types, id, name, MOST_DEPTH, &mut left)
+    let mut left = MAX_PARAMETERS;
+    declare(types, id, name, MAX_DEPTH, &mut left)
 }
 
 fn declare(
@@ -25,7 +25,7 @@ fn declare(
 ) -> Result<String, KernelError> {
     let mut inner = name.to_owned();
     let mut behind_pointer = false;
-    // Qualifiers of what is next on the way to the innermost type.
+    // Qualifiers of the next layer towards the innermost type.
     let mut words = String::new();
     for step in 0..depth {
         let found = types.get(id)?;
@@ -75,7 +75,7 @@ fn declare(
         };
         return Ok(format!("{words}{base} {inner}").trim_end().to_owned());
     }
-    Err(too_deep(format!("more than {MOST_DEPTH} steps deep")))
+    Err(too_deep(format!("nested more than {MAX_DEPTH} deep")))
 }
 
 fn parameters(
@@ -88,7 +88,7 @@ fn parameters(
         .checked_sub(prototype.parameters.len())
         .ok_or_else(|| {
             too_deep(format!(
-                "a function of more than {MOST_PARAMETERS} parameters"
+                "a function of more than {MAX_PARAMETERS} parameters"
             ))
         })?;
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! What a type of the kernel is made of.
+//! Definitions of the kernel's types.
 
 use bigiron_kernel::KernelError;
 use bigiron_kernel::types::{Member, Shape, TypeId, TypeTable, parse_type, resolve, size_of};
@@ -6,28 +6,28 @@ use serde::Serialize;
 
 use crate::declaration::declaration;
 
-/// Structs in structs, and members in all: no kernel has a tenth of it, and a
-/// damaged table may go in circles.
-const MOST_DEPTH: usize = 32;
-const MOST_MEMBERS: usize = 100_000;
+/// Maximum nesting depth, and maximum number of members. Kernels stay below a tenth of it; a
+/// damaged table may be cyclic.
+const MAX_DEPTH: usize = 32;
+const MAX_MEMBERS: usize = 100_000;
 
-/// A type and what is in it.
+/// A type and its members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Definition {
-    /// The type, as C writes it.
+    /// The type, in C syntax.
     pub name: String,
-    /// What it is.
+    /// Kind.
     pub kind: Kind,
-    /// Its bytes; `None` for a function or what is only declared.
+    /// Size in bytes; `None` for a function or a declaration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// What a typedef stands for.
+    /// The type that a typedef denotes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stands_for: Option<String>,
-    /// The members of a struct or union.
+    /// Members of a struct or union.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Field>,
-    /// The names and values of an enumeration.
+    /// Names and values of an enumeration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(String, i64)>,
 }
@@ -51,27 +51,27 @@ pub enum Kind {
 /// A member of a struct or union.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
-    /// Its name; a struct or union inside may have none.
+    /// Name; an anonymous struct or union has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// It with its type, as C declares it.
+    /// C declaration of the member.
     pub declaration: String,
-    /// Bytes from the start of the whole type.
+    /// Offset in bytes from the start of the whole type.
     pub offset: u64,
-    /// Of a bit field: its first bit in the byte at `offset`, and its bits.
+    /// For a bit field: first bit in the byte at `offset`, and number of bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits: Option<(u64, u64)>,
-    /// Whether the struct or union inside, if it has no name, is a union.
+    /// True if the anonymous member is a union.
     #[serde(skip)]
     pub is_union: bool,
-    /// The members of a struct or union inside whose type has no name.
+    /// Members of an anonymous struct or union.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Field>,
 }
 
-/// Looks a type or a function up: `task_struct`, `struct page`, `enum zone_type`,
-/// `gfp_t`, `vfs_read`; `None` if there is none of that name. Of a struct and a
-/// function of one name it is the struct, unless `()` stands behind it.
+/// Looks up a type or function: `task_struct`, `struct page`, `enum zone_type`, `gfp_t`,
+/// `vfs_read`; returns `None` if there is none. If a struct and a function share a name, the
+/// struct is returned, unless the name is followed by `()`.
 pub fn define(types: &dyn TypeTable, text: &str) -> Result<Option<Definition>, KernelError> {
     let words = ["struct ", "union ", "enum "];
     let text = text.trim();
@@ -102,13 +102,13 @@ pub fn define(types: &dyn TypeTable, text: &str) -> Result<Option<Definition>, K
         Shape::Alias(to) => Some(declaration(types, to, "")?),
         _ => None,
     };
-    let mut left = MOST_MEMBERS;
+    let mut left = MAX_MEMBERS;
     Ok(Some(Definition {
         name: declaration(types, id, "")?,
         kind,
         size: size_of(types, id)?,
         stands_for,
-        members: fields(types, target, 0, MOST_DEPTH, &mut left)?,
+        members: fields(types, target, 0, MAX_DEPTH, &mut left)?,
         values: types.enumerators(target)?,
     }))
 }
@@ -140,7 +140,7 @@ fn fields(
         .filter(|_| depth > 0)
         .ok_or_else(|| KernelError::Implausible {
             what: "a struct in the kernel's types".into(),
-            found: format!("more than {MOST_DEPTH} levels or {MOST_MEMBERS} members"),
+            found: format!("more than {MAX_DEPTH} levels or {MAX_MEMBERS} members"),
             expected: "fewer",
         })?;
     let field = |member: Member| {
@@ -165,14 +165,14 @@ fn fields(
     members.into_iter().map(field).collect()
 }
 
-/// The type of an array's elements; any other type is its own. A typedef has a
-/// name, so what is behind it is not opened.
+/// Returns the type of an array's elements, or the type itself if it is not an array. Typedefs
+/// are not resolved.
 fn behind_arrays(
     types: &dyn TypeTable,
     mut id: TypeId,
 ) -> Result<(TypeId, bigiron_kernel::types::Type), KernelError> {
     let mut found = types.get(id)?;
-    for _ in 0..MOST_DEPTH {
+    for _ in 0..MAX_DEPTH {
         id = match found.shape {
             Shape::Array(element, _) => element,
             Shape::Alias(to) if found.name.is_none() => to,

@@ -1,70 +1,70 @@
-//! Why something of a kernel is not known.
+//! Errors of inspecting a kernel.
 
 use bigiron_format::VirtAddr;
 use bigiron_kernel::{KernelError, SourceError};
 
-/// What a kernel does not tell, or its memory does not hold.
+/// Facts that a kernel does not provide, or that its memory lacks.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
-    /// Its memory cannot be read or makes no sense.
+    /// Memory cannot be read or is invalid.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// It does not say where its symbols are.
+    /// VMCOREINFO does not locate the symbols.
     #[error(
         "the kernel's symbols are not known: VMCOREINFO names no kallsyms (Linux 6.0 and later do)"
     )]
     NoSymbols,
-    /// It has no types.
+    /// The kernel has no BTF.
     #[error("the kernel's types are not known: it has no BTF (CONFIG_DEBUG_INFO_BTF)")]
     NoTypes,
-    /// It has no such symbol.
+    /// No such symbol.
     #[error("the kernel has no symbol {name}{}", hint(option))]
     NoSymbol {
-        /// The symbol.
+        /// Name of the symbol.
         name: String,
-        /// What of the kernel's configuration brings it, if that is known.
+        /// The configuration option that provides it, if known.
         option: Option<&'static str>,
     },
-    /// It has no such type, or a type no such member.
+    /// No such type, or a type without such a member.
     #[error("the kernel has no {name}{}", hint(option))]
     NoMember {
         /// The type or member, as `struct.member`.
         name: String,
-        /// What of the kernel's configuration brings it, if that is known.
+        /// The configuration option that provides it, if known.
         option: Option<&'static str>,
     },
-    /// What somebody asked for makes no sense, or names what the kernel does not have.
+    /// An expression is invalid or names something that the kernel does not have.
     #[error("{text}: {reason}")]
     Expression {
-        /// What was asked for.
+        /// The expression.
         text: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Nobody here knows how a kernel of that kind has it.
+    /// Not supported for this kind of kernel.
     #[error("{what} {found} are not known, only {known}")]
     Unsupported {
-        /// What it is.
+        /// The unsupported item.
         what: &'static str,
-        /// What of.
+        /// The kind found.
         found: String,
-        /// Of what it is known.
+        /// The kinds supported.
         known: &'static str,
     },
-    /// A list or tree does not end, or is longer than it can be.
+    /// A list or tree is cyclic, or longer than possible.
     #[error("{what} at {address} is damaged: {reason}")]
     Damaged {
-        /// What it is.
+        /// The list or tree.
         what: String,
-        /// Where.
+        /// Its address.
         address: VirtAddr,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl InspectError {
-    /// The same, with what of the kernel's configuration brings what is missing.
+    /// Adds the configuration option that provides what is missing.
     pub(crate) fn brought_by(mut self, by: &'static str) -> Self {
         if let Self::NoSymbol { option, .. } | Self::NoMember { option, .. } = &mut self {
             *option = Some(by);

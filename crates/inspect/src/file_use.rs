@@ -1,4 +1,4 @@
-//! Files by the memory that the page cache has of them.
+//! Files by their memory in the page cache.
 
 use std::collections::HashMap;
 
@@ -8,23 +8,24 @@ use serde::Serialize;
 use crate::error::InspectError;
 use crate::program::Program;
 
-/// Files that are counted at the same time; the rarest half of more is let go.
-const MOST_FILES: usize = 64 << 10;
-/// Directories in a path, and bytes of a name (NAME_MAX is 255).
-const MOST_DEPTH: usize = 64;
-const MOST_NAME: usize = 256;
+/// Maximum number of files counted at once; beyond it the half with the fewest pages is
+/// dropped.
+const MAX_FILES: usize = 64 << 10;
+/// Maximum number of directories in a path, and of bytes of a name (NAME_MAX is 255).
+const MAX_DEPTH: usize = 64;
+const MAX_NAME: usize = 256;
 /// Bits of a device's minor number (MINORBITS, include/linux/kdev_t.h).
 const MINOR_BITS: u32 = 20;
 
-/// Pages in the page cache by struct address_space. Bounded: of very many files
-/// some with few pages are let go, so that others may have a few pages too few.
+/// Page cache pages by struct address_space. Bounded: of very many files some with few pages
+/// are dropped, and others may have counts slightly too low.
 #[derive(Clone, Debug, Default)]
 pub struct FileCounts {
     pages: HashMap<u64, u64>,
-    /// Pages of no file: cached swap, or cut off while they were written.
+    /// Pages without a file: swap cache, or truncated during writeback.
     pub without_file: u64,
-    /// Pages of files that were let go.
-    pub let_go: u64,
+    /// Pages of dropped files.
+    pub dropped: u64,
 }
 
 impl FileCounts {
@@ -35,31 +36,31 @@ impl FileCounts {
             return;
         };
         *self.pages.entry(mapping).or_default() += pages;
-        if self.pages.len() > MOST_FILES {
+        if self.pages.len() > MAX_FILES {
             self.thin_out();
         }
     }
 
-    /// Takes in what another helper counted.
+    /// Adds the counts of another helper.
     pub fn add(&mut self, other: Self) {
         self.without_file = self.without_file.saturating_add(other.without_file);
-        self.let_go = self.let_go.saturating_add(other.let_go);
+        self.dropped = self.dropped.saturating_add(other.dropped);
         for (mapping, pages) in other.pages {
             self.see(Some(mapping), pages);
         }
     }
 
-    /// How many files were counted.
+    /// Number of files counted.
     pub fn len(&self) -> usize {
         self.pages.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if no file was counted.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// The mappings with the most pages, and how many each has.
+    /// The mappings with the most pages, with their counts.
     pub fn largest(&self, count: usize) -> Vec<(VirtAddr, u64)> {
         let mut all: Vec<_> = self.pages.iter().map(|(at, pages)| (*pages, *at)).collect();
         all.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -74,8 +75,8 @@ impl FileCounts {
         let (_, median, _) = counts.select_nth_unstable(middle);
         let median = *median;
         let mut gone = 0_u64;
-        // Where most have the same few pages, some of these must go too.
-        let mut room = MOST_FILES / 2;
+        // Where most have the same small count, some of these must be dropped as well.
+        let mut room = MAX_FILES / 2;
         self.pages.retain(|_, pages| {
             let stays = *pages > median || (*pages == median && room > 0);
             if stays {
@@ -85,7 +86,7 @@ impl FileCounts {
             }
             stays
         });
-        self.let_go = self.let_go.saturating_add(gone);
+        self.dropped = self.dropped.saturating_add(gone);
     }
 }
 
@@ -94,28 +95,28 @@ impl FileCounts {
 pub struct FileUse {
     /// Its pages in memory.
     pub pages: u64,
-    /// Its path from the root of its file system, wherever that is mounted.
-    /// `None` where the dump has no name of it.
+    /// Path from the root of its file system, wherever that is mounted. `None` if the dump has
+    /// no name of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The file system: its type.
+    /// Type of the file system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<String>,
-    /// The file system: what it is on, such as `vda1`.
+    /// Device of the file system, such as `vda1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// The inode's number.
+    /// Inode number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inode: Option<u64>,
-    /// The file's length in bytes.
+    /// Length of the file, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Why something of it is not known.
+    /// The reason why some of this is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_known: Option<String>,
 }
 
-/// Names the files with the most pages.
+/// Identifies the files with the most pages.
 pub fn largest(program: &Program, counts: &FileCounts, most: usize) -> Vec<FileUse> {
     let largest = counts.largest(most).into_iter();
     largest
@@ -133,7 +134,7 @@ fn name(program: &Program, mapping: VirtAddr, pages: u64) -> FileUse {
         size: None,
         not_known: None,
     };
-    // What was found stays, also where something behind it was left out of the dump.
+    // Facts found so far are kept, even where memory behind them was excluded from the dump.
     if let Err(error) = fill(program, mapping, &mut found) {
         found.not_known = Some(error.to_string());
     }
@@ -151,10 +152,10 @@ fn fill(program: &Program, mapping: VirtAddr, found: &mut FileUse) -> Result<(),
     let file_system = program.pointer(inode, "inode", "i_sb")?;
     let kind = program.pointer(file_system, "super_block", "s_type")?;
     let kind = program.pointer(kind, "file_system_type", "name")?;
-    let kind = program.string(kind, MOST_NAME)?;
+    let kind = program.string(kind, MAX_NAME)?;
     found.device = Some(program.text(file_system, "super_block", "s_id")?);
     if kind == "bdev" {
-        // The page cache of a block device itself: of the file system's own data.
+        // The page cache of a block device itself: the file system's metadata.
         let number = program.value(inode, "inode", "i_rdev")?;
         let (major, minor) = (number >> MINOR_BITS, number & ((1 << MINOR_BITS) - 1));
         found.path = Some(format!("block device {major}:{minor}"));
@@ -169,7 +170,7 @@ fn fill(program: &Program, mapping: VirtAddr, found: &mut FileUse) -> Result<(),
     Ok(())
 }
 
-/// The path of one of an inode's names, up to the root of its file system.
+/// Returns the path of one of an inode's names, up to the root of its file system.
 fn path(program: &Program, inode: VirtAddr) -> Result<Option<String>, InspectError> {
     let first = program.pointer(inode, "inode", "i_dentry.first")?;
     if first.0 == 0 {
@@ -178,14 +179,14 @@ fn path(program: &Program, inode: VirtAddr) -> Result<Option<String>, InspectErr
     let link = program.place("dentry", "d_u.d_alias")?.offset;
     let mut at = VirtAddr(first.0.wrapping_sub(link));
     let mut names = Vec::new();
-    for _ in 0..MOST_DEPTH {
+    for _ in 0..MAX_DEPTH {
         let parent = program.pointer(at, "dentry", "d_parent")?;
         if parent == at {
             names.reverse();
             return Ok(Some(format!("/{}", names.join("/"))));
         }
         let name = program.pointer(at, "dentry", "d_name.name")?;
-        names.push(program.string(name, MOST_NAME)?);
+        names.push(program.string(name, MAX_NAME)?);
         at = parent;
     }
     names.reverse();
@@ -197,21 +198,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_beyond_the_bound_are_let_go_and_the_large_ones_stay() {
+    fn small_files_beyond_the_maximum_are_dropped() {
         let mut counts = FileCounts::default();
-        let files = 3 * MOST_FILES as u64;
+        let files = 3 * MAX_FILES as u64;
         for file in 1..=files {
             counts.see(Some(file << 4), 1);
             counts.see(Some(16), 2);
         }
-        assert!(counts.len() <= MOST_FILES);
+        assert!(counts.len() <= MAX_FILES);
         assert_eq!(counts.largest(1), [(VirtAddr(16), 2 * files + 1)]);
         let rest: u64 = counts
             .largest(usize::MAX)
             .iter()
             .map(|(_, pages)| pages)
             .sum();
-        assert_eq!(rest + counts.let_go, 3 * files);
+        assert_eq!(rest + counts.dropped, 3 * files);
     }
 
     #[test]

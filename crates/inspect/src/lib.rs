@@ -1,4 +1,4 @@
-//! What the kernel in a dump was and why it stopped, without debug symbols.
+//! Inspects the kernel in a dump, without debug symbols: what it was, and why it stopped.
 
 pub mod crash;
 pub mod declaration;
@@ -37,4 +37,4 @@ pub use sched_domains::SchedDomains;
 pub use slab::Slabs;
 pub use stack::{Frame, Trace, Unwinder, panic_cpu};
 pub use tasks::{Task, Tasks, current_task, task_at};
-pub use value::{Limits, MemberValue, Number, Run, Space, Spot, Value};
+pub use value::{Limits, MemberValue, Number, RepeatedElement, Space, Spot, Value};

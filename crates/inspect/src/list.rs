@@ -1,4 +1,4 @@
-//! Walks along the kernel's lists (struct list_head, include/linux/types.h).
+//! Walks the kernel's linked lists (struct list_head, include/linux/types.h).
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use crate::error::InspectError;
 use crate::program::{Program, Walk};
 
 impl Program<'_, '_> {
-    /// Goes along a `struct list_head` whose elements are `name`, linked by their
-    /// member `path`. Ends at a link that was there before, and after `most`.
+    /// Walks a `struct list_head` whose elements are `name`, linked by their member `path`.
+    /// Stops at a link that was seen before, and after `most` elements.
     pub fn list(
         &self,
         head: VirtAddr,
@@ -21,7 +21,7 @@ impl Program<'_, '_> {
         Ok(self.follow(head, 0, offset, most))
     }
 
-    /// The same against the list's direction, by its links `prev`.
+    /// Walks a list backwards, by its links `prev`.
     pub fn list_back(
         &self,
         head: VirtAddr,
@@ -34,8 +34,8 @@ impl Program<'_, '_> {
         Ok(self.follow(head, 8, offset, most))
     }
 
-    /// Follows the pointers that are `link` bytes into each list_head; elements
-    /// begin `offset` bytes before theirs.
+    /// Follows the pointers at offset `link` of each list_head; elements start `offset` bytes
+    /// before theirs.
     fn follow(&self, head: VirtAddr, link: u64, offset: u64, most: usize) -> Walk {
         let mut walk = Walk::default();
         let mut seen = HashSet::from([head]);
@@ -52,7 +52,7 @@ impl Program<'_, '_> {
                 break;
             }
             if !seen.insert(at) {
-                walk.cut = Some(format!("it goes in a circle at {at}"));
+                walk.cut = Some(format!("the list is cyclic at {at}"));
                 break;
             }
             if walk.items.len() == most {

@@ -1,4 +1,4 @@
-//! Memory by who uses it, as the kernel itself counts.
+//! Memory by user, according to the kernel's counters.
 
 use std::collections::BTreeMap;
 
@@ -9,41 +9,39 @@ use serde::Serialize;
 use crate::error::InspectError;
 use crate::program::Program;
 
-/// Counters in one of the kernel's tables, and sizes of huge pages: no kernel has
-/// half as many.
-const MOST_COUNTERS: i64 = 512;
-const MOST_HUGE_SIZES: u64 = 16;
-/// Names of counters that begin so are no counters, but how many there are.
+/// Maximum number of counters in a table, and of huge page sizes; kernels have less than half.
+const MAX_COUNTERS: i64 = 512;
+const MAX_HUGE_SIZES: u64 = 16;
+/// Prefix of enumerators that are not counters but their number.
 const NUMBER_OF: &str = "NR_VM_";
 
-/// What the kernel counts. All counts are as /proc/meminfo has them: what a CPU has
-/// not yet added to a global counter is missing, up to some hundred pages each.
+/// The kernel's counters, as in /proc/meminfo: per-CPU deltas not yet folded in are missing, up
+/// to some hundred pages each.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemoryUse {
-    /// Bytes of a page.
+    /// Page size, in bytes.
     pub page_size: u64,
-    /// Pages that the page allocator was given (MemTotal).
+    /// Pages managed by the page allocator (MemTotal).
     pub total: Option<u64>,
-    /// Who has them, largest first.
+    /// Users of memory, largest first.
     pub users: Vec<User>,
-    /// Pages of huge page pools, by size.
+    /// Pools of huge pages, by size.
     pub huge: Vec<HugePages>,
-    /// The counters by the kernel's own names (`enum zone_stat_item`,
-    /// `node_stat_item`): pages, but for names that end in `_KB`, and for those that
-    /// count events.
+    /// Counters by the kernel's names (`enum zone_stat_item`, `node_stat_item`): pages, except
+    /// for names that end in `_KB` and counters of events.
     pub counters: BTreeMap<String, i64>,
-    /// What could not be read, or is not counted by this kernel.
+    /// Facts that could not be read, or that this kernel does not count.
     pub warnings: Vec<String>,
 }
 
-/// One use of memory.
+/// A use of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct User {
-    /// What for, for people.
+    /// Its name.
     pub name: &'static str,
-    /// How much.
+    /// Bytes.
     pub bytes: u64,
-    /// Whether other rows have these bytes too.
+    /// True if other rows include these bytes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub counted_elsewhere: bool,
 }
@@ -51,15 +49,15 @@ pub struct User {
 /// A pool of huge pages of one size (struct hstate).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HugePages {
-    /// Bytes of a huge page.
+    /// Size of a huge page, in bytes.
     pub size: u64,
-    /// How many there are.
+    /// Number of huge pages.
     pub total: u64,
-    /// Of them free.
+    /// Number of free ones.
     pub free: u64,
 }
 
-/// Uses and the counters that have them. `true`: other counters have these pages too.
+/// Uses, their counters, and whether other rows include these pages.
 const USERS: [(&str, &[&str], bool); 11] = [
     ("free", &["NR_FREE_PAGES"], false),
     (
@@ -68,9 +66,9 @@ const USERS: [(&str, &[&str], bool); 11] = [
         false,
     ),
     ("page cache", &["NR_FILE_PAGES"], false),
-    ("of it shared memory and tmpfs", &["NR_SHMEM"], true),
-    ("of it not yet written", &["NR_FILE_DIRTY"], true),
-    ("of it cached swap", &["NR_SWAPCACHE"], true),
+    ("shared memory and tmpfs", &["NR_SHMEM"], true),
+    ("dirty", &["NR_FILE_DIRTY"], true),
+    ("swap cache", &["NR_SWAPCACHE"], true),
     (
         "slabs, reclaimable",
         &["NR_SLAB_RECLAIMABLE_B", "NR_SLAB_RECLAIMABLE"],
@@ -84,7 +82,7 @@ const USERS: [(&str, &[&str], bool); 11] = [
     ("page tables", &["NR_PAGETABLE"], false),
     ("kernel stacks", &["NR_KERNEL_STACK_KB"], false),
     (
-        "other allocations by the kernel that it may reclaim",
+        "other reclaimable kernel allocations",
         &["NR_KERNEL_MISC_RECLAIMABLE"],
         false,
     ),
@@ -114,7 +112,7 @@ impl MemoryUse {
             let name = "vm_zone_stat".into();
             return Err(InspectError::NoSymbol { name, option: None });
         }
-        // An atomic since 5.0 (commit ca79b0c211af), under another name.
+        // An atomic since 5.0 (commit ca79b0c211af), renamed.
         let total = program
             .variable("_totalram_pages", 8)
             .or_else(|_| program.variable("totalram_pages", 8));
@@ -143,7 +141,7 @@ impl MemoryUse {
             option: None,
         })?;
         for (name, index) in types.enumerators(id)? {
-            if name.starts_with(NUMBER_OF) || !(0..MOST_COUNTERS).contains(&index) {
+            if name.starts_with(NUMBER_OF) || !(0..MAX_COUNTERS).contains(&index) {
                 continue;
             }
             let at = table.checked_add(8 * index.cast_unsigned());
@@ -153,7 +151,7 @@ impl MemoryUse {
         Ok(())
     }
 
-    /// Pages of a counter that must not be below zero, as the kernel shows it.
+    /// Pages of a counter; negative values are shown as 0, as in the kernel.
     fn pages(&self, names: &[&str]) -> Option<u64> {
         let value = names.iter().find_map(|name| self.counters.get(*name))?;
         Some((*value).max(0).cast_unsigned())
@@ -184,7 +182,7 @@ impl MemoryUse {
         self.user("pools of huge pages", huge, false, &mut known);
         if let Ok(pages) = program.variable("nr_vmalloc_pages", 8) {
             let bytes = pages.saturating_mul(self.page_size);
-            // Stacks of tasks are in it too (CONFIG_VMAP_STACK).
+            // Includes the stacks of tasks (CONFIG_VMAP_STACK).
             self.user("vmalloc, with kernel stacks", bytes, true, &mut known);
         }
         if let (Ok(populated), Ok(units)) = (
@@ -197,9 +195,9 @@ impl MemoryUse {
         }
         if let Some(total) = self.total {
             let rest = total.saturating_mul(self.page_size).saturating_sub(known);
-            self.user("not told apart by the kernel", rest, false, &mut known);
+            self.user("not broken down by the kernel", rest, false, &mut known);
         }
-        // What is part of another row stays behind it.
+        // A row that is part of another stays after it.
         let mut groups: Vec<Vec<User>> = Vec::new();
         for user in self.users.drain(..) {
             match groups
@@ -235,7 +233,7 @@ fn huge_pages(program: &Program, page_size: u64) -> Result<Vec<HugePages>, Inspe
     let count = program.variable("hugetlb_max_hstate", 4)?;
     let step = program.size_of("hstate")?;
     let mut pools = Vec::new();
-    for index in 0..count.min(MOST_HUGE_SIZES) {
+    for index in 0..count.min(MAX_HUGE_SIZES) {
         let at = VirtAddr(table.0.wrapping_add(index.wrapping_mul(step)));
         let member = |path| program.value(at, "hstate", path);
         let order = member("order")?;

@@ -1,4 +1,4 @@
-//! A dump at a glance.
+//! The overview of a dump.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::Notes;
@@ -8,13 +8,13 @@ use serde::Serialize;
 
 use crate::crash::Crash;
 
-/// Page frames are counted up to here: 1 TiB of memory. Beyond, that alone would
-/// take longer than all else.
-const MOST_COUNTED_CHUNKS: usize = 8192;
-/// Notes that are listed.
-const MOST_NOTES: usize = 4096;
+/// Maximum number of sections whose page frames are counted: 1 TiB of memory. Beyond, counting
+/// would dominate the time.
+const MAX_COUNTED_SECTIONS: usize = 8192;
+/// Maximum number of notes listed.
+const MAX_NOTES: usize = 4096;
 
-/// The kernel, and what became of it.
+/// The overview of a dump and its kernel.
 #[derive(Clone, Debug, Serialize)]
 pub struct Overview {
     /// The file.
@@ -23,37 +23,36 @@ pub struct Overview {
     pub kernel: KernelFacts,
     /// Its memory.
     pub memory: MemoryFacts,
-    /// CPUs that left their registers; `None` where none did.
+    /// CPUs that saved their registers; `None` if none did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<usize>,
-    /// When it crashed: seconds since 1970, if the kernel noted it.
+    /// Time of the crash: seconds since 1970, if recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crash_time: Option<i64>,
-    /// Why it stopped, by its log; `None` if the log is not there.
+    /// Why it stopped, according to its log; `None` without a log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crash: Option<Crash>,
-    /// What could not be read.
+    /// Facts that could not be read.
     pub warnings: Vec<String>,
 }
 
-/// What is known of the file.
+/// Facts about the file.
 #[derive(Clone, Debug, Serialize)]
 pub struct DumpFacts {
-    /// Its format.
+    /// Format.
     pub format: &'static str,
-    /// What its pages are compressed by; nothing if they are not. Each page may have
-    /// its own.
+    /// Codecs of its pages; empty if uncompressed. Each page may have its own.
     pub codecs: Vec<&'static str>,
-    /// What was left out, as makedumpfile -d; 0 is nothing.
+    /// Dump level, as makedumpfile -d; 0 is nothing excluded.
     pub dump_level: u8,
-    /// Whether all is there that should be.
+    /// True if the dump is complete.
     pub complete: bool,
-    /// What is not.
+    /// What is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
-    /// Whether the kernel ran while it was dumped.
+    /// True for a dump of the running kernel.
     pub live: bool,
-    /// What was erased, a line for each command.
+    /// What was erased, one line per command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub erased: Vec<String>,
     /// The ELF notes.
@@ -63,18 +62,18 @@ pub struct DumpFacts {
 /// An ELF note.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NoteFacts {
-    /// Whose it is.
+    /// Owner name.
     pub name: String,
-    /// Its type, as that one numbers them.
+    /// Type, as numbered by the owner.
     pub kind: u32,
-    /// Bytes it says something with.
+    /// Size of the descriptor, in bytes.
     pub size: usize,
 }
 
-/// What is known of the kernel.
+/// Facts about the kernel.
 #[derive(Clone, Debug, Serialize)]
 pub struct KernelFacts {
-    /// The system's name: Linux.
+    /// System name: Linux.
     pub system: String,
     /// As `uname -r`.
     pub release: String,
@@ -82,34 +81,33 @@ pub struct KernelFacts {
     pub version: String,
     /// As `uname -m`.
     pub machine: String,
-    /// The host's name.
+    /// Host name.
     pub host: String,
-    /// The build id, by which debug symbols are found.
+    /// Build id, by which debug symbols are found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build_id: Option<String>,
-    /// How far KASLR moved it, in bytes.
+    /// KASLR offset, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved_by: Option<u64>,
 }
 
-/// What is known of memory.
+/// Facts about memory.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemoryFacts {
-    /// Bytes of a page.
+    /// Page size, in bytes.
     pub page_size: u64,
-    /// The physical address behind the last page.
+    /// Physical address after the last page.
     pub end: u64,
     /// Page frames of RAM; `None` above 1 TiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pages: Option<u64>,
-    /// Those that the file has data of.
+    /// Page frames whose data the file has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pages_in_dump: Option<u64>,
 }
 
 impl Overview {
-    /// Looks at a kernel. Whatever is not in the dump is missing here too; a
-    /// damaged log is no error.
+    /// Collects the facts. What is not in the dump is missing; a damaged log is not an error.
     pub fn of(kernel: &Kernel) -> Self {
         let source = kernel.source();
         let mut warnings = Vec::new();
@@ -150,7 +148,7 @@ impl DumpFacts {
     fn of(kernel: &Kernel) -> Self {
         let source = kernel.source();
         let erased = String::from_utf8_lossy(source.erase_info());
-        let notes = Notes::new(source.notes(), source.endian()).take(MOST_NOTES);
+        let notes = Notes::new(source.notes(), source.endian()).take(MAX_NOTES);
         let notes = notes.map(|note| NoteFacts {
             name: String::from_utf8_lossy(note.name).into_owned(),
             kind: note.kind,
@@ -210,12 +208,12 @@ impl MemoryFacts {
     }
 }
 
-/// Page frames of RAM, and those with data; `None` if there are too many.
+/// Counts page frames of RAM, and those with data; returns `None` if there are too many.
 fn count(source: &dyn MemorySource) -> Result<Option<(u64, u64)>, bigiron_kernel::SourceError> {
     let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
     let (mut ram, mut present) = (0, 0);
     for (index, first) in source.chunks().enumerate() {
-        if index == MOST_COUNTED_CHUNKS {
+        if index == MAX_COUNTED_SECTIONS {
             return Ok(None);
         }
         source.ram(first, &mut bits)?;

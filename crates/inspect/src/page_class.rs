@@ -1,4 +1,4 @@
-//! Classes of page frames, by what they are used for.
+//! Classes of page frames, by use.
 
 use bigiron_kernel::page::{KindBits, PageClass, PageKind};
 use bigiron_kernel::types::TypeTable;
@@ -6,15 +6,15 @@ use bigiron_kernel::types::TypeTable;
 use crate::error::InspectError;
 use crate::program::Program;
 
-/// How many classes there are.
+/// Number of classes.
 pub const CLASSES: usize = 12;
 
-/// A class: its name in JSON, and what it is, for people.
+/// A class: its name in JSON, and its title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// In JSON; those that dumps count have the same names there.
+    /// Name in JSON; the same as in dump summaries.
     pub name: &'static str,
-    /// For people.
+    /// Title for people.
     pub title: &'static str,
 }
 
@@ -28,20 +28,20 @@ pub const ALL: [Class; CLASSES] = [
     class("kernel", "other memory of the kernel"),
     class("reserved", "reserved: kernel image, struct pages, firmware"),
     class("free", "free"),
-    class("unaccepted", "not accepted by the guest"),
+    class("unaccepted", "unaccepted by the guest"),
     class("hwpoison", "broken"),
     class("offline", "offline"),
     class("unknown", "without a readable struct page"),
 ];
 
-/// Where RAM is counted of which no struct page tells anything.
+/// The class of RAM without a readable struct page.
 pub const UNKNOWN: usize = CLASSES - 1;
 
 const fn class(name: &'static str, title: &'static str) -> Class {
     Class { name, title }
 }
 
-/// The place of a kind in [`ALL`].
+/// Index of a kind in [`ALL`].
 pub fn index_of(kind: PageKind) -> usize {
     match kind {
         PageKind::Class(PageClass::User) => 0,
@@ -58,7 +58,7 @@ pub fn index_of(kind: PageKind) -> usize {
     }
 }
 
-/// The bits of struct pages that only types tell; `None` of what they do not.
+/// Facts about struct pages that only types provide.
 pub fn kind_bits(program: &Program) -> Result<KindBits, InspectError> {
     let types = program.types();
     let reserved = types.enumerator("PG_reserved")?;
@@ -68,20 +68,20 @@ pub fn kind_bits(program: &Program) -> Result<KindBits, InspectError> {
     })
 }
 
-/// The `_mapcount` of a page table, which VMCOREINFO does not have.
+/// The `_mapcount` of a page table, which VMCOREINFO lacks.
 fn page_table(program: &Program) -> Result<Option<i64>, InspectError> {
     let types = program.types();
-    // The type is the top byte from 6.12 on (commit 4ffca5a96678).
+    // The type is the top byte since 6.12 (commit 4ffca5a96678).
     if let Some(kind) = types.enumerator("PGTY_table")? {
         return Ok(kind.checked_shl(24));
     }
-    // In 6.11 it is a bit with a name (commit 8db00ad56461).
+    // In 6.11 it is a named bit (commit 8db00ad56461).
     if let Some(bit) = types.enumerator("PG_table")? {
         return Ok(Some(!bit));
     }
-    // Before, it was a macro, beside PG_buddy 0x80: 0x400 at first (commit
-    // 1d40a5ea01d5, 4.18), 0x200 since PG_kmemcg went together with
-    // page->mem_cgroup (commit 18b2db3b0385, 5.11).
+    // Earlier it was a macro, beside PG_buddy 0x80: 0x400 at first (commit 1d40a5ea01d5, 4.18),
+    // 0x200 since PG_kmemcg was removed together with page->mem_cgroup (commit 18b2db3b0385,
+    // 5.11).
     let info = program.kernel().info();
     let buddy = info.number("PAGE_BUDDY_MAPCOUNT_VALUE");
     let bit: i64 = match program.has("page", "mem_cgroup") {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_class_has_a_name_of_its_own_and_unknown_is_the_last() {
+    fn class_names_are_distinct_and_unknown_is_last() {
         let mut names: Vec<_> = ALL.iter().map(|class| class.name).collect();
         assert_eq!(names[UNKNOWN], "unknown");
         assert_eq!(names[index_of(PageKind::Slab)], "slab");

@@ -1,4 +1,4 @@
-//! Memory by what it is used for, along the physical addresses.
+//! Memory by use, along physical addresses.
 
 use std::collections::HashMap;
 
@@ -15,44 +15,44 @@ use crate::file_use::FileCounts;
 use crate::page_class::{self, CLASSES, UNKNOWN};
 use crate::page_runs::PageClasses;
 
-/// Bins of a map, whatever the machine's size.
-pub const MOST_BINS: usize = 4096;
-/// Chunks of RAM that are gone through: 128 TiB.
-const MOST_CHUNKS: usize = 1 << 20;
-/// Helpers: each has bins of its own.
-const MOST_HELPERS: usize = 16;
+/// Maximum number of bins of a map, whatever the machine's size.
+pub const MAX_BINS: usize = 4096;
+/// Maximum number of sections of RAM: 128 TiB.
+const MAX_SECTIONS: usize = 1 << 20;
+/// Maximum number of helpers; each has its own bins.
+const MAX_HELPERS: usize = 16;
 
-/// Where which memory is.
+/// A map of memory by use.
 #[derive(Clone, Debug)]
 pub struct PageMap {
-    /// Bytes of a page.
+    /// Page size, in bytes.
     pub page_size: u64,
-    /// Page frames that a bin stands for, RAM or not: a power of two.
+    /// Page frames per bin, RAM or not: a power of two.
     pub bin_frames: u64,
-    /// Bins that have RAM, by address. What is between them is no RAM.
+    /// Bins with RAM, by address. Addresses in between are not RAM.
     pub bins: Vec<Bin>,
-    /// All of them together; its address means nothing.
+    /// The sum of all bins; its address is meaningless.
     pub total: Bin,
-    /// Whether [`Bin::stored`] is known: the dump is of a compressed format.
+    /// True if [`Bin::stored`] is known: the dump's format is compressed.
     pub has_stored: bool,
-    /// Pages of the page cache, by file.
+    /// Page cache pages, by file.
     pub files: FileCounts,
-    /// What is not known.
+    /// Facts that are unknown.
     pub warnings: Vec<String>,
 }
 
-/// A piece of physical memory.
+/// A range of physical memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Bin {
-    /// Where it begins.
+    /// Start address.
     pub address: u64,
-    /// Page frames of RAM in it.
+    /// Page frames of RAM.
     pub ram: u64,
-    /// Of them those that the dump has data of.
+    /// Page frames whose data the dump has.
     pub present: u64,
-    /// Page frames of RAM by class, as [`page_class::ALL`] has them.
+    /// Page frames of RAM by class, in the order of [`page_class::ALL`].
     pub counts: [u64; CLASSES],
-    /// Bytes that hold the data in the dump.
+    /// Size of the data in the dump, in bytes.
     pub stored: u64,
 }
 
@@ -67,16 +67,16 @@ impl Bin {
     }
 }
 
-/// Where bins are: the number of each in its order, and how wide they are.
+/// The bins: their order and width.
 struct Bins {
-    /// log2 of their page frames.
+    /// log2 of the page frames per bin.
     shift: u32,
-    /// Frame numbers, shifted, of the bins with RAM in order.
+    /// Shifted frame numbers of the bins with RAM, in order.
     keys: Vec<u64>,
 }
 
 impl Bins {
-    /// The narrowest bins for these chunks of RAM.
+    /// Chooses the narrowest bins for these sections of RAM.
     fn new(chunks: &[PageFrame]) -> Self {
         let chunk_shift = CHUNK_FRAMES.trailing_zeros();
         let mut shift = 0;
@@ -84,42 +84,42 @@ impl Bins {
             let in_chunk = 1_u64 << chunk_shift.saturating_sub(shift);
             let mut keys: Vec<u64> = chunks.iter().map(|first| first.0 >> shift).collect();
             keys.dedup();
-            if (keys.len() as u64).saturating_mul(in_chunk) <= MOST_BINS as u64 || shift == 63 {
+            if (keys.len() as u64).saturating_mul(in_chunk) <= MAX_BINS as u64 || shift == 63 {
                 let each = keys
                     .iter()
                     .flat_map(|key| *key..key.saturating_add(in_chunk));
                 return Self {
                     shift,
-                    keys: each.take(MOST_BINS).collect(),
+                    keys: each.take(MAX_BINS).collect(),
                 };
             }
             shift += 1;
         }
     }
 
-    /// The bin of a chunk's first page frame.
+    /// Bin of a section's first page frame.
     fn first_of(&self, chunk: PageFrame) -> usize {
         self.keys
             .partition_point(|key| *key < chunk.0 >> self.shift)
     }
 }
 
-/// What one helper found.
-struct Part {
+/// The results of one helper.
+struct HelperCounts {
     bins: Vec<Bin>,
     files: FileCounts,
     has_stored: bool,
 }
 
 impl PageMap {
-    /// Looks at all struct pages of `kernel`. `bits` is what types tell of them:
-    /// see [`page_class::kind_bits`].
+    /// Reads all struct pages of `kernel`. `bits` are the facts from types: see
+    /// [`page_class::kind_bits`].
     pub fn of(kernel: &Kernel, bits: KindBits, io: IoMethod) -> Result<Self, InspectError> {
         let source = kernel.source();
         let mut warnings = Vec::new();
-        let mut chunks: Vec<PageFrame> = source.chunks().take(MOST_CHUNKS + 1).collect();
-        if chunks.len() > MOST_CHUNKS {
-            chunks.truncate(MOST_CHUNKS);
+        let mut chunks: Vec<PageFrame> = source.chunks().take(MAX_SECTIONS + 1).collect();
+        if chunks.len() > MAX_SECTIONS {
+            chunks.truncate(MAX_SECTIONS);
             warnings.push("only the first 128 TiB of memory are looked at".into());
         }
         let known = match PageClasses::of(kernel, bits) {
@@ -142,9 +142,9 @@ impl PageMap {
         let bins = Bins::new(&chunks);
         let cursor = WorkCursor::new(chunks.len() as u64);
         let stop = Stop::new();
-        let helpers = processor_count().clamp(1, MOST_HELPERS);
-        let parts = run(helpers, &stop, |_| -> Result<Part, InspectError> {
-            let mut part = Part {
+        let helpers = processor_count().clamp(1, MAX_HELPERS);
+        let parts = run(helpers, &stop, |_| -> Result<HelperCounts, InspectError> {
+            let mut part = HelperCounts {
                 bins: vec![Bin::default(); bins.keys.len()],
                 files: FileCounts::default(),
                 has_stored: false,
@@ -188,14 +188,14 @@ impl PageMap {
         Ok(found)
     }
 
-    /// Page frames of all classes, with the classes' names.
+    /// Page frames of all classes, by class name.
     pub fn classes(&self) -> HashMap<&'static str, u64> {
         let named = page_class::ALL.iter().map(|class| class.name);
         named.zip(self.total.counts).collect()
     }
 }
 
-/// What a helper needs for each chunk.
+/// Working memory of a helper.
 struct Scratch {
     ram: Bitmap,
     present: Bitmap,
@@ -211,13 +211,13 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// Counts what the dump says of a chunk.
+    /// Counts what the dump stores of a section.
     fn chunk(
         &mut self,
         kernel: &Kernel,
         first: PageFrame,
         bins: &Bins,
-        part: &mut Part,
+        part: &mut HelperCounts,
     ) -> Result<(), InspectError> {
         let source = kernel.source();
         source.ram(first, &mut self.ram)?;
@@ -248,14 +248,14 @@ impl Scratch {
         Ok(())
     }
 
-    /// Counts what struct pages say of a chunk.
+    /// Counts the struct pages of a section by class.
     fn classes(
         &self,
         reader: &mut dyn bigiron_kernel::PageReader,
         pages: &mut StructPages,
         first: PageFrame,
         bins: &Bins,
-        part: &mut Part,
+        part: &mut HelperCounts,
     ) -> Result<(), InspectError> {
         let base = bins.first_of(first);
         let kinds = pages.kinds().clone();
@@ -300,19 +300,19 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_bins_than_a_map_may_have() {
+    fn number_of_bins_is_bounded() {
         for (chunks, shift) in [
             (chunks(0..1), 3),
             (chunks(0..2), 4),
             (chunks(0..4096), 15),
             (chunks(0..100_000), 20),
-            // Far apart from each other: a bin has one, and none is given up.
+            // Sparse RAM: each section has its own bin, and none is omitted.
             (chunks((0..4096).map(|number| number << 20)), 15),
             (chunks((0..5000).map(|number| number << 20)), 36),
         ] {
             let bins = Bins::new(&chunks);
             assert_eq!(bins.shift, shift, "{} chunks", chunks.len());
-            assert!(bins.keys.len() <= MOST_BINS);
+            assert!(bins.keys.len() <= MAX_BINS);
             for chunk in chunks {
                 let bin = bins.first_of(chunk);
                 assert_eq!(bins.keys[bin], chunk.0 >> bins.shift);

@@ -1,4 +1,4 @@
-//! What page frames are used for, frame by frame.
+//! The use of page frames, as runs.
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
@@ -11,20 +11,20 @@ use serde::Serialize;
 use crate::error::InspectError;
 use crate::page_class::{ALL, UNKNOWN, index_of};
 
-/// Page frames that follow each other and are alike.
+/// Consecutive page frames with the same properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PageRun {
-    /// The first.
+    /// The first page frame.
     pub frame: u64,
-    /// How many.
+    /// Number of page frames.
     pub count: u64,
-    /// Their class, by its name in [`ALL`].
+    /// Name of their class in [`ALL`].
     pub class: &'static str,
-    /// Whether the dump has their bytes.
+    /// True if the dump has their data.
     pub in_dump: bool,
 }
 
-/// Tells what page frames are used for. Threads may share it.
+/// Determines the use of page frames. Threads may share it.
 pub struct PageClasses {
     map: MemMap,
     layout: PageLayout,
@@ -32,11 +32,12 @@ pub struct PageClasses {
 }
 
 impl PageClasses {
-    /// Finds the struct pages of `kernel`. `bits` is what types tell of them: see
+    /// Locates the struct pages of `kernel`. `bits` are the facts from types: see
     /// [`crate::page_class::kind_bits`].
     ///
     /// # Errors
-    /// VMCOREINFO does not tell what struct pages are made of.
+    ///
+    /// VMCOREINFO does not describe struct page.
     pub fn of(kernel: &Kernel, bits: KindBits) -> Result<Self, InspectError> {
         let layout = PageLayout::new(kernel.info(), kernel.source().endian())?;
         Ok(Self {
@@ -46,13 +47,13 @@ impl PageClasses {
         })
     }
 
-    /// The struct pages of `kernel`, to be gone through by one helper.
+    /// Creates an iterator over the struct pages of `kernel`, for one helper.
     pub fn pages<'a, 's>(&'a self, kernel: &'a Kernel<'s>) -> StructPages<'a, 's> {
         StructPages::new(kernel, &self.map, &self.layout, self.bits)
     }
 
-    /// The frames of the chunk that begins with `first`, a multiple of
-    /// [`CHUNK_FRAMES`]: those that are RAM, in order.
+    /// Returns the RAM frames of the section at `first`, a multiple of [`CHUNK_FRAMES`], in
+    /// order.
     pub fn chunk(
         &self,
         kernel: &Kernel,

@@ -1,5 +1,4 @@
-//! A kernel with its own names: its memory, and what its symbols and types make
-//! of that. No file beside the dump is needed: kallsyms and BTF are in it.
+//! A kernel with its symbols and types, both from the dump itself: kallsyms and BTF.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,10 +13,10 @@ use bigiron_kernel::{Kernel, KernelError};
 use crate::error::InspectError;
 use crate::modules::Modules;
 
-/// Members of members in one path.
-const MOST_STEPS: usize = 16;
-/// More CPUs than any machine has (CONFIG_NR_CPUS is 8192 at most).
-const MOST_CPUS: u64 = 64 << 10;
+/// Maximum number of members in a path.
+const MAX_DEPTH: usize = 16;
+/// Maximum number of CPUs (CONFIG_NR_CPUS is at most 8192).
+const MAX_CPUS: u64 = 64 << 10;
 
 /// A kernel, its symbols and its types. Threads may share it.
 pub struct Program<'k, 's> {
@@ -25,7 +24,7 @@ pub struct Program<'k, 's> {
     names: Arc<Names>,
 }
 
-/// What a kernel calls its memory, and what of it was looked up so far.
+/// The symbols and types of a kernel, with cached lookups.
 pub struct Names {
     symbols: Symbols,
     types: Arc<Btf>,
@@ -36,25 +35,24 @@ pub struct Names {
     modules: OnceLock<Modules>,
 }
 
-/// What a walk along a list found.
+/// The result of walking a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walk {
-    /// The structures that hold the list's links, in its order.
+    /// Addresses of the structures that contain the list's links, in order.
     pub items: Vec<VirtAddr>,
-    /// Why it ended early; `None` if it came back to its head.
+    /// The reason why the walk ended early; `None` if it returned to the head.
     pub cut: Option<String>,
 }
 
 impl<'k, 's> Program<'k, 's> {
-    /// Reads the names of `kernel` out of its memory.
+    /// Reads the symbols and types of `kernel` from its memory.
     pub fn open(kernel: &'k Kernel<'s>) -> Result<Self, InspectError> {
         let symbols = kallsyms::read(kernel)?.ok_or(InspectError::NoSymbols)?;
         let types = btf::from_memory(kernel, &symbols)?.ok_or(InspectError::NoTypes)?;
         Ok(Self::of(kernel, symbols, types))
     }
 
-    /// The same for looking up symbols: a kernel without types does too, but then
-    /// nothing of its structures can be read.
+    /// Reads only the symbols if the kernel has no types; then no structures can be read.
     pub fn open_symbols(kernel: &'k Kernel<'s>) -> Result<Self, InspectError> {
         let symbols = kallsyms::read(kernel)?.ok_or(InspectError::NoSymbols)?;
         let types = btf::from_memory(kernel, &symbols)?.unwrap_or_else(Btf::empty);
@@ -74,12 +72,12 @@ impl<'k, 's> Program<'k, 's> {
         Self::with(kernel, Arc::new(names))
     }
 
-    /// The same kernel with the names that [`Self::names`] gave before.
+    /// Combines a kernel with the names that [`Self::names`] returned earlier.
     pub fn with(kernel: &'k Kernel<'s>, names: Arc<Names>) -> Self {
         Self { kernel, names }
     }
 
-    /// Its names, which outlive it.
+    /// Its symbols and types, which may outlive it.
     pub fn names(&self) -> &Arc<Names> {
         &self.names
     }
@@ -99,12 +97,12 @@ impl<'k, 's> Program<'k, 's> {
         &self.names.types
     }
 
-    /// Its types, for tables that go on from them.
+    /// Its types, for tables that extend them.
     pub(crate) fn shared_types(&self) -> Arc<Btf> {
         Arc::clone(&self.names.types)
     }
 
-    /// Its modules; they are read when they are first asked for.
+    /// Its modules, read on first use.
     pub fn modules(&self) -> &Modules {
         self.names.modules.get_or_init(|| Modules::read(self))
     }
@@ -113,7 +111,7 @@ impl<'k, 's> Program<'k, 's> {
         self.kernel.source().endian()
     }
 
-    /// The address of a symbol.
+    /// Returns the address of a symbol.
     pub fn symbol(&self, name: &str) -> Result<VirtAddr, InspectError> {
         let mut known = lock(&self.names.addresses);
         if let Some(address) = known.get(name) {
@@ -128,7 +126,7 @@ impl<'k, 's> Program<'k, 's> {
         Ok(address.address)
     }
 
-    /// The struct or union of that name.
+    /// Finds a struct or union by name.
     pub fn structure(&self, name: &str) -> Result<TypeId, InspectError> {
         let mut known = lock(&self.names.structures);
         if let Some(id) = known.get(name) {
@@ -142,13 +140,13 @@ impl<'k, 's> Program<'k, 's> {
         Ok(id)
     }
 
-    /// Bytes of a struct or union.
+    /// Returns the size of a struct or union, in bytes.
     pub fn size_of(&self, name: &str) -> Result<u64, InspectError> {
         let id = self.structure(name)?;
         Ok(size_of(self.types(), id)?.unwrap_or(0))
     }
 
-    /// Where a member is; `path` may go through structs inside: `thread.sp`.
+    /// Locates a member; `path` may go through nested structs: `thread.sp`.
     pub fn place(&self, name: &str, path: &str) -> Result<Place, InspectError> {
         self.place_in(self.structure(name)?, path)
             .map_err(|error| match error {
@@ -160,7 +158,7 @@ impl<'k, 's> Program<'k, 's> {
             })
     }
 
-    /// The same in a struct or union that may have no name.
+    /// Locates a member of a struct or union that may be anonymous.
     pub fn place_in(&self, outer: TypeId, path: &str) -> Result<Place, InspectError> {
         let key = (outer, path.to_owned());
         if let Some(place) = lock(&self.names.places).get(&key) {
@@ -171,7 +169,7 @@ impl<'k, 's> Program<'k, 's> {
             type_id: outer,
             bits: None,
         };
-        for step in path.splitn(MOST_STEPS, '.') {
+        for step in path.splitn(MAX_DEPTH, '.') {
             let (inner, _) = resolve(self.types(), place.type_id)?;
             let found = find_member(self.types(), inner, step)?;
             let found = found.ok_or_else(|| InspectError::NoMember {
@@ -187,32 +185,31 @@ impl<'k, 's> Program<'k, 's> {
         Ok(place)
     }
 
-    /// Whether a struct has a member.
+    /// Returns true if a struct has a member.
     pub fn has(&self, name: &str, path: &str) -> bool {
         self.place(name, path).is_ok()
     }
 
-    /// The address of a member of the struct at `at`.
+    /// Returns the address of a member of the struct at `at`.
     pub fn member(&self, at: VirtAddr, name: &str, path: &str) -> Result<VirtAddr, InspectError> {
         self.plus(at, self.place(name, path)?.offset)
     }
 
-    /// The number in a member: an integer (with its bits, if it is a bit field), a
-    /// pointer, an enumeration, a bool. What is shorter than 8 bytes is not
-    /// extended by its sign: see [`Self::signed`].
+    /// Reads a number from a member: an integer (or bit field), a pointer, an enumeration, a
+    /// bool. Values shorter than 8 bytes are not sign-extended: see [`Self::signed`].
     pub fn value(&self, at: VirtAddr, name: &str, path: &str) -> Result<u64, InspectError> {
         let place = self.place(name, path)?;
         self.value_at(at, &place)
     }
 
-    /// The number at a place behind `at`.
+    /// Reads a number at a location relative to `at`.
     pub fn value_at(&self, at: VirtAddr, place: &Place) -> Result<u64, InspectError> {
         let size = size_of(self.types(), place.type_id)?.unwrap_or(0);
         let address = self.plus(at, place.offset)?;
         match place.bits {
             None => self.number(address, size),
             Some((first, bits)) => {
-                // A bit field may cross the bytes of its type, never 8 bytes.
+                // A bit field may cross the bytes of its type, but not 8 bytes.
                 let bytes = first.saturating_add(bits).div_ceil(8).clamp(1, 8);
                 let word = self.number(address, bytes)?;
                 let mask = u64::MAX >> 64_u64.saturating_sub(bits).min(63);
@@ -225,7 +222,7 @@ impl<'k, 's> Program<'k, 's> {
         }
     }
 
-    /// The number in a member that may be negative.
+    /// Reads a signed number from a member.
     pub fn signed(&self, at: VirtAddr, name: &str, path: &str) -> Result<i64, InspectError> {
         let place = self.place(name, path)?;
         let bits = match place.bits {
@@ -239,24 +236,24 @@ impl<'k, 's> Program<'k, 's> {
         Ok((value << unused).cast_signed() >> unused)
     }
 
-    /// The address in a member that is a pointer.
+    /// Reads a pointer from a member.
     pub fn pointer(&self, at: VirtAddr, name: &str, path: &str) -> Result<VirtAddr, InspectError> {
         self.value(at, name, path).map(VirtAddr)
     }
 
-    /// The text in a member that is an array of characters, up to its NUL.
+    /// Reads the text in a member that is an array of characters, up to its NUL.
     pub fn text(&self, at: VirtAddr, name: &str, path: &str) -> Result<String, InspectError> {
         let place = self.place(name, path)?;
         let size = size_of(self.types(), place.type_id)?.unwrap_or(0);
         self.string(self.plus(at, place.offset)?, size.min(4096) as usize)
     }
 
-    /// The text at an address, up to its NUL or so many bytes. What is behind the
-    /// NUL need not be there.
+    /// Reads the text at an address, up to its NUL or the maximum length. Memory after the NUL
+    /// need not be readable.
     pub fn string(&self, at: VirtAddr, most: usize) -> Result<String, InspectError> {
         let mut bytes = Vec::new();
         while bytes.len() < most {
-            // Up to a boundary of 256, so that no page is read that is not needed.
+            // Read up to a multiple of 256, so that no unneeded page is read.
             let address = self.plus(at, bytes.len() as u64)?;
             let len = (256 - (address.0 & 255) as usize).min(most - bytes.len());
             let mut piece = [0; 256];
@@ -272,7 +269,7 @@ impl<'k, 's> Program<'k, 's> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// A number of 1 to 8 bytes.
+    /// Reads a number of 1 to 8 bytes.
     pub fn number(&self, at: VirtAddr, size: u64) -> Result<u64, InspectError> {
         let mut bytes = [0; 8];
         let size = size.clamp(1, 8) as usize;
@@ -283,20 +280,20 @@ impl<'k, 's> Program<'k, 's> {
         Ok(self.endian().u64(&bytes, 0).unwrap_or(0))
     }
 
-    /// What the variable `name`, a pointer or an integer of `size` bytes, holds.
+    /// Reads the variable `name`, a pointer or an integer of `size` bytes.
     pub fn variable(&self, name: &str, size: u64) -> Result<u64, InspectError> {
         self.number(self.symbol(name)?, size)
     }
 
-    /// How many CPUs the kernel has places for (nr_cpu_ids).
+    /// The number of possible CPUs (nr_cpu_ids).
     pub fn cpu_count(&self) -> Result<usize, InspectError> {
-        // Without SMP there is one; a macro stands for it.
+        // Without SMP it is a macro for 1.
         let count = match self.symbol("nr_cpu_ids") {
             Ok(address) => self.number(address, 4)?,
             Err(InspectError::NoSymbol { .. }) => 1,
             Err(error) => return Err(error),
         };
-        if count == 0 || count > MOST_CPUS {
+        if count == 0 || count > MAX_CPUS {
             return Err(KernelError::Implausible {
                 what: "nr_cpu_ids".into(),
                 found: count.to_string(),
@@ -307,13 +304,13 @@ impl<'k, 's> Program<'k, 's> {
         Ok(count as usize)
     }
 
-    /// The address of a per-CPU variable on one CPU.
+    /// Returns the address of a per-CPU variable on one CPU.
     pub fn per_cpu(&self, name: &str, cpu: usize) -> Result<VirtAddr, InspectError> {
         let address = self.symbol(name)?;
         self.per_cpu_at(address, cpu)
     }
 
-    /// The address on one CPU of what is per CPU: a pointer with `__percpu`.
+    /// Returns the address on one CPU for a `__percpu` pointer.
     pub fn per_cpu_at(&self, pointer: VirtAddr, cpu: usize) -> Result<VirtAddr, InspectError> {
         let offsets = match self.names.offsets.get() {
             Some(offsets) => offsets,
@@ -333,7 +330,7 @@ impl<'k, 's> Program<'k, 's> {
     fn read_offsets(&self) -> Result<Vec<u64>, InspectError> {
         let table = match self.symbol("__per_cpu_offset") {
             Ok(table) => table,
-            // Without SMP a per-CPU variable is where its symbol is.
+            // Without SMP a per-CPU variable is at its symbol's address.
             Err(InspectError::NoSymbol { .. }) => return Ok(vec![0]),
             Err(error) => return Err(error),
         };
@@ -342,7 +339,7 @@ impl<'k, 's> Program<'k, 's> {
             .collect()
     }
 
-    /// The CPUs in a mask of the kernel: `__cpu_online_mask` and its like.
+    /// Returns the CPUs in a kernel cpumask such as `__cpu_online_mask`.
     pub fn cpus_in(&self, mask: VirtAddr) -> Result<Vec<usize>, InspectError> {
         let count = self.cpu_count()?;
         let mut cpus = Vec::new();
@@ -354,7 +351,7 @@ impl<'k, 's> Program<'k, 's> {
         Ok(cpus)
     }
 
-    /// What the type is once typedefs and qualifiers are off.
+    /// Returns the shape of a type without typedefs and qualifiers.
     pub fn shape(&self, id: TypeId) -> Result<Shape, InspectError> {
         Ok(resolve(self.types(), id)?.1.shape)
     }

@@ -1,4 +1,4 @@
-//! The scheduling domains of the kernel in a dump.
+//! The scheduler domains of the kernel in a dump.
 
 use std::collections::HashSet;
 
@@ -9,28 +9,29 @@ use bigiron_format::VirtAddr;
 use crate::error::InspectError;
 use crate::program::Program;
 
-/// More domains than a CPU has: a level for SMT, cluster, cache and package each, and
-/// one for each distance between nodes, of which there are fewer than 256.
-const MOST_DOMAINS: usize = 300;
-/// Flags fit an int.
-const MOST_FLAGS: usize = 32;
-/// CPUs whose domains cannot be read are named, up to so many.
-const MOST_WARNINGS: usize = 32;
-/// A name is shorter.
-const MOST_NAME: usize = 64;
+/// Maximum number of domains of a CPU: a level each for SMT, cluster, cache and package, and
+/// one per distance between nodes, of which there are fewer than 256.
+const MAX_DOMAINS: usize = 300;
+/// Flags fit into an int.
+const MAX_FLAGS: usize = 32;
+/// Maximum number of CPUs named because their domains cannot be read.
+const MAX_WARNINGS: usize = 32;
+/// Maximum length of a name.
+const MAX_NAME: usize = 64;
 
-/// Reads scheduling domains out of a kernel.
+/// Reads the scheduler domains of a kernel.
 pub struct SchedDomains<'p, 'k, 's> {
     program: &'p Program<'k, 's>,
-    /// Bits, and their names.
+    /// Bits and their names.
     flags: Vec<(u64, String)>,
 }
 
 impl<'p, 'k, 's> SchedDomains<'p, 'k, 's> {
-    /// Those of `program`.
+    /// Creates a reader for `program`.
     ///
     /// # Errors
-    /// The kernel has none: it is built for one CPU.
+    ///
+    /// The kernel has none: it was built for one CPU.
     pub fn new(program: &'p Program<'k, 's>) -> Result<Self, InspectError> {
         if !program.has("rq", "sd") {
             return Err(InspectError::NoMember {
@@ -45,7 +46,7 @@ impl<'p, 'k, 's> SchedDomains<'p, 'k, 's> {
         Ok(Self { program, flags })
     }
 
-    /// The CPUs that may have domains: those that could ever be there.
+    /// The CPUs that may have domains: all possible CPUs.
     pub fn cpus(&self) -> Result<Vec<usize>, InspectError> {
         match self.program.symbol("__cpu_possible_mask") {
             Ok(mask) => self.program.cpus_in(mask),
@@ -54,10 +55,12 @@ impl<'p, 'k, 's> SchedDomains<'p, 'k, 's> {
         }
     }
 
-    /// The domains of all CPUs that may have any. A CPU whose domains cannot be read is a warning.
+    /// Reads the domains of all CPUs that may have any. A CPU whose domains cannot be read is a
+    /// warning.
     ///
     /// # Errors
-    /// The CPUs cannot be told.
+    ///
+    /// The CPUs are unknown.
     pub fn tree(&self) -> Result<DomainTree, InspectError> {
         let mut tree = DomainTree {
             source: "a dump".into(),
@@ -71,34 +74,35 @@ impl<'p, 'k, 's> SchedDomains<'p, 'k, 's> {
                 }
                 Err(error) => {
                     failed += 1;
-                    if failed <= MOST_WARNINGS {
+                    if failed <= MAX_WARNINGS {
                         tree.warnings.push(format!("CPU {cpu}: {error}"));
                     }
                 }
             }
         }
-        if failed > MOST_WARNINGS {
-            let more = failed - MOST_WARNINGS;
+        if failed > MAX_WARNINGS {
+            let more = failed - MAX_WARNINGS;
             tree.warnings.push(format!("and {more} more CPUs"));
         }
         Ok(tree)
     }
 
-    /// The domains of one CPU, the smallest first. A CPU that is off line has none.
+    /// Reads the domains of one CPU, smallest first. An offline CPU has none.
     ///
     /// # Errors
-    /// They cannot be read, or their chain has no end.
+    ///
+    /// They cannot be read, or the chain is endless.
     pub fn of(&self, cpu: usize) -> Result<Vec<SchedDomain>, InspectError> {
         let program = self.program;
         let queue = program.per_cpu("runqueues", cpu)?;
         let mut at = program.pointer(queue, "rq", "sd")?;
         let (mut domains, mut seen) = (Vec::new(), HashSet::new());
         while at.0 != 0 {
-            if !seen.insert(at) || domains.len() == MOST_DOMAINS {
+            if !seen.insert(at) || domains.len() == MAX_DOMAINS {
                 return Err(InspectError::Damaged {
-                    what: format!("the chain of scheduling domains of CPU {cpu}"),
+                    what: format!("the chain of scheduler domains of CPU {cpu}"),
                     address: at,
-                    reason: format!("it goes on after {} domains", domains.len()),
+                    reason: format!("it continues after {} domains", domains.len()),
                 });
             }
             domains.push(self.domain(at, cpu, domains.len())?);
@@ -112,7 +116,7 @@ impl<'p, 'k, 's> SchedDomains<'p, 'k, 's> {
         let value = |path: &str| program.value(at, "sched_domain", path);
         let short = |path: &str| value(path).map(|value| value as u32);
         let name = match program.has("sched_domain", "name") {
-            true => Some(program.string(VirtAddr(value("name")?), MOST_NAME)?),
+            true => Some(program.string(VirtAddr(value("name")?), MAX_NAME)?),
             false => None,
         };
         let groups = program.pointer(at, "sched_domain", "groups")?;
@@ -123,7 +127,7 @@ impl<'p, 'k, 's> SchedDomains<'p, 'k, 's> {
                 program.value(groups, "sched_group", "flags")?,
             )),
         };
-        // The CPUs stand behind the struct (span, include/linux/sched/topology.h).
+        // The cpumask follows the struct (span, include/linux/sched/topology.h).
         let span = match program.has("sched_domain", "span") {
             true => program.member(at, "sched_domain", "span")?,
             false => VirtAddr(at.0.wrapping_add(program.size_of("sched_domain")?)),
@@ -162,9 +166,8 @@ impl DomainSource for SchedDomains<'_, '_, '_> {
     }
 }
 
-/// The names that the kernel itself prints: sd_flag_debug of kernel/sched/topology.c. It
-/// does not say how many there are, so what follows each other with the prefix of such
-/// names is taken.
+/// Reads the names that the kernel itself prints: sd_flag_debug of kernel/sched/topology.c.
+/// Their number is not stored, so all consecutive names with the common prefix are used.
 fn flags_in_memory(program: &Program) -> Result<Vec<(u64, String)>, InspectError> {
     let mut flags = Vec::new();
     let table = match program.symbol("sd_flag_debug") {
@@ -173,12 +176,12 @@ fn flags_in_memory(program: &Program) -> Result<Vec<(u64, String)>, InspectError
         Err(error) => return Err(error),
     };
     let size = program.size_of("sd_flag_debug")?;
-    for bit in 0..MOST_FLAGS {
+    for bit in 0..MAX_FLAGS {
         let entry = VirtAddr(table.0.wrapping_add(size.saturating_mul(bit as u64)));
         let name = program
             .pointer(entry, "sd_flag_debug", "name")
-            .and_then(|name| program.string(name, MOST_NAME));
-        // Behind the table may be anything, and need not be readable.
+            .and_then(|name| program.string(name, MAX_NAME));
+        // Memory after the table is unrelated and may be unreadable.
         match name {
             Ok(name) if is_flag_name(&name) => flags.push((1 << bit, name)),
             _ => break,
@@ -197,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_flags_name_is_taken_for_one() {
+    fn only_names_with_the_flag_prefix_are_accepted() {
         for name in ["SD_NUMA", "SD_ASYM_CPUCAPACITY_FULL"] {
             assert!(is_flag_name(name));
         }

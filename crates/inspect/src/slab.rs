@@ -1,24 +1,24 @@
-//! Slab caches: which small objects the kernel's memory went into.
+//! Slab caches, by the memory they use.
 
 use bigiron_format::VirtAddr;
 use serde::Serialize;
 
 use crate::error::InspectError;
 use crate::program::Program;
-use crate::slab_cpu::{self, Steps};
+use crate::slab_cpu::{self, ElementBudget};
 
-/// Caches that are listed: far more than any kernel has, whose memory cgroups may
-/// each have had caches of their own (before 5.9).
-const MOST_CACHES: usize = 256 << 10;
-/// Slabs of a cache's partial lists that are looked at.
-const MOST_PARTIAL: usize = 1 << 20;
-/// Memory nodes (MAX_NUMNODES is 1024 at most).
-const MOST_NODES: u64 = 1024;
-/// Bytes of a cache's name.
-const MOST_NAME: usize = 256;
-/// Where the order begins in kmem_cache.oo, above the objects (OO_SHIFT, mm/slub.c).
+/// Maximum number of caches: far more than in any kernel, where each memory cgroup had its own
+/// before 5.9.
+const MAX_CACHES: usize = 256 << 10;
+/// Maximum number of slabs read from a cache's partial lists.
+const MAX_PARTIAL: usize = 1 << 20;
+/// Maximum number of memory nodes (MAX_NUMNODES is at most 1024).
+const MAX_NODES: u64 = 1024;
+/// Maximum length of a cache's name.
+const MAX_NAME: usize = 256;
+/// Shift of the order in kmem_cache.oo, above the number of objects (OO_SHIFT, mm/slub.c).
 const OO_SHIFT: u32 = 16;
-/// What `kmem_cache_node` has for those who debug.
+/// The option that adds the counts to `kmem_cache_node`.
 const COUNTS: &str = "CONFIG_SLUB_DEBUG";
 
 /// All slab caches.
@@ -26,53 +26,53 @@ const COUNTS: &str = "CONFIG_SLUB_DEBUG";
 pub struct Slabs {
     /// The caches, those with the most bytes first.
     pub caches: Vec<SlabCache>,
-    /// What could not be read, or is not counted by this kernel.
+    /// Facts that could not be read, or that this kernel does not count.
     pub warnings: Vec<String>,
 }
 
 /// A cache of objects of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SlabCache {
-    /// Its name. Caches of equal objects may share one (slab_nomerge keeps them apart).
+    /// Name. Caches of equal objects may share one (unless slab_nomerge is set).
     pub name: String,
-    /// Bytes of an object that are used.
+    /// Size of an object, in bytes.
     pub object_size: u64,
-    /// Bytes of an object with what surrounds it.
+    /// Size of an object with its metadata and padding, in bytes.
     pub size: u64,
-    /// Objects in a slab, as a new one would have.
+    /// Objects in a newly allocated slab.
     pub per_slab: u64,
-    /// Pages of a slab, as a new one would have.
+    /// Pages of a newly allocated slab.
     pub pages_per_slab: u64,
-    /// Slabs. `None` where the kernel does not count them.
+    /// Number of slabs. `None` if the kernel does not count them.
     pub slabs: Option<u64>,
-    /// Objects there is room for in these slabs.
+    /// Capacity of these slabs, in objects.
     pub objects: Option<u64>,
-    /// Of them those in use. Objects that CPUs keep for themselves are free where the
-    /// kernel says how many (not in sheaves, since 6.18).
+    /// Objects in use. Objects on per-CPU freelists count as free where the kernel shows them
+    /// (not in sheaves, since 6.18).
     pub in_use: Option<u64>,
-    /// Bytes of all slabs.
+    /// Size of all slabs, in bytes.
     pub bytes: Option<u64>,
 }
 
 impl Slabs {
-    /// Goes through the kernel's list of caches.
+    /// Walks the kernel's list of caches.
     pub fn of(program: &Program) -> Result<Self, InspectError> {
         let head = program.symbol("slab_caches")?;
         if !program.has("kmem_cache", "oo") {
-            // CONFIG_SLAB (gone in 6.8) and CONFIG_SLOB keep other books.
+            // CONFIG_SLAB (removed in 6.8) and CONFIG_SLOB have other structures.
             return Err(InspectError::NoMember {
                 name: "kmem_cache.oo".into(),
                 option: Some("CONFIG_SLUB; caches of CONFIG_SLAB are not supported"),
             });
         }
-        let walk = program.list(head, "kmem_cache", "list", MOST_CACHES)?;
+        let walk = program.list(head, "kmem_cache", "list", MAX_CACHES)?;
         let mut slabs = Self::default();
         if let Some(why) = walk.cut {
-            slabs.warn(format!("the list of slab caches is cut: {why}"));
+            slabs.warn(format!("the list of slab caches is incomplete: {why}"));
         }
         let nodes = program.variable("nr_node_ids", 4).unwrap_or(1);
-        let nodes = nodes.clamp(1, MOST_NODES);
-        let mut steps = Steps::new();
+        let nodes = nodes.clamp(1, MAX_NODES);
+        let mut steps = ElementBudget::new();
         for cache in walk.items {
             match SlabCache::of(program, cache, nodes, &mut steps, &mut slabs.warnings) {
                 Ok(cache) => slabs.caches.push(cache),
@@ -92,14 +92,14 @@ impl Slabs {
         warn(&mut self.warnings, text);
     }
 
-    /// Bytes of all slabs together, as far as they are counted.
+    /// Size of all slabs together, as far as counted.
     pub fn bytes(&self) -> u64 {
         let bytes = self.caches.iter().filter_map(|cache| cache.bytes);
         bytes.fold(0, u64::saturating_add)
     }
 }
 
-/// A damaged kernel has a few words of explanation, not millions.
+/// Adds a warning, up to a maximum: a damaged kernel could cause millions.
 fn warn(warnings: &mut Vec<String>, text: String) {
     const ENOUGH: usize = 32;
     if warnings.len() < ENOUGH && !warnings.contains(&text) {
@@ -112,12 +112,12 @@ impl SlabCache {
         program: &Program,
         cache: VirtAddr,
         nodes: u64,
-        steps: &mut Steps,
+        steps: &mut ElementBudget,
         warnings: &mut Vec<String>,
     ) -> Result<Self, InspectError> {
         let member = |path| program.value(cache, "kmem_cache", path);
         let name = program.pointer(cache, "kmem_cache", "name")?;
-        let name = program.string(name, MOST_NAME)?;
+        let name = program.string(name, MAX_NAME)?;
         let layout = member("oo.x")?;
         let page = 1_u64 << program.kernel().source().page_shift();
         let pages_per_slab = 1_u64.checked_shl((layout >> OO_SHIFT) as u32).unwrap_or(0);
@@ -135,7 +135,7 @@ impl SlabCache {
         if !program.has("kmem_cache_node", "nr_slabs") {
             return Ok(found);
         }
-        // struct slab is a struct page's other name (since 5.17, commit d122019bf061).
+        // struct slab is another view of struct page (since 5.17, commit d122019bf061).
         let slab = match program.structure("slab") {
             Ok(_) => "slab",
             Err(_) => "page",
@@ -191,24 +191,24 @@ impl SlabCache {
     }
 }
 
-/// Objects that are free in the partial slabs of a node, and why not all of those
-/// slabs were seen.
+/// Counts the free objects in the partial slabs of a node; returns why some of those slabs were
+/// not read.
 fn free_in(
     program: &Program,
     slab: &str,
     node: VirtAddr,
-    steps: &mut Steps,
+    steps: &mut ElementBudget,
 ) -> Result<(u64, Option<String>), InspectError> {
-    // The list had the page's own name before 5.0.
+    // The list used the page's own name before 5.0.
     let link = match program.has(slab, "slab_list") {
         true => "slab_list",
         false => "lru",
     };
     steps.take(node)?;
     let partial = program.member(node, "kmem_cache_node", "partial")?;
-    let walk = program.list(partial, slab, link, MOST_PARTIAL)?;
+    let walk = program.list(partial, slab, link, MAX_PARTIAL)?;
     let mut free = 0_u64;
-    // All of them before any: one that cannot be read ends it.
+    // Budget for all of them first: an unreadable one ends the walk.
     walk.items.iter().try_for_each(|at| steps.take(*at))?;
     for at in walk.items {
         free = free.saturating_add(slab_cpu::free_in_slab(program, slab, at)?);

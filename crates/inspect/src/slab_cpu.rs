@@ -1,43 +1,43 @@
-//! Slab objects that CPUs keep for themselves, to allocate without a lock.
+//! Slab objects on per-CPU freelists.
 
 use bigiron_format::VirtAddr;
 
 use crate::error::InspectError;
 use crate::program::Program;
 
-/// Slabs and objects that are looked at, of all caches together: some ten times what a
-/// machine of 8192 CPUs has. A damaged kernel may show the same list in every cache.
-const MOST_STEPS: u64 = 1 << 24;
+/// Maximum number of slabs and objects read, over all caches: ten times what a machine of 8192
+/// CPUs has. In a damaged kernel every cache may lead to the same list.
+const MAX_ELEMENTS: u64 = 1 << 24;
 
-/// What may still be looked at.
-pub(crate) struct Steps(u64);
+/// The remaining budget of list elements.
+pub(crate) struct ElementBudget(u64);
 
-impl Steps {
+impl ElementBudget {
     pub(crate) fn new() -> Self {
-        Self(MOST_STEPS)
+        Self(MAX_ELEMENTS)
     }
 
-    /// Another step, at `address`.
+    /// Takes one element, at `address`, from the budget.
     pub(crate) fn take(&mut self, address: VirtAddr) -> Result<(), InspectError> {
         self.0 = self.0.checked_sub(1).ok_or_else(|| InspectError::Damaged {
             what: "a list of slabs".into(),
             address,
-            reason: format!("all caches together have more than {MOST_STEPS} slabs and objects"),
+            reason: format!("all caches together have more than {MAX_ELEMENTS} slabs and objects"),
         })?;
         Ok(())
     }
 }
 
-/// Free objects of `cache` in the slabs that belong to CPUs: struct kmem_cache_cpu.
-/// `slab` is the name of a slab's struct, `per_slab` how many objects one has.
+/// Counts free objects of `cache` in per-CPU slabs: struct kmem_cache_cpu. `slab` is the name
+/// of a slab's struct, `per_slab` its number of objects.
 pub(crate) fn free(
     program: &Program,
     slab: &str,
     cache: VirtAddr,
     per_slab: u64,
-    steps: &mut Steps,
+    steps: &mut ElementBudget,
 ) -> Result<u64, InspectError> {
-    // Kernels with sheaves alone have no slabs of CPUs.
+    // Kernels with sheaves only have no per-CPU slabs.
     if !program.has("kmem_cache", "cpu_slab") {
         return Ok(0);
     }
@@ -54,7 +54,8 @@ pub(crate) fn free(
         let pointer = |member| program.pointer(mine, "kmem_cache_cpu", member);
         let at = pointer(current)?;
         if at.0 != 0 {
-            // What others gave back is in the slab; the rest is the CPU's own list.
+            // Objects freed by other CPUs are in the slab's list; the rest is the CPU's own
+            // list.
             free = free.saturating_add(free_in_slab(program, slab, at)?);
             let list = pointer("freelist")?;
             free = free.saturating_add(listed(program, cache, list, per_slab, steps)?);
@@ -72,7 +73,7 @@ pub(crate) fn free(
     Ok(free)
 }
 
-/// Free objects in a slab's own list.
+/// Counts free objects in a slab's own list.
 pub(crate) fn free_in_slab(
     program: &Program,
     slab: &str,
@@ -83,13 +84,13 @@ pub(crate) fn free_in_slab(
     Ok(objects.saturating_sub(in_use))
 }
 
-/// How many objects a list has that begins with `first`.
+/// Counts the objects of a list that starts at `first`.
 fn listed(
     program: &Program,
     cache: VirtAddr,
     first: VirtAddr,
     per_slab: u64,
-    steps: &mut Steps,
+    steps: &mut ElementBudget,
 ) -> Result<u64, InspectError> {
     let offset = program.value(cache, "kmem_cache", "offset")?;
     let size = program.value(cache, "kmem_cache", "size")?;
@@ -109,8 +110,8 @@ fn listed(
         let link = VirtAddr(at.0.wrapping_add(offset));
         let stored = program.number(link, 8)?;
         let candidates = match secret {
-            // The link's address with its bytes turned round since 5.7 (commit
-            // 1ad53d9fa3f6), as it is before.
+            // The link's address is byte-swapped since 5.7 (commit 1ad53d9fa3f6), unchanged
+            // before.
             Some(secret) => [
                 stored ^ secret ^ link.0.swap_bytes(),
                 stored ^ secret ^ link.0,
@@ -128,6 +129,6 @@ fn damaged(what: &str, address: VirtAddr) -> InspectError {
     InspectError::Damaged {
         what: what.into(),
         address,
-        reason: "it does not end within its slabs".into(),
+        reason: "it is longer than its slabs allow".into(),
     }
 }

@@ -1,4 +1,4 @@
-//! Walks through the kernel's red-black trees (include/linux/rbtree_types.h).
+//! Walks the kernel's red-black trees (include/linux/rbtree_types.h).
 
 use std::collections::HashSet;
 
@@ -8,9 +8,9 @@ use crate::error::InspectError;
 use crate::program::{Program, Walk};
 
 impl Program<'_, '_> {
-    /// Goes through the tree whose `struct rb_root` is at `root`, in its order. Its
-    /// elements are `name`, linked by their member `path`. What is below a node that
-    /// cannot be read, or that was there before, is left out; ends after `most`.
+    /// Walks the tree whose `struct rb_root` is at `root`, in order. Its elements are `name`,
+    /// linked by their member `path`. Subtrees below an unreadable or repeated node are
+    /// omitted; stops after `most` elements.
     pub fn tree(
         &self,
         root: VirtAddr,
@@ -41,13 +41,13 @@ struct Nodes<'p, 'k, 's> {
     program: &'p Program<'k, 's>,
     most: usize,
     seen: HashSet<VirtAddr>,
-    /// Nodes whose left side is being gone through.
+    /// Nodes whose left subtree is being walked.
     above: Vec<VirtAddr>,
     walk: Walk,
 }
 
 impl Nodes<'_, '_, '_> {
-    /// Goes from a node to the left as far as it goes.
+    /// Descends to the leftmost node.
     fn descend(&mut self, node: Result<VirtAddr, InspectError>) {
         let mut node = node;
         loop {
@@ -56,7 +56,7 @@ impl Nodes<'_, '_, '_> {
                 Ok(at) if self.seen.len() >= self.most => {
                     format!("more than {} elements, at {at}", self.most)
                 }
-                Ok(at) if !self.seen.insert(at) => format!("it goes in a circle at {at}"),
+                Ok(at) if !self.seen.insert(at) => format!("the tree is cyclic at {at}"),
                 Ok(at) => {
                     self.above.push(at);
                     node = self.program.pointer(at, "rb_node", "rb_left");

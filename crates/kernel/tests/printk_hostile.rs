@@ -89,7 +89,7 @@ fn a_head_far_from_the_tail_cuts_the_log_and_ends() {
     let summary = read(&memory).unwrap();
     // The records before the head are still found.
     assert_eq!(summary.records, count);
-    assert!(summary.warnings()[0].contains("cut"), "{summary:?}");
+    assert!(summary.warnings()[0].contains("incomplete"), "{summary:?}");
 }
 
 #[test]

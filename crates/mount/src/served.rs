@@ -6,10 +6,10 @@ use std::time::SystemTime;
 use fuser::{Errno, FileAttr, FileType, INodeNo, InitFlags, KernelConfig};
 
 /// Reads that the kernel may have waiting in the background: read-ahead.
-const MOST_BACKGROUND: u16 = 64;
+const MAX_BACKGROUND: u16 = 64;
 /// What cannot be read is told this often, since a reader may go through all of a
 /// damaged file.
-const MOST_TOLD: usize = 20;
+const MAX_TOLD: usize = 20;
 
 /// Is told why something cannot be read.
 pub(crate) type Tell = Box<dyn Fn(&str) + Send + Sync>;
@@ -54,10 +54,10 @@ impl Served {
     /// Tells why, and gives what the reader sees.
     pub(crate) fn failed(&self, reason: &str) -> Errno {
         match self.told.fetch_add(1, Ordering::Relaxed) {
-            told if told < MOST_TOLD => (self.tell)(reason),
-            MOST_TOLD => (self.tell)("what else cannot be read is not told"),
+            told if told < MAX_TOLD => (self.tell)(reason),
+            MAX_TOLD => (self.tell)("what else cannot be read is not told"),
             // The count must not turn over.
-            _ => self.told.store(MOST_TOLD + 1, Ordering::Relaxed),
+            _ => self.told.store(MAX_TOLD + 1, Ordering::Relaxed),
         }
         Errno::EIO
     }
@@ -66,6 +66,6 @@ impl Served {
 /// What is asked of the kernel at first.
 pub(crate) fn configure(config: &mut KernelConfig) {
     // Each gives the nearest that the kernel has where that is less.
-    let _ = config.set_max_background(MOST_BACKGROUND);
+    let _ = config.set_max_background(MAX_BACKGROUND);
     let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
 }

@@ -8,7 +8,7 @@ use crate::content::{Content, ContentError};
 
 /// Entries of one directory, at most: more than CPUs, and what keeps a directory
 /// that is made from a damaged dump from taking all memory.
-const MOST_ENTRIES: usize = 1 << 17;
+const MAX_ENTRIES: usize = 1 << 17;
 
 /// What a directory lists.
 pub type Listing = Vec<(String, Entry)>;
@@ -104,7 +104,7 @@ impl Tree {
     fn take_in(&self, parent: u64, listing: Listing) -> Children {
         let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
         let mut children = Children::default();
-        for (name, entry) in listing.into_iter().take(MOST_ENTRIES) {
+        for (name, entry) in listing.into_iter().take(MAX_ENTRIES) {
             // The names of a tree are ours; one that is none would confuse the kernel.
             if !is_name(&name) || children.by_name.contains_key(&name) {
                 continue;

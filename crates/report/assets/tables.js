@@ -92,7 +92,7 @@ function makeUsers() {
       { name: 'File', value: (row) => row.path || `(${row.not_known || 'no name'})`, name_like: true },
       { name: 'In memory', value: (row) => row.pages * size, text: (row) => bytes(row.pages * size), bar: true },
       { name: 'On', value: (row) => row.device || '', text: (row) => [row.filesystem, row.device].filter((one, index, all) => one && all.indexOf(one) === index).join(' ') },
-    ], part.rows), ...notes(part.let_go ? [`${grouped(part.let_go)} pages of files with few of them are not listed.`] : [])]);
+    ], part.rows), ...notes(part.dropped ? [`${grouped(part.dropped)} pages of files with few of them are not listed.`] : [])]);
   document.getElementById('sections').append(el('a', { href: '#users' }, 'Users'));
   return [el('div', { class: 'pair', id: 'users' }, counters, processes), el('div', { class: 'pair' }, slabs, files)];
 }

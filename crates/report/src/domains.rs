@@ -5,7 +5,7 @@ use bigiron_inspect::{InspectError, Program, SchedDomains};
 use serde::Serialize;
 
 /// Boxes in a tree; a machine of 4096 CPUs in pairs has about as many.
-const MOST_NODES: usize = 16 << 10;
+const MAX_NODES: usize = 16 << 10;
 
 /// The domains.
 #[derive(Debug, Serialize)]
@@ -23,7 +23,7 @@ impl Domains {
     pub(crate) fn of(program: &Program) -> Result<Self, InspectError> {
         let domains = SchedDomains::new(program)?;
         let tree = domains.tree()?;
-        let Forest { roots, warnings } = tree.forest(MOST_NODES);
+        let Forest { roots, warnings } = tree.forest(MAX_NODES);
         Ok(Self {
             roots,
             cpus: domains.cpus()?.len(),

@@ -12,7 +12,7 @@ mod users;
 
 pub use gather::{Report, ReportOptions};
 pub use page::render;
-pub use time_line::{MOST_TIME_LINE_BYTES, TimeLine};
+pub use time_line::{MAX_TIME_LINE_BYTES, TimeLine};
 
 /// A part of the report that is known, or why it is not.
 #[derive(Clone, Debug, serde::Serialize)]

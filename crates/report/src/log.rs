@@ -7,7 +7,7 @@ use bigiron_kernel::printk::{Log, LogError};
 use serde::Serialize;
 
 /// Text of the log that a page has: the end of a longer one.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 /// What a line costs beside its text.
 const LINE: usize = 24;
 /// Levels are 0 to 7.
@@ -43,7 +43,7 @@ impl LogLines {
     fn push(&mut self, time: Option<u64>, level: u8, line: &str) {
         self.bytes += line.len() + LINE;
         self.lines.push_back((time, level, line.to_owned()));
-        while self.bytes > MOST_BYTES {
+        while self.bytes > MAX_BYTES {
             let Some((_, _, line)) = self.lines.pop_front() else {
                 break;
             };
@@ -65,7 +65,7 @@ mod tests {
             log.push(Some(time), 6, &line);
         }
         let kept = log.lines.len() as u64;
-        assert!(log.bytes <= MOST_BYTES && kept > 16_000, "{kept} lines");
+        assert!(log.bytes <= MAX_BYTES && kept > 16_000, "{kept} lines");
         assert_eq!(kept + log.left_out, 40_000);
         assert_eq!(log.lines.back().map(|line| line.0), Some(Some(39_999)));
     }

@@ -6,12 +6,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// The JSON that a time line is taken from has no more bytes than this.
-pub const MOST_TIME_LINE_BYTES: u64 = 4 << 20;
+pub const MAX_TIME_LINE_BYTES: u64 = 4 << 20;
 /// Phases and helpers that are shown.
-const MOST_PHASES: usize = 64;
-const MOST_HELPERS: usize = 1024;
+const MAX_PHASES: usize = 64;
+const MAX_HELPERS: usize = 1024;
 /// A phase's name.
-const MOST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 
 /// How a dump was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -49,17 +49,17 @@ impl TimeLine {
                     .get("name")?
                     .as_str()?
                     .chars()
-                    .take(MOST_NAME)
+                    .take(MAX_NAME)
                     .collect(),
                 seconds: seconds(phase.get("seconds")?)?,
             })
         };
-        let phases: Vec<_> = phases.iter().take(MOST_PHASES).filter_map(phase).collect();
+        let phases: Vec<_> = phases.iter().take(MAX_PHASES).filter_map(phase).collect();
         if phases.is_empty() {
             return None;
         }
         let helpers = said.get("helper_seconds").and_then(Value::as_array);
-        let helpers = helpers.into_iter().flatten().take(MOST_HELPERS);
+        let helpers = helpers.into_iter().flatten().take(MAX_HELPERS);
         let waited = |who| seconds(said.get("waits")?.get(who)?);
         let number = |name| said.get(name).and_then(Value::as_u64);
         Some(Self {
@@ -93,7 +93,7 @@ pub(crate) fn in_dump(kernel: &Kernel) -> Option<TimeLine> {
 fn metadata(dump: &VmdumpSource) -> Option<Vec<u8>> {
     dump.parts().iter().find_map(|part| {
         let place = part.file.root()?.metadata;
-        if place.size > MOST_TIME_LINE_BYTES {
+        if place.size > MAX_TIME_LINE_BYTES {
             return None;
         }
         part.file.read_payload(Tag::Metadata, place).ok()

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::Part;
 
 /// Rows of each table.
-const MOST_ROWS: usize = 200;
+const MAX_ROWS: usize = 200;
 
 /// Who uses the memory.
 #[derive(Debug, Serialize)]
@@ -57,16 +57,16 @@ struct Files {
     /// Files that were counted.
     files: usize,
     without_file: u64,
-    let_go: u64,
+    dropped: u64,
 }
 
 impl Users {
     pub(crate) fn of(program: &Program, map: Option<&PageMap>) -> Self {
         let files = map.map(|map| Files {
-            rows: file_use::largest(program, &map.files, MOST_ROWS),
+            rows: file_use::largest(program, &map.files, MAX_ROWS),
             files: map.files.len(),
             without_file: map.files.without_file,
-            let_go: map.files.let_go,
+            dropped: map.files.dropped,
         });
         Self {
             counters: MemoryUse::of(program).into(),
@@ -92,7 +92,7 @@ fn processes(found: Tasks) -> Processes {
         })
         .collect();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.pages), row.pid));
-    rows.truncate(MOST_ROWS);
+    rows.truncate(MAX_ROWS);
     Processes {
         rows,
         tasks,
@@ -102,7 +102,7 @@ fn processes(found: Tasks) -> Processes {
 
 fn slabs(found: Slabs) -> SlabRows {
     let (caches, bytes) = (found.caches.len(), found.bytes());
-    let rows = found.caches.into_iter().take(MOST_ROWS);
+    let rows = found.caches.into_iter().take(MAX_ROWS);
     let rows = rows.map(|cache| SlabRow {
         name: cache.name,
         object_size: cache.object_size,

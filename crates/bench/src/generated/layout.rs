@@ -56,7 +56,7 @@ pub(super) const HIGH_START: u64 = 1 << 20;
 /// Nodes begin at a multiple of 64 GiB.
 const NODE_ALIGNMENT: u64 = 1 << 24;
 /// RAM is at least this many sections, so that the tables fit.
-const LEAST_SECTIONS: u64 = 4;
+const MIN_SECTIONS: u64 = 4;
 
 /// The address ranges of a machine's RAM: some below 4 GiB, the first node's
 /// rest above, and behind a gap the second node's.
@@ -71,7 +71,7 @@ impl Layout {
     pub(super) fn new(size: u64) -> Self {
         let sections = size
             .div_ceil(SECTION_FRAMES * PAGE as u64)
-            .max(LEAST_SECTIONS);
+            .max(MIN_SECTIONS);
         let low = (sections / 2).min(LOW_END / SECTION_FRAMES);
         let first = (sections - low).div_ceil(2);
         let second = sections - low - first;

@@ -41,9 +41,9 @@ use way::Way;
 use crate::machine::Machine;
 
 /// Memory is cut in so many equal parts at most, each of whole huge pages.
-const MOST_STRIPES: usize = 12;
+const MAX_STRIPES: usize = 12;
 /// What sizes are rounded up to.
-const UNIT: usize = MOST_STRIPES * (2 << 20);
+const UNIT: usize = MAX_STRIPES * (2 << 20);
 
 /// What to measure.
 #[derive(Clone, Debug)]

@@ -25,7 +25,7 @@ const THRESHOLDS: [usize; 8] = [
     64 << 20,
 ];
 /// The least chunk of the search: helpers must have several each.
-const LEAST_CHUNK: usize = 64 << 10;
+const MIN_CHUNK: usize = 64 << 10;
 /// Helpers win where they are this much faster: less is not worth their processors.
 const WIN: f64 = 0.95;
 
@@ -71,7 +71,7 @@ pub(super) fn by_helpers(time: Duration) -> anyhow::Result<Vec<Pair>> {
         let chunk: usize = size / (4 * bigiron_helpers::processor_count().min(all.helpers));
         let many = Settings {
             straight_below: 0,
-            chunk: chunk.next_power_of_two().clamp(LEAST_CHUNK, all.chunk),
+            chunk: chunk.next_power_of_two().clamp(MIN_CHUNK, all.chunk),
             ..all
         };
         let one = with(1);

@@ -12,7 +12,7 @@ use bigiron_helpers::{Stop, WorkCursor, run};
 use bigiron_kernel::Source;
 
 /// Chunks are sampled up to this size.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 /// The level that both codecs' dumps have without another one being asked for.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -38,7 +38,7 @@ impl BareChunks {
             all.extend(chunks.filter(|chunk| chunk.kind == ChunkKind::Pages));
         }
         let total: u64 = all.iter().map(|chunk| chunk.len).sum();
-        let step = total.div_ceil(MOST_BYTES).max(1) as usize;
+        let step = total.div_ceil(MAX_BYTES).max(1) as usize;
         let mut decompressor = file.decompressor()?;
         let (mut packed, mut chunks) = (Vec::new(), Vec::new());
         for chunk in all.iter().step_by(step) {

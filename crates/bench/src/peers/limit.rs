@@ -18,7 +18,7 @@ use bigiron_helpers::{Stop, WorkCursor, available_memory, run};
 use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel};
 
 /// Pages that are not zero are sampled up to this size.
-const MOST_BYTES: u64 = 512 << 20;
+const MAX_BYTES: u64 = 512 << 20;
 /// Of the free memory at most one part in this many.
 const SHARE_OF_FREE: u64 = 4;
 /// Pages that a thread takes at once, as the dump's helpers do.
@@ -49,8 +49,8 @@ impl Sample {
     /// every so manieth, so that they fit into the memory that there is.
     pub fn read(kernel: &Kernel, level: DumpLevel, kept: u64, stop: &Stop) -> anyhow::Result<Self> {
         let page_size = 1_usize << kernel.source().page_shift();
-        let free = available_memory().map_or(MOST_BYTES, |free| free / SHARE_OF_FREE);
-        let most = (MOST_BYTES.min(free) / page_size as u64).max(1);
+        let free = available_memory().map_or(MAX_BYTES, |free| free / SHARE_OF_FREE);
+        let most = (MAX_BYTES.min(free) / page_size as u64).max(1);
         Self::every(kernel, level, kept.div_ceil(most).max(1), stop)
     }
 

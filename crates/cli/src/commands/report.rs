@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bigiron_dump::{FileOutput, Output};
-use bigiron_report::{MOST_TIME_LINE_BYTES, Report, ReportOptions, TimeLine, render};
+use bigiron_report::{MAX_TIME_LINE_BYTES, Report, ReportOptions, TimeLine, render};
 use clap::Args;
 
 use super::source;
@@ -83,7 +83,7 @@ fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 fn read_time_line(path: &Path) -> anyhow::Result<TimeLine> {
     let mut json = Vec::new();
     let file = File::open(path).with_context(|| path.display().to_string())?;
-    file.take(MOST_TIME_LINE_BYTES)
+    file.take(MAX_TIME_LINE_BYTES)
         .read_to_end(&mut json)
         .with_context(|| path.display().to_string())?;
     TimeLine::parse(&json, "the summary of bigiron dump --json").with_context(|| {

@@ -5,7 +5,7 @@ use bigiron_kernel::DumpLevel;
 use super::sizes::atoi;
 
 /// Levels that one `-d` may name (NUM_ARRAY_DUMP_LEVEL of makedumpfile).
-const MOST_LEVELS: usize = 32;
+const MAX_LEVELS: usize = 32;
 
 /// Takes `N`, or `N,M` and so on.
 pub fn parse(text: &str) -> Result<Vec<DumpLevel>, String> {
@@ -14,7 +14,7 @@ pub fn parse(text: &str) -> Result<Vec<DumpLevel>, String> {
         let number = atoi(part);
         let level = u8::try_from(number).ok().and_then(DumpLevel::new);
         levels.push(level.ok_or_else(|| format!("Dump_level({number}) is invalid."))?);
-        if levels.len() > MOST_LEVELS {
+        if levels.len() > MAX_LEVELS {
             return Err("Dump_level is invalid.".into());
         }
     }

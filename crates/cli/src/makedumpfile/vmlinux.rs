@@ -19,12 +19,12 @@ const PT_NOTE: u32 = 4;
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 /// Notes of a kernel are a few KiB.
-const MOST_NOTES: u64 = 1 << 20;
+const MAX_NOTES: u64 = 1 << 20;
 /// Every kernel names its release so (linux_banner, init/version.c).
 const BANNER: &[u8] = b"Linux version ";
 const PIECE: usize = 1 << 20;
 /// No release is longer.
-const MOST_RELEASE: usize = 64;
+const MAX_RELEASE: usize = 64;
 
 /// Holds VMLINUX against VMCOREINFO: by its build id, where both have one, else
 /// by its release.
@@ -69,7 +69,7 @@ fn build_id(file: &File) -> anyhow::Result<Option<String>> {
         let at = table.saturating_add(index * PROGRAM_HEADER as u64);
         bytes.read_exact_at("a program header", at, &mut entry)?;
         let field = |offset| endian.u64(&entry, offset).unwrap_or(0);
-        if endian.u32(&entry, 0) != Some(PT_NOTE) || field(32) > MOST_NOTES {
+        if endian.u32(&entry, 0) != Some(PT_NOTE) || field(32) > MAX_NOTES {
             continue;
         }
         let notes = bytes.read_vec_at("the notes", field(8), field(32))?;
@@ -85,7 +85,7 @@ fn build_id(file: &File) -> anyhow::Result<Option<String>> {
 /// Whether the kernel's banner names `release`.
 fn names_release(mut file: File, release: &str) -> std::io::Result<bool> {
     let wanted = [BANNER, release.as_bytes(), b" "].concat();
-    let mut window = Vec::with_capacity(PIECE + BANNER.len() + MOST_RELEASE);
+    let mut window = Vec::with_capacity(PIECE + BANNER.len() + MAX_RELEASE);
     loop {
         let read = (&mut file).take(PIECE as u64).read_to_end(&mut window)?;
         if window.windows(wanted.len()).any(|bytes| bytes == wanted) {

@@ -7,7 +7,7 @@ use crate::common::run;
 use serde_json::Value;
 
 /// KiB of address space for the model of the largest machine: what it may take at most.
-const MOST_MEMORY: u32 = 256 << 10;
+const MAX_MEMORY: u32 = 256 << 10;
 
 fn json(arguments: &[&str]) -> Value {
     let all = [&["cpu", "simulate", "--json"], arguments].concat();
@@ -108,7 +108,7 @@ fn growth_is_a_plot() {
 
 #[test]
 fn the_largest_machine_fits_a_bounded_memory() {
-    let limited = format!("ulimit -v {MOST_MEMORY}; exec \"$0\" \"$@\"");
+    let limited = format!("ulimit -v {MAX_MEMORY}; exec \"$0\" \"$@\"");
     let output = Command::new("sh")
         .args([
             "-c",

@@ -7,9 +7,9 @@ use bigiron_bench::memory::MemoryResult;
 
 /// What dumps of machines of different sizes may differ by, in bytes: two bytes
 /// for each section, and how the allocator lays things out.
-const MOST_GROWTH: u64 = 2 << 20;
+const MAX_GROWTH: u64 = 2 << 20;
 /// A stream keeps some of its bitmaps in memory, up to a limit.
-const MOST_GROWTH_OF_STREAM: u64 = 6 << 20;
+const MAX_GROWTH_OF_STREAM: u64 = 6 << 20;
 
 fn measure(arguments: &[&str]) -> Vec<MemoryResult> {
     let directory = tempfile::tempdir().unwrap();
@@ -41,13 +41,13 @@ fn assert_growth_below(limit: u64, arguments: &[&str]) {
 
 #[test]
 fn a_dump_of_64_times_the_memory_takes_no_more_memory() {
-    assert_growth_below(MOST_GROWTH, &["--sizes", "1G,64G", "--threads", "1"]);
+    assert_growth_below(MAX_GROWTH, &["--sizes", "1G,64G", "--threads", "1"]);
 }
 
 #[test]
 fn a_stream_keeps_bitmaps_only_up_to_a_limit() {
     let arguments = ["--sizes", "1G,256G", "--threads", "1", "-f", "flattened"];
-    assert_growth_below(MOST_GROWTH_OF_STREAM, &arguments);
+    assert_growth_below(MAX_GROWTH_OF_STREAM, &arguments);
 }
 
 #[test]

@@ -160,13 +160,13 @@ fn what_makes_no_sense_is_told_by_name() {
             "struct task_struct has no member no_such",
         ),
         (&["init_task.comm[16]"], "[16] of 16 elements"),
-        (&["init_task.comm[x]"], "[x] is no number"),
+        (&["init_task.comm[x]"], "[x] is not a number"),
         (&["init_task.mm->pgd"], "is NULL"),
         (&["init_task", "no_such_type"], "has a type no_such_type"),
         (&["runqueues"], "name the CPU: runqueues@0"),
         (&["runqueues@2"], "CPU 2 of 2"),
         (&["init_task@0"], "init_task is not per CPU"),
-        (&["linux_banner.x"], "its type is not known"),
+        (&["linux_banner.x"], "its type is unknown"),
         (&["linux_banner", "--json"], "give a TYPE"),
     ] {
         let all = [&["read", arg(&vmcore)][..], arguments].concat();

@@ -10,7 +10,7 @@ use super::Place;
 use crate::list::CpuList;
 
 /// Names that are told.
-const MOST_NAMES: usize = 5;
+const MAX_NAMES: usize = 5;
 
 /// Processes that are bound to CPUs that go. The kernel lets them run elsewhere, and does not bind
 /// them again when the CPUs come back.
@@ -60,7 +60,7 @@ pub(super) fn bound(place: &Place, online: &CpuList, going: &CpuList) -> BoundTa
         };
         if !on.is_empty() && on.without(going).is_empty() {
             tasks.count += 1;
-            if tasks.some.len() < MOST_NAMES {
+            if tasks.some.len() < MAX_NAMES {
                 let name = field("Name:").unwrap_or("?");
                 tasks.some.push(format!("{name} ({number})"));
             }
@@ -79,12 +79,12 @@ fn runs_no_program(number: u32) -> bool {
 struct Mask(Vec<libc::c_ulong>);
 
 /// More CPUs than any kernel has (NR_CPUS).
-const MOST_CPUS: usize = 8192;
+const MAX_CPUS: usize = 8192;
 const WORD: usize = libc::c_ulong::BITS as usize;
 
 impl Mask {
     fn of(cpus: &CpuList) -> Self {
-        let mut words = vec![0; MOST_CPUS / WORD];
+        let mut words = vec![0; MAX_CPUS / WORD];
         for cpu in cpus.iter() {
             if let Some(word) = words.get_mut(cpu as usize / WORD) {
                 *word |= 1 << (cpu as usize % WORD);
@@ -95,7 +95,7 @@ impl Mask {
 
     /// Where a task may run; `None` if it has ended, or may not be asked about.
     fn of_task(number: u32) -> Option<Self> {
-        let mut words: Vec<libc::c_ulong> = vec![0; MOST_CPUS / WORD];
+        let mut words: Vec<libc::c_ulong> = vec![0; MAX_CPUS / WORD];
         // SAFETY: the kernel writes at most as many bytes as it is told.
         let written = unsafe {
             libc::syscall(

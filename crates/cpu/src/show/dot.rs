@@ -9,7 +9,7 @@ pub fn dot(tree: &DomainTree) -> String {
     let mut out =
         String::from("digraph domains {\n    node [shape=box, fontname=\"sans-serif\"];\n");
     let mut next = 0_usize;
-    let forest = tree.forest(DomainTree::MOST_NODES);
+    let forest = tree.forest(DomainTree::MAX_NODES);
     for root in &forest.roots {
         add(&mut out, root, None, &mut next);
     }

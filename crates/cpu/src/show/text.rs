@@ -19,7 +19,7 @@ const FEW: usize = 2;
 /// The tree, a domain in a line.
 pub fn text(tree: &DomainTree, detail: Detail) -> String {
     let mut out = String::new();
-    let forest = tree.forest(DomainTree::MOST_NODES);
+    let forest = tree.forest(DomainTree::MAX_NODES);
     write_level(&mut out, &forest.roots, "", detail);
     for warning in forest.warnings {
         let _ = writeln!(out, "{warning}");

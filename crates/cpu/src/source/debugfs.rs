@@ -10,7 +10,7 @@ use crate::domains::{SchedDomain, Tunables};
 use crate::tree::DomainTree;
 
 /// Domains of a CPU that are looked at; no kernel has so many.
-const MOST_DOMAINS: usize = 300;
+const MAX_DOMAINS: usize = 300;
 
 /// The directory of domains in debugfs, the old one under /proc/sys, or a copy.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Debugfs {
 
     fn chain_at(&self, cpu: u32, directory: &Path) -> Result<Vec<SchedDomain>, SourceError> {
         let mut chain = Vec::new();
-        for number in 0..MOST_DOMAINS {
+        for number in 0..MAX_DOMAINS {
             let directory = directory.join(format!("domain{number}"));
             if !directory.is_dir() {
                 break;

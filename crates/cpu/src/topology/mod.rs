@@ -13,10 +13,10 @@ pub const LOCAL_DISTANCE: u32 = 10;
 
 /// The most CPUs of a described machine: twice what NR_CPUS of x86 allows. Sets of them, one for each core,
 /// grow with the square.
-pub const MOST_CPUS: usize = 1 << 14;
+pub const MAX_CPUS: usize = 1 << 14;
 
 /// The most nodes: MAX_NUMNODES, by CONFIG_NODES_SHIFT of at most 10.
-pub const MOST_NODES: usize = 1 << 10;
+pub const MAX_NODES: usize = 1 << 10;
 
 /// CPUs by kinds of nearness. Each kind parts all CPUs into sets: what cannot be told
 /// apart is in one.

@@ -4,14 +4,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::{LOCAL_DISTANCE, MOST_CPUS, MOST_NODES, Partition, Topology};
+use super::{LOCAL_DISTANCE, MAX_CPUS, MAX_NODES, Partition, Topology};
 use crate::list::CpuList;
 use crate::system::CpuError;
 
 /// Caches of a CPU that are looked at: L1 twice, L2, L3, L4, and room.
-const MOST_CACHES: usize = 16;
+const MAX_CACHES: usize = 16;
 /// A list of CPUs is shorter, unless each second of 65536 is in it.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 impl Topology {
     /// Reads what a kernel shows under `/sys/devices/system`, or a copy of that: of `cpu`, and of
@@ -24,10 +24,10 @@ impl Topology {
         let files = Files { directory };
         let present = files.list("cpu/present")?;
         let count = present.iter().last().map_or(0, |last| last as usize + 1);
-        if count == 0 || count > MOST_CPUS {
+        if count == 0 || count > MAX_CPUS {
             return Err(CpuError::Senseless {
                 path: directory.join("cpu/present"),
-                reason: format!("{count} CPUs; expected from 1 to {MOST_CPUS}"),
+                reason: format!("{count} CPUs; expected from 1 to {MAX_CPUS}"),
             });
         }
         let (nodes, distances) = files.nodes(count)?;
@@ -106,7 +106,7 @@ impl Files<'_> {
         let read = || {
             let mut text = String::new();
             let file = fs::File::open(&path)?;
-            io::Read::read_to_string(&mut io::Read::take(file, MOST_BYTES), &mut text)?;
+            io::Read::read_to_string(&mut io::Read::take(file, MAX_BYTES), &mut text)?;
             Ok(text)
         };
         read().map_err(|source| CpuError::File {
@@ -149,7 +149,7 @@ impl Files<'_> {
     /// The CPUs that share the cache of the highest level with a CPU.
     fn last_cache(&self, cpu: usize) -> Result<Option<CpuList>, CpuError> {
         let mut last: Option<(u32, String)> = None;
-        for index in 0..MOST_CACHES {
+        for index in 0..MAX_CACHES {
             let name = format!("cpu/cpu{cpu}/cache/index{index}");
             let Some(level) = self.read_if_there(&format!("{name}/level"))? else {
                 break;
@@ -176,8 +176,8 @@ impl Files<'_> {
             return Ok(one());
         };
         let online = self.parse("node/online", &online)?;
-        if online.len() > MOST_NODES {
-            return Err(self.senseless("node/online", format!("more than {MOST_NODES} nodes")));
+        if online.len() > MAX_NODES {
+            return Err(self.senseless("node/online", format!("more than {MAX_NODES} nodes")));
         }
         let mut of = vec![None; cpus];
         let mut with_cpus = Vec::new();

@@ -1,6 +1,6 @@
 //! A machine in a line of text.
 
-use super::{LOCAL_DISTANCE, MOST_CPUS, MOST_NODES, Partition, Topology};
+use super::{LOCAL_DISTANCE, MAX_CPUS, MAX_NODES, Partition, Topology};
 
 /// Why a text describes no machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,7 +48,7 @@ impl Topology {
     ///
     /// # Errors
     /// A word that is not one of these, parts that do not come out even, or a machine larger than
-    /// [`MOST_CPUS`] CPUs or [`MOST_NODES`] nodes.
+    /// [`MAX_CPUS`] CPUs or [`MAX_NODES`] nodes.
     pub fn from_text(text: &str) -> Result<Self, TopologyTextError> {
         let wrong = |reason: String| TopologyTextError {
             text: text.chars().take(120).collect(),
@@ -77,8 +77,8 @@ fn describe(text: &str) -> Result<Description, String> {
             .split_once('=')
             .ok_or(format!("{word:?} has no value"))?;
         let count = || match value.parse::<usize>() {
-            Ok(count) if (1..=MOST_CPUS).contains(&count) => Ok(count),
-            _ => Err(format!("{word:?} is no number from 1 to {MOST_CPUS}")),
+            Ok(count) if (1..=MAX_CPUS).contains(&count) => Ok(count),
+            _ => Err(format!("{word:?} is no number from 1 to {MAX_CPUS}")),
         };
         match key {
             "sockets" => description.sockets = count()?,
@@ -127,11 +127,11 @@ fn build(description: &Description) -> Result<Topology, String> {
     let all_cores = sockets.saturating_mul(cores);
     let cpus = all_cores.saturating_mul(threads);
     let all_nodes = sockets.saturating_mul(nodes);
-    if cpus > MOST_CPUS {
-        return Err(format!("more than {MOST_CPUS} CPUs"));
+    if cpus > MAX_CPUS {
+        return Err(format!("more than {MAX_CPUS} CPUs"));
     }
-    if all_nodes > MOST_NODES {
-        return Err(format!("more than {MOST_NODES} memory nodes"));
+    if all_nodes > MAX_NODES {
+        return Err(format!("more than {MAX_NODES} memory nodes"));
     }
     let part = |whole: usize, parts: usize, what: &str| {
         if parts > 0 && whole.is_multiple_of(parts) {

@@ -6,7 +6,7 @@ use super::TuneError;
 use crate::domains::Tunables;
 
 /// Longer numbers are none.
-const MOST_DIGITS: usize = 40;
+const MAX_DIGITS: usize = 40;
 
 /// One of what an administrator may change of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ impl Tunable {
     pub fn parse(self, text: &[u8]) -> Result<u64, TuneError> {
         let text = String::from_utf8_lossy(text);
         let wrong = || TuneError::Value {
-            text: text.chars().take(MOST_DIGITS).collect(),
+            text: text.chars().take(MAX_DIGITS).collect(),
             most: self.most(),
         };
         let line = text.strip_suffix('\n').unwrap_or(&text);
@@ -89,7 +89,7 @@ impl Tunable {
             (None, Some(octal)) if !octal.is_empty() => (octal, 8),
             _ => (digits, 10),
         };
-        if digits.len() > MOST_DIGITS || !digits.starts_with(|c: char| c.is_digit(base)) {
+        if digits.len() > MAX_DIGITS || !digits.starts_with(|c: char| c.is_digit(base)) {
             return Err(wrong());
         }
         let value = u64::from_str_radix(digits, base).map_err(|_| wrong())?;

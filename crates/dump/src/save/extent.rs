@@ -3,8 +3,8 @@
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::{self, CoreHeaders};
 use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
-use bigiron_format::vmdump::walk::{Step, Walk};
-use bigiron_format::vmdump::{Chunk, Place, VmdumpFile};
+use bigiron_format::vmdump::walk::{Walk, WalkItem};
+use bigiron_format::vmdump::{Chunk, Extent, VmdumpFile};
 use bigiron_format::{FormatError, ReadAt};
 
 use crate::page::is_zero;
@@ -93,13 +93,13 @@ pub fn used_by_vmdump(contents: impl ReadAt + 'static) -> u64 {
             }
         }
         // The end of the dump, if its writer got that far.
-        let rest = Place {
+        let rest = Extent {
             offset: used,
             size: size.saturating_sub(used),
         };
         for step in Walk::new(file.bytes(), file.header(), rest) {
             match step {
-                Step::Record { place, .. } => used = place.offset.saturating_add(place.size),
+                WalkItem::Record { place, .. } => used = place.offset.saturating_add(place.size),
                 _ => break,
             }
         }

@@ -109,7 +109,7 @@ impl Placer {
                     (len, zeros::zstd_frame(len as u32))
                 }
                 Container::Bzip2 => {
-                    let len = zeros::bzip2_piece(left);
+                    let len = zeros::bzip2_stream_len(left);
                     (len, self.bzip2_zeros(len)?)
                 }
             };

@@ -3,7 +3,7 @@
 use bigiron_format::codec::CodecError;
 use bigiron_format::vmdump::record::{self, Tag};
 use bigiron_format::vmdump::{
-    Chunk, ChunkHeader, Container, DirectoryEntry, Place, Root, SeekTable, VmdumpHeader, index,
+    Chunk, ChunkHeader, Container, DirectoryEntry, Extent, Root, SeekTable, VmdumpHeader, index,
     streams,
 };
 
@@ -53,7 +53,7 @@ impl PartPlacer {
             counts: Counts::default(),
             chunks: Vec::new(),
             directory: Vec::new(),
-            seek_table: SeekTable::one_of(header.stripe.1),
+            seek_table: SeekTable::with_share(header.stripe.1),
             waiting: Vec::new(),
             header,
         };
@@ -228,8 +228,8 @@ impl PartPlacer {
     }
 
     /// Places bytes behind all others.
-    fn add(&mut self, bytes: Vec<u8>) -> (Piece, Place) {
-        let place = Place {
+    fn add(&mut self, bytes: Vec<u8>) -> (Piece, Extent) {
+        let place = Extent {
             offset: self.offset,
             size: bytes.len() as u64,
         };

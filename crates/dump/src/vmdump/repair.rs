@@ -7,9 +7,9 @@ use std::path::Path;
 
 use bigiron_format::kdump::Utsname;
 use bigiron_format::vmdump::record::Tag;
-use bigiron_format::vmdump::walk::{Step, Walk};
+use bigiron_format::vmdump::walk::{Walk, WalkItem};
 use bigiron_format::vmdump::{
-    Chunk, ChunkKind, Container, DirectoryEntry, Place, VmdumpFile, VmdumpHeader, index, streams,
+    Chunk, ChunkKind, Container, DirectoryEntry, Extent, VmdumpFile, VmdumpHeader, index, streams,
 };
 use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source, SourceError, VmdumpSource};
 use serde_json::json;
@@ -85,7 +85,7 @@ struct Found {
 
 impl Found {
     fn of(file: &VmdumpFile) -> Self {
-        let all = Place {
+        let all = Extent {
             offset: 0,
             size: file.bytes().size(),
         };
@@ -99,7 +99,7 @@ impl Found {
         let mut position = 0;
         for step in Walk::new(file.bytes(), file.header(), all) {
             match step {
-                Step::Chunk(header) => {
+                WalkItem::Chunk(header) => {
                     let chunk = header.chunk;
                     if chunk.position < position {
                         continue;
@@ -110,7 +110,7 @@ impl Found {
                     found.counts.add(&chunk);
                     found.chunks.push(chunk);
                 }
-                Step::Record {
+                WalkItem::Record {
                     tag: Tag::Index,
                     place,
                     payload,
@@ -118,13 +118,13 @@ impl Found {
                     found.frame(place.offset, &[(place.size as u32, 0)]);
                     found.index(file, place, &payload);
                 }
-                Step::Record {
+                WalkItem::Record {
                     tag: Tag::Header,
                     place,
                     ..
                 } => found.frame(place.offset, &[(place.size as u32, 0)]),
                 // A root that does not match is rebuilt, with everything that led to it.
-                Step::Record { .. } | Step::SeekTable(_) | Step::Damaged { .. } => {}
+                WalkItem::Record { .. } | WalkItem::SeekTable(_) | WalkItem::Damaged { .. } => {}
             }
         }
         found
@@ -164,7 +164,7 @@ impl Found {
     }
 
     /// An index record that lists exactly the chunks before it stays in use.
-    fn index(&mut self, file: &VmdumpFile, place: Place, payload: &[u8]) {
+    fn index(&mut self, file: &VmdumpFile, place: Extent, payload: &[u8]) {
         let Ok(chunks) = index::decode(file.header(), payload, place.offset) else {
             return;
         };

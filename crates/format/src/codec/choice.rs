@@ -1,4 +1,4 @@
-//! Which codec, at which level, as named on a command line.
+//! Codecs and levels, as named on a command line.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use super::{CodecError, Compressor, lzo, snappy, stored, zlib, zstd};
 
-/// How the pages of a dump are compressed.
+/// A codec for the pages of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Codec {
-    /// Not at all.
+    /// No compression.
     None,
     /// Deflate in a zlib container.
     Zlib,
@@ -17,12 +17,12 @@ pub enum Codec {
     Lzo,
     /// Snappy without framing.
     Snappy,
-    /// A Zstandard frame for each page.
+    /// One Zstandard frame per page.
     Zstd,
 }
 
 impl Codec {
-    /// Every codec.
+    /// All codecs.
     pub const ALL: [Codec; 5] = [
         Codec::None,
         Codec::Zlib,
@@ -31,7 +31,7 @@ impl Codec {
         Codec::Zstd,
     ];
 
-    /// The name, as on the command line.
+    /// Name, as on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Codec::None => "none",
@@ -42,7 +42,7 @@ impl Codec {
         }
     }
 
-    /// The levels it can be asked for; `None` for a codec without levels.
+    /// Supported levels; `None` for a codec without levels.
     pub fn levels(self) -> Option<RangeInclusive<i32>> {
         match self {
             Codec::None | Codec::Lzo | Codec::Snappy => None,
@@ -79,8 +79,7 @@ pub struct Compression {
 }
 
 impl Compression {
-    /// `codec` at its default level, which is the fast one: a crashed machine
-    /// waits for the dump.
+    /// `codec` at its default level, the fast one, since a crashed machine waits for the dump.
     pub fn new(codec: Codec) -> Self {
         let level = match codec {
             Codec::None | Codec::Lzo | Codec::Snappy => 0,
@@ -100,10 +99,10 @@ impl Compression {
         }
     }
 
-    /// A compressor: a context to be used by one thread.
+    /// Creates a compressor, for use by one thread.
     pub fn compressor(self) -> Result<Box<dyn Compressor>, CodecError> {
         if self != Self::new(self.codec) {
-            // The fields are public, so the level may come unchecked.
+            // The fields are public, so the level may be unchecked.
             Self::with_level(self.codec, self.level)?;
         }
         Ok(match self.codec {
@@ -115,11 +114,11 @@ impl Compression {
         })
     }
 
-    /// A compressor of the codec's library, where [`compressor`](Self::compressor)
-    /// has an encoder of our own in its place: the measure for our own.
+    /// Creates a compressor of the codec's library where [`compressor`](Self::compressor) uses
+    /// our own encoder, for comparison.
     ///
-    /// `None` where the library compresses the dumps too, and for LZO, which has
-    /// no library with a permissive licence.
+    /// Returns `None` where the library compresses the dumps too, and for LZO, which has no
+    /// library with a permissive licence.
     pub fn library_compressor(self) -> Result<Option<Box<dyn Compressor>>, CodecError> {
         Ok(match self.codec {
             Codec::Zlib if self == Self::new(Codec::Zlib) => {
@@ -129,8 +128,7 @@ impl Compression {
         })
     }
 
-    /// About how many bytes of memory one compressor takes when it compresses
-    /// blocks of up to 64 KiB.
+    /// Approximate memory of one compressor for blocks of up to 64 KiB, in bytes.
     pub fn context_bytes(self) -> usize {
         match self.codec {
             Codec::None => 0,

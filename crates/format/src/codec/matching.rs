@@ -1,6 +1,6 @@
-//! What encoders that look for repeats have in common.
+//! Shared code of the match finders.
 
-/// How many bytes from `at` on are the same as from `from` on.
+/// Number of equal bytes from `at` and from `from` on.
 #[inline]
 pub(super) fn common(bytes: &[u8], at: usize, from: usize) -> usize {
     let (ahead, behind) = (&bytes[at..], &bytes[from..]);

@@ -1,7 +1,7 @@
-//! Compression of pages: one trait for every codec, chosen once.
+//! Compression of pages: one trait for every codec, selected once.
 //!
-//! Contexts are made once for each thread and used again for every page;
-//! nothing is allocated in between.
+//! Each thread creates its contexts once and reuses them for every page; nothing is allocated
+//! per page.
 
 mod choice;
 mod deflate;
@@ -14,74 +14,73 @@ mod zstd;
 
 pub use choice::{Codec, Compression};
 
-/// Compresses pages. A context of its own for each thread.
+/// Compresses pages; each thread has its own.
 pub trait Compressor: Send {
-    /// Compresses `src` into the front of `dst` and says how many bytes it
-    /// took; `None` if it does not fit in `dst` (the page is then stored raw).
+    /// Compresses `src` into the front of `dst` and returns the compressed size; `None` if it
+    /// does not fit in `dst` (the page is then stored uncompressed).
     fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize>;
 }
 
-/// Decompresses pages. A context of its own for each thread.
+/// Decompresses pages; each thread has its own.
 pub trait Decompressor: Send {
-    /// Decompresses `src` into the front of `dst` and says how many bytes came.
+    /// Decompresses `src` into the front of `dst` and returns the decompressed size.
     ///
-    /// Data that would take more than `dst` holds is an error, found after no
-    /// more work than filling `dst`.
+    /// Data that exceeds `dst` is an error, detected after no more work than filling `dst`.
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize, CodecError>;
 }
 
-/// A codec was asked for something it cannot do, or was given damaged data.
+/// Codec errors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// No codec has this name.
+    /// Unknown codec name.
     #[error("unknown codec {name:?}: expected none, zlib, lzo, snappy or zstd")]
     Unknown {
-        /// The name given.
+        /// The given name.
         name: String,
     },
-    /// The level is not a number or is out of the codec's range.
+    /// The level is not a number or out of the codec's range.
     #[error("{codec} has no level {level:?}: expected {min} to {max}")]
     Level {
-        /// The codec by name.
+        /// Name of the codec.
         codec: &'static str,
-        /// The level given.
+        /// The given level.
         level: String,
-        /// The lowest level of this codec.
+        /// Minimum level.
         min: i32,
-        /// Its highest level.
+        /// Maximum level.
         max: i32,
     },
-    /// A level for a codec that has none.
+    /// A level for a codec without levels.
     #[error("{codec} takes no level")]
     NoLevels {
-        /// The codec by name.
+        /// Name of the codec.
         codec: &'static str,
     },
-    /// No memory for a context.
+    /// Out of memory for a context.
     #[error("{codec}: cannot allocate a context")]
     OutOfMemory {
-        /// The codec by name.
+        /// Name of the codec.
         codec: &'static str,
     },
-    /// The data holds more than there is room for.
+    /// The decompressed data is too large.
     #[error("{codec}: the data decompresses to more than {room} bytes")]
     TooLong {
-        /// The codec by name.
+        /// Name of the codec.
         codec: &'static str,
-        /// How many bytes were expected at most.
+        /// Maximum size expected.
         room: usize,
     },
-    /// The data is not what a compressor of this codec writes.
+    /// Invalid compressed data.
     #[error("{codec}: {reason}")]
     Damaged {
-        /// The codec by name.
+        /// Name of the codec.
         codec: &'static str,
-        /// What the decoder says.
+        /// The decoder's reason.
         reason: String,
     },
 }
 
-/// A decompressor for `codec`; that of [`Codec::None`] copies.
+/// Creates a decompressor for `codec`; that of [`Codec::None`] copies.
 pub fn decompressor(codec: Codec) -> Result<Box<dyn Decompressor>, CodecError> {
     Ok(match codec {
         Codec::None => Box::new(stored::Stored),

@@ -4,7 +4,7 @@ use super::{CodecError, Compressor, Decompressor};
 
 const NAME: &str = "snappy";
 
-/// The encoder's two hash tables, and the scratch for a block of 64 KiB.
+/// The encoder's two hash tables, and scratch memory for a block of 64 KiB.
 pub(super) const CONTEXT_BYTES: usize = (2 << 10) + (32 << 10) + (80 << 10);
 
 /// A reused encoder.
@@ -24,7 +24,7 @@ impl SnappyCompressor {
 
 impl Compressor for SnappyCompressor {
     fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
-        // The encoder refuses to start without room for the worst case.
+        // The encoder requires space for the worst case.
         let worst = snap::raw::max_compress_len(src.len());
         if dst.len() >= worst {
             return self.encoder.compress(src, dst).ok();
@@ -38,7 +38,7 @@ impl Compressor for SnappyCompressor {
     }
 }
 
-/// The decoder keeps nothing worth reusing, but is made once all the same.
+/// The decoder has no state worth reusing, but is created once all the same.
 pub(super) struct SnappyDecompressor(snap::raw::Decoder);
 
 impl SnappyDecompressor {

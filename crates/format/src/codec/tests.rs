@@ -16,7 +16,7 @@ fn page(seed: usize) -> Vec<u8> {
 }
 
 #[test]
-fn names_go_both_ways() {
+fn names_round_trip() {
     for codec in Codec::ALL {
         assert_eq!(codec.name().parse(), Ok(codec));
         assert_eq!(codec.to_string(), codec.name());
@@ -34,7 +34,7 @@ fn names_go_both_ways() {
 }
 
 #[test]
-fn wrong_names_and_levels_say_what_is_right() {
+fn invalid_names_and_levels_list_the_valid_ones() {
     for (text, message) in [
         (
             "lz4",
@@ -63,7 +63,7 @@ fn wrong_names_and_levels_say_what_is_right() {
             message
         );
     }
-    // The fields are public: a compressor is not made for a level unchecked.
+    // The fields are public: creating a compressor checks the level.
     let unchecked = Compression {
         codec: Codec::Zlib,
         level: 99,
@@ -72,7 +72,7 @@ fn wrong_names_and_levels_say_what_is_right() {
 }
 
 #[test]
-fn pages_come_back_from_used_contexts() {
+fn pages_round_trip_through_reused_contexts() {
     for compression in all() {
         let mut compressor = compression.compressor().unwrap();
         let mut decompressor = decompressor(compression.codec).unwrap();
@@ -86,10 +86,10 @@ fn pages_come_back_from_used_contexts() {
     }
 }
 
-/// A page that gets shorter needs no more room than a page, and one that does
-/// not is refused, after which the context goes on working.
+/// A page that shrinks needs no more space than a page, and one that does not is refused; the
+/// context keeps working.
 #[test]
-fn what_does_not_fit_is_refused() {
+fn output_that_does_not_fit_is_refused() {
     let noise: Vec<u8> = (0..4096u32)
         .map(|i| (i.wrapping_mul(i ^ 0x9e37_79b9).wrapping_mul(0x85eb_ca6b) >> 23) as u8)
         .collect();
@@ -109,7 +109,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn more_than_there_is_room_for_is_an_error() {
+fn data_larger_than_the_destination_is_an_error() {
     for compression in all() {
         let (mut stored, mut back) = (vec![0; 8192], vec![0; 4095]);
         let len = compression
@@ -126,10 +126,10 @@ fn more_than_there_is_room_for_is_an_error() {
     }
 }
 
-/// One frame with its size and without a checksum: a descriptor byte of 0x60
-/// (single segment, two bytes of size) for a page of 4 KiB.
+/// One frame with its size and without a checksum: descriptor byte 0x60 (single segment, two
+/// bytes of size) for a page of 4 KiB.
 #[test]
-fn zstd_frames_are_as_other_readers_expect() {
+fn zstd_frames_have_the_expected_header() {
     let mut stored = vec![0; 4096];
     let mut compressor = Compression::new(Codec::Zstd).compressor().unwrap();
     compressor.compress(&page(3), &mut stored).unwrap();
@@ -138,10 +138,10 @@ fn zstd_frames_are_as_other_readers_expect() {
     assert_eq!(u16::from_le_bytes([stored[5], stored[6]]), 4096 - 256);
 }
 
-/// Only zlib's level 1 is written by an encoder in the place of a library; what
-/// that library writes is read like our own.
+/// Only zlib's level 1 uses our own encoder in place of a library; the library's output is read
+/// just like ours.
 #[test]
-fn libraries_stand_beside_our_own_encoders() {
+fn library_compressors_match_our_encoders() {
     for compression in all() {
         let library = compression.library_compressor().unwrap();
         let replaced = compression == Compression::new(Codec::Zlib);
@@ -161,7 +161,7 @@ fn libraries_stand_beside_our_own_encoders() {
 }
 
 #[test]
-fn contexts_take_what_is_said() {
+fn contexts_take_the_stated_memory() {
     for compression in all() {
         let bytes = compression.context_bytes();
         assert_eq!(bytes == 0, compression.codec == Codec::None);

@@ -1,6 +1,5 @@
-//! Zlib streams, which zlib's own `uncompress` reads: written by our own encoder
-//! at level 1, and by libdeflate above it; read by libdeflate. Neither allocates
-//! for a page.
+//! zlib streams, readable by zlib's own `uncompress`: written by our own encoder at level 1, by
+//! libdeflate above it; read by libdeflate. Neither allocates per page.
 
 use std::ops::RangeInclusive;
 
@@ -17,9 +16,8 @@ pub(super) const LEVELS: RangeInclusive<i32> = 1..=12;
 /// The level of our own encoder.
 const FAST_LEVEL: i32 = 1;
 
-/// What one compressor takes. For libdeflate it is what it allocates (1.26, by
-/// the allocator's own figures): that depends on the match finder, so on the
-/// level.
+/// Memory of one compressor. For libdeflate it is the measured allocation (1.26), which depends
+/// on the match finder and so on the level.
 pub(super) fn context_bytes(level: i32) -> usize {
     match level {
         ..=FAST_LEVEL => deflate::CONTEXT_BYTES,
@@ -44,7 +42,7 @@ impl ZlibCompressor {
         }
     }
 
-    /// libdeflate's, whatever the level.
+    /// Creates libdeflate's compressor, whatever the level.
     pub(super) fn library(level: i32) -> Result<Self, CodecError> {
         let level = CompressionLvl::new(level).map_err(|_| CodecError::Level {
             codec: NAME,

@@ -17,17 +17,17 @@ use super::{CodecError, Compressor, Decompressor};
 
 const NAME: &str = "zstd";
 
-/// The library returns its error numbers negated.
+/// The library returns negated error codes.
 const DST_TOO_SMALL: usize =
     (zstd_safe::zstd_sys::ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall as usize).wrapping_neg();
 
-/// The levels of the linked library.
+/// Levels of the linked library.
 pub(super) fn levels() -> RangeInclusive<i32> {
     zstd_safe::min_c_level()..=zstd_safe::max_c_level()
 }
 
-/// What a context takes once it has compressed a block of 64 KiB: asked of the
-/// library, since it depends on the level in no simple way.
+/// Memory of a context that has compressed a block of 64 KiB: queried from the library, since
+/// it depends on the level in no simple way.
 pub(super) fn context_bytes(level: i32) -> usize {
     let block = vec![0; 64 << 10];
     let mut frame = vec![0; zstd_safe::compress_bound(block.len())];

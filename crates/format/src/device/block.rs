@@ -8,17 +8,15 @@ use crate::bytes::Endian;
 use crate::error::FormatError;
 use crate::kdump::Utsname;
 
-/// Bytes of a block.
+/// Size of a block.
 pub const BLOCK_SIZE: usize = 4096;
-/// Where contents begin: behind everything that boot loaders, partition tables
-/// and superblocks are looked for at.
+/// Offset of the contents: behind all boot loaders, partition tables and superblocks.
 pub const CONTENTS_OFFSET: u64 = 64 << 10;
 /// The first bytes of a block.
 pub const NAME: [u8; 8] = *b"BIGIRDEV";
-/// The version that is written.
+/// The version written.
 const VERSION: u32 = 1;
-/// Bytes in use; what is behind them is zero and may mean something to later
-/// versions.
+/// Bytes in use; the rest is zero and reserved for later versions.
 const HEADER_SIZE: u32 = 1040;
 
 const UTSNAME_AT: usize = 640;
@@ -27,13 +25,13 @@ const MARK_VALID: u32 = 1;
 const MARK_COMPLETE: u32 = 2;
 const ENDIAN: Endian = Endian::Little;
 
-/// Where the block at the end of a device of so many bytes begins.
+/// Offset of the end block of a device of this size.
 pub fn end_block_offset(device_size: u64) -> u64 {
     let block = BLOCK_SIZE as u64;
     (device_size / block).saturating_sub(1) * block
 }
 
-/// Which of the two blocks.
+/// Selects one of the two blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The first 4 KiB.
@@ -51,7 +49,7 @@ impl Place {
     }
 }
 
-/// What tells a dump from all others.
+/// A unique id of a dump.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DumpId(pub [u8; 16]);
 
@@ -67,8 +65,7 @@ impl fmt::Debug for DumpId {
     }
 }
 
-/// The format of what is on the device, for people: readers go by its first
-/// bytes.
+/// The format of the contents, informational: readers look at its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentsKind {
     /// ELF core.
@@ -79,7 +76,7 @@ pub enum ContentsKind {
     Vmdump,
     /// One of these, encrypted by age.
     Encrypted,
-    /// A later program's.
+    /// Unknown to this version.
     Other(u32),
 }
 
@@ -105,36 +102,36 @@ impl ContentsKind {
     }
 }
 
-/// What a block says.
+/// The contents of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceHeader {
-    /// The dump's id.
+    /// Id of the dump.
     pub id: DumpId,
-    /// Counts up with each change of the device's blocks.
+    /// Incremented by each change of the device's blocks.
     pub generation: u64,
-    /// There is a dump, and nobody has saved it yet.
+    /// There is a dump that was not saved yet.
     pub valid: bool,
-    /// It was written to its end.
+    /// The dump was written to its end.
     pub complete: bool,
-    /// Its format.
+    /// Format of the dump.
     pub contents: ContentsKind,
-    /// Bytes of the device when the block was written.
+    /// Size of the device when the block was written.
     pub device_size: u64,
-    /// Where the contents begin.
+    /// Offset of the contents.
     pub offset: u64,
-    /// Bytes of the contents; 0 if not known yet. Of an encrypted dump that is not
-    /// complete, those that are on the disk for certain.
+    /// Length of the contents; 0 if not known yet. For an incomplete encrypted dump, the length
+    /// that is certainly on the disk.
     pub length: u64,
-    /// When the dump was begun, in seconds since 1970.
+    /// Start of the dump, in seconds since 1970.
     pub began: u64,
-    /// When it was complete; 0 if it is not.
+    /// End of the dump; 0 if it is incomplete.
     pub ended: u64,
-    /// The dumped system's names.
+    /// Names of the dumped system.
     pub utsname: Utsname,
 }
 
 impl DeviceHeader {
-    /// The block as the device holds it at `place`.
+    /// Encodes the block for `place`.
     pub fn encode(&self, place: Place) -> [u8; BLOCK_SIZE] {
         let mut block = [0; BLOCK_SIZE];
         let marks = [(self.valid, MARK_VALID), (self.complete, MARK_COMPLETE)];
@@ -169,10 +166,11 @@ impl DeviceHeader {
         block
     }
 
-    /// Understands the block that was read at `offset` of a device.
+    /// Decodes the block read at `offset` of a device.
     ///
     /// # Errors
-    /// It is none, is damaged, or belongs somewhere else.
+    ///
+    /// It is not such a block, is damaged, or belongs to another offset.
     pub fn decode(block: &[u8], place: Place, offset: u64) -> Result<Self, FormatError> {
         let wrong = |what, at: usize, expected: String, found: String| {
             Err(FormatError::unexpected(

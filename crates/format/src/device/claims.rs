@@ -1,27 +1,26 @@
-//! What else may be on a disk: signatures of file systems and the like, so that
-//! no dump is written over them.
+//! Signatures of other uses of a disk, such as file systems, so that no dump overwrites them.
 
 use crate::bytes::ReadAt;
 use crate::error::FormatError;
 
-/// Bytes from the start that are looked at. The farthest there is a ZFS label's.
+/// Bytes searched at the start. The farthest signature is that of a ZFS label.
 const FRONT: u64 = 512 << 10;
-/// Bytes before the end that are looked at, for the same reason.
+/// Bytes searched at the end, for the same reason.
 const BACK: u64 = 512 << 10;
 
-/// Something that is on a device.
+/// Another use found on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What it is.
+    /// Name of the use.
     pub name: &'static str,
-    /// Where its signature is.
+    /// Offset of its signature.
     pub offset: u64,
-    /// Bytes of the signature.
+    /// Length of the signature, in bytes.
     pub len: usize,
 }
 
-/// Bytes that stand at an offset from the start. Where no other source is given
-/// it is the kernel's header of that name.
+/// Signatures at an offset from the start. The source is the kernel's header of that name
+/// unless another is given.
 const FRONT_SIGNATURES: &[(&str, u64, &[u8])] = &[
     // s_magic of the superblock at 1024: fs/ext4/ext4.h, EXT4_SUPER_MAGIC.
     ("ext2, ext3 or ext4 file system", 1080, &[0x53, 0xef]),
@@ -118,9 +117,10 @@ const ZFS_MAGICS: [[u8; 8]; 2] = [
 /// (include/sys/vdev_impl.h).
 const ZFS_LABEL: u64 = 256 << 10;
 
-/// What is on a device: the plausible first.
+/// Finds other uses of a device, the plausible ones first.
 ///
 /// # Errors
+///
 /// The device cannot be read.
 pub fn find_claims(device: &(impl ReadAt + ?Sized)) -> Result<Vec<Claim>, FormatError> {
     const WHAT: &str = "what is on the device";

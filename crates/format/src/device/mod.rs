@@ -1,7 +1,7 @@
 //! Raw dump devices: a disk or partition that holds one dump and nothing else.
 //!
-//! The same block stands at the start and at the very end of the device and says
-//! what is between them. See docs/formats/device.md.
+//! Equal blocks at the start and at the end of the device describe the contents between them.
+//! See docs/formats/device.md.
 
 pub mod block;
 pub mod claims;
@@ -14,20 +14,20 @@ pub use claims::{Claim, find_claims};
 use crate::bytes::ReadAt;
 use crate::error::FormatError;
 
-/// What the two blocks of a device say.
+/// The blocks found on a device.
 #[derive(Clone, Debug)]
 pub struct FoundDump {
-    /// The newer one of the two headers.
+    /// The header with the higher generation.
     pub header: DeviceHeader,
-    /// Where the blocks stand that are good; [`Place::Start`] first.
+    /// The valid blocks and their offsets; [`Place::Start`] first.
     pub good: Vec<(Place, u64)>,
-    /// Why the other one is not good; `None` if it is.
+    /// The reason why the other block is invalid; `None` if it is valid.
     pub damage: Option<String>,
 }
 
 impl FoundDump {
-    /// Where the contents are: offset, and the length as far as the device goes.
-    /// Of a dump that did not come to its end the length is what may be its.
+    /// Offset and length of the contents, limited by the device. For an incomplete dump the
+    /// length is an upper bound.
     pub fn contents(&self, device_size: u64) -> (u64, u64) {
         let header = &self.header;
         let most = match header.length {
@@ -38,17 +38,18 @@ impl FoundDump {
         (header.offset, most.min(there))
     }
 
-    /// Whether the device ends before its contents do.
+    /// Returns true if the device ends before its contents.
     pub fn is_cut(&self, device_size: u64) -> bool {
         let end = self.header.offset.saturating_add(self.header.length);
         end > device_size
     }
 }
 
-/// Looks for the blocks of a dump device; `None` if neither is there.
+/// Finds the blocks of a dump device; returns `None` if there are none.
 ///
 /// # Errors
-/// Reading failed, or a block is of a version that is not known.
+///
+/// Reading failed, or a block has an unknown version.
 pub fn find(device: &(impl ReadAt + ?Sized)) -> Result<Option<FoundDump>, FormatError> {
     let size = device.size();
     let end = end_block_offset(size);
@@ -61,14 +62,14 @@ pub fn find(device: &(impl ReadAt + ?Sized)) -> Result<Option<FoundDump>, Format
         match block.and_then(|block| DeviceHeader::decode(&block, place, offset)) {
             Ok(header) => headers.push((header, place, offset)),
             Err(error @ FormatError::Io { .. }) => {
-                // A bad sector in one block is what the other one is for.
+                // The other block exists for the case of a bad sector in this one.
                 damage = Some(error.to_string());
             }
             Err(error) => damage = Some(error.to_string()),
         }
     }
     let good = headers.iter().map(|(_, place, at)| (*place, *at)).collect();
-    // At equal ages they say the same.
+    // Blocks of the same generation are equal.
     let newer = headers
         .into_iter()
         .map(|(header, ..)| header)
@@ -81,13 +82,12 @@ pub fn find(device: &(impl ReadAt + ?Sized)) -> Result<Option<FoundDump>, Format
     }))
 }
 
-/// Whether these first bytes of a file are meant to be a dump device's, good or
-/// not.
+/// Returns true if these first bytes are those of a dump device, valid or not.
 pub fn is_device(front: &[u8]) -> bool {
     front.starts_with(&block::NAME)
 }
 
-/// What is on a device, from the offset of its contents on.
+/// The contents of a device, as a file.
 pub struct DeviceContents<R> {
     device: R,
     offset: u64,
@@ -104,7 +104,7 @@ impl<R: ReadAt> DeviceContents<R> {
         }
     }
 
-    /// An offset of the device as one of the contents.
+    /// Converts an offset of the device to one of the contents.
     fn inside(&self, at: u64) -> u64 {
         at.saturating_sub(self.offset).min(self.length)
     }

@@ -29,7 +29,7 @@ fn device(start: &DeviceHeader, end: &DeviceHeader) -> Vec<u8> {
 }
 
 #[test]
-fn a_header_comes_back_from_either_block() {
+fn header_round_trips_through_either_block() {
     let whole = device(&header(), &header());
     let found = find(&whole).unwrap().unwrap();
     assert_eq!(found.header, header());
@@ -49,7 +49,7 @@ fn a_header_comes_back_from_either_block() {
 }
 
 #[test]
-fn every_flipped_bit_of_a_block_is_noticed() {
+fn every_flipped_bit_of_a_block_is_detected() {
     let block = header().encode(Place::Start);
     for bit in 0..BLOCK_SIZE * 8 {
         let mut block = block;
@@ -62,7 +62,7 @@ fn every_flipped_bit_of_a_block_is_noticed() {
 }
 
 #[test]
-fn the_newer_block_counts() {
+fn newer_block_is_used() {
     let cleared = DeviceHeader {
         generation: 8,
         valid: false,
@@ -74,7 +74,7 @@ fn the_newer_block_counts() {
 }
 
 #[test]
-fn blocks_that_lie_about_their_place_or_contents_are_refused() {
+fn blocks_with_wrong_place_or_contents_are_refused() {
     let whole = device(&header(), &header());
     let mut swapped = whole.clone();
     swapped.rotate_right(BLOCK_SIZE);
@@ -98,7 +98,7 @@ fn blocks_that_lie_about_their_place_or_contents_are_refused() {
 }
 
 #[test]
-fn a_device_that_was_cut_gives_what_is_left_of_its_contents() {
+fn shortened_device_returns_the_remaining_contents() {
     let long = DeviceHeader {
         length: SIZE as u64 / 2,
         ..header()
@@ -119,7 +119,7 @@ fn a_device_that_was_cut_gives_what_is_left_of_its_contents() {
 }
 
 #[test]
-fn contents_end_where_they_end() {
+fn reads_stop_at_the_end_of_the_contents() {
     let bytes: Vec<u8> = (0..200).collect();
     let contents = DeviceContents::new(bytes, 50, 100);
     assert_eq!(contents.read_vec_at("all", 0, 100).unwrap()[..2], [50, 51]);
@@ -132,7 +132,7 @@ fn contents_end_where_they_end() {
 }
 
 #[test]
-fn dump_devices_have_no_claims_and_zfs_pools_have() {
+fn dump_devices_have_no_claims_and_zfs_pools_do() {
     let whole = device(&header(), &header());
     assert_eq!(find_claims(&whole).unwrap(), []);
     assert_eq!(find_claims(&Vec::new()).unwrap(), []);

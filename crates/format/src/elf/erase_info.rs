@@ -1,12 +1,12 @@
-//! The note that says what was erased from a dump (makedumpfile --config).
+//! The note that records what was erased from a dump (makedumpfile --config).
 
 use super::note::{Notes, encode};
 use crate::bytes::Endian;
 
-/// Its name; its type is 0.
+/// Name of the note; its type is 0.
 const NAME: &[u8] = b"ERASEINFO";
 
-/// The text of the note in `notes`, up to its NULs; empty if there is none.
+/// Returns the text of the note in `notes`, without NULs; empty if there is none.
 pub fn find(notes: &[u8], endian: Endian) -> &[u8] {
     let note = Notes::new(notes, endian).find(|note| note.name == NAME);
     let text = note.map_or(&[][..], |note| note.descriptor);
@@ -14,8 +14,7 @@ pub fn find(notes: &[u8], endian: Endian) -> &[u8] {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// `notes` with `text` in that note, in place of what was there; without the note
-/// if it is empty.
+/// Returns `notes` with the text of that note replaced; without the note if `text` is empty.
 pub fn replace(notes: &[u8], text: &[u8], endian: Endian) -> Vec<u8> {
     let mut out = Vec::with_capacity(notes.len());
     let mut from = 0;
@@ -30,7 +29,7 @@ pub fn replace(notes: &[u8], text: &[u8], endian: Endian) -> Vec<u8> {
     out.extend_from_slice(&notes[from..]);
     if !text.is_empty() {
         let note = encode(NAME, 0, text, endian);
-        // Behind what makes no notes readers would not come to it.
+        // Readers would not reach it behind bytes that are not notes.
         let at = out.len() - (notes.len() - from);
         out.splice(at..at, note);
     }
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_note_is_replaced_and_the_others_stay() {
+    fn note_is_replaced_and_others_are_kept() {
         let endian = Endian::Little;
         let core = encode(b"CORE", 1, b"registers", endian);
         let old = replace(&core, b"erase a size 1\n", endian);

@@ -1,7 +1,7 @@
 //! The ELF header and the program headers of a core file.
 //!
-//! Nothing is taken for granted about where headers stand: QEMU 7.2 writes the
-//! section headers first (e_phoff = 192) and e_ehsize = 8.
+//! The order of headers is not fixed: QEMU 7.2 writes the section headers first (e_phoff = 192)
+//! and e_ehsize = 8.
 
 use crate::address::{PhysAddr, VirtAddr};
 use crate::bytes::{Endian, ReadAt};
@@ -18,51 +18,51 @@ pub const EHDR_SIZE: usize = 64;
 pub const PHDR_SIZE: usize = 56;
 /// Size of an Elf64_Shdr.
 pub const SHDR_SIZE: usize = 64;
-/// e_phnum when the true count stands in sh_info of section 0.
+/// e_phnum if the actual number is in sh_info of section 0.
 pub const PN_XNUM: u16 = 0xffff;
-/// p_type of memory.
+/// p_type of a memory segment.
 pub const PT_LOAD: u32 = 1;
-/// p_type of notes.
+/// p_type of a note segment.
 pub const PT_NOTE: u32 = 4;
 
-/// Program headers taken from one file; each stands for at least a page of
-/// memory, and no tool writes more than one for each MiB.
+/// Maximum number of program headers; each stands for at least a page of memory, and no tool
+/// writes more than one per MiB.
 const MAX_PROGRAM_HEADERS: u32 = 1 << 24;
-/// Notes hold registers of every CPU: about 4 KiB a CPU.
+/// Maximum size of the notes, which hold the registers of every CPU: about 4 KiB each.
 const MAX_NOTES_SIZE: u64 = 64 << 20;
-/// e_flags of a core that makedumpfile could not finish
-/// (DUMP_ELF_INCOMPLETE, makedumpfile's elf_info.h).
+/// e_flags of a core that makedumpfile could not finish (DUMP_ELF_INCOMPLETE, makedumpfile's
+/// elf_info.h).
 const FLAG_INCOMPLETE: u32 = 1;
 
-/// A piece of physical memory and where its bytes are in the file.
+/// A range of physical memory and its data in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadSegment {
-    /// Where the bytes begin in the file.
+    /// Offset of the data in the file.
     pub file_offset: u64,
-    /// How many bytes the file holds; the rest up to `memory_size` was left out.
+    /// Size of the data in the file; the rest up to `memory_size` was excluded.
     pub file_size: u64,
-    /// The first physical address.
+    /// First physical address.
     pub physical: PhysAddr,
-    /// The first virtual address; 0 where the writer did not know it.
+    /// First virtual address; 0 if the writer did not know it.
     pub virt: VirtAddr,
-    /// How much memory the segment stands for, in bytes.
+    /// Size of the memory range, in bytes.
     pub memory_size: u64,
 }
 
-/// What the headers of a core file say.
+/// The headers of a core file.
 #[derive(Clone, Debug)]
 pub struct CoreHeaders {
     /// e_machine.
     pub machine: u16,
-    /// The byte order.
+    /// Byte order.
     pub endian: Endian,
-    /// The writer says that it could not finish.
+    /// The writer marked the core as unfinished.
     pub incomplete: bool,
-    /// The memory, in the order of the file.
+    /// The memory segments, in file order.
     pub segments: Vec<LoadSegment>,
-    /// The notes, all note segments joined.
+    /// The notes of all note segments, concatenated.
     pub notes: Vec<u8>,
-    /// Where the first note segment begins, for messages.
+    /// Offset of the first note segment, for messages.
     pub notes_offset: u64,
 }
 
@@ -145,7 +145,7 @@ impl CoreHeaders {
                     .checked_add(segment.memory_size)
                     .is_some()
                     && segment.file_offset.checked_add(segment.file_size).is_some();
-                // What /proc/kcore maps but is no RAM has the physical address -1
+                // Mappings of /proc/kcore that are not RAM have the physical address -1
                 // (fs/proc/kcore.c).
                 if segment.physical.0 == u64::MAX {
                     return Ok(());
@@ -184,7 +184,7 @@ impl CoreHeaders {
     }
 }
 
-/// Checks e_ident and e_type; gives the byte order.
+/// Checks e_ident and e_type; returns the byte order.
 fn check_identity(ehdr: &[u8; EHDR_SIZE]) -> Result<Endian, FormatError> {
     let unexpected = |what, offset: usize, expected: &str| {
         FormatError::unexpected(
@@ -216,7 +216,7 @@ fn check_identity(ehdr: &[u8; EHDR_SIZE]) -> Result<Endian, FormatError> {
     }
 }
 
-/// The number of program headers where it does not fit into e_phnum.
+/// Returns the number of program headers if it does not fit into e_phnum.
 fn extended_count(
     file: &(impl ReadAt + ?Sized),
     endian: Endian,

@@ -23,7 +23,7 @@ fn core(segments: usize) -> Vec<u8> {
 }
 
 #[test]
-fn headers_come_back_as_written() {
+fn headers_round_trip() {
     let headers = CoreHeaders::read(&core(3)).unwrap();
     assert_eq!(headers.segments.len(), 3);
     assert_eq!(headers.segments[2].physical, PhysAddr(0x20_0000));
@@ -39,9 +39,9 @@ fn headers_come_back_as_written() {
 }
 
 #[test]
-fn what_proc_kcore_maps_beside_ram_is_passed_over() {
+fn proc_kcore_segments_that_are_not_ram_are_skipped() {
     let mut bytes = core(3);
-    // p_paddr of the second PT_LOAD, behind the ELF header and PT_NOTE.
+    // p_paddr of the second PT_LOAD, after the ELF header and PT_NOTE.
     let at = 64 + 2 * 56 + 24;
     assert_eq!(bytes[at..at + 8], 0x10_0000_u64.to_le_bytes());
     bytes[at..at + 8].fill(0xff);
@@ -51,13 +51,13 @@ fn what_proc_kcore_maps_beside_ram_is_passed_over() {
 }
 
 #[test]
-fn more_headers_than_fit_16_bits_are_counted_in_section_0() {
+fn header_counts_above_16_bits_are_in_section_0() {
     let headers = CoreHeaders::read(&core(70_000)).unwrap();
     assert_eq!(headers.segments.len(), 70_000);
 }
 
 #[test]
-fn a_core_cut_anywhere_in_its_headers_is_an_error_that_says_where() {
+fn truncated_headers_are_an_error_with_the_offset() {
     let bytes = core(3);
     for len in 0..64 + 4 * 56 + 12 {
         let error = CoreHeaders::read(&bytes[..len]).unwrap_err();
@@ -69,7 +69,7 @@ fn a_core_cut_anywhere_in_its_headers_is_an_error_that_says_where() {
 }
 
 #[test]
-fn other_files_are_refused_by_what_they_lack() {
+fn other_files_are_refused_by_field() {
     let refuse = |offset: usize, value: u8| {
         let mut bytes = core(1);
         bytes[offset] = value;

@@ -3,23 +3,22 @@
 use super::header::{EHDR_SIZE, LoadSegment, PHDR_SIZE, PN_XNUM, PT_LOAD, PT_NOTE, SHDR_SIZE};
 use crate::bytes::Endian;
 
-/// The headers and notes of a core file, in front of the memory.
+/// The headers and notes of a core file, which precede the memory.
 #[derive(Clone, Debug)]
 pub struct CoreLayout {
     /// e_machine.
     pub machine: u16,
-    /// The byte order.
+    /// Byte order.
     pub endian: Endian,
     /// The notes.
     pub notes: Vec<u8>,
-    /// The memory; `file_offset` is set by [`CoreLayout::place`].
+    /// The memory segments; `file_offset` is set by [`CoreLayout::place`].
     pub segments: Vec<LoadSegment>,
 }
 
 impl CoreLayout {
-    /// Sets where each segment's bytes stand, one behind the other from the
-    /// first multiple of `alignment` behind the headers on; gives the file's
-    /// size. `None` if that is beyond 64 bits.
+    /// Assigns the offset of each segment's data, contiguously from the first multiple of
+    /// `alignment` after the headers; returns the size of the file, or `None` beyond 64 bits.
     pub fn place(&mut self, alignment: u64) -> Option<u64> {
         let headers = self.notes_offset() + self.notes.len() as u64;
         let mut offset = headers.checked_next_multiple_of(alignment)?;
@@ -30,9 +29,8 @@ impl CoreLayout {
         Some(offset)
     }
 
-    /// The bytes from the start of the file through the notes. With
-    /// `incomplete`, e_flags says what makedumpfile's does for a core that
-    /// could not be finished (DUMP_ELF_INCOMPLETE).
+    /// Encodes the start of the file through the notes. With `incomplete`, e_flags marks a core
+    /// that could not be finished, as makedumpfile's does (DUMP_ELF_INCOMPLETE).
     pub fn encode(&self, incomplete: bool) -> Vec<u8> {
         let mut out = vec![0; EHDR_SIZE];
         let count = self.segments.len() + 1;

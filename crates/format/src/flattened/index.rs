@@ -1,4 +1,4 @@
-//! A flattened file, read as the dump it holds.
+//! A flattened file, read as the dump it contains.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,22 +8,22 @@ use super::{HEADER_LEN, RECORD_HEADER_LEN, check_header};
 use crate::bytes::ReadAt;
 use crate::error::FormatError;
 
-/// Between the data of two neighbouring records stands a header.
+/// The header between the data of two adjacent records.
 const GAP: u64 = RECORD_HEADER_LEN as u64;
 
-/// About what a piece takes in a half-filled B-tree.
-const PIECE_BYTES: usize = 96;
+/// Approximate memory of an extent in a half-filled B-tree.
+const RANGE_BYTES: usize = 96;
 
-/// How much memory an index may take.
+/// Maximum memory of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The index, in bytes.
+    /// Size of the index, in bytes.
     pub index_bytes: usize,
 }
 
 impl Default for Limits {
-    /// 64 MiB: a file of several terabytes as makedumpfile writes it, whose
-    /// records mostly follow each other in equal sizes.
+    /// 64 MiB: sufficient for a file of several terabytes as makedumpfile writes it, whose
+    /// records are mostly adjacent and of equal size.
     fn default() -> Self {
         Self {
             index_bytes: 64 << 20,
@@ -31,36 +31,35 @@ impl Default for Limits {
     }
 }
 
-/// A flattened file seen as the dump that it holds. Bytes that no record
-/// brings read as zeros.
+/// A flattened file, seen as the dump that it contains. Bytes without a record read as zeros.
 #[derive(Debug)]
 pub struct FlattenedFile<R> {
     file: R,
-    /// By their place in the dump, without overlaps.
-    pieces: BTreeMap<u64, Piece>,
+    /// By offset in the dump, without overlaps.
+    pieces: BTreeMap<u64, RecordRange>,
     records: u64,
     size: u64,
     complete: bool,
 }
 
-/// A part of the dump that equally long records bring, one right after the
-/// other in the file and in the dump; only the last of them may be shorter.
+/// A range of the dump whose records are adjacent and equally long, both in the file and in the
+/// dump; only the last may be shorter.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
-    /// The end in the dump.
+struct RecordRange {
+    /// End offset in the dump.
     end: u64,
-    /// Where in the dump the first record belongs, though later records may
-    /// have replaced the front of the piece.
+    /// Offset of the first record in the dump; later records may have replaced the start of the
+    /// range.
     origin: u64,
-    /// Where in the file the first record's data is.
+    /// Offset of the first record's data in the file.
     data: u64,
-    /// How long each record is.
+    /// Length of each record.
     stride: u64,
 }
 
-impl Piece {
-    /// Where in the file the byte at `offset` of the dump is, and how many
-    /// come after it without a header in between.
+impl RecordRange {
+    /// Returns the file offset of the byte at `offset` of the dump, and the number of bytes
+    /// from there to the next header.
     fn locate(&self, offset: u64) -> (u64, u64) {
         let (index, inside) = (
             (offset - self.origin) / self.stride,
@@ -70,7 +69,7 @@ impl Piece {
         (self.data + index * (self.stride + GAP) + inside, run)
     }
 
-    /// Whether a record whose data is at `data` continues this piece.
+    /// Returns true if a record with its data at `data` continues this range.
     fn continues(&self, offset: u64, size: u64, data: u64) -> bool {
         let len = self.end - self.origin;
         offset == self.end
@@ -83,8 +82,7 @@ impl Piece {
 impl<R: ReadAt> FlattenedFile<R> {
     /// Reads all record headers of `file`.
     ///
-    /// A file that is cut off is indexed as far as it goes; see
-    /// [`is_complete`](Self::is_complete).
+    /// A truncated file is indexed as far as it goes; see [`is_complete`](Self::is_complete).
     pub fn open(file: R, limits: Limits) -> Result<Self, FormatError> {
         let mut front = vec![0; file.size().min(HEADER_LEN as u64) as usize];
         file.read_exact_at("the header of the flattened file", 0, &mut front)?;
@@ -96,17 +94,17 @@ impl<R: ReadAt> FlattenedFile<R> {
             size: 0,
             complete: false,
         };
-        index.scan(limits.index_bytes / PIECE_BYTES)?;
+        index.scan(limits.index_bytes / RANGE_BYTES)?;
         Ok(index)
     }
 
-    /// Whether the end record is there. Otherwise the file was cut off, and
-    /// what is missing reads as zeros.
+    /// Returns true if the end record exists. Otherwise the file is truncated, and what is
+    /// missing reads as zeros.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// How many records there are, the end not counted.
+    /// Number of records, without the end record.
     pub fn record_count(&self) -> u64 {
         self.records
     }
@@ -116,11 +114,11 @@ impl<R: ReadAt> FlattenedFile<R> {
         &self.file
     }
 
-    fn scan(&mut self, max_pieces: usize) -> Result<(), FormatError> {
+    fn scan(&mut self, max_ranges: usize) -> Result<(), FormatError> {
         let file_size = self.file.size();
         let mut headers = Headers::default();
         let mut at = HEADER_LEN as u64;
-        // The piece that the last record went into.
+        // The range that received the last record.
         let mut latest = None;
         while let Some(header) = headers.read(&self.file, at, file_size)? {
             let Record::Data { offset, size } = Record::parse(&header, at)? else {
@@ -134,11 +132,11 @@ impl<R: ReadAt> FlattenedFile<R> {
                 latest = Some(self.insert(offset, present, data, latest));
                 self.size = self.size.max(offset + present);
             }
-            if self.pieces.len() > max_pieces {
+            if self.pieces.len() > max_ranges {
                 return Err(FormatError::unexpected(
                     "flattened records",
                     at,
-                    format!("at most {max_pieces} separate pieces of the dump"),
+                    format!("at most {max_ranges} separate ranges of the dump"),
                     "more, too many for an index in memory: unpack the file first",
                 ));
             }
@@ -150,7 +148,7 @@ impl<R: ReadAt> FlattenedFile<R> {
         Ok(())
     }
 
-    /// Takes in a record and returns the piece it went into.
+    /// Inserts a record and returns the range that received it.
     fn insert(&mut self, offset: u64, size: u64, data: u64, latest: Option<u64>) -> u64 {
         let end = offset + size;
         self.clear(offset, end);
@@ -161,7 +159,7 @@ impl<R: ReadAt> FlattenedFile<R> {
             piece.end = end;
             return start;
         }
-        let piece = Piece {
+        let piece = RecordRange {
             end,
             origin: offset,
             data,
@@ -171,9 +169,8 @@ impl<R: ReadAt> FlattenedFile<R> {
         offset
     }
 
-    /// Makes room for a record: what earlier ones brought for `start..end` is
-    /// forgotten. Each piece is removed once and cut at most in two, so that
-    /// all records together cost no more than sorting them.
+    /// Removes `start..end` from earlier ranges. Each is removed once and split at most in two,
+    /// so that all records together cost no more than sorting them.
     fn clear(&mut self, start: u64, end: u64) {
         if let Some((_, before)) = self.pieces.range_mut(..start).next_back()
             && before.end > start
@@ -228,14 +225,14 @@ impl<R: ReadAt> ReadAt for FlattenedFile<R> {
     }
 }
 
-/// Reads record headers: many at once where records are short, and little else
-/// but the headers where they are long.
+/// Reads record headers: many at once if records are short, and little more than the headers if
+/// they are long.
 #[derive(Default)]
 struct Headers {
     buffer: Vec<u8>,
-    /// Where the buffer begins in the file.
+    /// Offset of the buffer in the file.
     start: u64,
-    /// Where the last header was.
+    /// Offset of the last header.
     last: u64,
 }
 
@@ -243,7 +240,7 @@ impl Headers {
     const AHEAD: usize = 64 << 10;
     const SHORT_RECORD: u64 = 4 << 10;
 
-    /// The header at `at`; `None` if the file ends before it does.
+    /// Reads the header at `at`; returns `None` if the file ends first.
     fn read(
         &mut self,
         file: &impl ReadAt,

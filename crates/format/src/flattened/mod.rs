@@ -1,12 +1,12 @@
-//! Flattened files: a dump as a row of records, written where the output
-//! cannot seek, such as a pipe to another machine.
+//! Flattened files: a dump as a sequence of records, for an output that cannot seek, such as a
+//! pipe to another machine.
 //!
-//! A header of 4096 bytes, then records: an offset and a size, both 64 bits
-//! wide and big-endian, and as many bytes, which belong at that offset of the
-//! dump. Records come in any order, a later one overwrites an earlier one, and
-//! -1 for both numbers is the end.
+//! A header of 4096 bytes is followed by records: an offset and a size, both 64-bit
+//! big-endian, and that many bytes, which belong at the offset in the dump. Records
+//! come in any order, a later one overwrites an earlier one, and -1 for both numbers
+//! marks the end.
 //!
-//! [`FlattenedFile`] reads such a file in place, [`unpack()`] takes a stream apart.
+//! [`FlattenedFile`] reads such a file in place, [`unpack()`] unpacks a stream.
 
 mod index;
 mod record;
@@ -19,11 +19,11 @@ pub use unpack::{Summary, unpack};
 use crate::bytes::Endian;
 use crate::error::FormatError;
 
-/// What a flattened file begins with.
+/// The first bytes of a flattened file.
 pub const SIGNATURE: [u8; 16] = *b"makedumpfile\0\0\0\0";
-/// The size of the header, mostly padding.
+/// Size of the header, most of it padding.
 pub const HEADER_LEN: usize = 4096;
-/// The size of a record's offset and size.
+/// Size of a record's offset and size.
 pub const RECORD_HEADER_LEN: usize = 16;
 
 const TYPE_AT: usize = 16;
@@ -31,12 +31,12 @@ const VERSION_AT: usize = 24;
 const TYPE: i64 = 1;
 const VERSION: i64 = 1;
 
-/// Whether a file that begins with `front` is flattened. 16 bytes suffice.
+/// Returns true if a file that starts with `front`, 16 bytes or more, is flattened.
 pub fn is_flattened(front: &[u8]) -> bool {
     front.starts_with(&SIGNATURE)
 }
 
-/// The header as written.
+/// Encodes the header.
 pub fn header() -> [u8; HEADER_LEN] {
     let mut header = [0; HEADER_LEN];
     header[..SIGNATURE.len()].copy_from_slice(&SIGNATURE);
@@ -45,7 +45,7 @@ pub fn header() -> [u8; HEADER_LEN] {
     header
 }
 
-/// Checks the first bytes of a file, which should hold the whole header.
+/// Checks the header at the start of a file.
 fn check_header(front: &[u8]) -> Result<(), FormatError> {
     if !is_flattened(front) {
         let found = &front[..front.len().min(SIGNATURE.len())];

@@ -1,4 +1,4 @@
-//! The 16 bytes in front of each record's data.
+//! The 16-byte header of a record.
 
 use super::RECORD_HEADER_LEN;
 use crate::bytes::Endian;
@@ -7,8 +7,8 @@ use crate::error::FormatError;
 const SIZE_AT: usize = 8;
 const END: i64 = -1;
 
-/// What stands in front of `size` bytes that belong at `offset`. Neither
-/// number, nor their sum, can be above `i64::MAX`.
+/// Encodes the header of `size` bytes at `offset`. Neither number, nor their sum, may exceed
+/// `i64::MAX`.
 pub fn record_header(offset: u64, size: u64) -> [u8; RECORD_HEADER_LEN] {
     let mut header = [0; RECORD_HEADER_LEN];
     Endian::Big.put_u64(&mut header, 0, offset);
@@ -16,22 +16,22 @@ pub fn record_header(offset: u64, size: u64) -> [u8; RECORD_HEADER_LEN] {
     header
 }
 
-/// What stands behind the last record.
+/// Encodes the end record.
 pub fn end_record() -> [u8; RECORD_HEADER_LEN] {
     record_header(END as u64, END as u64)
 }
 
-/// A record header as read.
+/// A decoded record header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Record {
-    /// Data that belongs at `offset`.
+    /// Data at `offset` of the dump.
     Data { offset: u64, size: u64 },
-    /// No record follows.
+    /// The end record.
     End,
 }
 
 impl Record {
-    /// Reads the header that stands at `at` in the flattened file.
+    /// Parses the header at offset `at` of the flattened file.
     pub(super) fn parse(header: &[u8; RECORD_HEADER_LEN], at: u64) -> Result<Self, FormatError> {
         let field = |offset| Endian::Big.i64(header, offset).unwrap_or(END);
         let (offset, size) = (field(0), field(SIZE_AT));

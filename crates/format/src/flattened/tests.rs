@@ -18,7 +18,7 @@ fn flattened(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-/// The dump by the plainest means.
+/// Reference implementation.
 fn model(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut dump = Vec::new();
     for (offset, data) in records.iter().filter(|(_, data)| !data.is_empty()) {
@@ -45,7 +45,7 @@ fn unpacked(stream: &[u8]) -> Result<(Vec<u8>, Summary), FormatError> {
     Ok((model(&records), summary))
 }
 
-/// A stream that gives a few bytes at a time, as pipes do, and is interrupted.
+/// A stream that returns a few bytes at a time, as pipes do, and is interrupted.
 struct Dribble<'a>(&'a [u8], usize);
 
 impl Read for Dribble<'_> {
@@ -59,7 +59,7 @@ impl Read for Dribble<'_> {
     }
 }
 
-/// Counts what is read.
+/// Counts reads.
 struct Counted(Vec<u8>, AtomicU64, AtomicU64);
 
 impl ReadAt for Counted {
@@ -79,7 +79,7 @@ fn counted(record_len: usize, count: usize) -> (FlattenedFile<Counted>, u64, u64
         .map(|i| ((i * record_len) as u64, vec![i as u8; record_len]))
         .collect();
     let file = Counted(flattened(&records), AtomicU64::new(0), AtomicU64::new(0));
-    // Room for one piece: the records must have become one.
+    // Memory for one range: the records must have been merged.
     let file = FlattenedFile::open(file, Limits { index_bytes: 100 }).unwrap();
     assert_eq!(
         file.read_vec_at("dump", 0, file.size()).unwrap(),
@@ -93,7 +93,7 @@ fn counted(record_len: usize, count: usize) -> (FlattenedFile<Counted>, u64, u64
 }
 
 #[test]
-fn the_header_is_what_makedumpfile_writes() {
+fn header_equals_makedumpfile() {
     let header = header();
     assert_eq!(&header[..12], b"makedumpfile");
     assert_eq!(header[12..16], [0; 4]);
@@ -141,7 +141,7 @@ fn headers_are_read_together_or_alone() {
 }
 
 #[test]
-fn too_many_pieces_are_refused() {
+fn too_many_ranges_are_refused() {
     let records: Records = (0..1000).map(|i| (i * 2, vec![1])).collect();
     let limits = Limits {
         index_bytes: 50_000,
@@ -155,7 +155,7 @@ fn too_many_pieces_are_refused() {
 }
 
 #[test]
-fn wrong_files_say_where_and_what() {
+fn invalid_files_are_errors_with_offset_and_field() {
     let (mut kind, mut version) = (header(), header());
     kind[23] = 2;
     version[31] = 9;
@@ -200,7 +200,7 @@ fn wrong_files_say_where_and_what() {
 }
 
 #[test]
-fn a_sink_that_fails_ends_it() {
+fn failing_sink_ends_unpacking() {
     let file = flattened(&[(0, vec![1; 10])]);
     let error = unpack(
         &mut &file[..],
@@ -215,7 +215,7 @@ fn a_sink_that_fails_ends_it() {
 /// Records that overlap, touch and leave holes, in a small dump.
 fn records() -> impl Strategy<Value = Records> {
     let any_record = (0..400u64, prop::collection::vec(any::<u8>(), 0..60));
-    // Rows of equal records, of which the last may be shorter.
+    // Runs of equal records, of which the last may be shorter.
     let row = (0..300u64, 1..20usize, 1..9u64, 0..20usize, any::<u8>()).prop_map(
         |(start, len, count, last, seed)| -> Records {
             (0..=count)
@@ -248,13 +248,13 @@ proptest! {
         prop_assert_eq!(file.record_count(), records.len() as u64);
         prop_assert!(file.is_complete());
         prop_assert_eq!(&file.read_vec_at("dump", 0, file.size()).unwrap(), &dump);
-        // A part, perhaps beyond the end.
+        // A range, possibly beyond the end.
         let (mut part, mut expected) = (vec![0xaa; len], vec![0xaa; len]);
         prop_assert_eq!(file.read_at(at, &mut part).unwrap(), dump.read_at(at, &mut expected).unwrap());
         prop_assert_eq!(part, expected);
     }
 
-    /// Cut anywhere, a file reads as the records that are there.
+    /// A file truncated anywhere reads as the complete records in it.
     #[test]
     fn cut_files_are_read_as_far_as_they_go(records in records(), cut in any::<prop::sample::Index>()) {
         let bytes = flattened(&records);

@@ -1,4 +1,4 @@
-//! Taking a flattened stream apart as it comes.
+//! Unpacks a flattened stream.
 
 use std::io::{self, Read};
 
@@ -6,27 +6,26 @@ use super::record::Record;
 use super::{HEADER_LEN, RECORD_HEADER_LEN, check_header};
 use crate::error::FormatError;
 
-/// The most that is held in memory, and the longest piece.
+/// Buffer size, and maximum length passed to the sink at once.
 const BUFFER_LEN: usize = 1 << 20;
 
-/// What a stream held.
+/// Statistics of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// How many records came, the end not counted.
+    /// Number of records, without the end record.
     pub records: u64,
-    /// How many bytes they brought.
+    /// Number of bytes in the records.
     pub bytes: u64,
-    /// The size of the dump: the highest end of a record.
+    /// Size of the dump: the highest end of a record.
     pub size: u64,
-    /// Whether the end record came. Otherwise the stream was cut, and all that
-    /// did come has been handed over.
+    /// True if the end record was read. Otherwise the stream was truncated, and everything
+    /// before was passed on.
     pub complete: bool,
 }
 
-/// Reads a flattened stream and hands each piece of the dump to `sink` with
-/// its offset, in the order of the stream: a later piece overwrites an earlier
-/// one. Pieces are at most 1 MiB long. Reading goes no further than the buffer
-/// that holds the end record.
+/// Reads a flattened stream and passes the data to `sink` with its offset in the dump, in
+/// stream order: later data overwrites earlier data. At most 1 MiB is passed at once. Reading
+/// stops with the buffer that holds the end record.
 pub fn unpack(
     reader: &mut impl Read,
     mut sink: impl FnMut(u64, &[u8]) -> io::Result<()>,
@@ -63,7 +62,10 @@ pub fn unpack(
             sink(offset, piece).map_err(|error| FormatError::Io {
                 what: "a flattened record",
                 offset: at,
-                source: io::Error::new(error.kind(), format!("its data found no taker: {error}")),
+                source: io::Error::new(
+                    error.kind(),
+                    format!("its data cannot be written: {error}"),
+                ),
             })?;
             let count = piece.len();
             offset += count as u64;
@@ -75,13 +77,13 @@ pub fn unpack(
     }
 }
 
-/// A stream with the bytes that have been read from it but not used.
+/// A stream with a buffer of unused bytes.
 struct Input<'a, R> {
     reader: &'a mut R,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Where `start` is in the stream.
+    /// Offset of `start` in the stream.
     position: u64,
 }
 
@@ -105,8 +107,8 @@ impl<'a, R: Read> Input<'a, R> {
         self.position += count as u64;
     }
 
-    /// Reads until `count` bytes are held, at most a buffer; false at the end
-    /// of the stream.
+    /// Fills the buffer to `count` bytes, at most its capacity; returns false at the end of the
+    /// stream.
     fn want(&mut self, count: usize) -> Result<bool, FormatError> {
         while self.end - self.start < count {
             if self.start > 0 {

@@ -1,26 +1,26 @@
-//! Page descriptors: where a page's data is and how it is compressed.
+//! Page descriptors (`page_desc`): location and compression of a page's data.
 
 use crate::bytes::Endian;
 use crate::codec::Codec;
 
-/// Bytes of a page descriptor in the file.
+/// Size of a page descriptor in the file.
 pub const DESCRIPTOR_SIZE: usize = 24;
 
-/// Where one page's data is.
+/// A page descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageDescriptor {
-    /// Offset of the data in the file; 0 if the page was lost.
+    /// Offset of the data in the file; 0 if the page is lost.
     pub offset: u64,
     /// Size of the data, at most the page size.
     pub size: u32,
-    /// How it is compressed: [`flags_of_codec`].
+    /// Compression: [`flags_of_codec`].
     pub flags: u32,
-    /// `page->flags` of the page; no tool fills it.
+    /// `page->flags` of the page; no tool sets it.
     pub page_flags: u64,
 }
 
 impl PageDescriptor {
-    /// Takes a descriptor from the front of `bytes`; `None` if they are too few.
+    /// Decodes a descriptor from the start of `bytes`; returns `None` if they are too short.
     pub fn decode(bytes: &[u8], endian: Endian) -> Option<Self> {
         Some(Self {
             offset: endian.u64(bytes, 0)?,
@@ -30,7 +30,7 @@ impl PageDescriptor {
         })
     }
 
-    /// The descriptor as the file holds it.
+    /// Encodes the descriptor.
     pub fn encode(&self, endian: Endian) -> [u8; DESCRIPTOR_SIZE] {
         let mut bytes = [0; DESCRIPTOR_SIZE];
         endian.put_u64(&mut bytes, 0, self.offset);
@@ -40,14 +40,14 @@ impl PageDescriptor {
         bytes
     }
 
-    /// Whether the page's data never reached the file.
+    /// Returns true if the page's data was never written.
     pub fn is_lost(&self) -> bool {
         self.offset == 0
     }
 }
 
-/// The flag of a codec, in descriptors and in the header's status
-/// (DUMP_DH_COMPRESSED_*, makedumpfile's diskdump_mod.h).
+/// The flag of a codec, in descriptors and in the header's status (DUMP_DH_COMPRESSED_*,
+/// makedumpfile's diskdump_mod.h).
 pub fn flags_of_codec(codec: Codec) -> u32 {
     match codec {
         Codec::None => 0,
@@ -58,7 +58,7 @@ pub fn flags_of_codec(codec: Codec) -> u32 {
     }
 }
 
-/// The codec that a descriptor's flags name; `None` if nobody knows them.
+/// The codec of a descriptor's flags; `None` if unknown.
 pub fn codec_of_flags(flags: u32) -> Option<Codec> {
     Codec::ALL
         .into_iter()
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptors_come_back_in_both_byte_orders() {
+    fn descriptors_round_trip_in_both_byte_orders() {
         let descriptor = PageDescriptor {
             offset: 0x1234_5678_9abc,
             size: 77,
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn every_codec_has_a_flag_of_its_own() {
+    fn every_codec_has_a_distinct_flag() {
         for codec in Codec::ALL {
             assert_eq!(codec_of_flags(flags_of_codec(codec)), Some(codec));
         }

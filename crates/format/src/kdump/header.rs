@@ -4,25 +4,25 @@ use super::layout::Layout;
 use crate::bytes::{Endian, ReadAt};
 use crate::error::FormatError;
 
-/// The first bytes of the file.
+/// Signature of the file.
 pub const SIGNATURE: &[u8; 8] = b"KDUMP   ";
-/// Bytes of the main header, with 64-bit time stamps.
+/// Size of the main header, with 64-bit time stamps.
 pub const HEADER_SIZE: usize = 464;
-/// Bytes of the sub-header; the notes follow it.
+/// Size of the sub-header; the notes follow it.
 pub const SUB_HEADER_SIZE: usize = 104;
 /// The header version that has every field of the sub-header.
 pub const VERSION: i32 = 6;
 
-/// status: the dump was cut short; lost pages have descriptors of zeros.
+/// status: the dump is incomplete; lost pages have descriptors of zeros.
 const STATUS_INCOMPLETE: u32 = 0x8;
-/// Bytes of one name in the header's utsname (__NEW_UTS_LEN + 1).
+/// Size of a name in the header's utsname (__NEW_UTS_LEN + 1).
 const UTS_LEN: usize = 65;
-/// The sub-header with its notes; more than any machine's CPUs fill.
+/// Maximum size of the sub-header with its notes; no machine's CPUs fill it.
 const MAX_SUB_HEADER_SIZE: u64 = 256 << 20;
-/// The highest page frame number anyone's memory has: 2^52 bytes of 4 KiB pages.
+/// Maximum page frame number: 2^52 bytes of 4 KiB pages.
 const MAX_END_FRAME: u64 = 1 << 40;
 
-/// The names of the dumped system, as uname(2) gives them.
+/// The names of the dumped system, as returned by uname(2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Utsname {
     /// sysname, nodename, release, version, machine, domainname.
@@ -35,12 +35,12 @@ impl Utsname {
         &self.names[2]
     }
 
-    /// The machine, by which readers choose the architecture.
+    /// The machine, from which readers determine the architecture.
     pub fn machine(&self) -> &str {
         &self.names[4]
     }
 
-    /// The names in a `struct new_utsname` (include/uapi/linux/utsname.h).
+    /// Decodes a `struct new_utsname` (include/uapi/linux/utsname.h).
     pub fn decode(bytes: &[u8]) -> Self {
         let mut names: [String; 6] = Default::default();
         for (name, field) in names.iter_mut().zip(bytes.chunks(UTS_LEN)) {
@@ -53,7 +53,7 @@ impl Utsname {
         Self { names }
     }
 
-    /// Bytes of a `struct new_utsname`.
+    /// Size of a `struct new_utsname`.
     pub const SIZE: usize = 6 * UTS_LEN;
 
     pub(crate) fn encode(&self, out: &mut [u8]) {
@@ -64,45 +64,45 @@ impl Utsname {
     }
 }
 
-/// What the headers of a kdump-compressed file say.
+/// The headers of a kdump-compressed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KdumpHeaders {
-    /// The byte order.
+    /// Byte order.
     pub endian: Endian,
     /// The version of the header, up to [`VERSION`].
     pub version: i32,
-    /// The dumped system.
+    /// Names of the dumped system.
     pub utsname: Utsname,
-    /// When the dump was made: seconds and microseconds since 1970.
+    /// Time of the dump: seconds and microseconds since 1970.
     pub timestamp: (i64, i64),
     /// Codec flags, see [`super::flags_of_codec`].
     pub codec_flags: u32,
-    /// The dump was cut short.
+    /// The dump is incomplete.
     pub incomplete: bool,
-    /// The block size, which is the page size, in bytes.
+    /// Block size in bytes, which is the page size.
     pub block_size: u32,
-    /// CPUs of the dumped system.
+    /// Number of CPUs of the dumped system.
     pub cpu_count: u32,
-    /// Difference between the kernel's physical and link addresses.
+    /// Difference between physical and linked addresses of the kernel.
     pub phys_base: u64,
-    /// What was left out, a sum of bits (see `DumpLevel`).
+    /// Dump level, a sum of bits (see `DumpLevel`).
     pub dump_level: u32,
-    /// For one file of a split dump: the page frames it holds.
+    /// For a part of a split dump: its page frames.
     pub split: Option<(u64, u64)>,
-    /// The page frame behind the highest.
+    /// The page frame after the highest.
     pub end_frame: u64,
     /// The ELF notes.
     pub notes: Vec<u8>,
-    /// What was erased from the dump, as text; behind the notes.
+    /// Records of what was erased, as text; stored after the notes.
     pub erase_info: Vec<u8>,
-    /// Where VMCOREINFO's text is in the file, and its size.
+    /// Offset and size of VMCOREINFO's text in the file.
     pub vmcoreinfo: Option<(u64, u64)>,
-    /// Where the parts of the file stand.
+    /// Layout of the file.
     pub layout: Layout,
 }
 
 impl KdumpHeaders {
-    /// Whether a file that begins with `front` is kdump-compressed.
+    /// Returns true if a file that starts with `front` is kdump-compressed.
     pub fn is_kdump(front: &[u8]) -> bool {
         front.starts_with(SIGNATURE)
     }
@@ -213,7 +213,7 @@ impl KdumpHeaders {
             split: (split && version >= 2).then_some(range),
             end_frame,
             notes,
-            // makedumpfile writes it last, so a dump that is cut has lost it.
+            // makedumpfile writes it last, so a truncated dump lacks it.
             erase_info: match part(72) {
                 Some((offset, size)) if version >= 5 && size <= MAX_SUB_HEADER_SIZE => file
                     .read_vec_at("the erase info", offset, size)
@@ -225,7 +225,7 @@ impl KdumpHeaders {
         })
     }
 
-    /// The header blocks as the file holds them: main header, sub-header, notes.
+    /// Encodes the header blocks: main header, sub-header, notes.
     pub fn encode(&self) -> Vec<u8> {
         let e = self.endian;
         let bs = self.layout.block_size as usize;
@@ -286,7 +286,7 @@ impl KdumpHeaders {
     }
 }
 
-/// The byte order in which the header's version makes sense.
+/// Determines the byte order in which the header's version is valid.
 fn byte_order(main: &[u8; HEADER_SIZE]) -> Result<Endian, FormatError> {
     [Endian::Little, Endian::Big]
         .into_iter()

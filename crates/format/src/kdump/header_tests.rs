@@ -29,7 +29,7 @@ fn headers() -> KdumpHeaders {
 }
 
 #[test]
-fn headers_come_back_in_both_byte_orders() {
+fn headers_round_trip_in_both_byte_orders() {
     for endian in [Endian::Little, Endian::Big] {
         let headers = KdumpHeaders {
             endian,
@@ -40,7 +40,7 @@ fn headers_come_back_in_both_byte_orders() {
 }
 
 #[test]
-fn parts_stand_where_readers_look_for_them() {
+fn layout_matches_other_readers() {
     let layout = headers().layout;
     assert_eq!(layout.notes(), 4096 + 104);
     assert_eq!(layout.sub_header_blocks, 2);
@@ -50,7 +50,7 @@ fn parts_stand_where_readers_look_for_them() {
 }
 
 #[test]
-fn headers_cut_anywhere_are_an_error_that_says_where() {
+fn truncated_headers_are_an_error_with_the_offset() {
     let bytes = headers().encode();
     for len in 0..4096 + 104 + 5000 {
         assert!(
@@ -64,7 +64,7 @@ fn headers_cut_anywhere_are_an_error_that_says_where() {
 }
 
 #[test]
-fn fields_beyond_reason_are_refused_by_name() {
+fn implausible_fields_are_refused_by_name() {
     let refuse = |offset: usize, value: u32| {
         let mut bytes = headers().encode();
         Endian::Little.put_u32(&mut bytes, offset, value);

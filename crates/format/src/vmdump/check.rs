@@ -1,35 +1,34 @@
-//! Holds everything in a vmdump against everything else.
+//! Cross-checks all structures of a vmdump.
 
 use super::chunk::{Chunk, ChunkHeader};
 use super::codec::ChunkDecompressor;
 use super::header::Container;
 use super::index::{self, DirectoryEntry};
 use super::record::Tag;
-use super::root::{Place, Root};
+use super::root::{Extent, Root};
 use super::seek_table;
-use super::walk::{Step, Walk};
+use super::walk::{Walk, WalkItem};
 use super::{ChunkKind, VmdumpFile};
 use crate::error::FormatError;
 
-/// Findings that are told; more are of the same kind.
+/// Maximum number of findings reported; more are of the same kind.
 const MAX_FINDINGS: usize = 64;
 
-/// Something that is not as it should be.
+/// A defect of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Where it is in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// What of the core it is about: its first byte.
+    /// Position in the core of the data concerned.
     pub position: Option<u64>,
-    /// What is wrong.
+    /// Description.
     pub reason: String,
 }
 
-/// Checks all of `file` but its compressed chunks, which [`check_piece`] does:
-/// headers, checksums, order, and what the end of the file says of all before it.
+/// Checks all of `file` except its compressed chunks, which [`check_piece`] does: headers,
+/// checksums, order, and the counts at the end of the file.
 ///
-/// A file that was cut is as it should be up to its end. Pages are checked by
-/// who reads them.
+/// A truncated file is valid up to its end. Pages are checked by their readers.
 pub fn check(file: &VmdumpFile) -> Result<Vec<Finding>, FormatError> {
     let mut check = Check {
         file,
@@ -49,10 +48,10 @@ pub fn check(file: &VmdumpFile) -> Result<Vec<Finding>, FormatError> {
     Ok(check.findings)
 }
 
-/// Checks the compressed bytes of all chunks of a part of the index; `packed`
-/// is room for them. Parts can be checked by several threads at once.
+/// Checks the compressed bytes of all chunks of an index record; `packed` is a buffer for them.
+/// Several threads can check different records.
 ///
-/// A stream of bzip2 has no checksum but its own: who decompresses it checks it.
+/// A bzip2 stream has only its own checksum, which is checked when it is decompressed.
 pub fn check_piece(
     file: &VmdumpFile,
     piece: usize,
@@ -80,9 +79,9 @@ pub fn check_piece(
 struct Check<'a> {
     file: &'a VmdumpFile,
     findings: Vec<Finding>,
-    /// The core was there up to here.
+    /// The core is complete up to here.
     position: u64,
-    /// The number of the next chunk, and how many there were.
+    /// Number of the next chunk, and number of chunks so far.
     sequence: u64,
     count: u64,
     dumped: u64,
@@ -103,10 +102,10 @@ impl Check<'_> {
         }
     }
 
-    /// Goes through all frames of the zstd container.
+    /// Checks all frames of the zstd container.
     fn frames(&mut self) -> Result<(), FormatError> {
         let file = self.file;
-        let all = Place {
+        let all = Extent {
             offset: 0,
             size: file.bytes().size(),
         };
@@ -114,18 +113,18 @@ impl Check<'_> {
         let (mut metadata, mut directory, mut ended) = (None, None, false);
         for step in Walk::new(file.bytes(), file.header(), all) {
             match step {
-                Step::Chunk(header) => {
+                WalkItem::Chunk(header) => {
                     let head = ChunkHeader::size(&header.chunk) as u32;
                     if frames.len() <= seek_table::MAX_FRAMES {
                         frames.push((head, 0));
                         frames.push((header.chunk.packed, header.chunk.len as u32));
                     }
                     if ended {
-                        self.found(header.chunk.offset, None, "a chunk behind the directory");
+                        self.found(header.chunk.offset, None, "a chunk after the directory");
                     }
                     self.chunk(&header);
                 }
-                Step::Record {
+                WalkItem::Record {
                     tag,
                     place,
                     payload,
@@ -146,20 +145,20 @@ impl Check<'_> {
                             self.root(place.offset, &payload, directory, metadata);
                         }
                         other => {
-                            let reason = format!("{} in the wrong place", other.name());
+                            let reason = format!("{} at the wrong position", other.name());
                             self.found(place.offset, None, reason);
                         }
                     }
                 }
-                Step::SeekTable(place) => {
+                WalkItem::SeekTable(place) => {
                     let found = seek_table::read(file.bytes(), place)?;
                     if found != frames {
                         let reason = "the seek table does not list the frames before it";
                         self.found(place.offset, None, reason);
                     }
                 }
-                Step::Damaged { place, error } => {
-                    // What a cut leaves at its end is no damage.
+                WalkItem::Damaged { place, error } => {
+                    // An incomplete frame at the end of a truncated file is not damage.
                     let is_end = place.offset + place.size == all.size && file.root().is_none();
                     if !(is_end && matches!(error, FormatError::Truncated { .. })) {
                         let position = Some(self.position);
@@ -174,7 +173,7 @@ impl Check<'_> {
 
     fn chunk(&mut self, header: &ChunkHeader) {
         let chunk = &header.chunk;
-        // Of a striped dump this is one file: the numbers between are in others.
+        // In a part of a striped dump, the numbers in between are in other parts.
         let is_next = match self.file.header().is_striped() {
             true => header.sequence >= self.sequence,
             false => header.sequence == self.sequence,
@@ -182,7 +181,7 @@ impl Check<'_> {
         self.count += 1;
         if !is_next {
             let reason = format!(
-                "chunk number {}, {} was expected",
+                "chunk number {}, expected {}",
                 header.sequence, self.sequence
             );
             self.found(chunk.offset, Some(chunk.position), reason);
@@ -195,7 +194,7 @@ impl Check<'_> {
             self.found(
                 chunk.offset,
                 Some(chunk.position),
-                "no index record for long",
+                "an index record is missing",
             );
         }
     }
@@ -226,7 +225,7 @@ impl Check<'_> {
         self.lost += bits(&chunk.lost);
     }
 
-    fn index(&mut self, place: Place, payload: &[u8]) {
+    fn index(&mut self, place: Extent, payload: &[u8]) {
         match index::decode(self.file.header(), payload, place.offset) {
             Ok(chunks) if chunks == self.chunks => {}
             Ok(chunks) => {
@@ -239,8 +238,8 @@ impl Check<'_> {
         self.indexed(place);
     }
 
-    /// Notes what the directory must say of an index record.
-    fn indexed(&mut self, place: Place) {
+    /// Records what the directory must say about an index record.
+    fn indexed(&mut self, place: Extent) {
         if let Some(first) = self.chunks.first() {
             self.directory.push(DirectoryEntry {
                 offset: place.offset,
@@ -264,8 +263,8 @@ impl Check<'_> {
         &mut self,
         offset: u64,
         payload: &[u8],
-        directory: Option<Place>,
-        metadata: Option<Place>,
+        directory: Option<Extent>,
+        metadata: Option<Extent>,
     ) {
         let root = match Root::decode(payload, offset) {
             Ok(root) => root,
@@ -276,20 +275,20 @@ impl Check<'_> {
         let found = [
             says(
                 root.header == *header,
-                "another header than the first record's",
+                "a header that differs from the first record",
             ),
             says(
                 Some(root.directory) == directory,
-                "another place of the directory",
+                "a different location of the directory",
             ),
             says(
                 Some(root.metadata) == metadata,
-                "another place of the metadata",
+                "a different location of the metadata",
             ),
-            says(root.chunks == self.count, "another number of chunks"),
+            says(root.chunks == self.count, "a different number of chunks"),
             says(
                 root.dumped == self.dumped && root.lost == self.lost,
-                "another number of pages",
+                "a different number of pages",
             ),
             says(
                 !root.complete || self.is_whole(),
@@ -301,14 +300,13 @@ impl Check<'_> {
         }
     }
 
-    /// Whether the core was there up to its end; of a striped dump nobody can
-    /// tell from one file.
+    /// Returns true if the core is complete; for a part of a striped dump that is unknown.
     fn is_whole(&self) -> bool {
         let header = self.file.header();
         header.is_striped() || self.position == header.core_size
     }
 
-    /// What was found must reach to the end of the core if the root says so.
+    /// If the root claims completeness, the chunks must cover the core.
     fn end(&mut self) {
         if let Some(root) = self.file.root()
             && root.complete
@@ -319,8 +317,8 @@ impl Check<'_> {
         }
     }
 
-    /// Goes through the index of the bzip2 container, and unpacks what nobody
-    /// reads: streams of excluded pages.
+    /// Checks the index of the bzip2 container, and unpacks streams of excluded pages, which no
+    /// reader does.
     fn streams(&mut self) -> Result<(), FormatError> {
         let file = self.file;
         let mut offset = 0;
@@ -330,10 +328,8 @@ impl Check<'_> {
             self.chunks = file.chunks(piece)?;
             for chunk in self.chunks.clone() {
                 if chunk.offset != offset {
-                    let reason = format!(
-                        "a stream at {:#x} was expected at {offset:#x}",
-                        chunk.offset
-                    );
+                    let reason =
+                        format!("a stream at {:#x}, expected at {offset:#x}", chunk.offset);
                     self.found(offset, Some(chunk.position), reason);
                 }
                 offset = chunk.offset + u64::from(chunk.packed);
@@ -358,7 +354,7 @@ impl Check<'_> {
             offset = place.offset + place.size;
         }
         if root.dumped != self.dumped || root.lost != self.lost || root.chunks != self.count {
-            self.found(offset, None, "the root has other counts than the index");
+            self.found(offset, None, "the root and the index have different counts");
         }
         self.end();
         let metadata = file.read_payload(Tag::Metadata, root.metadata);
@@ -368,7 +364,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// A stream of excluded pages must be one of zeros. Most are the same.
+    /// A stream of excluded pages must contain zeros. Most are equal.
     fn zeros(
         &mut self,
         chunk: &Chunk,
@@ -388,7 +384,7 @@ impl Check<'_> {
         let mut out = vec![1; chunk.len as usize];
         let unpacked = ChunkDecompressor::Bzip2.decompress(&data, &mut out);
         if unpacked.is_err() || out.iter().any(|byte| *byte != 0) {
-            let reason = "a stream of excluded pages is not one of zeros";
+            let reason = "a stream of excluded pages is not zero";
             self.found(chunk.offset, Some(chunk.position), reason);
         } else {
             *known = Some((chunk.len, data));

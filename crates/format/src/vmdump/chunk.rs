@@ -1,23 +1,23 @@
-//! Chunk headers: what the zstd frame behind each is.
+//! Chunk headers, which describe the following zstd frame.
 
 use super::header::{Container, MAX_CHUNK_BYTES, VmdumpHeader};
 use super::record::{self, CHECKSUM, FRAME_HEAD, RECORD_HEAD, Record, Tag};
 use crate::bytes::Endian;
 use crate::error::FormatError;
 
-/// Bytes of a chunk header's payload in front of the bits.
+/// Size of a chunk header's payload without bitmaps.
 const FIXED: usize = 40;
-/// The flag of a chunk that has bits of lost pages too.
+/// Flag of a chunk with a bitmap of lost pages.
 const FLAG_LOST: u8 = 1;
-/// Bytes of a run of excluded pages in one chunk, at most.
+/// Maximum number of bytes in a chunk of excluded pages.
 pub const MAX_RUN: u64 = 1 << 30;
 
 const LE: Endian = Endian::Little;
 
-/// What a chunk holds.
+/// The kind of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkKind {
-    /// A part of the ELF headers and notes, in front of the memory.
+    /// A range of the ELF headers and notes, before the memory.
     Headers,
     /// Pages of memory.
     Pages,
@@ -25,33 +25,32 @@ pub enum ChunkKind {
     Excluded,
 }
 
-/// A chunk: where it is and what it holds.
+/// A chunk: its location and contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// What it holds.
+    /// Kind.
     pub kind: ChunkKind,
-    /// Where it begins in the core.
+    /// Position in the core.
     pub position: u64,
-    /// Its bytes in the core.
+    /// Size in the core, in bytes.
     pub len: u64,
-    /// Where it begins in the file: its header, or its stream.
+    /// Offset in the file: of its header, or of its stream.
     pub offset: u64,
-    /// Its compressed bytes.
+    /// Compressed size, in bytes.
     pub packed: u32,
-    /// A bit for each page that is dumped; of [`ChunkKind::Pages`] only.
+    /// Bitmap of dumped pages; for [`ChunkKind::Pages`] only.
     pub dumped: Vec<u8>,
-    /// A bit for each page that is lost; empty if none is.
+    /// Bitmap of lost pages; empty if there are none.
     pub lost: Vec<u8>,
 }
 
 impl Chunk {
-    /// Behind its last byte in the core.
+    /// End position in the core.
     pub fn end(&self) -> u64 {
         self.position.saturating_add(self.len)
     }
 
-    /// Bytes in front of its compressed ones that belong to it: its header. A
-    /// bzip2 stream has none.
+    /// Size of its header in the file; 0 for a bzip2 stream.
     pub fn head_size(&self, container: Container) -> usize {
         match container {
             Container::Zstd => ChunkHeader::size(self),
@@ -59,13 +58,13 @@ impl Chunk {
         }
     }
 
-    /// Whether bit `page` of `bits` is set.
+    /// Returns true if bit `page` of `bits` is set.
     pub fn bit(bits: &[u8], page: u64) -> bool {
         let byte = usize::try_from(page / 8).ok().and_then(|at| bits.get(at));
         byte.is_some_and(|byte| byte >> (page % 8) & 1 == 1)
     }
 
-    /// The kind and the flags in the file.
+    /// Encodes the kind and the flags.
     pub(super) fn codes(&self) -> [u8; 2] {
         let kind = match self.kind {
             ChunkKind::Headers => 1,
@@ -75,8 +74,8 @@ impl Chunk {
         [kind, if self.lost.is_empty() { 0 } else { FLAG_LOST }]
     }
 
-    /// Takes the chunk whose fixed fields are known, and its bits from the
-    /// front of `rest`. Gives the bytes taken.
+    /// Decodes a chunk whose fixed fields are known, with its bitmaps at the start of `rest`.
+    /// Returns the number of bytes used as well.
     pub(super) fn decode(
         header: &VmdumpHeader,
         codes: [u8; 2],
@@ -139,29 +138,29 @@ impl Chunk {
     }
 }
 
-/// Bytes of the bits of `pages` pages, a multiple of eight.
+/// Size of a bitmap of `pages` pages, a multiple of eight bytes.
 pub fn bits_len(pages: u64) -> usize {
     pages.div_ceil(64) as usize * 8
 }
 
-/// A chunk header, which stands in front of each chunk of the zstd container.
+/// A chunk header, which precedes each chunk in the zstd container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
     /// The chunk; its offset is that of this header.
     pub chunk: Chunk,
-    /// Chunks before it in the whole dump.
+    /// Number of the chunk in the whole dump.
     pub sequence: u64,
     /// XXH3 of the compressed bytes.
     pub checksum: u64,
 }
 
 impl ChunkHeader {
-    /// Bytes of the header of `chunk`, with its skippable frame.
+    /// Size of the header of `chunk`, with its skippable frame.
     pub fn size(chunk: &Chunk) -> usize {
         record::OVERHEAD + FIXED + chunk.dumped.len() + chunk.lost.len()
     }
 
-    /// The header with its skippable frame, for a dump of number `dump`.
+    /// Encodes the header with its skippable frame, for dump number `dump`.
     pub fn encode(&self, dump: u64) -> Vec<u8> {
         let chunk = &self.chunk;
         let mut payload = vec![0; FIXED];
@@ -176,7 +175,7 @@ impl ChunkHeader {
         record::encode(Tag::Chunk, dump, &payload)
     }
 
-    /// The header in the record at `offset`.
+    /// Decodes the header in the record at `offset`.
     pub fn decode(
         header: &VmdumpHeader,
         record: &Record,
@@ -207,6 +206,6 @@ impl ChunkHeader {
         })
     }
 
-    /// Bytes of a chunk header at least.
-    pub const LEAST: usize = FRAME_HEAD + RECORD_HEAD + FIXED + CHECKSUM;
+    /// Minimum size of a chunk header.
+    pub const MIN_SIZE: usize = FRAME_HEAD + RECORD_HEAD + FIXED + CHECKSUM;
 }

@@ -1,4 +1,4 @@
-//! Compresses and decompresses chunks; contexts of zstd are used again and again.
+//! Compresses and decompresses chunks; zstd contexts are reused.
 
 use bzip2::{Action, Compress, Compression, Decompress, Status};
 use xxhash_rust::xxh3::xxh3_64;
@@ -9,24 +9,24 @@ use crate::codec::CodecError;
 
 const ZSTD: &str = "zstd";
 const BZIP2: &str = "bzip2";
-/// What compressing a block of 900,000 bytes takes (7600 kB by bzip2's manual).
+/// Memory for compressing a block of 900,000 bytes (7600 kB according to bzip2's manual).
 const BZIP2_CONTEXT: usize = 7_600_000;
 
-/// XXH3 of compressed bytes, as a chunk header has it.
+/// XXH3 of compressed bytes, as stored in a chunk header.
 pub fn checksum(packed: &[u8]) -> u64 {
     xxh3_64(packed)
 }
 
-/// Compresses chunks. A context of its own for each thread.
+/// Compresses chunks; each thread has its own.
 pub enum ChunkCompressor {
-    /// zstd frames with their size and a checksum.
+    /// zstd frames with content size and checksum.
     Zstd(CCtx<'static>),
-    /// bzip2 streams of the largest blocks.
+    /// bzip2 streams with the largest block size.
     Bzip2,
 }
 
 impl ChunkCompressor {
-    /// Of zstd at `level`.
+    /// Creates a zstd compressor.
     pub fn zstd(level: i32) -> Result<Self, CodecError> {
         let mut context = CCtx::try_create().ok_or(CodecError::OutOfMemory { codec: ZSTD })?;
         let mut parameters = vec![
@@ -34,8 +34,8 @@ impl ChunkCompressor {
             CParameter::ChecksumFlag(true),
         ];
         if level == 1 {
-            // Memory repeats itself in words of eight bytes. Matches of seven at least, not
-            // the level's six, take 0.86 of the time and 0.99 to 1.01 of the size.
+            // Memory repeats in words of eight bytes. A minimum match of seven, not the level's
+            // six, takes 0.86 of the time and 0.99 to 1.01 of the size.
             parameters.push(CParameter::MinMatch(7));
         }
         for parameter in parameters {
@@ -44,7 +44,7 @@ impl ChunkCompressor {
         Ok(Self::Zstd(context))
     }
 
-    /// Bytes that `len` bytes may take at most.
+    /// Maximum compressed size of `len` bytes.
     pub fn bound(&self, len: usize) -> usize {
         match self {
             Self::Zstd(_) => zstd_safe::compress_bound(len),
@@ -53,13 +53,13 @@ impl ChunkCompressor {
         }
     }
 
-    /// Compresses `bytes` into the front of `out`, which has room for
-    /// [`bound`](Self::bound), and gives the size.
+    /// Compresses `bytes` into the front of `out`, which has at least [`bound`](Self::bound)
+    /// bytes, and returns the size.
     pub fn compress(&mut self, bytes: &[u8], out: &mut [u8]) -> Result<usize, CodecError> {
         match self {
             Self::Zstd(context) => context.compress2(out, bytes).map_err(zstd_error),
             Self::Bzip2 => {
-                // A work factor of 30 is the library's own choice.
+                // A work factor of 30 is the library's default.
                 let mut context = Compress::new(Compression::best(), 30);
                 loop {
                     let (read, written) = (context.total_in(), context.total_out());
@@ -84,7 +84,7 @@ impl ChunkCompressor {
     }
 }
 
-/// Decompresses chunks. A context of its own for each thread.
+/// Decompresses chunks; each thread has its own.
 pub enum ChunkDecompressor {
     /// zstd frames.
     Zstd(DCtx<'static>),
@@ -93,7 +93,7 @@ pub enum ChunkDecompressor {
 }
 
 impl ChunkDecompressor {
-    /// For chunks of `container`.
+    /// Creates a decompressor for chunks of `container`.
     pub fn new(container: Container) -> Result<Self, CodecError> {
         match container {
             Container::Zstd => DCtx::try_create()
@@ -118,37 +118,36 @@ impl ChunkDecompressor {
         } else {
             Err(CodecError::Damaged {
                 codec,
-                reason: format!("{len} bytes came, {room} were expected"),
+                reason: format!("{len} bytes, expected {room}"),
             })
         }
     }
 }
 
-/// Decompresses the one stream that `packed` is into the front of `out`.
+/// Decompresses the single stream in `packed` into the front of `out`.
 fn bunzip2(packed: &[u8], out: &mut [u8]) -> Result<usize, CodecError> {
     let mut stream = Bunzip2::new();
     let room = out.len();
     let done = stream.go_on(packed, out)?;
     match done {
         true if stream.read() == packed.len() as u64 => Ok(stream.written() as usize),
-        true => Err(bzip2_error("bytes behind the end of the stream")),
+        true => Err(bzip2_error("bytes after the end of the stream")),
         false if stream.written() == room as u64 => Err(CodecError::TooLong { codec: BZIP2, room }),
         false => Err(bzip2_error("the stream is cut off")),
     }
 }
 
-/// One bzip2 stream that is read piece by piece.
+/// Incremental decoder of one bzip2 stream.
 pub struct Bunzip2(Decompress);
 
 impl Bunzip2 {
-    /// At the front of a stream.
+    /// Starts a new stream.
     pub fn new() -> Self {
         Self(Decompress::new(false))
     }
 
-    /// Takes more of the stream, and puts what it holds into the rest of `out`,
-    /// which is filled from its front over all calls. Whether the stream ended;
-    /// if not, it needs more input, or `out` is full.
+    /// Feeds more of the stream, and appends its data to `out`, which fills up over all calls.
+    /// Returns true if the stream ended; otherwise it needs more input, or `out` is full.
     pub fn go_on(&mut self, mut packed: &[u8], out: &mut [u8]) -> Result<bool, CodecError> {
         loop {
             let (read, written) = (self.read(), self.written());
@@ -164,12 +163,12 @@ impl Bunzip2 {
         }
     }
 
-    /// Bytes of the stream so far.
+    /// Bytes of the stream read so far.
     pub fn read(&self) -> u64 {
         self.0.total_in()
     }
 
-    /// Bytes that came out of it so far.
+    /// Bytes of data written so far.
     pub fn written(&self) -> u64 {
         self.0.total_out()
     }
@@ -200,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_come_back_and_only_at_their_length() {
+    fn chunks_round_trip_at_their_exact_length_only() {
         let bytes: Vec<u8> = (0..300_000_u32).map(|n| ((n * n) >> 11) as u8).collect();
         for (container, mut compressor) in [
             (Container::Zstd, ChunkCompressor::zstd(1).unwrap()),

@@ -1,5 +1,4 @@
-//! Chunks in the order of the core, from one file or from all files of a
-//! striped dump.
+//! Iterates over chunks in core order, from one file or from all files of a striped dump.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;
@@ -8,31 +7,29 @@ use super::chunk::{Chunk, ChunkKind};
 use super::file::{Gap, VmdumpFile};
 use crate::error::FormatError;
 
-/// What comes next in the core.
+/// The next range of the core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stretch {
-    /// A chunk, and the number of the file that has it.
+    /// A chunk, and the index of the file that has it.
     Chunk(usize, Chunk),
-    /// What no file has.
+    /// A range that no file has.
     Gap(Gap),
 }
 
-/// Goes through the core from its start. Of each file one part of the index is
-/// in memory.
+/// Iterates over the core from its start. One index record per file is kept in memory.
 pub struct CoreOrder<'a> {
     files: Vec<Cursor<'a>>,
-    /// All files of a striped dump have the headers: the one that they are
-    /// taken from.
+    /// All files of a striped dump have the headers; this one is used.
     headers_from: usize,
     covered: u64,
-    /// What comes behind a gap.
+    /// The chunk after a gap.
     next: Option<(usize, Chunk)>,
     damage: Option<(usize, FormatError)>,
     overlap: Option<(usize, Chunk)>,
 }
 
 impl<'a> CoreOrder<'a> {
-    /// From the start of the core that is in `files`.
+    /// Starts at the beginning of the core in `files`.
     pub fn new(files: impl IntoIterator<Item = &'a VmdumpFile>, headers_from: usize) -> Self {
         let files = files.into_iter().map(|file| Cursor {
             file,
@@ -49,22 +46,22 @@ impl<'a> CoreOrder<'a> {
         }
     }
 
-    /// Behind the last byte of the core that came so far.
+    /// End position of the core seen so far.
     pub fn covered(&self) -> u64 {
         self.covered
     }
 
-    /// The first part of an index that could not be read, and its file.
+    /// The first index record that could not be read, and its file.
     pub fn damage(&self) -> Option<&(usize, FormatError)> {
         self.damage.as_ref()
     }
 
-    /// The first chunk that another one has bytes of, too, and its file.
+    /// The first chunk that overlaps another one, and its file.
     pub fn overlap(&self) -> Option<&(usize, Chunk)> {
         self.overlap.as_ref()
     }
 
-    /// The file whose next chunk is the first of all in the core.
+    /// The file with the lowest next chunk.
     fn first(&mut self) -> Option<usize> {
         let damage = &mut self.damage;
         let positions = self.files.iter_mut().enumerate();
@@ -109,7 +106,7 @@ impl Iterator for CoreOrder<'_> {
     }
 }
 
-/// A place in the index of one file.
+/// A position in the index of one file.
 struct Cursor<'a> {
     file: &'a VmdumpFile,
     next_piece: usize,
@@ -117,7 +114,7 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Where the next chunk begins in the core.
+    /// Position of the next chunk in the core.
     fn position(&mut self, mut damaged: impl FnMut(FormatError)) -> Option<u64> {
         while self.chunks.peek().is_none() && self.next_piece < self.file.pieces() {
             match self.file.chunks(self.next_piece) {

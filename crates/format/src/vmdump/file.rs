@@ -5,10 +5,10 @@ use super::chunk::{Chunk, ChunkHeader};
 use super::header::{Container, VmdumpHeader};
 use super::index::{self, DirectoryEntry};
 use super::record::{self, Tag};
-use super::root::{Place, Root};
+use super::root::{Extent, Root};
 use super::scan::Scan;
 use super::streams;
-use super::walk::{Step, Walk};
+use super::walk::{Walk, WalkItem};
 use crate::bytes::ReadAt;
 use crate::error::FormatError;
 
@@ -34,9 +34,9 @@ pub(super) struct Piece {
     /// Where its first chunk begins in the core.
     pub(super) position: u64,
     /// Where its chunks are in the file.
-    pub(super) chunks: Place,
+    pub(super) chunks: Extent,
     /// Its index record.
-    pub(super) record: Option<Place>,
+    pub(super) record: Option<Extent>,
 }
 
 /// A vmdump.
@@ -111,7 +111,7 @@ impl VmdumpFile {
         let scanned = streams::scan(&bytes)?;
         let piece = |chunks: &[Chunk]| Piece {
             position: chunks.first().map_or(0, |chunk| chunk.position),
-            chunks: Place::default(),
+            chunks: Extent::default(),
             record: None,
         };
         let covered = scanned.chunks.last().map_or(0, Chunk::end);
@@ -169,7 +169,7 @@ impl VmdumpFile {
     }
 
     /// Where the record of a part of the index is, if it has one.
-    pub fn index_place(&self, piece: usize) -> Option<Place> {
+    pub fn index_place(&self, piece: usize) -> Option<Extent> {
         self.pieces.get(piece)?.record
     }
 
@@ -205,7 +205,7 @@ impl VmdumpFile {
         }
         let mut chunks: Vec<Chunk> = Vec::new();
         for step in Walk::new(&self.bytes, &self.header, piece.chunks) {
-            if let Step::Chunk(ChunkHeader { chunk, .. }) = step
+            if let WalkItem::Chunk(ChunkHeader { chunk, .. }) = step
                 && chunks
                     .last()
                     .is_none_or(|last| last.end() <= chunk.position)
@@ -217,13 +217,13 @@ impl VmdumpFile {
         Ok(chunks)
     }
 
-    fn read_index(&self, place: Place) -> Result<Vec<Chunk>, FormatError> {
+    fn read_index(&self, place: Extent) -> Result<Vec<Chunk>, FormatError> {
         let payload = self.read_payload(Tag::Index, place)?;
         index::decode(&self.header, &payload, place.offset)
     }
 
     /// The payload of the record at `place`.
-    pub fn read_payload(&self, tag: Tag, place: Place) -> Result<Vec<u8>, FormatError> {
+    pub fn read_payload(&self, tag: Tag, place: Extent) -> Result<Vec<u8>, FormatError> {
         let (frame, record);
         let is_whole = match self.header.container {
             Container::Zstd => {
@@ -257,11 +257,11 @@ impl VmdumpFile {
         let entries = index::decode_directory(&payload, root.directory.offset)?;
         let piece = |entry: &DirectoryEntry| Piece {
             position: entry.position,
-            chunks: Place {
+            chunks: Extent {
                 offset: entry.first_offset,
                 size: entry.offset.saturating_sub(entry.first_offset),
             },
-            record: Some(Place {
+            record: Some(Extent {
                 offset: entry.offset,
                 size: u64::from(entry.size),
             }),
@@ -271,7 +271,7 @@ impl VmdumpFile {
 
     /// Goes through the whole file.
     fn scan(&mut self) {
-        let all = Place {
+        let all = Extent {
             offset: 0,
             size: self.bytes.size(),
         };
@@ -279,8 +279,8 @@ impl VmdumpFile {
         let mut root = None;
         for step in Walk::new(&self.bytes, &self.header, all) {
             match step {
-                Step::Chunk(header) => scan.chunk(&header),
-                Step::Record {
+                WalkItem::Chunk(header) => scan.chunk(&header),
+                WalkItem::Record {
                     tag: Tag::Index,
                     place,
                     payload,
@@ -288,13 +288,13 @@ impl VmdumpFile {
                     Ok(chunks) => scan.index(place, &chunks),
                     Err(error) => scan.damage = scan.damage.take().or(Some(error)),
                 },
-                Step::Record {
+                WalkItem::Record {
                     tag: Tag::Root,
                     place,
                     payload,
                 } => root = Root::decode(&payload, place.offset).ok(),
-                Step::Record { .. } | Step::SeekTable(_) => {}
-                Step::Damaged { error, .. } => scan.damage = scan.damage.take().or(Some(error)),
+                WalkItem::Record { .. } | WalkItem::SeekTable(_) => {}
+                WalkItem::Damaged { error, .. } => scan.damage = scan.damage.take().or(Some(error)),
             }
         }
         scan.close(None);

@@ -1,21 +1,21 @@
-//! The header: what the dump is, known before its first page.
+//! The header, which describes the dump before its first page.
 
 use crate::bytes::Endian;
 use crate::error::FormatError;
 use crate::kdump::Utsname;
 
-/// The version of the format that this module describes.
+/// The version of the format implemented here.
 pub const VERSION: u16 = 1;
-/// Bytes of the header's payload in version 1. A later one may be longer.
+/// Size of the header's payload in version 1. Later versions may be longer.
 pub const HEADER_SIZE: usize = 88 + UTSNAME_ROOM;
-/// Six names of 65 bytes, rounded up to eight.
+/// Six names of 65 bytes, rounded up to a multiple of eight.
 const UTSNAME_ROOM: usize = 392;
-/// Pages of a chunk at most: a reader holds a whole chunk in memory.
+/// Maximum size of a chunk's pages: a reader holds a whole chunk in memory.
 pub const MAX_CHUNK_BYTES: u64 = 16 << 20;
 
 const LE: Endian = Endian::Little;
 
-/// What compresses the chunks, and so what the file is to others.
+/// The container format, determined by the codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
     /// zstd frames.
@@ -25,7 +25,7 @@ pub enum Container {
 }
 
 impl Container {
-    /// The name of the codec.
+    /// Name of the codec.
     pub fn name(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",
@@ -34,57 +34,57 @@ impl Container {
     }
 }
 
-/// What a vmdump is.
+/// The header of a vmdump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmdumpHeader {
-    /// What compresses the chunks.
+    /// Container.
     pub container: Container,
     /// log2 of the page size.
     pub page_shift: u32,
     /// e_machine of the core.
     pub machine: u16,
-    /// The byte order of the dumped machine.
+    /// Byte order of the dumped machine.
     pub endian: Endian,
-    /// What was left out, a sum of bits.
+    /// Dump level, a sum of bits.
     pub dump_level: u8,
     /// Pages of a chunk of memory; the last one may have fewer.
     pub chunk_pages: u32,
-    /// Where memory begins in the core; headers and notes are before.
+    /// Offset of the memory in the core, after headers and notes.
     pub memory_offset: u64,
-    /// Bytes of the core.
+    /// Size of the core, in bytes.
     pub core_size: u64,
-    /// When the dump began, in seconds since 1970.
+    /// Start of the dump, in seconds since 1970.
     pub time: u64,
-    /// A number that no other dump has.
+    /// A unique id.
     pub id: [u8; 16],
-    /// Which of how many files this is, from 0 on.
+    /// Part number, from 0 on, and number of parts.
     pub stripe: (u16, u16),
     /// The dumped system.
     pub utsname: Utsname,
 }
 
 impl VmdumpHeader {
-    /// The part of the id that every record carries.
+    /// The dump number: the part of the id that every record carries.
     pub fn dump(&self) -> u64 {
         LE.u64(&self.id, 0).unwrap_or(0)
     }
 
-    /// Bytes of a page.
+    /// Page size, in bytes.
     pub fn page_size(&self) -> u64 {
         1 << self.page_shift
     }
 
-    /// Whether this is one of several files of a striped dump.
+    /// Returns true if this is a part of a striped dump.
     pub fn is_striped(&self) -> bool {
         self.stripe.1 > 1
     }
 
-    /// Bytes of a chunk of memory.
+    /// Size of a chunk of memory, in bytes.
     pub fn chunk_bytes(&self) -> u64 {
         u64::from(self.chunk_pages) << self.page_shift
     }
 
-    /// The payload of the header's record.
+    /// Encodes the payload of the header's record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; HEADER_SIZE];
         LE.put_u16(&mut out, 0, VERSION);
@@ -112,7 +112,7 @@ impl VmdumpHeader {
         out
     }
 
-    /// Reads the payload of the header's record, which stands at `offset`.
+    /// Decodes the payload of the header's record at `offset`.
     pub fn decode(payload: &[u8], offset: u64) -> Result<Self, FormatError> {
         let unexpected = |what, expected: &str, found: u64| {
             Err(FormatError::unexpected(

@@ -1,20 +1,20 @@
-//! Index records, and the directory of them.
+//! Index records, and their directory.
 
 use super::chunk::Chunk;
 use super::header::VmdumpHeader;
 use crate::bytes::Endian;
 use crate::error::FormatError;
 
-/// Bytes of an entry in front of its bits.
+/// Size of an entry without bitmaps.
 const ENTRY: usize = 32;
-/// Bytes of a directory entry.
+/// Size of a directory entry.
 const DIRECTORY_ENTRY: usize = 32;
-/// Chunks of one index record, at most.
+/// Maximum number of chunks in an index record.
 pub const MAX_ENTRIES: usize = 4096;
 
 const LE: Endian = Endian::Little;
 
-/// The payload of an index record: where `chunks` are.
+/// Encodes the payload of an index record for `chunks`.
 pub fn encode(chunks: &[Chunk]) -> Vec<u8> {
     let mut out = vec![0; 8];
     LE.put_u32(&mut out, 0, chunks.len() as u32);
@@ -32,7 +32,7 @@ pub fn encode(chunks: &[Chunk]) -> Vec<u8> {
     out
 }
 
-/// The chunks of the index record at `offset`, in the order of the core.
+/// Decodes the index record at `offset`; returns its chunks in core order.
 pub fn decode(
     header: &VmdumpHeader,
     payload: &[u8],
@@ -83,22 +83,22 @@ pub fn decode(
     Ok(chunks)
 }
 
-/// What the directory says of an index record.
+/// A directory entry: an index record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryEntry {
-    /// Where it is in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// Its bytes in the file, with its skippable frame, or of its stream.
+    /// Size in the file: with its skippable frame, or of its stream.
     pub size: u32,
-    /// Its chunks.
+    /// Number of chunks.
     pub chunks: u32,
-    /// Where its first chunk begins in the core.
+    /// Position of its first chunk in the core.
     pub position: u64,
-    /// Where its first chunk begins in the file.
+    /// Offset of its first chunk in the file.
     pub first_offset: u64,
 }
 
-/// The payload of the directory.
+/// Encodes the payload of the directory.
 pub fn encode_directory(entries: &[DirectoryEntry]) -> Vec<u8> {
     let mut out = Vec::with_capacity(entries.len() * DIRECTORY_ENTRY);
     for entry in entries {
@@ -113,7 +113,7 @@ pub fn encode_directory(entries: &[DirectoryEntry]) -> Vec<u8> {
     out
 }
 
-/// The entries of the directory at `offset`.
+/// Decodes the directory at `offset`.
 pub fn decode_directory(payload: &[u8], offset: u64) -> Result<Vec<DirectoryEntry>, FormatError> {
     let mut entries: Vec<DirectoryEntry> = Vec::with_capacity(payload.len() / DIRECTORY_ENTRY);
     for bytes in payload.chunks(DIRECTORY_ENTRY) {

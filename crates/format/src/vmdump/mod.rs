@@ -24,11 +24,11 @@ pub use file::{Gap, VmdumpFile};
 pub use header::{Container, MAX_CHUNK_BYTES, VmdumpHeader};
 pub use index::DirectoryEntry;
 pub use record::{OVERHEAD, Record, Tag};
-pub use root::{Place, ROOT_SIZE, Root};
+pub use root::{Extent, ROOT_SIZE, Root};
 pub use seek_table::SeekTable;
 pub use streams::container_of;
 
-/// Whether a file that begins with `front` may be a vmdump. Sixteen bytes tell.
+/// Returns true if a file that starts with `front`, 16 bytes, may be a vmdump.
 pub fn is_vmdump(front: &[u8]) -> bool {
     container_of(front).is_some()
 }

@@ -1,4 +1,4 @@
-//! Reads chunks out of a vmdump, and checks them.
+//! Reads and verifies chunks of a vmdump.
 
 use super::chunk::{Chunk, ChunkHeader, ChunkKind};
 use super::codec::{ChunkDecompressor, checksum};
@@ -9,9 +9,8 @@ use super::zeros;
 use crate::error::FormatError;
 
 impl VmdumpFile {
-    /// Reads `chunk` and decompresses it into `out`; `packed` is room for its
-    /// compressed bytes. All of it is checked: its header, the compressed
-    /// bytes, the decompressed ones.
+    /// Reads `chunk` and decompresses it into `out`; `packed` is a buffer for its compressed
+    /// bytes. Its header, the compressed and the decompressed bytes are verified.
     pub fn read_chunk(
         &self,
         chunk: &Chunk,
@@ -27,8 +26,8 @@ impl VmdumpFile {
         })
     }
 
-    /// Reads `chunk` as it stands in the file into `packed`, checks its header
-    /// and its compressed bytes, and gives the size of the header before them.
+    /// Reads `chunk` with its header into `packed`, verifies the header and the compressed
+    /// bytes, and returns the size of the header.
     pub fn read_packed(&self, chunk: &Chunk, packed: &mut Vec<u8>) -> Result<usize, FormatError> {
         let container = self.header().container;
         let head = chunk.head_size(container);
@@ -51,7 +50,7 @@ impl VmdumpFile {
         Ok(head)
     }
 
-    /// Checks the header of `chunk` in its frame, and the compressed bytes.
+    /// Verifies the header of `chunk` in its frame, and the compressed bytes.
     fn check_head(&self, chunk: &Chunk, frame: &[u8], data: &[u8]) -> Result<(), FormatError> {
         let record = record::decode(frame, Tag::Chunk, chunk.offset)?;
         let header = ChunkHeader::decode(self.header(), &record, chunk.offset)?;
@@ -66,7 +65,7 @@ impl VmdumpFile {
         self.check_packed(&header, data)
     }
 
-    /// Checks the compressed bytes of a chunk against its header.
+    /// Verifies the compressed bytes of a chunk against its header.
     fn check_packed(&self, header: &ChunkHeader, data: &[u8]) -> Result<(), FormatError> {
         let found = checksum(data);
         let chunk = &header.chunk;
@@ -90,7 +89,7 @@ impl VmdumpFile {
         Ok(())
     }
 
-    /// The bytes of the core in front of its memory: ELF headers and notes.
+    /// Reads the core's ELF headers and notes.
     pub fn core_headers(&self) -> Result<Vec<u8>, FormatError> {
         let wanted = self.header().memory_offset;
         let mut headers: Vec<u8> = Vec::new();
@@ -119,7 +118,7 @@ impl VmdumpFile {
         })
     }
 
-    /// A decompressor for the chunks.
+    /// Creates a decompressor for the chunks.
     pub fn decompressor(&self) -> Result<ChunkDecompressor, FormatError> {
         ChunkDecompressor::new(self.header().container).map_err(|error| FormatError::Codec {
             codec: self.header().container.name(),
@@ -139,7 +138,7 @@ fn unpack(
     if chunk.kind == ChunkKind::Excluded {
         return Err("none of its pages is dumped".into());
     }
-    // Bounded by a chunk's size when it was found.
+    // The size was bounded when the chunk was found.
     out.resize(chunk.len as usize, 0);
     decompressor
         .decompress(data, out)

@@ -1,50 +1,50 @@
-//! Records: everything in a vmdump that is not a piece of the core.
+//! Records: everything in a vmdump except the data of the core.
 //!
-//! A record is a tag, the dump's number, a payload and a checksum. In the zstd
-//! container each stands in a skippable frame, which every other reader of
-//! zstd passes over; in the bzip2 container in a stream behind the core.
+//! A record is a tag, the dump's number, a payload and a checksum. In the zstd container each
+//! is in a skippable frame, which other readers of zstd ignore; in the bzip2 container it is in
+//! a stream after the core.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bytes::{Endian, ReadAt};
 use crate::error::FormatError;
 
-/// The magic number of a record's skippable frame (RFC 8878, 3.1.2).
+/// Magic number of a record's skippable frame (RFC 8878, 3.1.2).
 pub const SKIPPABLE_MAGIC: u32 = 0x184d_2a50;
-/// The mask that leaves what all sixteen skippable magic numbers share.
+/// Mask of the bits that all sixteen skippable magic numbers share.
 pub const SKIPPABLE_MASK: u32 = 0xffff_fff0;
-/// Bytes of a skippable frame in front of what is skipped: magic and length.
+/// Size of a skippable frame's head: magic and length.
 pub const FRAME_HEAD: usize = 8;
-/// Bytes of a record in front of its payload: tag and dump number.
+/// Size of a record's head: tag and dump number.
 pub const RECORD_HEAD: usize = 16;
-/// Bytes of the checksum behind the payload.
+/// Size of the checksum after the payload.
 pub const CHECKSUM: usize = 8;
-/// What a record takes beside its payload, with its skippable frame.
+/// Size of a record without its payload, with its skippable frame.
 pub const OVERHEAD: usize = FRAME_HEAD + RECORD_HEAD + CHECKSUM;
-/// No record is longer; a directory of a machine of 1 PiB is shorter.
+/// Maximum size of a record; the directory of a machine of 1 PiB is smaller.
 pub const MAX_RECORD: u32 = 256 << 20;
 
 const LE: Endian = Endian::Little;
 
-/// What a record is, by its first eight bytes.
+/// The kind of a record, from its first eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// What the dump is: the first record.
+    /// The description of the dump: the first record.
     Header,
-    /// In front of each piece of the core.
+    /// A chunk header.
     Chunk,
-    /// Where about a thousand chunks are.
+    /// An index of about a thousand chunks.
     Index,
-    /// Where the index records are.
+    /// The list of index records.
     Directory,
-    /// What people want to know, as JSON.
+    /// Informational JSON.
     Metadata,
-    /// Where everything else is: the last record.
+    /// The locations of everything else: the last record.
     Root,
 }
 
 impl Tag {
-    /// Every tag.
+    /// All tags.
     pub const ALL: [Self; 6] = [
         Self::Header,
         Self::Chunk,
@@ -66,7 +66,7 @@ impl Tag {
         }
     }
 
-    /// A word for messages.
+    /// Name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Header => "the vmdump header",
@@ -83,7 +83,7 @@ impl Tag {
     }
 }
 
-/// The bytes of a record without a skippable frame.
+/// Encodes a record without a skippable frame.
 pub fn encode_bare(tag: Tag, dump: u64, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(RECORD_HEAD + payload.len() + CHECKSUM);
     out.extend_from_slice(&tag.bytes());
@@ -93,7 +93,7 @@ pub fn encode_bare(tag: Tag, dump: u64, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The bytes of a record in a skippable frame.
+/// Encodes a record in a skippable frame.
 pub fn encode(tag: Tag, dump: u64, payload: &[u8]) -> Vec<u8> {
     let len = RECORD_HEAD + payload.len() + CHECKSUM;
     let mut out = Vec::with_capacity(FRAME_HEAD + len);
@@ -103,19 +103,19 @@ pub fn encode(tag: Tag, dump: u64, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A record as it stands in memory.
+/// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// What it is.
+    /// Kind.
     pub tag: Tag,
-    /// The number of the dump that it belongs to.
+    /// Number of the dump that it belongs to.
     pub dump: u64,
-    /// What it says.
+    /// Payload.
     pub payload: &'a [u8],
 }
 
-/// Takes a record without its skippable frame; `offset` is where it begins in
-/// the file, for messages.
+/// Decodes a record without a skippable frame; `offset` is its offset in the file, for
+/// messages.
 pub fn decode_bare(bytes: &[u8], offset: u64) -> Result<Record<'_>, FormatError> {
     let tag = bytes.get(..8).and_then(Tag::of);
     let Some(tag) = tag.filter(|_| bytes.len() >= RECORD_HEAD + CHECKSUM) else {
@@ -146,16 +146,16 @@ pub fn decode_bare(bytes: &[u8], offset: u64) -> Result<Record<'_>, FormatError>
     })
 }
 
-/// The length of the skippable frame at the front of `head`, with its head;
-/// `None` if it is no such frame. `head` must have at least eight bytes.
+/// Returns the length of the skippable frame at the start of `head`, including its head; `None`
+/// if it is not such a frame. `head` must have at least eight bytes.
 pub fn skippable_len(head: &[u8]) -> Option<u64> {
     let magic = LE.u32(head, 0)?;
     let len = LE.u32(head, 4)?;
     (magic & SKIPPABLE_MASK == SKIPPABLE_MAGIC).then_some(FRAME_HEAD as u64 + u64::from(len))
 }
 
-/// Reads the record in the skippable frame at `offset`, which must be of kind
-/// `tag`. Gives the whole frame; [`decode`] takes the record out of it.
+/// Reads the record of kind `tag` in the skippable frame at `offset`. Returns the whole frame,
+/// for [`decode`].
 pub fn read(file: &(impl ReadAt + ?Sized), tag: Tag, offset: u64) -> Result<Vec<u8>, FormatError> {
     let mut head = [0; FRAME_HEAD];
     file.read_exact_at(tag.name(), offset, &mut head)?;
@@ -171,8 +171,7 @@ pub fn read(file: &(impl ReadAt + ?Sized), tag: Tag, offset: u64) -> Result<Vec<
     file.read_vec_at(tag.name(), offset, len)
 }
 
-/// Takes the record out of the skippable frame `frame`, which stands at
-/// `offset` and must be of kind `tag`.
+/// Decodes the record of kind `tag` in the skippable frame `frame`, read at `offset`.
 pub fn decode(frame: &[u8], tag: Tag, offset: u64) -> Result<Record<'_>, FormatError> {
     let len = skippable_len(frame).unwrap_or(0);
     let body = frame.get(FRAME_HEAD..).unwrap_or_default();
@@ -201,13 +200,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_come_back_and_every_flipped_bit_is_found() {
+    fn records_round_trip_and_every_flipped_bit_is_detected() {
         let frame = encode(Tag::Index, 7, b"where things are");
         let record = decode(&frame, Tag::Index, 0).unwrap();
         assert_eq!((record.dump, record.payload), (7, &b"where things are"[..]));
         assert_eq!(read(&frame, Tag::Index, 0).unwrap(), frame);
         assert!(decode(&frame, Tag::Root, 0).is_err());
-        // The low four bits of the magic number may be anything to others.
+        // The low four bits of the magic number are free.
         for bit in 4..frame.len() * 8 {
             let mut damaged = frame.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);

@@ -1,4 +1,4 @@
-//! The root: the last record, from which everything else is found.
+//! The root: the last record, which locates everything else.
 
 use super::header::{Container, HEADER_SIZE, VmdumpHeader};
 use super::record::{self, CHECKSUM, FRAME_HEAD, RECORD_HEAD, Tag};
@@ -6,47 +6,47 @@ use super::{seek_table, streams};
 use crate::bytes::{Endian, ReadAt};
 use crate::error::FormatError;
 
-/// Bytes of the root's own fields, in front of the copy of the header.
+/// Size of the root's own fields, before the copy of the header.
 const FIXED: usize = 64;
-/// Bytes of the root's payload.
+/// Size of the root's payload.
 const PAYLOAD: usize = FIXED + HEADER_SIZE + 8;
-/// Bytes of the root with its skippable frame.
+/// Size of the root with its skippable frame.
 pub const ROOT_SIZE: usize = record::OVERHEAD + PAYLOAD;
-/// The flag of a dump that has all that it should.
+/// Flag of a complete dump.
 const FLAG_COMPLETE: u32 = 1;
 
 const LE: Endian = Endian::Little;
 
-/// A part of the file.
+/// An extent of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// Where it begins.
+pub struct Extent {
+    /// Offset.
     pub offset: u64,
-    /// Its bytes.
+    /// Size, in bytes.
     pub size: u64,
 }
 
-/// What the root says.
+/// The contents of the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// All pages are there: none lost, and the source had no damage.
+    /// All pages are there: none is lost, and the source had no damage.
     pub complete: bool,
     /// Chunks in the file.
     pub chunks: u64,
-    /// Pages dumped.
+    /// Dumped pages.
     pub dumped: u64,
-    /// Pages lost.
+    /// Lost pages.
     pub lost: u64,
-    /// The directory's frame or stream.
-    pub directory: Place,
-    /// The metadata's frame or stream.
-    pub metadata: Place,
+    /// Extent of the directory's frame or stream.
+    pub directory: Extent,
+    /// Extent of the metadata's frame or stream.
+    pub metadata: Extent,
     /// A copy of the header.
     pub header: VmdumpHeader,
 }
 
 impl Root {
-    /// The payload of the root's record.
+    /// Encodes the payload of the root's record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; PAYLOAD];
         LE.put_u32(&mut out, 0, if self.complete { FLAG_COMPLETE } else { 0 });
@@ -58,13 +58,13 @@ impl Root {
         LE.put_u64(&mut out, 48, self.metadata.offset);
         LE.put_u64(&mut out, 56, self.metadata.size);
         out[FIXED..FIXED + HEADER_SIZE].copy_from_slice(&self.header.encode());
-        // The length of the whole record with its frame, for who comes from the end.
+        // The length of the record with its frame, for readers that start at the end.
         LE.put_u32(&mut out, PAYLOAD - 8, ROOT_SIZE as u32);
         LE.put_u32(&mut out, PAYLOAD - 4, HEADER_SIZE as u32);
         out
     }
 
-    /// Reads the payload of the root that stands at `offset`.
+    /// Decodes the payload of the root at `offset`.
     pub fn decode(payload: &[u8], offset: u64) -> Result<Self, FormatError> {
         let u64_at = |at| LE.u64(payload, at).unwrap_or(0);
         let header = payload.get(FIXED..).and_then(|rest| {
@@ -84,11 +84,11 @@ impl Root {
             chunks: u64_at(8),
             dumped: u64_at(16),
             lost: u64_at(24),
-            directory: Place {
+            directory: Extent {
                 offset: u64_at(32),
                 size: u64_at(40),
             },
-            metadata: Place {
+            metadata: Extent {
                 offset: u64_at(48),
                 size: u64_at(56),
             },
@@ -96,7 +96,7 @@ impl Root {
         })
     }
 
-    /// Looks for the root at the end of `file`, which is packed in `container`.
+    /// Finds the root at the end of `file`.
     pub fn find(
         file: &(impl ReadAt + ?Sized),
         container: Container,
@@ -107,15 +107,15 @@ impl Root {
         }
     }
 
-    /// Looks for the root from the end of `file`: in front of the seek table,
-    /// or last. Gives where it is and what it says; `None` if none is there.
+    /// Finds the root from the end of `file`: before the seek table, or last. Returns its
+    /// extent and contents; `None` if there is none.
     fn find_frame(file: &(impl ReadAt + ?Sized)) -> Result<Option<(u64, Self)>, FormatError> {
         let size = file.size();
         let end = match seek_table::find(file)? {
             Some(table) => table.offset,
             None => size,
         };
-        // The length of the root's frame stands in front of its checksum.
+        // The length of the root's frame precedes its checksum.
         let tail = (8 + CHECKSUM) as u64;
         let Some(tail_offset) = end.checked_sub(tail) else {
             return Ok(None);

@@ -1,15 +1,14 @@
-//! Puts together what the records of a vmdump say, one after the other, where
-//! there is no directory.
+//! Reconstructs the index from the records of a vmdump without a directory.
 
 use super::chunk::{Chunk, ChunkHeader};
 use super::file::{Gap, PIECE_CHUNKS, Piece};
-use super::root::Place;
+use super::root::Extent;
 use crate::error::FormatError;
 
-/// Gaps that are remembered; a cut file has few.
+/// Maximum number of gaps stored; a truncated file has few.
 const MAX_GAPS: usize = 64;
 
-/// What was found on the way through a file.
+/// The result of a scan.
 #[derive(Default)]
 pub(super) struct Scan {
     pub(super) pieces: Vec<Piece>,
@@ -17,7 +16,7 @@ pub(super) struct Scan {
     pub(super) damage: Option<FormatError>,
     /// The core is known up to here.
     pub(super) covered: u64,
-    /// The piece that is not ended yet, its chunks, and what was known before it.
+    /// The unfinished range of chunks, their number, and what was known before it.
     open: Option<(Piece, u32, usize, u64)>,
 }
 
@@ -40,7 +39,7 @@ impl Scan {
         let (piece, count, ..) = self.open.get_or_insert_with(|| {
             let piece = Piece {
                 position: chunk.position,
-                chunks: Place {
+                chunks: Extent {
                     offset: chunk.offset,
                     size: 0,
                 },
@@ -50,14 +49,14 @@ impl Scan {
         });
         piece.chunks.size = end - piece.chunks.offset;
         *count += 1;
-        // An index record comes a little later than here.
+        // An index record normally comes a little before this.
         if *count >= 2 * PIECE_CHUNKS {
             self.close(None);
         }
     }
 
-    /// An index record: it knows of chunks too whose headers are damaged.
-    pub(super) fn index(&mut self, place: Place, chunks: &[Chunk]) {
+    /// An index record also lists chunks whose headers are damaged.
+    pub(super) fn index(&mut self, place: Extent, chunks: &[Chunk]) {
         let (Some(first), Some(last)) = (chunks.first(), chunks.last()) else {
             return;
         };
@@ -77,7 +76,7 @@ impl Scan {
         }
         let piece = Piece {
             position: first.position,
-            chunks: Place {
+            chunks: Extent {
                 offset: first.offset,
                 size: place.offset.saturating_sub(first.offset),
             },
@@ -87,7 +86,7 @@ impl Scan {
         self.close(Some(place));
     }
 
-    pub(super) fn close(&mut self, record: Option<Place>) {
+    pub(super) fn close(&mut self, record: Option<Extent>) {
         if let Some((mut piece, ..)) = self.open.take() {
             piece.record = record;
             self.pieces.push(piece);

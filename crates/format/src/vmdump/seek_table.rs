@@ -1,22 +1,22 @@
 //! The seek table of the zstd seekable format
-//! (contrib/seekable_format/zstd_seekable_compression_format.md of zstd), for
-//! readers that know nothing of vmdump.
+//! (contrib/seekable_format/zstd_seekable_compression_format.md of zstd), for readers that do
+//! not know vmdump.
 
 use super::record::{FRAME_HEAD, skippable_len};
-use super::root::Place;
+use super::root::Extent;
 use crate::bytes::{Endian, ReadAt};
 use crate::error::FormatError;
 
-/// The magic number of the skippable frame that the table stands in.
+/// Magic number of the table's skippable frame.
 const FRAME_MAGIC: u32 = 0x184d_2a5e;
 /// The last four bytes of the file.
 const FOOTER_MAGIC: u32 = 0x8f92_eab1;
-/// Bytes of the footer.
+/// Size of the footer.
 const FOOTER: usize = 9;
-/// Bytes of an entry without a checksum.
+/// Size of an entry without a checksum.
 const ENTRY: usize = 8;
-/// Frames of a table that is still written: 16 MiB. A dump with more has none,
-/// and readers go by the index.
+/// Maximum number of frames in a table: 16 MiB. A larger dump has no seek table, and readers
+/// use the index.
 pub const MAX_FRAMES: usize = 2 << 20;
 
 const LE: Endian = Endian::Little;
@@ -31,14 +31,13 @@ pub struct SeekTable {
 
 impl Default for SeekTable {
     fn default() -> Self {
-        Self::one_of(1)
+        Self::with_share(1)
     }
 }
 
 impl SeekTable {
-    /// An empty table that shares the room with those of other files of the same
-    /// dump, `count` in all.
-    pub fn one_of(count: u16) -> Self {
+    /// Creates an empty table for one of `count` parts, which share the memory limit.
+    pub fn with_share(count: u16) -> Self {
         Self {
             frames: Vec::new(),
             most: MAX_FRAMES / usize::from(count.max(1)),
@@ -46,8 +45,8 @@ impl SeekTable {
         }
     }
 
-    /// The table of these frames, which are all from the file's start on; none
-    /// will be written if they are not known.
+    /// Creates a table of these frames, which start at the beginning of the file; no table is
+    /// written if they are unknown.
     pub fn of(frames: Option<Vec<(u32, u32)>>) -> Self {
         Self {
             too_many: frames.is_none(),
@@ -72,7 +71,7 @@ impl SeekTable {
         (!self.too_many).then_some(&self.frames)
     }
 
-    /// The table's skippable frame; `None` if there are too many frames.
+    /// Encodes the table's skippable frame; returns `None` if there are too many frames.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let frames = self.frames()?;
         let len = frames.len() * ENTRY + FOOTER;
@@ -90,8 +89,8 @@ impl SeekTable {
     }
 }
 
-/// Where the seek table at the end of `file` is; `None` if there is none.
-pub fn find(file: &(impl ReadAt + ?Sized)) -> Result<Option<Place>, FormatError> {
+/// Finds the seek table at the end of `file`.
+pub fn find(file: &(impl ReadAt + ?Sized)) -> Result<Option<Extent>, FormatError> {
     let size = file.size();
     let Some(footer_offset) = size.checked_sub(FOOTER as u64) else {
         return Ok(None);
@@ -107,11 +106,11 @@ pub fn find(file: &(impl ReadAt + ?Sized)) -> Result<Option<Place>, FormatError>
     };
     let head = file.read_vec_at("the seek table", offset, FRAME_HEAD as u64)?;
     let is_table = LE.u32(&head, 0) == Some(FRAME_MAGIC) && skippable_len(&head) == Some(len);
-    Ok(is_table.then_some(Place { offset, size: len }))
+    Ok(is_table.then_some(Extent { offset, size: len }))
 }
 
-/// The sizes of all frames that the table at `place` has.
-pub fn read(file: &(impl ReadAt + ?Sized), place: Place) -> Result<Vec<(u32, u32)>, FormatError> {
+/// Reads the sizes of all frames from the table at `place`.
+pub fn read(file: &(impl ReadAt + ?Sized), place: Extent) -> Result<Vec<(u32, u32)>, FormatError> {
     let bytes = file.read_vec_at("the seek table", place.offset, place.size)?;
     let entries = &bytes[FRAME_HEAD..bytes.len().saturating_sub(FOOTER).max(FRAME_HEAD)];
     let entry = |entry: &[u8]| Some((LE.u32(entry, 0)?, LE.u32(entry, 4)?));

@@ -1,11 +1,11 @@
-//! The bzip2 container: streams one behind the other, and behind those of the
-//! core the records, each in a stream of its own.
+//! The bzip2 container: concatenated streams of the core, followed by the records, each in its
+//! own stream.
 
 use super::chunk::{Chunk, ChunkKind, bits_len};
 use super::codec::{Bunzip2, ChunkCompressor};
 use super::header::{Container, MAX_CHUNK_BYTES, VmdumpHeader};
 use super::record::{self, Tag};
-use super::root::{Place, Root};
+use super::root::{Extent, Root};
 use super::zeros::MAX_BZIP2;
 use crate::bytes::ReadAt;
 use crate::codec::CodecError;
@@ -14,16 +14,16 @@ use crate::error::FormatError;
 use crate::kdump::Utsname;
 use crate::vmcoreinfo::Vmcoreinfo;
 
-/// How a stream with data begins: its head at level 9, then its first block's.
+/// The start of a stream with data: its head at level 9, and its first block's.
 pub const SIGNATURE: [u8; 10] = *b"BZh91AY&SY";
-/// Bytes of a block at level 9 that hold a chunk whatever is in it.
+/// Data of a block at level 9 that fits whatever it contains.
 pub const BLOCK: u32 = 900_000 - 19;
-/// The root's stream is shorter.
+/// Upper bound of the root's stream.
 const ROOT_ROOM: u64 = 16 << 10;
 /// Bytes of the file read at once.
 const READ: usize = 1 << 20;
 
-/// The stream of a record.
+/// Encodes a record as a stream.
 pub fn encode(tag: Tag, dump: u64, payload: &[u8]) -> Result<Vec<u8>, CodecError> {
     let record = record::encode_bare(tag, dump, payload);
     let mut compressor = ChunkCompressor::Bzip2;
@@ -33,11 +33,11 @@ pub fn encode(tag: Tag, dump: u64, payload: &[u8]) -> Result<Vec<u8>, CodecError
     Ok(out)
 }
 
-/// Reads the stream at `place`, which holds at most `most` bytes.
+/// Reads the stream at `place`, which unpacks to at most `most` bytes.
 pub fn read(
     file: &(impl ReadAt + ?Sized),
     what: &'static str,
-    place: Place,
+    place: Extent,
     most: u64,
 ) -> Result<Vec<u8>, FormatError> {
     let packed = file.read_vec_at(what, place.offset, place.size)?;
@@ -68,7 +68,7 @@ pub fn read(
     }
 }
 
-/// Looks for the root at the end of `file`.
+/// Finds the root at the end of `file`.
 pub(super) fn find_root(file: &(impl ReadAt + ?Sized)) -> Result<Option<(u64, Root)>, FormatError> {
     let size = file.size();
     let len = size.min(ROOT_ROOM);
@@ -78,7 +78,7 @@ pub(super) fn find_root(file: &(impl ReadAt + ?Sized)) -> Result<Option<(u64, Ro
         return Ok(None);
     };
     let offset = size - len + at as u64;
-    let place = Place {
+    let place = Extent {
         offset,
         size: size - offset,
     };
@@ -94,16 +94,16 @@ pub(super) fn find_root(file: &(impl ReadAt + ?Sized)) -> Result<Option<(u64, Ro
     }
 }
 
-/// What a file without a root holds, as far as it goes.
+/// The contents of a file without a root.
 pub(super) struct Scanned {
     pub(super) header: VmdumpHeader,
     pub(super) chunks: Vec<Chunk>,
-    /// Why it ends where it does.
+    /// The reason why it ends there.
     pub(super) damage: Option<FormatError>,
 }
 
-/// Decompresses all of a file without a root: only then is known where each
-/// stream belongs, and which pages are not zero.
+/// Decompresses a file without a root, the only way to find the position of each stream and the
+/// pages that are not zero.
 pub(super) fn scan(file: &(impl ReadAt + ?Sized)) -> Result<Scanned, FormatError> {
     let mut front = Vec::new();
     let mut offset = 0;
@@ -151,7 +151,7 @@ pub(super) fn scan(file: &(impl ReadAt + ?Sized)) -> Result<Scanned, FormatError
                 break;
             }
         };
-        // The end of a dump that was repaired, and cut once more.
+        // The end of a dump that was repaired and truncated again.
         if record::decode_bare(&out[..len], offset).is_ok() {
             break;
         }
@@ -189,8 +189,8 @@ pub(super) fn scan(file: &(impl ReadAt + ?Sized)) -> Result<Scanned, FormatError
     })
 }
 
-/// Decompresses the stream at `offset` to the front of `out`: its compressed
-/// and its own bytes.
+/// Decompresses the stream at `offset` to the front of `out`; returns its compressed and
+/// decompressed size.
 fn next_stream(
     file: &(impl ReadAt + ?Sized),
     offset: u64,
@@ -232,7 +232,7 @@ fn next_stream(
     }
 }
 
-/// What the ELF headers at the front of a core say of it.
+/// Derives the header from the ELF headers of a core.
 fn header_of(front: &Vec<u8>) -> Result<VmdumpHeader, FormatError> {
     let core = CoreHeaders::read(front)?;
     let note = Notes::new(&core.notes, core.endian).vmcoreinfo();
@@ -254,7 +254,7 @@ fn header_of(front: &Vec<u8>) -> Result<VmdumpHeader, FormatError> {
         page_shift,
         machine: core.machine,
         endian: core.endian,
-        // Nobody knows more than that zero pages count as excluded.
+        // All that is known is that zero pages count as excluded.
         dump_level: 1,
         chunk_pages: (MAX_CHUNK_BYTES >> page_shift) as u32,
         memory_offset: first.unwrap_or(0),
@@ -264,11 +264,11 @@ fn header_of(front: &Vec<u8>) -> Result<VmdumpHeader, FormatError> {
         stripe: (0, 1),
         utsname: Utsname::default(),
     };
-    // Held against the same rules as a header in a file.
+    // Checks it by the rules for a header in a file.
     VmdumpHeader::decode(&header.encode(), 0)
 }
 
-/// What the dump that `front` is the beginning of is packed in, if it is one.
+/// Returns the container of a dump that starts with `front`, if it is one.
 pub fn container_of(front: &[u8]) -> Option<Container> {
     let tag = front.get(8..16) == Some(&Tag::Header.bytes());
     if tag && record::skippable_len(front).is_some() {

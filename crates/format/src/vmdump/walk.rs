@@ -1,55 +1,55 @@
-//! Goes through a vmdump from record to record, and over damage to the next
-//! good one: the way of readers without an index, and of who checks all of it.
+//! Walks a vmdump from record to record, and across damage to the next valid one, for readers
+//! without an index and for checks.
 
 use super::chunk::ChunkHeader;
 use super::header::VmdumpHeader;
 use super::record::{self, FRAME_HEAD, MAX_RECORD, RECORD_HEAD, Tag};
-use super::{Place, seek_table};
+use super::{Extent, seek_table};
 use crate::bytes::{Endian, ReadAt};
 use crate::error::FormatError;
 
-/// Bytes searched at once for the next good record.
+/// Bytes searched at once for the next valid record.
 const SEARCH: usize = 1 << 20;
-/// Bytes by which a record is known: its skippable frame's head, tag and number.
+/// Bytes that identify a record: its skippable frame's head, tag and number.
 const SIGNATURE: usize = FRAME_HEAD + RECORD_HEAD;
 
-/// What comes next in the file.
+/// The next item in the file.
 #[derive(Debug)]
-pub enum Step {
-    /// A chunk: its compressed bytes stand behind its header.
+pub enum WalkItem {
+    /// A chunk: its compressed bytes follow its header.
     Chunk(ChunkHeader),
     /// Another record, with its skippable frame.
     Record {
-        /// What it is.
+        /// Kind.
         tag: Tag,
-        /// Where it is.
-        place: Place,
-        /// What it says.
+        /// Extent.
+        place: Extent,
+        /// Payload.
         payload: Vec<u8>,
     },
     /// The seek table.
-    SeekTable(Place),
-    /// Bytes that are nothing of this dump, up to the next good record or the end.
+    SeekTable(Extent),
+    /// Bytes that do not belong to this dump, up to the next valid record or the end.
     Damaged {
-        /// Where they are.
-        place: Place,
-        /// What is wrong with the first of them.
+        /// Extent.
+        place: Extent,
+        /// Error at the first of them.
         error: FormatError,
     },
 }
 
-/// Goes through the records of a file.
+/// Iterates over the records of a file.
 pub struct Walk<'a, R: ReadAt + ?Sized> {
     file: &'a R,
     header: &'a VmdumpHeader,
-    seek_table: Option<Place>,
+    seek_table: Option<Extent>,
     offset: u64,
     end: u64,
 }
 
 impl<'a, R: ReadAt + ?Sized> Walk<'a, R> {
-    /// From `place` on, which should begin with a record.
-    pub fn new(file: &'a R, header: &'a VmdumpHeader, place: Place) -> Self {
+    /// Starts at `place`, which should be the start of a record.
+    pub fn new(file: &'a R, header: &'a VmdumpHeader, place: Extent) -> Self {
         let end = place.offset.saturating_add(place.size).min(file.size());
         Self {
             file,
@@ -60,7 +60,7 @@ impl<'a, R: ReadAt + ?Sized> Walk<'a, R> {
         }
     }
 
-    fn step_at(&self, offset: u64) -> Result<(Step, u64), FormatError> {
+    fn step_at(&self, offset: u64) -> Result<(WalkItem, u64), FormatError> {
         let mut head = [0; SIGNATURE];
         let left = self.end - offset;
         let len = (SIGNATURE as u64).min(left) as usize;
@@ -83,9 +83,9 @@ impl<'a, R: ReadAt + ?Sized> Walk<'a, R> {
                 format!("{:x?}", &head[..len]),
             ));
         };
-        let place = Place { offset, size };
+        let place = Extent { offset, size };
         if self.seek_table == Some(place) {
-            return Ok((Step::SeekTable(place), size));
+            return Ok((WalkItem::SeekTable(place), size));
         }
         if size > left {
             return Err(FormatError::Truncated {
@@ -116,7 +116,7 @@ impl<'a, R: ReadAt + ?Sized> Walk<'a, R> {
         if record.tag != Tag::Chunk {
             let (tag, payload) = (record.tag, record.payload.to_vec());
             return Ok((
-                Step::Record {
+                WalkItem::Record {
                     tag,
                     place,
                     payload,
@@ -134,16 +134,16 @@ impl<'a, R: ReadAt + ?Sized> Walk<'a, R> {
                 size: self.end,
             });
         }
-        Ok((Step::Chunk(chunk), whole))
+        Ok((WalkItem::Chunk(chunk), whole))
     }
 
-    /// The next good record behind `from`, or the end.
+    /// Returns the offset of the next valid record after `from`, or the end.
     fn resynchronize(&self, from: u64) -> u64 {
         let mut at = from;
         let mut bytes = vec![0; SEARCH + SIGNATURE];
         while at < self.end {
             let data = self.file.next_data(at);
-            // A signature may begin in zeros that are a hole.
+            // A signature may start with zeros in a hole.
             at = at.max(data.saturating_sub(SIGNATURE as u64));
             let len = (bytes.len() as u64).min(self.end.saturating_sub(at)) as usize;
             if len < SIGNATURE
@@ -177,9 +177,9 @@ impl<'a, R: ReadAt + ?Sized> Walk<'a, R> {
 }
 
 impl<R: ReadAt + ?Sized> Iterator for Walk<'_, R> {
-    type Item = Step;
+    type Item = WalkItem;
 
-    fn next(&mut self) -> Option<Step> {
+    fn next(&mut self) -> Option<WalkItem> {
         if self.offset >= self.end {
             return None;
         }
@@ -192,8 +192,8 @@ impl<R: ReadAt + ?Sized> Iterator for Walk<'_, R> {
             Err(error) => {
                 self.offset = self.resynchronize(offset + 1);
                 let size = self.offset - offset;
-                Some(Step::Damaged {
-                    place: Place { offset, size },
+                Some(WalkItem::Damaged {
+                    place: Extent { offset, size },
                     error,
                 })
             }

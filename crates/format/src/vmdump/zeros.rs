@@ -1,10 +1,10 @@
-//! Runs of excluded pages: frames and streams of zeros whose bytes depend on
-//! nothing but their length, so that a reader can compare them exactly.
+//! Runs of excluded pages: frames and streams of zeros whose bytes depend only on their length,
+//! so that a reader can compare them exactly.
 
-/// Bytes of a zstd block at most (RFC 8878, 3.1.1.2.4).
+/// Maximum size of a zstd block (RFC 8878, 3.1.1.2.4).
 const BLOCK: u64 = 128 << 10;
 
-/// The zstd frame that stands for `len` zeros: blocks of one repeated byte.
+/// Encodes the zstd frame of `len` zeros: blocks of one repeated byte.
 pub fn zstd_frame(len: u32) -> Vec<u8> {
     let blocks = u64::from(len).div_ceil(BLOCK).max(1);
     let mut out = Vec::with_capacity(10 + 4 * blocks as usize);
@@ -25,19 +25,19 @@ pub fn zstd_frame(len: u32) -> Vec<u8> {
     out
 }
 
-/// Bytes of the longest bzip2 stream of zeros.
+/// Maximum size of a bzip2 stream of zeros.
 pub const MAX_BZIP2: u64 = 8 << 20;
 
-/// The bytes of the next stream of a run of `left` zeros in the bzip2
-/// container: the largest power of two, so that there are only few different.
-pub fn bzip2_piece(left: u64) -> u64 {
+/// Size of the next stream for a run of `left` zeros in the bzip2 container: the largest power
+/// of two, so that only few streams differ.
+pub fn bzip2_stream_len(left: u64) -> u64 {
     match left.checked_ilog2() {
         Some(log) => (1 << log).min(MAX_BZIP2),
         None => 0,
     }
 }
 
-/// Bytes of [`zstd_frame`].
+/// Size of [`zstd_frame`].
 pub fn zstd_frame_size(len: u64) -> u64 {
     10 + 4 * len.div_ceil(BLOCK).max(1)
 }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_of_zeros_are_what_zstd_takes_for_zeros() {
+    fn frames_of_zeros_decompress_to_zeros() {
         for len in [
             1,
             4096,

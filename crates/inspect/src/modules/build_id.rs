@@ -1,5 +1,5 @@
-//! The build id of a module: in struct module (CONFIG_STACKTRACE_BUILD_ID, 5.14 on),
-//! else in the notes of its file that /sys/module/NAME/notes shows.
+//! The build id of a module: from struct module (CONFIG_STACKTRACE_BUILD_ID, since 5.14), else
+//! from its notes in /sys/module/NAME/notes.
 
 use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
@@ -7,16 +7,16 @@ use bigiron_format::bytes::Endian;
 use crate::error::InspectError;
 use crate::program::Program;
 
-/// Sections of notes in one module; there are two or three.
-const MOST_NOTES: u64 = 32;
-/// Bytes of notes that are looked at.
+/// Maximum number of note sections of a module; there are two or three.
+const MAX_NOTES: u64 = 32;
+/// Bytes of notes that are read.
 const NOTE_BYTES: usize = 256;
 /// NT_GNU_BUILD_ID.
 const BUILD_ID: u32 = 3;
-/// Longest build id; that of SHA-1 has 20 bytes.
-const MOST_BYTES: usize = 64;
+/// Maximum length of a build id; that of SHA-1 has 20 bytes.
+const MAX_BYTES: usize = 64;
 
-/// Reads it in hexadecimal; `None` if the module has none or it is all zeros.
+/// Reads the build id in hexadecimal; returns `None` if the module has none or it is all zeros.
 pub fn read(program: &Program, module: VirtAddr) -> Result<Option<String>, InspectError> {
     if program.has("module", "build_id") {
         let mut bytes = [0; 20];
@@ -31,15 +31,15 @@ pub fn read(program: &Program, module: VirtAddr) -> Result<Option<String>, Inspe
     if notes.0 == 0 {
         return Ok(None);
     }
-    // The count is gone since 6.14 (4723f16de64e), and a group has the attributes'
-    // addresses, ended by none.
+    // The count was removed in 6.14 (4723f16de64e); the group is now an array of attribute
+    // addresses, terminated by NULL.
     let count = match program.has("module_notes_attrs", "notes") {
         true => program.value(notes, "module_notes_attrs", "notes")?,
         false => counted(program, notes)?,
     };
     let first = program.member(notes, "module_notes_attrs", "attrs")?;
     let each = program.size_of("bin_attribute")?;
-    for index in 0..count.min(MOST_NOTES) {
+    for index in 0..count.min(MAX_NOTES) {
         let at = VirtAddr(first.0.wrapping_add(index * each));
         let size = program.value(at, "bin_attribute", "size")?;
         let place = program.pointer(at, "bin_attribute", "private")?;
@@ -63,20 +63,20 @@ fn counted(program: &Program, notes: VirtAddr) -> Result<u64, InspectError> {
         return Ok(0);
     };
     let table = program.pointer(notes, "module_notes_attrs", member)?;
-    for index in 0..MOST_NOTES {
+    for index in 0..MAX_NOTES {
         if program.number(VirtAddr(table.0.wrapping_add(8 * index)), 8)? == 0 {
             return Ok(index);
         }
     }
-    Ok(MOST_NOTES)
+    Ok(MAX_NOTES)
 }
 
-/// What follows the header of a note of that kind: Elf64_Nhdr, `GNU`, the id.
+/// Returns the contents of a build id note: after Elf64_Nhdr and `GNU`.
 fn in_note(note: &[u8], endian: Endian) -> Option<&[u8]> {
     let field = |offset| endian.u32(note, offset);
     let is_ours = field(0)? == 4 && field(8)? == BUILD_ID && note.get(12..16)? == b"GNU\0";
     let len = field(4)? as usize;
-    (is_ours && len <= MOST_BYTES).then(|| note.get(16..16 + len))?
+    (is_ours && len <= MAX_BYTES).then(|| note.get(16..16 + len))?
 }
 
 fn text(bytes: &[u8]) -> Option<String> {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_id_is_taken_out_of_its_note_and_no_other() {
+    fn build_id_is_read_from_its_note_only() {
         let mut note = [
             4, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, b'G', b'N', b'U', 0, 0xab, 0xcd,
         ];

@@ -1,4 +1,4 @@
-//! Symbols of the kernel and of all modules together.
+//! Symbol lookup in the kernel and all modules.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,23 +8,23 @@ use bigiron_kernel::symbols::{Symbol, Symbols};
 
 use crate::program::Program;
 
-/// Without the symbol `_end` the image ends so far behind the last symbol.
+/// Assumed size of the last symbol if the symbol `_end` is missing.
 const LAST_SYMBOL: u64 = 64 << 10;
 
-/// A symbol, and a place at or behind it.
+/// A symbol and an offset from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Located<'a> {
     /// The symbol.
     pub symbol: Symbol<'a>,
-    /// Bytes from it to the place.
+    /// Bytes from the symbol to the address.
     pub offset: u64,
-    /// The module that it is of; `None` for the kernel's own.
+    /// Its module; `None` for the kernel.
     pub module: Option<&'a str>,
-    /// Bytes to the next symbol; `None` where that is not asked for or not known.
+    /// Bytes to the next symbol; `None` if not requested or unknown.
     pub size: Option<u64>,
 }
 
-/// `schedule+0x40`, `virtblk_probe [virtio_blk]`.
+/// Formats as `schedule+0x40` or `virtblk_probe [virtio_blk]`.
 impl fmt::Display for Located<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.symbol.name)?;
@@ -39,7 +39,7 @@ impl fmt::Display for Located<'_> {
 }
 
 impl Program<'_, '_> {
-    /// All symbols of that name: the kernel's own, then those of modules.
+    /// Returns all symbols with a name: the kernel's own, then those of modules.
     pub fn symbols_named<'p>(&'p self, name: &'p str) -> Vec<Located<'p>> {
         let mut found: Vec<_> = self
             .symbols()
@@ -64,8 +64,8 @@ impl Program<'_, '_> {
         found
     }
 
-    /// The symbol that an address lies in: of the kernel's image, or of the same
-    /// memory of a module. `None` for everything else, such as the heap.
+    /// Returns the symbol that contains an address of the kernel image or of a module. `None`
+    /// for any other memory, such as the heap.
     pub fn symbol_at(&self, address: VirtAddr) -> Option<Located<'_>> {
         if self.modules().image.contains(&address.0) {
             let (symbol, offset) = self.symbols().at(address)?;
@@ -90,7 +90,7 @@ impl Program<'_, '_> {
     }
 }
 
-/// Where the kernel's image is, by its symbols.
+/// The address range of the kernel image, by its symbols.
 pub(super) fn image(symbols: &Symbols) -> Range<u64> {
     let address = |name| symbols.find(name).map(|symbol| symbol.address.0);
     let start = address("_text").or_else(|| address("_stext"));

@@ -1,15 +1,15 @@
 //! The modules of a kernel: the list `modules` of struct module
 //! (include/linux/module.h), as it was when the kernel stopped.
 //!
-//! | what | members | kernels |
+//! | fact | members | kernels |
 //! |---|---|---|
-//! | memory | `mem[]` | 6.4 on (ac3b43283923) |
+//! | memory | `mem[]` | since 6.4 (ac3b43283923) |
 //! | | `core_layout`, `init_layout` | 4.5 to 6.3 (7523e4dc5057) |
-//! | | `module_core`, `module_init` | before |
-//! | symbols | `kallsyms` | 4.5 on (8244062ef1e5) |
-//! | | `symtab`, `strtab` | before |
-//! | references | `refcnt`, one more than there are | 3.19 on (2f35c41f58a9) |
-//! | | `refptr`, for each CPU | before |
+//! | | `module_core`, `module_init` | earlier |
+//! | symbols | `kallsyms` | since 4.5 (8244062ef1e5) |
+//! | | `symtab`, `strtab` | earlier |
+//! | references | `refcnt`, one more than the number | since 3.19 (2f35c41f58a9) |
+//! | | `refptr`, per CPU | earlier |
 
 mod build_id;
 mod lookup;
@@ -32,30 +32,30 @@ use crate::tasks::hexadecimal;
 
 pub use lookup::Located;
 
-/// Machines have some 50 to 300.
-const MOST_MODULES: usize = 4096;
-/// Elements of `mem[]`: seven since 6.4.
-const MOST_REGIONS: u64 = 32;
-/// Bytes that the symbols and types of all modules may take.
+/// Maximum number of modules; machines have 50 to 300.
+const MAX_MODULES: usize = 4096;
+/// Maximum number of elements of `mem[]`; seven since 6.4.
+const MAX_REGIONS: u64 = 32;
+/// Maximum memory for the symbols and types of all modules, in bytes.
 const NAME_BYTES: usize = 256 << 20;
-/// Letters of taints by their bit (taint_flags in kernel/panic.c).
+/// Taint letters by bit (taint_flags in kernel/panic.c).
 const TAINTS: &[u8] = b"PFSRMBUDAWCIOELKXTNJ";
 
 /// The modules of a kernel.
 #[derive(Debug, Serialize)]
 pub struct Modules {
-    /// In the kernel's order: the youngest first.
+    /// In the kernel's order: youngest first.
     pub list: Vec<Module>,
-    /// Why there may be more, or why none is known.
+    /// The reason why the list may be incomplete or is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
-    /// Where the kernel's image is.
+    /// Address range of the kernel image.
     #[serde(skip)]
     image: Range<u64>,
-    /// Bytes that symbols and types may still take.
+    /// Memory that is left for symbols and types.
     #[serde(skip)]
     left: AtomicUsize,
-    /// Where the types of each are.
+    /// Addresses of their types.
     #[serde(skip)]
     places: OnceLock<types::Places>,
 }
@@ -63,35 +63,34 @@ pub struct Modules {
 /// A module.
 #[derive(Debug, Serialize)]
 pub struct Module {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its struct module.
+    /// Address of its struct module.
     #[serde(serialize_with = "hexadecimal")]
     pub address: VirtAddr,
-    /// Where its code begins, as /proc/modules has it.
+    /// Start of its code, as in /proc/modules.
     #[serde(serialize_with = "hexadecimal")]
     pub base: VirtAddr,
-    /// Bytes of all its memory, as lsmod has it.
+    /// Size of all its memory, as printed by lsmod.
     pub size: u64,
     /// `live`, `coming`, `going` or `unformed`.
     pub state: String,
-    /// How many use it, other modules among them; `None` where modules stay for
-    /// ever (without CONFIG_MODULE_UNLOAD).
+    /// Number of users, including other modules; `None` without CONFIG_MODULE_UNLOAD.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub references: Option<i64>,
     /// The modules that use it.
     pub used_by: Vec<String>,
-    /// A letter for each reason why the kernel is tainted by it.
+    /// Its taint letters.
     pub taints: String,
-    /// What it calls its version.
+    /// Version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The build id of its file, in hexadecimal.
+    /// Build id, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build_id: Option<String>,
     /// Its memory.
     pub regions: Vec<Region>,
-    /// What of it could not be read.
+    /// Fields that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     #[serde(skip)]
@@ -100,33 +99,33 @@ pub struct Module {
     types: OnceLock<Result<Btf, String>>,
 }
 
-/// Memory of a module.
+/// A memory region of a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Region {
-    /// What for: `text`, `data`, `rodata`, `init_text`; `core` and `init` where the
-    /// kernel takes them together.
+    /// Name: `text`, `data`, `rodata`, `init_text`; `core` and `init` for kernels that do not
+    /// separate them.
     pub name: String,
-    /// Where it begins.
+    /// Start address.
     #[serde(serialize_with = "hexadecimal")]
     pub start: VirtAddr,
-    /// Its bytes.
+    /// Size, in bytes.
     pub size: u64,
 }
 
 impl Region {
-    /// Whether the address is in it.
+    /// Returns true if the address is in the region.
     pub fn holds(&self, address: VirtAddr) -> bool {
         (address.0.checked_sub(self.start.0)).is_some_and(|offset| offset < self.size)
     }
 }
 
 impl Module {
-    /// Its memory that the address is in.
+    /// Returns the region that contains the address.
     pub fn region(&self, address: VirtAddr) -> Option<&Region> {
         self.regions.iter().find(|region| region.holds(address))
     }
 
-    /// Takes what was found, or notes why it was not.
+    /// Returns the value, or records why it is missing.
     fn take<T>(&mut self, what: &str, found: Result<T, InspectError>) -> Option<T> {
         found
             .map_err(|error| self.missing.push(format!("{what}: {error}")))
@@ -135,7 +134,7 @@ impl Module {
 }
 
 impl Modules {
-    /// Reads the list; what cannot be read is told in `missing`.
+    /// Reads the list; what cannot be read is listed in `missing`.
     pub(crate) fn read(program: &Program) -> Self {
         let mut modules = Self {
             list: Vec::new(),
@@ -146,12 +145,12 @@ impl Modules {
         };
         let walk = program
             .symbol("modules")
-            .and_then(|head| program.list(head, "module", "list", MOST_MODULES));
+            .and_then(|head| program.list(head, "module", "list", MAX_MODULES));
         match walk {
             Ok(walk) => {
                 modules.missing = walk
                     .cut
-                    .map(|reason| format!("the list of modules breaks off: {reason}"));
+                    .map(|reason| format!("the list of modules is incomplete: {reason}"));
                 let all = walk.items.into_iter();
                 modules.list = all.map(|at| module(program, at)).collect();
             }
@@ -163,14 +162,14 @@ impl Modules {
         modules
     }
 
-    /// Takes so many bytes of what is left; whether there are so many.
+    /// Reserves memory from the limit; returns false if it is exceeded.
     fn take(&self, bytes: usize) -> bool {
         let room = |left: usize| left.checked_sub(bytes);
         let order = Ordering::Relaxed;
         self.left.fetch_update(order, order, room).is_ok()
     }
 
-    /// The module of that name; `-` and `_` are the same, as for modprobe.
+    /// Finds a module by name; `-` and `_` are equal, as in modprobe.
     pub fn find(&self, name: &str) -> Option<&Module> {
         let name = name.replace('-', "_");
         let mut all = self.list.iter();
@@ -261,13 +260,13 @@ fn regions(program: &Program, address: VirtAddr) -> Result<Vec<Region>, InspectE
     Ok(all.filter(|region| region.size > 0).collect())
 }
 
-/// `mem[]`, one for each value of enum mod_mem_type.
+/// Reads `mem[]`, one element per value of enum mod_mem_type.
 fn types_of_memory(program: &Program, address: VirtAddr) -> Result<Vec<Region>, InspectError> {
     let each = program.size_of("module_memory")?.max(1);
     let place = program.place("module", "mem")?;
     let first = program.member(address, "module", "mem")?;
     let count = match program.shape(place.type_id)? {
-        Shape::Array(_, count) => count.min(MOST_REGIONS),
+        Shape::Array(_, count) => count.min(MAX_REGIONS),
         _ => 0,
     };
     let names = match program.types().find(Named::Enumeration, "mod_mem_type")? {
@@ -319,7 +318,7 @@ fn used_by(program: &Program, address: VirtAddr) -> Result<Vec<String>, InspectE
         return Ok(Vec::new());
     }
     let head = program.member(address, "module", "source_list")?;
-    let walk = program.list(head, "module_use", "source_list", MOST_MODULES)?;
+    let walk = program.list(head, "module_use", "source_list", MAX_MODULES)?;
     let name = |at: &VirtAddr| {
         let user = program.pointer(*at, "module_use", "source")?;
         program.text(user, "module", "name")

@@ -1,4 +1,4 @@
-//! The symbols that modules carry: Elf64_Sym, as `mod->kallsyms` has them.
+//! The symbols of modules: Elf64_Sym, in `mod->kallsyms`.
 
 use bigiron_format::VirtAddr;
 use bigiron_kernel::symbols::Symbols;
@@ -7,30 +7,30 @@ use super::{Module, Modules};
 use crate::error::InspectError;
 use crate::program::Program;
 
-/// Large drivers have some 50 000.
-const MOST_SYMBOLS: u64 = 256 << 10;
+/// Maximum number of symbols; large drivers have 50 000.
+const MAX_SYMBOLS: u64 = 256 << 10;
 /// KSYM_NAME_LEN.
-const MOST_NAME: usize = 512;
-/// Bytes of an Elf64_Sym.
+const MAX_NAME: usize = 512;
+/// Size of an Elf64_Sym.
 const SYMBOL: usize = 24;
-/// Symbols are read so many at a time.
+/// Symbols read at once.
 const AT_ONCE: u64 = 128;
 
-/// Where a module's tables are.
+/// The tables of a module.
 struct Tables {
     symbols: VirtAddr,
     count: u64,
     names: VirtAddr,
-    /// The letter of each symbol, since 5.2 (1c7651f43777).
+    /// The type letter of each symbol, since 5.2 (1c7651f43777).
     letters: Option<VirtAddr>,
 }
 
 impl Modules {
-    /// The symbols of one of the modules, as far as they can be read.
+    /// Returns the symbols of a module, as far as they can be read.
     pub fn symbols<'m>(&'m self, program: &Program, module: &'m Module) -> &'m Symbols {
         module.symbols.get_or_init(|| {
             let mut symbols = Symbols::default();
-            // What can be read is of use even where the rest is missing.
+            // A partial table is still useful.
             let _ = self.read_symbols(program, module, &mut symbols);
             symbols
         })
@@ -46,7 +46,7 @@ impl Modules {
         let endian = program.kernel().source().endian();
         let mut piece = [0; SYMBOL * AT_ONCE as usize];
         let mut index = 0;
-        while index < tables.count.min(MOST_SYMBOLS) {
+        while index < tables.count.min(MAX_SYMBOLS) {
             let count = AT_ONCE.min(tables.count - index);
             let bytes = &mut piece[..SYMBOL * count as usize];
             let at = VirtAddr(tables.symbols.0.wrapping_add(index * SYMBOL as u64));
@@ -54,12 +54,12 @@ impl Modules {
             for (position, symbol) in bytes.chunks_exact(SYMBOL).enumerate() {
                 let name = u64::from(endian.u32(symbol, 0).unwrap_or(0));
                 let value = endian.u64(symbol, 8).unwrap_or(0);
-                // The first is none, and undefined ones are another's.
+                // The first symbol is null, and undefined ones belong to others.
                 if name == 0 || endian.u16(symbol, 6) == Some(0) {
                     continue;
                 }
                 let name = VirtAddr(tables.names.0.wrapping_add(name));
-                let name = program.string(name, MOST_NAME)?;
+                let name = program.string(name, MAX_NAME)?;
                 let letter = match tables.letters {
                     Some(letters) => {
                         let at = letters.0.wrapping_add(index + position as u64);
@@ -106,8 +106,7 @@ fn tables(program: &Program, module: VirtAddr) -> Result<Tables, InspectError> {
     })
 }
 
-/// Before 5.2 the letter stands in place of st_info, in 5.0 and 5.1 of st_size
-/// (5439c985c5a8).
+/// Before 5.2 the letter is in st_info, in 5.0 and 5.1 in st_size (5439c985c5a8).
 fn old_letter(symbol: &[u8]) -> u8 {
     let places = [symbol.get(4), symbol.get(16)];
     let mut letters = places.into_iter().flatten().copied();

@@ -1,10 +1,9 @@
-//! The types of modules (CONFIG_DEBUG_INFO_BTF_MODULES, 5.11 on): BTF that goes on
-//! from the kernel's.
+//! The types of modules (CONFIG_DEBUG_INFO_BTF_MODULES, since 5.11): BTF that extends the
+//! kernel's.
 //!
-//! `mod->btf_data` points into the module's file as it was loaded, which is gone
-//! (and is cleared since 6.10, 31691914c392). The list `btf_modules` has the copies
-//! that the kernel keeps; one that was made for another base (6.12 on, .BTF.base)
-//! is relocated in it already.
+//! `mod->btf_data` points into the loaded file, which is freed (and cleared since 6.10,
+//! 31691914c392). The list `btf_modules` has the kernel's copies; one made for another base
+//! (.BTF.base, since 6.12) is already relocated there.
 
 use std::collections::HashMap;
 
@@ -12,7 +11,7 @@ use bigiron_format::VirtAddr;
 use bigiron_kernel::types::TypeTable;
 use bigiron_kernel::types::btf::{self, Btf};
 
-use super::{MOST_MODULES, Module, Modules};
+use super::{MAX_MODULES, Module, Modules};
 use crate::definition::{Definition, define};
 use crate::error::InspectError;
 use crate::program::Program;
@@ -21,8 +20,7 @@ use crate::program::Program;
 pub type Places = Result<HashMap<VirtAddr, VirtAddr>, String>;
 
 impl Modules {
-    /// The types of one of the modules, those of the kernel among them, or why they
-    /// are not known.
+    /// Returns the types of a module, including those of the kernel.
     pub fn types<'m>(&'m self, program: &Program, module: &'m Module) -> Result<&'m Btf, &'m str> {
         let found = module
             .types
@@ -79,7 +77,7 @@ fn places(program: &Program) -> Result<HashMap<VirtAddr, VirtAddr>, InspectError
         }),
         other => other,
     }?;
-    let walk = program.list(head, "btf_module", "list", MOST_MODULES)?;
+    let walk = program.list(head, "btf_module", "list", MAX_MODULES)?;
     let place = |at: VirtAddr| {
         let module = program.pointer(at, "btf_module", "module").ok()?;
         Some((module, program.pointer(at, "btf_module", "btf").ok()?))
@@ -87,12 +85,12 @@ fn places(program: &Program) -> Result<HashMap<VirtAddr, VirtAddr>, InspectError
     Ok(walk.items.into_iter().filter_map(place).collect())
 }
 
-/// A definition, and the module that has it.
+/// A definition, and the module that contains it.
 pub type Defined<'a> = (Definition, Option<&'a str>);
 
 impl Program<'_, '_> {
-    /// Looks a type or function up as [`define`] does: the kernel's own, else those
-    /// of modules in their order.
+    /// Looks up a type or function like [`define`]: the kernel's own, else those of modules in
+    /// their order.
     pub fn define(&self, text: &str) -> Result<Option<Defined<'_>>, InspectError> {
         if let Some(found) = define(self.types(), text)? {
             return Ok(Some((found, None)));

@@ -1,5 +1,5 @@
-//! What each CPU does, and what waits for it: the run queues of the scheduler
-//! (struct rq, kernel/sched/sched.h).
+//! The run queues of the scheduler (struct rq, kernel/sched/sched.h): what each CPU runs, and
+//! what waits for it.
 
 mod queued;
 
@@ -11,20 +11,20 @@ use crate::program::Program;
 use crate::tasks::{hexadecimal, online_cpus};
 use queued::Finder;
 
-/// A task of a run queue.
+/// A task on a run queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Queued {
-    /// Its number; 0 of the idle task.
+    /// PID; 0 for the idle task.
     pub pid: i32,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its priority as the kernel counts: below 0 by deadlines, below 100 in real
-    /// time, 120 plus the nice value for others.
+    /// Priority in the kernel's numbering: below 0 deadline, below 100 real-time, 120 plus the
+    /// nice value for others.
     pub priority: i32,
-    /// Whether it sleeps and only waits to be taken off (since 6.12).
+    /// True if it sleeps and only waits to be dequeued (since 6.12).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub delayed: bool,
-    /// Its task_struct.
+    /// Address of its task_struct.
     #[serde(serialize_with = "hexadecimal")]
     pub address: VirtAddr,
 }
@@ -32,47 +32,47 @@ pub struct Queued {
 /// The run queue of one CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunQueue {
-    /// The CPU.
+    /// CPU number.
     pub cpu: usize,
-    /// The task that is on it.
+    /// The current task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<Queued>,
-    /// Whether that is its idle task.
+    /// True if that is the idle task.
     pub idle: bool,
-    /// How many tasks want to run, the current one among them.
+    /// Number of runnable tasks, including the current one.
     pub running: u64,
-    /// Weight of the tasks that share the CPU fairly: 1024 for each of nice value 0.
-    /// Groups weigh as one.
+    /// Load weight of the fair tasks: 1024 for each of nice value 0. A group counts as one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fair_load: Option<u64>,
     /// Its clock, in nanoseconds.
     pub clock: u64,
-    /// Nanoseconds that its clock is behind the furthest one: it stands still while
-    /// the CPU is idle, or hangs.
+    /// Nanoseconds that its clock lags behind the most advanced one: it stops while the CPU is
+    /// idle, or hangs.
     pub behind: u64,
-    /// Whether its regular interrupt is off, as on idle CPUs.
+    /// True if the tick is stopped, as on idle CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tick_stopped: Option<bool>,
-    /// How often it went from one task to another.
+    /// Number of context switches.
     pub switches: u64,
-    /// Tasks with deadlines that wait.
+    /// Waiting deadline tasks.
     pub deadline: Vec<Queued>,
-    /// Tasks in real time; the current one is among them, if it is one.
+    /// Real-time tasks, including the current one if it is one.
     pub real_time: Vec<Queued>,
-    /// Other tasks that wait, in the order in which they are to run in each group.
+    /// Other waiting tasks, in their order within each group.
     pub fair: Vec<Queued>,
-    /// What of it could not be told, and why.
+    /// Facts that could not be read, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
-    /// Its struct rq.
+    /// Address of its struct rq.
     #[serde(serialize_with = "hexadecimal")]
     pub address: VirtAddr,
 }
 
-/// The run queues of the CPUs that are on line.
+/// Returns the run queues of the online CPUs.
 ///
 /// # Errors
-/// The kernel has no run queues that can be read.
+///
+/// The kernel has no readable run queues.
 pub fn run_queues(program: &Program) -> Result<Vec<RunQueue>, InspectError> {
     let mut gaps = Vec::new();
     let cpus = online_cpus(program, &mut gaps);

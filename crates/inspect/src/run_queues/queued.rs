@@ -1,4 +1,4 @@
-//! The tasks in the queues of each class of the scheduler.
+//! The tasks in the queues of each scheduler class.
 
 use std::collections::HashSet;
 
@@ -9,26 +9,26 @@ use super::Queued;
 use crate::error::InspectError;
 use crate::program::{Program, Walk};
 
-/// PID_MAX_LIMIT: no queue has more tasks.
-const MOST_TASKS: usize = 4 << 20;
-/// Groups of tasks on one CPU that are looked at.
-const MOST_GROUPS: usize = 1 << 16;
-/// Priorities of real time: MAX_RT_PRIO is 100.
-const MOST_PRIORITIES: u64 = 256;
+/// PID_MAX_LIMIT bounds the tasks of a queue.
+const MAX_TASKS: usize = 4 << 20;
+/// Maximum number of task groups per CPU.
+const MAX_GROUPS: usize = 1 << 16;
+/// Maximum number of real-time priorities; MAX_RT_PRIO is 100.
+const MAX_PRIORITIES: u64 = 256;
 
-/// Finds the tasks of queues.
+/// Collects the tasks of queues.
 pub struct Finder<'p, 'k, 's> {
     program: &'p Program<'k, 's>,
-    /// Those found since it was emptied.
+    /// Tasks found since it was last emptied.
     pub found: Vec<Queued>,
-    /// What could not be told.
+    /// Facts that could not be read.
     pub gaps: Vec<String>,
-    /// All queues and tasks so far: each counts once, also in a damaged kernel.
+    /// All queues and tasks so far: each counts once, even in a damaged kernel.
     seen: HashSet<VirtAddr>,
 }
 
 impl<'p, 'k, 's> Finder<'p, 'k, 's> {
-    /// One that has found nothing yet.
+    /// Creates an empty collector.
     pub fn new(program: &'p Program<'k, 's>) -> Self {
         Self {
             program,
@@ -38,7 +38,7 @@ impl<'p, 'k, 's> Finder<'p, 'k, 's> {
         }
     }
 
-    /// What a task is; `None` if it cannot be read.
+    /// Reads a task; returns `None` if it is unreadable.
     pub fn task(&mut self, address: VirtAddr, delayed: bool) -> Option<Queued> {
         let read = || {
             // Both are ints.
@@ -61,20 +61,20 @@ impl<'p, 'k, 's> Finder<'p, 'k, 's> {
     }
 
     fn gap(&mut self, gap: String) {
-        const MOST_GAPS: usize = 20;
-        if self.gaps.len() < MOST_GAPS && !self.gaps.contains(&gap) {
+        const MAX_GAPS: usize = 20;
+        if self.gaps.len() < MAX_GAPS && !self.gaps.contains(&gap) {
             self.gaps.push(gap);
         }
     }
 
     fn add(&mut self, task: VirtAddr, delayed: bool) {
-        if self.seen.len() < MOST_TASKS && self.seen.insert(task) {
+        if self.seen.len() < MAX_TASKS && self.seen.insert(task) {
             let task = self.task(task, delayed);
             self.found.extend(task);
         }
     }
 
-    /// The elements of a list or tree, or none and a gap.
+    /// Returns the elements of a list or tree; records a gap if it is damaged.
     fn items(&mut self, what: &str, walk: Result<Walk, InspectError>) -> Vec<VirtAddr> {
         match walk {
             Ok(walk) => {
@@ -90,8 +90,8 @@ impl<'p, 'k, 's> Finder<'p, 'k, 's> {
         }
     }
 
-    /// The tasks of a struct cfs_rq and of the groups in it. What runs is in no tree;
-    /// of a group that runs the others wait below.
+    /// Adds the tasks of a struct cfs_rq and of the groups in it. The running entity is not in
+    /// the tree, but the other tasks of a running group wait below it.
     pub fn fair(&mut self, queue: VirtAddr) {
         let program = self.program;
         let has_groups = program.has("sched_entity", "my_q");
@@ -102,13 +102,13 @@ impl<'p, 'k, 's> Finder<'p, 'k, 's> {
         };
         let mut queues = vec![queue];
         while let Some(queue) = queues.pop() {
-            let new = self.seen.len() < MOST_TASKS && self.seen.insert(queue);
-            if !new || queues.len() > MOST_GROUPS {
+            let new = self.seen.len() < MAX_TASKS && self.seen.insert(queue);
+            if !new || queues.len() > MAX_GROUPS {
                 continue;
             }
             let walk = program
                 .member(queue, "cfs_rq", root)
-                .and_then(|root| program.tree(root, "sched_entity", "run_node", MOST_TASKS));
+                .and_then(|root| program.tree(root, "sched_entity", "run_node", MAX_TASKS));
             let waiting = self.items("a queue of tasks", walk);
             let group = |entity: VirtAddr| match has_groups {
                 true => program.value(entity, "sched_entity", "my_q").unwrap_or(0),
@@ -131,14 +131,14 @@ impl<'p, 'k, 's> Finder<'p, 'k, 's> {
         }
     }
 
-    /// The tasks of a struct rt_rq, those with the highest priority first.
+    /// Adds the tasks of a struct rt_rq, highest priority first.
     pub fn real_time(&mut self, queue: VirtAddr) {
         let program = self.program;
         let has_groups = program.has("sched_rt_entity", "my_q");
         let mut queues = vec![queue];
         while let Some(queue) = queues.pop() {
-            let new = self.seen.len() < MOST_TASKS && self.seen.insert(queue);
-            if !new || queues.len() > MOST_GROUPS {
+            let new = self.seen.len() < MAX_TASKS && self.seen.insert(queue);
+            if !new || queues.len() > MAX_GROUPS {
                 continue;
             }
             let heads = self.real_time_lists(queue).unwrap_or_else(|error| {
@@ -146,7 +146,7 @@ impl<'p, 'k, 's> Finder<'p, 'k, 's> {
                 Vec::new()
             });
             for head in heads {
-                let walk = program.list(head, "sched_rt_entity", "run_list", MOST_TASKS);
+                let walk = program.list(head, "sched_rt_entity", "run_list", MAX_TASKS);
                 for entity in self.items("a queue in real time", walk) {
                     let below = match has_groups {
                         true => program.value(entity, "sched_rt_entity", "my_q"),
@@ -161,7 +161,7 @@ impl<'p, 'k, 's> Finder<'p, 'k, 's> {
         }
     }
 
-    /// The list of each priority that has one.
+    /// Returns the non-empty list of each priority.
     fn real_time_lists(&self, queue: VirtAddr) -> Result<Vec<VirtAddr>, InspectError> {
         let program = self.program;
         let place = program.place("rt_rq", "active.queue")?;
@@ -170,9 +170,9 @@ impl<'p, 'k, 's> Finder<'p, 'k, 's> {
         };
         let size = size_of(program.types(), element)?.unwrap_or(0);
         let first = program.member(queue, "rt_rq", "active.queue")?;
-        let all = (0..count.min(MOST_PRIORITIES)).map(|number| size.saturating_mul(number));
+        let all = (0..count.min(MAX_PRIORITIES)).map(|number| size.saturating_mul(number));
         let heads = all.map(|offset| VirtAddr(first.0.wrapping_add(offset)));
-        // An empty list leads to itself, one that was never made to nowhere.
+        // An empty list points to itself, an uninitialised one to NULL.
         let is_used = |head: &VirtAddr| {
             let next = program.number(*head, 8);
             next.is_ok_and(|next| next != 0 && next != head.0)
@@ -180,7 +180,7 @@ impl<'p, 'k, 's> Finder<'p, 'k, 's> {
         Ok(heads.filter(is_used).collect())
     }
 
-    /// The tasks of a struct dl_rq, the next deadline first.
+    /// Adds the tasks of a struct dl_rq, earliest deadline first.
     pub fn deadline(&mut self, queue: VirtAddr) {
         let program = self.program;
         // `root` since 4.14 (commit 2161573ecd69).
@@ -190,10 +190,10 @@ impl<'p, 'k, 's> Finder<'p, 'k, 's> {
         };
         let walk = program
             .member(queue, "dl_rq", root)
-            .and_then(|root| program.tree(root, "sched_dl_entity", "rb_node", MOST_TASKS));
+            .and_then(|root| program.tree(root, "sched_dl_entity", "rb_node", MAX_TASKS));
         for entity in self.items("a queue of deadlines", walk) {
-            // Stands for the fair tasks, so that they are not kept out for ever (since
-            // 6.8, commit 63ba8422f876).
+            // The deadline server stands for the fair tasks, so that they are not starved
+            // (since 6.8, commit 63ba8422f876).
             let server = program.value(entity, "sched_dl_entity", "dl_server");
             if !server.is_ok_and(|server| server != 0) {
                 self.add_entity(entity, "dl", false);
@@ -201,7 +201,7 @@ impl<'p, 'k, 's> Finder<'p, 'k, 's> {
         }
     }
 
-    /// The task that an entity is part of.
+    /// Adds the task that contains an entity.
     fn add_entity(&mut self, entity: VirtAddr, member: &str, delayed: bool) {
         match self.program.place("task_struct", member) {
             Ok(place) => self.add(VirtAddr(entity.0.wrapping_sub(place.offset)), delayed),

@@ -1,4 +1,4 @@
-//! Which functions a task is in: its stack, by the kernel's own ORC tables.
+//! Stack traces of tasks, by the kernel's own ORC tables.
 
 pub mod orc;
 pub mod registers;
@@ -13,44 +13,43 @@ use crate::tasks::{Task, current_task, hexadecimal, online_cpus};
 use orc::Orc;
 use registers::{Registers, of_cpu, of_sleeper};
 
-/// What could have been called: the kernel's stacks have 16 KiB, and a frame 8 bytes
-/// or more.
-const MOST_FRAMES: usize = 4096;
+/// Maximum number of frames: kernel stacks have 16 KiB, and a frame at least 8 bytes.
+const MAX_FRAMES: usize = 4096;
 
-/// One function of a stack.
+/// A stack frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Frame {
-    /// The instruction it goes on with.
+    /// The address at which the function continues.
     #[serde(serialize_with = "hexadecimal")]
     pub address: VirtAddr,
-    /// The function; `None` if the address is in none that has a name.
+    /// The function; `None` if the address is in no known function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symbol: Option<String>,
-    /// Bytes from the function's first instruction.
+    /// Offset from the start of the function, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
-    /// Bytes of the function, up to the next symbol.
+    /// Size of the function, up to the next symbol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// The module it is of.
+    /// Its module.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
-    /// Its stack pointer.
+    /// Stack pointer.
     #[serde(serialize_with = "hexadecimal")]
     pub sp: VirtAddr,
-    /// Whether it was interrupted there; else it called the frame before.
+    /// True if it was interrupted there; otherwise it called the previous frame.
     pub interrupted: bool,
-    /// Whether the tables lead to it; else it was found by a frame pointer, which may
-    /// be something else.
+    /// True if the unwind tables lead to it; otherwise a frame pointer did, which is
+    /// unreliable.
     pub sure: bool,
 }
 
-/// The functions that a task is in, the innermost first.
+/// The stack trace of a task, innermost function first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Trace {
-    /// They.
+    /// The frames.
     pub frames: Vec<Frame>,
-    /// Why there may be more; `None` if the end is where the kernel was entered.
+    /// The reason why the trace may be incomplete; `None` if it ends at a kernel entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
@@ -58,16 +57,17 @@ pub struct Trace {
 /// Unwinds stacks of one kernel.
 pub struct Unwinder<'p, 'k, 's> {
     program: &'p Program<'k, 's>,
-    /// Its tables, or why there are none.
+    /// The unwind tables, or why there are none.
     orc: Result<Orc, String>,
     online: Vec<usize>,
 }
 
 impl<'p, 'k, 's> Unwinder<'p, 'k, 's> {
-    /// One for the kernel of `program`.
+    /// Creates an unwinder for the kernel of `program`.
     ///
     /// # Errors
-    /// Its architecture's stacks are not known.
+    ///
+    /// The architecture is not supported.
     pub fn new(program: &'p Program<'k, 's>) -> Result<Self, InspectError> {
         let machine = program.kernel().source().machine();
         if machine != "x86_64" {
@@ -79,20 +79,20 @@ impl<'p, 'k, 's> Unwinder<'p, 'k, 's> {
         }
         Ok(Self {
             program,
-            // Tables that cannot be read are not worth less than none.
+            // Unreadable tables are treated like missing ones.
             orc: Orc::of(program).map_err(|error| error.to_string()),
             online: online_cpus(program, &mut Vec::new()),
         })
     }
 
-    /// Why frames go by frame pointers alone, and are not sure; `None` if they go by
-    /// the kernel's tables.
+    /// The reason why frames are found only by frame pointers, and are unreliable; `None` if
+    /// the kernel's tables are used.
     pub fn without_tables(&self) -> Option<&str> {
         self.orc.as_ref().err().map(String::as_str)
     }
 
-    /// The stack of a task: of one that is on a CPU, by the registers that the CPU
-    /// left, else by what the task itself put aside.
+    /// Unwinds the stack of a task: of a running one by its CPU's saved registers, of a
+    /// sleeping one by its saved context.
     pub fn task(&self, task: &Task) -> Result<Trace, InspectError> {
         let cpu = task.cpu.map(|cpu| cpu as usize).filter(|cpu| {
             task.on_cpu
@@ -104,12 +104,12 @@ impl<'p, 'k, 's> Unwinder<'p, 'k, 's> {
         }
     }
 
-    /// The CPUs that are on line.
+    /// The online CPUs.
     pub fn cpus(&self) -> &[usize] {
         &self.online
     }
 
-    /// The stack on a CPU.
+    /// Unwinds the stack of a CPU.
     pub fn cpu(&self, cpu: usize) -> Result<Trace, InspectError> {
         Ok(match of_cpu(self.program, cpu, &self.online)? {
             Some(registers) => self.from(&registers, true),
@@ -120,7 +120,7 @@ impl<'p, 'k, 's> Unwinder<'p, 'k, 's> {
         })
     }
 
-    /// From these registers on; they are all there or only a sleeper's.
+    /// Unwinds from these registers; `complete` is false for those of a sleeping task.
     fn from(&self, registers: &Registers, complete: bool) -> Trace {
         if registers.is_user() {
             return Trace {
@@ -132,15 +132,15 @@ impl<'p, 'k, 's> Unwinder<'p, 'k, 's> {
     }
 }
 
-/// The CPU that gave up, in panic() or on the way there; `None` if none did.
+/// The CPU that panicked; `None` if none did.
 pub fn panic_cpu(program: &Program) -> Option<usize> {
-    // An atomic_t, -1 (PANIC_CPU_INVALID) until then; since 4.5 (commit 1717f2096b54).
+    // An atomic_t, initially -1 (PANIC_CPU_INVALID); since 4.5 (commit 1717f2096b54).
     let cpu = program.variable("panic_cpu", 4).ok()? as u32;
     usize::try_from(cpu.cast_signed()).ok()
 }
 
-/// What the address is in. After a call it is the call's instruction that counts: the
-/// next one may be of another function, where nothing comes back from what was called.
+/// Describes a frame. For a call, the address of the call instruction is looked up: the return
+/// address may already be in another function after a call that never returns.
 fn frame(program: &Program, address: VirtAddr, sp: VirtAddr, interrupted: bool) -> Frame {
     let back = u64::from(!interrupted);
     let found = program.symbol_at(VirtAddr(address.0.wrapping_sub(back)));

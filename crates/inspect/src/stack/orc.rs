@@ -1,10 +1,9 @@
-//! ORC: for each address of the kernel's code, how to get from a frame to its
-//! caller's (arch/x86/include/asm/orc_types.h, arch/x86/kernel/unwind_orc.c).
+//! ORC unwind tables: for each kernel code address, how to find the caller's frame
+//! (arch/x86/include/asm/orc_types.h, arch/x86/kernel/unwind_orc.c).
 //!
-//! What the numbers of a type mean goes by the width of the bit field: two bits
-//! until 6.3, with a bit `end`, and three since 6.4 (commit fb799447ae29), with
-//! UNDEFINED and END_OF_STACK in front. The bit `signal` is there since 6.3
-//! (commit ffb1b4a41016).
+//! The encoding of types depends on the width of the bit field: two bits until 6.3, with a bit
+//! `end`, and three since 6.4 (commit fb799447ae29), with UNDEFINED and END_OF_STACK first. The
+//! bit `signal` exists since 6.3 (commit ffb1b4a41016).
 
 use bigiron_format::VirtAddr;
 use bigiron_kernel::KernelError;
@@ -13,30 +12,30 @@ use bigiron_kernel::types::Place;
 use crate::error::InspectError;
 use crate::program::Program;
 
-/// Entries of one table: some 500 000 are the kernel's.
-const MOST_ENTRIES: u64 = 64 << 20;
+/// Maximum number of entries of a table; the kernel's has 500 000.
+const MAX_ENTRIES: u64 = 64 << 20;
 
-/// How one register is found.
+/// The base of a register's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// It is not said: of the frame pointer, that it is as before.
+    /// Unspecified; for the frame pointer, unchanged.
     Undefined,
-    /// By the stack pointer of the caller.
+    /// The caller's stack pointer.
     PreviousSp,
-    /// By a register.
+    /// A register.
     Register(Register),
-    /// By what lies where a register points to.
+    /// Memory that a register points to.
     Indirect(Register),
 }
 
-/// The registers by which frames are found.
+/// Registers used as bases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Register {
     /// rsp.
     Sp,
     /// rbp.
     Bp,
-    /// r10, where the stack was aligned anew.
+    /// r10, where the stack was realigned.
     R10,
     /// r13.
     R13,
@@ -46,12 +45,12 @@ pub enum Register {
     Dx,
 }
 
-/// What lies where the caller's frame is.
+/// The data found at the caller's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing is known of this code.
+    /// Nothing is known about this code.
     Undefined,
-    /// No caller: where the kernel was entered, or a thread began.
+    /// No caller: a kernel entry, or the start of a thread.
     End,
     /// A return address.
     Call,
@@ -61,25 +60,25 @@ pub enum Kind {
     PartialRegisters,
 }
 
-/// One entry.
+/// An entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The caller's stack pointer.
+    /// Base of the caller's stack pointer.
     pub sp: Base,
-    /// Bytes to add to it.
+    /// Offset from that base, in bytes.
     pub sp_offset: i64,
-    /// The caller's frame pointer.
+    /// Base of the caller's frame pointer.
     pub bp: Base,
-    /// Bytes to add to its base.
+    /// Offset from that base, in bytes.
     pub bp_offset: i64,
-    /// What is found there.
+    /// The data found there.
     pub kind: Kind,
-    /// Whether the caller did not call but was interrupted.
+    /// True if the caller was interrupted and did not call.
     pub signal: bool,
 }
 
 impl Entry {
-    /// Of code that keeps a frame pointer (orc_fp_entry).
+    /// Entry for code that keeps a frame pointer (orc_fp_entry).
     pub const FRAME_POINTER: Self = Self {
         sp: Base::Register(Register::Bp),
         sp_offset: 16,
@@ -88,7 +87,7 @@ impl Entry {
         kind: Kind::Call,
         signal: false,
     };
-    /// Of a call to address 0 (null_orc_entry).
+    /// Entry for a call to address 0 (null_orc_entry).
     pub const NULL_CALL: Self = Self {
         sp: Base::Register(Register::Sp),
         sp_offset: 8,
@@ -99,16 +98,16 @@ impl Entry {
     };
 }
 
-/// Entries of one piece of code, by address.
+/// Entries of one code range, by address.
 #[derive(Clone, Copy, Debug)]
 struct Table {
-    /// An int for each entry: the distance from itself to its code.
+    /// An int per entry: the distance from itself to its code.
     ips: VirtAddr,
     entries: VirtAddr,
     count: u64,
 }
 
-/// Where the parts of an entry are.
+/// Layout of an entry.
 #[derive(Debug)]
 struct Layout {
     size: u64,
@@ -117,13 +116,13 @@ struct Layout {
     sp_reg: Place,
     bp_reg: Place,
     kind: Place,
-    /// Types as they are since 6.4.
+    /// Types are encoded as since 6.4.
     has_end_type: bool,
     signal: Option<Place>,
     end: Option<Place>,
 }
 
-/// The tables of the kernel; those of modules are asked for where they are needed.
+/// The tables of the kernel; those of modules are read on demand.
 #[derive(Debug)]
 pub struct Orc {
     layout: Layout,
@@ -134,7 +133,8 @@ impl Orc {
     /// Finds the kernel's tables.
     ///
     /// # Errors
-    /// The kernel has none: it is unwound otherwise (CONFIG_UNWINDER_ORC).
+    ///
+    /// The kernel has none (CONFIG_UNWINDER_ORC is off).
     pub fn of(program: &Program) -> Result<Self, InspectError> {
         let option = "CONFIG_UNWINDER_ORC";
         let symbol = |name| {
@@ -146,7 +146,7 @@ impl Orc {
         let end = symbol("__stop_orc_unwind_ip")?;
         let layout = Layout::of(program).map_err(|error| error.brought_by(option))?;
         let count = end.0.wrapping_sub(ips.0) / 4;
-        if count == 0 || count > MOST_ENTRIES {
+        if count == 0 || count > MAX_ENTRIES {
             return Err(KernelError::Implausible {
                 what: "the ORC tables".into(),
                 found: format!("{count} entries"),
@@ -162,8 +162,7 @@ impl Orc {
         Ok(Self { layout, kernel })
     }
 
-    /// The entry for the code at `ip`; `None` if there is none, as for code that was
-    /// made while the kernel ran.
+    /// Returns the entry for the code at `ip`; `None` if there is none, as for generated code.
     pub fn find(&self, program: &Program, ip: VirtAddr) -> Result<Option<Entry>, InspectError> {
         if ip.0 == 0 {
             return Ok(Some(Entry::NULL_CALL));
@@ -174,7 +173,7 @@ impl Orc {
         }
     }
 
-    /// Where that entry is.
+    /// Returns the address of that entry.
     pub fn place(&self, program: &Program, ip: VirtAddr) -> Result<Option<VirtAddr>, InspectError> {
         let Some(table) = self.table(program, ip)? else {
             return Ok(None);
@@ -184,7 +183,7 @@ impl Orc {
         Ok(offset.map(|offset| VirtAddr(table.entries.0.wrapping_add(offset))))
     }
 
-    /// The table that has the code at `ip`.
+    /// Returns the table with the code at `ip`.
     fn table(&self, program: &Program, ip: VirtAddr) -> Result<Option<Table>, InspectError> {
         let modules = program.modules();
         let module = (modules.list.iter()).find(|module| module.region(ip).is_some());
@@ -204,13 +203,13 @@ impl Orc {
         let table = Table {
             ips: program.pointer(module, "module", "arch.orc_unwind_ip")?,
             entries: program.pointer(module, "module", "arch.orc_unwind")?,
-            count: count.min(MOST_ENTRIES),
+            count: count.min(MAX_ENTRIES),
         };
         Ok((table.count > 0 && table.ips.0 != 0 && table.entries.0 != 0).then_some(table))
     }
 }
 
-/// Whether an address is of the kernel's own code.
+/// Returns true for an address of the kernel's own code.
 fn is_code(program: &Program, ip: VirtAddr) -> bool {
     let pairs = [("_stext", "_etext"), ("_sinittext", "_einittext")];
     pairs.iter().any(|(start, end)| {
@@ -220,7 +219,7 @@ fn is_code(program: &Program, ip: VirtAddr) -> bool {
 }
 
 impl Table {
-    /// The last entry at or before `ip`.
+    /// Finds the last entry at or before `ip`.
     fn position(&self, program: &Program, ip: VirtAddr) -> Result<Option<u64>, InspectError> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
@@ -270,7 +269,7 @@ impl Layout {
             (true, 2) => Kind::Call,
             (true, 3) => Kind::Registers,
             (true, 4) => Kind::PartialRegisters,
-            // Before 5.10 `end` stood alone; it counts only without a register.
+            // Before 5.10 `end` was a separate bit, which counts only without a register.
             (false, _) if sp == Base::Undefined => match flag(&self.end)? {
                 true => Kind::End,
                 false => Kind::Undefined,

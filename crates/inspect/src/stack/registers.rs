@@ -1,4 +1,4 @@
-//! The registers of CPUs and of tasks that sleep.
+//! Registers of CPUs and of sleeping tasks.
 
 use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
@@ -7,17 +7,15 @@ use bigiron_format::elf::{NT_PRSTATUS, Note, Notes};
 use crate::error::InspectError;
 use crate::program::Program;
 
-/// Where the registers are in struct elf_prstatus of x86-64
-/// (include/linux/elfcore.h).
+/// Offset of the registers in struct elf_prstatus of x86-64 (include/linux/elfcore.h).
 const PRSTATUS_REGISTERS: usize = 112;
-/// Bytes of struct pt_regs, which a note has with the segments behind it.
+/// Size of struct pt_regs, which is followed by segment registers in a note.
 const PT_REGS: usize = 21 * 8;
-/// A CPU's notes in the kernel's memory: one, and the empty note behind it
-/// (KEXEC_NOTE_BYTES, include/linux/crash_core.h).
+/// Size of a CPU's notes in the kernel's memory: one note and an empty one (KEXEC_NOTE_BYTES,
+/// include/linux/crash_core.h).
 const NOTE_BYTES: usize = 400;
 
-/// All registers of a moment, as struct pt_regs has them
-/// (arch/x86/include/asm/ptrace.h).
+/// Registers, as in struct pt_regs (arch/x86/include/asm/ptrace.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers {
     /// rdx.
@@ -32,14 +30,14 @@ pub struct Registers {
     pub bp: u64,
     /// rip.
     pub ip: u64,
-    /// The code segment: its lowest two bits are the privilege level.
+    /// Code segment: its lowest two bits are the privilege level.
     pub cs: u64,
     /// rsp.
     pub sp: u64,
 }
 
 impl Registers {
-    /// Out of the bytes of a struct pt_regs.
+    /// Parses a struct pt_regs.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let at = |index: usize| Endian::Little.u64(bytes, 8 * index);
         Some(Self {
@@ -49,7 +47,7 @@ impl Registers {
             dx: at(12)?,
             di: at(14)?,
             ip: at(16)?,
-            // An exception's code may lie above it, with FRED.
+            // With FRED, the upper bits hold an exception's code.
             cs: at(17)? & 0xffff,
             sp: at(19)?,
         })
@@ -64,17 +62,17 @@ impl Registers {
         Ok(Self::parse(&bytes).unwrap_or_default())
     }
 
-    /// Whether it was a program that ran, and not the kernel.
+    /// Returns true for user mode.
     pub fn is_user(&self) -> bool {
         self.cs & 3 != 0
     }
 }
 
-/// What a CPU did when the kernel stopped: from the note that it left in the
-/// kernel's memory, else from the dump's own notes.
+/// Returns the registers that a CPU had when the kernel stopped: from the note that it left in
+/// the kernel's memory, else from the dump's own notes.
 ///
-/// The dump's notes have no numbers of CPUs, and a CPU that left nothing has none:
-/// so they are believed only when there is one for each CPU on line.
+/// The dump's notes have no CPU numbers, and a CPU that saved nothing has none: so they are
+/// used only if there is one for each online CPU.
 pub fn of_cpu(
     program: &Program,
     cpu: usize,
@@ -93,8 +91,7 @@ pub fn of_cpu(
     Ok(found.and_then(|place| notes.get(place).copied().flatten()))
 }
 
-/// crash_notes (kernel/crash_core.c): allocated for each CPU, filled by
-/// crash_save_cpu.
+/// Reads crash_notes (kernel/crash_core.c): allocated per CPU, filled by crash_save_cpu.
 fn from_memory(program: &Program, cpu: usize) -> Option<Registers> {
     let notes = program.variable("crash_notes", 8).ok()?;
     let at = program.per_cpu_at(VirtAddr(notes), cpu).ok()?;
@@ -114,7 +111,7 @@ fn registers(note: &Note) -> Option<Registers> {
     (found.ip != 0 || found.sp != 0).then_some(found)
 }
 
-/// Where a task that is on no CPU goes on: its instruction, stack and frame pointer.
+/// Returns the instruction, stack and frame pointer at which a sleeping task continues.
 pub fn of_sleeper(program: &Program, task: VirtAddr) -> Result<Registers, InspectError> {
     let sp = program.pointer(task, "task_struct", "thread.sp")?;
     let frame = "inactive_task_frame";
@@ -140,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn registers_are_taken_from_where_the_kernel_puts_them() {
+    fn registers_are_read_at_the_kernels_offsets() {
         let bytes = status(336);
         let note = Note {
             name: b"CORE",
@@ -155,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_or_an_empty_note_has_none() {
+    fn short_or_empty_note_has_no_registers() {
         let short = status(PRSTATUS_REGISTERS + 100);
         let note = |descriptor| Note {
             name: b"CORE",

@@ -1,4 +1,4 @@
-//! From frame to frame, as the kernel itself does it (unwind_next_frame,
+//! Unwinds from frame to frame, like the kernel (unwind_next_frame,
 //! arch/x86/kernel/unwind_orc.c).
 
 use std::collections::HashSet;
@@ -8,24 +8,24 @@ use bigiron_format::bytes::Endian;
 
 use super::orc::{Base, Entry, Kind, Orc, Register};
 use super::registers::Registers;
-use super::{Frame, MOST_FRAMES, Trace, frame};
+use super::{Frame, MAX_FRAMES, Trace, frame};
 use crate::error::InspectError;
 use crate::program::Program;
 
-/// Where the processor's part of struct pt_regs begins: its instruction pointer.
+/// Offset in struct pt_regs of the part that the CPU pushes, from the instruction pointer on.
 const IRET_FRAME: u64 = 16 * 8;
-/// A call of a function that lies so far from here (opcode E8).
+/// A near relative call (opcode E8).
 const CALL: &[u8] = &[0xe8];
-/// What stands before a function for calls that go there.
-const MOST_PADDING: u64 = 64;
-/// Words of a stack that are looked through for a caller: its 16 KiB.
-const MOST_WORDS: u64 = 2048;
-/// The first bytes of a function: what it pushes is there.
-const MOST_PROLOGUE: usize = 32;
-/// Frames without a name, one behind the other: programs of BPF call each other up to
-/// 8 deep (MAX_CALL_FRAMES, include/linux/bpf_verifier.h).
-const MOST_NAMELESS: usize = 8;
-/// Functions that stand in the place of a return address.
+/// Maximum padding before a function that calls may target (CONFIG_CALL_PADDING).
+const MAX_PADDING: u64 = 64;
+/// Maximum number of words of a stack searched for a caller: 16 KiB.
+const MAX_WORDS: u64 = 2048;
+/// Bytes at the start of a function that may contain its pushes.
+const MAX_PROLOGUE: usize = 32;
+/// Maximum number of consecutive frames without a name: BPF programs call each other up to 8
+/// deep (MAX_CALL_FRAMES, include/linux/bpf_verifier.h).
+const MAX_NAMELESS: usize = 8;
+/// Functions that replace return addresses.
 const TRAMPOLINES: [(&str, &str); 4] = [
     ("return_to_handler", "the function graph tracer"),
     ("arch_rethook_trampoline", "a return probe"),
@@ -33,30 +33,30 @@ const TRAMPOLINES: [(&str, &str); 4] = [
     ("kretprobe_trampoline", "a return probe"),
 ];
 
-/// A walk up one stack.
+/// Unwinds one stack.
 pub struct Walk<'p, 'k, 's> {
     program: &'p Program<'k, 's>,
     orc: Option<&'p Orc>,
     ip: u64,
     sp: u64,
     bp: u64,
-    /// Whether the instruction was interrupted, and not the one after a call.
+    /// True if the instruction was interrupted, rather than following a call.
     signal: bool,
-    /// All registers as they were in this frame.
+    /// All registers in this frame, if known.
     full: Option<Registers>,
-    /// The last ones that were all there, where this frame has only a part.
+    /// The last complete set of registers, where this frame has only a part.
     before: Option<Registers>,
-    /// Whether every step so far went by the tables.
+    /// True if every step so far used the tables.
     sure: bool,
-    /// How many frames before this one have no name.
+    /// Number of consecutive frames without a name.
     nameless: usize,
 }
 
-/// Why a walk ends.
+/// Why unwinding ends.
 enum End {
     /// There is no caller.
     Reached,
-    /// The caller is not found.
+    /// The caller cannot be found.
     Cut(String),
 }
 
@@ -67,7 +67,7 @@ impl From<InspectError> for End {
 }
 
 impl<'p, 'k, 's> Walk<'p, 'k, 's> {
-    /// One that begins with these registers: all of them, or those of a sleeper.
+    /// Starts with these registers: all of them, or those of a sleeping task.
     pub fn new(
         program: &'p Program<'k, 's>,
         orc: Option<&'p Orc>,
@@ -88,13 +88,13 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
         }
     }
 
-    /// All frames up to the end.
+    /// Returns all frames.
     pub fn all(mut self) -> Trace {
         let mut trace = Trace::default();
         let mut seen = HashSet::new();
-        while trace.frames.len() < MOST_FRAMES {
+        while trace.frames.len() < MAX_FRAMES {
             if !seen.insert((self.ip, self.sp)) {
-                trace.cut = Some(format!("it goes in a circle at {:#x}", self.sp));
+                trace.cut = Some(format!("the stack is cyclic at {:#x}", self.sp));
                 return trace;
             }
             trace.frames.push(self.frame());
@@ -107,7 +107,7 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
                 }
             }
         }
-        trace.cut = Some(format!("more than {MOST_FRAMES} frames"));
+        trace.cut = Some(format!("more than {MAX_FRAMES} frames"));
         trace
     }
 
@@ -123,10 +123,10 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
         }
     }
 
-    /// Goes to the caller.
+    /// Moves to the caller.
     fn step(&mut self) -> Result<(), End> {
         self.check_trampoline()?;
-        // After a call it is the call's own instruction that counts.
+        // For a call, the call instruction itself is looked up.
         let code = VirtAddr(self.ip.wrapping_sub(u64::from(!self.signal)));
         if self.ip == 0 && !self.signal {
             return Err(End::Cut("the return address is 0".into()));
@@ -144,7 +144,7 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
             Kind::End => return Err(End::Reached),
             Kind::Undefined => {
                 let at = self.ip;
-                return Err(End::Cut(format!("the tables say nothing of {at:#x}")));
+                return Err(End::Cut(format!("the tables have no entry for {at:#x}")));
             }
             _ => {}
         }
@@ -190,16 +190,15 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
         }
     }
 
-    /// Goes to the caller of a function that has no entry. `__crash_kexec`, in which a
-    /// CPU that panics takes its registers, is one (STACK_FRAME_NON_STANDARD). Its
-    /// caller is where the first return address on the stack is that stands behind a
-    /// call to it.
+    /// Moves to the caller of a function without an entry (STACK_FRAME_NON_STANDARD), such as
+    /// `__crash_kexec`, in which a panicking CPU saves its registers. The caller is found as
+    /// the first return address on the stack that follows a call to the function.
     fn by_caller(&mut self) -> bool {
         let Some(found) = self.program.symbol_at(VirtAddr(self.ip)) else {
             return false;
         };
         let start = found.symbol.address.0;
-        let slots = (0..MOST_WORDS).map(|slot| self.sp.wrapping_add(8 * slot));
+        let slots = (0..MAX_WORDS).map(|slot| self.sp.wrapping_add(8 * slot));
         let found = slots
             .map_while(|slot| Some((slot, self.word(slot).ok()?)))
             .find(|(_, back)| self.calls(*back, start));
@@ -217,17 +216,17 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
         true
     }
 
-    /// As how manieth register a function puts rbp on the stack, by its first
-    /// instructions; `None` if it leaves it as it was.
+    /// Returns the position of rbp among the registers that a function pushes, from its first
+    /// instructions; `None` if it does not push it.
     fn frame_pointer_pushed(&self, start: u64) -> Option<u64> {
-        let mut code = [0; MOST_PROLOGUE];
+        let mut code = [0; MAX_PROLOGUE];
         let kernel = self.program.kernel();
         kernel.read("code", VirtAddr(start), &mut code).ok()?;
         pushes(&code)
     }
 
-    /// Whether the instruction before `back` calls the function at `start`, or what
-    /// stands before it for such calls (CONFIG_CALL_PADDING).
+    /// Returns true if the instruction before `back` calls the function at `start`, or its
+    /// padding (CONFIG_CALL_PADDING).
     fn calls(&self, back: u64, start: u64) -> bool {
         let mut code = [0; CALL.len() + 4];
         let at = VirtAddr(back.wrapping_sub(code.len() as u64));
@@ -235,19 +234,19 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
         let (operation, distance) = code.split_at(CALL.len());
         let distance = Endian::Little.u32(distance, 0).unwrap_or(0).cast_signed();
         let target = back.wrapping_add_signed(i64::from(distance));
-        read.is_ok() && operation == CALL && start.wrapping_sub(target) <= MOST_PADDING
+        read.is_ok() && operation == CALL && start.wrapping_sub(target) <= MAX_PADDING
     }
 
-    /// Code without a table most often keeps a frame pointer; generated code does.
+    /// Code without tables mostly keeps a frame pointer; generated code does.
     fn by_frame_pointer(&mut self) -> Result<Entry, End> {
         self.sure = false;
         let has_name = self.program.symbol_at(VirtAddr(self.ip)).is_some();
         self.nameless = if has_name { 0 } else { self.nameless + 1 };
-        if self.nameless > MOST_NAMELESS {
+        if self.nameless > MAX_NAMELESS {
             let at = self.ip;
-            return Err(End::Cut(format!("{at:#x} is no code of the kernel")));
+            return Err(End::Cut(format!("{at:#x} is not kernel code")));
         }
-        // Where all registers were put aside, the entry code marks the frame pointer
+        // Where all registers were saved, the entry code marks the frame pointer
         // (ENCODE_FRAME_POINTER, arch/x86/include/asm/frame.h).
         Ok(match self.bp & 7 {
             1 => Entry {
@@ -265,7 +264,7 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
         (self.ip, self.sp) = (registers.ip, registers.sp);
     }
 
-    /// What a program was interrupted in is not a frame of the kernel.
+    /// An interrupted user program is not a frame of the kernel.
     fn end_of_user(&self, registers: &Registers) -> Result<(), End> {
         match registers.is_user() {
             true => Err(End::Reached),
@@ -280,7 +279,7 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
             all.find(|(name, _)| *name == found.symbol.name && !self.signal)
         });
         match found {
-            Some((_, who)) => Err(End::Cut(format!("{who} has the return address"))),
+            Some((_, who)) => Err(End::Cut(format!("{who} replaced the return address"))),
             None => Ok(()),
         }
     }
@@ -289,19 +288,19 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
         let offset = entry.sp_offset;
         match entry.sp {
             Base::Register(register) => Ok(self.register(register)?.wrapping_add_signed(offset)),
-            // As the kernel has it: the offset counts before or behind the reading.
+            // As in the kernel: the offset is applied before or after the load.
             Base::Indirect(Register::Sp) => Ok(self.word(self.sp)?.wrapping_add_signed(offset)),
             Base::Indirect(register) => {
                 self.word(self.register(register)?.wrapping_add_signed(offset))
             }
             Base::Undefined | Base::PreviousSp => {
                 let at = self.ip;
-                Err(End::Cut(format!("the tables make no sense of {at:#x}")))
+                Err(End::Cut(format!("the entry for {at:#x} is invalid")))
             }
         }
     }
 
-    /// Registers beside ip, sp and bp are known only where all were put aside.
+    /// Registers other than ip, sp and bp are known only where all were saved.
     fn registers(&self) -> Option<Registers> {
         self.full.or(self.before)
     }
@@ -312,7 +311,7 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
             let at = self.ip;
             known.as_ref().map(value).ok_or_else(|| {
                 End::Cut(format!(
-                    "at {at:#x} the caller is found by a register that was not kept"
+                    "the caller of {at:#x} depends on a register that was not saved"
                 ))
             })
         };
@@ -331,13 +330,13 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
     }
 }
 
-/// The place of `push %rbp` among the pushes that a function begins with, from 1 on.
+/// Returns the position of `push %rbp` among the pushes at the start of a function, from 1 on.
 fn pushes(code: &[u8]) -> Option<u64> {
     let mut rest = code;
     let mut count = 0;
     loop {
         rest = match rest {
-            // endbr64; the place for the function tracer, and a call of it.
+            // endbr64; the function tracer's slot, and a call of it.
             [0xf3, 0x0f, 0x1e, 0xfa, rest @ ..] => rest,
             [0x0f, 0x1f, 0x44, 0x00, 0x00, rest @ ..] => rest,
             [0xe8, _, _, _, _, rest @ ..] => rest,
@@ -357,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_frame_pointer_is_found_among_what_a_function_pushes() {
+    fn frame_pointer_is_found_among_the_pushes_of_a_function() {
         // endbr64; nopl; push %r15; push %r14; push %rbp; push %rbx; sub.
         let code = [
             0xf3, 0x0f, 0x1e, 0xfa, 0x0f, 0x1f, 0x44, 0, 0, 0x41, 0x57, 0x41, 0x56, 0x55, 0x53,
@@ -365,7 +364,7 @@ mod tests {
         ];
         assert_eq!(pushes(&code), Some(3));
         assert_eq!(pushes(&[0xe8, 1, 2, 3, 4, 0x55]), Some(1));
-        // It pushes none, or pushes it after another instruction.
+        // It pushes none, or only after another instruction.
         assert_eq!(pushes(&[0x53, 0x48, 0x89, 0xe5, 0x55]), None);
         assert_eq!(pushes(&[0x41]), None);
         assert_eq!(pushes(&[]), None);

@@ -1,4 +1,4 @@
-//! The tasks of a kernel: what ps would have told of them.
+//! The tasks of a kernel, as ps would list them.
 
 mod rss;
 mod state;
@@ -14,43 +14,42 @@ use crate::program::{Program, Walk};
 use rss::Rss;
 use state::States;
 
-/// PID_MAX_LIMIT (include/linux/threads.h): no kernel has more tasks.
-const MOST_TASKS: usize = 4 << 20;
+/// Maximum number of tasks: PID_MAX_LIMIT (include/linux/threads.h).
+const MAX_TASKS: usize = 4 << 20;
 /// PF_KTHREAD (include/linux/sched.h).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// A task: a process, a thread of one, or a thread of the kernel.
+/// A task: a process, a thread of one, or a kernel thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Task {
-    /// Its number; 0 of the idle task of each CPU.
+    /// PID; 0 for the idle task of each CPU.
     pub pid: i32,
-    /// The number of its process: that of the thread which leads it.
+    /// Thread group id: the PID of the thread group leader.
     pub tgid: i32,
-    /// The number of the process that it belongs below; `None` if it cannot be read.
+    /// PID of the parent process; `None` if it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<i32>,
-    /// Its name (comm), up to 15 bytes.
+    /// Name (comm), up to 15 bytes.
     pub name: String,
-    /// The letter of its state, as ps gives it.
+    /// State letter, as printed by ps.
     pub state: char,
-    /// The kernel's word for that state.
+    /// The kernel's word for the state.
     pub state_name: String,
-    /// `__state` as the kernel has it: beside the state, how it may be woken.
+    /// `__state`: the state and how it may be woken.
     pub state_bits: u64,
     /// The CPU on which it runs or ran last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u64>,
-    /// Whether it is on that CPU now.
+    /// True if it is running on that CPU.
     pub on_cpu: bool,
-    /// Whether it is a thread of the kernel.
+    /// True for a kernel thread.
     pub kernel_thread: bool,
-    /// Whether it is what a CPU does when there is nothing to do.
+    /// True for a CPU's idle task.
     pub idle: bool,
-    /// Pages that it has in memory; `None` of threads of the kernel and where that
-    /// is not known.
+    /// Resident pages; `None` for kernel threads, and if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_pages: Option<u64>,
-    /// Where its task_struct is.
+    /// Address of its task_struct.
     #[serde(serialize_with = "hexadecimal")]
     pub address: VirtAddr,
 }
@@ -58,34 +57,35 @@ pub struct Task {
 /// All tasks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Tasks {
-    /// The idle task of each CPU first, then each process with its threads behind it,
-    /// in the order in which they were made.
+    /// The idle task of each CPU, then each process followed by its threads, in order of
+    /// creation.
     pub tasks: Vec<Task>,
-    /// What could not be told, and why.
+    /// Facts that could not be read, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
 }
 
-/// Writes an address as `0xffff888003a51980`.
+/// Serialises an address as `0xffff888003a51980`.
 pub(crate) fn hexadecimal<S: Serializer>(address: &VirtAddr, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(address)
 }
 
 impl Tasks {
-    /// Finds all tasks. A damaged list gives those before the damage and, by its
-    /// links backwards, those behind it.
+    /// Finds all tasks. A damaged list is followed up to the damage and, by its backward links,
+    /// from the other end.
     ///
     /// # Errors
-    /// The kernel has no `init_task` or no `struct task_struct` to read it by.
+    ///
+    /// The kernel has no `init_task` or no `struct task_struct`.
     pub fn of(program: &Program) -> Result<Self, InspectError> {
         let layout = Layout::of(program)?;
         let first = program.symbol("init_task")?;
         let mut found = Finder {
-            budget: MOST_TASKS,
+            budget: MAX_TASKS,
             ..Finder::default()
         };
         for cpu in online_cpus(program, &mut found.gaps) {
-            // Of the boot CPU it is init_task.
+            // init_task is the boot CPU's.
             match idle_task(program, cpu) {
                 Ok(address) => found.add(address),
                 Err(error) => found.gap(format!("the idle task of CPU {cpu}: {error}")),
@@ -93,7 +93,7 @@ impl Tasks {
         }
         found.idle = found.order.len();
         let head = program.member(first, "task_struct", "tasks")?;
-        let leaders = both_ways(program, head, "task_struct", "tasks", MOST_TASKS)?;
+        let leaders = both_ways(program, head, "task_struct", "tasks", MAX_TASKS)?;
         found.cut("the list of processes", leaders.cut);
         for leader in leaders.items {
             found.add(leader);
@@ -106,7 +106,7 @@ impl Tasks {
                 Err(error) => found.gap(format!("the threads of a process: {error}")),
             }
         }
-        // A task that ends leaves the lists before it leaves its CPU.
+        // An exiting task leaves the lists before it leaves its CPU.
         for cpu in online_cpus(program, &mut Vec::new()) {
             if let Ok(task) = current_task(program, cpu) {
                 found.add(task);
@@ -116,12 +116,12 @@ impl Tasks {
     }
 }
 
-/// What the task at `address` is.
+/// Reads the task at `address`.
 pub fn task_at(program: &Program, address: VirtAddr) -> Result<Task, InspectError> {
     Layout::of(program)?.read(program, address, &mut Counted::default())
 }
 
-/// The task that is on a CPU, as its run queue says.
+/// Returns the task that is running on a CPU, according to its run queue.
 pub fn current_task(program: &Program, cpu: usize) -> Result<VirtAddr, InspectError> {
     let queue = program.per_cpu("runqueues", cpu)?;
     task_pointer(program.pointer(queue, "rq", "curr")?, "the task of a CPU")
@@ -146,7 +146,7 @@ fn task_pointer(address: VirtAddr, what: &str) -> Result<VirtAddr, InspectError>
     }
 }
 
-/// The CPUs that are on line.
+/// The online CPUs.
 pub(crate) fn online_cpus(program: &Program, gaps: &mut Vec<String>) -> Vec<usize> {
     let read = || {
         // Without SMP there is one and no mask.
@@ -156,12 +156,12 @@ pub(crate) fn online_cpus(program: &Program, gaps: &mut Vec<String>) -> Vec<usiz
         }
     };
     read().unwrap_or_else(|error| {
-        gaps.push(format!("the CPUs on line: {error}"));
+        gaps.push(format!("the online CPUs: {error}"));
         Vec::new()
     })
 }
 
-/// Goes along a list; where it is damaged, also backwards from its head.
+/// Walks a list; where it is damaged, also backwards from its head.
 fn both_ways(
     program: &Program,
     head: VirtAddr,
@@ -174,37 +174,37 @@ fn both_ways(
         let back = program.list_back(head, name, path, most)?;
         let seen: HashSet<VirtAddr> = walk.items.iter().copied().collect();
         let new = |item: &&VirtAddr| !seen.contains(item);
-        // In the list's own order.
+        // In list order.
         let behind: Vec<VirtAddr> = back.items.iter().take_while(new).copied().collect();
         walk.items.extend(behind.into_iter().rev());
     }
     Ok(walk)
 }
 
-/// Tasks as they are found, each once.
+/// Tasks found so far, each once.
 #[derive(Default)]
 struct Finder {
     order: Vec<VirtAddr>,
     seen: HashSet<VirtAddr>,
-    /// How many of them are idle tasks.
+    /// Number of idle tasks.
     idle: usize,
-    /// How many threads may still be walked along. Processes of a damaged kernel may
-    /// all lead into one long list.
+    /// Number of threads that may still be walked. In a damaged kernel all processes may lead
+    /// into one long list.
     budget: usize,
     gaps: Vec<String>,
 }
 
 impl Finder {
     fn add(&mut self, task: VirtAddr) {
-        if self.order.len() < MOST_TASKS && self.seen.insert(task) {
+        if self.order.len() < MAX_TASKS && self.seen.insert(task) {
             self.order.push(task);
         }
     }
 
-    /// Notes a gap, the same one once and not more than people read.
+    /// Records a gap, once, up to a maximum number.
     fn gap(&mut self, gap: String) {
-        const MOST_GAPS: usize = 20;
-        if self.gaps.len() < MOST_GAPS && !self.gaps.contains(&gap) {
+        const MAX_GAPS: usize = 20;
+        if self.gaps.len() < MAX_GAPS && !self.gaps.contains(&gap) {
             self.gaps.push(gap);
         }
     }
@@ -237,27 +237,27 @@ impl Finder {
     }
 }
 
-/// Pages in memory by address of the mm: threads share one.
+/// Resident pages by mm address, since threads share one.
 #[derive(Default)]
 struct Counted {
     pages: HashMap<VirtAddr, Option<u64>>,
-    /// Why some are not known.
+    /// The reason why some are unknown.
     unknown: Option<String>,
 }
 
-/// Where things are in task_struct.
+/// Locations of the fields of task_struct.
 struct Layout {
     pid: Place,
     tgid: Place,
     parent: Place,
     flags: Place,
     mm: Place,
-    /// Since 5.14 (commit 2f064a59a11f) it is `__state`.
+    /// `__state` since 5.14 (commit 2f064a59a11f).
     state: Place,
     exit_state: Place,
     /// In thread_info since 5.16 (commit bcf9033e5449).
     cpu: Option<Place>,
-    /// Without SMP there is none.
+    /// Missing without SMP.
     on_cpu: Option<Place>,
     states: States,
     rss: Result<Rss, String>,
@@ -281,7 +281,7 @@ impl Layout {
         })
     }
 
-    /// The threads of a process, all of them.
+    /// Returns all threads of a process.
     fn threads(
         &self,
         program: &Program,
@@ -293,7 +293,7 @@ impl Layout {
             let head = program.member(signal, "signal_struct", "thread_head")?;
             return both_ways(program, head, "task_struct", "thread_node", most);
         }
-        // Before 3.14 (commit 0c740d0afc3b) a ring through the threads themselves.
+        // Before 3.14 (commit 0c740d0afc3b) the threads themselves form a ring.
         let head = program.member(leader, "task_struct", "thread_group")?;
         both_ways(program, head, "task_struct", "thread_group", most)
     }
@@ -319,7 +319,7 @@ impl Layout {
         pages
     }
 
-    /// Reads the task at `address`; `counted` knows the memory of those before it.
+    /// Reads the task at `address`; `counted` caches the resident pages of each mm.
     fn read(
         &self,
         program: &Program,
@@ -327,13 +327,13 @@ impl Layout {
         counted: &mut Counted,
     ) -> Result<Task, InspectError> {
         let number = |place: &Place| program.value_at(address, place);
-        // pid_t is an int; what is above is not of it.
+        // pid_t is an int; the upper half does not belong to it.
         let pid_of = |value: u64| (value as u32).cast_signed();
         let state_bits = number(&self.state)?;
         let (state, state_name) = self.states.name(state_bits, number(&self.exit_state)?);
         let kernel_thread = number(&self.flags)? & KERNEL_THREAD != 0;
         let mm = VirtAddr(number(&self.mm)?);
-        // A task that ends has given its memory back.
+        // An exiting task has released its memory.
         let has_memory = !kernel_thread && mm.0 != 0;
         let rss_pages = has_memory
             .then(|| self.pages(program, address, mm, counted))

@@ -1,4 +1,4 @@
-//! How much of a task's memory is there: mm_struct.rss_stat.
+//! Resident memory of a task: mm_struct.rss_stat.
 
 use bigiron_format::VirtAddr;
 use bigiron_kernel::types::{Place, Shape, TypeTable, resolve, size_of};
@@ -7,32 +7,32 @@ use super::online_cpus;
 use crate::error::InspectError;
 use crate::program::Program;
 
-/// Threads whose own counts are looked at, of one process.
-const MOST_THREADS: usize = 64 << 10;
+/// Maximum number of threads of a process whose own counts are read.
+const MAX_THREADS: usize = 64 << 10;
 
-/// How this kernel counts the pages that an mm has in memory.
+/// How this kernel counts resident pages.
 pub struct Rss {
     form: Form,
-    /// Which counters make up what is in memory: files', anonymous, shared.
+    /// Indices of the counters that make up resident memory: file, anonymous, shared.
     counters: Vec<u64>,
     cpus: Vec<usize>,
 }
 
 enum Form {
-    /// percpu_counter, one for each kind, since 6.2 (commit f1a7941243c1): where
-    /// the array is, bytes of an element, where its two parts are.
+    /// A percpu_counter per kind, since 6.2 (commit f1a7941243c1): the array, its element size,
+    /// and the offsets of the two parts of an element.
     PerCpu {
         array: u64,
         size: u64,
         count: Place,
         counters: Place,
     },
-    /// Atomic numbers, and what each thread has counted and not yet added.
+    /// Atomic counters, and each thread's cached share.
     Atomic { array: u64, thread: Option<u64> },
 }
 
 impl Rss {
-    /// Asks the kernel's types.
+    /// Determines the layout from the kernel's types.
     pub fn of(program: &Program) -> Result<Self, InspectError> {
         let types = program.types();
         let stat = program.place("mm_struct", "rss_stat")?;
@@ -56,7 +56,7 @@ impl Rss {
         for (name, known) in [
             ("MM_FILEPAGES", Some(0)),
             ("MM_ANONPAGES", Some(1)),
-            // Before 4.5 (commit eca56ff906bd) shared pages count as files'.
+            // Before 4.5 (commit eca56ff906bd) shared pages count as file pages.
             ("MM_SHMEMPAGES", None),
         ] {
             let found = types.enumerator(name)?.map(i64::cast_unsigned);
@@ -69,7 +69,7 @@ impl Rss {
         })
     }
 
-    /// Pages in memory of the process of `task`, whose memory `mm` is.
+    /// Resident pages of the process of `task` with the address space `mm`.
     pub fn pages(
         &self,
         program: &Program,
@@ -114,7 +114,7 @@ impl Rss {
                 }
             }
         }
-        // Counters of several CPUs may be below zero for a moment.
+        // Per-CPU counters may be temporarily negative.
         Ok(sum.max(0).cast_unsigned())
     }
 
@@ -124,7 +124,7 @@ impl Rss {
         }
         let signal = program.pointer(task, "task_struct", "signal")?;
         let head = program.member(signal, "signal_struct", "thread_head")?;
-        let walk = program.list(head, "task_struct", "thread_node", MOST_THREADS)?;
+        let walk = program.list(head, "task_struct", "thread_node", MAX_THREADS)?;
         Ok(walk.items)
     }
 }

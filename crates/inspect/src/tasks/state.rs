@@ -1,4 +1,4 @@
-//! The letters and words of a task's state.
+//! Letters and names of task states.
 
 use bigiron_format::VirtAddr;
 
@@ -12,24 +12,23 @@ const NO_LOAD: u64 = 0x400;
 const LOCK_WAIT: u64 = 0x1000;
 /// TASK_FROZEN since 6.1 (commit f5d39b020809).
 const FROZEN: u64 = 0x8000;
-/// More states than any kernel names.
-const MOST_STATES: usize = 16;
+/// Maximum number of states; no kernel names more.
+const MAX_STATES: usize = 16;
 
-/// What each bit of a state is called; the first name is that of no bit.
+/// The name of each bit of a state; the first name is for no bit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct States {
     names: Vec<(char, String)>,
 }
 
 impl States {
-    /// By the kernel's own table (task_state_array, fs/proc/array.c): the bits of
-    /// zombie, dead and parked were other ones before 3.15 (commit ad86622b478e)
-    /// and 4.14 (commit 8ef9925b02c2). Where the table has no symbol
-    /// (CONFIG_KALLSYMS_ALL), those that hold since 4.14.
+    /// Reads the kernel's own table (task_state_array, fs/proc/array.c): the bits of zombie,
+    /// dead and parked changed in 3.15 (commit ad86622b478e) and 4.14 (commit 8ef9925b02c2). If
+    /// the table has no symbol (CONFIG_KALLSYMS_ALL), uses the states since 4.14.
     pub fn of(program: &Program) -> Self {
         let mut names = Vec::new();
         if let Ok(table) = program.symbol("task_state_array") {
-            while names.len() < MOST_STATES {
+            while names.len() < MAX_STATES {
                 let slot = VirtAddr(table.0.wrapping_add(8 * names.len() as u64));
                 let text = program.number(slot, 8).ok();
                 let text = text.and_then(|text| program.string(VirtAddr(text), 32).ok());
@@ -43,12 +42,12 @@ impl States {
     }
 
     fn from_names(mut names: Vec<(char, String)>) -> Self {
-        // Idle is no bit, and those of older kernels behind these are not states
-        // by themselves: they say how a task is woken.
+        // Idle is not a bit, and later bits in older kernels are not states of their own: they
+        // say how a task is woken.
         let is_bit = |(letter, _): &(char, String)| "RSDTtXZP".contains(*letter);
         let end = names.iter().position(|name| !is_bit(name));
         names.truncate(end.unwrap_or(names.len()));
-        // What is behind the table may look like a part of it, but not its front.
+        // Memory after the table may look like a part of it, but its start is unambiguous.
         let front: String = names.iter().take(5).map(|(letter, _)| *letter).collect();
         if front != "RSDTt" {
             names = KNOWN
@@ -58,15 +57,14 @@ impl States {
         Self { names }
     }
 
-    /// The letter and the word of a state.
+    /// Returns the letter and the name of a state.
     pub fn name(&self, state: u64, exit_state: u64) -> (char, String) {
         let reported = (1_u64 << self.names.len().saturating_sub(1)) - 1;
         let mut bits = (state | exit_state) & reported;
         if bits == UNINTERRUPTIBLE && state & NO_LOAD != 0 {
             return ('I', "idle".into());
         }
-        // As the kernel itself reports these (__task_state_index,
-        // include/linux/sched.h).
+        // As the kernel reports these (__task_state_index, include/linux/sched.h).
         if bits == 0 && state & FROZEN != 0 {
             return ('D', "frozen".into());
         }
@@ -79,7 +77,7 @@ impl States {
     }
 }
 
-/// What holds since 4.14.
+/// The states since 4.14.
 const KNOWN: [(char, &str); 8] = [
     ('R', "running"),
     ('S', "sleeping"),
@@ -91,7 +89,7 @@ const KNOWN: [(char, &str); 8] = [
     ('P', "parked"),
 ];
 
-/// `S (sleeping)`.
+/// Parses `S (sleeping)`.
 fn parse(text: &str) -> Option<(char, String)> {
     let (letter, word) = text.split_once(" (")?;
     let word = word.strip_suffix(')')?;
@@ -114,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_those_that_ps_gives() {
+    fn states_match_ps() {
         let states = States::from_names(Vec::new());
         let plain = [
             (0, 0),
@@ -134,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_kernel_has_its_own_bits() {
+    fn older_kernels_use_their_own_table() {
         let table = [
             "R (running)",
             "S (sleeping)",
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_not_believed() {
+    fn invalid_table_is_ignored() {
         assert_eq!(parse("RR (running)"), None);
         assert_eq!(parse("(running)"), None);
         let odd = States::from_names(vec![('Z', "zzz".into())]);

@@ -1,7 +1,7 @@
-//! Variables whose types everybody knows: BTF has those that are per CPU, and few
-//! or no others.
+//! Well-known variables and their types, since BTF has only per-CPU variables, and few or no
+//! others.
 
-/// The type of a variable of the kernel, as `parse_type` takes it.
+/// The type of a kernel variable, in the syntax of `parse_type`.
 pub fn type_of(variable: &str) -> Option<&'static str> {
     let found = KNOWN.iter().find(|(name, _)| *name == variable);
     found.map(|(_, written)| *written)
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_variable_is_known_once() {
+    fn variables_are_listed_once() {
         for (index, (name, written)) in KNOWN.iter().enumerate() {
             assert_eq!(type_of(name), Some(*written));
             assert!(KNOWN[..index].iter().all(|(before, _)| before != name));

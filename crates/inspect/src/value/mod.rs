@@ -1,4 +1,4 @@
-//! Values in a kernel's memory, as their types make them out.
+//! Values in a kernel's memory, interpreted by their types.
 
 mod known;
 mod read;
@@ -11,74 +11,74 @@ use serde::{Serialize, Serializer};
 pub use read::{Limits, why_unread};
 pub use spot::{Space, Spot};
 
-/// What is at a place.
+/// A value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Value {
     /// A number.
     Number {
-        /// It.
+        /// The number.
         value: Number,
     },
     /// A value of an enumeration.
     Enumeration {
-        /// It.
+        /// The number.
         value: Number,
-        /// Its name, if it has one.
+        /// Name of the enumerator, if any.
         #[serde(skip_serializing_if = "Option::is_none")]
         enumerator: Option<String>,
     },
     /// An address.
     Pointer {
-        /// It.
+        /// The address.
         #[serde(serialize_with = "address")]
         value: VirtAddr,
-        /// The symbol that it lies in.
+        /// The symbol that contains it.
         #[serde(skip_serializing_if = "Option::is_none")]
         symbol: Option<String>,
-        /// The text there, if the type says that it is one.
+        /// The text there, if the type points to characters.
         #[serde(skip_serializing_if = "Option::is_none")]
         text: Option<String>,
     },
     /// An array of characters, up to its NUL.
     Text {
-        /// What it says.
+        /// The text.
         text: String,
     },
     /// An array.
     Array {
-        /// How many elements it has.
+        /// Number of elements.
         count: u64,
-        /// The first of them.
-        elements: Vec<Run>,
+        /// The first elements.
+        elements: Vec<RepeatedElement>,
     },
     /// A struct or union.
     Struct {
         /// Its members.
         members: Vec<MemberValue>,
     },
-    /// Bytes that no number stands for.
+    /// Bytes that are not a number.
     Bytes {
-        /// They, in hexadecimal, in the order of memory.
+        /// Hexadecimal bytes, in memory order.
         bytes: String,
     },
-    /// Nothing: a function, `void`, a type that is only declared.
+    /// No data: a function, `void`, a declaration.
     Nothing,
-    /// A struct deeper than was asked for.
+    /// A struct deeper than requested.
     Deeper,
-    /// It could not be read.
+    /// Unreadable.
     Unread {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Elements of an array that are equal and one behind the other.
+/// Equal consecutive elements of an array.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Run {
-    /// How many.
+pub struct RepeatedElement {
+    /// Number of elements.
     pub times: u64,
-    /// Each of them.
+    /// Their value.
     #[serde(flatten)]
     pub value: Value,
 }
@@ -86,29 +86,29 @@ pub struct Run {
 /// A member of a struct or union.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemberValue {
-    /// Its name; a struct or union inside may have none.
+    /// Name; an anonymous struct or union has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its type, as C writes it.
+    /// Type, in C syntax.
     #[serde(rename = "type")]
     pub type_name: String,
-    /// Bytes from the start of the struct or union that it is directly in.
+    /// Offset in bytes from the start of the directly enclosing struct or union.
     pub offset: u64,
-    /// Of a bit field: its first bit in the byte at `offset`, and its bits.
+    /// For a bit field: first bit in the byte at `offset`, and number of bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits: Option<(u64, u64)>,
-    /// What it holds.
+    /// Value.
     #[serde(flatten)]
     pub value: Value,
 }
 
-/// A number, as its type writes it.
+/// A number, by the representation of its type.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Number {
-    /// One that may be negative.
+    /// Signed.
     Signed(i64),
-    /// One that may not.
+    /// Unsigned.
     Unsigned(u64),
     /// A bool.
     Boolean(bool),

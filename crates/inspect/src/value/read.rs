@@ -1,31 +1,28 @@
-//! Reading a value member by member, so that a page that is missing costs only what
-//! is in it.
+//! Reads a value member by member, so that a missing page affects only what lies in it.
 
 use bigiron_format::bytes::Endian;
 use bigiron_format::{PhysAddr, VirtAddr};
 use bigiron_kernel::types::{Encoding, Member, Shape, Type, TypeId, TypeTable, resolve, size_of};
 use bigiron_kernel::{KernelError, SourceError};
 
-use super::{MemberValue, Number, Run, Space, Spot, Value};
+use super::{MemberValue, Number, RepeatedElement, Space, Spot, Value};
 use crate::declaration::declaration;
 use crate::error::InspectError;
 use crate::program::Program;
 
-/// Structs in structs: no kernel has a tenth of it, and a damaged table may go in
-/// circles.
-const MOST_DEPTH: usize = 32;
-/// Numbers and pointers in one value, and bytes of its texts.
-const MOST_PARTS: usize = 1 << 20;
-/// Bytes of a text that a pointer leads to.
-const MOST_TEXT: usize = 256;
+/// Maximum nesting depth. Kernels stay below a tenth of it; a damaged table may be cyclic.
+const MAX_DEPTH: usize = 32;
+/// Maximum number of numbers, pointers and bytes of text in one value.
+const MAX_VALUES: usize = 1 << 20;
+/// Maximum length of a text that a pointer leads to.
+const MAX_TEXT: usize = 256;
 
-/// How much of a value is read.
+/// Limits for reading a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Structs in structs; those without a name do not count.
+    /// Nesting depth of structs; anonymous ones do not count.
     pub depth: usize,
-    /// Elements of an array, equal ones together counting once; `None` for all of
-    /// them, each by itself.
+    /// Elements of an array, repetitions counting once; `None` for all of them, each listed.
     pub elements: Option<usize>,
 }
 
@@ -39,25 +36,25 @@ impl Default for Limits {
 }
 
 impl Spot<'_> {
-    /// The value at the spot; `None` if its type is not known. What cannot be read
-    /// is told in its place.
+    /// Reads the value at the location; returns `None` if its type is unknown. Unreadable parts
+    /// are marked as such.
     pub fn value(&self, program: &Program, limits: Limits) -> Option<Value> {
         let mut reader = Reader {
             program,
             types: self.types(),
             space: self.space,
             limits,
-            left: MOST_PARTS,
+            left: MAX_VALUES,
         };
         let at = At {
             address: self.address.0,
             bits: self.bits,
         };
-        Some(reader.value(self.type_id?, at, limits.depth, MOST_DEPTH))
+        Some(reader.value(self.type_id?, at, limits.depth, MAX_DEPTH))
     }
 }
 
-/// Where a part of a value is.
+/// The location of a part of a value.
 #[derive(Clone, Copy)]
 struct At {
     address: u64,
@@ -73,7 +70,7 @@ struct Reader<'r, 'k, 's> {
 }
 
 impl Reader<'_, '_, '_> {
-    /// `depth` is that of the structs that were asked for, `room` the end of all.
+    /// `depth` counts named structs only, `room` all levels.
     fn value(&mut self, id: TypeId, at: At, depth: usize, room: usize) -> Value {
         let found = self.part(id, at, depth, room);
         found.unwrap_or_else(|error| Value::Unread {
@@ -133,7 +130,7 @@ impl Reader<'_, '_, '_> {
         let mut members = Vec::new();
         for member in self.types.members(id)? {
             if self.left == 0 {
-                let reason = format!("more than {MOST_PARTS} values");
+                let reason = format!("more than {MAX_VALUES} values");
                 members.push(member_value(&member, String::new(), unread(&reason)));
                 break;
             }
@@ -156,14 +153,14 @@ impl Reader<'_, '_, '_> {
         Ok(Value::Struct { members })
     }
 
-    /// Takes off what is left for what costs more than others.
+    /// Takes from the remaining budget for expensive parts.
     fn charge(&mut self, parts: usize) {
         self.left = self.left.saturating_sub(parts);
     }
 
-    /// Whether it is a struct, or an array of them.
+    /// Returns true for a struct, or an array of structs.
     fn is_struct(&self, mut id: TypeId) -> Result<bool, InspectError> {
-        for _ in 0..MOST_DEPTH {
+        for _ in 0..MAX_DEPTH {
             let (_, found) = resolve(self.types, id)?;
             match found.shape {
                 Shape::Array(element, _) => id = element,
@@ -186,7 +183,7 @@ impl Reader<'_, '_, '_> {
         if is_character(&found) && count > 0 {
             return self.text(at.address, count);
         }
-        let mut elements: Vec<Run> = Vec::new();
+        let mut elements: Vec<RepeatedElement> = Vec::new();
         let most = self.limits.elements.unwrap_or(usize::MAX);
         for index in 0..count {
             let address = at.address.wrapping_add(index.wrapping_mul(size));
@@ -205,13 +202,13 @@ impl Reader<'_, '_, '_> {
                     last.times += 1;
                 }
                 _ if is_full => break,
-                _ => elements.push(Run { times: 1, value }),
+                _ => elements.push(RepeatedElement { times: 1, value }),
             }
         }
         Ok(Value::Array { count, elements })
     }
 
-    /// An array of characters. What is behind its NUL need not be there.
+    /// Reads an array of characters. Memory after the NUL need not be readable.
     fn text(&mut self, address: u64, count: u64) -> Result<Value, InspectError> {
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < count && self.left > 0 {
@@ -231,13 +228,13 @@ impl Reader<'_, '_, '_> {
         })
     }
 
-    /// The text that a pointer to characters leads to, if it looks like one.
+    /// Reads the text that a pointer to characters leads to, if it looks like one.
     fn text_at(&mut self, to: TypeId, at: VirtAddr) -> Option<String> {
         let (_, found) = resolve(self.types, to).ok()?;
         if at.0 == 0 || !is_character(&found) {
             return None;
         }
-        let text = self.program.string(at, MOST_TEXT).ok()?;
+        let text = self.program.string(at, MAX_TEXT).ok()?;
         self.charge(text.len());
         let is_printed = |c: char| !c.is_control() || c.is_whitespace();
         let looks_so = text.chars().all(|c| is_printed(c) && c != '\u{fffd}');
@@ -256,7 +253,7 @@ impl Reader<'_, '_, '_> {
         }
         let bits = self.bits(at, size)?;
         let value = match (found.name.as_deref(), size) {
-            // Encoded as a number of one byte where a compiler says so.
+            // Some compilers encode bool as a number of one byte.
             (Some("_Bool" | "bool"), 1) => Number::Boolean(bits != 0),
             _ => self.number(id, bits, size, at)?,
         };
@@ -275,11 +272,11 @@ impl Reader<'_, '_, '_> {
         })
     }
 
-    /// The bits of a number of up to 8 bytes, or of a bit field.
+    /// Reads the bits of a number of up to 8 bytes, or of a bit field.
     fn bits(&self, at: At, size: u64) -> Result<u64, InspectError> {
         let endian = self.program.kernel().source().endian();
         let (first, width) = at.bits.unwrap_or((0, size.saturating_mul(8)));
-        // A bit field crosses the bytes of its type where it is packed.
+        // A packed bit field may cross the bytes of its type.
         let len = first.saturating_add(width).div_ceil(8).clamp(1, 9) as usize;
         let mut bytes = [0; 16];
         self.read(at.address, &mut bytes[..len])?;
@@ -334,12 +331,12 @@ fn unread(reason: &str) -> Value {
     }
 }
 
-/// `char`, which texts are made of; `u8` and its like are numbers.
+/// Returns true for `char`, the type of text; `u8` and the like are numbers.
 fn is_character(found: &Type) -> bool {
     found.shape == Shape::Base(1) && found.name.as_deref() == Some("char")
 }
 
-/// Why something could not be read, in few words.
+/// Describes briefly why something could not be read.
 pub fn why_unread(error: &InspectError) -> String {
     match error {
         InspectError::Kernel(KernelError::NotMapped { .. }) => "not mapped".into(),

@@ -1,4 +1,4 @@
-//! Places in a kernel's memory as people write them: `init_task.comm`,
+//! Locations in a kernel's memory, as written by users: `init_task.comm`,
 //! `init_task->parent->comm`, `runqueues@1.nr_running`, `ffff888003a51980+0x10`.
 
 use bigiron_format::VirtAddr;
@@ -12,50 +12,50 @@ use crate::error::InspectError;
 use crate::modules::Located;
 use crate::program::Program;
 
-/// Members, elements and pointers in one expression.
-const MOST_STEPS: usize = 64;
+/// Maximum number of members, elements and pointers in an expression.
+const MAX_STEPS: usize = 64;
 
-/// What addresses are of.
+/// Address spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
-    /// The kernel's own.
+    /// Kernel virtual addresses.
     Virtual,
-    /// The machine's.
+    /// Physical addresses.
     Physical,
 }
 
-/// A place, and the type of what is there.
+/// A location and the type of the data there.
 pub struct Spot<'p> {
-    /// Where.
+    /// Address.
     pub address: VirtAddr,
-    /// In which space.
+    /// Address space.
     pub space: Space,
-    /// The type; `None` where nobody knows it.
+    /// The type; `None` if unknown.
     pub type_id: Option<TypeId>,
-    /// Of a bit field: its first bit, and its bits.
+    /// For a bit field: first bit and number of bits.
     pub bits: Option<(u64, u64)>,
     types: WithAddedTypes<'p>,
 }
 
-/// What an expression begins with.
+/// The start of an expression.
 struct Start<'p> {
     address: VirtAddr,
     types: &'p dyn TypeTable,
     type_id: Option<TypeId>,
     /// The type, if the table does not have the variable.
     known: Option<&'static str>,
-    /// Whether it stands for one place on each CPU.
+    /// True for a per-CPU variable.
     is_per_cpu: bool,
 }
 
 impl<'p> Spot<'p> {
-    /// Finds the place that `text` names. `written` is the type of what it begins
-    /// with, `cpu` the CPU of a variable that each has; `@CPU` in the text does the
-    /// same.
+    /// Resolves the location `text`. `written` is the type of its start, `cpu` the CPU of a
+    /// per-CPU variable; `@CPU` in the text does the same.
     ///
     /// # Errors
-    /// [`InspectError::Expression`] where the text makes no sense or names what the
-    /// kernel does not have.
+    ///
+    /// [`InspectError::Expression`] if the text is invalid or names something that the kernel
+    /// does not have.
     pub fn find(
         program: &'p Program,
         text: &str,
@@ -73,7 +73,7 @@ impl<'p> Spot<'p> {
             Space::Physical => Start {
                 address: hexadecimal(name)
                     .map(VirtAddr)
-                    .ok_or_else(|| wrong(format!("{name} is no physical address")))?,
+                    .ok_or_else(|| wrong(format!("{name} is not a physical address")))?,
                 types: program.types(),
                 type_id: None,
                 known: None,
@@ -89,14 +89,15 @@ impl<'p> Spot<'p> {
         };
         match (written, start.known) {
             (Some(written), _) => spot.set_type(program, written).map_err(wrong)?,
-            // A kernel without that type goes without it here.
+            // Ignore the well-known type if this kernel does not have it.
             (None, Some(known)) => drop(spot.set_type(program, known)),
             (None, None) => {}
         }
         if let Some(after) = rest.strip_prefix('+') {
             let end = after.find(['@', '.', '-', '[']).unwrap_or(after.len());
             let offset = hexadecimal(&after[..end]);
-            let offset = offset.ok_or_else(|| wrong(format!("+{} is no offset", &after[..end])))?;
+            let offset =
+                offset.ok_or_else(|| wrong(format!("+{} is not an offset", &after[..end])))?;
             spot.address = VirtAddr(spot.address.0.wrapping_add(offset));
             if written.is_none() {
                 spot.type_id = None;
@@ -107,7 +108,9 @@ impl<'p> Spot<'p> {
         if let Some(after) = rest.strip_prefix('@') {
             let end = after.find(['.', '-', '[']).unwrap_or(after.len());
             let number = after[..end].parse().ok();
-            cpu = Some(number.ok_or_else(|| wrong(format!("@{} is no CPU", &after[..end])))?);
+            cpu = Some(
+                number.ok_or_else(|| wrong(format!("@{} is not a CPU number", &after[..end])))?,
+            );
             rest = &after[end..];
         }
         match cpu {
@@ -120,7 +123,7 @@ impl<'p> Spot<'p> {
             }
             Some(_) => return Err(wrong(format!("{name} is not per CPU"))),
             None if start.is_per_cpu => {
-                let reason = format!("each CPU has one; name the CPU: {name}@0");
+                let reason = format!("it is a per-CPU variable; name the CPU: {name}@0");
                 return Err(wrong(reason));
             }
             None => {}
@@ -129,22 +132,22 @@ impl<'p> Spot<'p> {
         Ok(spot)
     }
 
-    /// The table that its type is in.
+    /// The table of its type.
     pub fn types(&self) -> &dyn TypeTable {
         &self.types
     }
 
-    /// Its type, as C writes it.
+    /// Its type, in C syntax.
     pub fn type_name(&self) -> Option<String> {
         declaration(&self.types, self.type_id?, "").ok()
     }
 
-    /// Bytes of its type, if that is known and has a size.
+    /// Size of its type in bytes, if known.
     pub fn size(&self) -> Option<u64> {
         size_of(&self.types, self.type_id?).ok()?
     }
 
-    /// Takes a type that is written down, of the kernel or else of a module.
+    /// Sets a type given as text, from the kernel or else from a module.
     fn set_type(&mut self, program: &'p Program, written: &str) -> Result<(), String> {
         let bare = ["struct ", "union ", "enum "]
             .iter()
@@ -166,16 +169,16 @@ impl<'p> Spot<'p> {
         Err(format!("neither the kernel nor a module has a type {bare}"))
     }
 
-    /// Goes along `.member`, `->member` and `[index]`.
+    /// Follows `.member`, `->member` and `[index]`.
     fn follow(&mut self, program: &Program, mut rest: &str) -> Result<(), String> {
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_STEPS {
             rest = rest.trim_start();
             if rest.is_empty() {
                 return Ok(());
             }
             if let Some(after) = rest.strip_prefix('[') {
                 let (index, after) = after.split_once(']').ok_or("a ] is missing")?;
-                let index = number(index).ok_or_else(|| format!("[{index}] is no number"))?;
+                let index = number(index).ok_or_else(|| format!("[{index}] is not a number"))?;
                 self.element(program, index)?;
                 rest = after;
                 continue;
@@ -197,15 +200,15 @@ impl<'p> Spot<'p> {
             self.member(after[..end].trim())?;
             rest = &after[end..];
         }
-        Err(format!("more than {MOST_STEPS} steps"))
+        Err(format!("more than {MAX_STEPS} steps"))
     }
 
     fn known_type(&self) -> Result<TypeId, String> {
-        let hint = "its type is not known; write it behind it, as task_struct or 'char*'";
+        let hint = "its type is unknown; add it as an argument, such as task_struct or 'char*'";
         self.type_id.ok_or_else(|| hint.to_owned())
     }
 
-    /// What its type points to, if it is a pointer.
+    /// The target type, if its type is a pointer.
     fn pointed_to(&self) -> Result<Option<TypeId>, String> {
         let (_, found) = resolve(&self.types, self.known_type()?).map_err(|e| e.to_string())?;
         Ok(match found.shape {
@@ -216,7 +219,7 @@ impl<'p> Spot<'p> {
 
     fn dereference(&mut self, program: &Program) -> Result<(), String> {
         let Some(to) = self.pointed_to()? else {
-            // `init_task->comm` of a struct itself is understood too.
+            // Accept `init_task->comm` for a struct as well.
             return Ok(());
         };
         let mut bytes = [0; 8];
@@ -275,8 +278,8 @@ impl<'p> Spot<'p> {
     }
 }
 
-/// The symbol or address that the text begins with, and the rest. Symbols may have
-/// dots in them: the longest that there is.
+/// Splits the text after its leading symbol or address. Symbols may contain dots: the longest
+/// match counts.
 fn split<'t>(program: &Program, text: &'t str, space: Space) -> (&'t str, &'t str) {
     let end = text.find(['+', '@', '[']).unwrap_or(text.len());
     let end = text.find("->").unwrap_or(end).min(end);
@@ -337,8 +340,8 @@ fn start<'p>(program: &'p Program, name: &str) -> Result<Start<'p>, String> {
     })
 }
 
-/// Whether a symbol stands for what each CPU has: in the kernel's template of per-CPU
-/// data, or in that of a module, which the kernel has allocated.
+/// Returns true for a per-CPU symbol: in the kernel's template of per-CPU data, or in that of a
+/// module, which the kernel has allocated.
 fn is_per_cpu(program: &Program, found: &Located) -> bool {
     let address = found.symbol.address.0;
     let modules = program.modules();
@@ -359,13 +362,13 @@ fn is_per_cpu(program: &Program, found: &Located) -> bool {
     range.is_some_and(|(start, len)| address.wrapping_sub(start) < len)
 }
 
-/// An address or offset, with or without 0x.
+/// Parses an address or offset, with or without 0x.
 fn hexadecimal(text: &str) -> Option<u64> {
     let text = text.trim();
     u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }
 
-/// An index: decimal, or hexadecimal with 0x.
+/// Parses an index: decimal, or hexadecimal with 0x.
 fn number(text: &str) -> Option<u64> {
     let text = text.trim();
     match text.strip_prefix("0x") {

@@ -1,18 +1,18 @@
-//! Values as C would initialise them, for people.
+//! Formats values like C initialisers.
 
 use std::fmt::Write as _;
 
-use super::{MemberValue, Number, Run, Value};
+use super::{MemberValue, Number, RepeatedElement, Value};
 
-/// Columns that an array of numbers takes.
+/// Width of an array of numbers, in columns.
 const WIDTH: usize = 100;
-/// From here on a number is shown in hexadecimal too.
+/// Numbers from here on are also shown in hexadecimal.
 const LARGE: u64 = 0x1_0000;
-/// So many equal elements are shown as one.
+/// Minimum number of equal elements that are shown as one.
 const REPEATS: u64 = 3;
 
 impl Value {
-    /// The value for people: a struct goes over lines, each member by its name.
+    /// Formats the value: a struct takes several lines, one per member.
     pub fn text(&self) -> String {
         let mut out = String::new();
         self.put(&mut out, 0);
@@ -60,7 +60,7 @@ impl Value {
         };
     }
 
-    /// Whether it goes over lines.
+    /// Returns true if it takes several lines.
     fn is_long(&self) -> bool {
         match self {
             Self::Struct { .. } => true,
@@ -79,7 +79,7 @@ fn put_member(out: &mut String, member: &MemberValue, depth: usize) {
     out.push_str(",\n");
 }
 
-fn array(out: &mut String, count: u64, elements: &[Run], depth: usize) {
+fn array(out: &mut String, count: u64, elements: &[RepeatedElement], depth: usize) {
     let shown: u64 = elements.iter().map(|run| run.times).sum();
     let more = count.saturating_sub(shown);
     if elements.iter().any(|run| run.value.is_long()) {
@@ -164,7 +164,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// A name out of the dump, without what would steer a terminal.
+/// Removes terminal control characters from a name in the dump.
 fn printable(text: &str) -> String {
     let one = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.chars().map(one).collect()
@@ -175,11 +175,11 @@ mod tests {
     use super::*;
     use bigiron_format::VirtAddr;
 
-    fn run(times: u64, value: u64) -> Run {
+    fn run(times: u64, value: u64) -> RepeatedElement {
         let value = Value::Number {
             value: Number::Unsigned(value),
         };
-        Run { times, value }
+        RepeatedElement { times, value }
     }
 
     fn member(name: &str, value: Value) -> MemberValue {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_elements_are_shown_once_and_what_is_left_out_is_counted() {
+    fn equal_elements_are_shown_once_and_omitted_ones_counted() {
         let array = |count, elements| Value::Array { count, elements }.text();
         assert_eq!(array(3, vec![run(2, 7), run(1, 8)]), "{7, 7, 8}");
         let long = array(90, vec![run(16, 0), run(1, 0x1_0000)]);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_struct_goes_over_lines_and_control_characters_do_not_come_through() {
+    fn struct_takes_several_lines_and_control_characters_are_removed() {
         let pointer = Value::Pointer {
             value: VirtAddr(0xffff_0000),
             symbol: Some("name+0x10 [mod]".into()),

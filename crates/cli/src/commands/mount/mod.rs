@@ -19,7 +19,7 @@ pub use serve::serve;
 
 /// Threads that serve where nothing else is said: who reads a dump is one program
 /// at a time, and read-ahead is for some more.
-const MOST_THREADS: usize = 16;
+const MAX_THREADS: usize = 16;
 
 /// `bigiron mount`.
 #[derive(Debug, Args)]
@@ -78,7 +78,7 @@ pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
             .to_string(),
         threads: match arguments.threads {
             Some(wanted) => wanted.into(),
-            None => threads(None).min(MOST_THREADS),
+            None => threads(None).min(MAX_THREADS),
         },
         time: time.unwrap_or_else(|_| SystemTime::now()),
         // A dump holds everybody's secrets.

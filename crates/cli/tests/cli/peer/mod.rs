@@ -38,7 +38,7 @@ fn core() -> &'static [u8] {
 }
 
 /// How often in a row makedumpfile may abort.
-const MOST_ABORTS: usize = 20;
+const MAX_ABORTS: usize = 20;
 
 /// A directory that is gone in the end, with the machine's core in `vmcore`.
 pub struct Lab(tempfile::TempDir);
@@ -85,7 +85,7 @@ impl Lab {
             outcome.code.is_none() && outcome.stderr.contains("libgcc_s.so.1 must be installed")
         };
         let mut outcome = run();
-        for _ in 0..MOST_ABORTS {
+        for _ in 0..MAX_ABORTS {
             if !aborted(&outcome) {
                 break;
             }

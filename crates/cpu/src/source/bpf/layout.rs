@@ -12,7 +12,7 @@ use crate::flags;
 
 /// Domains of a CPU that are copied. SMT, cluster, cache, package, node, and a level for each distance
 /// between nodes, of which the largest known machines have eight, are less than half of it.
-pub(super) const MOST_DOMAINS: usize = 32;
+pub(super) const MAX_DOMAINS: usize = 32;
 /// Names are shorter.
 pub(super) const NAME: usize = 16;
 /// Before the first domain: how many are copied, and the address of the next; 0 behind the last.
@@ -20,9 +20,9 @@ pub(super) const HEAD: usize = 16;
 /// Before each domain: its address, the flags of its group, its name.
 pub(super) const BEFORE: usize = 16 + NAME;
 /// Structs are smaller: a run queue, the largest, has some thousand bytes for each of its classes.
-const MOST_STRUCT: u64 = 1 << 16;
+const MAX_STRUCT: u64 = 1 << 16;
 /// NR_CPUS of any kernel is less.
-const MOST_CPUS: usize = 1 << 16;
+const MAX_CPUS: usize = 1 << 16;
 
 const NATIVE: Endian = if cfg!(target_endian = "little") {
     Endian::Little
@@ -79,7 +79,7 @@ impl<'t> Struct<'t> {
         let id = types::structure(types, name).map_err(damaged)?;
         let id = id.ok_or_else(|| lacks(&format!("struct {name}")))?;
         let size = types::size_of(types, id).map_err(damaged)?;
-        let size = size.filter(|size| *size <= MOST_STRUCT);
+        let size = size.filter(|size| *size <= MAX_STRUCT);
         let size = size.ok_or_else(|| lacks(&format!("sensible size of struct {name}")))?;
         Ok(Self {
             types,
@@ -126,7 +126,7 @@ impl Layout {
     /// They are damaged, or lack a struct, a member or the variable.
     pub fn of(types: Vec<u8>, cpus: usize) -> Result<Self, BpfError> {
         const POINTER: u64 = size_of::<usize>() as u64;
-        let cpus = cpus.clamp(1, MOST_CPUS);
+        let cpus = cpus.clamp(1, MAX_CPUS);
         let types = Btf::parse(types, NATIVE).map_err(damaged)?;
         let domain = Struct::of(&types, "sched_domain")?;
         let queue = Struct::of(&types, "rq")?;
@@ -174,7 +174,7 @@ impl Layout {
 
     /// Bytes of all that the program leaves.
     pub fn value_size(&self) -> usize {
-        self.place(MOST_DOMAINS)
+        self.place(MAX_DOMAINS)
     }
 
     /// What the program left of the domains of a CPU.
@@ -183,7 +183,7 @@ impl Layout {
     /// The chain has no end, or `value` is not what the program leaves.
     pub fn chain(&self, cpu: u32, value: &[u8]) -> Result<Vec<SchedDomain>, BpfError> {
         let head = |offset| number(value, (offset, 8)).unwrap_or(u64::MAX);
-        let count = head(0).min(MOST_DOMAINS as u64) as usize;
+        let count = head(0).min(MAX_DOMAINS as u64) as usize;
         let domain = |at| self.domain(cpu, at, value.get(self.place(at)..self.place(at + 1))?);
         let chain: Vec<SchedDomain> = (0..count).map_while(domain).collect();
         if head(8) == 0 && chain.len() == count {

@@ -4,7 +4,7 @@
 //! Its first argument is a CPU. It returns the [`Mark`](crate::source::Mark) of the CPU's domains, and copies
 //! them into the map unless the second argument is other than 0.
 
-use super::layout::{BEFORE, HEAD, Layout, MOST_DOMAINS, NAME};
+use super::layout::{BEFORE, HEAD, Layout, MAX_DOMAINS, NAME};
 
 /// An instruction, as `struct bpf_insn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub(super) fn instructions(layout: &Layout, map: i32) -> Vec<Instruction> {
     code.store(VALUE, 8, AT);
     code.copy(PLACE, VALUE);
     code.add(PLACE, HEAD as i32);
-    for number in 0..MOST_DOMAINS {
+    for number in 0..MAX_DOMAINS {
         code.end_if_zero(AT);
         copy_domain(&mut code, layout);
         code.store_number(VALUE, 0, number as i32 + 1);

@@ -1,21 +1,21 @@
-//! Bits packed into bytes, the first in the lowest place (RFC 1951, 3.1.1).
+//! A bit writer, least significant bit first (RFC 1951, 3.1.1).
 
-/// Room for any piece as stored blocks, which is the longest it is ever written
-/// as, and some more, since bits are written eight bytes at a time.
+/// Size of any block stored uncompressed, the longest form, plus slack, since bits are written
+/// eight bytes at a time.
 const ROOM: usize = super::MAX_PIECE + 64;
 
-/// Where blocks are written to before they are copied to their destination:
-/// here eight bytes fit at any place.
+/// Scratch buffer for blocks before they are copied to their destination: eight bytes fit at
+/// any offset.
 pub(super) type Room = [u8; ROOM];
 
-/// Appends bits. A value that lives in registers, so it is passed by value.
+/// Appends bits. The state lives in registers, so it is passed by value.
 pub(super) struct Bits<'a> {
     room: &'a mut Room,
-    /// How many whole bytes there are.
+    /// Number of whole bytes.
     len: usize,
-    /// Bits behind them, and above those zeros.
+    /// Pending bits; the bits above are zero.
     held: u64,
-    /// How many those are: at most 7 after a [`Bits::flush`].
+    /// Number of pending bits: at most 7 after a [`Bits::flush`].
     count: u32,
 }
 
@@ -27,14 +27,14 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// How many bits.
+    /// Number of bits.
     pub(super) fn count(self) -> u32 {
         self.count
     }
 }
 
 impl<'a> Bits<'a> {
-    /// Begins with `held` in an empty room.
+    /// Starts with `held` in an empty buffer.
     pub(super) fn new(room: &'a mut Room, held: Held) -> Self {
         Self {
             room,
@@ -44,7 +44,7 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// How many whole bytes are in the room, and what is left.
+    /// Returns the number of whole bytes in the buffer, and the pending bits.
     pub(super) fn finish(mut self) -> (usize, Held) {
         self.flush();
         let held = Held {
@@ -54,15 +54,15 @@ impl<'a> Bits<'a> {
         (self.len, held)
     }
 
-    /// Appends `count` bits, above which `bits` is zero. Between two flushes
-    /// there is room for 56 bits.
+    /// Appends `count` bits; `bits` is zero above them. Between two flushes there is space for
+    /// 56 bits.
     #[inline(always)]
     pub(super) fn put(&mut self, bits: u64, count: u32) {
         self.held |= bits << (self.count & 63);
         self.count += count;
     }
 
-    /// Moves whole bytes to the room.
+    /// Moves whole bytes to the buffer.
     #[inline(always)]
     pub(super) fn flush(&mut self) {
         if let Some(front) = self.room.get_mut(self.len..self.len + 8) {
@@ -73,13 +73,13 @@ impl<'a> Bits<'a> {
         self.count &= 7;
     }
 
-    /// Fills the last byte with zeros.
+    /// Pads the last byte with zeros.
     pub(super) fn align(&mut self) {
         self.count = self.count.next_multiple_of(8);
         self.flush();
     }
 
-    /// Appends whole bytes, behind an [`Bits::align`].
+    /// Appends whole bytes, after [`Bits::align`].
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         if let Some(to) = self.room.get_mut(self.len..self.len + bytes.len()) {
             to.copy_from_slice(bytes);

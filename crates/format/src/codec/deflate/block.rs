@@ -8,12 +8,12 @@ use super::symbols::{
     DISTANCE_EXTRA, DISTANCE_SYMBOLS, END, LENGTH_EXTRA, LENGTHS, LITERAL_SYMBOLS,
 };
 
-/// The longest code of a literal or length. The format allows 15, but with 12
-/// four literals fit between two flushes; of a page, hardly a code gets longer.
+/// Maximum length of a literal or length code. The format allows 15, but with 12, four literals
+/// fit between two flushes; codes of a page are rarely longer.
 const MAX_LITERAL_BITS: usize = 12;
 const MAX_DISTANCE_BITS: usize = 12;
 
-/// The longest stored block; its length has 16 bits.
+/// Maximum size of a stored block, whose length has 16 bits.
 const MAX_STORED: usize = 65535;
 
 /// The codes of one block.
@@ -22,7 +22,7 @@ struct Codes {
     distances: [Entry; DISTANCE_SYMBOLS + 2],
 }
 
-/// What is needed to make blocks, used again for each.
+/// Working memory for encoding blocks, reused for each.
 pub(super) struct Blocks {
     builder: Builder,
     literals: Code,
@@ -50,8 +50,8 @@ impl Blocks {
         }
     }
 
-    /// Writes `piece`, of which `parsed` is made, as the shortest kind of block,
-    /// but only if the bits then take no more than `most` bytes.
+    /// Writes `piece`, parsed as `parsed`, as the shortest kind of block, but only if the
+    /// result takes at most `most` bytes.
     pub(super) fn write(
         &mut self,
         piece: &[u8],
@@ -83,7 +83,7 @@ impl Blocks {
         let stored = align + 8 * piece.len() as u32 + stored_blocks * 32 + (stored_blocks - 1) * 8;
 
         let least = dynamic.min(fixed).min(stored);
-        // Nothing is written before it is known to fit.
+        // Nothing is written unless it fits.
         if (held.count() + least).div_ceil(8) as usize > most {
             return None;
         }
@@ -106,7 +106,7 @@ impl Blocks {
     }
 }
 
-/// The lengths of the codes of fixed blocks (3.2.6).
+/// Code lengths of fixed blocks (3.2.6).
 const fn fixed_len(symbol: usize) -> u8 {
     match symbol {
         0..144 => 8,
@@ -123,7 +123,7 @@ fn fixed_bits(parsed: &Parsed) -> u32 {
         + 5 * parsed.distance_symbols.iter().sum::<u32>()
 }
 
-/// The sum of the products: how many bits all codes take.
+/// The sum of products: the number of bits of all codes.
 pub(super) fn sum(counts: &[u32], lengths: &[u8]) -> u32 {
     counts
         .iter()
@@ -132,7 +132,7 @@ pub(super) fn sum(counts: &[u32], lengths: &[u8]) -> u32 {
         .sum()
 }
 
-/// `piece` as it is, in stored blocks.
+/// Writes `piece` as stored blocks.
 fn store(piece: &[u8], last: bool, bits: &mut Bits<'_>) {
     let mut rest = piece;
     loop {
@@ -150,7 +150,7 @@ fn store(piece: &[u8], last: bool, bits: &mut Bits<'_>) {
     }
 }
 
-/// Masks for the first of four: none of them, one, and so on.
+/// Masks that select the first 0 to 4 of four.
 static FIRST: [[u32; 4]; 5] = [
     [0; 4],
     [!0, 0, 0, 0],
@@ -212,8 +212,8 @@ impl Codes {
         bits
     }
 
-    /// `count` literals. Most runs are short: up to four are written without a
-    /// branch for their number.
+    /// Writes `count` literals. Most runs are short: up to four are written without a branch on
+    /// their number.
     #[inline(always)]
     fn literal_run(&self, literals: &[u8], mut at: usize, count: usize, bits: &mut Bits<'_>) {
         let end = at + count;

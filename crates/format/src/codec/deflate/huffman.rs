@@ -1,31 +1,29 @@
-//! Huffman codes with a longest length, and their canonical form (RFC 1951,
-//! 3.2.2).
+//! Length-limited Huffman codes in canonical form (RFC 1951, 3.2.2).
 
-/// More symbols than any alphabet of deflate has.
+/// Upper bound of the number of symbols in a deflate alphabet.
 const MAX_SYMBOLS: usize = 288;
 /// Counts below this are sorted without comparisons.
 const SMALL_COUNT: usize = 64;
-/// No code is longer, whatever the alphabet.
+/// Maximum code length of any alphabet.
 const MAX_BITS: usize = 15;
-/// The deepest tree: with a Fibonacci row of counts, whose sum is below 2^32.
+/// Maximum tree depth: reached by a Fibonacci sequence of counts with a sum below 2^32.
 const MAX_DEPTH: usize = 48;
 
-/// A code: which symbols it has, and the lengths of their codes.
+/// A code: its symbols and their code lengths.
 pub(super) struct Code {
     symbols: [u16; MAX_SYMBOLS],
     used: usize,
-    /// 0 for a symbol that does not occur.
+    /// 0 for an unused symbol.
     pub lengths: [u8; MAX_SYMBOLS],
 }
 
-/// Memory for building codes, used again for each.
+/// Working memory for building codes, reused for each.
 pub(super) struct Builder {
-    /// Symbols that occur, as `count << 9 | symbol`, sorted.
+    /// Used symbols as `count << 9 | symbol`, sorted.
     sorted: [u32; MAX_SYMBOLS + 1],
-    /// Counts of the inner nodes, in the order they are made, which is sorted.
+    /// Counts of the inner nodes in order of creation, which is sorted.
     nodes: [u32; MAX_SYMBOLS + 1],
-    /// For each inner node that which was made of it. The leaves write theirs
-    /// to the place behind the last, which nobody reads.
+    /// Parent of each inner node. Leaves write theirs to an unused entry after the last.
     parents: [u16; MAX_SYMBOLS + 1],
 }
 
@@ -38,15 +36,14 @@ impl Builder {
         }
     }
 
-    /// Makes the lengths of the codes by how often each symbol occurs: the
-    /// shortest in all, unless `max_bits` is in the way. All counts together
-    /// must be below 2^22.
+    /// Computes code lengths from symbol counts: optimal unless limited by `max_bits`. The sum
+    /// of all counts must be below 2^22.
     pub(super) fn lengths(&mut self, counts: &[u32], max_bits: usize, code: &mut Code) {
         code.lengths.fill(0);
         self.sort(counts, code);
         if code.used < 2 {
-            // A code of one symbol is incomplete, and of none empty, which not
-            // every decoder takes. As zlib does, such a code gets two symbols.
+            // A code with one symbol is incomplete, and with none empty, which some decoders
+            // reject. Like zlib, give such a code two symbols.
             let first = match code.used {
                 0 => 0,
                 _ => code.symbols[0],
@@ -69,7 +66,7 @@ impl Builder {
         }
     }
 
-    /// Finds the symbols that occur, and sorts them by their counts.
+    /// Collects the used symbols and sorts them by count.
     fn sort(&mut self, counts: &[u32], code: &mut Code) {
         let mut used = 0;
         for (symbol, &count) in counts.iter().enumerate().take(MAX_SYMBOLS) {
@@ -96,11 +93,11 @@ impl Builder {
         self.sorted[large..used].sort_unstable();
     }
 
-    /// Makes the Huffman tree of the sorted symbols, of which there are two or
-    /// more, and says how many leaves it has at each depth.
+    /// Builds the Huffman tree of two or more sorted symbols, and returns the number of leaves
+    /// at each depth.
     ///
-    /// Two queues, of leaves and of inner nodes, are both sorted, so the least
-    /// two are always at their heads.
+    /// Two queues, of leaves and of inner nodes, are both sorted, so the two smallest are
+    /// always at their heads.
     fn tree(&mut self, used: usize) -> [u16; MAX_DEPTH] {
         const NONE: u32 = u32::MAX;
         let inner = used - 1;
@@ -119,8 +116,8 @@ impl Builder {
             }
             self.nodes[new] = sum;
         }
-        // From here on `nodes` has the depths. Each depth has room for two
-        // nodes for each inner node above it; what is not inner is a leaf.
+        // From here on `nodes` holds depths. Each depth has space for two nodes per inner node
+        // above it; those that are not inner nodes are leaves.
         let mut leaves = [0; MAX_DEPTH];
         self.nodes[inner - 1] = 0;
         leaves[1] = 2;
@@ -135,7 +132,7 @@ impl Builder {
     }
 }
 
-/// Moves leaves up to `max_bits`, and others down to make room for them.
+/// Moves leaves up to `max_bits`, and others down to make space for them.
 fn limit(leaves: &mut [u16; MAX_DEPTH], max_bits: usize) {
     let mut deeper = 0;
     for depth in (max_bits + 1..MAX_DEPTH).rev() {
@@ -145,14 +142,13 @@ fn limit(leaves: &mut [u16; MAX_DEPTH], max_bits: usize) {
         return;
     }
     leaves[max_bits] += deeper;
-    // How many leaves there are too many at the depth `max_bits`, where one of
-    // the depth above takes the place of two.
+    // Number of surplus leaves at depth `max_bits`; one at the depth above replaces two.
     let mut excess = 0;
     for (depth, &count) in leaves.iter().enumerate().take(max_bits + 1) {
         excess += u32::from(count) << (max_bits - depth);
     }
     excess -= 1 << max_bits;
-    // A leaf becomes an inner node: it and one from the bottom are its leaves.
+    // A leaf becomes an inner node, whose children are itself and one from the bottom.
     for _ in 0..excess {
         if let Some(depth) = (1..max_bits).rev().find(|&depth| leaves[depth] > 0) {
             leaves[depth] -= 1;
@@ -171,7 +167,7 @@ impl Code {
         }
     }
 
-    /// The code with these lengths.
+    /// Creates the code with these lengths.
     pub(super) fn of(lengths: &[u8]) -> Self {
         let mut code = Self::new();
         code.lengths[..lengths.len()].copy_from_slice(lengths);
@@ -182,7 +178,7 @@ impl Code {
         code
     }
 
-    /// The symbols in their order, up to the last of which there is a code.
+    /// The code lengths up to the last used symbol.
     pub(super) fn lengths_to_last(&self) -> &[u8] {
         match self.symbols[..self.used].last() {
             Some(&last) => &self.lengths[..=usize::from(last)],
@@ -190,14 +186,13 @@ impl Code {
         }
     }
 
-    /// Each symbol with the length of its code and its canonical code, whose
-    /// first bit is lowest.
+    /// Calls `take` with each symbol, its code length and its canonical code, first bit lowest.
     pub(super) fn each(&self, mut take: impl FnMut(usize, u8, u16)) {
         let mut next = [0u16; MAX_BITS + 1];
         for &symbol in &self.symbols[..self.used] {
             next[usize::from(self.lengths[usize::from(symbol)] & 15)] += 1;
         }
-        // Codes with their first bit highest, which is how they count up.
+        // Codes with the first bit highest, which is how they are counted.
         let mut code = 0u16;
         for (len, next) in next.iter_mut().enumerate().skip(1) {
             let count = std::mem::replace(next, code);
@@ -213,11 +208,11 @@ impl Code {
     }
 }
 
-/// A code of up to 15 bits, at bit 8; in the lowest byte its length, in the
-/// highest its length with the bits that follow it.
+/// A code of up to 15 bits, from bit 8; the lowest byte is its length, the highest its length
+/// including the extra bits.
 ///
-/// So an entry, or the sum of some, can be used as the number of places to shift
-/// by, of which the processor takes only the lowest six bits.
+/// An entry, or a sum of entries, can therefore be used as a shift count, of which the CPU uses
+/// only the lowest six bits.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Entry(u32);
 
@@ -226,13 +221,13 @@ impl Entry {
         Self(u32::from(len) | u32::from(code) << 8 | u32::from(len + extra) << 24)
     }
 
-    /// Nothing, if the mask is 0.
+    /// Returns an empty entry if the mask is 0.
     #[inline(always)]
     pub(super) fn masked(self, mask: u32) -> Self {
         Self(self.0 & mask)
     }
 
-    /// An entry as long as both, whose code means nothing.
+    /// Returns an entry with the combined length of both; its code is meaningless.
     #[inline(always)]
     pub(super) fn plus(self, other: Self) -> Self {
         Self(self.0.wrapping_add(other.0))

@@ -1,4 +1,4 @@
-//! The search for matches: greedy, with one hash table of places.
+//! The match finder: greedy, with one hash table of positions.
 
 use super::super::matching::common;
 use super::MAX_PIECE;
@@ -8,14 +8,14 @@ use super::symbols::{
 };
 
 const HASH_BITS: u32 = 12;
-/// The shortest match that is looked for. Where pages repeat less, it is mostly
-/// the high bytes of a pointer, or zeros, which take as few bits as literals.
+/// Minimum match length. Shorter repetitions in pages are mostly high bytes of pointers, or
+/// zeros, which take as few bits as literals.
 const HASH_BYTES: u32 = 6;
-/// No match begins in the last bytes of a piece: the first bytes of a match are
-/// compared all at once.
+/// No match starts in the last bytes of the input: the first bytes of a match are compared with
+/// one load.
 const TAIL: usize = 16;
-/// The search goes byte by byte, but where it finds nothing, the steps grow by
-/// one part in `1 << SKIP_SHIFT` of the way: what does not compress is left soon.
+/// The search proceeds byte by byte, but without matches its step grows by a fraction `1 / (1
+/// << SKIP_SHIFT)` of the distance, so that incompressible data is skipped soon.
 const SKIP_SHIFT: u32 = 5;
 /// Where that way begins.
 const FIRST_WAY: usize = 1 << SKIP_SHIFT;
@@ -49,10 +49,10 @@ pub(super) struct Sequence {
 pub(super) struct Parsed {
     sequences: Box<[Sequence; MAX_PIECE / 4]>,
     sequence_count: usize,
-    /// All literals, those behind the last match too.
+    /// All literals, including those after the last match.
     literals: Box<Window>,
     literal_count: usize,
-    /// How often each symbol occurs; the end once.
+    /// Count of each symbol; one end symbol.
     pub literal_symbols: [u32; LITERAL_SYMBOLS + 2],
     pub distance_symbols: [u32; DISTANCE_SYMBOLS + 2],
 }
@@ -62,13 +62,13 @@ impl Parsed {
         &self.sequences[..self.sequence_count]
     }
 
-    /// The literals, and behind them bytes that mean nothing: at least 16.
+    /// The literals, followed by at least 16 unspecified bytes.
     pub(super) fn literals(&self) -> (&[u8], usize) {
         (&self.literals[..], self.literal_count)
     }
 }
 
-/// The match finder's memory, used again for every piece.
+/// Working memory of the match finder, reused for every page.
 pub(super) struct Matches {
     window: Box<Window>,
     table: Box<Table>,
@@ -91,7 +91,7 @@ impl Matches {
         }
     }
 
-    /// Parses a piece of at most [`MAX_PIECE`] bytes.
+    /// Parses input of at most [`MAX_PIECE`] bytes.
     pub(super) fn parse(&mut self, piece: &[u8]) -> &Parsed {
         self.window[BEFORE..BEFORE + piece.len()].copy_from_slice(piece);
         let parsed = &mut self.parsed;
@@ -116,8 +116,8 @@ impl Matches {
         parsed
     }
 
-    /// Finds the matches among the first `len` bytes of the window, and says
-    /// where the last one ends.
+    /// Finds the matches among the first `len` bytes of the window, and returns the end of the
+    /// last one.
     fn find(&mut self, len: usize) -> usize {
         let window = &*self.window;
         let table = &mut *self.table;
@@ -159,8 +159,8 @@ impl Matches {
                 let piece = &window[BEFORE..BEFORE + len];
                 end += common(piece, end, end - distance);
             }
-            // It may begin among the literals: the search takes longer steps, and
-            // does not remember places inside of matches.
+            // The match may extend backwards into the literals: the search skips positions, and
+            // does not record those inside matches.
             let differ = before64(window, at as u16) ^ before64(window, from);
             let same = (differ.leading_zeros() / 8) as usize;
             at -= same.min(at - pending).min(usize::from(from));
@@ -216,7 +216,7 @@ fn load64(window: &Window, at: u16) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// The eight bytes behind those at `at`.
+/// The eight bytes after those at `at`.
 #[inline(always)]
 fn behind64(window: &Window, at: u16) -> u64 {
     let at = BEFORE + 8 + usize::from(at);
@@ -234,15 +234,15 @@ fn before64(window: &Window, at: u16) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// The multiplier is the golden ratio's share of 64 bits.
+/// The multiplier is 2^64 divided by the golden ratio.
 #[inline(always)]
 fn hash(bytes: u64) -> usize {
     let bytes = bytes << (64 - 8 * HASH_BYTES);
     (bytes.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - HASH_BITS)) as usize
 }
 
-/// Adds how often each byte occurs. Equal bytes in a row would wait for each
-/// other's counter, so there are four.
+/// Counts byte values. Equal consecutive bytes would stall on the same counter, so there are
+/// four tables.
 fn count_bytes(bytes: &[u8], counts: &mut [u32]) {
     let mut lanes = [[0u16; 256]; 4];
     let (fours, rest) = bytes.as_chunks::<4>();

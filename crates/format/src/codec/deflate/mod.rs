@@ -1,17 +1,17 @@
-//! An encoder of zlib streams (RFC 1950 and 1951) for pages.
+//! An encoder for zlib streams (RFC 1950 and 1951), tuned for pages.
 //!
-//! Libraries are made for long streams: at 4 KiB they spend much of their time
-//! on what a page does not need. Here all is small enough for the first cache,
-//! a page is one block, and what branches would depend on the data is computed
-//! instead. That takes two thirds of libdeflate's time at its level 1, in safe
-//! code, for as many bytes as zlib writes at level 1.
+//! Libraries are tuned for long streams: at 4 KiB they spend much of their time on
+//! work that a page does not need. Here all tables fit into the first-level cache,
+//! a page is one block, and values are computed where branches would depend on the
+//! data. This takes two thirds of libdeflate's time at its level 1, in safe code,
+//! for output as small as zlib's at level 1.
 //!
-//! 1. `matches` cuts a piece into literals and matches, and counts their symbols.
-//! 2. `huffman` makes codes of these counts, and `repeats` what describes them.
-//! 3. `block` compares exactly how long each kind of block would be, and writes
-//!    the shortest; or none if that does not fit.
+//! 1. `matches` parses the input into literals and matches, and counts their symbols.
+//! 2. `huffman` builds codes from these counts, and `repeats` their description.
+//! 3. `block` computes the exact length of each kind of block, and writes the
+//!    shortest, or none if that does not fit.
 //!
-//! Checked, beside the tests, with zlib over all non-zero pages of a real dump.
+//! Besides the tests, verified with zlib over all non-zero pages of a real dump.
 
 mod bits;
 mod block;
@@ -20,20 +20,19 @@ mod matches;
 mod repeats;
 mod symbols;
 
-/// Longer input is encoded piece by piece, each in a block of its own, because
-/// positions have 16 bits.
+/// Maximum input per block; longer input is split, because positions have 16 bits.
 const MAX_PIECE: usize = 1 << 16;
 
-/// The stream's header: deflate with a window of 32 KiB, by a fast encoder.
+/// Header of the stream: deflate with a window of 32 KiB, fast compression level.
 const HEADER: [u8; 2] = [0x78, 0x01];
-/// The Adler-32 checksum that ends the stream.
+/// Size of the Adler-32 checksum at the end of the stream.
 const CHECKSUM_LEN: usize = 4;
 
-/// What a compressor takes: its memory.
+/// Memory of a compressor.
 pub(super) const CONTEXT_BYTES: usize =
     matches::MEMORY + size_of::<bits::Room>() + size_of::<Encoder>();
 
-/// An encoder with its memory, used again for every page.
+/// An encoder with its working memory, reused for every page.
 pub(super) struct Encoder {
     matches: matches::Matches,
     blocks: Box<block::Blocks>,
@@ -49,9 +48,9 @@ impl Encoder {
         }
     }
 
-    /// Encodes `src` as one stream; `None` if it does not fit in `dst`.
+    /// Encodes `src` as one stream; returns `None` if it does not fit in `dst`.
     pub(super) fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
-        // Up to where there can be blocks.
+        // End of the space for blocks.
         let end = dst.len().checked_sub(CHECKSUM_LEN)?;
         let mut len = HEADER.len();
         dst.get_mut(..len)?.copy_from_slice(&HEADER);
@@ -65,7 +64,7 @@ impl Encoder {
             let room = &mut self.room;
             let (mut count, left) = self.blocks.write(piece, parsed, last, most, held, room)?;
             if last && left.count() > 0 {
-                // The rest of the last byte is zeros.
+                // The rest of the last byte is zero.
                 count += 1;
             }
             dst.get_mut(len..len + count)?

@@ -1,5 +1,5 @@
-//! How a dynamic block describes its codes (RFC 1951, 3.2.7): by the lengths of
-//! the codes, in which repeats are shortened, and those in a code of their own.
+//! The description of the codes of a dynamic block (RFC 1951, 3.2.7): their code lengths,
+//! run-length encoded and then Huffman coded.
 
 use super::bits::Bits;
 use super::block::sum;
@@ -8,26 +8,26 @@ use super::symbols::{DISTANCE_SYMBOLS, LITERAL_SYMBOLS};
 
 const MAX_CODE_LENGTH_BITS: usize = 7;
 const CODE_LENGTH_SYMBOLS: usize = 19;
-/// The order in which the lengths of the code length code are stored.
+/// Storage order of the lengths of the code length code.
 const CODE_LENGTH_ORDER: [u8; CODE_LENGTH_SYMBOLS] = [
     16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15,
 ];
-/// How many bits follow the symbols 16, 17 and 18.
+/// Number of extra bits of the symbols 16, 17 and 18.
 const REPEAT_EXTRA: [u8; CODE_LENGTH_SYMBOLS] =
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3, 7];
 
-/// The lengths of both codes, shortened.
+/// The run-length encoded code lengths of both codes.
 pub(super) struct Repeats {
     literal_count: usize,
     distance_count: usize,
-    /// The lengths of both codes, one behind the other.
+    /// The code lengths of both codes, concatenated.
     lengths: [u8; LITERAL_SYMBOLS + DISTANCE_SYMBOLS],
-    /// Symbols, and above their five bits the bits that follow them.
+    /// Symbols, with their extra bits above the five symbol bits.
     items: [u16; LITERAL_SYMBOLS + DISTANCE_SYMBOLS],
     item_count: usize,
     counts: [u32; CODE_LENGTH_SYMBOLS],
     code: Code,
-    /// How many of the lengths of `code` are stored.
+    /// Number of stored lengths of `code`.
     stored: usize,
 }
 
@@ -51,7 +51,7 @@ impl Repeats {
         self.counts[usize::from(symbol)] += 1;
     }
 
-    /// Shortens the lengths of a block's two codes.
+    /// Run-length encodes the lengths of a block's two codes.
     pub(super) fn find(&mut self, literals: &Code, distances: &Code, builder: &mut Builder) {
         let (literals, distances) = (literals.lengths_to_last(), distances.lengths_to_last());
         (self.literal_count, self.distance_count) = (literals.len(), distances.len());
@@ -98,7 +98,7 @@ impl Repeats {
         self.stored = last.map_or(4, |last| (last + 1).max(4));
     }
 
-    /// How many bits [`Repeats::write`] takes.
+    /// Number of bits that [`Repeats::write`] writes.
     pub(super) fn bits(&self) -> u32 {
         14 + 3 * self.stored as u32
             + sum(&self.counts, &self.code.lengths)

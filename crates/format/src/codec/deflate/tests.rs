@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::huffman::{Builder, Code};
 use super::{Encoder, MAX_PIECE};
 
-/// More than any input can take: stored blocks, header and checksum.
+/// Upper bound of the output size: stored blocks, header and checksum.
 fn room(len: usize) -> usize {
     len + len / 4096 + 64
 }
@@ -19,8 +19,8 @@ fn encoded(src: &[u8]) -> Vec<u8> {
     encoded_by(&mut Encoder::new(), src)
 }
 
-/// Two decoders that nobody here wrote give back `src`.
-fn comes_back(src: &[u8]) -> Result<(), TestCaseError> {
+/// Checks that two independent decoders return `src`.
+fn round_trips(src: &[u8]) -> Result<(), TestCaseError> {
     let stream = encoded(src);
     let mut back = vec![0; src.len()];
     let len = libdeflater::Decompressor::new().zlib_decompress(&stream, &mut back);
@@ -45,14 +45,14 @@ fn noise(len: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(len).collect()
 }
 
-/// The kind of the first block: 0 stored, 1 with fixed codes, 2 with its own.
+/// The kind of the first block: 0 stored, 1 fixed codes, 2 dynamic codes.
 fn kind(stream: &[u8]) -> u8 {
     stream[2] >> 1 & 3
 }
 
-/// Written by zlib 1.2.13 at level 1, where there is only one way to do it.
+/// Reference output of zlib 1.2.13 at level 1, for inputs with only one possible encoding.
 #[test]
-fn the_shortest_streams_are_zlibs() {
+fn shortest_streams_equal_zlib() {
     for (plain, stream) in [
         (&b""[..], &[0x78, 0x01, 0x03, 0, 0, 0, 0, 1][..]),
         (b"a", &[0x78, 0x01, 0x4b, 0x04, 0, 0, 0x62, 0, 0x62]),
@@ -68,27 +68,27 @@ fn the_shortest_streams_are_zlibs() {
 }
 
 #[test]
-fn short_inputs_come_back() {
+fn short_inputs_round_trip() {
     let noise = noise(80);
     for len in 0..noise.len() {
-        comes_back(&noise[..len]).unwrap();
-        comes_back(&vec![7; len]).unwrap();
-        comes_back(&b"ab".repeat(len)).unwrap();
+        round_trips(&noise[..len]).unwrap();
+        round_trips(&vec![7; len]).unwrap();
+        round_trips(&b"ab".repeat(len)).unwrap();
     }
 }
 
-/// Around every multiple of the longest match: what is left may not be shorter
-/// than the shortest.
+/// Lengths around multiples of the maximum match: the remainder must not be shorter than the
+/// minimum.
 #[test]
-fn runs_of_every_length_come_back() {
+fn runs_of_every_length_round_trip() {
     let noise = noise(24);
     for len in (1..600).chain(258 * 15 - 5..258 * 16 + 5) {
-        comes_back(&[&noise[..], &vec![0xee; len], &noise].concat()).unwrap();
+        round_trips(&[&noise[..], &vec![0xee; len], &noise].concat()).unwrap();
     }
 }
 
 #[test]
-fn distances_around_every_symbol_come_back() {
+fn distances_around_every_symbol_round_trip() {
     let start: Vec<u8> = (1..=60).collect();
     for bits in 0..17 {
         for distance in [1 << bits, 3 << bits >> 1] {
@@ -98,14 +98,14 @@ fn distances_around_every_symbol_come_back() {
                 let repeated = src.len() - distance.min(src.len());
                 src.extend_from_within(repeated..(repeated + 40).min(src.len()));
                 src.extend_from_slice(&start);
-                comes_back(&src).unwrap();
+                round_trips(&src).unwrap();
             }
         }
     }
 }
 
 #[test]
-fn long_inputs_come_back_in_pieces() {
+fn long_inputs_round_trip_in_several_blocks() {
     let noise = noise(3 * MAX_PIECE);
     let text: Vec<u8> = (0..3 * MAX_PIECE)
         .map(|i| (i * i / 7 % 251) as u8)
@@ -118,29 +118,28 @@ fn long_inputs_come_back_in_pieces() {
         2 * MAX_PIECE,
         3 * MAX_PIECE,
     ] {
-        comes_back(&noise[..len]).unwrap();
-        comes_back(&text[..len]).unwrap();
-        comes_back(&vec![0; len]).unwrap();
-        // A stored block behind one that does not end with a whole byte, and
-        // the other way round.
-        comes_back(&[&text[..MAX_PIECE], &noise[..len]].concat()).unwrap();
-        comes_back(&[&noise[..MAX_PIECE], &text[..len]].concat()).unwrap();
+        round_trips(&noise[..len]).unwrap();
+        round_trips(&text[..len]).unwrap();
+        round_trips(&vec![0; len]).unwrap();
+        // A stored block after one that does not end on a byte boundary, and vice versa.
+        round_trips(&[&text[..MAX_PIECE], &noise[..len]].concat()).unwrap();
+        round_trips(&[&noise[..MAX_PIECE], &text[..len]].concat()).unwrap();
     }
 }
 
 #[test]
-fn each_kind_of_block_is_written_where_it_is_shortest() {
+fn shortest_kind_of_block_is_written() {
     assert_eq!(kind(&encoded(&noise(4096))), 0);
     assert_eq!(kind(&encoded(b"short")), 1);
     assert_eq!(kind(&encoded(&[0; 500])), 1);
     let few: Vec<u8> = noise(4096).iter().map(|byte| byte & 15).collect();
     assert_eq!(kind(&encoded(&few)), 2);
-    // Nearly half: a code of four bits for each byte.
+    // Nearly half: a code of four bits per byte.
     assert!(encoded(&few).len() < 2200);
 }
 
 #[test]
-fn noise_takes_a_few_bytes_more_than_it_is_long() {
+fn noise_grows_by_a_few_bytes_only() {
     let noise = noise(4096);
     assert_eq!(encoded(&noise).len(), 4096 + 2 + 5 + 4);
     for room in [0, 1, 2, 5, 6, 7, 4095, 4096, 4106] {
@@ -148,9 +147,9 @@ fn noise_takes_a_few_bytes_more_than_it_is_long() {
     }
 }
 
-/// Nothing of a page is left in the context for the next.
+/// No state of one page affects the next.
 #[test]
-fn a_used_encoder_writes_what_a_new_one_does() {
+fn reused_encoder_writes_the_same_as_a_new_one() {
     let mut encoder = Encoder::new();
     let noise = noise(5000);
     for round in 0..300usize {
@@ -165,10 +164,10 @@ fn a_used_encoder_writes_what_a_new_one_does() {
     }
 }
 
-/// Bytes as often as the numbers of Fibonacci, which makes the deepest trees:
-/// deeper than a code may be long.
+/// Symbol counts that are Fibonacci numbers give the deepest trees, deeper than the maximum
+/// code length.
 #[test]
-fn fibonacci_counts_come_back() {
+fn fibonacci_counts_round_trip() {
     for longest in 3..23 {
         let (mut count, mut next) = (1, 1);
         let mut src = Vec::new();
@@ -176,11 +175,11 @@ fn fibonacci_counts_come_back() {
             src.resize(src.len() + count, byte);
             (count, next) = (next, count + next);
         }
-        // Mixed, so that there are no matches.
+        // Shuffled, so that there are no matches.
         let len = src.len();
         let step = (len / 2..).find(|step| gcd(*step, len) == 1).unwrap();
         let mixed: Vec<u8> = (0..len).map(|i| src[i * step % len]).collect();
-        comes_back(&mixed).unwrap();
+        round_trips(&mixed).unwrap();
     }
 }
 
@@ -188,7 +187,7 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// How many bits the code takes in all, after checks that it is a code.
+/// Total number of bits of the code, after checking that it is a valid code.
 fn bits(counts: &[u32], max_bits: usize) -> u64 {
     let mut code = Code::new();
     Builder::new().lengths(counts, max_bits, &mut code);
@@ -197,7 +196,7 @@ fn bits(counts: &[u32], max_bits: usize) -> u64 {
         assert_eq!(len, code_len(counts, symbol, len, max_bits));
         codes.push((len, code));
     });
-    // Complete, and no code begins another.
+    // Complete and prefix-free.
     let kraft: u32 = codes.iter().map(|(len, _)| 1 << (15 - len)).sum();
     assert_eq!(kraft, 1 << 15);
     for (index, &(len, code)) in codes.iter().enumerate() {
@@ -219,8 +218,8 @@ fn code_len(counts: &[u32], symbol: usize, len: u8, max_bits: usize) -> u8 {
     len
 }
 
-/// Huffman's own way: the two least are put together until one is left. How many
-/// bits that takes, and how long the longest code is.
+/// Reference implementation of Huffman's algorithm: total number of bits, and length of the
+/// longest code.
 fn huffman(counts: &[u32]) -> (u64, usize) {
     let used = counts.iter().filter(|&&count| count > 0);
     let mut left: Vec<(u64, usize)> = used.map(|&count| (count.into(), 0)).collect();
@@ -235,7 +234,7 @@ fn huffman(counts: &[u32]) -> (u64, usize) {
 }
 
 #[test]
-fn codes_of_none_or_one_symbol_have_two() {
+fn codes_with_fewer_than_two_symbols_get_two() {
     assert_eq!(bits(&[0; 30], 7), 0);
     for symbol in 0..30 {
         let mut counts = [0; 30];
@@ -245,7 +244,7 @@ fn codes_of_none_or_one_symbol_have_two() {
 }
 
 #[test]
-fn the_longest_codes_are_limited() {
+fn code_lengths_are_limited() {
     let mut counts = [0; 24];
     let (mut count, mut next) = (1, 1);
     for place in &mut counts {
@@ -264,7 +263,7 @@ fn the_longest_codes_are_limited() {
     assert_eq!(bits(&[1; 128], 7), 7 * 128);
 }
 
-/// Data as pages have it: numbers, pointers, text, runs, and what was before.
+/// Data as in pages: numbers, pointers, text, runs, and repetitions.
 fn page_like() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         (any::<u16>(), 1..12usize).prop_map(|(seed, count)| Part::Pointers(seed, count)),
@@ -320,25 +319,25 @@ impl Part {
 proptest! {
     #[test]
     fn data_as_in_pages_comes_back(src in page_like()) {
-        comes_back(&src)?;
+        round_trips(&src)?;
     }
 
     #[test]
     fn any_bytes_come_back(src in prop::collection::vec(any::<u8>(), 0..5000)) {
-        comes_back(&src)?;
+        round_trips(&src)?;
     }
 
-    /// From two values, which compress best, to all.
+    /// From two byte values, which compress best, to all.
     #[test]
     fn bytes_of_some_values_come_back(
         src in prop::collection::vec(any::<u8>(), 0..9000),
         mask in any::<u8>(),
     ) {
         let src: Vec<u8> = src.iter().map(|byte| byte & mask).collect();
-        comes_back(&src)?;
+        round_trips(&src)?;
     }
 
-    /// The stream that fits exactly is written, and no byte less is enough.
+    /// The stream is written if it fits exactly, and not with one byte less.
     #[test]
     fn the_room_is_used_to_its_end(src in page_like()) {
         let stream = encoded(&src);

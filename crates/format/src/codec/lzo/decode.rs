@@ -1,13 +1,13 @@
-//! The decoder: every read, every write and every look back is checked.
+//! The decoder: every read, write and back-reference is bounds-checked.
 
 use super::{FIRST_LITERALS, MAX_MIDDLE_DISTANCE};
 
-/// Why a stream cannot be decoded.
+/// Decoding errors.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Error {
-    /// It holds more than the destination.
+    /// The data does not fit into the destination.
     TooLong,
-    /// It is not a stream.
+    /// The stream is invalid.
     Damaged(&'static str),
 }
 
@@ -15,13 +15,13 @@ const CUT: Error = Error::Damaged("the stream ends before its end marker");
 const BEFORE_START: Error = Error::Damaged("a match points before the start of the data");
 const TRAILING: Error = Error::Damaged("bytes follow the end marker");
 
-/// What the last instruction left behind: it gives the meaning of a first
-/// byte below 16. Up to 3 it is the number of literals.
+/// State left by the last instruction, which determines the meaning of a first byte below 16.
+/// Up to 3 it is the number of literals.
 const AFTER_RUN: usize = 4;
 
-/// Decodes the stream `src` into the front of `dst`.
+/// Decodes the stream `src` to the front of `dst`.
 ///
-/// Bytes of `dst` behind the returned length may change too.
+/// Bytes of `dst` behind the returned length may change as well.
 pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize, Error> {
     let mut input = In { src, at: 0 };
     let mut out = Out { dst, len: 0 };
@@ -93,8 +93,8 @@ impl In<'_> {
         Ok(usize::from(self.byte()?) | usize::from(self.byte()?) << 8)
     }
 
-    /// The length whose field is `field`. If that is 0 it goes on in the next
-    /// bytes, above `base`; beyond `room` they are not even counted.
+    /// Returns the length with field `field`. If that is 0 it continues in the next bytes,
+    /// above `base`; counting stops beyond `room`.
     #[inline]
     fn length(&mut self, field: usize, base: usize, room: usize) -> Result<usize, Error> {
         if field != 0 {
@@ -122,7 +122,7 @@ impl Out<'_> {
         self.dst.len() - self.len
     }
 
-    /// The next `count` bytes of `input` as they are.
+    /// Copies the next `count` bytes of `input`.
     #[inline]
     fn literals(&mut self, input: &mut In<'_>, count: usize) -> Result<(), Error> {
         let from = &input.src[input.at..];
@@ -141,7 +141,7 @@ impl Out<'_> {
         Ok(())
     }
 
-    /// `len` bytes from `distance` bytes back; they may overlap.
+    /// Copies `len` bytes from `distance` bytes back; the ranges may overlap.
     #[inline]
     fn copy(&mut self, distance: usize, len: usize) -> Result<(), Error> {
         if len > self.room() {
@@ -149,8 +149,8 @@ impl Out<'_> {
         }
         let from = self.len.checked_sub(distance).ok_or(BEFORE_START)?;
         let end = self.len + len;
-        // What has been copied may be copied again: with each turn the
-        // distance doubles, until it is no shorter than the rest.
+        // What was copied may be copied again: the distance doubles with each step until it
+        // covers the rest.
         while self.len < end {
             let count = (self.len - from).min(end - self.len);
             self.dst.copy_within(from..from + count, self.len);

@@ -1,4 +1,4 @@
-//! The encoder: greedy, with one hash table of the places of four bytes.
+//! The encoder: greedy, with one hash table of the positions of four bytes.
 
 use std::hint::select_unpredictable;
 
@@ -9,35 +9,33 @@ use super::{
 };
 
 const HASH_BITS: u32 = 12;
-/// Positions are 16 bits wide, so longer input is matched piece by piece.
+/// Maximum input matched at once, because positions have 16 bits.
 const MAX_PIECE: usize = 1 << 16;
-/// No match begins in the last bytes of a piece: the first bytes of a match are
-/// compared all at once.
+/// No match starts in the last bytes of the input: the first bytes of a match are compared with
+/// one load.
 const TAIL: usize = 16;
-/// The longest match in the three bytes of a `001L_LLLL` instruction.
+/// Maximum match of the three-byte `001L_LLLL` instruction.
 const MAX_MIDDLE_LEN: usize = 33;
-/// The search goes byte by byte, but where it finds nothing, the steps grow by
-/// one part in `1 << SKIP_SHIFT` of the way: what does not compress is left soon.
+/// The search proceeds byte by byte, but without matches its step grows by a fraction `1 / (1
+/// << SKIP_SHIFT)` of the distance, so that incompressible data is skipped soon.
 const SKIP_SHIFT: u32 = 5;
-/// Where that way begins. With 40, steps of two bytes come earlier than with 32,
-/// for 1 to 4 % less time and 0.4 % more output.
+/// Initial value of that distance. With 40, steps of two bytes come earlier than with 32, for 1
+/// to 4 % less time and 0.4 % more output.
 const FIRST_WAY: usize = 40;
 
-/// Positions by hash. It is cleared for each piece, so what is not known yet
-/// points to the piece's first byte: a place like any other to look for a match.
-/// With entries of earlier pieces in it the choice between "old" and "known"
-/// was a branch that is not predictable, which cost far more than the clearing.
+/// Positions by hash. The table is cleared for each block of input, so unused entries point to
+/// its first byte, a candidate like any other. Keeping entries of earlier blocks would need a
+/// branch between "old" and "known" that is unpredictable, and costs far more than clearing.
 type Table = [u16; 1 << HASH_BITS];
 
-/// The piece at hand. It is longer than 16 bits can count, so a load at a
-/// 16-bit position needs no check: without the copy, safe code took a third
-/// more time.
+/// The input at hand. It is longer than 16 bits can address, so a load at a 16-bit position
+/// needs no bounds check: without this copy, safe code took a third more time.
 type Window = [u8; MAX_PIECE + TAIL];
 
-/// What an encoder takes.
+/// Memory of an encoder.
 pub(super) const MEMORY: usize = size_of::<Table>() + size_of::<Window>();
 
-/// The match finder's memory, used again for every page.
+/// Working memory of the match finder, reused for every page.
 pub(super) struct Encoder {
     window: Box<Window>,
     table: Box<Table>,
@@ -51,10 +49,10 @@ impl Encoder {
         }
     }
 
-    /// Encodes `src` as one stream; `None` if it does not fit in `dst`.
+    /// Encodes `src` as one stream; returns `None` if it does not fit in `dst`.
     pub(super) fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
         let mut out = Out { dst, len: 0 };
-        // Where the literals begin that are not in the stream yet.
+        // Start of the literals that are not yet in the stream.
         let mut pending = 0;
         for start in (0..src.len()).step_by(MAX_PIECE) {
             let len = MAX_PIECE.min(src.len() - start);
@@ -69,8 +67,8 @@ impl Encoder {
         Some(out.len)
     }
 
-    /// Encodes the matches among the `len` bytes of `src` that begin at
-    /// `start`, which are in the window, and returns the new `pending`.
+    /// Encodes the matches among the `len` bytes of `src` from `start`, which are in the
+    /// window, and returns the new `pending`.
     fn matches(
         &mut self,
         src: &[u8],
@@ -113,7 +111,7 @@ impl Encoder {
     }
 }
 
-/// The output, whose end is checked by every method.
+/// The output; every method checks its end.
 struct Out<'a> {
     dst: &'a mut [u8],
     len: usize,
@@ -128,7 +126,7 @@ impl Out<'_> {
         Some(())
     }
 
-    /// The low `count` bytes of `bytes`.
+    /// Writes the low `count` bytes of `bytes`.
     #[inline]
     fn few(&mut self, bytes: u32, count: usize) -> Option<()> {
         let bytes = bytes.to_le_bytes();
@@ -142,7 +140,7 @@ impl Out<'_> {
         }
     }
 
-    /// What is left of a length that its field cannot hold.
+    /// Writes the part of a length that does not fit into its field.
     #[cold]
     fn rest(&mut self, mut rest: usize) -> Option<()> {
         while rest > 255 {
@@ -152,14 +150,14 @@ impl Out<'_> {
         self.few(rest as u32, 1)
     }
 
-    /// The first `count` bytes of `src` as they are, then a match of `len` bytes.
+    /// Writes the first `count` bytes of `src` as literals, then a match of `len` bytes.
     ///
-    /// The usual case, a short run and a short match in the midst of the
-    /// output, has no branch that depends on the data.
+    /// The common case, a short run and a short match away from the end of the output, has no
+    /// data-dependent branch.
     #[inline(always)]
     fn sequence(&mut self, src: &[u8], count: usize, distance: usize, len: usize) -> Option<()> {
         let usual = (count <= 16) & (len <= MAX_MIDDLE_LEN) & (distance <= MAX_MIDDLE_DISTANCE);
-        // From the byte of the match before that has room for a number of literals.
+        // From the byte of the previous match that stores the number of literals.
         if usual
             && let Some(wide) = src.first_chunk::<16>()
             && let Some(front) = self.dst.get_mut(self.len.wrapping_sub(2)..)
@@ -190,7 +188,7 @@ impl Out<'_> {
         self.copy(distance, len)
     }
 
-    /// `src` as it is.
+    /// Writes `src` as literals.
     fn literals(&mut self, src: &[u8]) -> Option<()> {
         let count = src.len();
         if count == 0 {
@@ -199,7 +197,7 @@ impl Out<'_> {
         if self.len == 0 && count <= MAX_FIRST_LITERALS {
             self.few(u32::from(FIRST_LITERALS) + count as u32, 1)?;
         } else if count <= 3 {
-            // The match before has room for the number, in its last byte but one.
+            // The previous match stores the number in its last byte but one.
             self.dst[self.len - 2] |= count as u8;
         } else if count <= 18 {
             self.few(count as u32 - 3, 1)?;
@@ -210,7 +208,7 @@ impl Out<'_> {
         self.bytes(src)
     }
 
-    /// A match of `len` bytes.
+    /// Writes a match of `len` bytes.
     fn copy(&mut self, distance: usize, len: usize) -> Option<()> {
         if len <= MAX_SHORT_LEN && distance <= MAX_SHORT_DISTANCE {
             return self.few(short_match(distance, len), 2);
@@ -230,14 +228,14 @@ impl Out<'_> {
     }
 }
 
-/// The two bytes of a match of the kind `LLLD_DDSS`.
+/// Encodes the two bytes of a match `LLLD_DDSS`.
 #[inline]
 fn short_match(distance: usize, len: usize) -> u32 {
     let d = distance as u32 - 1;
     (len as u32 - 1) << 5 | (d & 7) << 2 | d >> 3 << 8
 }
 
-/// The three bytes of a match of the kind `001L_LLLL`, up to [`MAX_MIDDLE_LEN`].
+/// Encodes the three bytes of a match `001L_LLLL`, up to [`MAX_MIDDLE_LEN`].
 #[inline]
 fn middle_match(distance: usize, len: usize) -> u32 {
     32 | (len as u32 - 2) | (distance as u32 - 1) << 10
@@ -258,7 +256,7 @@ fn load128(window: &Window, at: u16) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// The multiplier is the golden ratio's share of 32 bits.
+/// The multiplier is 2^32 divided by the golden ratio.
 #[inline]
 fn hash(bytes: u32) -> usize {
     (bytes.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize

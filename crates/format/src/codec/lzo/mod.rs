@@ -1,11 +1,11 @@
-//! LZO1X, written from the description of its stream in the kernel's
+//! LZO1X, implemented from the description of its stream in the kernel's
 //! `Documentation/staging/lzo.rst`.
 //!
-//! A stream is a row of instructions, each chosen by its first byte `b`. `S`
-//! is the number of literals (0 to 3) that come right after the instruction,
-//! `D` and `H` (the byte that follows) make the distance, `L` the length. A
-//! length whose field is 0 goes on in the next bytes: 255 for each zero byte,
-//! and then the first byte that is not zero.
+//! A stream is a sequence of instructions, selected by the first byte `b`. `S` is
+//! the number of literals (0 to 3) that follow the instruction, `D` and `H` (the
+//! following byte) make up the distance, `L` the length. A length whose field is 0
+//! continues in the next bytes: 255 for each zero byte, plus the first byte that is
+//! not zero.
 //!
 //! | `b`         | meaning                                                       |
 //! |-------------|---------------------------------------------------------------|
@@ -17,12 +17,12 @@
 //! | `LLLD_DDSS` | `L + 1` bytes (`L` is 2 to 7) from `(H << 3) + D + 1`         |
 //!
 //! In the fourth and fifth kind two bytes, least significant first, hold
-//! `D << 2 | S`; the fourth with distance 16384 ends the stream. Above 17, the
-//! very first byte stands for `b - 17` literals.
+//! `D << 2 | S`; the fourth with distance 16384 ends the stream. A first byte of
+//! the stream above 17 means `b - 17` literals.
 //!
-//! Checked against liblzo2 2.10, both ways, over all non-zero pages of a real
-//! dump and over random and structured blocks of 0 to 200,000 bytes; some of
-//! its streams are kept in the tests.
+//! Verified against liblzo2 2.10, both ways, over all non-zero pages of a real dump
+//! and over random and structured blocks of 0 to 200,000 bytes; some of its streams
+//! are part of the tests.
 
 mod decode;
 mod encode;
@@ -31,24 +31,24 @@ use super::{CodecError, Compressor, Decompressor};
 
 const NAME: &str = "lzo";
 
-/// The longest distance an instruction can hold.
+/// Maximum distance of any instruction.
 const MAX_DISTANCE: usize = 49151;
-/// The longest distance of the two-byte instruction, which has at most
-/// [`MAX_SHORT_LEN`] bytes.
+/// Maximum distance of the two-byte instruction, which copies at most [`MAX_SHORT_LEN`] bytes.
 const MAX_SHORT_DISTANCE: usize = 2048;
 const MAX_SHORT_LEN: usize = 8;
-/// The longest distance of the `001L_LLLL` instruction.
+/// Maximum distance of the `001L_LLLL` instruction.
 const MAX_MIDDLE_DISTANCE: usize = 16384;
-/// The most literals that the very first byte can announce, and what it adds.
+/// Maximum number of literals that the first byte of the stream can encode, and the value added
+/// to it.
 const MAX_FIRST_LITERALS: usize = 238;
 const FIRST_LITERALS: u8 = 17;
-/// A match at a distance of exactly [`MAX_MIDDLE_DISTANCE`], encoded as a far one.
+/// A match at distance [`MAX_MIDDLE_DISTANCE`], encoded as a far one: the end marker.
 const END: [u8; 3] = [0x11, 0, 0];
 
-/// What a compressor takes: its memory.
+/// Memory of a compressor.
 pub(super) const CONTEXT_BYTES: usize = encode::MEMORY;
 
-/// A compressor with its memory.
+/// A compressor with its working memory.
 pub(super) struct LzoCompressor(encode::Encoder);
 
 impl LzoCompressor {

@@ -31,15 +31,14 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Streams written by liblzo2 2.10: by `lzo1x_1_compress`, or with "9" by
-/// `lzo1x_999_compress`.
+/// Streams of liblzo2 2.10: `lzo1x_1_compress`, or `lzo1x_999_compress` for those marked "9".
 #[test]
 fn streams_of_liblzo2_decode() {
     let text = "the quick brown fox, the quick brown dog, the quick red fox and the brown dog";
     let mix = "abXabYabZcdefghij0123456789_cdeUVW0123Kcde";
     let mix = format!("{mix}{}abYcde", "p".repeat(30));
     let ramp: Vec<u8> = (0..40).map(|i: u8| i.wrapping_mul(7)).collect();
-    // A match that is 20,040 bytes back.
+    // A match 20,040 bytes back.
     let far = [&ramp[..], &[b'x'; 20_000], &ramp].concat();
     let far_1 = "001800070e151c232a31383f464d545b626970777e858c939aa1a8afb6bdc4cbd2d9e0e7ee\
                  f5fc030a1178782000000000000000000000000000000000000000000000000000000000000000\
@@ -83,7 +82,7 @@ fn streams_of_liblzo2_decode() {
     }
 }
 
-/// The kinds of instruction that the encoder above does not write.
+/// Instructions that the encoder above does not use.
 #[test]
 fn short_matches_after_literals_decode() {
     let two_bytes = [19, b'a', b'b', 0b0100, 0, 0x11, 0, 0];
@@ -100,7 +99,7 @@ fn short_matches_after_literals_decode() {
 }
 
 #[test]
-fn broken_streams_is_complete_apart() {
+fn kinds_of_broken_streams_are_distinguished() {
     damaged(&[], "end marker");
     damaged(&[0x11], "end marker");
     damaged(&[0x11, 0], "end marker");
@@ -110,13 +109,13 @@ fn broken_streams_is_complete_apart() {
     damaged(&[0x11, 0, 0, 0], "follow");
     damaged(&[18, b'a', 0b0100_0100, 0, 0x11, 0, 0], "before the start");
     damaged(&[18, b'a', 0, 4, 0x11, 0, 0], "before the start");
-    // First byte 16: a copy from a window that is still empty.
+    // First byte 16: a copy from an empty window.
     damaged(&[16, 1, 4, 0, 0x11, 0, 0], "before the start");
 }
 
 #[test]
-fn a_length_beyond_the_room_ends_early() {
-    // 64 literals or 2^32: both are refused, the second before it is read.
+fn length_beyond_the_destination_ends_early() {
+    // 64 literals or 2^32: both are refused, the second one without being read.
     assert_eq!(decoded(&encoded(&[7; 65]), 64), Err(Error::TooLong));
     let mut bomb = vec![18, b'a', 0x20];
     bomb.resize(1 << 20, 0);
@@ -125,7 +124,7 @@ fn a_length_beyond_the_room_ends_early() {
 }
 
 #[test]
-fn every_length_of_literals_and_matches_comes_back() {
+fn every_length_of_literals_and_matches_round_trips() {
     let noise: Vec<u8> = (0..700u32)
         .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
         .collect();
@@ -138,7 +137,7 @@ fn every_length_of_literals_and_matches_comes_back() {
 }
 
 #[test]
-fn distances_around_every_limit_come_back() {
+fn distances_around_every_limit_round_trip() {
     let start: Vec<u8> = (1..=60).collect();
     for limit in [2048, 16384, 49151, 65536, 131072] {
         for distance in limit - 40..limit + 3 {
@@ -150,9 +149,9 @@ fn distances_around_every_limit_come_back() {
     }
 }
 
-/// The table is not cleared between blocks: what it remembers must not matter.
+/// The table is not cleared between blocks: its old entries must not matter.
 #[test]
-fn a_used_encoder_writes_what_a_new_one_does() {
+fn reused_encoder_writes_the_same_as_a_new_one() {
     let mut encoder = Encoder::new();
     let mut dst = vec![0; 80_000];
     for round in 0..400usize {
@@ -165,7 +164,7 @@ fn a_used_encoder_writes_what_a_new_one_does() {
     }
 }
 
-/// Data as pages have it: pieces of noise, runs, and repeats of what was before.
+/// Data as in pages: noise, runs, and repetitions.
 fn structured() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         prop::collection::vec(any::<u8>(), 1..60).prop_map(Part::Noise),
@@ -209,7 +208,7 @@ proptest! {
         prop_assert_eq!(decoded(&encoded(&src), src.len()).unwrap(), src);
     }
 
-    /// The stream that fits exactly is written, and no byte less is enough.
+    /// The stream is written if it fits exactly, and not with one byte less.
     #[test]
     fn the_room_is_used_to_its_end(src in structured()) {
         let stream = encoded(&src);
@@ -229,7 +228,7 @@ proptest! {
         }
     }
 
-    /// A flipped bit, or a cut, in a good stream.
+    /// A flipped bit, or a truncation, of a valid stream.
     #[test]
     fn damaged_streams_decode_or_fail(
         src in structured(),

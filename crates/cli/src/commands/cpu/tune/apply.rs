@@ -17,7 +17,7 @@ use crate::tell::{print, tell};
 /// For another command that changes sched/verbose.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Failures that are told one by one.
-const MOST_TOLD: usize = 20;
+const MAX_TOLD: usize = 20;
 
 /// `bigiron cpu tune apply`.
 #[derive(Debug, Args)]
@@ -103,11 +103,11 @@ fn parted(
 }
 
 fn tell_failures(failed: &[TuneError]) {
-    for error in failed.iter().take(MOST_TOLD) {
+    for error in failed.iter().take(MAX_TOLD) {
         tell!("bigiron: {error}");
     }
-    if failed.len() > MOST_TOLD {
-        tell!("bigiron: and {} more", failed.len() - MOST_TOLD);
+    if failed.len() > MAX_TOLD {
+        tell!("bigiron: and {} more", failed.len() - MAX_TOLD);
     }
 }
 

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// While CPUs go one after the other, it waits this often for an end of it: what is set would be
 /// forgotten at once, and since 6.4 setting it makes the kernel's files of all CPUs each time.
-const MOST_WAITS: u32 = 60;
+const MAX_WAITS: u32 = 60;
 
 /// `bigiron cpu tune keep`.
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ pub fn run(arguments: &KeepArguments) -> anyhow::Result<()> {
     let mut waits = 0;
     loop {
         let now = match watch.look(&running) {
-            Ok(true) if waits < MOST_WAITS => {
+            Ok(true) if waits < MAX_WAITS => {
                 (due, waits) = (true, waits + 1);
                 failure.clone()
             }
