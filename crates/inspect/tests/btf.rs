@@ -170,7 +170,7 @@ fn a_modules_table_goes_on_where_the_kernels_ends() {
 }
 
 #[test]
-fn tables_that_go_in_circles_end() {
+fn cyclic_tables_are_bounded() {
     let mut table = Table::new();
     // A function that takes pointers to itself, sixteen times.
     let parameters: Vec<u32> = (0..16).flat_map(|_| [0, 2]).collect();

@@ -134,7 +134,7 @@ fn slabs_and_page_tables_are_those_that_the_guest_saw() {
 }
 
 #[test]
-fn a_list_of_caches_in_a_circle_ends() {
+fn cyclic_list_of_caches_ends() {
     let whole = sample();
     let count = with_program(&whole, |program| Slabs::of(program).unwrap().caches.len());
     let bytes = damaged(&whole, |program| {
@@ -147,7 +147,7 @@ fn a_list_of_caches_in_a_circle_ends() {
         let slabs = Slabs::of(program).unwrap();
         assert!(slabs.caches.len() < count);
         assert!(
-            slabs.warnings.iter().any(|text| text.contains("circle")),
+            slabs.warnings.iter().any(|text| text.contains("cyclic")),
             "{:?}",
             slabs.warnings
         );

@@ -62,7 +62,7 @@ fn every_task_and_every_stack_of_the_sample_is_there() {
 }
 
 #[test]
-fn a_list_that_goes_in_a_circle_is_taken_from_both_ends() {
+fn cyclic_list_is_read_from_both_ends() {
     let mut bytes = sample();
     let (before, at, next) = with_program(&bytes, |program| {
         let tasks = Tasks::of(program).unwrap();
@@ -75,7 +75,7 @@ fn a_list_that_goes_in_a_circle_is_taken_from_both_ends() {
     with_program(&bytes, |program| {
         let tasks = Tasks::of(program).unwrap();
         assert_eq!(tasks.tasks.len(), before);
-        assert!(tasks.gaps[0].contains("in a circle"), "{:?}", tasks.gaps);
+        assert!(tasks.gaps[0].contains("cyclic"), "{:?}", tasks.gaps);
     });
     // Backwards there is nothing either: what is before the damage is left.
     put(&mut bytes, at, 0x10);
@@ -178,7 +178,7 @@ fn a_stack_and_tables_that_lie_end_a_trace_with_a_reason() {
 }
 
 #[test]
-fn a_tree_has_the_elements_of_its_list_in_order_and_survives_circles() {
+fn tree_walk_matches_the_list_order_and_survives_cycles() {
     let mut bytes = sample();
     let walk = |program: &Program| {
         let root = program.symbol("vmap_area_root").unwrap();
@@ -201,7 +201,7 @@ fn a_tree_has_the_elements_of_its_list_in_order_and_survives_circles() {
     put(&mut bytes, left.0, left.1.0);
     with_program(&bytes, |program| {
         let found = walk(program);
-        assert!(found.cut.unwrap().contains("in a circle"));
+        assert!(found.cut.unwrap().contains("cyclic"));
         let all: HashSet<_> = items.iter().collect();
         assert!(!found.items.is_empty() && found.items.len() < items.len());
         assert!(found.items.iter().all(|item| all.contains(item)));
