@@ -200,7 +200,9 @@ mod tests {
 
     #[test]
     fn chunks_round_trip_at_their_exact_length_only() {
-        let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n.wrapping_mul(n) >> 11) as u8).collect();
+        let bytes: Vec<u8> = (0..300_000_u32)
+            .map(|n| (n.wrapping_mul(n) >> 11) as u8)
+            .collect();
         for (container, mut compressor) in [
             (Container::Zstd, ChunkCompressor::zstd(1).unwrap()),
             (Container::Bzip2, ChunkCompressor::Bzip2),
