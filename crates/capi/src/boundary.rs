@@ -9,7 +9,7 @@ use bigiron_memory::Errno;
 ///
 /// A panic would be a mistake of this library; it becomes ENOTRECOVERABLE.
 pub fn enter(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
-    let _errno = KeptErrno::new();
+    let _errno = ErrnoGuard::new();
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => 0,
         Ok(Err(errno)) => -errno.raw_os_error(),
@@ -18,16 +18,16 @@ pub fn enter(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
 }
 
 /// The calling thread's `errno`, put back at the end.
-struct KeptErrno(c_int);
+struct ErrnoGuard(c_int);
 
-impl KeptErrno {
+impl ErrnoGuard {
     fn new() -> Self {
         // SAFETY: the C library gives the place of this thread's errno.
         Self(unsafe { *libc::__errno_location() })
     }
 }
 
-impl Drop for KeptErrno {
+impl Drop for ErrnoGuard {
     fn drop(&mut self) {
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = self.0 };
@@ -39,9 +39,9 @@ impl Drop for KeptErrno {
 /// # Safety
 /// All bits zero is valid for it, and so is whatever a program puts there; its first field
 /// is the size; it has no padding.
-pub unsafe trait Growing: Copy {
+pub unsafe trait ExtensibleStruct: Copy {
     /// Bytes of its first version.
-    const FIRST: usize;
+    const FIRST_SIZE: usize;
 
     /// The struct that the program has at `given`; zeros for what an older one lacks, and all
     /// zeros for NULL. EINVAL if it is smaller than the first version, E2BIG if the program sets
@@ -61,7 +61,7 @@ pub unsafe trait Growing: Copy {
         }
         // SAFETY: the size comes first, and the program says that it is there.
         let size = unsafe { given.cast::<usize>().read() };
-        if size < Self::FIRST || size > MAX_STRUCT_SIZE {
+        if size < Self::FIRST_SIZE || size > MAX_STRUCT_SIZE {
             return Err(Errno::INVAL);
         }
         // SAFETY: the program has `size` bytes there, and `copy` has room for its own.
@@ -83,7 +83,7 @@ pub unsafe trait Growing: Copy {
     /// Writes `self` to the program's struct, as much of it as that has room for.
     ///
     /// # Safety
-    /// As for [`Growing::copied`], and the bytes may be written.
+    /// As for [`ExtensibleStruct::copied`], and the bytes may be written.
     unsafe fn give(self, place: *mut Self) -> Result<(), Errno> {
         // SAFETY: as the caller promises.
         let size = unsafe {

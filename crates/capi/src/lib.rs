@@ -5,6 +5,7 @@
 #![allow(non_camel_case_types)] // they are C's
 
 mod boundary;
+mod callbacks;
 mod memory;
 mod options;
 mod placement;
@@ -12,7 +13,6 @@ mod progress;
 mod request;
 mod segment;
 mod text;
-mod told;
 
 pub use memory::*;
 pub use options::*;

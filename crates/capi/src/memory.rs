@@ -8,8 +8,8 @@ use bigiron_memory::{Errno, Outcome, Region, huge, mapped};
 use rustix::mm::{MlockFlags, mlock_with, munlock};
 
 use crate::boundary::enter;
-use crate::options::{How, bigiron_mem_options};
-use crate::progress::{in_parts, tell};
+use crate::options::{ParsedOptions, bigiron_mem_options};
+use crate::progress::{in_steps, report};
 
 /// bigiron_mem_populate: as each mapping needs it. Private memory that may be written becomes the process's
 /// own, all else is mapped as by reading.
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn bigiron_mem_populate(
     access: c_int,
     options: *const bigiron_mem_options,
 ) -> c_int {
-    let work = |how: &How| {
+    let work = |how: &ParsedOptions| {
         let region = whole_pages(address, length)?;
         Ok(match access {
             BIGIRON_MEM_AS_MAPPED => populate(how, &mapped::parts(region)?),
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn bigiron_mem_lock(
     length: usize,
     options: *const bigiron_mem_options,
 ) -> c_int {
-    let work = |how: &How| {
+    let work = |how: &ParsedOptions| {
         let region = whole_pages(address, length)?;
         Ok(lock(how, region))
     };
@@ -96,9 +96,9 @@ pub unsafe extern "C" fn bigiron_mem_release(
     length: usize,
     options: *const bigiron_mem_options,
 ) -> c_int {
-    let work = |how: &How| {
+    let work = |how: &ParsedOptions| {
         let region = aligned(address, length)?;
-        Ok(in_parts(how, &[(region, ())], |part, ()| {
+        Ok(in_steps(how, &[(region, ())], |part, ()| {
             operation::forget(&mut [part.into()], &how.settings)
         }))
     };
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn bigiron_mem_unmap(
     length: usize,
     options: *const bigiron_mem_options,
 ) -> c_int {
-    let work = |how: &How| {
+    let work = |how: &ParsedOptions| {
         let region = aligned(address, length)?;
         let answer = call::munmap(&how.policy(), region.start(), length);
         Ok(of_call(region, Outcome::default(), answer))
@@ -134,11 +134,11 @@ pub unsafe extern "C" fn bigiron_mem_unmap(
 /// `options` is NULL or a struct with its size set.
 unsafe fn operate(
     options: *const bigiron_mem_options,
-    work: impl FnOnce(&How) -> Result<Outcome, Errno>,
+    work: impl FnOnce(&ParsedOptions) -> Result<Outcome, Errno>,
 ) -> c_int {
     enter(|| {
         // SAFETY: as the caller promises.
-        let how = unsafe { How::of(options) }?;
+        let how = unsafe { ParsedOptions::parse(options) }?;
         let outcome = work(&how)?;
         // SAFETY: as the caller promises.
         unsafe { how.end(outcome) }
@@ -158,7 +158,7 @@ pub fn try_a_page() -> Result<(), Errno> {
 ///
 /// Where progress is told, the pages are made before, between a locking that makes none and fails
 /// for limits and unmapped memory at once, and that which finds all there.
-pub fn lock(how: &How, region: Region) -> Outcome {
+pub fn lock(how: &ParsedOptions, region: Region) -> Outcome {
     let mut outcome = Outcome::default();
     if how.progress.is_some() {
         // SAFETY: locking changes nothing that the program can see in its memory.
@@ -175,7 +175,7 @@ pub fn lock(how: &How, region: Region) -> Outcome {
     let outcome = of_call(region, outcome, answer);
     if outcome.error.is_none() && told < outcome.wanted {
         // Of the end there is nothing left to stop.
-        tell(how, &outcome);
+        report(how, &outcome);
     }
     outcome
 }
@@ -192,8 +192,8 @@ fn of_call(region: Region, before: Outcome, answer: Answer<()>) -> Outcome {
 }
 
 /// Makes the pages of regions, each as it says.
-pub fn populate(how: &How, regions: &[(Region, Access)]) -> Outcome {
-    in_parts(how, regions, |part, access| match access {
+pub fn populate(how: &ParsedOptions, regions: &[(Region, Access)]) -> Outcome {
+    in_steps(how, regions, |part, access| match access {
         Access::Read if how.huge => huge::populate(&mut [part.into()], access, &how.settings),
         _ => {
             if how.huge {

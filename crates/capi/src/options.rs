@@ -7,7 +7,7 @@ use bigiron_memory::policy::{Destroy, Policy};
 use bigiron_memory::segment::{Huge, Removal};
 use bigiron_memory::{Errno, Outcome, Settings, engine};
 
-use crate::boundary::Growing;
+use crate::boundary::ExtensibleStruct;
 
 /// Helpers work on all nodes of the machine, where no memory policy says which; else on those of
 /// the calling thread.
@@ -40,18 +40,18 @@ pub struct bigiron_mem_outcome {
     /// Nanoseconds that the helpers worked, added up: what one thread would have taken, about. 0 where that is not
     /// known, as of segments.
     pub busy_ns: u64,
-    /// How many threads worked, the caller among them; 0 where nothing was shared.
+    /// ParsedOptions many threads worked, the caller among them; 0 where nothing was shared.
     pub helpers: u32,
     /// 0.
     pub reserved: u32,
 }
 
 // SAFETY: whole numbers, the size first, without padding where pointers have 8 bytes.
-unsafe impl Growing for bigiron_mem_outcome {
-    const FIRST: usize = offset_of!(Self, reserved) + size_of::<u32>();
+unsafe impl ExtensibleStruct for bigiron_mem_outcome {
+    const FIRST_SIZE: usize = offset_of!(Self, reserved) + size_of::<u32>();
 }
 
-/// How an operation is done. Set `size`, and leave at 0 what is to be as usual; NULL in the place of options is
+/// ParsedOptions an operation is done. Set `size`, and leave at 0 what is to be as usual; NULL in the place of options is
 /// all as usual.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ pub struct bigiron_mem_options {
     pub straight_below: usize,
     /// Bytes that a thread takes at a time, a power of two; 0: 4 MiB.
     pub chunk: usize,
-    /// Told of progress, or NULL.
+    /// ErrorText of progress, or NULL.
     pub progress: bigiron_mem_progress,
     /// What `progress` is called with.
     pub progress_data: *mut c_void,
@@ -76,13 +76,13 @@ pub struct bigiron_mem_options {
 }
 
 // SAFETY: numbers, pointers, and a function that may be NULL, the size first, without padding.
-unsafe impl Growing for bigiron_mem_options {
-    const FIRST: usize = offset_of!(Self, outcome) + size_of::<usize>();
+unsafe impl ExtensibleStruct for bigiron_mem_options {
+    const FIRST_SIZE: usize = offset_of!(Self, outcome) + size_of::<usize>();
 }
 
 /// Options, understood.
 #[derive(Clone, Copy, Debug)]
-pub struct How {
+pub struct ParsedOptions {
     /// What the engine goes by.
     pub settings: Settings,
     /// Whether huge pages are asked for.
@@ -94,12 +94,12 @@ pub struct How {
     outcome: *mut bigiron_mem_outcome,
 }
 
-impl How {
-    /// What the program asks for. EINVAL where that is not allowed, and see [`Growing::copied`].
+impl ParsedOptions {
+    /// What the program asks for. EINVAL where that is not allowed, and see [`ExtensibleStruct::copied`].
     ///
     /// # Safety
     /// `options` is NULL or the program's struct, with its size; so is what it points to.
-    pub unsafe fn of(options: *const bigiron_mem_options) -> Result<Self, Errno> {
+    pub unsafe fn parse(options: *const bigiron_mem_options) -> Result<Self, Errno> {
         // SAFETY: as the caller promises.
         let options = unsafe { bigiron_mem_options::copied(options) }?;
         // SAFETY: as the caller promises; a size that is wrong is told before anything is done.
@@ -117,10 +117,10 @@ impl How {
             settings.straight_below = options.straight_below;
         }
         if options.chunk != 0 {
-            if !options.chunk.is_power_of_two() || options.chunk < SMALLEST_CHUNK {
+            if !options.chunk.is_power_of_two() || options.chunk < MIN_SLICE {
                 return Err(Errno::INVAL);
             }
-            settings.chunk = options.chunk;
+            settings.slice = options.chunk;
         }
         Ok(Self {
             settings,
@@ -149,7 +149,7 @@ impl How {
         }
     }
 
-    /// How memory is removed, with a program as its reaper.
+    /// ParsedOptions memory is removed, with a program as its reaper.
     ///
     /// # Safety
     /// `reaper` is NULL or a text that stays as it is for as long as the result is used.
@@ -184,7 +184,7 @@ impl How {
 }
 
 /// A page of any machine at least, and enough of it that taking a chunk costs nothing.
-const SMALLEST_CHUNK: usize = 64 << 10;
+const MIN_SLICE: usize = 64 << 10;
 
 fn nanoseconds(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

@@ -1,20 +1,20 @@
-//! Operations in parts, so that somebody can be told of them meanwhile.
+//! Operations in steps, so that their progress can be reported.
 
 use std::time::Duration;
 
 use bigiron_memory::{Errno, Outcome, Region};
 
-use crate::options::How;
+use crate::options::ParsedOptions;
 
-/// What a first part has: less than half a second's work for one thread.
+/// Bytes of the first step: less than half a second's work for one thread.
 const FIRST: usize = 256 << 20;
-/// How long a part takes, about: starting helpers for each costs less than a thousandth of it.
-const PART: Duration = Duration::from_millis(250);
+/// ParsedOptions long a part takes, about: starting helpers for each costs less than a thousandth of it.
+const STEP: Duration = Duration::from_millis(250);
 
-/// Does `operation` with regions, each as a whole or, where progress is to be told, in parts. What
-/// is left after an error, or when the program wants it to end, is not done.
-pub fn in_parts<T: Copy>(
-    how: &How,
+/// Applies `operation` to each region, in steps if progress is reported. It stops after an error, or
+/// when the program asks to stop.
+pub fn in_steps<T: Copy>(
+    how: &ParsedOptions,
     regions: &[(Region, T)],
     operation: impl Fn(Region, T) -> Outcome,
 ) -> Outcome {
@@ -26,12 +26,12 @@ pub fn in_parts<T: Copy>(
     for &(region, with) in regions {
         let mut at = region.start();
         while at < region.end() && whole.error.is_none() {
-            let part = Region::between(at, part_end(how, at, size).min(region.end()));
+            let part = Region::between(at, step_end(how, at, size).min(region.end()));
             let done = operation(part, with);
             add(&mut whole, done);
             size = next_size(size, done.elapsed);
             at = part.end();
-            if let Some(errno) = tell(how, &whole).filter(|_| whole.bytes < whole.wanted) {
+            if let Some(errno) = report(how, &whole).filter(|_| whole.bytes < whole.wanted) {
                 whole.error = whole.error.or(Some(errno));
             }
         }
@@ -39,8 +39,8 @@ pub fn in_parts<T: Copy>(
     whole
 }
 
-/// Parts end where chunks of any size end, so that no huge page is cut.
-fn part_end(how: &How, start: usize, size: usize) -> usize {
+/// Returns the end of a step: at a multiple of all slice sizes, so that no huge page is cut.
+fn step_end(how: &ParsedOptions, start: usize, size: usize) -> usize {
     match how.progress {
         Some(_) => start.saturating_add(size) & !(FIRST - 1),
         None => usize::MAX,
@@ -55,18 +55,18 @@ fn add(whole: &mut Outcome, part: Outcome) {
     whole.error = part.error;
 }
 
-/// Tells the program how far it is; an error if that wants it to end.
-pub fn tell(how: &How, whole: &Outcome) -> Option<Errno> {
-    let tell = how.progress?;
-    let (done, wanted) = (whole.bytes as u64, whole.wanted as u64);
-    // SAFETY: the program gave the function together with its data.
-    let answer = unsafe { tell(how.progress_data, done, wanted) };
+/// Calls the program's progress function. Returns ECANCELED if that asks to stop.
+pub fn report(options: &ParsedOptions, all: &Outcome) -> Option<Errno> {
+    let progress = options.progress?;
+    let (done, wanted) = (all.bytes as u64, all.wanted as u64);
+    // SAFETY: the program passed the function together with its data.
+    let answer = unsafe { progress(options.progress_data, done, wanted) };
     (answer != 0).then_some(Errno::CANCELED)
 }
 
-/// What takes [`PART`] at the speed of the last part; at most four times as much as that.
+/// Returns the size that takes [`STEP`] at the speed of the last step; at most four times as much.
 fn next_size(last: usize, took: Duration) -> usize {
-    let quarters = (4 * PART.as_nanos() / took.as_nanos().max(1)).clamp(1, 16) as usize;
+    let quarters = (4 * STEP.as_nanos() / took.as_nanos().max(1)).clamp(1, 16) as usize;
     (last / 4).saturating_mul(quarters).max(FIRST)
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_come_to_take_their_time() {
+    fn step_sizes_settle_at_the_wanted_time() {
         let at_speed = |bytes_a_second: u64| {
             let mut size = FIRST;
             for _ in 0..20 {

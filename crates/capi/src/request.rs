@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use bigiron_memory::Errno;
 use bigiron_memory::segment::{Huge, Kind, Numa, Request};
 
-use crate::boundary::{Growing, text};
-use crate::options::{How, bigiron_mem_options};
-use crate::told::Told;
+use crate::boundary::{ExtensibleStruct, text};
+use crate::callbacks::ErrorText;
+use crate::options::{ParsedOptions, bigiron_mem_options};
 
 /// Kind: a System V segment; `key`, 0 for none, is one that no segment has yet.
 pub const BIGIRON_MEM_SYSTEM_V: u32 = 1;
@@ -52,7 +52,7 @@ pub struct bigiron_mem_segment_options {
     pub kind: u32,
     /// BIGIRON_MEM_LOCK, _RESERVE, _READ_ONLY, with | between them.
     pub flags: u32,
-    /// How large it is; grown to whole pages.
+    /// ParsedOptions large it is; grown to whole pages.
     pub bytes: usize,
     /// 0: transparent huge pages as far as the system has some; BIGIRON_MEM_SMALL_PAGES; or the size of pages
     /// in one of the system's pools (hugetlb), 2 MiB or 1 GiB on x86-64. A file has those of its hugetlbfs.
@@ -70,7 +70,7 @@ pub struct bigiron_mem_segment_options {
     pub nodes: *const c_char,
     /// As the kind says.
     pub name: *const c_char,
-    /// How it is done, or NULL.
+    /// ParsedOptions it is done, or NULL.
     pub how: *const bigiron_mem_options,
     /// Where to write what an error was about and what to do, or NULL.
     pub error_text: *mut c_char,
@@ -79,32 +79,32 @@ pub struct bigiron_mem_segment_options {
 }
 
 // SAFETY: numbers and pointers, the size first, without padding.
-unsafe impl Growing for bigiron_mem_segment_options {
-    const FIRST: usize = offset_of!(Self, error_text_size) + size_of::<usize>();
+unsafe impl ExtensibleStruct for bigiron_mem_segment_options {
+    const FIRST_SIZE: usize = offset_of!(Self, error_text_size) + size_of::<usize>();
 }
 
 /// Options of a segment, understood as far as all calls need them.
-pub struct Wanted {
+pub struct SegmentOptions {
     options: bigiron_mem_segment_options,
     pages: Huge,
-    /// How it is done.
-    pub how: How,
+    /// ParsedOptions it is done.
+    pub how: ParsedOptions,
     /// Where errors are told.
-    pub told: Told,
+    pub told: ErrorText,
 }
 
-impl Wanted {
+impl SegmentOptions {
     /// The options; EINVAL, told, for flags that there are not.
     ///
     /// # Safety
     /// `options` is NULL or the program's struct, and what it points to is there for as long as the result.
-    pub unsafe fn of(options: *const bigiron_mem_segment_options) -> Result<Self, Errno> {
+    pub unsafe fn parse(options: *const bigiron_mem_segment_options) -> Result<Self, Errno> {
         // SAFETY: as the caller promises.
         let options = unsafe { bigiron_mem_segment_options::copied(options) }?;
         // SAFETY: as the caller promises.
-        let how = unsafe { How::of(options.how) }?;
+        let how = unsafe { ParsedOptions::parse(options.how) }?;
         // SAFETY: as the caller promises.
-        let told = unsafe { Told::to(options.error_text, options.error_text_size) };
+        let told = unsafe { ErrorText::to(options.error_text, options.error_text_size) };
         let known = BIGIRON_MEM_LOCK | BIGIRON_MEM_RESERVE | BIGIRON_MEM_READ_ONLY;
         if options.flags & !known != 0 {
             return told.wrong("flags: expected BIGIRON_MEM_LOCK, _RESERVE or _READ_ONLY");
@@ -145,7 +145,7 @@ impl Wanted {
     /// What is to be made.
     ///
     /// # Safety
-    /// As for [`Wanted::of`].
+    /// As for [`SegmentOptions::parse`].
     pub unsafe fn request(&self) -> Result<Request, Errno> {
         let options = &self.options;
         if self.reads_only() {
@@ -196,7 +196,7 @@ impl Wanted {
     }
 
     /// # Safety
-    /// As for [`Wanted::of`].
+    /// As for [`SegmentOptions::parse`].
     unsafe fn numa(&self) -> Result<Numa, Errno> {
         let way = match self.options.numa {
             BIGIRON_MEM_LOCAL => return Ok(Numa::Local),

@@ -9,10 +9,10 @@ use bigiron_memory::segment::{Huge, Segment, SegmentError, Target};
 use bigiron_memory::{Errno, Region};
 
 use crate::boundary::{enter, text};
+use crate::callbacks::{ErrorText, ProgressTracker, bytes_in};
 use crate::memory::populate;
-use crate::options::{How, bigiron_mem_options};
-use crate::request::{Wanted, bigiron_mem_segment_options};
-use crate::told::{Told, Watched, bytes_in};
+use crate::options::{ParsedOptions, bigiron_mem_options};
+use crate::request::{SegmentOptions, bigiron_mem_segment_options};
 
 /// Memory as a whole, which this process has mapped. Any number of threads may use it at once, up to the call
 /// that detaches or destroys it.
@@ -51,16 +51,16 @@ pub unsafe extern "C" fn bigiron_mem_segment_create(
 ) -> c_int {
     enter(|| {
         // SAFETY: as the caller promises.
-        let wanted = unsafe { Wanted::of(options) }?;
+        let wanted = unsafe { SegmentOptions::parse(options) }?;
         // SAFETY: as the caller promises.
         let place = unsafe { emptied(segment) }?;
         // SAFETY: as the caller promises.
         let request = unsafe { wanted.request() }?;
-        let mut watched = Watched::new(&wanted.how, request.bytes);
-        let made = Segment::create(&request, &mut |done| watched.step(done));
-        let made = wanted.told.result(made, &watched);
-        watched.helpers = made.as_ref().map_or(0, |made| made.made().helpers);
-        let outcome = watched.outcome(&made);
+        let mut tracker = ProgressTracker::new(&wanted.how, request.bytes);
+        let made = Segment::create(&request, &mut |done| tracker.step(done));
+        let made = wanted.told.result(made, &tracker);
+        tracker.helpers = made.as_ref().map_or(0, |made| made.made().helpers);
+        let outcome = tracker.outcome(&made);
         if let Ok(made) = made {
             *place = bigiron_mem_segment::given(made);
         }
@@ -86,14 +86,14 @@ pub unsafe extern "C" fn bigiron_mem_segment_attach(
 ) -> c_int {
     enter(|| {
         // SAFETY: as the caller promises.
-        let wanted = unsafe { Wanted::of(options) }?;
+        let wanted = unsafe { SegmentOptions::parse(options) }?;
         // SAFETY: as the caller promises.
         let (place, what) = unsafe { (emptied(segment)?, text(what)?) };
-        let mut watched = Watched::new(&wanted.how, 0);
-        let attached = attach(what, &wanted, &mut watched);
-        let attached = wanted.told.result(attached, &watched);
+        let mut tracker = ProgressTracker::new(&wanted.how, 0);
+        let attached = attach(what, &wanted, &mut tracker);
+        let attached = wanted.told.result(attached, &tracker);
         let attached = attached.map_err(|errno| find(what).err().unwrap_or(errno));
-        let outcome = watched.outcome(&attached);
+        let outcome = tracker.outcome(&attached);
         if let Ok(attached) = attached {
             *place = bigiron_mem_segment::given(attached);
         }
@@ -102,19 +102,23 @@ pub unsafe extern "C" fn bigiron_mem_segment_attach(
     })
 }
 
-fn attach(what: &str, wanted: &Wanted, watched: &mut Watched<'_>) -> Result<Segment, SegmentError> {
+fn attach(
+    what: &str,
+    wanted: &SegmentOptions,
+    tracker: &mut ProgressTracker<'_>,
+) -> Result<Segment, SegmentError> {
     let target = Target::find(what)?;
     let settings = &wanted.how.settings;
     let read_only = wanted.reads_only();
     let mut segment = Segment::attach(&target, wanted.pages(), read_only, settings)?;
-    watched.wanted = segment.region().length();
+    tracker.wanted = segment.region().length();
     if wanted.locks() {
-        segment.lock(&mut |done| watched.step(done))?;
+        segment.lock(&mut |done| tracker.step(done))?;
     } else if !wanted.reserves() {
         let mut how = wanted.how;
         how.huge = wanted.pages() == Huge::Auto;
         let made = populate(&how, &[(segment.region(), Access::Read)]);
-        watched.take(&made);
+        tracker.take(&made);
         made.result().map_err(|errno| SegmentError::System {
             what: target.to_string(),
             action: "have its pages made",
@@ -209,12 +213,12 @@ pub unsafe extern "C" fn bigiron_mem_segment_lock(
 ) -> c_int {
     enter(|| {
         // SAFETY: as the caller promises.
-        let (how, segment) = unsafe { (How::of(options)?, segment.as_ref()) };
+        let (how, segment) = unsafe { (ParsedOptions::parse(options)?, segment.as_ref()) };
         let segment = segment.ok_or(Errno::INVAL)?;
-        let mut watched = Watched::new(&how, segment.region.length());
-        let locked = segment.with(|segment| segment.lock(&mut |done| watched.step(done)));
-        let locked = Told::NOBODY.result(locked, &watched);
-        let outcome = watched.outcome(&locked);
+        let mut tracker = ProgressTracker::new(&how, segment.region.length());
+        let locked = segment.with(|segment| segment.lock(&mut |done| tracker.step(done)));
+        let locked = ErrorText::NONE.result(locked, &tracker);
+        let outcome = tracker.outcome(&locked);
         // SAFETY: as the caller promises.
         unsafe { how.end(outcome) }
     })
@@ -271,13 +275,13 @@ pub unsafe extern "C" fn bigiron_mem_segment_destroy(
             return Ok(());
         };
         // SAFETY: as the caller promises.
-        let how = unsafe { How::of(options) }?;
+        let how = unsafe { ParsedOptions::parse(options) }?;
         // SAFETY: as the caller promises.
         let removal = unsafe { how.removal(reaper) };
-        let watched = Watched::new(&how, segment.region().length());
+        let tracker = ProgressTracker::new(&how, segment.region().length());
         let removed = segment.destroy(&removal).map(drop);
-        let removed = Told::NOBODY.result(removed, &watched);
-        let outcome = watched.outcome(&removed);
+        let removed = ErrorText::NONE.result(removed, &tracker);
+        let outcome = tracker.outcome(&removed);
         // SAFETY: as the caller promises.
         unsafe { how.end(outcome) }
     })
@@ -296,13 +300,13 @@ pub unsafe extern "C" fn bigiron_mem_remove(
 ) -> c_int {
     enter(|| {
         // SAFETY: as the caller promises.
-        let (how, what) = unsafe { (How::of(options)?, text(what)?) };
+        let (how, what) = unsafe { (ParsedOptions::parse(options)?, text(what)?) };
         // SAFETY: as the caller promises.
         let removal = unsafe { how.removal(reaper) };
-        let watched = Watched::new(&how, 0);
+        let tracker = ProgressTracker::new(&how, 0);
         let removed = find(what)?.remove(&removal);
-        let removed = Told::NOBODY.result(removed.map(drop), &watched);
-        let outcome = watched.outcome(&removed);
+        let removed = ErrorText::NONE.result(removed.map(drop), &tracker);
+        let outcome = tracker.outcome(&removed);
         // SAFETY: as the caller promises.
         unsafe { how.end(outcome) }
     })
@@ -320,16 +324,16 @@ pub unsafe extern "C" fn bigiron_mem_prewarm(
 ) -> c_int {
     enter(|| {
         // SAFETY: as the caller promises.
-        let (how, what) = unsafe { (How::of(options)?, text(what)?) };
+        let (how, what) = unsafe { (ParsedOptions::parse(options)?, text(what)?) };
         let target = find(what)?;
-        let mut watched = Watched::new(&how, target.bytes().map_or(0, bytes_in));
+        let mut tracker = ProgressTracker::new(&how, target.bytes().map_or(0, bytes_in));
         let settings = &how.settings;
-        let warmed = target.prewarm(how.pages(), settings, &mut |done| watched.step(done));
+        let warmed = target.prewarm(how.pages(), settings, &mut |done| tracker.step(done));
         if let Ok(warmed) = &warmed {
-            watched.helpers = warmed.helpers;
+            tracker.helpers = warmed.helpers;
         }
-        let warmed = Told::NOBODY.result(warmed, &watched);
-        let outcome = watched.outcome(&warmed);
+        let warmed = ErrorText::NONE.result(warmed, &tracker);
+        let outcome = tracker.outcome(&warmed);
         // SAFETY: as the caller promises.
         unsafe { how.end(outcome) }
     })

@@ -16,7 +16,7 @@ use rustix::param::page_size;
 
 use crate::engine::{Outcome, Settings, share};
 use crate::operation::{Access, advise, want_huge_pages};
-use crate::region::{Piece, Region};
+use crate::region::{JobRegion, Region};
 
 /// A huge page of the page tables' second level, where pages are 4 KiB.
 pub const HUGE_PAGE: usize = 2 << 20;
@@ -27,8 +27,8 @@ pub const HUGE_PAGE: usize = 2 << 20;
 const MIN_SLICE: usize = 64 << 20;
 /// Beyond it waiting counts no more.
 const MAX_SLICE: usize = 256 << 20;
-/// Chunks for each helper, so that all end at about the same time.
-const CHUNKS_EACH: usize = 4;
+/// Slices for each helper, so that all end at about the same time.
+const SLICES_PER_HELPER: usize = 4;
 
 /// Makes the pages of shared mappings as [`crate::operation::populate`] does, in huge pages
 /// as far as the kernel has some: by its own settings, or else by collapsing. Only blocks
@@ -36,23 +36,23 @@ const CHUNKS_EACH: usize = 4;
 /// (see [`reserve`]). Blocks that have pages already stay as they are.
 ///
 /// Errors are those of populating: that there are no huge pages is none.
-pub fn populate(pieces: &mut [Piece], access: Access, settings: &Settings) -> Outcome {
+pub fn populate(regions: &mut [JobRegion], access: Access, settings: &Settings) -> Outcome {
     let pages = match access {
         Access::Read => Advice::LinuxPopulateRead,
         Access::Write => Advice::LinuxPopulateWrite,
     };
-    let bytes: usize = pieces.iter().map(|piece| piece.region().length()).sum();
-    let each = bytes / (settings.helpers.max(1) * CHUNKS_EACH);
-    let chunk = each.clamp(MIN_SLICE, MAX_SLICE).next_power_of_two();
+    let bytes: usize = regions.iter().map(|region| region.region().length()).sum();
+    let each = bytes / (settings.helpers.max(1) * SLICES_PER_HELPER);
+    let slice = each.clamp(MIN_SLICE, MAX_SLICE).next_power_of_two();
     let settings = Settings {
-        chunk: chunk.max(settings.chunk),
+        slice: slice.max(settings.slice),
         ..*settings
     };
-    pieces
+    regions
         .iter()
-        .for_each(|piece| want_huge_pages(piece.region()));
+        .for_each(|region| want_huge_pages(region.region()));
     let refused = AtomicBool::new(page_size() != 4 << 10);
-    share(pieces, &settings, |region| {
+    share(regions, &settings, |region| {
         if !refused.load(Ordering::Relaxed) && collapse(region, pages).is_err() {
             refused.store(true, Ordering::Relaxed);
         }

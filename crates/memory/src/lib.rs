@@ -1,7 +1,7 @@
 //! Creates, locks and destroys large memory with helper threads.
 //!
 //! What the kernel does in one system call with one processor (making the pages
-//! of a segment, locking them, taking its page tables down) is cut into chunks
+//! of a segment, locking them, taking its page tables down) is cut into slices
 //! that helpers grab as they finish, each by a system call of its own.
 //!
 //! Everything below `operation` works inside an allocator's `mmap`: it allocates
@@ -23,5 +23,5 @@ pub mod region;
 pub mod segment;
 
 pub use engine::{Outcome, Settings};
-pub use region::{Piece, Region};
+pub use region::{JobRegion, Region};
 pub use rustix::io::Errno;

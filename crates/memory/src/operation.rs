@@ -1,6 +1,6 @@
 //! What helpers do with memory: each a job of [`crate::engine::share`].
 //!
-//! Errors are those of the kernel for the chunk that failed; what was done before
+//! Errors are those of the kernel for the slice that failed; what was done before
 //! stays done, as with the kernel's own calls.
 
 use rustix::io::Errno;
@@ -8,7 +8,7 @@ use rustix::mm::{Advice, madvise};
 
 use crate::engine::{Outcome, Settings, share, share_if_long};
 use crate::mapping::Mapping;
-use crate::region::{Piece, Region};
+use crate::region::{JobRegion, Region};
 
 /// How pages are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,25 +37,25 @@ impl Access {
 /// Errors: EINVAL where the kernel is older than 5.14 or a mapping cannot be populated,
 /// ENOMEM where nothing is mapped or memory ends, EFAULT where touching it would raise a
 /// signal, EHWPOISON for pages with a hardware error.
-pub fn populate(pieces: &mut [Piece], access: Access, settings: &Settings) -> Outcome {
+pub fn populate(regions: &mut [JobRegion], access: Access, settings: &Settings) -> Outcome {
     let advice = match access {
         Access::Read => Advice::LinuxPopulateRead,
         Access::Write => Advice::LinuxPopulateWrite,
     };
-    share(pieces, settings, |region| advise(region, advice))
+    share(regions, settings, |region| advise(region, advice))
 }
 
 /// Takes the page tables of shared mappings down; what they showed stays where it is, and
 /// the next touch maps it again. Locked memory too, where the kernel can (5.18).
 ///
 /// Of private mappings this loses the contents: see [`forget`].
-pub fn unmap_pages(pieces: &mut [Piece], settings: &Settings) -> Outcome {
-    share_if_long(pieces, settings, drop_pages)
+pub fn unmap_pages(regions: &mut [JobRegion], settings: &Settings) -> Outcome {
+    share_if_long(regions, settings, drop_pages)
 }
 
 /// Gives the pages of private anonymous memory back; it reads as zeros then.
-pub fn forget(pieces: &mut [Piece], settings: &Settings) -> Outcome {
-    share_if_long(pieces, settings, drop_pages)
+pub fn forget(regions: &mut [JobRegion], settings: &Settings) -> Outcome {
+    share_if_long(regions, settings, drop_pages)
 }
 
 fn drop_pages(region: Region) -> Result<(), Errno> {

@@ -167,10 +167,10 @@ pub const KEYS: [Key; 13] = [
         values: "a power of two from 64K to 1G",
         meaning: "what a helper takes at a time",
         set: |policy, value| {
-            let chunk = size(value).filter(|size| (64 << 10..=1 << 30).contains(size))?;
+            let slice = size(value).filter(|size| (64 << 10..=1 << 30).contains(size))?;
             put(
-                &mut policy.settings.chunk,
-                Some(chunk).filter(|size| size.is_power_of_two()),
+                &mut policy.settings.slice,
+                Some(slice).filter(|size| size.is_power_of_two()),
             )
         },
     },

@@ -68,71 +68,71 @@ impl Region {
         ptr::with_exposed_provenance_mut(self.start)
     }
 
-    /// How many chunks lie in it. Chunks begin at multiples of `chunk`, whatever
+    /// How many slices lie in it. Slices begin at multiples of `slice`, whatever
     /// the region's start, so that no huge page is cut by two helpers.
-    fn chunks(self, chunk: usize) -> u64 {
+    fn slice_count(self, slice_size: usize) -> u64 {
         if self.is_empty() {
             return 0;
         }
-        ((self.end - 1) / chunk - self.start / chunk + 1) as u64
+        ((self.end - 1) / slice_size - self.start / slice_size + 1) as u64
     }
 
-    fn chunk(self, number: u64, chunk: usize) -> Self {
-        let start = (self.start / chunk + number as usize).saturating_mul(chunk);
-        self.intersection(Self::between(start, start.saturating_add(chunk)))
+    fn slice(self, number: u64, slice_size: usize) -> Self {
+        let start = (self.start / slice_size + number as usize).saturating_mul(slice_size);
+        self.intersection(Self::between(start, start.saturating_add(slice_size)))
     }
 }
 
 /// A region as part of one job over several.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Piece {
+pub struct JobRegion {
     region: Region,
-    first_chunk: u64,
+    first_slice: u64,
 }
 
-impl From<Region> for Piece {
+impl From<Region> for JobRegion {
     fn from(region: Region) -> Self {
         Self {
             region,
-            first_chunk: 0,
+            first_slice: 0,
         }
     }
 }
 
-impl Piece {
+impl JobRegion {
     /// The region.
     pub fn region(&self) -> Region {
         self.region
     }
 }
 
-/// The regions of one job, cut into chunks.
+/// The regions of one job, cut into slices.
 #[derive(Clone, Copy, Debug)]
-pub struct Chunks<'a> {
-    pieces: &'a [Piece],
-    chunk: usize,
+pub struct Slices<'a> {
+    parts: &'a [JobRegion],
+    slice_size: usize,
     count: u64,
     bytes: usize,
 }
 
-impl<'a> Chunks<'a> {
-    /// Cuts `pieces` at multiples of `chunk` bytes.
-    pub fn of(pieces: &'a mut [Piece], chunk: usize) -> Self {
+impl<'a> Slices<'a> {
+    /// Cuts `parts` at multiples of `slice` bytes.
+    pub fn of(parts: &'a mut [JobRegion], slice_size: usize) -> Self {
         let (mut count, mut bytes) = (0, 0_usize);
-        for piece in pieces.iter_mut() {
-            piece.first_chunk = count;
-            count += piece.region.chunks(chunk);
-            bytes = bytes.saturating_add(piece.region.length());
+        for part in parts.iter_mut() {
+            part.first_slice = count;
+            count += part.region.slice_count(slice_size);
+            bytes = bytes.saturating_add(part.region.length());
         }
         Self {
-            pieces,
-            chunk,
+            parts,
+            slice_size,
             count,
             bytes,
         }
     }
 
-    /// How many chunks there are.
+    /// How many slices there are.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -142,20 +142,21 @@ impl<'a> Chunks<'a> {
         self.bytes
     }
 
-    /// The chunk of a number below [`Chunks::count`]; empty for others.
+    /// The slice of a number below [`Slices::count`]; empty for others.
     pub fn get(&self, number: u64) -> Region {
         let after = self
-            .pieces
-            .partition_point(|piece| piece.first_chunk <= number);
-        let piece = after.checked_sub(1).and_then(|at| self.pieces.get(at));
-        piece.map_or(Region::default(), |piece| {
-            piece.region.chunk(number - piece.first_chunk, self.chunk)
+            .parts
+            .partition_point(|part| part.first_slice <= number);
+        let part = after.checked_sub(1).and_then(|at| self.parts.get(at));
+        part.map_or(Region::default(), |part| {
+            part.region
+                .slice(number - part.first_slice, self.slice_size)
         })
     }
 
     /// The regions.
     pub fn regions(&self) -> impl Iterator<Item = Region> + 'a {
-        self.pieces.iter().map(|piece| piece.region)
+        self.parts.iter().map(|part| part.region)
     }
 }
 
@@ -166,12 +167,12 @@ mod tests {
 
     #[test]
     fn chunks_begin_at_multiples_of_their_size() {
-        let mut pieces = [Region::between(0x3000, 0x9000).into()];
-        let chunks = Chunks::of(&mut pieces, 0x4000);
-        let all: Vec<_> = (0..chunks.count()).map(|n| chunks.get(n)).collect();
+        let mut parts = [Region::between(0x3000, 0x9000).into()];
+        let slices = Slices::of(&mut parts, 0x4000);
+        let all: Vec<_> = (0..slices.count()).map(|n| slices.get(n)).collect();
         let expected = [(0x3000, 0x4000), (0x4000, 0x8000), (0x8000, 0x9000)];
         assert_eq!(all, expected.map(|(a, b)| Region::between(a, b)));
-        assert!(chunks.get(3).is_empty());
+        assert!(slices.get(3).is_empty());
     }
 
     #[test]
@@ -203,15 +204,15 @@ mod tests {
                     region
                 })
                 .collect();
-            let mut pieces: Vec<Piece> = regions.iter().copied().map(Piece::from).collect();
-            let chunks = Chunks::of(&mut pieces, 1 << shift);
+            let mut parts: Vec<JobRegion> = regions.iter().copied().map(JobRegion::from).collect();
+            let slices = Slices::of(&mut parts, 1 << shift);
             let mut covered: Vec<Region> = Vec::new();
-            for number in 0..chunks.count() {
-                let chunk = chunks.get(number);
-                prop_assert!(!chunk.is_empty() && chunk.length() <= 1 << shift);
+            for number in 0..slices.count() {
+                let slice = slices.get(number);
+                prop_assert!(!slice.is_empty() && slice.length() <= 1 << shift);
                 match covered.last_mut() {
-                    Some(last) if last.end() == chunk.start() => *last = Region::between(last.start(), chunk.end()),
-                    _ => covered.push(chunk),
+                    Some(last) if last.end() == slice.start() => *last = Region::between(last.start(), slice.end()),
+                    _ => covered.push(slice),
                 }
             }
             let mut expected: Vec<Region> = Vec::new();

@@ -57,7 +57,7 @@ fn allocate<T>(length: usize, plain: impl FnOnce() -> Block<T>) -> T {
             code = errno();
             block
         });
-        trace::tell(policy, Kind::Allocate, outcome);
+        trace::write_call(policy, Kind::Allocate, outcome);
         set_errno(code);
         return result;
     }

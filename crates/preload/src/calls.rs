@@ -33,7 +33,7 @@ macro_rules! plain {
 fn shared<T: Copy>(kind: Kind, policy: &Policy, call: impl FnOnce() -> Answer<T>) -> Result<T, ()> {
     let before = errno();
     let answer = call();
-    trace::tell(policy, kind, answer.outcome);
+    trace::write_call(policy, kind, answer.outcome);
     set(before, answer.result)
 }
 

@@ -6,7 +6,7 @@ use std::ptr;
 use bigiron_memory::call::{End, end_of_process};
 
 use crate::sanitizer;
-use crate::start::{STATE, places, policy};
+use crate::start::{STATE, addresses, policy};
 use crate::trace::{self, Kind};
 
 unsafe extern "C" {
@@ -44,11 +44,11 @@ fn end(last_steps: Option<fn() -> bool>) -> End {
     };
     // SAFETY: this thread's own; it lies among what the C library knows of the thread.
     let thread = unsafe { libc::__errno_location() }.addr();
-    let [first, second] = places();
-    let keep = [first, second, trace::place(), thread];
+    let [first, second] = addresses();
+    let keep = [first, second, trace::address(), thread];
     let end = end_of_process(policy, &STATE, last_steps, &keep);
-    trace::tell(policy, Kind::Exit, end.outcome);
-    trace::tell_all(policy);
+    trace::write_call(policy, Kind::Exit, end.outcome);
+    trace::write_totals(policy);
     end
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn known_policy() -> Option<&'static Policy> {
 }
 
 /// Where the policy lies: kept until the end.
-pub(crate) fn places() -> [usize; 2] {
+pub(crate) fn addresses() -> [usize; 2] {
     [(&raw const POLICY).addr(), (&raw const STATE).addr()]
 }
 

@@ -84,12 +84,12 @@ pub(crate) fn prepare() {
 }
 
 /// Where the totals lie: kept until the end.
-pub(crate) fn place() -> usize {
+pub(crate) fn address() -> usize {
     (&raw const TOTALS).addr()
 }
 
 /// Tells of one call, if helpers did anything for it.
-pub(crate) fn tell(policy: &Policy, kind: Kind, outcome: Option<Outcome>) {
+pub(crate) fn write_call(policy: &Policy, kind: Kind, outcome: Option<Outcome>) {
     let Some(outcome) = outcome.filter(|outcome| outcome.bytes > 0 && policy.trace != Trace::No)
     else {
         return;
@@ -131,7 +131,7 @@ fn count(kind: Kind, outcome: &Outcome) {
 }
 
 /// Tells of all calls of this process, if there were any.
-pub(crate) fn tell_all(policy: &Policy) {
+pub(crate) fn write_totals(policy: &Policy) {
     let process = getpid().as_raw_pid().unsigned_abs();
     if policy.trace == Trace::No || OWNER.load(Ordering::Relaxed) != process {
         return;

@@ -71,7 +71,7 @@ pub(super) fn by_helpers(time: Duration) -> anyhow::Result<Vec<Pair>> {
         let chunk: usize = size / (4 * bigiron_helpers::processor_count().min(all.helpers));
         let many = Settings {
             straight_below: 0,
-            chunk: chunk.next_power_of_two().clamp(MIN_CHUNK, all.chunk),
+            slice: chunk.next_power_of_two().clamp(MIN_CHUNK, all.slice),
             ..all
         };
         let one = with(1);

@@ -9,8 +9,8 @@ use rustix::param::page_size;
 
 use super::HeldSignals;
 use super::end::is_alone;
-use super::lock::{Closed, make_all};
-use super::pieces::add_some;
+use super::lock::{Inaccessible, make_all};
+use super::region_list::add_some;
 use super::state::Future;
 use super::system;
 use super::{State, can_populate, is_large, settings};
@@ -51,7 +51,7 @@ pub fn allocate<T>(
         return (plain().result, None);
     }
     let held = HeldSignals::hold();
-    let Some(before) = Known::now() else {
+    let Some(before) = MappingSnapshot::now() else {
         return (plain().result, None);
     };
     if system::mlockall(libc::MCL_FUTURE | MCL_ONFAULT).is_err() {
@@ -68,7 +68,12 @@ pub fn allocate<T>(
         if part.is_empty() {
             return;
         }
-        let made = make_all(part, Closed::IsLeftOut, policy, &settings(policy, &held));
+        let made = make_all(
+            part,
+            Inaccessible::IsSkipped,
+            policy,
+            &settings(policy, &held),
+        );
         outcome = add_some(outcome, made);
         // What could not be made is no error of an allocation.
         let _ = system::mlock(part.start(), part.length());
@@ -78,7 +83,7 @@ pub fn allocate<T>(
         .and_then(|own| own.to_pages(page_size()))
         .unwrap_or_default();
     lock(own);
-    for part in before.new_parts() {
+    for part in before.new_regions() {
         let (start, end) = (part.start(), part.end());
         let meets = !part.intersection(own).is_empty();
         lock(Region::between(
@@ -91,24 +96,24 @@ pub fn allocate<T>(
 }
 
 /// What is mapped at some moment, in order.
-struct Known {
+struct MappingSnapshot {
     regions: [Region; MAX_MAPPINGS],
     count: usize,
 }
 
-impl Known {
+impl MappingSnapshot {
     /// `None` where that is too much, or cannot be seen.
     fn now() -> Option<Self> {
-        let mut known = Self {
+        let mut snapshot = Self {
             regions: [Region::default(); MAX_MAPPINGS],
             count: 0,
         };
         let mut fits = true;
         mapping::for_each(Region::between(0, usize::MAX), |mapping| {
-            match known.regions.get_mut(known.count) {
+            match snapshot.regions.get_mut(snapshot.count) {
                 Some(place) => {
                     *place = mapping.region;
-                    known.count += 1;
+                    snapshot.count += 1;
                     ControlFlow::Continue(())
                 }
                 None => {
@@ -118,11 +123,11 @@ impl Known {
             }
         })
         .ok()?;
-        fits.then_some(known)
+        fits.then_some(snapshot)
     }
 
     /// What is mapped now, and was not then.
-    fn new_parts(&self) -> impl Iterator<Item = Region> {
+    fn new_regions(&self) -> impl Iterator<Item = Region> {
         let mut parts = [Region::default(); MAX_NEW];
         let mut count = 0;
         let mut add = |part: Region| {
@@ -138,12 +143,12 @@ impl Known {
         parts.into_iter().take(count)
     }
 
-    /// Calls `each` for what of a region is not known.
+    /// Calls `each` for what of a region is not snapshot.
     fn without(&self, region: Region, each: &mut impl FnMut(Region)) {
-        let known = self.regions.get(..self.count).unwrap_or_default();
-        let first = known.partition_point(|one| one.end() <= region.start());
+        let snapshot = self.regions.get(..self.count).unwrap_or_default();
+        let first = snapshot.partition_point(|one| one.end() <= region.start());
         let mut start = region.start();
-        for one in known.iter().skip(first) {
+        for one in snapshot.iter().skip(first) {
             if one.start() >= region.end() {
                 break;
             }
@@ -158,20 +163,20 @@ impl Known {
 mod tests {
     use super::*;
 
-    fn known(regions: &[(usize, usize)]) -> Known {
-        let mut known = Known {
+    fn snapshot(regions: &[(usize, usize)]) -> MappingSnapshot {
+        let mut snapshot = MappingSnapshot {
             regions: [Region::default(); MAX_MAPPINGS],
             count: regions.len(),
         };
-        for (place, (start, end)) in known.regions.iter_mut().zip(regions) {
+        for (place, (start, end)) in snapshot.regions.iter_mut().zip(regions) {
             *place = Region::between(*start, *end);
         }
-        known
+        snapshot
     }
 
-    fn parts(known: &Known, start: usize, end: usize) -> Vec<(usize, usize)> {
+    fn parts(snapshot: &MappingSnapshot, start: usize, end: usize) -> Vec<(usize, usize)> {
         let mut parts = Vec::new();
-        known.without(Region::between(start, end), &mut |part: Region| {
+        snapshot.without(Region::between(start, end), &mut |part: Region| {
             if !part.is_empty() {
                 parts.push((part.start(), part.end()));
             }
@@ -181,13 +186,13 @@ mod tests {
 
     #[test]
     fn parts_that_were_not_there() {
-        let known = known(&[(10, 20), (20, 25), (40, 50)]);
-        assert_eq!(parts(&known, 10, 20), []);
-        assert_eq!(parts(&known, 12, 24), []);
-        assert_eq!(parts(&known, 0, 60), [(0, 10), (25, 40), (50, 60)]);
-        assert_eq!(parts(&known, 24, 30), [(25, 30)]);
-        assert_eq!(parts(&known, 30, 35), [(30, 35)]);
-        assert_eq!(parts(&known, 45, 70), [(50, 70)]);
+        let snapshot = snapshot(&[(10, 20), (20, 25), (40, 50)]);
+        assert_eq!(parts(&snapshot, 10, 20), []);
+        assert_eq!(parts(&snapshot, 12, 24), []);
+        assert_eq!(parts(&snapshot, 0, 60), [(0, 10), (25, 40), (50, 60)]);
+        assert_eq!(parts(&snapshot, 24, 30), [(25, 30)]);
+        assert_eq!(parts(&snapshot, 30, 35), [(30, 35)]);
+        assert_eq!(parts(&snapshot, 45, 70), [(50, 70)]);
     }
 
     fn map(bytes: usize) -> Result<usize, rustix::io::Errno> {

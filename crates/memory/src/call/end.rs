@@ -8,7 +8,7 @@ use rustix::param::page_size;
 
 use super::HeldSignals;
 use super::halt::{count_threads, halt_others, holds_robust_locks};
-use super::pieces::{Pieces, dropping};
+use super::region_list::{RegionList, dropping};
 use super::system;
 use super::{State, settings};
 use crate::engine::Outcome;
@@ -111,7 +111,7 @@ pub fn end_of_process(
         .unwrap_or_else(|| time_to_halt(private));
     let give_private = ends && (!is_final || halt_others(&held, time));
     let settings = settings(policy, &held);
-    let mut pieces = Pieces::new(&settings, dropping());
+    let mut regions = RegionList::new(&settings, dropping());
     let here = (&raw const held).addr();
     let is_kept = |region: Region| {
         let within = |address: usize| (region.start()..region.end()).contains(&address);
@@ -120,19 +120,19 @@ pub fn end_of_process(
     let _ = mapping::for_each(Region::between(0, usize::MAX), |mapping| {
         if mapping.shared {
             if give_shared && mapping.of_memory && mapping.region.length() >= least {
-                pieces.add(mapping.region);
+                regions.add(mapping.region);
             }
         } else if give_private && is_anonymous(&mapping) && !is_kept(mapping.region) {
             for (noted, _) in state.private().iter() {
                 let part = mapping.region.intersection(noted);
                 is_final |= !part.is_empty();
-                pieces.add(part);
+                regions.add(part);
             }
         }
         ControlFlow::Continue(())
     });
     End {
-        outcome: pieces.finish(),
+        outcome: regions.finish(),
         is_final,
     }
 }

@@ -8,7 +8,7 @@ use rustix::param::page_size;
 
 use super::HeldSignals;
 use super::map::ask_for_huge_pages;
-use super::pieces::{Pieces, access, add_some, is_made, making};
+use super::region_list::{RegionList, access, add_some, is_made, populating};
 use super::state::Future;
 use super::system;
 use super::{Answer, State, can_populate, is_large, settings};
@@ -40,7 +40,12 @@ pub fn mlock(policy: &Policy, address: usize, length: usize) -> Answer<()> {
     if cuts_segment(region) || system::mlock2(address, length, MLOCK_ONFAULT).is_err() {
         return Answer::plain(plain());
     }
-    let outcome = make_all(region, Closed::Ends, policy, &settings(policy, &held));
+    let outcome = make_all(
+        region,
+        Inaccessible::Stops,
+        policy,
+        &settings(policy, &held),
+    );
     Answer {
         result: plain(),
         outcome,
@@ -90,7 +95,7 @@ pub fn mlockall(policy: &Policy, state: &State, flags: c_int) -> Answer<()> {
         let everything = Region::between(0, usize::MAX);
         outcome = make_all(
             everything,
-            Closed::IsLeftOut,
+            Inaccessible::IsSkipped,
             policy,
             &settings(policy, &held),
         );
@@ -125,23 +130,23 @@ pub fn munlockall(state: &State) -> Result<(), Errno> {
 
 /// What becomes of the rest after a mapping that may not be touched (__mm_populate of mm/gup.c).
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Closed {
+pub(super) enum Inaccessible {
     /// mlock ends there with an error, and makes nothing behind it.
-    Ends,
+    Stops,
     /// mlockall goes on.
-    IsLeftOut,
+    IsSkipped,
 }
 
 /// Makes the pages of all mappings in a region, each as the kernel makes what it locks: private
 /// ones in huge pages where the policy asks for some. What fails is left to the plain call.
 pub(super) fn make_all(
     region: Region,
-    closed: Closed,
+    inaccessible: Inaccessible,
     policy: &Policy,
     settings: &Settings,
 ) -> Option<Outcome> {
-    let mut written = Pieces::new(settings, making(Access::Write));
-    let mut read = Pieces::new(settings, making(Access::Read));
+    let mut written = RegionList::new(settings, populating(Access::Write));
+    let mut read = RegionList::new(settings, populating(Access::Read));
     let _ = mapping::for_each(region, |mapping| {
         let part = mapping.region.intersection(region);
         match access(&mapping) {
@@ -153,7 +158,9 @@ pub(super) fn make_all(
                 written.add(part);
             }
             Some(Access::Read) => read.add(part),
-            None if closed == Closed::Ends && mapping.protection() == libc::PROT_NONE => {
+            None if inaccessible == Inaccessible::Stops
+                && mapping.protection() == libc::PROT_NONE =>
+            {
                 return ControlFlow::Break(());
             }
             None => {}

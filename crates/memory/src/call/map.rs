@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::param::page_size;
 
 use super::HeldSignals;
-use super::pieces::{dropped, is_worth_dropping};
+use super::region_list::{drop_list, is_worth_dropping};
 use super::state::Future;
 use super::system::{self, madvise as advise};
 use super::{Answer, State, can_populate, is_large, settings};
@@ -16,7 +16,7 @@ use crate::huge;
 use crate::mapping::{self, Mapping};
 use crate::operation::{Access, populate, want_huge_pages};
 use crate::policy::{Destroy, Policy};
-use crate::region::{Piece, Region};
+use crate::region::{JobRegion, Region};
 
 const MLOCK_ONFAULT: u32 = 1;
 
@@ -241,10 +241,10 @@ fn make(
         ask_for_huge_pages(region);
     }
     let settings = Settings {
-        chunk: settings.chunk.max(request.huge_page().unwrap_or(0)),
+        slice: settings.slice.max(request.huge_page().unwrap_or(0)),
         ..*settings
     };
-    Some(populate(&mut [Piece::from(region)], access, &settings))
+    Some(populate(&mut [JobRegion::from(region)], access, &settings))
 }
 
 /// Asks for huge pages, unless the program wants none.
@@ -283,12 +283,12 @@ pub fn madvise(policy: &Policy, address: usize, length: usize, advice: c_int) ->
         return Answer::plain(plain());
     };
     let held = HeldSignals::hold();
-    let mut pieces = [Piece::from(region)];
+    let mut regions = [JobRegion::from(region)];
     let settings = settings(policy, &held);
     let outcome = if policy.huge && is_shared_memory(region) && huge_pages_are_allowed() {
-        huge::populate(&mut pieces, access, &settings)
+        huge::populate(&mut regions, access, &settings)
     } else {
-        populate(&mut pieces, access, &settings)
+        populate(&mut regions, access, &settings)
     };
     // Where a part cannot be made the plain call says why: it finds the others done.
     let result = outcome.error.map_or(Ok(()), |_| plain());
@@ -377,12 +377,12 @@ fn part_from_rest(region: Region) -> bool {
 }
 
 fn drop_pages(region: Region, settings: &Settings) -> Option<Outcome> {
-    let mut pieces = dropped(settings);
+    let mut regions = drop_list(settings);
     let _ = mapping::for_each(region, |mapping| {
         if is_given_back(&mapping) {
-            pieces.add(mapping.region.intersection(region));
+            regions.add(mapping.region.intersection(region));
         }
         ControlFlow::Continue(())
     });
-    pieces.finish()
+    regions.finish()
 }

@@ -13,11 +13,11 @@ mod end;
 mod halt;
 mod lock;
 mod map;
-mod pieces;
+mod region_list;
+mod region_table;
 mod segment;
 mod state;
 pub(crate) mod system;
-mod table;
 
 pub use allocate::{Block, allocate};
 pub use bigiron_helpers::HeldSignals;

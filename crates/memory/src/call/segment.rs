@@ -8,7 +8,7 @@ use rustix::param::page_size;
 
 use super::HeldSignals;
 use super::map::{ask_for_huge_pages, huge_pages_are_allowed};
-use super::pieces::{Pieces, dropped, is_made, is_worth_dropping};
+use super::region_list::{RegionList, drop_list, is_made, is_worth_dropping};
 use super::state::Segment;
 use super::system;
 use super::{Answer, State, can_populate, is_large, settings};
@@ -19,7 +19,7 @@ use crate::mapping;
 use crate::operation::{Access, populate};
 use crate::policy::{Attach, Destroy, Policy};
 use crate::reaper::{Held, Reaper, is_advisable};
-use crate::region::{Piece, Region};
+use crate::region::{JobRegion, Region};
 
 /// As shmget(2).
 pub fn shmget(
@@ -136,11 +136,11 @@ fn create(policy: &Policy, id: c_int, region: Region, settings: &Settings) -> Op
         }
         return None;
     }
-    let mut pieces = [Piece::from(region)];
+    let mut regions = [JobRegion::from(region)];
     let outcome = if policy.huge && huge_pages_are_allowed() {
-        huge::populate(&mut pieces, Access::Read, settings)
+        huge::populate(&mut regions, Access::Read, settings)
     } else {
-        populate(&mut pieces, Access::Read, settings)
+        populate(&mut regions, Access::Read, settings)
     };
     if policy.attach == Attach::Lock {
         // Where that is not allowed the segment is as without this policy.
@@ -188,9 +188,9 @@ const SHM_DEST: u32 = 0o1000;
 
 /// Takes the page tables of what is still attached of a segment in a region down.
 fn take_down(id: c_int, region: Region, settings: &Settings) -> Option<Outcome> {
-    let mut pieces = dropped(settings);
-    each_part(id, region, |part| pieces.add(part));
-    pieces.finish()
+    let mut regions = drop_list(settings);
+    each_part(id, region, |part| regions.add(part));
+    regions.finish()
 }
 
 /// Calls `each` for the parts of a region where a segment is mapped: of what was attached
@@ -271,7 +271,7 @@ fn make_locked(policy: &Policy, state: &State, id: c_int) -> Option<Outcome> {
     }
     let held = HeldSignals::hold();
     let settings = settings(policy, &held);
-    let mut pieces = Pieces::new(&settings, super::pieces::making(Access::Read));
-    each_part(id, region, |part| pieces.add(part));
-    pieces.finish()
+    let mut regions = RegionList::new(&settings, super::region_list::populating(Access::Read));
+    each_part(id, region, |part| regions.add(part));
+    regions.finish()
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::param::page_size;
 
-use super::table::Table;
+use super::region_table::RegionTable;
 use crate::region::Region;
 
 /// Segments that are remembered; ids that are in use at the same time differ in their
@@ -23,9 +23,9 @@ pub struct State {
     /// By the lowest bits of its id: the id above, what is known below.
     segments: [AtomicU64; SEGMENTS],
     /// Where segments are attached, with their ids.
-    attachments: Table,
+    attachments: RegionTable,
     /// Private memory that the program asked for itself.
-    private: Table,
+    private: RegionTable,
     /// A word that is a [`Future`]. On a page that is empty in the child of a fork, as
     /// locks are not inherited.
     future: AtomicPtr<AtomicU32>,
@@ -70,8 +70,8 @@ impl State {
     pub const fn new() -> Self {
         Self {
             segments: [const { AtomicU64::new(0) }; SEGMENTS],
-            attachments: Table::new(),
-            private: Table::new(),
+            attachments: RegionTable::new(),
+            private: RegionTable::new(),
             future: AtomicPtr::new(ptr::null_mut()),
             large: AtomicBool::new(false),
             program: OnceLock::new(),
@@ -88,7 +88,7 @@ impl State {
         self.program.get().copied()
     }
 
-    /// Sets how long the end of the process waits for its threads to halt, in place of a time that
+    /// Sets how long the end of the process waits for its threads to halt, in slot of a time that
     /// depends on the size of its memory.
     pub fn set_time_to_halt(&self, time: Duration) {
         self.time_to_halt.get_or_init(|| time);
@@ -110,18 +110,16 @@ impl State {
     }
 
     pub(super) fn note_segment(&self, id: i32, segment: Segment) {
-        if let Some(place) = self.place(id) {
+        if let Some(slot) = self.slot(id) {
             let value = u64::from(id as u32) << 32 | segment as u64;
-            place.store(value, Ordering::Relaxed);
+            slot.store(value, Ordering::Relaxed);
         }
     }
 
     /// [`Segment::Other`] for one that is not remembered.
     #[inline]
     pub(super) fn segment(&self, id: i32) -> Segment {
-        let seen = self
-            .place(id)
-            .map_or(0, |place| place.load(Ordering::Relaxed));
+        let seen = self.slot(id).map_or(0, |slot| slot.load(Ordering::Relaxed));
         match seen as u32 {
             _ if seen >> 32 != u64::from(id as u32) => Segment::Other,
             known if known == Segment::Small as u32 => Segment::Small,
@@ -136,7 +134,7 @@ impl State {
         self.segment(id) == Segment::Small
     }
 
-    fn place(&self, id: i32) -> Option<&AtomicU64> {
+    fn slot(&self, id: i32) -> Option<&AtomicU64> {
         self.segments.get(id as u32 as usize % SEGMENTS)
     }
 
@@ -151,7 +149,7 @@ impl State {
         Some((id as i32, region))
     }
 
-    /// Where a segment is attached; one place of several.
+    /// Where a segment is attached; one slot of several.
     pub(super) fn attachment_of(&self, id: i32) -> Option<Region> {
         let mut attached = self.attachments.iter();
         attached.find_map(|(region, other)| (other == id as u32).then_some(region))
@@ -165,11 +163,11 @@ impl State {
     }
 
     /// What large private memory of no file the program has mapped, and not unmapped.
-    pub(super) fn private(&self) -> &Table {
+    pub(super) fn private(&self) -> &RegionTable {
         &self.private
     }
 
-    /// Has the place for [`State::note_future`]: before the process locks what it maps, or
+    /// Has the slot for [`State::note_future`]: before the process locks what it maps, or
     /// that page would be locked too.
     pub(super) fn prepare_future(&self) {
         if self.future.load(Ordering::Acquire).is_null() {

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::getpid;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::region::{Chunks, Piece, Region};
+use crate::region::{JobRegion, Region, Slices};
 use pace::Pace;
 pub use processors::{Processors, prepare};
 
@@ -20,15 +20,15 @@ pub use processors::{Processors, prepare};
 /// well, few enough to leave the rest of a large machine to others.
 pub const MAX_HELPERS: usize = 16;
 
-/// A chunk, unless pages are larger: some hundred microseconds of work.
-pub const CHUNK: usize = 4 << 20;
+/// A slice, unless pages are larger: some hundred microseconds of work.
+pub const SLICE: usize = 4 << 20;
 
 /// Work that takes less for a MiB is done before helpers have begun: page tables of huge
 /// pages, or of nothing. Those of 4 KiB pages take five times as long.
 const QUICK_MIB: Duration = Duration::from_micros(6);
 const MIB: f64 = (1 << 20) as f64;
 
-/// The most chunks, or a few more, of memory that may be empty.
+/// The most slices, or a few more, of memory that may be empty.
 const MAX_SLICES: usize = 4096;
 
 /// How an operation is shared.
@@ -39,7 +39,7 @@ pub struct Settings {
     /// Bytes below which the caller works alone: starting helpers would take longer.
     pub straight_below: usize,
     /// Bytes that one helper takes at a time; a power of two.
-    pub chunk: usize,
+    pub slice: usize,
     /// Whether helpers work on all nodes of the memory, where no policy says which.
     pub spread: bool,
     /// For a caller that holds all signals back: those that it held back before that, bit 0
@@ -52,7 +52,7 @@ impl Default for Settings {
         Self {
             helpers: MAX_HELPERS,
             straight_below: 8 << 20,
-            chunk: CHUNK,
+            slice: SLICE,
             spread: false,
             held_back: None,
         }
@@ -62,7 +62,7 @@ impl Default for Settings {
 /// What became of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Bytes of chunks that were done.
+    /// Bytes of slices that were done.
     pub bytes: usize,
     /// Bytes that were to be done.
     pub wanted: usize,
@@ -72,7 +72,7 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// What the helpers worked, added up.
     pub busy: Duration,
-    /// Why it did not come to its end: the first error of a chunk.
+    /// Why it did not come to its end: the first error of a slice.
     pub error: Option<Errno>,
 }
 
@@ -105,69 +105,69 @@ impl Outcome {
 /// has none of its parent's helpers.
 static AT_WORK: AtomicU64 = AtomicU64::new(0);
 
-/// Does `step` for all chunks of `pieces`. The first error ends it early; chunks
+/// Does `step` for all slices of `regions`. The first error ends it early; slices
 /// that others have in hand are still done.
 ///
 /// `step` is called by threads that share nothing but memory, and must keep to
 /// what [`run_bare`] asks.
 pub fn share(
-    pieces: &mut [Piece],
+    regions: &mut [JobRegion],
     settings: &Settings,
     step: impl Fn(Region) -> Result<(), Errno> + Sync,
 ) -> Outcome {
-    run(pieces, settings, step, false)
+    run(regions, settings, step, false)
 }
 
 /// The same for work of which nobody knows whether there is much: the caller begins, and
-/// helpers come as soon as a chunk takes its time.
+/// helpers come as soon as a slice takes its time.
 ///
-/// Chunks are larger where there would be very many: in terabytes that were only reserved
+/// Slices are larger where there would be very many: in terabytes that were only reserved
 /// there is nothing to do, which the kernel sees faster in one call than in millions.
 pub fn share_if_long(
-    pieces: &mut [Piece],
+    regions: &mut [JobRegion],
     settings: &Settings,
     step: impl Fn(Region) -> Result<(), Errno> + Sync,
 ) -> Outcome {
-    let bytes = pieces.iter().fold(0_usize, |bytes, piece| {
-        bytes.saturating_add(piece.region().length())
+    let bytes = regions.iter().fold(0_usize, |bytes, region| {
+        bytes.saturating_add(region.region().length())
     });
     let least = (bytes / MAX_SLICES).max(1).next_power_of_two();
     let settings = Settings {
-        chunk: settings.chunk.max(least),
+        slice: settings.slice.max(least),
         ..*settings
     };
-    run(pieces, &settings, step, true)
+    run(regions, &settings, step, true)
 }
 
 fn run(
-    pieces: &mut [Piece],
+    regions: &mut [JobRegion],
     settings: &Settings,
     step: impl Fn(Region) -> Result<(), Errno> + Sync,
     begin_alone: bool,
 ) -> Outcome {
-    let chunks = Chunks::of(pieces, settings.chunk.next_power_of_two());
+    let slices = Slices::of(regions, settings.slice.next_power_of_two());
     let began = now();
-    if chunks.bytes() < settings.straight_below {
-        return straight(&chunks, began, step);
+    if slices.bytes() < settings.straight_below {
+        return straight(&slices, began, step);
     }
     let mut outcome = Outcome {
-        wanted: chunks.bytes(),
+        wanted: slices.bytes(),
         helpers: 1,
         ..Outcome::default()
     };
     let processors =
-        (settings.helpers > 1).then(|| Processors::for_memory(chunks.regions(), settings.spread));
+        (settings.helpers > 1).then(|| Processors::for_memory(slices.regions(), settings.spread));
     let reserved = processors.as_ref().map(|processors| {
         let most = settings
             .helpers
             .min(MAX_BARE_THREADS)
             .min(processors.count());
-        let most = most.min(usize::try_from(chunks.count()).unwrap_or(most));
+        let most = most.min(usize::try_from(slices.count()).unwrap_or(most));
         Reserved::others(most.saturating_sub(1), processors.count())
     });
 
     let others = reserved.as_ref().map_or(0, |reserved| reserved.0);
-    let mut job = Job::new(&chunks, step, 1 + others);
+    let mut job = Job::new(&slices, step, 1 + others);
     if let Some(blocked) = settings.held_back {
         job.blocked = blocked;
     }
@@ -196,16 +196,16 @@ fn run(
 
 /// Small requests: each region by one call, and nothing else that would take time.
 fn straight(
-    chunks: &Chunks<'_>,
+    slices: &Slices<'_>,
     began: Duration,
     step: impl Fn(Region) -> Result<(), Errno>,
 ) -> Outcome {
     let mut outcome = Outcome {
-        wanted: chunks.bytes(),
+        wanted: slices.bytes(),
         helpers: 1,
         ..Outcome::default()
     };
-    for region in chunks.regions().filter(|region| !region.is_empty()) {
+    for region in slices.regions().filter(|region| !region.is_empty()) {
         if let Err(errno) = step(region) {
             outcome.error = Some(errno);
             break;
@@ -218,7 +218,7 @@ fn straight(
 }
 
 struct Job<'a, S> {
-    chunks: &'a Chunks<'a>,
+    slices: &'a Slices<'a>,
     step: S,
     cursor: WorkCursor,
     pace: Pace,
@@ -232,11 +232,11 @@ struct Job<'a, S> {
 }
 
 impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
-    fn new(chunks: &'a Chunks<'a>, step: S, helpers: usize) -> Self {
+    fn new(slices: &'a Slices<'a>, step: S, helpers: usize) -> Self {
         Self {
-            chunks,
+            slices,
             step,
-            cursor: WorkCursor::new(chunks.count()),
+            cursor: WorkCursor::new(slices.count()),
             pace: Pace::new(helpers),
             bytes: AtomicU64::new(0),
             busy: AtomicU64::new(0),
@@ -247,7 +247,7 @@ impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
 
     /// What each helper does; number 0 is the caller, who also sets the pace.
     fn work(&self, number: usize) {
-        while self.pace.may_work(number) && self.take_chunk(number).is_some() {
+        while self.pace.may_work(number) && self.take_slice(number).is_some() {
             if number == 0 {
                 self.pace.look(self.bytes.load(Ordering::Relaxed), now());
             }
@@ -256,12 +256,12 @@ impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
         self.pace.end();
     }
 
-    /// What the caller does alone: whether that was all. Two chunks in a row that take their
+    /// What the caller does alone: whether that was all. Two slices in a row that take their
     /// time end it: one may only have been interrupted.
     fn work_while_quick(&self) -> bool {
         let mut slow = 0;
         while slow < 2 {
-            let Some((length, took)) = self.take_chunk(0) else {
+            let Some((length, took)) = self.take_slice(0) else {
                 return true;
             };
             let is_slow = took > QUICK_MIB.mul_f64(length as f64 / MIB);
@@ -270,13 +270,13 @@ impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
         false
     }
 
-    /// One chunk by a helper: its bytes, and what it took. `None` where there is no more, or
+    /// One slice by a helper: its bytes, and what it took. `None` where there is no more, or
     /// nothing more is to be done.
-    fn take_chunk(&self, number: usize) -> Option<(usize, Duration)> {
+    fn take_slice(&self, number: usize) -> Option<(usize, Duration)> {
         if self.error.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        let region = self.chunks.get(self.cursor.next()?);
+        let region = self.slices.get(self.cursor.next()?);
         let began = now();
         if let Err(errno) = (self.step)(region) {
             let code = errno.raw_os_error();

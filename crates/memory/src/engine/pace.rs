@@ -46,7 +46,7 @@ impl Pace {
         }
     }
 
-    /// Whether the helper of this number may take a chunk. Waits while that is open.
+    /// Whether the helper of this number may take a slice. Waits while that is open.
     pub(super) fn may_work(&self, number: usize) -> bool {
         loop {
             let gate = self.gate.get();

@@ -4,20 +4,20 @@ fn settings(helpers: usize) -> Settings {
     Settings {
         helpers,
         straight_below: 0,
-        chunk: 4096,
+        slice: 4096,
         ..Settings::default()
     }
 }
 
 #[test]
 fn every_chunk_is_done_once_and_counted() {
-    let mut pieces = [
+    let mut regions = [
         Region::between(0, 1 << 20),
         Region::between(3 << 20, 4 << 20),
     ]
-    .map(Piece::from);
+    .map(JobRegion::from);
     let sum = AtomicU64::new(0);
-    let outcome = share(&mut pieces, &settings(4), |region| {
+    let outcome = share(&mut regions, &settings(4), |region| {
         sum.fetch_add(region.start() as u64, Ordering::Relaxed);
         Ok(())
     });
@@ -32,8 +32,8 @@ fn every_chunk_is_done_once_and_counted() {
 
 #[test]
 fn the_first_error_ends_it() {
-    let mut pieces = [Region::between(0, 1 << 30)].map(Piece::from);
-    let outcome = share(&mut pieces, &settings(4), |region| {
+    let mut regions = [Region::between(0, 1 << 30)].map(JobRegion::from);
+    let outcome = share(&mut regions, &settings(4), |region| {
         if region.start() < 1 << 20 {
             Ok(())
         } else {
@@ -47,8 +47,8 @@ fn the_first_error_ends_it() {
 #[test]
 fn what_may_be_empty_is_not_cut_into_millions() {
     let count = AtomicU64::new(0);
-    let mut pieces = [Region::between(0, 16 << 40)].map(Piece::from);
-    let outcome = share_if_long(&mut pieces, &settings(4), |_| {
+    let mut regions = [Region::between(0, 16 << 40)].map(JobRegion::from);
+    let outcome = share_if_long(&mut regions, &settings(4), |_| {
         count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     });
@@ -58,12 +58,12 @@ fn what_may_be_empty_is_not_cut_into_millions() {
 
 #[test]
 fn small_requests_start_nobody() {
-    let mut pieces = [Region::between(0, 1 << 20)].map(Piece::from);
+    let mut regions = [Region::between(0, 1 << 20)].map(JobRegion::from);
     let big_enough = Settings {
         straight_below: (1 << 20) + 1,
         ..settings(4)
     };
-    assert_eq!(share(&mut pieces, &big_enough, |_| Ok(())).helpers, 1);
+    assert_eq!(share(&mut regions, &big_enough, |_| Ok(())).helpers, 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 
 pub use facts::{Facts, Pool};
 use serde::Serialize;
-pub use steps::{Step, Verdict};
+pub use steps::{Stage, Verdict};
 
 /// What was found, and what follows from it.
 #[derive(Debug, Serialize)]
@@ -16,7 +16,7 @@ pub struct Explanation {
     /// The machine, and this process's rights and limits.
     pub facts: Facts,
     /// The steps of memory's life, from making it to giving it back.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Stage>,
 }
 
 impl Explanation {

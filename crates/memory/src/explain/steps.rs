@@ -22,7 +22,7 @@ pub enum Verdict {
 
 /// A step, and what may be changed.
 #[derive(Debug, Serialize)]
-pub struct Step {
+pub struct Stage {
     /// Its name.
     pub step: &'static str,
     /// What becomes of it here.
@@ -34,7 +34,7 @@ pub struct Step {
     pub change: Vec<String>,
 }
 
-impl Step {
+impl Stage {
     fn new(step: &'static str, verdict: Verdict, why: impl Into<String>) -> Self {
         Self {
             step,
@@ -51,7 +51,7 @@ impl Step {
 }
 
 /// All steps of memory's life, and what decides about them.
-pub(super) fn steps(facts: &Facts) -> Vec<Step> {
+pub(super) fn steps(facts: &Facts) -> Vec<Stage> {
     vec![
         create(facts),
         huge_shared(facts),
@@ -66,19 +66,19 @@ pub(super) fn steps(facts: &Facts) -> Vec<Step> {
     ]
 }
 
-fn create(facts: &Facts) -> Step {
+fn create(facts: &Facts) -> Stage {
     let name = "create in small pages";
     if !facts.madv_populate {
         let why = "this kernel makes pages by touching alone (MADV_POPULATE_READ is refused)";
-        return Step::new(name, Verdict::Plain, why).change("Linux 5.14 or later");
+        return Stage::new(name, Verdict::Plain, why).change("Linux 5.14 or later");
     }
     if facts.processors < 2 {
         let why = "one processor may be used";
-        return Step::new(name, Verdict::Plain, why)
+        return Stage::new(name, Verdict::Plain, why)
             .change("the affinity (taskset), or the control group's cpu.max");
     }
     let why = format!("by up to {} helpers", facts.processors.min(16));
-    let step = Step::new(name, Verdict::Faster, why);
+    let step = Stage::new(name, Verdict::Faster, why);
     if facts.processors < facts.processors_online {
         return step
             .change("the affinity (taskset) or the control group's cpu.max leaves processors out");
@@ -86,19 +86,19 @@ fn create(facts: &Facts) -> Step {
     step
 }
 
-fn huge_shared(facts: &Facts) -> Step {
+fn huge_shared(facts: &Facts) -> Stage {
     let name = "create in huge pages, shared";
     match facts.huge_shared.as_str() {
         "always" | "within_size" | "force" | "advise" => {
             let why = format!("shmem_enabled is {}", facts.huge_shared);
-            Step::new(name, Verdict::Faster, why)
+            Stage::new(name, Verdict::Faster, why)
         }
         "deny" | "" => {
             let why = match facts.huge_shared.as_str() {
                 "" => "this kernel has no huge pages for shared memory",
                 _ => "shmem_enabled is deny",
             };
-            Step::new(name, Verdict::Plain, why).change(format!("echo advise > {HUGE_SHARED}"))
+            Stage::new(name, Verdict::Plain, why).change(format!("echo advise > {HUGE_SHARED}"))
         }
         other => {
             let verdict = if facts.madv_collapse {
@@ -111,17 +111,17 @@ fn huge_shared(facts: &Facts) -> Step {
             } else {
                 ""
             };
-            Step::new(name, verdict, format!("shmem_enabled is {other}{by}"))
+            Stage::new(name, verdict, format!("shmem_enabled is {other}{by}"))
                 .change(format!("echo advise > {HUGE_SHARED}"))
         }
     }
 }
 
-fn huge_private(facts: &Facts) -> Step {
+fn huge_private(facts: &Facts) -> Stage {
     let name = "create in huge pages, private";
     match facts.huge_pages.as_str() {
-        "" => Step::new(name, Verdict::Plain, "this kernel has none"),
-        "never" => Step::new(
+        "" => Stage::new(name, Verdict::Plain, "this kernel has none"),
+        "never" => Stage::new(
             name,
             Verdict::Plain,
             "transparent_hugepage/enabled is never",
@@ -129,12 +129,12 @@ fn huge_private(facts: &Facts) -> Step {
         .change(format!("echo madvise > {HUGE_PRIVATE}")),
         setting => {
             let why = format!("transparent_hugepage/enabled is {setting}");
-            Step::new(name, Verdict::Faster, why)
+            Stage::new(name, Verdict::Faster, why)
         }
     }
 }
 
-fn pools(facts: &Facts) -> Step {
+fn pools(facts: &Facts) -> Stage {
     let name = "pools of huge pages";
     let free: Vec<String> = facts
         .pools
@@ -156,12 +156,12 @@ fn pools(facts: &Facts) -> Step {
             }
             None => "a kernel with CONFIG_HUGETLBFS".to_owned(),
         };
-        return Step::new(name, Verdict::Plain, "all pools are empty").change(change);
+        return Stage::new(name, Verdict::Plain, "all pools are empty").change(change);
     }
-    Step::new(name, Verdict::Faster, free.join(", "))
+    Stage::new(name, Verdict::Faster, free.join(", "))
 }
 
-fn lock(facts: &Facts) -> Step {
+fn lock(facts: &Facts) -> Stage {
     let name = "lock";
     let limit = match facts.locked_limit {
         Some(limit) if !facts.may_lock_all => limit,
@@ -173,7 +173,7 @@ fn lock(facts: &Facts) -> Step {
         (true, false) => "pages are made by helpers first".to_owned(),
         (false, false) => "by one processor".to_owned(),
     };
-    let step = Step::new(
+    let step = Stage::new(
         name,
         match (facts.madv_populate && facts.processors > 1, small) {
             (true, false) => Verdict::Faster,
@@ -188,23 +188,23 @@ fn lock(facts: &Facts) -> Step {
     step
 }
 
-fn unmap(facts: &Facts) -> Step {
+fn unmap(facts: &Facts) -> Stage {
     let name = "unmap and detach";
     if facts.processors < 2 {
-        return Step::new(name, Verdict::Plain, "one processor may be used");
+        return Stage::new(name, Verdict::Plain, "one processor may be used");
     }
     if facts.madv_dontneed_locked {
-        return Step::new(
+        return Stage::new(
             name,
             Verdict::Faster,
             "page tables are taken down by helpers",
         );
     }
     let why = "page tables are taken down by helpers, but not those of locked memory";
-    Step::new(name, Verdict::Partly, why).change("Linux 5.18 or later")
+    Stage::new(name, Verdict::Partly, why).change("Linux 5.18 or later")
 }
 
-fn destroy(facts: &Facts) -> Step {
+fn destroy(facts: &Facts) -> Stage {
     let name = "give the pages back";
     let has_huge = matches!(
         facts.huge_shared.as_str(),
@@ -213,35 +213,35 @@ fn destroy(facts: &Facts) -> Step {
     let why = "the kernel frees the small pages of one segment or file by one processor";
     if has_huge {
         let why = format!("{why}; huge pages are freed at once");
-        return Step::new(name, Verdict::Partly, why)
+        return Stage::new(name, Verdict::Partly, why)
             .change("several files side by side: bigiron mem create --stripes");
     }
-    Step::new(name, Verdict::Plain, why)
+    Stage::new(name, Verdict::Plain, why)
         .change(format!("huge pages: echo advise > {HUGE_SHARED}"))
         .change("several files side by side: bigiron mem create --stripes")
 }
 
-fn reaper(facts: &Facts) -> Step {
+fn reaper(facts: &Facts) -> Stage {
     let name = "reaper";
     if facts.reaper {
         let why = "callers need not wait for that: a process of its own frees 256 MiB and more";
-        return Step::new(name, Verdict::Faster, why);
+        return Stage::new(name, Verdict::Faster, why);
     }
     let why = if facts.seccomp {
         "a seccomp filter may end programs that start others"
     } else {
         "orphans of this process go to a program that may not expect them"
     };
-    let step = Step::new(name, Verdict::Plain, why);
+    let step = Stage::new(name, Verdict::Plain, why);
     if facts.seccomp {
         return step.change("a service or container without a seccomp filter");
     }
     step.change("an init in the container (docker run --init)")
 }
 
-fn limits(facts: &Facts) -> Step {
+fn limits(facts: &Facts) -> Stage {
     let name = "limits";
-    let mut step = Step::new(name, Verdict::Faster, "none below the memory that is free");
+    let mut step = Stage::new(name, Verdict::Faster, "none below the memory that is free");
     let mut low = Vec::new();
     for (limit, bytes, change) in [
         ("kernel.shmmax", facts.shmmax, "sysctl kernel.shmmax"),
@@ -269,14 +269,14 @@ fn limits(facts: &Facts) -> Step {
     step
 }
 
-fn programs(facts: &Facts) -> Step {
+fn programs(facts: &Facts) -> Stage {
     let name = "programs as they are";
     match &facts.preload_library {
         Some(path) => {
             let why = format!("bigiron mem run, by {path}");
-            Step::new(name, Verdict::Faster, why)
+            Stage::new(name, Verdict::Faster, why)
         }
-        None => Step::new(name, Verdict::Plain, "libbigiron_preload.so is not found").change(
+        None => Stage::new(name, Verdict::Plain, "libbigiron_preload.so is not found").change(
             "install it beside bigiron or in ../lib/bigiron, or name it by BIGIRON_PRELOAD",
         ),
     }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::socket::last_error;
-use super::{COMMAND, Held, MAX_HELD, Word};
+use super::{ArgumentText, COMMAND, Held, MAX_HELD};
 use crate::c_string_buf::CStringBuf;
 
 const STACK: usize = 32 << 10;
@@ -26,7 +26,7 @@ pub(super) struct Launch {
     program: [u8; PATH],
     /// `r` and a path.
     report: [u8; PATH + 1],
-    words: [Word; 1 + MAX_HELD],
+    words: [ArgumentText; 1 + MAX_HELD],
     /// Descriptors that the program is to have.
     kept: [RawFd; 1 + MAX_HELD],
     kept_count: usize,

@@ -41,14 +41,14 @@ pub enum Held {
     Descriptor(RawFd),
 }
 
-/// What stands before the [`Word`]s among the arguments.
+/// What stands before the [`ArgumentText`]s among the arguments.
 const COMMAND: [&CStr; 2] = [c"mem", c"reap"];
 
 /// `s` for the socket, `v` for a segment, `d` for a descriptor, and a number.
-type Word = CStringBuf<16>;
+type ArgumentText = CStringBuf<16>;
 
 impl Held {
-    fn word(self) -> Option<Word> {
+    fn word(self) -> Option<ArgumentText> {
         match self {
             Self::SystemV(id) => CStringBuf::format(format_args!("v{id}")),
             Self::Descriptor(descriptor) => CStringBuf::format(format_args!("d{descriptor}")),

@@ -16,7 +16,7 @@ use super::{COMMAND, socket};
 
 /// What is held, ready to let go.
 #[derive(Clone, Copy, Debug)]
-enum Hold {
+enum Reference {
     /// Attached there.
     Attached(usize),
     /// Open.
@@ -37,33 +37,33 @@ pub fn requested(mut arguments: impl Iterator<Item = OsString>) -> bool {
 /// took. The exit code: 1 where something cannot be held, 2 for arguments
 /// that make no sense.
 pub fn serve(arguments: impl Iterator<Item = OsString>) -> i32 {
-    let Some(order) = Order::parse(arguments.skip(1 + COMMAND.len())) else {
+    let Some(arguments) = ReaperArguments::parse(arguments.skip(1 + COMMAND.len())) else {
         let text: &[u8] = b"bigiron: mem reap is started by bigiron alone\n";
         let _ = io::stderr().write_all(text);
         return 2;
     };
-    become_a_daemon(&order);
-    let Some((holds, bytes)) = order.hold() else {
+    become_a_daemon(&arguments);
+    let Some((references, bytes)) = arguments.hold() else {
         return 1;
     };
-    if socket::send(order.socket, &[1]).is_err() {
+    if socket::send(arguments.socket, &[1]).is_err() {
         return 0;
     }
-    wait_for_word(order.socket);
+    wait_for_word(arguments.socket);
 
     let began = Instant::now();
-    let cursor = WorkCursor::new(holds.len() as u64);
-    let threads = holds.len().min(processor_count());
+    let cursor = WorkCursor::new(references.len() as u64);
+    let threads = references.len().min(processor_count());
     run_bare(threads, |_, _| {}, &|_| {
-        while let Some(hold) = cursor.next().and_then(|at| holds.get(at as usize)) {
-            hold.let_go();
+        while let Some(reference) = cursor.next().and_then(|at| references.get(at as usize)) {
+            reference.let_go();
         }
     });
     let took = began.elapsed();
 
     let nanoseconds = took.as_nanos() as u64;
-    let _ = socket::send(order.socket, &nanoseconds.to_le_bytes());
-    if let Some(path) = &order.report
+    let _ = socket::send(arguments.socket, &nanoseconds.to_le_bytes());
+    if let Some(path) = &arguments.report
         && let Ok(mut file) = OpenOptions::new().append(true).create(true).open(path)
     {
         let milliseconds = took.as_secs_f64() * 1e3;
@@ -112,14 +112,14 @@ fn peer(socket: RawFd) -> Option<i32> {
 
 /// What the arguments say.
 #[derive(Debug)]
-struct Order {
+struct ReaperArguments {
     socket: RawFd,
     segments: Vec<i32>,
     descriptors: Vec<RawFd>,
     report: Option<OsString>,
 }
 
-impl Order {
+impl ReaperArguments {
     fn parse(arguments: impl Iterator<Item = OsString>) -> Option<Self> {
         let (mut socket, mut report) = (None, None);
         let (mut segments, mut descriptors) = (Vec::new(), Vec::new());
@@ -147,8 +147,8 @@ impl Order {
     }
 
     /// Takes hold of all, and says how many bytes that is; `None` where something cannot be.
-    fn hold(&self) -> Option<(Vec<Hold>, u64)> {
-        let (mut holds, mut bytes) = (Vec::new(), 0);
+    fn hold(&self) -> Option<(Vec<Reference>, u64)> {
+        let (mut references, mut bytes) = (Vec::new(), 0);
         for id in &self.segments {
             // SAFETY: a new mapping where the kernel has room, and a structure that it fills.
             let (address, state) = unsafe {
@@ -165,19 +165,19 @@ impl Order {
                 return None;
             }
             bytes += state.shm_segsz as u64;
-            holds.push(Hold::Attached(address));
+            references.push(Reference::Attached(address));
         }
         for descriptor in &self.descriptors {
             // SAFETY: it is only looked at, and not closed by this.
             let file = mem::ManuallyDrop::new(unsafe { File::from_raw_fd(*descriptor) });
             bytes += file.metadata().ok()?.blocks() * 512;
-            holds.push(Hold::Descriptor(*descriptor));
+            references.push(Reference::Descriptor(*descriptor));
         }
-        Some((holds, bytes))
+        Some((references, bytes))
     }
 }
 
-impl Hold {
+impl Reference {
     /// Without allocating, as bare threads must.
     fn let_go(self) {
         match self {
@@ -193,7 +193,7 @@ impl Hold {
 }
 
 /// Nobody's terminal, directory or descriptors, no signals that end it half-way, no core.
-fn become_a_daemon(order: &Order) {
+fn become_a_daemon(arguments: &ReaperArguments) {
     // SAFETY: calls on this process, which has one thread, and on sets and limits of
     // this function. What fails is not needed.
     unsafe {
@@ -208,17 +208,17 @@ fn become_a_daemon(order: &Order) {
         };
         libc::setrlimit(libc::RLIMIT_CORE, &none);
     }
-    let mut kept: Vec<RawFd> = order.descriptors.clone();
-    kept.push(order.socket);
+    let mut kept: Vec<RawFd> = arguments.descriptors.clone();
+    kept.push(arguments.socket);
     kept.sort_unstable();
     let mut first = 0;
     for descriptor in kept.into_iter().chain([RawFd::MAX]) {
-        close_range(first, descriptor - 1, order);
+        close_range(first, descriptor - 1, arguments);
         first = descriptor.saturating_add(1);
     }
 }
 
-fn close_range(first: RawFd, last: RawFd, order: &Order) {
+fn close_range(first: RawFd, last: RawFd, arguments: &ReaperArguments) {
     if first > last {
         return;
     }
@@ -226,7 +226,7 @@ fn close_range(first: RawFd, last: RawFd, order: &Order) {
     let status = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     if status != 0 {
         // Before 5.9: as many as there can usually be.
-        for descriptor in (first..=last.min(4095)).filter(|number| !order.keeps(*number)) {
+        for descriptor in (first..=last.min(4095)).filter(|number| !arguments.keeps(*number)) {
             // SAFETY: the same.
             unsafe { libc::close(descriptor) };
         }

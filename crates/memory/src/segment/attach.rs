@@ -48,11 +48,11 @@ impl Segment {
     /// Ends its use here; what has an id or a name stays in the system. Page tables are taken
     /// down by helpers before.
     pub fn detach(self) -> Result<(), SegmentError> {
-        let mut pieces = [self.region().into()];
+        let mut regions = [self.region().into()];
         // What fails here is done by unmapping.
         let _ = match self.backing {
-            Backing::Anonymous => forget(&mut pieces, &self.settings),
-            _ => unmap_pages(&mut pieces, &self.settings),
+            Backing::Anonymous => forget(&mut regions, &self.settings),
+            _ => unmap_pages(&mut regions, &self.settings),
         };
         let failed = |errno| SegmentError::system(&self.what, "be unmapped", errno);
         self.mapped.end().map_err(failed)

@@ -15,7 +15,7 @@ use super::{Huge, Progress, Removal, Removed, SegmentError, is_memory, make, rem
 use crate::engine::{self, Outcome, Settings};
 use crate::huge;
 use crate::operation::{Access, populate};
-use crate::region::Piece;
+use crate::region::JobRegion;
 
 /// How much of a file is mapped at a time.
 const WINDOW: u64 = 1 << 30;
@@ -129,8 +129,8 @@ impl Target {
             None,
             &self.to_string(),
             progress,
-            |pieces| {
-                let outcome = read_all(pieces, pages, settings);
+            |regions| {
+                let outcome = read_all(regions, pages, settings);
                 helpers = outcome.helpers.max(helpers);
                 outcome
             },
@@ -210,10 +210,10 @@ fn files_of(path: &Path) -> Option<Vec<PathBuf>> {
     (stripes.len() > 1).then_some(stripes)
 }
 
-fn read_all(pieces: &mut [Piece], pages: Huge, settings: &Settings) -> Outcome {
+fn read_all(regions: &mut [JobRegion], pages: Huge, settings: &Settings) -> Outcome {
     match pages {
-        Huge::Auto => huge::populate(pieces, Access::Read, settings),
-        _ => populate(pieces, Access::Read, settings),
+        Huge::Auto => huge::populate(regions, Access::Read, settings),
+        _ => populate(regions, Access::Read, settings),
     }
 }
 
@@ -259,8 +259,8 @@ fn prewarm_file(
             progress(all.bytes as usize)
         };
         let helpers = &mut all.helpers;
-        make::in_steps(window.region(), None, &name, &mut here, |pieces| {
-            let outcome = read_all(pieces, pages, settings);
+        make::in_steps(window.region(), None, &name, &mut here, |regions| {
+            let outcome = read_all(regions, pages, settings);
             *helpers = outcome.helpers.max(*helpers);
             outcome
         })?;

@@ -12,7 +12,7 @@ use super::map::Mapped;
 use super::{Huge, Kind, Made, Numa, Progress, Request, Segment, SegmentError, room, system};
 use crate::engine::{Outcome, Settings};
 use crate::operation::{Access, populate};
-use crate::region::{Piece, Region};
+use crate::region::{JobRegion, Region};
 use crate::{engine, huge};
 
 /// Bytes between two looks at the progress: a fraction of a second, and more than all helpers
@@ -159,15 +159,15 @@ fn make_pages(
         stripe,
         &segment.what,
         progress,
-        |pieces| {
+        |regions| {
             let outcome = match pages {
-                Huge::Auto if !is_anonymous => huge::populate(pieces, access, settings),
+                Huge::Auto if !is_anonymous => huge::populate(regions, access, settings),
                 Huge::Auto => {
-                    let regions = pieces.iter().map(Piece::region);
-                    regions.for_each(crate::operation::want_huge_pages);
-                    populate(pieces, access, settings)
+                    let all = regions.iter().map(JobRegion::region);
+                    all.for_each(crate::operation::want_huge_pages);
+                    populate(regions, access, settings)
                 }
-                Huge::Never | Huge::Pool(_) => populate(pieces, access, settings),
+                Huge::Never | Huge::Pool(_) => populate(regions, access, settings),
             };
             total = total.then(outcome);
             outcome
@@ -199,7 +199,7 @@ pub fn in_steps(
     stripe: Option<usize>,
     what: &str,
     progress: &mut Progress<'_>,
-    mut step: impl FnMut(&mut [Piece]) -> Outcome,
+    mut step: impl FnMut(&mut [JobRegion]) -> Outcome,
 ) -> Result<(), SegmentError> {
     let interrupted = || SegmentError::Interrupted { what: what.into() };
     let each = stripe.unwrap_or(region.length());
@@ -208,8 +208,9 @@ pub fn in_steps(
     let length = length.next_multiple_of(huge::HUGE_PAGE);
     let mut done = 0;
     for from in (0..each).step_by(length) {
-        let mut pieces: Vec<Piece> = parts(region, each, from, length.min(each - from)).collect();
-        let outcome = step(&mut pieces);
+        let mut regions: Vec<JobRegion> =
+            parts(region, each, from, length.min(each - from)).collect();
+        let outcome = step(&mut regions);
         match outcome.error {
             None => {}
             Some(Errno::INTR) => return Err(interrupted()),
@@ -223,9 +224,14 @@ pub fn in_steps(
     Ok(())
 }
 
-/// Of each stripe the bytes `from` on, in small pieces of all in turns.
-fn parts(region: Region, each: usize, from: usize, length: usize) -> impl Iterator<Item = Piece> {
-    /// What one helper takes of a stripe before the next: more than a chunk.
+/// Of each stripe the bytes `from` on, in small regions of all in turns.
+fn parts(
+    region: Region,
+    each: usize,
+    from: usize,
+    length: usize,
+) -> impl Iterator<Item = JobRegion> {
+    /// What one helper takes of a stripe before the next: more than a slice.
     const TURN: usize = 16 << 20;
     let is_striped = each < region.length();
     let turn = if is_striped { TURN } else { length };
@@ -266,8 +272,8 @@ pub fn lock(segment: &mut Segment, progress: &mut Progress<'_>) -> Result<(), Se
         _ => Access::Read,
     };
     let settings: Settings = segment.settings;
-    let made = in_steps(segment.region(), None, &segment.what, progress, |pieces| {
-        populate(pieces, access, &settings)
+    let made = in_steps(segment.region(), None, &segment.what, progress, |regions| {
+        populate(regions, access, &settings)
     });
     // What comes into a mapping that is locked on demand is locked, and no page is missing now: mlock would only
     // walk over all of it once more, by one processor (mlock_vma_folio of mm/internal.h).
@@ -300,11 +306,11 @@ mod tests {
                 last = done;
                 ControlFlow::Continue(())
             };
-            in_steps(region, stripe, "test", &mut progress, |pieces| {
-                let regions = pieces.iter().map(Piece::region);
-                all.extend(regions.map(|region| (region.start(), region.end())));
+            in_steps(region, stripe, "test", &mut progress, |regions| {
+                let done = regions.iter().map(JobRegion::region);
+                all.extend(done.map(|region| (region.start(), region.end())));
                 Outcome {
-                    wanted: pieces.iter().map(|piece| piece.region().length()).sum(),
+                    wanted: regions.iter().map(|region| region.region().length()).sum(),
                     ..Outcome::default()
                 }
             })

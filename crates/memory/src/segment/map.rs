@@ -18,11 +18,11 @@ use crate::region::Region;
 #[derive(Debug)]
 pub struct Mapped {
     region: Region,
-    by: By,
+    by: MappedBy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum MappedBy {
     Attach,
     Map,
 }
@@ -51,20 +51,23 @@ impl Mapped {
             .checked_next_multiple_of(page_size())
             .ok_or(Errno::NOMEM)?;
         let address = system::shmat(id, None, flags)?;
-        let by = By::Attach;
+        let by = MappedBy::Attach;
         let region = Region::new(address, length).ok_or(Errno::NOMEM)?;
         let first = Self { region, by };
         // The kernel attaches whole pages, and does not say that they are those of a pool: then
         // more than was reserved would be mapped over.
         let is_whole = mapping::at(address).is_some_and(|mapping| mapping.region == region);
-        let place = is_whole.then(|| aligned(length, huge)).flatten();
-        let Some(place) = place else {
+        let reserved = is_whole.then(|| aligned(length, huge)).flatten();
+        let Some(reserved) = reserved else {
             return Ok(first);
         };
-        match system::shmat(id, Some(place), flags) {
-            Ok(_) => Ok(Self { region: place, by }),
+        match system::shmat(id, Some(reserved), flags) {
+            Ok(_) => Ok(Self {
+                region: reserved,
+                by,
+            }),
             Err(_) => {
-                unmap(place);
+                unmap(reserved);
                 Ok(first)
             }
         }
@@ -88,7 +91,7 @@ impl Mapped {
 
     fn of(address: usize, length: usize) -> Result<Self, Errno> {
         let region = Region::new(address, length).ok_or(Errno::NOMEM)?;
-        let by = By::Map;
+        let by = MappedBy::Map;
         Ok(Self { region, by })
     }
 
@@ -98,16 +101,16 @@ impl Mapped {
             let size = size.trailing_zeros() << HUGE_SHIFT;
             flags |= MapFlags::HUGETLB | MapFlags::from_bits_retain(size);
         }
-        let place = aligned(bytes, huge);
-        if place.is_some() {
+        let reserved = aligned(bytes, huge);
+        if reserved.is_some() {
             flags |= MapFlags::FIXED;
         }
-        let at = place.map_or(ptr::null_mut(), Region::pointer);
+        let at = reserved.map_or(ptr::null_mut(), Region::pointer);
         // SAFETY: where the kernel has room, or over what was reserved for this.
         let mapped =
             unsafe { mmap_anonymous(at, bytes, ProtFlags::READ | ProtFlags::WRITE, flags) };
-        if let (Err(_), Some(place)) = (&mapped, place) {
-            unmap(place);
+        if let (Err(_), Some(reserved)) = (&mapped, reserved) {
+            unmap(reserved);
         }
         Self::of(mapped?.addr(), bytes)
     }
@@ -120,22 +123,22 @@ impl Mapped {
         huge: Huge,
         protection: ProtFlags,
     ) -> Result<Self, Errno> {
-        let place = match files {
+        let reserved = match files {
             // Pages of a pool are aligned by the kernel.
             [_] => aligned(bytes, huge),
             _ => Some(reserve(bytes.next_multiple_of(page_size()))?),
         };
-        let guard = place.map(|region| Self {
+        let guard = reserved.map(|region| Self {
             region,
-            by: By::Map,
+            by: MappedBy::Map,
         });
         let mut first = None;
         for (number, file) in files.iter().enumerate() {
             let start = number * each;
             let length = bytes.saturating_sub(start).min(each);
-            let fixed = place.map_or(MapFlags::empty(), |_| MapFlags::FIXED);
-            let at = place.map_or(ptr::null_mut(), |place| {
-                place.pointer().wrapping_byte_add(start)
+            let fixed = reserved.map_or(MapFlags::empty(), |_| MapFlags::FIXED);
+            let at = reserved.map_or(ptr::null_mut(), |reserved| {
+                reserved.pointer().wrapping_byte_add(start)
             });
             // SAFETY: where the kernel has room, or over what was reserved for this.
             let mapped =
@@ -156,9 +159,9 @@ impl Mapped {
         let by = self.by;
         std::mem::forget(self);
         match by {
-            By::Attach => system::shmdt(region),
+            MappedBy::Attach => system::shmdt(region),
             // SAFETY: it is this mapping's, and nobody uses it any more.
-            By::Map => unsafe { munmap(region.pointer(), region.length()) },
+            MappedBy::Map => unsafe { munmap(region.pointer(), region.length()) },
         }
     }
 }
@@ -166,8 +169,8 @@ impl Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         match self.by {
-            By::Attach => drop(system::shmdt(self.region)),
-            By::Map => unmap(self.region),
+            MappedBy::Attach => drop(system::shmdt(self.region)),
+            MappedBy::Map => unmap(self.region),
         }
     }
 }

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 pub use error::SegmentError;
 pub use existing::{Prewarmed, Target};
-pub use placement::{Placement, sample as sample_placement};
+pub use placement::{NodeSample, sample as sample_placement};
 pub use remove::{Removal, Removed};
 pub use request::{Huge, Kind, Numa, Request};
 pub use state::State;
@@ -50,7 +50,7 @@ pub type Progress<'a> = dyn FnMut(usize) -> std::ops::ControlFlow<()> + 'a;
 /// an id or a name in the system.
 #[derive(Debug)]
 pub struct Segment {
-    // Dropped first: whatever ends the program then, a segment that is marked to be removed goes.
+    // DropList first: whatever ends the program then, a segment that is marked to be removed goes.
     backing: Backing,
     mapped: Mapped,
     what: String,
@@ -143,7 +143,7 @@ impl Segment {
     }
 
     /// From which nodes the pages come, by `samples` of them spread over it.
-    pub fn placement(&self, samples: usize) -> Result<Placement, SegmentError> {
+    pub fn placement(&self, samples: usize) -> Result<NodeSample, SegmentError> {
         placement::sample(self.region(), self.page, samples, &self.numa)
             .map_err(|errno| SegmentError::system(&self.what, "be asked for its nodes", errno))
     }

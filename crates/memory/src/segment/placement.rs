@@ -9,7 +9,7 @@ use crate::region::Region;
 
 /// Where a sample of pages is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub struct NodeSample {
     /// Pages of each node, by its number.
     pub nodes: BTreeMap<usize, usize>,
     /// Pages of the sample that are not there, or not mapped here.
@@ -26,7 +26,7 @@ pub fn sample(
     page: usize,
     samples: usize,
     numa: &Numa,
-) -> Result<Placement, Errno> {
+) -> Result<NodeSample, Errno> {
     let pages = region.length() / page;
     let count = samples.clamp(1, pages.max(1));
     // At odd distances: a policy that goes round the nodes has none of its own.
@@ -35,7 +35,7 @@ pub fn sample(
         .map(|number| (number as usize ^ ((number as usize / 7) & 3)).min(pages.saturating_sub(1)))
         .map(|number| region.start() + number * page)
         .collect();
-    let mut placement = Placement {
+    let mut placement = NodeSample {
         nodes: BTreeMap::new(),
         absent: 0,
         kept: None,

@@ -51,12 +51,12 @@ pub fn segment(segment: Segment, how: &Removal<'_>) -> Result<Removed, SegmentEr
     } = segment;
     let failed = |errno| SegmentError::system(&what, "be unmapped", errno);
     let region = mapped.region();
-    let mut pieces = [region.into()];
+    let mut regions = [region.into()];
     // What fails here is done by unmapping.
     let _ = match (how.plain, &backing) {
         (true, _) => Ok(()),
-        (false, Backing::Anonymous) => forget(&mut pieces, &how.settings).result().map(drop),
-        (false, _) => unmap_pages(&mut pieces, &how.settings).result().map(drop),
+        (false, Backing::Anonymous) => forget(&mut regions, &how.settings).result().map(drop),
+        (false, _) => unmap_pages(&mut regions, &how.settings).result().map(drop),
     };
     mapped.end().map_err(failed)?;
     let removed = match &mut backing {

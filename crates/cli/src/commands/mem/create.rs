@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use bigiron_helpers::Stop;
-use bigiron_memory::segment::{Kind, Placement, Request, Segment, State};
+use bigiron_memory::segment::{Kind, NodeSample, Request, Segment, State};
 use serde::Serialize;
 
 use crate::arguments::memory::{CreateArguments, Kind as Wanted};
@@ -154,7 +154,7 @@ fn names(segment: &Segment) -> String {
     names.join("\n")
 }
 
-fn describe(segment: &Segment, state: State, placement: Option<&Placement>) -> String {
+fn describe(segment: &Segment, state: State, placement: Option<&NodeSample>) -> String {
     let bytes = segment.region().length() as u64;
     let made = segment.made();
     let mut text = super::rate(bytes, made.elapsed);
@@ -180,7 +180,7 @@ fn report(
     segment: &Segment,
     request: &Request,
     state: State,
-    placement: Option<Placement>,
+    placement: Option<NodeSample>,
 ) -> Report {
     let bytes = segment.region().length() as u64;
     let made = segment.made();

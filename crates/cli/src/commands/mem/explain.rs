@@ -50,13 +50,13 @@ fn describe(Explanation { facts, steps }: &Explanation) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bigiron_memory::explain::{Facts, Step};
+    use bigiron_memory::explain::{Facts, Stage};
 
     #[test]
     fn each_change_has_a_line() {
         let text = describe(&Explanation {
             facts: Facts::default(),
-            steps: vec![Step {
+            steps: vec![Stage {
                 step: "lock",
                 verdict: Verdict::Partly,
                 why: "of two reasons".to_owned(),

@@ -1,4 +1,4 @@
-//! What a call's memory consists of, collected piece by piece.
+//! What a call's memory consists of, collected region by region.
 
 use rustix::io::Errno;
 use rustix::param::page_size;
@@ -8,27 +8,27 @@ use crate::huge::HUGE_PAGE;
 use crate::mapping::Mapping;
 use crate::operation::{Access, populate, unmap_pages};
 use crate::policy::Policy;
-use crate::region::{Piece, Region};
+use crate::region::{JobRegion, Region};
 
-/// Pieces of one job: of more, several jobs are made. They lie on the caller's stack.
-const MAX_SLICES_OF_CALL: usize = 64;
+/// RegionList of one job: of more, several jobs are made. They lie on the caller's stack.
+const MAX_REGIONS: usize = 64;
 
 /// How many pages are looked at to see what a region is like.
 const SAMPLES: usize = 5;
 
-/// Pieces for one kind of work, done whenever there are enough.
-pub(super) struct Pieces<'a, W> {
-    pieces: [Piece; MAX_SLICES_OF_CALL],
+/// RegionList for one kind of work, done whenever there are enough.
+pub(super) struct RegionList<'a, W> {
+    regions: [JobRegion; MAX_REGIONS],
     count: usize,
     settings: &'a Settings,
     work: W,
     outcome: Option<Outcome>,
 }
 
-impl<'a, W: Fn(&mut [Piece], &Settings) -> Outcome> Pieces<'a, W> {
+impl<'a, W: Fn(&mut [JobRegion], &Settings) -> Outcome> RegionList<'a, W> {
     pub(super) fn new(settings: &'a Settings, work: W) -> Self {
         Self {
-            pieces: [Piece::default(); MAX_SLICES_OF_CALL],
+            regions: [JobRegion::default(); MAX_REGIONS],
             count: 0,
             settings,
             work,
@@ -36,28 +36,28 @@ impl<'a, W: Fn(&mut [Piece], &Settings) -> Outcome> Pieces<'a, W> {
         }
     }
 
-    /// Adds a piece, and does the work if there is no room for more.
+    /// Adds a region, and does the work if there is no room for more.
     pub(super) fn add(&mut self, region: Region) {
         if region.is_empty() {
             return;
         }
-        if let Some(place) = self.pieces.get_mut(self.count) {
-            *place = Piece::from(region);
+        if let Some(place) = self.regions.get_mut(self.count) {
+            *place = JobRegion::from(region);
             self.count += 1;
         }
-        if self.count == MAX_SLICES_OF_CALL {
+        if self.count == MAX_REGIONS {
             self.work();
         }
     }
 
     fn work(&mut self) {
-        let Some(pieces) = self.pieces.get_mut(..self.count) else {
+        let Some(regions) = self.regions.get_mut(..self.count) else {
             return;
         };
-        if pieces.is_empty() || interrupted(self.outcome) {
+        if regions.is_empty() || interrupted(self.outcome) {
             return;
         }
-        let outcome = (self.work)(pieces, self.settings);
+        let outcome = (self.work)(regions, self.settings);
         self.outcome = Some(add(self.outcome, outcome));
         self.count = 0;
     }
@@ -92,13 +92,13 @@ pub(super) fn add_some(one: Option<Outcome>, other: Option<Outcome>) -> Option<O
 }
 
 /// Work that makes pages.
-pub(super) fn making(access: Access) -> impl Fn(&mut [Piece], &Settings) -> Outcome {
-    move |pieces, settings| populate(pieces, access, settings)
+pub(super) fn populating(access: Access) -> impl Fn(&mut [JobRegion], &Settings) -> Outcome {
+    move |regions, settings| populate(regions, access, settings)
 }
 
 /// Work that takes pages out of this process.
-pub(super) fn dropping() -> impl Fn(&mut [Piece], &Settings) -> Outcome {
-    |pieces, settings| unmap_pages(pieces, settings)
+pub(super) fn dropping() -> impl Fn(&mut [JobRegion], &Settings) -> Outcome {
+    |regions, settings| unmap_pages(regions, settings)
 }
 
 /// How the kernel makes the pages of a mapping that it locks or populates
@@ -141,10 +141,10 @@ pub(super) fn is_worth_dropping(policy: &Policy, region: Region) -> bool {
     there * 2 > looked
 }
 
-/// Pieces whose pages are taken out of this process. The first part is done alone: with huge
+/// RegionList whose pages are taken out of this process. The first part is done alone: with huge
 /// pages the kernel's own call is done before helpers are there.
-pub(super) struct Dropped<'a, W> {
-    pieces: Pieces<'a, W>,
+pub(super) struct DropList<'a, W> {
+    regions: RegionList<'a, W>,
     first: Option<Outcome>,
     is_quick: bool,
 }
@@ -154,23 +154,23 @@ const ALONE: usize = 8 << 20;
 /// Bytes in a nanosecond: 4 KiB pages go at a third of it, huge pages at four times.
 const QUICK: u128 = 64;
 
-pub(super) fn dropped(
+pub(super) fn drop_list(
     settings: &Settings,
-) -> Dropped<'_, impl Fn(&mut [Piece], &Settings) -> Outcome> {
-    Dropped {
-        pieces: Pieces::new(settings, dropping()),
+) -> DropList<'_, impl Fn(&mut [JobRegion], &Settings) -> Outcome> {
+    DropList {
+        regions: RegionList::new(settings, dropping()),
         first: None,
         is_quick: false,
     }
 }
 
-impl<W: Fn(&mut [Piece], &Settings) -> Outcome> Dropped<'_, W> {
+impl<W: Fn(&mut [JobRegion], &Settings) -> Outcome> DropList<'_, W> {
     pub(super) fn add(&mut self, region: Region) {
         if self.is_quick || region.is_empty() {
             return;
         }
         if self.first.is_some() {
-            return self.pieces.add(region);
+            return self.regions.add(region);
         }
         // Not what lies before the first huge page, if there is enough behind it.
         let begin = region.start().next_multiple_of(HUGE_PAGE);
@@ -182,7 +182,7 @@ impl<W: Fn(&mut [Piece], &Settings) -> Outcome> Dropped<'_, W> {
         let middle = region.end().min(begin.saturating_add(ALONE));
         let alone = Settings {
             helpers: 1,
-            ..*self.pieces.settings
+            ..*self.regions.settings
         };
         let mut first = [Region::between(begin, middle).into()];
         let outcome = unmap_pages(&mut first, &alone);
@@ -198,7 +198,7 @@ impl<W: Fn(&mut [Piece], &Settings) -> Outcome> Dropped<'_, W> {
         if self.is_quick {
             return None;
         }
-        add_some(self.first, self.pieces.finish())
+        add_some(self.first, self.regions.finish())
     }
 }
 

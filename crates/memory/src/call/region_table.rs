@@ -9,10 +9,10 @@ pub(super) const CAPACITY: usize = 64;
 
 /// Regions, each with a number. What does not fit is not remembered.
 #[derive(Debug)]
-pub(super) struct Table([Place; CAPACITY]);
+pub(super) struct RegionTable([Slot; CAPACITY]);
 
 #[derive(Debug)]
-struct Place {
+struct Slot {
     /// 0 for none, [`BUSY`] while it changes.
     start: AtomicUsize,
     length: AtomicUsize,
@@ -21,11 +21,11 @@ struct Place {
 
 const BUSY: usize = 1;
 
-impl Table {
+impl RegionTable {
     pub(super) const fn new() -> Self {
         Self(
             [const {
-                Place {
+                Slot {
                     start: AtomicUsize::new(0),
                     length: AtomicUsize::new(0),
                     number: AtomicU32::new(0),
@@ -37,14 +37,14 @@ impl Table {
     /// Remembers a region. What began at the same address is forgotten: it is gone.
     pub(super) fn note(&self, region: Region, number: u32) {
         while self.take(region.start()).is_some() {}
-        for place in &self.0 {
-            let free = place
+        for slot in &self.0 {
+            let free = slot
                 .start
                 .compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed);
             if free.is_ok() {
-                place.number.store(number, Ordering::Relaxed);
-                place.length.store(region.length(), Ordering::Relaxed);
-                place.start.store(region.start(), Ordering::Release);
+                slot.number.store(number, Ordering::Relaxed);
+                slot.length.store(region.length(), Ordering::Relaxed);
+                slot.start.store(region.start(), Ordering::Release);
                 return;
             }
         }
@@ -55,27 +55,27 @@ impl Table {
         if start <= BUSY {
             return None;
         }
-        self.0.iter().find_map(|place| place.take(start))
+        self.0.iter().find_map(|slot| slot.take(start))
     }
 
     /// Forgets all that meets a region.
     pub(super) fn forget(&self, region: Region) {
-        for place in &self.0 {
-            if let Some((noted, _)) = place.get()
+        for slot in &self.0 {
+            if let Some((noted, _)) = slot.get()
                 && !noted.intersection(region).is_empty()
             {
-                place.take(noted.start());
+                slot.take(noted.start());
             }
         }
     }
 
     /// All that is remembered.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Region, u32)> {
-        self.0.iter().filter_map(Place::get)
+        self.0.iter().filter_map(Slot::get)
     }
 }
 
-impl Place {
+impl Slot {
     fn take(&self, start: usize) -> Option<(Region, u32)> {
         // Most places are another's: looking is cheaper than trying.
         if self.start.load(Ordering::Relaxed) != start {
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn regions_are_taken_once() {
-        let table = Table::new();
+        let table = RegionTable::new();
         for at in 1..=CAPACITY + 1 {
             table.note(region(at), at as u32);
         }
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_meets_a_region_is_forgotten() {
-        let table = Table::new();
+        let table = RegionTable::new();
         (1..=4).for_each(|at| table.note(region(at), 0));
         table.forget(Region::between((2 << 20) + 1, (3 << 20) + 1));
         let left: Vec<_> = table.iter().map(|(region, _)| region).collect();
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn threads_find_what_they_noted() {
-        let table = Table::new();
+        let table = RegionTable::new();
         std::thread::scope(|scope| {
             for thread in 1..=8 {
                 let table = &table;

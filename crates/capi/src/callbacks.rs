@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 use bigiron_memory::segment::SegmentError;
 use bigiron_memory::{Errno, Outcome};
 
-use crate::options::How;
-use crate::progress::tell;
+use crate::options::ParsedOptions;
+use crate::progress::report;
 
 /// A program's room for the text of an error.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct ErrorText {
     room: *mut c_char,
     size: usize,
 }
 
-impl Told {
+impl ErrorText {
     /// No room.
-    pub const NOBODY: Self = Self {
+    pub const NONE: Self = Self {
         room: std::ptr::null_mut(),
         size: 0,
     };
@@ -30,7 +30,7 @@ impl Told {
     /// `room` is NULL, or so many bytes may be written there for as long as the result is used.
     pub unsafe fn to(room: *mut c_char, size: usize) -> Self {
         let told = match room.is_null() {
-            true => Self::NOBODY,
+            true => Self::NONE,
             false => Self { room, size },
         };
         told.write("");
@@ -70,10 +70,10 @@ impl Told {
     pub fn result<T>(
         self,
         result: Result<T, SegmentError>,
-        watched: &Watched<'_>,
+        tracker: &ProgressTracker<'_>,
     ) -> Result<T, Errno> {
         result.map_err(|error| match error {
-            SegmentError::Interrupted { .. } if watched.stopped => {
+            SegmentError::Interrupted { .. } if tracker.stopped => {
                 self.write(&error.to_string());
                 Errno::CANCELED
             }
@@ -84,21 +84,21 @@ impl Told {
 
 /// An operation whose progress the program may be told.
 #[derive(Debug)]
-pub struct Watched<'a> {
-    how: &'a How,
+pub struct ProgressTracker<'a> {
+    how: &'a ParsedOptions,
     began: Instant,
     done: usize,
     stopped: bool,
     busy: Duration,
     /// Bytes that are to be done.
     pub wanted: usize,
-    /// How many threads worked.
+    /// ParsedOptions many threads worked.
     pub helpers: usize,
 }
 
-impl<'a> Watched<'a> {
+impl<'a> ProgressTracker<'a> {
     /// Begins now.
-    pub fn new(how: &'a How, wanted: usize) -> Self {
+    pub fn new(how: &'a ParsedOptions, wanted: usize) -> Self {
         Self {
             how,
             began: Instant::now(),
@@ -114,7 +114,7 @@ impl<'a> Watched<'a> {
     pub fn step(&mut self, done: usize) -> ControlFlow<()> {
         self.done = done;
         self.wanted = self.wanted.max(done);
-        let answer = tell(self.how, &self.so_far(None));
+        let answer = report(self.how, &self.so_far(None));
         if answer.is_some() && done < self.wanted {
             self.stopped = true;
             return ControlFlow::Break(());
