@@ -1,14 +1,26 @@
 //! The `bigiron` program.
 
+mod aliases;
 mod arguments;
 mod background;
+#[cfg(feature = "bench")]
+mod bench_output;
+mod command_line;
 mod commands;
 mod erase;
+mod errors;
+#[cfg(feature = "mount")]
+mod fuse;
 mod makedumpfile;
+mod online_cpus;
 mod progress;
+#[cfg(feature = "report")]
+mod report;
 mod savecore;
 mod signals;
 mod size;
+mod source;
+mod summary;
 mod tell;
 mod watchdog;
 
@@ -16,51 +28,26 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Command};
-use tell::tell;
+use command_line::{Arguments, Command};
 
 /// A dump was not made or a check failed.
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
-    // Before all else: it is to be there in a millisecond.
-    #[cfg(feature = "memory")]
-    if bigiron_memory::reaper::requested(std::env::args_os()) {
-        let code = bigiron_memory::reaper::serve(std::env::args_os());
-        return ExitCode::from(u8::try_from(code).unwrap_or(FAILED));
-    }
-    #[cfg(feature = "hotplug")]
-    if let Some(result) = commands::cpu::watchdog_by_arguments() {
-        return match result {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => failed(&error, FAILED),
-        };
-    }
-    if let Some(code) = commands::dmesg::by_its_other_name() {
-        return ExitCode::from(code);
-    }
-    if let Some(code) = makedumpfile::by_its_other_name() {
-        return ExitCode::from(code);
-    }
-    if let Some(code) = savecore::by_its_other_name() {
+    // Before the command line is parsed: the reaper must start within a millisecond.
+    if let Some(code) = aliases::run() {
         return ExitCode::from(code);
     }
     let arguments = Arguments::parse();
     if let Err(error) = arguments.check_outputs() {
         error.exit();
     }
-    // What a comparison ends with where there is nothing to compare is its own.
+    // `bigiron diff` distinguishes "different" (1) from "cannot be compared".
     let code = match arguments.command {
         Command::Diff(_) => commands::diff::CANNOT_COMPARE,
         _ => FAILED,
     };
-    run(arguments.command).unwrap_or_else(|error| failed(&error, code))
-}
-
-/// Tells why; a signal's exit code is what a shell expects of the signal.
-fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
-    tell!("bigiron: {}", message(error));
-    ExitCode::from(signals::exit_code(error).unwrap_or(code))
+    run(arguments.command).unwrap_or_else(|error| errors::report(&error, code))
 }
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
@@ -95,21 +82,4 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Man { directory } => commands::generate::man_pages(&directory)?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// An error with its causes, as far as they are not in its own text yet.
-fn message(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
-}
-
-/// The definition of all flags, for completions and man pages.
-#[cfg(feature = "generate")]
-fn definition() -> clap::Command {
-    <Arguments as clap::CommandFactory>::command()
 }

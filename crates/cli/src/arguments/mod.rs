@@ -1,6 +1,6 @@
-//! The command line. Completions and man pages are made from it too.
+//! Arguments that several commands share.
 
-mod making;
+mod dump_options;
 #[cfg(feature = "memory")]
 pub mod memory;
 mod outputs;
@@ -9,99 +9,12 @@ use std::path::PathBuf;
 
 use bigiron_helpers::processor_count;
 use bigiron_kernel::{IoMethod, PhysicalMemory};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 
-#[cfg(feature = "bench")]
-use crate::commands::bench::BenchArguments;
-#[cfg(feature = "inspect")]
-use crate::commands::cpu::CpuArguments;
-use crate::commands::diff::DiffArguments;
-use crate::commands::dmesg::DmesgArguments;
-#[cfg(feature = "inspect")]
-use crate::commands::info::InfoArguments;
-#[cfg(feature = "mount")]
-use crate::commands::mount::MountArguments;
-#[cfg(feature = "inspect")]
-use crate::commands::names::{SymbolArguments, TypeArguments};
-#[cfg(feature = "inspect")]
-use crate::commands::read::ReadArguments;
-#[cfg(feature = "report")]
-use crate::commands::report::ReportArguments;
-use crate::commands::save::SaveArguments;
 #[cfg(feature = "inspect")]
 use crate::size;
 
-pub use making::{DumpArguments, Format, HowArguments, LiveArguments, OnlineCpus};
-
-/// Crash dumps of large Linux machines, filtered, compressed and written in parallel.
-#[derive(Debug, Parser)]
-#[command(
-    name = "bigiron",
-    version,
-    propagate_version = true,
-    max_term_width = 100
-)]
-pub struct Arguments {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-/// What to do.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Make a filtered, compressed dump of a crashed kernel's memory
-    Dump(DumpArguments),
-    /// Make a dump of the running kernel
-    Live(LiveArguments),
-    /// Read every page of a dump, and compare it with what it was made from
-    Verify(VerifyArguments),
-    /// Say which pages of two dumps differ
-    Diff(DiffArguments),
-    /// Say what a dump is, of which kernel, and why that stopped
-    #[cfg(feature = "inspect")]
-    Info(InfoArguments),
-    /// Say where a symbol of the dumped kernel is, or what is at an address
-    #[cfg(feature = "inspect")]
-    Sym(SymbolArguments),
-    /// Show a type of the dumped kernel, with the offsets of its members
-    #[cfg(feature = "inspect")]
-    Type(TypeArguments),
-    /// Show what is in the dumped kernel's memory: bytes, or values by their types
-    #[cfg(feature = "inspect")]
-    Read(ReadArguments),
-    /// Show a dump as files: as an ELF core for any debugger, and what is known of it
-    #[cfg(feature = "mount")]
-    Mount(MountArguments),
-    /// Make a page for a browser: why the kernel stopped, where its memory went, its log
-    #[cfg(feature = "report")]
-    Report(ReportArguments),
-    /// Print the kernel log that is in a dump
-    Dmesg(DmesgArguments),
-    /// Fetch a dump from a dump device or a file into a directory, after the reboot
-    Save(SaveArguments),
-    /// Show scheduler domains, and say what taking CPUs off line costs
-    #[cfg(feature = "inspect")]
-    Cpu(CpuArguments),
-    /// Make, lock and give back large memory by helpers, also for programs as they are
-    #[cfg(feature = "memory")]
-    Mem(memory::MemoryArguments),
-    /// Measure on this machine
-    #[cfg(feature = "bench")]
-    Bench(BenchArguments),
-    /// Print completions for a shell
-    #[cfg(feature = "generate")]
-    Completions {
-        /// The shell
-        shell: clap_complete::Shell,
-    },
-    /// Write the man pages into a directory
-    #[cfg(feature = "generate")]
-    Man {
-        /// The directory
-        directory: PathBuf,
-    },
-}
+pub use dump_options::{DumpArguments, DumpOptionArgs, Format, LiveArguments, OnlineCpus};
 
 /// How a source is read at random, by those who look at it.
 #[derive(Clone, Debug, Args)]
@@ -153,33 +66,6 @@ impl Default for InputArguments {
             cache_pages: PhysicalMemory::DEFAULT_CACHE_PAGES as u32,
         }
     }
-}
-
-/// `bigiron verify`.
-#[derive(Debug, Args)]
-pub struct VerifyArguments {
-    /// The dump; all files of a split or striped one
-    #[arg(required = true)]
-    pub dump: Vec<PathBuf>,
-    /// Write the index and the end of a vmdump that was cut or whose writer was interrupted
-    #[arg(long)]
-    pub repair: bool,
-    /// What it was made from: every page must be equal. Parts of a split or striped one as A,B,C
-    #[arg(long, value_name = "SOURCE")]
-    pub against: Option<PathBuf>,
-    /// Secret keys of age, to read encrypted dumps
-    #[arg(long, value_name = "FILE")]
-    pub identity: Option<PathBuf>,
-    /// Helper threads [default: one for each CPU]
-    #[arg(short = 'j', long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub threads: Option<u16>,
-    /// Print the result as JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Print nothing but errors
-    #[arg(short, long)]
-    pub quiet: bool,
 }
 
 /// [`IoMethod`] on the command line.

@@ -1,49 +1,11 @@
-//! Where a dump goes: one output, or the files that it is split into or striped
-//! over.
+//! The outputs of a dump: one file, or the parts that it is split into or striped over.
 
 use std::path::PathBuf;
 
 use bigiron_dump::PageCompression;
-use clap::CommandFactory;
 use clap::error::ErrorKind;
 
-use super::making::{DumpArguments, Format, HowArguments, LiveArguments};
-use super::{Arguments, Command};
-
-impl Arguments {
-    /// What the parser cannot know of outputs: an error with the usage.
-    pub fn check_outputs(&self) -> Result<(), clap::Error> {
-        let (name, how) = match &self.command {
-            Command::Dump(arguments) => ("dump", &arguments.how),
-            Command::Live(arguments) => ("live", &arguments.how),
-            _ => return Ok(()),
-        };
-        let wrong = match &self.command {
-            Command::Dump(arguments) if how.parts().is_empty() && arguments.paths.len() < 2 => {
-                Some((
-                    ErrorKind::TooFewValues,
-                    "2 values required for '<SOURCE> <OUTPUT>'",
-                ))
-            }
-            Command::Dump(arguments) if how.has_output(&arguments.paths) => Some((
-                ErrorKind::ArgumentConflict,
-                "with --split or --stripe there is no OUTPUT: its files are the output, and all \
-                 other arguments sources, which are there",
-            )),
-            _ => how.wrong_split().or_else(|| how.wrong_stripe()),
-        };
-        let Some((kind, text)) = wrong else {
-            return Ok(());
-        };
-        let mut program = Self::command();
-        program.build();
-        let command = program.find_subcommand_mut(name);
-        Err(command.map_or_else(
-            || clap::Error::raw(kind, text),
-            |command| command.error(kind, text),
-        ))
-    }
-}
+use super::dump_options::{DumpArguments, DumpOptionArgs, Format, LiveArguments};
 
 impl DumpArguments {
     /// The sources, and the output, or all files that a dump is split into or
@@ -66,7 +28,7 @@ impl LiveArguments {
     }
 }
 
-impl HowArguments {
+impl DumpOptionArgs {
     /// The format that is made.
     pub fn format(&self) -> Format {
         let usual = match self.stripe.is_empty() {
@@ -77,7 +39,7 @@ impl HowArguments {
     }
 
     /// All files of a dump in several.
-    fn parts(&self) -> &[PathBuf] {
+    pub fn parts(&self) -> &[PathBuf] {
         match self.split.is_empty() {
             true => &self.stripe,
             false => &self.split,
@@ -86,7 +48,7 @@ impl HowArguments {
 
     /// Whether the last of the sources of a dump in several files was meant as its
     /// output.
-    fn has_output(&self, sources: &[PathBuf]) -> bool {
+    pub fn has_output(&self, sources: &[PathBuf]) -> bool {
         let is_there = |path: &PathBuf| path.as_os_str() == "-" || path.exists();
         match sources {
             [_, .., last] => !self.parts().is_empty() && !is_there(last),
@@ -94,7 +56,7 @@ impl HowArguments {
         }
     }
 
-    fn wrong_stripe(&self) -> Option<(ErrorKind, &'static str)> {
+    pub fn wrong_stripe(&self) -> Option<(ErrorKind, &'static str)> {
         let files = &self.stripe;
         let is_double = |(at, file): (usize, &PathBuf)| files[..at].contains(file);
         if files.is_empty() {
@@ -119,7 +81,7 @@ impl HowArguments {
         }
     }
 
-    fn wrong_split(&self) -> Option<(ErrorKind, &'static str)> {
+    pub fn wrong_split(&self) -> Option<(ErrorKind, &'static str)> {
         let files = &self.split;
         let is_double = |(at, file): (usize, &PathBuf)| files[..at].contains(file);
         if files.is_empty() {

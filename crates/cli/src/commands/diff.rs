@@ -11,10 +11,10 @@ use bigiron_kernel::Source;
 use clap::Args;
 use serde::Serialize;
 
-use super::{source, summary};
 use crate::arguments::threads;
 use crate::tell::tell;
 use crate::{progress, signals, size};
+use crate::{source, summary};
 
 /// `bigiron diff`.
 #[derive(Debug, Args)]

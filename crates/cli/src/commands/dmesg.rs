@@ -12,8 +12,8 @@ use bigiron_kernel::printk::{Log, LogError, LogSummary, Record, RecordText, Text
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::source;
 use crate::arguments::SourceArguments;
+use crate::source;
 use crate::tell::{is_closed_pipe, tell};
 
 /// Enough for the pieces in which records are written.
@@ -233,19 +233,11 @@ pub fn plain(kernel: &bigiron_kernel::Kernel) -> Result<(Vec<u8>, LogSummary), L
     Ok((text, summary))
 }
 
-/// Is vmcore-dmesg if called by that name, and says its exit code.
-pub fn by_its_other_name() -> Option<u8> {
-    let mut arguments = std::env::args_os();
-    let program = PathBuf::from(arguments.next()?);
-    let other = program.file_name()? == "vmcore-dmesg";
-    other.then(|| vmcore_dmesg(&program, &arguments.collect::<Vec<_>>()))
-}
-
-/// `vmcore-dmesg DUMP`, and its exit codes: 1 for a wrong command line, 2 for
-/// a dump that cannot be opened, others if there is no log in it. One thing
-/// is not copied: of a log of records that turned over, kexec-tools prints
-/// the mark at the end of the buffer as an empty record.
-fn vmcore_dmesg(program: &Path, arguments: &[OsString]) -> u8 {
+/// Runs as `vmcore-dmesg DUMP`; returns its exit code: 1 for an invalid command line, 2 for
+/// a dump that cannot be opened, others if the dump has no log. One difference: in a log of
+/// records that wrapped, kexec-tools prints the mark at the end of the buffer as an empty
+/// record.
+pub fn run_as_alias(program: &Path, arguments: &[OsString]) -> u8 {
     let [dump] = arguments else {
         tell!("usage: {} <kernel core file>", program.display());
         return 1;
@@ -264,7 +256,7 @@ fn vmcore_dmesg(program: &Path, arguments: &[OsString]) -> u8 {
     match with_log(&[dump], &SourceArguments::default(), "vmcore-dmesg", print) {
         Ok(()) => 0,
         Err(error) => {
-            tell!("vmcore-dmesg: {}", crate::message(&error));
+            tell!("vmcore-dmesg: {}", crate::errors::message(&error));
             NO_LOG
         }
     }

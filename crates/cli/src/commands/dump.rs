@@ -11,10 +11,10 @@ use bigiron_dump::{OutputTarget, Progress};
 use bigiron_helpers::Stop;
 use bigiron_kernel::Kernel;
 
-use super::{online, source, summary};
-use crate::arguments::{DumpArguments, Format, HowArguments};
+use crate::arguments::{DumpArguments, DumpOptionArgs, Format};
 use crate::progress;
 use crate::tell::tell;
+use crate::{online_cpus, source, summary};
 use crate::{signals, watchdog};
 
 /// Makes a dump and prints the summary.
@@ -28,7 +28,7 @@ pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
 pub fn make(
     paths: &[PathBuf],
     outputs: &[PathBuf],
-    arguments: &HowArguments,
+    arguments: &DumpOptionArgs,
 ) -> anyhow::Result<()> {
     let output = outputs.first().context("there is no output")?;
     let to_stdout = output.as_os_str() == "-";
@@ -46,7 +46,7 @@ pub fn make(
         .map(source::read_vmcoreinfo)
         .transpose()?;
     // Before anything asks how many processors there are.
-    online::bring_up(
+    online_cpus::bring_up(
         arguments.online_cpus,
         paths,
         arguments.threads,
@@ -140,7 +140,7 @@ enum Target {
 fn target(
     sources: &[PathBuf],
     outputs: &[PathBuf],
-    arguments: &HowArguments,
+    arguments: &DumpOptionArgs,
 ) -> anyhow::Result<Target> {
     if !arguments.stripe.is_empty() {
         let targets = outputs.iter().map(|part| one(sources, part, arguments));
@@ -161,7 +161,7 @@ fn target(
 fn one(
     sources: &[PathBuf],
     output: &Path,
-    arguments: &HowArguments,
+    arguments: &DumpOptionArgs,
 ) -> anyhow::Result<OutputTarget> {
     Ok(if output.as_os_str() == "-" {
         OutputTarget::Stdout

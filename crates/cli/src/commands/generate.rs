@@ -5,11 +5,17 @@ use std::path::Path;
 use anyhow::Context;
 use clap_complete::Shell;
 
-use super::summary;
+use crate::command_line::Arguments;
+use crate::summary;
+
+/// The definition of all commands and options.
+fn definition() -> clap::Command {
+    <Arguments as clap::CommandFactory>::command()
+}
 
 /// Prints completions for `shell`.
 pub fn completions(shell: Shell) -> anyhow::Result<()> {
-    let mut command = crate::definition();
+    let mut command = definition();
     // The generator panics where it cannot write.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "bigiron", &mut script);
@@ -19,6 +25,6 @@ pub fn completions(shell: Shell) -> anyhow::Result<()> {
 /// Writes a man page for the program and each subcommand.
 pub fn man_pages(directory: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(directory)
-        .and_then(|()| clap_mangen::generate_to(crate::definition(), directory))
+        .and_then(|()| clap_mangen::generate_to(definition(), directory))
         .with_context(|| format!("{}: cannot write man pages", directory.display()))
 }

@@ -18,12 +18,9 @@ pub mod mem;
 pub mod mount;
 #[cfg(feature = "inspect")]
 pub mod names;
-pub mod online;
 #[cfg(feature = "inspect")]
 pub mod read;
 #[cfg(feature = "report")]
 pub mod report;
 pub mod save;
-pub mod source;
-pub mod summary;
 pub mod verify;

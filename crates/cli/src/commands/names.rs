@@ -9,8 +9,8 @@ use bigiron_inspect::{Definition, Field, Kind, Located, Program};
 use clap::Args;
 use serde::Serialize;
 
-use super::source;
 use crate::arguments::SourceArguments;
+use crate::source;
 use crate::tell::{print, tell};
 
 /// `bigiron sym`.

@@ -11,8 +11,8 @@ use bigiron_kernel::{Kernel, KernelError};
 use clap::Args;
 use serde::Serialize;
 
-use super::source;
 use crate::arguments::SourceArguments;
+use crate::source;
 use crate::tell::{is_closed_pipe, print, tell};
 
 /// Bytes in a line.

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use crate::report::{MAX_TIME_LINE_BYTES, Report, ReportOptions, TimeLine, render};
 use anyhow::Context;
 use bigiron_dump::{FileOutput, Output};
-use bigiron_report::{MAX_TIME_LINE_BYTES, Report, ReportOptions, TimeLine, render};
 use clap::Args;
 
-use super::source;
 use crate::arguments::SourceArguments;
+use crate::source;
 use crate::tell::is_closed_pipe;
 
 /// Enough for the pieces in which JSON is written.

@@ -12,8 +12,9 @@ use bigiron_kernel::Source;
 use clap::Args;
 use serde::Serialize;
 
-use super::{dmesg, summary};
+use super::dmesg;
 use crate::arguments::threads;
+use crate::summary;
 use crate::tell::tell;
 use crate::{progress, signals, size};
 
@@ -228,7 +229,7 @@ pub fn write_log(saved: &Saved, directory: &Path) -> Option<PathBuf> {
         Err(error) => {
             tell!(
                 "bigiron: warning: no kernel log beside it: {}",
-                crate::message(&error)
+                crate::errors::message(&error)
             );
             None
         }

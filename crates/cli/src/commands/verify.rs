@@ -8,13 +8,41 @@ use anyhow::Context;
 use bigiron_dump::{DumpError, Progress};
 use bigiron_helpers::Stop;
 use bigiron_kernel::Source;
+use clap::Args;
 use serde::Serialize;
 
-use super::{source, summary};
-use crate::arguments::{VerifyArguments, threads};
+use crate::arguments::threads;
 use crate::progress;
 use crate::tell::tell;
 use crate::{signals, size};
+use crate::{source, summary};
+
+/// `bigiron verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArguments {
+    /// The dump; all files of a split or striped one
+    #[arg(required = true)]
+    pub dump: Vec<PathBuf>,
+    /// Write the index and the end of a vmdump that was cut or whose writer was interrupted
+    #[arg(long)]
+    pub repair: bool,
+    /// What it was made from: every page must be equal. Parts of a split or striped one as A,B,C
+    #[arg(long, value_name = "SOURCE")]
+    pub against: Option<PathBuf>,
+    /// Secret keys of age, to read encrypted dumps
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
+    /// Helper threads [default: one for each CPU]
+    #[arg(short = 'j', long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub threads: Option<u16>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print nothing but errors
+    #[arg(short, long)]
+    pub quiet: bool,
+}
 
 #[derive(Serialize)]
 struct Result {

@@ -18,7 +18,7 @@ use super::job::Target;
 use super::settings::Settings;
 use super::{check_dump_file, input, progress, report, vtop};
 use crate::arguments::OnlineCpus;
-use crate::commands::{online, source};
+use crate::{online_cpus, source};
 use crate::{signals, watchdog};
 
 /// Time in which nothing moves until a message says what is waited for.
@@ -32,7 +32,7 @@ pub fn run(settings: &Settings, vmcore: &Path, target: &Target) -> anyhow::Resul
     let paths = [vmcore.to_owned()];
     let opened = input::open(settings, &paths)?;
     let threads = settings.threads.and_then(|n| u16::try_from(n).ok());
-    online::bring_up(OnlineCpus::Auto, &paths, threads, true);
+    online_cpus::bring_up(OnlineCpus::Auto, &paths, threads, true);
     let mut kernel = input::kernel(settings, &opened)?;
     if let Some(config) = &settings.config {
         erase(settings, &mut kernel, config)?;

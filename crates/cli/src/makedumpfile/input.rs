@@ -7,7 +7,7 @@ use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source};
 
 use super::settings::Settings;
 use super::vmlinux;
-use crate::commands::source;
+use crate::source;
 
 /// Opens the files of VMCORE, and says what is wrong with them.
 pub fn open(settings: &Settings, paths: &[PathBuf]) -> anyhow::Result<Source> {

@@ -35,27 +35,14 @@ mod vtop;
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use failure::{COMPLETED, FAILED};
 use job::Job;
 use settings::Settings;
 
-/// The name under which this is the program.
-const NAME: &str = "makedumpfile";
-
-/// Is makedumpfile if called by that name, or as `bigiron makedumpfile`, and
-/// says its exit code.
-pub fn by_its_other_name() -> Option<u8> {
-    let mut arguments = std::env::args_os();
-    let program = PathBuf::from(arguments.next()?);
-    if program.file_name()? == NAME {
-        return Some(run(arguments.collect()));
-    }
-    (arguments.next()? == NAME).then(|| run(arguments.collect()))
-}
-
-fn run(arguments: Vec<OsString>) -> u8 {
+/// Runs as makedumpfile with these arguments; returns the exit code.
+pub fn run_as_alias(arguments: Vec<OsString>) -> u8 {
     let mut settings = Settings::new();
     let line = command_line(&arguments);
     if !settings.parse(arguments) {
@@ -96,7 +83,7 @@ fn run(arguments: Vec<OsString>) -> u8 {
     let code = match &result {
         Ok(()) => COMPLETED,
         Err(error) => {
-            messages.error(&crate::message(error));
+            messages.error(&crate::errors::message(error));
             failure::exit_code(error)
         }
     };
@@ -120,7 +107,7 @@ fn end(settings: &Settings, code: u8) -> u8 {
 fn command_line(arguments: &[OsString]) -> String {
     let words = arguments.iter().map(|argument| argument.to_string_lossy());
     let words: Vec<_> = words.collect();
-    format!("{NAME} {}", words.join(" "))
+    format!("makedumpfile {}", words.join(" "))
 }
 
 /// An output that is there already stays, without -f.

@@ -8,7 +8,8 @@ use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, RUNNING_KERNEL, Source};
 
 use super::{NAME, Settings};
-use crate::commands::{live, save, source};
+use crate::commands::{live, save};
+use crate::source;
 use crate::tell::tell;
 use crate::{progress, signals};
 

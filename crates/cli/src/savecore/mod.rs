@@ -25,17 +25,6 @@ const CONFIGURATION: &str = "/etc/default/bigiron";
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 
-/// Is savecore if called by that name, or as `bigiron savecore`, and says its
-/// exit code.
-pub fn by_its_other_name() -> Option<u8> {
-    let mut arguments = std::env::args_os();
-    let program = PathBuf::from(arguments.next()?);
-    if program.file_name()? == NAME {
-        return Some(run(arguments.collect()));
-    }
-    (arguments.next()? == NAME).then(|| run(arguments.collect()))
-}
-
 /// What the command line says.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Settings {
@@ -91,7 +80,7 @@ impl Settings {
     }
 }
 
-fn run(arguments: Vec<OsString>) -> u8 {
+pub fn run_as_alias(arguments: Vec<OsString>) -> u8 {
     let settings = match Settings::parse(arguments) {
         Ok(settings) => settings,
         Err(error) => {
@@ -102,7 +91,7 @@ fn run(arguments: Vec<OsString>) -> u8 {
     match save(&settings) {
         Ok(()) => 0,
         Err(error) => {
-            tell!("{NAME}: {}", crate::message(&error));
+            tell!("{NAME}: {}", crate::errors::message(&error));
             crate::signals::exit_code(&error).unwrap_or(FAILED)
         }
     }

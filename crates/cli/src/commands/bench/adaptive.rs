@@ -6,7 +6,7 @@ use bigiron_bench::adaptive::{AdaptiveOptions, measure, table};
 use bigiron_bench::machine::Machine;
 use clap::Args;
 
-use super::common::{OutputArguments, TrialArguments};
+use crate::bench_output::{OutputArguments, TrialArguments};
 
 /// `bigiron bench adaptive`.
 #[derive(Debug, Args)]

@@ -12,7 +12,7 @@ use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel, Source};
 
 use clap::Args;
 
-use crate::commands::summary;
+use crate::summary;
 
 /// Cache sizes of the table: none, as in makedumpfile's patch of 2012, ours.
 const CACHE_PAGES: [usize; 3] = [0, 8, bigiron_kernel::PhysicalMemory::DEFAULT_CACHE_PAGES];

@@ -4,7 +4,7 @@ use bigiron_bench::chunk::{ChunkOptions, measure, table};
 use bigiron_bench::machine::Machine;
 use clap::Args;
 
-use super::common::{OutputArguments, TrialArguments};
+use crate::bench_output::{OutputArguments, TrialArguments};
 
 /// `bigiron bench chunk`.
 #[derive(Debug, Args)]

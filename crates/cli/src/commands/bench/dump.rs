@@ -11,8 +11,8 @@ use bigiron_helpers::{Stop, processor_count};
 use bigiron_kernel::DumpLevel;
 use clap::Args;
 
-use crate::commands::summary;
 use crate::signals;
+use crate::summary;
 use crate::tell::tell;
 
 /// `bigiron bench dump`.

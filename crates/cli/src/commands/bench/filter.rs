@@ -7,8 +7,8 @@ use bigiron_bench::machine::Machine;
 use bigiron_kernel::DumpLevel;
 use clap::Args;
 
-use super::common::OutputArguments;
 use crate::arguments::Io;
+use crate::bench_output::OutputArguments;
 
 /// `bigiron bench filter`.
 #[derive(Debug, Args)]

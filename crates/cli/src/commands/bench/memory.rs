@@ -9,8 +9,8 @@ use bigiron_dump::DumpOptions;
 use clap::{Args, ValueEnum};
 
 use crate::arguments::Format;
-use crate::commands::summary;
 use crate::size;
+use crate::summary;
 
 /// `bigiron bench memory`.
 #[derive(Debug, Args)]

@@ -3,7 +3,6 @@
 pub mod adaptive;
 pub mod cache;
 pub mod chunk;
-pub(super) mod common;
 pub mod dump;
 pub mod filter;
 pub mod memory;

@@ -5,7 +5,7 @@ use bigiron_bench::optimizations::{OptimizationsOptions, measure, table};
 use bigiron_format::codec::Compression;
 use clap::Args;
 
-use super::common::{OutputArguments, TrialArguments};
+use crate::bench_output::{OutputArguments, TrialArguments};
 
 /// `bigiron bench optimizations`.
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use bigiron_bench::read::{ReadOptions, addresses, measure, table};
 use bigiron_kernel::Source;
 use clap::Args;
 
-use super::common::OutputArguments;
+use crate::bench_output::OutputArguments;
 use crate::size;
 
 /// `bigiron bench read`.

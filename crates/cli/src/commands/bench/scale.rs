@@ -15,8 +15,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::scale_report as tables;
-use crate::commands::summary;
 use crate::size;
+use crate::summary;
 use crate::tell::tell;
 
 /// Codecs whose costs are measured; dumps are made with the first three.

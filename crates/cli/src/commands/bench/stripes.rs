@@ -7,7 +7,7 @@ use bigiron_bench::stripes::{measure, table};
 use bigiron_dump::DumpOptions;
 use clap::Args;
 
-use super::common::{OutputArguments, TrialArguments};
+use crate::bench_output::{OutputArguments, TrialArguments};
 
 /// `bigiron bench stripes`.
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use bigiron_helpers::processor_count;
 use bigiron_kernel::{DumpLevel, Source};
 use clap::Args;
 
-use super::common::OutputArguments;
+use crate::bench_output::OutputArguments;
 
 /// `bigiron bench vmcore`.
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use bigiron_inspect::{Program, SchedDomains};
 use clap::{Args, ValueEnum};
 
 use crate::arguments::SourceArguments;
-use crate::commands::source;
+use crate::source;
 use crate::tell::{print, tell};
 
 /// `bigiron cpu domains`.

@@ -20,7 +20,7 @@ use crate::tell::{print, tell};
 
 /// The words by which [`watchdog`] starts this program as one. They are no command for people, and are
 /// looked for before all others: whoever changes settings waits for it.
-pub(super) const WATCHDOG: &str = "watchdog";
+pub const WATCHDOG: &str = "watchdog";
 pub(super) const ROOT: &str = "--root";
 
 /// How CPUs go.

@@ -23,7 +23,9 @@ mod tune;
 
 use clap::{Args, Subcommand};
 #[cfg(feature = "hotplug")]
-pub use restore::watchdog_by_arguments;
+pub use hotplug::WATCHDOG;
+#[cfg(feature = "hotplug")]
+pub use restore::run_watchdog;
 
 /// `bigiron cpu`.
 #[derive(Debug, Args)]

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use crate::fuse::{Kind, Listed, Live, Options, Refusal, Session, Why};
 use bigiron_cpu::CpuList;
 use bigiron_cpu::build::Flags;
 use bigiron_cpu::files::{Chains, DomainFiles, FilesError, Layout, Seen, Spot};
 use bigiron_cpu::source::{self, DomainSource, Machine};
 use bigiron_cpu::topology::Topology;
 use bigiron_cpu::tune::{TuneError, Tuner};
-use bigiron_mount::{Kind, Listed, Live, Options, Refusal, Session, Why};
 use clap::{Args, ValueEnum};
 
 use super::domains::{ArchitectureName, KernelName, rules};

@@ -11,11 +11,14 @@ use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
 
-use super::hotplug::{ROOT, RootArguments, WATCHDOG};
+use super::hotplug::{ROOT, RootArguments};
+use crate::errors;
 use crate::tell::{print, tell};
 
-/// For a watchdog that is at it.
+/// Time that a watchdog at work is given to finish.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Exit code for an invalid command line.
+const USAGE: u8 = 2;
 
 /// `bigiron cpu restore`.
 #[derive(Debug, Args)]
@@ -35,14 +38,21 @@ pub fn run(arguments: &RestoreArguments) -> anyhow::Result<()> {
     })
 }
 
-/// The watchdog's life, if these are its arguments: as [`super::hotplug::watchdog`] gives them.
-pub fn watchdog_by_arguments() -> Option<anyhow::Result<()>> {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let [cpu, watchdog, option, root] = &arguments[..] else {
-        return None;
+/// Runs the watchdog process with the arguments after its name; returns the exit code.
+pub fn run_watchdog(arguments: &[OsString]) -> u8 {
+    let [option, root] = arguments else {
+        return USAGE;
     };
-    let is_it = cpu == "cpu" && watchdog == WATCHDOG && option == ROOT;
-    is_it.then(|| watch(&Place::at(root)))
+    if option != ROOT {
+        return USAGE;
+    }
+    match watch(&Place::at(root)) {
+        Ok(()) => 0,
+        Err(error) => {
+            tell!("bigiron: {}", errors::message(&error));
+            crate::FAILED
+        }
+    }
 }
 
 /// Waits for the end of the command that started this one.

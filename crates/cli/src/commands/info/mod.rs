@@ -18,9 +18,9 @@ use serde_json::Value;
 
 use page::Page;
 
-use super::source;
 use crate::arguments::SourceArguments;
 use crate::size;
+use crate::source;
 use crate::tell::{print, tell};
 
 /// Lines of the call trace that people see; programs see all.

@@ -12,9 +12,9 @@ use bigiron_helpers::Stop;
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::commands::bench::common::OutputArguments;
-use crate::commands::summary;
+use crate::bench_output::OutputArguments;
 use crate::size;
+use crate::summary;
 use crate::tell::tell;
 
 /// `bigiron mem bench`.

@@ -11,8 +11,8 @@ use bigiron_memory::segment::{Kind, NodeSample, Request, Segment, State};
 use serde::Serialize;
 
 use crate::arguments::memory::{CreateArguments, Kind as Wanted};
-use crate::commands::summary;
 use crate::progress::Line;
+use crate::summary;
 use crate::tell::tell;
 use crate::{signals, size};
 

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::FAILED;
 use crate::arguments::memory::DestroyArguments;
-use crate::commands::summary;
 use crate::size;
+use crate::summary;
 use crate::tell::tell;
 
 /// How long a reaper is waited for: pages of 4 KiB of a machine's memory take minutes.

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use bigiron_memory::explain::{Explanation, Verdict};
 
 use crate::arguments::memory::ExplainArguments;
-use crate::commands::summary;
 use crate::size;
+use crate::summary;
 
 /// Prints it.
 pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {

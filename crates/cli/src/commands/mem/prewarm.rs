@@ -7,8 +7,8 @@ use bigiron_memory::segment::{SegmentError, Target};
 use serde::Serialize;
 
 use crate::arguments::memory::PrewarmArguments;
-use crate::commands::summary;
 use crate::progress::Line;
+use crate::summary;
 use crate::tell::tell;
 use crate::{FAILED, signals};
 

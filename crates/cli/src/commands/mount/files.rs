@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::fuse::{Content, ContentError, Entry, Text};
 use bigiron_dump::{CoreView, DumpError};
 use bigiron_kernel::{IoMethod, Kernel};
-use bigiron_mount::{Content, ContentError, Entry, Text};
 
 use super::sched::{self, Names};
 use crate::commands::{dmesg, info};

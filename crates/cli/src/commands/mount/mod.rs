@@ -7,11 +7,11 @@ mod serve;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use bigiron_mount::{Options, Session, Tree};
+use crate::fuse::{Options, Session, Tree};
 use clap::Args;
 
-use super::source;
 use crate::arguments::{SourceArguments, threads};
+use crate::source;
 use crate::tell::tell;
 
 #[cfg(feature = "hotplug")]

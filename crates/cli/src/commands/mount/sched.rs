@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::fuse::{ContentError, Entry, Text};
 use bigiron_inspect::{Program, SchedDomains};
 use bigiron_kernel::Kernel;
-use bigiron_mount::{ContentError, Entry, Text};
 
 type Listing = Result<Vec<(String, Entry)>, ContentError>;
 

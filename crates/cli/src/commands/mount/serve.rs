@@ -1,7 +1,7 @@
 //! Serves a mount until it is unmounted, by whomever, or a signal comes.
 
+use crate::fuse::{MountError, Mountpoint, Session, Unmounted};
 use anyhow::Context;
-use bigiron_mount::{MountError, Mountpoint, Session, Unmounted};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 

@@ -11,9 +11,9 @@ use fuser::{
     ReplyEntry, ReplyOpen, Request,
 };
 
-use crate::content::ContentError;
-use crate::served::{Served, configure};
-use crate::tree::{Children, Entry, Node, Tree};
+use crate::fuse::content::ContentError;
+use crate::fuse::served::{Served, configure};
+use crate::fuse::tree::{Children, Entry, Node, Tree};
 
 /// The tree stays as it is, so the kernel need not ask again.
 const FOREVER: Duration = Duration::from_secs(86_400);

@@ -7,25 +7,25 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 /// The page around all.
-const TEMPLATE: &str = include_str!("../assets/report.html");
+const TEMPLATE: &str = include_str!("assets/report.html");
 /// How it looks.
 const STYLE: &str = concat!(
-    include_str!("../assets/colours.css"),
-    include_str!("../assets/layout.css"),
-    include_str!("../assets/parts.css"),
+    include_str!("assets/colours.css"),
+    include_str!("assets/layout.css"),
+    include_str!("assets/parts.css"),
 );
 /// What it does, in the order in which the pieces need each other.
 const SCRIPT: &str = concat!(
     "'use strict';\n(() => {\n",
-    include_str!("../assets/base.js"),
-    include_str!("../assets/head.js"),
-    include_str!("../assets/axis.js"),
-    include_str!("../assets/map.js"),
-    include_str!("../assets/tables.js"),
-    include_str!("../assets/time_line.js"),
-    include_str!("../assets/domains.js"),
-    include_str!("../assets/log.js"),
-    include_str!("../assets/main.js"),
+    include_str!("assets/base.js"),
+    include_str!("assets/head.js"),
+    include_str!("assets/axis.js"),
+    include_str!("assets/map.js"),
+    include_str!("assets/tables.js"),
+    include_str!("assets/time_line.js"),
+    include_str!("assets/domains.js"),
+    include_str!("assets/log.js"),
+    include_str!("assets/main.js"),
     "})();\n",
 );
 /// What stands in the template for what is put in.

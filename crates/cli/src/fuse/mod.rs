@@ -23,5 +23,5 @@ pub use content::{Content, ContentError, Text};
 pub use error::MountError;
 pub use live::{Kind, Listed, Live, Refusal, Why};
 pub use mountpoint::{Mountpoint, Unmounted};
-pub use session::{Options, Serving, Session};
+pub use session::{Options, Session};
 pub use tree::{Entry, Tree};

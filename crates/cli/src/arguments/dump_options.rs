@@ -29,7 +29,7 @@ pub struct DumpArguments {
     pub paths: Vec<PathBuf>,
     /// How it is made.
     #[command(flatten)]
-    pub how: HowArguments,
+    pub how: DumpOptionArgs,
 }
 
 /// What is erased from a dump.
@@ -55,12 +55,12 @@ pub struct LiveArguments {
     pub output: Option<PathBuf>,
     /// How it is made.
     #[command(flatten)]
-    pub how: HowArguments,
+    pub how: DumpOptionArgs,
 }
 
 /// How a dump is made.
 #[derive(Debug, Args)]
-pub struct HowArguments {
+pub struct DumpOptionArgs {
     /// What is erased from it.
     #[command(flatten)]
     pub erase: EraseArguments,
@@ -233,7 +233,7 @@ pub enum Without {
     ScanBlocks,
 }
 
-impl HowArguments {
+impl DumpOptionArgs {
     /// Who can read the dump. Not parsed with the other options, since a complaint
     /// about one of those repeats what was given, which may be a secret key.
     pub fn recipients(&self) -> Result<Option<Recipients>, RecipientsError> {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use crate::content::{Content, ContentError};
+use crate::fuse::content::{Content, ContentError};
 
 /// Entries of one directory, at most: more than CPUs, and what keeps a directory
 /// that is made from a damaged dump from taking all memory.
@@ -130,7 +130,7 @@ fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::Text;
+    use crate::fuse::content::Text;
 
     fn file(text: &'static str) -> Entry {
         Entry::file(Text::new(move || Ok(text.into())))

@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{getgid, getuid};
 
-use crate::error::MountError;
-use crate::fusermount;
+use crate::fuse::error::MountError;
+use crate::fuse::fusermount;
 
 const DEVICE: &str = "/dev/fuse";
 /// The type of file system that the lists of mounts show.

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use crate::error::MountError;
+use crate::fuse::error::MountError;
 
 const PROGRAM: &str = "fusermount3";
 

@@ -4,7 +4,7 @@ use bigiron_inspect::file_use::{self, FileUse};
 use bigiron_inspect::{MemoryUse, PageMap, Program, Slabs, Tasks};
 use serde::Serialize;
 
-use crate::Part;
+use crate::report::Part;
 
 /// Rows of each table.
 const MAX_ROWS: usize = 200;

@@ -5,12 +5,12 @@ use bigiron_kernel::page::KindBits;
 use bigiron_kernel::{IoMethod, Kernel};
 use serde::Serialize;
 
-use crate::Part;
-use crate::domains::Domains;
-use crate::log::LogLines;
-use crate::map::Map;
-use crate::time_line::{self, TimeLine};
-use crate::users::Users;
+use crate::report::Part;
+use crate::report::domains::Domains;
+use crate::report::log::LogLines;
+use crate::report::map::Map;
+use crate::report::time_line::{self, TimeLine};
+use crate::report::users::Users;
 
 /// How a report is made.
 #[derive(Clone, Debug, Default)]

@@ -13,8 +13,8 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
-use crate::live::{Kind, LAST_RESERVED, Listed, Live, Refusal, Why};
-use crate::served::{Served, configure};
+use crate::fuse::live::{Kind, LAST_RESERVED, Listed, Live, Refusal, Why};
+use crate::fuse::served::{Served, configure};
 
 /// The kernel asks again each time, since it would not hear of what has gone.
 const NOT_KEPT: Duration = Duration::ZERO;

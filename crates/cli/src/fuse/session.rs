@@ -9,13 +9,13 @@ use std::time::SystemTime;
 use fuser::{Config, Filesystem, SessionACL};
 use rustix::process::{getegid, geteuid};
 
-use crate::error::MountError;
-use crate::filesystem::TreeFilesystem;
-use crate::live::Live;
-use crate::live_filesystem::LiveFilesystem;
-use crate::mountpoint::{Access, Mountpoint};
-use crate::served::{Served, Tell};
-use crate::tree::Tree;
+use crate::fuse::error::MountError;
+use crate::fuse::filesystem::TreeFilesystem;
+use crate::fuse::live::Live;
+use crate::fuse::live_filesystem::LiveFilesystem;
+use crate::fuse::mountpoint::{Access, Mountpoint};
+use crate::fuse::served::{Served, Tell};
+use crate::fuse::tree::Tree;
 
 /// What the kernel reads ahead of someone who reads in order: several chunks of a
 /// compressed dump, so that several threads unpack.

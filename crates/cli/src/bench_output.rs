@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::arguments;
-use crate::commands::summary;
+use crate::summary;
 use crate::tell::tell;
 
 /// How results are given out.
