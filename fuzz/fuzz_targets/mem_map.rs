@@ -1,13 +1,13 @@
 //! A sound machine whose memory lies: bytes of its dump are overwritten at
 //! places that the fuzzer chooses, page tables, mem_map, struct pages and
-//! VMCOREINFO among them. The filter must end, and keep to its chunk.
+//! VMCOREINFO among them. The filter must end, and keep to its section.
 #![no_main]
 
 use std::sync::LazyLock;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_fuzz::Patched;
-use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel, zones};
+use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, SECTION_FRAMES, zones};
 use bigiron_synth::{ElfShape, Synth};
 use libfuzzer_sys::fuzz_target;
 
@@ -65,11 +65,11 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let mut reader = kernel.source().reader(IoMethod::Read);
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+    let mut kept = Bitmap::new(SECTION_FRAMES as usize);
     for first in bigiron_fuzz::chunks(kernel.source()) {
-        if let Ok(result) = filter.chunk(reader.as_mut(), first, &mut ram, &mut kept) {
-            assert!(result.kept <= result.ram && result.ram <= CHUNK_FRAMES);
+        if let Ok(result) = filter.scan_section(reader.as_mut(), first, &mut ram, &mut kept) {
+            assert!(result.kept <= result.ram && result.ram <= SECTION_FRAMES);
             assert_eq!(result.kept + result.excluded.total(), result.ram);
         }
     }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, ReadAt};
-use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, Source, SourceError};
+use bigiron_kernel::{IoMethod, MemorySource, SECTION_FRAMES, Source, SourceError};
 
 pub use kernel_bytes::KernelBytes;
 
@@ -55,12 +55,12 @@ pub fn open(bytes: impl ReadAt + 'static) -> Result<Source, SourceError> {
 /// The first chunks of a source; a header may promise any number of them.
 pub fn chunks(source: &dyn MemorySource) -> Vec<PageFrame> {
     let mut chunks = Vec::new();
-    let mut next = source.next_chunk(PageFrame(0));
+    let mut next = source.next_section(PageFrame(0));
     while let Some(first) = next
         && chunks.len() < MAX_CHUNKS
     {
         chunks.push(first);
-        let behind = source.next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
+        let behind = source.next_section(PageFrame(first.0 + SECTION_FRAMES));
         assert!(behind.is_none_or(|behind| behind > first), "no progress");
         next = behind;
     }
@@ -72,8 +72,8 @@ pub fn chunks(source: &dyn MemorySource) -> Vec<PageFrame> {
 pub fn read_pages(source: &dyn MemorySource) {
     let page_size = 1 << source.page_shift();
     let mut reader = source.reader(IoMethod::Read);
-    let mut present = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut present = Bitmap::new(SECTION_FRAMES as usize);
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
     let mut left = MAX_PAGES;
     for first in chunks(source) {
         if source.ram(first, &mut ram).is_err() || source.present(first, &mut present).is_err() {

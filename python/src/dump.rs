@@ -13,7 +13,7 @@ use bigiron_inspect::{
     Tasks,
 };
 use bigiron_kernel::printk::Log;
-use bigiron_kernel::{CHUNK_FRAMES, Identities, IoMethod, Kernel, PhysicalMemory, Source};
+use bigiron_kernel::{Identities, IoMethod, Kernel, PhysicalMemory, SECTION_FRAMES, Source};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde::Serialize;
@@ -298,7 +298,7 @@ impl Dump {
     /// The first page frame of each chunk that has RAM.
     fn chunks(&self) -> Vec<u64> {
         self.opened.with_dependent(|_, kernel| {
-            let chunks = kernel.source().chunks();
+            let chunks = kernel.source().sections();
             chunks.map(|first| first.0).collect()
         })
     }
@@ -315,7 +315,7 @@ impl Dump {
                     self.classes.get_or_init(|| found)
                 }
             };
-            let first = PageFrame(chunk / CHUNK_FRAMES * CHUNK_FRAMES);
+            let first = PageFrame(chunk / SECTION_FRAMES * SECTION_FRAMES);
             let runs = classes.chunk(kernel, first, IoMethod::Auto);
             let runs = runs.map_err(errors::of_inspect)?.into_iter();
             Ok(runs

@@ -13,7 +13,7 @@ use bigiron_format::codec::{Codec, Compression};
 use bigiron_format::vmdump::{ChunkCompressor, ChunkKind, VmdumpFile};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{
-    CHUNK_FRAMES, DumpLevel, IoMethod, Kernel, MemorySource, PhysicalMemory, Source,
+    DumpLevel, IoMethod, Kernel, MemorySource, PhysicalMemory, SECTION_FRAMES, Source,
 };
 use rustix::time::ClockId;
 use serde::Serialize;
@@ -160,9 +160,9 @@ fn bare_seconds(file: &VmdumpFile, compression: PageCompression) -> anyhow::Resu
 
 /// What reading a page takes, of pages spread over all of memory.
 fn read_microseconds(memory: &dyn MemorySource) -> anyhow::Result<f64> {
-    let mut present = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut present = Bitmap::new(SECTION_FRAMES as usize);
     let mut frames = Vec::new();
-    for first in memory.chunks() {
+    for first in memory.sections() {
         memory.present(first, &mut present)?;
         let bits = (0..present.len()).filter(|bit| present.get(*bit));
         frames.extend(bits.map(|bit| PageFrame(first.0 + bit as u64)));

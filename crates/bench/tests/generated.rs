@@ -7,7 +7,7 @@ use bigiron_bench::generated::{FrameClass, GeneratedMachine, MachineOptions, Mix
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_kernel::{
-    CHUNK_FRAMES, DumpLevel, ExcludedCounts, Filter, IoMethod, Kernel, MemorySource, zones,
+    DumpLevel, ExcludedCounts, Filter, IoMethod, Kernel, MemorySource, SECTION_FRAMES, zones,
 };
 
 fn kernel(machine: &GeneratedMachine) -> Kernel<'_> {
@@ -34,19 +34,19 @@ fn filter(
     let kernel = kernel(machine);
     let filter = Filter::new(&kernel, DumpLevel::new(level).unwrap()).unwrap();
     let mut reader = machine.reader(IoMethod::Auto);
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+    let mut kept = Bitmap::new(SECTION_FRAMES as usize);
     let (mut scanned, mut excluded) = (0, ExcludedCounts::default());
-    let mut next = machine.next_chunk(PageFrame(0));
+    let mut next = machine.next_section(PageFrame(0));
     while let Some(first) = next {
         let chunk = filter
-            .chunk(reader.as_mut(), first, &mut ram, &mut kept)
+            .scan_section(reader.as_mut(), first, &mut ram, &mut kept)
             .unwrap();
         assert_eq!(chunk.unreadable, 0);
         check(first, &ram, &kept);
         scanned += chunk.scanned;
         excluded.add(&chunk.excluded);
-        next = machine.next_chunk(PageFrame(first.0 + CHUNK_FRAMES));
+        next = machine.next_section(PageFrame(first.0 + SECTION_FRAMES));
     }
     (scanned, excluded)
 }
@@ -57,7 +57,7 @@ fn every_level_keeps_what_the_generator_says() {
     for level in [0, 1, 2, 4, 8, 16, 31] {
         let mut ram_frames = 0;
         filter(&machine, level, |first, ram, kept| {
-            for bit in 0..CHUNK_FRAMES {
+            for bit in 0..SECTION_FRAMES {
                 let frame = PageFrame(first.0 + bit);
                 let class = machine.class(frame);
                 assert_eq!(ram.get(bit as usize), class.is_some(), "{frame}");
@@ -110,7 +110,7 @@ fn a_sample_has_all_chunks_and_the_counts_still_agree() {
         kept_pages += kept.count();
         chunks += 1;
     });
-    assert_eq!(chunks, machine.ram_frames() / CHUNK_FRAMES);
+    assert_eq!(chunks, machine.ram_frames() / SECTION_FRAMES);
     assert_eq!(kept_pages, counts.kernel);
     assert_eq!(excluded.user, counts.user);
     assert_eq!(excluded.free, counts.free);
@@ -153,13 +153,13 @@ fn the_largest_machine_has_a_kernel_too() {
     assert_eq!(kernel.utsname().release(), "6.12.0-generated");
     let filter = Filter::new(&kernel, DumpLevel::MAX).unwrap();
     let mut reader = machine.reader(IoMethod::Auto);
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
-    let last = PageFrame(machine.end_frame().0 - CHUNK_FRAMES);
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+    let mut kept = Bitmap::new(SECTION_FRAMES as usize);
+    let last = PageFrame(machine.end_frame().0 - SECTION_FRAMES);
     filter
-        .chunk(reader.as_mut(), last, &mut ram, &mut kept)
+        .scan_section(reader.as_mut(), last, &mut ram, &mut kept)
         .unwrap();
-    for bit in 0..CHUNK_FRAMES {
+    for bit in 0..SECTION_FRAMES {
         let class = machine.class(PageFrame(last.0 + bit)).unwrap();
         assert_eq!(kept.get(bit as usize), is_kept(class, 31));
     }

@@ -8,7 +8,7 @@ use crate::output::FileOutput;
 use crate::task::Task;
 
 /// Bytes of one chunk's bitmap.
-pub const CHUNK_BYTES: usize = bigiron_kernel::CHUNK_FRAMES as usize / 8;
+pub const CHUNK_BYTES: usize = bigiron_kernel::SECTION_FRAMES as usize / 8;
 /// What a chunk takes in memory: its bitmap, its place in the table, and what
 /// the allocator adds.
 const CHUNK_MEMORY: u64 = CHUNK_BYTES as u64 + 64;

@@ -4,7 +4,7 @@
 //! each in little more than two bytes.
 
 use bigiron_format::PageFrame;
-use bigiron_kernel::{CHUNK_FRAMES, ChunkRanks, MemorySource};
+use bigiron_kernel::{MemorySource, SECTION_FRAMES, SectionRanks};
 
 /// One chunk of page frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ struct Run {
 pub struct Chunks {
     runs: Vec<Run>,
     len: usize,
-    kept: ChunkRanks,
+    kept: SectionRanks,
 }
 
 impl Chunks {
@@ -38,13 +38,13 @@ impl Chunks {
     pub fn of(source: &dyn MemorySource) -> Self {
         let mut chunks = Self::default();
         let mut end = None;
-        for first in source.chunks() {
+        for first in source.sections() {
             if end != Some(first) {
                 let index = chunks.len;
                 chunks.runs.push(Run { first, index });
             }
             chunks.len += 1;
-            end = Some(PageFrame(first.0 + CHUNK_FRAMES));
+            end = Some(PageFrame(first.0 + SECTION_FRAMES));
         }
         chunks
     }
@@ -56,7 +56,7 @@ impl Chunks {
 
     /// Notes how many pages of each are kept.
     pub fn set_kept(&mut self, counts: Vec<u16>) {
-        self.kept = ChunkRanks::new(counts);
+        self.kept = SectionRanks::new(counts);
     }
 
     /// Pages kept of all.
@@ -71,7 +71,7 @@ impl Chunks {
         debug_assert!(run.is_some() && index < self.len);
         PlannedChunk {
             first: run.map_or(PageFrame(0), |run| {
-                PageFrame(run.first.0 + (index - run.index) as u64 * CHUNK_FRAMES)
+                PageFrame(run.first.0 + (index - run.index) as u64 * SECTION_FRAMES)
             }),
             kept_before: self.kept.before(index),
             kept: self.kept.count(index),
@@ -82,7 +82,7 @@ impl Chunks {
     pub fn index_of(&self, first: PageFrame) -> Option<usize> {
         let run = self.runs.partition_point(|run| run.first <= first);
         let run = self.runs[run.checked_sub(1)?];
-        let index = run.index + ((first.0 - run.first.0) / CHUNK_FRAMES) as usize;
+        let index = run.index + ((first.0 - run.first.0) / SECTION_FRAMES) as usize;
         (index < self.len && self.at(index).first == first).then_some(index)
     }
 

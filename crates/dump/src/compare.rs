@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_helpers::{Stop, WorkCursor, run};
-use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader, SourceError};
+use bigiron_kernel::{IoMethod, MemorySource, PageReader, SECTION_FRAMES, SourceError};
 
 use crate::error::DumpError;
 use crate::frame_runs::{FrameRun, FrameRuns};
@@ -75,16 +75,16 @@ pub fn compare(
             1_u64 << second.page_shift()
         )));
     }
-    let chunks: BTreeSet<PageFrame> = first.chunks().chain(second.chunks()).collect();
+    let chunks: BTreeSet<PageFrame> = first.sections().chain(second.sections()).collect();
     let chunks: Vec<PageFrame> = chunks.into_iter().collect();
-    progress.begin(Phase::Copying, chunks.len() as u64 * CHUNK_FRAMES);
+    progress.begin(Phase::Copying, chunks.len() as u64 * SECTION_FRAMES);
     let cursor = WorkCursor::new(chunks.len() as u64);
     let parts = run(helpers, stop, |_| -> Result<_, DumpError> {
         let mut pair = [Side::new(first), Side::new(second)];
         let mut part = Comparison::default();
         while let Some(index) = cursor.take(stop) {
             compare_section(&mut pair, chunks[index as usize], &mut part)?;
-            progress.add(CHUNK_FRAMES);
+            progress.add(SECTION_FRAMES);
         }
         Ok(part)
     })?;
@@ -113,7 +113,7 @@ impl<'a> Side<'a> {
         Self {
             source,
             reader: source.reader(IoMethod::Auto),
-            present: Bitmap::new(CHUNK_FRAMES as usize),
+            present: Bitmap::new(SECTION_FRAMES as usize),
         }
     }
 
@@ -203,7 +203,7 @@ mod tests {
 
     const PAGE: usize = 4096;
     /// A page frame of the second section.
-    const FAR: u64 = CHUNK_FRAMES + 5;
+    const FAR: u64 = SECTION_FRAMES + 5;
 
     /// Pages in memory; an empty page is lost.
     #[derive(Clone)]
@@ -252,12 +252,12 @@ mod tests {
         fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
             assert!(first.0 < self.end, "asked for a section behind the end");
             bits.clear();
-            let chunk = self.pages.range(first.0..first.0 + CHUNK_FRAMES);
+            let chunk = self.pages.range(first.0..first.0 + SECTION_FRAMES);
             chunk.for_each(|(frame, _)| bits.set((frame - first.0) as usize));
             Ok(())
         }
-        fn next_chunk(&self, first: PageFrame) -> Option<PageFrame> {
-            let start = first.0 / CHUNK_FRAMES * CHUNK_FRAMES;
+        fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
+            let start = first.0 / SECTION_FRAMES * SECTION_FRAMES;
             (start < self.end).then_some(PageFrame(start))
         }
         fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
@@ -336,12 +336,12 @@ mod tests {
     #[test]
     fn different_end_is_equal_but_missing_pages_are_not() {
         let mut longer = pages();
-        longer.end = 3 * CHUNK_FRAMES;
+        longer.end = 3 * SECTION_FRAMES;
         let found = compared(&pages(), &longer);
         assert!(found.is_equal());
         assert_eq!(
             found.ends,
-            (PageFrame(FAR + 1), PageFrame(3 * CHUNK_FRAMES))
+            (PageFrame(FAR + 1), PageFrame(3 * SECTION_FRAMES))
         );
 
         let mut shorter = pages();

@@ -5,7 +5,7 @@ use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::LoadSegment;
 use bigiron_format::elf::write::CoreLayout;
 use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
-use bigiron_kernel::{CHUNK_FRAMES, Kernel, MemorySource};
+use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES};
 
 use crate::error::DumpError;
 use crate::kernel_addresses;
@@ -125,9 +125,9 @@ impl CoreMap {
 /// Returns the ranges of RAM that are contiguous in both physical and virtual memory.
 fn ram_segments(source: &dyn MemorySource) -> Result<Vec<LoadSegment>, DumpError> {
     let shift = source.page_shift();
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
     let mut segments: Vec<LoadSegment> = Vec::new();
-    for first in source.chunks() {
+    for first in source.sections() {
         source.ram(first, &mut ram)?;
         let mut from = 0;
         while let Some((start, len)) = ram.next_run(from, ram.len(), ram.len()) {

@@ -11,7 +11,7 @@ use bigiron_format::elf::LoadSegment;
 use bigiron_format::elf::write::CoreLayout;
 use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
 use bigiron_helpers::{Turnstile, WorkCursor, run};
-use bigiron_kernel::{CHUNK_FRAMES, Filter, PageReader};
+use bigiron_kernel::{Filter, PageReader, SECTION_FRAMES};
 
 use crate::bitmaps::BitmapStore;
 use crate::chunks::Chunks;
@@ -108,9 +108,9 @@ fn segments(
 ) -> Result<Vec<LoadSegment>, DumpError> {
     let source = task.kernel.source();
     let mut reader = source.reader(task.options.io);
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut present = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+    let mut kept = Bitmap::new(SECTION_FRAMES as usize);
+    let mut present = Bitmap::new(SECTION_FRAMES as usize);
     let mut builder = Builder {
         task,
         plan,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_helpers::{WorkCursor, run};
-use bigiron_kernel::{CHUNK_FRAMES, ExcludedCounts, Filter, PageReader};
+use bigiron_kernel::{ExcludedCounts, Filter, PageReader, SECTION_FRAMES};
 
 use crate::bitmaps::{BitmapStore, CHUNK_BYTES};
 use crate::chunks::Chunks;
@@ -53,19 +53,19 @@ pub fn make(
     take: &TakeBitmaps,
 ) -> Result<Plan, DumpError> {
     let progress = task.progress;
-    progress.begin(Phase::Filtering, chunks.len() as u64 * CHUNK_FRAMES);
+    progress.begin(Phase::Filtering, chunks.len() as u64 * SECTION_FRAMES);
     let cursor = WorkCursor::new(chunks.len() as u64);
     let planned = &chunks;
     let counts: Vec<AtomicU16> = (0..chunks.len()).map(|_| AtomicU16::new(0)).collect();
     let parts = run(task.helpers, task.stop, |_| -> Result<_, DumpError> {
         let mut reader = task.kernel.source().reader(task.options.io);
-        let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-        let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+        let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+        let mut kept = Bitmap::new(SECTION_FRAMES as usize);
         let mut part = Plan::default();
         while let Some(index) = cursor.take(task.stop) {
             let first = planned.at(index as usize).first;
             let chunk = filter
-                .chunk(reader.as_mut(), first, &mut ram, &mut kept)
+                .scan_section(reader.as_mut(), first, &mut ram, &mut kept)
                 .map_err(|source| task.filter_error(source))?;
             if drop_zero {
                 part.zero += drop_zero_pages(task, reader.as_mut(), first, &mut kept)?;
@@ -78,7 +78,7 @@ pub fn make(
             part.scanned += chunk.scanned;
             part.unreadable += chunk.unreadable;
             part.poisoned.extend(chunk.poisoned);
-            progress.add(CHUNK_FRAMES);
+            progress.add(SECTION_FRAMES);
         }
         Ok(part)
     })?;
@@ -136,9 +136,9 @@ fn decide_again(
     first: PageFrame,
     kept: &mut Bitmap,
 ) -> Result<(), DumpError> {
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
     filter
-        .chunk(reader, first, &mut ram, kept)
+        .scan_section(reader, first, &mut ram, kept)
         .map_err(|error| task.filter_error(error))?;
     if task.drops_zero_pages() {
         drop_zero_pages(task, reader, first, kept)?;

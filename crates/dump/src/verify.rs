@@ -3,7 +3,7 @@
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{FormatError, PageFrame};
 use bigiron_helpers::{Stop, WorkCursor, run};
-use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader, SourceError};
+use bigiron_kernel::{IoMethod, MemorySource, PageReader, SECTION_FRAMES, SourceError};
 
 use crate::chunks::Chunks;
 use crate::error::DumpError;
@@ -57,7 +57,7 @@ pub fn verify(
     stop: &Stop,
 ) -> Result<Verification, DumpError> {
     let chunks = Chunks::of(dump);
-    progress.begin(Phase::Copying, chunks.len() as u64 * CHUNK_FRAMES);
+    progress.begin(Phase::Copying, chunks.len() as u64 * SECTION_FRAMES);
     let cursor = WorkCursor::new(chunks.len() as u64);
     let parts = run(helpers, stop, |_| {
         let mut pair = Pair {
@@ -65,8 +65,8 @@ pub fn verify(
             source: source.map(|source| source.reader(IoMethod::Auto)),
             page_size: 1 << dump.page_shift(),
         };
-        let mut present = Bitmap::new(CHUNK_FRAMES as usize);
-        let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+        let mut present = Bitmap::new(SECTION_FRAMES as usize);
+        let mut ram = Bitmap::new(SECTION_FRAMES as usize);
         let mut part = Verification::default();
         while let Some(index) = cursor.take(stop) {
             let first = chunks.at(index as usize).first;
@@ -74,7 +74,7 @@ pub fn verify(
             dump.ram(first, &mut ram)?;
             part.left_out += ram.count().saturating_sub(present.count());
             pair.chunk(first, &present, &mut part)?;
-            progress.add(CHUNK_FRAMES);
+            progress.add(SECTION_FRAMES);
         }
         Ok::<_, DumpError>(part)
     })?;

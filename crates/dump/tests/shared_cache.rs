@@ -21,7 +21,7 @@ use bigiron_format::vmdump::{ChunkKind, VmdumpFile};
 use bigiron_format::{PageFrame, PhysAddr, ReadAt};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{
-    CHUNK_FRAMES, CacheUsage, DumpLevel, IoMethod, Kernel, PhysicalMemory, Source,
+    CacheUsage, DumpLevel, IoMethod, Kernel, PhysicalMemory, SECTION_FRAMES, Source,
 };
 use machine::core;
 use random::Random;
@@ -78,9 +78,9 @@ fn dumps() -> Vec<(&'static str, Vec<Vec<u8>>)> {
 fn pages_of(source: &Source) -> Vec<(PageFrame, Vec<u8>)> {
     let memory = source.memory();
     let mut reader = memory.reader(IoMethod::Auto);
-    let mut present = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut present = Bitmap::new(SECTION_FRAMES as usize);
     let mut pages = Vec::new();
-    for first in memory.chunks() {
+    for first in memory.sections() {
         memory.present(first, &mut present).unwrap();
         for bit in (0..present.len()).filter(|bit| present.get(*bit)) {
             let frame = PageFrame(first.0 + bit as u64);

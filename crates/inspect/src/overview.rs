@@ -3,7 +3,7 @@
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::Notes;
 use bigiron_kernel::printk::Log;
-use bigiron_kernel::{CHUNK_FRAMES, Kernel, MemorySource};
+use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES};
 use serde::Serialize;
 
 use crate::crash::Crash;
@@ -210,9 +210,9 @@ impl MemoryFacts {
 
 /// Counts page frames of RAM, and those with data; returns `None` if there are too many.
 fn count(source: &dyn MemorySource) -> Result<Option<(u64, u64)>, bigiron_kernel::SourceError> {
-    let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut bits = Bitmap::new(SECTION_FRAMES as usize);
     let (mut ram, mut present) = (0, 0);
-    for (index, first) in source.chunks().enumerate() {
+    for (index, first) in source.sections().enumerate() {
         if index == MAX_COUNTED_SECTIONS {
             return Ok(None);
         }

@@ -7,7 +7,7 @@ use bigiron_format::bitmap::Bitmap;
 use bigiron_helpers::{Stop, WorkCursor, processor_count, run};
 use bigiron_kernel::page::{KindBits, PageClass, PageKind};
 use bigiron_kernel::struct_pages::StructPages;
-use bigiron_kernel::{CHUNK_FRAMES, IoMethod, Kernel};
+use bigiron_kernel::{IoMethod, Kernel, SECTION_FRAMES};
 use serde::Serialize;
 
 use crate::error::InspectError;
@@ -78,7 +78,7 @@ struct Bins {
 impl Bins {
     /// Chooses the narrowest bins for these sections of RAM.
     fn new(chunks: &[PageFrame]) -> Self {
-        let chunk_shift = CHUNK_FRAMES.trailing_zeros();
+        let chunk_shift = SECTION_FRAMES.trailing_zeros();
         let mut shift = 0;
         loop {
             let in_chunk = 1_u64 << chunk_shift.saturating_sub(shift);
@@ -117,7 +117,7 @@ impl PageMap {
     pub fn of(kernel: &Kernel, bits: KindBits, io: IoMethod) -> Result<Self, InspectError> {
         let source = kernel.source();
         let mut warnings = Vec::new();
-        let mut chunks: Vec<PageFrame> = source.chunks().take(MAX_SECTIONS + 1).collect();
+        let mut chunks: Vec<PageFrame> = source.sections().take(MAX_SECTIONS + 1).collect();
         if chunks.len() > MAX_SECTIONS {
             chunks.truncate(MAX_SECTIONS);
             warnings.push("only the first 128 TiB of memory are looked at".into());
@@ -204,8 +204,8 @@ struct Scratch {
 impl Default for Scratch {
     fn default() -> Self {
         Self {
-            ram: Bitmap::new(CHUNK_FRAMES as usize),
-            present: Bitmap::new(CHUNK_FRAMES as usize),
+            ram: Bitmap::new(SECTION_FRAMES as usize),
+            present: Bitmap::new(SECTION_FRAMES as usize),
         }
     }
 }
@@ -227,8 +227,8 @@ impl Scratch {
         let step = 1_u64
             .checked_shl(bins.shift)
             .unwrap_or(u64::MAX)
-            .min(CHUNK_FRAMES) as usize;
-        for (index, start) in (0..CHUNK_FRAMES as usize).step_by(step).enumerate() {
+            .min(SECTION_FRAMES) as usize;
+        for (index, start) in (0..SECTION_FRAMES as usize).step_by(step).enumerate() {
             let Some(bin) = part.bins.get_mut(base + index) else {
                 break;
             };
@@ -260,11 +260,11 @@ impl Scratch {
         let base = bins.first_of(first);
         let kinds = pages.kinds().clone();
         let (table, files) = (&mut part.bins, &mut part.files);
-        pages.chunk(reader, first, &mut |frame, frames, kind, page| {
+        pages.visit_section(reader, first, &mut |frame, frames, kind, page| {
             let class = page_class::index_of(kind);
             let start = frame.0 - first.0;
             let mut all = 0;
-            let (mut at, end) = (start, (start + frames).min(CHUNK_FRAMES));
+            let (mut at, end) = (start, (start + frames).min(SECTION_FRAMES));
             while at < end {
                 let bin_end = ((at >> bins.shift) + 1) << bins.shift;
                 let stop = bin_end.min(end);
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     fn chunks(numbers: impl IntoIterator<Item = u64>) -> Vec<PageFrame> {
-        let first = |number| PageFrame(number * CHUNK_FRAMES);
+        let first = |number| PageFrame(number * SECTION_FRAMES);
         numbers.into_iter().map(first).collect()
     }
 

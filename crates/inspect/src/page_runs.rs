@@ -5,7 +5,7 @@ use bigiron_format::bitmap::Bitmap;
 use bigiron_kernel::mem_map::MemMap;
 use bigiron_kernel::page::{KindBits, PageLayout};
 use bigiron_kernel::struct_pages::StructPages;
-use bigiron_kernel::{CHUNK_FRAMES, IoMethod, Kernel};
+use bigiron_kernel::{IoMethod, Kernel, SECTION_FRAMES};
 use serde::Serialize;
 
 use crate::error::InspectError;
@@ -52,7 +52,7 @@ impl PageClasses {
         StructPages::new(kernel, &self.map, &self.layout, self.bits)
     }
 
-    /// Returns the RAM frames of the section at `first`, a multiple of [`CHUNK_FRAMES`], in
+    /// Returns the RAM frames of the section at `first`, a multiple of [`SECTION_FRAMES`], in
     /// order.
     pub fn chunk(
         &self,
@@ -61,16 +61,19 @@ impl PageClasses {
         io: IoMethod,
     ) -> Result<Vec<PageRun>, InspectError> {
         let source = kernel.source();
-        let mut classes = vec![UNKNOWN; CHUNK_FRAMES as usize];
+        let mut classes = vec![UNKNOWN; SECTION_FRAMES as usize];
         let mut reader = source.reader(io);
-        self.pages(kernel)
-            .chunk(reader.as_mut(), first, &mut |frame, count, kind, _| {
-                let start = frame.0.saturating_sub(first.0).min(CHUNK_FRAMES);
-                let end = start.saturating_add(count).min(CHUNK_FRAMES);
+        self.pages(kernel).visit_section(
+            reader.as_mut(),
+            first,
+            &mut |frame, count, kind, _| {
+                let start = frame.0.saturating_sub(first.0).min(SECTION_FRAMES);
+                let end = start.saturating_add(count).min(SECTION_FRAMES);
                 classes[start as usize..end as usize].fill(index_of(kind));
-            })?;
-        let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-        let mut present = Bitmap::new(CHUNK_FRAMES as usize);
+            },
+        )?;
+        let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+        let mut present = Bitmap::new(SECTION_FRAMES as usize);
         source.ram(first, &mut ram)?;
         source.present(first, &mut present)?;
         let mut runs: Vec<PageRun> = Vec::new();

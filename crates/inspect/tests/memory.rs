@@ -112,7 +112,7 @@ fn slabs_and_page_tables_are_those_that_the_guest_saw() {
             (PageKind::PageTable, KPF_PGTABLE, 50),
         ] {
             let (mut ours, mut differ) = (0, 0);
-            for first in kernel.source().chunks() {
+            for first in kernel.source().sections() {
                 let mut see = |frame: bigiron_format::PageFrame, frames: u64, kind, _: &[u8]| {
                     for frame in frame.0..frame.0 + frames {
                         let theirs = flags
@@ -122,7 +122,9 @@ fn slabs_and_page_tables_are_those_that_the_guest_saw() {
                         differ += u64::from((kind == wanted) != theirs);
                     }
                 };
-                pages.chunk(reader.as_mut(), first, &mut see).unwrap();
+                pages
+                    .visit_section(reader.as_mut(), first, &mut see)
+                    .unwrap();
             }
             assert!(ours > 20, "{wanted:?}: {ours}");
             assert!(

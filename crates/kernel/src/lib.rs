@@ -39,8 +39,8 @@ pub use error::{KernelError, SourceError};
 pub use filter::{DumpLevel, ExcludedCounts, Filter};
 pub use kernel::Kernel;
 pub use memory::{CacheStatistics, PhysicalMemory};
-pub use ranks::ChunkRanks;
+pub use ranks::SectionRanks;
 pub use source::{
-    CHUNK_FRAMES, CacheUsage, Identities, IoMethod, MemorySource, PageReader, RUNNING_KERNEL,
+    CacheUsage, Identities, IoMethod, MemorySource, PageReader, RUNNING_KERNEL, SECTION_FRAMES,
     SharedPages, Source, VmdumpSource,
 };

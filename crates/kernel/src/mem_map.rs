@@ -103,12 +103,12 @@ impl MemMap {
     fn leads_to_struct_pages(&self, kernel: &Kernel) -> Result<bool, KernelError> {
         let mut frame = PageFrame(0);
         for _ in 0..64 {
-            let Some(chunk) = kernel.source().next_chunk(frame) else {
+            let Some(start) = kernel.source().next_section(frame) else {
                 break;
             };
-            match self.section(kernel, chunk.0 >> self.frames_shift) {
+            match self.section(kernel, start.0 >> self.frames_shift) {
                 Ok(Some(map)) => {
-                    let first = chunk.0 >> self.frames_shift << self.frames_shift;
+                    let first = start.0 >> self.frames_shift << self.frames_shift;
                     let address = self.page_struct(map, PageFrame(first));
                     if kernel.translate(address)?.is_some() {
                         return Ok(true);
@@ -120,7 +120,7 @@ impl MemMap {
                 }
                 Err(_) => return Ok(false),
             }
-            frame = PageFrame(chunk.0 + crate::source::CHUNK_FRAMES);
+            frame = PageFrame(start.0 + crate::source::SECTION_FRAMES);
         }
         Ok(false)
     }

@@ -1,6 +1,6 @@
 //! Counts the set bits in all sections before a given one.
 
-use crate::source::CHUNK_FRAMES;
+use crate::source::SECTION_FRAMES;
 
 /// Sections per group; a group shares one full sum.
 const GROUP: usize = 64;
@@ -9,16 +9,16 @@ const GROUP: usize = 64;
 /// and the 16-bit count of every section. A machine of 32 TiB has 262144 sections of 4 KiB
 /// pages.
 #[derive(Clone, Debug, Default)]
-pub struct ChunkRanks {
+pub struct SectionRanks {
     counts: Vec<u16>,
     /// Set bits before the first section of the group.
     sums: Vec<u64>,
     total: u64,
 }
 
-const _: () = assert!(CHUNK_FRAMES <= u16::MAX as u64, "a chunk's count fits");
+const _: () = assert!(SECTION_FRAMES <= u16::MAX as u64, "a section's count fits");
 
-impl ChunkRanks {
+impl SectionRanks {
     /// Creates the table from the count of each section.
     pub fn new(counts: Vec<u16>) -> Self {
         let mut total = 0;
@@ -36,14 +36,19 @@ impl ChunkRanks {
     }
 
     /// Set bits in one section; 0 behind the last one.
-    pub fn count(&self, chunk: usize) -> u64 {
-        self.counts.get(chunk).map_or(0, |count| u64::from(*count))
+    pub fn count(&self, section: usize) -> u64 {
+        self.counts
+            .get(section)
+            .map_or(0, |count| u64::from(*count))
     }
 
     /// Set bits in all sections before one.
-    pub fn before(&self, chunk: usize) -> u64 {
-        let group = chunk / GROUP;
-        match (self.sums.get(group), self.counts.get(group * GROUP..chunk)) {
+    pub fn before(&self, section: usize) -> u64 {
+        let group = section / GROUP;
+        match (
+            self.sums.get(group),
+            self.counts.get(group * GROUP..section),
+        ) {
             (Some(before), Some(counts)) => before + sum(counts),
             _ => self.total,
         }
@@ -67,11 +72,11 @@ mod tests {
     fn ranks_are_sums_of_the_preceding_counts() {
         for len in [0, 1, 63, 64, 65, 1000] {
             let counts: Vec<u16> = (0..len).map(|n| (n * 331 % 32769) as u16).collect();
-            let ranks = ChunkRanks::new(counts.clone());
+            let ranks = SectionRanks::new(counts.clone());
             let mut expected = 0;
-            for (chunk, count) in counts.iter().enumerate() {
-                assert_eq!(ranks.before(chunk), expected, "{chunk} of {len}");
-                assert_eq!(ranks.count(chunk), u64::from(*count));
+            for (section, count) in counts.iter().enumerate() {
+                assert_eq!(ranks.before(section), expected, "{section} of {len}");
+                assert_eq!(ranks.count(section), u64::from(*count));
                 expected += u64::from(*count);
             }
             for behind in [len as usize, len as usize + 1, 1 << 40] {

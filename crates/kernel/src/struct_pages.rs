@@ -6,7 +6,7 @@ use crate::error::KernelError;
 use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
 use crate::page::{Covered, KindBits, PageKind, PageKinds, PageLayout};
-use crate::source::{CHUNK_FRAMES, PageReader};
+use crate::source::{PageReader, SECTION_FRAMES};
 
 /// Struct pages read at once; they fit into a core's cache.
 const WINDOW: u64 = 2048;
@@ -50,19 +50,19 @@ impl<'a, 's> StructPages<'a, 's> {
 
     /// Passes the page frames of the section at `first` to `see`, in order and each once.
     /// Frames without a struct page, or whose struct page cannot be read, are omitted.
-    pub fn chunk(
+    pub fn visit_section(
         &mut self,
         reader: &mut dyn PageReader,
         first: PageFrame,
         see: &mut See<'_>,
     ) -> Result<(), KernelError> {
-        let chunk = PageFrameRange::new(first.0, first.0.saturating_add(CHUNK_FRAMES));
+        let section_frames = PageFrameRange::new(first.0, first.0.saturating_add(SECTION_FRAMES));
         let shift = self.map.frames_shift();
-        let mut before = self.reaching_into(chunk.start.0, see)?;
-        let mut at = chunk.start.0;
-        while at < chunk.end.0 {
+        let mut before = self.reaching_into(section_frames.start.0, see)?;
+        let mut at = section_frames.start.0;
+        while at < section_frames.end.0 {
             let section = at >> shift;
-            let end = ((section + 1) << shift).min(chunk.end.0);
+            let end = ((section + 1) << shift).min(section_frames.end.0);
             let map = self.map.section(self.kernel, section);
             if let Some(map) = readable(map)?.flatten() {
                 let frames = PageFrameRange::new(at, end);
@@ -108,10 +108,10 @@ impl<'a, 's> StructPages<'a, 's> {
                     false => frame + 1,
                 };
                 // A block may reach into the next memory section, but not beyond this range.
-                let chunk_end = (frame / CHUNK_FRAMES + 1) * CHUNK_FRAMES;
+                let section_end = (frame / SECTION_FRAMES + 1) * SECTION_FRAMES;
                 see(
                     PageFrame(frame),
-                    end.min(chunk_end) - frame,
+                    end.min(section_end) - frame,
                     found.kind,
                     page,
                 );
@@ -145,7 +145,7 @@ impl<'a, 's> StructPages<'a, 's> {
             let found = self.kinds.of(head, &page, &second, None);
             if found.end > start && found.end - head > 1 {
                 if found.decided {
-                    let frames = found.end.min(start.saturating_add(CHUNK_FRAMES)) - start;
+                    let frames = found.end.min(start.saturating_add(SECTION_FRAMES)) - start;
                     see(PageFrame(start), frames, found.kind, &page);
                 }
                 return Ok(Some(found));

@@ -5,7 +5,7 @@ use bigiron_format::vmcoreinfo::{FIRST_KEY, Vmcoreinfo};
 use bigiron_format::{FormatError, PageFrame};
 
 use crate::error::{KernelError, SourceError};
-use crate::source::{CHUNK_FRAMES, IoMethod, MemorySource};
+use crate::source::{IoMethod, MemorySource, SECTION_FRAMES};
 
 /// Pages searched in one read.
 const PAGES_AT_ONCE: usize = 256;
@@ -30,13 +30,13 @@ pub fn from_memory<T>(
 ) -> Result<T, KernelError> {
     let page_size = 1 << source.page_shift();
     let mut reader = source.reader(io);
-    let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut bits = Bitmap::new(SECTION_FRAMES as usize);
     let mut candidates = 0;
-    for chunk in source.chunks() {
-        source.present(chunk, &mut bits)?;
+    for first in source.sections() {
+        source.present(first, &mut bits)?;
         let mut from = 0;
         while let Some((start, len)) = bits.next_run(from, bits.len(), PAGES_AT_ONCE) {
-            let pages = match reader.pages(PageFrame(chunk.0 + start as u64), len) {
+            let pages = match reader.pages(PageFrame(first.0 + start as u64), len) {
                 Ok(pages) => pages,
                 Err(error) if error.is_one_page() => {
                     from = start + 1;

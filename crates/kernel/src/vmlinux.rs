@@ -25,7 +25,7 @@ const MAX_BYTES: u64 = 1 << 30;
 
 /// An ELF section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Section {
+pub struct ElfSection {
     /// Name, such as `.debug_info`.
     pub name: String,
     /// Offset in the file.
@@ -44,7 +44,7 @@ pub struct Section {
 pub struct Vmlinux {
     file: DumpFile,
     endian: Endian,
-    sections: Vec<Section>,
+    sections: Vec<ElfSection>,
 }
 
 impl Vmlinux {
@@ -78,11 +78,11 @@ impl Vmlinux {
             table,
             u64::from(count) * SECTION_HEADER,
         )?;
-        let mut sections: Vec<(u32, Section)> = Vec::new();
+        let mut sections: Vec<(u32, ElfSection)> = Vec::new();
         for entry in headers.chunks_exact(SECTION_HEADER as usize) {
             let word = |offset| endian.u32(entry, offset).unwrap_or(0);
             let long = |offset| endian.u64(entry, offset).unwrap_or(0);
-            let section = Section {
+            let section = ElfSection {
                 name: String::new(),
                 kind: word(4),
                 flags: long(8),
@@ -99,7 +99,7 @@ impl Vmlinux {
         };
         vmlinux.sections = sections
             .into_iter()
-            .map(|(name, section)| Section {
+            .map(|(name, section)| ElfSection {
                 name: text_at(&strings, name).into_owned(),
                 ..section
             })
@@ -118,14 +118,14 @@ impl Vmlinux {
     }
 
     /// Returns the section with that name, if the file has its contents.
-    pub fn section(&self, name: &str) -> Option<&Section> {
+    pub fn section(&self, name: &str) -> Option<&ElfSection> {
         self.sections
             .iter()
             .find(|section| section.name == name && section.kind != SHT_NOBITS)
     }
 
     /// Reads the contents of a section.
-    pub fn read(&self, section: &Section) -> Result<Vec<u8>, KernelError> {
+    pub fn read(&self, section: &ElfSection) -> Result<Vec<u8>, KernelError> {
         if section.flags & SHF_COMPRESSED != 0 {
             return Err(self.unusable(&format!(
                 "has the section {} compressed; `objcopy --decompress-debug-sections` makes a \
@@ -181,7 +181,7 @@ impl Vmlinux {
     /// Returns up to `len` bytes of the kernel's initialised data at the linked `address`;
     /// `None` if the file has none there.
     pub fn data(&self, address: u64, len: u64) -> Result<Option<Vec<u8>>, KernelError> {
-        let holds = |section: &&Section| {
+        let holds = |section: &&ElfSection| {
             section.kind != SHT_NOBITS
                 && section.address != 0
                 && section.address <= address

@@ -7,8 +7,8 @@ use std::io::Write;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
-use bigiron_kernel::filter::ChunkResult;
-use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel, Source};
+use bigiron_kernel::filter::SectionResult;
+use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, SECTION_FRAMES, Source};
 use bigiron_synth::{ElfShape, Machine, Synth, presets, random_machine};
 use proptest::prelude::*;
 
@@ -135,18 +135,18 @@ impl Words {
     }
 }
 
-/// Everything that the filter decides, chunk by chunk.
-fn decide(kernel: &Kernel, level: u8, exact_only: bool) -> Vec<(ChunkResult, Bitmap)> {
+/// Everything that the filter decides, section by section.
+fn decide(kernel: &Kernel, level: u8, exact_only: bool) -> Vec<(SectionResult, Bitmap)> {
     let mut filter = Filter::new(kernel, DumpLevel::new(level).unwrap()).unwrap();
     if exact_only {
         filter.exact_only();
     }
     let mut reader = kernel.source().reader(IoMethod::Read);
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+    let mut kept = Bitmap::new(SECTION_FRAMES as usize);
     let mut all = Vec::new();
-    for first in kernel.source().chunks() {
-        let result = filter.chunk(reader.as_mut(), first, &mut ram, &mut kept);
+    for first in kernel.source().sections() {
+        let result = filter.scan_section(reader.as_mut(), first, &mut ram, &mut kept);
         all.push((result.unwrap(), kept.clone()));
     }
     all

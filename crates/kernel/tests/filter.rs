@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use bigiron_format::bitmap::Bitmap;
-use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel, Source, zones};
+use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, SECTION_FRAMES, Source, zones};
 use bigiron_synth::{ElfShape, Machine, Synth, presets, random_machine};
 
 fn open(bytes: &[u8]) -> (tempfile::NamedTempFile, Source) {
@@ -20,14 +20,14 @@ fn open(bytes: &[u8]) -> (tempfile::NamedTempFile, Source) {
 fn kept(kernel: &Kernel, level: u8, io: IoMethod) -> Vec<bool> {
     let filter = Filter::new(kernel, DumpLevel::new(level).unwrap()).unwrap();
     let mut reader = kernel.source().reader(io);
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+    let mut bits = Bitmap::new(SECTION_FRAMES as usize);
     let mut all = vec![false; kernel.source().end_frame().0 as usize];
-    for first in kernel.source().chunks() {
+    for first in kernel.source().sections() {
         filter
-            .chunk(reader.as_mut(), first, &mut ram, &mut bits)
+            .scan_section(reader.as_mut(), first, &mut ram, &mut bits)
             .unwrap();
-        for bit in 0..CHUNK_FRAMES as usize {
+        for bit in 0..SECTION_FRAMES as usize {
             if bits.get(bit) {
                 all[first.0 as usize + bit] = true;
             }

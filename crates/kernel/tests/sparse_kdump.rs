@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bigiron_format::PageFrame;
 use bigiron_format::bytes::Endian;
 use bigiron_format::kdump::{KdumpHeaders, Layout, PageDescriptor, Utsname, header};
-use bigiron_kernel::{CHUNK_FRAMES, IoMethod, Source};
+use bigiron_kernel::{IoMethod, SECTION_FRAMES, Source};
 
 /// 4 PiB of memory: 128 GiB for each bitmap.
 const END: u64 = 1 << 40;
@@ -60,7 +60,7 @@ fn holes_of_a_sparse_kdump_file_cost_neither_time_nor_memory() {
     let frames = [
         0,
         5,
-        CHUNK_FRAMES * 1000 + 17,
+        SECTION_FRAMES * 1000 + 17,
         END / 2 + 3,
         END - 2,
         END - 1,
@@ -86,11 +86,11 @@ fn holes_of_a_sparse_kdump_file_cost_neither_time_nor_memory() {
     let source = Source::open(&[file.path().to_owned()]).unwrap();
     assert_eq!(source.damage(), None);
     let memory = source.memory();
-    let found: Vec<u64> = memory.chunks().map(|first| first.0).collect();
-    // The holes of a file system may be larger than one chunk's bitmap.
+    let found: Vec<u64> = memory.sections().map(|first| first.0).collect();
+    // The holes of a file system may be larger than the bitmap of one section.
     assert!(found.len() < 1000, "{} chunks", found.len());
     for frame in frames {
-        assert!(found.contains(&(frame / CHUNK_FRAMES * CHUNK_FRAMES)));
+        assert!(found.contains(&(frame / SECTION_FRAMES * SECTION_FRAMES)));
     }
     let mut reader = memory.reader(IoMethod::Auto);
     for (index, frame) in (0..).zip(frames) {

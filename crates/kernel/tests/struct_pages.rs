@@ -11,7 +11,7 @@ use bigiron_format::bitmap::Bitmap;
 use bigiron_kernel::mem_map::MemMap;
 use bigiron_kernel::page::{KindBits, PageClass, PageKind, PageLayout};
 use bigiron_kernel::struct_pages::StructPages;
-use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, ExcludedCounts, Filter, IoMethod, Kernel, Source};
+use bigiron_kernel::{DumpLevel, ExcludedCounts, Filter, IoMethod, Kernel, SECTION_FRAMES, Source};
 use bigiron_synth::{ElfShape, Machine, Synth, presets, random_machine};
 
 /// Calls `work` with the kernel of a machine.
@@ -28,20 +28,22 @@ fn kinds(kernel: &Kernel) -> BTreeMap<u64, PageKind> {
     let map = MemMap::find(kernel).unwrap();
     let mut pages = StructPages::new(kernel, &map, &layout, KindBits::default());
     let mut reader = kernel.source().reader(IoMethod::Read);
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
     let mut found = BTreeMap::new();
-    for first in kernel.source().chunks() {
+    for first in kernel.source().sections() {
         kernel.source().ram(first, &mut ram).unwrap();
         let mut behind = first.0;
         let mut see = |frame: PageFrame, frames: u64, kind: PageKind, page: &[u8]| {
             assert!(frame.0 >= behind, "{frame:?} comes twice");
             assert!(frames > 0 && !page.is_empty());
             behind = frame.0 + frames;
-            assert!(behind <= first.0 + CHUNK_FRAMES, "beyond the chunk");
+            assert!(behind <= first.0 + SECTION_FRAMES, "beyond the section");
             let inside = (frame.0..behind).filter(|at| ram.get((at - first.0) as usize));
             found.extend(inside.map(|at| (at, kind)));
         };
-        pages.chunk(reader.as_mut(), first, &mut see).unwrap();
+        pages
+            .visit_section(reader.as_mut(), first, &mut see)
+            .unwrap();
     }
     found
 }
@@ -50,12 +52,12 @@ fn kinds(kernel: &Kernel) -> BTreeMap<u64, PageKind> {
 fn excluded(kernel: &Kernel) -> ExcludedCounts {
     let filter = Filter::new(kernel, DumpLevel::new(30).unwrap()).unwrap();
     let mut reader = kernel.source().reader(IoMethod::Read);
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+    let mut kept = Bitmap::new(SECTION_FRAMES as usize);
     let mut counts = ExcludedCounts::default();
-    for first in kernel.source().chunks() {
-        let chunk = filter.chunk(reader.as_mut(), first, &mut ram, &mut kept);
-        counts.add(&chunk.unwrap().excluded);
+    for first in kernel.source().sections() {
+        let result = filter.scan_section(reader.as_mut(), first, &mut ram, &mut kept);
+        counts.add(&result.unwrap().excluded);
     }
     counts
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_helpers::processor_count;
-use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel, PageReader, Source};
+use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, PageReader, SECTION_FRAMES, Source};
 use serde::Serialize;
 
 use crate::results::median_time;
@@ -309,12 +309,12 @@ fn run_filter(
     reader: &mut dyn PageReader,
     chunks: &[Chunk],
 ) -> anyhow::Result<u64> {
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+    let mut kept = Bitmap::new(SECTION_FRAMES as usize);
     let mut struct_pages = 0;
     for chunk in chunks {
         let first: PageFrame = chunk.first;
-        let result = filter.chunk(reader, first, &mut ram, &mut kept)?;
+        let result = filter.scan_section(reader, first, &mut ram, &mut kept)?;
         black_box(kept.as_bytes());
         struct_pages += result.scanned;
     }

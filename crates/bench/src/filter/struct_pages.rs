@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bigiron_format::PageFrame;
 use bigiron_kernel::mem_map::MemMap;
-use bigiron_kernel::{CHUNK_FRAMES, Kernel, PageReader, SourceError};
+use bigiron_kernel::{Kernel, PageReader, SECTION_FRAMES, SourceError};
 
 /// Pages read at once by the bare read: as the filter does.
 const PAGES_AT_ONCE: u64 = 64;
@@ -40,7 +40,7 @@ impl Chunk {
 /// All chunks of a source. What cannot be translated is left out.
 pub fn chunks(kernel: &Kernel) -> anyhow::Result<Vec<Chunk>> {
     let map = MemMap::find(kernel)?;
-    let chunks = kernel.source().chunks().map(|first| Chunk {
+    let chunks = kernel.source().sections().map(|first| Chunk {
         first,
         runs: runs_of(kernel, &map, first),
     });
@@ -51,7 +51,7 @@ fn runs_of(kernel: &Kernel, map: &MemMap, first: PageFrame) -> Vec<Run> {
     let page_shift = kernel.source().page_shift();
     let (shift, size) = (map.frames_shift(), map.page_struct_size());
     let mut runs: Vec<Run> = Vec::new();
-    let (mut frame, chunk_end) = (first.0, first.0 + CHUNK_FRAMES);
+    let (mut frame, chunk_end) = (first.0, first.0 + SECTION_FRAMES);
     while frame < chunk_end {
         let end = (((frame >> shift) + 1) << shift).min(chunk_end);
         if let Ok(Some(section)) = map.section(kernel, frame >> shift) {

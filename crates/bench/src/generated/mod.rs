@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
 use bigiron_format::{PageFrame, VirtAddr};
-use bigiron_kernel::{CHUNK_FRAMES, IoMethod, MemorySource, PageReader, SourceError};
+use bigiron_kernel::{IoMethod, MemorySource, PageReader, SourceError};
 
 pub use blocks::{ClassCounts, FrameClass, Mixture};
 
@@ -221,7 +221,7 @@ impl MemorySource for GeneratedMachine {
     fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
         bits.clear();
         if self.layout.is_ram(first.0) {
-            bits.set_range(0, CHUNK_FRAMES as usize);
+            bits.set_range(0, SECTION_FRAMES as usize);
         }
         Ok(())
     }
@@ -237,8 +237,8 @@ impl MemorySource for GeneratedMachine {
         Ok(())
     }
 
-    fn next_chunk(&self, first: PageFrame) -> Option<PageFrame> {
-        let start = first.0 / CHUNK_FRAMES * CHUNK_FRAMES;
+    fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
+        let start = first.0 / SECTION_FRAMES * SECTION_FRAMES;
         let range = self.layout.ram.iter().find(|range| start < range.end)?;
         Some(PageFrame(start.max(range.start)))
     }
@@ -255,4 +255,7 @@ impl MemorySource for GeneratedMachine {
     }
 }
 
-const _: () = assert!(SECTION_FRAMES == CHUNK_FRAMES, "samples go by chunks");
+const _: () = assert!(
+    SECTION_FRAMES == bigiron_kernel::SECTION_FRAMES,
+    "samples consist of whole sections"
+);

@@ -15,7 +15,7 @@ use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::codec::{Codec, CodecError, Compression};
 use bigiron_helpers::{Stop, WorkCursor, available_memory, run};
-use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel};
+use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, SECTION_FRAMES};
 
 /// Pages that are not zero are sampled up to this size.
 const MAX_BYTES: u64 = 512 << 20;
@@ -152,13 +152,13 @@ fn each_chunk(
     let mut filter = Filter::new(kernel, level)?;
     filter.end_at_mem_map()?;
     let mut reader = kernel.source().reader(IoMethod::Read);
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
-    for first in kernel.source().chunks() {
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+    let mut kept = Bitmap::new(SECTION_FRAMES as usize);
+    for first in kernel.source().sections() {
         if stop.is_set() {
             return Err(DumpError::Interrupted { kept: None }.into());
         }
-        filter.chunk(reader.as_mut(), first, &mut ram, &mut kept)?;
+        filter.scan_section(reader.as_mut(), first, &mut ram, &mut kept)?;
         take(first, &kept)?;
     }
     Ok(())

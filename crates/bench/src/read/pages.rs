@@ -2,7 +2,7 @@
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
-use bigiron_kernel::{CHUNK_FRAMES, MemorySource};
+use bigiron_kernel::{MemorySource, SECTION_FRAMES};
 
 /// Page frames that are in or out of the working set together: some chunks of a vmdump,
 /// which need not begin where they do.
@@ -23,9 +23,9 @@ pub(super) struct Pages {
 
 impl Pages {
     pub(super) fn of(memory: &dyn MemorySource, cache: u64) -> anyhow::Result<Self> {
-        let mut present = Bitmap::new(CHUNK_FRAMES as usize);
+        let mut present = Bitmap::new(SECTION_FRAMES as usize);
         let (mut all, mut blocks) = (Vec::new(), Vec::new());
-        for first in memory.chunks() {
+        for first in memory.sections() {
             memory.present(first, &mut present)?;
             for start in (0..present.len()).step_by(BLOCK) {
                 let bits = (start..start + BLOCK).filter(|bit| present.get(*bit));

@@ -13,7 +13,7 @@ use bigiron_dump::page::{hash_of, is_zero};
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::codec::Compression;
-use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel};
+use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, SECTION_FRAMES};
 use serde::Serialize;
 
 use super::costs::{CodecCosts, Costs, Kept, PAGE_BYTES, UNIT_FRAMES};
@@ -82,12 +82,12 @@ impl<'a, 's> Sample<'a, 's> {
         let mut filter = Filter::new(kernel, level)?;
         filter.end_at_mem_map()?;
         let source = kernel.source();
-        let chunks: Vec<PageFrame> = source.chunks().collect();
+        let chunks: Vec<PageFrame> = source.sections().collect();
         anyhow::ensure!(!chunks.is_empty(), "the source has no memory");
         let mut sample = Self {
             kernel,
             kept: Kept {
-                frames: chunks.len() as u64 * CHUNK_FRAMES,
+                frames: chunks.len() as u64 * SECTION_FRAMES,
                 pages: 0,
                 zero: 0.0,
                 equal: 0.0,
@@ -113,11 +113,11 @@ impl<'a, 's> Sample<'a, 's> {
     /// Notes the kept pages of units all over memory.
     fn find_runs(&mut self, filter: &Filter, chunks: &[PageFrame]) -> anyhow::Result<()> {
         let mut reader = self.kernel.source().reader(IoMethod::Read);
-        let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-        let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+        let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+        let mut kept = Bitmap::new(SECTION_FRAMES as usize);
         let (mut stride, mut number) = (1, 0_usize);
         for first in chunks {
-            filter.chunk(reader.as_mut(), *first, &mut ram, &mut kept)?;
+            filter.scan_section(reader.as_mut(), *first, &mut ram, &mut kept)?;
             self.kept.pages += kept.count();
             for start in (0..kept.len()).step_by(UNIT_FRAMES as usize) {
                 let end = start + UNIT_FRAMES as usize;
@@ -320,11 +320,11 @@ fn median_cost<'r>(
 /// Filters chunks; gives nanoseconds for each.
 fn filter_all(kernel: &Kernel, filter: &Filter, chunks: &[PageFrame]) -> anyhow::Result<f64> {
     let mut reader = kernel.source().reader(IoMethod::Read);
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+    let mut kept = Bitmap::new(SECTION_FRAMES as usize);
     let begin = CpuTime::now();
     for first in chunks {
-        filter.chunk(reader.as_mut(), *first, &mut ram, &mut kept)?;
+        filter.scan_section(reader.as_mut(), *first, &mut ram, &mut kept)?;
     }
     Ok(begin.elapsed().as_nanos() as f64 / chunks.len().max(1) as f64)
 }

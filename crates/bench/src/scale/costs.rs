@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::model::{Cost, Pass, Piece};
 
 /// Page frames of a chunk of the filter.
-pub const CHUNK_FRAMES: u64 = bigiron_kernel::CHUNK_FRAMES;
+pub const SECTION_FRAMES: u64 = bigiron_kernel::SECTION_FRAMES;
 /// Page frames of a unit of the copy.
 pub const UNIT_FRAMES: u64 = 256;
 /// Bytes of a page.
@@ -13,9 +13,9 @@ pub const PAGE_BYTES: f64 = 4096.0;
 /// Bytes of a page's descriptor in a kdump-compressed dump.
 pub const DESCRIPTOR_BYTES: f64 = 24.0;
 /// Pages of struct pages for a chunk, 64 bytes each.
-const STRUCT_PAGES: f64 = CHUNK_FRAMES as f64 * 64.0 / PAGE_BYTES;
+const STRUCT_PAGES: f64 = SECTION_FRAMES as f64 * 64.0 / PAGE_BYTES;
 /// Bytes of a chunk in both bitmaps.
-const BITMAP_BYTES: f64 = 2.0 * CHUNK_FRAMES as f64 / 8.0;
+const BITMAP_BYTES: f64 = 2.0 * SECTION_FRAMES as f64 / 8.0;
 /// How far pieces differ from each other.
 const SPREAD: f64 = 0.5;
 
@@ -137,7 +137,7 @@ impl Costs {
         vec![
             Pass {
                 name: "filter",
-                pieces: kept.frames.div_ceil(CHUNK_FRAMES),
+                pieces: kept.frames.div_ceil(SECTION_FRAMES),
                 piece: filter,
                 spread: SPREAD,
             },

@@ -9,7 +9,7 @@ use bigiron_format::vmdump::Tag;
 use bigiron_format::{PageFrame, VirtAddr};
 use bigiron_kernel::symbols::{Symbols, kallsyms};
 use bigiron_kernel::types::{TypeTable, btf, find_member};
-use bigiron_kernel::{CHUNK_FRAMES, IoMethod, Kernel, Source};
+use bigiron_kernel::{IoMethod, Kernel, SECTION_FRAMES, Source};
 
 use crate::common;
 use crate::common::sample;
@@ -90,12 +90,12 @@ fn differences(one: &Path, other: &Path) -> Vec<(u8, u8)> {
     let (one, other) = (open(one), open(other));
     let (one, other) = (one.memory(), other.memory());
     let mut readers = (one.reader(IoMethod::Auto), other.reader(IoMethod::Auto));
-    let mut there = [(); 2].map(|()| Bitmap::new(CHUNK_FRAMES as usize));
+    let mut there = [(); 2].map(|()| Bitmap::new(SECTION_FRAMES as usize));
     let mut found = Vec::new();
-    for chunk in one.chunks() {
+    for chunk in one.sections() {
         one.present(chunk, &mut there[0]).unwrap();
         other.present(chunk, &mut there[1]).unwrap();
-        for bit in 0..CHUNK_FRAMES as usize {
+        for bit in 0..SECTION_FRAMES as usize {
             assert_eq!(there[0].get(bit), there[1].get(bit), "{chunk:?} {bit}");
             if there[0].get(bit) {
                 let frame = PageFrame(chunk.0 + bit as u64);

@@ -8,7 +8,7 @@ use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::kdump::Layout;
 use bigiron_helpers::{Turnstile, WorkCursor, run, run_beside};
-use bigiron_kernel::{CHUNK_FRAMES, Filter, PageReader};
+use bigiron_kernel::{Filter, PageReader, SECTION_FRAMES};
 
 use super::adaptive::Step;
 use super::builder::{Added, UnitBuilder};
@@ -28,7 +28,7 @@ use crate::task::Task;
 /// Page frames that a helper takes at once: their data is one write.
 pub(super) const UNIT_FRAMES: u64 = 256;
 /// Units of one chunk.
-pub(super) const UNITS_PER_CHUNK: u64 = CHUNK_FRAMES / UNIT_FRAMES;
+pub(super) const UNITS_PER_CHUNK: u64 = SECTION_FRAMES / UNIT_FRAMES;
 /// Pages read at once.
 const READ_PAGES: usize = 64;
 
@@ -138,7 +138,7 @@ impl<'a, 's> Helper<'a, 's> {
             builder: UnitBuilder::new(copy)?,
             unit: Unit::new(copy.task.page_size()),
             loaded: None,
-            kept: Bitmap::new(CHUNK_FRAMES as usize),
+            kept: Bitmap::new(SECTION_FRAMES as usize),
             counts: Counts::default(),
             clock: ThreadClock::new(),
         })

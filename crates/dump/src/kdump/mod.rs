@@ -17,7 +17,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bigiron_format::kdump::{KdumpHeaders, Layout, flags_of_codec};
 use bigiron_helpers::Turnstile;
-use bigiron_kernel::{CHUNK_FRAMES, Filter};
+use bigiron_kernel::{Filter, SECTION_FRAMES};
 
 use crate::bitmaps::{BitmapStore, CHUNK_BYTES};
 use crate::chunks::Chunks;
@@ -213,7 +213,7 @@ fn fill_bitmap_gaps(
 ) -> Result<(), DumpError> {
     let planned_bytes = chunks.len() as u64 * CHUNK_BYTES as u64;
     let gaps = layout.bitmap_size.saturating_sub(planned_bytes);
-    let ram = chunks.len() as u64 * CHUNK_FRAMES * task.page_size() as u64;
+    let ram = chunks.len() as u64 * SECTION_FRAMES * task.page_size() as u64;
     if gaps > MOST_GAPS && gaps > ram {
         return Err(DumpError::Layout(format!(
             "memory goes on to page frame {:#x}, and a stream cannot skip the {} bytes of bitmaps \

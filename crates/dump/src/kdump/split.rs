@@ -10,7 +10,7 @@ use std::time::Instant;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::kdump::{KdumpHeaders, Layout};
 use bigiron_helpers::{Turnstile, WorkCursor, run};
-use bigiron_kernel::{CHUNK_FRAMES, Filter};
+use bigiron_kernel::{Filter, SECTION_FRAMES};
 
 use super::copy::{Copy, UNIT_FRAMES, UNITS_PER_CHUNK};
 use super::{MOST_BITMAPS, SHARED_PAGES_BYTES, make_headers};
@@ -203,9 +203,9 @@ fn divide(
 ) -> Result<Vec<Share>, DumpError> {
     let granule = granule
         .next_multiple_of(UNIT_FRAMES)
-        .clamp(UNIT_FRAMES, CHUNK_FRAMES) as usize;
+        .clamp(UNIT_FRAMES, SECTION_FRAMES) as usize;
     let mut reader = task.kernel.source().reader(task.options.io);
-    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut kept = Bitmap::new(SECTION_FRAMES as usize);
     let units = plan.chunks.len() as u64 * UNITS_PER_CHUNK;
     let mut shares = Vec::with_capacity(count);
     let (mut from, mut before) = (0, 0);
@@ -225,10 +225,10 @@ fn divide(
             let place = (index, chunk.first);
             plan::load_kept(task, store, filter, reader.as_mut(), place, &mut kept)?;
             let pages = |bit: usize| chunk.kept_before + kept.count_before(bit);
-            let bit = (0..=CHUNK_FRAMES as usize)
+            let bit = (0..=SECTION_FRAMES as usize)
                 .step_by(granule)
                 .find(|bit| pages(*bit) >= wanted)
-                .unwrap_or(CHUNK_FRAMES as usize);
+                .unwrap_or(SECTION_FRAMES as usize);
             let unit = index as u64 * UNITS_PER_CHUNK + bit as u64 / UNIT_FRAMES;
             (unit, pages(bit))
         };

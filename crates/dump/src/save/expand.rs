@@ -1,7 +1,7 @@
 //! Converts a dump to an uncompressed ELF core.
 
 use bigiron_format::bitmap::Bitmap;
-use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, IoMethod, Kernel, MemorySource, PhysicalMemory};
+use bigiron_kernel::{DumpLevel, IoMethod, Kernel, MemorySource, PhysicalMemory, SECTION_FRAMES};
 
 use super::{Job, Made, space, unpack};
 use crate::dump::dump_to_file;
@@ -46,9 +46,9 @@ pub fn write(job: &Job) -> Result<Made, DumpError> {
 
 /// Number of bytes of the pages that a dump has.
 fn present_bytes(memory: &dyn MemorySource) -> Result<u64, DumpError> {
-    let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut bits = Bitmap::new(SECTION_FRAMES as usize);
     let mut pages = 0;
-    for first in memory.chunks() {
+    for first in memory.sections() {
         memory.present(first, &mut bits)?;
         pages += bits.count();
     }

@@ -4,7 +4,7 @@ use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::vmdump::chunk::bits_len;
 use bigiron_format::vmdump::{Chunk, ChunkCompressor, ChunkKind, codec};
-use bigiron_kernel::{CHUNK_FRAMES, PageReader};
+use bigiron_kernel::{PageReader, SECTION_FRAMES};
 
 use super::copy::Copy;
 use super::place::{Packed, PackedChunk};
@@ -54,7 +54,7 @@ impl<'a, 's> Helper<'a, 's> {
             compressor: copy.compressor()?,
             pages: Vec::new(),
             room: Vec::new(),
-            kept: Bitmap::new(CHUNK_FRAMES as usize),
+            kept: Bitmap::new(SECTION_FRAMES as usize),
             loaded: None,
             counts: Counts::default(),
         })
@@ -118,9 +118,9 @@ impl<'a, 's> Helper<'a, 's> {
             let Some((frame, run)) = self.copy.map.frames_at(first + page) else {
                 break;
             };
-            let chunk_start = frame.0 / CHUNK_FRAMES * CHUNK_FRAMES;
+            let chunk_start = frame.0 / SECTION_FRAMES * SECTION_FRAMES;
             let start = (frame.0 - chunk_start) as usize;
-            let len = run.min(count - page).min(CHUNK_FRAMES - start as u64) as usize;
+            let len = run.min(count - page).min(SECTION_FRAMES - start as u64) as usize;
             if self.load(PageFrame(chunk_start))? {
                 let mut from = start;
                 while let Some((at, kept)) = self.kept.next_run(from, start + len, len) {

@@ -94,8 +94,8 @@ impl MemorySource for ErasedSource<'_> {
         self.inner.present(first, bits)
     }
 
-    fn next_chunk(&self, first: PageFrame) -> Option<PageFrame> {
-        self.inner.next_chunk(first)
+    fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
+        self.inner.next_section(first)
     }
 
     fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr> {

@@ -10,7 +10,7 @@ use crate::error::KernelError;
 use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
 use crate::page::{BlockClassifier, PageClass, PageLayout, Wanted};
-use crate::source::{CHUNK_FRAMES, PageReader};
+use crate::source::{PageReader, SECTION_FRAMES};
 
 use scan::Scan;
 use window::Window;
@@ -117,7 +117,7 @@ impl ExcludedCounts {
 
 /// The result for one section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChunkResult {
+pub struct SectionResult {
     /// Page frames of RAM in the section.
     pub ram: u64,
     /// Page frames kept.
@@ -206,32 +206,32 @@ impl<'a, 's> Filter<'a, 's> {
 
     /// Filters the section that starts at `first`. Sets `ram` for the frames that are RAM, and
     /// `kept` for those to dump.
-    pub fn chunk(
+    pub fn scan_section(
         &self,
         reader: &mut dyn PageReader,
         first: PageFrame,
         ram: &mut Bitmap,
         kept: &mut Bitmap,
-    ) -> Result<ChunkResult, KernelError> {
+    ) -> Result<SectionResult, KernelError> {
         let source = self.kernel.source();
         source.ram(first, ram)?;
-        let end = self.end.0.saturating_sub(first.0).min(CHUNK_FRAMES) as usize;
-        let device = ram.clear_range(end, CHUNK_FRAMES as usize);
+        let end = self.end.0.saturating_sub(first.0).min(SECTION_FRAMES) as usize;
+        let device = ram.clear_range(end, SECTION_FRAMES as usize);
         source.present(first, kept)?;
         kept.and(ram);
-        let mut result = ChunkResult {
+        let mut result = SectionResult {
             ram: ram.count() + device,
             ..Default::default()
         };
         result.excluded.device = device;
         result.excluded.absent = ram.count() - kept.count();
         if let Some((map, layout)) = &self.struct_pages {
-            let chunk = PageFrameRange::new(first.0, first.0 + CHUNK_FRAMES);
+            let frames = PageFrameRange::new(first.0, first.0 + SECTION_FRAMES);
             let mut scan = Scan {
                 filter: self,
                 map,
                 layout,
-                chunk,
+                frames,
                 kept,
                 result,
                 window: Window::default(),

@@ -3,7 +3,7 @@
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, PageFrameRange, VirtAddr};
 
-use super::{ChunkResult, Filter};
+use super::{Filter, SectionResult};
 use crate::error::KernelError;
 use crate::mem_map::MemMap;
 use crate::page::{BLOCK_PAGES, BlockClasses, PageClass, PageLayout, Verdict};
@@ -19,9 +19,9 @@ pub(super) struct Scan<'a, 's> {
     pub(super) filter: &'a Filter<'a, 's>,
     pub(super) map: &'a MemMap,
     pub(super) layout: &'a PageLayout,
-    pub(super) chunk: PageFrameRange,
+    pub(super) frames: PageFrameRange,
     pub(super) kept: &'a mut Bitmap,
-    pub(super) result: ChunkResult,
+    pub(super) result: SectionResult,
     pub(super) window: Window,
 }
 
@@ -59,11 +59,11 @@ impl Scan<'_, '_> {
     /// Scans all memory sections of the range.
     pub(super) fn sections(&mut self, reader: &mut dyn PageReader) -> Result<(), KernelError> {
         let shift = self.map.frames_shift();
-        let mut at = self.chunk.start.0;
+        let mut at = self.frames.start.0;
         let mut covered = self.covered_from_before()?;
-        while at < self.chunk.end.0 {
+        while at < self.frames.end.0 {
             let section = at >> shift;
-            let end = ((section + 1) << shift).min(self.chunk.end.0);
+            let end = ((section + 1) << shift).min(self.frames.end.0);
             let map = self.map.section(self.filter.kernel, section);
             if let Some(map) = self.readable(map, end - at)?.flatten() {
                 covered = self.section(reader, map, PageFrameRange::new(at, end), covered)?;
@@ -191,7 +191,7 @@ impl Scan<'_, '_> {
     #[inline]
     fn block_around(&self, run: &Run, frame: u64) -> Option<(u64, BlockClasses)> {
         let blocks = self.filter.blocks.as_ref()?;
-        let first = frame - (frame - self.chunk.start.0) % BLOCK_PAGES as u64;
+        let first = frame - (frame - self.frames.start.0) % BLOCK_PAGES as u64;
         if first + BLOCK_PAGES as u64 > run.end {
             return None;
         }
@@ -226,7 +226,7 @@ impl Scan<'_, '_> {
             special &= behind;
             undecided &= behind | !(u64::MAX << bit);
         }
-        let index = (first - self.chunk.start.0) as usize / BLOCK_PAGES;
+        let index = (first - self.frames.start.0) as usize / BLOCK_PAGES;
         let alone = (classes.cache | classes.cache_private | classes.user) & undecided;
         if alone != 0 {
             let cleared = self.kept.clear_in_word(index, alone);
@@ -235,7 +235,7 @@ impl Scan<'_, '_> {
             self.result.excluded.cache_private += count(classes.cache_private);
             self.result.excluded.user += count(classes.user);
         }
-        self.result.scanned += next.min(self.chunk.end.0) - frame;
+        self.result.scanned += next.min(self.frames.end.0) - frame;
         self.window.leap(next.saturating_sub(end));
         (next, cut)
     }
@@ -257,13 +257,13 @@ impl Scan<'_, '_> {
         if let Some(class) = verdict.class {
             self.exclude(class, frame, end);
         }
-        self.result.scanned += end.min(self.chunk.end.0) - frame.min(self.chunk.end.0);
+        self.result.scanned += end.min(self.frames.end.0) - frame.min(self.frames.end.0);
         end
     }
 
     fn exclude(&mut self, class: PageClass, start: u64, end: u64) {
-        let base = self.chunk.start.0;
-        let (start, end) = (start.max(base), end.min(self.chunk.end.0));
+        let base = self.frames.start.0;
+        let (start, end) = (start.max(base), end.min(self.frames.end.0));
         if start >= end {
             return;
         }
@@ -278,7 +278,7 @@ impl Scan<'_, '_> {
     /// at a multiple of its size, so there is one candidate per order. Returns the frame up to
     /// which it reaches.
     fn covered_from_before(&mut self) -> Result<u64, KernelError> {
-        let start = self.chunk.start.0;
+        let start = self.frames.start.0;
         let mut tried = start;
         for order in 1..=MAX_HEAD_ORDER {
             let head = start >> order << order;

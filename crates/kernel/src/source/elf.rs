@@ -11,7 +11,7 @@ use bigiron_format::{PageFrame, PhysAddr, ReadAt, VirtAddr};
 use super::elf_reader::ElfReader;
 use super::file::{DumpFile, IoMethod};
 use super::live;
-use super::{CHUNK_FRAMES, MemorySource, PageReader};
+use super::{MemorySource, PageReader, SECTION_FRAMES};
 use crate::arch::{self, Architecture};
 use crate::error::SourceError;
 
@@ -143,24 +143,27 @@ impl ElfSource {
     /// the section from the segment's start to its end and to the end of its data.
     fn for_each_segment(&self, first: PageFrame, mut visit: impl FnMut(usize, usize, usize)) {
         let shift = self.page_shift;
-        let chunk_start = first.0 << shift;
-        let chunk_end = (first.0 + CHUNK_FRAMES) << shift;
+        let section_start = first.0 << shift;
+        let section_end = (first.0 + SECTION_FRAMES) << shift;
         let size = self.bytes.read().size();
         let from = self
             .segments
-            .partition_point(|s| s.physical.0 + s.memory_size <= chunk_start);
+            .partition_point(|s| s.physical.0 + s.memory_size <= section_start);
         for segment in &self.segments[from..] {
             let start = segment.physical.0;
-            if start >= chunk_end {
+            if start >= section_end {
                 break;
             }
             let data = segment
                 .file_size
                 .min(size.saturating_sub(segment.file_offset));
             let frame = |address: u64| {
-                (address.clamp(chunk_start, chunk_end).div_ceil(1 << shift) - first.0) as usize
+                (address
+                    .clamp(section_start, section_end)
+                    .div_ceil(1 << shift)
+                    - first.0) as usize
             };
-            let first_frame = (start.max(chunk_start) >> shift) - first.0;
+            let first_frame = (start.max(section_start) >> shift) - first.0;
             let data_end = if data == 0 {
                 first_frame as usize
             } else if data < segment.file_size {
@@ -194,20 +197,20 @@ impl ElfSource {
     /// frame within the section, offset, and number of pages.
     pub(super) fn file_ranges(&self, first: PageFrame) -> Vec<(usize, u64, u64)> {
         let shift = self.page_shift;
-        let chunk_start = first.0 << shift;
-        let chunk_end = (first.0 + CHUNK_FRAMES) << shift;
+        let section_start = first.0 << shift;
+        let section_end = (first.0 + SECTION_FRAMES) << shift;
         let from = self
             .segments
-            .partition_point(|s| s.physical.0 + s.memory_size <= chunk_start);
+            .partition_point(|s| s.physical.0 + s.memory_size <= section_start);
         let near = self.segments[from..]
             .iter()
-            .take_while(|segment| segment.physical.0 < chunk_end);
+            .take_while(|segment| segment.physical.0 < section_end);
         near.filter_map(|segment| {
-            let start = segment.physical.0.max(chunk_start);
+            let start = segment.physical.0.max(section_start);
             let frame = PageFrame(start.div_ceil(1 << shift));
             let (offset, pages) = self.file_position(frame)?;
             let index = frame.0 - first.0;
-            let pages = pages.min(CHUNK_FRAMES.checked_sub(index)?);
+            let pages = pages.min(SECTION_FRAMES.checked_sub(index)?);
             (pages > 0).then_some((index as usize, offset, pages))
         })
         .collect()
@@ -344,15 +347,15 @@ impl MemorySource for ElfSource {
         Ok(())
     }
 
-    fn next_chunk(&self, first: PageFrame) -> Option<PageFrame> {
-        let start = first.0 / CHUNK_FRAMES * CHUNK_FRAMES;
+    fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
+        let start = first.0 / SECTION_FRAMES * SECTION_FRAMES;
         let address = start << self.page_shift;
         let index = self
             .segments
             .partition_point(|s| s.physical.0 + s.memory_size <= address);
         let segment = self.segments.get(index)?;
         let frame = segment.physical.0.max(address) >> self.page_shift;
-        Some(PageFrame(frame / CHUNK_FRAMES * CHUNK_FRAMES))
+        Some(PageFrame(frame / SECTION_FRAMES * SECTION_FRAMES))
     }
 
     fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr> {

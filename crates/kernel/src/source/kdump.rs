@@ -13,15 +13,15 @@ use super::file::IoMethod;
 #[cfg(feature = "cache")]
 use super::kdump_cached::{CachedKdumpReader, KdumpCache};
 use super::kdump_reader::KdumpReader;
-use super::{CHUNK_FRAMES, MemorySource, PageReader, SeeStored};
+use super::{MemorySource, PageReader, SECTION_FRAMES, SeeStored};
 use crate::arch;
 use crate::error::SourceError;
-use crate::ranks::ChunkRanks;
+use crate::ranks::SectionRanks;
 
 /// Maximum size of VMCOREINFO, which has at most a page.
 const MAX_VMCOREINFO: u64 = 64 << 10;
 /// Bytes of a bitmap for one section.
-const CHUNK_BYTES: u64 = CHUNK_FRAMES / 8;
+const SECTION_BYTES: u64 = SECTION_FRAMES / 8;
 
 /// A file of a dump.
 pub(super) struct Part {
@@ -47,7 +47,7 @@ impl Part {
 pub struct KdumpSource {
     parts: Vec<Part>,
     /// Dumped pages by section, from the dumped bitmap.
-    ranks: ChunkRanks,
+    ranks: SectionRanks,
     vmcoreinfo: Option<Vec<u8>>,
     damage: Option<String>,
     #[cfg(feature = "cache")]
@@ -89,7 +89,7 @@ impl KdumpSource {
         };
         let mut source = Self {
             parts,
-            ranks: ChunkRanks::default(),
+            ranks: SectionRanks::default(),
             vmcoreinfo,
             damage: None,
             #[cfg(feature = "cache")]
@@ -107,14 +107,14 @@ impl KdumpSource {
 
     /// Returns the dumped bitmap of the section of `frame`, and the number of dumped pages
     /// before it.
-    pub(super) fn dumped_chunk(
+    pub(super) fn dumped_in_section(
         &self,
         frame: PageFrame,
         bits: &mut Bitmap,
     ) -> Result<u64, SourceError> {
-        let chunk = frame.0 / CHUNK_FRAMES;
-        self.read_bits(self.head().layout.dumped_bitmap(), chunk, bits)?;
-        Ok(self.ranks.before(chunk as usize))
+        let section = frame.0 / SECTION_FRAMES;
+        self.read_bits(self.head().layout.dumped_bitmap(), section, bits)?;
+        Ok(self.ranks.before(section as usize))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -125,23 +125,23 @@ impl KdumpSource {
         &self.parts[0].headers
     }
 
-    fn chunks(&self) -> u64 {
-        self.head().end_frame.div_ceil(CHUNK_FRAMES)
+    fn sections(&self) -> u64 {
+        self.head().end_frame.div_ceil(SECTION_FRAMES)
     }
 
     /// Reads the bits of one section from the bitmap at offset `bitmap`.
-    fn read_bits(&self, bitmap: u64, chunk: u64, bits: &mut Bitmap) -> Result<(), SourceError> {
+    fn read_bits(&self, bitmap: u64, section: u64, bits: &mut Bitmap) -> Result<(), SourceError> {
         bits.clear();
         let layout = &self.head().layout;
-        let offset = chunk * CHUNK_BYTES;
-        let len = CHUNK_BYTES.min(layout.bitmap_size.saturating_sub(offset)) as usize;
+        let offset = section * SECTION_BYTES;
+        let len = SECTION_BYTES.min(layout.bitmap_size.saturating_sub(offset)) as usize;
         let part = &self.parts[0];
         part.bytes
             .read_exact_at("a bitmap", bitmap + offset, &mut bits.as_bytes_mut()[..len])
             .map_err(|error| part.error(error))?;
-        let frames = (self.head().end_frame - (chunk * CHUNK_FRAMES).min(self.head().end_frame))
-            .min(CHUNK_FRAMES) as usize;
-        bits.clear_range(frames, CHUNK_FRAMES as usize);
+        let frames = (self.head().end_frame - (section * SECTION_FRAMES).min(self.head().end_frame))
+            .min(SECTION_FRAMES) as usize;
+        bits.clear_range(frames, SECTION_FRAMES as usize);
         Ok(())
     }
 
@@ -158,29 +158,29 @@ impl KdumpSource {
                 size,
             }));
         }
-        let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
-        let mut counts = vec![0; self.chunks() as usize];
-        let mut next = self.next_used_chunk(layout.dumped_bitmap(), 0);
-        while let Some(chunk) = next {
-            self.read_bits(layout.dumped_bitmap(), chunk, &mut bits)?;
-            counts[chunk as usize] = bits.count() as u16;
-            next = self.next_used_chunk(layout.dumped_bitmap(), chunk + 1);
+        let mut bits = Bitmap::new(SECTION_FRAMES as usize);
+        let mut counts = vec![0; self.sections() as usize];
+        let mut next = self.next_used_section(layout.dumped_bitmap(), 0);
+        while let Some(section) = next {
+            self.read_bits(layout.dumped_bitmap(), section, &mut bits)?;
+            counts[section as usize] = bits.count() as u16;
+            next = self.next_used_section(layout.dumped_bitmap(), section + 1);
         }
-        self.ranks = ChunkRanks::new(counts);
+        self.ranks = SectionRanks::new(counts);
         for index in 0..self.parts.len() {
             self.parts[index].first_index = self.rank(self.parts[index].frames.start);
         }
         Ok(())
     }
 
-    /// Returns the first section from `chunk` on that may have a bit set in the bitmap at
+    /// Returns the first section from `section` on that may have a bit set in the bitmap at
     /// offset `bitmap`. A file may claim far more page frames than it has; the holes of a
     /// sparse file are skipped.
-    fn next_used_chunk(&self, bitmap: u64, chunk: u64) -> Option<u64> {
+    fn next_used_section(&self, bitmap: u64, section: u64) -> Option<u64> {
         let bytes = &self.parts[0].bytes;
-        let data = bytes.next_data(bitmap.saturating_add(chunk.saturating_mul(CHUNK_BYTES)));
-        let found = chunk.max(data.saturating_sub(bitmap) / CHUNK_BYTES);
-        (found < self.chunks()).then_some(found)
+        let data = bytes.next_data(bitmap.saturating_add(section.saturating_mul(SECTION_BYTES)));
+        let found = section.max(data.saturating_sub(bitmap) / SECTION_BYTES);
+        (found < self.sections()).then_some(found)
     }
 
     /// Describes what is missing: the writer's own mark, a truncated file, an absent part.
@@ -214,16 +214,16 @@ impl KdumpSource {
 
     /// Dumped pages below `frame`; where the bitmap cannot be read, those below its section.
     fn rank(&self, frame: PageFrame) -> u64 {
-        let before = self.ranks.before((frame.0 / CHUNK_FRAMES) as usize);
-        let bit = (frame.0 % CHUNK_FRAMES) as usize;
+        let before = self.ranks.before((frame.0 / SECTION_FRAMES) as usize);
+        let bit = (frame.0 % SECTION_FRAMES) as usize;
         if frame.0 >= self.head().end_frame {
             return self.ranks.total();
         }
         if bit == 0 {
             return before;
         }
-        let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
-        match self.dumped_chunk(frame, &mut bits) {
+        let mut bits = Bitmap::new(SECTION_FRAMES as usize);
+        match self.dumped_in_section(frame, &mut bits) {
             Ok(_) => before + bits.count_before(bit),
             Err(_) => before,
         }
@@ -329,30 +329,30 @@ impl MemorySource for KdumpSource {
     fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
         self.read_bits(
             self.head().layout.ram_bitmap(),
-            first.0 / CHUNK_FRAMES,
+            first.0 / SECTION_FRAMES,
             bits,
         )
     }
 
     fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
-        self.dumped_chunk(first, bits)?;
+        self.dumped_in_section(first, bits)?;
         // Pages between the given parts are in files that were not given.
         let mut covered = 0;
         for part in &self.parts {
             let inside = |frame: PageFrame| {
-                frame.0.clamp(first.0, first.0 + CHUNK_FRAMES) as usize - first.0 as usize
+                frame.0.clamp(first.0, first.0 + SECTION_FRAMES) as usize - first.0 as usize
             };
             bits.clear_range(covered, inside(part.frames.start));
             covered = inside(part.frames.end);
         }
-        bits.clear_range(covered, CHUNK_FRAMES as usize);
+        bits.clear_range(covered, SECTION_FRAMES as usize);
         Ok(())
     }
 
-    fn next_chunk(&self, first: PageFrame) -> Option<PageFrame> {
+    fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
         let bitmap = self.head().layout.ram_bitmap();
-        let chunk = self.next_used_chunk(bitmap, first.0 / CHUNK_FRAMES)?;
-        Some(PageFrame(chunk * CHUNK_FRAMES))
+        let section = self.next_used_section(bitmap, first.0 / SECTION_FRAMES)?;
+        Some(PageFrame(section * SECTION_FRAMES))
     }
 
     fn stored(&self, first: PageFrame, see: &mut SeeStored<'_>) -> Result<bool, SourceError> {

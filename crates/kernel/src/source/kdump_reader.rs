@@ -6,7 +6,7 @@ use bigiron_format::kdump::{DESCRIPTOR_SIZE, PageDescriptor, codec_of_flags};
 use bigiron_format::{FormatError, PageFrame};
 
 use super::kdump::{KdumpSource, Part};
-use super::{CHUNK_FRAMES, PageReader};
+use super::{PageReader, SECTION_FRAMES};
 use crate::error::SourceError;
 
 /// Pages decompressed at once.
@@ -17,7 +17,7 @@ const MAX_GAP: u64 = 16 << 10;
 /// One helper's reader, with its own descriptors, data and codec contexts.
 pub(super) struct KdumpReader<'a> {
     source: &'a KdumpSource,
-    chunk: Option<u64>,
+    section: Option<u64>,
     bits: Bitmap,
     /// Dumped pages before the section.
     rank: u64,
@@ -31,8 +31,8 @@ impl<'a> KdumpReader<'a> {
     pub(super) fn new(source: &'a KdumpSource) -> Self {
         Self {
             source,
-            chunk: None,
-            bits: Bitmap::new(CHUNK_FRAMES as usize),
+            section: None,
+            bits: Bitmap::new(SECTION_FRAMES as usize),
             rank: 0,
             descriptors: Vec::new(),
             compressed: Vec::new(),
@@ -53,13 +53,13 @@ impl<'a> KdumpReader<'a> {
             frame: first,
         };
         let part = self.source.part_of(first).ok_or_else(absent)?;
-        let chunk = first.0 / CHUNK_FRAMES;
-        if self.chunk != Some(chunk) {
-            self.chunk = None;
-            self.rank = self.source.dumped_chunk(first, &mut self.bits)?;
-            self.chunk = Some(chunk);
+        let section = first.0 / SECTION_FRAMES;
+        if self.section != Some(section) {
+            self.section = None;
+            self.rank = self.source.dumped_in_section(first, &mut self.bits)?;
+            self.section = Some(section);
         }
-        let bit = (first.0 % CHUNK_FRAMES) as usize;
+        let bit = (first.0 % SECTION_FRAMES) as usize;
         let limit = count
             .min(MAX_PAGES)
             .min((part.frames.end.0 - first.0) as usize);

@@ -44,8 +44,8 @@ pub use stored::SeeStored;
 pub use vmdump::{NotZero, VmdumpSource};
 pub use vmdump_parts::VmdumpPart;
 
-/// Page frames in a section: one block of a bitmap, and one memory section of x86-64.
-pub const CHUNK_FRAMES: u64 = 32 << 10;
+/// Page frames in a section: one block of a bitmap, and one mem_section of x86-64.
+pub const SECTION_FRAMES: u64 = 32 << 10;
 
 /// Statistics of a shared cache; see `Source::set_cache`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,7 +128,7 @@ pub trait MemorySource: Send + Sync {
 
     /// Returns the first page frame of the next section at or behind that of `first` that may
     /// have RAM.
-    fn next_chunk(&self, first: PageFrame) -> Option<PageFrame>;
+    fn next_section(&self, first: PageFrame) -> Option<PageFrame>;
 
     /// The virtual address of a page frame according to the file's headers.
     fn virtual_address(&self, _frame: PageFrame) -> Option<VirtAddr> {
@@ -181,9 +181,9 @@ pub trait MemorySource: Send + Sync {
 
 impl dyn MemorySource + '_ {
     /// The sections that may have RAM, in order: the first page frame of each.
-    pub fn chunks(&self) -> impl Iterator<Item = PageFrame> + '_ {
-        std::iter::successors(self.next_chunk(PageFrame(0)), |chunk| {
-            self.next_chunk(PageFrame(chunk.0 + CHUNK_FRAMES))
+    pub fn sections(&self) -> impl Iterator<Item = PageFrame> + '_ {
+        std::iter::successors(self.next_section(PageFrame(0)), |first| {
+            self.next_section(PageFrame(first.0 + SECTION_FRAMES))
         })
     }
 }

@@ -6,7 +6,7 @@ use bigiron_format::vmdump::{Chunk, ChunkKind};
 use bigiron_format::{FormatError, PageFrame};
 
 use super::kdump::KdumpSource;
-use super::{CHUNK_FRAMES, MemorySource, VmdumpSource};
+use super::{MemorySource, SECTION_FRAMES, VmdumpSource};
 use crate::error::SourceError;
 
 /// Page descriptors read at once.
@@ -22,8 +22,8 @@ impl KdumpSource {
         first: PageFrame,
         see: &mut SeeStored<'_>,
     ) -> Result<(), SourceError> {
-        let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
-        let rank = self.dumped_chunk(first, &mut bits)?;
+        let mut bits = Bitmap::new(SECTION_FRAMES as usize);
+        let rank = self.dumped_in_section(first, &mut bits)?;
         let mut bytes = Vec::new();
         let mut from = 0;
         while let Some((start, len)) = bits.next_run(from, bits.len(), DESCRIPTORS) {

@@ -366,8 +366,8 @@ impl MemorySource for VmdumpSource {
         Ok(())
     }
 
-    fn next_chunk(&self, first: PageFrame) -> Option<PageFrame> {
-        self.elf.next_chunk(first)
+    fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
+        self.elf.next_section(first)
     }
 
     fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr> {

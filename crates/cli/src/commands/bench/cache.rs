@@ -8,7 +8,7 @@ use bigiron_bench::results::median_time;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, VirtAddr};
 use bigiron_kernel::mem_map::MemMap;
-use bigiron_kernel::{CHUNK_FRAMES, DumpLevel, Filter, IoMethod, Kernel, Source};
+use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, SECTION_FRAMES, Source};
 
 use clap::Args;
 
@@ -77,10 +77,10 @@ pub fn run(arguments: &CacheArguments) -> anyhow::Result<()> {
 fn filter(kernel: &Kernel) -> anyhow::Result<()> {
     let filter = Filter::new(kernel, DumpLevel::MAX)?;
     let mut reader = kernel.source().reader(IoMethod::Read);
-    let mut ram = Bitmap::new(CHUNK_FRAMES as usize);
-    let mut kept = Bitmap::new(CHUNK_FRAMES as usize);
-    for first in kernel.source().chunks() {
-        filter.chunk(reader.as_mut(), first, &mut ram, &mut kept)?;
+    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+    let mut kept = Bitmap::new(SECTION_FRAMES as usize);
+    for first in kernel.source().sections() {
+        filter.scan_section(reader.as_mut(), first, &mut ram, &mut kept)?;
     }
     Ok(())
 }

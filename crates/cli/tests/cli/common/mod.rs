@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use bigiron_format::ReadAt;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::kdump::KdumpHeaders;
-use bigiron_kernel::{CHUNK_FRAMES, Source};
+use bigiron_kernel::{SECTION_FRAMES, Source};
 use bigiron_synth::{ElfImage, ElfShape, Machine, Synth};
 
 /// No run may take longer; most take a tenth of a second, on an idle machine.
@@ -246,11 +246,11 @@ impl Lab {
 pub fn present(path: &Path) -> Vec<bool> {
     let source = Source::open(&[path.to_owned()]).unwrap();
     let memory = source.memory();
-    let mut bits = Bitmap::new(CHUNK_FRAMES as usize);
+    let mut bits = Bitmap::new(SECTION_FRAMES as usize);
     let mut all = vec![false; memory.end_frame().0 as usize];
-    for first in memory.chunks() {
+    for first in memory.sections() {
         memory.present(first, &mut bits).unwrap();
-        for bit in (0..CHUNK_FRAMES as usize).filter(|bit| bits.get(*bit)) {
+        for bit in (0..SECTION_FRAMES as usize).filter(|bit| bits.get(*bit)) {
             all[first.0 as usize + bit] = true;
         }
     }

@@ -22,7 +22,7 @@ use units::Unit;
 
 use super::{Member, Named, Shape, Type, TypeId, TypeTable};
 use crate::error::KernelError;
-use crate::vmlinux::{Section, Vmlinux};
+use crate::vmlinux::{ElfSection, Vmlinux};
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 type Entry<'a, 'u> = gimli::DebuggingInformationEntry<'a, 'u, Slice<'u>>;
@@ -30,7 +30,7 @@ type Entry<'a, 'u> = gimli::DebuggingInformationEntry<'a, 'u, Slice<'u>>;
 /// The types in the DWARF of a vmlinux.
 pub struct Dwarf<'a> {
     vmlinux: &'a Vmlinux,
-    info: Section,
+    info: ElfSection,
     abbreviations: Vec<u8>,
     strings: Vec<u8>,
     endian: RunTimeEndian,
