@@ -94,7 +94,7 @@ impl Name {
 #[cfg(feature = "memory")]
 fn reap(_program: &Path, _arguments: Vec<OsString>) -> u8 {
     let code = bigiron_memory::reaper::serve(std::env::args_os());
-    u8::try_from(code).unwrap_or(crate::FAILED)
+    u8::try_from(code).unwrap_or(crate::errors::FAILED)
 }
 
 #[cfg(test)]

@@ -12,6 +12,9 @@ use bigiron_kernel::{KernelError, SourceError};
 use crate::signals;
 use crate::tell::tell;
 
+/// Exit code: the work was not done, or a check failed.
+pub const FAILED: u8 = 1;
+
 /// Prints an error and returns the exit code: that of the signal that ended the work, as a
 /// shell expects it, otherwise `code`.
 pub fn report(error: &anyhow::Error, code: u8) -> ExitCode {

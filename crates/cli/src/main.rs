@@ -29,9 +29,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use command_line::{Arguments, Command};
-
-/// A dump was not made or a check failed.
-const FAILED: u8 = 1;
+use errors::FAILED;
 
 fn main() -> ExitCode {
     // Before the command line is parsed: the reaper must start within a millisecond.

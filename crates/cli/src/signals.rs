@@ -55,9 +55,20 @@ fn is_segment(_error: &anyhow::Error) -> bool {
     false
 }
 
+/// A signal ended a CPU hotplug operation early.
+#[cfg(feature = "hotplug")]
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted: {done} done; {left} unchanged")]
+pub struct HotplugInterrupted {
+    /// The CPUs that were taken offline or online.
+    pub done: String,
+    /// The CPUs that were not.
+    pub left: String,
+}
+
 #[cfg(feature = "hotplug")]
 fn is_hotplug(error: &anyhow::Error) -> bool {
-    error.is::<crate::commands::cpu::hotplug::Interrupted>()
+    error.is::<HotplugInterrupted>()
 }
 
 #[cfg(not(feature = "hotplug"))]

@@ -48,8 +48,6 @@ pub trait Live: Send + Sync + 'static {
     }
 }
 
-/// The number of the root.
-pub const ROOT: u64 = 1;
 /// Numbers up to this one stand for a directory itself and the one above it, where listings are
 /// continued.
 pub const LAST_RESERVED: u64 = 2;

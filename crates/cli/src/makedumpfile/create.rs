@@ -14,9 +14,10 @@ use bigiron_format::codec::Compression;
 use bigiron_helpers::{Stop, processor_count};
 use bigiron_kernel::{DumpLevel, Kernel};
 
+use super::dump_file::check_dump_file;
 use super::job::Target;
 use super::settings::Settings;
-use super::{check_dump_file, input, progress, report, vtop};
+use super::{input, progress, report, vtop};
 use crate::arguments::OnlineCpus;
 use crate::{online_cpus, source};
 use crate::{signals, watchdog};

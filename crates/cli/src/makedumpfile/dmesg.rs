@@ -7,8 +7,9 @@ use anyhow::Context;
 use bigiron_dump::{FileOutput, Output};
 use bigiron_kernel::printk::Log;
 
+use super::dump_file::check_dump_file;
+use super::input;
 use super::settings::Settings;
-use super::{check_dump_file, input};
 
 /// Writes the log. As far as it can be written it stays.
 pub fn run(settings: &Settings, vmcore: &Path, logfile: &Path) -> anyhow::Result<()> {

@@ -12,6 +12,7 @@
 
 mod create;
 mod dmesg;
+mod dump_file;
 mod failure;
 #[cfg(feature = "dwarf")]
 mod generate;
@@ -34,8 +35,6 @@ pub mod vmlinux;
 mod vtop;
 
 use std::ffi::OsString;
-use std::fs;
-use std::path::Path;
 
 use failure::{COMPLETED, FAILED};
 use job::Job;
@@ -108,14 +107,4 @@ fn command_line(arguments: &[OsString]) -> String {
     let words = arguments.iter().map(|argument| argument.to_string_lossy());
     let words: Vec<_> = words.collect();
     format!("makedumpfile {}", words.join(" "))
-}
-
-/// An output that is there already stays, without -f.
-fn check_dump_file(settings: &Settings, path: &Path) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        settings.force || fs::symlink_metadata(path).is_err(),
-        "Can't open the dump file ({}). File exists; -f replaces it",
-        path.display()
-    );
-    Ok(())
 }

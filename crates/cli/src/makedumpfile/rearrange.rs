@@ -7,7 +7,7 @@ use anyhow::Context;
 use bigiron_dump::{FileOutput, Output};
 use bigiron_format::flattened;
 
-use super::check_dump_file;
+use super::dump_file::check_dump_file;
 use super::settings::Settings;
 
 /// Writes each record where it belongs. What a cut stream brought stays.

@@ -10,9 +10,10 @@ use bigiron_helpers::Stop;
 use bigiron_kernel::source::DumpFile;
 
 use super::create::{Maker, tell};
+use super::dump_file::check_dump_file;
+use super::input;
 use super::job::Target;
 use super::settings::Settings;
-use super::{check_dump_file, input};
 
 /// Makes one dump of all pages of the parts, compressed as they are.
 pub fn run(settings: &Settings, parts: &[PathBuf], dumpfile: &Path) -> anyhow::Result<()> {

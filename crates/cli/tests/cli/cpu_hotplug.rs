@@ -268,7 +268,7 @@ fn a_signal_ends_it_after_the_cpu_in_hand() {
         assert_eq!(read(&pipe), "0");
         finish(child)
             .code(code)
-            .says(&["interrupted: CPUs 3 done; CPUs 1-2 left as they were"]);
+            .says(&["interrupted: CPUs 3 done; CPUs 1-2 unchanged"]);
         assert_eq!(machine.says(&format!("{CPUS}/cpu1/online")), "1");
         machine.must_be_as_before();
     }

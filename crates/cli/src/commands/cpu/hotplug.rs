@@ -61,14 +61,6 @@ impl RootArguments {
     }
 }
 
-/// A signal came before all was done.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted: {done} done; {left} left as they were")]
-pub struct Interrupted {
-    done: String,
-    left: String,
-}
-
 /// How this program starts its watchdog.
 pub fn watchdog(place: &Place) -> WatchdogCommand {
     let root = place.root().canonicalize();
@@ -228,7 +220,7 @@ fn report(arguments: &HotplugArguments, plan: &Plan, outcome: &Outcome) -> anyho
             true => "none".to_owned(),
             false => format!("CPUs {list}"),
         };
-        return Err(Interrupted {
+        return Err(signals::HotplugInterrupted {
             done: list(outcome.done.to_string()),
             left: list(outcome.left.to_string()),
         }

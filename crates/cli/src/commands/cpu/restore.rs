@@ -50,7 +50,7 @@ pub fn run_watchdog(arguments: &[OsString]) -> u8 {
         Ok(()) => 0,
         Err(error) => {
             tell!("bigiron: {}", errors::message(&error));
-            crate::FAILED
+            errors::FAILED
         }
     }
 }

@@ -7,8 +7,8 @@ use bigiron_inspect::{
 use bigiron_kernel::Kernel;
 use serde::Serialize;
 
-use super::Section;
 use super::page::Page;
+use super::topic::Topic;
 
 /// What CPUs did, by its name in JSON.
 pub const BACKTRACE: &str = "backtrace";
@@ -36,19 +36,19 @@ struct Stack {
 }
 
 /// Finds those of the tasks that are on CPUs, of the one that panicked first.
-pub fn find(program: &Program) -> anyhow::Result<Section> {
-    Section::of(BACKTRACE, of_cpus(program), show)
+pub fn find(program: &Program) -> anyhow::Result<Topic> {
+    Topic::of(BACKTRACE, of_cpus(program), show)
 }
 
 /// Finds those of all tasks.
-pub fn find_all(program: &Program) -> anyhow::Result<Section> {
-    Section::of(STACKS, of_tasks(program), show)
+pub fn find_all(program: &Program) -> anyhow::Result<Topic> {
+    Topic::of(STACKS, of_tasks(program), show)
 }
 
 /// The stack of the CPU that panicked, where the log does not tell it; `None` if none
 /// did, or it is not known. The kernel's names take longer than all else of the
 /// overview, so they are only read where the log leaves something out.
-pub fn for_log(overview: &Overview, kernel: &Kernel) -> anyhow::Result<Option<Section>> {
+pub fn for_log(overview: &Overview, kernel: &Kernel) -> anyhow::Result<Option<Topic>> {
     let log_tells = overview.crash.as_ref().is_some_and(|crash| {
         let quiet = crash.panic.is_none() && crash.cause.is_none();
         quiet || (crash.with_trace()).is_some_and(|event| !event.trace.is_empty())
@@ -67,7 +67,7 @@ pub fn for_log(overview: &Overview, kernel: &Kernel) -> anyhow::Result<Option<Se
                 .iter()
                 .any(|stack| !stack.trace.frames.is_empty()) =>
         {
-            Section::of(BACKTRACE, Ok(found), show).map(Some)
+            Topic::of(BACKTRACE, Ok(found), show).map(Some)
         }
         _ => Ok(None),
     }

@@ -7,8 +7,8 @@ use bigiron_inspect::{InspectError, MemoryUse, PageMap, Program, Slabs, Tasks, p
 use bigiron_kernel::IoMethod;
 use serde::{Serialize, Serializer};
 
-use super::Section;
 use super::page::Page;
+use super::topic::Topic;
 use crate::size;
 
 /// The sections' names in JSON.
@@ -62,13 +62,13 @@ fn known<T: Serialize, S: Serializer>(part: &Result<T, String>, to: S) -> Result
 }
 
 /// Finds who uses the memory.
-pub fn find(program: &Program) -> anyhow::Result<Section> {
+pub fn find(program: &Program) -> anyhow::Result<Topic> {
     let found = MemoryUse::of(program).map(|used| Memory {
         used,
         slabs: Slabs::of(program).map_err(|error| error.to_string()),
         tasks: tasks(program).map_err(|error| error.to_string()),
     });
-    Section::of(MEMORY, found, show)
+    Topic::of(MEMORY, found, show)
 }
 
 /// Processes by what they have in memory, largest first.
@@ -174,7 +174,7 @@ fn show_slabs(slabs: &Result<Slabs, String>, page: &mut Page) {
 }
 
 /// Finds what all page frames are used for.
-pub fn find_pages(program: &Program) -> anyhow::Result<Section> {
+pub fn find_pages(program: &Program) -> anyhow::Result<Topic> {
     let found = page_class::kind_bits(program)
         .and_then(|bits| PageMap::of(program.kernel(), bits, IoMethod::Auto));
     let found = found.map(|map| {
@@ -189,7 +189,7 @@ pub fn find_pages(program: &Program) -> anyhow::Result<Section> {
             warnings: map.warnings,
         }
     });
-    Section::of(PAGES, found, show_pages)
+    Topic::of(PAGES, found, show_pages)
 }
 
 fn show_pages(found: &Pages, page: &mut Page) {

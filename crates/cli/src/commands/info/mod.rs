@@ -6,17 +6,17 @@ mod modules;
 mod page;
 mod run_queues;
 mod tasks;
+mod topic;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use bigiron_inspect::{Event, EventKind, InspectError, Overview, Program};
+use bigiron_inspect::{Event, EventKind, Overview, Program};
 use bigiron_kernel::Kernel;
 use clap::Args;
-use serde::Serialize;
-use serde_json::Value;
 
 use page::Page;
+use topic::Topic;
 
 use crate::arguments::SourceArguments;
 use crate::size;
@@ -35,7 +35,7 @@ pub struct InfoArguments {
     dump: Vec<PathBuf>,
     /// What is told beside the overview.
     #[command(flatten)]
-    sections: Sections,
+    sections: TopicArguments,
     /// Print it as JSON, with the whole call trace and the notes
     #[arg(long)]
     json: bool,
@@ -46,7 +46,7 @@ pub struct InfoArguments {
 
 /// What is told beside the overview: it takes as long as there is much of it.
 #[derive(Clone, Copy, Debug, Args)]
-struct Sections {
+struct TopicArguments {
     /// All that follows
     #[arg(long)]
     all: bool,
@@ -73,46 +73,9 @@ struct Sections {
     modules: bool,
 }
 
-/// A section that was asked for.
-struct Section {
-    /// Its name in JSON.
-    name: &'static str,
-    /// It for programs.
-    json: Value,
-    /// It for people: adds itself to a page.
-    text: Box<dyn Fn(&mut Page)>,
-}
-
-impl Section {
-    /// One that is known, or why it is not.
-    fn of<T: Serialize + 'static>(
-        name: &'static str,
-        found: Result<T, InspectError>,
-        text: impl Fn(&T, &mut Page) + 'static,
-    ) -> anyhow::Result<Self> {
-        Ok(match found {
-            Ok(found) => Self {
-                name,
-                json: serde_json::to_value(&found)?,
-                text: Box::new(move |page| text(&found, page)),
-            },
-            Err(error) => Self::unknown(name, &error.to_string()),
-        })
-    }
-
-    fn unknown(name: &'static str, reason: &str) -> Self {
-        let reason = reason.to_owned();
-        Self {
-            name,
-            json: serde_json::json!({ "not_known": reason }),
-            text: Box::new(move |page| page.line("", &format!("{name}: not known: {reason}"))),
-        }
-    }
-}
-
-impl Sections {
+impl TopicArguments {
     /// Finds what was asked for. The kernel's names are not read where that is nothing.
-    fn find(self, kernel: &Kernel) -> anyhow::Result<Vec<Section>> {
+    fn find(self, kernel: &Kernel) -> anyhow::Result<Vec<Topic>> {
         let is_wanted = |known: &&Known| self.all || (known.is_wanted)(&self);
         let wanted: Vec<&Known> = TABLE.iter().filter(is_wanted).collect();
         if wanted.is_empty() {
@@ -124,7 +87,7 @@ impl Sections {
                 let reason = error.to_string();
                 let unknown = wanted
                     .iter()
-                    .map(|known| Section::unknown(known.name, &reason));
+                    .map(|known| Topic::unknown(known.name, &reason));
                 Ok(unknown.collect())
             }
         }
@@ -136,9 +99,9 @@ struct Known {
     /// Its name in JSON.
     name: &'static str,
     /// Whether it was asked for.
-    is_wanted: fn(&Sections) -> bool,
+    is_wanted: fn(&TopicArguments) -> bool,
     /// Finds it.
-    find: fn(&Program) -> anyhow::Result<Section>,
+    find: fn(&Program) -> anyhow::Result<Topic>,
 }
 
 /// All sections, in the order in which they are told.
@@ -217,7 +180,7 @@ pub fn json(kernel: &Kernel) -> anyhow::Result<String> {
     json_of(&Overview::of(kernel), Vec::new())
 }
 
-fn json_of(overview: &Overview, sections: Vec<Section>) -> anyhow::Result<String> {
+fn json_of(overview: &Overview, sections: Vec<Topic>) -> anyhow::Result<String> {
     let mut object = serde_json::to_value(overview)?;
     for section in sections {
         object[section.name] = section.json;

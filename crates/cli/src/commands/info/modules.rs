@@ -2,14 +2,14 @@
 
 use bigiron_inspect::{Module, Program};
 
-use super::Section;
+use super::topic::Topic;
 use crate::size;
 
 /// The section's name in JSON.
 pub const NAME: &str = "modules";
 
 /// Finds all modules.
-pub fn find(program: &Program) -> anyhow::Result<Section> {
+pub fn find(program: &Program) -> anyhow::Result<Topic> {
     let found = program.modules();
     let rows: Vec<Vec<String>> = found.list.iter().map(row).collect();
     let gaps = found.list.iter().flat_map(|module| {
@@ -22,7 +22,7 @@ pub fn find(program: &Program) -> anyhow::Result<Section> {
         .iter()
         .fold(0_u64, |sum, module| sum.saturating_add(module.size));
     let heading = format!("modules: {}, {}", rows.len(), size::format(bytes));
-    Ok(Section {
+    Ok(Topic {
         name: NAME,
         json: serde_json::to_value(found)?,
         text: Box::new(move |page| {

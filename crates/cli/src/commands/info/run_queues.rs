@@ -2,15 +2,15 @@
 
 use bigiron_inspect::{Program, Queued, RunQueue, run_queues};
 
-use super::Section;
 use super::page::Page;
+use super::topic::Topic;
 
 /// The section's name in JSON.
 pub const NAME: &str = "run_queues";
 
 /// Finds the run queues of all CPUs.
-pub fn find(program: &Program) -> anyhow::Result<Section> {
-    Section::of(NAME, run_queues(program), show)
+pub fn find(program: &Program) -> anyhow::Result<Topic> {
+    Topic::of(NAME, run_queues(program), show)
 }
 
 fn show(found: &Vec<RunQueue>, page: &mut Page) {

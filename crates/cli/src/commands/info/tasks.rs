@@ -2,15 +2,15 @@
 
 use bigiron_inspect::{Program, Task, Tasks};
 
-use super::Section;
 use super::page::Page;
+use super::topic::Topic;
 
 /// The section's name in JSON.
 pub const NAME: &str = "tasks";
 
 /// Finds all tasks.
-pub fn find(program: &Program) -> anyhow::Result<Section> {
-    Section::of(NAME, Tasks::of(program), show)
+pub fn find(program: &Program) -> anyhow::Result<Topic> {
+    Topic::of(NAME, Tasks::of(program), show)
 }
 
 fn show(found: &Tasks, page: &mut Page) {

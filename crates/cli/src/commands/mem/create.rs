@@ -50,7 +50,9 @@ pub fn run(arguments: &CreateArguments) -> anyhow::Result<ExitCode> {
     let stop = Stop::new();
     signals::watch(&stop)?;
     let mut line = Line::new("Create", arguments.size, arguments.output.quiet);
-    let segment = Segment::create(&request, &mut |done| super::watch(&mut line, &stop, done))?;
+    let segment = Segment::create(&request, &mut |done| {
+        super::display::watch(&mut line, &stop, done)
+    })?;
     drop(line);
     let state = segment.state().unwrap_or_default();
     // Not where the kernel has no nodes, or does not let us ask.
@@ -157,7 +159,7 @@ fn names(segment: &Segment) -> String {
 fn describe(segment: &Segment, state: State, placement: Option<&NodeSample>) -> String {
     let bytes = segment.region().length() as u64;
     let made = segment.made();
-    let mut text = super::rate(bytes, made.elapsed);
+    let mut text = super::display::rate(bytes, made.elapsed);
     text += &match made.helpers {
         1 => ", by one processor".to_owned(),
         helpers => format!(", by {helpers} helpers"),

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use bigiron_memory::segment::{Removal, Removed, Target};
 use serde::Serialize;
 
-use crate::FAILED;
 use crate::arguments::memory::DestroyArguments;
+use crate::errors::FAILED;
 use crate::size;
 use crate::summary;
 use crate::tell::tell;
@@ -84,7 +84,7 @@ fn complete(segment: String, removed: Removed, began: Instant, wait: bool) -> Re
 }
 
 fn describe(report: &Report) -> String {
-    let time = |seconds| super::time(Duration::from_secs_f64(seconds));
+    let time = |seconds| super::display::time(Duration::from_secs_f64(seconds));
     let bytes = size::format(report.bytes);
     let what = format!(
         "{}: {bytes}, gone after {}",

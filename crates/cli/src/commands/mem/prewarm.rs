@@ -7,10 +7,11 @@ use bigiron_memory::segment::{SegmentError, Target};
 use serde::Serialize;
 
 use crate::arguments::memory::PrewarmArguments;
+use crate::errors::FAILED;
 use crate::progress::Line;
+use crate::signals;
 use crate::summary;
 use crate::tell::tell;
-use crate::{FAILED, signals};
 
 #[derive(Serialize)]
 struct Report {
@@ -52,11 +53,11 @@ fn prewarm(name: &str, arguments: &PrewarmArguments, stop: &Stop) -> Result<Repo
     }
     let settings = arguments.helpers.settings();
     let done = target.prewarm(arguments.huge, &settings, &mut |done| {
-        super::watch(&mut line, stop, done)
+        super::display::watch(&mut line, stop, done)
     })?;
     drop(line);
     if !arguments.output.json && !arguments.output.quiet {
-        let rate = super::rate(done.bytes, done.elapsed);
+        let rate = super::display::rate(done.bytes, done.elapsed);
         tell!("{target}: {rate}, by {} helpers", done.helpers);
     }
     Ok(Report {
