@@ -210,6 +210,7 @@ fn small_kdump(codec: Codec) -> Vec<u8> {
         end_frame: 16,
         vmcoreinfo: None,
         erase_info: Vec::new(),
+        offset_note: layout.notes(),
         notes,
         layout,
     };

@@ -198,6 +198,7 @@ fn add_alone(present: &Bitmap, both: &Bitmap, chunk: PageFrame, alone: &mut Fram
 mod tests {
     use super::*;
     use bigiron_format::bytes::Endian;
+    use bigiron_format::elf::Notes;
     use std::collections::BTreeMap;
     use std::path::PathBuf;
 
@@ -237,8 +238,8 @@ mod tests {
         fn end_frame(&self) -> PageFrame {
             PageFrame(self.end)
         }
-        fn notes(&self) -> &[u8] {
-            &[]
+        fn notes(&self) -> Notes<'_> {
+            Notes::new(&[], Endian::Little, 0)
         }
         fn vmcoreinfo_note(&self) -> Option<&[u8]> {
             None

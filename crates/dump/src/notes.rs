@@ -27,15 +27,15 @@ pub struct OutputNotes {
 pub fn output_notes(kernel: &Kernel, for_elf: bool) -> OutputNotes {
     let endian = kernel.source().endian();
     let own = kernel.source().notes();
-    let mut bytes = note::without_snap(own, endian);
-    if let Some(task) = Notes::new(own, endian).live_task()
+    let mut bytes = note::without_snap(own.clone());
+    if let Some(task) = own.live_task()
         && !for_elf
     {
         bytes.extend(note::snap(task, endian));
     }
     let erased = kernel.source().erase_info().to_vec();
     let noted: &[u8] = if for_elf { &erased } else { &[] };
-    bytes = erase_info::replace(&bytes, noted, endian);
+    bytes = erase_info::replace(Notes::new(&bytes, endian, 0), noted);
     let text = kernel.info().text().as_bytes();
     let same = |descriptor: &[u8]| {
         descriptor.starts_with(text) && descriptor[text.len()..].iter().all(|byte| *byte == 0)
@@ -48,7 +48,7 @@ pub fn output_notes(kernel: &Kernel, for_elf: bool) -> OutputNotes {
         bytes = with_ours;
         find(&bytes, endian).unwrap_or_default()
     });
-    let cpus = Notes::new(&bytes, endian).cpu_count();
+    let cpus = Notes::new(&bytes, endian, 0).cpu_count();
     OutputNotes {
         bytes,
         vmcoreinfo,
@@ -58,6 +58,6 @@ pub fn output_notes(kernel: &Kernel, for_elf: bool) -> OutputNotes {
 }
 
 fn find(bytes: &[u8], endian: Endian) -> Option<Range<usize>> {
-    let note = Notes::new(bytes, endian).vmcoreinfo()?;
-    Some(note.descriptor_offset..note.descriptor_offset + note.descriptor.len())
+    let note = Notes::new(bytes, endian, 0).vmcoreinfo().ok()??;
+    Some(note.desc_offset..note.desc_offset + note.desc.len())
 }

@@ -1,7 +1,6 @@
 //! The overview of a dump.
 
 use bigiron_format::bitmap::Bitmap;
-use bigiron_format::elf::Notes;
 use bigiron_kernel::printk::Log;
 use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES};
 use serde::Serialize;
@@ -124,7 +123,12 @@ impl Overview {
                 None
             }
         };
-        let cpus = Notes::new(source.notes(), source.endian()).cpu_count();
+        if let Some(error) = source.notes().damage() {
+            warnings.push(format!(
+                "the ELF notes after a damaged one are not read: {error}"
+            ));
+        }
+        let cpus = source.notes().cpu_count();
         Self {
             dump: DumpFacts::of(kernel),
             kernel: KernelFacts::of(kernel),
@@ -148,11 +152,11 @@ impl DumpFacts {
     fn of(kernel: &Kernel) -> Self {
         let source = kernel.source();
         let erased = String::from_utf8_lossy(source.erase_info());
-        let notes = Notes::new(source.notes(), source.endian()).take(MAX_NOTES);
+        let notes = source.notes().intact().take(MAX_NOTES);
         let notes = notes.map(|note| NoteFacts {
             name: String::from_utf8_lossy(note.name).into_owned(),
-            kind: note.kind,
-            size: note.descriptor.len(),
+            kind: note.n_type,
+            size: note.desc.len(),
         });
         Self {
             format: source.kind(),
@@ -168,8 +172,7 @@ impl DumpFacts {
 }
 
 fn is_marked_live(source: &dyn MemorySource) -> bool {
-    let notes = Notes::new(source.notes(), source.endian());
-    notes.live_task().is_some()
+    source.notes().live_task().is_some()
 }
 
 impl KernelFacts {

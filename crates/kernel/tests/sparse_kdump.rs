@@ -48,6 +48,7 @@ fn holes_of_a_sparse_kdump_file_cost_neither_time_nor_memory() {
         dump_level: 0,
         split: None,
         end_frame: END,
+        offset_note: 0,
         notes: Vec::new(),
         erase_info: Vec::new(),
         vmcoreinfo: None,

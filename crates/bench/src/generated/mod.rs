@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
+use bigiron_format::elf::Notes;
 use bigiron_format::{PageFrame, VirtAddr};
 use bigiron_kernel::{IoMethod, MemorySource, PageReader, SourceError};
 
@@ -206,8 +207,8 @@ impl MemorySource for GeneratedMachine {
         PageFrame(self.layout.end())
     }
 
-    fn notes(&self) -> &[u8] {
-        &self.notes
+    fn notes(&self) -> Notes<'_> {
+        Notes::new(&self.notes, Endian::Little, 0)
     }
 
     fn vmcoreinfo_note(&self) -> Option<&[u8]> {

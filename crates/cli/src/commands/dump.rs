@@ -72,6 +72,10 @@ pub fn make(
             tell!("bigiron: warning: {name}: {damage}");
         }
     }
+    if let Some(error) = opened.memory().notes().damage() {
+        let name = opened.path().display();
+        tell!("bigiron: warning: {name}: the ELF notes after a damaged one are not read: {error}");
+    }
     if kernel.found_in_memory() && !arguments.quiet {
         tell!("bigiron: VMCOREINFO was in no note; found it in memory");
     }

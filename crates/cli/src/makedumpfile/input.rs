@@ -17,6 +17,12 @@ pub fn open(settings: &Settings, paths: &[PathBuf]) -> anyhow::Result<Source> {
             .messages
             .notice(&format!("{}: {damage}", opened.path().display()));
     }
+    if let Some(error) = opened.memory().notes().damage() {
+        settings.messages.notice(&format!(
+            "{}: the ELF notes after a damaged one are not read: {error}",
+            opened.path().display()
+        ));
+    }
     settings.messages.debug(&format!(
         "{}: {}, {} page frames\n",
         opened.path().display(),

@@ -73,10 +73,12 @@ fn build_id(file: &File) -> anyhow::Result<Option<String>> {
             continue;
         }
         let notes = bytes.read_vec_at("the notes", field(8), field(32))?;
-        let found = Notes::new(&notes, endian).find(|note| (note.name, note.kind) == BUILD_ID);
-        if let Some(note) = found {
-            let digits = note.descriptor.iter().map(|byte| format!("{byte:02x}"));
-            return Ok(Some(digits.collect()));
+        for note in Notes::new(&notes, endian, field(8)) {
+            let note = note?;
+            if (note.name, note.n_type) == BUILD_ID {
+                let digits = note.desc.iter().map(|byte| format!("{byte:02x}"));
+                return Ok(Some(digits.collect()));
+            }
         }
     }
     Ok(None)

@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use bigiron_format::elf::CoreHeaders;
+use bigiron_format::elf::note::{self, Notes};
 use bigiron_synth::ElfShape;
 
 use crate::common::{
@@ -214,4 +216,37 @@ fn memory_far_up_costs_a_stream_no_terabytes_of_bitmaps() {
     let outcome = run(&["dump", "-d", "1", arg(&source), "-"]);
     assert!(matches!(outcome.code, Some(0 | 1)), "{}", outcome.stderr);
     assert!(outcome.stdout.len() < 1 << 30);
+}
+
+#[test]
+fn core_with_a_damaged_note_after_vmcoreinfo_is_dumped_with_a_warning() {
+    let lab = Lab::new();
+    let mut bytes = image().bytes.clone();
+    let headers = CoreHeaders::read(&bytes).unwrap();
+    let info = headers.notes().vmcoreinfo().unwrap().unwrap();
+    let info = note::encode(info.name, info.n_type, info.desc, headers.endian);
+    let others = headers
+        .notes()
+        .intact()
+        .filter(|n| n.name != note::VMCOREINFO);
+    let others = others.map(|n| note::encode(n.name, n.n_type, n.desc, headers.endian));
+    let mut notes = [info, others.collect::<Vec<_>>().concat()].concat();
+    assert_eq!(notes.len(), headers.notes.len());
+    let last = Notes::new(&notes, headers.endian, 0)
+        .intact()
+        .last()
+        .unwrap();
+    // Its name takes 8 bytes, so n_descsz is 16 bytes before the descriptor.
+    let n_descsz = last.desc_offset - 16;
+    notes[n_descsz..n_descsz + 4].copy_from_slice(&(1_u32 << 20).to_le_bytes());
+    let offset = headers.notes_offset as usize;
+    bytes[offset..offset + notes.len()].copy_from_slice(&notes);
+    let vmcore = lab.file("damaged", &bytes);
+    let warning = format!("n_descsz of an ELF note at offset {:#x}", offset + n_descsz);
+    let output = lab.path("out");
+    run(&["dump", "-d", "1", arg(&vmcore), arg(&output)])
+        .code(0)
+        .says(&["warning", arg(&vmcore), &warning]);
+    let info = run(&["info", arg(&output)]).code(0);
+    assert!(info.text().contains(&warning[..23]), "{}", info.text());
 }

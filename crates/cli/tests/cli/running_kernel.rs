@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use bigiron_dump::{DumpOptions, OutputFormat, OutputTarget, Phase, Progress, dump, verify};
 use bigiron_format::ReadAt;
-use bigiron_format::elf::Notes;
 use bigiron_helpers::{MemoryBudget, Stop};
 use bigiron_kernel::{IoMethod, Kernel, PageReader, RUNNING_KERNEL, Source};
 use bigiron_synth::{ElfShape, Synth};
@@ -72,7 +71,7 @@ fn dump_and_check(format: OutputFormat, directory: &Path) {
 
     let made = Source::open(&[output]).unwrap();
     assert_eq!(made.damage(), None);
-    let notes = Notes::new(made.memory().notes(), made.memory().endian());
+    let notes = made.memory().notes();
     assert!(notes.live_task().is_some());
     let found = verify(made.memory(), None, 2, &progress, &stop).unwrap();
     assert_eq!((found.lost, found.damaged), (0, 0));

@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use bigiron_dump::{DumpError, DumpOptions, OutputFormat, Progress, save_kernel};
-use bigiron_format::elf::Notes;
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, RUNNING_KERNEL, Source};
 
@@ -154,7 +153,7 @@ fn the_running_kernels_dump_is_a_vmdump_that_says_so() {
     assert_eq!(saved.bytes, fs::metadata(&saved.path).unwrap().len());
     whole_and_right(&saved.path, lab.vmcore());
     let made = Source::open(std::slice::from_ref(&saved.path)).unwrap();
-    let notes = Notes::new(made.memory().notes(), made.memory().endian());
+    let notes = made.memory().notes();
     assert!(notes.live_task().is_some());
     // A signal leaves nothing, and does not say that there were something.
     stop.set();

@@ -185,6 +185,7 @@ fn make_headers(task: &Task, filter: &Filter) -> KdumpHeaders {
         split: None,
         end_frame,
         vmcoreinfo: Some((layout.notes() + text.start as u64, text.len() as u64)),
+        offset_note: layout.notes(),
         notes: notes.bytes,
         erase_info: notes.erase_info,
         layout,

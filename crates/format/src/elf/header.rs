@@ -3,6 +3,7 @@
 //! The order of headers is not fixed: QEMU 7.2 writes the section headers first (e_phoff = 192)
 //! and e_ehsize = 8.
 
+use super::note::Notes;
 use crate::address::{PhysAddr, VirtAddr};
 use crate::bytes::{Endian, ReadAt};
 use crate::error::FormatError;
@@ -60,13 +61,18 @@ pub struct CoreHeaders {
     pub incomplete: bool,
     /// The memory segments, in file order.
     pub segments: Vec<LoadSegment>,
-    /// The notes of all note segments, concatenated.
+    /// The notes of all PT_NOTE segments, concatenated.
     pub notes: Vec<u8>,
-    /// Offset of the first note segment, for messages.
+    /// Offset of the first PT_NOTE segment in the file. Writers of cores write only one.
     pub notes_offset: u64,
 }
 
 impl CoreHeaders {
+    /// Returns the notes.
+    pub fn notes(&self) -> Notes<'_> {
+        Notes::new(&self.notes, self.endian, self.notes_offset)
+    }
+
     /// Reads the headers and notes of a core file.
     pub fn read(file: &(impl ReadAt + ?Sized)) -> Result<Self, FormatError> {
         let mut ehdr = [0; EHDR_SIZE];

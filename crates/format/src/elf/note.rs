@@ -1,149 +1,224 @@
-//! ELF notes: registers of every CPU, VMCOREINFO, and what else a writer adds.
+//! ELF notes (Elf64_Nhdr, include/uapi/linux/elf.h): the registers of each CPU, VMCOREINFO, and
+//! others that the writer of a dump adds.
+//!
+//! A crashing kernel writes the notes of its CPUs one by one and may leave a damaged one. The
+//! iterator reports it with its offset and ends there, since the position of the next note is
+//! unknown. [`Notes::intact`] is for readers that use the notes before it.
 
 use crate::bytes::Endian;
+use crate::error::FormatError;
 
-/// The name of the note that holds VMCOREINFO.
+/// Name of the note that holds VMCOREINFO.
 pub const VMCOREINFO: &[u8] = b"VMCOREINFO";
-/// The name and type of the note that marks the dump of a running kernel.
+/// Name and type of the note that marks the dump of a running kernel.
 const LIVE: (&[u8], u32) = (b"BIGIRON", 1);
-/// The name and type of the note that does so for crash, as its extension snap
-/// (extensions/snap.c) writes it.
+/// Name and type of the note that marks it for crash, as crash's extension snap writes it
+/// (extensions/snap.c).
 const SNAP: (&[u8], u32) = (b"SNAP", 4);
-/// The type of the note with a CPU's registers (NT_PRSTATUS, name "CORE").
+/// n_type of the note with the registers of a CPU; its name is "CORE".
 pub const NT_PRSTATUS: u32 = 1;
 
-/// One note.
+/// Size of an Elf64_Nhdr.
+const NHDR_SIZE: usize = 12;
+/// Alignment of names, descriptors and notes.
+const ALIGN: usize = 4;
+
+/// A note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note<'a> {
-    /// The name without its NULs.
+    /// Name of the owner, without NULs.
     pub name: &'a [u8],
-    /// What the name's owner calls it.
-    pub kind: u32,
-    /// The contents.
-    pub descriptor: &'a [u8],
-    /// Where the contents begin, from the start of the notes.
-    pub descriptor_offset: usize,
+    /// Type, as numbered by the owner.
+    pub n_type: u32,
+    /// Descriptor: the contents.
+    pub desc: &'a [u8],
+    /// Offset of the descriptor from the start of the notes.
+    pub desc_offset: usize,
 }
 
-/// Goes through notes; ends at the first that does not fit.
+/// Iterator over notes. It ends after the first damaged note, which it returns as an error.
 #[derive(Clone, Debug)]
 pub struct Notes<'a> {
     bytes: &'a [u8],
-    offset: usize,
     endian: Endian,
+    /// Offset of `bytes` in the file.
+    file_offset: u64,
+    /// Position in `bytes`; past the end after a damaged note.
+    position: usize,
 }
 
 impl<'a> Notes<'a> {
-    /// The notes in `bytes`.
-    pub fn new(bytes: &'a [u8], endian: Endian) -> Self {
+    /// Creates an iterator over the notes in `bytes`, which start at `file_offset` of the file;
+    /// errors add that to their offsets.
+    pub fn new(bytes: &'a [u8], endian: Endian, file_offset: u64) -> Self {
         Self {
             bytes,
-            offset: 0,
             endian,
+            file_offset,
+            position: 0,
         }
     }
 
-    /// The first note named VMCOREINFO.
-    pub fn vmcoreinfo(self) -> Option<Note<'a>> {
-        let mut notes = self;
-        notes.find(|note| note.name == VMCOREINFO && !note.descriptor.is_empty())
+    /// All bytes of the notes, damaged ones included.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
     }
 
-    /// The task that readers of the dump of a running kernel begin with, 0 if it
-    /// is not known; `None` for other dumps. See [`live`].
+    /// Byte order.
+    pub fn endian(&self) -> Endian {
+        self.endian
+    }
+
+    /// The remaining notes before the first damaged one.
+    pub fn intact(self) -> impl Iterator<Item = Note<'a>> {
+        self.map_while(Result::ok)
+    }
+
+    /// Returns the error of the damaged note, if there is one.
+    pub fn damage(mut self) -> Option<FormatError> {
+        self.find_map(Result::err)
+    }
+
+    /// Returns the first note named VMCOREINFO; an error if a damaged note precedes it.
+    pub fn vmcoreinfo(mut self) -> Result<Option<Note<'a>>, FormatError> {
+        self.find(|note| {
+            note.as_ref()
+                .map_or(true, |n| n.name == VMCOREINFO && !n.desc.is_empty())
+        })
+        .transpose()
+    }
+
+    /// Returns the task at which readers of a live dump start, 0 if unknown; `None` if no intact
+    /// note marks the dump as live. See [`live`].
     pub fn live_task(self) -> Option<u64> {
         let endian = self.endian;
-        self.filter(|note| [LIVE, SNAP].contains(&(note.name, note.kind)))
-            .find_map(|note| endian.u64(note.descriptor, 0))
+        self.intact()
+            .filter(|note| [LIVE, SNAP].contains(&(note.name, note.n_type)))
+            .find_map(|note| endian.u64(note.desc, 0))
     }
 
-    /// How many CPUs left their registers.
+    /// Returns the number of CPUs with registers in an intact note.
     pub fn cpu_count(self) -> usize {
-        self.filter(|note| note.name == b"CORE" && note.kind == NT_PRSTATUS)
+        self.intact()
+            .filter(|note| note.name == b"CORE" && note.n_type == NT_PRSTATUS)
             .count()
+    }
+
+    /// Parses the note at `position` and moves there to the next.
+    fn parse(&mut self) -> Result<Note<'a>, FormatError> {
+        let start = self.position;
+        self.position = usize::MAX;
+        let error = |what, offset: usize, expected: String, found: String| {
+            let offset = self.file_offset.saturating_add(offset as u64);
+            FormatError::unexpected(what, offset, expected, found)
+        };
+        let rest = &self.bytes[start..];
+        let field = |offset| self.endian.u32(rest, offset);
+        let (Some(n_namesz), Some(n_descsz), Some(n_type)) = (field(0), field(4), field(8)) else {
+            let expected = format!("{NHDR_SIZE} bytes");
+            let found = format!("{} before the end of the notes", rest.len());
+            return Err(error("the header of an ELF note", start, expected, found));
+        };
+        let slice = |what, at: usize, offset: usize, size: u32| {
+            let end = usize::try_from(size).ok();
+            let end = end.and_then(|size| offset.checked_add(size));
+            let bytes = end.and_then(|end| self.bytes.get(offset..end));
+            bytes.ok_or_else(|| {
+                let left = self.bytes.len().saturating_sub(offset);
+                let expected = format!("at most {left}, where the notes end");
+                error(what, at, expected, size.to_string())
+            })
+        };
+        let name_offset = start + NHDR_SIZE;
+        let name = slice("n_namesz of an ELF note", start, name_offset, n_namesz)?;
+        let desc_offset = (name_offset + name.len()).next_multiple_of(ALIGN);
+        let desc = match n_descsz {
+            0 => &[],
+            _ => slice("n_descsz of an ELF note", start + 4, desc_offset, n_descsz)?,
+        };
+        self.position = (desc_offset + desc.len()).next_multiple_of(ALIGN);
+        let length = name.iter().position(|byte| *byte == 0);
+        Ok(Note {
+            name: &name[..length.unwrap_or(name.len())],
+            n_type,
+            desc,
+            desc_offset,
+        })
     }
 }
 
 impl<'a> Iterator for Notes<'a> {
-    type Item = Note<'a>;
+    type Item = Result<Note<'a>, FormatError>;
 
-    fn next(&mut self) -> Option<Note<'a>> {
+    fn next(&mut self) -> Option<Self::Item> {
+        // The kernel leaves an empty note for a CPU that saved nothing, and pads with zeros.
         loop {
-            let head = self.bytes.get(self.offset..)?;
-            let name_size = usize::try_from(self.endian.u32(head, 0)?).ok()?;
-            let size = usize::try_from(self.endian.u32(head, 4)?).ok()?;
-            let kind = self.endian.u32(head, 8)?;
-            let name_offset = self.offset.checked_add(12)?;
-            let name_end = name_offset.checked_add(name_size)?;
-            let descriptor_offset = name_end.checked_next_multiple_of(4)?;
-            let descriptor_end = descriptor_offset.checked_add(size)?;
-            let name = self.bytes.get(name_offset..name_end)?;
-            let descriptor = self.bytes.get(descriptor_offset..descriptor_end)?;
-            self.offset = descriptor_end.checked_next_multiple_of(4)?;
-            // A kernel leaves an empty note where a CPU saved nothing.
-            if name_size == 0 && size == 0 && kind == 0 {
-                continue;
+            let rest = self.bytes.get(self.position..)?;
+            let header = &rest[..rest.len().min(NHDR_SIZE)];
+            if header.is_empty() || header.iter().any(|byte| *byte != 0) {
+                break;
             }
-            let length = name
-                .iter()
-                .position(|byte| *byte == 0)
-                .unwrap_or(name.len());
-            return Some(Note {
-                name: &name[..length],
-                kind,
-                descriptor,
-                descriptor_offset,
-            });
+            self.position += header.len();
         }
+        (self.position < self.bytes.len()).then(|| self.parse())
     }
 }
 
-/// The note that marks the dump of a running kernel. `task` is the address of
-/// the task that readers begin with, 0 if it is not known.
+/// Returns the note that marks the dump of a running kernel. `task` is the address of the task
+/// at which readers start, 0 if unknown.
 pub fn live(task: u64, endian: Endian) -> Vec<u8> {
-    let mut descriptor = [0; 8];
-    endian.put_u64(&mut descriptor, 0, task);
-    encode(LIVE.0, LIVE.1, &descriptor, endian)
+    let mut desc = [0; 8];
+    endian.put_u64(&mut desc, 0, task);
+    encode(LIVE.0, LIVE.1, &desc, endian)
 }
 
-/// The note by which crash tells the dump of a running kernel, for
-/// kdump-compressed dumps: in ELF cores crash then looks for no VMCOREINFO, and
-/// finds a kernel only at the addresses it was linked to.
+/// Returns the note by which crash recognizes the dump of a running kernel, for kdump-compressed
+/// dumps. In an ELF core with this note crash does not look for VMCOREINFO, and finds a kernel
+/// only at the addresses that it was linked to.
 pub fn snap(task: u64, endian: Endian) -> Vec<u8> {
-    let mut descriptor = [0; 8];
-    endian.put_u64(&mut descriptor, 0, task);
-    // crash takes the task from right behind the name (process_elf64_notes,
-    // diskdump.c), so that is padded.
+    let mut desc = [0; 8];
+    endian.put_u64(&mut desc, 0, task);
+    // crash reads the task immediately after the name (process_elf64_notes, diskdump.c), so the
+    // name is padded to a multiple of four.
     let name = [SNAP.0, &[0; 3]].concat();
-    encode(&name, SNAP.1, &descriptor, endian)
+    encode(&name, SNAP.1, &desc, endian)
 }
 
-/// The notes without those of [`snap()`].
-pub fn without_snap(notes: &[u8], endian: Endian) -> Vec<u8> {
-    let mut walk = Notes::new(notes, endian);
-    let (mut out, mut from) = (Vec::with_capacity(notes.len()), 0);
-    while let Some(note) = walk.next() {
-        let to = walk.offset.min(notes.len());
-        if (note.name, note.kind) != SNAP {
-            out.extend_from_slice(&notes[from..to]);
+/// Returns the bytes of `notes` without the notes that `drop` selects. Padding and a damaged note
+/// with all bytes after it are kept. The second value is the offset at which these bytes after
+/// the last intact note start.
+pub(super) fn without(mut notes: Notes, drop: impl Fn(&Note) -> bool) -> (Vec<u8>, usize) {
+    let bytes = notes.bytes;
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut from = 0;
+    while let Some(Ok(note)) = notes.next() {
+        let to = notes.position.min(bytes.len());
+        if !drop(&note) {
+            out.extend_from_slice(&bytes[from..to]);
         }
         from = to;
     }
-    out.extend_from_slice(&notes[from..]);
-    out
+    let end = out.len();
+    out.extend_from_slice(&bytes[from..]);
+    (out, end)
 }
 
-/// The bytes of one note.
-pub fn encode(name: &[u8], kind: u32, descriptor: &[u8], endian: Endian) -> Vec<u8> {
-    let mut note = vec![0; 12];
+/// Returns the bytes of `notes` without those of [`snap()`].
+pub fn without_snap(notes: Notes) -> Vec<u8> {
+    without(notes, |note| (note.name, note.n_type) == SNAP).0
+}
+
+/// Encodes a note.
+pub fn encode(name: &[u8], n_type: u32, desc: &[u8], endian: Endian) -> Vec<u8> {
+    let mut note = vec![0; NHDR_SIZE];
     endian.put_u32(&mut note, 0, name.len() as u32 + 1);
-    endian.put_u32(&mut note, 4, descriptor.len() as u32);
-    endian.put_u32(&mut note, 8, kind);
+    endian.put_u32(&mut note, 4, desc.len() as u32);
+    endian.put_u32(&mut note, 8, n_type);
     note.extend_from_slice(name);
     note.push(0);
-    note.resize(note.len().next_multiple_of(4), 0);
-    note.extend_from_slice(descriptor);
-    note.resize(note.len().next_multiple_of(4), 0);
+    note.resize(note.len().next_multiple_of(ALIGN), 0);
+    note.extend_from_slice(desc);
+    note.resize(note.len().next_multiple_of(ALIGN), 0);
     note
 }
 
@@ -151,40 +226,84 @@ pub fn encode(name: &[u8], kind: u32, descriptor: &[u8], endian: Endian) -> Vec<
 mod tests {
     use super::*;
 
+    const ENDIAN: Endian = Endian::Little;
+
     #[test]
-    fn notes_come_back_as_written() {
-        let mut bytes = encode(b"CORE", NT_PRSTATUS, &[1; 7], Endian::Little);
+    fn notes_are_parsed_as_encoded() {
+        let mut bytes = encode(b"CORE", NT_PRSTATUS, &[1; 7], ENDIAN);
         bytes.extend([0; 12]);
-        bytes.extend(encode(VMCOREINFO, 0, b"OSRELEASE=1\n", Endian::Little));
-        let notes = Notes::new(&bytes, Endian::Little);
+        bytes.extend(encode(VMCOREINFO, 0, b"OSRELEASE=1\n", ENDIAN));
+        let notes = Notes::new(&bytes, ENDIAN, 0);
         assert_eq!(notes.clone().cpu_count(), 1);
-        let found = notes.vmcoreinfo().unwrap();
-        assert_eq!(found.descriptor, b"OSRELEASE=1\n");
-        assert_eq!(&bytes[found.descriptor_offset..][..4], b"OSRE");
+        assert!(notes.clone().damage().is_none());
+        let note = notes.vmcoreinfo().unwrap().unwrap();
+        assert_eq!(note.desc, b"OSRELEASE=1\n");
+        assert_eq!(&bytes[note.desc_offset..][..4], b"OSRE");
     }
 
     #[test]
-    fn a_live_dump_is_marked_as_crash_wants_it() {
+    fn live_dump_is_marked_for_crash() {
         const TASK: u64 = 0xffff_ffff_8260_a940;
-        let endian = Endian::Little;
-        let snap = snap(TASK, endian);
-        let name_size = endian.u32(&snap, 0).unwrap() as usize;
-        assert_eq!(endian.u64(&snap, 12 + name_size), Some(TASK));
-        for bytes in [&snap, &live(TASK, endian)] {
-            assert_eq!(Notes::new(bytes, endian).live_task(), Some(TASK));
+        let snap = snap(TASK, ENDIAN);
+        let n_namesz = ENDIAN.u32(&snap, 0).unwrap() as usize;
+        assert_eq!(ENDIAN.u64(&snap, 12 + n_namesz), Some(TASK));
+        for bytes in [&snap, &live(TASK, ENDIAN)] {
+            assert_eq!(Notes::new(bytes, ENDIAN, 0).live_task(), Some(TASK));
         }
-        let other = encode(b"CORE", 4, &[0; 8], endian);
-        assert_eq!(Notes::new(&other, endian).live_task(), None);
-        let others = [other.clone(), live(TASK, endian)].concat();
-        let all = [other, snap, live(TASK, endian)].concat();
-        assert_eq!(without_snap(&all, endian), others);
+        let other = encode(b"CORE", 4, &[0; 8], ENDIAN);
+        assert_eq!(Notes::new(&other, ENDIAN, 0).live_task(), None);
+        let others = [other.clone(), live(TASK, ENDIAN)].concat();
+        let all = [other, snap, live(TASK, ENDIAN)].concat();
+        assert_eq!(without_snap(Notes::new(&all, ENDIAN, 0)), others);
     }
 
     #[test]
-    fn a_note_longer_than_the_notes_ends_them() {
-        let mut bytes = encode(b"CORE", 1, &[0; 8], Endian::Little);
-        Endian::Little.put_u32(&mut bytes, 4, u32::MAX);
-        assert_eq!(Notes::new(&bytes, Endian::Little).next(), None);
-        assert_eq!(Notes::new(&bytes[..7], Endian::Little).next(), None);
+    fn note_longer_than_the_notes_is_an_error_with_its_file_offset() {
+        let mut bytes = encode(b"CORE", 1, &[0; 8], ENDIAN);
+        ENDIAN.put_u32(&mut bytes, 4, u32::MAX);
+        let mut notes = Notes::new(&bytes, ENDIAN, 0x1000);
+        assert_eq!(
+            notes.next().unwrap().unwrap_err().to_string(),
+            "n_descsz of an ELF note at offset 0x1004: expected at most 8, where the notes end, \
+             found 4294967295"
+        );
+        assert!(notes.next().is_none());
+        ENDIAN.put_u32(&mut bytes, 0, 100);
+        let damage = Notes::new(&bytes, ENDIAN, 0x1000).damage().unwrap();
+        assert_eq!(
+            damage.to_string(),
+            "n_namesz of an ELF note at offset 0x1000: expected at most 16, where the notes end, \
+             found 100"
+        );
+        let damage = Notes::new(&bytes[..7], ENDIAN, 0x1000).damage().unwrap();
+        assert_eq!(
+            damage.to_string(),
+            "the header of an ELF note at offset 0x1000: expected 12 bytes, found 7 before the \
+             end of the notes"
+        );
+    }
+
+    #[test]
+    fn zeros_after_the_last_note_are_padding() {
+        let bytes = [encode(b"CORE", 1, &[1; 8], ENDIAN), vec![0; 17]].concat();
+        assert_eq!(Notes::new(&bytes, ENDIAN, 0).count(), 1);
+        assert!(Notes::new(&bytes, ENDIAN, 0).damage().is_none());
+        assert!(Notes::new(&[], ENDIAN, 0).vmcoreinfo().unwrap().is_none());
+    }
+
+    #[test]
+    fn damaged_note_hides_only_notes_after_it() {
+        let info = encode(VMCOREINFO, 0, b"OSRELEASE=1\n", ENDIAN);
+        let cut = &encode(b"CORE", NT_PRSTATUS, &[1; 336], ENDIAN)[..100];
+        let after = [&info, cut].concat();
+        let notes = Notes::new(&after, ENDIAN, 0);
+        assert!(notes.clone().vmcoreinfo().unwrap().is_some());
+        assert_eq!(notes.clone().intact().count(), 1);
+        assert!(notes.clone().damage().is_some());
+        assert_eq!(without_snap(notes), after);
+        let mut before = cut.to_vec();
+        ENDIAN.put_u32(&mut before, 4, 1 << 20);
+        before.extend(&info);
+        assert!(Notes::new(&before, ENDIAN, 0).vmcoreinfo().is_err());
     }
 }

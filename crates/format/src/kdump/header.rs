@@ -2,6 +2,7 @@
 
 use super::layout::Layout;
 use crate::bytes::{Endian, ReadAt};
+use crate::elf::Notes;
 use crate::error::FormatError;
 
 /// Signature of the file.
@@ -91,6 +92,8 @@ pub struct KdumpHeaders {
     pub split: Option<(u64, u64)>,
     /// The page frame after the highest.
     pub end_frame: u64,
+    /// Offset of the ELF notes in the file.
+    pub offset_note: u64,
     /// The ELF notes.
     pub notes: Vec<u8>,
     /// Records of what was erased, as text; stored after the notes.
@@ -105,6 +108,11 @@ impl KdumpHeaders {
     /// Returns true if a file that starts with `front` is kdump-compressed.
     pub fn is_kdump(front: &[u8]) -> bool {
         front.starts_with(SIGNATURE)
+    }
+
+    /// Returns the ELF notes.
+    pub fn notes(&self) -> Notes<'_> {
+        Notes::new(&self.notes, self.endian, self.offset_note)
     }
 
     /// Reads and checks the headers.
@@ -212,6 +220,7 @@ impl KdumpHeaders {
             dump_level: endian.u32(&sub, 8).unwrap_or(0),
             split: (split && version >= 2).then_some(range),
             end_frame,
+            offset_note: u64_at(48),
             notes,
             // makedumpfile writes it last, so a truncated dump lacks it.
             erase_info: match part(72) {
@@ -252,7 +261,7 @@ impl KdumpHeaders {
         e.put_u32(main, 440, self.end_frame.min(u64::from(u32::MAX)) as u32);
         e.put_u32(main, 460, self.cpu_count.max(1));
 
-        let notes_offset = self.layout.notes();
+        let offset_note = self.layout.notes();
         let sub = &mut out[bs..];
         e.put_u64(sub, 0, self.phys_base);
         e.put_u32(sub, 8, self.dump_level);
@@ -268,17 +277,17 @@ impl KdumpHeaders {
             e.put_u64(sub, 40, size);
         }
         if !self.notes.is_empty() {
-            e.put_u64(sub, 48, notes_offset);
+            e.put_u64(sub, 48, offset_note);
             e.put_u64(sub, 56, self.notes.len() as u64);
             sub[SUB_HEADER_SIZE..][..self.notes.len()].copy_from_slice(&self.notes);
         }
         let end = SUB_HEADER_SIZE + self.notes.len();
-        if let (false, Some(place)) = (
+        if let (false, Some(bytes)) = (
             self.erase_info.is_empty(),
             sub.get_mut(end..end + self.erase_info.len()),
         ) {
-            place.copy_from_slice(&self.erase_info);
-            e.put_u64(sub, 64, notes_offset + self.notes.len() as u64);
+            bytes.copy_from_slice(&self.erase_info);
+            e.put_u64(sub, 64, offset_note + self.notes.len() as u64);
             e.put_u64(sub, 72, self.erase_info.len() as u64);
         }
         e.put_u64(sub, 96, self.end_frame);

@@ -21,6 +21,7 @@ fn headers() -> KdumpHeaders {
         dump_level: 31,
         split: Some((10, 60_000)),
         end_frame: 70_000,
+        offset_note: layout.notes(),
         notes,
         erase_info,
         vmcoreinfo: Some((layout.notes() + 100, 3000)),

@@ -9,7 +9,7 @@ use super::root::{Extent, Root};
 use super::zeros::MAX_BZIP2;
 use crate::bytes::ReadAt;
 use crate::codec::CodecError;
-use crate::elf::{CoreHeaders, Notes};
+use crate::elf::CoreHeaders;
 use crate::error::FormatError;
 use crate::kdump::Utsname;
 use crate::vmcoreinfo::Vmcoreinfo;
@@ -235,9 +235,9 @@ fn next_stream(
 /// Derives the header from the ELF headers of a core.
 fn header_of(front: &Vec<u8>) -> Result<VmdumpHeader, FormatError> {
     let core = CoreHeaders::read(front)?;
-    let note = Notes::new(&core.notes, core.endian).vmcoreinfo();
+    let note = core.notes().vmcoreinfo().ok().flatten();
     let page_shift = note
-        .and_then(|note| Vmcoreinfo::parse(note.descriptor, 0).ok())
+        .and_then(|note| Vmcoreinfo::parse(note.desc, 0).ok())
         .and_then(|info| info.page_shift())
         .unwrap_or(12);
     let first = core

@@ -82,7 +82,9 @@ pub fn of_cpu(
         return Ok(Some(found));
     }
     let source = program.kernel().memory().source();
-    let notes: Vec<Option<Registers>> = Notes::new(source.notes(), Endian::Little)
+    let notes: Vec<Option<Registers>> = source
+        .notes()
+        .intact()
         .filter(is_status)
         .map(|note| registers(&note))
         .collect();
@@ -98,16 +100,18 @@ fn from_memory(program: &Program, cpu: usize) -> Option<Registers> {
     let mut bytes = [0; NOTE_BYTES];
     let kernel = program.kernel();
     kernel.read("the notes of a CPU", at, &mut bytes).ok()?;
-    let note = Notes::new(&bytes, Endian::Little).find(is_status)?;
+    let note = Notes::new(&bytes, Endian::Little, 0)
+        .intact()
+        .find(is_status)?;
     registers(&note)
 }
 
 fn is_status(note: &Note) -> bool {
-    note.name == b"CORE" && note.kind == NT_PRSTATUS
+    note.name == b"CORE" && note.n_type == NT_PRSTATUS
 }
 
 fn registers(note: &Note) -> Option<Registers> {
-    let found = Registers::parse(note.descriptor.get(PRSTATUS_REGISTERS..)?)?;
+    let found = Registers::parse(note.desc.get(PRSTATUS_REGISTERS..)?)?;
     (found.ip != 0 || found.sp != 0).then_some(found)
 }
 
@@ -141,9 +145,9 @@ mod tests {
         let bytes = status(336);
         let note = Note {
             name: b"CORE",
-            kind: NT_PRSTATUS,
-            descriptor: &bytes,
-            descriptor_offset: 0,
+            n_type: NT_PRSTATUS,
+            desc: &bytes,
+            desc_offset: 0,
         };
         let found = registers(&note).unwrap();
         assert_eq!((found.ip, found.sp, found.bp), (17, 20, 5));
@@ -154,11 +158,11 @@ mod tests {
     #[test]
     fn short_or_empty_note_has_no_registers() {
         let short = status(PRSTATUS_REGISTERS + 100);
-        let note = |descriptor| Note {
+        let note = |desc| Note {
             name: b"CORE",
-            kind: NT_PRSTATUS,
-            descriptor,
-            descriptor_offset: 0,
+            n_type: NT_PRSTATUS,
+            desc,
+            desc_offset: 0,
         };
         assert_eq!(registers(&note(&short)), None);
         assert_eq!(registers(&note(&[0; 336])), None);

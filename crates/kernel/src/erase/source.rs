@@ -2,7 +2,7 @@
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
-use bigiron_format::elf::LoadSegment;
+use bigiron_format::elf::{LoadSegment, Notes};
 use bigiron_format::kdump::Utsname;
 use bigiron_format::{PageFrame, VirtAddr};
 
@@ -58,7 +58,7 @@ impl MemorySource for ErasedSource<'_> {
         self.inner.end_frame()
     }
 
-    fn notes(&self) -> &[u8] {
+    fn notes(&self) -> Notes<'_> {
         self.inner.notes()
     }
 

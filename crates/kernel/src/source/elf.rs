@@ -82,7 +82,7 @@ impl ElfSource {
         let mut headers = CoreHeaders::read(bytes.read()).map_err(format_error)?;
         let live = path == Path::new(live::RUNNING_KERNEL);
         if live {
-            headers.notes = live::notes(&headers.notes, headers.endian);
+            headers.notes = live::notes(headers.notes());
         }
         let Some(architecture) = arch::find_elf(headers.machine) else {
             return Err(SourceError::Unsupported {
@@ -94,10 +94,11 @@ impl ElfSource {
                 ),
             });
         };
-        let note = Notes::new(&headers.notes, headers.endian).vmcoreinfo();
-        let vmcoreinfo = note.map(|note| (note.descriptor_offset, note.descriptor.len()));
+        // After a damaged note VMCOREINFO is searched for in memory, as without a note.
+        let note = headers.notes().vmcoreinfo().ok().flatten();
+        let vmcoreinfo = note.map(|note| (note.desc_offset, note.desc.len()));
         let page_shift = note
-            .and_then(|note| Vmcoreinfo::parse(note.descriptor, 0).ok())
+            .and_then(|note| Vmcoreinfo::parse(note.desc, 0).ok())
             .and_then(|info| info.page_shift())
             .unwrap_or(DEFAULT_PAGE_SHIFT);
         let segments = sort_segments(&headers.segments);
@@ -322,8 +323,8 @@ impl MemorySource for ElfSource {
         PageFrame(end.div_ceil(1 << self.page_shift))
     }
 
-    fn notes(&self) -> &[u8] {
-        &self.headers.notes
+    fn notes(&self) -> Notes<'_> {
+        self.headers.notes()
     }
 
     fn vmcoreinfo_note(&self) -> Option<&[u8]> {

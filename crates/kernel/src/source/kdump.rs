@@ -83,9 +83,10 @@ impl KdumpSource {
                 let text = first.bytes.read_vec_at("VMCOREINFO", offset, size);
                 Some(text.map_err(|error| first.error(error))?)
             }
-            _ => Notes::new(&first.headers.notes, first.headers.endian)
-                .vmcoreinfo()
-                .map(|note| note.descriptor.to_vec()),
+            _ => {
+                let note = first.headers.notes().vmcoreinfo().ok().flatten();
+                note.map(|note| note.desc.to_vec())
+            }
         };
         let mut source = Self {
             parts,
@@ -294,8 +295,8 @@ impl MemorySource for KdumpSource {
         PageFrame(self.head().end_frame)
     }
 
-    fn notes(&self) -> &[u8] {
-        &self.head().notes
+    fn notes(&self) -> Notes<'_> {
+        self.head().notes()
     }
 
     fn vmcoreinfo_note(&self) -> Option<&[u8]> {

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-use bigiron_format::bytes::Endian;
 use bigiron_format::elf::note::{self, Notes};
 
 /// The memory of the running kernel as an ELF core (fs/proc/kcore.c).
@@ -11,10 +10,11 @@ pub const RUNNING_KERNEL: &str = "/proc/kcore";
 
 /// Returns the notes of a live dump: those of /proc/kcore without the reading task's, which are
 /// not about a crash, and with the mark of a live dump.
-pub fn notes(own: &[u8], endian: Endian) -> Vec<u8> {
+pub fn notes(own: Notes<'_>) -> Vec<u8> {
+    let endian = own.endian();
     let mut out = Vec::new();
-    if let Some(info) = Notes::new(own, endian).vmcoreinfo() {
-        out = note::encode(note::VMCOREINFO, 0, info.descriptor, endian);
+    if let Ok(Some(info)) = own.vmcoreinfo() {
+        out = note::encode(note::VMCOREINFO, 0, info.desc, endian);
     }
     out.extend(note::live(first_task().unwrap_or(0), endian));
     out

@@ -26,7 +26,7 @@ mod vmdump_reader;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
-use bigiron_format::elf::{LoadSegment, erase_info};
+use bigiron_format::elf::{LoadSegment, Notes, erase_info};
 use bigiron_format::kdump::Utsname;
 use bigiron_format::{PageFrame, VirtAddr};
 
@@ -86,14 +86,14 @@ pub trait MemorySource: Send + Sync {
     fn end_frame(&self) -> PageFrame;
 
     /// The ELF notes.
-    fn notes(&self) -> &[u8];
+    fn notes(&self) -> Notes<'_>;
 
     /// VMCOREINFO, if the file locates it.
     fn vmcoreinfo_note(&self) -> Option<&[u8]>;
 
     /// Records of what was erased before this file was written, one line each.
     fn erase_info(&self) -> &[u8] {
-        erase_info::find(self.notes(), self.endian())
+        erase_info::find(self.notes())
     }
 
     /// The system names, if the file has them.

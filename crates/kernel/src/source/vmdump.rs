@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
-use bigiron_format::elf::LoadSegment;
+use bigiron_format::elf::{LoadSegment, Notes};
 use bigiron_format::kdump::Utsname;
 use bigiron_format::vmdump::{
     Chunk, ChunkKind, Container, CoreOrder, Gap, VmdumpFile, VmdumpHeader,
@@ -297,7 +297,7 @@ impl MemorySource for VmdumpSource {
         self.elf.end_frame()
     }
 
-    fn notes(&self) -> &[u8] {
+    fn notes(&self) -> Notes<'_> {
         self.elf.notes()
     }
 
