@@ -3,14 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use bigiron_format::device::{BLOCK_SIZE, CONTENTS_OFFSET, ContentsKind, DeviceHeader};
 use bigiron_format::device::{Place as Block, end_block_offset};
 
 use crate::common::age::{decrypted, keys};
-use crate::common::{arg, command, run};
+use crate::common::{arg, command, run, wait_while_running};
 use crate::save::{Place, whole_and_right};
 
 /// A device with a dump that is encrypted for the key in the file.
@@ -220,15 +218,7 @@ fn a_writer_that_is_killed_leaves_what_the_device_noted_of_it() {
     let rest = ["--device", "--encrypt", &public, vmcore, arg(&place.device)];
     let mut dump = command(&[&line[..], &rest].concat()).spawn().unwrap();
     let noted = || place.found().map_or(0, |found| found.header.length);
-    let begin = Instant::now();
-    while noted() == 0 {
-        assert!(
-            begin.elapsed() < Duration::from_secs(50),
-            "nothing is noted"
-        );
-        assert!(dump.try_wait().unwrap().is_none(), "it is too fast");
-        thread::sleep(Duration::from_millis(50));
-    }
+    assert!(wait_while_running(&mut dump, || noted() > 0));
     dump.kill().unwrap();
     dump.wait().unwrap();
     let header = place.found().unwrap().header;

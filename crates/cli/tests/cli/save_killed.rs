@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{arg, command, finish, run};
+use crate::common::{arg, command, finish, run, wait_while_running};
 use crate::save::{Place, lab, whole_and_right};
 
 /// What must hold at any moment: what has a final name is whole, and the mark is
@@ -51,25 +51,30 @@ fn set_back(place: &Place, device: &[u8]) {
 fn a_run_that_is_killed_at_any_time_is_made_good_by_the_next() {
     let place = Place::with_dump(&["-d", "0", "-c", "none"]);
     let (device, contents) = (fs::read(&place.device).unwrap(), place.contents());
-    let mut killed = 0;
-    for wait in (0..120).step_by(5) {
+    // Of the 24 runs the first is killed at once, the others when a further part of the copy is written.
+    let copied = || -> u64 {
+        let sizes = place
+            .names()
+            .into_iter()
+            .map(|name| fs::metadata(place.file(&name)).map_or(0, |file| file.len()));
+        sizes.sum()
+    };
+    for round in 0..24 {
         let arguments = ["save", "-q", arg(&place.device), arg(&place.directory)];
         let mut child = command(&arguments).spawn().unwrap();
-        thread::sleep(Duration::from_millis(wait));
+        let part = contents.len() as u64 * round / 24;
+        wait_while_running(&mut child, || copied() >= part);
         let _ = child.kill();
-        if child.wait().unwrap().code().is_none() {
-            killed += 1;
-        }
-        let at = format!("killed after {wait} ms");
+        child.wait().unwrap();
+        let at = format!("killed after {part} bytes");
         holds(&place, &contents, &at);
         // Every third is killed once more before it may end.
-        if wait % 3 == 0 {
+        if round % 3 == 0 {
             continue;
         }
         comes_right(&place, &contents, &at);
         set_back(&place, &device);
     }
-    assert!(killed > 2, "{killed}");
 }
 
 #[test]
@@ -180,10 +185,19 @@ fn a_dump_whose_writer_was_killed_is_saved_as_far_as_it_came() {
     let place = Place::with_dump(&[]);
     let vmcore = place.lab.vmcore();
     let mut kept = 0;
-    for wait in [0, 20, 40, 80, 160, 320] {
+    // At this limit a dump takes 8 s at least; the delays grow until some dumps are killed half way.
+    let mut delays = [0, 20, 40, 80, 160, 320, 640, 1280, 2560]
+        .into_iter()
+        .cycle();
+    for round in 0.. {
+        assert!(round < 100, "no killed dump was saved");
+        if round >= 6 && kept > 0 {
+            break;
+        }
+        let wait = delays.next().unwrap();
         // An older dump is on the device, and must not be taken for this one.
         let id = place.found().unwrap().header.id;
-        let limit = ["--write-limit", "40M", "-d", "0", "-c", "none", "-q"];
+        let limit = ["--write-limit", "4M", "-d", "0", "-c", "none", "-q"];
         let mut arguments = vec!["dump", "--device"];
         arguments.extend(limit);
         arguments.extend([arg(vmcore), arg(&place.device)]);
@@ -214,7 +228,6 @@ fn a_dump_whose_writer_was_killed_is_saved_as_far_as_it_came() {
         );
         place.dump(&["-d", "0", "-c", "none"]).code(0);
     }
-    assert!(kept > 0);
     let left = place.lab.dump("plain", &["-d", "0"]);
     whole_and_right(&left, vmcore);
 }

@@ -4,14 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use bigiron_kernel::Source;
 use serde_json::Value;
 
 use crate::common;
-use crate::common::{SmallDisk, arg, command, finish, run};
+use crate::common::{SmallDisk, arg, command, finish, run, wait_while_running};
 use crate::save::lab;
 use crate::stripe::{list, refs, run_with, save_json, striped};
 
@@ -145,10 +143,12 @@ fn parts_get_their_names_all_or_none() {
 
 #[test]
 fn killed_at_any_moment_no_page_of_what_is_left_is_wrong() {
+    const KILL_STEP: u64 = 60 << 10;
     let lab = lab();
     let parts = [lab.path("a"), lab.path("b"), lab.path("c")];
     let list = list(&refs(&parts));
-    let (mut state, mut opened) = (5_u64, 0);
+    let size = |path: PathBuf| fs::metadata(path).map_or(0, |file| file.len());
+    let mut opened = 0;
     for round in 0..40 {
         let line = ["dump", "-q", "-d0", "-c", "zstd:9", "--overwrite"];
         let line = [
@@ -157,10 +157,14 @@ fn killed_at_any_moment_no_page_of_what_is_left_is_wrong() {
         ]
         .concat();
         let mut child = command(&line).stdout(Stdio::null()).spawn().unwrap();
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        thread::sleep(Duration::from_millis(10 + (state >> 33) % 500));
+        // Killed when so much is written, or at its end.
+        let written = || -> u64 {
+            parts
+                .iter()
+                .map(|part| size(part.with_extension("incomplete")))
+                .sum()
+        };
+        wait_while_running(&mut child, || written() >= round * KILL_STEP);
         child.kill().unwrap();
         child.wait().unwrap();
         let left = |part: &PathBuf| match part.exists() {
@@ -198,7 +202,7 @@ fn killed_at_any_moment_no_page_of_what_is_left_is_wrong() {
         }
         left.iter().for_each(|left| fs::remove_file(left).unwrap());
     }
-    assert!(opened > 10, "only {opened} of 40 had written anything");
+    assert!(opened > 30, "only {opened} of 40 can be opened");
 }
 
 #[test]
@@ -239,14 +243,10 @@ fn a_signal_ends_all_parts_and_keeps_them() {
         &list,
         arg(lab.vmcore()),
     ];
-    let child = command(&line).spawn().unwrap();
+    let mut child = command(&line).spawn().unwrap();
     let len = |name: &str| fs::metadata(lab.path(name)).map_or(0, |file| file.len());
-    for _ in 0..500 {
-        if len("a.incomplete").min(len("b.incomplete")) > 200 << 10 {
-            break;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
+    let written = || len("a.incomplete").min(len("b.incomplete"));
+    assert!(wait_while_running(&mut child, || written() > 200 << 10));
     let pid = child.id().to_string();
     assert!(
         Command::new("kill")

@@ -2,12 +2,10 @@
 //! that hangs, a file that rots.
 
 use std::fs;
-use std::io::Read;
-use std::thread;
-use std::time::Duration;
+use std::io::{BufRead, BufReader, Read};
 
 use crate::common;
-use crate::common::{Lab, arg, command, descriptor_of, field, finish, make_pipe, run, with};
+use crate::common::{Lab, arg, command, descriptor_of, field, make_pipe, run, with};
 use bigiron_format::kdump::KdumpHeaders;
 use rustix::fs::{FallocateFlags, fallocate};
 
@@ -103,21 +101,20 @@ fn a_dump_that_stands_still_says_what_it_waits_for() {
     let arguments = ["dump", "-d", "0", "-c", "none", "-f", "flattened"];
     let mut child = command(&arguments);
     child.args(["--stall-warning", "1", arg(lab.vmcore()), arg(&pipe)]);
-    let child = child.spawn().unwrap();
-    let reader = thread::spawn(move || {
-        let mut pipe = fs::File::open(pipe).unwrap();
-        // Longer than its patience, with a pipe that holds only 64 KiB.
-        thread::sleep(Duration::from_millis(2500));
-        pipe.read_to_end(&mut Vec::new()).unwrap()
-    });
-    finish(child).code(0).says(&[
-        "nothing has moved for",
-        "to",
-        "pipe",
-        "not return",
-        "it goes on, after",
-    ]);
-    assert!(reader.join().unwrap() > 64 << 10);
+    let mut child = child.spawn().unwrap();
+    // Nothing is read from the pipe, which holds 64 KiB, until the warning appears.
+    let mut pipe = fs::File::open(pipe).unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut warning = String::new();
+    while !warning.contains("nothing has moved for") {
+        assert!(stderr.read_line(&mut warning).unwrap() > 0, "no warning");
+    }
+    assert!(pipe.read_to_end(&mut Vec::new()).unwrap() > 64 << 10);
+    stderr.read_to_string(&mut warning).unwrap();
+    assert!(child.wait().unwrap().success());
+    for part in ["pipe", "not return", "it goes on, after"] {
+        assert!(warning.contains(part), "no {part:?} in: {warning}");
+    }
 }
 
 #[test]

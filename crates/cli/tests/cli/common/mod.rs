@@ -18,9 +18,9 @@ use bigiron_format::kdump::KdumpHeaders;
 use bigiron_kernel::{SECTION_FRAMES, Source};
 use bigiron_synth::{ElfImage, ElfShape, Machine, Synth};
 
-/// No run may take longer; most take a tenth of a second, on an idle machine.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// KiB of address space that a run may take.
+/// Time after which a run counts as hung. Most take a tenth of a second on an idle machine.
+pub const TIME_LIMIT: Duration = Duration::from_secs(600);
+/// Address space that a run may use, in KiB.
 const MEMORY_LIMIT: u32 = 600 << 10;
 
 /// A page frame that holds neither page tables nor anything else the dump
@@ -92,7 +92,22 @@ pub fn shell(prelude: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs to the end.
+/// Waits until `condition` holds, for as long as `child` runs. Returns false if the child ended first. The child is left
+/// unreaped.
+#[track_caller]
+pub fn wait_while_running(child: &mut Child, condition: impl Fn() -> bool) -> bool {
+    let begin = Instant::now();
+    while !condition() {
+        if child.try_wait().unwrap().is_some() {
+            return false;
+        }
+        assert!(begin.elapsed() < TIME_LIMIT, "it hangs");
+        thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+/// Waits for the end of the program.
 #[track_caller]
 pub fn finish(mut child: Child) -> Outcome {
     let begin = Instant::now();

@@ -9,10 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Outcome, finish};
-
-/// A wait for what another process does.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::common::{Outcome, TIME_LIMIT, finish};
 
 /// Whether dumps can be mounted here; prints why not.
 pub fn can_mount() -> bool {
@@ -104,7 +101,7 @@ impl Mounted {
     pub fn wait_until_gone(&self) {
         let begin = Instant::now();
         while self.is_listed() {
-            assert!(begin.elapsed() < PATIENCE, "it stays mounted");
+            assert!(begin.elapsed() < TIME_LIMIT, "it stays mounted");
             thread::sleep(Duration::from_millis(5));
         }
     }
