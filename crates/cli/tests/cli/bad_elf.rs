@@ -1,4 +1,4 @@
-//! Files that are no dumps, and damaged or hostile ELF cores.
+//! Files that are not dumps, and damaged or hostile ELF cores.
 
 use crate::common;
 use std::fs;
@@ -10,10 +10,10 @@ use bigiron_format::elf::note::{self, Notes};
 use bigiron_synth::ElfShape;
 
 use crate::common::{
-    Lab, arg, image, incomplete_but_right, machine, make_pipe, refused, run, survives, with,
+    Lab, arg, image, incomplete_but_equal, machine, make_pipe, refused, run, survives, with,
 };
 #[test]
-fn files_that_are_no_dumps_are_refused_by_name() {
+fn files_that_are_not_dumps_are_rejected_with_their_name() {
     let lab = Lab::new();
     refused(&lab.path("missing"), &["cannot open it", "No such file"]);
     refused(&lab.file("empty", b""), &["empty"]);
@@ -35,7 +35,7 @@ fn files_that_are_no_dumps_are_refused_by_name() {
 }
 
 #[test]
-fn a_named_pipe_as_source_does_not_hang() {
+fn named_pipe_as_source_does_not_hang() {
     let lab = Lab::new();
     let pipe = lab.path("pipe");
     make_pipe(&pipe);
@@ -43,7 +43,7 @@ fn a_named_pipe_as_source_does_not_hang() {
 }
 
 #[test]
-fn an_elf_file_of_another_kind_is_refused_with_the_offset() {
+fn elf_file_of_another_type_is_rejected_with_the_offset() {
     let lab = Lab::new();
     let refuse = |at: usize, new: &[u8], parts: &[&str]| {
         refused(&lab.file("bad", &with(&image().bytes, at, new)), parts);
@@ -73,7 +73,7 @@ fn an_elf_file_of_another_kind_is_refused_with_the_offset() {
 }
 
 #[test]
-fn counts_and_sizes_beyond_an_elf_file_are_refused() {
+fn counts_and_sizes_beyond_the_end_of_an_elf_file_are_rejected() {
     let lab = Lab::new();
     let note_header = image().phdrs.start;
     let load = image().loads[0].phdr;
@@ -120,7 +120,7 @@ fn counts_and_sizes_beyond_an_elf_file_are_refused() {
 }
 
 #[test]
-fn a_note_that_claims_too_much_hides_vmcoreinfo_but_memory_still_has_it() {
+fn vmcoreinfo_is_found_in_memory_if_a_note_has_an_invalid_size() {
     let lab = Lab::new();
     let notes = image().notes.iter();
     for note in notes {
@@ -134,7 +134,7 @@ fn a_note_that_claims_too_much_hides_vmcoreinfo_but_memory_still_has_it() {
 }
 
 #[test]
-fn an_elf_core_cut_in_its_headers_is_refused_and_one_cut_in_its_data_is_used() {
+fn elf_core_truncated_in_its_headers_is_rejected_but_in_its_data_is_read() {
     let lab = Lab::new();
     let image = image();
     let last_note = image.notes.last().unwrap().desc.end;
@@ -158,7 +158,7 @@ fn an_elf_core_cut_in_its_headers_is_refused_and_one_cut_in_its_data_is_used() {
 }
 
 #[test]
-fn a_cut_elf_core_is_dumped_with_a_warning_and_the_dump_is_marked_incomplete() {
+fn dump_of_a_truncated_elf_core_warns_and_is_marked_incomplete() {
     let lab = Lab::new();
     let bytes = &image().bytes;
     let cut = lab.file("cut", &bytes[..bytes.len() - 5000]);
@@ -171,11 +171,11 @@ fn a_cut_elf_core_is_dumped_with_a_warning_and_the_dump_is_marked_incomplete() {
             .code(1)
             .says(&["incomplete but usable"]);
     }
-    incomplete_but_right(&lab.path("kdump"), lab.vmcore());
+    incomplete_but_equal(&lab.path("kdump"), lab.vmcore());
 }
 
 #[test]
-fn overlapping_and_unsorted_segments_change_nothing() {
+fn overlapping_and_unsorted_segments_give_the_same_dump() {
     let lab = Lab::new();
     let expected = lab.dump("expected", &["-d", "31"]);
     for (name, shape) in ElfShape::all() {
@@ -192,7 +192,7 @@ fn overlapping_and_unsorted_segments_change_nothing() {
 }
 
 #[test]
-fn a_segment_that_claims_petabytes_is_refused_at_once() {
+fn segment_of_petabytes_is_rejected_at_once() {
     let lab = Lab::new();
     let load = image().loads.last().unwrap().phdr;
     let claim = with(&image().bytes, load + 40, &(1_u64 << 50).to_le_bytes());
@@ -207,7 +207,7 @@ fn a_segment_that_claims_petabytes_is_refused_at_once() {
 }
 
 #[test]
-fn memory_far_up_costs_a_stream_no_terabytes_of_bitmaps() {
+fn memory_at_high_addresses_does_not_enlarge_the_bitmaps_of_a_stream() {
     let lab = Lab::new();
     let load = image().loads.last().unwrap().phdr;
     let far = with(&image().bytes, load + 24, &(1_u64 << 51).to_le_bytes());

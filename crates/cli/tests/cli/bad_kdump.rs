@@ -6,8 +6,8 @@ use bigiron_format::flattened;
 use bigiron_format::kdump::KdumpHeaders;
 
 use crate::common;
-use crate::common::{Lab, arg, incomplete_but_right, refused, run, survives, with};
-/// Places in a kdump-compressed file where something begins or ends.
+use crate::common::{Lab, arg, incomplete_but_equal, refused, run, survives, with};
+/// Offsets in a kdump-compressed file at which one of its areas begins or ends.
 fn borders(kdump: &[u8]) -> Vec<usize> {
     let headers = KdumpHeaders::read(kdump).unwrap();
     let layout = headers.layout;
@@ -28,7 +28,7 @@ fn borders(kdump: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn a_kdump_file_cut_in_its_headers_is_refused_and_later_it_is_used() {
+fn kdump_file_truncated_in_its_headers_is_rejected_but_later_is_read() {
     let lab = Lab::new();
     let kdump = fs::read(lab.dump("kdump", &["-d", "31", "-c", "lzo"])).unwrap();
     for cut in borders(&kdump) {
@@ -48,18 +48,18 @@ fn a_kdump_file_cut_in_its_headers_is_refused_and_later_it_is_used() {
     ] {
         let source = lab.file("cut", &kdump[..cut]);
         survives(&source);
-        incomplete_but_right(&source, vmcore);
+        incomplete_but_equal(&source, vmcore);
     }
     // Level 1 needs none of the kernel's tables.
     let (source, output) = (lab.file("cut", &kdump[..kdump.len() / 2]), lab.path("out"));
     run(&["dump", "-d", "1", arg(&source), arg(&output)])
         .code(0)
         .says(&["warning", "cannot be read"]);
-    incomplete_but_right(&output, vmcore);
+    incomplete_but_equal(&output, vmcore);
 }
 
 #[test]
-fn fields_of_kdump_headers_beyond_the_file_are_refused() {
+fn kdump_header_fields_beyond_the_end_of_the_file_are_rejected() {
     let lab = Lab::new();
     let kdump = fs::read(lab.dump("kdump", &["-d", "31"])).unwrap();
     let refuse = |at: usize, new: &[u8], parts: &[&str]| {
@@ -89,7 +89,7 @@ fn fields_of_kdump_headers_beyond_the_file_are_refused() {
 }
 
 #[test]
-fn parts_of_a_split_dump_with_mad_ranges_do_no_harm() {
+fn parts_of_a_split_dump_with_invalid_ranges_are_survived() {
     let lab = Lab::new();
     let kdump = fs::read(lab.dump("kdump", &["-d", "31"])).unwrap();
     let split = |start: u64, end: u64| {
@@ -125,7 +125,7 @@ fn parts_of_a_split_dump_with_mad_ranges_do_no_harm() {
 }
 
 #[test]
-fn a_kdump_file_marked_incomplete_is_dumped_with_a_warning_and_stays_so() {
+fn dump_of_an_incomplete_kdump_file_warns_and_stays_incomplete() {
     let lab = Lab::new();
     let mut kdump = fs::read(lab.dump("kdump", &["-d", "31"])).unwrap();
     kdump[424] |= 8;
@@ -135,11 +135,11 @@ fn a_kdump_file_marked_incomplete_is_dumped_with_a_warning_and_stays_so() {
         "marked incomplete",
         "offset 424",
     ]);
-    incomplete_but_right(&output, lab.vmcore());
+    incomplete_but_equal(&output, lab.vmcore());
 }
 
 #[test]
-fn a_flattened_file_cut_anywhere_is_refused_or_used_and_marked_incomplete() {
+fn truncated_flattened_file_is_rejected_or_read_as_incomplete() {
     let lab = Lab::new();
     let flat = fs::read(lab.dump("flat", &["-d", "31", "-f", "flattened"])).unwrap();
     for cut in [1, 15] {
@@ -173,15 +173,15 @@ fn a_flattened_file_cut_anywhere_is_refused_or_used_and_marked_incomplete() {
     run(&["dump", "-d", "1", arg(&source), arg(&output)])
         .code(0)
         .says(&["no end record", "cut"]);
-    incomplete_but_right(&output, lab.vmcore());
+    incomplete_but_equal(&output, lab.vmcore());
     common::run_with_input(&["dump", "-d", "1", "-", arg(&piped)], cut)
         .code(0)
         .says(&["no end record", "standard input"]);
-    incomplete_but_right(&piped, lab.vmcore());
+    incomplete_but_equal(&piped, lab.vmcore());
 }
 
 #[test]
-fn records_of_a_flattened_file_that_claim_petabytes_are_refused() {
+fn flattened_records_of_petabytes_are_rejected() {
     let lab = Lab::new();
     let kdump = fs::read(lab.dump("kdump", &["-d", "31"])).unwrap();
     let mut front = with(&kdump[..8192], 436, &(1_u32 << 25).to_le_bytes());

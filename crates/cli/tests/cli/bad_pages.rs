@@ -1,4 +1,4 @@
-//! Damaged pages, and hostile memory behind good headers.
+//! Damaged pages, and hostile memory contents in dumps with valid headers.
 
 use crate::common;
 use std::fs;
@@ -8,10 +8,10 @@ use bigiron_format::kdump::{KdumpHeaders, flags_of_codec};
 use bigiron_synth::{ElfShape, Machine};
 
 use crate::common::{
-    Lab, PLAIN_FRAME, arg, descriptor_of, field, incomplete_but_right, machine, refused, run,
+    Lab, PLAIN_FRAME, arg, descriptor_of, field, incomplete_but_equal, machine, refused, run,
     survives, with,
 };
-/// A dump in which one page has other data.
+/// A dump in which the data of one page is replaced.
 fn with_page(kdump: &[u8], data: &[u8], flags: u32) -> Vec<u8> {
     let at = descriptor_of(kdump, PLAIN_FRAME);
     let mut bytes = with(kdump, at, &(kdump.len() as u64).to_le_bytes());
@@ -21,7 +21,7 @@ fn with_page(kdump: &[u8], data: &[u8], flags: u32) -> Vec<u8> {
     bytes
 }
 
-/// The page is lost and named, all others survive.
+/// Checks that the page is lost and named, and that all others are kept.
 #[track_caller]
 fn loses_one_page(lab: &Lab, name: &str, bytes: &[u8]) {
     let (source, output) = (lab.file("damaged", bytes), lab.path("out"));
@@ -29,7 +29,7 @@ fn loses_one_page(lab: &Lab, name: &str, bytes: &[u8]) {
     let frame = format!("{PLAIN_FRAME:#x}");
     let outcome = outcome.says(&["warning: 1 page cannot be read", &frame, arg(&source)]);
     assert!(outcome.text().contains(&format!("{PLAIN_FRAME}")), "{name}");
-    incomplete_but_right(&output, lab.vmcore());
+    incomplete_but_equal(&output, lab.vmcore());
     let kept = common::present(&output).iter().filter(|bit| **bit).count();
     let verified = run(&["verify", arg(&output), "--json"]).code(1).text();
     assert!(verified.contains("\"lost\": 1,"), "{name}: {verified}");
@@ -37,12 +37,12 @@ fn loses_one_page(lab: &Lab, name: &str, bytes: &[u8]) {
         verified.contains(&format!("\"pages\": {},", kept - 1)),
         "{name}: {verified}"
     );
-    // The damaged source itself is told by name and offset.
+    // The error names the damaged source and the offset.
     run(&["verify", arg(&source)]).code(1).says(&["damaged"]);
 }
 
 #[test]
-fn a_damaged_page_is_lost_and_named_and_the_others_survive() {
+fn damaged_page_is_lost_and_reported_and_the_others_are_kept() {
     let lab = Lab::new();
     let kdump = fs::read(lab.dump("kdump", &["-d", "31"])).unwrap();
     let descriptor = descriptor_of(&kdump, PLAIN_FRAME);
@@ -85,7 +85,7 @@ fn a_damaged_page_is_lost_and_named_and_the_others_survive() {
 }
 
 #[test]
-fn descriptors_that_point_at_each_other_or_at_one_place_do_no_harm() {
+fn descriptors_that_overlap_or_share_an_offset_are_survived() {
     let lab = Lab::new();
     let kdump = fs::read(lab.dump("kdump", &["-d", "31", "-c", "none"])).unwrap();
     let layout = KdumpHeaders::read(kdump.as_slice()).unwrap().layout;
@@ -131,7 +131,7 @@ fn symbol(machine: &Machine, name: &str) -> u64 {
 }
 
 #[test]
-fn loops_in_page_tables_and_in_mem_section_end() {
+fn reading_loops_in_page_tables_and_mem_section_ends() {
     let lab = Lab::new();
     let mut looping = machine().clone();
     let top = looping.top_table();
@@ -151,7 +151,7 @@ fn loops_in_page_tables_and_in_mem_section_end() {
 }
 
 #[test]
-fn without_struct_pages_level_1_works_and_higher_ones_say_so() {
+fn without_struct_pages_level_1_works_and_higher_levels_fail_with_a_reason() {
     let lab = Lab::new();
     let mut broken = machine().clone();
     let index = broken.struct_page_vaddr(0) >> 39 & 0x1ff;
@@ -173,7 +173,7 @@ fn without_struct_pages_level_1_works_and_higher_ones_say_so() {
 }
 
 #[test]
-fn a_wrong_vmcoreinfo_is_refused_by_name() {
+fn vmcoreinfo_of_another_kernel_is_rejected_with_its_name() {
     let lab = Lab::new();
     let output = lab.path("out");
     let other = machine().vmcoreinfo().replace("OSRELEASE=6", "OSRELEASE=5");

@@ -17,7 +17,7 @@ const COMMANDS: [&str; 7] = [
 ];
 
 #[test]
-fn help_and_version_go_to_standard_output() {
+fn help_and_version_are_written_to_standard_output() {
     let help = run(&["--help"]).code(0).text();
     for command in COMMANDS {
         assert!(help.contains(command), "{command}");
@@ -28,7 +28,7 @@ fn help_and_version_go_to_standard_output() {
 }
 
 #[test]
-fn usage_errors_end_with_2_and_a_hint() {
+fn usage_errors_exit_with_2_and_a_hint() {
     for (arguments, part) in [
         (&[][..], "Usage"),
         (&["dumb"], "unrecognized subcommand"),
@@ -65,7 +65,7 @@ fn usage_errors_end_with_2_and_a_hint() {
 }
 
 #[test]
-fn the_report_as_json_has_what_programs_need() {
+fn json_report_has_all_documented_fields() {
     let lab = Lab::new();
     let output = lab.path("out");
     let outcome = run(&[
@@ -142,7 +142,7 @@ fn quiet_prints_nothing_on_success() {
 }
 
 #[test]
-fn completions_know_every_command() {
+fn completions_contain_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let script = run(&["completions", shell]).code(0).text();
         for word in COMMANDS.iter().chain(&["memory-limit", "against"]) {
@@ -152,7 +152,7 @@ fn completions_know_every_command() {
 }
 
 #[test]
-fn man_pages_mention_every_option() {
+fn man_pages_contain_every_option() {
     let lab = Lab::new();
     run(&["man", arg(&lab.path("man"))]).code(0);
     for command in COMMANDS {
@@ -175,7 +175,7 @@ fn man_pages_mention_every_option() {
 }
 
 #[test]
-fn dumps_go_through_pipes_in_both_directions() {
+fn dumps_are_written_to_and_read_from_pipes() {
     let lab = Lab::new();
     let kdump = fs::read(lab.dump("kdump", &["-d", "31"])).unwrap();
     let outcome = run(&["dump", "-d", "31", arg(lab.vmcore()), "-"]).code(0);

@@ -1,4 +1,4 @@
-//! Which pages of two dumps differ.
+//! `bigiron diff`: the pages in which two dumps differ.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::common;
 use crate::common::{Lab, PLAIN_FRAME, arg, run};
 
 #[test]
-fn the_same_pages_in_two_formats_are_equal() {
+fn dumps_of_the_same_pages_in_two_formats_are_equal() {
     let lab = Lab::new();
     let kdump = lab.dump("kdump", &["-d", "0"]);
     let outcome = run(&["diff", arg(lab.vmcore()), arg(&kdump)]).code(0);
@@ -20,7 +20,7 @@ fn the_same_pages_in_two_formats_are_equal() {
 }
 
 #[test]
-fn every_page_that_differs_is_listed() {
+fn every_different_page_is_listed() {
     let lab = Lab::new();
     let kdump = lab.dump("kdump", &["-d", "0"]);
     let mut bytes = fs::read(lab.vmcore()).unwrap();
@@ -43,7 +43,7 @@ fn every_page_that_differs_is_listed() {
 }
 
 #[test]
-fn what_a_dump_left_out_is_only_in_the_other() {
+fn pages_excluded_from_one_dump_are_reported_as_only_in_the_other() {
     let lab = Lab::new();
     let all = lab.dump("all", &["-d", "0"]);
     let some = lab.dump("some", &["-d", "31"]);
@@ -63,7 +63,7 @@ fn what_a_dump_left_out_is_only_in_the_other() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_another_exit_status() {
+fn dumps_that_cannot_be_compared_have_their_own_exit_status() {
     let lab = Lab::new();
     run(&["diff", arg(lab.vmcore()), "/nowhere"])
         .code(2)

@@ -1,4 +1,4 @@
-//! `bigiron dmesg`, and the program by its other name, vmcore-dmesg.
+//! `bigiron dmesg` and its alias vmcore-dmesg.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
@@ -14,7 +14,7 @@ fn machine(log: &str) -> Machine {
     Synth::from_text(&text).unwrap()
 }
 
-/// The log as text, each byte escaped as itself.
+/// Returns the log as text, without escapes.
 fn log_text(machine: &Machine, since_clear: bool) -> String {
     let log = machine.spec().log.as_ref().unwrap();
     let text = String::from_utf8_lossy(&log.expected_text(since_clear)).into_owned();
@@ -28,7 +28,7 @@ fn vmcore(directory: &Path, machine: &Machine) -> String {
 }
 
 #[test]
-fn the_log_is_in_every_dump_of_the_highest_level() {
+fn log_is_in_dumps_of_the_highest_level_in_every_format() {
     let directory = tempfile::tempdir().unwrap();
     for log in ["log lockless n=200", "log records n=200"] {
         let machine = machine(log);
@@ -52,7 +52,7 @@ fn the_log_is_in_every_dump_of_the_highest_level() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_printed() {
+fn filters_select_the_records_that_are_printed() {
     let directory = tempfile::tempdir().unwrap();
     let machine = machine("log lockless n=30 cleared=20");
     let source = vmcore(directory.path(), &machine);
@@ -81,7 +81,7 @@ fn only_what_is_asked_for_is_printed() {
 }
 
 #[test]
-fn json_has_an_object_for_each_record() {
+fn json_output_has_one_object_per_record() {
     let directory = tempfile::tempdir().unwrap();
     let machine = machine("log lockless n=30");
     let source = vmcore(directory.path(), &machine);
@@ -103,7 +103,7 @@ fn json_has_an_object_for_each_record() {
 }
 
 #[test]
-fn a_file_is_made_for_its_owner_and_never_replaced() {
+fn output_file_is_private_and_never_replaces_another() {
     let directory = tempfile::tempdir().unwrap();
     let machine = machine("log records");
     let source = vmcore(directory.path(), &machine);
@@ -131,7 +131,7 @@ fn a_file_is_made_for_its_owner_and_never_replaced() {
 }
 
 #[test]
-fn a_dump_without_a_log_is_an_error_that_names_the_key() {
+fn dump_without_a_log_is_an_error_that_names_the_missing_key() {
     let directory = tempfile::tempdir().unwrap();
     let source = vmcore(directory.path(), &machine(""));
     run(&["dmesg", &source])
@@ -156,7 +156,7 @@ fn vmcore_dmesg(directory: &Path, arguments: &[&str]) -> Vec<(Option<i32>, Vec<u
 }
 
 #[test]
-fn by_the_name_vmcore_dmesg_it_prints_what_that_prints() {
+fn vmcore_dmesg_alias_prints_what_vmcore_dmesg_prints() {
     let directory = tempfile::tempdir().unwrap();
     for log in [
         "log lockless n=40 text_bits=14",
@@ -184,7 +184,7 @@ fn by_the_name_vmcore_dmesg_it_prints_what_that_prints() {
 }
 
 #[test]
-fn a_pipe_as_log_file_gets_the_log_and_stays_a_pipe() {
+fn pipe_as_log_file_receives_the_log_and_stays_a_pipe() {
     let directory = tempfile::tempdir().unwrap();
     let machine = machine("log records n=50");
     let source = vmcore(directory.path(), &machine);

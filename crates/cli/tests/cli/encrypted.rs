@@ -1,5 +1,5 @@
-//! Encrypted dumps: written for public keys, read with secret ones, and by age
-//! itself.
+//! Encrypted dumps: written for public keys, and read with secret keys, by the program
+//! and by age.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::common::age::{decrypted, keys};
 use crate::common::{Lab, arg, run};
 
 #[test]
-fn age_itself_opens_every_format() {
+fn age_decrypts_every_format() {
     let lab = Lab::new();
     let Some((public, secret)) = keys(&lab, "key") else {
         return;
@@ -22,7 +22,7 @@ fn age_itself_opens_every_format() {
         if format != "elf" {
             run(&["diff", arg(&plain), arg(&opened)]).code(0);
         }
-        // The same, read as it is.
+        // The same dump, read without decrypting it first.
         let identity = ["--identity", arg(&secret)];
         run(&[&["verify"][..], &identity, &[arg(&encrypted)]].concat()).code(0);
         run(&[&["diff"][..], &identity, &[arg(&opened), arg(&encrypted)]].concat()).code(0);
@@ -33,7 +33,7 @@ fn age_itself_opens_every_format() {
 }
 
 #[test]
-fn without_the_right_key_nothing_is_told() {
+fn without_the_right_key_no_contents_are_printed() {
     let lab = Lab::new();
     let (Some((public, secret)), Some((_, other))) = (keys(&lab, "key"), keys(&lab, "other"))
     else {
@@ -58,7 +58,7 @@ fn without_the_right_key_nothing_is_told() {
     let bytes = fs::read(&encrypted).unwrap();
     assert!(!bytes.windows(4).any(|four| four == b"\x7fELF"));
     assert!(!bytes.windows(9).any(|nine| nine == b"OSRELEASE"));
-    // No secret key is taken for a public one.
+    // A secret key is rejected as a public key.
     let text = fs::read_to_string(&secret).unwrap();
     let key = text
         .lines()
@@ -77,7 +77,7 @@ fn without_the_right_key_nothing_is_told() {
 }
 
 #[test]
-fn a_cut_or_changed_one_is_noticed() {
+fn truncated_or_modified_encrypted_dump_is_detected() {
     let lab = Lab::new();
     let Some((public, secret)) = keys(&lab, "key") else {
         return;

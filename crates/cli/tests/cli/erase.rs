@@ -1,4 +1,4 @@
-//! Erasing from dumps of the real vmcore in samples/, by its own symbols and BTF.
+//! Erasing data from dumps of the real vmcore in samples/, with its own symbols and BTF.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ erase linux_banner:char[300] size 20
 erase init_task:task_struct.cred size 16
 ";
 
-/// Runs the program; `words` with @ are files of `directory`.
+/// Runs the program; arguments that begin with @ are files of `directory`.
 fn run(directory: &Path, words: &str) -> common::Outcome {
     let words: Vec<String> = words
         .split_whitespace()
@@ -41,7 +41,7 @@ fn run(directory: &Path, words: &str) -> common::Outcome {
     finish(command(&words).spawn().unwrap())
 }
 
-/// A directory with the sample and a file of commands.
+/// A directory with the sample and a file of erase commands.
 fn lab(config: &str) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
@@ -54,7 +54,7 @@ fn open(path: &Path) -> Source {
     Source::open(&[path.to_owned()]).unwrap()
 }
 
-/// The kernel of a dump.
+/// Opens the kernel of a dump.
 fn kernel(source: &Source) -> Kernel<'_> {
     Kernel::find(source, None, IoMethod::Auto, 64).unwrap()
 }
@@ -71,7 +71,7 @@ fn symbol(symbols: &Symbols, name: &str) -> u64 {
     symbols.find(name).unwrap().address.0
 }
 
-/// The addresses of all tasks but the first, walked by hand.
+/// Returns the addresses of all tasks but the first, from the task list in memory.
 fn tasks(kernel: &Kernel, symbols: &Symbols, list: u64) -> Vec<u64> {
     let head = symbol(symbols, "init_task") + list;
     let mut tasks = Vec::new();
@@ -85,7 +85,7 @@ fn tasks(kernel: &Kernel, symbols: &Symbols, list: u64) -> Vec<u64> {
     }
 }
 
-/// Bytes that differ between two dumps of the same pages.
+/// Returns the bytes that differ between two dumps of the same pages.
 fn differences(one: &Path, other: &Path) -> Vec<(u8, u8)> {
     let (one, other) = (open(one), open(other));
     let (one, other) = (one.memory(), other.memory());
@@ -112,7 +112,7 @@ fn differences(one: &Path, other: &Path) -> Vec<(u8, u8)> {
 }
 
 #[test]
-fn what_is_named_is_blanked_in_every_format_and_nothing_else() {
+fn only_the_named_data_is_erased_in_every_format() {
     let (_directory, path) = lab(CONFIG);
     run(&path, "dump -q -d 31 @sample @plain").code(0);
     run(&path, "dump -q -d 31 --erase @config @sample @erased").code(0);
@@ -138,7 +138,7 @@ fn what_is_named_is_blanked_in_every_format_and_nothing_else() {
         address + offset + 65
     };
 
-    // Formats, and a second filtering, which must not bring anything back.
+    // All formats, and a dump of the dump, which must not restore anything.
     run(&path, "dump -q -d 0 -c none @erased @again").code(0);
     run(&path, "dump -q -d 31 -f elf --erase @config @sample @elf").code(0);
     run(
@@ -151,7 +151,7 @@ fn what_is_named_is_blanked_in_every_format_and_nothing_else() {
         "dump -q -d 31 -f vmdump --erase @config @sample @vmdump",
     )
     .code(0);
-    // Unpacked as a whole, and page by page.
+    // Both unpacked as a whole and page by page.
     run(&path, "dump -q -d 0 -f elf @vmdump @unpacked").code(0);
     run(
         &path,
@@ -231,7 +231,7 @@ fn what_is_named_is_blanked_in_every_format_and_nothing_else() {
 }
 
 #[test]
-fn a_command_that_names_nothing_ends_a_dump_but_not_makedumpfiles() {
+fn erase_command_without_a_match_fails_a_dump_but_not_under_makedumpfiles_name() {
     let (_directory, path) = lab(
         "erase init_task:task_struct.comm\nerase nothing\nerase init_task:task_struct.nothing\n\
          erase init_task\nerase init_task:no_struct\nerase init_task:task_struct.sched_migrated\n\

@@ -1,4 +1,4 @@
-//! Output that cannot be written, signals, and a program that is killed.
+//! Outputs that cannot be written, signals, and a killed program.
 
 use std::fs;
 use std::io::Read;
@@ -10,11 +10,11 @@ use bigiron_kernel::Source;
 use bigiron_synth::{ElfShape, Synth};
 
 use crate::common::{
-    Lab, SmallDisk, arg, command, finish, incomplete_but_right, run, shell, wait_while_running,
+    Lab, SmallDisk, arg, command, finish, incomplete_but_equal, run, shell, wait_while_running,
 };
 
 #[test]
-fn an_output_that_exists_stays_untouched_without_overwrite_and_on_failure() {
+fn existing_output_is_kept_without_overwrite_and_on_failure() {
     let lab = Lab::new();
     let (vmcore, output) = (lab.vmcore(), lab.file("out", b"precious"));
     for format in ["kdump", "flattened", "elf"] {
@@ -37,7 +37,7 @@ fn an_output_that_exists_stays_untouched_without_overwrite_and_on_failure() {
 }
 
 #[test]
-fn a_dump_can_replace_its_own_source() {
+fn dump_can_replace_its_own_source() {
     let lab = Lab::new();
     let (own, copy) = (lab.dump("own", &["-d", "0"]), lab.path("copy"));
     fs::copy(&own, &copy).unwrap();
@@ -47,7 +47,7 @@ fn a_dump_can_replace_its_own_source() {
 }
 
 #[test]
-fn an_output_that_cannot_be_made_is_named() {
+fn output_that_cannot_be_created_is_named() {
     let lab = Lab::new();
     let vmcore = lab.vmcore();
     run(&["dump", arg(vmcore), arg(&lab.path("no/out"))])
@@ -72,7 +72,7 @@ fn an_output_that_cannot_be_made_is_named() {
 }
 
 #[test]
-fn devices_as_output_work_or_say_why_not() {
+fn character_devices_as_output_work_or_fail_with_a_reason() {
     let lab = Lab::new();
     for format in ["kdump", "flattened", "elf", "vmdump"] {
         run(&["dump", "-f", format, arg(lab.vmcore()), "/dev/null"]).code(0);
@@ -90,7 +90,7 @@ fn devices_as_output_work_or_say_why_not() {
 }
 
 #[test]
-fn a_file_size_limit_half_way_leaves_a_readable_incomplete_file() {
+fn file_size_limit_leaves_a_readable_incomplete_file() {
     let lab = Lab::new();
     let (vmcore, output) = (lab.vmcore(), lab.path("out"));
     // ulimit -f counts blocks of 512 bytes in every sh but counts of 1024 in some.
@@ -100,8 +100,8 @@ fn a_file_size_limit_half_way_leaves_a_readable_incomplete_file() {
         .code(1)
         .says(&["out", "File too large", "out.incomplete and can be read"]);
     assert!(!output.exists());
-    incomplete_but_right(&lab.path("out.incomplete"), vmcore);
-    // So early that there are no pages yet: nothing is left.
+    incomplete_but_equal(&lab.path("out.incomplete"), vmcore);
+    // At this limit no page is written yet, and no file is left.
     let early = lab.path("early");
     let arguments = ["dump", arg(vmcore), arg(&early)];
     let outcome = finish(shell("ulimit -f 1;", &arguments).spawn().unwrap());
@@ -111,7 +111,7 @@ fn a_file_size_limit_half_way_leaves_a_readable_incomplete_file() {
 }
 
 #[test]
-fn a_full_disk_leaves_a_readable_incomplete_file_and_the_old_output() {
+fn full_disk_leaves_a_readable_incomplete_file_and_the_old_output() {
     let lab = Lab::new();
     let at = lab.path("disk");
     let Some(_disk) = SmallDisk::mount(&at, 2) else {
@@ -128,11 +128,11 @@ fn a_full_disk_leaves_a_readable_incomplete_file_and_the_old_output() {
         .code(1)
         .says(&["No space left", "out.incomplete"]);
     assert_eq!(fs::read(&output).unwrap(), b"precious");
-    incomplete_but_right(&at.join("out.incomplete"), vmcore);
+    incomplete_but_equal(&at.join("out.incomplete"), vmcore);
 }
 
 #[test]
-fn a_closed_pipe_ends_it_with_a_message() {
+fn closed_pipe_ends_the_dump_with_a_message() {
     let lab = Lab::new();
     for format in ["flattened", "elf"] {
         let arguments = ["dump", "-d", "0", "-f", format, arg(lab.vmcore()), "-"];
@@ -151,7 +151,7 @@ fn a_closed_pipe_ends_it_with_a_message() {
     finish(child);
 }
 
-/// A machine with enough incompressible pages that zstd:19 needs far longer for the dump than a test for sending a
+/// Creates a vmcore with so many incompressible pages that a zstd:19 dump takes much longer than sending a
 /// signal.
 fn slow_lab() -> Lab {
     let lab = Lab::new();
@@ -179,15 +179,15 @@ fn begin_slow(lab: &Lab, output: &Path, incomplete: &Path) -> Child {
     child
 }
 
-/// What is left must be private, marked, and right as far as it goes.
+/// Asserts that the incomplete file is private, marked as incomplete, and has no wrong page.
 #[track_caller]
-fn what_is_left_can_be_used(lab: &Lab, output: &Path, incomplete: &Path) {
+fn incomplete_file_is_usable(lab: &Lab, output: &Path, incomplete: &Path) {
     assert!(!output.exists());
     let mode = fs::metadata(incomplete).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
     let source = Source::open(&[incomplete.to_owned()]).unwrap();
     assert!(source.damage().unwrap().contains("marked incomplete"));
-    incomplete_but_right(incomplete, lab.vmcore());
+    incomplete_but_equal(incomplete, lab.vmcore());
     let again = lab.path("again");
     let level_1 = [
         "dump",
@@ -200,13 +200,13 @@ fn what_is_left_can_be_used(lab: &Lab, output: &Path, incomplete: &Path) {
     run(&level_1)
         .code(0)
         .says(&["marked incomplete", "cannot be read"]);
-    incomplete_but_right(&again, lab.vmcore());
+    incomplete_but_equal(&again, lab.vmcore());
     let counts = run(&["verify", "--json", arg(&again)]).code(1).text();
     assert!(!counts.contains("\"pages\": 0,"), "{counts}");
 }
 
 #[test]
-fn a_signal_half_way_leaves_a_private_marked_and_right_incomplete_file() {
+fn signal_leaves_a_private_and_usable_file_marked_incomplete() {
     let lab = slow_lab();
     for (signal, code) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
         let (output, incomplete) = (lab.path(signal), lab.path(&format!("{signal}.incomplete")));
@@ -222,18 +222,18 @@ fn a_signal_half_way_leaves_a_private_marked_and_right_incomplete_file() {
         finish(child)
             .code(code)
             .says(&["interrupted", arg(&incomplete), "can be read"]);
-        what_is_left_can_be_used(&lab, &output, &incomplete);
+        incomplete_file_is_usable(&lab, &output, &incomplete);
     }
 }
 
 #[test]
-fn what_a_killed_program_leaves_can_be_used_and_is_not_in_the_way() {
+fn file_left_by_a_killed_dump_is_usable_and_does_not_block_the_next() {
     let lab = slow_lab();
     let (output, incomplete) = (lab.path("out"), lab.path("out.incomplete"));
     let mut child = begin_slow(&lab, &output, &incomplete);
     child.kill().unwrap();
     assert_eq!(child.wait().unwrap().code(), None);
-    what_is_left_can_be_used(&lab, &output, &incomplete);
+    incomplete_file_is_usable(&lab, &output, &incomplete);
     let left = fs::read(&incomplete).unwrap();
     let arguments = ["dump", arg(lab.vmcore()), arg(&output)];
     finish(shell("umask 000;", &arguments).spawn().unwrap()).code(0);

@@ -1,4 +1,4 @@
-//! `bigiron info`: what a dump is, and why its kernel stopped.
+//! `bigiron info`: facts about a dump, and the cause of the crash.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ const OOPS: [&str; 12] = [
     "Kernel panic - not syncing: Fatal exception",
 ];
 
-/// A vmcore whose log has these lines, a second apart.
+/// Creates a vmcore whose log has these lines, one second apart.
 fn vmcore(directory: &Path, lines: &[&str]) -> String {
     let text = "kernel 5.10\nram 0x0-0x9f 0x100-0xfff\npages 0x200 free order=9\n";
     let mut spec = Synth::from_text(text).unwrap().spec().clone();
@@ -50,7 +50,7 @@ fn json(dump: &str) -> Value {
 }
 
 #[test]
-fn it_says_why_the_kernel_stopped_whatever_the_format() {
+fn cause_of_the_crash_is_reported_for_every_format() {
     let directory = tempfile::tempdir().unwrap();
     let source = vmcore(directory.path(), &OOPS);
     let shown = run(&["info", &source]).code(0).text();
@@ -99,7 +99,7 @@ fn it_says_why_the_kernel_stopped_whatever_the_format() {
 }
 
 #[test]
-fn of_a_kernel_that_did_not_crash_it_says_so() {
+fn kernel_without_a_crash_is_reported_as_such() {
     let directory = tempfile::tempdir().unwrap();
     let source = vmcore(directory.path(), &OOPS[..1]);
     let shown = run(&["info", &source]).code(0).text();
@@ -112,7 +112,7 @@ fn of_a_kernel_that_did_not_crash_it_says_so() {
 }
 
 #[test]
-fn what_is_missing_is_told_and_no_error() {
+fn missing_information_is_reported_without_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let source = vmcore(directory.path(), &OOPS);
     let whole = fs::read(&source).unwrap();
@@ -133,7 +133,7 @@ fn what_is_missing_is_told_and_no_error() {
     run(&["info"]).code(2);
 }
 
-/// Where in an ELF core the variable of that name is.
+/// Returns the offset of a kernel variable in an ELF core.
 fn variable(core: &Path, name: &str) -> usize {
     let source = Source::open(&[core.to_owned()]).unwrap();
     let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
@@ -147,9 +147,9 @@ fn variable(core: &Path, name: &str) -> usize {
     (segment.file_offset + (physical - segment.physical.0)) as usize
 }
 
-/// The sample did not panic: its log and its panic_cpu are made to say so.
+/// Changes the log and panic_cpu of the sample, whose kernel did not panic, to those of a panic.
 #[test]
-fn a_panic_without_a_trace_in_the_log_has_the_one_of_its_stack() {
+fn panic_without_a_trace_in_the_log_is_shown_with_the_trace_of_its_stack() {
     const SAID: &[u8] = b"Linux version ";
     const PANIC: &[u8] = b"Kernel panic - not syncing: ";
     let directory = tempfile::tempdir().unwrap();
@@ -185,7 +185,7 @@ fn a_panic_without_a_trace_in_the_log_has_the_one_of_its_stack() {
 }
 
 #[test]
-fn what_needs_names_is_told_to_be_unknown_where_there_are_none() {
+fn without_symbols_facts_that_need_them_are_reported_as_unknown() {
     let directory = tempfile::tempdir().unwrap();
     let source = vmcore(directory.path(), &OOPS);
     let options = ["--tasks", "--run-queues", "--backtrace", "--stacks"];

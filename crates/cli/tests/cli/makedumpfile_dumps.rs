@@ -1,4 +1,4 @@
-//! Dumps made under the name makedumpfile, beside makedumpfile's own.
+//! Dumps made under the name makedumpfile, compared with makedumpfile's own.
 
 use std::fs;
 use std::io::Write;
@@ -9,11 +9,11 @@ use bigiron_kernel::Source;
 use crate::common::{Outcome, SmallDisk, finish};
 use crate::peer::{Lab, installed, said};
 
-/// What follows the dump in both programs' words.
+/// The last message of both programs.
 const DONE: &str = "\nmakedumpfile Completed.\n";
 
 #[test]
-fn the_same_options_keep_the_same_pages() {
+fn same_options_keep_the_same_pages_as_makedumpfile() {
     if !installed() {
         return;
     }
@@ -39,7 +39,7 @@ fn the_same_options_keep_the_same_pages() {
     }
 }
 
-/// The table of pages alone: times, cache and sizes are each program's own.
+/// Returns the lines of the page table; times, cache and sizes differ between the programs.
 fn table(outcome: &Outcome) -> Vec<String> {
     let text = said(outcome);
     let lines = text
@@ -50,7 +50,7 @@ fn table(outcome: &Outcome) -> Vec<String> {
 }
 
 #[test]
-fn statistics_count_the_same_pages_in_the_same_words() {
+fn statistics_equal_those_of_makedumpfile() {
     if !installed() {
         return;
     }
@@ -66,7 +66,7 @@ fn statistics_count_the_same_pages_in_the_same_words() {
 }
 
 #[test]
-fn a_dry_run_says_the_same_and_writes_nothing() {
+fn dry_run_prints_the_same_and_writes_nothing() {
     let lab = Lab::new();
     let dry = lab
         .ours("--dry-run -cd31 --show-stats @vmcore @dump")
@@ -74,13 +74,13 @@ fn a_dry_run_says_the_same_and_writes_nothing() {
     assert!(!lab.path("dump").exists());
     let wet = lab.ours("-cd31 --show-stats @vmcore @dump").code(0);
     assert_eq!(table(&dry), table(&wet));
-    // It stops where a real one would.
+    // It fails where a real run would.
     lab.ours("--dry-run -d31 @vmcore @dump")
         .code(1)
         .says(&["File exists"]);
 }
 
-/// One program's standard output into the other one's standard input.
+/// Pipes one program's standard output into the other's standard input.
 fn piped(mut from: Command, mut to: Command) {
     let mut sender = from.stderr(Stdio::null()).spawn().unwrap();
     to.stdin(sender.stdout.take().unwrap());
@@ -91,7 +91,7 @@ fn piped(mut from: Command, mut to: Command) {
 }
 
 #[test]
-fn flattened_streams_go_both_ways() {
+fn flattened_streams_are_exchanged_with_makedumpfile_both_ways() {
     if !installed() {
         return;
     }
@@ -114,7 +114,7 @@ fn flattened_streams_go_both_ways() {
 }
 
 #[test]
-fn a_cut_stream_fails_and_what_came_stays() {
+fn truncated_stream_fails_and_its_pages_are_kept() {
     let lab = Lab::new();
     let whole = lab.ours("-F -d31 @vmcore").code(0).stdout;
     for (part, kept) in [
@@ -139,7 +139,7 @@ fn a_cut_stream_fails_and_what_came_stays() {
 }
 
 #[test]
-fn a_file_that_is_there_stays_without_f() {
+fn existing_file_is_kept_without_f() {
     let lab = Lab::new();
     fs::write(lab.path("out"), b"precious").unwrap();
     for line in [
@@ -164,7 +164,7 @@ fn a_file_that_is_there_stays_without_f() {
 }
 
 #[test]
-fn the_next_level_is_tried_when_the_size_limit_is_reached() {
+fn next_level_is_tried_at_the_size_limit() {
     let lab = Lab::new();
     let exact = |level: &str| {
         lab.ours(&format!("-f -d {level} @vmcore @probe")).code(0);
@@ -186,7 +186,7 @@ fn the_next_level_is_tried_when_the_size_limit_is_reached() {
         "{text}"
     );
     lab.same_pages("dump", "probe");
-    // No level fits: what there is gets the name.
+    // No level fits: the incomplete dump gets the final name.
     for options in ["-d 0", "-E -d 0", "-d 0,1"] {
         let outcome = lab.ours(&format!("-f -L {} {options} @vmcore @small", least / 2));
         let text = outcome.code(1).text();
@@ -204,7 +204,7 @@ fn the_next_level_is_tried_when_the_size_limit_is_reached() {
 }
 
 #[test]
-fn the_next_level_is_tried_when_the_disk_is_full() {
+fn next_level_is_tried_on_a_full_disk() {
     let lab = Lab::new();
     let at = lab.path("disk");
     let Some(_disk) = SmallDisk::mount(&at, 32) else {
@@ -224,7 +224,7 @@ fn the_next_level_is_tried_when_the_disk_is_full() {
     let names = fs::read_dir(&at).unwrap().count();
     assert_eq!(names, 1, "left behind");
     if installed() {
-        // It then looks for free pages in lists, which this machine has not.
+        // makedumpfile then searches free lists, which this machine lacks.
         let theirs = lab.theirs("-f -d 0,31 @vmcore @disk/dump").text();
         assert!(
             theirs.contains("Retry to create a dumpfile by dump_level(31).\n"),
@@ -234,7 +234,7 @@ fn the_next_level_is_tried_when_the_disk_is_full() {
 }
 
 #[test]
-fn another_release_ends_with_2() {
+fn vmlinux_of_another_release_exits_with_2() {
     let lab = Lab::new();
     let source = Source::open(&[lab.path("vmcore")]).unwrap();
     let text = source.memory().vmcoreinfo_note().unwrap();
@@ -248,7 +248,7 @@ fn another_release_ends_with_2() {
     lab.ours("-d31 -i @other @vmcore @no")
         .code(2)
         .says(&["Linux"]);
-    // VMLINUX is known by its release where there is no build id.
+    // VMLINUX is identified by its release if there is no build ID.
     let release = first.strip_prefix("OSRELEASE=").unwrap();
     let mut elf = fs::read(lab.path("vmcore")).unwrap()[..64].to_vec();
     elf[56] = 0;
@@ -269,7 +269,7 @@ fn another_release_ends_with_2() {
 }
 
 #[test]
-fn an_address_is_translated_in_the_same_lines() {
+fn address_translation_prints_the_same_lines_as_makedumpfile() {
     let lab = Lab::new();
     let source = Source::open(&[lab.path("vmcore")]).unwrap();
     let text = String::from_utf8_lossy(source.memory().vmcoreinfo_note().unwrap()).into_owned();
@@ -293,7 +293,7 @@ fn an_address_is_translated_in_the_same_lines() {
 }
 
 #[test]
-fn memory_usage_adds_up() {
+fn mem_usage_counts_add_up() {
     let lab = Lab::new();
     let stats = lab.ours("--dry-run -d31 --show-stats @vmcore @out").code(0);
     let text = lab.ours("--mem-usage @vmcore").code(0).text();
@@ -319,7 +319,7 @@ fn memory_usage_adds_up() {
 }
 
 #[test]
-fn a_dump_is_filtered_again_as_there() {
+fn filtering_a_dump_again_gives_the_same_pages_as_makedumpfile() {
     if !installed() {
         return;
     }

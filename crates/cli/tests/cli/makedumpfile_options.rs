@@ -1,18 +1,18 @@
-//! The command line of makedumpfile: every option, and what is said of wrong
-//! ones, beside makedumpfile itself.
+//! The command line of makedumpfile: every option, and the errors for invalid
+//! ones, compared with makedumpfile.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
 use crate::peer::{Lab, installed, said};
 
-/// Options of a text whose lines of options begin with `begin`.
+/// Returns the options in a text whose lines with options begin with `begin`.
 fn options_in(text: &str, begin: &str) -> BTreeSet<String> {
     let lines = text.lines().filter_map(|line| line.strip_prefix(begin));
     let lines = lines.filter(|line| line.starts_with('-'));
     let mut found = BTreeSet::new();
     for line in lines {
-        // The values and the explanation are behind the names.
+        // The names come before their values and the explanation.
         let names = line.split(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c)));
         let names = names.filter(|name| name.starts_with('-') && name.len() > 1);
         found.extend(names.map(str::to_owned));
@@ -20,7 +20,7 @@ fn options_in(text: &str, begin: &str) -> BTreeSet<String> {
     found
 }
 
-/// Every name must be in the help, and mean the same there: an option.
+/// Asserts that every name is an option in our help too.
 #[track_caller]
 fn all_known(options: &BTreeSet<String>) {
     assert!(options.len() > 25, "{options:?}");
@@ -31,7 +31,7 @@ fn all_known(options: &BTreeSet<String>) {
 }
 
 #[test]
-fn every_option_of_its_man_page_is_in_the_table() {
+fn every_option_of_makedumpfiles_man_page_is_in_the_table() {
     let mut man = Command::new("man");
     man.env("MANWIDTH", "100")
         .env("MANPAGER", "cat")
@@ -40,7 +40,7 @@ fn every_option_of_its_man_page_is_in_the_table() {
         println!("skipped: there is no man here");
         return;
     };
-    // Overstrikes, where man makes bold letters so.
+    // Removes the overstrikes with which man prints bold letters.
     let mut text = String::new();
     for letter in String::from_utf8_lossy(&output.stdout).chars() {
         match letter {
@@ -57,7 +57,7 @@ fn every_option_of_its_man_page_is_in_the_table() {
 }
 
 #[test]
-fn every_option_of_its_help_is_in_the_table() {
+fn every_option_of_makedumpfiles_help_is_in_the_table() {
     if installed() {
         let help = Lab::new().theirs("-h").code(0);
         let text = help.text() + &help.stderr;
@@ -67,7 +67,7 @@ fn every_option_of_its_help_is_in_the_table() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_by_name() {
+fn unsupported_options_are_rejected_by_name() {
     let lab = Lab::new();
     for (option, why) in [
         ("--eppic @macro", "--eppic MACRO is not supported"),
@@ -92,7 +92,7 @@ fn what_cannot_be_done_is_refused_by_name() {
 }
 
 #[test]
-fn what_steers_its_insides_is_ignored_with_a_notice() {
+fn options_for_makedumpfiles_internals_are_ignored_with_a_notice() {
     let lab = Lab::new();
     let line = "-b 2 --cyclic-buffer=16 --work-dir /nowhere -d31 @vmcore @out";
     let outcome = lab.ours(line).code(0).says(&["-b ORDER is ignored"]);
@@ -108,7 +108,7 @@ fn what_steers_its_insides_is_ignored_with_a_notice() {
     );
 }
 
-/// Command lines that make no dump.
+/// Command lines that write no dump.
 const LINES: &[&str] = &[
     "",
     "--nosuch",
@@ -159,7 +159,7 @@ const LINES: &[&str] = &[
 ];
 
 #[test]
-fn wrong_and_checked_command_lines_end_as_there() {
+fn invalid_and_check_only_command_lines_exit_as_makedumpfile_does() {
     if !installed() {
         return;
     }
@@ -176,13 +176,13 @@ fn wrong_and_checked_command_lines_end_as_there() {
 }
 
 #[test]
-fn the_name_alone_makes_it_makedumpfile() {
+fn the_name_makedumpfile_selects_its_command_line() {
     let lab = Lab::new();
     let name = lab.path("makedumpfile");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bigiron"), &name).unwrap();
     let output = Command::new(&name).arg("-v").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // Scripts take the number from there.
+    // Scripts parse the version number from this line.
     assert!(text.starts_with("makedumpfile: version 1.7.2 ("), "{text}");
     assert!(text.contains("\nlzo\tenabled\n"), "{text}");
     let output = Command::new(&name).arg("--nosuch").output().unwrap();

@@ -1,4 +1,4 @@
-//! Split dumps under the name makedumpfile, put together by either program.
+//! Split dumps under the name makedumpfile, reassembled by both programs.
 
 use std::fs;
 
@@ -7,14 +7,14 @@ use bigiron_kernel::Source;
 
 use crate::peer::{Lab, compared, installed};
 
-/// The headers of parts.
+/// Reads the headers of the parts.
 fn headers(lab: &Lab, parts: &[&str]) -> Vec<KdumpHeaders> {
     let read = |part: &&str| KdumpHeaders::read(&fs::read(lab.path(part)).unwrap()).unwrap();
     parts.iter().map(read).collect()
 }
 
 #[test]
-fn parts_cover_all_page_frames_and_are_about_as_large() {
+fn parts_cover_all_page_frames_and_have_similar_sizes() {
     let lab = Lab::new();
     lab.ours("-d31 @vmcore @whole").code(0);
     let text = lab.ours("--split -d31 @vmcore @a @b @c").code(0).text();
@@ -43,7 +43,7 @@ fn parts_cover_all_page_frames_and_are_about_as_large() {
 }
 
 #[test]
-fn either_program_puts_together_what_either_has_split() {
+fn both_programs_reassemble_what_either_has_split() {
     let lab = Lab::new();
     for options in [
         "-d31",
@@ -75,7 +75,7 @@ fn either_program_puts_together_what_either_has_split() {
 }
 
 #[test]
-fn a_part_that_is_missing_or_of_another_dump_is_refused() {
+fn part_that_is_missing_or_of_another_dump_is_rejected() {
     let lab = Lab::new();
     lab.ours("--split -d31 @vmcore @a @b @c").code(0);
     for (parts, why) in [
@@ -96,7 +96,7 @@ fn a_part_that_is_missing_or_of_another_dump_is_refused() {
 }
 
 #[test]
-fn many_parts_and_few_threads_lose_no_page() {
+fn more_parts_than_threads_lose_no_page() {
     let lab = Lab::new();
     lab.ours("-d31 @vmcore @whole").code(0);
     let parts: Vec<_> = (0..9).map(|part| format!("@part{part}")).collect();
@@ -107,7 +107,7 @@ fn many_parts_and_few_threads_lose_no_page() {
 }
 
 #[test]
-fn a_split_dump_that_does_not_fit_leaves_parts_marked_incomplete_and_tries_the_next_level() {
+fn split_dump_that_does_not_fit_leaves_incomplete_parts_and_tries_the_next_level() {
     let lab = Lab::new();
     lab.ours("-d31 @vmcore @whole").code(0);
     let limit = fs::metadata(lab.path("whole")).unwrap().len();
@@ -123,7 +123,7 @@ fn a_split_dump_that_does_not_fit_leaves_parts_marked_incomplete_and_tries_the_n
         );
         fs::remove_file(left).unwrap();
     }
-    // All the levels fit then.
+    // All levels fit then.
     let outcome = lab
         .ours(&format!("--split -L {limit} -d 0,31 @vmcore @a @b"))
         .code(0);

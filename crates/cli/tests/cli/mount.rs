@@ -1,4 +1,4 @@
-//! A dump that is mounted, as its users see it.
+//! `bigiron mount`: a mounted dump as its users see it.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -15,8 +15,8 @@ use crate::common::sample;
 use crate::common::{Lab, age, arg, present, run};
 use crate::mounted::{Mounted, can_mount};
 
-/// Every page of RAM of `core`, an ELF core without gaps, must be that of `dump`,
-/// or zeros where `dump` has none.
+/// Asserts that every page of RAM of `core`, an ELF core without gaps, is that of `dump`,
+/// or zeros if `dump` lacks the page.
 #[track_caller]
 fn same_pages(core: &Path, dump: &Path) {
     let ours = Source::open(&[core.to_owned()]).unwrap();
@@ -41,7 +41,7 @@ fn same_pages(core: &Path, dump: &Path) {
     assert!(all > 1000);
 }
 
-/// What bigiron says of the mounted core must be what it says of the dump.
+/// Asserts that the program reports the same about the mounted core and the dump.
 #[track_caller]
 fn same_texts(mounted: &Mounted, dump: &Path) {
     for (file, command) in [
@@ -59,7 +59,7 @@ fn same_texts(mounted: &Mounted, dump: &Path) {
 }
 
 #[test]
-fn dumps_of_all_formats_are_plain_cores() {
+fn dumps_of_all_formats_appear_as_elf_cores() {
     if !can_mount() {
         return;
     }
@@ -78,14 +78,14 @@ fn dumps_of_all_formats_are_plain_cores() {
         let mounted = Mounted::new(lab.path("mnt"), &[&dump], &[]);
         same_pages(&mounted.path("vmcore"), &dump);
         let same = run(&["diff", arg(&mounted.path("vmcore")), arg(lab.vmcore())]);
-        // Left out at level 1 are only pages of zeros.
+        // Level 1 excludes only pages of zeros.
         let is_whole = matches!(name, "whole" | "zlib");
         assert_eq!(same.code == Some(0), is_whole, "{name}");
     }
 }
 
 #[test]
-fn the_core_is_what_zstd_unpacks_from_a_vmdump() {
+fn mounted_core_equals_what_zstd_unpacks_from_a_vmdump() {
     if !can_mount() {
         return;
     }
@@ -101,7 +101,7 @@ fn the_core_is_what_zstd_unpacks_from_a_vmdump() {
 }
 
 #[test]
-fn the_parts_of_a_dump_are_one_core() {
+fn parts_of_a_dump_appear_as_one_core() {
     if !can_mount() {
         return;
     }
@@ -118,7 +118,7 @@ fn the_parts_of_a_dump_are_one_core() {
 }
 
 #[test]
-fn an_encrypted_dump_is_read_with_its_key() {
+fn encrypted_dump_is_mounted_with_its_key() {
     if !can_mount() {
         return;
     }
@@ -133,7 +133,7 @@ fn an_encrypted_dump_is_read_with_its_key() {
 }
 
 #[test]
-fn a_real_dump_has_its_log_its_facts_and_its_domains() {
+fn real_dump_shows_its_log_facts_and_scheduler_domains() {
     if !can_mount() {
         return;
     }
@@ -170,7 +170,7 @@ fn a_real_dump_has_its_log_its_facts_and_its_domains() {
     );
     let mode = |name: &str| fs::metadata(mounted.path(name)).unwrap().mode() & 0o7777;
     assert_eq!((mode("vmcore"), mode("sched")), (0o400, 0o500));
-    // Whoever has the core finds in it what the dump says.
+    // The core contains the same log as the dump.
     let of_core = run(&["dmesg", arg(&mounted.path("vmcore"))]).code(0);
     assert_eq!(of_core.text(), run(&["dmesg", arg(&dump)]).code(0).text());
     let denied = File::options().write(true).open(mounted.path("dmesg"));
@@ -179,7 +179,7 @@ fn a_real_dump_has_its_log_its_facts_and_its_domains() {
 }
 
 #[test]
-fn a_signal_unmounts() {
+fn signal_unmounts() {
     if !can_mount() {
         return;
     }
@@ -196,7 +196,7 @@ fn a_signal_unmounts() {
 }
 
 #[test]
-fn it_ends_when_somebody_else_unmounts() {
+fn program_ends_when_another_program_unmounts() {
     if !can_mount() {
         return;
     }
@@ -212,7 +212,7 @@ fn it_ends_when_somebody_else_unmounts() {
 }
 
 #[test]
-fn a_file_that_is_open_is_served_until_it_is_closed() {
+fn open_file_is_served_until_it_is_closed() {
     if !can_mount() {
         return;
     }
@@ -234,7 +234,7 @@ fn a_file_that_is_open_is_served_until_it_is_closed() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn second_signal_ends_the_program_at_once() {
     if !can_mount() {
         return;
     }
@@ -249,7 +249,7 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn a_mount_whose_program_was_killed_is_told() {
+fn mount_point_of_a_killed_program_is_reported() {
     if !can_mount() {
         return;
     }
@@ -265,7 +265,7 @@ fn a_mount_whose_program_was_killed_is_told() {
 }
 
 #[test]
-fn several_may_read_at_once() {
+fn concurrent_readers_get_the_same_bytes() {
     if !can_mount() {
         return;
     }
@@ -281,7 +281,7 @@ fn several_may_read_at_once() {
             scope.spawn(move || {
                 let file = File::open(path).unwrap();
                 let mut buf = vec![0; 70_001];
-                // Each goes its own way, and none from page to page.
+                // Each reader has its own order of unaligned offsets.
                 for step in 0..right.len() / 50_000 {
                     let at = (step * 7_919_311 + reader * 1_234_577) % right.len();
                     let len = buf.len().min(right.len() - at);
@@ -294,7 +294,7 @@ fn several_may_read_at_once() {
 }
 
 #[test]
-fn a_page_that_was_lost_is_an_error_and_not_zeros() {
+fn lost_page_is_a_read_error_and_not_zeros() {
     if !can_mount() {
         return;
     }
@@ -302,7 +302,7 @@ fn a_page_that_was_lost_is_an_error_and_not_zeros() {
     let dump = lab.dump("dump", &["-f", "kdump", "-c", "zlib", "-d", "0"]);
     let bytes = fs::read(&dump).unwrap();
     let at = common::descriptor_of(&bytes, common::PLAIN_FRAME);
-    // Data behind the end of the file.
+    // Data beyond the end of the file.
     let damaged = lab.file(
         "damaged",
         &common::with(&bytes, at, &u64::MAX.to_le_bytes()),
@@ -320,7 +320,7 @@ fn a_page_that_was_lost_is_an_error_and_not_zeros() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_refused() {
+fn unusable_mount_point_is_rejected_with_a_reason() {
     let lab = Lab::new();
     let full = lab.path("full");
     fs::create_dir(&full).unwrap();

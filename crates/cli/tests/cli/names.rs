@@ -5,7 +5,7 @@ use crate::common::{Lab, arg, run};
 use serde_json::Value;
 
 #[test]
-fn a_symbol_leads_to_its_address_and_back() {
+fn symbol_is_resolved_to_its_address_and_back() {
     let directory = tempfile::tempdir().unwrap();
     let vmcore = sample::unpack(directory.path());
     let vmcore = arg(&vmcore);
@@ -29,7 +29,7 @@ fn a_symbol_leads_to_its_address_and_back() {
 }
 
 #[test]
-fn a_type_is_shown_with_the_offsets_of_its_members() {
+fn type_is_printed_with_the_offsets_of_its_members() {
     let directory = tempfile::tempdir().unwrap();
     let vmcore = sample::unpack(directory.path());
     let vmcore = arg(&vmcore);
@@ -45,7 +45,7 @@ fn a_type_is_shown_with_the_offsets_of_its_members() {
     let zones = run(&["type", "--json", vmcore, "enum zone_type", "list_head*"]).code(1);
     let zones: Value = serde_json::from_slice(&zones.says(&["list_head*"]).stdout).unwrap();
     assert_eq!(zones["values"][2], serde_json::json!(["ZONE_NORMAL", 2]));
-    // As VMCOREINFO of the same kernel says: SIZE(page), OFFSET(page.lru).
+    // The values of SIZE(page) and OFFSET(page.lru) in VMCOREINFO of the same kernel.
     let page = run(&["type", "--json", vmcore, "page"]).code(0);
     let page: Value = serde_json::from_slice(&page.stdout).unwrap();
     assert_eq!(
@@ -55,7 +55,7 @@ fn a_type_is_shown_with_the_offsets_of_its_members() {
 }
 
 #[test]
-fn a_kernel_without_such_tables_is_told_as_one() {
+fn kernel_without_symbol_or_type_tables_is_reported() {
     let lab = Lab::new();
     let vmcore = arg(lab.vmcore());
     run(&["sym", vmcore, "init_task"])

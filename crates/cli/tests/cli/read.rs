@@ -1,5 +1,5 @@
 //! `bigiron read` and `bigiron info --modules`, on the vmcore that ships with the
-//! project, and on copies of it whose modules and types lie.
+//! project, and on copies of it with corrupt modules and types.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -9,7 +9,7 @@ use crate::common::sample;
 use crate::common::{Lab, arg, run};
 use serde_json::{Value, json};
 
-/// The value of `bigiron read --json`.
+/// Returns the value that `bigiron read --json` prints.
 fn value(dump: &Path, arguments: &[&str]) -> Value {
     let all = [&["read", "--json", arg(dump)][..], arguments].concat();
     serde_json::from_slice(&run(&all).code(0).stdout).unwrap()
@@ -31,15 +31,15 @@ impl Lying {
         }
     }
 
-    /// The address of what `bigiron read` finds at a place.
+    /// Returns the address of an expression of `bigiron read`.
     fn address(&self, arguments: &[&str]) -> u64 {
         let found = value(&self.path, arguments);
         let address = found["address"].as_str().unwrap();
         u64::from_str_radix(address.strip_prefix("0x").unwrap(), 16).unwrap()
     }
 
-    /// Puts other bytes at a place: the program headers say where physical memory is
-    /// in the file, and its own page tables where the place is in that.
+    /// Overwrites the bytes at an expression: the program headers locate physical memory
+    /// in the file, and the page tables translate the address.
     fn put(&self, arguments: &[&str], bytes: &[u8]) {
         let address = self.address(arguments);
         let source = bigiron_kernel::Source::open(std::slice::from_ref(&self.path)).unwrap();
@@ -71,7 +71,7 @@ impl Lying {
 }
 
 #[test]
-fn values_are_read_by_their_types_and_ways_lead_to_members() {
+fn values_are_printed_by_type_and_paths_select_members() {
     let directory = tempfile::tempdir().unwrap();
     let vmcore = sample::unpack(directory.path());
     let comm = value(&vmcore, &["init_task.comm"]);
@@ -84,14 +84,14 @@ fn values_are_read_by_their_types_and_ways_lead_to_members() {
         same["place"] = "init_task->real_parent->comm".into();
         same
     });
-    // Of each CPU the run queue says which it is.
+    // The run queue of each CPU contains the number of the CPU.
     for cpu in [0, 1] {
         let place = format!("runqueues@{cpu}.cpu");
         assert_eq!(value(&vmcore, &[&place])["value"], cpu);
         let by_option = value(&vmcore, &["runqueues.cpu", "--cpu", &cpu.to_string()]);
         assert_eq!(by_option["value"], cpu);
     }
-    // A list is a circle: what comes after what came before it is itself.
+    // The list is circular: the successor of an entry's predecessor is the entry.
     let there = value(&vmcore, &["modules.next->prev->next"]);
     assert_eq!(there["value"], value(&vmcore, &["modules.next"])["value"]);
     let symbol = value(&vmcore, &["modules.next->prev"]);
@@ -122,7 +122,7 @@ fn values_are_read_by_their_types_and_ways_lead_to_members() {
 }
 
 #[test]
-fn bytes_are_shown_and_written_as_they_are() {
+fn bytes_are_printed_and_written_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let vmcore = sample::unpack(directory.path());
     let vmcore = arg(&vmcore);
@@ -147,7 +147,7 @@ fn bytes_are_shown_and_written_as_they_are() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_by_name() {
+fn invalid_expressions_are_rejected_by_name() {
     let directory = tempfile::tempdir().unwrap();
     let vmcore = sample::unpack(directory.path());
     for (arguments, told) in [
@@ -190,7 +190,7 @@ fn what_makes_no_sense_is_told_by_name() {
 }
 
 #[test]
-fn pages_that_are_not_in_the_dump_cost_only_what_is_in_them() {
+fn missing_pages_affect_only_the_values_in_them() {
     let directory = tempfile::tempdir().unwrap();
     let vmcore = sample::unpack(directory.path());
     let dump = directory.path().join("dump");
@@ -198,7 +198,7 @@ fn pages_that_are_not_in_the_dump_cost_only_what_is_in_them() {
     let base = value(&vmcore, &["page_offset_base", "u64"])["value"]
         .as_u64()
         .unwrap();
-    // The first page of anonymous memory that was made on purpose, and the one before.
+    // The first anonymous page that the guest created, and the page before it.
     let pages = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../samples/linux-6.1-5level.pages.txt"
@@ -228,13 +228,13 @@ fn pages_that_are_not_in_the_dump_cost_only_what_is_in_them() {
         "{}",
         lines.text()
     );
-    // All else is there as before.
+    // Everything else is unchanged.
     let task = |dump| run(&["read", arg(dump), "init_task"]).code(0).text();
     assert_eq!(task(&dump), task(&vmcore));
 }
 
 #[test]
-fn modules_are_listed_with_who_uses_them() {
+fn modules_are_listed_with_their_users() {
     let directory = tempfile::tempdir().unwrap();
     let vmcore = sample::unpack(directory.path());
     let vmcore = arg(&vmcore);
@@ -269,7 +269,7 @@ fn modules_are_listed_with_who_uses_them() {
 }
 
 #[test]
-fn functions_are_shown_with_what_they_take() {
+fn functions_are_printed_with_their_parameters() {
     let directory = tempfile::tempdir().unwrap();
     let vmcore = sample::unpack(directory.path());
     let text = run(&["type", arg(&vmcore), "vfs_read", "panic()"])
@@ -288,7 +288,7 @@ fn functions_are_shown_with_what_they_take() {
 }
 
 #[test]
-fn a_list_of_modules_that_goes_in_a_circle_ends_and_says_so() {
+fn circular_module_list_ends_with_a_warning() {
     let lying = Lying::new();
     // The second module is followed by the first.
     let first = value(&lying.path, &["modules.next"])["value"]
@@ -308,7 +308,7 @@ fn a_list_of_modules_that_goes_in_a_circle_ends_and_says_so() {
 }
 
 #[test]
-fn tables_of_a_module_that_lie_cost_only_that_module() {
+fn corrupt_tables_of_a_module_affect_only_that_module() {
     let lying = Lying::new();
     let said = run(&["info", "--json", "--modules", arg(&lying.path)]).code(0);
     let said: Value = serde_json::from_slice(&said.stdout).unwrap();
@@ -318,7 +318,7 @@ fn tables_of_a_module_that_lie_cost_only_that_module() {
         .find(|module| module["name"] == "virtio_blk")
         .unwrap();
     let block = block["address"].as_str().unwrap();
-    // As many symbols as a number can say, and names that are nowhere.
+    // The largest possible number of symbols, and names at an invalid address.
     let path = format!("{block}->kallsyms->num_symtab");
     lying.put(&[&path, "module"], &[0xff; 4]);
     let path = format!("{block}.taints");
@@ -331,7 +331,7 @@ fn tables_of_a_module_that_lie_cost_only_that_module() {
     let page = run(&["info", "--modules", path]).code(0).text();
     assert!(page.contains("virtio_blk: used by: "), "{page}");
     assert!(page.contains("PFSRMBUDAWCIOELKXTNJ????"), "{page}");
-    // A table of types that is longer than there is memory.
+    // A type table larger than memory.
     let is_found = |name: &str| run(&["type", path, name]).code == Some(0);
     assert!(TYPES.iter().all(|name| is_found(name)));
     let table = ["btf_modules.next->next"];
@@ -349,7 +349,7 @@ fn tables_of_a_module_that_lie_cost_only_that_module() {
     assert_eq!(still, TYPES.len() - 1);
 }
 
-/// Types of four modules, of each one.
+/// Returns one type of each of four modules.
 const TYPES: [&str; 4] = [
     "fw_cfg_sysfs_entry",
     "virtio_balloon",

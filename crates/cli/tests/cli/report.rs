@@ -1,5 +1,5 @@
-//! `bigiron report`: a dump as one page. How the page behaves in a browser,
-//! scripts/check_report shows.
+//! `bigiron report`: a dump as one page. scripts/check_report tests the page
+//! in a browser.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)><!-- & \u{2028}";
 
-/// A vmcore whose log has this line.
+/// Creates a vmcore whose log has this line.
 fn vmcore(directory: &Path, line: &str) -> String {
     let text = "kernel 6.12\nram 0x0-0x9f 0x100-0xfff\n\
         pages 0x200 free order=9 ; 0x480 cache n=16 ; 0x500 slab n=32 ; 0x600 thp\n";
@@ -25,14 +25,14 @@ fn vmcore(directory: &Path, line: &str) -> String {
     arg(&path).to_owned()
 }
 
-/// What the page's own script gets.
+/// Returns the data that the page's script receives.
 fn data(page: &str) -> Value {
     let data = page.split_once("id=\"data\">").unwrap().1;
     serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap()
 }
 
 #[test]
-fn the_log_is_data_and_never_markup() {
+fn log_is_embedded_as_data_and_never_as_markup() {
     let directory = tempfile::tempdir().unwrap();
     let line = format!("Kernel panic - not syncing: {HOSTILE}");
     let dump = vmcore(directory.path(), &line);
@@ -46,7 +46,7 @@ fn the_log_is_data_and_never_markup() {
 }
 
 #[test]
-fn it_counts_every_page_frame_and_says_what_it_does_not_know() {
+fn report_counts_every_page_frame_and_names_unknown_facts() {
     let directory = tempfile::tempdir().unwrap();
     let dump = vmcore(directory.path(), "hello");
     let data = data(&run(&["report", &dump, "-o", "-"]).code(0).text());
@@ -71,7 +71,7 @@ fn it_counts_every_page_frame_and_says_what_it_does_not_know() {
         (512, 16, 32, 512)
     );
     assert!(map["bins"].as_array().unwrap().len() <= 4096);
-    // The machine of the test has no symbols and was not dumped by us.
+    // The test machine has no symbols, and bigiron did not write its core.
     for part in ["users", "domains", "time_line"] {
         let reason = data[part]["not_known"].as_str();
         assert!(
@@ -82,7 +82,7 @@ fn it_counts_every_page_frame_and_says_what_it_does_not_know() {
 }
 
 #[test]
-fn the_time_line_is_the_vmdumps_own_or_that_of_a_summary() {
+fn timeline_comes_from_the_vmdump_or_from_a_summary() {
     let directory = tempfile::tempdir().unwrap();
     let dump = vmcore(directory.path(), "hello");
     let file = |name: &str| arg(&directory.path().join(name)).to_owned();
@@ -109,7 +109,7 @@ fn the_time_line_is_the_vmdumps_own_or_that_of_a_summary() {
 }
 
 #[test]
-fn the_page_is_a_new_file_for_its_owner_alone() {
+fn page_is_a_new_private_file() {
     let directory = tempfile::tempdir().unwrap();
     let dump = vmcore(directory.path(), "hello");
     let page = directory.path().join("report.html");

@@ -1,4 +1,4 @@
-//! Random machines through all formats and back.
+//! Dumps of random machines in all formats, converted and read back.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -66,7 +66,7 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 #[test]
-fn every_dump_of_a_random_machine_keeps_the_right_pages_and_their_bytes() {
+fn dumps_of_random_machines_keep_the_expected_pages_and_bytes() {
     let config = Config {
         cases: CASES,
         failure_persistence: None,
@@ -104,7 +104,7 @@ fn one_case(case: &Case) {
     options.extend(case.more);
     let dump = lab.dump("dump", &options);
     run(&["verify", arg(&dump), "--against", arg(vmcore)]).code(0);
-    // ELF leaves zero pages out and fills short gaps.
+    // The ELF writer omits zero pages and fills short gaps.
     if case.format != "elf" {
         let mut expected = machine.expected_dumpable(case.level);
         expected.resize(present(&dump).len(), false);
@@ -124,7 +124,7 @@ fn filtering_in_two_steps_equals_filtering_at_once() {
 }
 
 #[test]
-fn a_chain_of_formats_keeps_all_pages() {
+fn conversion_through_all_formats_keeps_all_pages() {
     let lab = Lab::new();
     let mut last = lab.dump("first", &["-d", "30", "-c", "zlib"]);
     let first = last.clone();
@@ -156,7 +156,7 @@ fn a_chain_of_formats_keeps_all_pages() {
 }
 
 #[test]
-fn threads_and_memory_limits_change_no_page() {
+fn threads_and_memory_limits_do_not_change_the_pages() {
     let lab = Lab::new();
     let one = lab.dump("one", &["-j1"]);
     for options in [
@@ -172,7 +172,7 @@ fn threads_and_memory_limits_change_no_page() {
     ] {
         let other = lab.dump("other", options);
         if options.contains(&"elf") {
-            // ELF fills short gaps, so it has more pages; those of the other are equal.
+            // The ELF writer fills short gaps, and therefore has more pages; those of the other dump are equal.
             run(&["verify", arg(&other), "--against", arg(lab.vmcore())]).code(0);
             continue;
         }

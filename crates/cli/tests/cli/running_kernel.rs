@@ -1,4 +1,4 @@
-//! A kernel that runs on while it is dumped.
+//! Dumps of a kernel that continues to run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use bigiron_helpers::{MemoryBudget, Stop};
 use bigiron_kernel::{IoMethod, Kernel, PageReader, RUNNING_KERNEL, Source};
 use bigiron_synth::{ElfShape, Synth};
 
-/// One machine at two moments: what was free is in use, and what was in use is free.
+/// One machine at two moments: pages that were free are in use, and pages in use are free.
 fn moments() -> [Vec<u8>; 2] {
     [("free", "anon"), ("anon", "free")].map(|(one, other)| {
         let mut text = String::from("kernel 6.12\nram 0x0-0x9f 0x100-0x3fff\n");
@@ -30,7 +30,7 @@ fn moments() -> [Vec<u8>; 2] {
     })
 }
 
-/// Shows one moment to the filter, and the other when pages are copied.
+/// Memory source that shows one moment to the filter, and the other when pages are copied.
 struct Restless {
     moments: [Vec<u8>; 2],
     progress: Arc<Progress>,
@@ -47,8 +47,8 @@ impl ReadAt for Restless {
     }
 }
 
-/// Dumps the restless machine, in memory that holds no bitmap, and checks that
-/// every page of the dump is that of one of the moments.
+/// Dumps the changing machine, with a memory budget too small for a bitmap, and checks that
+/// every page of the dump is from one of the two moments.
 fn dump_and_check(format: OutputFormat, directory: &Path) {
     let (progress, stop) = (Arc::new(Progress::new()), Stop::new());
     let restless = Restless {
@@ -92,7 +92,7 @@ fn dump_and_check(format: OutputFormat, directory: &Path) {
 }
 
 #[test]
-fn pages_that_change_underneath_break_no_format() {
+fn pages_that_change_during_the_dump_corrupt_no_format() {
     let directory = tempfile::tempdir().unwrap();
     let formats = [
         OutputFormat::Kdump,
@@ -105,7 +105,7 @@ fn pages_that_change_underneath_break_no_format() {
 }
 
 #[test]
-fn where_the_kernel_shows_no_memory_it_says_so() {
+fn kernel_without_proc_kcore_is_reported() {
     if Path::new(RUNNING_KERNEL).exists() {
         println!("skipped: this kernel has {RUNNING_KERNEL}; vmtest/live dumps one");
         return;

@@ -1,4 +1,4 @@
-//! Raw dump devices: written, read, refused, damaged.
+//! Raw dump devices: writing, reading, rejecting and damaging them.
 
 use std::fs;
 use std::path::Path;
@@ -8,18 +8,18 @@ use bigiron_format::device::{BLOCK_SIZE, CONTENTS_OFFSET, DeviceHeader, Place as
 use bigiron_kernel::Source;
 
 use crate::common;
-use crate::common::{arg, incomplete_but_right, run};
-use crate::save::{DEVICE_SIZE, Place, whole_and_right};
+use crate::common::{arg, incomplete_but_equal, run};
+use crate::save::{DEVICE_SIZE, SaveLab, complete_and_equal};
 
 #[test]
-fn a_device_holds_the_dump_that_a_file_would_and_is_a_source_like_it() {
-    // Two helpers may store a page twice that is equal to another.
+fn device_holds_the_same_dump_as_a_file_and_is_read_like_one() {
+    // With two helpers an equal page may be stored twice.
     for options in [
         &["-j", "1", "-f", "kdump"][..],
         &["-j", "1", "-d", "0", "-c", "none"],
         &["-j", "1", "-f", "elf", "-d", "1"],
     ] {
-        let place = Place::with_dump(options);
+        let place = SaveLab::with_dump(options);
         let header = place.found().unwrap().header;
         assert!(header.valid && header.complete);
         assert_eq!(header.utsname.release(), "6.12.0-synth");
@@ -28,19 +28,19 @@ fn a_device_holds_the_dump_that_a_file_would_and_is_a_source_like_it() {
             place.contents().len() as u64,
             fs::metadata(&plain).unwrap().len()
         );
-        whole_and_right(&place.device, &plain);
-        whole_and_right(&plain, &place.device);
+        complete_and_equal(&place.device, &plain);
+        complete_and_equal(&plain, &place.device);
         run(&["dmesg", arg(&place.device)]).code(0);
         let again = place.lab.path("again");
         run(&["dump", arg(&place.device), arg(&again)]).code(0);
-        whole_and_right(&again, place.lab.vmcore());
+        complete_and_equal(&again, place.lab.vmcore());
     }
 }
 
 #[test]
-fn what_was_on_the_device_before_never_shows() {
-    // Of an older dump whose pages and descriptors lie where others are now.
-    let place = Place::with_dump(&["-d", "0", "-c", "none"]);
+fn previous_contents_of_the_device_never_appear_in_the_dump() {
+    // An older dump, whose pages and descriptors are where others are now.
+    let place = SaveLab::with_dump(&["-d", "0", "-c", "none"]);
     for options in [
         &["-d", "31"][..],
         &["-d", "1", "-c", "none"],
@@ -48,14 +48,14 @@ fn what_was_on_the_device_before_never_shows() {
     ] {
         place.dump(options).code(0);
         let plain = place.lab.dump("plain", options);
-        whole_and_right(&place.device, place.lab.vmcore());
+        complete_and_equal(&place.device, place.lab.vmcore());
         assert_eq!(common::present(&place.device), common::present(&plain));
     }
 }
 
 #[test]
-fn a_dump_that_is_replaced_before_it_was_saved_is_named() {
-    let place = Place::with_dump(&[]);
+fn replacing_an_unsaved_dump_warns() {
+    let place = SaveLab::with_dump(&[]);
     let id = place.found().unwrap().header.id.to_string();
     let generation = place.found().unwrap().header.generation;
     place.dump(&[]).code(0).says(&["never saved", &id]);
@@ -67,22 +67,22 @@ fn a_dump_that_is_replaced_before_it_was_saved_is_named() {
 }
 
 #[test]
-fn a_device_that_is_too_small_keeps_what_it_has_room_for() {
-    let place = Place::new();
+fn small_device_keeps_the_pages_that_fit() {
+    let place = SaveLab::new();
     place.patch(|bytes| bytes.truncate(24 << 20));
     let options = ["-d", "0", "-c", "none"];
     place
         .dump(&options)
         .code(1)
         .says(&["No space left", "can be read"]);
-    incomplete_but_right(&place.device, place.lab.vmcore());
+    incomplete_but_equal(&place.device, place.lab.vmcore());
     place.patch(|bytes| bytes.truncate(1 << 16));
     place
         .dump(&options)
         .code(1)
         .says(&["needs at least 1048576"]);
-    // The size of an ELF core is known before.
-    let place = Place::new();
+    // The size of an ELF core is known in advance.
+    let place = SaveLab::new();
     place.patch(|bytes| bytes.truncate(24 << 20));
     place
         .dump(&["-f", "elf", "-d", "0"])
@@ -91,8 +91,8 @@ fn a_device_that_is_too_small_keeps_what_it_has_room_for() {
 }
 
 #[test]
-fn formats_and_files_that_do_not_go_with_a_device_are_refused() {
-    let place = Place::with_dump(&[]);
+fn formats_and_files_unsuitable_for_a_device_are_rejected() {
+    let place = SaveLab::with_dump(&[]);
     place
         .dump(&["-f", "flattened"])
         .code(1)
@@ -109,11 +109,11 @@ fn formats_and_files_that_do_not_go_with_a_device_are_refused() {
         .code(1)
         .says(&["neither a disk nor a file"]);
     assert!(place.is_valid());
-    whole_and_right(&place.device, place.lab.vmcore());
+    complete_and_equal(&place.device, place.lab.vmcore());
 }
 
-/// Makes a file system on the device with a program that is not ours; whether
-/// it is here.
+/// Creates a file system on the device with its own program; returns false if that
+/// is not installed.
 fn made_by(device: &Path, program: &[&str]) -> bool {
     let (name, options) = program.split_first().unwrap();
     let made = Command::new(name).args(options).arg(device).output();
@@ -125,7 +125,7 @@ fn made_by(device: &Path, program: &[&str]) -> bool {
 }
 
 #[test]
-fn file_systems_and_swap_space_stay_unless_the_user_wants_otherwise() {
+fn file_systems_and_swap_space_are_kept_without_overwrite_device() {
     for (program, name) in [
         (&["mkfs.ext4", "-q", "-F"][..], "ext4"),
         (&["mkfs.ext4", "-q", "-F", "-b", "1024"], "ext4"),
@@ -148,9 +148,9 @@ fn file_systems_and_swap_space_stay_unless_the_user_wants_otherwise() {
         ),
         (&["pvcreate", "-q"], "LVM"),
     ] {
-        // Where a dump was before: mkfs leaves some of it in place.
-        let place = Place::new();
-        // Less does not hold an XFS file system.
+        // mkfs leaves some of an earlier dump in place.
+        let place = SaveLab::new();
+        // The smallest size that holds an XFS file system.
         let size = if name == "XFS" {
             300 << 20
         } else {
@@ -175,14 +175,14 @@ fn file_systems_and_swap_space_stay_unless_the_user_wants_otherwise() {
         );
         place.dump(&["--overwrite-device"]).code(0);
         assert!(place.is_valid());
-        // Nothing of it is left that would be in the way of the next.
+        // No remains of it block the next dump.
         place.dump(&[]).code(0);
     }
 }
 
 #[test]
-fn a_damaged_block_is_made_up_for_by_the_other() {
-    let place = Place::with_dump(&[]);
+fn damaged_block_is_replaced_by_its_copy() {
+    let place = SaveLab::with_dump(&[]);
     let whole = fs::read(&place.device).unwrap();
     for (block, good) in [(0, Block::End), (place.end_block(), Block::Start)] {
         for at in [0, 9, 20, 40, 64, 100, 700, 4000, BLOCK_SIZE - 1] {
@@ -190,7 +190,7 @@ fn a_damaged_block_is_made_up_for_by_the_other() {
             bytes[block + at] ^= 0x10;
             fs::write(&place.device, &bytes).unwrap();
             assert_eq!(place.found().unwrap().good[0].0, good);
-            whole_and_right(&place.device, place.lab.vmcore());
+            complete_and_equal(&place.device, place.lab.vmcore());
         }
         place.empty_directory();
         let saved = place.saved(&[]);
@@ -202,8 +202,8 @@ fn a_damaged_block_is_made_up_for_by_the_other() {
 }
 
 #[test]
-fn two_damaged_blocks_are_an_error_that_says_so() {
-    let place = Place::with_dump(&[]);
+fn two_damaged_blocks_are_an_error() {
+    let place = SaveLab::with_dump(&[]);
     let end = place.end_block();
     place.patch(|bytes| {
         bytes[64] ^= 1;
@@ -216,20 +216,20 @@ fn two_damaged_blocks_are_an_error_that_says_so() {
 }
 
 #[test]
-fn a_device_that_was_cut_is_saved_as_far_as_it_goes() {
-    let place = Place::with_dump(&["-d", "0", "-c", "none"]);
+fn truncated_device_is_saved_up_to_its_end() {
+    let place = SaveLab::with_dump(&["-d", "0", "-c", "none"]);
     let length = 20 << 20;
     place.patch(|bytes| bytes.truncate(length));
-    incomplete_but_right(&place.device, place.lab.vmcore());
+    incomplete_but_equal(&place.device, place.lab.vmcore());
     let saved = place.saved(&[]);
     assert_eq!(saved["complete"], false);
     assert_eq!(saved["bytes"], length as u64 - CONTENTS_OFFSET);
-    incomplete_but_right(&place.file("vmdump.0"), place.lab.vmcore());
+    incomplete_but_equal(&place.file("vmdump.0"), place.lab.vmcore());
 }
 
 #[test]
-fn blocks_that_lie_are_refused_or_held_to_the_device() {
-    let place = Place::with_dump(&[]);
+fn corrupt_blocks_are_rejected_or_clamped_to_the_device() {
+    let place = SaveLab::with_dump(&[]);
     let good = place.found().unwrap().header;
     let (size, end) = (DEVICE_SIZE as u64, place.end_block());
     for (offset, length) in [
@@ -264,8 +264,8 @@ fn blocks_that_lie_are_refused_or_held_to_the_device() {
 }
 
 #[test]
-fn a_real_disk_is_a_device_by_itself_and_one_in_use_is_refused() {
-    let place = Place::new();
+fn block_device_is_detected_and_rejected_if_in_use() {
+    let place = SaveLab::new();
     let Some(disk) = Disk::of(&place.device) else {
         println!("skipped: a real disk, since no loop device can be had here");
         return;
@@ -276,11 +276,11 @@ fn a_real_disk_is_a_device_by_itself_and_one_in_use_is_refused() {
     let directory = arg(&place.directory);
     run(&["save", name, directory]).code(0).says(&[]);
     assert!(!place.is_valid());
-    whole_and_right(&place.file("vmdump.0"), place.lab.vmcore());
-    // By makedumpfile's name it is written as makedumpfile does: from its beginning on.
+    complete_and_equal(&place.file("vmdump.0"), place.lab.vmcore());
+    // Under makedumpfile's name the dump starts at the beginning of the device, as makedumpfile's does.
     run(&["makedumpfile", "-f", "-d", "31", vmcore, name]).code(0);
     assert!(fs::read(&place.device).unwrap().starts_with(b"KDUMP"));
-    whole_and_right(Path::new(name), place.lab.vmcore());
+    complete_and_equal(Path::new(name), place.lab.vmcore());
     if made_by(Path::new(name), &["mkfs.ext4", "-q", "-F"]) {
         let at = place.lab.path("mounted");
         fs::create_dir(&at).unwrap();

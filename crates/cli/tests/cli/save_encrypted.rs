@@ -1,4 +1,4 @@
-//! Saving encrypted dumps: as they are without a key, decrypted with it.
+//! Saving encrypted dumps: unchanged without a key, decrypted with one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -26,7 +26,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn without_a_key_it_is_kept_as_it_is_and_with_one_what_is_in_it_is_saved() {
+fn encrypted_dump_is_saved_unchanged_without_a_key_and_decrypted_with_one() {
     let lab = lab();
     let Some((public, key)) = keys(&lab, "key") else {
         return;
@@ -85,7 +85,7 @@ fn without_a_key_it_is_kept_as_it_is_and_with_one_what_is_in_it_is_saved() {
 }
 
 #[test]
-fn the_wrong_key_saves_nothing_and_a_cut_one_says_so() {
+fn wrong_key_saves_nothing_and_a_truncated_dump_is_reported() {
     let lab = lab();
     let (Some((public, key)), Some((_, other))) = (keys(&lab, "key"), keys(&lab, "other")) else {
         return;

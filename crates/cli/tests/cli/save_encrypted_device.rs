@@ -1,4 +1,4 @@
-//! Encrypted dumps on raw dump devices: read and saved with the key, kept as they are
+//! Encrypted dumps on raw dump devices: read and saved with the key, saved unchanged
 //! without it.
 
 use std::fs;
@@ -9,11 +9,11 @@ use bigiron_format::device::{Place as Block, end_block_offset};
 
 use crate::common::age::{decrypted, keys};
 use crate::common::{arg, command, run, wait_while_running};
-use crate::save::{Place, whole_and_right};
+use crate::save::{SaveLab, complete_and_equal};
 
-/// A device with a dump that is encrypted for the key in the file.
-fn encrypted(options: &[&str]) -> Option<(Place, PathBuf)> {
-    let place = Place::new();
+/// Creates a device with a dump encrypted for a new key, and returns the key's file.
+fn encrypted(options: &[&str]) -> Option<(SaveLab, PathBuf)> {
+    let place = SaveLab::new();
     let (public, key) = keys(&place.lab, "key")?;
     place
         .dump(&[options, &["--encrypt", &public]].concat())
@@ -21,14 +21,14 @@ fn encrypted(options: &[&str]) -> Option<(Place, PathBuf)> {
     Some((place, key))
 }
 
-/// What is in the encrypted contents.
-fn plain(place: &Place, contents: &[u8], key: &Path) -> Vec<u8> {
+/// Returns the decrypted contents.
+fn plain(place: &SaveLab, contents: &[u8], key: &Path) -> Vec<u8> {
     let file = place.lab.file("contents.age", contents);
     decrypted(&file, key)
 }
 
 #[test]
-fn every_command_reads_the_device_with_the_key_and_none_without() {
+fn every_command_needs_the_key_to_read_the_device() {
     for options in [
         &["-f", "vmdump", "-d", "0"][..],
         &["-f", "kdump", "-d", "31"],
@@ -55,8 +55,8 @@ fn every_command_reads_the_device_with_the_key_and_none_without() {
         let again = place.lab.path("again");
         let line = ["dump", "-q", device, arg(&again)];
         run(&[&line[..], &with[..]].concat()).code(0);
-        whole_and_right(&again, place.lab.vmcore());
-        // Nothing of the memory is to be seen on the disk.
+        complete_and_equal(&again, place.lab.vmcore());
+        // No memory contents are visible on the disk.
         let bytes = fs::read(&place.device).unwrap();
         let text = b"6.12.0-synth";
         let seen = bytes.windows(text.len()).filter(|window| window == text);
@@ -66,7 +66,7 @@ fn every_command_reads_the_device_with_the_key_and_none_without() {
 }
 
 #[test]
-fn without_the_key_it_is_saved_as_it_is_and_with_it_what_is_in_it() {
+fn device_is_saved_unchanged_without_the_key_and_decrypted_with_it() {
     let Some((place, key)) = encrypted(&["-f", "vmdump", "-d", "31"]) else {
         return;
     };
@@ -90,7 +90,7 @@ fn without_the_key_it_is_saved_as_it_is_and_with_it_what_is_in_it() {
         assert!(info.contains(line), "{info}");
     }
 
-    // It is another dump, and --again disregards that the mark is cleared.
+    // It counts as another dump; --again ignores that the mark is cleared.
     let key = arg(&key);
     assert_eq!(place.saved(&["--identity", key])["found"], false);
     let saved = place.saved(&["--again", "--identity", key]);
@@ -100,7 +100,7 @@ fn without_the_key_it_is_saved_as_it_is_and_with_it_what_is_in_it() {
     );
     let inside = plain(&place, &contents, Path::new(key));
     assert!(fs::read(place.file("vmdump.1")).unwrap() == inside);
-    whole_and_right(&place.file("vmdump.1"), place.lab.vmcore());
+    complete_and_equal(&place.file("vmdump.1"), place.lab.vmcore());
     assert!(place.file("dmesg.1").exists());
 
     place.save(&["-f", "--again", "--identity", key]).code(0);
@@ -112,7 +112,7 @@ fn without_the_key_it_is_saved_as_it_is_and_with_it_what_is_in_it() {
 }
 
 #[test]
-fn the_wrong_key_saves_nothing_and_leaves_the_mark() {
+fn wrong_key_saves_nothing_and_keeps_the_mark() {
     let Some((place, _)) = encrypted(&["-f", "vmdump", "-d", "31"]) else {
         return;
     };
@@ -126,7 +126,7 @@ fn the_wrong_key_saves_nothing_and_leaves_the_mark() {
 }
 
 #[test]
-fn of_one_whose_writer_was_stopped_what_the_device_notes_is_saved() {
+fn recorded_length_is_saved_after_the_writer_was_interrupted() {
     let Some((place, key)) = encrypted(&["-f", "vmdump", "-d", "0"]) else {
         return;
     };
@@ -134,7 +134,7 @@ fn of_one_whose_writer_was_stopped_what_the_device_notes_is_saved() {
     let inside = plain(&place, &contents, &key);
     let written = fs::read(&place.device).unwrap();
     for noted in [contents.len() / 3, contents.len() * 3 / 4, 0] {
-        // Behind what was noted is the rest of an older dump.
+        // The rest of an older dump follows the recorded length.
         let mut bytes = written.clone();
         let at = CONTENTS_OFFSET as usize + noted.max(BLOCK_SIZE);
         bytes[at..].reverse();
@@ -176,8 +176,8 @@ fn of_one_whose_writer_was_stopped_what_the_device_notes_is_saved() {
 }
 
 #[test]
-fn a_device_that_is_too_small_keeps_what_it_has_room_for_and_notes_it() {
-    let place = Place::new();
+fn small_device_keeps_the_pages_that_fit_and_records_their_length() {
+    let place = SaveLab::new();
     let Some((public, key)) = keys(&place.lab, "key") else {
         return;
     };
@@ -199,8 +199,8 @@ fn a_device_that_is_too_small_keeps_what_it_has_room_for_and_notes_it() {
 }
 
 #[test]
-fn a_writer_that_is_killed_leaves_what_the_device_noted_of_it() {
-    let place = Place::new();
+fn recorded_length_is_saved_after_the_writer_was_killed() {
+    let place = SaveLab::new();
     let Some((public, key)) = keys(&place.lab, "key") else {
         return;
     };

@@ -1,4 +1,4 @@
-//! Saving files: names, numbers, holes, parts, expanding, room, permissions.
+//! Saving files: names, numbers, holes, parts, expansion, free space, permissions.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -8,12 +8,12 @@ use std::process::Command;
 use bigiron_kernel::Source;
 use serde_json::Value;
 
-use crate::common::{SmallDisk, arg, command, finish, incomplete_but_right, present, run, shell};
-use crate::save::{Place, lab, whole_and_right};
+use crate::common::{SmallDisk, arg, command, finish, incomplete_but_equal, present, run, shell};
+use crate::save::{SaveLab, complete_and_equal, lab};
 
 #[test]
-fn dumps_are_numbered_private_and_never_replaced() {
-    let place = Place::with_dump(&[]);
+fn saved_dumps_are_numbered_private_and_never_replaced() {
+    let place = SaveLab::with_dump(&[]);
     fs::write(place.file("vmcore.7"), b"precious").unwrap();
     fs::write(place.file("vmdump.007"), b"no number").unwrap();
     fs::write(place.file("minfree"), b"0\n").unwrap();
@@ -32,7 +32,7 @@ fn dumps_are_numbered_private_and_never_replaced() {
         assert!(info.contains(part), "{info}");
     }
     assert!(!info.contains("incomplete"));
-    // There is nothing more, but the user may want it again.
+    // Nothing is left to save, but the user may save the dump again.
     assert!(
         place
             .save(&[])
@@ -51,8 +51,8 @@ fn dumps_are_numbered_private_and_never_replaced() {
 }
 
 #[test]
-fn a_copy_that_somebody_cut_is_no_copy() {
-    let place = Place::with_dump(&[]);
+fn truncated_copy_does_not_count_as_saved() {
+    let place = SaveLab::with_dump(&[]);
     place.save(&["--keep"]).code(0);
     let copy = fs::File::options()
         .write(true)
@@ -67,7 +67,7 @@ fn a_copy_that_somebody_cut_is_no_copy() {
 }
 
 #[test]
-fn a_file_is_saved_once_with_its_holes() {
+fn file_is_saved_once_with_its_holes() {
     let lab = lab();
     let directory = lab.path("saved/");
     let sparse = lab.dump("core", &["-f", "elf", "-d", "1"]);
@@ -94,8 +94,8 @@ fn a_file_is_saved_once_with_its_holes() {
 }
 
 #[test]
-fn expanding_gives_a_core_of_the_same_pages_under_the_same_number() {
-    let place = Place::with_dump(&["-d", "31"]);
+fn expanding_writes_a_core_of_the_same_pages_with_the_same_number() {
+    let place = SaveLab::with_dump(&["-d", "31"]);
     place.save(&[]).code(0);
     let (dump, core) = (place.file("vmdump.0"), place.file("vmcore.0"));
     let expand = || run(&["save", "-f", arg(&dump), arg(&place.directory)]).code(0);
@@ -104,7 +104,7 @@ fn expanding_gives_a_core_of_the_same_pages_under_the_same_number() {
         Source::open(std::slice::from_ref(&core)).unwrap().kind(),
         "ELF core"
     );
-    whole_and_right(&core, &dump);
+    complete_and_equal(&core, &dump);
     assert!(
         present(&core)
             .iter()
@@ -118,12 +118,12 @@ fn expanding_gives_a_core_of_the_same_pages_under_the_same_number() {
     let before = fs::metadata(&core).unwrap();
     assert!(expand().text().contains("saved already"));
     assert_eq!(fs::metadata(&core).unwrap().ino(), before.ino());
-    // Straight from the device, which is then cleared.
+    // Directly from the device, whose mark is then cleared.
     place.dump(&[]).code(0);
     let saved = place.saved(&["-f"]);
     assert_eq!(saved["file"], arg(&place.file("vmcore.1")));
     assert_eq!(saved["mark_cleared"], true);
-    whole_and_right(&place.file("vmcore.1"), place.lab.vmcore());
+    complete_and_equal(&place.file("vmcore.1"), place.lab.vmcore());
     assert!(
         place
             .names()
@@ -133,7 +133,7 @@ fn expanding_gives_a_core_of_the_same_pages_under_the_same_number() {
 }
 
 #[test]
-fn the_parts_of_a_split_dump_become_one_with_the_same_pages() {
+fn parts_of_a_split_dump_are_saved_as_one_dump_of_the_same_pages() {
     let lab = lab();
     let parts: Vec<_> = (1..=3).map(|n| lab.path(&format!("part{n}"))).collect();
     let names: Vec<_> = parts.iter().map(|part| arg(part)).collect();
@@ -160,27 +160,27 @@ fn the_parts_of_a_split_dump_become_one_with_the_same_pages() {
     let saved = save(&[names[2], names[0], names[1]]);
     assert_eq!(saved["complete"], true, "{saved}");
     let whole = directory.join("vmdump.0");
-    whole_and_right(&whole, lab.vmcore());
-    whole_and_right(&plain, &whole);
+    complete_and_equal(&whole, lab.vmcore());
+    complete_and_equal(&plain, &whole);
     assert_eq!(present(&whole), present(&plain));
-    // In any order it is the same dump.
+    // The order of the parts does not matter.
     assert_eq!(save(&names)["before"], true);
-    // Without one of them the rest is there, and says so.
+    // Without one part the others are saved, with a warning.
     let saved = save(&[names[0], names[2]]);
     assert_eq!(saved["complete"], false);
-    incomplete_but_right(&directory.join("vmdump.1"), lab.vmcore());
-    // A part that was cut in its data, in its descriptors.
+    incomplete_but_equal(&directory.join("vmdump.1"), lab.vmcore());
+    // Parts truncated in the data and in the descriptors.
     let bytes = fs::read(&parts[1]).unwrap();
     for (keep, number) in [(bytes.len() - bytes.len() / 8, 2), (24 << 10, 3)] {
         fs::write(&parts[1], &bytes[..keep]).unwrap();
         let saved = save(&names);
         assert_eq!(saved["complete"], false, "{keep}");
-        incomplete_but_right(&directory.join(format!("vmdump.{number}")), lab.vmcore());
+        incomplete_but_equal(&directory.join(format!("vmdump.{number}")), lab.vmcore());
     }
 }
 
 #[test]
-fn makedumpfile_reads_what_was_saved() {
+fn makedumpfile_reads_saved_dumps() {
     if !Command::new("makedumpfile")
         .arg("-v")
         .output()
@@ -221,7 +221,7 @@ fn makedumpfile_reads_what_was_saved() {
             .output()
             .unwrap();
         assert!(made.status.success(), "{name}: {made:?}");
-        // A byte above 127 is a negative number to it.
+        // makedumpfile treats bytes above 127 as negative numbers.
         let text = fs::read_to_string(&text)
             .unwrap()
             .replace("\\xffffff", "\\x");
@@ -230,8 +230,8 @@ fn makedumpfile_reads_what_was_saved() {
 }
 
 #[test]
-fn a_full_disk_is_noticed_before_and_the_device_stays() {
-    let place = Place::with_dump(&["-d", "0", "-c", "none"]);
+fn insufficient_space_is_detected_first_and_the_device_is_unchanged() {
+    let place = SaveLab::with_dump(&["-d", "0", "-c", "none"]);
     let at = place.lab.path("disk");
     let Some(_disk) = SmallDisk::mount(&at, 8) else {
         println!("skipped: a full disk, since nothing can be mounted here");
@@ -250,7 +250,7 @@ fn a_full_disk_is_noticed_before_and_the_device_stays() {
     save(&["-f"]).code(1).says(&["bytes are missing"]);
     assert_eq!(fs::read_dir(&at).unwrap().count(), 0);
     assert!(fs::read(&place.device).unwrap() == before);
-    // minfree is KiB that stay free, beyond what the dump needs.
+    // minfree is the number of KiB that stay free after the dump is saved.
     place.dump(&[]).code(0);
     fs::write(at.join("minfree"), b"8192\n").unwrap();
     save(&[]).code(1).says(&["must stay free"]);
@@ -260,8 +260,8 @@ fn a_full_disk_is_noticed_before_and_the_device_stays() {
 }
 
 #[test]
-fn a_disk_that_fills_up_meanwhile_leaves_nothing_and_the_device_as_it_was() {
-    let place = Place::with_dump(&["-d", "0", "-c", "none"]);
+fn disk_that_fills_up_during_saving_leaves_no_file_and_the_device_unchanged() {
+    let place = SaveLab::with_dump(&["-d", "0", "-c", "none"]);
     let before = fs::read(&place.device).unwrap();
     for limit in ["1", "2000", "20000"] {
         for options in [&[][..], &["-f"]] {
@@ -277,8 +277,8 @@ fn a_disk_that_fills_up_meanwhile_leaves_nothing_and_the_device_as_it_was() {
 }
 
 #[test]
-fn what_cannot_be_saved_is_refused_before_anything_is_made() {
-    let place = Place::with_dump(&[]);
+fn sources_that_cannot_be_saved_are_rejected_before_any_file_is_created() {
+    let place = SaveLab::with_dump(&[]);
     let lab = &place.lab;
     let (garbage, empty) = (lab.file("garbage", b"no dump"), lab.file("empty", b""));
     let directory = arg(&place.directory);
@@ -286,7 +286,7 @@ fn what_cannot_be_saved_is_refused_before_anything_is_made() {
         let name = source.file_name().unwrap().to_str().unwrap();
         run(&["save", arg(source), directory]).code(1).says(&[name]);
     }
-    // Two that do not belong together.
+    // Two dumps that do not belong together.
     let dump = lab.dump("dump", &[]);
     run(&["save", arg(&dump), arg(lab.vmcore()), directory]).code(1);
     run(&["save", "-", directory]).code(1);
@@ -302,8 +302,8 @@ fn what_cannot_be_saved_is_refused_before_anything_is_made() {
 }
 
 #[test]
-fn links_in_the_directory_lead_nowhere() {
-    let place = Place::with_dump(&[]);
+fn symbolic_links_in_the_directory_are_not_followed() {
+    let place = SaveLab::with_dump(&[]);
     let precious = place.lab.file("precious", b"precious");
     let id = place.found().unwrap().header.id;
     symlink(&precious, place.file(&format!("vmdump.{id}.incomplete"))).unwrap();
@@ -317,8 +317,8 @@ fn links_in_the_directory_lead_nowhere() {
 }
 
 #[test]
-fn without_permission_nothing_is_touched() {
-    let place = Place::with_dump(&[]);
+fn without_permission_nothing_is_changed() {
+    let place = SaveLab::with_dump(&[]);
     fs::set_permissions(&place.directory, fs::Permissions::from_mode(0o500)).unwrap();
     if fs::write(place.file("probe"), b"").is_ok() {
         println!("skipped: a read-only directory, since root can write to it");
@@ -334,8 +334,8 @@ fn without_permission_nothing_is_touched() {
 }
 
 #[test]
-fn by_the_name_savecore_it_takes_that_programs_options() {
-    let place = Place::with_dump(&[]);
+fn savecore_alias_accepts_savecores_options() {
+    let place = SaveLab::with_dump(&[]);
     let link = place.lab.path("savecore");
     symlink(env!("CARGO_BIN_EXE_bigiron"), &link).unwrap();
     let savecore = |arguments: &[&str]| {
@@ -351,7 +351,7 @@ fn by_the_name_savecore_it_takes_that_programs_options() {
     let (code, _, told) = savecore(&["-z"]);
     assert_eq!(code, Some(2));
     assert!(told.contains("usage: savecore"), "{told}");
-    // From a file named with -f it makes an uncompressed dump.
+    // From a file named with -f it writes an uncompressed dump.
     assert_eq!(
         savecore(&["-rf", device, directory]),
         (Some(0), String::new(), String::new())

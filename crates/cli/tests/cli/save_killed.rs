@@ -1,4 +1,4 @@
-//! Saving that is killed at any moment, and two that save at once.
+//! `bigiron save` killed at any moment, and run concurrently.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -6,12 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{arg, command, finish, run, wait_while_running};
-use crate::save::{Place, lab, whole_and_right};
+use crate::save::{SaveLab, complete_and_equal, lab};
 
-/// What must hold at any moment: what has a final name is whole, and the mark is
-/// there as long as nothing is.
+/// Asserts the invariants of every moment: a file with a final name is complete, and the mark
+/// is set while there is no copy.
 #[track_caller]
-fn holds(place: &Place, contents: &[u8], at: &str) {
+fn holds(place: &SaveLab, contents: &[u8], at: &str) {
     let mut copies = 0;
     for name in place.names() {
         if name.ends_with(".incomplete") {
@@ -32,26 +32,26 @@ fn holds(place: &Place, contents: &[u8], at: &str) {
     );
 }
 
-/// After the next run there is one copy, and nothing else to be done.
+/// Asserts that the next run makes one copy and clears the mark.
 #[track_caller]
-fn comes_right(place: &Place, contents: &[u8], at: &str) {
+fn next_run_completes(place: &SaveLab, contents: &[u8], at: &str) {
     place.save(&["--quiet"]).code(0);
     holds(place, contents, at);
     assert!(!place.is_valid(), "{at}");
     assert_eq!(place.names(), ["dmesg.0", "info.0", "vmdump.0"], "{at}");
 }
 
-/// As before the first run.
-fn set_back(place: &Place, device: &[u8]) {
+/// Restores the device and the empty directory.
+fn reset(place: &SaveLab, device: &[u8]) {
     fs::write(&place.device, device).unwrap();
     place.empty_directory();
 }
 
 #[test]
-fn a_run_that_is_killed_at_any_time_is_made_good_by_the_next() {
-    let place = Place::with_dump(&["-d", "0", "-c", "none"]);
+fn next_run_completes_a_run_killed_while_copying() {
+    let place = SaveLab::with_dump(&["-d", "0", "-c", "none"]);
     let (device, contents) = (fs::read(&place.device).unwrap(), place.contents());
-    // Of the 24 runs the first is killed at once, the others when a further part of the copy is written.
+    // The first of 24 runs is killed at once, each other when a further 24th of the copy is written.
     let copied = || -> u64 {
         let sizes = place
             .names()
@@ -68,17 +68,17 @@ fn a_run_that_is_killed_at_any_time_is_made_good_by_the_next() {
         child.wait().unwrap();
         let at = format!("killed after {part} bytes");
         holds(&place, &contents, &at);
-        // Every third is killed once more before it may end.
+        // Every third run is followed by another killed one.
         if round % 3 == 0 {
             continue;
         }
-        comes_right(&place, &contents, &at);
-        set_back(&place, &device);
+        next_run_completes(&place, &contents, &at);
+        reset(&place, &device);
     }
 }
 
 #[test]
-fn a_run_that_is_killed_at_any_call_to_the_system_is_made_good_by_the_next() {
+fn next_run_completes_a_run_killed_at_any_system_call() {
     if !Command::new("strace")
         .arg("-V")
         .output()
@@ -87,11 +87,11 @@ fn a_run_that_is_killed_at_any_call_to_the_system_is_made_good_by_the_next() {
         println!("skipped: kills at each call to the system, since strace is not installed");
         return;
     }
-    let place = Place::with_dump(&[]);
+    let place = SaveLab::with_dump(&[]);
     let (device, contents) = (fs::read(&place.device).unwrap(), place.contents());
     let calls = "openat,ftruncate,pwrite64,write,fsync,fdatasync,renameat2,unlink,mkdir";
     for call in calls.split(',') {
-        // What is in the middle of many is like its neighbours.
+        // Of many calls of a kind, every fifth is enough.
         for when in (1..8).chain((8..).step_by(5)) {
             let inject = format!("inject={call}:signal=KILL:when={when}");
             let trace = format!("trace={call}");
@@ -107,17 +107,17 @@ fn a_run_that_is_killed_at_any_call_to_the_system_is_made_good_by_the_next() {
             if status.success() {
                 break;
             }
-            comes_right(&place, &contents, &at);
-            set_back(&place, &device);
+            next_run_completes(&place, &contents, &at);
+            reset(&place, &device);
             assert!(when < 200, "{at}");
         }
-        set_back(&place, &device);
+        reset(&place, &device);
     }
 }
 
 #[test]
-fn two_that_save_one_device_at_once_make_one_copy() {
-    let place = Place::with_dump(&["-d", "0", "-c", "none"]);
+fn concurrent_saves_of_one_device_make_one_copy() {
+    let place = SaveLab::with_dump(&["-d", "0", "-c", "none"]);
     let contents = place.contents();
     let arguments = ["save", "--json", arg(&place.device), arg(&place.directory)];
     let children: Vec<_> = (0..4)
@@ -133,7 +133,7 @@ fn two_that_save_one_device_at_once_make_one_copy() {
 }
 
 #[test]
-fn many_that_save_one_file_at_once_make_one_copy() {
+fn concurrent_saves_of_one_file_make_one_copy() {
     let lab = lab();
     let (dump, directory) = (
         lab.dump("dump", &["-d", "0", "-c", "none"]),
@@ -151,7 +151,7 @@ fn many_that_save_one_file_at_once_make_one_copy() {
 }
 
 #[test]
-fn many_dumps_saved_at_once_get_numbers_of_their_own() {
+fn dumps_saved_concurrently_get_different_numbers() {
     let lab = lab();
     let directory = lab.path("saved/");
     let codecs = ["none", "zlib", "lzo", "snappy", "zstd"];
@@ -181,11 +181,11 @@ fn many_dumps_saved_at_once_get_numbers_of_their_own() {
 }
 
 #[test]
-fn a_dump_whose_writer_was_killed_is_saved_as_far_as_it_came() {
-    let place = Place::with_dump(&[]);
+fn dump_whose_writer_was_killed_is_saved_as_incomplete() {
+    let place = SaveLab::with_dump(&[]);
     let vmcore = place.lab.vmcore();
     let mut kept = 0;
-    // At this limit a dump takes 8 s at least; the delays grow until some dumps are killed half way.
+    // At this limit a dump takes at least 8 s; the delays grow until a killed dump has something to save.
     let mut delays = [0, 20, 40, 80, 160, 320, 640, 1280, 2560]
         .into_iter()
         .cycle();
@@ -195,7 +195,7 @@ fn a_dump_whose_writer_was_killed_is_saved_as_far_as_it_came() {
             break;
         }
         let wait = delays.next().unwrap();
-        // An older dump is on the device, and must not be taken for this one.
+        // The older dump on the device must not be taken for this one.
         let id = place.found().unwrap().header.id;
         let limit = ["--write-limit", "4M", "-d", "0", "-c", "none", "-q"];
         let mut arguments = vec!["dump", "--device"];
@@ -219,7 +219,7 @@ fn a_dump_whose_writer_was_killed_is_saved_as_far_as_it_came() {
         let copy = place.file("vmdump.0");
         assert_eq!(saved["complete"], false, "{wait}");
         assert!(fs::metadata(&copy).unwrap().len() < 40 << 20);
-        // Pages are right or lost, also where the copy has no log to give.
+        // Every page is equal or lost, even if the copy has no log.
         let verified = run(&["verify", arg(&copy), "--against", arg(vmcore)]).code(1);
         assert!(
             verified.stderr.contains("incomplete but usable"),
@@ -229,5 +229,5 @@ fn a_dump_whose_writer_was_killed_is_saved_as_far_as_it_came() {
         place.dump(&["-d", "0", "-c", "none"]).code(0);
     }
     let left = place.lab.dump("plain", &["-d", "0"]);
-    whole_and_right(&left, vmcore);
+    complete_and_equal(&left, vmcore);
 }

@@ -1,4 +1,4 @@
-//! Striped dumps saved: from files, from devices, and encrypted.
+//! Saving striped dumps: from files, from devices, and encrypted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::save::lab;
 use crate::stripe::{list, refs, run_with, save_json, striped};
 
 #[test]
-fn saved_they_are_one_dump_that_zstd_unpacks_to_the_same_core() {
+fn saved_striped_dump_is_one_dump_that_zstd_unpacks_to_the_same_core() {
     let lab = lab();
     let parts = striped(&lab, 2, &["-d", "31"]);
     let whole = lab.dump("whole", &["-f", "vmdump", "-d", "31"]);
@@ -37,7 +37,7 @@ fn saved_they_are_one_dump_that_zstd_unpacks_to_the_same_core() {
         _ => println!("skipped: zstd is not installed"),
     }
     assert!(directory.join("dmesg.0").exists());
-    // The same again, whatever the order, is known.
+    // The same parts in another order are recognised.
     let again = save_json(&[], &[&parts[0], &parts[1]], &directory);
     assert_eq!(again["before"], true);
     let expanded = save_json(&["-f"], &[&parts[0], &parts[1]], &directory);
@@ -46,7 +46,7 @@ fn saved_they_are_one_dump_that_zstd_unpacks_to_the_same_core() {
     assert!(bytes(&expanded) == bytes(&of_one));
 }
 
-/// Two devices with a striped dump on them, and a directory.
+/// Creates two devices with a striped dump, and a directory.
 struct Devices {
     lab: Lab,
     devices: [PathBuf; 2],
@@ -81,13 +81,13 @@ impl Devices {
 }
 
 #[test]
-fn marks_of_devices_go_when_all_parts_are_saved_and_not_before() {
+fn marks_of_devices_are_cleared_only_after_all_parts_are_saved() {
     let place = Devices::new();
     let [a, b] = place.devices.each_ref().map(PathBuf::as_path);
     let marked = [fs::read(a).unwrap(), fs::read(b).unwrap()];
     let against = ["verify", "--against", arg(place.lab.vmcore())];
     run_with(&against, &[b, a], &[]).code(0);
-    // One alone is saved as far as it goes, and stays marked.
+    // A single part is saved as incomplete, and keeps its mark.
     let half = save_json(&[], &[b], &place.directory);
     assert_eq!(
         (&half["complete"], &half["mark_cleared"]),
@@ -109,7 +109,7 @@ fn marks_of_devices_go_when_all_parts_are_saved_and_not_before() {
     let one = place.directory.join("vmdump.1");
     run(&["verify", arg(&one), "--against", arg(place.lab.vmcore())]).code(0);
     assert_eq!(save_json(&[], &[a, b], &place.directory)["found"], false);
-    // A run that was killed between the marks is made good by the next.
+    // The next run completes one that was killed between clearing the two marks.
     fs::write(b, &marked[1]).unwrap();
     let again = save_json(&[], &[a, b], &place.directory);
     assert_eq!(
@@ -121,7 +121,7 @@ fn marks_of_devices_go_when_all_parts_are_saved_and_not_before() {
 }
 
 #[test]
-fn a_device_to_which_nothing_came_is_no_part_to_wait_for() {
+fn device_without_data_is_not_required_for_saving() {
     let place = Devices::new();
     let [a, b] = place.devices.each_ref().map(PathBuf::as_path);
     let mut bytes = fs::read(b).unwrap();
@@ -142,11 +142,11 @@ fn a_device_to_which_nothing_came_is_no_part_to_wait_for() {
     );
     assert_eq!(place.is_valid(), [false, false]);
     let one = place.directory.join("vmdump.0");
-    common::incomplete_but_right(&one, place.lab.vmcore());
+    common::incomplete_but_equal(&one, place.lab.vmcore());
 }
 
 #[test]
-fn each_part_is_encrypted_by_itself() {
+fn each_part_is_encrypted_separately() {
     let lab = lab();
     let Some((public, secret)) = keys(&lab, "key") else {
         return;
@@ -166,7 +166,7 @@ fn each_part_is_encrypted_by_itself() {
     save_json(&identity, &parts, &directory);
     let one = directory.join("vmdump.0");
     run(&["verify", arg(&one), "--against", arg(lab.vmcore())]).code(0);
-    // On devices, too.
+    // The same on devices.
     let devices = ["d0", "d1"].map(|name| lab.file(name, &[1; 24 << 20]));
     let devices = refs(&devices);
     let list = list(&devices);

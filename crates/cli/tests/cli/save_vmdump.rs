@@ -1,5 +1,5 @@
-//! Expanding saved vmdumps: the core that `zstd -d` and `bzip2 -d` make, and what
-//! there is of a damaged one.
+//! Expanding saved vmdumps: the core that `zstd -d` and `bzip2 -d` unpack, and the
+//! remaining pages of a damaged one.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,9 +11,9 @@ use bigiron_format::vmdump::{ChunkKind, VmdumpFile};
 use serde_json::Value;
 
 use crate::common::{Lab, arg, run};
-use crate::save::{Place, lab};
+use crate::save::{SaveLab, lab};
 
-/// What an ordinary program unpacks; `None` where it is not installed.
+/// Unpacks a dump with `program`; returns `None` if that is not installed.
 fn unpacked(program: &str, dump: &Path) -> Option<Vec<u8>> {
     let output = Command::new(program).args(["-d", "-c"]).arg(dump).output();
     let Ok(output) = output else {
@@ -24,7 +24,7 @@ fn unpacked(program: &str, dump: &Path) -> Option<Vec<u8>> {
     Some(output.stdout)
 }
 
-/// Expands `dump`: the core, the result for programs, and what it says.
+/// Expands `dump`, and returns the core, the JSON report and the messages.
 #[track_caller]
 fn expand(lab: &Lab, dump: &Path, options: &[&str]) -> (PathBuf, Value, String) {
     let directory = lab.path("expanded/");
@@ -40,7 +40,7 @@ fn file(dump: &Path) -> VmdumpFile {
     VmdumpFile::open(Box::new(fs::read(dump).unwrap())).unwrap()
 }
 
-/// Where a chunk in the middle of the pages is in the core, and its bytes in the file.
+/// Returns the offset in the core of a chunk in the middle of the pages, and its bytes in the file.
 fn some_chunk(dump: &Path) -> (std::ops::Range<usize>, usize) {
     let file = file(dump);
     let chunks: Vec<_> = (0..file.pieces())
@@ -54,7 +54,7 @@ fn some_chunk(dump: &Path) -> (std::ops::Range<usize>, usize) {
 }
 
 #[test]
-fn it_is_what_zstd_and_bzip2_unpack_with_holes_for_zeros() {
+fn expanded_core_equals_what_zstd_and_bzip2_unpack_with_holes_for_zeros() {
     let lab = lab();
     for (codec, program) in [("zstd", "zstd"), ("bzip2", "bzip2")] {
         for level in ["0", "31"] {
@@ -62,7 +62,7 @@ fn it_is_what_zstd_and_bzip2_unpack_with_holes_for_zeros() {
             let Some(mut right) = unpacked(program, &dump) else {
                 continue;
             };
-            // Behind the core bzip2 gives the index.
+            // bzip2 unpacks the index after the core.
             right.truncate(file(&dump).header().core_size as usize);
             for options in [&["-j1"][..], &["-j4", "--memory-limit", "64M"]] {
                 let (core, report, _) = expand(&lab, &dump, options);
@@ -82,7 +82,7 @@ fn it_is_what_zstd_and_bzip2_unpack_with_holes_for_zeros() {
 }
 
 #[test]
-fn a_damaged_chunk_costs_its_own_pages_and_is_noted() {
+fn damaged_chunk_loses_only_its_own_pages_and_is_recorded() {
     let lab = lab();
     for codec in ["zstd", "bzip2"] {
         let dump = lab.dump("dump", &["-f", "vmdump", "-c", codec, "-d", "0"]);
@@ -104,7 +104,7 @@ fn a_damaged_chunk_costs_its_own_pages_and_is_noted() {
 }
 
 #[test]
-fn of_a_cut_dump_all_whole_chunks_are_there() {
+fn truncated_dump_keeps_all_complete_chunks() {
     let lab = lab();
     for codec in ["zstd", "bzip2"] {
         let dump = lab.dump("dump", &["-f", "vmdump", "-c", codec, "-d", "0"]);
@@ -121,8 +121,8 @@ fn of_a_cut_dump_all_whole_chunks_are_there() {
 }
 
 #[test]
-fn it_comes_straight_from_a_device_too() {
-    let place = Place::with_dump(&["-f", "vmdump", "-d", "31"]);
+fn core_is_expanded_directly_from_a_device() {
+    let place = SaveLab::with_dump(&["-f", "vmdump", "-d", "31"]);
     let dump = place.lab.file("contents", &place.contents());
     let saved = place.saved(&["-f"]);
     assert_eq!(saved["file"], arg(&place.file("vmcore.0")));
@@ -136,9 +136,9 @@ fn it_comes_straight_from_a_device_too() {
 }
 
 #[test]
-fn of_a_device_whose_writer_was_stopped_no_byte_behind_the_last_chunk_is_kept() {
+fn no_byte_after_the_last_chunk_is_saved_from_an_interrupted_device() {
     for (codec, tenths) in [("zstd", &[3, 9][..]), ("bzip2", &[5])] {
-        let place = Place::new();
+        let place = SaveLab::new();
         let old = fs::read(&place.device).unwrap();
         place
             .dump(&["-f", "vmdump", "-c", codec, "-d", "0"])

@@ -1,4 +1,4 @@
-//! `savecore -L`: a dump of a kernel that runs, straight into the directory.
+//! `savecore -L`: a dump of the running kernel, written directly to the directory.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,9 +9,9 @@ use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, RUNNING_KERNEL, Source};
 
 use crate::common::{Lab, Outcome, SmallDisk, arg, finish, run, shell};
-use crate::save::{lab, whole_and_right};
+use crate::save::{complete_and_equal, lab};
 
-/// Runs by that name, with files for all by default.
+/// Runs savecore with a permissive umask.
 #[track_caller]
 fn savecore(options: &[&str]) -> Outcome {
     let line = [&["savecore"], options].concat();
@@ -34,7 +34,7 @@ fn directory(lab: &Lab) -> PathBuf {
 }
 
 #[test]
-fn where_the_kernel_shows_no_memory_it_says_so_and_leaves_nothing() {
+fn kernel_without_proc_kcore_is_reported_and_no_file_is_left() {
     if Path::new(RUNNING_KERNEL).exists() {
         println!("skipped: this kernel has {RUNNING_KERNEL}; vmtest/live dumps one");
         return;
@@ -52,7 +52,7 @@ fn where_the_kernel_shows_no_memory_it_says_so_and_leaves_nothing() {
 }
 
 #[test]
-fn each_dump_of_a_named_memory_gets_the_next_number_and_replaces_nothing() {
+fn each_dump_gets_the_next_number_and_replaces_nothing() {
     let lab = lab();
     let directory = directory(&lab);
     fs::write(directory.join("unix.4"), "somebody's").unwrap();
@@ -76,24 +76,24 @@ fn each_dump_of_a_named_memory_gets_the_next_number_and_replaces_nothing() {
     }
     assert!(!info.contains("incomplete"), "{info}");
     let core = directory.join("vmcore.6");
-    whole_and_right(&core, lab.vmcore());
+    complete_and_equal(&core, lab.vmcore());
     let log = run(&["dmesg", arg(lab.vmcore())]).code(0).stdout;
     assert!(fs::read(directory.join("dmesg.6")).unwrap() == log);
 }
 
 #[test]
-fn what_a_killed_run_left_is_taken_over() {
+fn next_run_replaces_the_file_of_a_killed_run() {
     let lab = lab();
     let directory = directory(&lab);
     let left = directory.join(format!("vmcore.{}.incomplete", "0".repeat(32)));
     fs::write(&left, vec![0xff; 100 << 20]).unwrap();
     savecore(&["-Lf", arg(lab.vmcore()), arg(&directory)]).code(0);
     assert_eq!(names(&directory), ["dmesg.0", "info.0", "vmcore.0"]);
-    whole_and_right(&directory.join("vmcore.0"), lab.vmcore());
+    complete_and_equal(&directory.join("vmcore.0"), lab.vmcore());
 }
 
 #[test]
-fn two_at_once_get_two_numbers() {
+fn concurrent_runs_get_different_numbers() {
     let lab = lab();
     let directory = directory(&lab);
     let line = ["savecore", "-Lf", arg(lab.vmcore()), arg(&directory)];
@@ -107,11 +107,11 @@ fn two_at_once_get_two_numbers() {
             "dmesg.0", "dmesg.1", "info.0", "info.1", "vmcore.0", "vmcore.1"
         ]
     );
-    whole_and_right(&directory.join("vmcore.1"), lab.vmcore());
+    complete_and_equal(&directory.join("vmcore.1"), lab.vmcore());
 }
 
 #[test]
-fn what_is_to_stay_free_stays_free_and_a_full_disk_keeps_nothing() {
+fn minfree_is_respected_and_a_full_disk_keeps_no_file() {
     let lab = lab();
     let directory = directory(&lab);
     fs::write(directory.join("minfree"), u64::MAX.to_string()).unwrap();
@@ -131,7 +131,7 @@ fn what_is_to_stay_free_stays_free_and_a_full_disk_keeps_nothing() {
 }
 
 #[test]
-fn the_running_kernels_dump_is_a_vmdump_that_says_so() {
+fn dump_of_the_running_kernel_is_a_vmdump_marked_as_live() {
     let lab = lab();
     let directory = directory(&lab);
     let core = fs::read(lab.vmcore()).unwrap();
@@ -151,11 +151,11 @@ fn the_running_kernels_dump_is_a_vmdump_that_says_so() {
     assert_eq!((saved.number, summary.lost), (0, 0));
     assert_eq!(saved.path, directory.join("vmdump.0"));
     assert_eq!(saved.bytes, fs::metadata(&saved.path).unwrap().len());
-    whole_and_right(&saved.path, lab.vmcore());
+    complete_and_equal(&saved.path, lab.vmcore());
     let made = Source::open(std::slice::from_ref(&saved.path)).unwrap();
     let notes = made.memory().notes();
     assert!(notes.live_task().is_some());
-    // A signal leaves nothing, and does not say that there were something.
+    // A signal leaves no file, and the error mentions none.
     stop.set();
     let error = make().unwrap_err();
     assert!(matches!(error, DumpError::Interrupted { kept: None }));

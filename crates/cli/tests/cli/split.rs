@@ -1,4 +1,4 @@
-//! `bigiron dump --split`: several files, read and saved together.
+//! `bigiron dump --split`: several parts, read and saved together.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ fn parts(lab: &Lab) -> Vec<PathBuf> {
     PARTS.map(|part| lab.path(part)).to_vec()
 }
 
-/// `--split` and the parts, as one word.
+/// Returns `--split` with its parts as one argument.
 fn split(parts: &[PathBuf]) -> String {
     let names: Vec<_> = parts.iter().map(|part| arg(part)).collect();
     format!("--split={}", names.join(","))
@@ -27,9 +27,9 @@ fn dump(lab: &Lab, options: &[&str], parts: &[PathBuf]) -> Outcome {
     run(&line)
 }
 
-/// All parts together have each page, equal to the source's.
+/// Asserts that the parts together have every page of the source.
 #[track_caller]
-fn whole_and_right(lab: &Lab, parts: &[PathBuf]) {
+fn complete_and_equal(lab: &Lab, parts: &[PathBuf]) {
     let mut line = vec!["verify", "--quiet"];
     line.extend(parts.iter().map(|part| arg(part)));
     line.extend(["--against", arg(lab.vmcore())]);
@@ -37,7 +37,7 @@ fn whole_and_right(lab: &Lab, parts: &[PathBuf]) {
 }
 
 #[test]
-fn the_parts_together_are_the_dump_and_are_put_together_again() {
+fn parts_are_read_as_one_dump_and_reassembled() {
     let lab = Lab::new();
     let parts = parts(&lab);
     for options in [
@@ -53,7 +53,7 @@ fn the_parts_together_are_the_dump_and_are_put_together_again() {
             &parts,
         )
         .code(0);
-        whole_and_right(&lab, &parts);
+        complete_and_equal(&lab, &parts);
         let mut end = 0;
         for part in &parts {
             let headers = KdumpHeaders::read(&fs::read(part).unwrap()).unwrap();
@@ -70,7 +70,7 @@ fn the_parts_together_are_the_dump_and_are_put_together_again() {
         let saved = saved.join("vmdump.0");
         run(&["verify", "-q", arg(&saved), "--against", arg(&whole)]).code(0);
         run(&["verify", "-q", arg(&whole), "--against", arg(&saved)]).code(0);
-        // Theirs takes no codec that it was built without.
+        // makedumpfile cannot read codecs that it was built without.
         if options.contains(&"zlib") {
             let theirs = lab.path("theirs");
             let mut program = Command::new("makedumpfile");
@@ -90,7 +90,7 @@ fn the_parts_together_are_the_dump_and_are_put_together_again() {
 }
 
 #[test]
-fn the_report_names_all_parts() {
+fn report_names_all_parts() {
     let lab = Lab::new();
     let parts = parts(&lab);
     let text = dump(&lab, &["-d31"], &parts).code(0).text();
@@ -107,7 +107,7 @@ fn the_report_names_all_parts() {
 }
 
 #[test]
-fn what_does_not_go_with_it_is_a_usage_error_and_writes_nothing() {
+fn conflicting_options_are_usage_errors_and_write_nothing() {
     let lab = Lab::new();
     let two = split(&[lab.path("a"), lab.path("b")]);
     let one = split(&[lab.path("a")]);
@@ -125,7 +125,7 @@ fn what_does_not_go_with_it_is_a_usage_error_and_writes_nothing() {
         (&[&two], "required"),
     ] {
         for command in ["dump", "live"] {
-            // Of a running kernel there is no source to name.
+            // A running kernel has no source name.
             let options = match command {
                 "live" => options.strip_suffix(&[vmcore]).unwrap_or(&["-d32"]),
                 _ => options,
@@ -145,7 +145,7 @@ fn what_does_not_go_with_it_is_a_usage_error_and_writes_nothing() {
 }
 
 #[test]
-fn a_part_that_is_there_already_or_full_is_named() {
+fn part_that_exists_or_is_on_a_full_disk_is_named() {
     let lab = Lab::new();
     let mut parts = parts(&lab);
     lab.file("b", b"somebody's");
@@ -156,7 +156,7 @@ fn a_part_that_is_there_already_or_full_is_named() {
         assert!(!lab.path(name).exists(), "{name}");
     }
     dump(&lab, &["--overwrite"], &parts).code(0);
-    whole_and_right(&lab, &parts);
+    complete_and_equal(&lab, &parts);
 
     let small = lab.path("small");
     let Some(_disk) = SmallDisk::mount(&small, 1) else {
@@ -172,7 +172,7 @@ fn a_part_that_is_there_already_or_full_is_named() {
 }
 
 #[test]
-fn a_running_kernel_is_split_by_what_was_decided_once() {
+fn pages_of_a_running_kernel_are_selected_once_for_all_parts() {
     use bigiron_dump::{DumpOptions, Progress, dump_split, verify};
     use bigiron_helpers::Stop;
     use bigiron_kernel::{IoMethod, Kernel, RUNNING_KERNEL, Source};
@@ -186,7 +186,7 @@ fn a_running_kernel_is_split_by_what_was_decided_once() {
         threads: 2,
         ..DumpOptions::default()
     };
-    // The first cannot be read back.
+    // The first output cannot be read back.
     let parts = [PathBuf::from("/dev/null"), lab.path("b"), lab.path("c")];
     dump_split(&kernel, &parts, 1, &options, &progress, &stop).unwrap();
     let made = parts[1..].iter().map(|part| {

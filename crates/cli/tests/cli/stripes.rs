@@ -1,4 +1,4 @@
-//! Striped dumps as a user makes, reads, and loses them.
+//! Striped dumps: making, reading, interrupting and killing them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use crate::save::lab;
 use crate::stripe::{list, refs, run_with, save_json, striped};
 
 #[test]
-fn every_command_takes_the_parts_in_any_order() {
+fn every_command_accepts_the_parts_in_any_order() {
     let lab = lab();
     let parts = striped(&lab, 3, &["-d", "1"]);
     let [a, b, c] = &refs(&parts)[..] else {
@@ -35,12 +35,12 @@ fn every_command_takes_the_parts_in_any_order() {
         let out = lab.path(format);
         run_with(&["dump", "-d", "1", "-f", format], &[c, a, b], &[&out]).code(0);
         run(&["verify", arg(&out), "--against", arg(lab.vmcore())]).code(0);
-        // An ELF core says nothing of its zero pages.
+        // An ELF core does not tell zero pages from excluded ones.
         if format != "elf" {
             run(&["diff", arg(&out), arg(&whole)]).code(0);
         }
     }
-    // Again striped, from a set, as a set.
+    // A striped dump made from a striped dump.
     let again = [lab.path("x"), lab.path("y")];
     let list = list(&refs(&again));
     run_with(&["dump", "-d0", "--stripe", &list], &[a, b, c], &[]).code(0);
@@ -48,7 +48,7 @@ fn every_command_takes_the_parts_in_any_order() {
 }
 
 #[test]
-fn what_is_wrong_with_the_parts_is_named() {
+fn errors_in_the_parts_are_named() {
     let lab = lab();
     let parts = striped(&lab, 3, &[]);
     let other = lab.path("other");
@@ -86,11 +86,11 @@ fn what_is_wrong_with_the_parts_is_named() {
     run_with(&["dump", "-d", "0"], &[a, c], &[&out])
         .code(0)
         .says(&["part 2 of 3 is missing", "lost"]);
-    common::incomplete_but_right(&out, lab.vmcore());
+    common::incomplete_but_equal(&out, lab.vmcore());
 }
 
 #[test]
-fn usage_errors_say_what_to_give() {
+fn usage_errors_name_the_expected_arguments() {
     let stripe = ["dump", "a", "--stripe"];
     for (more, part) in [
         (&["x"][..], "two files or devices"),
@@ -112,7 +112,7 @@ fn usage_errors_say_what_to_give() {
 }
 
 #[test]
-fn parts_get_their_names_all_or_none() {
+fn all_parts_or_none_get_their_final_names() {
     let lab = lab();
     let there = lab.file("there", b"precious");
     let parts = [lab.path("new"), there.clone()];
@@ -142,7 +142,7 @@ fn parts_get_their_names_all_or_none() {
 }
 
 #[test]
-fn killed_at_any_moment_no_page_of_what_is_left_is_wrong() {
+fn striped_dump_killed_at_any_size_has_no_wrong_page() {
     const KILL_STEP: u64 = 60 << 10;
     let lab = lab();
     let parts = [lab.path("a"), lab.path("b"), lab.path("c")];
@@ -157,7 +157,7 @@ fn killed_at_any_moment_no_page_of_what_is_left_is_wrong() {
         ]
         .concat();
         let mut child = command(&line).stdout(Stdio::null()).spawn().unwrap();
-        // Killed when so much is written, or at its end.
+        // Killed when this many bytes are written, or at its end.
         let written = || -> u64 {
             parts
                 .iter()
@@ -206,7 +206,7 @@ fn killed_at_any_moment_no_page_of_what_is_left_is_wrong() {
 }
 
 #[test]
-fn many_slow_parts_keep_to_the_memory_limit() {
+fn many_slow_parts_stay_within_the_memory_limit() {
     let lab = lab();
     let parts: Vec<_> = (0..16).map(|n| lab.path(&format!("m{n}"))).collect();
     let list = list(&refs(&parts));
@@ -229,7 +229,7 @@ fn many_slow_parts_keep_to_the_memory_limit() {
 }
 
 #[test]
-fn a_signal_ends_all_parts_and_keeps_them() {
+fn signal_ends_and_keeps_all_parts() {
     let lab = lab();
     let parts = [lab.path("a"), lab.path("b")];
     let list = list(&refs(&parts));

@@ -1,4 +1,4 @@
-//! vmdumps as a user makes, unpacks, damages and repairs them.
+//! vmdumps: making, unpacking, damaging and repairing them.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,11 @@ use bigiron_kernel::{IoMethod, Source};
 use bigiron_synth::{ElfShape, Synth};
 
 use crate::common::{
-    Lab, arg, command, finish, incomplete_but_right, present, run, run_with_input,
+    Lab, arg, command, finish, incomplete_but_equal, present, run, run_with_input,
     wait_while_running,
 };
 
-/// What an ordinary program unpacks; `None` where it is not installed.
+/// Unpacks a dump with `program`; returns `None` if that is not installed.
 fn unpacked(program: &str, dump: &Path) -> Option<Vec<u8>> {
     let output = Command::new(program).args(["-d", "-c"]).arg(dump).output();
     let output = output.ok()?;
@@ -22,7 +22,7 @@ fn unpacked(program: &str, dump: &Path) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn zstd_and_bzip2_alone_unpack_the_same_core_of_right_pages_and_zeros() {
+fn zstd_and_bzip2_unpack_the_same_core() {
     let lab = Lab::new();
     let source = Source::open(&[lab.vmcore().to_owned()]).unwrap();
     let mut cores = Vec::new();
@@ -59,7 +59,7 @@ fn zstd_and_bzip2_alone_unpack_the_same_core_of_right_pages_and_zeros() {
 }
 
 #[test]
-fn a_stream_is_as_good_as_a_file_both_ways() {
+fn streams_and_files_are_equal_as_source_and_output() {
     let lab = Lab::new();
     for codec in ["zstd:3", "bzip2"] {
         let arguments = ["dump", "-f", "vmdump", "-c", codec, "-d", "1", "-j3"];
@@ -75,7 +75,7 @@ fn a_stream_is_as_good_as_a_file_both_ways() {
 }
 
 #[test]
-fn what_a_format_cannot_be_compressed_by_is_said_before_anything_is_made() {
+fn codec_that_the_format_lacks_is_rejected_before_any_file_is_created() {
     let lab = Lab::new();
     let output = lab.path("out");
     for (format, codec) in [
@@ -92,7 +92,7 @@ fn what_a_format_cannot_be_compressed_by_is_said_before_anything_is_made() {
 }
 
 #[test]
-fn verify_names_where_a_dump_is_damaged_and_repair_gives_a_cut_one_its_end() {
+fn verify_locates_damage_and_repair_completes_a_truncated_dump() {
     let lab = Lab::new();
     let good = fs::read(lab.dump("good", &["-f", "vmdump", "-d", "0"])).unwrap();
     let mut bytes = good.clone();
@@ -103,7 +103,7 @@ fn verify_names_where_a_dump_is_damaged_and_repair_gives_a_cut_one_its_end() {
         .says(&["damaged: offset 0x", "physical address 0x"]);
 
     let cut = lab.file("cut", &good[..good.len() * 2 / 3]);
-    incomplete_but_right(&cut, lab.vmcore());
+    incomplete_but_equal(&cut, lab.vmcore());
     run(&["verify", arg(&cut)])
         .code(1)
         .says(&["no root", "missing", "physical address 0x"]);
@@ -121,7 +121,7 @@ fn verify_names_where_a_dump_is_damaged_and_repair_gives_a_cut_one_its_end() {
 }
 
 #[test]
-fn killed_at_any_moment_a_dump_loses_only_what_was_in_flight() {
+fn vmdump_killed_at_any_size_loses_only_chunks_in_flight() {
     const CHUNKS_IN_FLIGHT: u64 = 2 * (3 + 2);
     const KILL_STEP: u64 = 100 << 10;
     let lab = Lab::new();
@@ -139,7 +139,7 @@ fn killed_at_any_moment_a_dump_loses_only_what_was_in_flight() {
         let paths = [arg(lab.vmcore()), arg(&output)];
         let arguments = [&options[..], &size, &paths].concat();
         let mut child = command(&arguments).stdout(Stdio::null()).spawn().unwrap();
-        // Killed when so much is written, or at its end.
+        // Killed when this many bytes are written, or at its end.
         let written = || fs::metadata(&incomplete).map_or(0, |file| file.len());
         wait_while_running(&mut child, || written() >= round * KILL_STEP);
         child.kill().unwrap();

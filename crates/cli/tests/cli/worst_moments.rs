@@ -1,5 +1,5 @@
-//! What users meet when the machine fails under the dump: a power cut, a disk
-//! that hangs, a file that rots.
+//! Failures of the machine during a dump: a power cut, a disk
+//! that hangs, a file that decays.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -9,20 +9,20 @@ use crate::common::{Lab, arg, command, descriptor_of, field, make_pipe, run, wit
 use bigiron_format::kdump::KdumpHeaders;
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// The status word of the header, and its bit for "incomplete".
+/// Offset of the header's status word.
 const STATUS: usize = 424;
 const INCOMPLETE: u8 = 8;
 
-/// Page frames with random data, one after the other: no codec makes them less.
+/// Consecutive page frames with random data, which no codec compresses.
 const FRAMES: std::ops::Range<u64> = 0x400..0x440;
 
 #[test]
-fn what_a_power_cut_kept_of_an_incomplete_dump_is_right_and_the_rest_is_lost() {
+fn pages_in_holes_of_an_incomplete_dump_are_lost_and_the_others_are_equal() {
     for codec in ["none", "lzo"] {
         let lab = Lab::new();
         let dump = lab.dump("dump", &["-d", "0", "-c", codec, "-j", "1"]);
         let mut bytes = fs::read(&dump).unwrap();
-        // A file system that never wrote some blocks shows a hole in their place.
+        // Blocks that the file system did not write before the power cut are holes.
         let data = |frame| field(&bytes, descriptor_of(&bytes, frame));
         let (start, end) = (data(FRAMES.start + 8), data(FRAMES.end - 8));
         assert!(start < end, "the pages are in order");
@@ -51,12 +51,12 @@ fn what_a_power_cut_kept_of_an_incomplete_dump_is_right_and_the_rest_is_lost() {
             "{found} of {lost}: {report}"
         );
         assert_eq!(report["damaged"], 0);
-        // As a source it gives the same: no page of zeros that were not there.
+        // A dump of it has the same pages, and no zeros in place of lost ones.
         let again = lab.path("again");
         run(&["dump", "-d", "0", arg(&cut), arg(&again)])
             .code(0)
             .says(&["warning"]);
-        common::incomplete_but_right(&again, lab.vmcore());
+        common::incomplete_but_equal(&again, lab.vmcore());
     }
 }
 
@@ -75,7 +75,7 @@ fn damaged_pages_are_counted_and_the_others_are_read() {
         assert!(!headers.incomplete);
         report["pages"].as_u64().unwrap()
     };
-    // Pages of zlib that say they are longer than they are.
+    // Corrupts the zlib headers of three pages.
     for frame in [0x601, 0x480, 0x700] {
         let data = field(&bytes, descriptor_of(&bytes, frame)) as usize;
         bytes = with(&bytes, data, &[0; 8]);
@@ -94,7 +94,7 @@ fn damaged_pages_are_counted_and_the_others_are_read() {
 }
 
 #[test]
-fn a_dump_that_stands_still_says_what_it_waits_for() {
+fn stalled_dump_reports_what_it_waits_for() {
     let lab = Lab::new();
     let pipe = lab.path("pipe");
     make_pipe(&pipe);
@@ -118,10 +118,10 @@ fn a_dump_that_stands_still_says_what_it_waits_for() {
 }
 
 #[test]
-fn a_dump_does_not_need_its_standard_error() {
+fn dump_works_without_standard_error() {
     let lab = Lab::new();
     let mut core = fs::read(lab.vmcore()).unwrap();
-    // A source that warns: its last page is cut off.
+    // The source causes a warning, because its last page is truncated.
     core.truncate(core.len() - 4096);
     let (cut, output) = (lab.file("cut", &core), lab.path("out"));
     let full = || fs::File::options().write(true).open("/dev/full").unwrap();

@@ -1,12 +1,12 @@
-//! Keys and encrypted files of age, by its own programs.
+//! Keys and encrypted files made with age's own programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Lab;
 
-/// A pair of keys: the public one, and the file that holds the secret one.
-/// `None`, and a reason, where age is not installed.
+/// Creates a key pair, and returns the public key and the file with the secret key.
+/// Without age it prints a reason and returns `None`.
 pub fn keys(lab: &Lab, name: &str) -> Option<(String, PathBuf)> {
     let file = lab.path(name);
     let Ok(made) = Command::new("age-keygen").arg("-o").arg(&file).output() else {
@@ -19,7 +19,7 @@ pub fn keys(lab: &Lab, name: &str) -> Option<(String, PathBuf)> {
     Some((public.trim().to_owned(), file))
 }
 
-/// What age makes of an encrypted file.
+/// Decrypts a file with age.
 pub fn decrypted(encrypted: &Path, key: &Path) -> Vec<u8> {
     let mut command = Command::new("age");
     let output = command.arg("-d").arg("-i").arg(key).arg(encrypted).output();

@@ -1,5 +1,5 @@
-//! What all tests of the program share: it is run as a user runs it, within
-//! limits of time and memory, and must never panic.
+//! Functions shared by all tests of the program: they run it as a user does, within
+//! limits of time and memory, and check that it never panics.
 
 pub mod age;
 pub mod sample;
@@ -23,11 +23,11 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// Address space that a run may use, in KiB.
 const MEMORY_LIMIT: u32 = 600 << 10;
 
-/// A page frame that holds neither page tables nor anything else the dump
-/// itself needs.
+/// A page frame that holds neither page tables nor other data that the dump
+/// needs.
 pub const PLAIN_FRAME: u64 = 0x410;
 
-/// The machine of most tests: 32 MiB with some of everything.
+/// The machine of most tests: 32 MiB with pages of every class.
 const MACHINE: &str = "kernel 6.12
     ram 0x0-0x9f 0x100-0x1fff
     pages 0x200 free order=9
@@ -36,7 +36,7 @@ const MACHINE: &str = "kernel 6.12
     pages 0x500 slab n=32 fill=zero ; 0x520 slab n=32 fill=const:7
     pages 0x600 thp ; 0x800 hugetlb order=9 ; 0xa00 slab order=2 n=3";
 
-/// How a run ended.
+/// Exit code and output of a run.
 #[derive(Debug)]
 pub struct Outcome {
     pub code: Option<i32>,
@@ -45,14 +45,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// It must have ended with `code`.
+    /// Asserts the exit code.
     #[track_caller]
     pub fn code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "stderr: {}", self.stderr);
         self
     }
 
-    /// Standard error must have each of `parts`.
+    /// Asserts that standard error contains each of `parts`.
     #[track_caller]
     pub fn says(self, parts: &[&str]) -> Self {
         for part in parts {
@@ -70,17 +70,17 @@ impl Outcome {
     }
 }
 
-/// A file name as an argument.
+/// Returns a path as a command-line argument.
 pub fn arg(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The program, its memory limited.
+/// Returns a command that runs the program with limited memory.
 pub fn command(arguments: &[&str]) -> Command {
     shell("", arguments)
 }
 
-/// The program behind `prelude`, a piece of shell script.
+/// Returns a command that runs the shell script `prelude`, then the program.
 pub fn shell(prelude: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
     let script = format!("ulimit -v {MEMORY_LIMIT}; {prelude} exec \"$@\"");
@@ -162,7 +162,7 @@ pub fn run_with_input(arguments: &[&str], input: &[u8]) -> Outcome {
     outcome
 }
 
-/// A dump must be refused: exit code 1 and a message that names the source.
+/// Asserts that a dump is rejected: exit code 1 and a message that names the source.
 #[track_caller]
 pub fn refused(source: &Path, parts: &[&str]) -> Outcome {
     let directory = tempfile::tempdir().unwrap();
@@ -174,7 +174,7 @@ pub fn refused(source: &Path, parts: &[&str]) -> Outcome {
     outcome.says(parts)
 }
 
-/// Whatever it makes of the source, it must end soon and without a panic.
+/// Asserts that all commands on the source end without a panic, with success or an error message.
 #[track_caller]
 pub fn survives(source: &Path) -> Outcome {
     let directory = tempfile::tempdir().unwrap();
@@ -196,9 +196,9 @@ pub fn survives(source: &Path) -> Outcome {
     outcome
 }
 
-/// `bigiron verify` must find it incomplete but equal to `source` otherwise.
+/// Asserts that `bigiron verify` finds the dump incomplete but equal to `source` otherwise.
 #[track_caller]
-pub fn incomplete_but_right(dump: &Path, source: &Path) {
+pub fn incomplete_but_equal(dump: &Path, source: &Path) {
     run(&["verify", arg(dump), "--against", arg(source)])
         .code(1)
         .says(&["incomplete but usable", arg(dump)]);
@@ -216,7 +216,7 @@ pub fn image() -> &'static ElfImage {
     MADE.get_or_init(|| machine().elf_image(&ElfShape::vmcore()))
 }
 
-/// A directory that is gone in the end, with the ELF core in `vmcore`.
+/// A temporary directory with the ELF core in `vmcore`.
 pub struct Lab {
     directory: tempfile::TempDir,
     vmcore: PathBuf,
@@ -245,7 +245,7 @@ impl Lab {
         &self.vmcore
     }
 
-    /// A dump of the core, made with `options`.
+    /// Dumps the core with `options`.
     #[track_caller]
     pub fn dump(&self, name: &str, options: &[&str]) -> PathBuf {
         let output = self.path(name);
@@ -257,7 +257,7 @@ impl Lab {
     }
 }
 
-/// The page frames that a dump has data of.
+/// Returns for each page frame whether the dump has its data.
 pub fn present(path: &Path) -> Vec<bool> {
     let source = Source::open(&[path.to_owned()]).unwrap();
     let memory = source.memory();
@@ -272,7 +272,7 @@ pub fn present(path: &Path) -> Vec<bool> {
     all
 }
 
-/// Where the descriptor of a page frame is in a kdump-compressed file.
+/// Returns the offset of a page frame's descriptor in a kdump-compressed file.
 pub fn descriptor_of(kdump: &[u8], frame: u64) -> usize {
     let layout = KdumpHeaders::read(kdump).unwrap().layout;
     let bitmap = &kdump[layout.dumped_bitmap() as usize..layout.descriptors() as usize];
@@ -282,7 +282,7 @@ pub fn descriptor_of(kdump: &[u8], frame: u64) -> usize {
     layout.descriptor(index as u64) as usize
 }
 
-/// A field of a file, little-endian.
+/// Reads a little-endian 64-bit field.
 pub fn field(bytes: &[u8], at: usize) -> u64 {
     let mut field = [0; 8];
     bytes
@@ -291,18 +291,18 @@ pub fn field(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(field)
 }
 
-/// Overwrites a part of a file.
+/// Returns a copy of the bytes with `new` at offset `at`.
 pub fn with(bytes: &[u8], at: usize, new: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[at..at + new.len()].copy_from_slice(new);
     bytes
 }
 
-/// A small file system that is unmounted in the end.
+/// A small file system, unmounted on drop.
 pub struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
-    /// Mounts one of so many MiB at a new directory; `None` where that may not be.
+    /// Mounts a file system of this size on a new directory. Returns `None` without permission.
     pub fn mount(at: &'a Path, mebibytes: u32) -> Option<Self> {
         fs::create_dir(at).unwrap();
         let mut mount = Command::new("mount");
@@ -319,7 +319,7 @@ impl Drop for SmallDisk<'_> {
     }
 }
 
-/// Makes a named pipe.
+/// Creates a named pipe.
 #[track_caller]
 pub fn make_pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bigiron_format::codec::{Codec, decompressor};
 
-/// More than it takes: the packed file does not tell its size.
+/// Upper limit of the unpacked size, which the packed file does not contain.
 const ROOM: usize = 160 << 20;
 
 /// Unpacks it into `directory`.

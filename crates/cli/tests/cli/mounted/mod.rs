@@ -1,4 +1,4 @@
-//! A dump, or what else is mounted for a test.
+//! Mounts for tests: dumps and scheduler domains.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Outcome, TIME_LIMIT, finish};
 
-/// Whether dumps can be mounted here; prints why not.
+/// Returns true if dumps can be mounted here; prints the reason if not.
 pub fn can_mount() -> bool {
     let device = File::options().read(true).write(true).open("/dev/fuse");
     if let Err(error) = device {
@@ -33,14 +33,14 @@ pub fn can_mount() -> bool {
     may || helper
 }
 
-/// A mounted dump; unmounted in the end, whatever happens.
+/// A mounted dump, unmounted on drop.
 pub struct Mounted {
     child: Option<Child>,
     directory: PathBuf,
 }
 
 impl Mounted {
-    /// Mounts, and waits until it says so.
+    /// Mounts the dump, and waits for the message that it is mounted.
     #[track_caller]
     pub fn new(directory: PathBuf, dump: &[&Path], options: &[&str]) -> Self {
         let options = options.iter().map(OsStr::new);
@@ -49,7 +49,7 @@ impl Mounted {
         Self::by(directory, words)
     }
 
-    /// The same by other words than `mount`, before the directory.
+    /// Mounts with other arguments than `mount` before the directory.
     #[track_caller]
     pub fn of(directory: PathBuf, words: &[&str]) -> Self {
         Self::by(directory, words)
@@ -58,8 +58,8 @@ impl Mounted {
     #[track_caller]
     fn by(directory: PathBuf, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         fs::create_dir_all(&directory).unwrap();
-        // Without the limit of memory of other tests: each thread has a large
-        // buffer that is never filled.
+        // Without the memory limit of other tests: each thread has a large
+        // buffer that it never fills.
         let mut child = Command::new(env!("CARGO_BIN_EXE_bigiron"))
             .args(words)
             .arg(&directory)
@@ -96,7 +96,7 @@ impl Mounted {
         assert!(sent.unwrap().success());
     }
 
-    /// Waits until it is no longer in the list of mounts.
+    /// Waits until it has left the list of mounts.
     #[track_caller]
     pub fn wait_until_gone(&self) {
         let begin = Instant::now();
@@ -106,7 +106,7 @@ impl Mounted {
         }
     }
 
-    /// The end of the program.
+    /// Waits for the end of the program.
     pub fn end(&mut self) -> Outcome {
         finish(self.child.take().unwrap())
     }

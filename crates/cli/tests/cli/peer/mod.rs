@@ -1,5 +1,5 @@
-//! What tests of the program under the name makedumpfile share: a machine that
-//! makedumpfile 1.7.2 knows, and both programs.
+//! Functions shared by tests of the program under the name makedumpfile: a machine that
+//! makedumpfile 1.7.2 supports, and both programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use bigiron_synth::{ElfShape, Synth};
 
 use crate::common::{Outcome, arg, command, finish};
 
-/// 48 MiB with some of everything, of a kernel that all makedumpfiles read.
+/// 48 MiB with pages of every class, of a kernel that every makedumpfile supports.
 const MACHINE: &str = "kernel 6.1
     ram 0x0-0x9f 0x100-0x2fff
     pages 0x200 free order=9
@@ -28,7 +28,7 @@ const MACHINE: &str = "kernel 6.1
 
 fn core() -> &'static [u8] {
     static MADE: OnceLock<Vec<u8>> = OnceLock::new();
-    // makedumpfile counts the page frames of the kernel's image twice where it
+    // makedumpfile counts the page frames of the kernel's image twice if it
     // has a PT_LOAD of its own.
     let shape = ElfShape {
         image_load: false,
@@ -37,10 +37,10 @@ fn core() -> &'static [u8] {
     MADE.get_or_init(|| Synth::from_text(MACHINE).unwrap().elf(&shape))
 }
 
-/// How often in a row makedumpfile may abort.
+/// Number of times in a row that makedumpfile may abort.
 const MAX_ABORTS: usize = 20;
 
-/// A directory that is gone in the end, with the machine's core in `vmcore`.
+/// A temporary directory with the machine's core in `vmcore`.
 pub struct Lab(tempfile::TempDir);
 
 impl Lab {
@@ -54,7 +54,7 @@ impl Lab {
         self.0.path().join(name)
     }
 
-    /// The words of `line`, those with @ as files of this directory.
+    /// Splits `line` into arguments; those that begin with @ are files of this directory.
     fn words(&self, line: &str) -> Vec<String> {
         let name = |word: &str| match word.strip_prefix('@') {
             Some(name) => arg(&self.path(name)).to_owned(),
@@ -76,8 +76,8 @@ impl Lab {
         command(&arguments)
     }
 
-    /// Runs makedumpfile itself. Its threads abort now and then, where glibc
-    /// cannot load what a thread's end needs; then it runs once more.
+    /// Runs makedumpfile. Its threads sometimes abort because glibc
+    /// cannot load libgcc_s for a thread's end; it is then run again.
     #[track_caller]
     pub fn theirs(&self, line: &str) -> Outcome {
         let run = || finish(self.their_command(line).spawn().unwrap());
@@ -104,7 +104,7 @@ impl Lab {
         command
     }
 
-    /// Both must have kept the same pages with the same bytes.
+    /// Asserts that both dumps have the same pages with the same bytes.
     #[track_caller]
     pub fn same_pages(&self, one: &str, other: &str) {
         let found = compared(&self.path(one), &self.path(other));
@@ -120,7 +120,7 @@ pub fn compared(one: &Path, other: &Path) -> Comparison {
     compare(one.memory(), other.memory(), 2, &progress, &stop).unwrap()
 }
 
-/// Whether makedumpfile is here; prints why a test does nothing if not.
+/// Returns true if makedumpfile is installed; prints that the test is skipped if not.
 pub fn installed() -> bool {
     let found = Command::new("makedumpfile").arg("-v").output();
     let found = found.is_ok_and(|output| output.status.success());
@@ -130,7 +130,7 @@ pub fn installed() -> bool {
     found
 }
 
-/// What it prints beside words about the kernel's version, which only it has.
+/// Returns its output without the message about the kernel's version, which only makedumpfile prints.
 pub fn said(outcome: &Outcome) -> String {
     outcome.text().replace(
         "The kernel version is not supported.\nThe makedumpfile operation may be incomplete.\n",

@@ -1,4 +1,4 @@
-//! What tests of saving share: a device in a file, and a directory.
+//! Functions shared by the tests of `bigiron save`: a device in a file, and a directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Lab, Outcome, arg, run};
 
-/// 32 MiB with some of everything, and a kernel log.
+/// 32 MiB with pages of every class, and a kernel log.
 const MACHINE: &str = "kernel 6.12
     ram 0x0-0x9f 0x100-0x1fff
     pages 0x200 free order=9
@@ -29,18 +29,18 @@ pub fn lab() -> Lab {
     lab
 }
 
-/// Bytes of the device: room for the machine of the tests, uncompressed.
+/// Size of the device, which holds the test machine uncompressed.
 pub const DEVICE_SIZE: usize = 48 << 20;
 
 /// A file that is a dump device, and the directory `saved`.
-pub struct Place {
+pub struct SaveLab {
     pub lab: Lab,
     pub device: PathBuf,
     pub directory: PathBuf,
 }
 
-impl Place {
-    /// With what was on the device before: bytes that look like nothing.
+impl SaveLab {
+    /// Creates a device filled with bytes that resemble no format.
     pub fn new() -> Self {
         let lab = lab();
         let old: Vec<u8> = (0..DEVICE_SIZE as u32 / 4)
@@ -56,7 +56,7 @@ impl Place {
         }
     }
 
-    /// With a dump of the machine on it, made with `options`.
+    /// Creates a device with a dump of the machine, made with `options`.
     pub fn with_dump(options: &[&str]) -> Self {
         let place = Self::new();
         place.dump(options).code(0);
@@ -81,7 +81,7 @@ impl Place {
         run(&arguments)
     }
 
-    /// Saves from the device, with the result for programs.
+    /// Saves from the device, and returns the JSON report.
     #[track_caller]
     pub fn saved(&self, options: &[&str]) -> Value {
         let options: Vec<_> = options.iter().copied().chain(["--json"]).collect();
@@ -92,25 +92,25 @@ impl Place {
         device::find(&fs::read(&self.device).unwrap()).unwrap()
     }
 
-    /// Whether the device says that there is a dump to be saved.
+    /// Returns true if the device is marked as having a dump to save.
     #[track_caller]
     pub fn is_valid(&self) -> bool {
         self.found().unwrap().header.valid
     }
 
-    /// The dump that is on the device.
+    /// Returns the bytes of the dump on the device.
     pub fn contents(&self) -> Vec<u8> {
         let length = self.found().unwrap().header.length as usize;
         let start = CONTENTS_OFFSET as usize;
         fs::read(&self.device).unwrap()[start..start + length].to_vec()
     }
 
-    /// Where the device's last block begins.
+    /// Returns the offset of the device's last block.
     pub fn end_block(&self) -> usize {
         DEVICE_SIZE - BLOCK_SIZE
     }
 
-    /// The names in the directory, in order.
+    /// Returns the sorted names in the directory.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<_> = fs::read_dir(&self.directory)
             .unwrap()
@@ -129,7 +129,7 @@ impl Place {
         self.directory.join(name)
     }
 
-    /// Changes bytes of the device.
+    /// Modifies the bytes of the device.
     pub fn patch(&self, change: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = fs::read(&self.device).unwrap();
         change(&mut bytes);
@@ -137,8 +137,8 @@ impl Place {
     }
 }
 
-/// `bigiron verify` must find it whole and equal to `source`.
+/// Asserts that `bigiron verify` finds the dump complete and equal to `source`.
 #[track_caller]
-pub fn whole_and_right(dump: &Path, source: &Path) {
+pub fn complete_and_equal(dump: &Path, source: &Path) {
     run(&["verify", "--quiet", arg(dump), "--against", arg(source)]).code(0);
 }

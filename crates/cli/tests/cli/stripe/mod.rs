@@ -1,4 +1,4 @@
-//! What tests of striped dumps share.
+//! Functions shared by the tests of striped dumps.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::common::{Lab, Outcome, arg, run};
 
-/// `bigiron` with `options`, then these paths, then others.
+/// Returns arguments: `options`, then `paths`, then `others`.
 fn with(options: &[&str], paths: &[&Path], others: &[&Path]) -> Vec<String> {
     let paths = paths.iter().chain(others).map(|path| arg(path).to_owned());
     let options = options.iter().map(ToString::to_string);
@@ -27,7 +27,7 @@ pub fn list(paths: &[&Path]) -> String {
         .join(",")
 }
 
-/// The machine's dump in so many parts.
+/// Dumps the machine in `count` parts.
 #[track_caller]
 pub fn striped(lab: &Lab, count: usize, options: &[&str]) -> Vec<PathBuf> {
     let parts: Vec<_> = (0..count).map(|n| lab.path(&format!("part{n}"))).collect();
