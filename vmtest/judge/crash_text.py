@@ -21,7 +21,7 @@ from pathlib import Path
 from verdict import CannotJudge, Verdict
 
 COMMANDS = ("sys", "log", "ps", "bt -a", "kmem -i", "kmem -V", "kmem -s", "mod", "runq")
-SECONDS = 300
+SECONDS = 900
 
 
 def start(vmlinux: str, dump: str, directory: Path, commands: tuple[str, ...]) -> subprocess.Popen[str]:

@@ -25,7 +25,7 @@ import peers_venv
 from tools import Bigiron, ToolFailed
 from verdict import CannotJudge, Verdict
 
-SECONDS = 120
+SECONDS = 900
 NUMBERS = ("level", "min_interval", "max_interval", "busy_factor", "imbalance_pct", "cache_nice_tries",
            "max_newidle_lb_cost")
 

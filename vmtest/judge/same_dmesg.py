@@ -22,7 +22,7 @@ import crash_text
 from tools import Bigiron, Makedumpfile, ToolFailed
 from verdict import CannotJudge, Verdict
 
-SECONDS = 60
+SECONDS = 900
 # The least that any kernel says from its start to its crash.
 LEAST_LINES = 50
 

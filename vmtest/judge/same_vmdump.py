@@ -82,7 +82,7 @@ def gdb_opens(core: str | Path, verdict: Verdict) -> None:
     if not shutil.which("gdb"):
         return
     command = ["gdb", "-nx", "-batch", "-ex", "info files", "-c", str(core)]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=300).stdout
+    said = subprocess.run(command, capture_output=True, text=True, timeout=900).stdout
     verdict.require("load1" in said, f"gdb finds no memory in {Path(core).name}")
 
 

@@ -51,7 +51,7 @@ class Plan:
     files: Mapping[str, Path] = field(default_factory=dict)  # for the capture kernel, all executable
     environment: Mapping[str, str] = field(default_factory=dict)  # for the script
     during: Callable[["Crashed"], None] | None = None  # called all the time
-    timeout: int = 240
+    timeout: int = 420
 
 
 class Crashed:

@@ -18,7 +18,7 @@ class Stub:
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(20)
+        self._socket.settimeout(300)
         self._socket.connect(str(path))
         self._received = b""
 

@@ -69,7 +69,7 @@ class Running:
             ram_mib=RAM_MIB,
             levels=levels,
             disks=images,
-            timeout=240,
+            timeout=420,
             accel=accel,
         ) as machine:
             machine.wait_for_end()

@@ -284,7 +284,7 @@ def _apart(series: str, bigiron: Path) -> dict[str, Any]:
 
 
 def _kills(series: str, bigiron: Path, count: int) -> dict[str, Any]:
-    console = _guest(MACHINE, series, bigiron, KILLS.replace("COUNT", str(count)), seconds=300 + 30 * count)
+    console = _guest(MACHINE, series, bigiron, KILLS.replace("COUNT", str(count)), seconds=900 + 30 * count)
     checks = _Checks(f"{series} killed at random moments")
     kills = [record for record in guest.records(console) if "kill" in record]
     checks.equal("kills", len(kills), count)

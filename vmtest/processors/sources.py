@@ -132,7 +132,7 @@ def _boot(machine: Topology, series: str, bigiron: Path, command_line: str, line
     if not setpriv:
         raise LabError("setpriv is not there: it comes with util-linux")
     programs = {"bigiron": bigiron, "setpriv": Path(setpriv)}
-    return guest.run_here(machine, series, programs, "\n".join(lines), command_line=command_line, seconds=120)
+    return guest.run_here(machine, series, programs, "\n".join(lines), command_line=command_line, seconds=600)
 
 
 def _record(run: str, judged: Judged) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def _marks(series: str) -> list[dict[str, Any]]:
         for state in (0, 1):
             lines += [f"echo {state} >/sys/devices/system/cpu/cpu3/online", f"marks {2 + 2 * number + state}"]
     lines += ["echo --- threads", "/bpf --nocapture", "echo ---"]
-    console = guest.run_here(MACHINES[0], series, programs, "\n".join(lines), seconds=120)
+    console = guest.run_here(MACHINES[0], series, programs, "\n".join(lines), seconds=600)
     shown = [guest.section(console, str(number)).splitlines() for number in range(2 + 2 * REBUILDS)]
     marks = [dict(line.split()[1:] for line in lines if line.startswith("mark ")) for lines in shown]
     wrong = [] if marks[0] and marks[0] == marks[1] else ["marks changed without a rebuild"]

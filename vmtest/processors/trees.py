@@ -287,7 +287,7 @@ def _try(case: Case, series: str, bigiron: Path) -> list[dict[str, Any]]:
     lines = [SCRIPT]
     for number, (_, before) in enumerate(case.moments):
         lines += [before, f"shot {number}"]
-    console = guest.run_here(case.topology, series, {}, "\n".join(lines), command_line=case.command_line, seconds=120)
+    console = guest.run_here(case.topology, series, {}, "\n".join(lines), command_line=case.command_line, seconds=600)
     records = []
     for number, (name, before) in enumerate(case.moments):
         moment = Moment.of(guest.section(console, str(number)))

@@ -14,7 +14,7 @@ INIT = Path(__file__).resolve().parent.parent / "guest-memory" / "init"
 RAM_MIB = 1024
 # Two processors each for the first two nodes.
 NODES = ((384, "0-1"), (384, "2-3"), (256, ""))
-SECONDS = 420
+SECONDS = 600
 
 
 def _archive(library: Path, work: Path) -> bytes:

@@ -50,7 +50,7 @@ def files() -> list[str]:
     return [path.name for path in Path("/dev/shm").iterdir()]
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> bool:
+def wait_until(condition: Callable[[], bool], seconds: float = 300) -> bool:
     """Whether it holds within some time."""
     end = time.monotonic() + seconds
     while not condition():

@@ -26,7 +26,7 @@ def _run(
     program: Path, library: Library, what: str, size: int, file: str, more: dict[str, str], group: Cgroup | None
 ) -> Ran:
     done = subprocess.run(
-        [program, "limit", what, str(size)], capture_output=True, text=True, timeout=300,
+        [program, "limit", what, str(size)], capture_output=True, text=True, timeout=1200,
         env=library.environment() | {"STORM_FILE": file} | more, preexec_fn=group.join if group else None,
     )  # fmt: skip
     return Ran(done.returncode, done.stdout)

@@ -17,7 +17,7 @@ LIBRARY = "libbigiron_preload.so"
 SMALL = "threshold=64K,chunk=64K,helpers=16"
 # What changes nothing that can be seen, not even how many pages of a segment are there.
 EXACT = f"{SMALL},attach=plain,shm-lock=plain,huge=never"
-SECONDS = 300
+SECONDS = 1200
 
 
 @dataclass(frozen=True)
