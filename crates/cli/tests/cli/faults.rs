@@ -155,7 +155,7 @@ fn closed_pipe_ends_the_dump_with_a_message() {
 /// signal.
 fn slow_lab() -> Lab {
     let lab = Lab::new();
-    let text = "kernel 6.12\nram 0x0-0x9f 0x100-0x7fff\npages 0x800 slab n=28672 fill=random";
+    let text = "kernel 6.12\nram 0x0-0x9f 0x100-0x3eff\npages 0x800 slab n=12288 fill=random";
     let machine = Synth::from_text(text).unwrap();
     lab.file("vmcore", &machine.elf(&ElfShape::vmcore()));
     lab
