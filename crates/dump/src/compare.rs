@@ -244,9 +244,6 @@ mod tests {
         fn vmcoreinfo_note(&self) -> Option<&[u8]> {
             None
         }
-        fn damage(&self) -> Option<&str> {
-            None
-        }
         fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
             self.present(first, bits)
         }

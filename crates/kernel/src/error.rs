@@ -119,8 +119,13 @@ pub enum KernelError {
         reason: String,
     },
     /// The architecture is not supported.
-    #[error("a dump of {0}; this build knows {known}", known = crate::arch::names())]
-    UnknownArchitecture(String),
+    #[error("a dump of {name}; this build knows {known}")]
+    UnknownArchitecture {
+        /// The architecture of the dump.
+        name: String,
+        /// Names of the supported architectures.
+        known: String,
+    },
 }
 
 impl KernelError {

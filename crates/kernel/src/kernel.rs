@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use bigiron_format::VirtAddr;
+use bigiron_format::bytes::Endian;
 use bigiron_format::kdump::Utsname;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 
 use crate::arch::{self, Leaf, TableEntry, Translator};
-use crate::erase::{ErasedSource, Erasure};
+use crate::erase::{EraseMemory, ErasedSource, Erasure};
 use crate::error::{KernelError, SourceError};
+use crate::kernel_memory::KernelMemory;
 use crate::memory::PhysicalMemory;
 use crate::source::{IoMethod, MemorySource, Source};
 use crate::vmcoreinfo;
@@ -232,6 +234,31 @@ impl<'a> Kernel<'a> {
                 names.names[4] = self.source().machine().into();
                 names
             })
+    }
+}
+
+impl KernelMemory for Kernel<'_> {
+    fn info(&self) -> &Vmcoreinfo {
+        Kernel::info(self)
+    }
+
+    fn endian(&self) -> Endian {
+        self.source().endian()
+    }
+
+    fn read(
+        &self,
+        what: &'static str,
+        address: VirtAddr,
+        buf: &mut [u8],
+    ) -> Result<(), KernelError> {
+        Kernel::read(self, what, address, buf)
+    }
+}
+
+impl EraseMemory for Kernel<'_> {
+    fn translate(&self, address: VirtAddr) -> Result<Option<Leaf>, KernelError> {
+        Ok(Kernel::translate(self, address)?)
     }
 }
 

@@ -4,7 +4,8 @@
 //! - [`source`]: files that hold the memory of a machine.
 //! - [`memory`]: random access through a page cache.
 //! - [`arch`]: address translation, a table of architectures.
-//! - [`kernel`]: a kernel found in a source by its VMCOREINFO.
+//! - [`kernel`], [`kernel_memory`]: a kernel found in a source by its VMCOREINFO, and the
+//!   interface to its memory.
 //! - [`mem_map`], [`page`], [`filter`]: struct pages, their classes, and the page
 //!   frames that a dump level excludes.
 //! - [`printk`]: the kernel log.
@@ -20,6 +21,7 @@ pub mod erase;
 pub mod error;
 pub mod filter;
 pub mod kernel;
+pub mod kernel_memory;
 #[cfg(feature = "dwarf")]
 pub mod linked_vmcoreinfo;
 pub mod mem_map;
@@ -38,9 +40,11 @@ pub mod zones;
 pub use error::{KernelError, SourceError};
 pub use filter::{DumpLevel, ExcludedCounts, Filter};
 pub use kernel::Kernel;
+pub use kernel_memory::KernelMemory;
 pub use memory::{CacheStatistics, PhysicalMemory};
 pub use ranks::SectionRanks;
 pub use source::{
-    CacheUsage, Identities, IoMethod, MemorySource, PageReader, RUNNING_KERNEL, SECTION_FRAMES,
-    SharedPages, Source, VmdumpSource,
+    CacheUsage, Extensions, HeaderAddresses, Identities, IoMethod, MemorySource, PageReader,
+    RUNNING_KERNEL, SECTION_FRAMES, SharedAccess, SharedPages, Source, SourceFacts, StoredSizes,
+    VmdumpSource,
 };

@@ -5,7 +5,8 @@
 mod common;
 
 use bigiron_format::VirtAddr;
-use bigiron_kernel::printk::{Caller, KernelMemory, Log, RecordText, TextStyle};
+use bigiron_kernel::KernelMemory;
+use bigiron_kernel::printk::{Caller, Log, RecordText, TextStyle};
 use bigiron_kernel::{IoMethod, Kernel, Source};
 use bigiron_synth::{ElfShape, KernelLog, LogForm, LogRecord, Synth, Written};
 use common::log_memory::{FORMS, LogMemory};

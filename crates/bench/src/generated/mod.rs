@@ -21,7 +21,9 @@ use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
 use bigiron_format::elf::Notes;
 use bigiron_format::{PageFrame, VirtAddr};
-use bigiron_kernel::{IoMethod, MemorySource, PageReader, SourceError};
+use bigiron_kernel::{
+    Extensions, HeaderAddresses, IoMethod, MemorySource, PageReader, SourceError,
+};
 
 pub use blocks::{ClassCounts, FrameClass, Mixture};
 
@@ -215,8 +217,11 @@ impl MemorySource for GeneratedMachine {
         Some(self.text.as_bytes())
     }
 
-    fn damage(&self) -> Option<&str> {
-        None
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            header_addresses: Some(self),
+            ..Extensions::default()
+        }
     }
 
     fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
@@ -244,15 +249,17 @@ impl MemorySource for GeneratedMachine {
         Some(PageFrame(start.max(range.start)))
     }
 
-    /// In the direct map, as /proc/vmcore's headers say it.
-    fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr> {
-        VirtAddr(layout::PAGE_OFFSET).checked_add(frame.0 * layout::PAGE as u64)
-    }
-
     /// Pages are made whatever `io` is. Tables and struct pages are there even
     /// where a sampled machine has no data.
     fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
         Box::new(GeneratedReader::new(self))
+    }
+}
+
+impl HeaderAddresses for GeneratedMachine {
+    /// In the direct map, as /proc/vmcore's headers say it.
+    fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr> {
+        VirtAddr(layout::PAGE_OFFSET).checked_add(frame.0 * layout::PAGE as u64)
     }
 }
 

@@ -7,7 +7,7 @@ use bigiron_format::elf::MACHINE_X86_64;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PhysAddr, VirtAddr};
 
-use super::{Architecture, Leaf, TableEntry, Translator};
+use super::translator::{Architecture, Leaf, TableEntry, Translator};
 use crate::error::{KernelError, SourceError};
 use crate::memory::PhysicalMemory;
 

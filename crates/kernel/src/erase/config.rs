@@ -11,97 +11,11 @@
 //! be followed by its type, `SYMBOL:TYPE`, an extension of makedumpfile's syntax
 //! for kernels whose variables have no type information.
 
+use super::command::{Command, Problem};
 use super::parser::{Parser, Word};
 
 /// Maximum size of a configuration file, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
-
-/// An error and its line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The line, counted from 1.
-    pub line: usize,
-    /// Description of the error.
-    pub text: String,
-}
-
-impl std::fmt::Display for Problem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Config error at {}: {}", self.line, self.text)
-    }
-}
-
-/// `SYMBOL[:TYPE][.MEMBER]...`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expression {
-    /// The text as written.
-    pub text: String,
-    /// The symbol, or the loop variable.
-    pub symbol: String,
-    /// The type written after the symbol.
-    pub written_type: Option<String>,
-    /// The members, outermost first.
-    pub members: Vec<String>,
-}
-
-/// The number of bytes to erase.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Amount {
-    /// The size of the type.
-    ByType,
-    /// A number of bytes.
-    Bytes(u64),
-    /// The value of a variable, in bytes.
-    Variable(Expression),
-    /// Nothing is erased, but the pointer itself is set to 0.
-    Nullify,
-}
-
-/// An `erase` command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Erase {
-    /// Its line.
-    pub line: usize,
-    /// The data to erase.
-    pub target: Expression,
-    /// The number of bytes.
-    pub amount: Amount,
-}
-
-/// The link from one list element to the next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// Unspecified: an array, or members named `next`.
-    Unspecified,
-    /// This member points to the next element.
-    Via(String),
-    /// Elements are this struct, linked by this member of type list_head.
-    Within(String, String),
-}
-
-/// A `for` command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loop {
-    /// Its line.
-    pub line: usize,
-    /// The loop variable.
-    pub id: String,
-    /// The list.
-    pub list: Expression,
-    /// The link between elements.
-    pub link: Link,
-    /// The commands for each element.
-    pub body: Vec<Erase>,
-}
-
-/// A command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// An `erase` command.
-    Erase(Erase),
-    /// A `for` command.
-    Loop(Loop),
-}
 
 /// A parsed configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -170,6 +84,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use super::super::command::{Amount, Link};
     use super::*;
 
     fn parse(text: &str) -> Config {

@@ -5,11 +5,10 @@ use std::collections::HashMap;
 
 use bigiron_format::VirtAddr;
 
-use super::config::Expression;
+use super::command::Expression;
 use crate::arch::Leaf;
 use crate::error::KernelError;
-use crate::kernel::Kernel;
-use crate::printk::KernelMemory;
+use crate::kernel_memory::KernelMemory;
 use crate::symbols::Symbols;
 use crate::types::{
     self, Place, Shape, Type, TypeId, TypeTable, WithAddedTypes, find_member, size_of,
@@ -23,13 +22,7 @@ const MAX_DEPTH: usize = 64;
 /// Kernel memory with known physical addresses.
 pub trait EraseMemory: KernelMemory {
     /// Translates an address; returns `None` if it is not mapped.
-    fn place(&self, address: VirtAddr) -> Result<Option<Leaf>, KernelError>;
-}
-
-impl EraseMemory for Kernel<'_> {
-    fn place(&self, address: VirtAddr) -> Result<Option<Leaf>, KernelError> {
-        Ok(self.translate(address)?)
-    }
+    fn translate(&self, address: VirtAddr) -> Result<Option<Leaf>, KernelError>;
 }
 
 /// A variable, a member, or a list element.

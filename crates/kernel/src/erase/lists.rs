@@ -1,6 +1,6 @@
 //! Iterates over what `for` names: arrays, structs that point to the next, list_heads.
 
-use super::config::{Link, Loop};
+use super::command::{Link, Loop};
 use super::item::{Item, Scope};
 use crate::types::{Shape, structure};
 

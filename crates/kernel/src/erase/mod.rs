@@ -7,6 +7,7 @@
 //! | [`ranges`] | sets of such ranges |
 //! | [`ErasedSource`] | a memory source that returns erased bytes |
 
+mod command;
 pub mod config;
 mod item;
 mod lists;
@@ -15,7 +16,8 @@ pub mod ranges;
 mod resolve;
 mod source;
 
-pub use config::{Config, Problem};
+pub use command::{Amount, Command, Erase, Expression, Link, Loop, Problem};
+pub use config::Config;
 pub use item::EraseMemory;
 pub use ranges::{Blank, Blanks};
 pub use resolve::{Erasure, resolve};

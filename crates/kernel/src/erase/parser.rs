@@ -1,6 +1,6 @@
 //! Parses words into commands.
 
-use super::config::{Amount, Command, Erase, Expression, Link, Loop, Problem};
+use super::command::{Amount, Command, Erase, Expression, Link, Loop, Problem};
 
 const KEYWORDS: [&str; 7] = ["erase", "size", "nullify", "for", "in", "within", "endfor"];
 

@@ -8,7 +8,8 @@ use std::fmt::Write;
 
 use bigiron_format::VirtAddr;
 
-use super::config::{Amount, Command, Config, Erase, Problem};
+use super::command::{Amount, Command, Erase, Problem};
+use super::config::Config;
 use super::item::{EraseMemory, Item, Scope};
 use super::lists;
 use super::ranges::{Blank, Blanks, ERASED};
@@ -229,7 +230,7 @@ impl Work<'_> {
         len: u64,
         slot: &mut Option<usize>,
     ) -> Result<(), String> {
-        let place = self.scope.memory.place(VirtAddr(address));
+        let place = self.scope.memory.translate(VirtAddr(address));
         let Some(leaf) = place.map_err(super::item::text)? else {
             return Err(not_mapped(address));
         };
@@ -292,7 +293,7 @@ impl Work<'_> {
         while done < piece.len {
             let address = piece.address.checked_add(done);
             let address = address.ok_or_else(|| not_mapped(piece.address))?;
-            let leaf = self.scope.memory.place(VirtAddr(address));
+            let leaf = self.scope.memory.translate(VirtAddr(address));
             let found = match leaf {
                 Ok(Some(leaf)) if leaf.len > 0 => leaf,
                 Ok(_) => {

@@ -1,14 +1,13 @@
 //! A memory source that returns erased bytes, as they are dumped.
 
+use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
-use bigiron_format::elf::{LoadSegment, Notes};
-use bigiron_format::kdump::Utsname;
-use bigiron_format::{PageFrame, VirtAddr};
+use bigiron_format::elf::Notes;
 
 use super::ranges::Blanks;
 use crate::error::SourceError;
-use crate::source::{CacheUsage, IoMethod, MemorySource, PageReader};
+use crate::source::{Extensions, IoMethod, MemorySource, PageReader, SourceFacts};
 
 /// Another source with erased ranges.
 pub struct ErasedSource<'a> {
@@ -50,10 +49,6 @@ impl MemorySource for ErasedSource<'_> {
         self.inner.machine()
     }
 
-    fn is_live(&self) -> bool {
-        self.inner.is_live()
-    }
-
     fn end_frame(&self) -> PageFrame {
         self.inner.end_frame()
     }
@@ -66,24 +61,20 @@ impl MemorySource for ErasedSource<'_> {
         self.inner.vmcoreinfo_note()
     }
 
-    fn erase_info(&self) -> &[u8] {
-        &self.erase_info
+    fn facts(&self) -> SourceFacts<'_> {
+        SourceFacts {
+            erase_info: &self.erase_info,
+            ..self.inner.facts()
+        }
     }
 
-    fn utsname(&self) -> Option<&Utsname> {
-        self.inner.utsname()
-    }
-
-    fn dump_level(&self) -> u8 {
-        self.inner.dump_level()
-    }
-
-    fn codecs(&self) -> Vec<&'static str> {
-        self.inner.codecs()
-    }
-
-    fn damage(&self) -> Option<&str> {
-        self.inner.damage()
+    /// Without what refers to the stored form of pages, which has the erased data.
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            stored_sizes: None,
+            vmdump: None,
+            ..self.inner.extensions()
+        }
     }
 
     fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
@@ -96,26 +87,6 @@ impl MemorySource for ErasedSource<'_> {
 
     fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
         self.inner.next_section(first)
-    }
-
-    fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr> {
-        self.inner.virtual_address(frame)
-    }
-
-    fn segment_address(&self, address: VirtAddr) -> Option<u64> {
-        self.inner.segment_address(address)
-    }
-
-    fn header_segments(&self) -> &[LoadSegment] {
-        self.inner.header_segments()
-    }
-
-    fn cache_usage(&self) -> Option<CacheUsage> {
-        self.inner.cache_usage()
-    }
-
-    fn parallel_readers(&self) -> usize {
-        self.inner.parallel_readers()
     }
 
     fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_> {

@@ -1,5 +1,6 @@
 //! Decides, section by section, which page frames a dump level keeps.
 
+mod result;
 mod scan;
 mod window;
 
@@ -9,8 +10,10 @@ use bigiron_format::{PageFrame, PageFrameRange};
 use crate::error::KernelError;
 use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
-use crate::page::{BlockClassifier, PageClass, PageLayout, Wanted};
+use crate::page::{BlockClassifier, PageLayout, Wanted};
 use crate::source::{PageReader, SECTION_FRAMES};
+
+pub use result::{ExcludedCounts, SectionResult};
 
 use scan::Scan;
 use window::Window;
@@ -57,79 +60,6 @@ impl DumpLevel {
             free: self.0 & 16 != 0,
         }
     }
-}
-
-/// Numbers of excluded page frames, by class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ExcludedCounts {
-    /// Page cache without private data.
-    pub cache: u64,
-    /// Page cache with private data.
-    pub cache_private: u64,
-    /// User memory.
-    pub user: u64,
-    /// Free memory.
-    pub free: u64,
-    /// Memory that a confidential guest has not accepted.
-    pub unaccepted: u64,
-    /// Poisoned memory (PG_hwpoison).
-    pub hw_poison: u64,
-    /// Offline memory.
-    pub offline: u64,
-    /// RAM whose contents the source does not have: excluded earlier, or lost.
-    pub absent: u64,
-    /// Memory behind the last struct page: device memory, not the kernel's.
-    pub device: u64,
-}
-
-impl ExcludedCounts {
-    /// Adds the counts of another section.
-    pub fn add(&mut self, other: &Self) {
-        self.cache += other.cache;
-        self.cache_private += other.cache_private;
-        self.user += other.user;
-        self.free += other.free;
-        self.unaccepted += other.unaccepted;
-        self.hw_poison += other.hw_poison;
-        self.offline += other.offline;
-        self.absent += other.absent;
-        self.device += other.device;
-    }
-
-    /// The sum of all counts.
-    pub fn total(&self) -> u64 {
-        let known = self.cache + self.cache_private + self.user + self.free;
-        known + self.unaccepted + self.hw_poison + self.offline + self.absent + self.device
-    }
-
-    fn of(&mut self, class: PageClass) -> &mut u64 {
-        match class {
-            PageClass::Cache => &mut self.cache,
-            PageClass::CachePrivate => &mut self.cache_private,
-            PageClass::User => &mut self.user,
-            PageClass::Free => &mut self.free,
-            PageClass::Unaccepted => &mut self.unaccepted,
-            PageClass::HwPoison => &mut self.hw_poison,
-            PageClass::Offline => &mut self.offline,
-        }
-    }
-}
-
-/// The result for one section.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SectionResult {
-    /// Page frames of RAM in the section.
-    pub ram: u64,
-    /// Page frames kept.
-    pub kept: u64,
-    /// Struct pages read, or covered by the verdict on another one.
-    pub scanned: u64,
-    /// Excluded page frames.
-    pub excluded: ExcludedCounts,
-    /// Poisoned page frames, which must not even be read.
-    pub poisoned: Vec<PageFrame>,
-    /// Struct pages that could not be read; their page frames are kept.
-    pub unreadable: u64,
 }
 
 /// Decides which page frames are kept.
@@ -228,7 +158,9 @@ impl<'a, 's> Filter<'a, 's> {
         if let Some((map, layout)) = &self.struct_pages {
             let frames = PageFrameRange::new(first.0, first.0 + SECTION_FRAMES);
             let mut scan = Scan {
-                filter: self,
+                kernel: self.kernel,
+                wanted: self.wanted,
+                blocks: self.blocks.as_ref(),
                 map,
                 layout,
                 frames,

@@ -3,10 +3,13 @@
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, PageFrameRange, VirtAddr};
 
-use super::{Filter, SectionResult};
+use super::result::SectionResult;
 use crate::error::KernelError;
+use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
-use crate::page::{BLOCK_PAGES, BlockClasses, PageClass, PageLayout, Verdict};
+use crate::page::{
+    BLOCK_PAGES, BlockClasses, BlockClassifier, PageClass, PageLayout, Verdict, Wanted,
+};
 use crate::source::PageReader;
 
 use super::window::Window;
@@ -16,7 +19,9 @@ const MAX_HEAD_ORDER: u32 = 22;
 
 /// The scan of one section's struct pages.
 pub(super) struct Scan<'a, 's> {
-    pub(super) filter: &'a Filter<'a, 's>,
+    pub(super) kernel: &'a Kernel<'s>,
+    pub(super) wanted: Wanted,
+    pub(super) blocks: Option<&'a BlockClassifier>,
     pub(super) map: &'a MemMap,
     pub(super) layout: &'a PageLayout,
     pub(super) frames: PageFrameRange,
@@ -64,7 +69,7 @@ impl Scan<'_, '_> {
         while at < self.frames.end.0 {
             let section = at >> shift;
             let end = ((section + 1) << shift).min(self.frames.end.0);
-            let map = self.map.section(self.filter.kernel, section);
+            let map = self.map.section(self.kernel, section);
             if let Some(map) = self.readable(map, end - at)?.flatten() {
                 covered = self.section(reader, map, PageFrameRange::new(at, end), covered)?;
             }
@@ -83,13 +88,13 @@ impl Scan<'_, '_> {
         covered: u64,
     ) -> Result<u64, KernelError> {
         let size = self.map.page_struct_size();
-        let page_shift = self.filter.kernel.source().page_shift();
+        let page_shift = self.kernel.source().page_shift();
         let mut frame = frames.start.0.max(covered);
         while frame < frames.end.0 {
             let address = self.map.page_struct(map, PageFrame(frame));
             let rest = (1_u64 << page_shift) - (address.0 & ((1 << page_shift) - 1));
             let rest = rest.div_ceil(size);
-            let leaf = self.filter.kernel.translate(address).map_err(Into::into);
+            let leaf = self.kernel.translate(address).map_err(Into::into);
             let Some(leaf) = self.readable(leaf, rest)?.flatten() else {
                 // A hole in the memory map: continue with its next page.
                 frame += rest;
@@ -178,9 +183,7 @@ impl Scan<'_, '_> {
             if second.is_empty() && self.layout.is_head(page) {
                 return (frame, true);
             }
-            let verdict = self
-                .layout
-                .classify(frame, page, second, self.filter.wanted);
+            let verdict = self.layout.classify(frame, page, second, self.wanted);
             frame = self.apply(frame, verdict);
         }
         (frame, false)
@@ -190,7 +193,7 @@ impl Scan<'_, '_> {
     /// its classes; `None` if the block is not completely in `run`.
     #[inline]
     fn block_around(&self, run: &Run, frame: u64) -> Option<(u64, BlockClasses)> {
-        let blocks = self.filter.blocks.as_ref()?;
+        let blocks = self.blocks?;
         let first = frame - (frame - self.frames.start.0) % BLOCK_PAGES as u64;
         if first + BLOCK_PAGES as u64 > run.end {
             return None;
@@ -213,7 +216,7 @@ impl Scan<'_, '_> {
                 (next, cut) = (head, true);
                 end
             } else {
-                let verdict = self.layout.classify(head, page, second, self.filter.wanted);
+                let verdict = self.layout.classify(head, page, second, self.wanted);
                 let reach = verdict.end(head);
                 if let Some(class) = verdict.class {
                     self.exclude(class, head, reach);
@@ -246,7 +249,7 @@ impl Scan<'_, '_> {
         let Some((page, second)) = self.readable(pair, 1)? else {
             return Ok(frame + 1);
         };
-        let wanted = self.filter.wanted;
+        let wanted = self.wanted;
         let verdict = self.layout.classify(frame, &page, &second, wanted);
         Ok(self.apply(frame, verdict))
     }
@@ -287,7 +290,7 @@ impl Scan<'_, '_> {
             }
             tried = head;
             let section = head >> self.map.frames_shift();
-            let map = self.map.section(self.filter.kernel, section);
+            let map = self.map.section(self.kernel, section);
             let Some(map) = self.readable(map, 0)?.flatten() else {
                 continue;
             };
@@ -295,9 +298,7 @@ impl Scan<'_, '_> {
             let Some((page, second)) = self.readable(pair, 0)? else {
                 continue;
             };
-            let verdict = self
-                .layout
-                .classify(head, &page, &second, self.filter.wanted);
+            let verdict = self.layout.classify(head, &page, &second, self.wanted);
             let end = head.saturating_add(1_u64.checked_shl(verdict.order).unwrap_or(0));
             if let Some(class) = verdict.class
                 && end > start
@@ -311,7 +312,7 @@ impl Scan<'_, '_> {
 
     /// Reads the struct page of `frame` and the following one (empty if unmapped).
     fn read_pair(&self, map: VirtAddr, frame: u64) -> Result<(Vec<u8>, Vec<u8>), KernelError> {
-        let kernel = self.filter.kernel;
+        let kernel = self.kernel;
         let mut page = vec![0; self.layout.size];
         kernel.read(
             "a struct page",

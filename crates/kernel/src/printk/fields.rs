@@ -2,8 +2,8 @@
 
 use bigiron_format::VirtAddr;
 
-use super::KernelMemory;
 use crate::error::KernelError;
+use crate::kernel_memory::KernelMemory;
 
 const PURPOSE: &str = "read the kernel log";
 

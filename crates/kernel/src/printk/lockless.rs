@@ -6,9 +6,10 @@
 
 use bigiron_format::VirtAddr;
 
-use super::record::{Caller, Device, LogSummary, Record, RecordText};
-use super::{KernelMemory, LogError, Visit, fields};
+use super::fields;
+use super::record::{Caller, Device, LogError, LogSummary, Record, RecordText, Visit};
 use crate::error::KernelError;
+use crate::kernel_memory::KernelMemory;
 
 /// Size of an unsigned long; a text block starts with one, the record's id.
 const WORD: usize = 8;

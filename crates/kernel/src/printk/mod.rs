@@ -21,65 +21,11 @@ mod text;
 
 use std::io;
 
-use bigiron_format::VirtAddr;
-use bigiron_format::bytes::Endian;
-use bigiron_format::vmcoreinfo::Vmcoreinfo;
-
 use crate::error::KernelError;
-use crate::kernel::Kernel;
+use crate::kernel_memory::KernelMemory;
 
 pub use format::{Escape, TextStyle, facility_name, level_name};
-pub use record::{Caller, Device, LogSummary, Record, RecordText};
-
-/// Access to the memory of a kernel.
-pub trait KernelMemory {
-    /// VMCOREINFO of the kernel.
-    fn info(&self) -> &Vmcoreinfo;
-
-    /// Byte order.
-    fn endian(&self) -> Endian;
-
-    /// Fills `buf` with kernel memory; `what` names the data in messages.
-    fn read(
-        &self,
-        what: &'static str,
-        address: VirtAddr,
-        buf: &mut [u8],
-    ) -> Result<(), KernelError>;
-}
-
-impl KernelMemory for Kernel<'_> {
-    fn info(&self) -> &Vmcoreinfo {
-        Kernel::info(self)
-    }
-
-    fn endian(&self) -> Endian {
-        self.source().endian()
-    }
-
-    fn read(
-        &self,
-        what: &'static str,
-        address: VirtAddr,
-        buf: &mut [u8],
-    ) -> Result<(), KernelError> {
-        Kernel::read(self, what, address, buf)
-    }
-}
-
-/// Errors of reading a log.
-#[derive(Debug, thiserror::Error)]
-pub enum LogError {
-    /// The log is not in the dump, or is invalid.
-    #[error(transparent)]
-    Kernel(#[from] KernelError),
-    /// The output cannot be written.
-    #[error("cannot write the kernel log: {0}")]
-    Write(#[from] io::Error),
-}
-
-/// Callback for each record, oldest first.
-pub type Visit<'v> = dyn FnMut(&Record<'_>) -> io::Result<()> + 'v;
+pub use record::{Caller, Device, LogError, LogSummary, Record, RecordText, Visit};
 
 /// The kernel log of a dump.
 pub struct Log<'k> {

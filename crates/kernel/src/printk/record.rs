@@ -1,8 +1,22 @@
 //! A record of the log, and statistics over all of them.
 
-use std::fmt;
+use std::{fmt, io};
 
 use crate::error::KernelError;
+
+/// Errors of reading a log.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The log is not in the dump, or is invalid.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The output cannot be written.
+    #[error("cannot write the kernel log: {0}")]
+    Write(#[from] io::Error),
+}
+
+/// Callback for each record, oldest first.
+pub type Visit<'v> = dyn FnMut(&Record<'_>) -> io::Result<()> + 'v;
 
 /// A record. Fields that this kernel's format does not have are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]

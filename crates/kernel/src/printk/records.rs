@@ -6,9 +6,10 @@
 
 use bigiron_format::VirtAddr;
 
-use super::record::{Caller, LogSummary, Record, RecordText};
-use super::{KernelMemory, LogError, Visit, fields};
+use super::fields;
+use super::record::{Caller, LogError, LogSummary, Record, RecordText, Visit};
 use crate::error::KernelError;
+use crate::kernel_memory::KernelMemory;
 
 pub(super) struct Buffer {
     log_buf: VirtAddr,

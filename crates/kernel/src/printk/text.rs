@@ -6,9 +6,10 @@ use std::io;
 
 use bigiron_format::VirtAddr;
 
-use super::record::{LogSummary, Record, RecordText};
-use super::{KernelMemory, LogError, Visit, fields};
+use super::fields;
+use super::record::{LogError, LogSummary, Record, RecordText, Visit};
 use crate::error::KernelError;
+use crate::kernel_memory::KernelMemory;
 
 /// Bytes read at once; a divisor or multiple of every page size.
 const READ_SIZE: u32 = 4096;

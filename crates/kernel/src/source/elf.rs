@@ -11,7 +11,10 @@ use bigiron_format::{PageFrame, PhysAddr, ReadAt, VirtAddr};
 use super::elf_reader::ElfReader;
 use super::file::{DumpFile, IoMethod};
 use super::live;
-use super::{MemorySource, PageReader, SECTION_FRAMES};
+use super::{
+    CacheUsage, Extensions, HeaderAddresses, MemorySource, PageReader, SECTION_FRAMES,
+    SharedAccess, SourceFacts,
+};
 use crate::arch::{self, Architecture};
 use crate::error::SourceError;
 
@@ -138,6 +141,16 @@ impl ElfSource {
             live,
             readers: 1,
         })
+    }
+
+    /// Allows many threads to read concurrently, unless `bytes` is 0; the page cache keeps the
+    /// data.
+    #[cfg(feature = "cache")]
+    pub(super) fn set_cache(&mut self, bytes: u64) {
+        self.readers = match bytes {
+            0 => 1,
+            _ => super::parallel_readers(),
+        };
     }
 
     /// Calls `visit` for each segment that overlaps the section at `first`, with the frames of
@@ -287,22 +300,6 @@ impl MemorySource for ElfSource {
         }
     }
 
-    fn is_live(&self) -> bool {
-        self.live
-    }
-
-    #[cfg(feature = "cache")]
-    fn set_cache(&mut self, bytes: u64) {
-        self.readers = match bytes {
-            0 => 1,
-            _ => super::parallel_readers(),
-        };
-    }
-
-    fn parallel_readers(&self) -> usize {
-        self.readers
-    }
-
     fn page_shift(&self) -> u32 {
         self.page_shift
     }
@@ -332,8 +329,20 @@ impl MemorySource for ElfSource {
         self.headers.notes.get(offset..offset + len)
     }
 
-    fn damage(&self) -> Option<&str> {
-        self.damage.as_deref()
+    fn facts(&self) -> SourceFacts<'_> {
+        SourceFacts {
+            is_live: self.live,
+            damage: self.damage.as_deref(),
+            ..SourceFacts::from_notes(self.notes())
+        }
+    }
+
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            header_addresses: Some(self),
+            shared_access: Some(self),
+            ..Extensions::default()
+        }
     }
 
     fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
@@ -359,6 +368,12 @@ impl MemorySource for ElfSource {
         Some(PageFrame(frame / SECTION_FRAMES * SECTION_FRAMES))
     }
 
+    fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_> {
+        Box::new(ElfReader::new(self, io))
+    }
+}
+
+impl HeaderAddresses for ElfSource {
     fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr> {
         let address = frame.address(self.page_shift)?.0;
         let segment = self
@@ -379,9 +394,15 @@ impl MemorySource for ElfSource {
     fn header_segments(&self) -> &[LoadSegment] {
         &self.headers.segments
     }
+}
 
-    fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_> {
-        Box::new(ElfReader::new(self, io))
+impl SharedAccess for ElfSource {
+    fn cache_usage(&self) -> Option<CacheUsage> {
+        None
+    }
+
+    fn parallel_readers(&self) -> usize {
+        self.readers
     }
 }
 

@@ -6,14 +6,17 @@ use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
 use bigiron_format::codec::Codec;
 use bigiron_format::elf::Notes;
-use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, Utsname, flags_of_codec};
+use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, flags_of_codec};
 use bigiron_format::{FormatError, PageFrame, PageFrameRange, ReadAt};
 
 use super::file::IoMethod;
 #[cfg(feature = "cache")]
 use super::kdump_cached::{CachedKdumpReader, KdumpCache};
 use super::kdump_reader::KdumpReader;
-use super::{MemorySource, PageReader, SECTION_FRAMES, SeeStored};
+use super::{
+    CacheUsage, Extensions, MemorySource, PageReader, SECTION_FRAMES, SeeStored, SharedAccess,
+    SourceFacts, StoredSizes,
+};
 use crate::arch;
 use crate::error::SourceError;
 use crate::ranks::SectionRanks;
@@ -116,6 +119,20 @@ impl KdumpSource {
         let section = frame.0 / SECTION_FRAMES;
         self.read_bits(self.head().layout.dumped_bitmap(), section, bits)?;
         Ok(self.ranks.before(section as usize))
+    }
+
+    /// See `Source::set_cache`.
+    #[cfg(feature = "cache")]
+    pub(super) fn set_cache(&mut self, bytes: u64) {
+        self.cache = KdumpCache::new(bytes, self.page_shift());
+    }
+
+    fn codecs(&self) -> Vec<&'static str> {
+        let flags = self.parts.iter().map(|part| part.headers.codec_flags);
+        let flags = flags.fold(0, |all, flags| all | flags);
+        let named = |codec: &Codec| flags_of_codec(*codec) & flags != 0;
+        let codecs = Codec::ALL.into_iter().filter(named);
+        codecs.map(Codec::name).collect()
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -303,28 +320,24 @@ impl MemorySource for KdumpSource {
         self.vmcoreinfo.as_deref()
     }
 
-    fn erase_info(&self) -> &[u8] {
-        &self.head().erase_info
+    fn facts(&self) -> SourceFacts<'_> {
+        let head = self.head();
+        SourceFacts {
+            erase_info: &head.erase_info,
+            utsname: Some(&head.utsname),
+            dump_level: (head.dump_level & 31) as u8,
+            codecs: self.codecs(),
+            is_live: false,
+            damage: self.damage.as_deref(),
+        }
     }
 
-    fn utsname(&self) -> Option<&Utsname> {
-        Some(&self.head().utsname)
-    }
-
-    fn dump_level(&self) -> u8 {
-        (self.head().dump_level & 31) as u8
-    }
-
-    fn codecs(&self) -> Vec<&'static str> {
-        let flags = self.parts.iter().map(|part| part.headers.codec_flags);
-        let flags = flags.fold(0, |all, flags| all | flags);
-        let named = |codec: &Codec| flags_of_codec(*codec) & flags != 0;
-        let codecs = Codec::ALL.into_iter().filter(named);
-        codecs.map(Codec::name).collect()
-    }
-
-    fn damage(&self) -> Option<&str> {
-        self.damage.as_deref()
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            stored_sizes: Some(self),
+            shared_access: Some(self),
+            ..Extensions::default()
+        }
     }
 
     fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
@@ -356,19 +369,30 @@ impl MemorySource for KdumpSource {
         Some(PageFrame(section * SECTION_FRAMES))
     }
 
-    fn stored(&self, first: PageFrame, see: &mut SeeStored<'_>) -> Result<bool, SourceError> {
-        self.stored_in(first, see)?;
-        Ok(true)
+    fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
+        #[cfg(feature = "cache")]
+        if let Some(cache) = &self.cache {
+            return Box::new(CachedKdumpReader::new(self, cache));
+        }
+        Box::new(KdumpReader::new(self))
     }
+}
 
-    #[cfg(feature = "cache")]
-    fn set_cache(&mut self, bytes: u64) {
-        self.cache = KdumpCache::new(bytes, self.page_shift());
+impl StoredSizes for KdumpSource {
+    fn stored(&self, first: PageFrame, see: &mut SeeStored<'_>) -> Result<(), SourceError> {
+        self.stored_in(first, see)
     }
+}
 
+impl SharedAccess for KdumpSource {
     #[cfg(feature = "cache")]
-    fn cache_usage(&self) -> Option<super::CacheUsage> {
+    fn cache_usage(&self) -> Option<CacheUsage> {
         self.cache.as_ref().map(KdumpCache::usage)
+    }
+
+    #[cfg(not(feature = "cache"))]
+    fn cache_usage(&self) -> Option<CacheUsage> {
+        None
     }
 
     #[cfg(feature = "cache")]
@@ -376,11 +400,8 @@ impl MemorySource for KdumpSource {
         self.cache.as_ref().map_or(1, |_| super::parallel_readers())
     }
 
-    fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
-        #[cfg(feature = "cache")]
-        if let Some(cache) = &self.cache {
-            return Box::new(CachedKdumpReader::new(self, cache));
-        }
-        Box::new(KdumpReader::new(self))
+    #[cfg(not(feature = "cache"))]
+    fn parallel_readers(&self) -> usize {
+        1
     }
 }

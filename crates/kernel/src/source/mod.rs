@@ -69,6 +69,10 @@ fn parallel_readers() -> usize {
 }
 
 /// The memory of a machine, by page frames.
+///
+/// The methods are those that every source implements in its own way. What only some sources
+/// know is in [`SourceFacts`], and what only some can do in [`Extensions`]; both have accessors
+/// on `dyn MemorySource`.
 pub trait MemorySource: Send + Sync {
     /// Kind of the file, for messages.
     fn kind(&self) -> &'static str;
@@ -91,34 +95,15 @@ pub trait MemorySource: Send + Sync {
     /// VMCOREINFO, if the file locates it.
     fn vmcoreinfo_note(&self) -> Option<&[u8]>;
 
-    /// Records of what was erased before this file was written, one line each.
-    fn erase_info(&self) -> &[u8] {
-        erase_info::find(self.notes())
+    /// Facts that not every source has.
+    fn facts(&self) -> SourceFacts<'_> {
+        SourceFacts::from_notes(self.notes())
     }
 
-    /// The system names, if the file has them.
-    fn utsname(&self) -> Option<&Utsname> {
-        None
+    /// Operations that not every source has.
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions::default()
     }
-
-    /// The dump level already applied.
-    fn dump_level(&self) -> u8 {
-        0
-    }
-
-    /// Names of the codecs that compress its pages; empty if none does, several where each page
-    /// has its own.
-    fn codecs(&self) -> Vec<&'static str> {
-        Vec::new()
-    }
-
-    /// Returns true for the running kernel, whose memory changes while it is read.
-    fn is_live(&self) -> bool {
-        false
-    }
-
-    /// The reason why some memory is missing; `None` if all is present.
-    fn damage(&self) -> Option<&str>;
 
     /// Sets the bits of the page frames that are RAM, in the section that starts at `first`.
     fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError>;
@@ -130,53 +115,82 @@ pub trait MemorySource: Send + Sync {
     /// have RAM.
     fn next_section(&self, first: PageFrame) -> Option<PageFrame>;
 
-    /// The virtual address of a page frame according to the file's headers.
-    fn virtual_address(&self, _frame: PageFrame) -> Option<VirtAddr> {
-        None
-    }
+    /// Creates a reader for one helper.
+    fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_>;
+}
 
-    /// The physical address of a virtual one according to the headers; used for the kernel
-    /// image before page tables can be walked.
+/// Facts about a source that not every kind of source has.
+#[derive(Clone, Debug, Default)]
+pub struct SourceFacts<'a> {
+    /// Records of what was erased before this file was written, one line each.
+    pub erase_info: &'a [u8],
+    /// The system names, if the file has them.
+    pub utsname: Option<&'a Utsname>,
+    /// The dump level already applied.
+    pub dump_level: u8,
+    /// Names of the codecs that compress its pages; empty if none does, several where each page
+    /// has its own.
+    pub codecs: Vec<&'static str>,
+    /// True for the running kernel, whose memory changes while it is read.
+    pub is_live: bool,
+    /// The reason why some memory is missing; `None` if all is present.
+    pub damage: Option<&'a str>,
+}
+
+impl<'a> SourceFacts<'a> {
+    /// The facts that ELF notes contain: the erase info.
+    pub fn from_notes(notes: Notes<'a>) -> Self {
+        Self {
+            erase_info: erase_info::find(notes),
+            ..Self::default()
+        }
+    }
+}
+
+/// Operations of a source that not every kind of source has; `None` where it lacks them.
+#[derive(Clone, Copy, Default)]
+pub struct Extensions<'a> {
+    /// Virtual addresses in the file's headers.
+    pub header_addresses: Option<&'a dyn HeaderAddresses>,
+    /// Stored sizes of pages, if they are compressed.
+    pub stored_sizes: Option<&'a dyn StoredSizes>,
+    /// Random access by many threads.
+    pub shared_access: Option<&'a dyn SharedAccess>,
+    /// The vmdump, if this is one: it can be checked beyond its pages.
+    pub vmdump: Option<&'a VmdumpSource>,
+}
+
+/// A source whose headers assign virtual addresses to memory.
+pub trait HeaderAddresses {
+    /// The virtual address of a page frame.
+    fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr>;
+
+    /// The physical address of a virtual one; used for the kernel image before page tables can
+    /// be walked.
     fn segment_address(&self, _address: VirtAddr) -> Option<u64> {
         None
     }
 
-    /// The segments of the headers, as listed: they may overlap where a page has two virtual
-    /// addresses. Empty if there are none.
+    /// The segments as listed: they may overlap where a page has two virtual addresses.
     fn header_segments(&self) -> &[LoadSegment] {
         &[]
     }
+}
 
-    /// The vmdump, if this is one: it can be checked beyond its pages.
-    fn vmdump(&self) -> Option<&VmdumpSource> {
-        None
-    }
-
-    /// Enables a cache of decompressed pages for all readers created from now on; see
-    /// `Source::set_cache`.
-    #[cfg(feature = "cache")]
-    fn set_cache(&mut self, _bytes: u64) {}
-
-    /// Statistics of the shared cache; `None` without one.
-    fn cache_usage(&self) -> Option<CacheUsage> {
-        None
-    }
-
-    /// Number of readers for random access by many threads: one, unless a shared cache provides
-    /// memory for more.
-    fn parallel_readers(&self) -> usize {
-        1
-    }
-
+/// A source with compressed pages.
+pub trait StoredSizes {
     /// Passes the stored size of each page in the section at `first` to `see`. A page
     /// compressed with others has its share; one stored once for several counts for each.
-    /// Returns `false` where pages are stored uncompressed.
-    fn stored(&self, _first: PageFrame, _see: &mut SeeStored<'_>) -> Result<bool, SourceError> {
-        Ok(false)
-    }
+    fn stored(&self, first: PageFrame, see: &mut SeeStored<'_>) -> Result<(), SourceError>;
+}
 
-    /// Creates a reader for one helper.
-    fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_>;
+/// A source that several threads may read at random; see `Source::set_cache`.
+pub trait SharedAccess {
+    /// Statistics of the shared cache; `None` without one.
+    fn cache_usage(&self) -> Option<CacheUsage>;
+
+    /// Number of readers for random access by many threads.
+    fn parallel_readers(&self) -> usize;
 }
 
 impl dyn MemorySource + '_ {
@@ -185,6 +199,76 @@ impl dyn MemorySource + '_ {
         std::iter::successors(self.next_section(PageFrame(0)), |first| {
             self.next_section(PageFrame(first.0 + SECTION_FRAMES))
         })
+    }
+
+    /// See [`SourceFacts::erase_info`].
+    pub fn erase_info(&self) -> &[u8] {
+        self.facts().erase_info
+    }
+
+    /// See [`SourceFacts::utsname`].
+    pub fn utsname(&self) -> Option<&Utsname> {
+        self.facts().utsname
+    }
+
+    /// See [`SourceFacts::dump_level`].
+    pub fn dump_level(&self) -> u8 {
+        self.facts().dump_level
+    }
+
+    /// See [`SourceFacts::codecs`].
+    pub fn codecs(&self) -> Vec<&'static str> {
+        self.facts().codecs
+    }
+
+    /// See [`SourceFacts::is_live`].
+    pub fn is_live(&self) -> bool {
+        self.facts().is_live
+    }
+
+    /// See [`SourceFacts::damage`].
+    pub fn damage(&self) -> Option<&str> {
+        self.facts().damage
+    }
+
+    /// See [`HeaderAddresses::virtual_address`].
+    pub fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr> {
+        self.extensions().header_addresses?.virtual_address(frame)
+    }
+
+    /// See [`HeaderAddresses::segment_address`].
+    pub fn segment_address(&self, address: VirtAddr) -> Option<u64> {
+        self.extensions().header_addresses?.segment_address(address)
+    }
+
+    /// See [`HeaderAddresses::header_segments`]; empty if there are none.
+    pub fn header_segments(&self) -> &[LoadSegment] {
+        let addresses = self.extensions().header_addresses;
+        addresses.map_or(&[], HeaderAddresses::header_segments)
+    }
+
+    /// See [`StoredSizes::stored`]. Returns `false` where pages are stored uncompressed.
+    pub fn stored(&self, first: PageFrame, see: &mut SeeStored<'_>) -> Result<bool, SourceError> {
+        match self.extensions().stored_sizes {
+            Some(sizes) => sizes.stored(first, see).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// See [`SharedAccess::cache_usage`].
+    pub fn cache_usage(&self) -> Option<CacheUsage> {
+        self.extensions().shared_access?.cache_usage()
+    }
+
+    /// See [`SharedAccess::parallel_readers`]; one where readers have no memory to share.
+    pub fn parallel_readers(&self) -> usize {
+        let access = self.extensions().shared_access;
+        access.map_or(1, SharedAccess::parallel_readers)
+    }
+
+    /// See [`Extensions::vmdump`].
+    pub fn vmdump(&self) -> Option<&VmdumpSource> {
+        self.extensions().vmdump
     }
 }
 

@@ -26,10 +26,17 @@ const MAX_RATIO: u64 = 1024;
 
 /// An open source of memory.
 pub struct Source {
-    memory: Box<dyn MemorySource>,
+    memory: Memory,
     path: PathBuf,
     flattened: bool,
     cut: Option<String>,
+}
+
+/// A source of one of the formats.
+enum Memory {
+    Elf(Box<ElfSource>),
+    Kdump(Box<KdumpSource>),
+    Vmdump(Box<VmdumpSource>),
 }
 
 /// The format according to the first bytes of a file.
@@ -100,7 +107,7 @@ impl Source {
             };
             match recognise(file.read(), &path)? {
                 Kind::Elf if single => {
-                    let memory = Box::new(ElfSource::new(file)?);
+                    let memory = Memory::Elf(Box::new(ElfSource::new(file)?));
                     return Ok(Self {
                         memory,
                         path,
@@ -136,7 +143,7 @@ impl Source {
                     match recognise(&inner, &path)? {
                         Kind::Elf if single => {
                             let bytes = ElfBytes::Other(Box::new(inner), path.clone());
-                            let memory = Box::new(ElfSource::new(bytes)?);
+                            let memory = Memory::Elf(Box::new(ElfSource::new(bytes)?));
                             return Ok(Self {
                                 memory,
                                 path,
@@ -164,17 +171,17 @@ impl Source {
                 ),
             });
         }
-        let memory: Box<dyn MemorySource> = if stripes.is_empty() {
-            Box::new(KdumpSource::new(parts)?)
+        let memory = if stripes.is_empty() {
+            Memory::Kdump(Box::new(KdumpSource::new(parts)?))
         } else {
             let vmdump = VmdumpSource::new(stripes)?;
             // An interrupted device dump may have other damage, too.
             if !vmdump.has_all_parts()
-                && let (Some(cut), Some(missing)) = (&mut cut, vmdump.damage())
+                && let (Some(cut), Some(missing)) = (&mut cut, vmdump.facts().damage)
             {
                 *cut = format!("{missing}; {cut}");
             }
-            Box::new(vmdump)
+            Memory::Vmdump(Box::new(vmdump))
         };
         Ok(Self {
             memory,
@@ -208,7 +215,7 @@ impl Source {
 
     /// Enables a cache of decompressed pages shared by all readers of this dump, so that no
     /// thread decompresses again what another has read. `bytes` bounds the cache together with
-    /// what readers hold, for as many readers as [`MemorySource::parallel_readers`] returns;
+    /// what readers hold, for as many readers as [`SharedAccess::parallel_readers`](super::SharedAccess) returns;
     /// each further reader may hold one chunk more. 0 disables it. For an ELF core nothing is
     /// cached, since the page cache does that, but many threads can then read it concurrently
     /// as well.
@@ -216,12 +223,20 @@ impl Source {
     /// Call this before anything is read. Without it each reader keeps its own last chunks.
     #[cfg(feature = "cache")]
     pub fn set_cache(&mut self, bytes: u64) {
-        self.memory.set_cache(bytes);
+        match &mut self.memory {
+            Memory::Elf(elf) => elf.set_cache(bytes),
+            Memory::Kdump(kdump) => kdump.set_cache(bytes),
+            Memory::Vmdump(vmdump) => vmdump.set_cache(bytes),
+        }
     }
 
     /// The memory.
     pub fn memory(&self) -> &dyn MemorySource {
-        self.memory.as_ref()
+        match &self.memory {
+            Memory::Elf(elf) => elf.as_ref(),
+            Memory::Kdump(kdump) => kdump.as_ref(),
+            Memory::Vmdump(vmdump) => vmdump.as_ref(),
+        }
     }
 
     /// Path of the (first) file.
@@ -232,12 +247,12 @@ impl Source {
     /// Kind of the file, for messages.
     pub fn kind(&self) -> String {
         let outer = if self.flattened { "flattened " } else { "" };
-        format!("{outer}{}", self.memory.kind())
+        format!("{outer}{}", self.memory().kind())
     }
 
     /// The reason why some memory is missing; `None` if all is present.
     pub fn damage(&self) -> Option<&str> {
-        self.cut.as_deref().or_else(|| self.memory.damage())
+        self.cut.as_deref().or_else(|| self.memory().damage())
     }
 }
 

@@ -16,7 +16,7 @@ const DESCRIPTORS: usize = 4096;
 pub type SeeStored<'v> = dyn FnMut(PageFrame, u64) + 'v;
 
 impl KdumpSource {
-    /// See [`MemorySource::stored`].
+    /// See [`StoredSizes::stored`](super::StoredSizes::stored).
     pub(super) fn stored_in(
         &self,
         first: PageFrame,
@@ -64,7 +64,7 @@ impl KdumpSource {
 }
 
 impl VmdumpSource {
-    /// See [`MemorySource::stored`].
+    /// See [`StoredSizes::stored`](super::StoredSizes::stored).
     pub(super) fn stored_in(
         &self,
         first: PageFrame,

@@ -6,11 +6,10 @@ use std::sync::{Mutex, MutexGuard};
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
 use bigiron_format::elf::{LoadSegment, Notes};
-use bigiron_format::kdump::Utsname;
 use bigiron_format::vmdump::{
     Chunk, ChunkKind, Container, CoreOrder, Gap, VmdumpFile, VmdumpHeader,
 };
-use bigiron_format::{PageFrame, ReadAt, VirtAddr};
+use bigiron_format::{PageFrame, ReadAt};
 
 use super::elf::{ElfBytes, ElfSource};
 use super::file::IoMethod;
@@ -18,7 +17,10 @@ use super::file::IoMethod;
 use super::vmdump_cached::{CachedVmdumpReader, ChunkCache};
 use super::vmdump_parts::{VmdumpPart, VmdumpParts};
 use super::vmdump_reader::VmdumpReader;
-use super::{MemorySource, PageReader, SeeStored};
+use super::{
+    CacheUsage, Extensions, HeaderAddresses, MemorySource, PageReader, SeeStored, SharedAccess,
+    SourceFacts, StoredSizes,
+};
 use crate::error::SourceError;
 
 /// Maximum RAM that a file of any size may claim.
@@ -129,6 +131,13 @@ impl VmdumpSource {
         let len = self.header().memory_offset;
         let bytes = self.elf.bytes.read().read_vec_at("the headers", 0, len);
         bytes.unwrap_or_default()
+    }
+
+    /// See `Source::set_cache`.
+    #[cfg(feature = "cache")]
+    pub(super) fn set_cache(&mut self, bytes: u64) {
+        let chunk = self.header().chunk_bytes();
+        self.cache = ChunkCache::new(bytes, chunk, chunk, chunk);
     }
 
     pub(super) fn files(&self) -> &VmdumpParts {
@@ -305,21 +314,25 @@ impl MemorySource for VmdumpSource {
         self.elf.vmcoreinfo_note()
     }
 
-    fn utsname(&self) -> Option<&Utsname> {
-        // A truncated file in bzip2 has no header.
-        Some(&self.header().utsname).filter(|names| !names.machine().is_empty())
+    fn facts(&self) -> SourceFacts<'_> {
+        let names = &self.header().utsname;
+        SourceFacts {
+            // A truncated file in bzip2 has no header.
+            utsname: Some(names).filter(|names| !names.machine().is_empty()),
+            dump_level: self.header().dump_level & 31,
+            codecs: vec![self.header().container.name()],
+            damage: self.damage.as_deref(),
+            ..SourceFacts::from_notes(self.notes())
+        }
     }
 
-    fn dump_level(&self) -> u8 {
-        self.header().dump_level & 31
-    }
-
-    fn codecs(&self) -> Vec<&'static str> {
-        vec![self.header().container.name()]
-    }
-
-    fn damage(&self) -> Option<&str> {
-        self.damage.as_deref()
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            header_addresses: Some(&self.elf),
+            stored_sizes: Some(self),
+            shared_access: Some(self),
+            vmdump: Some(self),
+        }
     }
 
     fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
@@ -370,31 +383,30 @@ impl MemorySource for VmdumpSource {
         self.elf.next_section(first)
     }
 
-    fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr> {
-        self.elf.virtual_address(frame)
+    fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
+        #[cfg(feature = "cache")]
+        if let Some(cache) = &self.cache {
+            return Box::new(CachedVmdumpReader::new(self, cache));
+        }
+        Box::new(VmdumpReader::new(self))
     }
+}
 
-    fn segment_address(&self, address: VirtAddr) -> Option<u64> {
-        self.elf.segment_address(address)
+impl StoredSizes for VmdumpSource {
+    fn stored(&self, first: PageFrame, see: &mut SeeStored<'_>) -> Result<(), SourceError> {
+        self.stored_in(first, see)
     }
+}
 
-    fn header_segments(&self) -> &[LoadSegment] {
-        self.elf.header_segments()
-    }
-
-    fn vmdump(&self) -> Option<&VmdumpSource> {
-        Some(self)
-    }
-
+impl SharedAccess for VmdumpSource {
     #[cfg(feature = "cache")]
-    fn set_cache(&mut self, bytes: u64) {
-        let chunk = self.header().chunk_bytes();
-        self.cache = ChunkCache::new(bytes, chunk, chunk, chunk);
-    }
-
-    #[cfg(feature = "cache")]
-    fn cache_usage(&self) -> Option<super::CacheUsage> {
+    fn cache_usage(&self) -> Option<CacheUsage> {
         self.cache.as_ref().map(ChunkCache::usage)
+    }
+
+    #[cfg(not(feature = "cache"))]
+    fn cache_usage(&self) -> Option<CacheUsage> {
+        None
     }
 
     #[cfg(feature = "cache")]
@@ -402,16 +414,8 @@ impl MemorySource for VmdumpSource {
         self.cache.as_ref().map_or(1, |_| super::parallel_readers())
     }
 
-    fn stored(&self, first: PageFrame, see: &mut SeeStored<'_>) -> Result<bool, SourceError> {
-        self.stored_in(first, see)?;
-        Ok(true)
-    }
-
-    fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
-        #[cfg(feature = "cache")]
-        if let Some(cache) = &self.cache {
-            return Box::new(CachedVmdumpReader::new(self, cache));
-        }
-        Box::new(VmdumpReader::new(self))
+    #[cfg(not(feature = "cache"))]
+    fn parallel_readers(&self) -> usize {
+        1
     }
 }

@@ -10,7 +10,7 @@ use bigiron_format::VirtAddr;
 
 use super::Symbols;
 use crate::error::KernelError;
-use crate::printk::KernelMemory;
+use crate::kernel_memory::KernelMemory;
 
 /// Maximum number of symbols; kernels have 100 000 to 300 000.
 const MAX_SYMBOLS: u32 = 4 << 20;

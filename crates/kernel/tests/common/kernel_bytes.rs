@@ -4,9 +4,9 @@ use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PhysAddr, VirtAddr};
 use bigiron_kernel::KernelError;
+use bigiron_kernel::KernelMemory;
 use bigiron_kernel::arch::Leaf;
 use bigiron_kernel::erase::EraseMemory;
-use bigiron_kernel::printk::KernelMemory;
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -51,7 +51,7 @@ impl KernelMemory for KernelBytes {
 }
 
 impl EraseMemory for KernelBytes {
-    fn place(&self, address: VirtAddr) -> Result<Option<Leaf>, KernelError> {
+    fn translate(&self, address: VirtAddr) -> Result<Option<Leaf>, KernelError> {
         let end = self.base + self.bytes.len() as u64;
         let is_inside = (self.base..end).contains(&address.0);
         Ok(is_inside.then(|| Leaf {

@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
-use bigiron_kernel::KernelError;
-use bigiron_kernel::printk::KernelMemory;
+use bigiron_kernel::{KernelError, KernelMemory};
 use bigiron_synth::{KernelLog, LogForm};
 
 use super::kernel_bytes::KernelBytes;

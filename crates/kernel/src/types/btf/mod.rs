@@ -17,7 +17,7 @@ use bigiron_format::bytes::Endian;
 
 use super::{Shape, TypeId};
 use crate::error::KernelError;
-use crate::printk::KernelMemory;
+use crate::kernel_memory::KernelMemory;
 use crate::symbols::Symbols;
 
 const MAGIC: u16 = 0xeb9f;
