@@ -182,7 +182,7 @@ fn each_kind_of_data_is_erased_as_its_type_says() {
 }
 
 #[test]
-fn what_is_next_to_each_other_in_virtual_memory_is_erased_where_it_is() {
+fn virtually_contiguous_data_is_erased_at_each_physical_page() {
     let words = [(0x20, BASE + PAGE - 4)];
     let erased = erase("erase pointer size 10", &words);
     let second = 0_u64.wrapping_sub(2 * PAGE);
@@ -247,7 +247,7 @@ fn loops_go_through_arrays_lists_and_pointers() {
 }
 
 #[test]
-fn lists_and_lengths_that_lie_come_to_an_end_and_is_complete() {
+fn damaged_lists_and_lengths_end_with_an_error() {
     let chain = "for n in first via next\nerase n.name\nendfor";
     let erased = erase(chain, &[(0x100, BASE + 0x200), (0x200, BASE + 0x200)]);
     problem(&erased, "does not end");

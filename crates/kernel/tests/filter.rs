@@ -52,7 +52,7 @@ fn first_difference(machine: &Machine, ours: &[bool], expected: &[bool]) -> Opti
 }
 
 #[test]
-fn every_level_keeps_what_the_text_says_on_every_kernel() {
+fn every_level_keeps_the_expected_pages_on_every_kernel() {
     for preset in presets() {
         for seed in 0..2 {
             let text = random_machine(seed, preset);

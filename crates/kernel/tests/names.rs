@@ -47,7 +47,7 @@ fn keys<'a>(kernel: &'a Kernel, kind: &str) -> Vec<(&'a str, &'a str)> {
 }
 
 #[test]
-fn kallsyms_and_btf_say_what_vmcoreinfo_says() {
+fn kallsyms_and_btf_agree_with_vmcoreinfo() {
     with_sample(|kernel, symbols, btf| {
         assert!(symbols.len() > 50_000, "{} symbols", symbols.len());
         let mut checked = 0;

@@ -69,7 +69,7 @@ fn a_dump_gives_the_log_through_its_page_tables() {
 }
 
 #[test]
-fn what_was_logged_before_the_last_clear_is_left_out_on_request() {
+fn records_before_the_last_clear_are_omitted_on_request() {
     for form in FORMS {
         for cleared in [0, 50, 59, 60] {
             let mut log = KernelLog::new(form).with_records(60);
@@ -162,7 +162,7 @@ fn a_descriptor_that_is_for_another_record_by_now_is_passed_over() {
 }
 
 #[test]
-fn levels_of_records_is_complete_where_the_layout_is_known() {
+fn record_levels_are_read_if_the_layout_is_known() {
     for (form, known) in [(LogForm::Records, true), (LogForm::OldRecords, false)] {
         let log = KernelLog::new(form).with_records(9);
         let memory = LogMemory::new(&log);

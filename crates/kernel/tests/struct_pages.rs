@@ -93,7 +93,7 @@ fn classes_are_those_of_the_filter_on_every_kernel() {
 }
 
 #[test]
-fn slabs_is_complete_from_other_memory_of_the_kernel_with_all_their_pages() {
+fn slab_pages_are_distinguished_from_other_kernel_memory() {
     let text = "kernel 6.12\nram 0x0-0x9f 0x100-0x1fff\n\
         pages 0x200 free order=9 ; 0x500 slab n=32 ; 0xa00 slab order=2 n=3 ; 0x800 hugetlb order=9\n";
     let machine = Synth::from_text(text).unwrap();
