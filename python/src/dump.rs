@@ -9,8 +9,8 @@ use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
 use bigiron_inspect::page_class::kind_bits;
 use bigiron_inspect::program::Names;
 use bigiron_inspect::{
-    InspectError, Limits, Located, MemoryUse, Overview, PageClasses, Program, Slabs, Space, Spot,
-    Tasks,
+    InspectError, Limits, Located, Location, MemoryUse, Overview, PageClasses, Program, Slabs,
+    Space, Tasks,
 };
 use bigiron_kernel::printk::Log;
 use bigiron_kernel::{Identities, IoMethod, Kernel, PhysicalMemory, SECTION_FRAMES, Source};
@@ -258,14 +258,14 @@ impl Dump {
         depth: usize,
     ) -> PyResult<(u64, Option<String>, Option<Bound<'py, PyAny>>)> {
         let (address, name, value) = self.with_program(py, |program| {
-            let spot = Spot::find(program, place, written, cpu, Space::Virtual);
-            let spot = spot.map_err(errors::of_inspect)?;
+            let location = Location::resolve(program, place, written, cpu, Space::Virtual);
+            let location = location.map_err(errors::of_inspect)?;
             let limits = Limits {
                 depth,
                 ..Limits::default()
             };
-            let value = spot.value(program, limits);
-            Ok((spot.address.0, spot.type_name(), value))
+            let value = location.value(program, limits);
+            Ok((location.address.0, location.type_name(), value))
         })?;
         let value = value.map(|value| to_python(py, &value)).transpose()?;
         Ok((address, name, value))

@@ -143,7 +143,7 @@ fn bare_seconds(file: &VmdumpFile, compression: PageCompression) -> anyhow::Resu
     };
     let mut decompressor = file.decompressor()?;
     let (mut packed, mut pages, mut out, mut seconds) = (Vec::new(), Vec::new(), Vec::new(), 0.0);
-    for piece in 0..file.pieces() {
+    for piece in 0..file.chunk_groups() {
         for chunk in file.chunks(piece)? {
             if chunk.kind != ChunkKind::Pages {
                 continue;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use bigiron_format::codec::{Codec, Compression};
-use bigiron_format::device::{CONTENTS_OFFSET, ContentsKind, DeviceHeader, DumpId, Place};
+use bigiron_format::device::{BlockPosition, CONTENTS_OFFSET, ContentsKind, DeviceHeader, DumpId};
 use bigiron_format::elf::write::CoreLayout;
 use bigiron_format::elf::{LoadSegment, MACHINE_X86_64, note};
 use bigiron_format::kdump::{
@@ -162,7 +162,11 @@ fn small_device() -> Vec<u8> {
         ended: 2,
         utsname: Utsname::default(),
     };
-    [header.encode(Place::Start), header.encode(Place::End)].concat()
+    [
+        header.encode(BlockPosition::Start),
+        header.encode(BlockPosition::End),
+    ]
+    .concat()
 }
 
 /// An ELF core of two segments and VMCOREINFO.

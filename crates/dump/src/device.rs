@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use bigiron_format::device::{
-    self, BLOCK_SIZE, CONTENTS_OFFSET, Claim, DeviceHeader, FoundDump, Place, find_claims,
+    self, BLOCK_SIZE, BlockPosition, CONTENTS_OFFSET, Claim, DeviceHeader, FoundDump, find_claims,
 };
 use bigiron_format::{FormatError, ReadAt};
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -117,13 +117,13 @@ impl RawDevice {
 
     /// Offsets of the blocks. The end block comes first, so that the block that is read first
     /// is never the older one.
-    pub fn places(&self) -> [(Place, u64); 2] {
+    pub fn places(&self) -> [(BlockPosition, u64); 2] {
         let end = device::end_block_offset(self.size);
-        [(Place::End, end), (Place::Start, 0)]
+        [(BlockPosition::End, end), (BlockPosition::Start, 0)]
     }
 
     /// Writes blocks, each synced before the next.
-    pub fn put(&self, header: &DeviceHeader, places: &[(Place, u64)]) -> io::Result<()> {
+    pub fn put(&self, header: &DeviceHeader, places: &[(BlockPosition, u64)]) -> io::Result<()> {
         for (place, offset) in places {
             self.file.write_all_at(&header.encode(*place), *offset)?;
             self.file.sync_data()?;

@@ -85,7 +85,7 @@ fn open(path: &Path) -> Source {
 /// Where the chunks of a dump end in its file.
 fn ends(dump: &Source) -> Vec<usize> {
     let file = dump.memory().vmdump().unwrap().file();
-    let pieces = (0..file.pieces()).flat_map(|piece| file.chunks(piece).unwrap());
+    let pieces = (0..file.chunk_groups()).flat_map(|piece| file.chunks(piece).unwrap());
     let ends = pieces.map(|chunk| chunk.offset as usize + chunk.packed as usize);
     ends.collect()
 }
@@ -164,7 +164,7 @@ fn a_repaired_dump_that_is_cut_once_more_is_repaired_once_more() {
     let pages = lab.read_all(&repaired).pages;
     let file = repaired.memory().vmdump().unwrap().file();
     let root = file.root().unwrap();
-    let index = file.index_place(0).unwrap();
+    let index = file.index_record(0).unwrap();
     for cut in [
         index.offset + 10,
         index.offset + index.size,

@@ -169,7 +169,7 @@ fn each_chunk_is_decompressed_once_however_many_want_it() {
 
 fn chunks_of_pages(part: &[u8]) -> usize {
     let file = VmdumpFile::open(Box::new(part.to_vec())).unwrap();
-    let chunks = (0..file.pieces()).flat_map(|piece| file.chunks(piece).unwrap());
+    let chunks = (0..file.chunk_groups()).flat_map(|piece| file.chunks(piece).unwrap());
     chunks
         .filter(|chunk| chunk.kind == ChunkKind::Pages)
         .count()

@@ -158,7 +158,7 @@ fn an_excluded_page_that_is_not_zero_is_found() {
         sequence,
         chunk: chunk.clone(),
     };
-    let mut bytes = good[..file.index_place(0).unwrap().offset as usize].to_vec();
+    let mut bytes = good[..file.index_record(0).unwrap().offset as usize].to_vec();
     bytes[chunk.offset as usize..][..head].copy_from_slice(&header.encode(number));
 
     let dump = open(&bytes).unwrap();
@@ -179,7 +179,7 @@ fn a_cut_dump_has_every_page_of_its_whole_chunks() {
         let good = vmdump(compression);
         let whole = open(&good).unwrap();
         let file = whole.memory().vmdump().unwrap().file();
-        let chunks: Vec<_> = (0..file.pieces())
+        let chunks: Vec<_> = (0..file.chunk_groups())
             .flat_map(|piece| file.chunks(piece).unwrap())
             .collect();
         let container = file.header().container;

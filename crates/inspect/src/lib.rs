@@ -1,10 +1,12 @@
 //! Inspects the kernel in a dump, without debug symbols: what it was, and why it stopped.
 
+mod cpus;
 pub mod crash;
 pub mod declaration;
 pub mod definition;
 pub mod error;
 pub mod file_use;
+mod json;
 pub mod list;
 pub mod memory_use;
 pub mod modules;
@@ -37,4 +39,4 @@ pub use sched_domains::SchedDomains;
 pub use slab::Slabs;
 pub use stack::{Frame, Trace, Unwinder, panic_cpu};
 pub use tasks::{Task, Tasks, current_task, task_at};
-pub use value::{Limits, MemberValue, Number, RepeatedElement, Space, Spot, Value};
+pub use value::{Limits, Location, MemberValue, Number, RepeatedElement, Space, Value};

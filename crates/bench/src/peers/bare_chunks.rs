@@ -33,7 +33,7 @@ impl BareChunks {
             .with_context(|| format!("{}: is no vmdump", path.display()))?
             .file();
         let mut all = Vec::new();
-        for piece in 0..file.pieces() {
+        for piece in 0..file.chunk_groups() {
             let chunks = file.chunks(piece)?.into_iter();
             all.extend(chunks.filter(|chunk| chunk.kind == ChunkKind::Pages));
         }

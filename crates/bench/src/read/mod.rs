@@ -138,7 +138,7 @@ fn bare(source: &Source, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let (mut codec, mut all, mut bytes, mut chunks) = (Duration::ZERO, Duration::ZERO, 0, 0);
     for part in vmdump.parts() {
         let mut decompressor = part.file.decompressor()?;
-        for piece in 0..part.file.pieces() {
+        for piece in 0..part.file.chunk_groups() {
             for chunk in part.file.chunks(piece)? {
                 if chunk.kind != ChunkKind::Pages {
                     continue;

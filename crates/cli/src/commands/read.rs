@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use bigiron_format::{PhysAddr, VirtAddr};
 use bigiron_inspect::value::why_unread;
-use bigiron_inspect::{InspectError, Limits, Program, Space, Spot, Value};
+use bigiron_inspect::{InspectError, Limits, Location, Program, Space, Value};
 use bigiron_kernel::{Kernel, KernelError};
 use clap::Args;
 use serde::Serialize;
@@ -118,7 +118,8 @@ pub fn run(arguments: &ReadArguments) -> anyhow::Result<()> {
             other => other?,
         };
         let written = arguments.written.as_deref();
-        let spot = Spot::find(&program, &arguments.place, written, arguments.cpu, space)?;
+        let location =
+            Location::resolve(&program, &arguments.place, written, arguments.cpu, space)?;
         let limits = Limits {
             depth: usize::from(arguments.depth),
             elements: match arguments.full {
@@ -128,33 +129,33 @@ pub fn run(arguments: &ReadArguments) -> anyhow::Result<()> {
         };
         let value = match wants_bytes {
             true => None,
-            false => spot.value(&program, limits),
+            false => location.value(&program, limits),
         };
         let Some(value) = value else {
             anyhow::ensure!(
                 !arguments.json,
                 "--json prints values: give a TYPE, and neither --raw nor --length"
             );
-            let size = spot.size().filter(|size| *size > 0).unwrap_or(256);
+            let size = location.size().filter(|size| *size > 0).unwrap_or(256);
             let len = arguments.length.unwrap_or(size);
             return Bytes {
                 kernel,
-                space: spot.space,
+                space: location.space,
             }
-            .show(spot.address.0, len, arguments.raw);
+            .show(location.address.0, len, arguments.raw);
         };
-        let type_name = spot.type_name().unwrap_or_default();
+        let type_name = location.type_name().unwrap_or_default();
         if arguments.json {
             let object = JsonValue {
                 place: &arguments.place,
-                address: format!("{:#x}", spot.address.0),
+                address: format!("{:#x}", location.address.0),
                 type_name,
                 value: &value,
             };
             print(&(serde_json::to_string(&object)? + "\n"))?;
         } else {
             let place = &arguments.place;
-            let head = format!("// {type_name} at {:016x}\n", spot.address.0);
+            let head = format!("// {type_name} at {:016x}\n", location.address.0);
             print(&format!("{head}{place} = {}\n", value.text()))?;
         }
         // A value that is missing in part is shown; one that is missing as a whole is none.

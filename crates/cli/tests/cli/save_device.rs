@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use bigiron_format::device::{BLOCK_SIZE, CONTENTS_OFFSET, DeviceHeader, Place as Block};
+use bigiron_format::device::{BLOCK_SIZE, BlockPosition as Block, CONTENTS_OFFSET, DeviceHeader};
 use bigiron_kernel::Source;
 
 use crate::common;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bigiron_format::device::{BLOCK_SIZE, CONTENTS_OFFSET, ContentsKind, DeviceHeader};
-use bigiron_format::device::{Place as Block, end_block_offset};
+use bigiron_format::device::{BlockPosition as Block, end_block_offset};
 
 use crate::common::age::{decrypted, keys};
 use crate::common::{arg, command, run, wait_while_running};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bigiron_format::device::{self, CONTENTS_OFFSET, Place};
+use bigiron_format::device::{self, BlockPosition, CONTENTS_OFFSET};
 use serde_json::Value;
 
 use crate::common;
@@ -130,7 +130,7 @@ fn device_without_data_is_not_required_for_saving() {
     header.generation += 1;
     let end = device::end_block_offset(bytes.len() as u64) as usize;
     bytes[CONTENTS_OFFSET as usize..end].fill(0);
-    for (place, at) in [(Place::Start, 0), (Place::End, end)] {
+    for (place, at) in [(BlockPosition::Start, 0), (BlockPosition::End, end)] {
         let block = header.encode(place);
         bytes[at..at + block.len()].copy_from_slice(&block);
     }

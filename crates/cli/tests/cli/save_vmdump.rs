@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bigiron_format::device::{BLOCK_SIZE, CONTENTS_OFFSET, DeviceHeader, Place as Block};
+use bigiron_format::device::{BLOCK_SIZE, BlockPosition as Block, CONTENTS_OFFSET, DeviceHeader};
 use bigiron_format::vmdump::{ChunkKind, VmdumpFile};
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ fn file(dump: &Path) -> VmdumpFile {
 /// Returns the offset in the core of a chunk in the middle of the pages, and its bytes in the file.
 fn some_chunk(dump: &Path) -> (std::ops::Range<usize>, usize) {
     let file = file(dump);
-    let chunks: Vec<_> = (0..file.pieces())
+    let chunks: Vec<_> = (0..file.chunk_groups())
         .flat_map(|piece| file.chunks(piece).unwrap())
         .filter(|chunk| chunk.kind == ChunkKind::Pages)
         .collect();

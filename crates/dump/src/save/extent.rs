@@ -75,8 +75,8 @@ pub fn used_by_vmdump(contents: impl ReadAt + 'static) -> u64 {
         let file = VmdumpFile::open(Box::new(contents))?;
         let mut packed = Vec::new();
         let mut used = 0;
-        for piece in (0..file.pieces()).rev() {
-            if let Some(place) = file.index_place(piece) {
+        for piece in (0..file.chunk_groups()).rev() {
+            if let Some(place) = file.index_record(piece) {
                 used = place.offset.saturating_add(place.size);
             } else {
                 let chunks = file.chunks(piece)?;
@@ -99,7 +99,9 @@ pub fn used_by_vmdump(contents: impl ReadAt + 'static) -> u64 {
         };
         for step in Walk::new(file.bytes(), file.header(), rest) {
             match step {
-                WalkItem::Record { place, .. } => used = place.offset.saturating_add(place.size),
+                WalkItem::Record { extent: place, .. } => {
+                    used = place.offset.saturating_add(place.size)
+                }
                 _ => break,
             }
         }

@@ -2,7 +2,7 @@
 
 use bigiron_format::FormatError;
 use bigiron_format::vmdump::Stretch;
-use bigiron_format::vmdump::check::{Finding, check, check_piece};
+use bigiron_format::vmdump::check::{Finding, check, check_group};
 use bigiron_helpers::{Stop, WorkCursor, run};
 use bigiron_kernel::VmdumpSource;
 
@@ -23,7 +23,7 @@ pub fn check_vmdump(
     let mut pieces: Vec<(usize, Option<usize>)> = Vec::new();
     for (number, part) in dump.parts().iter().enumerate() {
         pieces.push((number, None));
-        pieces.extend((0..part.file.pieces()).map(|piece| (number, Some(piece))));
+        pieces.extend((0..part.file.chunk_groups()).map(|piece| (number, Some(piece))));
     }
     let cursor = WorkCursor::new(pieces.len() as u64);
     let parts = run(helpers, stop, |_| {
@@ -34,7 +34,7 @@ pub fn check_vmdump(
             let file = &dump.parts()[number].file;
             if found.len() < MAX_FINDINGS {
                 let new = match piece {
-                    Some(piece) => check_piece(file, piece, &mut packed)?,
+                    Some(piece) => check_group(file, piece, &mut packed)?,
                     None => check(file)?,
                 };
                 found.extend(new.into_iter().map(|finding| (number, finding)));

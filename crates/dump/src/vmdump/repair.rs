@@ -112,7 +112,7 @@ impl Found {
                 }
                 WalkItem::Record {
                     tag: Tag::Index,
-                    place,
+                    extent: place,
                     payload,
                 } => {
                     found.frame(place.offset, &[(place.size as u32, 0)]);
@@ -120,7 +120,7 @@ impl Found {
                 }
                 WalkItem::Record {
                     tag: Tag::Header,
-                    place,
+                    extent: place,
                     ..
                 } => found.frame(place.offset, &[(place.size as u32, 0)]),
                 // A root that does not match is rebuilt, with everything that led to it.
@@ -139,7 +139,7 @@ impl Found {
             frames: None,
             counts: Counts::default(),
         };
-        for piece in 0..file.pieces() {
+        for piece in 0..file.chunk_groups() {
             let chunks = file.chunks(piece);
             found
                 .chunks

@@ -117,7 +117,7 @@ pub fn findings(dump: &Source) -> Vec<String> {
 
 pub fn chunks(bytes: &[u8]) -> Vec<Chunk> {
     let file = VmdumpFile::open(Box::new(bytes.to_vec())).unwrap();
-    let all = (0..file.pieces()).flat_map(|piece| file.chunks(piece).unwrap());
+    let all = (0..file.chunk_groups()).flat_map(|piece| file.chunks(piece).unwrap());
     all.collect()
 }
 

@@ -1,6 +1,6 @@
 //! Snappy blocks in the raw format, without framing.
 
-use super::{CodecError, Compressor, Decompressor};
+use super::traits::{CodecError, Compressor, Decompressor};
 
 const NAME: &str = "snappy";
 

@@ -1,6 +1,6 @@
 //! No compression: pages are copied.
 
-use super::{CodecError, Compressor, Decompressor};
+use super::traits::{CodecError, Compressor, Decompressor};
 
 /// Copies.
 pub(super) struct Stored;

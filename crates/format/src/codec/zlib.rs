@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use libdeflater::{CompressionLvl, DecompressionError};
 
 use super::deflate::{self, Encoder};
-use super::{CodecError, Compressor, Decompressor};
+use super::traits::{CodecError, Compressor, Decompressor};
 
 const NAME: &str = "zlib";
 

@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 
 use zstd_safe::{CCtx, DCtx, get_error_name};
 
-use super::{CodecError, Compressor, Decompressor};
+use super::traits::{CodecError, Compressor, Decompressor};
 
 const NAME: &str = "zstd";
 

@@ -33,14 +33,14 @@ pub fn end_block_offset(device_size: u64) -> u64 {
 
 /// Selects one of the two blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum BlockPosition {
     /// The first 4 KiB.
     Start,
     /// The last whole 4 KiB.
     End,
 }
 
-impl Place {
+impl BlockPosition {
     fn number(self) -> u32 {
         match self {
             Self::Start => 1,
@@ -131,8 +131,8 @@ pub struct DeviceHeader {
 }
 
 impl DeviceHeader {
-    /// Encodes the block for `place`.
-    pub fn encode(&self, place: Place) -> [u8; BLOCK_SIZE] {
+    /// Encodes the block for `position`.
+    pub fn encode(&self, position: BlockPosition) -> [u8; BLOCK_SIZE] {
         let mut block = [0; BLOCK_SIZE];
         let marks = [(self.valid, MARK_VALID), (self.complete, MARK_COMPLETE)];
         let marks = marks.iter().filter(|(set, _)| *set).map(|(_, bit)| bit);
@@ -145,7 +145,7 @@ impl DeviceHeader {
             (16, 0),
             (20, marks.sum()),
             (24, self.contents.number()),
-            (28, place.number()),
+            (28, position.number()),
         ] {
             ENDIAN.put_u32(&mut block, at, value);
         }
@@ -171,7 +171,7 @@ impl DeviceHeader {
     /// # Errors
     ///
     /// It is not such a block, is damaged, or belongs to another offset.
-    pub fn decode(block: &[u8], place: Place, offset: u64) -> Result<Self, FormatError> {
+    pub fn decode(block: &[u8], position: BlockPosition, offset: u64) -> Result<Self, FormatError> {
         let wrong = |what, at: usize, expected: String, found: String| {
             Err(FormatError::unexpected(
                 what,
@@ -212,11 +212,11 @@ impl DeviceHeader {
                 ),
             );
         }
-        if u32_at(28) != place.number() {
+        if u32_at(28) != position.number() {
             return wrong(
                 "the place of a dump device's block",
                 28,
-                place.number().to_string(),
+                position.number().to_string(),
                 format!("{}: it was moved here", u32_at(28)),
             );
         }

@@ -7,7 +7,8 @@ pub mod block;
 pub mod claims;
 
 pub use block::{
-    BLOCK_SIZE, CONTENTS_OFFSET, ContentsKind, DeviceHeader, DumpId, Place, end_block_offset,
+    BLOCK_SIZE, BlockPosition, CONTENTS_OFFSET, ContentsKind, DeviceHeader, DumpId,
+    end_block_offset,
 };
 pub use claims::{Claim, find_claims};
 
@@ -19,8 +20,8 @@ use crate::error::FormatError;
 pub struct FoundDump {
     /// The header with the higher generation.
     pub header: DeviceHeader,
-    /// The valid blocks and their offsets; [`Place::Start`] first.
-    pub good: Vec<(Place, u64)>,
+    /// The valid blocks and their offsets; [`BlockPosition::Start`] first.
+    pub good: Vec<(BlockPosition, u64)>,
     /// The reason why the other block is invalid; `None` if it is valid.
     pub damage: Option<String>,
 }
@@ -57,10 +58,10 @@ pub fn find(device: &(impl ReadAt + ?Sized)) -> Result<Option<FoundDump>, Format
         return Ok(None);
     }
     let (mut headers, mut damage) = (Vec::new(), None);
-    for (place, offset) in [(Place::Start, 0), (Place::End, end)] {
+    for (position, offset) in [(BlockPosition::Start, 0), (BlockPosition::End, end)] {
         let block = device.read_vec_at("a block of a dump device", offset, BLOCK_SIZE as u64);
-        match block.and_then(|block| DeviceHeader::decode(&block, place, offset)) {
-            Ok(header) => headers.push((header, place, offset)),
+        match block.and_then(|block| DeviceHeader::decode(&block, position, offset)) {
+            Ok(header) => headers.push((header, position, offset)),
             Err(error @ FormatError::Io { .. }) => {
                 // The other block exists for the case of a bad sector in this one.
                 damage = Some(error.to_string());
@@ -68,7 +69,10 @@ pub fn find(device: &(impl ReadAt + ?Sized)) -> Result<Option<FoundDump>, Format
             Err(error) => damage = Some(error.to_string()),
         }
     }
-    let good = headers.iter().map(|(_, place, at)| (*place, *at)).collect();
+    let good = headers
+        .iter()
+        .map(|(_, position, at)| (*position, *at))
+        .collect();
     // Blocks of the same generation are equal.
     let newer = headers
         .into_iter()

@@ -23,8 +23,8 @@ fn header() -> DeviceHeader {
 
 fn device(start: &DeviceHeader, end: &DeviceHeader) -> Vec<u8> {
     let mut bytes = vec![0; SIZE];
-    bytes[..BLOCK_SIZE].copy_from_slice(&start.encode(Place::Start));
-    bytes[SIZE - BLOCK_SIZE..].copy_from_slice(&end.encode(Place::End));
+    bytes[..BLOCK_SIZE].copy_from_slice(&start.encode(BlockPosition::Start));
+    bytes[SIZE - BLOCK_SIZE..].copy_from_slice(&end.encode(BlockPosition::End));
     bytes
 }
 
@@ -50,12 +50,12 @@ fn header_round_trips_through_either_block() {
 
 #[test]
 fn every_flipped_bit_of_a_block_is_detected() {
-    let block = header().encode(Place::Start);
+    let block = header().encode(BlockPosition::Start);
     for bit in 0..BLOCK_SIZE * 8 {
         let mut block = block;
         block[bit / 8] ^= 1 << (bit % 8);
         assert!(
-            DeviceHeader::decode(&block, Place::Start, 0).is_err(),
+            DeviceHeader::decode(&block, BlockPosition::Start, 0).is_err(),
             "{bit}"
         );
     }

@@ -36,7 +36,7 @@ impl Default for Limits {
 pub struct FlattenedFile<R> {
     file: R,
     /// By offset in the dump, without overlaps.
-    pieces: BTreeMap<u64, RecordRange>,
+    ranges: BTreeMap<u64, RecordRange>,
     records: u64,
     size: u64,
     complete: bool,
@@ -89,7 +89,7 @@ impl<R: ReadAt> FlattenedFile<R> {
         check_header(&front)?;
         let mut index = Self {
             file,
-            pieces: BTreeMap::new(),
+            ranges: BTreeMap::new(),
             records: 0,
             size: 0,
             complete: false,
@@ -132,7 +132,7 @@ impl<R: ReadAt> FlattenedFile<R> {
                 latest = Some(self.insert(offset, present, data, latest));
                 self.size = self.size.max(offset + present);
             }
-            if self.pieces.len() > max_ranges {
+            if self.ranges.len() > max_ranges {
                 return Err(FormatError::unexpected(
                     "flattened records",
                     at,
@@ -153,38 +153,38 @@ impl<R: ReadAt> FlattenedFile<R> {
         let end = offset + size;
         self.clear(offset, end);
         if let Some(start) = latest
-            && let Some(piece) = self.pieces.get_mut(&start)
-            && piece.continues(offset, size, data)
+            && let Some(range) = self.ranges.get_mut(&start)
+            && range.continues(offset, size, data)
         {
-            piece.end = end;
+            range.end = end;
             return start;
         }
-        let piece = RecordRange {
+        let range = RecordRange {
             end,
             origin: offset,
             data,
             stride: size,
         };
-        self.pieces.insert(offset, piece);
+        self.ranges.insert(offset, range);
         offset
     }
 
     /// Removes `start..end` from earlier ranges. Each is removed once and split at most in two,
     /// so that all records together cost no more than sorting them.
     fn clear(&mut self, start: u64, end: u64) {
-        if let Some((_, before)) = self.pieces.range_mut(..start).next_back()
+        if let Some((_, before)) = self.ranges.range_mut(..start).next_back()
             && before.end > start
         {
             let behind = *before;
             before.end = start;
             if behind.end > end {
-                self.pieces.insert(end, behind);
+                self.ranges.insert(end, behind);
             }
         }
-        while let Some((&covered, &piece)) = self.pieces.range(start..end).next() {
-            self.pieces.remove(&covered);
-            if piece.end > end {
-                self.pieces.insert(end, piece);
+        while let Some((&covered, &range)) = self.ranges.range(start..end).next() {
+            self.ranges.remove(&covered);
+            if range.end > end {
+                self.ranges.insert(end, range);
             }
         }
     }
@@ -197,9 +197,9 @@ impl<R: ReadAt> ReadAt for FlattenedFile<R> {
         while done < wanted {
             let at = offset + done as u64;
             let rest = &mut buf[done..wanted];
-            match self.pieces.range(..=at).next_back() {
-                Some((_, piece)) if at < piece.end => {
-                    let (data, run) = piece.locate(at);
+            match self.ranges.range(..=at).next_back() {
+                Some((_, range)) if at < range.end => {
+                    let (data, run) = range.locate(at);
                     let len = run.min(rest.len() as u64) as usize;
                     match self.file.read_at(data, &mut rest[..len]) {
                         Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -209,7 +209,7 @@ impl<R: ReadAt> ReadAt for FlattenedFile<R> {
                     }
                 }
                 _ => {
-                    let next = self.pieces.range(at..).next();
+                    let next = self.ranges.range(at..).next();
                     let hole = next.map_or(u64::MAX, |(&start, _)| start - at);
                     let len = hole.min(rest.len() as u64) as usize;
                     rest[..len].fill(0);

@@ -1,6 +1,6 @@
 //! The main header and the sub-header.
 
-use super::layout::Layout;
+use super::layout::{Layout, SUB_HEADER_SIZE};
 use crate::bytes::{Endian, ReadAt};
 use crate::elf::Notes;
 use crate::error::FormatError;
@@ -9,8 +9,6 @@ use crate::error::FormatError;
 pub const SIGNATURE: &[u8; 8] = b"KDUMP   ";
 /// Size of the main header, with 64-bit time stamps.
 pub const HEADER_SIZE: usize = 464;
-/// Size of the sub-header; the notes follow it.
-pub const SUB_HEADER_SIZE: usize = 104;
 /// The header version that has every field of the sub-header.
 pub const VERSION: i32 = 6;
 

@@ -1,7 +1,9 @@
 //! The layout of a kdump-compressed file.
 
 use super::descriptor::DESCRIPTOR_SIZE;
-use super::header::SUB_HEADER_SIZE;
+
+/// Size of the sub-header; the notes follow it.
+pub const SUB_HEADER_SIZE: usize = 104;
 
 /// Offsets in the file, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 
 use super::chunk::{Chunk, ChunkHeader};
 use super::codec::ChunkDecompressor;
+use super::extent::Extent;
 use super::header::Container;
 use super::index::{self, DirectoryEntry};
 use super::record::Tag;
-use super::root::{Extent, Root};
+use super::root::Root;
 use super::seek_table;
 use super::walk::{Walk, WalkItem};
 use super::{ChunkKind, VmdumpFile};
@@ -25,7 +26,7 @@ pub struct Finding {
     pub reason: String,
 }
 
-/// Checks all of `file` except its compressed chunks, which [`check_piece`] does: headers,
+/// Checks all of `file` except its compressed chunks, which [`check_group`] does: headers,
 /// checksums, order, and the counts at the end of the file.
 ///
 /// A truncated file is valid up to its end. Pages are checked by their readers.
@@ -52,16 +53,16 @@ pub fn check(file: &VmdumpFile) -> Result<Vec<Finding>, FormatError> {
 /// Several threads can check different records.
 ///
 /// A bzip2 stream has only its own checksum, which is checked when it is decompressed.
-pub fn check_piece(
+pub fn check_group(
     file: &VmdumpFile,
-    piece: usize,
+    group: usize,
     packed: &mut Vec<u8>,
 ) -> Result<Vec<Finding>, FormatError> {
     let mut findings = Vec::new();
     if file.header().container == Container::Bzip2 {
         return Ok(findings);
     }
-    for chunk in file.chunks(piece)? {
+    for chunk in file.chunks(group)? {
         match file.read_packed(&chunk, packed) {
             Ok(_) => {}
             Err(error @ FormatError::Io { .. }) => return Err(error),
@@ -126,43 +127,43 @@ impl Check<'_> {
                 }
                 WalkItem::Record {
                     tag,
-                    place,
+                    extent,
                     payload,
                 } => {
                     if frames.len() <= seek_table::MAX_FRAMES {
-                        frames.push((place.size as u32, 0));
+                        frames.push((extent.size as u32, 0));
                     }
                     match tag {
-                        Tag::Header if place.offset == 0 => {}
-                        Tag::Index => self.index(place, &payload),
+                        Tag::Header if extent.offset == 0 => {}
+                        Tag::Index => self.index(extent, &payload),
                         Tag::Directory => {
                             ended = true;
-                            directory = Some(place);
-                            self.directory(place.offset, &payload);
+                            directory = Some(extent);
+                            self.directory(extent.offset, &payload);
                         }
-                        Tag::Metadata => metadata = Some(place),
+                        Tag::Metadata => metadata = Some(extent),
                         Tag::Root => {
-                            self.root(place.offset, &payload, directory, metadata);
+                            self.root(extent.offset, &payload, directory, metadata);
                         }
                         other => {
                             let reason = format!("{} at the wrong position", other.name());
-                            self.found(place.offset, None, reason);
+                            self.found(extent.offset, None, reason);
                         }
                     }
                 }
-                WalkItem::SeekTable(place) => {
-                    let found = seek_table::read(file.bytes(), place)?;
+                WalkItem::SeekTable(extent) => {
+                    let found = seek_table::read(file.bytes(), extent)?;
                     if found != frames {
                         let reason = "the seek table does not list the frames before it";
-                        self.found(place.offset, None, reason);
+                        self.found(extent.offset, None, reason);
                     }
                 }
-                WalkItem::Damaged { place, error } => {
+                WalkItem::Damaged { extent, error } => {
                     // An incomplete frame at the end of a truncated file is not damage.
-                    let is_end = place.offset + place.size == all.size && file.root().is_none();
+                    let is_end = extent.offset + extent.size == all.size && file.root().is_none();
                     if !(is_end && matches!(error, FormatError::Truncated { .. })) {
                         let position = Some(self.position);
-                        self.found(place.offset, position, error.to_string());
+                        self.found(extent.offset, position, error.to_string());
                     }
                 }
             }
@@ -225,25 +226,25 @@ impl Check<'_> {
         self.lost += bits(&chunk.lost);
     }
 
-    fn index(&mut self, place: Extent, payload: &[u8]) {
-        match index::decode(self.file.header(), payload, place.offset) {
+    fn index(&mut self, extent: Extent, payload: &[u8]) {
+        match index::decode(self.file.header(), payload, extent.offset) {
             Ok(chunks) if chunks == self.chunks => {}
             Ok(chunks) => {
                 let position = chunks.first().map(|chunk| chunk.position);
                 let reason = "the index record does not list the chunks before it";
-                self.found(place.offset, position, reason);
+                self.found(extent.offset, position, reason);
             }
-            Err(error) => self.found(place.offset, None, error.to_string()),
+            Err(error) => self.found(extent.offset, None, error.to_string()),
         }
-        self.indexed(place);
+        self.indexed(extent);
     }
 
     /// Records what the directory must say about an index record.
-    fn indexed(&mut self, place: Extent) {
+    fn indexed(&mut self, extent: Extent) {
         if let Some(first) = self.chunks.first() {
             self.directory.push(DirectoryEntry {
-                offset: place.offset,
-                size: place.size as u32,
+                offset: extent.offset,
+                size: extent.size as u32,
                 chunks: self.chunks.len() as u32,
                 position: first.position,
                 first_offset: first.offset,
@@ -323,9 +324,9 @@ impl Check<'_> {
         let file = self.file;
         let mut offset = 0;
         let mut zeros: Option<(u64, Vec<u8>)> = None;
-        let mut places = Vec::new();
-        for piece in 0..file.pieces() {
-            self.chunks = file.chunks(piece)?;
+        let mut extents = Vec::new();
+        for group in 0..file.chunk_groups() {
+            self.chunks = file.chunks(group)?;
             for chunk in self.chunks.clone() {
                 if chunk.offset != offset {
                     let reason =
@@ -339,19 +340,19 @@ impl Check<'_> {
                     self.zeros(&chunk, &mut zeros)?;
                 }
             }
-            if let Some(place) = file.index_place(piece) {
-                places.push(place);
-                self.indexed(place);
+            if let Some(extent) = file.index_record(group) {
+                extents.push(extent);
+                self.indexed(extent);
             }
         }
         let Some(root) = file.root() else {
             return Ok(());
         };
-        for place in places.into_iter().chain([root.directory, root.metadata]) {
-            if place.offset != offset {
+        for extent in extents.into_iter().chain([root.directory, root.metadata]) {
+            if extent.offset != offset {
                 self.found(offset, None, "a hole between the streams at the end");
             }
-            offset = place.offset + place.size;
+            offset = extent.offset + extent.size;
         }
         if root.dumped != self.dumped || root.lost != self.lost || root.chunks != self.count {
             self.found(offset, None, "the root and the index have different counts");

@@ -4,7 +4,8 @@ use std::iter::Peekable;
 use std::vec::IntoIter;
 
 use super::chunk::{Chunk, ChunkKind};
-use super::file::{Gap, VmdumpFile};
+use super::extent::Gap;
+use super::file::VmdumpFile;
 use crate::error::FormatError;
 
 /// The next range of the core.
@@ -33,7 +34,7 @@ impl<'a> CoreOrder<'a> {
     pub fn new(files: impl IntoIterator<Item = &'a VmdumpFile>, headers_from: usize) -> Self {
         let files = files.into_iter().map(|file| Cursor {
             file,
-            next_piece: 0,
+            next_group: 0,
             chunks: Vec::new().into_iter().peekable(),
         });
         Self {
@@ -109,19 +110,19 @@ impl Iterator for CoreOrder<'_> {
 /// A position in the index of one file.
 struct Cursor<'a> {
     file: &'a VmdumpFile,
-    next_piece: usize,
+    next_group: usize,
     chunks: Peekable<IntoIter<Chunk>>,
 }
 
 impl Cursor<'_> {
     /// Position of the next chunk in the core.
     fn position(&mut self, mut damaged: impl FnMut(FormatError)) -> Option<u64> {
-        while self.chunks.peek().is_none() && self.next_piece < self.file.pieces() {
-            match self.file.chunks(self.next_piece) {
+        while self.chunks.peek().is_none() && self.next_group < self.file.chunk_groups() {
+            match self.file.chunks(self.next_group) {
                 Ok(chunks) => self.chunks = chunks.into_iter().peekable(),
                 Err(error) => damaged(error),
             }
-            self.next_piece += 1;
+            self.next_group += 1;
         }
         self.chunks.peek().map(|chunk| chunk.position)
     }

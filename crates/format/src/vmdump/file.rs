@@ -2,42 +2,20 @@
 //! what is missing.
 
 use super::chunk::{Chunk, ChunkHeader};
+use super::extent::{ChunkGroup, Extent, GROUP_CHUNKS, Gap};
+use super::find_root::find_root;
 use super::header::{Container, VmdumpHeader};
 use super::index::{self, DirectoryEntry};
 use super::record::{self, Tag};
-use super::root::{Extent, Root};
+use super::root::Root;
 use super::scan::Scan;
 use super::streams;
 use super::walk::{Walk, WalkItem};
 use crate::bytes::ReadAt;
 use crate::error::FormatError;
 
-/// Chunks that are found together where there is no index.
-pub(super) const PIECE_CHUNKS: u32 = 1024;
-
 /// What an index record or the metadata unpacks to in the bzip2 container, at most.
 const MAX_SMALL_RECORD: u64 = 8 << 20;
-
-/// A part of the core that the file has not got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
-    /// The first byte in the core.
-    pub start: u64,
-    /// Behind the last byte in the core.
-    pub end: u64,
-}
-
-/// Chunks whose places are read together: those of an index record, or about
-/// as many.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
-    /// Where its first chunk begins in the core.
-    pub(super) position: u64,
-    /// Where its chunks are in the file.
-    pub(super) chunks: Extent,
-    /// Its index record.
-    pub(super) record: Option<Extent>,
-}
 
 /// A vmdump.
 pub struct VmdumpFile {
@@ -45,7 +23,7 @@ pub struct VmdumpFile {
     header: VmdumpHeader,
     root: Option<Root>,
     /// By position in the core.
-    pieces: Vec<Piece>,
+    groups: Vec<ChunkGroup>,
     /// All chunks of a dump in bzip2 without a root.
     scanned: Vec<Chunk>,
     gaps: Vec<Gap>,
@@ -60,7 +38,7 @@ impl VmdumpFile {
         bytes.read_exact_at("the signature", 0, &mut front)?;
         // Where its first record is damaged, it may still be one by its root.
         let container = streams::container_of(&front).unwrap_or(Container::Zstd);
-        let found = Root::find(&bytes, container)?;
+        let found = find_root(&bytes, container)?;
         if container == Container::Bzip2 && found.is_none() {
             return Self::open_cut_streams(bytes);
         }
@@ -81,7 +59,7 @@ impl VmdumpFile {
             bytes,
             header,
             root: None,
-            pieces: Vec::new(),
+            groups: Vec::new(),
             scanned: Vec::new(),
             gaps: Vec::new(),
             damage: None,
@@ -89,7 +67,7 @@ impl VmdumpFile {
         match found.filter(|(_, root)| root.header == file.header) {
             Some((_, root)) => {
                 match file.read_directory(&root) {
-                    Ok(pieces) => file.pieces = pieces,
+                    Ok(groups) => file.groups = groups,
                     Err(error) if container == Container::Bzip2 => return Err(error),
                     Err(error) => {
                         file.scan();
@@ -109,7 +87,7 @@ impl VmdumpFile {
     /// A dump in bzip2 that has no root.
     fn open_cut_streams(bytes: Box<dyn ReadAt>) -> Result<Self, FormatError> {
         let scanned = streams::scan(&bytes)?;
-        let piece = |chunks: &[Chunk]| Piece {
+        let group = |chunks: &[Chunk]| ChunkGroup {
             position: chunks.first().map_or(0, |chunk| chunk.position),
             chunks: Extent::default(),
             record: None,
@@ -121,10 +99,10 @@ impl VmdumpFile {
         };
         Ok(Self {
             bytes,
-            pieces: scanned
+            groups: scanned
                 .chunks
-                .chunks(PIECE_CHUNKS as usize)
-                .map(piece)
+                .chunks(GROUP_CHUNKS as usize)
+                .map(group)
                 .collect(),
             gaps: Some(gap)
                 .into_iter()
@@ -164,38 +142,38 @@ impl VmdumpFile {
     }
 
     /// Parts of the index.
-    pub fn pieces(&self) -> usize {
-        self.pieces.len()
+    pub fn chunk_groups(&self) -> usize {
+        self.groups.len()
     }
 
     /// Where the record of a part of the index is, if it has one.
-    pub fn index_place(&self, piece: usize) -> Option<Extent> {
-        self.pieces.get(piece)?.record
+    pub fn index_record(&self, group: usize) -> Option<Extent> {
+        self.groups.get(group)?.record
     }
 
     /// The part of the index that the byte at `position` of the core may be in.
-    pub fn piece_of(&self, position: u64) -> Option<usize> {
-        self.pieces
-            .partition_point(|piece| piece.position <= position)
+    pub fn group_of(&self, position: u64) -> Option<usize> {
+        self.groups
+            .partition_point(|group| group.position <= position)
             .checked_sub(1)
     }
 
     /// Where the first chunk of a part of the index begins in the core.
-    pub fn piece_position(&self, piece: usize) -> Option<u64> {
-        self.pieces.get(piece).map(|piece| piece.position)
+    pub fn group_position(&self, group: usize) -> Option<u64> {
+        self.groups.get(group).map(|group| group.position)
     }
 
     /// The chunks of a part of the index, in the order of the core.
-    pub fn chunks(&self, piece: usize) -> Result<Vec<Chunk>, FormatError> {
+    pub fn chunks(&self, group: usize) -> Result<Vec<Chunk>, FormatError> {
         if !self.scanned.is_empty() {
-            let mut pieces = self.scanned.chunks(PIECE_CHUNKS as usize);
-            return Ok(pieces.nth(piece).map(<[Chunk]>::to_vec).unwrap_or_default());
+            let mut groups = self.scanned.chunks(GROUP_CHUNKS as usize);
+            return Ok(groups.nth(group).map(<[Chunk]>::to_vec).unwrap_or_default());
         }
-        let Some(piece) = self.pieces.get(piece) else {
+        let Some(group) = self.groups.get(group) else {
             return Ok(Vec::new());
         };
-        if let Some(place) = piece.record {
-            match self.read_index(place) {
+        if let Some(extent) = group.record {
+            match self.read_index(extent) {
                 Ok(chunks) => return Ok(chunks),
                 // The headers of the chunks say the same.
                 Err(FormatError::Unexpected { .. } | FormatError::Truncated { .. })
@@ -204,7 +182,7 @@ impl VmdumpFile {
             }
         }
         let mut chunks: Vec<Chunk> = Vec::new();
-        for step in Walk::new(&self.bytes, &self.header, piece.chunks) {
+        for step in Walk::new(&self.bytes, &self.header, group.chunks) {
             if let WalkItem::Chunk(ChunkHeader { chunk, .. }) = step
                 && chunks
                     .last()
@@ -217,45 +195,45 @@ impl VmdumpFile {
         Ok(chunks)
     }
 
-    fn read_index(&self, place: Extent) -> Result<Vec<Chunk>, FormatError> {
-        let payload = self.read_payload(Tag::Index, place)?;
-        index::decode(&self.header, &payload, place.offset)
+    fn read_index(&self, extent: Extent) -> Result<Vec<Chunk>, FormatError> {
+        let payload = self.read_payload(Tag::Index, extent)?;
+        index::decode(&self.header, &payload, extent.offset)
     }
 
-    /// The payload of the record at `place`.
-    pub fn read_payload(&self, tag: Tag, place: Extent) -> Result<Vec<u8>, FormatError> {
+    /// The payload of the record at `extent`.
+    pub fn read_payload(&self, tag: Tag, extent: Extent) -> Result<Vec<u8>, FormatError> {
         let (frame, record);
         let is_whole = match self.header.container {
             Container::Zstd => {
-                frame = record::read(&self.bytes, tag, place.offset)?;
-                record = record::decode(&frame, tag, place.offset)?;
-                frame.len() as u64 == place.size
+                frame = record::read(&self.bytes, tag, extent.offset)?;
+                record = record::decode(&frame, tag, extent.offset)?;
+                frame.len() as u64 == extent.size
             }
             Container::Bzip2 => {
                 let most = match tag {
                     Tag::Directory => self.bytes.size().max(MAX_SMALL_RECORD),
                     _ => MAX_SMALL_RECORD,
                 };
-                frame = streams::read(&self.bytes, tag.name(), place, most)?;
-                record = record::decode_bare(&frame, place.offset)?;
+                frame = streams::read(&self.bytes, tag.name(), extent, most)?;
+                record = record::decode_bare(&frame, extent.offset)?;
                 record.tag == tag
             }
         };
         if !is_whole || record.dump != self.header.dump() {
             return Err(FormatError::unexpected(
                 tag.name(),
-                place.offset,
-                format!("{} bytes of this dump", place.size),
+                extent.offset,
+                format!("{} bytes of this dump", extent.size),
                 format!("{} of dump {:016x}", record.tag.name(), record.dump),
             ));
         }
         Ok(record.payload.to_vec())
     }
 
-    fn read_directory(&self, root: &Root) -> Result<Vec<Piece>, FormatError> {
+    fn read_directory(&self, root: &Root) -> Result<Vec<ChunkGroup>, FormatError> {
         let payload = self.read_payload(Tag::Directory, root.directory)?;
         let entries = index::decode_directory(&payload, root.directory.offset)?;
-        let piece = |entry: &DirectoryEntry| Piece {
+        let group = |entry: &DirectoryEntry| ChunkGroup {
             position: entry.position,
             chunks: Extent {
                 offset: entry.first_offset,
@@ -266,7 +244,7 @@ impl VmdumpFile {
                 size: u64::from(entry.size),
             }),
         };
-        Ok(entries.iter().map(piece).collect())
+        Ok(entries.iter().map(group).collect())
     }
 
     /// Goes through the whole file.
@@ -282,17 +260,17 @@ impl VmdumpFile {
                 WalkItem::Chunk(header) => scan.chunk(&header),
                 WalkItem::Record {
                     tag: Tag::Index,
-                    place,
+                    extent,
                     payload,
-                } => match index::decode(&self.header, &payload, place.offset) {
-                    Ok(chunks) => scan.index(place, &chunks),
+                } => match index::decode(&self.header, &payload, extent.offset) {
+                    Ok(chunks) => scan.index(extent, &chunks),
                     Err(error) => scan.damage = scan.damage.take().or(Some(error)),
                 },
                 WalkItem::Record {
                     tag: Tag::Root,
-                    place,
+                    extent,
                     payload,
-                } => root = Root::decode(&payload, place.offset).ok(),
+                } => root = Root::decode(&payload, extent.offset).ok(),
                 WalkItem::Record { .. } | WalkItem::SeekTable(_) => {}
                 WalkItem::Damaged { error, .. } => scan.damage = scan.damage.take().or(Some(error)),
             }
@@ -302,7 +280,7 @@ impl VmdumpFile {
         scan.gap(behind, self.header.core_size);
         // Behind the end of a dump on a device may be anything.
         self.root = root.filter(|root| root.header == self.header);
-        self.pieces = scan.pieces;
+        self.groups = scan.groups;
         self.gaps = scan.gaps;
         self.damage = scan.damage;
     }

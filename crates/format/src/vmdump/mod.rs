@@ -1,11 +1,13 @@
-//! vmdump: an ELF core in independent zstd frames or bzip2 streams, with an
-//! index (docs/formats/vmdump.md).
+//! vmdump: an ELF core in independent zstd frames or bzip2 streams, with an index
+//! (docs/formats/vmdump.md).
 
 pub mod check;
 pub mod chunk;
 pub mod codec;
 mod core_order;
+mod extent;
 pub mod file;
+mod find_root;
 pub mod header;
 pub mod index;
 mod read;
@@ -20,11 +22,12 @@ pub mod zeros;
 pub use chunk::{Chunk, ChunkHeader, ChunkKind, MAX_RUN};
 pub use codec::{ChunkCompressor, ChunkDecompressor};
 pub use core_order::{CoreOrder, Stretch};
-pub use file::{Gap, VmdumpFile};
+pub use extent::{Extent, Gap};
+pub use file::VmdumpFile;
 pub use header::{Container, MAX_CHUNK_BYTES, VmdumpHeader};
 pub use index::DirectoryEntry;
 pub use record::{OVERHEAD, Record, Tag};
-pub use root::{Extent, ROOT_SIZE, Root};
+pub use root::{ROOT_SIZE, Root};
 pub use seek_table::SeekTable;
 pub use streams::container_of;
 

@@ -95,8 +95,8 @@ impl VmdumpFile {
         let mut headers: Vec<u8> = Vec::new();
         let mut decompressor = self.decompressor()?;
         let (mut packed, mut out) = (Vec::new(), Vec::new());
-        for piece in 0..self.pieces() {
-            for chunk in self.chunks(piece)? {
+        for group in 0..self.chunk_groups() {
+            for chunk in self.chunks(group)? {
                 if headers.len() as u64 == wanted {
                     return Ok(headers);
                 }

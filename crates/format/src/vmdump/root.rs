@@ -1,9 +1,9 @@
 //! The root: the last record, which locates everything else.
 
-use super::header::{Container, HEADER_SIZE, VmdumpHeader};
-use super::record::{self, CHECKSUM, FRAME_HEAD, RECORD_HEAD, Tag};
-use super::{seek_table, streams};
-use crate::bytes::{Endian, ReadAt};
+use super::extent::Extent;
+use super::header::{HEADER_SIZE, VmdumpHeader};
+use super::record;
+use crate::bytes::Endian;
 use crate::error::FormatError;
 
 /// Size of the root's own fields, before the copy of the header.
@@ -16,15 +16,6 @@ pub const ROOT_SIZE: usize = record::OVERHEAD + PAYLOAD;
 const FLAG_COMPLETE: u32 = 1;
 
 const LE: Endian = Endian::Little;
-
-/// An extent of the file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
-    /// Offset.
-    pub offset: u64,
-    /// Size, in bytes.
-    pub size: u64,
-}
 
 /// The contents of the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,46 +85,5 @@ impl Root {
             },
             header: VmdumpHeader::decode(header, offset)?,
         })
-    }
-
-    /// Finds the root at the end of `file`.
-    pub fn find(
-        file: &(impl ReadAt + ?Sized),
-        container: Container,
-    ) -> Result<Option<(u64, Self)>, FormatError> {
-        match container {
-            Container::Zstd => Self::find_frame(file),
-            Container::Bzip2 => streams::find_root(file),
-        }
-    }
-
-    /// Finds the root from the end of `file`: before the seek table, or last. Returns its
-    /// extent and contents; `None` if there is none.
-    fn find_frame(file: &(impl ReadAt + ?Sized)) -> Result<Option<(u64, Self)>, FormatError> {
-        let size = file.size();
-        let end = match seek_table::find(file)? {
-            Some(table) => table.offset,
-            None => size,
-        };
-        // The length of the root's frame precedes its checksum.
-        let tail = (8 + CHECKSUM) as u64;
-        let Some(tail_offset) = end.checked_sub(tail) else {
-            return Ok(None);
-        };
-        let bytes = file.read_vec_at("the end of the root", tail_offset, tail)?;
-        let len = u64::from(LE.u32(&bytes, 0).unwrap_or(0));
-        let least = (FRAME_HEAD + RECORD_HEAD + CHECKSUM) as u64;
-        let Some(offset) = end
-            .checked_sub(len)
-            .filter(|_| (least..1 << 16).contains(&len))
-        else {
-            return Ok(None);
-        };
-        let frame = file.read_vec_at("the root", offset, len)?;
-        let Ok(record) = record::decode(&frame, Tag::Root, offset) else {
-            return Ok(None);
-        };
-        let root = Self::decode(record.payload, offset)?;
-        Ok((root.header.dump() == record.dump).then_some((offset, root)))
     }
 }

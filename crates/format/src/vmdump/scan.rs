@@ -1,8 +1,7 @@
 //! Reconstructs the index from the records of a vmdump without a directory.
 
 use super::chunk::{Chunk, ChunkHeader};
-use super::file::{Gap, PIECE_CHUNKS, Piece};
-use super::root::Extent;
+use super::extent::{ChunkGroup, Extent, GROUP_CHUNKS, Gap};
 use crate::error::FormatError;
 
 /// Maximum number of gaps stored; a truncated file has few.
@@ -11,13 +10,13 @@ const MAX_GAPS: usize = 64;
 /// The result of a scan.
 #[derive(Default)]
 pub(super) struct Scan {
-    pub(super) pieces: Vec<Piece>,
+    pub(super) groups: Vec<ChunkGroup>,
     pub(super) gaps: Vec<Gap>,
     pub(super) damage: Option<FormatError>,
     /// The core is known up to here.
     pub(super) covered: u64,
     /// The unfinished range of chunks, their number, and what was known before it.
-    open: Option<(Piece, u32, usize, u64)>,
+    open: Option<(ChunkGroup, u32, usize, u64)>,
 }
 
 impl Scan {
@@ -36,8 +35,8 @@ impl Scan {
         self.gap(covered, chunk.position);
         self.covered = chunk.end();
         let end = chunk.offset + ChunkHeader::size(chunk) as u64 + u64::from(chunk.packed);
-        let (piece, count, ..) = self.open.get_or_insert_with(|| {
-            let piece = Piece {
+        let (group, count, ..) = self.open.get_or_insert_with(|| {
+            let group = ChunkGroup {
                 position: chunk.position,
                 chunks: Extent {
                     offset: chunk.offset,
@@ -45,18 +44,18 @@ impl Scan {
                 },
                 record: None,
             };
-            (piece, 0, gaps, covered)
+            (group, 0, gaps, covered)
         });
-        piece.chunks.size = end - piece.chunks.offset;
+        group.chunks.size = end - group.chunks.offset;
         *count += 1;
         // An index record normally comes a little before this.
-        if *count >= 2 * PIECE_CHUNKS {
+        if *count >= 2 * GROUP_CHUNKS {
             self.close(None);
         }
     }
 
     /// An index record also lists chunks whose headers are damaged.
-    pub(super) fn index(&mut self, place: Extent, chunks: &[Chunk]) {
+    pub(super) fn index(&mut self, extent: Extent, chunks: &[Chunk]) {
         let (Some(first), Some(last)) = (chunks.first(), chunks.last()) else {
             return;
         };
@@ -74,22 +73,22 @@ impl Scan {
             self.gap(known, chunk.position);
             self.covered = chunk.end();
         }
-        let piece = Piece {
+        let group = ChunkGroup {
             position: first.position,
             chunks: Extent {
                 offset: first.offset,
-                size: place.offset.saturating_sub(first.offset),
+                size: extent.offset.saturating_sub(first.offset),
             },
             record: None,
         };
-        self.open = Some((piece, 0, gaps, covered));
-        self.close(Some(place));
+        self.open = Some((group, 0, gaps, covered));
+        self.close(Some(extent));
     }
 
     pub(super) fn close(&mut self, record: Option<Extent>) {
-        if let Some((mut piece, ..)) = self.open.take() {
-            piece.record = record;
-            self.pieces.push(piece);
+        if let Some((mut group, ..)) = self.open.take() {
+            group.record = record;
+            self.groups.push(group);
         }
     }
 }

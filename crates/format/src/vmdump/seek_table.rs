@@ -2,8 +2,8 @@
 //! (contrib/seekable_format/zstd_seekable_compression_format.md of zstd), for readers that do
 //! not know vmdump.
 
+use super::extent::Extent;
 use super::record::{FRAME_HEAD, skippable_len};
-use super::root::Extent;
 use crate::bytes::{Endian, ReadAt};
 use crate::error::FormatError;
 
@@ -109,9 +109,9 @@ pub fn find(file: &(impl ReadAt + ?Sized)) -> Result<Option<Extent>, FormatError
     Ok(is_table.then_some(Extent { offset, size: len }))
 }
 
-/// Reads the sizes of all frames from the table at `place`.
-pub fn read(file: &(impl ReadAt + ?Sized), place: Extent) -> Result<Vec<(u32, u32)>, FormatError> {
-    let bytes = file.read_vec_at("the seek table", place.offset, place.size)?;
+/// Reads the sizes of all frames from the table at `extent`.
+pub fn read(file: &(impl ReadAt + ?Sized), extent: Extent) -> Result<Vec<(u32, u32)>, FormatError> {
+    let bytes = file.read_vec_at("the seek table", extent.offset, extent.size)?;
     let entries = &bytes[FRAME_HEAD..bytes.len().saturating_sub(FOOTER).max(FRAME_HEAD)];
     let entry = |entry: &[u8]| Some((LE.u32(entry, 0)?, LE.u32(entry, 4)?));
     Ok(entries.chunks_exact(ENTRY).filter_map(entry).collect())

@@ -3,9 +3,9 @@
 
 use super::chunk::{Chunk, ChunkKind, bits_len};
 use super::codec::{Bunzip2, ChunkCompressor};
+use super::extent::Extent;
 use super::header::{Container, MAX_CHUNK_BYTES, VmdumpHeader};
 use super::record::{self, Tag};
-use super::root::{Extent, Root};
 use super::zeros::MAX_BZIP2;
 use crate::bytes::ReadAt;
 use crate::codec::CodecError;
@@ -18,8 +18,6 @@ use crate::vmcoreinfo::Vmcoreinfo;
 pub const SIGNATURE: [u8; 10] = *b"BZh91AY&SY";
 /// Data of a block at level 9 that fits whatever it contains.
 pub const BLOCK: u32 = 900_000 - 19;
-/// Upper bound of the root's stream.
-const ROOT_ROOM: u64 = 16 << 10;
 /// Bytes of the file read at once.
 const READ: usize = 1 << 20;
 
@@ -33,19 +31,19 @@ pub fn encode(tag: Tag, dump: u64, payload: &[u8]) -> Result<Vec<u8>, CodecError
     Ok(out)
 }
 
-/// Reads the stream at `place`, which unpacks to at most `most` bytes.
+/// Reads the stream at `extent`, which unpacks to at most `most` bytes.
 pub fn read(
     file: &(impl ReadAt + ?Sized),
     what: &'static str,
-    place: Extent,
+    extent: Extent,
     most: u64,
 ) -> Result<Vec<u8>, FormatError> {
-    let packed = file.read_vec_at(what, place.offset, place.size)?;
+    let packed = file.read_vec_at(what, extent.offset, extent.size)?;
     let mut stream = Bunzip2::new();
     let mut out = vec![0; 4096];
     let error = |reason: String| FormatError::Codec {
         codec: "bzip2",
-        offset: place.offset,
+        offset: extent.offset,
         reason,
     };
     loop {
@@ -65,32 +63,6 @@ pub fn read(
             return Err(error(format!("more than {most} bytes in it")));
         }
         out.resize(((out.len() * 4) as u64).min(most) as usize, 0);
-    }
-}
-
-/// Finds the root at the end of `file`.
-pub(super) fn find_root(file: &(impl ReadAt + ?Sized)) -> Result<Option<(u64, Root)>, FormatError> {
-    let size = file.size();
-    let len = size.min(ROOT_ROOM);
-    let bytes = file.read_vec_at("the end of the file", size - len, len)?;
-    let mut windows = bytes.windows(SIGNATURE.len());
-    let Some(at) = windows.rposition(|window| window == SIGNATURE) else {
-        return Ok(None);
-    };
-    let offset = size - len + at as u64;
-    let place = Extent {
-        offset,
-        size: size - offset,
-    };
-    let Ok(stream) = read(file, "the root", place, 1 << 16) else {
-        return Ok(None);
-    };
-    match record::decode_bare(&stream, offset) {
-        Ok(record) if record.tag == Tag::Root => {
-            let root = Root::decode(record.payload, offset)?;
-            Ok((root.header.dump() == record.dump).then_some((offset, root)))
-        }
-        _ => Ok(None),
     }
 }
 

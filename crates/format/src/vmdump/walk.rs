@@ -23,7 +23,7 @@ pub enum WalkItem {
         /// Kind.
         tag: Tag,
         /// Extent.
-        place: Extent,
+        extent: Extent,
         /// Payload.
         payload: Vec<u8>,
     },
@@ -32,7 +32,7 @@ pub enum WalkItem {
     /// Bytes that do not belong to this dump, up to the next valid record or the end.
     Damaged {
         /// Extent.
-        place: Extent,
+        extent: Extent,
         /// Error at the first of them.
         error: FormatError,
     },
@@ -48,14 +48,14 @@ pub struct Walk<'a, R: ReadAt + ?Sized> {
 }
 
 impl<'a, R: ReadAt + ?Sized> Walk<'a, R> {
-    /// Starts at `place`, which should be the start of a record.
-    pub fn new(file: &'a R, header: &'a VmdumpHeader, place: Extent) -> Self {
-        let end = place.offset.saturating_add(place.size).min(file.size());
+    /// Starts at `extent`, which should be the start of a record.
+    pub fn new(file: &'a R, header: &'a VmdumpHeader, extent: Extent) -> Self {
+        let end = extent.offset.saturating_add(extent.size).min(file.size());
         Self {
             file,
             header,
             seek_table: seek_table::find(file).ok().flatten(),
-            offset: place.offset,
+            offset: extent.offset,
             end,
         }
     }
@@ -83,9 +83,9 @@ impl<'a, R: ReadAt + ?Sized> Walk<'a, R> {
                 format!("{:x?}", &head[..len]),
             ));
         };
-        let place = Extent { offset, size };
-        if self.seek_table == Some(place) {
-            return Ok((WalkItem::SeekTable(place), size));
+        let extent = Extent { offset, size };
+        if self.seek_table == Some(extent) {
+            return Ok((WalkItem::SeekTable(extent), size));
         }
         if size > left {
             return Err(FormatError::Truncated {
@@ -118,7 +118,7 @@ impl<'a, R: ReadAt + ?Sized> Walk<'a, R> {
             return Ok((
                 WalkItem::Record {
                     tag,
-                    place,
+                    extent,
                     payload,
                 },
                 size,
@@ -193,7 +193,7 @@ impl<R: ReadAt + ?Sized> Iterator for Walk<'_, R> {
                 self.offset = self.resynchronize(offset + 1);
                 let size = self.offset - offset;
                 Some(WalkItem::Damaged {
-                    place: Extent { offset, size },
+                    extent: Extent { offset, size },
                     error,
                 })
             }

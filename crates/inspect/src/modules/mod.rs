@@ -27,8 +27,8 @@ use bigiron_kernel::types::{Named, Shape, TypeTable};
 use serde::Serialize;
 
 use crate::error::InspectError;
+use crate::json::hexadecimal;
 use crate::program::Program;
-use crate::tasks::hexadecimal;
 
 pub use lookup::Located;
 
@@ -57,7 +57,7 @@ pub struct Modules {
     left: AtomicUsize,
     /// Addresses of their types.
     #[serde(skip)]
-    places: OnceLock<types::Places>,
+    btf_addresses: OnceLock<types::BtfAddresses>,
 }
 
 /// A module.
@@ -141,7 +141,7 @@ impl Modules {
             missing: None,
             image: lookup::image(program.symbols()),
             left: AtomicUsize::new(NAME_BYTES),
-            places: OnceLock::new(),
+            btf_addresses: OnceLock::new(),
         };
         let walk = program
             .symbol("modules")

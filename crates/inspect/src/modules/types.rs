@@ -17,7 +17,7 @@ use crate::error::InspectError;
 use crate::program::Program;
 
 /// The struct btf of each struct module.
-pub type Places = Result<HashMap<VirtAddr, VirtAddr>, String>;
+pub type BtfAddresses = Result<HashMap<VirtAddr, VirtAddr>, String>;
 
 impl Modules {
     /// Returns the types of a module, including those of the kernel.
@@ -29,11 +29,11 @@ impl Modules {
     }
 
     fn read_types(&self, program: &Program, module: &Module) -> Result<Btf, String> {
-        let places = self
-            .places
-            .get_or_init(|| places(program).map_err(|error| error.to_string()));
-        let places = places.as_ref().map_err(Clone::clone)?;
-        match places.get(&module.address) {
+        let btf_addresses = self
+            .btf_addresses
+            .get_or_init(|| btf_addresses(program).map_err(|error| error.to_string()));
+        let btf_addresses = btf_addresses.as_ref().map_err(Clone::clone)?;
+        match btf_addresses.get(&module.address) {
             Some(table) => self
                 .read_table(program, *table)
                 .map_err(|error| error.to_string()),
@@ -69,7 +69,7 @@ impl Modules {
     }
 }
 
-fn places(program: &Program) -> Result<HashMap<VirtAddr, VirtAddr>, InspectError> {
+fn btf_addresses(program: &Program) -> Result<HashMap<VirtAddr, VirtAddr>, InspectError> {
     let head = match program.symbol("btf_modules") {
         Err(InspectError::NoSymbol { name, .. }) => Err(InspectError::NoSymbol {
             name,

@@ -6,28 +6,12 @@ mod queued;
 use bigiron_format::VirtAddr;
 use serde::Serialize;
 
+use crate::cpus::online_cpus;
 use crate::error::InspectError;
+use crate::json::hexadecimal;
 use crate::program::Program;
-use crate::tasks::{hexadecimal, online_cpus};
 use queued::Finder;
-
-/// A task on a run queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Queued {
-    /// PID; 0 for the idle task.
-    pub pid: i32,
-    /// Name.
-    pub name: String,
-    /// Priority in the kernel's numbering: below 0 deadline, below 100 real-time, 120 plus the
-    /// nice value for others.
-    pub priority: i32,
-    /// True if it sleeps and only waits to be dequeued (since 6.12).
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub delayed: bool,
-    /// Address of its task_struct.
-    #[serde(serialize_with = "hexadecimal")]
-    pub address: VirtAddr,
-}
+pub use queued::Queued;
 
 /// The run queue of one CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

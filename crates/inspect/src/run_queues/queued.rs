@@ -4,10 +4,29 @@ use std::collections::HashSet;
 
 use bigiron_format::VirtAddr;
 use bigiron_kernel::types::{Shape, size_of};
+use serde::Serialize;
 
-use super::Queued;
 use crate::error::InspectError;
+use crate::json::hexadecimal;
 use crate::program::{Program, Walk};
+
+/// A task on a run queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Queued {
+    /// PID; 0 for the idle task.
+    pub pid: i32,
+    /// Name.
+    pub name: String,
+    /// Priority in the kernel's numbering: below 0 deadline, below 100 real-time, 120 plus the
+    /// nice value for others.
+    pub priority: i32,
+    /// True if it sleeps and only waits to be dequeued (since 6.12).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub delayed: bool,
+    /// Address of its task_struct.
+    #[serde(serialize_with = "hexadecimal")]
+    pub address: VirtAddr,
+}
 
 /// PID_MAX_LIMIT bounds the tasks of a queue.
 const MAX_TASKS: usize = 4 << 20;

@@ -8,7 +8,7 @@ use bigiron_format::bytes::Endian;
 
 use super::orc::{Base, Entry, Kind, Orc, Register};
 use super::registers::Registers;
-use super::{Frame, MAX_FRAMES, Trace, frame};
+use super::trace::{Frame, MAX_FRAMES, Trace, frame};
 use crate::error::InspectError;
 use crate::program::Program;
 

@@ -7,9 +7,11 @@ use std::collections::{HashMap, HashSet};
 
 use bigiron_format::VirtAddr;
 use bigiron_kernel::types::Place;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
+use crate::cpus::online_cpus;
 use crate::error::InspectError;
+use crate::json::hexadecimal;
 use crate::program::{Program, Walk};
 use rss::Rss;
 use state::States;
@@ -63,11 +65,6 @@ pub struct Tasks {
     /// Facts that could not be read, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
-}
-
-/// Serialises an address as `0xffff888003a51980`.
-pub(crate) fn hexadecimal<S: Serializer>(address: &VirtAddr, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(address)
 }
 
 impl Tasks {
@@ -144,21 +141,6 @@ fn task_pointer(address: VirtAddr, what: &str) -> Result<VirtAddr, InspectError>
         }),
         found => Ok(found),
     }
-}
-
-/// The online CPUs.
-pub(crate) fn online_cpus(program: &Program, gaps: &mut Vec<String>) -> Vec<usize> {
-    let read = || {
-        // Without SMP there is one and no mask.
-        match program.symbol("__cpu_online_mask") {
-            Ok(mask) => program.cpus_in(mask),
-            Err(_) => Ok((0..program.cpu_count()?).collect()),
-        }
-    };
-    read().unwrap_or_else(|error| {
-        gaps.push(format!("the online CPUs: {error}"));
-        Vec::new()
-    })
 }
 
 /// Walks a list; where it is damaged, also backwards from its head.

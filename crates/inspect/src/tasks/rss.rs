@@ -3,7 +3,7 @@
 use bigiron_format::VirtAddr;
 use bigiron_kernel::types::{Place, Shape, TypeTable, resolve, size_of};
 
-use super::online_cpus;
+use crate::cpus::online_cpus;
 use crate::error::InspectError;
 use crate::program::Program;
 

@@ -1,15 +1,17 @@
 //! Values in a kernel's memory, interpreted by their types.
 
 mod known;
+mod location;
 mod read;
-mod spot;
 mod text;
+mod unread;
 
 use bigiron_format::VirtAddr;
 use serde::{Serialize, Serializer};
 
-pub use read::{Limits, why_unread};
-pub use spot::{Space, Spot};
+pub use location::{Location, Space};
+pub use read::Limits;
+pub use unread::why_unread;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,9 +3,8 @@
 use bigiron_format::bytes::Endian;
 use bigiron_format::{PhysAddr, VirtAddr};
 use bigiron_kernel::types::{Encoding, Member, Shape, Type, TypeId, TypeTable, resolve, size_of};
-use bigiron_kernel::{KernelError, SourceError};
 
-use super::{MemberValue, Number, RepeatedElement, Space, Spot, Value};
+use super::{Location, MemberValue, Number, RepeatedElement, Space, Value};
 use crate::declaration::declaration;
 use crate::error::InspectError;
 use crate::program::Program;
@@ -35,7 +34,7 @@ impl Default for Limits {
     }
 }
 
-impl Spot<'_> {
+impl Location<'_> {
     /// Reads the value at the location; returns `None` if its type is unknown. Unreadable parts
     /// are marked as such.
     pub fn value(&self, program: &Program, limits: Limits) -> Option<Value> {
@@ -334,18 +333,4 @@ fn unread(reason: &str) -> Value {
 /// Returns true for `char`, the type of text; `u8` and the like are numbers.
 fn is_character(found: &Type) -> bool {
     found.shape == Shape::Base(1) && found.name.as_deref() == Some("char")
-}
-
-/// Describes briefly why something could not be read.
-pub fn why_unread(error: &InspectError) -> String {
-    match error {
-        InspectError::Kernel(KernelError::NotMapped { .. }) => "not mapped".into(),
-        InspectError::Kernel(KernelError::Source(SourceError::Absent { frame, .. })) => {
-            format!("page frame {frame} is not in the dump")
-        }
-        InspectError::Kernel(KernelError::Source(SourceError::Lost { frame, .. })) => {
-            format!("page frame {frame} was lost when the dump was written")
-        }
-        other => other.to_string(),
-    }
 }

@@ -179,7 +179,7 @@ impl VmdumpParts {
     }
 
     fn chunk_in(&self, part: usize, position: u64) -> Result<Option<Found>, SourceError> {
-        let Some(piece) = self.parts[part].file.piece_of(position) else {
+        let Some(piece) = self.parts[part].file.group_of(position) else {
             return Ok(None);
         };
         let chunks = self.index_record((part, piece))?;
@@ -207,7 +207,7 @@ impl VmdumpParts {
 
     fn next_in(&self, part: usize, position: u64) -> Result<u64, SourceError> {
         let file = &self.parts[part].file;
-        let piece = file.piece_of(position);
+        let piece = file.group_of(position);
         if let Some(piece) = piece {
             let chunks = self.index_record((part, piece))?;
             let behind = chunks.partition_point(|chunk| chunk.position <= position);
@@ -216,7 +216,7 @@ impl VmdumpParts {
             }
         }
         let next = piece.map_or(0, |piece| piece + 1);
-        let next = file.piece_position(next).unwrap_or(u64::MAX);
+        let next = file.group_position(next).unwrap_or(u64::MAX);
         Ok(next.max(position.saturating_add(file.header().page_size())))
     }
 

@@ -1,16 +1,18 @@
 //! A bit writer, least significant bit first (RFC 1951, 3.1.1).
 
+/// Maximum input per block; longer input is split, because positions have 16 bits.
+pub(super) const MAX_INPUT: usize = 1 << 16;
 /// Size of any block stored uncompressed, the longest form, plus slack, since bits are written
 /// eight bytes at a time.
-const ROOM: usize = super::MAX_PIECE + 64;
+const BUFFER_SIZE: usize = MAX_INPUT + 64;
 
 /// Scratch buffer for blocks before they are copied to their destination: eight bytes fit at
 /// any offset.
-pub(super) type Room = [u8; ROOM];
+pub(super) type Buffer = [u8; BUFFER_SIZE];
 
 /// Appends bits. The state lives in registers, so it is passed by value.
 pub(super) struct Bits<'a> {
-    room: &'a mut Room,
+    room: &'a mut Buffer,
     /// Number of whole bytes.
     len: usize,
     /// Pending bits; the bits above are zero.
@@ -21,12 +23,12 @@ pub(super) struct Bits<'a> {
 
 /// The bits of an unfinished byte.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Held {
+pub(super) struct PendingBits {
     bits: u64,
     count: u32,
 }
 
-impl Held {
+impl PendingBits {
     /// Number of bits.
     pub(super) fn count(self) -> u32 {
         self.count
@@ -35,7 +37,7 @@ impl Held {
 
 impl<'a> Bits<'a> {
     /// Starts with `held` in an empty buffer.
-    pub(super) fn new(room: &'a mut Room, held: Held) -> Self {
+    pub(super) fn new(room: &'a mut Buffer, held: PendingBits) -> Self {
         Self {
             room,
             len: 0,
@@ -45,9 +47,9 @@ impl<'a> Bits<'a> {
     }
 
     /// Returns the number of whole bytes in the buffer, and the pending bits.
-    pub(super) fn finish(mut self) -> (usize, Held) {
+    pub(super) fn finish(mut self) -> (usize, PendingBits) {
         self.flush();
-        let held = Held {
+        let held = PendingBits {
             bits: self.held,
             count: self.count,
         };

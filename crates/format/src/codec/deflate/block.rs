@@ -1,7 +1,7 @@
 //! Blocks of a deflate stream (RFC 1951, 3.2.3 to 3.2.7).
 
-use super::bits::{Bits, Held, Room};
-use super::huffman::{Builder, Code, Entry};
+use super::bits::{Bits, Buffer, PendingBits};
+use super::huffman::{Builder, Code, Entry, code_bits};
 use super::matches::Parsed;
 use super::repeats::Repeats;
 use super::symbols::{
@@ -58,9 +58,9 @@ impl Blocks {
         parsed: &Parsed,
         last: bool,
         most: usize,
-        held: Held,
-        room: &mut Room,
-    ) -> Option<(usize, Held)> {
+        held: PendingBits,
+        room: &mut Buffer,
+    ) -> Option<(usize, PendingBits)> {
         let (literals, distances) = (&mut self.literals, &mut self.distances);
         let literal_counts = &parsed.literal_symbols[..LITERAL_SYMBOLS];
         let distance_counts = &parsed.distance_symbols[..DISTANCE_SYMBOLS];
@@ -70,12 +70,12 @@ impl Blocks {
             .lengths(distance_counts, MAX_DISTANCE_BITS, distances);
         self.repeats.find(literals, distances, &mut self.builder);
 
-        let extra =
-            sum(&literal_counts[END + 1..], &LENGTH_EXTRA) + sum(distance_counts, &DISTANCE_EXTRA);
+        let extra = code_bits(&literal_counts[END + 1..], &LENGTH_EXTRA)
+            + code_bits(distance_counts, &DISTANCE_EXTRA);
         let dynamic = 3
             + self.repeats.bits()
-            + sum(literal_counts, &literals.lengths)
-            + sum(distance_counts, &distances.lengths)
+            + code_bits(literal_counts, &literals.lengths)
+            + code_bits(distance_counts, &distances.lengths)
             + extra;
         let fixed = 3 + extra + fixed_bits(parsed);
         let stored_blocks = piece.len().div_ceil(MAX_STORED).max(1) as u32;
@@ -121,15 +121,6 @@ fn fixed_bits(parsed: &Parsed) -> u32 {
     8 * literals.iter().sum::<u32>() + literals[144..256].iter().sum::<u32>()
         - literals[256..280].iter().sum::<u32>()
         + 5 * parsed.distance_symbols.iter().sum::<u32>()
-}
-
-/// The sum of products: the number of bits of all codes.
-pub(super) fn sum(counts: &[u32], lengths: &[u8]) -> u32 {
-    counts
-        .iter()
-        .zip(lengths)
-        .map(|(count, &len)| count * u32::from(len))
-        .sum()
 }
 
 /// Writes `piece` as stored blocks.

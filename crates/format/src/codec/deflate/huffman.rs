@@ -248,3 +248,12 @@ impl Entry {
         self.0 >> 24
     }
 }
+
+/// Returns the number of bits of all codes: the sum of the products of counts and lengths.
+pub(super) fn code_bits(counts: &[u32], lengths: &[u8]) -> u32 {
+    counts
+        .iter()
+        .zip(lengths)
+        .map(|(count, &len)| count * u32::from(len))
+        .sum()
+}

@@ -1,7 +1,7 @@
 //! The match finder: greedy, with one hash table of positions.
 
 use super::super::matching::common;
-use super::MAX_PIECE;
+use super::bits::MAX_INPUT;
 use super::symbols::{
     DISTANCE_SYMBOLS, END, LENGTHS, LITERAL_SYMBOLS, MAX_DISTANCE, MAX_LEN, MIN_LEN,
     distance_symbol,
@@ -27,11 +27,11 @@ type Table = [u16; 1 << HASH_BITS];
 const BEFORE: usize = 8;
 /// The piece at hand. It is longer than 16 bits can count, so a load at a
 /// 16-bit position needs no check.
-type Window = [u8; BEFORE + MAX_PIECE + TAIL];
+type Window = [u8; BEFORE + MAX_INPUT + TAIL];
 
 /// What a match finder takes.
 pub(super) const MEMORY: usize =
-    2 * size_of::<Window>() + size_of::<Table>() + size_of::<[Sequence; MAX_PIECE / 4]>();
+    2 * size_of::<Window>() + size_of::<Table>() + size_of::<[Sequence; MAX_INPUT / 4]>();
 
 /// Literals and then a match.
 #[derive(Clone, Copy, Default)]
@@ -47,7 +47,7 @@ pub(super) struct Sequence {
 
 /// A piece as sequences, and how often each symbol occurs.
 pub(super) struct Parsed {
-    sequences: Box<[Sequence; MAX_PIECE / 4]>,
+    sequences: Box<[Sequence; MAX_INPUT / 4]>,
     sequence_count: usize,
     /// All literals, including those after the last match.
     literals: Box<Window>,
@@ -78,12 +78,12 @@ pub(super) struct Matches {
 impl Matches {
     pub(super) fn new() -> Self {
         Self {
-            window: Box::new([0; BEFORE + MAX_PIECE + TAIL]),
+            window: Box::new([0; BEFORE + MAX_INPUT + TAIL]),
             table: Box::new([0; 1 << HASH_BITS]),
             parsed: Parsed {
-                sequences: Box::new([Sequence::default(); MAX_PIECE / 4]),
+                sequences: Box::new([Sequence::default(); MAX_INPUT / 4]),
                 sequence_count: 0,
-                literals: Box::new([0; BEFORE + MAX_PIECE + TAIL]),
+                literals: Box::new([0; BEFORE + MAX_INPUT + TAIL]),
                 literal_count: 0,
                 literal_symbols: [0; LITERAL_SYMBOLS + 2],
                 distance_symbols: [0; DISTANCE_SYMBOLS + 2],
@@ -91,7 +91,7 @@ impl Matches {
         }
     }
 
-    /// Parses input of at most [`MAX_PIECE`] bytes.
+    /// Parses input of at most [`MAX_INPUT`] bytes.
     pub(super) fn parse(&mut self, piece: &[u8]) -> &Parsed {
         self.window[BEFORE..BEFORE + piece.len()].copy_from_slice(piece);
         let parsed = &mut self.parsed;

@@ -20,9 +20,6 @@ mod matches;
 mod repeats;
 mod symbols;
 
-/// Maximum input per block; longer input is split, because positions have 16 bits.
-const MAX_PIECE: usize = 1 << 16;
-
 /// Header of the stream: deflate with a window of 32 KiB, fast compression level.
 const HEADER: [u8; 2] = [0x78, 0x01];
 /// Size of the Adler-32 checksum at the end of the stream.
@@ -30,13 +27,13 @@ const CHECKSUM_LEN: usize = 4;
 
 /// Memory of a compressor.
 pub(super) const CONTEXT_BYTES: usize =
-    matches::MEMORY + size_of::<bits::Room>() + size_of::<Encoder>();
+    matches::MEMORY + size_of::<bits::Buffer>() + size_of::<Encoder>();
 
 /// An encoder with its working memory, reused for every page.
 pub(super) struct Encoder {
     matches: matches::Matches,
     blocks: Box<block::Blocks>,
-    room: Box<bits::Room>,
+    room: Box<bits::Buffer>,
 }
 
 impl Encoder {
@@ -44,7 +41,7 @@ impl Encoder {
         Self {
             matches: matches::Matches::new(),
             blocks: Box::new(block::Blocks::new()),
-            room: Box::new([0; size_of::<bits::Room>()]),
+            room: Box::new([0; size_of::<bits::Buffer>()]),
         }
     }
 
@@ -54,10 +51,10 @@ impl Encoder {
         let end = dst.len().checked_sub(CHECKSUM_LEN)?;
         let mut len = HEADER.len();
         dst.get_mut(..len)?.copy_from_slice(&HEADER);
-        let mut held = bits::Held::default();
+        let mut held = bits::PendingBits::default();
         let mut rest = src;
         loop {
-            let (piece, behind) = rest.split_at(rest.len().min(MAX_PIECE));
+            let (piece, behind) = rest.split_at(rest.len().min(bits::MAX_INPUT));
             let last = behind.is_empty();
             let most = end.checked_sub(len)?;
             let parsed = self.matches.parse(piece);

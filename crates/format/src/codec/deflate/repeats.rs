@@ -2,8 +2,7 @@
 //! run-length encoded and then Huffman coded.
 
 use super::bits::Bits;
-use super::block::sum;
-use super::huffman::{Builder, Code, Entry};
+use super::huffman::{Builder, Code, Entry, code_bits};
 use super::symbols::{DISTANCE_SYMBOLS, LITERAL_SYMBOLS};
 
 const MAX_CODE_LENGTH_BITS: usize = 7;
@@ -101,8 +100,8 @@ impl Repeats {
     /// Number of bits that [`Repeats::write`] writes.
     pub(super) fn bits(&self) -> u32 {
         14 + 3 * self.stored as u32
-            + sum(&self.counts, &self.code.lengths)
-            + sum(&self.counts, &REPEAT_EXTRA)
+            + code_bits(&self.counts, &self.code.lengths)
+            + code_bits(&self.counts, &REPEAT_EXTRA)
     }
 
     /// Writes the description of both codes.

@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
+use super::Encoder;
+use super::bits::MAX_INPUT;
 use super::huffman::{Builder, Code};
-use super::{Encoder, MAX_PIECE};
 
 /// Upper bound of the output size: stored blocks, header and checksum.
 fn room(len: usize) -> usize {
@@ -106,24 +107,24 @@ fn distances_around_every_symbol_round_trip() {
 
 #[test]
 fn long_inputs_round_trip_in_several_blocks() {
-    let noise = noise(3 * MAX_PIECE);
-    let text: Vec<u8> = (0..3 * MAX_PIECE)
+    let noise = noise(3 * MAX_INPUT);
+    let text: Vec<u8> = (0..3 * MAX_INPUT)
         .map(|i| (i * i / 7 % 251) as u8)
         .collect();
     for len in [
-        MAX_PIECE - 1,
-        MAX_PIECE,
-        MAX_PIECE + 1,
-        MAX_PIECE + 16,
-        2 * MAX_PIECE,
-        3 * MAX_PIECE,
+        MAX_INPUT - 1,
+        MAX_INPUT,
+        MAX_INPUT + 1,
+        MAX_INPUT + 16,
+        2 * MAX_INPUT,
+        3 * MAX_INPUT,
     ] {
         round_trips(&noise[..len]).unwrap();
         round_trips(&text[..len]).unwrap();
         round_trips(&vec![0; len]).unwrap();
         // A stored block after one that does not end on a byte boundary, and vice versa.
-        round_trips(&[&text[..MAX_PIECE], &noise[..len]].concat()).unwrap();
-        round_trips(&[&noise[..MAX_PIECE], &text[..len]].concat()).unwrap();
+        round_trips(&[&text[..MAX_INPUT], &noise[..len]].concat()).unwrap();
+        round_trips(&[&noise[..MAX_INPUT], &text[..len]].concat()).unwrap();
     }
 }
 
@@ -266,12 +267,13 @@ fn code_lengths_are_limited() {
 /// Data as in pages: numbers, pointers, text, runs, and repetitions.
 fn page_like() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
-        (any::<u16>(), 1..12usize).prop_map(|(seed, count)| Part::Pointers(seed, count)),
-        prop::collection::vec(0..5u32, 1..20).prop_map(Part::Numbers),
-        "[a-z_]{1,40}".prop_map(Part::Text),
-        prop::collection::vec(any::<u8>(), 1..60).prop_map(Part::Noise),
-        (0..3u8, 1..900usize).prop_map(|(byte, len)| Part::Run(byte, len)),
-        (any::<prop::sample::Index>(), 1..300usize).prop_map(|(back, len)| Part::Again(back, len)),
+        (any::<u16>(), 1..12usize).prop_map(|(seed, count)| Fragment::Pointers(seed, count)),
+        prop::collection::vec(0..5u32, 1..20).prop_map(Fragment::Numbers),
+        "[a-z_]{1,40}".prop_map(Fragment::Text),
+        prop::collection::vec(any::<u8>(), 1..60).prop_map(Fragment::Noise),
+        (0..3u8, 1..900usize).prop_map(|(byte, len)| Fragment::Run(byte, len)),
+        (any::<prop::sample::Index>(), 1..300usize)
+            .prop_map(|(back, len)| Fragment::Again(back, len)),
     ];
     prop::collection::vec(part, 0..80).prop_map(|parts| {
         let mut data = Vec::new();
@@ -283,7 +285,7 @@ fn page_like() -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[derive(Clone, Debug)]
-enum Part {
+enum Fragment {
     Pointers(u16, usize),
     Numbers(Vec<u32>),
     Text(String),
@@ -292,26 +294,26 @@ enum Part {
     Again(prop::sample::Index, usize),
 }
 
-impl Part {
+impl Fragment {
     fn append(self, data: &mut Vec<u8>) {
         match self {
-            Part::Pointers(seed, count) => {
+            Fragment::Pointers(seed, count) => {
                 for index in 0..count {
                     let low = u64::from(seed) * 64 + index as u64 * 0x1240;
                     data.extend((0xffff_8880_0000_0000 | low).to_le_bytes());
                 }
             }
-            Part::Numbers(numbers) => data.extend(numbers.iter().flat_map(|n| n.to_le_bytes())),
-            Part::Text(text) => data.extend(text.bytes()),
-            Part::Noise(bytes) => data.extend(bytes),
-            Part::Run(byte, len) => data.resize(data.len() + len, byte),
-            Part::Again(back, len) if !data.is_empty() => {
+            Fragment::Numbers(numbers) => data.extend(numbers.iter().flat_map(|n| n.to_le_bytes())),
+            Fragment::Text(text) => data.extend(text.bytes()),
+            Fragment::Noise(bytes) => data.extend(bytes),
+            Fragment::Run(byte, len) => data.resize(data.len() + len, byte),
+            Fragment::Again(back, len) if !data.is_empty() => {
                 let back = 1 + back.index(data.len());
                 for _ in 0..len {
                     data.push(data[data.len() - back]);
                 }
             }
-            Part::Again(..) => {}
+            Fragment::Again(..) => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The decoder: every read, write and back-reference is bounds-checked.
 
-use super::{FIRST_LITERALS, MAX_MIDDLE_DISTANCE};
+use super::stream::{FIRST_LITERALS, MAX_MIDDLE_DISTANCE};
 
 /// Decoding errors.
 #[derive(Debug, PartialEq, Eq)]

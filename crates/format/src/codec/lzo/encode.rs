@@ -3,14 +3,14 @@
 use std::hint::select_unpredictable;
 
 use super::super::matching::common;
-use super::{
+use super::stream::{
     END, FIRST_LITERALS, MAX_DISTANCE, MAX_FIRST_LITERALS, MAX_MIDDLE_DISTANCE, MAX_SHORT_DISTANCE,
     MAX_SHORT_LEN,
 };
 
 const HASH_BITS: u32 = 12;
 /// Maximum input matched at once, because positions have 16 bits.
-const MAX_PIECE: usize = 1 << 16;
+const MAX_INPUT: usize = 1 << 16;
 /// No match starts in the last bytes of the input: the first bytes of a match are compared with
 /// one load.
 const TAIL: usize = 16;
@@ -30,7 +30,7 @@ type Table = [u16; 1 << HASH_BITS];
 
 /// The input at hand. It is longer than 16 bits can address, so a load at a 16-bit position
 /// needs no bounds check: without this copy, safe code took a third more time.
-type Window = [u8; MAX_PIECE + TAIL];
+type Window = [u8; MAX_INPUT + TAIL];
 
 /// Memory of an encoder.
 pub(super) const MEMORY: usize = size_of::<Table>() + size_of::<Window>();
@@ -44,7 +44,7 @@ pub(super) struct Encoder {
 impl Encoder {
     pub(super) fn new() -> Self {
         Self {
-            window: Box::new([0; MAX_PIECE + TAIL]),
+            window: Box::new([0; MAX_INPUT + TAIL]),
             table: Box::new([0; 1 << HASH_BITS]),
         }
     }
@@ -54,8 +54,8 @@ impl Encoder {
         let mut out = Out { dst, len: 0 };
         // Start of the literals that are not yet in the stream.
         let mut pending = 0;
-        for start in (0..src.len()).step_by(MAX_PIECE) {
-            let len = MAX_PIECE.min(src.len() - start);
+        for start in (0..src.len()).step_by(MAX_INPUT) {
+            let len = MAX_INPUT.min(src.len() - start);
             if len <= TAIL {
                 break;
             }

@@ -26,24 +26,11 @@
 
 mod decode;
 mod encode;
+mod stream;
 
-use super::{CodecError, Compressor, Decompressor};
+use super::traits::{CodecError, Compressor, Decompressor};
 
 const NAME: &str = "lzo";
-
-/// Maximum distance of any instruction.
-const MAX_DISTANCE: usize = 49151;
-/// Maximum distance of the two-byte instruction, which copies at most [`MAX_SHORT_LEN`] bytes.
-const MAX_SHORT_DISTANCE: usize = 2048;
-const MAX_SHORT_LEN: usize = 8;
-/// Maximum distance of the `001L_LLLL` instruction.
-const MAX_MIDDLE_DISTANCE: usize = 16384;
-/// Maximum number of literals that the first byte of the stream can encode, and the value added
-/// to it.
-const MAX_FIRST_LITERALS: usize = 238;
-const FIRST_LITERALS: u8 = 17;
-/// A match at distance [`MAX_MIDDLE_DISTANCE`], encoded as a far one: the end marker.
-const END: [u8; 3] = [0x11, 0, 0];
 
 /// Memory of a compressor.
 pub(super) const CONTEXT_BYTES: usize = encode::MEMORY;

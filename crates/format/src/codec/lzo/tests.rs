@@ -167,23 +167,24 @@ fn reused_encoder_writes_the_same_as_a_new_one() {
 /// Data as in pages: noise, runs, and repetitions.
 fn structured() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
-        prop::collection::vec(any::<u8>(), 1..60).prop_map(Part::Noise),
-        (any::<u8>(), 1..400usize).prop_map(|(byte, len)| Part::Run(byte, len)),
-        (any::<prop::sample::Index>(), 1..300usize).prop_map(|(back, len)| Part::Repeat(back, len)),
+        prop::collection::vec(any::<u8>(), 1..60).prop_map(Fragment::Noise),
+        (any::<u8>(), 1..400usize).prop_map(|(byte, len)| Fragment::Run(byte, len)),
+        (any::<prop::sample::Index>(), 1..300usize)
+            .prop_map(|(back, len)| Fragment::Repeat(back, len)),
     ];
     prop::collection::vec(part, 0..60).prop_map(|parts| {
         let mut data = Vec::new();
         for part in parts {
             match part {
-                Part::Noise(bytes) => data.extend(bytes),
-                Part::Run(byte, len) => data.resize(data.len() + len, byte),
-                Part::Repeat(back, len) if !data.is_empty() => {
+                Fragment::Noise(bytes) => data.extend(bytes),
+                Fragment::Run(byte, len) => data.resize(data.len() + len, byte),
+                Fragment::Repeat(back, len) if !data.is_empty() => {
                     let back = 1 + back.index(data.len());
                     for _ in 0..len {
                         data.push(data[data.len() - back]);
                     }
                 }
-                Part::Repeat(..) => {}
+                Fragment::Repeat(..) => {}
             }
         }
         data
@@ -191,7 +192,7 @@ fn structured() -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[derive(Clone, Debug)]
-enum Part {
+enum Fragment {
     Noise(Vec<u8>),
     Run(u8, usize),
     Repeat(prop::sample::Index, usize),

@@ -25,7 +25,7 @@ pub enum Space {
 }
 
 /// A location and the type of the data there.
-pub struct Spot<'p> {
+pub struct Location<'p> {
     /// Address.
     pub address: VirtAddr,
     /// Address space.
@@ -48,7 +48,7 @@ struct Start<'p> {
     is_per_cpu: bool,
 }
 
-impl<'p> Spot<'p> {
+impl<'p> Location<'p> {
     /// Resolves the location `text`. `written` is the type of its start, `cpu` the CPU of a
     /// per-CPU variable; `@CPU` in the text does the same.
     ///
@@ -56,7 +56,7 @@ impl<'p> Spot<'p> {
     ///
     /// [`InspectError::Expression`] if the text is invalid or names something that the kernel
     /// does not have.
-    pub fn find(
+    pub fn resolve(
         program: &'p Program,
         text: &str,
         written: Option<&str>,
@@ -80,7 +80,7 @@ impl<'p> Spot<'p> {
                 is_per_cpu: false,
             },
         };
-        let mut spot = Self {
+        let mut location = Self {
             address: start.address,
             space,
             type_id: start.type_id,
@@ -88,9 +88,9 @@ impl<'p> Spot<'p> {
             types: WithAddedTypes::new(start.types),
         };
         match (written, start.known) {
-            (Some(written), _) => spot.set_type(program, written).map_err(wrong)?,
+            (Some(written), _) => location.set_type(program, written).map_err(wrong)?,
             // Ignore the well-known type if this kernel does not have it.
-            (None, Some(known)) => drop(spot.set_type(program, known)),
+            (None, Some(known)) => drop(location.set_type(program, known)),
             (None, None) => {}
         }
         if let Some(after) = rest.strip_prefix('+') {
@@ -98,9 +98,9 @@ impl<'p> Spot<'p> {
             let offset = hexadecimal(&after[..end]);
             let offset =
                 offset.ok_or_else(|| wrong(format!("+{} is not an offset", &after[..end])))?;
-            spot.address = VirtAddr(spot.address.0.wrapping_add(offset));
+            location.address = VirtAddr(location.address.0.wrapping_add(offset));
             if written.is_none() {
-                spot.type_id = None;
+                location.type_id = None;
             }
             rest = &after[end..];
         }
@@ -119,7 +119,7 @@ impl<'p> Spot<'p> {
                 if cpu >= count {
                     return Err(wrong(format!("CPU {cpu} of {count}")));
                 }
-                spot.address = program.per_cpu_at(spot.address, cpu)?;
+                location.address = program.per_cpu_at(location.address, cpu)?;
             }
             Some(_) => return Err(wrong(format!("{name} is not per CPU"))),
             None if start.is_per_cpu => {
@@ -128,8 +128,8 @@ impl<'p> Spot<'p> {
             }
             None => {}
         }
-        spot.follow(program, rest).map_err(wrong)?;
-        Ok(spot)
+        location.follow(program, rest).map_err(wrong)?;
+        Ok(location)
     }
 
     /// The table of its type.

@@ -1,0 +1,9 @@
+//! Conversions for JSON.
+
+use bigiron_format::VirtAddr;
+use serde::Serializer;
+
+/// Serialises an address as `0xffff888003a51980`.
+pub(crate) fn hexadecimal<S: Serializer>(address: &VirtAddr, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(address)
+}
