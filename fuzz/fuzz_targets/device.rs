@@ -4,7 +4,7 @@
 
 use bigiron_format::ReadAt;
 use bigiron_format::device::{
-    BLOCK_SIZE, DeviceContents, DeviceHeader, Place, end_block_offset, find, find_claims,
+    BLOCK_SIZE, DeviceContents, DeviceHeader, BlockPosition, end_block_offset, find, find_claims,
 };
 use bigiron_format::kdump::Utsname;
 use libfuzzer_sys::fuzz_target;
@@ -21,8 +21,8 @@ fuzz_target!(|data: &[u8]| {
     device[..start.len()].copy_from_slice(start);
     device[end_block..end_block + end.len()].copy_from_slice(end);
     // No input comes by a checksum by chance: the last bytes are made right.
-    mend(&mut device[..BLOCK_SIZE], Place::Start);
-    mend(&mut device[end_block..], Place::End);
+    mend(&mut device[..BLOCK_SIZE], BlockPosition::Start);
+    mend(&mut device[end_block..], BlockPosition::End);
     let _ = find_claims(&device);
     let Ok(Some(found)) = find(&device) else {
         return;
@@ -52,7 +52,7 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// Gives a block that has the name the checksum that it needs.
-fn mend(block: &mut [u8], place: Place) {
+fn mend(block: &mut [u8], place: BlockPosition) {
     if !bigiron_format::device::is_device(block) {
         return;
     }

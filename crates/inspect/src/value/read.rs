@@ -4,6 +4,7 @@ use bigiron_format::bytes::Endian;
 use bigiron_format::{PhysAddr, VirtAddr};
 use bigiron_kernel::types::{Encoding, Member, Shape, Type, TypeId, TypeTable, resolve, size_of};
 
+use super::unread::why_unread;
 use super::{Location, MemberValue, Number, RepeatedElement, Space, Value};
 use crate::declaration::declaration;
 use crate::error::InspectError;
