@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use bigiron_memory::call::{self, Block};
 
 use crate::calls::{errno, is_small, set_errno};
-use crate::start::{STATE, policy};
+use crate::state::{STATE, policy};
 use crate::trace::{self, Kind};
 
 /// A function of the allocator behind this library, looked for once.

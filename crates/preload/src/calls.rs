@@ -11,7 +11,7 @@ use bigiron_memory::Errno;
 use bigiron_memory::call::{self, Answer, Request};
 use bigiron_memory::policy::Policy;
 
-use crate::start::{STATE, THRESHOLD, known_policy, policy};
+use crate::state::{STATE, THRESHOLD, known_policy, policy};
 use crate::trace::{self, Kind};
 
 /// Whether a call of so many bytes is the plain one.

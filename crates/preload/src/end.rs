@@ -6,7 +6,7 @@ use std::ptr;
 use bigiron_memory::call::{End, end_of_process};
 
 use crate::sanitizer;
-use crate::start::{STATE, addresses, policy};
+use crate::state::{STATE, addresses, policy};
 use crate::trace::{self, Kind};
 
 unsafe extern "C" {

@@ -1,15 +1,15 @@
-//! What `bigiron mem run` puts in front of the C library: calls that make, lock and
-//! destroy large memory, with helpers.
+//! The library that `bigiron mem run` preloads in front of the C library: calls that create, lock and
+//! destroy large memory, with helper threads.
 //!
-//! Each is one comparison before the plain system call where memory is small. What is done
-//! for large memory is in `bigiron_memory::call`; here are only the C library's names, `errno`, the
-//! policy out of the environment, and the trace.
+//! For small memory each costs one comparison before the plain system call. The work for large memory
+//! is in `bigiron_memory::call`; this crate holds the C library's names, `errno`, the policy out of the
+//! environment, and the trace.
 //!
-//! Where the system gives no threads, advice, files or addresses, calls are the plain ones. What
-//! cannot be guarded: a filter of system calls that kills for `clone`, `madvise` or `unshare`
-//! instead of refusing them. Not reached are static programs, those that make system calls
-//! themselves, what the C library maps for itself, and set-user-id programs, for which
-//! the dynamic linker ignores this library.
+//! If the system refuses threads, advice, files or addresses, calls are the plain ones. One case cannot
+//! be guarded against: a seccomp filter that kills the process for `clone`, `madvise` or `unshare` instead
+//! of returning an error. Out of reach are static programs, programs that make system calls themselves,
+//! the C library's own mappings, and set-user-ID programs, for which the dynamic linker ignores this
+//! library.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
@@ -20,4 +20,5 @@ mod own_memory;
 mod sanitizer;
 mod stack;
 mod start;
+mod state;
 mod trace;

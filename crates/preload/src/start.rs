@@ -1,56 +1,30 @@
-//! What is read before the program begins.
+//! Reads the policy before the program begins.
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bigiron_memory::call::State;
 use bigiron_memory::policy::{Policy, Trace, VARIABLE};
 use bigiron_memory::reaper::PROGRAM_VARIABLE;
 
+use crate::state::{self, STATE};
 use crate::{end, sanitizer, stack, trace};
 
-/// The environment variable with a policy's file. [`VARIABLE`] changes what stands there.
+/// The environment variable with the path of a policy file. Assignments in [`VARIABLE`] override it.
 const FILE_VARIABLE: &str = "BIGIRON_MEM_POLICY";
 
 /// The environment variable with the seconds that the end of a process waits for its threads to
 /// halt. For tests, which must not depend on how busy the machine is.
 const HALT_VARIABLE: &str = "BIGIRON_MEM_TEST_HALT_SECONDS";
 
-/// What Valgrind puts into LD_PRELOAD.
+/// The start of the file name that Valgrind adds to LD_PRELOAD.
 const EMULATOR: &[u8] = b"/vgpreload_";
-
-/// What the calls remember.
-pub(crate) static STATE: State = State::new();
-
-static POLICY: OnceLock<Policy> = OnceLock::new();
-
-/// Bytes below which a call is the plain one: all, until the policy is read.
-pub(crate) static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
-
-/// The policy, if anything is to be shared, and here. `None` before it was read: other libraries'
-/// constructors and allocators call before this one's.
-pub(crate) fn policy() -> Option<&'static Policy> {
-    known_policy().filter(|_| stack::has_room())
-}
-
-/// The same, also where nothing can be shared: for what is only to be remembered.
-pub(crate) fn known_policy() -> Option<&'static Policy> {
-    POLICY.get().filter(|policy| policy.enabled)
-}
-
-/// Where the policy lies: kept until the end.
-pub(crate) fn addresses() -> [usize; 2] {
-    [(&raw const POLICY).addr(), (&raw const STATE).addr()]
-}
 
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = start;
 
-/// The C library calls it with the program's arguments and environment.
+/// Called by the C library with the program's arguments and environment.
 extern "C" fn start(
     _count: c_int,
     _arguments: *const *const c_char,
@@ -64,7 +38,7 @@ extern "C" fn start(
         eprintln!("bigiron mem: {error}; nothing is accelerated");
         return;
     }
-    // Valgrind does not know threads without a C library, and has memory in this process.
+    // Valgrind does not support threads without a C library, and keeps its own memory in this process.
     let emulated = look("LD_PRELOAD").is_some_and(|libraries| {
         let mut words = libraries.to_bytes().windows(EMULATOR.len());
         words.any(|word| word == EMULATOR)
@@ -88,15 +62,13 @@ extern "C" fn start(
     bigiron_memory::engine::prepare();
     stack::prepare();
     end::prepare();
-    let threshold = policy.settings.straight_below;
-    POLICY.get_or_init(|| policy);
-    THRESHOLD.store(threshold, Ordering::Release);
+    state::set_policy(policy);
 }
 
-/// The value of a variable; `None` also where it is empty.
+/// Returns the value of a variable; `None` if it is unset or empty.
 ///
 /// # Safety
-/// `environment` is null, or ends with a null; its strings stay.
+/// `environment` is null or ends with a null, and its strings are never freed.
 unsafe fn variable(environment: *const *const c_char, name: &str) -> Option<&'static CStr> {
     if environment.is_null() {
         return None;

@@ -21,7 +21,32 @@ const STEP: usize = 256 << 20;
 /// Looks at the progress of one operation, at most: each step waits for its last helper.
 const STEPS: usize = 256;
 
-pub fn create(request: &Request, progress: &mut Progress<'_>) -> Result<Segment, SegmentError> {
+impl Segment {
+    /// Creates a segment and maps it.
+    ///
+    /// A request beyond the system's limits fails before anything is created; a later failure
+    /// leaves nothing behind. A name or a file appears when the memory is complete, if the file
+    /// system supports that (tmpfs does). A System V segment has its id at once.
+    pub fn create(request: &Request, progress: &mut Progress<'_>) -> Result<Self, SegmentError> {
+        create(request, progress)
+    }
+
+    /// Locks the segment in memory: mlock2(2) locks pages as they are faulted in, while helpers
+    /// populate them all. The lock lasts while the segment is mapped here, or until
+    /// [`Segment::unlock`].
+    ///
+    /// Errors are those of mlock(2): ENOMEM or EPERM for limits.
+    pub fn lock(&mut self, progress: &mut Progress<'_>) -> Result<(), SegmentError> {
+        lock(self, progress)
+    }
+
+    /// Unlocks what [`Segment::lock`] and SHM_LOCK have locked.
+    pub fn unlock(&mut self) -> Result<(), SegmentError> {
+        unlock(self)
+    }
+}
+
+fn create(request: &Request, progress: &mut Progress<'_>) -> Result<Segment, SegmentError> {
     let began = Instant::now();
     let request = &complete(request)?;
     room::check(request)?;
@@ -258,7 +283,7 @@ fn failure(what: &str, errno: Errno) -> SegmentError {
 }
 
 /// The settings of one that is attached, for its pages.
-pub fn lock(segment: &mut Segment, progress: &mut Progress<'_>) -> Result<(), SegmentError> {
+fn lock(segment: &mut Segment, progress: &mut Progress<'_>) -> Result<(), SegmentError> {
     let failed = |errno| SegmentError::system(&segment.what, "be locked", errno);
     // Fails before anything is made, where limits do not allow it.
     match system::mlock_on_fault(segment.region()) {
@@ -282,7 +307,7 @@ pub fn lock(segment: &mut Segment, progress: &mut Progress<'_>) -> Result<(), Se
     })
 }
 
-pub fn unlock(segment: &mut Segment) -> Result<(), SegmentError> {
+fn unlock(segment: &mut Segment) -> Result<(), SegmentError> {
     system::munlock(segment.region())
         .and_then(|()| match segment.backing {
             Backing::SystemV { id, .. } => system::shmctl(id, libc::SHM_UNLOCK),

@@ -72,15 +72,6 @@ pub struct Made {
 }
 
 impl Segment {
-    /// Makes a segment and maps it.
-    ///
-    /// What the system's limits do not allow fails before anything is made; what fails later
-    /// leaves nothing. A name or a file appears when it is whole, where the file system can
-    /// (tmpfs can). A System V segment has its id at once.
-    pub fn create(request: &Request, progress: &mut Progress<'_>) -> Result<Self, SegmentError> {
-        make::create(request, progress)
-    }
-
     /// Where it is in this process.
     pub fn region(&self) -> Region {
         self.mapped.region()
@@ -129,19 +120,6 @@ impl Segment {
         self.made
     }
 
-    /// Locks it in memory: by mlock2(2), which locks pages as they come, while helpers make them all. That
-    /// lasts as long as it is mapped here, or until [`Segment::unlock`].
-    ///
-    /// Errors are mlock's: ENOMEM or EPERM for limits.
-    pub fn lock(&mut self, progress: &mut Progress<'_>) -> Result<(), SegmentError> {
-        make::lock(self, progress)
-    }
-
-    /// Lets its pages be swapped out again: what [`Segment::lock`] and SHM_LOCK have locked.
-    pub fn unlock(&mut self) -> Result<(), SegmentError> {
-        make::unlock(self)
-    }
-
     /// From which nodes the pages come, by `samples` of them spread over it.
     pub fn placement(&self, samples: usize) -> Result<NodeSample, SegmentError> {
         placement::sample(self.region(), self.page, samples, &self.numa)
@@ -152,11 +130,6 @@ impl Segment {
     pub fn state(&self) -> Result<State, SegmentError> {
         state::of(self.region())
             .map_err(|errno| SegmentError::system(&self.what, "be looked up in smaps", errno))
-    }
-
-    /// Ends its use here, and removes it from the system.
-    pub fn destroy(self, how: &Removal<'_>) -> Result<Removed, SegmentError> {
-        remove::segment(self, how)
     }
 }
 

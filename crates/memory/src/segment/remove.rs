@@ -40,8 +40,14 @@ pub struct Removed {
     pub finishing: Option<Finishing>,
 }
 
-/// Removes one that is mapped here.
-pub fn segment(segment: Segment, how: &Removal<'_>) -> Result<Removed, SegmentError> {
+impl Segment {
+    /// Unmaps the segment and removes it from the system.
+    pub fn destroy(self, how: &Removal<'_>) -> Result<Removed, SegmentError> {
+        destroy(self, how)
+    }
+}
+
+fn destroy(segment: Segment, how: &Removal<'_>) -> Result<Removed, SegmentError> {
     let began = Instant::now();
     let Segment {
         mapped,
