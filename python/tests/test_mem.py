@@ -172,7 +172,7 @@ class Segments(unittest.TestCase):
             mem.create("anonymous", -1)
         with self.assertRaises(OSError) as raised:
             mem.create("anonymous", 1 << 46)
-        self.assertIn("memory that is free", str(raised.exception))
+        self.assertIn("available memory", str(raised.exception))
         with self.assertRaises(ValueError):
             mem.attach("/no-such-segment")
 
@@ -265,7 +265,7 @@ class Explaining(unittest.TestCase):
         with mock.patch.dict(os.environ, PATH="/nonexistent"):
             told = mem.explain()
         self.assertNotIn("preload_library", told["facts"])
-        self.assertIn(("programs as they are", "plain"), [(step["step"], step["verdict"]) for step in told["steps"]])
+        self.assertIn(("unchanged programs", "plain"), [(step["step"], step["verdict"]) for step in told["steps"]])
 
     def by_command(self) -> Any:
         command = [PROGRAM, "mem", "explain", "--json"]

@@ -1,51 +1,51 @@
-//! What is to be accelerated, and how: keys and values from a file, the command
-//! line or the environment. Parsed without allocating.
+//! The policy: which calls are accelerated, and how. Keys and values come from a file, the command
+//! line or the environment, and are parsed without allocating.
 
 use crate::engine::Settings;
 
 /// The environment variable of `bigiron mem run` and the preload library: a policy in one line.
 pub const VARIABLE: &str = "BIGIRON_MEM";
 
-/// Room for the path of a trace.
+/// Maximum length of the path of a trace, including the NUL.
 const PATH: usize = 256;
 
-/// What `shmat` does with a large segment that this process has just made.
+/// The treatment of a large segment that this process has just created, by `shmat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attach {
-    /// Attaches it.
+    /// Attach it.
     Plain,
-    /// Asks for huge pages too, where programs may.
+    /// Also request huge pages, where programs may.
     Huge,
-    /// And makes its pages, if they fit well into free memory.
+    /// Also populate it, if it fits well into free memory.
     Create,
-    /// And locks them, as an ISM segment of Solaris.
+    /// Also lock it, like an ISM segment of Solaris.
     Lock,
 }
 
-/// How memory is given back.
+/// The way in which memory is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destroy {
     /// By the kernel's call alone.
     Plain,
-    /// Its pages by helpers first.
+    /// Helpers tear down page tables and free private pages first.
     Parallel,
-    /// And what must be done by one, by a process of its own, while the caller goes on.
+    /// Also, a reaper process does the work of a single processor while the caller goes on.
     Reaper,
 }
 
-/// Where a program's gain is told.
+/// The destination of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)] // one of it in a process, and nothing may allocate
 pub enum Trace {
     /// Nowhere.
     No,
-    /// On its standard error.
+    /// Standard error.
     StandardError,
-    /// At the end of a file.
+    /// Appended to a file.
     File(Path),
 }
 
-/// The path of a file, NUL at its end.
+/// A NUL-terminated path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path([u8; PATH]);
 
@@ -57,37 +57,37 @@ impl Path {
         (!path.is_empty()).then_some(Self(bytes))
     }
 
-    /// For a system call.
+    /// Returns the path for a system call.
     pub fn as_c_str(&self) -> &std::ffi::CStr {
         std::ffi::CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
     }
 }
 
-/// What is to be accelerated, and how.
+/// Which calls are accelerated, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Whether anything is.
+    /// True if any call is accelerated.
     pub enabled: bool,
-    /// How operations are shared.
+    /// Settings of the engine.
     pub settings: Settings,
-    /// Whether huge pages are asked for, where all of the memory is made at once anyway.
+    /// True if huge pages are requested for memory that is populated as a whole.
     pub huge: bool,
-    /// What becomes of `shmat`.
+    /// Treatment of new segments by `shmat`.
     pub attach: Attach,
-    /// Whether SHM_LOCK makes the pages that it locks, which Linux leaves to the first touch.
+    /// True if SHM_LOCK populates the pages that it locks. Linux leaves that to the first access.
     pub create_locked: bool,
-    /// Whether `mlock`, `mlock2` and `mlockall` are shared.
+    /// True if `mlock`, `mlock2` and `mlockall` are accelerated.
     pub lock: bool,
-    /// Whether that goes for large aligned blocks of an allocator too where other threads may
+    /// True if large aligned blocks of an allocator are accelerated even though other threads may
     /// map memory at the same time.
     pub aligned_beside_others: bool,
-    /// Whether `mmap` with MAP_POPULATE or MAP_LOCKED is shared.
+    /// True if `mmap` with MAP_POPULATE or MAP_LOCKED is accelerated.
     pub populate: bool,
-    /// What becomes of `shmdt`, IPC_RMID and `munmap`.
+    /// Treatment of `shmdt`, IPC_RMID and `munmap`.
     pub destroy: Destroy,
-    /// Whether memory is given back by helpers at the program's end.
+    /// True if helpers free memory at the end of the program.
     pub exit: bool,
-    /// Where the gain is told.
+    /// Destination of the trace.
     pub trace: Trace,
 }
 
@@ -109,16 +109,16 @@ impl Default for Policy {
     }
 }
 
-/// The first thing in a policy that is not understood, and what was expected.
+/// The first invalid assignment of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Misunderstood<'a> {
+pub struct InvalidAssignment<'a> {
     /// The assignment.
     pub text: &'a str,
-    /// What stands there in a policy that is understood.
+    /// The expected form.
     pub expected: &'static str,
 }
 
-impl std::fmt::Display for Misunderstood<'_> {
+impl std::fmt::Display for InvalidAssignment<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "`{}`: expected {}", self.text, self.expected)
     }
@@ -131,12 +131,12 @@ pub struct Key {
     pub name: &'static str,
     /// The values that it takes.
     pub values: &'static str,
-    /// What it does, in a line.
+    /// A description in one line.
     pub meaning: &'static str,
     set: fn(&mut Policy, &str) -> Option<()>,
 }
 
-/// All keys: the parser, the help and the documentation go by this table.
+/// All keys. The parser, the help text and the documentation use this table.
 pub const KEYS: [Key; 13] = [
     Key {
         name: "enabled",
@@ -147,7 +147,7 @@ pub const KEYS: [Key; 13] = [
     Key {
         name: "helpers",
         values: "a number from 1 to 64",
-        meaning: "the most helpers of one operation, the caller among them",
+        meaning: "the maximum number of helpers of one operation, including the caller",
         set: |policy, value| {
             let helpers = value
                 .parse()
@@ -165,7 +165,7 @@ pub const KEYS: [Key; 13] = [
     Key {
         name: "chunk",
         values: "a power of two from 64K to 1G",
-        meaning: "what a helper takes at a time",
+        meaning: "the size of the slice that a helper handles at a time",
         set: |policy, value| {
             let slice = size(value).filter(|size| (64 << 10..=1 << 30).contains(size))?;
             put(
@@ -177,7 +177,7 @@ pub const KEYS: [Key; 13] = [
     Key {
         name: "numa",
         values: "local or spread",
-        meaning: "where memory without a policy of its own comes from: the caller's node, or all",
+        meaning: "the source of memory without a mempolicy: the caller's node, or all nodes",
         set: |policy, value| {
             put(
                 &mut policy.settings.spread,
@@ -188,7 +188,7 @@ pub const KEYS: [Key; 13] = [
     Key {
         name: "huge",
         values: "auto or never",
-        meaning: "auto: asks for huge pages where programs may, for memory that is made as a whole",
+        meaning: "auto: requests huge pages, where programs may, for memory that is populated as a whole",
         set: |policy, value| {
             put(
                 &mut policy.huge,
@@ -199,7 +199,7 @@ pub const KEYS: [Key; 13] = [
     Key {
         name: "attach",
         values: "plain, huge, create or lock",
-        meaning: "shmat of a segment that this process made: also ask for huge pages, make its pages, lock them",
+        meaning: "shmat of a segment that this process created: also request huge pages, populate it, lock it",
         set: |policy, value| {
             let choices = [
                 ("plain", Attach::Plain),
@@ -213,7 +213,7 @@ pub const KEYS: [Key; 13] = [
     Key {
         name: "shm-lock",
         values: "plain or create",
-        meaning: "shmctl(SHM_LOCK): create makes the pages that it locks",
+        meaning: "shmctl(SHM_LOCK): create populates the pages that it locks",
         set: |policy, value| {
             put(
                 &mut policy.create_locked,
@@ -247,7 +247,7 @@ pub const KEYS: [Key; 13] = [
     Key {
         name: "destroy",
         values: "plain, parallel or reaper",
-        meaning: "shmdt, IPC_RMID and munmap; reaper: the caller does not wait for what one processor must do",
+        meaning: "shmdt, IPC_RMID and munmap; reaper: the caller does not wait for the work of a single processor",
         set: |policy, value| {
             let choices = [
                 ("plain", Destroy::Plain),
@@ -266,10 +266,9 @@ pub const KEYS: [Key; 13] = [
 ];
 
 impl Policy {
-    /// Changes what `text` says: assignments `key=value`, parted by commas or ends of
-    /// lines; from `#` to the end of a line is comment. What comes before a
-    /// mistake counts.
-    pub fn change<'a>(&mut self, text: &'a str) -> Result<(), Misunderstood<'a>> {
+    /// Applies assignments `key=value`, separated by commas or newlines; `#` starts a comment. Those
+    /// before an invalid one take effect.
+    pub fn change<'a>(&mut self, text: &'a str) -> Result<(), InvalidAssignment<'a>> {
         text.lines()
             .map(|line| line.split('#').next().unwrap_or(""))
             .flat_map(|line| line.split(','))
@@ -278,8 +277,8 @@ impl Policy {
             .try_for_each(|assignment| self.assign(assignment))
     }
 
-    fn assign<'a>(&mut self, text: &'a str) -> Result<(), Misunderstood<'a>> {
-        let wrong = |expected| Misunderstood { text, expected };
+    fn assign<'a>(&mut self, text: &'a str) -> Result<(), InvalidAssignment<'a>> {
+        let wrong = |expected| InvalidAssignment { text, expected };
         let (name, value) = text.split_once('=').ok_or(wrong("key=value"))?;
         let (name, value) = (name.trim(), value.trim());
         if name == "trace" {
@@ -316,7 +315,7 @@ fn plain_or_parallel(value: &str) -> Option<bool> {
     choice(value, [("plain", false), ("parallel", true)])
 }
 
-/// A size in bytes, or with K, M, G or T behind it, by powers of 1024.
+/// Parses a size in bytes, or with the suffix K, M, G or T (powers of 1024).
 fn size(text: &str) -> Option<usize> {
     let text = text.trim_end_matches("iB");
     let unit = text.bytes().last()?.to_ascii_uppercase();
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn assignments_change_what_they_name() {
+    fn assignments_change_the_named_keys() {
         let text = "helpers=3, threshold = 64K\n# nothing\nattach=lock # all of it\n\nexit=plain,trace=/tmp/t";
         let changed = policy(text);
         assert_eq!(changed.settings.helpers, 3);
@@ -356,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_refuses_what_it_does_not_know() {
+    fn every_key_rejects_invalid_values() {
         for key in KEYS {
             let text = format!("{}=nonsense", key.name);
             let wrong = Policy::default().change(&text).unwrap_err().to_string();
@@ -386,7 +385,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_is_understood_or_refused(text in ".{0,80}") {
+        fn any_text_is_parsed_or_rejected(text in ".{0,80}") {
             let _ = Policy::default().change(&text);
         }
     }

@@ -15,30 +15,30 @@ use crate::commands::mem::bench::BenchArguments;
 /// `bigiron mem`.
 #[derive(Debug, Args)]
 pub struct MemoryArguments {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: MemoryCommand,
 }
 
-/// What to do with large memory.
+/// Subcommands of `bigiron mem`.
 #[derive(Debug, Subcommand)]
 pub enum MemoryCommand {
-    /// Measure creating, locking and destroying memory: the plain calls beside helpers
+    /// Measure creating, locking and destroying memory: plain calls against helpers
     #[cfg(feature = "bench")]
     Bench(BenchArguments),
-    /// Make a segment or file of shared memory, all its pages at once
+    /// Create a segment or file of shared memory, with all pages populated
     Create(CreateArguments),
     /// Remove segments or files of shared memory
     Destroy(DestroyArguments),
-    /// Say what can be faster on this machine, what stands in the way, and how to change it
+    /// Show what can be faster on this machine, what prevents it, and how to change it
     Explain(ExplainArguments),
-    /// Make the pages of segments and files that are there: of files, those of the page cache
+    /// Populate the pages of existing segments, and the page cache of files
     Prewarm(PrewarmArguments),
-    /// Run a program whose large memory is made, locked and given back by helpers
+    /// Run a program whose large memory is populated, locked and freed by helpers
     Run(RunArguments),
 }
 
-/// Kinds of memory that outlive who makes them.
+/// Kinds of memory that outlive the process that creates them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// A System V segment, with an id (ipcs)
@@ -47,14 +47,14 @@ pub enum Kind {
     Posix,
     /// A file of hugetlbfs: NAME in its mount, or a path
     Hugetlbfs,
-    /// A file anywhere: with its room on a disk, or in tmpfs
+    /// A file anywhere: with its blocks allocated on a disk, or in tmpfs
     File,
 }
 
-/// How the work is shared.
+/// Options for helpers.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct HelperArguments {
-    /// The most helpers of one operation [default: 16, and never more than processors]
+    /// Maximum number of helpers of one operation [default: 16, at most the number of processors]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
     pub helpers: Option<u16>,
@@ -64,49 +64,49 @@ pub struct HelperArguments {
 #[derive(Debug, Args)]
 #[command(after_long_help = CREATE_HELP)]
 pub struct CreateArguments {
-    /// How large, as in 4G; grown to whole pages
+    /// Size, such as 4G; rounded up to whole pages
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub size: u64,
-    /// The kind [default: sysv without a NAME; posix for a NAME, file for a path]
+    /// Kind of memory [default: sysv without a NAME; posix for a NAME, file for a path]
     #[arg(long, value_name = "KIND")]
     pub kind: Option<Kind>,
-    /// The name of POSIX shared memory, or the path of a file
+    /// Name of POSIX shared memory, or path of a file
     #[arg(value_name = "NAME")]
     pub name: Option<PathBuf>,
-    /// The key of a System V segment, as 17 or 0x11 [default: none]
+    /// Key of a System V segment, such as 17 or 0x11 [default: none]
     #[arg(long, value_name = "K", value_parser = key, conflicts_with = "name")]
     pub key: Option<i32>,
-    /// Who may use it, as for chmod
+    /// Permissions, as for chmod
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
     pub mode: u32,
-    /// Huge pages: auto, never, or the size of those of the pool, as 2M or 1G
+    /// Huge pages: auto, never, or the page size of a hugetlb pool, such as 2M or 1G
     #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = huge)]
     pub huge: Huge,
     /// Lock a System V segment, so that it is never swapped out
     #[arg(long)]
     pub lock: bool,
-    /// Several files side by side, so that several processors give them back: NAME.0, NAME.1, …
+    /// Number of files NAME.0, NAME.1, …, which several processors free at the same time
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=64))]
     pub stripes: u8,
-    /// Nodes: local, spread, interleave=NODES or bind=NODES, with NODES as in 0-3,6
+    /// NUMA nodes: local, spread, interleave=NODES or bind=NODES, with NODES such as 0-3,6
     #[arg(long, value_name = "NODES", default_value = "local", value_parser = numa)]
     pub numa: Numa,
-    /// How the work is shared.
+    /// Options for helpers.
     #[command(flatten)]
     pub helpers: HelperArguments,
-    /// How the result is told.
+    /// Options for the output.
     #[command(flatten)]
     pub output: OutputArguments,
 }
 
-/// How a result is told.
+/// Options for the output.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct OutputArguments {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-    /// Say nothing but what was made, and errors
+    /// Print only the names of what was created, and errors
     #[arg(short, long)]
     pub quiet: bool,
 }
@@ -118,16 +118,16 @@ pub struct DestroyArguments {
     /// Ids or keys (0x…) of System V segments, names of POSIX shared memory, paths
     #[arg(required = true, value_name = "SEGMENT")]
     pub targets: Vec<String>,
-    /// Wait until the memory is free
+    /// Wait until the memory is freed
     #[arg(long)]
     pub wait: bool,
-    /// By the kernel's call alone, without helpers and reaper
+    /// Make the kernel's call alone, without helpers and reaper
     #[arg(long)]
     pub plain: bool,
-    /// How the work is shared.
+    /// Options for helpers.
     #[command(flatten)]
     pub helpers: HelperArguments,
-    /// How the result is told.
+    /// Options for the output.
     #[command(flatten)]
     pub output: OutputArguments,
 }
@@ -141,13 +141,13 @@ pub struct PrewarmArguments {
     /// Lock System V segments, so that they are never swapped out
     #[arg(long)]
     pub lock: bool,
-    /// Missing pages of shared memory: auto makes huge ones where it can, never small ones
+    /// Pages of shared memory: auto uses huge pages where possible, never uses small ones
     #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = huge)]
     pub huge: Huge,
-    /// How the work is shared.
+    /// Options for helpers.
     #[command(flatten)]
     pub helpers: HelperArguments,
-    /// How the result is told.
+    /// Options for the output.
     #[command(flatten)]
     pub output: OutputArguments,
 }
@@ -155,15 +155,15 @@ pub struct PrewarmArguments {
 /// `bigiron mem explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
-    /// Print it as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }
 
 const CREATE_HELP: &str = "\
-The id or the names are printed on standard output, all else on standard error. A name appears when \
-the memory is whole. It is ordinary memory of the system: any program attaches or opens it, and ipcrm or \
-rm removes it.
+The id or the names are printed on standard output, everything else on standard error. A name appears \
+when the memory is complete. The memory is ordinary: any program can attach or open it, and ipcrm or rm \
+removes it.
 
 Examples:
   id=$(bigiron mem create --size 64G --lock)
@@ -171,8 +171,8 @@ Examples:
   bigiron mem create --size 16G --huge 1G --numa interleave=0-1";
 
 const DESTROY_HELP: &str = "\
-It is gone for all who look when this returns; a reaper, a process of its own, may give its memory \
-back for some time after. That is told apart with --wait. Memory that others still use goes when they end.";
+The segment no longer exists when the command returns; a reaper process may go on freeing its memory. \
+--wait waits for that and reports both times. Memory that other processes still use is freed when they end.";
 
 fn key(text: &str) -> Result<i32, String> {
     let number = match text.strip_prefix("0x") {
@@ -180,17 +180,19 @@ fn key(text: &str) -> Result<i32, String> {
         None => text.parse(),
     };
     let number = number.ok().filter(|key| *key != 0);
-    number.ok_or_else(|| format!("{text:?} is no key; write it like 17 or 0x11, not 0"))
+    number
+        .ok_or_else(|| format!("invalid key {text:?}: expected a number such as 17 or 0x11, not 0"))
 }
 
 fn mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok();
     let mode = mode.filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| format!("{text:?} is no mode; write it like 600 or 664"))
+    mode.ok_or_else(|| format!("invalid mode {text:?}: expected permissions such as 600 or 664"))
 }
 
 fn huge(text: &str) -> Result<Huge, String> {
-    let wrong = || format!("{text:?} is not auto, never or a size such as 2M or 1G");
+    let wrong =
+        || format!("invalid page size {text:?}: expected auto, never or a size such as 2M or 1G");
     match text {
         "auto" => Ok(Huge::Auto),
         "never" => Ok(Huge::Never),
@@ -212,25 +214,25 @@ fn numa(text: &str) -> Result<Numa, String> {
 #[derive(Debug, Args)]
 #[command(after_long_help = run_help())]
 pub struct RunArguments {
-    /// A file of assignments KEY=VALUE, one a line; # begins a comment
+    /// File of assignments KEY=VALUE, one per line; # starts a comment
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
-    /// The most helpers of one operation [default: 16, and never more than processors]
+    /// Maximum number of helpers of one operation [default: 16, at most the number of processors]
     #[arg(long, value_name = "N")]
     pub helpers: Option<String>,
     /// Smaller requests go straight to the kernel [default: 8M]
     #[arg(long, value_name = "SIZE")]
     pub threshold: Option<String>,
-    /// What shmat does with a segment that the program made: plain, huge, create or lock
+    /// Treatment of segments that the program has created, by shmat: plain, huge, create or lock
     #[arg(long, value_name = "HOW")]
     pub attach: Option<String>,
-    /// How memory is given back: plain, parallel or reaper
+    /// Way to free memory: plain, parallel or reaper
     #[arg(long, value_name = "HOW")]
     pub destroy: Option<String>,
-    /// Any key of the policy
+    /// Assignment to any key of the policy
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Say what was accelerated and what it saved, on standard error or at the end of FILE
+    /// Report which calls were accelerated and the time saved, on standard error or appended to FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "stderr")]
     pub trace: Option<OsString>,
     /// The program and its arguments
@@ -246,14 +248,14 @@ fn run_help() -> String {
         .collect();
     format!(
         "\
-The program is the one that was named, with the same process number, and its exit code is the result \
-(125 where bigiron fails, 126 and 127 where the program cannot be run or is not there). What is assigned in \
-the environment variable BIGIRON_MEM counts first, then --policy, then the other options.
+The program runs in the same process, and the exit code is the program's (125 if bigiron fails, 126 if the \
+program cannot be executed, 127 if it does not exist). Assignments are applied in this order: the environment \
+variable BIGIRON_MEM, --policy, the other options.
 
 Keys of a policy:
 {keys}
-Programs without the dynamic loader of the C library (static ones, most of Go's) and setuid programs \
-run as ever.
+Programs without the C library's dynamic loader (static programs, most Go programs) and setuid programs \
+run as usual, unaccelerated.
 
 Examples:
   bigiron mem run -- postgres -D data

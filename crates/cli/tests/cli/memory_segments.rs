@@ -105,7 +105,7 @@ fn errors_name_what_is_expected() {
         (
             &["create", "--size", "1M", "--kind", "posix"],
             1,
-            "NAME is needed",
+            "needs a NAME",
         ),
         (
             &["create", "--size", "1M", "--kind", "sysv", &name],

@@ -1,4 +1,4 @@
-//! What of a machine decides how fast large memory is made and given back.
+//! Properties of a machine that decide how fast large memory is created and freed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,18 +14,18 @@ use crate::{preload, reaper};
 /// MADV_POPULATE_READ, MADV_DONTNEED_LOCKED and MADV_COLLAPSE
 /// (include/uapi/asm-generic/mman-common.h).
 const POPULATE: i32 = 22;
-const GIVE_BACK_LOCKED: i32 = 24;
+const DONTNEED_LOCKED: i32 = 24;
 const COLLAPSE: i32 = 25;
 
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 const POOLS: &str = "/sys/kernel/mm/hugepages";
 
-/// What was found.
+/// Properties of the machine, and rights and limits of this process.
 #[derive(Debug, Default, Serialize)]
 pub struct Facts {
-    /// The kernel's release.
+    /// Kernel release.
     pub kernel: String,
-    /// Bytes of a small page.
+    /// Size of a small page in bytes.
     pub page_size: u64,
     /// Processors that this process may use at the same time.
     pub processors: usize,
@@ -33,49 +33,49 @@ pub struct Facts {
     pub processors_online: usize,
     /// Memory nodes of the machine.
     pub nodes: usize,
-    /// Bytes that this process can have without swapping.
+    /// Bytes that this process can allocate without swapping.
     pub available_bytes: u64,
-    /// What control groups still allow; none for no limit.
+    /// Bytes that control groups still allow; `None` without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_group_bytes: Option<u64>,
-    /// Whether pages are made by madvise(MADV_POPULATE_READ).
+    /// True if the kernel supports MADV_POPULATE_READ.
     pub madv_populate: bool,
-    /// Whether locked pages are given back by madvise(MADV_DONTNEED_LOCKED).
+    /// True if the kernel supports MADV_DONTNEED_LOCKED.
     pub madv_dontneed_locked: bool,
-    /// Whether huge pages are made by madvise(MADV_COLLAPSE).
+    /// True if the kernel supports MADV_COLLAPSE.
     pub madv_collapse: bool,
-    /// transparent_hugepage/enabled; empty where the kernel has none.
+    /// transparent_hugepage/enabled; empty if the kernel has no transparent huge pages.
     pub huge_pages: String,
-    /// The same for shared memory.
+    /// transparent_hugepage/shmem_enabled, likewise.
     pub huge_shared: String,
-    /// Sizes in KiB of huge pages of shared memory with a setting of their own, but `never`.
+    /// Settings other than `never` for single page sizes of shared memory, by size in KiB.
     pub huge_shared_by_size: BTreeMap<u64, String>,
-    /// Pools of huge pages: by size in KiB.
+    /// Hugetlb pools, by page size in KiB.
     pub pools: BTreeMap<u64, Pool>,
-    /// RLIMIT_MEMLOCK in bytes; none for no limit.
+    /// RLIMIT_MEMLOCK in bytes; `None` without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_limit: Option<u64>,
-    /// Whether this process may lock memory beyond that limit.
+    /// True if this process may lock memory beyond that limit.
     pub may_lock_all: bool,
-    /// The most bytes of a System V segment (kernel.shmmax).
+    /// Maximum size of a System V segment (kernel.shmmax).
     pub shmmax: u64,
-    /// The most bytes of all of them (kernel.shmall).
+    /// Maximum size of all System V segments together (kernel.shmall), in bytes.
     pub shmall_bytes: u64,
-    /// Whether a seccomp filter looks at this process's calls.
+    /// True if a seccomp filter applies to this process.
     pub seccomp: bool,
-    /// Whether this process may have a reaper.
+    /// True if this process may start a reaper.
     pub reaper: bool,
-    /// What `bigiron mem run` loads into programs; none where it is not found.
+    /// Path of the preload library; `None` if it was not found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preload_library: Option<String>,
 }
 
-/// A pool of huge pages.
+/// A hugetlb pool.
 #[derive(Debug, Serialize)]
 pub struct Pool {
-    /// Pages that it has.
+    /// Pages in the pool.
     pub pages: u64,
-    /// Those that nobody uses.
+    /// Unused pages.
     pub free: u64,
 }
 
@@ -95,7 +95,7 @@ impl Facts {
             available_bytes: available_memory(),
             control_group_bytes: left_in_group(),
             madv_populate: knows_advice(POPULATE),
-            madv_dontneed_locked: knows_advice(GIVE_BACK_LOCKED),
+            madv_dontneed_locked: knows_advice(DONTNEED_LOCKED),
             madv_collapse: knows_advice(COLLAPSE),
             huge_pages: chosen(&text(&format!("{THP}/enabled"))),
             huge_shared: chosen(&text(&format!("{THP}/shmem_enabled"))),
@@ -122,7 +122,7 @@ impl Facts {
     }
 }
 
-/// What `found` says of each directory `hugepages-NkB`, by N.
+/// Maps the directories `hugepages-NkB` by N.
 fn by_size<T>(directory: &Path, found: impl Fn(&str) -> Option<T>) -> BTreeMap<u64, T> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries
@@ -137,7 +137,7 @@ fn by_size<T>(directory: &Path, found: impl Fn(&str) -> Option<T>) -> BTreeMap<u
         .collect()
 }
 
-/// The word in brackets.
+/// Returns the word in brackets.
 fn chosen(text: &str) -> String {
     let word = text
         .split_once('[')
@@ -145,7 +145,7 @@ fn chosen(text: &str) -> String {
     word.map(|(word, _)| word.to_owned()).unwrap_or_default()
 }
 
-/// How many numbers a list such as `0-3,6` has.
+/// Returns the number of elements of a list such as `0-3,6`.
 fn count(list: &str) -> usize {
     let ranges = list.trim().split(',').filter_map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_of_the_kernel_are_read() {
+    fn bracketed_settings_and_cpu_lists_are_parsed() {
         assert_eq!(chosen("always within_size [advise] never\n"), "advise");
         assert_eq!(chosen(""), "");
         assert_eq!((count("0-3,6\n"), count("0\n"), count("")), (5, 1, 0));

@@ -1,5 +1,5 @@
-//! What of large memory's life can be faster on this machine, what stands in the way, and what
-//! to do about it.
+//! Reports which operations on large memory can be faster on this machine, what prevents it, and what
+//! to change.
 
 mod facts;
 mod steps;
@@ -10,20 +10,20 @@ pub use facts::{Facts, Pool};
 use serde::Serialize;
 pub use steps::{Stage, Verdict};
 
-/// What was found, and what follows from it.
+/// The facts, and the operations that they decide.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
-    /// The machine, and this process's rights and limits.
+    /// Properties of the machine, and rights and limits of this process.
     pub facts: Facts,
-    /// The steps of memory's life, from making it to giving it back.
+    /// The operations, from creating memory to freeing it.
     pub steps: Vec<Stage>,
 }
 
 impl Explanation {
-    /// Looks at this machine, and at this process's rights and limits. `program` is where
-    /// `bigiron` is, if anywhere: beside it lies what `bigiron mem run` needs.
+    /// Inspects this machine, and the rights and limits of this process. `program` is the path of
+    /// `bigiron`, next to which the preload library is.
     ///
-    /// Whatever the system does not tell counts as not there.
+    /// A feature that the system does not report counts as absent.
     pub fn find(program: Option<&Path>) -> Self {
         let facts = Facts::find(program);
         let steps = steps::steps(&facts);

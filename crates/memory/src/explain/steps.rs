@@ -1,4 +1,4 @@
-//! The steps of large memory's life, and which of them can be faster.
+//! The operations on large memory, and which of them can be faster.
 
 use bigiron_helpers::format_size;
 use serde::Serialize;
@@ -8,28 +8,28 @@ use super::Facts;
 const HUGE_SHARED: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 const HUGE_PRIVATE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// What becomes of a step.
+/// Outcome for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Faster with each helper, or in huge pages.
     Faster,
-    /// Faster in part, or not for everyone.
+    /// Faster in part, or not for all users.
     Partly,
-    /// As the plain call.
+    /// As fast as the plain call.
     Plain,
 }
 
-/// A step, and what may be changed.
+/// An operation on large memory, and what can be changed to make it faster.
 #[derive(Debug, Serialize)]
 pub struct Stage {
-    /// Its name.
+    /// Name of the operation.
     pub step: &'static str,
-    /// What becomes of it here.
+    /// Outcome on this machine.
     pub verdict: Verdict,
-    /// Why, in a few words.
+    /// Reason.
     pub why: String,
-    /// What would make it better; nothing where nothing can.
+    /// Changes that would make it faster; may be empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub change: Vec<String>,
 }
@@ -50,7 +50,7 @@ impl Stage {
     }
 }
 
-/// All steps of memory's life, and what decides about them.
+/// Returns all operations, in the order of a segment's life.
 pub(super) fn steps(facts: &Facts) -> Vec<Stage> {
     vec![
         create(facts),
@@ -69,19 +69,20 @@ pub(super) fn steps(facts: &Facts) -> Vec<Stage> {
 fn create(facts: &Facts) -> Stage {
     let name = "create in small pages";
     if !facts.madv_populate {
-        let why = "this kernel makes pages by touching alone (MADV_POPULATE_READ is refused)";
+        let why = "this kernel refuses MADV_POPULATE_READ, so pages are populated by touching them";
         return Stage::new(name, Verdict::Plain, why).change("Linux 5.14 or later");
     }
     if facts.processors < 2 {
-        let why = "one processor may be used";
+        let why = "this process may use one processor only";
         return Stage::new(name, Verdict::Plain, why)
-            .change("the affinity (taskset), or the control group's cpu.max");
+            .change("extend the affinity (taskset) or the control group's cpu.max");
     }
     let why = format!("by up to {} helpers", facts.processors.min(16));
     let step = Stage::new(name, Verdict::Faster, why);
     if facts.processors < facts.processors_online {
-        return step
-            .change("the affinity (taskset) or the control group's cpu.max leaves processors out");
+        return step.change(
+            "extend the affinity (taskset) or the control group's cpu.max to all processors",
+        );
     }
     step
 }
@@ -95,7 +96,7 @@ fn huge_shared(facts: &Facts) -> Stage {
         }
         "deny" | "" => {
             let why = match facts.huge_shared.as_str() {
-                "" => "this kernel has no huge pages for shared memory",
+                "" => "this kernel has no transparent huge pages for shared memory",
                 _ => "shmem_enabled is deny",
             };
             Stage::new(name, Verdict::Plain, why).change(format!("echo advise > {HUGE_SHARED}"))
@@ -107,7 +108,7 @@ fn huge_shared(facts: &Facts) -> Stage {
                 Verdict::Plain
             };
             let by = if facts.madv_collapse {
-                "; small pages are put together when they are made as a whole (MADV_COLLAPSE)"
+                "; small pages are collapsed when memory is populated as a whole (MADV_COLLAPSE)"
             } else {
                 ""
             };
@@ -120,7 +121,11 @@ fn huge_shared(facts: &Facts) -> Stage {
 fn huge_private(facts: &Facts) -> Stage {
     let name = "create in huge pages, private";
     match facts.huge_pages.as_str() {
-        "" => Stage::new(name, Verdict::Plain, "this kernel has none"),
+        "" => Stage::new(
+            name,
+            Verdict::Plain,
+            "this kernel has no transparent huge pages",
+        ),
         "never" => Stage::new(
             name,
             Verdict::Plain,
@@ -135,7 +140,7 @@ fn huge_private(facts: &Facts) -> Stage {
 }
 
 fn pools(facts: &Facts) -> Stage {
-    let name = "pools of huge pages";
+    let name = "hugetlb pools";
     let free: Vec<String> = facts
         .pools
         .iter()
@@ -156,7 +161,7 @@ fn pools(facts: &Facts) -> Stage {
             }
             None => "a kernel with CONFIG_HUGETLBFS".to_owned(),
         };
-        return Stage::new(name, Verdict::Plain, "all pools are empty").change(change);
+        return Stage::new(name, Verdict::Plain, "all hugetlb pools are empty").change(change);
     }
     Stage::new(name, Verdict::Faster, free.join(", "))
 }
@@ -169,8 +174,8 @@ fn lock(facts: &Facts) -> Stage {
     };
     let small = limit < facts.available_bytes;
     let why = match (facts.madv_populate && facts.processors > 1, small) {
-        (_, true) => format!("the limit of locked memory is {}", format_size(limit)),
-        (true, false) => "pages are made by helpers first".to_owned(),
+        (_, true) => format!("RLIMIT_MEMLOCK is {}", format_size(limit)),
+        (true, false) => "helpers populate the pages first".to_owned(),
         (false, false) => "by one processor".to_owned(),
     };
     let step = Stage::new(
@@ -191,57 +196,61 @@ fn lock(facts: &Facts) -> Stage {
 fn unmap(facts: &Facts) -> Stage {
     let name = "unmap and detach";
     if facts.processors < 2 {
-        return Stage::new(name, Verdict::Plain, "one processor may be used");
-    }
-    if facts.madv_dontneed_locked {
         return Stage::new(
             name,
-            Verdict::Faster,
-            "page tables are taken down by helpers",
+            Verdict::Plain,
+            "this process may use one processor only",
         );
     }
-    let why = "page tables are taken down by helpers, but not those of locked memory";
+    if facts.madv_dontneed_locked {
+        return Stage::new(name, Verdict::Faster, "helpers tear down the page tables");
+    }
+    let why = "helpers tear down the page tables, except those of locked memory";
     Stage::new(name, Verdict::Partly, why).change("Linux 5.18 or later")
 }
 
 fn destroy(facts: &Facts) -> Stage {
-    let name = "give the pages back";
+    let name = "free the pages";
     let has_huge = matches!(
         facts.huge_shared.as_str(),
         "always" | "within_size" | "force" | "advise"
     ) || (facts.huge_shared == "never" && facts.madv_collapse);
-    let why = "the kernel frees the small pages of one segment or file by one processor";
+    let why = "the kernel frees the small pages of a segment or file with one processor";
     if has_huge {
-        let why = format!("{why}; huge pages are freed at once");
+        let why = format!("{why}; there are few huge pages");
         return Stage::new(name, Verdict::Partly, why)
-            .change("several files side by side: bigiron mem create --stripes");
+            .change("stripe the memory over several files: bigiron mem create --stripes");
     }
     Stage::new(name, Verdict::Plain, why)
-        .change(format!("huge pages: echo advise > {HUGE_SHARED}"))
-        .change("several files side by side: bigiron mem create --stripes")
+        .change(format!("use huge pages: echo advise > {HUGE_SHARED}"))
+        .change("stripe the memory over several files: bigiron mem create --stripes")
 }
 
 fn reaper(facts: &Facts) -> Stage {
     let name = "reaper";
     if facts.reaper {
-        let why = "callers need not wait for that: a process of its own frees 256 MiB and more";
+        let why = "a separate process frees 256 MiB and more, while the caller goes on";
         return Stage::new(name, Verdict::Faster, why);
     }
     let why = if facts.seccomp {
-        "a seccomp filter may end programs that start others"
+        "the seccomp filter of this process may kill programs that start others"
     } else {
-        "orphans of this process go to a program that may not expect them"
+        "orphans of this process are adopted by a program that may not expect them"
     };
     let step = Stage::new(name, Verdict::Plain, why);
     if facts.seccomp {
-        return step.change("a service or container without a seccomp filter");
+        return step.change("run without a seccomp filter");
     }
-    step.change("an init in the container (docker run --init)")
+    step.change("run an init in the container (docker run --init)")
 }
 
 fn limits(facts: &Facts) -> Stage {
     let name = "limits";
-    let mut step = Stage::new(name, Verdict::Faster, "none below the memory that is free");
+    let mut step = Stage::new(
+        name,
+        Verdict::Faster,
+        "no limit is below the available memory",
+    );
     let mut low = Vec::new();
     for (limit, bytes, change) in [
         ("kernel.shmmax", facts.shmmax, "sysctl kernel.shmmax"),
@@ -270,14 +279,14 @@ fn limits(facts: &Facts) -> Stage {
 }
 
 fn programs(facts: &Facts) -> Stage {
-    let name = "programs as they are";
+    let name = "unchanged programs";
     match &facts.preload_library {
         Some(path) => {
-            let why = format!("bigiron mem run, by {path}");
+            let why = format!("bigiron mem run uses {path}");
             Stage::new(name, Verdict::Faster, why)
         }
-        None => Stage::new(name, Verdict::Plain, "libbigiron_preload.so is not found").change(
-            "install it beside bigiron or in ../lib/bigiron, or name it by BIGIRON_PRELOAD",
+        None => Stage::new(name, Verdict::Plain, "libbigiron_preload.so was not found").change(
+            "install it next to bigiron or in ../lib/bigiron, or set BIGIRON_PRELOAD to its path",
         ),
     }
 }
@@ -307,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_way_has_a_remedy() {
+    fn each_obstacle_has_a_remedy() {
         let worse: [(&str, Change, &str); 8] = [
             (
                 "create in small pages",

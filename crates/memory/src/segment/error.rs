@@ -1,56 +1,56 @@
-//! What can go wrong with a segment.
+//! Errors of segment operations.
 
 use rustix::io::Errno;
 
-/// Why something was not done. Nothing of what was begun is left.
+/// Reason why an operation failed. A failed operation leaves nothing behind.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SegmentError {
-    /// A limit of the system does not allow it. Nothing was begun.
-    #[error("{what}: {wanted} bytes are wanted, and {limit} allows {allowed}; {remedy}")]
+    /// A limit of the system does not allow the request. Nothing was created.
+    #[error("{what}: {wanted} bytes requested, but {limit} allows {allowed}; {remedy}")]
     Limit {
-        /// What was to be made.
+        /// The memory requested.
         what: String,
-        /// Bytes that were asked for.
+        /// Requested bytes.
         wanted: u64,
         /// The limit's name.
         limit: String,
         /// Bytes that it allows now.
         allowed: u64,
-        /// What to do about it.
+        /// A way to raise the limit.
         remedy: String,
-        /// What the system would have answered.
+        /// The errno that the system call would have returned.
         errno: Errno,
     },
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error("{what}: expected {expected}")]
     Wrong {
-        /// What was asked for.
+        /// The invalid value.
         what: String,
-        /// What can be asked for.
+        /// The expected values.
         expected: String,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{what}: cannot {action}: {}{hint}", describe(.errno))]
     System {
-        /// What it was done with.
+        /// The object of the call.
         what: String,
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// The answer.
+        /// The error.
         errno: Errno,
-        /// What may be done about it, behind a semicolon; or nothing.
+        /// Advice, after a semicolon; may be empty.
         hint: &'static str,
     },
-    /// A signal or the caller wanted an end.
+    /// A signal or the caller stopped the operation.
     #[error("{what}: interrupted")]
     Interrupted {
-        /// What was being done.
+        /// The object of the operation.
         what: String,
     },
 }
 
 impl SegmentError {
-    /// As a system call would say it.
+    /// Returns the errno of a corresponding system call.
     pub fn errno(&self) -> Errno {
         match self {
             Self::Limit { errno, .. } | Self::System { errno, .. } => *errno,
@@ -59,7 +59,7 @@ impl SegmentError {
         }
     }
 
-    /// The system refused to do `action` with `what`.
+    /// Creates the error of a failed system call.
     pub(crate) fn system(what: impl Into<String>, action: &'static str, errno: Errno) -> Self {
         Self::System {
             what: what.into(),
@@ -87,7 +87,7 @@ impl SegmentError {
     }
 }
 
-/// `No space left on device`, without the number behind it.
+/// Returns the text of an errno without its number.
 fn describe(errno: &Errno) -> String {
     let text = std::io::Error::from_raw_os_error(errno.raw_os_error()).to_string();
     match text.split_once(" (os error") {

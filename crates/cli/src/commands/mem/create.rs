@@ -16,7 +16,7 @@ use crate::summary;
 use crate::tell::tell;
 use crate::{signals, size};
 
-/// Pages that are asked for their nodes.
+/// Number of pages whose nodes are looked up.
 const SAMPLES: usize = 4096;
 
 #[derive(Serialize)]
@@ -44,7 +44,7 @@ struct Report {
     policy_kept: Option<bool>,
 }
 
-/// Makes it, and leaves it in the system.
+/// Creates a segment and leaves it in the system.
 pub fn run(arguments: &CreateArguments) -> anyhow::Result<ExitCode> {
     let request = request(arguments)?;
     let stop = Stop::new();
@@ -55,7 +55,7 @@ pub fn run(arguments: &CreateArguments) -> anyhow::Result<ExitCode> {
     })?;
     drop(line);
     let state = segment.state().unwrap_or_default();
-    // Not where the kernel has no nodes, or does not let us ask.
+    // Fails without NUMA, and where move_pages is not permitted.
     let placement = segment.placement(SAMPLES).ok();
     if arguments.output.json {
         let report = report(&segment, &request, state, placement);
@@ -67,7 +67,7 @@ pub fn run(arguments: &CreateArguments) -> anyhow::Result<ExitCode> {
         tell!("{}", describe(&segment, state, placement.as_ref()));
     }
     if placement.and_then(|placement| placement.kept) == Some(false) {
-        tell!("bigiron: warning: not all pages came from the nodes that were asked for");
+        tell!("bigiron: warning: some pages are on other nodes than requested");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -82,10 +82,10 @@ fn request(arguments: &CreateArguments) -> anyhow::Result<Request> {
     let kind = match (wanted, name) {
         (Wanted::Sysv, None) => Kind::SystemV { key: arguments.key },
         (Wanted::Sysv, Some(_)) => {
-            bail!("a System V segment has no name; give it a --key, or none")
+            bail!("a System V segment has no name; use --key, or neither")
         }
         _ if arguments.key.is_some() => bail!("--key is for System V segments; others have a NAME"),
-        (_, None) => bail!("a NAME is needed for this --kind"),
+        (_, None) => bail!("this --kind needs a NAME"),
         (Wanted::Posix, Some(name)) => Kind::Posix {
             name: name
                 .to_str()
@@ -141,12 +141,12 @@ fn in_hugetlbfs(name: &Path) -> anyhow::Result<PathBuf> {
         state.f_type.cast_unsigned() & 0xffff_ffff == 0x9584_58f6
     });
     if !is_huge {
-        bail!("{}: is on no hugetlbfs", path.display());
+        bail!("{}: not on hugetlbfs", path.display());
     }
     Ok(path)
 }
 
-/// What it is found by again, a line each.
+/// Returns the id, or the paths, one per line.
 fn names(segment: &Segment) -> String {
     if let Some(id) = segment.id() {
         return id.to_string();
@@ -161,7 +161,7 @@ fn describe(segment: &Segment, state: State, placement: Option<&NodeSample>) -> 
     let made = segment.made();
     let mut text = super::display::rate(bytes, made.elapsed);
     text += &match made.helpers {
-        1 => ", by one processor".to_owned(),
+        1 => ", by one thread".to_owned(),
         helpers => format!(", by {helpers} helpers"),
     };
     let percent = state.huge * 100 / bytes.max(1);

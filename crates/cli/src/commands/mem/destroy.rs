@@ -14,25 +14,25 @@ use crate::size;
 use crate::summary;
 use crate::tell::tell;
 
-/// How long a reaper is waited for: pages of 4 KiB of a machine's memory take minutes.
-const LONGEST: Duration = Duration::from_secs(3600);
+/// Time limit for a reaper: freeing all memory of a machine in 4 KiB pages takes minutes.
+const REAPER_LIMIT: Duration = Duration::from_secs(3600);
 
 #[derive(Serialize)]
 struct Report {
     segment: String,
     bytes: u64,
-    /// What the caller waited: then it was gone for all who look.
+    /// Time until the segment no longer existed, for which the caller waited.
     wait_seconds: f64,
-    /// Until its memory was free; none where nobody waited for that.
+    /// Time until its memory was freed; absent without `--wait`.
     #[serde(skip_serializing_if = "Option::is_none")]
     complete_seconds: Option<f64>,
-    /// Whether a process of its own gives the memory back.
+    /// True if a reaper frees the memory.
     reaper: bool,
-    /// How many still have it attached.
+    /// Remaining attachments.
     attached: u64,
 }
 
-/// Removes all that is named; what cannot be removed does not keep the others.
+/// Removes each target. A failure does not prevent the others.
 pub fn run(arguments: &DestroyArguments) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().ok();
     let program = program.and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
@@ -69,7 +69,7 @@ pub fn run(arguments: &DestroyArguments) -> anyhow::Result<ExitCode> {
 fn complete(segment: String, removed: Removed, began: Instant, wait: bool) -> Report {
     let reaper = removed.finishing.is_some();
     let complete = match removed.finishing {
-        Some(finishing) if wait => finishing.wait(LONGEST).map(|_| began.elapsed()),
+        Some(finishing) if wait => finishing.wait(REAPER_LIMIT).map(|_| began.elapsed()),
         Some(_) => None,
         None => (removed.attached == 0).then_some(removed.waited),
     };
@@ -87,18 +87,18 @@ fn describe(report: &Report) -> String {
     let time = |seconds| super::display::time(Duration::from_secs_f64(seconds));
     let bytes = size::format(report.bytes);
     let what = format!(
-        "{}: {bytes}, gone after {}",
+        "{}: {bytes}, removed in {}",
         report.segment,
         time(report.wait_seconds)
     );
     match (report.attached, report.complete_seconds) {
         (0, Some(seconds)) if report.reaper => {
-            format!("{what}, its memory free after {}", time(seconds))
+            format!("{what}, its memory freed after {}", time(seconds))
         }
-        (0, Some(_)) => format!("{what} with its memory"),
-        (0, None) => format!("{what}; a reaper gives its memory back"),
+        (0, Some(_)) => format!("{what}, with its memory"),
+        (0, None) => format!("{what}; a reaper frees its memory"),
         (others, _) => format!(
-            "{}: {bytes}, goes when {others} others detach it",
+            "{}: {bytes}, freed when {others} other attachments end",
             report.segment
         ),
     }

@@ -1,4 +1,4 @@
-//! `bigiron mem explain`: what can be faster here, and what stands in the way.
+//! `bigiron mem explain`: which operations can be faster on this machine, and what prevents it.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use crate::arguments::memory::ExplainArguments;
 use crate::size;
 use crate::summary;
 
-/// Prints it.
+/// Prints the explanation.
 pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().ok();
     let explanation = Explanation::find(program.as_deref());

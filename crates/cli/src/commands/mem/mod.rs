@@ -1,4 +1,4 @@
-//! `bigiron mem`: large memory, by helpers.
+//! `bigiron mem`: large memory with helper threads.
 
 #[cfg(feature = "bench")]
 pub mod bench;
@@ -17,7 +17,7 @@ use bigiron_memory::Settings;
 
 use crate::arguments::memory::{HelperArguments, MemoryCommand};
 
-/// Does what was asked for.
+/// Runs a subcommand.
 pub fn run(command: &MemoryCommand) -> anyhow::Result<ExitCode> {
     match command {
         #[cfg(feature = "bench")]

@@ -23,7 +23,7 @@ struct Report {
     locked: bool,
 }
 
-/// Makes the pages of all that is named; what cannot be made does not keep the others.
+/// Populates each target. A failure does not prevent the others.
 pub fn run(arguments: &PrewarmArguments) -> anyhow::Result<ExitCode> {
     let stop = Stop::new();
     signals::watch(&stop)?;
@@ -48,7 +48,7 @@ fn prewarm(name: &str, arguments: &PrewarmArguments, stop: &Stop) -> Result<Repo
     let target = Target::find(name)?;
     let mut line = Line::new("Prewarm", target.bytes()?, arguments.output.quiet);
     if arguments.lock {
-        // First: where it is not allowed, nothing is made for nothing.
+        // First, so that nothing is populated if locking is not permitted.
         target.lock()?;
     }
     let settings = arguments.helpers.settings();

@@ -1,4 +1,4 @@
-//! Whether the preload library can reach a program, by a look at its file.
+//! Inspects a program's file to find out whether it loads the preload library.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::getxattr;
 use rustix::process::{getegid, geteuid, getgid, getuid};
 
-/// Interpreters of interpreters that are followed, as the kernel does (fs/exec.c).
+/// Maximum depth of script interpreters, as in the kernel (fs/exec.c).
 const MAX_INTERPRETERS: usize = 5;
-/// Program headers that are looked at.
+/// Maximum number of program headers read.
 const MAX_HEADERS: usize = 128;
 
 const PT_INTERP: u32 = 3;
@@ -20,48 +20,46 @@ const PT_NOTE: u32 = 4;
 const S_ISUID: u32 = 0o4000;
 const S_ISGID_EXECUTABLE: u32 = 0o2010;
 
-/// How far a preload library gets into a program.
+/// Whether a program loads the preload library, or the reason why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// All of it, as far as one can see.
+    /// It does, as far as its file shows.
     Whole,
-    /// There is no dynamic loader.
+    /// It has no dynamic loader.
     Static,
-    /// It makes its system calls itself.
+    /// A Go program, which makes its system calls itself.
     Go,
-    /// The loader of a program with rights of its own takes no libraries from its caller.
+    /// Its loader ignores LD_PRELOAD because of its additional privileges.
     Privileged,
-    /// For another processor, or of another word size.
+    /// It is built for another processor or word size.
     OtherMachine,
-    /// Of another C library.
+    /// It uses another C library.
     Musl,
 }
 
 impl Reach {
-    /// Why nothing is accelerated, as the end of a sentence.
+    /// Returns the reason, as the end of a sentence.
     pub fn why_not(self) -> Option<&'static str> {
         match self {
             Self::Whole => None,
-            Self::Static => Some("is a static program, into which no library can be loaded"),
-            Self::Go => Some("is a Go program, which does not call the C library for its memory"),
+            Self::Static => Some("is a static program and loads no libraries"),
+            Self::Go => Some("is a Go program and does not use the C library for its memory"),
             Self::Privileged => Some(
-                "has rights of its own (setuid, setgid or capabilities), so that no library is loaded",
+                "has additional privileges (setuid, setgid or capabilities) and ignores LD_PRELOAD",
             ),
-            Self::OtherMachine => Some("is made for another kind of processor than bigiron"),
-            Self::Musl => {
-                Some("uses the C library musl, and the preload library is made for glibc")
-            }
+            Self::OtherMachine => Some("is built for another processor than bigiron"),
+            Self::Musl => Some("uses the C library musl, and the preload library needs glibc"),
         }
     }
 
-    /// Whether the library may be named to it: some loaders would fail, and programs that
-    /// it starts may be reached where it is not.
+    /// True if LD_PRELOAD may be set: some loaders would fail. Programs that it starts may load the
+    /// library even if it does not.
     pub fn may_preload(self) -> bool {
         !matches!(self, Self::OtherMachine | Self::Musl)
     }
 }
 
-/// The file of a command, found as execvp(3) finds it.
+/// Finds the file of a command as execvp(3) does.
 pub fn find(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(name));
@@ -73,7 +71,7 @@ pub fn find(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
         })
 }
 
-/// What is to be expected of a program. One that cannot be read is left to the kernel.
+/// Inspects a program. Errors of one that cannot be read are left to execve(2).
 pub fn reach(path: &Path) -> Reach {
     let mut path = path.to_owned();
     for _ in 0..MAX_INTERPRETERS {
@@ -92,7 +90,7 @@ pub fn reach(path: &Path) -> Reach {
     Reach::Whole
 }
 
-/// Whether the kernel gives the program rights that its caller lacks (AT_SECURE).
+/// True if the kernel grants the program privileges that its caller lacks (AT_SECURE).
 fn is_privileged(path: &Path) -> bool {
     let Ok(metadata) = std::fs::metadata(path) else {
         return false;
@@ -103,7 +101,7 @@ fn is_privileged(path: &Path) -> bool {
         mode & S_ISGID_EXECUTABLE == S_ISGID_EXECUTABLE && metadata.gid() != getgid().as_raw();
     let capabilities =
         !getuid().is_root() && getxattr(path, "security.capability", &mut [0; 64][..]).is_ok();
-    // Whoever runs this with rights of its own passes them on.
+    // Privileges of this process pass to the program.
     let already = geteuid() != getuid() || getegid() != getgid();
     other_user || other_group || capabilities || already
 }
@@ -132,7 +130,7 @@ impl Executable {
         Some(PathBuf::from(OsStr::from_bytes(word)))
     }
 
-    /// `None` where it is no ELF program, or not a whole one.
+    /// Returns `None` for files that are not ELF, or are truncated.
     fn reach(&self) -> Option<Reach> {
         let this = Self::open(Path::new("/proc/self/exe"))?;
         let header = Header::parse(&self.head)?;
@@ -158,14 +156,14 @@ impl Executable {
             }
             match kind {
                 PT_INTERP => loader = Some(text),
-                // Behind two lengths and a type.
+                // The name follows n_namesz, n_descsz and n_type.
                 PT_NOTE => is_go |= text.get(12..16) == Some(b"Go\0\0"),
                 _ => {}
             }
         }
         let has = |text: &[u8], part: &[u8]| text.windows(part.len()).any(|at| at == part);
         Some(match loader {
-            // A Go program with a loader has some C in it, but its memory is Go's.
+            // A Go program with a loader contains C code, but manages its memory itself.
             _ if is_go => Reach::Go,
             None => Reach::Static,
             Some(loader) if has(&loader, b"ld-musl") => Reach::Musl,
@@ -174,7 +172,7 @@ impl Executable {
     }
 }
 
-/// The start of an ELF file.
+/// Fields of an ELF header.
 struct Header {
     wide: bool,
     little: bool,

@@ -1,4 +1,4 @@
-//! `bigiron mem run`: a program with the preload library.
+//! `bigiron mem run`: runs a program with the preload library.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -18,14 +18,14 @@ use super::program::{self, Reach};
 use crate::arguments::memory::RunArguments;
 use crate::tell::tell;
 
-/// The exit codes of env(1), timeout(1) and others that run a program.
+/// Exit codes as of env(1) and timeout(1).
 const FAILED: u8 = 125;
 const CANNOT_EXECUTE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// Becomes the program; what it returns is the exit code of where that failed.
+/// Executes the program in this process. Returns only on failure, with the exit code.
 pub fn run(arguments: &RunArguments) -> ExitCode {
     let Some(name) = arguments.command.first() else {
         return ExitCode::from(FAILED);
@@ -45,13 +45,13 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
     })
 }
 
-/// What the program `name` finds in its environment.
+/// Returns the environment variables for the program `name`.
 fn variables(
     name: &OsStr,
     arguments: &RunArguments,
 ) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let policy = policy_text(arguments, env::var_os(VARIABLE).as_deref())?;
-    let this = env::current_exe().context("cannot tell where this program is")?;
+    let this = env::current_exe().context("cannot find the path of this program")?;
     let library = preload::find(&this)?;
     let mut variables = vec![
         (VARIABLE, policy.into()),
@@ -61,7 +61,7 @@ fn variables(
         .map_or(Reach::Whole, |path| program::reach(&path));
     if let Some(why) = reach.why_not() {
         tell!(
-            "bigiron: warning: {} {why}: nothing will be faster",
+            "bigiron: warning: {} {why}; its calls are not accelerated",
             name.display()
         );
     }
@@ -72,7 +72,7 @@ fn variables(
     Ok(variables)
 }
 
-/// All assignments in one line: the environment's, then the file's, then the options'.
+/// Returns all assignments in one line: those of the environment, of the file, and of the options.
 fn policy_text(arguments: &RunArguments, before: Option<&OsStr>) -> anyhow::Result<String> {
     let mut all = Assignments::default();
     if let Some(before) = before {
@@ -114,14 +114,14 @@ fn not_text(name: &str) -> anyhow::Error {
     anyhow!("{name}: expected text in UTF-8")
 }
 
-/// Assignments that are understood.
+/// Valid assignments, separated by commas.
 #[derive(Debug, Default)]
 struct Assignments {
     text: String,
 }
 
 impl Assignments {
-    /// Adds several lines, whose places `place` names.
+    /// Adds several lines. `place` returns the location of a line, for errors.
     fn add_text(&mut self, text: &str, place: impl Fn(usize) -> String) -> anyhow::Result<()> {
         for (line, number) in text.lines().zip(1..) {
             let line = line.split('#').next().unwrap_or("");
@@ -147,7 +147,7 @@ impl Assignments {
     }
 }
 
-/// What LD_PRELOAD becomes: the library, and what is there already.
+/// Returns the value of LD_PRELOAD: the library, followed by the present value.
 fn preloaded(library: &Path, before: Option<&OsStr>) -> anyhow::Result<OsString> {
     if library
         .as_os_str()
@@ -156,8 +156,8 @@ fn preloaded(library: &Path, before: Option<&OsStr>) -> anyhow::Result<OsString>
         .any(|byte| b" :".contains(byte))
     {
         bail!(
-            "{}: {PRELOAD} takes no path with a space or a colon; move the library, or name a link \
-             to it by {}",
+            "{}: {PRELOAD} cannot hold a path with a space or a colon; move the library, or set {} to \
+             a link to it",
             library.display(),
             preload::VARIABLE
         );
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_preloaded_already_stays_so() {
+    fn libraries_that_are_already_preloaded_stay() {
         let library = Path::new("/l/ours.so");
         let with = |before: &str| preloaded(library, Some(OsStr::new(before))).unwrap();
         assert_eq!(preloaded(library, None).unwrap(), "/l/ours.so");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named_by_its_place() {
+    fn errors_name_the_line() {
         let mut all = Assignments::default();
         let text = "# a policy\nhelpers = 2\n\nattach=lock, exit=plane # no\n";
         let wrong = all
