@@ -12,7 +12,7 @@ use bigiron_format::codec::{Codec, Compression};
 use bigiron_fuzz::Patched;
 use bigiron_helpers::{MemoryBudget, Stop};
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source};
-use bigiron_synth::{ElfShape, LoadPiece, Synth};
+use bigiron_synth::{ElfShape, LoadExtent, Synth};
 use libfuzzer_sys::fuzz_target;
 
 /// The first of the page frames that the fuzzer fills.
@@ -26,13 +26,13 @@ static DUMP: LazyLock<(Vec<u8>, usize)> = LazyLock::new(|| {
     let text = "kernel 6.12\nram 0x0-0x9f 0x100-0x8ff\npages 0x200 kernel n=64";
     let machine = Synth::from_text(text).expect("a legal text");
     let image = machine.elf_image(&ElfShape::vmcore());
-    let inside = |piece: &&LoadPiece| {
-        let len = piece.data.len() as u64;
-        (piece.paddr..piece.paddr + len).contains(&(FIRST * PAGE))
+    let inside = |load: &&LoadExtent| {
+        let len = load.data.len() as u64;
+        (load.paddr..load.paddr + len).contains(&(FIRST * PAGE))
     };
-    let piece = image.loads.iter().find(inside).expect("a PT_LOAD with it");
-    let place = piece.data.start + (FIRST * PAGE - piece.paddr) as usize;
-    (image.bytes, place)
+    let load = image.loads.iter().find(inside).expect("a PT_LOAD with it");
+    let offset = load.data.start + (FIRST * PAGE - load.paddr) as usize;
+    (image.bytes, offset)
 });
 
 fuzz_target!(|data: &[u8]| {

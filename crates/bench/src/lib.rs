@@ -1,18 +1,17 @@
-//! Measurements of the dump engine on the machine at hand: against its peers,
-//! against the bare codec, and on sources of any size.
+//! Measurements of the dump engine and of large memory on the machine at hand:
+//! against other programs, against the bare codec, and on sources of any size.
+//!
+//! The library has what `bigiron bench` and `bigiron mem bench` measure for users.
+//! Measurements for developers are in the program `bigiron-bench`, which the
+//! product does not link.
 
-pub mod adaptive;
-pub mod chunk;
-pub mod filter;
+pub mod clock;
 pub mod generated;
 pub mod large_memory;
 pub mod machine;
 pub mod memory;
-pub mod optimizations;
+pub mod output;
 pub mod peers;
-pub mod read;
 pub mod results;
 pub mod scale;
-pub mod stripes;
-pub mod trial;
 pub mod vmcore;

@@ -3,8 +3,6 @@
 mod aliases;
 mod arguments;
 mod background;
-#[cfg(feature = "bench")]
-mod bench_output;
 mod command_line;
 mod commands;
 mod erase;

@@ -38,6 +38,6 @@ pub use queue::{BoundedQueue, QueueWaits};
 pub use run::run;
 #[cfg(not(loom))]
 pub use signals::{HeldSignals, held_signals};
-pub use size::format_size;
+pub use size::{format_size, group_digits, parse_size};
 pub use stop::Stop;
 pub use turnstile::Turnstile;

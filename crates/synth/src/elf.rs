@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::machine::Machine;
 use crate::memory::{PAGE, SplitMix};
-use crate::notes::{Notes, put16, put32, put64};
+use crate::notes::{NoteExtent, Notes, put16, put32, put64};
 
 const EHDR: usize = 64;
 const PHDR: usize = 56;
@@ -15,7 +15,7 @@ const PT_NOTE: u32 = 4;
 const PN_XNUM: u16 = 0xffff;
 const STRINGS: &[u8] = b"\0.shstrtab\0";
 
-/// Who the file is like.
+/// The program whose layout the file follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writer {
     /// /proc/vmcore: program headers right behind the ELF header, data page-aligned.
@@ -30,7 +30,7 @@ pub enum Writer {
 pub enum Vaddr {
     /// The direct map's address.
     DirectMap,
-    /// Nothing.
+    /// Zero.
     Zero,
     /// The physical address.
     Physical,
@@ -47,10 +47,10 @@ pub enum LoadOrder {
     Shuffled(u64),
 }
 
-/// How the ELF file is to look.
+/// The layout of an ELF core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElfShape {
-    /// Who the file is like.
+    /// The program whose layout the file follows.
     pub writer: Writer,
     /// p_vaddr of the PT_LOADs.
     pub vaddr: Vaddr,
@@ -59,7 +59,7 @@ pub struct ElfShape {
     /// e_phnum is 0xffff and the count is in section 0, whatever the count.
     pub extended_phnum: bool,
     /// PT_LOADs for each range of RAM.
-    pub pieces: u64,
+    pub loads_per_range: u64,
     /// Page frames by which a PT_LOAD reaches into the next one.
     pub overlap: u64,
     /// Order of the PT_LOADs.
@@ -78,7 +78,7 @@ impl ElfShape {
             vaddr: Vaddr::DirectMap,
             image_load: true,
             extended_phnum: false,
-            pieces: 1,
+            loads_per_range: 1,
             overlap: 0,
             order: LoadOrder::Sorted,
             prstatus: true,
@@ -116,7 +116,7 @@ impl ElfShape {
                 "vmcore, extended",
                 Self {
                     extended_phnum,
-                    pieces: 3,
+                    loads_per_range: 3,
                     ..vmcore
                 },
             ),
@@ -130,7 +130,7 @@ impl ElfShape {
             (
                 "vmcore, shuffled",
                 Self {
-                    pieces: 5,
+                    loads_per_range: 5,
                     order: LoadOrder::Shuffled(1),
                     ..vmcore
                 },
@@ -138,7 +138,7 @@ impl ElfShape {
             (
                 "vmcore, reversed and overlapping",
                 Self {
-                    pieces: 4,
+                    loads_per_range: 4,
                     overlap: 3,
                     order: LoadOrder::Reversed,
                     ..vmcore
@@ -155,23 +155,12 @@ impl ElfShape {
     }
 }
 
-/// A note within the file.
+/// The extents of a PT_LOAD in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotePiece {
-    /// Its owner's name.
-    pub name: &'static str,
-    /// Where its header begins.
-    pub header: usize,
-    /// Where its contents are.
-    pub desc: Range<usize>,
-}
-
-/// A PT_LOAD within the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoadPiece {
-    /// Where its program header begins.
+pub struct LoadExtent {
+    /// Offset of the program header.
     pub phdr: usize,
-    /// Where its data are.
+    /// Extent of the data.
     pub data: Range<usize>,
     /// p_paddr.
     pub paddr: u64,
@@ -179,7 +168,7 @@ pub struct LoadPiece {
     pub vaddr: u64,
 }
 
-/// An ELF file and the places of its pieces.
+/// An ELF file and the extents of its headers, notes and segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElfImage {
     /// The file.
@@ -189,9 +178,9 @@ pub struct ElfImage {
     /// The section headers; empty if there are none.
     pub shdrs: Range<usize>,
     /// The notes.
-    pub notes: Vec<NotePiece>,
+    pub notes: Vec<NoteExtent>,
     /// The PT_LOADs in the order of their headers.
-    pub loads: Vec<LoadPiece>,
+    pub loads: Vec<LoadExtent>,
 }
 
 /// A PT_LOAD to be written.
@@ -200,7 +189,20 @@ struct Load {
     vaddr: u64,
 }
 
-pub(crate) fn write(machine: &Machine, shape: &ElfShape) -> ElfImage {
+impl Machine {
+    /// Returns the ELF core in a shape.
+    pub fn elf(&self, shape: &ElfShape) -> Vec<u8> {
+        self.elf_image(shape).bytes
+    }
+
+    /// Returns the ELF core with the extents of its headers, notes and segments, for tests that
+    /// damage them.
+    pub fn elf_image(&self, shape: &ElfShape) -> ElfImage {
+        write(self, shape)
+    }
+}
+
+fn write(machine: &Machine, shape: &ElfShape) -> ElfImage {
     let loads = loads(machine, shape);
     let mut notes = Notes::default();
     if shape.prstatus {
@@ -215,7 +217,7 @@ pub(crate) fn write(machine: &Machine, shape: &ElfShape) -> ElfImage {
 
     let phnum = loads.len() + 1;
     let aligned = shape.writer == Writer::Vmcore;
-    // Places: headers, notes, data, and QEMU's section names.
+    // The order in the file: headers, notes, data, and QEMU's section names.
     let (phoff, shdrs) = match shape.writer {
         Writer::Qemu => (EHDR + 2 * SHDR, EHDR..EHDR + 2 * SHDR),
         Writer::Vmcore => {
@@ -225,19 +227,19 @@ pub(crate) fn write(machine: &Machine, shape: &ElfShape) -> ElfImage {
         }
     };
     let phdrs = phoff..phoff + phnum * PHDR;
-    let place = |at: usize| {
+    let align = |at: usize| {
         if aligned {
             at.next_multiple_of(PAGE)
         } else {
             at
         }
     };
-    let notes_at = place(phdrs.end.max(shdrs.end));
-    let mut at = place(notes_at + notes.bytes.len());
-    let mut pieces = Vec::new();
+    let notes_at = align(phdrs.end.max(shdrs.end));
+    let mut at = align(notes_at + notes.bytes.len());
+    let mut extents = Vec::new();
     for (index, load) in loads.iter().enumerate() {
         let size = (load.frames.end - load.frames.start) as usize * PAGE;
-        pieces.push(LoadPiece {
+        extents.push(LoadExtent {
             phdr: phoff + (index + 1) * PHDR,
             data: at..at + size,
             paddr: load.frames.start * PAGE as u64,
@@ -255,16 +257,16 @@ pub(crate) fn write(machine: &Machine, shape: &ElfShape) -> ElfImage {
         0,
         0,
     );
-    for (piece, load) in pieces.iter().zip(&loads) {
-        let header = &mut bytes[piece.phdr..];
-        put_phdr(header, PT_LOAD, &piece.data, piece.vaddr, piece.paddr);
-        for (pfn, chunk) in load
+    for (extent, load) in extents.iter().zip(&loads) {
+        let header = &mut bytes[extent.phdr..];
+        put_phdr(header, PT_LOAD, &extent.data, extent.vaddr, extent.paddr);
+        for (pfn, bytes) in load
             .frames
             .clone()
-            .zip(bytes[piece.data.clone()].chunks_exact_mut(PAGE))
+            .zip(bytes[extent.data.clone()].chunks_exact_mut(PAGE))
         {
             if let Some(page) = machine.page(pfn) {
-                chunk.copy_from_slice(&page);
+                bytes.copy_from_slice(&page);
             }
         }
     }
@@ -281,16 +283,16 @@ pub(crate) fn write(machine: &Machine, shape: &ElfShape) -> ElfImage {
     }
     put_ehdr(&mut bytes, shape, phoff, phnum, &shdrs);
 
-    for piece in &mut notes.pieces {
-        piece.header += notes_at;
-        piece.desc = piece.desc.start + notes_at..piece.desc.end + notes_at;
+    for note in &mut notes.extents {
+        note.header += notes_at;
+        note.desc = note.desc.start + notes_at..note.desc.end + notes_at;
     }
     ElfImage {
         bytes,
         phdrs,
         shdrs,
-        notes: notes.pieces,
-        loads: pieces,
+        notes: notes.extents,
+        loads: extents,
     }
 }
 
@@ -298,7 +300,7 @@ fn loads(machine: &Machine, shape: &ElfShape) -> Vec<Load> {
     let mut loads = Vec::new();
     for range in machine.ram() {
         let len = range.end - range.start;
-        let step = len.div_ceil(shape.pieces.clamp(1, len));
+        let step = len.div_ceil(shape.loads_per_range.clamp(1, len));
         for start in range.clone().step_by(step as usize) {
             let end = (start + step + shape.overlap).min(range.end);
             let paddr = start * PAGE as u64;

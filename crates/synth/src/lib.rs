@@ -81,15 +81,16 @@ mod text;
 mod vmcoreinfo;
 mod zones;
 
-pub use elf::{ElfImage, ElfShape, LoadOrder, LoadPiece, NotePiece, Vaddr, Writer};
+pub use elf::{ElfImage, ElfShape, LoadExtent, LoadOrder, Vaddr, Writer};
 pub use error::SynthError;
 pub use kernels::{CompoundInfo, HeadLink, Kernel, PageFlags, PageTypes, ZoneLayout, presets};
 pub use machine::Machine;
+pub use notes::NoteExtent;
 pub use printk::{KernelLog, LogForm, LogImage, LogRecord, Written};
 pub use random::random_machine;
 pub use spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
 
-/// The way in.
+/// Builds machines.
 #[derive(Debug, Clone, Copy)]
 pub struct Synth;
 

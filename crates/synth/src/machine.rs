@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::elf::{ElfImage, ElfShape};
 use crate::error::SynthError;
 use crate::layout::Layout;
 use crate::memory::{Memory, PAGE};
@@ -22,16 +21,6 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The ELF core in a shape.
-    pub fn elf(&self, shape: &ElfShape) -> Vec<u8> {
-        self.elf_image(shape).bytes
-    }
-
-    /// The ELF core with the places of its pieces, for tests that damage them.
-    pub fn elf_image(&self, shape: &ElfShape) -> ElfImage {
-        crate::elf::write(self, shape)
-    }
-
     /// The VMCOREINFO text, whether or not the dump has it.
     pub fn vmcoreinfo(&self) -> String {
         vmcoreinfo::text(&self.spec, &self.layout)

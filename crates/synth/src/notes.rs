@@ -1,6 +1,7 @@
 //! ELF notes: NT_PRSTATUS, QEMU's CPU state, VMCOREINFO.
 
-use crate::elf::NotePiece;
+use std::ops::Range;
+
 use crate::machine::Machine;
 
 const NT_PRSTATUS: u32 = 1;
@@ -9,11 +10,22 @@ const PRSTATUS: usize = 336;
 /// sizeof(QEMUCPUState), target/i386/arch_dump.c.
 const QEMU_STATE: usize = 440;
 
-/// Collects notes; places are counted from the first one.
+/// The extents of a note in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoteExtent {
+    /// The name.
+    pub name: &'static str,
+    /// Offset of the note's header.
+    pub header: usize,
+    /// Extent of the descriptor.
+    pub desc: Range<usize>,
+}
+
+/// Notes in the order they are pushed; offsets are relative to the first note.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) pieces: Vec<NotePiece>,
+    pub(crate) extents: Vec<NoteExtent>,
 }
 
 impl Notes {
@@ -29,7 +41,7 @@ impl Notes {
         self.pad();
         let start = self.bytes.len();
         self.bytes.extend(desc);
-        self.pieces.push(NotePiece {
+        self.extents.push(NoteExtent {
             name,
             header,
             desc: start..self.bytes.len(),

@@ -160,7 +160,7 @@ fn offline_pages_stay_without_hwpoison() {
         };
         let machine = Synth::from_text(&(text + offline)).unwrap();
         let shape = ElfShape {
-            pieces: 3,
+            loads_per_range: 3,
             ..ElfShape::vmcore()
         };
         for level in [0, 1, 2, 31] {

@@ -17,20 +17,14 @@ mod vmcoreinfo;
 
 use std::path::{Path, PathBuf};
 
-use bigiron_format::bitmap::Bitmap;
+use bigiron_format::PageFrame;
 use bigiron_format::bytes::Endian;
-use bigiron_format::elf::Notes;
-use bigiron_format::{PageFrame, VirtAddr};
-use bigiron_kernel::{
-    Extensions, HeaderAddresses, IoMethod, MemorySource, PageReader, SourceError,
-};
 
 pub use blocks::{ClassCounts, FrameClass, Mixture};
 
 use blocks::{BLOCK_FRAMES, BlockKind};
 use contents::Contents;
 use layout::{Layout, SECTION_FRAMES};
-use reader::GeneratedReader;
 use tables::FreePages;
 
 /// The largest machine: its page frames fit 46 bits of physical address.
@@ -187,83 +181,3 @@ impl GeneratedMachine {
         (self.free, self.counts) = (free, counts);
     }
 }
-
-impl MemorySource for GeneratedMachine {
-    fn kind(&self) -> &'static str {
-        "generated machine"
-    }
-
-    fn page_shift(&self) -> u32 {
-        12
-    }
-
-    fn endian(&self) -> Endian {
-        Endian::Little
-    }
-
-    fn machine(&self) -> &str {
-        "x86_64"
-    }
-
-    fn end_frame(&self) -> PageFrame {
-        PageFrame(self.layout.end())
-    }
-
-    fn notes(&self) -> Notes<'_> {
-        Notes::new(&self.notes, Endian::Little, 0)
-    }
-
-    fn vmcoreinfo_note(&self) -> Option<&[u8]> {
-        Some(self.text.as_bytes())
-    }
-
-    fn extensions(&self) -> Extensions<'_> {
-        Extensions {
-            header_addresses: Some(self),
-            ..Extensions::default()
-        }
-    }
-
-    fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
-        bits.clear();
-        if self.layout.is_ram(first.0) {
-            bits.set_range(0, SECTION_FRAMES as usize);
-        }
-        Ok(())
-    }
-
-    fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
-        bits.clear();
-        self.for_each_block(first.0 / SECTION_FRAMES, |block, _, present| {
-            if present {
-                let start = (block - first.0) as usize;
-                bits.set_range(start, start + BLOCK_FRAMES as usize);
-            }
-        });
-        Ok(())
-    }
-
-    fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
-        let start = first.0 / SECTION_FRAMES * SECTION_FRAMES;
-        let range = self.layout.ram.iter().find(|range| start < range.end)?;
-        Some(PageFrame(start.max(range.start)))
-    }
-
-    /// Pages are made whatever `io` is. Tables and struct pages are there even
-    /// where a sampled machine has no data.
-    fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
-        Box::new(GeneratedReader::new(self))
-    }
-}
-
-impl HeaderAddresses for GeneratedMachine {
-    /// In the direct map, as /proc/vmcore's headers say it.
-    fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr> {
-        VirtAddr(layout::PAGE_OFFSET).checked_add(frame.0 * layout::PAGE as u64)
-    }
-}
-
-const _: () = assert!(
-    SECTION_FRAMES == bigiron_kernel::SECTION_FRAMES,
-    "samples consist of whole sections"
-);

@@ -1,11 +1,16 @@
-//! Makes the pages of a generated machine.
+//! The generated machine as a memory source: its pages are made when they are read.
 
-use bigiron_format::PageFrame;
-use bigiron_kernel::{PageReader, SourceError};
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::bytes::Endian;
+use bigiron_format::elf::Notes;
+use bigiron_format::{PageFrame, VirtAddr};
+use bigiron_kernel::{
+    Extensions, HeaderAddresses, IoMethod, MemorySource, PageReader, SourceError,
+};
 
 use super::GeneratedMachine;
 use super::blocks::{BLOCK_FRAMES, BlockKind};
-use super::layout::{MAP_FRAMES, PAGE, PAGE_STRUCT, SECTION_FRAMES, STATIC_END};
+use super::layout::{MAP_FRAMES, PAGE, PAGE_OFFSET, PAGE_STRUCT, SECTION_FRAMES, STATIC_END};
 use super::struct_pages;
 use super::tables::Tables;
 
@@ -14,7 +19,87 @@ const MAX_PAGES: u64 = 512;
 /// Struct pages in a page.
 const STRUCTS: u64 = PAGE as u64 / PAGE_STRUCT;
 
-/// One helper's reader with a buffer of its own.
+impl MemorySource for GeneratedMachine {
+    fn kind(&self) -> &'static str {
+        "generated machine"
+    }
+
+    fn page_shift(&self) -> u32 {
+        12
+    }
+
+    fn endian(&self) -> Endian {
+        Endian::Little
+    }
+
+    fn machine(&self) -> &str {
+        "x86_64"
+    }
+
+    fn end_frame(&self) -> PageFrame {
+        PageFrame(self.layout.end())
+    }
+
+    fn notes(&self) -> Notes<'_> {
+        Notes::new(&self.notes, Endian::Little, 0)
+    }
+
+    fn vmcoreinfo_note(&self) -> Option<&[u8]> {
+        Some(self.text.as_bytes())
+    }
+
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            header_addresses: Some(self),
+            ..Extensions::default()
+        }
+    }
+
+    fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
+        bits.clear();
+        if self.layout.is_ram(first.0) {
+            bits.set_range(0, SECTION_FRAMES as usize);
+        }
+        Ok(())
+    }
+
+    fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
+        bits.clear();
+        self.for_each_block(first.0 / SECTION_FRAMES, |block, _, present| {
+            if present {
+                let start = (block - first.0) as usize;
+                bits.set_range(start, start + BLOCK_FRAMES as usize);
+            }
+        });
+        Ok(())
+    }
+
+    fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
+        let start = first.0 / SECTION_FRAMES * SECTION_FRAMES;
+        let range = self.layout.ram.iter().find(|range| start < range.end)?;
+        Some(PageFrame(start.max(range.start)))
+    }
+
+    /// Pages are made whatever `io` is. Tables and struct pages are there even
+    /// where a sampled machine has no data.
+    fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
+        Box::new(GeneratedReader::new(self))
+    }
+}
+
+impl HeaderAddresses for GeneratedMachine {
+    /// In the direct map, as /proc/vmcore's headers say it.
+    fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr> {
+        VirtAddr(PAGE_OFFSET).checked_add(frame.0 * PAGE as u64)
+    }
+}
+
+const _: () = assert!(
+    SECTION_FRAMES == bigiron_kernel::SECTION_FRAMES,
+    "samples consist of whole sections"
+);
+
+/// The reader of one helper, with its own buffer.
 pub(super) struct GeneratedReader<'a> {
     machine: &'a GeneratedMachine,
     buffer: Vec<u8>,

@@ -8,6 +8,7 @@ mod agreement;
 mod bare_chunks;
 mod child;
 mod limit;
+mod options;
 mod place;
 mod programs;
 mod references;
@@ -16,13 +17,10 @@ mod row;
 mod series;
 mod table;
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use anyhow::Context;
 use bigiron_format::codec::{Codec, Compression};
 use bigiron_helpers::Stop;
-use bigiron_kernel::{DumpLevel, IoMethod, Kernel, PhysicalMemory, Source};
+use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source};
 
 use crate::results::median;
 use child::{Ending, Job};
@@ -32,43 +30,13 @@ use row::Rows;
 
 pub use agreement::{Agreement, Frames};
 pub use child::Run;
+pub use options::PeersOptions;
 pub use place::Place;
 pub use report::{Bare, Level, Ratios, Reference, Report, Row, SourceInfo};
 pub use series::Series;
 
 /// Headers, bitmaps and messages beside the pages, in bytes.
 const ROOM_BESIDE_PAGES: u64 = 64 << 20;
-
-/// What is measured, and how.
-#[derive(Clone, Debug)]
-pub struct PeersOptions {
-    /// The program `bigiron`.
-    pub program: PathBuf,
-    /// What is dumped.
-    pub source: PathBuf,
-    /// With which codecs.
-    pub codecs: Vec<Codec>,
-    /// At which dump levels.
-    pub levels: Vec<DumpLevel>,
-    /// How often each is run.
-    pub runs: usize,
-    /// Helpers, and threads of other programs, at most.
-    pub helpers: usize,
-    /// Where outputs go; `None` to choose.
-    pub directory: Option<PathBuf>,
-    /// Whether vmdumps and compressors of whole files are measured too.
-    pub compressors: bool,
-}
-
-impl PeersOptions {
-    /// `bigiron dump`, without source and output.
-    fn bigiron(&self, helpers: usize, level: DumpLevel) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(["dump", "--quiet", &format!("-j{helpers}")]);
-        command.args(["-d", &level.number().to_string()]);
-        command
-    }
-}
 
 /// Measures all. `say` is told what is being measured.
 pub fn run(options: &PeersOptions, stop: &Stop, say: &dyn Fn(&str)) -> anyhow::Result<Report> {

@@ -9,9 +9,9 @@ use std::process::Command;
 use bigiron_helpers::Stop;
 use bigiron_kernel::DumpLevel;
 
-use super::PeersOptions;
 use super::bare_chunks::BareChunks;
 use super::child::{self, Ending, Job, Run};
+use super::options::PeersOptions;
 use super::place::Place;
 use super::programs::Program;
 use super::report::Reference;

@@ -11,10 +11,10 @@ use bigiron_format::codec::{Codec, Compression};
 use bigiron_helpers::Stop;
 use bigiron_kernel::DumpLevel;
 
-use super::PeersOptions;
 use super::agreement::Agreement;
 use super::child::{self, Ending, Job};
 use super::limit::Sample;
+use super::options::PeersOptions;
 use super::place::Place;
 use super::programs::Program;
 use super::report::{Bare, Ratios, Row};

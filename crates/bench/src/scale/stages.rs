@@ -14,7 +14,7 @@ use bigiron_format::codec::{Codec, Compression};
 use bigiron_kernel::{IoMethod, MemorySource};
 use rustix::time::ClockId;
 
-use crate::trial::processor_time;
+use crate::clock::processor_time;
 
 use super::costs::{DESCRIPTOR_BYTES, UNIT_FRAMES};
 

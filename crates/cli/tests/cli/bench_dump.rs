@@ -1,5 +1,5 @@
-//! `bigiron bench dump` and `bench read` on a small machine: what they print can be read, and
-//! what makedumpfile and we made of it agrees.
+//! `bigiron bench dump` on a small machine: its output can be parsed, and the dumps of
+//! bigiron and makedumpfile agree.
 
 use std::fs;
 use std::process::Command;
@@ -157,30 +157,4 @@ fn what_does_not_make_sense_is_refused() {
     run(&["bench", "dump", "/dev/null"])
         .code(1)
         .says(&["/dev/null"]);
-}
-
-#[test]
-fn reading_is_measured_for_each_kind_of_dump_within_the_memory_allowed() {
-    let lab = lab();
-    let core = lab.path("core");
-    for format in ["vmdump", "kdump", "elf"] {
-        let dump = lab.path(format);
-        run(&["dump", "-q", "-f", format, arg(&core), arg(&dump)]).code(0);
-        let line = ["bench", "read", "--runs", "1", "--cache", "8M", "--json"];
-        let outcome = run(&[&line[..], &[arg(&dump)]].concat()).code(0);
-        let found: Value = serde_json::from_str(&outcome.text()).unwrap();
-        let number = |key: &str| found[key].as_u64().unwrap();
-        assert_eq!(number("cache_bytes"), 8 << 20);
-        assert!(number("peak_bytes") <= 8 << 20, "{format}");
-        assert_eq!(number("peak_bytes") == 0, format == "elf");
-        let rows = found["rows"].as_array().unwrap();
-        assert!(rows.iter().all(|row| row["seconds"].as_f64() > Some(0.0)));
-        let bare = rows[0]["what"].as_str().unwrap().starts_with("bare codec");
-        assert_eq!(bare, format == "vmdump");
-        let lists = lab.path(&format!("{format}-lists"));
-        fs::create_dir(&lists).unwrap();
-        run(&["bench", "read", "--list", arg(&lists), arg(&dump)]).code(0);
-        let all = fs::metadata(lists.join("all")).unwrap().len();
-        assert_eq!(all, 8 * number("pages"), "{format}");
-    }
 }

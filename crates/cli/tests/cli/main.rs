@@ -36,8 +36,6 @@ mod info;
 mod makedumpfile_dumps;
 mod makedumpfile_options;
 mod makedumpfile_split;
-#[cfg(feature = "bench")]
-mod memory;
 #[cfg(all(feature = "bench", feature = "memory"))]
 mod memory_bench;
 #[cfg(feature = "memory")]

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-use super::{Bytes, KernelLog, LogForm, LogImage, LogRecord, Written};
+use super::bytes::Bytes;
+use super::log::{KernelLog, LogForm, LogImage, LogRecord, Written};
 
 /// Places of the pieces: the variables `prb` and `clear_seq`, the ring itself, and
 /// behind it descriptors, infos and text.

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-use super::{Bytes, KernelLog, LogImage};
+use super::bytes::Bytes;
+use super::log::{KernelLog, LogImage};
 
 /// Places of the variables.
 const LOG_BUF: u64 = 0;

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use bigiron_bench::machine::Machine;
+use bigiron_bench::output::OutputArguments;
 use bigiron_bench::vmcore::{VmcoreOptions, measure, table};
 use bigiron_helpers::processor_count;
 use bigiron_kernel::{DumpLevel, Source};
 use clap::Args;
-
-use crate::bench_output::OutputArguments;
 
 /// `bigiron bench vmcore`.
 #[derive(Debug, Args)]
@@ -27,7 +26,7 @@ pub struct VmcoreArguments {
     #[arg(short = 'd', long, value_name = "0..31", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=31))]
     dump_level: u8,
-    /// How results are given out.
+    /// Where the results go.
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -48,6 +47,6 @@ pub fn run(arguments: &VmcoreArguments) -> anyhow::Result<()> {
         runs: arguments.runs,
     };
     let rows = measure(&source, &options)?;
-    let give = |rows: &Vec<_>| table(rows);
-    arguments.output.give(&machine, "vmcore", &rows, give)
+    let table = |rows: &Vec<_>| table(rows);
+    arguments.output.print(&machine, "vmcore", &rows, table)
 }

@@ -8,11 +8,11 @@ use anyhow::Context;
 use bigiron_bench::large_memory::table::table;
 use bigiron_bench::large_memory::{Options, measure, plain_once};
 use bigiron_bench::machine::Machine;
+use bigiron_bench::output::OutputArguments;
 use bigiron_helpers::Stop;
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::bench_output::OutputArguments;
 use crate::size;
 use crate::summary;
 use crate::tell::tell;
@@ -43,7 +43,7 @@ pub struct BenchArguments {
     /// The plain calls once, on a segment; prints the seconds to create and to destroy it
     #[arg(long, hide = true, requires = "size")]
     plain_once: bool,
-    /// How results are given out.
+    /// Where the results go.
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -80,5 +80,5 @@ pub fn run(arguments: &BenchArguments) -> anyhow::Result<()> {
     })?;
     arguments
         .output
-        .give(&machine, "large-memory", &results, table)
+        .print(&machine, "large-memory", &results, table)
 }

@@ -1,20 +1,22 @@
-//! Memory does not grow with the machine. Each dump is made by a process of
-//! its own, which tells its peak.
+//! The memory that a dump takes does not grow with the machine. Each dump is made by
+//! a process of its own, which reports its peak.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 use std::process::Command;
 
 use bigiron_bench::memory::MemoryResult;
 
-/// What dumps of machines of different sizes may differ by, in bytes: two bytes
-/// for each section, and how the allocator lays things out.
+/// Largest allowed difference between dumps of machines of different sizes, in bytes:
+/// two bytes for each section, and the allocator's layout.
 const MAX_GROWTH: u64 = 2 << 20;
-/// A stream keeps some of its bitmaps in memory, up to a limit.
+/// The same for a stream, which keeps some of its bitmaps in memory.
 const MAX_GROWTH_OF_STREAM: u64 = 6 << 20;
 
 fn measure(arguments: &[&str]) -> Vec<MemoryResult> {
     let directory = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_bigiron"))
-        .args(["bench", "memory", "--json", "--directory"])
+    let output = Command::new(env!("CARGO_BIN_EXE_bigiron-bench"))
+        .args(["memory", "--json", "--directory"])
         .arg(directory.path())
         .args(arguments)
         .output()
@@ -40,18 +42,18 @@ fn assert_growth_below(limit: u64, arguments: &[&str]) {
 }
 
 #[test]
-fn a_dump_of_64_times_the_memory_takes_no_more_memory() {
+fn dump_of_64_times_the_memory_takes_no_more_memory() {
     assert_growth_below(MAX_GROWTH, &["--sizes", "1G,64G", "--threads", "1"]);
 }
 
 #[test]
-fn a_stream_keeps_bitmaps_only_up_to_a_limit() {
+fn stream_keeps_bitmaps_only_up_to_a_limit() {
     let arguments = ["--sizes", "1G,256G", "--threads", "1", "-f", "flattened"];
     assert_growth_below(MAX_GROWTH_OF_STREAM, &arguments);
 }
 
 #[test]
-fn further_helpers_take_no_more_than_they_may() {
+fn each_further_helper_stays_within_its_allowance() {
     for result in measure(&["--sizes", "1G", "--threads", "1,4,8"]) {
         assert_eq!(result.allowed >> 20, 24 + 4 * (result.helpers as u64 - 1));
         assert!(result.peak <= result.allowed, "{result:?}");

@@ -18,8 +18,8 @@ use bigiron_kernel::{
 use rustix::time::ClockId;
 use serde::Serialize;
 
-use crate::results::median;
-use crate::trial::processor_time;
+use bigiron_bench::clock::processor_time;
+use bigiron_bench::results::median;
 
 /// The sizes that are tried, in KiB.
 const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 2048, 4096];

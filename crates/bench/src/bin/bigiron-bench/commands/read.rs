@@ -1,34 +1,34 @@
-//! `bigiron bench read`: what reading a dump here and there costs.
+//! `bigiron-bench read`: what reading a dump here and there costs.
 
 use std::path::PathBuf;
 
+use crate::measure::read::{ReadOptions, addresses, measure, table};
 use anyhow::Context;
 use bigiron_bench::machine::Machine;
-use bigiron_bench::read::{ReadOptions, addresses, measure, table};
 use bigiron_kernel::Source;
 use clap::Args;
 
-use crate::bench_output::OutputArguments;
-use crate::size;
+use bigiron_bench::output::OutputArguments;
+use bigiron_helpers::parse_size;
 
-/// `bigiron bench read`.
+/// `bigiron-bench read`.
 #[derive(Debug, Args)]
 pub struct ReadArguments {
     /// A vmdump or a kdump-compressed dump; all parts of a striped or split one
     #[arg(required = true)]
     dump: Vec<PathBuf>,
-    /// How often each is run; the median counts
+    /// Runs of each; the median counts
     #[arg(long, default_value_t = 5)]
     runs: usize,
     /// Bytes of the cache; half of them is the working set
     #[arg(long, value_name = "SIZE", default_value_t = Source::DEFAULT_CACHE)]
-    #[arg(value_parser = size::parse)]
+    #[arg(value_parser = parse_size)]
     cache: u64,
     /// Only write the physical addresses of what is read, for others to read the same: files `all`,
     /// `hot` and `cold` in this directory, of little-endian integers of 64 bits
     #[arg(long, value_name = "DIRECTORY")]
     list: Option<PathBuf>,
-    /// How results are given out.
+    /// Where the results go.
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -56,5 +56,5 @@ pub fn run(arguments: &ReadArguments) -> anyhow::Result<()> {
         return Ok(());
     }
     let results = measure(&options)?;
-    arguments.output.give(&machine, "read", &results, table)
+    arguments.output.print(&machine, "read", &results, table)
 }

@@ -1,12 +1,13 @@
 //! One dump, timed.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use bigiron_bench::clock::processor_time;
 use bigiron_dump::{DumpOptions, OutputTarget, Progress, Summary, dump, dump_striped};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use serde::Serialize;
 
 /// What one dump took.
@@ -64,10 +65,4 @@ pub fn run_parts(
 /// Processor time that this process has used, in seconds.
 fn cpu_seconds() -> f64 {
     processor_time(ClockId::ProcessCPUTime).as_secs_f64()
-}
-
-/// What a clock of processor time shows.
-pub fn processor_time(clock: ClockId) -> Duration {
-    // Such a clock begins at zero.
-    clock_gettime(clock).try_into().unwrap_or_default()
 }

@@ -8,8 +8,8 @@ use bigiron_dump::{DumpOptions, OutputFormat};
 use bigiron_kernel::Source;
 use serde::Serialize;
 
-use crate::results::median;
-use crate::trial::run_parts;
+use super::trial::run_parts;
+use bigiron_bench::results::median;
 
 /// A dump in so many parts.
 #[derive(Clone, Debug, Serialize)]

@@ -12,8 +12,8 @@ use bigiron_format::codec::Compression;
 use bigiron_kernel::{DumpLevel, Source};
 use serde::Serialize;
 
-use crate::results::median;
-use crate::trial;
+use super::trial;
+use bigiron_bench::results::median;
 
 /// From fast to strong. Above level 9 of zstd a page of 4 KiB gets only one or
 /// two per cent smaller.

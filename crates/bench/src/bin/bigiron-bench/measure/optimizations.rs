@@ -9,8 +9,8 @@ use bigiron_format::codec::Compression;
 use bigiron_kernel::{DumpLevel, IoMethod, Source};
 use serde::Serialize;
 
-use crate::results::median;
-use crate::trial;
+use super::trial;
+use bigiron_bench::results::median;
 
 /// What to measure.
 #[derive(Clone, Debug)]

@@ -1,18 +1,19 @@
-//! `bigiron bench stripes`: are several disks as much faster as they are many?
+//! `bigiron-bench stripes`: are several disks as much faster as they are many?
 
 use std::num::NonZeroU64;
 
+use crate::measure::stripes::{measure, table};
 use bigiron_bench::machine::Machine;
-use bigiron_bench::stripes::{measure, table};
 use bigiron_dump::DumpOptions;
 use clap::Args;
 
-use crate::bench_output::{OutputArguments, TrialArguments};
+use super::trial::TrialArguments;
+use bigiron_bench::output::OutputArguments;
 
-/// `bigiron bench stripes`.
+/// `bigiron-bench stripes`.
 #[derive(Debug, Args)]
 pub struct StripesArguments {
-    /// What is dumped.
+    /// The dumps that are timed.
     #[command(flatten)]
     trial: TrialArguments,
     /// Megabytes (10^6 bytes) a second of each disk that is simulated
@@ -22,7 +23,7 @@ pub struct StripesArguments {
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     #[arg(value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
     parts: Vec<usize>,
-    /// How results are given out.
+    /// Where the results go.
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -43,5 +44,5 @@ pub fn run(arguments: &StripesArguments) -> anyhow::Result<()> {
     let results = measure(&source, place.path(), &options, limit, parts, runs)?;
     arguments
         .output
-        .give(&machine, "stripes", &results, |rows| table(rows))
+        .print(&machine, "stripes", &results, |rows| table(rows))
 }

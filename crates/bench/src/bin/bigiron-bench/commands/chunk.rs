@@ -1,21 +1,22 @@
-//! `bigiron bench chunk`: how large should the chunks of a vmdump be?
+//! `bigiron-bench chunk`: how large should the chunks of a vmdump be?
 
-use bigiron_bench::chunk::{ChunkOptions, measure, table};
+use crate::measure::chunk::{ChunkOptions, measure, table};
 use bigiron_bench::machine::Machine;
 use clap::Args;
 
-use crate::bench_output::{OutputArguments, TrialArguments};
+use super::trial::TrialArguments;
+use bigiron_bench::output::OutputArguments;
 
-/// `bigiron bench chunk`.
+/// `bigiron-bench chunk`.
 #[derive(Debug, Args)]
 pub struct ChunkArguments {
-    /// What is dumped.
+    /// The dumps that are timed.
     #[command(flatten)]
     trial: TrialArguments,
     /// The level of zstd
     #[arg(long, default_value_t = 1, allow_hyphen_values = true)]
     zstd_level: i32,
-    /// How results are given out.
+    /// Where the results go.
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -32,5 +33,5 @@ pub fn run(arguments: &ChunkArguments) -> anyhow::Result<()> {
     let results = measure(&source, place.path(), &options)?;
     arguments
         .output
-        .give(&machine, "chunk", &results, |rows| table(rows))
+        .print(&machine, "chunk", &results, |rows| table(rows))
 }

@@ -1,23 +1,24 @@
-//! `bigiron bench optimizations`: what does each of them bring?
+//! `bigiron-bench optimizations`: what does each of them bring?
 
+use crate::measure::optimizations::{OptimizationsOptions, measure, table};
 use bigiron_bench::machine::Machine;
-use bigiron_bench::optimizations::{OptimizationsOptions, measure, table};
 use bigiron_format::codec::Compression;
 use clap::Args;
 
-use crate::bench_output::{OutputArguments, TrialArguments};
+use super::trial::TrialArguments;
+use bigiron_bench::output::OutputArguments;
 
-/// `bigiron bench optimizations`.
+/// `bigiron-bench optimizations`.
 #[derive(Debug, Args)]
 pub struct OptimizationsArguments {
-    /// What is dumped.
+    /// The dumps that are timed.
     #[command(flatten)]
     trial: TrialArguments,
     /// The codecs
     #[arg(short, long, value_delimiter = ',')]
     #[arg(default_value = "none,lzo,zlib,snappy,zstd")]
     compress: Vec<Compression>,
-    /// How results are given out.
+    /// Where the results go.
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -35,5 +36,5 @@ pub fn run(arguments: &OptimizationsArguments) -> anyhow::Result<()> {
     let results = measure(&source, place.path(), &options)?;
     arguments
         .output
-        .give(&machine, "optimizations", &results, |rows| table(rows))
+        .print(&machine, "optimizations", &results, |rows| table(rows))
 }

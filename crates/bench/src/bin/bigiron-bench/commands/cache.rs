@@ -1,4 +1,4 @@
-//! `bigiron bench cache`: what the page cache brings.
+//! `bigiron-bench cache`: what the page cache brings.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -12,19 +12,19 @@ use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, SECTION_FRAMES, Source
 
 use clap::Args;
 
-use crate::summary;
+use bigiron_bench::output::print;
 
 /// Cache sizes of the table: none, as in makedumpfile's patch of 2012, ours.
 const CACHE_PAGES: [usize; 3] = [0, 8, bigiron_kernel::PhysicalMemory::DEFAULT_CACHE_PAGES];
 /// Virtual addresses looked up one by one in the second workload.
 const LOOKUPS: u64 = 200_000;
 
-/// `bigiron bench cache`.
+/// `bigiron-bench cache`.
 #[derive(Debug, Args)]
 pub struct CacheArguments {
     /// An ELF core or a kdump-compressed dump
     source: PathBuf,
-    /// How often each is run; the median counts
+    /// Runs of each; the median counts
     #[arg(long, default_value_t = 5)]
     runs: usize,
 }
@@ -71,7 +71,7 @@ pub fn run(arguments: &CacheArguments) -> anyhow::Result<()> {
             ));
         }
     }
-    Ok(summary::print(&table, false)?)
+    Ok(print(&table)?)
 }
 
 fn filter(kernel: &Kernel) -> anyhow::Result<()> {

@@ -1,21 +1,41 @@
-//! `bigiron bench filter`: how fast struct pages are looked at.
+//! `bigiron-bench filter`: how fast struct pages are looked at.
 
 use std::path::PathBuf;
 
-use bigiron_bench::filter::{FilterOptions, measure, table};
+use crate::measure::filter::{FilterOptions, measure, table};
 use bigiron_bench::machine::Machine;
-use bigiron_kernel::DumpLevel;
-use clap::Args;
+use bigiron_kernel::{DumpLevel, IoMethod};
+use clap::{Args, ValueEnum};
 
-use crate::arguments::Io;
-use crate::bench_output::OutputArguments;
+use bigiron_bench::output::OutputArguments;
 
-/// `bigiron bench filter`.
+/// How the source is read.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Io {
+    /// The faster of the two
+    Auto,
+    /// Map the file
+    Mmap,
+    /// Read the file
+    Read,
+}
+
+impl From<Io> for IoMethod {
+    fn from(io: Io) -> Self {
+        match io {
+            Io::Auto => Self::Auto,
+            Io::Mmap => Self::Mmap,
+            Io::Read => Self::Read,
+        }
+    }
+}
+
+/// `bigiron-bench filter`.
 #[derive(Debug, Args)]
 pub struct FilterArguments {
     /// An ELF core or a kdump-compressed dump
     source: PathBuf,
-    /// How often each is run; the median counts
+    /// Runs of each; the median counts
     #[arg(long, default_value_t = 9)]
     runs: usize,
     /// The dump level
@@ -24,7 +44,7 @@ pub struct FilterArguments {
     /// How to read the source
     #[arg(long, value_enum, default_value_t = Io::Auto)]
     io: Io,
-    /// How results are given out.
+    /// Where the results go.
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -39,5 +59,5 @@ pub fn run(arguments: &FilterArguments) -> anyhow::Result<()> {
         level: DumpLevel::new(arguments.level).unwrap_or(DumpLevel::MAX),
         runs: arguments.runs,
     })?;
-    arguments.output.give(&machine, "filter", &results, table)
+    arguments.output.print(&machine, "filter", &results, table)
 }

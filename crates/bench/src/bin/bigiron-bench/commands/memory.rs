@@ -1,22 +1,45 @@
-//! `bigiron bench memory`: what a dump takes, from small machines to large ones.
+//! `bigiron-bench memory`: what a dump takes, from small machines to large ones.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use bigiron_bench::memory::{MemoryCase, MemoryResult, default_directory};
-use bigiron_dump::DumpOptions;
+use bigiron_dump::{DumpOptions, OutputFormat};
 use clap::{Args, ValueEnum};
 
-use crate::arguments::Format;
-use crate::size;
-use crate::summary;
+use bigiron_bench::output::print;
+use bigiron_helpers::{format_size, group_digits, parse_size};
 
-/// `bigiron bench memory`.
+/// A format of dumps.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// kdump-compressed
+    Kdump,
+    /// kdump-compressed, flattened
+    Flattened,
+    /// vmdump
+    Vmdump,
+    /// ELF core
+    Elf,
+}
+
+impl From<Format> for OutputFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Kdump => Self::Kdump,
+            Format::Flattened => Self::Flattened,
+            Format::Vmdump => Self::Vmdump,
+            Format::Elf => Self::Elf,
+        }
+    }
+}
+
+/// `bigiron-bench memory`.
 #[derive(Debug, Args)]
 pub struct MemoryArguments {
     /// Sizes of the generated machines, up to 32T
-    #[arg(long, value_delimiter = ',', default_value = "1G,64G,1T,32T", value_parser = size::parse)]
+    #[arg(long, value_delimiter = ',', default_value = "1G,64G,1T,32T", value_parser = parse_size)]
     sizes: Vec<u64>,
     /// Helper threads
     #[arg(long, value_delimiter = ',', default_value = "1,2,4", value_name = "N")]
@@ -50,19 +73,19 @@ pub fn run(arguments: &MemoryArguments) -> anyhow::Result<()> {
     }
     let mut results = Vec::new();
     if !arguments.json {
-        summary::print(&heading(), false)?;
+        print(&heading())?;
     }
     for size in &arguments.sizes {
         for threads in &arguments.threads {
             let result = run_child(arguments, *size, *threads, &directory)?;
             if !arguments.json {
-                summary::print(&line(&result), false)?;
+                print(&line(&result))?;
             }
             results.push(result);
         }
     }
     if arguments.json {
-        summary::print(&serde_json::to_string_pretty(&results)?, false)?;
+        print(&serde_json::to_string_pretty(&results)?)?;
     }
     let over = results.iter().filter(|result| result.over().is_some());
     match over.count() {
@@ -89,7 +112,7 @@ fn run_here(arguments: &MemoryArguments, directory: &Path) -> anyhow::Result<()>
         every_struct_page: arguments.every_struct_page,
     };
     let result = case.run(&options, directory)?;
-    Ok(summary::print(&serde_json::to_string(&result)?, false)?)
+    Ok(print(&serde_json::to_string(&result)?)?)
 }
 
 fn run_child(
@@ -101,7 +124,7 @@ fn run_child(
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut command = Command::new(&program);
     command
-        .args(["bench", "memory", "--in-this-process"])
+        .args(["memory", "--in-this-process"])
         .arg(format!("--sizes={size}"))
         .arg(format!("--threads={threads}"))
         .arg(format!("--format={}", format_name(arguments.format)))
@@ -118,7 +141,7 @@ fn run_child(
     ensure!(
         output.status.success(),
         "the dump of a machine of {} with {threads} threads failed: {}",
-        size::format(size),
+        format_size(size),
         output.status
     );
     serde_json::from_slice(&output.stdout).context("the child's result cannot be read")
@@ -139,16 +162,16 @@ fn heading() -> String {
 fn line(result: &MemoryResult) -> String {
     let verdict = match result.over() {
         None => "PASS".to_owned(),
-        Some(excess) => format!("+{}", size::format(excess)),
+        Some(excess) => format!("+{}", format_size(excess)),
     };
     format!(
         "{:>10} {:>7} {:>10} {:>10} {verdict:>12} {:>14} {:>11} {:>6.1}s",
-        size::format(result.size),
+        format_size(result.size),
         result.helpers,
-        size::format(result.peak),
-        size::format(result.allowed),
-        size::group(result.struct_pages),
-        size::group(result.copied_pages),
+        format_size(result.peak),
+        format_size(result.allowed),
+        group_digits(result.struct_pages),
+        group_digits(result.copied_pages),
         result.seconds
     )
 }

@@ -1,23 +1,24 @@
-//! `bigiron bench adaptive`: does adaptive compression find the best?
+//! `bigiron-bench adaptive`: does adaptive compression find the best?
 
 use std::num::NonZeroU64;
 
-use bigiron_bench::adaptive::{AdaptiveOptions, measure, table};
+use crate::measure::adaptive::{AdaptiveOptions, measure, table};
 use bigiron_bench::machine::Machine;
 use clap::Args;
 
-use crate::bench_output::{OutputArguments, TrialArguments};
+use super::trial::TrialArguments;
+use bigiron_bench::output::OutputArguments;
 
-/// `bigiron bench adaptive`.
+/// `bigiron-bench adaptive`.
 #[derive(Debug, Args)]
 pub struct AdaptiveArguments {
-    /// What is dumped.
+    /// The dumps that are timed.
     #[command(flatten)]
     trial: TrialArguments,
     /// Megabytes (10^6 bytes) a second of the disks that are simulated
     #[arg(long, value_delimiter = ',', default_value = "50,500,5000")]
     rates: Vec<NonZeroU64>,
-    /// How results are given out.
+    /// Where the results go.
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -37,5 +38,5 @@ pub fn run(arguments: &AdaptiveArguments) -> anyhow::Result<()> {
     let results = measure(&source, place.path(), &options)?;
     arguments
         .output
-        .give(&machine, "adaptive", &results, |disks| table(disks))
+        .print(&machine, "adaptive", &results, |disks| table(disks))
 }

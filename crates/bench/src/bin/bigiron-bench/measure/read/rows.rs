@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::results::median;
+use bigiron_bench::results::median;
 
 /// One way to read.
 #[derive(Clone, Debug, Default, Serialize)]

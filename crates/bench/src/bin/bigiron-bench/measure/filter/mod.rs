@@ -14,7 +14,7 @@ use bigiron_helpers::processor_count;
 use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, PageReader, SECTION_FRAMES, Source};
 use serde::Serialize;
 
-use crate::results::median_time;
+use bigiron_bench::results::median_time;
 use struct_pages::{Chunk, Copies, CountingReader};
 
 /// Bytes of struct pages in memory: more than any processor's cache holds.

@@ -1,0 +1,57 @@
+//! The commands: their options, and what they print.
+
+mod adaptive;
+mod cache;
+mod chunk;
+mod filter;
+mod memory;
+mod optimizations;
+mod read;
+mod stripes;
+mod trial;
+
+use clap::{Parser, Subcommand};
+
+/// Measures parts of bigiron, for its developers
+#[derive(Debug, Parser)]
+#[command(name = "bigiron-bench", version, max_term_width = 100)]
+pub struct Arguments {
+    /// What to measure.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Compare adaptive compression with every fixed one, on slow and fast disks
+    Adaptive(adaptive::AdaptiveArguments),
+    /// Measure the page cache: none, 8 pages and the default, with few and with many lookups
+    Cache(cache::CacheArguments),
+    /// Measure vmdump chunks of 64 KiB to 4 MiB: size, speed, and the cost of reading a page
+    Chunk(chunk::ChunkArguments),
+    /// Measure the filter in struct pages per second, next to a plain sum of the same bytes
+    Filter(filter::FilterArguments),
+    /// Compare the peak memory of dumps of generated machines with the memory allowed
+    Memory(memory::MemoryArguments),
+    /// Measure dumps with all optimisations, and without each of them
+    Optimizations(optimizations::OptimizationsArguments),
+    /// Measure random reads of a dump through the cache, next to the bare codec
+    Read(read::ReadArguments),
+    /// Measure dumps striped over several files on simulated disks
+    Stripes(stripes::StripesArguments),
+}
+
+/// Runs a measurement and prints its table.
+pub fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Adaptive(arguments) => adaptive::run(arguments),
+        Command::Cache(arguments) => cache::run(arguments),
+        Command::Chunk(arguments) => chunk::run(arguments),
+        Command::Filter(arguments) => filter::run(arguments),
+        Command::Memory(arguments) => memory::run(arguments),
+        Command::Optimizations(arguments) => optimizations::run(arguments),
+        Command::Read(arguments) => read::run(arguments),
+        Command::Stripes(arguments) => stripes::run(arguments),
+    }
+}
