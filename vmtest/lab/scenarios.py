@@ -153,7 +153,7 @@ def stalled(crashed: Crashed, bigiron: Bigiron) -> Verdict:
     verdict = Verdict("stall")
     verdict.require(crashed.said("nothing has moved for"), f"it is silent about the disk\n{crashed.tail()}")
     verdict.require(crashed.said("/mnt/vmcore"), "it does not name what it waits for")
-    verdict.require(crashed.said("it goes on, after"), "it does not say that it goes on")
+    verdict.require(crashed.said("it continues, after"), "it does not say that it goes on")
     return whole_dump(crashed, bigiron, crashed.fetch(0, "vmcore"), verdict, "sysrq")
 
 
@@ -184,7 +184,7 @@ def log_only(crashed: Crashed, _: Bigiron) -> Verdict:
 def with_cpus(crashed: Crashed, bigiron: Bigiron) -> Verdict:
     """The CPU that was off line worked for the dump."""
     verdict = Verdict("CPUs")
-    verdict.require(crashed.said("CPUs 1 are on line now"), f"no CPU was brought up\n{crashed.tail()}")
+    verdict.require(crashed.said("CPUs 1 are online now"), f"no CPU was brought up\n{crashed.tail()}")
     helpers = (crashed.ran("dump").get("summary") or {}).get("helpers")
     verdict.require(helpers == 2, f"{helpers} helpers, not 2")
     return whole_dump(crashed, bigiron, crashed.fetch(0, "vmcore"), verdict, "sysrq")

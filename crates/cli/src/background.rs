@@ -1,21 +1,21 @@
-//! A thread that looks at something now and then.
+//! A thread for periodic work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Runs until it is dropped.
+/// The running thread; dropping it stops the thread.
 pub struct Background {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The thread's side of it.
+/// The thread's side.
 pub struct Ticks(Arc<AtomicBool>);
 
 impl Ticks {
-    /// Waits so long, or until the thread is to end; whether it goes on.
+    /// Waits for `time`, or until the thread must end; returns whether to continue.
     pub fn wait(&self, time: Duration) -> bool {
         if !self.0.load(Ordering::Relaxed) {
             thread::park_timeout(time);
@@ -25,8 +25,8 @@ impl Ticks {
 }
 
 impl Background {
-    /// Runs `work`, which ends when [`Ticks::wait`] says so. Without threads
-    /// to be had it does not run at all.
+    /// Starts `work`, which must return when [`Ticks::wait`] returns false. If no thread can be
+    /// created, the work is not done.
     pub fn begin(name: &str, work: impl FnOnce(&Ticks) + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let ticks = Ticks(Arc::clone(&stop));

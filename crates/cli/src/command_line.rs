@@ -28,7 +28,8 @@ use crate::commands::report::ReportArguments;
 use crate::commands::save::SaveArguments;
 use crate::commands::verify::VerifyArguments;
 
-/// Crash dumps of large Linux machines, filtered, compressed and written in parallel.
+/// Filter, compress and write crash dumps of Linux in parallel; inspect them; prefault and free
+/// large memory; take CPUs offline and online
 #[derive(Debug, Parser)]
 #[command(
     name = "bigiron",
@@ -37,60 +38,60 @@ use crate::commands::verify::VerifyArguments;
     max_term_width = 100
 )]
 pub struct Arguments {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// A command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a filtered, compressed dump of a crashed kernel's memory
+    /// Write a filtered, compressed dump of a crashed kernel's memory
     Dump(DumpArguments),
-    /// Make a dump of the running kernel
+    /// Dump the running kernel
     Live(LiveArguments),
-    /// Read every page of a dump, and compare it with what it was made from
+    /// Read every page of a dump, and compare it with its source
     Verify(VerifyArguments),
-    /// Say which pages of two dumps differ
+    /// Compare the pages of two dumps
     Diff(DiffArguments),
-    /// Say what a dump is, of which kernel, and why that stopped
+    /// Show what a dump contains, and why its kernel stopped
     #[cfg(feature = "inspect")]
     Info(InfoArguments),
-    /// Say where a symbol of the dumped kernel is, or what is at an address
+    /// Look up symbols of the dumped kernel, or the symbol at an address
     #[cfg(feature = "inspect")]
     Sym(SymbolArguments),
     /// Show a type of the dumped kernel, with the offsets of its members
     #[cfg(feature = "inspect")]
     Type(TypeArguments),
-    /// Show what is in the dumped kernel's memory: bytes, or values by their types
+    /// Show the dumped kernel's memory, as bytes or as values of its types
     #[cfg(feature = "inspect")]
     Read(ReadArguments),
-    /// Show a dump as files: as an ELF core for any debugger, and what is known of it
+    /// Mount a dump as files: an ELF core for any debugger, the kernel log, scheduler domains
     #[cfg(feature = "mount")]
     Mount(MountArguments),
-    /// Make a page for a browser: why the kernel stopped, where its memory went, its log
+    /// Write an HTML page: why the kernel stopped, its memory by use, its log
     #[cfg(feature = "report")]
     Report(ReportArguments),
-    /// Print the kernel log that is in a dump
+    /// Print the kernel log in a dump
     Dmesg(DmesgArguments),
-    /// Fetch a dump from a dump device or a file into a directory, after the reboot
+    /// Fetch a dump from a dump device or a file into a directory after the reboot
     Save(SaveArguments),
-    /// Show scheduler domains, and say what taking CPUs off line costs
+    /// Take CPUs offline and online; show and tune scheduler domains
     #[cfg(feature = "inspect")]
     Cpu(CpuArguments),
-    /// Make, lock and give back large memory by helpers, also for programs as they are
+    /// Create, lock and free large memory with helper threads, also for unchanged programs
     #[cfg(feature = "memory")]
     Mem(memory::MemoryArguments),
-    /// Measure on this machine
+    /// Run benchmarks on this machine
     #[cfg(feature = "bench")]
     Bench(BenchArguments),
-    /// Print completions for a shell
+    /// Print shell completions
     #[cfg(feature = "generate")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write the man pages into a directory
+    /// Write the man pages to a directory
     #[cfg(feature = "generate")]
     Man {
         /// The directory
@@ -99,7 +100,7 @@ pub enum Command {
 }
 
 impl Arguments {
-    /// What the parser cannot know of outputs: an error with the usage.
+    /// Checks what the parser cannot know about outputs; an error includes the usage.
     pub fn check_outputs(&self) -> Result<(), clap::Error> {
         let (name, how) = match &self.command {
             Command::Dump(arguments) => ("dump", &arguments.how),
@@ -115,8 +116,8 @@ impl Arguments {
             }
             Command::Dump(arguments) if how.has_output(&arguments.paths) => Some((
                 ErrorKind::ArgumentConflict,
-                "with --split or --stripe there is no OUTPUT: its files are the output, and all \
-                 other arguments sources, which are there",
+                "with --split or --stripe there is no OUTPUT: their files are the output, and all \
+                 other arguments are sources, which must exist",
             )),
             _ => how.wrong_split().or_else(|| how.wrong_stripe()),
         };

@@ -1,4 +1,4 @@
-//! What is to be erased from a dump: `--erase`, and makedumpfile's `--config`.
+//! Data to erase from a dump: `--erase`, and makedumpfile's `--config`.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,8 +14,8 @@ use bigiron_kernel::types::dwarf::Dwarf;
 use bigiron_kernel::types::{TypeTable, btf};
 use bigiron_kernel::vmlinux::Vmlinux;
 
-/// Reads the commands in the file at `config`, and finds what they name: by the
-/// kernel's own symbols and BTF, or by those of a vmlinux.
+/// Reads the commands in the file `config` and resolves them by the kernel's own symbols and
+/// BTF, or by those of a vmlinux.
 pub fn find(kernel: &Kernel, config: &Path, vmlinux: Option<&Path>) -> anyhow::Result<Erasure> {
     let commands = Config::parse(&read(config)?);
     let vmlinux = vmlinux.map(Vmlinux::open).transpose()?;
@@ -48,8 +48,8 @@ fn read(config: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The symbols of the kernel where it is: from its memory, else as they were
-/// linked and moved since.
+/// Returns the symbols of the kernel at their run-time addresses: from its memory, else as
+/// linked plus the KASLR offset.
 fn symbols(kernel: &Kernel, vmlinux: Option<&Vmlinux>, moved: u64) -> anyhow::Result<Symbols> {
     let own = kallsyms::read(kernel);
     match (own, vmlinux) {

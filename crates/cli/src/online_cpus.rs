@@ -1,10 +1,9 @@
-//! Brings CPUs of the capture kernel up, so that they can help.
+//! Brings CPUs of the capture kernel online before a dump.
 //!
-//! A kernel started with `nr_cpus=4` has four CPUs at most, and not all of them
-//! need to be on line when it has booted. One started with `maxcpus=1` was told
-//! to leave the others alone: among them may be the one that the machine booted
-//! with, and waking that resets some machines (Documentation/admin-guide/kdump/
-//! kdump.rst).
+//! A kernel started with `nr_cpus=4` has at most four CPUs, not all of which need to be online
+//! after boot. One started with `maxcpus=1` must not start the others: the boot CPU of the
+//! crashed kernel may be among them, and waking it resets some machines
+//! (Documentation/admin-guide/kdump/kdump.rst).
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +13,11 @@ use bigiron_cpu::System;
 use crate::arguments::OnlineCpus;
 use crate::tell::tell;
 
-/// The memory of the kernel that crashed, as its capture kernel shows it.
+/// The memory of the crashed kernel, in its capture kernel.
 const VMCORE: &str = "/proc/vmcore";
 
-/// Brings up as many CPUs as there are `wanted`, or all, and says so. What
-/// fails is a warning: the dump is made by the CPUs that are there.
+/// Brings up to `wanted` CPUs online, or all, and reports it. A failure is a warning: the dump
+/// continues on the CPUs that are online.
 pub fn bring_up(when: OnlineCpus, sources: &[impl AsRef<Path>], wanted: Option<u16>, quiet: bool) {
     let wanted = wanted.map_or(usize::MAX, usize::from);
     match when {
@@ -37,17 +36,17 @@ pub fn bring_up(when: OnlineCpus, sources: &[impl AsRef<Path>], wanted: Option<u
     match System::running().bring_up(wanted) {
         Ok(brought) => {
             if !brought.up.is_empty() && !quiet {
-                tell!("bigiron: CPUs {} are on line now", brought.up);
+                tell!("bigiron: CPUs {} are online now", brought.up);
             }
             for (cpu, error) in brought.failed {
-                tell!("bigiron: warning: CPU {cpu} stays off line: {error}");
+                tell!("bigiron: warning: CPU {cpu} stays offline: {error}");
             }
         }
-        Err(error) => tell!("bigiron: warning: no CPUs can be brought up: {error}"),
+        Err(error) => tell!("bigiron: warning: cannot bring CPUs online: {error}"),
     }
 }
 
-/// Whether the kernel's command line asks for some CPUs not to be started.
+/// Returns true if the kernel's command line forbids starting some CPUs.
 fn leaves_cpus_alone(line: &str) -> bool {
     line.split_ascii_whitespace()
         .any(|word| word.starts_with("maxcpus=") || word == "nosmp")
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_told_to_leave_cpus_alone_is_known() {
+    fn maxcpus_and_nosmp_are_recognised() {
         assert!(leaves_cpus_alone("quiet maxcpus=1 irqpoll"));
         assert!(leaves_cpus_alone("nosmp"));
         assert!(!leaves_cpus_alone("nr_cpus=4 reset_devices xmaxcpus=1\n"));

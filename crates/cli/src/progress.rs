@@ -1,4 +1,4 @@
-//! A line on the terminal: how far, how fast, how long still.
+//! The progress line: amount done, rate, time left.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::background::{Background, Ticks};
 
-/// Work that is done before gets no line.
+/// Work shorter than this gets no line.
 #[cfg(any(feature = "hotplug", feature = "memory"))]
 const SOON: Duration = Duration::from_secs(1);
 
-/// Time between two looks.
+/// Time between two updates.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A line for work that says itself how far it is; only on a terminal, and not for
-/// what is done within a second.
+/// A progress line for work that reports its own progress; only on a terminal, and only for
+/// work that takes longer than a second.
 #[cfg(any(feature = "hotplug", feature = "memory"))]
 pub struct Line {
     message: &'static str,
@@ -30,13 +30,13 @@ pub struct Line {
 
 #[cfg(any(feature = "hotplug", feature = "memory"))]
 impl Line {
-    /// For `total` bytes.
+    /// Creates a line for `total` bytes.
     #[cfg(feature = "memory")]
     pub fn new(message: &'static str, total: u64, quiet: bool) -> Self {
         Self::with_style(message, total, style(), quiet)
     }
 
-    /// For `total` CPUs.
+    /// Creates a line for `total` CPUs.
     #[cfg(feature = "hotplug")]
     pub fn of_cpus(message: &'static str, total: u64, quiet: bool) -> Self {
         let template = "{msg:8} {bar:30} {percent:>3}%  {pos} of {len} CPUs  {per_sec}  {eta} left";
@@ -54,7 +54,7 @@ impl Line {
         }
     }
 
-    /// So much is done.
+    /// Updates the amount done.
     pub fn show(&mut self, done: u64) {
         if !self.is_shown || (self.bar.is_none() && self.began.elapsed() < SOON) {
             return;
@@ -90,8 +90,7 @@ fn of_template(template: &str) -> ProgressStyle {
         .progress_chars("=> ")
 }
 
-/// Shows `progress` on standard error, if that is a terminal, until the result
-/// is dropped.
+/// Shows `progress` on standard error, if that is a terminal, until the result is dropped.
 pub fn begin(progress: &Arc<Progress>, page_size: u64, quiet: bool) -> Option<Background> {
     if quiet || !std::io::stderr().is_terminal() {
         return None;

@@ -1,4 +1,4 @@
-//! Signals stop a dump at the next chunk, so that it stays readable.
+//! Signals, which stop a dump between two batches so that it stays readable.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -10,11 +10,10 @@ use bigiron_helpers::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
-/// The signal that came last; 0 for none.
+/// The last signal received; 0 for none.
 static RECEIVED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
-/// Sets `stop` when the user or the system wants an end. A second signal
-/// ends the program at once.
+/// Sets `stop` on a signal. A second signal ends the program at once.
 pub fn watch(stop: &Stop) -> anyhow::Result<()> {
     let received = RECEIVED.get_or_init(Default::default);
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -26,13 +25,13 @@ pub fn watch(stop: &Stop) -> anyhow::Result<()> {
         };
         register().context("cannot catch signals")?;
     }
-    // Caught, it lets a write beyond `ulimit -f` fail like one to a full disk,
-    // with EFBIG. Nobody reads the flag.
+    // If caught, a write beyond `ulimit -f` fails with EFBIG, like one to a full disk. The flag
+    // itself is not used.
     flag::register(SIGXFSZ, Arc::default()).context("cannot catch signals")?;
     Ok(())
 }
 
-/// 128 and the signal's number, if a signal ended the work.
+/// Returns 128 plus the signal number if a signal ended the work.
 pub fn exit_code(error: &anyhow::Error) -> Option<u8> {
     let is_dump = matches!(error.downcast_ref(), Some(DumpError::Interrupted { .. }));
     if !is_dump && !is_segment(error) && !is_hotplug(error) {

@@ -1,8 +1,8 @@
-//! Sizes as users write and read them.
+//! Parses and formats sizes.
 
 pub use bigiron_helpers::{format_size as format, group_digits as group, parse_size as parse};
 
-/// The same, or 0 for nothing.
+/// Parses a size that may be 0.
 #[cfg(feature = "inspect")]
 pub fn parse_or_zero(text: &str) -> Result<u64, String> {
     match text.trim() {
@@ -11,12 +11,12 @@ pub fn parse_or_zero(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Takes the size of a vmdump's chunks.
+/// Parses the chunk size of a vmdump.
 pub fn chunk(text: &str) -> Result<u32, String> {
     let bytes = parse(text)?;
     let fits = (64 << 10..=4 << 20).contains(&bytes) && bytes.is_power_of_two();
     u32::try_from(bytes)
         .ok()
         .filter(|_| fits)
-        .ok_or_else(|| format!("{text:?} is no power of two from 64K to 4M"))
+        .ok_or_else(|| format!("invalid chunk size {text:?}: not a power of two from 64K to 4M"))
 }

@@ -1,4 +1,4 @@
-//! Opens what the user named.
+//! Opens sources.
 
 use std::path::{Path, PathBuf};
 
@@ -10,9 +10,9 @@ use bigiron_kernel::{Identities, Kernel, KernelError, Source};
 
 use crate::arguments::SourceArguments;
 
-/// Opens the files of one dump. `-` is standard input, which is unpacked into
-/// a file without a name in `spool`, since a dump is read at random. `identity`
-/// has the keys to an encrypted one.
+/// Opens the files of one dump. `-` is standard input, which is unpacked into an unnamed file
+/// in the directory `spool`, since a dump is read at random. `identity` has the keys of an
+/// encrypted dump.
 pub fn open(paths: &[PathBuf], spool: &Path, identity: Option<&Path>) -> anyhow::Result<Source> {
     let identities = identities(identity)?;
     if paths != [PathBuf::from("-")] {
@@ -38,8 +38,8 @@ pub fn open(paths: &[PathBuf], spool: &Path, identity: Option<&Path>) -> anyhow:
     )?)
 }
 
-/// Opens a dump to look at it here and there, by one thread or many.
-pub fn open_to_look(dump: &[PathBuf], options: &SourceArguments) -> anyhow::Result<Source> {
+/// Opens a dump for random access by one or many threads.
+pub fn open_for_inspection(dump: &[PathBuf], options: &SourceArguments) -> anyhow::Result<Source> {
     let identity = options.input.identity.as_deref();
     #[allow(unused_mut, reason = "without `inspect` there is no cache")]
     let mut opened = open(dump, &std::env::temp_dir(), identity)?;
@@ -48,8 +48,8 @@ pub fn open_to_look(dump: &[PathBuf], options: &SourceArguments) -> anyhow::Resu
     Ok(opened)
 }
 
-/// The files of one dump that a single argument names: a file, or all parts of a split
-/// or striped dump with commas between them.
+/// Splits an argument into the files of one dump: a file, or all parts of a split or striped
+/// dump separated by commas.
 pub fn parts_of(name: &Path) -> Vec<PathBuf> {
     match name.to_str() {
         Some(text) if text.contains(',') && !name.exists() => {
@@ -59,7 +59,7 @@ pub fn parts_of(name: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// The keys in the file that the user named.
+/// Reads the keys from a file.
 pub fn identities(file: Option<&Path>) -> anyhow::Result<Identities> {
     Ok(file
         .map(Identities::from_file)
@@ -67,10 +67,10 @@ pub fn identities(file: Option<&Path>) -> anyhow::Result<Identities> {
         .unwrap_or_default())
 }
 
-/// Reads a VMCOREINFO that the user gave.
+/// Reads VMCOREINFO from a file.
 pub fn read_vmcoreinfo(path: &Path) -> anyhow::Result<Vmcoreinfo> {
     use std::io::Read;
-    let name = || format!("{}: cannot take it as VMCOREINFO", path.display());
+    let name = || format!("{}: cannot use it as VMCOREINFO", path.display());
     let mut text = Vec::new();
     let file = std::fs::File::open(path).with_context(name)?;
     file.take(MAX_SIZE as u64 + 1)
@@ -79,20 +79,20 @@ pub fn read_vmcoreinfo(path: &Path) -> anyhow::Result<Vmcoreinfo> {
     let info = Vmcoreinfo::parse(&text, 0).with_context(name)?;
     anyhow::ensure!(
         info.release().is_some(),
-        "{}: has no line OSRELEASE=, so it is no VMCOREINFO",
+        "{}: has no line OSRELEASE=, so it is not VMCOREINFO",
         path.display()
     );
     Ok(info)
 }
 
-/// Opens a dump and finds its kernel for `work`.
+/// Opens a dump and passes its kernel to `work`.
 #[cfg(feature = "inspect")]
 pub fn with_kernel<T>(
     dump: &[PathBuf],
     options: &SourceArguments,
     work: impl FnOnce(&Kernel) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let opened = open_to_look(dump, options)?;
+    let opened = open_for_inspection(dump, options)?;
     let path = opened.path().display().to_string();
     let name = |error: anyhow::Error| {
         let has_it = format!("{error:#}").contains(&path);
@@ -106,7 +106,7 @@ pub fn with_kernel<T>(
     work(&kernel).map_err(name)
 }
 
-/// Finds the kernel in a dump that is open.
+/// Finds the kernel in an open dump.
 pub fn find_kernel<'s>(
     opened: &'s Source,
     options: &SourceArguments,
@@ -118,8 +118,7 @@ pub fn find_kernel<'s>(
         .map_err(|error| name_error(error.into(), opened.path()))
 }
 
-/// Puts the source's name in front of an error about the kernel in it, if it
-/// is not there yet.
+/// Adds the source's name to an error about its kernel, unless it is already there.
 pub fn name_error(error: anyhow::Error, path: &Path) -> anyhow::Error {
     let about_kernel = matches!(
         error.downcast_ref(),

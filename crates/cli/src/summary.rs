@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::size;
 use crate::tell::is_closed_pipe;
 
-/// Everything that is printed.
+/// All fields of the summary.
 #[derive(Serialize)]
 pub struct DumpReport {
     source: String,
@@ -29,7 +29,7 @@ pub struct DumpReport {
     bytes_in: u64,
     bytes_out: u64,
     helpers: usize,
-    /// How long each of them copied.
+    /// Seconds that each helper copied.
     helper_seconds: Vec<f64>,
     struct_pages: u64,
     phases: Vec<PhaseReport>,
@@ -75,14 +75,14 @@ struct PhaseReport {
     seconds: f64,
 }
 
-/// Seconds, of all helpers added up.
+/// Seconds, summed over all helpers.
 #[derive(Serialize)]
 struct WaitsReport {
     for_output: f64,
     for_helpers: f64,
 }
 
-/// How often a compression was chosen, in units of pages.
+/// How often a compression was chosen, in batches of pages.
 #[derive(Serialize)]
 struct StepReport {
     compression: String,
@@ -96,7 +96,7 @@ struct CacheReport {
 }
 
 impl DumpReport {
-    /// Gathers what there is to say.
+    /// Creates the summary.
     pub fn new(
         source: &Source,
         kernel: &Kernel,
@@ -182,12 +182,12 @@ impl DumpReport {
         }
     }
 
-    /// For programs.
+    /// Formats it as JSON.
     pub fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }
 
-    /// For people; `stats` adds what only engineers look at.
+    /// Formats it as text; `stats` adds details.
     pub fn text(&self, stats: bool) -> String {
         let mut out = String::new();
         self.write_text(&mut out, stats).unwrap_or_default();
@@ -208,11 +208,11 @@ impl DumpReport {
             ("page cache with private data", excluded.cache_private),
             ("user memory", excluded.user),
             ("free", excluded.free),
-            ("not accepted by the guest", excluded.unaccepted),
+            ("unaccepted by the guest", excluded.unaccepted),
             ("poisoned", excluded.hwpoison),
             ("offline", excluded.offline),
             ("not in the source", excluded.not_in_source),
-            ("of devices (no struct pages)", excluded.device),
+            ("device memory (no struct pages)", excluded.device),
             ("zero", if pages.zero_left_out { pages.zero } else { 0 }),
         ];
         self.row(out, "RAM", pages.ram)?;
@@ -257,7 +257,7 @@ impl DumpReport {
         }
         let copy = self.phases.iter().find(|phase| phase.name == "copy");
         let rate = copy.map_or(0.0, |copy| self.bytes_in as f64 / copy.seconds.max(1e-9));
-        // Without /proc nobody knows.
+        // Unknown without /proc.
         let peak_memory = match self.peak_memory {
             0 => "unknown".to_owned(),
             bytes => size::format(bytes),
@@ -311,7 +311,7 @@ impl DumpReport {
     }
 }
 
-/// Prints to standard output, or to standard error where that is taken.
+/// Prints to standard output, or to standard error if that is used for the dump.
 pub fn print(text: &str, stdout_is_taken: bool) -> io::Result<()> {
     let text = text.trim_end();
     if stdout_is_taken {

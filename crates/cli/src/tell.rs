@@ -1,8 +1,7 @@
-//! Words for people on standard error, and what they asked for on standard output.
+//! Messages on standard error, and results on standard output.
 
-/// Prints a line on standard error, and goes on where that cannot be: a dump
-/// must not end because the console or a log's pipe is gone, as it would with
-/// `eprintln!`.
+/// Prints a line on standard error and ignores errors: a dump must not end because the console
+/// or a log's pipe is gone, as it would with `eprintln!`.
 macro_rules! tell {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -12,7 +11,7 @@ macro_rules! tell {
 
 pub(crate) use tell;
 
-/// Prints what was asked for on standard output.
+/// Prints a result on standard output.
 #[cfg(feature = "inspect")]
 pub fn print(text: &str) -> anyhow::Result<()> {
     use std::io::Write;
@@ -23,8 +22,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Whether writing ended because whoever closed the pipe has seen enough, which
-/// is no failure.
+/// Returns true if the reader of a pipe closed it, which is not a failure.
 pub fn is_closed_pipe(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::BrokenPipe
 }

@@ -1,7 +1,7 @@
-//! Says what a dump waits for when nothing moves.
+//! Reports what a dump waits for when it makes no progress.
 //!
-//! A disk or a network that hangs is the usual end of a capture that never
-//! ends, and a console that stays silent does not tell which one it was.
+//! A hanging disk or network is the usual reason for a capture that never ends, and a silent
+//! console does not show which one it was.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use bigiron_dump::{Doing, Phase, Progress};
 use crate::background::Background;
 use crate::tell::tell;
 
-/// Time between two looks, at most.
+/// Maximum time between two checks.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Watches `progress` and writes to standard error when nothing has moved for
-/// as long as `patience`, again each time that twice as long has passed, and
-/// when it goes on. `source` and `output` are their names.
+/// Watches `progress` and reports on standard error when nothing has moved for `patience`,
+/// again each time that the period has doubled, and when it continues. `source` and `output`
+/// are their names.
 pub fn begin(
     progress: &Arc<Progress>,
     patience: Duration,
@@ -32,14 +32,14 @@ pub fn begin(
                 tell!("bigiron: {text}");
             }
         }
-        // It may have gone on so fast that it is done.
+        // It may have continued and finished between two checks.
         if let Some(text) = watch.end(Instant::now(), &State::of(&progress)) {
             tell!("bigiron: {text}");
         }
     })
 }
 
-/// What the watchdog looks at.
+/// The observed state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     phase: Phase,
@@ -71,7 +71,7 @@ struct Watch {
     output: String,
     last: Option<State>,
     moved: Instant,
-    /// How long nothing may move until there is something to say.
+    /// Duration of the stall at which the next report is due.
     next: Duration,
 }
 
@@ -87,7 +87,7 @@ impl Watch {
         }
     }
 
-    /// What there is to say.
+    /// Returns the report that is due, if any.
     fn look(&mut self, now: Instant, state: &State) -> Option<String> {
         let still = now.duration_since(self.moved);
         if self.last.is_none_or(|last| state.moved_since(&last)) {
@@ -95,7 +95,7 @@ impl Watch {
             self.moved = now;
             let told = self.next > self.patience;
             self.next = self.patience;
-            return told.then(|| format!("it goes on, after {} s", still.as_secs()));
+            return told.then(|| format!("it continues, after {} s", still.as_secs()));
         }
         if still < self.next {
             return None;
@@ -104,7 +104,7 @@ impl Watch {
         Some(self.complaint(still, state))
     }
 
-    /// What there is to say when the work has ended.
+    /// Returns the final report when the work has ended.
     fn end(&mut self, now: Instant, state: &State) -> Option<String> {
         let moved = self.last.is_some_and(|last| state.moved_since(&last));
         if moved { self.look(now, state) } else { None }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn it_speaks_when_nothing_moves_and_ever_less_often() {
+    fn stalls_are_reported_at_doubling_intervals() {
         let begin = Instant::now();
         let mut watch = watch(begin);
         let at = |seconds| begin + Duration::from_secs(seconds);
@@ -159,17 +159,17 @@ mod tests {
         assert_eq!(said, [10, 20, 40, 80]);
         let moved = State { done: 8, ..IDLE };
         let text = watch.look(at(101), &moved).unwrap();
-        assert_eq!(text, "it goes on, after 101 s");
+        assert_eq!(text, "it continues, after 101 s");
         assert_eq!(watch.look(at(102), &moved), None);
         assert_eq!(watch.look(at(110), &moved), None);
         assert!(watch.look(at(111), &moved).is_some());
-        assert_eq!(watch.end(at(112), &moved), None, "it did not go on");
+        assert_eq!(watch.end(at(112), &moved), None, "it did not continue");
         let again = State { done: 9, ..IDLE };
         assert!(watch.end(at(112), &again).is_some());
     }
 
     #[test]
-    fn it_stays_silent_as_long_as_anything_moves() {
+    fn progress_is_not_reported() {
         let begin = Instant::now();
         let mut watch = watch(begin);
         for second in 0..100 {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn it_names_what_it_waits_for() {
+    fn report_names_the_blocked_operation() {
         let watch = watch(Instant::now());
         let text = |state| watch.complaint(Duration::from_secs(12), &state);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! How dumps are made: the command lines of `dump` and `live`.
+//! Options of `dump` and `live`.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -22,25 +22,25 @@ use crate::size;
 )]
 #[command(after_long_help = DUMP_HELP)]
 pub struct DumpArguments {
-    /// What to dump (/proc/vmcore, an ELF core, a kdump-compressed or flattened dump, all
-    /// parts of a split one, or - for standard input), then the file to make (- for
-    /// standard output), unless it is split or striped
+    /// The source (/proc/vmcore, an ELF core, a kdump-compressed or flattened dump, all parts
+    /// of a split or striped one, or - for standard input), followed by the output file (- for
+    /// standard output) unless the output is split or striped
     #[arg(required = true, num_args = 1.., value_names = ["SOURCE", "OUTPUT"])]
     pub paths: Vec<PathBuf>,
-    /// How it is made.
+    /// Options of the dump.
     #[command(flatten)]
     pub how: DumpOptionArgs,
 }
 
-/// What is erased from a dump.
+/// Data to erase from a dump.
 #[derive(Clone, Debug, Args)]
 pub struct EraseArguments {
-    /// Commands that name data to blank in the dump (makedumpfile.conf(5)); all of it, or no
-    /// dump is made
+    /// Erase the data named by the commands in FILE (makedumpfile.conf(5)); if any of it cannot
+    /// be erased, no dump is made
     #[arg(long, value_name = "FILE")]
     pub erase: Option<PathBuf>,
-    /// With --erase: the kernel's vmlinux with debug information, which knows the type of every
-    /// variable; without it, symbols and BTF in the source are used
+    /// With --erase: the kernel's vmlinux with debug information, which has the type of every
+    /// variable; without it, the symbols and BTF in the source are used
     #[arg(long, value_name = "VMLINUX", requires = "erase")]
     pub debuginfo: Option<PathBuf>,
 }
@@ -49,29 +49,29 @@ pub struct EraseArguments {
 #[derive(Debug, Args)]
 #[command(after_long_help = LIVE_HELP)]
 pub struct LiveArguments {
-    /// The file to make, or - for standard output
+    /// The output file, or - for standard output
     #[arg(required_unless_present_any = ["split", "stripe"])]
     #[arg(conflicts_with_all = ["split", "stripe"])]
     pub output: Option<PathBuf>,
-    /// How it is made.
+    /// Options of the dump.
     #[command(flatten)]
     pub how: DumpOptionArgs,
 }
 
-/// How a dump is made.
+/// Options of a dump.
 #[derive(Debug, Args)]
 pub struct DumpOptionArgs {
-    /// What is erased from it.
+    /// Data to erase.
     #[command(flatten)]
     pub erase: EraseArguments,
-    /// Split the dump into these files, all written at the same time and with as many pages each;
-    /// crash and `bigiron` take all of them together. Then there is no OUTPUT. For -f kdump
+    /// Split the dump into these files, written in parallel with about as many pages each;
+    /// crash and bigiron read them together. There is no OUTPUT then. Requires -f kdump
     #[arg(long, value_name = "FILE,FILE", value_delimiter = ',')]
     #[arg(conflicts_with_all = ["encrypt", "device", "overwrite_device"])]
     pub split: Vec<PathBuf>,
-    /// Stripe a vmdump over these files, disks or partitions: its chunks go to them in turn, and all
-    /// are written at the same time. `bigiron save` and all other commands take all of them
-    /// together. Then there is no OUTPUT, and the format is vmdump
+    /// Stripe a vmdump over these files, disks or partitions, written in parallel: its chunks
+    /// go to them in turn. All commands, such as `bigiron save`, read them together. There is
+    /// no OUTPUT then, and the format is vmdump
     #[arg(
         long,
         value_name = "FILE,FILE",
@@ -79,43 +79,43 @@ pub struct DumpOptionArgs {
         conflicts_with = "split"
     )]
     pub stripe: Vec<PathBuf>,
-    /// What is left out, a sum: 1 zero pages, 2 page cache without private data, 4 all page
+    /// Pages to exclude, a sum: 1 zero pages, 2 page cache without private data, 4 all page
     /// cache, 8 user memory, 16 free memory
     #[arg(short = 'd', long, value_name = "0..31", default_value_t = 31)]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=31))]
     pub dump_level: u8,
-    /// The format of the output [default: kdump, and vmdump with --stripe]
+    /// Format of the output [default: kdump, or vmdump with --stripe]
     #[arg(short, long)]
     pub format: Option<Format>,
-    /// none, zlib, lzo, snappy or zstd, with a level where it has one: zstd:3; or adaptive: as
-    /// fast or as strong as keeps processors and disk busy
+    /// Codec: none, zlib, lzo, snappy or zstd, optionally with a level, such as zstd:3; or
+    /// adaptive, which keeps CPUs and disk equally busy; for a vmdump, zstd or bzip2
     #[arg(short, long, value_name = "CODEC[:LEVEL]", default_value = "zstd")]
     pub compress: PageCompression,
-    /// Memory in a chunk of a vmdump, a power of two from 64K to 4M: larger ones are a little
-    /// smaller in all, and single pages take longer to read
+    /// Memory per chunk of a vmdump, a power of two from 64K to 4M: larger chunks make the dump
+    /// slightly smaller, and reading a single page slower
     #[arg(long, value_name = "SIZE", value_parser = size::chunk, default_value = "256K")]
     #[arg(hide_short_help = true)]
     pub chunk_size: u32,
-    /// Encrypt the dump for a public key of age, or for those in a file; more than once for
-    /// several. It can be read with --identity only
+    /// Encrypt the dump for an age public key, or for the keys in a file; may be repeated. Only
+    /// --identity can read the dump
     #[arg(long, value_name = "RECIPIENT")]
     pub encrypt: Vec<String>,
-    /// Helper threads [default: one for each CPU]
+    /// Helper threads [default: one per CPU]
     #[arg(short = 'j', long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub threads: Option<u16>,
-    /// CPUs that are off line are brought up first, to help: auto for /proc/vmcore, where the kernel
-    /// was not started with maxcpus=
+    /// Bring offline CPUs online first; auto does so for /proc/vmcore, unless the kernel was
+    /// started with maxcpus=
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub online_cpus: OnlineCpus,
-    /// Memory that the helpers may take together, like 64M [default: a quarter of what is free]
+    /// Memory for all helpers together, such as 64M [default: a quarter of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub memory_limit: Option<u64>,
-    /// Bytes a second that are written at most, like 50M, to leave some of a disk or of a network
-    /// to others; with --split or --stripe to each of the files
+    /// Maximum number of bytes written per second, such as 50M, to leave bandwidth to others;
+    /// with --split or --stripe, per file
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub write_limit: Option<u64>,
-    /// Seconds in which nothing moves until standard error says what it waits for
+    /// Seconds without progress after which standard error reports what the dump waits for
     #[arg(
         long,
         value_name = "SECONDS",
@@ -123,7 +123,7 @@ pub struct DumpOptionArgs {
         hide_short_help = true
     )]
     pub stall_warning: NonZeroU64,
-    /// Do without some of what makes dumps faster, to see what it brings
+    /// Disable an optimisation, to measure its effect
     #[arg(
         long,
         value_name = "WHAT",
@@ -131,42 +131,43 @@ pub struct DumpOptionArgs {
         hide_short_help = true
     )]
     pub without: Vec<Without>,
-    /// How the source is read.
+    /// Options for reading the source.
     #[command(flatten)]
     pub source: InputArguments,
-    /// Replace OUTPUT if it is there already
+    /// Replace OUTPUT if it exists
     #[arg(long)]
     pub overwrite: bool,
-    /// OUTPUT is a raw dump device, also if it is a file; a disk or partition always is one. The
-    /// dump goes between two blocks that say what it is, and `bigiron save` fetches it from there
+    /// Treat OUTPUT as a raw dump device even if it is a file; disks and partitions always are.
+    /// The dump is written between two blocks that describe it, and `bigiron save` fetches it
+    /// from there
     #[arg(long)]
     pub device: bool,
-    /// Write to a dump device even if there is a file system, a partition table, swap space or the
-    /// like on it, which is then lost
+    /// Write to a dump device even if it holds a file system, a partition table, swap space or
+    /// the like, which is then lost
     #[arg(long)]
     pub overwrite_device: bool,
-    /// Print the summary as JSON on standard output (standard error with OUTPUT -)
+    /// Print the summary as JSON on standard output (on standard error with OUTPUT -)
     #[arg(long)]
     pub json: bool,
-    /// Print the page cache's hits and misses, and lost pages, too
+    /// Also print page cache statistics and lost pages
     #[arg(long)]
     pub stats: bool,
-    /// Print nothing but errors and warnings
+    /// Print only errors and warnings
     #[arg(short, long, conflicts_with = "json")]
     pub quiet: bool,
 }
 
 const DUMP_HELP: &str = "\
-Exit status: 0 the dump was made; 1 it was not, and standard error says why; 2 the command \
-line is wrong; 129, 130 or 143 SIGHUP, SIGINT or SIGTERM ended it.
+Exit status: 0 the dump was made; 1 it was not, and standard error says why; 2 invalid command \
+line; 129, 130 or 143 ended by SIGHUP, SIGINT or SIGTERM.
 
-What the source cannot give does not stop a dump: pages that cannot be read are marked as lost, \
-a warning counts them and names the first, and the dump is marked incomplete, as it is when the \
-source itself is cut or marked so. `bigiron verify OUTPUT` then exits with 1.
+Unreadable pages do not stop a dump: they are marked as lost, \
+a warning counts them and names the first, and the dump is marked incomplete, as it is if the \
+source itself is truncated or incomplete. `bigiron verify OUTPUT` then exits with 1.
 
-What was written before an interruption or a failed write stays in OUTPUT.incomplete, is marked \
-incomplete, and can be read: each page is there or marked as lost. In an ELF core, which cannot \
-mark pages, those that were not copied yet are zeros.
+After an interruption or a failed write, what was written stays in OUTPUT.incomplete, is marked \
+incomplete, and can be read: each page is present or marked as lost. In an ELF core, which cannot \
+mark pages, pages that were not yet copied are zeros.
 
 Examples:
   bigiron dump /proc/vmcore /var/crash/vmcore
@@ -177,26 +178,27 @@ Examples:
   bigiron dump /proc/vmcore --stripe /dev/sdb,/dev/sdc";
 
 const LIVE_HELP: &str = "\
-The kernel runs on while its memory is copied, so pages are of different moments, and lists that \
-were changed in between may lead nowhere. Each page by itself is what some moment held. crash says \
-LIVE DUMP. Exit status as of `bigiron dump`.
+The kernel runs while its memory is copied, so pages are of different moments, and lists that \
+changed meanwhile may be broken. Each page by itself holds what it held at some moment. crash says \
+LIVE DUMP. Exit status as for `bigiron dump`.
 
-It needs root, and a kernel with /proc/kcore that is not locked down.
+Requires root, and a kernel with /proc/kcore that is not locked down.
 
 Examples:
   bigiron live /var/crash/live
   bigiron live -j 2 --write-limit 50M -d 31 - | ssh host 'cat > live.flat'";
 
-/// [`OutputFormat`] on the command line.
+/// The output format on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// kdump-compressed; flattened if it goes to standard output
+    /// kdump-compressed; flattened if written to standard output
     Kdump,
     /// kdump-compressed as a stream, for pipes
     Flattened,
     /// ELF core, uncompressed
     Elf,
-    /// ELF core in compressed chunks, which zstd -d or bzip2 -d alone unpack; the fastest and smallest
+    /// ELF core in compressed chunks, unpacked by zstd -d or bzip2 -d alone; the fastest and
+    /// smallest format
     Vmdump,
 }
 
@@ -211,38 +213,38 @@ impl From<Format> for OutputFormat {
     }
 }
 
-/// Whether a dump brings CPUs up.
+/// When offline CPUs are brought online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnlineCpus {
-    /// In a capture kernel that was not told to leave them alone
+    /// In a capture kernel, unless its command line forbids it
     Auto,
-    /// Whatever the source is
+    /// For any source
     Always,
-    /// The CPUs stay as they are
+    /// Never
     Never,
 }
 
-/// A part of [`Optimizations`] on the command line.
+/// An optimisation that can be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Without {
-    /// Store every page, whether an equal one is there already or not
+    /// Store every page, even if an equal one is already stored
     EqualPages,
     /// Try to compress every page
     Incompressible,
-    /// Look at every struct page by itself
+    /// Classify every struct page individually
     ScanBlocks,
 }
 
 impl DumpOptionArgs {
-    /// Who can read the dump. Not parsed with the other options, since a complaint
-    /// about one of those repeats what was given, which may be a secret key.
+    /// Parses the recipients. They are not parsed with the other options, because an error
+    /// there repeats the argument, which may be a secret key.
     pub fn recipients(&self) -> Result<Option<Recipients>, RecipientsError> {
         let all = self.encrypt.iter().map(|text| text.parse());
         all.reduce(|one, other| Ok(Recipients::and(one?, other?)))
             .transpose()
     }
 
-    /// The options of the engine.
+    /// The options of the dump engine.
     pub fn options(&self) -> DumpOptions {
         DumpOptions {
             level: DumpLevel::new(self.dump_level).unwrap_or(DumpLevel::MAX),

@@ -16,14 +16,14 @@ use crate::size;
 
 pub use dump_options::{DumpArguments, DumpOptionArgs, Format, LiveArguments, OnlineCpus};
 
-/// How a source is read at random, by those who look at it.
+/// Options of commands that read a source at random.
 #[derive(Clone, Debug, Args)]
 #[cfg_attr(not(feature = "inspect"), derive(Default))]
 pub struct SourceArguments {
-    /// How it is read.
+    /// Options for reading the source.
     #[command(flatten)]
     pub input: InputArguments,
-    /// Memory for what is decompressed, so that it need not be again; 0 for little
+    /// Size of the cache of decompressed pages; 0 disables it
     #[cfg(feature = "inspect")]
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse_or_zero)]
     pub cache: u64,
@@ -39,19 +39,19 @@ impl Default for SourceArguments {
     }
 }
 
-/// How a source is read and how much is used for it.
+/// Options for reading a source.
 #[derive(Clone, Debug, Args)]
 pub struct InputArguments {
-    /// VMCOREINFO as a text file, in place of the one in the source
+    /// Use the VMCOREINFO in this text file instead of the source's
     #[arg(long, value_name = "FILE")]
     pub vmcoreinfo: Option<PathBuf>,
-    /// Secret keys of age, as age-keygen writes them, to read an encrypted source
+    /// Secret keys of age, in the format of age-keygen, for an encrypted source
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
-    /// How the source is read: mmap for /proc/vmcore, read for other files
+    /// How the source is read: by default mmap for /proc/vmcore, and read for other files
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     pub io: Io,
-    /// Pages of the source kept for address translation; 0 for none
+    /// Pages of the source cached for address translation; 0 for none
     #[arg(long, value_name = "N", default_value_t = PhysicalMemory::DEFAULT_CACHE_PAGES as u32)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     pub cache_pages: u32,
@@ -68,10 +68,10 @@ impl Default for InputArguments {
     }
 }
 
-/// [`IoMethod`] on the command line.
+/// The I/O method on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Io {
-    /// The better one
+    /// Choose by the kind of source
     Auto,
     /// Map the file
     Mmap,
@@ -89,7 +89,7 @@ impl From<Io> for IoMethod {
     }
 }
 
-/// Threads when nothing else is said.
+/// The number of helper threads.
 pub fn threads(wanted: Option<u16>) -> usize {
     wanted.map_or_else(processor_count, usize::from)
 }

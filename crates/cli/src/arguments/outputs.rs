@@ -8,8 +8,7 @@ use clap::error::ErrorKind;
 use super::dump_options::{DumpArguments, DumpOptionArgs, Format, LiveArguments};
 
 impl DumpArguments {
-    /// The sources, and the output, or all files that a dump is split into or
-    /// striped over.
+    /// Returns the sources, and the output or all parts.
     pub fn split_paths(&self) -> (&[PathBuf], &[PathBuf]) {
         match self.how.parts() {
             [] => self.paths.split_at(self.paths.len().saturating_sub(1)),
@@ -19,7 +18,7 @@ impl DumpArguments {
 }
 
 impl LiveArguments {
-    /// The output, or all files that a dump is split into or striped over.
+    /// Returns the output or all parts.
     pub fn outputs(&self) -> &[PathBuf] {
         match &self.output {
             Some(output) => std::slice::from_ref(output),
@@ -29,7 +28,7 @@ impl LiveArguments {
 }
 
 impl DumpOptionArgs {
-    /// The format that is made.
+    /// The output format.
     pub fn format(&self) -> Format {
         let usual = match self.stripe.is_empty() {
             true => Format::Kdump,
@@ -38,7 +37,7 @@ impl DumpOptionArgs {
         self.format.unwrap_or(usual)
     }
 
-    /// All files of a dump in several.
+    /// The parts of a split or striped dump; empty for a single output.
     pub fn parts(&self) -> &[PathBuf] {
         match self.split.is_empty() {
             true => &self.stripe,
@@ -46,8 +45,7 @@ impl DumpOptionArgs {
         }
     }
 
-    /// Whether the last of the sources of a dump in several files was meant as its
-    /// output.
+    /// Returns true if the last source of a dump in parts was meant as its output.
     pub fn has_output(&self, sources: &[PathBuf]) -> bool {
         let is_there = |path: &PathBuf| path.as_os_str() == "-" || path.exists();
         match sources {
@@ -62,14 +60,14 @@ impl DumpOptionArgs {
         if files.is_empty() {
             None
         } else if self.format() != Format::Vmdump {
-            let text = "--stripe makes a vmdump; it takes no other --format";
+            let text = "--stripe writes a vmdump; it cannot be combined with another --format";
             Some((ErrorKind::ArgumentConflict, text))
         } else if self.compress == PageCompression::Bzip2 {
-            let text = "--stripe takes -c zstd[:LEVEL]: nothing in bzip2 says where a stream \
+            let text = "--stripe requires -c zstd[:LEVEL]: nothing in bzip2 says where a stream \
                         belongs once the end of a file is lost";
             Some((ErrorKind::ArgumentConflict, text))
         } else if files.len() < 2 {
-            let text = "--stripe takes two files or devices at least: --stripe A,B";
+            let text = "--stripe requires at least two files or devices: --stripe A,B";
             Some((ErrorKind::TooFewValues, text))
         } else if files.iter().enumerate().any(is_double) {
             Some((ErrorKind::ValueValidation, "--stripe names a file twice"))
@@ -87,10 +85,10 @@ impl DumpOptionArgs {
         if files.is_empty() {
             None
         } else if self.format() != Format::Kdump {
-            let text = "--split makes kdump-compressed files; it takes no other --format";
+            let text = "--split writes kdump-compressed files; it cannot be combined with another --format";
             Some((ErrorKind::ArgumentConflict, text))
         } else if files.len() < 2 {
-            let text = "--split takes two files at least: --split A,B";
+            let text = "--split requires at least two files: --split A,B";
             Some((ErrorKind::TooFewValues, text))
         } else if files.iter().enumerate().any(is_double) {
             Some((ErrorKind::ValueValidation, "--split names a file twice"))

@@ -1,4 +1,4 @@
-//! `bigiron diff`: which pages of two dumps differ.
+//! `bigiron diff`: compares the pages of two dumps.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,24 +20,24 @@ use crate::{source, summary};
 #[derive(Debug, Args)]
 #[command(after_long_help = DIFF_HELP)]
 pub struct DiffArguments {
-    /// A dump of any format; all parts of a split or striped one as A,B,C
+    /// A dump in any format; all parts of a split or striped one as A,B,C
     pub first: PathBuf,
-    /// Another one of the same machine
+    /// Another dump of the same machine
     pub second: PathBuf,
-    /// Secret keys of age, to read encrypted dumps
+    /// Secret keys of age, for encrypted dumps
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
-    /// Print every run of page frames that is not equal, one on each line
+    /// Print every run of page frames that differs, one per line
     #[arg(short, long)]
     pub list: bool,
-    /// Helper threads [default: one for each CPU]
+    /// Helper threads [default: one per CPU]
     #[arg(short = 'j', long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub threads: Option<u16>,
     /// Print the result as JSON
     #[arg(long, conflicts_with = "list")]
     pub json: bool,
-    /// Print nothing but errors
+    /// Print only errors
     #[arg(short, long, conflicts_with_all = ["list", "json"])]
     pub quiet: bool,
 }
@@ -53,7 +53,7 @@ Examples:
   bigiron diff vmcore.kdump vmcore.vmdump
   bigiron diff --list monday tuesday | grep ^different";
 
-/// What cmp(1) and diff(1) end with where they cannot compare.
+/// Exit code of cmp(1) and diff(1) if the files cannot be compared.
 pub const CANNOT_COMPARE: u8 = 2;
 const DIFFERENT: u8 = 1;
 
@@ -67,16 +67,16 @@ struct Report<'a> {
     only_first: Frames,
     only_second: Frames,
     unreadable: Frames,
-    /// Page frames behind the highest one of RAM.
+    /// Page frames after the highest one of RAM.
     ends: [u64; 2],
 }
 
 #[derive(Serialize)]
 struct Frames {
     count: u64,
-    /// First page frame and count of each run.
+    /// First page frame and length of each run.
     runs: Vec<(u64, u64)>,
-    /// Whether there are more runs than these.
+    /// True if there are more runs.
     more: bool,
 }
 

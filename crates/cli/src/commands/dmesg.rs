@@ -1,5 +1,4 @@
-//! `bigiron dmesg`, and vmcore-dmesg of kexec-tools: the kernel's log out of
-//! a dump.
+//! `bigiron dmesg`, and vmcore-dmesg of kexec-tools: the kernel log in a dump.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,36 +15,36 @@ use crate::arguments::SourceArguments;
 use crate::source;
 use crate::tell::{is_closed_pipe, tell};
 
-/// Enough for the pieces in which records are written.
+/// Buffer size; records are written in small parts.
 const BUFFER: usize = 64 << 10;
 
 /// `bigiron dmesg`.
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct DmesgArguments {
-    /// The dump: /proc/vmcore, an ELF core, a kdump-compressed or flattened dump, all parts of a
-    /// split or striped one, or - for standard input
+    /// The dump: /proc/vmcore, an ELF core, a kdump-compressed or flattened dump, all parts of
+    /// a split or striped one, or - for standard input
     #[arg(required = true)]
     pub dump: Vec<PathBuf>,
-    /// Write to this file, which must not be there yet
+    /// Write to this file, which must not exist
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// One JSON object on each line, for each record
+    /// Print one JSON object per record and line
     #[arg(long, conflicts_with_all = ["decode", "caller"])]
     pub json: bool,
-    /// Facility and level in front of each record
+    /// Print facility and level before each record
     #[arg(short = 'x', long)]
     pub decode: bool,
-    /// The task or CPU behind each time: T1 is the task with the PID 1, C1 is CPU 1
+    /// Print the task or CPU after each time: T1 is the task with PID 1, C1 is CPU 1
     #[arg(long)]
     pub caller: bool,
-    /// Only records of these levels
+    /// Print only records of these levels
     #[arg(short, long, value_name = "LEVEL", value_delimiter = ',')]
     pub level: Vec<Level>,
-    /// Only what was logged after the last `dmesg --clear`
+    /// Print only what was logged after the last `dmesg --clear`
     #[arg(long)]
     pub since_clear: bool,
-    /// How the source is read.
+    /// Options for reading the source.
     #[command(flatten)]
     pub source: SourceArguments,
 }
@@ -61,12 +60,12 @@ Examples:
   bigiron dmesg -x --level err,warn vmcore
   bigiron dmesg --json vmcore | jq -r 'select(.subsystem == \"pci\") | .text'";
 
-/// Levels by their names in dmesg(1).
+/// Levels, named as in dmesg(1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Level {
     /// System is unusable
     Emerg,
-    /// Action must be taken at once
+    /// Action must be taken immediately
     Alert,
     /// Critical conditions
     Crit,
@@ -78,11 +77,11 @@ pub enum Level {
     Notice,
     /// Informational
     Info,
-    /// For debugging
+    /// Debug messages
     Debug,
 }
 
-/// A record for programs.
+/// A record as JSON.
 #[derive(Serialize)]
 struct JsonRecord<'a> {
     seq: Option<u64>,
@@ -117,7 +116,7 @@ impl<'a> JsonRecord<'a> {
     }
 }
 
-/// Reads the log and prints it.
+/// Prints the log.
 pub fn run(arguments: &DmesgArguments) -> anyhow::Result<()> {
     with_log(
         &arguments.dump,
@@ -130,7 +129,7 @@ pub fn run(arguments: &DmesgArguments) -> anyhow::Result<()> {
     )
 }
 
-/// Writes the log of a dump into a new file as plain text.
+/// Writes the log of a dump to a new file, as plain text.
 pub fn save_log(dump: &Path, path: &Path) -> anyhow::Result<()> {
     let how = SourceArguments::default();
     with_log(&[dump.to_owned()], &how, "bigiron", |log| {
@@ -148,7 +147,7 @@ pub fn save_log(dump: &Path, path: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Writes a new file, under a temporary name until it is whole.
+/// Writes a new file, under a temporary name until it is complete.
 fn write_file(
     log: &Log<'_>,
     arguments: &DmesgArguments,
@@ -156,7 +155,7 @@ fn write_file(
 ) -> anyhow::Result<LogSummary> {
     anyhow::ensure!(
         fs::symlink_metadata(path).is_err(),
-        "{}: is there already; remove it first",
+        "{}: already exists; remove it first",
         path.display()
     );
     let output = FileOutput::create(path, false)?;
@@ -199,14 +198,14 @@ fn write(
     Ok(summary)
 }
 
-/// Opens a dump, has its log printed, and says what is wrong with it.
+/// Opens a dump, calls `print` with its log, and prints warnings.
 fn with_log(
     dump: &[PathBuf],
     options: &SourceArguments,
     program: &str,
     print: impl FnOnce(&Log<'_>) -> anyhow::Result<LogSummary>,
 ) -> anyhow::Result<()> {
-    let opened = source::open_to_look(dump, options)?;
+    let opened = source::open_for_inspection(dump, options)?;
     let kernel = source::find_kernel(&opened, options)?;
     let name = |error| source::name_error(error, opened.path());
     let log = Log::open(&kernel).map_err(|error| name(error.into()))?;
@@ -225,7 +224,7 @@ fn with_log(
     Ok(())
 }
 
-/// The log as it is printed where nothing else is asked for.
+/// Returns the log in the default format.
 #[cfg(feature = "mount")]
 pub fn plain(kernel: &bigiron_kernel::Kernel) -> Result<(Vec<u8>, LogSummary), LogError> {
     let mut text = Vec::new();
@@ -262,6 +261,5 @@ pub fn run_as_alias(program: &Path, arguments: &[OsString]) -> u8 {
     }
 }
 
-/// What vmcore-dmesg of kexec-tools exits with where a symbol of the log is
-/// missing.
+/// Exit code of vmcore-dmesg of kexec-tools if a symbol of the log is missing.
 const NO_LOG: u8 = 50;

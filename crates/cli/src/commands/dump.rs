@@ -23,8 +23,7 @@ pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
     make(paths, outputs, &arguments.how)
 }
 
-/// Makes the output, or all parts of it, of what is at `paths`, and prints the
-/// summary.
+/// Dumps the sources `paths` to the output or all its parts, and prints the summary.
 pub fn make(
     paths: &[PathBuf],
     outputs: &[PathBuf],
@@ -45,7 +44,7 @@ pub fn make(
         .as_deref()
         .map(source::read_vmcoreinfo)
         .transpose()?;
-    // Before anything asks how many processors there are.
+    // Before the number of CPUs is queried.
     online_cpus::bring_up(
         arguments.online_cpus,
         paths,
@@ -77,11 +76,11 @@ pub fn make(
         tell!("bigiron: warning: {name}: the ELF notes after a damaged one are not read: {error}");
     }
     if kernel.found_in_memory() && !arguments.quiet {
-        tell!("bigiron: VMCOREINFO was in no note; found it in memory");
+        tell!("bigiron: VMCOREINFO is not in a note; found it in memory");
     }
     let why_stream = match (to_stdout, options.encrypt.is_some()) {
         (true, _) => Some("standard output is a stream"),
-        (false, true) => Some("what is encrypted is a stream"),
+        (false, true) => Some("encrypted output is a stream"),
         (false, false) => None,
     };
     if let Some(why) = why_stream
@@ -91,7 +90,7 @@ pub fn make(
         tell!("bigiron: writing the flattened format, since {why}");
     }
 
-    // Until here a signal may end us as it likes: nothing has been written.
+    // Up to here a signal may kill the program: nothing has been written.
     let stop = Stop::new();
     signals::watch(&stop)?;
     let progress = Arc::new(Progress::new());
@@ -181,8 +180,8 @@ fn is_block_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
-/// A file is made under another name first and may replace its own source; a
-/// device has no other name.
+/// A file is made under a temporary name and may replace its own source; a device has no other
+/// name.
 fn check_is_no_source(sources: &[PathBuf], output: &Path) -> anyhow::Result<()> {
     let identity = |path: &Path| {
         let metadata = fs::metadata(path).ok()?;
@@ -197,13 +196,13 @@ fn check_is_no_source(sources: &[PathBuf], output: &Path) -> anyhow::Result<()> 
     let own = identity(output);
     anyhow::ensure!(
         own.is_none() || sources.iter().all(|source| identity(source) != own),
-        "{}: is what is to be dumped; write the dump to another device or to a file",
+        "{}: is the source; write the dump to another device or to a file",
         output.display()
     );
     Ok(())
 }
 
-/// Blanks what the commands in `config` name; all of it, or there is no dump.
+/// Erases what the commands in `config` name; if anything cannot be erased, there is no dump.
 fn erase(kernel: &mut Kernel, config: &Path, vmlinux: Option<&Path>) -> anyhow::Result<()> {
     anyhow::ensure!(
         !kernel.source().is_live(),

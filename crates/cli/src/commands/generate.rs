@@ -1,4 +1,4 @@
-//! Completions and man pages, from the definition of the flags.
+//! Completions and man pages, generated from the definition of the command line.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn definition() -> clap::Command {
 /// Prints completions for `shell`.
 pub fn completions(shell: Shell) -> anyhow::Result<()> {
     let mut command = definition();
-    // The generator panics where it cannot write.
+    // The generator panics on a write error, so it writes to memory.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "bigiron", &mut script);
     Ok(summary::print(&String::from_utf8_lossy(&script), false)?)

@@ -8,14 +8,14 @@ use bigiron_kernel::RUNNING_KERNEL;
 use super::dump;
 use crate::arguments::LiveArguments;
 
-/// Makes a dump of the running kernel and prints the summary.
+/// Dumps the running kernel and prints the summary.
 pub fn run(arguments: &LiveArguments) -> anyhow::Result<()> {
     check_is_shown()?;
     let source = [PathBuf::from(RUNNING_KERNEL)];
     dump::make(&source, arguments.outputs(), &arguments.how)
 }
 
-/// An error that says what it takes if the running kernel shows no memory.
+/// Returns an error that names the requirements if /proc/kcore shows no memory.
 pub fn check_is_shown() -> anyhow::Result<()> {
     std::fs::File::open(RUNNING_KERNEL).with_context(|| {
         format!(

@@ -1,4 +1,4 @@
-//! `bigiron sym` and `bigiron type`: the kernel's own names for its memory.
+//! `bigiron sym` and `bigiron type`: symbols and types of the dumped kernel.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,13 +19,13 @@ use crate::tell::{print, tell};
 pub struct SymbolArguments {
     /// The dump, in any format; parts of a split or striped one as A,B,C
     dump: PathBuf,
-    /// Names, or addresses in hexadecimal
+    /// Names, or hexadecimal addresses
     #[arg(required = true, value_name = "NAME|ADDRESS")]
     wanted: Vec<String>,
-    /// One JSON object on each line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// How the source is read.
+    /// Options for reading the source.
     #[command(flatten)]
     source: SourceArguments,
 }
@@ -50,10 +50,10 @@ pub struct TypeArguments {
     /// Structs, unions, enumerations, typedefs, base types or functions
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// One JSON object on each line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// How the source is read.
+    /// Options for reading the source.
     #[command(flatten)]
     source: SourceArguments,
 }
@@ -70,7 +70,7 @@ Examples:
   bigiron type vmcore 'struct task_struct' 'enum zone_type' gfp_t
   bigiron type vmcore vfs_read virtio_blk";
 
-/// A symbol for programs.
+/// A symbol as JSON.
 #[derive(Serialize)]
 struct JsonSymbol<'a> {
     name: &'a str,
@@ -81,7 +81,7 @@ struct JsonSymbol<'a> {
     module: Option<&'a str>,
 }
 
-/// A type for programs.
+/// A type as JSON.
 #[derive(Serialize)]
 struct JsonType<'a> {
     #[serde(flatten)]
@@ -90,7 +90,7 @@ struct JsonType<'a> {
     module: Option<&'a str>,
 }
 
-/// Prints the symbols that were asked for.
+/// Prints the requested symbols.
 pub fn symbols(arguments: &SymbolArguments) -> anyhow::Result<()> {
     let parts = source::parts_of(&arguments.dump);
     source::with_kernel(&parts, &arguments.source, |kernel| {
@@ -102,7 +102,7 @@ pub fn symbols(arguments: &SymbolArguments) -> anyhow::Result<()> {
                 print(&line(located, arguments.json)?)?;
             }
             if found.is_empty() {
-                tell!("bigiron: {wanted}: neither the kernel nor a module has such a symbol");
+                tell!("bigiron: {wanted}: not found in the kernel or its modules");
                 missing = true;
             }
         }
@@ -114,7 +114,7 @@ pub fn symbols(arguments: &SymbolArguments) -> anyhow::Result<()> {
     })
 }
 
-/// Prints the types that were asked for.
+/// Prints the requested types.
 pub fn types(arguments: &TypeArguments) -> anyhow::Result<()> {
     let parts = source::parts_of(&arguments.dump);
     source::with_kernel(&parts, &arguments.source, |kernel| {
@@ -131,7 +131,7 @@ pub fn types(arguments: &TypeArguments) -> anyhow::Result<()> {
                 }
                 Some((found, module)) => print(&text(&found, module))?,
                 None => {
-                    tell!("bigiron: {name}: neither the kernel nor a module has such a type");
+                    tell!("bigiron: {name}: not found in the kernel or its modules");
                     missing = true;
                 }
             }
@@ -145,14 +145,14 @@ pub fn types(arguments: &TypeArguments) -> anyhow::Result<()> {
     })
 }
 
-/// Says why what was looked for may be there after all.
+/// Reports why a missing name may exist after all.
 fn tell_of_modules(program: &Program) {
     if let Some(reason) = &program.modules().missing {
         tell!("bigiron: not all modules are known: {reason}");
     }
 }
 
-/// Says of which modules the types are not known, and why.
+/// Reports the modules whose types are unknown, and why.
 fn tell_of_types(program: &Program) {
     let modules = program.modules();
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -169,8 +169,8 @@ fn tell_of_types(program: &Program) {
     }
 }
 
-/// All symbols of a name, which may have an offset behind it, or the one that an
-/// address lies in.
+/// Finds all symbols of a name, which may have an offset, or the symbol that contains an
+/// address.
 fn find<'p>(program: &'p Program, wanted: &'p str) -> Vec<Located<'p>> {
     let (name, offset) = match wanted.split_once('+') {
         Some((name, offset)) => match hexadecimal(offset) {
@@ -212,7 +212,7 @@ fn line(found: &Located, json: bool) -> anyhow::Result<String> {
     Ok(format!("{address} ({kind}) {found}\n"))
 }
 
-/// A definition as C has it, with the offset of each member in front.
+/// Formats a definition in C syntax, with the offset of each member.
 fn text(found: &Definition, module: Option<&str>) -> String {
     let mut out = String::new();
     if let Some(behind) = &found.stands_for {

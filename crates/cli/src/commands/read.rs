@@ -1,4 +1,4 @@
-//! `bigiron read`: what is in the memory of a dump, as bytes or by its type.
+//! `bigiron read`: memory of a dump, as bytes or as typed values.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,10 +15,10 @@ use crate::arguments::SourceArguments;
 use crate::source;
 use crate::tell::{is_closed_pipe, print, tell};
 
-/// Bytes in a line.
+/// Bytes per line.
 const LINE: u64 = 16;
-/// Nothing is read across such a boundary: pages are as large or larger.
-const PIECE: u64 = 4096;
+/// No read crosses this boundary: pages are as large or larger.
+const BOUNDARY: u64 = 4096;
 
 /// `bigiron read`.
 #[derive(Debug, Args)]
@@ -26,34 +26,34 @@ const PIECE: u64 = 4096;
 pub struct ReadArguments {
     /// The dump, in any format; parts of a split or striped one as A,B,C
     dump: PathBuf,
-    /// What is to be read: an address, a symbol, or a way from there
+    /// The location: an address, a symbol, or a path from there
     #[arg(value_name = "ADDRESS|SYMBOL")]
     place: String,
-    /// The type of what is at the address or symbol
+    /// The type at the address or symbol
     #[arg(value_name = "TYPE")]
     written: Option<String>,
-    /// Which CPU's, of a variable that each has
+    /// The CPU whose copy of a per-CPU variable is read
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
     /// The address is physical
     #[arg(long)]
     physical: bool,
-    /// Show bytes, so many of them [default: 256, or those of the type]
+    /// Show bytes, this many of them [default: 256, or the size of the type]
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = crate::size::parse)]
     length: Option<u64>,
-    /// Write the bytes themselves on standard output
+    /// Write the raw bytes to standard output
     #[arg(long, conflicts_with = "json")]
     raw: bool,
-    /// Structs in structs that are shown; those without a name do not count
+    /// Nesting depth of structs shown; anonymous ones do not count
     #[arg(long, value_name = "N", default_value_t = 4)]
     depth: u8,
-    /// Show all elements of arrays, each by itself
+    /// Show all elements of arrays, also repeated ones
     #[arg(long)]
     full: bool,
-    /// Print a value as JSON
+    /// Print the value as JSON
     #[arg(long)]
     json: bool,
-    /// How the source is read.
+    /// Options for reading the source.
     #[command(flatten)]
     source: SourceArguments,
 }
@@ -78,7 +78,7 @@ Examples:
   bigiron read vmcore ffff888003a51980 'struct super_block' --depth 1
   bigiron read vmcore --raw -n 1M --physical 1000000 > piece";
 
-/// A value for programs.
+/// A value as JSON.
 #[derive(Serialize)]
 struct JsonValue<'a> {
     place: &'a str,
@@ -89,7 +89,7 @@ struct JsonValue<'a> {
     value: &'a Value,
 }
 
-/// Reads the place and prints what is there.
+/// Prints the memory at the location.
 pub fn run(arguments: &ReadArguments) -> anyhow::Result<()> {
     let parts = source::parts_of(&arguments.dump);
     source::with_kernel(&parts, &arguments.source, |kernel| {
@@ -97,7 +97,7 @@ pub fn run(arguments: &ReadArguments) -> anyhow::Result<()> {
             true => Space::Physical,
             false => Space::Virtual,
         };
-        // Bytes at an address need no names, which a dump may not have.
+        // Bytes at an address need no symbols, which a dump may lack.
         let plain = hexadecimal(&arguments.place);
         let wants_bytes = arguments.raw || arguments.length.is_some();
         if let (Some(address), None, true) =
@@ -158,7 +158,7 @@ pub fn run(arguments: &ReadArguments) -> anyhow::Result<()> {
             let head = format!("// {type_name} at {:016x}\n", location.address.0);
             print(&format!("{head}{place} = {}\n", value.text()))?;
         }
-        // A value that is missing in part is shown; one that is missing as a whole is none.
+        // A value that is partly missing is shown; one that is completely missing is an error.
         match value {
             Value::Unread { reason } => anyhow::bail!("{}: {reason}", arguments.place),
             _ => Ok(()),
@@ -170,23 +170,23 @@ fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }
 
-/// Bytes of a dump's memory.
+/// Access to the bytes of a dump's memory.
 struct Bytes<'k, 's> {
     kernel: &'k Kernel<'s>,
     space: Space,
 }
 
 impl Bytes<'_, '_> {
-    /// Prints `len` bytes from `start` on, raw or for people.
+    /// Prints `len` bytes from `start`, raw or formatted.
     fn show(&self, start: u64, len: u64, raw: bool) -> anyhow::Result<()> {
         let mut missing = 0;
-        let mut piece = [0; PIECE as usize];
+        let mut piece = [0; BOUNDARY as usize];
         let mut done = 0;
         while done < len {
             let Some(at) = start.checked_add(done) else {
                 anyhow::bail!("there is no memory behind address {:016x}", u64::MAX);
             };
-            let count = (PIECE - at % PIECE).min(len - done);
+            let count = (BOUNDARY - at % BOUNDARY).min(len - done);
             let bytes = &mut piece[..count as usize];
             match self.read(at, bytes) {
                 Ok(()) if raw => match std::io::stdout().lock().write_all(bytes) {
@@ -223,8 +223,7 @@ impl Bytes<'_, '_> {
     }
 }
 
-/// Lines of 16 bytes, by their address: in hexadecimal, and as characters where they
-/// are such.
+/// Formats lines of 16 bytes with their address, in hexadecimal and as characters.
 fn lines(start: u64, bytes: &[u8]) -> String {
     let mut out = String::new();
     let mut rest = bytes;

@@ -1,4 +1,4 @@
-//! `bigiron report`: a dump as one page for a browser.
+//! `bigiron report`: a dump as one HTML page.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -13,7 +13,7 @@ use crate::arguments::SourceArguments;
 use crate::source;
 use crate::tell::is_closed_pipe;
 
-/// Enough for the pieces in which JSON is written.
+/// Buffer size; JSON is written in small parts.
 const BUFFER: usize = 256 << 10;
 
 /// `bigiron report`.
@@ -23,16 +23,16 @@ pub struct ReportArguments {
     /// The dump, in any format; all parts of a split or striped one, or - for standard input
     #[arg(required = true)]
     dump: Vec<PathBuf>,
-    /// The page, a new file; - for standard output
+    /// The HTML file to create; - for standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Replace the page if it is there
+    /// Replace the file if it exists
     #[arg(long)]
     overwrite: bool,
-    /// What `bigiron dump --json` printed, for the time line of a dump that has none of its own
+    /// The output of `bigiron dump --json`, for the time line of a dump without its own
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
-    /// How the source is read.
+    /// Options for reading the source.
     #[command(flatten)]
     source: SourceArguments,
 }
@@ -47,7 +47,7 @@ Examples:
   bigiron dump --json /proc/vmcore /var/crash/vmcore > summary.json
   bigiron report /var/crash/vmcore --summary summary.json -o report.html";
 
-/// Gathers what the page shows, and writes it.
+/// Gathers the data and writes the page.
 pub fn run(arguments: &ReportArguments) -> anyhow::Result<()> {
     let time_line = arguments.summary.as_deref().map(read_time_line);
     let name = arguments.dump.first().and_then(|path| path.file_name());
@@ -57,7 +57,7 @@ pub fn run(arguments: &ReportArguments) -> anyhow::Result<()> {
         time_line: time_line.transpose()?,
     };
     source::with_kernel(&arguments.dump, &arguments.source, |kernel| {
-        // Before all the work: a name that cannot be had is known at once.
+        // Open the output first, so that an unusable name is reported before the work.
         if arguments.output == Path::new("-") {
             let report = Report::of(kernel, &options);
             return match write(&report, &mut io::stdout().lock()) {

@@ -1,4 +1,4 @@
-//! `bigiron save`: a dump from a device or a file into a directory.
+//! `bigiron save`: copies a dump from a device or a file into a directory.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -18,9 +18,9 @@ use crate::summary;
 use crate::tell::tell;
 use crate::{progress, signals, size};
 
-/// Where dumps are saved if nothing else is said.
+/// Default directory.
 pub const DEFAULT_DIRECTORY: &str = "/var/crash";
-/// What progress counts.
+/// Unit of the progress counter.
 const BLOCK: u64 = 4096;
 
 /// `bigiron save`.
@@ -28,36 +28,36 @@ const BLOCK: u64 = 4096;
 #[command(override_usage = "bigiron save [OPTIONS] <SOURCE>... [DIR]")]
 #[command(after_long_help = HELP)]
 pub struct SaveArguments {
-    /// The dump: a dump device, a dump file, or all parts of a split or striped dump; then the directory to
-    /// save it in [default: /var/crash]
+    /// The dump: a dump device, a dump file, or all parts of a split or striped dump; then the
+    /// directory to save it in [default: /var/crash]
     #[arg(required = true, value_names = ["SOURCE"])]
     pub paths: Vec<PathBuf>,
-    /// Make an uncompressed ELF core of it, DIR/vmcore.N
+    /// Expand to an uncompressed ELF core, DIR/vmcore.N
     #[arg(short = 'f', long)]
     pub expand: bool,
-    /// Save it even if that was done before, or the device says that its dump was saved
+    /// Save a dump that was saved before, or that the device marks as saved
     #[arg(short = 'd', long)]
     pub again: bool,
-    /// Leave the device's valid mark as it is
+    /// Leave the device's valid mark set
     #[arg(short, long)]
     pub keep: bool,
-    /// Write no kernel log beside the dump
+    /// Do not write the kernel log beside the dump
     #[arg(long)]
     pub no_log: bool,
-    /// The secret keys of age to an encrypted dump: what is saved is decrypted
+    /// Secret keys of age for an encrypted dump, which is saved decrypted
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
-    /// Helper threads [default: one for each CPU]
+    /// Helper threads [default: one per CPU]
     #[arg(short = 'j', long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub threads: Option<u16>,
-    /// Memory that the helpers may take together, like 64M [default: a quarter of what is free]
+    /// Memory for all helpers together, such as 64M [default: a quarter of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub memory_limit: Option<u64>,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-    /// Print nothing but errors and warnings
+    /// Print only errors and warnings
     #[arg(short, long, conflicts_with = "json")]
     pub quiet: bool,
 }
@@ -83,13 +83,13 @@ Examples:
   bigiron save part1 part2 part3 /var/crash
   bigiron save /dev/sdb /dev/sdc /var/crash";
 
-/// The result for programs.
+/// The result as JSON.
 #[derive(Default, Serialize)]
 struct SaveReport {
     source: PathBuf,
-    /// There was something to save.
+    /// True if there was a dump to save.
     found: bool,
-    /// An earlier run had saved it.
+    /// True if an earlier run saved it.
     before: bool,
     id: Option<String>,
     number: Option<u64>,
@@ -99,14 +99,14 @@ struct SaveReport {
     bytes_copied: u64,
     complete: bool,
     damage: Option<String>,
-    /// It is still encrypted.
+    /// True if it is still encrypted.
     encrypted: bool,
     mark_cleared: bool,
     seconds: f64,
     peak_memory: u64,
 }
 
-/// What is to be done, however it was said.
+/// The work to do, from either command line.
 pub struct Work {
     pub sources: Vec<PathBuf>,
     pub options: SaveOptions,
@@ -114,13 +114,13 @@ pub struct Work {
     pub shows_progress: bool,
 }
 
-/// What was done.
+/// The result.
 pub enum Outcome {
     /// There is no dump that was not saved yet.
     Nothing,
-    /// A dump was begun, and the machine stopped before anything was written.
+    /// A dump was started, but the machine stopped before anything was written.
     Empty,
-    /// There is a copy.
+    /// The dump was copied.
     Saved {
         saved: Saved,
         log: Option<PathBuf>,
@@ -128,7 +128,7 @@ pub enum Outcome {
     },
 }
 
-/// Saves and prints what was done.
+/// Saves a dump and reports it.
 pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
     let begin = Instant::now();
     let (sources, directory) = split_paths(&arguments.paths);
@@ -163,7 +163,7 @@ pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Saves.
+/// Saves a dump.
 pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     let stop = Stop::new();
     signals::watch(&stop)?;
@@ -202,7 +202,7 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
             saved.path.display()
         );
     }
-    // Before the mark is cleared: a run that is killed here is run again.
+    // Before the mark is cleared: a killed run is repeated.
     let log = (work.log && !saved.encrypted)
         .then(|| write_log(&saved, &work.options.directory))
         .flatten();
@@ -216,13 +216,13 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Writes the kernel's log beside the dump, if there is one in it.
+/// Writes the kernel log beside the dump, if it has one.
 pub fn write_log(saved: &Saved, directory: &Path) -> Option<PathBuf> {
     let path = directory.join(format!("dmesg.{}", saved.number));
     if fs::symlink_metadata(&path).is_ok() {
         return Some(path);
     }
-    // Of a run that was killed: the number is this dump's.
+    // Left by a killed run: the number belongs to this dump.
     let _ = fs::remove_file(directory.join(format!("dmesg.{}.incomplete", saved.number)));
     match dmesg::save_log(&saved.path, &path) {
         Ok(()) => Some(path),
@@ -236,12 +236,12 @@ pub fn write_log(saved: &Saved, directory: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The last path is the directory if it is one, or is meant to become one.
+/// The last path is the directory if it is one, or if it is to be created.
 fn split_paths(paths: &[PathBuf]) -> (&[PathBuf], PathBuf) {
     let is_block_device = |path: &Path| {
         fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
     };
-    // What is not there cannot be a part.
+    // A path that does not exist cannot be a part.
     if let [sources @ .., last] = paths
         && let Some(first) = sources.first()
         && (last.is_dir()
@@ -284,7 +284,7 @@ impl Outcome {
         }
     }
 
-    /// For people.
+    /// Formats the result as text.
     fn text(&self, source: &str, seconds: f64) -> String {
         let (saved, log, mark_cleared) = match self {
             Self::Nothing => return format!("{source}: no dump that is not saved yet"),
@@ -302,7 +302,7 @@ impl Outcome {
         };
         let path = saved.path.display();
         let mut text = if saved.before {
-            format!("{source}: is saved already as {path}")
+            format!("{source}: already saved as {path}")
         } else {
             let rate = saved.copied as f64 / seconds.max(1e-9);
             format!(
@@ -313,7 +313,7 @@ impl Outcome {
             )
         };
         if let Some(log) = log {
-            text = format!("{text}\n{}: the kernel's log", log.display());
+            text = format!("{text}\n{}: the kernel log", log.display());
         }
         if mark_cleared {
             text = format!("{text}\n{source}: marked as saved");
@@ -322,7 +322,7 @@ impl Outcome {
     }
 }
 
-/// What a saved dump is, for people.
+/// Describes a saved dump.
 fn kind(saved: &Saved) -> String {
     if saved.encrypted {
         return "encrypted".into();

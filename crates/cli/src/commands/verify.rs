@@ -20,26 +20,28 @@ use crate::{source, summary};
 /// `bigiron verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArguments {
-    /// The dump; all files of a split or striped one
+    /// The dump; all parts of a split or striped one
     #[arg(required = true)]
     pub dump: Vec<PathBuf>,
-    /// Write the index and the end of a vmdump that was cut or whose writer was interrupted
+    /// Write the missing index and end of a vmdump that was truncated or whose writer was
+    /// interrupted
     #[arg(long)]
     pub repair: bool,
-    /// What it was made from: every page must be equal. Parts of a split or striped one as A,B,C
+    /// The source of the dump: every page must be equal. Parts of a split or striped one as
+    /// A,B,C
     #[arg(long, value_name = "SOURCE")]
     pub against: Option<PathBuf>,
-    /// Secret keys of age, to read encrypted dumps
+    /// Secret keys of age, for encrypted dumps
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
-    /// Helper threads [default: one for each CPU]
+    /// Helper threads [default: one per CPU]
     #[arg(short = 'j', long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub threads: Option<u16>,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-    /// Print nothing but errors
+    /// Print only errors
     #[arg(short, long)]
     pub quiet: bool,
 }
@@ -53,12 +55,12 @@ struct Result {
     lost: u64,
     damaged: u64,
     left_out: u64,
-    /// What is wrong beside the pages, of a vmdump.
+    /// Defects of a vmdump outside its pages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     findings: Vec<String>,
 }
 
-/// Reads, compares, prints.
+/// Verifies a dump and prints the result.
 pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
     let stop = Stop::new();
     signals::watch(&stop)?;
@@ -161,7 +163,7 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
     }
 }
 
-/// Gives a vmdump the end that it lacks.
+/// Writes the missing end of a vmdump.
 fn repair(dump: &[PathBuf]) -> anyhow::Result<()> {
     let [path] = dump else {
         anyhow::bail!("--repair takes one vmdump");

@@ -1,9 +1,8 @@
-//! What is in a file.
+//! Contents of files.
 
 use std::sync::OnceLock;
 
-/// Why a file cannot be read: a sentence for people. Readers of the file see
-/// EIO, since the system has no room for more.
+/// The reason why a file cannot be read. Readers of the file see EIO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentError(pub String);
 
@@ -13,17 +12,17 @@ impl<E: std::error::Error> From<E> for ContentError {
     }
 }
 
-/// The bytes of a file. Threads read at the same time.
+/// The bytes of a file. Threads read concurrently.
 pub trait Content: Send + Sync {
-    /// How many there are. It stays the same.
+    /// Size in bytes, which must not change.
     fn size(&self) -> Result<u64, ContentError>;
 
-    /// Fills `buf` from `offset` on as far as the file goes, and says how far: less
-    /// than all only at the file's end.
+    /// Fills `buf` from `offset` and returns the number of bytes: fewer only at the end of the
+    /// file.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize, ContentError>;
 
-    /// Whether it may be other bytes when it is read again, so that the kernel must
-    /// not keep what it has read.
+    /// Returns true if the contents may change between reads, so that the kernel must not cache
+    /// them.
     fn changes(&self) -> bool {
         false
     }
@@ -31,14 +30,14 @@ pub trait Content: Send + Sync {
 
 type Make = dyn Fn() -> Result<Vec<u8>, ContentError> + Send + Sync;
 
-/// A file that is made as a whole, when it is looked at first.
+/// A file that is generated as a whole when it is first opened.
 pub struct Text {
     make: Box<Make>,
     made: OnceLock<Result<Vec<u8>, ContentError>>,
 }
 
 impl Text {
-    /// A file with what `make` gives. It is asked once.
+    /// Creates a file whose contents `make` generates, once.
     pub fn new(make: impl Fn() -> Result<Vec<u8>, ContentError> + Send + Sync + 'static) -> Self {
         Self {
             make: Box::new(make),
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_made_once_and_read_from_anywhere() {
+    fn text_is_generated_once_and_read_at_any_offset() {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);
         let text = Text::new(move || {
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_says_why_each_time() {
+    fn failed_generation_reports_the_reason_each_time() {
         let text = Text::new(|| Err(ContentError("no log".into())));
         let why = Err(ContentError("no log".into()));
         assert_eq!(

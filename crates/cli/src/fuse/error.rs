@@ -1,18 +1,18 @@
-//! Why nothing is mounted.
+//! Errors of mounting.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a directory cannot be mounted, served or unmounted.
+/// A directory cannot be mounted, served or unmounted.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// The kernel has no FUSE, or shows it not here.
+    /// The kernel has no FUSE, or it is not available here.
     #[error(
         "/dev/fuse: {source}: the kernel's FUSE is needed (`modprobe fuse`; in a container, give \
          it the device)"
     )]
     NoFuse {
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
     /// The directory cannot be used.
@@ -20,31 +20,31 @@ pub enum MountError {
     Directory {
         /// The directory.
         path: PathBuf,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
-    /// The kernel or fusermount3 does not mount it.
+    /// The kernel or fusermount3 refuses to mount it.
     #[error("{}: cannot mount: {reason}", path.display())]
     Refused {
         /// The directory.
         path: PathBuf,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
-    /// It stays mounted.
+    /// The directory is still mounted.
     #[error("{}: cannot unmount: {reason}; do it by `umount {}`", path.display(), path.display())]
     Stays {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What the kernel asks cannot be answered.
+    /// Requests of the kernel cannot be answered.
     #[error("{}: cannot serve: {source}", path.display())]
     Serve {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
 }

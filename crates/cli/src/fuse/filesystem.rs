@@ -1,4 +1,4 @@
-//! Answers what the kernel asks of a mounted tree that stays as it is.
+//! Answers FUSE requests for a tree that does not change.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -15,17 +15,17 @@ use crate::fuse::content::ContentError;
 use crate::fuse::served::{Served, configure};
 use crate::fuse::tree::{Children, Entry, Node, Tree};
 
-/// The tree stays as it is, so the kernel need not ask again.
+/// The tree does not change, so the kernel may cache its entries.
 const FOREVER: Duration = Duration::from_secs(86_400);
 
-/// A tree as FUSE serves it.
+/// A tree served by FUSE.
 pub(crate) struct TreeFilesystem {
     pub(crate) tree: Tree,
     pub(crate) served: Served,
 }
 
 thread_local! {
-    /// What a thread reads into, so that it need not be made and zeroed each time.
+    /// A read buffer per thread, so that it is not allocated and zeroed each time.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -42,7 +42,7 @@ impl TreeFilesystem {
     fn attributes(&self, number: INodeNo, node: &Node) -> FileAttr {
         let (kind, perm, size) = match &node.entry {
             Entry::Directory(_) => (FileType::Directory, 0o500, 0),
-            // One that cannot be made is there nevertheless; opening it fails.
+            // A file whose generation fails exists nevertheless; opening it fails.
             Entry::File(content) => {
                 let size = content.size().unwrap_or_else(|error| {
                     self.failed(&error);
@@ -157,7 +157,7 @@ impl Filesystem for TreeFilesystem {
             Ok(children) => children,
             Err(error) => return reply.error(error),
         };
-        // An offset is how many entries come before; the first two are these.
+        // An offset is the number of preceding entries; the first two are these.
         let dots = [(number.0, "."), (node.parent, "..")];
         let dots = dots.map(|(number, name)| (number, true, name));
         let listed = children.list.iter();

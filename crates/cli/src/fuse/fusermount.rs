@@ -1,4 +1,4 @@
-//! fusermount3, which mounts for users who may not.
+//! fusermount3, which mounts for unprivileged users.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ use crate::fuse::error::MountError;
 
 const PROGRAM: &str = "fusermount3";
 
-/// Has `directory` mounted, and gives the file that the kernel asks through.
+/// Mounts `directory` and returns the FUSE device file.
 pub(crate) fn mount(directory: &Path, options: &str) -> Result<OwnedFd, MountError> {
     let refused = |reason: String| MountError::Refused {
         path: directory.to_owned(),
@@ -22,7 +22,7 @@ pub(crate) fn mount(directory: &Path, options: &str) -> Result<OwnedFd, MountErr
     let (ours, theirs) = UnixStream::pair().map_err(|error| refused(error.to_string()))?;
     let mut command = Command::new(PROGRAM);
     command.args(["-o", options, "--"]).arg(directory);
-    // It sends the file through the socket that this names: its standard input.
+    // fusermount3 sends the file through this socket: its standard input.
     command.env("_FUSE_COMMFD", "0");
     command
         .stdin(OwnedFd::from(theirs))
@@ -34,7 +34,7 @@ pub(crate) fn mount(directory: &Path, options: &str) -> Result<OwnedFd, MountErr
         )),
         _ => refused(format!("{PROGRAM}: {error}")),
     })?;
-    // Else our copy of its end would keep the socket open after it has gone.
+    // Otherwise our copy of its end would keep the socket open after it exits.
     drop(command);
     let received = receive(&ours);
     let output = child
@@ -49,7 +49,7 @@ pub(crate) fn mount(directory: &Path, options: &str) -> Result<OwnedFd, MountErr
     }
 }
 
-/// Unmounts; `lazy` even while it is used.
+/// Unmounts; with `lazy`, even while it is in use.
 pub(crate) fn unmount(directory: &Path, lazy: bool) -> Result<(), String> {
     let mut command = Command::new(PROGRAM);
     command.args(["-u", "-q"]);
@@ -70,7 +70,7 @@ pub(crate) fn unmount(directory: &Path, lazy: bool) -> Result<(), String> {
     })
 }
 
-/// A file that comes through a socket; `None` if it was closed without.
+/// Receives a file through a socket; returns `None` if it was closed without one.
 fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -1,45 +1,49 @@
-//! A tree that is asked anew each time somebody looks: nothing of it is kept, neither here nor by
-//! the kernel.
+//! A tree that changes: nothing of it is cached, neither here nor by the kernel.
 
-/// A tree whose directories and files come and go, and change.
+/// A tree whose directories and files come, go and change.
 ///
-/// Numbers are those of inodes: the root is [`ROOT`], and all others are above [`LAST_RESERVED`].
-/// A number means the same place for ever, whether something is there or not. Threads ask at the
-/// same time.
+/// Numbers are inode numbers: the root is 1, all others are above [`LAST_RESERVED`]. A number
+/// always means the same file, whether it exists or not. Threads call these methods
+/// concurrently.
 pub trait Live: Send + Sync + 'static {
-    /// Whether any file of it can be written.
+    /// Returns true if any file can be written.
     fn is_writable(&self) -> bool {
         false
     }
 
-    /// What is at `number`.
+    /// Returns the kind of the file `number`.
     ///
     /// # Errors
-    /// [`Why::Gone`] where nothing is, or no more.
+    ///
+    /// [`Why::Gone`] if it does not exist.
     fn look(&self, number: u64) -> Result<Kind, Refusal>;
 
-    /// What `directory` has by `name`: its number, and what it is.
+    /// Looks up `name` in `directory`; returns its number and kind.
     ///
     /// # Errors
-    /// [`Why::Gone`] where there is nothing of that name.
+    ///
+    /// [`Why::Gone`] if there is no such name.
     fn find(&self, directory: u64, name: &str) -> Result<(u64, Kind), Refusal>;
 
-    /// What is in `directory`.
+    /// Lists `directory`.
     ///
     /// # Errors
-    /// It has gone, or cannot be listed.
+    ///
+    /// It does not exist, or cannot be listed.
     fn list(&self, directory: u64) -> Result<Listed, Refusal>;
 
-    /// What is in `file` now. Whoever opened it reads this until he closes it.
+    /// Returns the contents of `file` now. An open file keeps them until it is closed.
     ///
     /// # Errors
-    /// It has gone, or cannot be read.
+    ///
+    /// It does not exist, or cannot be read.
     fn read(&self, file: u64) -> Result<Vec<u8>, Refusal>;
 
-    /// Takes what was written to `file` in one piece.
+    /// Handles one write to `file`.
     ///
     /// # Errors
-    /// It is not what the file takes, or may not be written.
+    ///
+    /// The file does not accept it, or may not be written.
     fn write(&self, file: u64, _text: &[u8]) -> Result<(), Refusal> {
         Err(Refusal {
             why: Why::ReadOnly,
@@ -48,64 +52,64 @@ pub trait Live: Send + Sync + 'static {
     }
 }
 
-/// Numbers up to this one stand for a directory itself and the one above it, where listings are
-/// continued.
+/// Numbers up to this one stand for `.` and `..` in listings.
 pub const LAST_RESERVED: u64 = 2;
 
-/// What is at a place.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A directory.
     Directory,
     /// A file.
     File {
-        /// Whether it can be written.
+        /// True if it can be written.
         writable: bool,
-        /// Bytes that are in it now. Reading goes by what it has when it is opened; but since
-        /// Linux 6.5 sendfile(2), with which some programs copy, ends where the size says
+        /// Current size. Reads return what the file had when it was opened; but since Linux 6.5
+        /// sendfile(2), which some programs use to copy, stops at this size
         /// (filemap_splice_read, mm/filemap.c).
         size: u64,
     },
 }
 
-/// What is in a directory.
+/// The contents of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// The directory that it is in; the root's is its own.
+    /// Number of the parent directory; the root is its own parent.
     pub parent: u64,
-    /// Names, numbers and whether they are directories, by rising numbers: a listing goes on behind
-    /// a number, so that nothing is passed over or told twice when others come and go meanwhile.
+    /// Names, numbers and whether they are directories, in order of numbers: a listing
+    /// continues after a number, so that entries are neither skipped nor repeated when others
+    /// come and go.
     pub entries: Vec<(String, u64, bool)>,
 }
 
-/// Why something is not done.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It is not there: ENOENT. Nobody is told more.
+    /// It does not exist: ENOENT. This is not reported otherwise.
     Gone,
-    /// What was written is not what the file takes: EINVAL.
+    /// The file does not accept what was written: EINVAL.
     Invalid,
-    /// It is not allowed: EACCES.
+    /// Not permitted: EACCES.
     Denied,
-    /// There is nothing it could be written to: EROFS.
+    /// The file cannot be written: EROFS.
     ReadOnly,
-    /// It became another one meanwhile: EAGAIN.
+    /// It changed meanwhile: EAGAIN.
     Changed,
     /// Anything else: EIO.
     Failed,
 }
 
-/// Why something is not done, and in words for people.
+/// A refused request, with a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why: what the caller sees.
+    /// The reason, as an error number.
     pub why: Why,
-    /// In words.
+    /// The reason, as text.
     pub reason: String,
 }
 
 impl Refusal {
-    /// That something is not there.
+    /// The refusal for a missing file.
     pub fn gone() -> Self {
         Self {
             why: Why::Gone,

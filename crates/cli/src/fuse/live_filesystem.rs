@@ -1,4 +1,4 @@
-//! Answers what the kernel asks of a tree that is asked anew each time.
+//! Answers FUSE requests for a tree that changes.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -16,10 +16,10 @@ use fuser::{
 use crate::fuse::live::{Kind, LAST_RESERVED, Listed, Live, Refusal, Why};
 use crate::fuse::served::{Served, configure};
 
-/// The kernel asks again each time, since it would not hear of what has gone.
+/// The kernel must ask each time, since it is not notified of changes.
 const NOT_KEPT: Duration = Duration::ZERO;
 
-/// A live tree as FUSE serves it.
+/// A changing tree served by FUSE.
 pub(crate) struct LiveFilesystem<L> {
     tree: L,
     served: Served,
@@ -59,7 +59,7 @@ impl<L: Live> LiveFilesystem<L> {
         Ok(self.attributes(INodeNo(number), kind))
     }
 
-    /// Opens a file: what is in it now stays with the handle.
+    /// Opens a file: its present contents stay with the handle.
     fn open_file(&self, number: INodeNo, mode: OpenAccMode) -> Result<FileHandle, Errno> {
         let kind = self.tree.look(number.0);
         let kind = kind.map_err(|refusal| self.refused(&refusal))?;
@@ -90,7 +90,7 @@ impl<L: Live> LiveFilesystem<L> {
     }
 }
 
-/// What the caller sees.
+/// The error number for the caller.
 fn errno(why: Why) -> Errno {
     match why {
         Why::Gone => Errno::ENOENT,
@@ -102,7 +102,7 @@ fn errno(why: Why) -> Errno {
     }
 }
 
-/// What is in files that are open.
+/// The contents of open files.
 #[derive(Default)]
 struct Opened {
     last: AtomicU64,
@@ -128,13 +128,14 @@ impl Opened {
     }
 }
 
-/// What of `text` is asked for.
-fn piece(text: &[u8], offset: u64, size: u32) -> &[u8] {
+/// Returns the requested range of `text`.
+fn range_of(text: &[u8], offset: u64, size: u32) -> &[u8] {
     let rest = usize::try_from(offset).map_or(&[][..], |at| text.get(at..).unwrap_or(&[]));
     rest.get(..size as usize).unwrap_or(rest)
 }
 
-/// Entries of a directory behind `offset`, each with where to go on behind it.
+/// Returns the entries of a directory after `offset`, each with the offset at which to
+/// continue.
 fn behind(listed: Listed, offset: u64) -> impl Iterator<Item = (u64, bool, String)> {
     let dots = [
         (1, true, ".".to_owned()),
@@ -166,7 +167,7 @@ impl<L: Live> Filesystem for LiveFilesystem<L> {
         }
     }
 
-    /// A shell's `>` cuts a file before it writes: that alone is let pass.
+    /// A shell's `>` truncates a file before it writes: only that is permitted.
     fn setattr(
         &self,
         _: &Request,
@@ -213,12 +214,12 @@ impl<L: Live> Filesystem for LiveFilesystem<L> {
         reply: ReplyData,
     ) {
         match self.opened.get(handle) {
-            Some(text) => reply.data(piece(&text, offset, size)),
+            Some(text) => reply.data(range_of(&text, offset, size)),
             None => reply.error(Errno::EBADF),
         }
     }
 
-    /// Each write is one order, wherever in the file, as simple_attr_write of fs/libfs.c has it.
+    /// Each write is one command, at any offset, like simple_attr_write in fs/libfs.c.
     fn write(
         &self,
         _: &Request,
@@ -232,10 +233,10 @@ impl<L: Live> Filesystem for LiveFilesystem<L> {
         reply: ReplyWrite,
     ) {
         match self.tree.write(number.0, data) {
-            // The kernel gives no more in one piece than the 16 MiB it agreed to.
+            // The kernel sends at most the 16 MiB that were negotiated.
             Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
             Err(refusal) => {
-                // Told always: whoever writes wants to know, and writes rarely.
+                // Always reported: writes are rare, and the writer wants to know.
                 (self.served.tell)(&refusal.reason);
                 reply.error(errno(refusal.why));
             }
@@ -256,7 +257,7 @@ impl<L: Live> Filesystem for LiveFilesystem<L> {
         reply.ok();
     }
 
-    // What is there is the tree's to say: nobody makes or removes anything.
+    // Files cannot be created or removed.
 
     fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
         reply.error(Errno::EPERM);
@@ -310,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_open_keeps_its_text_until_it_is_closed() {
+    fn open_file_keeps_its_contents_until_it_is_closed() {
         let opened = Opened::default();
         let (first, second) = (opened.add(b"117\n".into()), opened.add(b"110\n".into()));
         assert_eq!(opened.get(first).as_deref(), Some(&b"117\n"[..]));
@@ -320,16 +321,16 @@ mod tests {
     }
 
     #[test]
-    fn pieces_end_where_the_text_ends() {
-        assert_eq!(piece(b"hello", 0, 9), b"hello");
-        assert_eq!(piece(b"hello", 3, 1), b"l");
+    fn reads_stop_at_the_end_of_the_text() {
+        assert_eq!(range_of(b"hello", 0, 9), b"hello");
+        assert_eq!(range_of(b"hello", 3, 1), b"l");
         for offset in [5, 6, u64::MAX] {
-            assert_eq!(piece(b"hello", offset, 9), b"");
+            assert_eq!(range_of(b"hello", offset, 9), b"");
         }
     }
 
     #[test]
-    fn a_listing_goes_on_behind_what_was_told_when_others_have_gone() {
+    fn listing_continues_after_entries_disappeared() {
         let listed = |numbers: &[u64]| Listed {
             parent: 1,
             entries: numbers
@@ -345,7 +346,7 @@ mod tests {
             names(&[100, 200, 300], 0),
             [".", "..", "cpu100", "cpu200", "cpu300"]
         );
-        // After 200 was told it goes, and 150 comes.
+        // After 200 was listed, it disappears and 150 appears.
         assert_eq!(names(&[100, 150, 300], 200), ["cpu300"]);
         assert_eq!(names(&[], 2), [""; 0]);
     }

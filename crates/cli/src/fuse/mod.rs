@@ -1,12 +1,11 @@
-//! A tree of files that are made when they are looked at, mounted by FUSE. Knows nothing of
-//! dumps.
+//! Trees of generated files, mounted by FUSE. Knows nothing of dumps.
 //!
-//! - [`tree`]: directories and files, each made once, when somebody looks.
-//! - [`content`]: what is in a file.
-//! - [`live`]: a tree that is asked anew each time, and may be written.
-//! - `filesystem`, `live_filesystem`: what the kernel asks, answered out of the one and the other.
-//! - [`mountpoint`]: the kernel's mount: made, and taken away even while it is used.
-//! - [`session`]: a tree that is mounted, and who serves it.
+//! - [`tree`]: directories and files that do not change, generated on first use.
+//! - [`content`]: contents of files.
+//! - [`live`]: a tree that changes and may be written.
+//! - `filesystem`, `live_filesystem`: answers to FUSE requests for the two kinds of tree.
+//! - [`mountpoint`]: the kernel's mount, which is removed even while it is in use.
+//! - [`session`]: a mounted tree and its serving threads.
 
 pub mod content;
 pub mod error;

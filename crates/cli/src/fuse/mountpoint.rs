@@ -1,6 +1,6 @@
-//! The kernel's mount over a directory.
+//! The kernel's mount of a directory.
 //!
-//! By mount(2) where that is allowed, else by fusermount3. libfuse is not needed.
+//! By mount(2) if permitted, otherwise by fusermount3. libfuse is not needed.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -17,21 +17,21 @@ use crate::fuse::error::MountError;
 use crate::fuse::fusermount;
 
 const DEVICE: &str = "/dev/fuse";
-/// The type of file system that the lists of mounts show.
+/// The file system type in lists of mounts.
 const TYPE: &str = "fuse.bigiron";
 const SUBTYPE: &str = "bigiron";
 
-/// What a mount is for, and for whom.
+/// The purpose and visibility of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
-    /// Files of it can be written.
+    /// Its files can be written.
     pub(crate) writable: bool,
-    /// Not for who mounts it alone.
+    /// Other users may access it.
     pub(crate) everyone: bool,
 }
 
 impl Access {
-    /// What is added to the options of a mount.
+    /// The corresponding mount option.
     fn option(self) -> &'static str {
         match self.everyone {
             true => ",allow_other",
@@ -43,26 +43,26 @@ impl Access {
 /// How a directory was unmounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmounted {
-    /// Nobody used it.
+    /// It was not in use.
     Clean,
-    /// Somebody has a file of it open, or is in it. It is no longer there for others,
-    /// and ends when the last one has gone.
+    /// A program has a file of it open, or is in it. It is detached, and ends with its last
+    /// user.
     Lazy,
-    /// It was not mounted any more.
+    /// It was no longer mounted.
     Already,
 }
 
-/// A directory that is mounted.
+/// A mounted directory.
 #[derive(Clone, Debug)]
 pub struct Mountpoint {
     directory: PathBuf,
-    /// The number of the device that the kernel shows it as, once that is known.
+    /// Device number of the mount, once known.
     device: Option<u64>,
 }
 
 impl Mountpoint {
-    /// Mounts over `directory`, an empty one, and gives the file that the kernel asks
-    /// through. Lists of mounts show it as `name`.
+    /// Mounts `directory`, which must be empty, and returns the FUSE device file. Lists of
+    /// mounts show it as `name`.
     pub(crate) fn new(
         directory: &Path,
         name: &str,
@@ -78,7 +78,7 @@ impl Mountpoint {
                 Err(Errno::PERM) => None,
                 Err(error) => return Err(refused(&directory, error)),
             },
-            // fusermount3 may open what we may not.
+            // fusermount3 may open what this process may not.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
             Err(source) => return Err(MountError::NoFuse { source }),
         };
@@ -95,7 +95,7 @@ impl Mountpoint {
         ))
     }
 
-    /// Notes which mount it is. Somebody must be serving it by now.
+    /// Records the mount's device number. The mount must already be served.
     pub(crate) fn look(&mut self) -> io::Result<()> {
         self.device = Some(fs::metadata(&self.directory)?.dev());
         Ok(())
@@ -106,25 +106,25 @@ impl Mountpoint {
         &self.directory
     }
 
-    /// Lets the kernel read ahead so many KiB, where that is allowed: the file system
-    /// itself may only ask for less than the 128 that are usual.
+    /// Sets the read-ahead in KiB, if permitted: the file system itself can only ask for less
+    /// than the default of 128.
     pub(crate) fn set_read_ahead(&self, kib: u32) {
         let Some(device) = self.device else { return };
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-        // Not fs::write, which would make the file where there is none.
+        // Not fs::write, which would create a missing file.
         if let Ok(mut file) = OpenOptions::new().write(true).open(path) {
             let _ = io::Write::write_all(&mut file, kib.to_string().as_bytes());
         }
     }
 
-    /// Takes it away. Where somebody uses it, it goes from its place at once, and
-    /// itself when the last one has gone.
+    /// Unmounts. If it is in use, it is detached at once, and ends with its last user.
     ///
     /// # Errors
+    ///
     /// It is still mounted.
     pub fn unmount(&self) -> Result<Unmounted, MountError> {
-        // Another one may be there by now, or over it.
+        // Another mount may be there by now, or on top of it.
         if let (Some(device), Ok(found)) = (self.device, fs::metadata(&self.directory))
             && found.dev() != device
         {
@@ -171,7 +171,7 @@ fn mount_directly(
     mount(name, directory, TYPE, flags, options.as_c_str())
 }
 
-/// The same for fusermount3, which takes a comma as the end of an option.
+/// Options for fusermount3, which ends an option at a comma.
 fn helper_options(name: &str, access: Access) -> String {
     let name = name.replace('\\', "\\\\").replace(',', "\\,");
     let write = if access.writable { "rw" } else { "ro" };
@@ -181,7 +181,7 @@ fn helper_options(name: &str, access: Access) -> String {
     )
 }
 
-/// The directory's whole name, if it can be mounted over.
+/// Returns the directory's absolute path, if it can be mounted on.
 fn check(directory: &Path) -> Result<PathBuf, MountError> {
     let wrong = |reason: String| MountError::Directory {
         path: directory.to_owned(),
@@ -191,19 +191,19 @@ fn check(directory: &Path) -> Result<PathBuf, MountError> {
         wrong(match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::NOENT) => "no such directory; make it first".into(),
             Some(Errno::NOTCONN) => {
-                "a mount is there whose program has gone; `umount` it first".into()
+                "the program of an earlier mount has exited; `umount` it first".into()
             }
             _ => error.to_string(),
         })
     };
     let metadata = fs::metadata(directory).map_err(why)?;
     if !metadata.is_dir() {
-        return Err(wrong("is no directory".into()));
+        return Err(wrong("is not a directory".into()));
     }
     let mut entries = fs::read_dir(directory).map_err(why)?;
     if entries.next().is_some() {
         return Err(wrong(
-            "is not empty, and what is in it would be hidden".into(),
+            "is not empty, and its contents would be hidden".into(),
         ));
     }
     fs::canonicalize(directory).map_err(why)
@@ -224,20 +224,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_cannot_be_mounted_over_says_why() {
+    fn unusable_directories_are_errors_with_the_reason() {
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path();
         fs::write(at.join("file"), "").unwrap();
         let why = |path: &Path| check(path).unwrap_err().to_string();
         assert!(why(at).contains("is not empty"), "{}", why(at));
-        assert!(why(&at.join("file")).contains("is no directory"));
+        assert!(why(&at.join("file")).contains("is not a directory"));
         assert!(why(&at.join("none")).contains("make it first"));
         fs::create_dir(at.join("empty")).unwrap();
         assert!(check(&at.join("empty")).is_ok());
     }
 
     #[test]
-    fn a_name_cannot_add_options() {
+    fn name_cannot_inject_options() {
         let access = Access {
             writable: false,
             everyone: false,

@@ -1,20 +1,19 @@
-//! What all trees have that are served by FUSE.
+//! Common parts of all FUSE trees.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use fuser::{Errno, FileAttr, FileType, INodeNo, InitFlags, KernelConfig};
 
-/// Reads that the kernel may have waiting in the background: read-ahead.
+/// Maximum number of background requests of the kernel: read-ahead.
 const MAX_BACKGROUND: u16 = 64;
-/// What cannot be read is told this often, since a reader may go through all of a
-/// damaged file.
+/// Maximum number of reported read errors, since a reader may scan a damaged file.
 const MAX_TOLD: usize = 20;
 
-/// Is told why something cannot be read.
+/// Callback that reports why something cannot be read.
 pub(crate) type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Whose files they are, how old, and who is told what goes wrong.
+/// Owner, age and error reporting of the files.
 pub(crate) struct Served {
     pub(crate) owner: (u32, u32),
     pub(crate) time: SystemTime,
@@ -41,7 +40,7 @@ impl Served {
             crtime: self.time,
             kind,
             perm,
-            // A directory with one link says that it does not count what is in it.
+            // A link count of one means that subdirectories are not counted.
             nlink: 1,
             uid: self.owner.0,
             gid: self.owner.1,
@@ -51,21 +50,21 @@ impl Served {
         }
     }
 
-    /// Tells why, and gives what the reader sees.
+    /// Reports the reason and returns the reader's error number.
     pub(crate) fn failed(&self, reason: &str) -> Errno {
         match self.told.fetch_add(1, Ordering::Relaxed) {
             told if told < MAX_TOLD => (self.tell)(reason),
-            MAX_TOLD => (self.tell)("what else cannot be read is not told"),
-            // The count must not turn over.
+            MAX_TOLD => (self.tell)("further read errors are not reported"),
+            // The counter must not overflow.
             _ => self.told.store(MAX_TOLD + 1, Ordering::Relaxed),
         }
         Errno::EIO
     }
 }
 
-/// What is asked of the kernel at first.
+/// Configures the connection.
 pub(crate) fn configure(config: &mut KernelConfig) {
-    // Each gives the nearest that the kernel has where that is less.
+    // If the value is too large, the nearest possible one is used.
     let _ = config.set_max_background(MAX_BACKGROUND);
     let _ = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
 }

@@ -1,4 +1,4 @@
-//! A tree that is mounted.
+//! A mounted tree.
 
 use std::io;
 use std::path::Path;
@@ -17,43 +17,45 @@ use crate::fuse::mountpoint::{Access, Mountpoint};
 use crate::fuse::served::{Served, Tell};
 use crate::fuse::tree::Tree;
 
-/// What the kernel reads ahead of someone who reads in order: several chunks of a
-/// compressed dump, so that several threads unpack.
+/// Read-ahead for sequential readers: several chunks of a compressed dump, so that several
+/// threads unpack.
 const READ_AHEAD_KIB: u32 = 1024;
 
-/// How a tree is mounted.
+/// Options of a mount.
 pub struct Options {
-    /// What lists of mounts show in the place of a device.
+    /// Shown in place of a device in lists of mounts.
     pub name: String,
-    /// Threads that serve, at least one.
+    /// Serving threads, at least one.
     pub threads: usize,
-    /// The time of all files.
+    /// Time stamp of all files.
     pub time: SystemTime,
-    /// Whether all users may look, by the modes of files; else only who mounts.
+    /// True if all users may read, by the modes of files; otherwise only the user who mounts.
     pub everyone: bool,
-    /// Is told why something cannot be read.
+    /// Reports why something cannot be read.
     pub tell: Tell,
 }
 
-/// A tree that is mounted, and waits to be served.
+/// A mounted tree that is not yet served.
 pub struct Session {
     run: Box<dyn FnOnce() -> io::Result<()> + Send>,
     mountpoint: Mountpoint,
 }
 
 impl Session {
-    /// Mounts `tree` over `directory`, an empty one.
+    /// Mounts `tree` on `directory`, which must be empty.
     ///
     /// # Errors
-    /// The directory cannot be used, or the system does not mount it.
+    ///
+    /// The directory cannot be used, or mounting is refused.
     pub fn new(tree: Tree, directory: &Path, options: Options) -> Result<Self, MountError> {
         let make = |served| TreeFilesystem { tree, served };
         Self::mount(directory, options, false, make)
     }
 
-    /// Mounts a tree that is asked anew each time over `directory`, an empty one.
+    /// Mounts a changing tree on `directory`, which must be empty.
     ///
     /// # Errors
+    ///
     /// As for [`Session::new`].
     pub fn live(tree: impl Live, directory: &Path, options: Options) -> Result<Self, MountError> {
         let writable = tree.is_writable();
@@ -80,7 +82,7 @@ impl Session {
         });
         let mut config = Config::default();
         config.n_threads = Some(options.threads.max(1));
-        // Each thread has a queue of its own in the kernel.
+        // Each thread has its own queue in the kernel.
         config.clone_fd = true;
         let users = match options.everyone {
             true => SessionACL::All,
@@ -100,8 +102,8 @@ impl Session {
         })
     }
 
-    /// Serves in threads of its own until it is unmounted, by whomever; then `ended` is
-    /// called. When this returns, the directory can be looked into.
+    /// Serves in background threads until unmounted; then calls `ended`. On return the
+    /// directory can be read.
     pub fn start(self, ended: impl FnOnce() + Send + 'static) -> Result<Serving, MountError> {
         let Self {
             run,
@@ -121,7 +123,7 @@ impl Session {
         };
         let thread = thread::Builder::new().name("mount".into()).spawn(run);
         let thread = thread.map_err(|error| failed(&mountpoint, error))?;
-        // The first question, which is ours, is answered by what was just started.
+        // This first request is answered by the threads just started.
         mountpoint
             .look()
             .map_err(|error| failed(&mountpoint, error))?;
@@ -130,19 +132,19 @@ impl Session {
     }
 }
 
-/// A tree that is mounted and served.
+/// A mounted and served tree.
 pub struct Serving {
     mountpoint: Mountpoint,
     thread: JoinHandle<io::Result<()>>,
 }
 
 impl Serving {
-    /// Where it is.
+    /// The mount.
     pub fn mountpoint(&self) -> &Mountpoint {
         &self.mountpoint
     }
 
-    /// Waits until it is unmounted and nobody uses it any more.
+    /// Waits until it is unmounted and no longer in use.
     pub fn join(self) -> Result<(), MountError> {
         let panicked = || Err(io::Error::other("a thread panicked"));
         let result = self.thread.join().unwrap_or_else(|_| panicked());

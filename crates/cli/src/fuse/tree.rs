@@ -1,16 +1,15 @@
-//! Directories and files, each with a number. What is in a directory is found out
-//! when somebody looks into it first.
+//! Directories and files with inode numbers. A directory is listed when it is first read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::fuse::content::{Content, ContentError};
 
-/// Entries of one directory, at most: more than CPUs, and what keeps a directory
-/// that is made from a damaged dump from taking all memory.
+/// Maximum number of entries of a directory: above the number of CPUs, and a limit for
+/// directories from damaged dumps.
 const MAX_ENTRIES: usize = 1 << 17;
 
-/// What a directory lists.
+/// The entries of a directory.
 pub type Listing = Vec<(String, Entry)>;
 type List = dyn Fn() -> Result<Listing, ContentError> + Send + Sync;
 
@@ -18,7 +17,7 @@ type List = dyn Fn() -> Result<Listing, ContentError> + Send + Sync;
 pub enum Entry {
     /// A file.
     File(Box<dyn Content>),
-    /// A directory, by what lists it.
+    /// A directory, by its listing function.
     Directory(Box<List>),
 }
 
@@ -28,7 +27,7 @@ impl Entry {
         Self::File(Box::new(content))
     }
 
-    /// A directory with what `list` gives. It is asked once.
+    /// Creates a directory that `list` lists, once.
     pub fn directory(
         list: impl Fn() -> Result<Listing, ContentError> + Send + Sync + 'static,
     ) -> Self {
@@ -36,38 +35,38 @@ impl Entry {
     }
 }
 
-/// A file or a directory at its place in the tree.
+/// A file or directory in the tree.
 pub(crate) struct Node {
-    /// The number of the directory that it is in; the root's is its own.
+    /// Number of the parent directory; the root is its own parent.
     pub(crate) parent: u64,
     pub(crate) entry: Entry,
-    /// What is in it, if it is a directory and was looked into.
+    /// The entries, if it is a directory that was read.
     children: OnceLock<Result<Children, ContentError>>,
 }
 
-/// What is in a directory.
+/// The entries of a directory.
 #[derive(Default)]
 pub(crate) struct Children {
-    /// In the order in which they are listed: name, number, whether it is a directory.
+    /// In order of listing: name, number, whether it is a directory.
     pub(crate) list: Vec<(String, u64, bool)>,
     by_name: HashMap<String, usize>,
 }
 
 impl Children {
-    /// The number of the entry of that name.
+    /// Returns the number of the entry with this name.
     pub(crate) fn find(&self, name: &str) -> Option<u64> {
         let index = *self.by_name.get(name)?;
         self.list.get(index).map(|(_, number, _)| *number)
     }
 }
 
-/// A tree of files. Numbers are those of inodes: the root is 1.
+/// A tree of files. Numbers are inode numbers: the root is 1.
 pub struct Tree {
     nodes: RwLock<Vec<Arc<Node>>>,
 }
 
 impl Tree {
-    /// A tree whose root lists what `list` gives.
+    /// Creates a tree whose root `list` lists.
     pub fn new(list: impl Fn() -> Result<Listing, ContentError> + Send + Sync + 'static) -> Self {
         let root = Node {
             parent: 1,
@@ -79,14 +78,14 @@ impl Tree {
         }
     }
 
-    /// The file or directory of that number.
+    /// Returns the file or directory with this number.
     pub(crate) fn node(&self, number: u64) -> Option<Arc<Node>> {
         let index = usize::try_from(number.checked_sub(1)?).ok()?;
         let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
         nodes.get(index).cloned()
     }
 
-    /// What is in the directory `node` of that number; `None` if it is none.
+    /// Returns the entries of the directory `node`; `None` if it is not a directory.
     pub(crate) fn children<'n>(
         &self,
         number: u64,
@@ -105,7 +104,7 @@ impl Tree {
         let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
         let mut children = Children::default();
         for (name, entry) in listing.into_iter().take(MAX_ENTRIES) {
-            // The names of a tree are ours; one that is none would confuse the kernel.
+            // The kernel would reject invalid names.
             if !is_name(&name) || children.by_name.contains_key(&name) {
                 continue;
             }
@@ -122,7 +121,7 @@ impl Tree {
     }
 }
 
-/// Whether a directory can list this name (NAME_MAX of linux/limits.h).
+/// Returns true for a valid name (NAME_MAX of linux/limits.h).
 fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && name.len() <= 255 && !name.contains(['/', '\0'])
 }
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_directory_keeps_its_number() {
+    fn entries_keep_their_inode_numbers() {
         let tree = Tree::new(|| {
             let inner = Entry::directory(|| Ok(vec![("x".into(), file("x"))]));
             Ok(vec![("a".into(), file("a")), ("d".into(), inner)])
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_a_directory_cannot_have_are_passed_over() {
+    fn invalid_names_are_skipped() {
         let tree = Tree::new(|| {
             let names = ["", ".", "..", "a/b", "a\0", "ok", "ok"];
             Ok(names.map(|name| (name.to_owned(), file(""))).into())
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_cannot_be_listed_says_why() {
+    fn failed_listing_reports_the_reason() {
         let tree = Tree::new(|| Err(ContentError("no symbols".into())));
         let root = tree.node(1).unwrap();
         let error = tree.children(1, &root).unwrap().err();

@@ -1,4 +1,4 @@
-//! Making a dump.
+//! Makes a dump.
 
 use std::fs;
 use std::io;
@@ -22,7 +22,7 @@ use crate::arguments::OnlineCpus;
 use crate::{online_cpus, source};
 use crate::{signals, watchdog};
 
-/// Time in which nothing moves until a message says what is waited for.
+/// Time without progress after which a message reports what is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Makes the dump that the options ask for.
@@ -65,8 +65,8 @@ pub fn run(settings: &Settings, vmcore: &Path, target: &Target) -> anyhow::Resul
     Ok(())
 }
 
-/// Blanks what the commands in `config` name. Commands that name nothing are
-/// passed over, as there.
+/// Erases what the commands in `config` name. Commands that name nothing are skipped, as in
+/// makedumpfile.
 fn erase(settings: &Settings, kernel: &mut Kernel, config: &Path) -> anyhow::Result<()> {
     let erasure = crate::erase::find(kernel, config, settings.vmlinux.as_deref())?;
     let messages = settings.messages;
@@ -85,7 +85,7 @@ fn erase(settings: &Settings, kernel: &mut Kernel, config: &Path) -> anyhow::Res
     Ok(())
 }
 
-/// Warnings and counts.
+/// Prints warnings and statistics.
 pub fn tell(settings: &Settings, summary: &Summary) {
     for warning in &summary.warnings {
         settings.messages.notice(warning);
@@ -127,7 +127,7 @@ impl Target {
 pub struct Maker<'a, 's> {
     pub settings: &'a Settings,
     pub kernel: &'a Kernel<'s>,
-    /// Its name, for messages.
+    /// Name of the source, for messages.
     pub source: PathBuf,
     pub compression: Compression,
     /// Set by a signal, and by a dump that fails.
@@ -135,14 +135,14 @@ pub struct Maker<'a, 's> {
 }
 
 impl Maker<'_, '_> {
-    /// Makes a dump at the first of the levels at which it fits.
+    /// Makes a dump at the first level at which it fits.
     pub fn make(&self, target: &Target) -> anyhow::Result<Summary> {
         signals::watch(&self.stop)?;
         let messages = self.settings.messages;
         let mut levels = self.settings.levels.iter().copied();
         let mut level = levels.next().unwrap_or_default();
         loop {
-            // What went to standard output cannot be taken back.
+            // Standard output cannot be taken back.
             let next = match target {
                 Target::Stdout => None,
                 _ => levels.next(),
@@ -167,8 +167,8 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// One dump, at one level; with `again` nothing is left of it if it does not
-    /// fit.
+    /// Makes one dump at one level; with `again`, a dump that does not fit leaves nothing
+    /// behind.
     pub fn once(
         &self,
         target: &Target,
@@ -235,8 +235,7 @@ impl Maker<'_, '_> {
         format!("\nCan't write the dump file({}). {why}\n", path.display())
     }
 
-    /// What an unfinished dump has written gets the name it was to have: who
-    /// calls makedumpfile looks for it there.
+    /// Renames an unfinished dump to its final name, where callers of makedumpfile look for it.
     fn keep(&self, target: &Target, error: DumpError) -> anyhow::Error {
         let (DumpError::Write { kept, .. } | DumpError::Interrupted { kept }) = &error else {
             return error.into();

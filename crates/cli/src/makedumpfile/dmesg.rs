@@ -1,4 +1,4 @@
-//! `--dump-dmesg`: the kernel log becomes a file.
+//! `--dump-dmesg`: writes the kernel log to a file.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::dump_file::check_dump_file;
 use super::input;
 use super::settings::Settings;
 
-/// Writes the log. As far as it can be written it stays.
+/// Writes the log. What was written before an error is kept.
 pub fn run(settings: &Settings, vmcore: &Path, logfile: &Path) -> anyhow::Result<()> {
     check_dump_file(settings, logfile)?;
     let opened = input::open(settings, &[vmcore.to_owned()])?;
@@ -39,7 +39,7 @@ pub fn run(settings: &Settings, vmcore: &Path, logfile: &Path) -> anyhow::Result
     Ok(())
 }
 
-/// A file that takes so many bytes.
+/// A file with a maximum size.
 struct Limited<'a> {
     inner: &'a std::fs::File,
     left: u64,

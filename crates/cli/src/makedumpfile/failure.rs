@@ -4,19 +4,19 @@ use bigiron_kernel::KernelError;
 
 use crate::signals;
 
-/// All is well.
+/// Success.
 pub const COMPLETED: u8 = 0;
-/// It did not work.
+/// Failure.
 pub const FAILED: u8 = 1;
-/// VMLINUX or VMCOREINFO is of another kernel than VMCORE.
+/// VMLINUX or VMCOREINFO belongs to another kernel than VMCORE.
 pub const WRONG_RELEASE: u8 = 2;
 
-/// What was given is of another kernel.
+/// A given file belongs to another kernel.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WrongRelease(pub String);
 
-/// The exit code for an error; of a signal the one that shells expect.
+/// Returns the exit code for an error; for a signal, the one that shells expect.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     let other_kernel = |cause: &(dyn std::error::Error + 'static)| {
         matches!(cause.downcast_ref(), Some(KernelError::OtherKernel { .. }))

@@ -1,4 +1,4 @@
-//! `-g`: a VMCOREINFO made from VMLINUX.
+//! `-g`: creates VMCOREINFO from VMLINUX.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::settings::Settings;
 
 /// Writes the file.
 pub fn run(settings: &Settings, vmlinux: &Path, vmcoreinfo: &Path) -> anyhow::Result<()> {
-    // As there, the page size is this machine's.
+    // As in makedumpfile, the page size is this machine's.
     let page_size = rustix::param::page_size() as u64;
     let text = linked_vmcoreinfo::generate(&Vmlinux::open(vmlinux)?, page_size)?;
     let name = vmcoreinfo.display();

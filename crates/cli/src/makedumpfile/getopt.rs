@@ -1,6 +1,6 @@
-//! The command line as getopt_long(3) takes it: `-cd31`, `-d 31`, options
-//! behind operands, `--num-threads=4`, and long options by any beginning that
-//! only one of them has. No crate in use knows the last, and scripts use it.
+//! A parser like getopt_long(3): `-cd31`, `-d 31`, options after operands, `--num-threads=4`,
+//! and unambiguous abbreviations of long options. No crate supports the last, and scripts use
+//! it.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -9,19 +9,19 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use super::options::OPTIONS;
 use super::spec::Spec;
 
-/// What comes next.
+/// The next item.
 #[derive(Debug)]
-pub enum Found {
+pub enum Item {
     /// An option and its value.
     Option(&'static Spec, OsString),
-    /// What is no option.
+    /// An operand.
     Operand(OsString),
 }
 
-/// Goes through a command line.
+/// Iterates over a command line.
 pub struct Getopt {
     left: VecDeque<OsString>,
-    /// The rest of an argument of several short options.
+    /// The rest of a bundle of short options.
     bundle: VecDeque<u8>,
     only_operands: bool,
 }
@@ -36,15 +36,15 @@ impl Getopt {
         }
     }
 
-    /// The next option or operand; an error is worded as getopt_long's is.
-    pub fn next(&mut self) -> Option<Result<Found, String>> {
+    /// Returns the next option or operand; errors are worded as by getopt_long.
+    pub fn next(&mut self) -> Option<Result<Item, String>> {
         if let Some(letter) = self.bundle.pop_front() {
             return Some(self.short(letter));
         }
         let argument = self.left.pop_front()?;
         let bytes = argument.as_bytes();
         if self.only_operands || bytes == b"-" || !bytes.starts_with(b"-") {
-            return Some(Ok(Found::Operand(argument)));
+            return Some(Ok(Item::Operand(argument)));
         }
         if bytes == b"--" {
             self.only_operands = true;
@@ -57,14 +57,14 @@ impl Getopt {
         self.next()
     }
 
-    fn short(&mut self, letter: u8) -> Result<Found, String> {
+    fn short(&mut self, letter: u8) -> Result<Item, String> {
         let name = char::from(letter);
         let spec = OPTIONS.iter().find(|spec| spec.short == Some(name));
         let Some(spec) = spec else {
             return Err(format!("invalid option -- '{name}'"));
         };
         if spec.value.is_none() {
-            return Ok(Found::Option(spec, OsString::new()));
+            return Ok(Item::Option(spec, OsString::new()));
         }
         let value = if self.bundle.is_empty() {
             let missing = || format!("option requires an argument -- '{name}'");
@@ -72,22 +72,22 @@ impl Getopt {
         } else {
             OsString::from_vec(self.bundle.drain(..).collect())
         };
-        Ok(Found::Option(spec, value))
+        Ok(Item::Option(spec, value))
     }
 
-    fn long(&mut self, argument: &[u8]) -> Result<Found, String> {
+    fn long(&mut self, argument: &[u8]) -> Result<Item, String> {
         let mut halves = argument.splitn(2, |byte| *byte == b'=');
         let name = String::from_utf8_lossy(halves.next().unwrap_or_default()).into_owned();
         let value = halves.next();
         let spec = find_long(&name)?;
         let long = spec.long.unwrap_or_default();
         match (spec.value, value) {
-            (None, None) => Ok(Found::Option(spec, OsString::new())),
+            (None, None) => Ok(Item::Option(spec, OsString::new())),
             (None, Some(_)) => Err(format!("option '--{long}' doesn't allow an argument")),
-            (Some(_), Some(value)) => Ok(Found::Option(spec, OsStr::from_bytes(value).into())),
+            (Some(_), Some(value)) => Ok(Item::Option(spec, OsStr::from_bytes(value).into())),
             (Some(_), None) => {
                 let missing = || format!("option '--{long}' requires an argument");
-                Ok(Found::Option(
+                Ok(Item::Option(
                     spec,
                     self.left.pop_front().ok_or_else(missing)?,
                 ))
@@ -96,7 +96,7 @@ impl Getopt {
     }
 }
 
-/// The long option of that name, or the only one that begins so.
+/// Finds a long option by name or unambiguous abbreviation.
 fn find_long(name: &str) -> Result<&'static Spec, String> {
     let named = |spec: &&Spec| spec.long == Some(name);
     if let Some(spec) = OPTIONS.iter().find(named) {
@@ -122,17 +122,17 @@ fn find_long(name: &str) -> Result<&'static Spec, String> {
 mod tests {
     use super::*;
 
-    /// What a command line is taken for, in one line.
+    /// The interpretation of a command line, as one line.
     fn taken(line: &str) -> String {
         let mut getopt = Getopt::new(line.split(' ').map(OsString::from));
         let mut out = Vec::new();
         while let Some(found) = getopt.next() {
             out.push(match found {
-                Ok(Found::Option(spec, value)) => {
+                Ok(Item::Option(spec, value)) => {
                     let value = value.to_string_lossy();
                     format!("{:?}{value}", spec.id)
                 }
-                Ok(Found::Operand(operand)) => format!("<{}>", operand.to_string_lossy()),
+                Ok(Item::Operand(operand)) => format!("<{}>", operand.to_string_lossy()),
                 Err(error) => error,
             });
         }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_taken_as_getopt_long_takes_them() {
+    fn options_are_parsed_like_getopt_long() {
         for (line, expected) in [
             ("-cd31 a b", "Zlib DumpLevel31 <a> <b>"),
             ("-l -d 31 a b", "Lzo DumpLevel31 <a> <b>"),

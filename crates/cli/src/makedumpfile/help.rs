@@ -23,10 +23,10 @@ Usage:
   # makedumpfile --mem-usage /proc/kcore
 ";
 
-/// Columns of the text.
+/// Width of the text, in columns.
 const WIDTH: usize = 72;
 
-/// The text of `-h`.
+/// Returns the text of `-h`.
 pub fn usage() -> String {
     let mut text = String::from(USAGE);
     for (class, title) in [
@@ -56,8 +56,8 @@ fn wrap(text: &mut String, words: &str) {
     let _ = writeln!(text, "{line}");
 }
 
-/// The text of `-v`. Programs take the version apart, so it is that of the
-/// makedumpfile whose options these are.
+/// Returns the text of `-v`. Programs parse the version, so it is that of the makedumpfile
+/// whose options these are.
 pub fn version() -> String {
     format!(
         "makedumpfile: version 1.7.2 (as done by bigiron {})\n\

@@ -1,4 +1,4 @@
-//! VMCORE and the kernel in it.
+//! VMCORE and its kernel.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::settings::Settings;
 use super::vmlinux;
 use crate::source;
 
-/// Opens the files of VMCORE, and says what is wrong with them.
+/// Opens the files of VMCORE, and warns about damage.
 pub fn open(settings: &Settings, paths: &[PathBuf]) -> anyhow::Result<Source> {
     let opened = Source::open(paths)?;
     if let Some(damage) = opened.damage() {
@@ -32,7 +32,7 @@ pub fn open(settings: &Settings, paths: &[PathBuf]) -> anyhow::Result<Source> {
     Ok(opened)
 }
 
-/// How VMCORE is read.
+/// The I/O method for VMCORE.
 pub fn io_method(settings: &Settings) -> IoMethod {
     if settings.non_mmap {
         IoMethod::Read
@@ -41,7 +41,7 @@ pub fn io_method(settings: &Settings) -> IoMethod {
     }
 }
 
-/// Finds the kernel, by VMCOREINFO from where the options say.
+/// Finds the kernel, with VMCOREINFO from where the options say.
 pub fn kernel<'s>(settings: &Settings, opened: &'s Source) -> anyhow::Result<Kernel<'s>> {
     let given = settings.vmcoreinfo.as_deref();
     let given = given.map(source::read_vmcoreinfo).transpose()?;
@@ -52,8 +52,8 @@ pub fn kernel<'s>(settings: &Settings, opened: &'s Source) -> anyhow::Result<Ker
     };
     let linked = given.as_ref().is_some_and(is_without_kaslr);
     let kernel = find(given)?;
-    // A VMCOREINFO made from VMLINUX has the addresses the kernel was linked
-    // to. KASLR moved it, and only the one in VMCORE says where to.
+    // VMCOREINFO made from VMLINUX has linked addresses. Only the one in VMCORE has the KASLR
+    // offset.
     let own = opened.memory().vmcoreinfo_note();
     let own = own.and_then(|text| Vmcoreinfo::parse(text, 0).ok());
     let moved = own.is_some_and(|own| own.kernel_offset().is_some_and(|offset| offset != 0));

@@ -1,43 +1,43 @@
-//! What is to be done, and which options go together.
+//! The job, and the valid combinations of options.
 
 use std::path::PathBuf;
 
 use super::settings::Settings;
 
-/// One run's work.
+/// The work of one run.
 pub enum Job {
-    /// The flattened stream on standard input becomes a file.
+    /// Rearrange the flattened stream on standard input to a file.
     Rearrange { dumpfile: PathBuf },
-    /// The parts of a split dump become one file.
+    /// Reassemble the parts of a split dump to one file.
     Reassemble {
         parts: Vec<PathBuf>,
         dumpfile: PathBuf,
     },
-    /// The kernel log becomes a file.
+    /// Write the kernel log to a file.
     Dmesg { vmcore: PathBuf, logfile: PathBuf },
-    /// Pages are counted.
+    /// Count pages.
     MemUsage { vmcore: PathBuf },
-    /// VMCOREINFO is made from VMLINUX.
+    /// Create VMCOREINFO from VMLINUX.
     #[cfg(feature = "dwarf")]
     Generate {
         vmlinux: PathBuf,
         vmcoreinfo: PathBuf,
     },
-    /// A dump is made.
+    /// Make a dump.
     Create { vmcore: PathBuf, target: Target },
 }
 
-/// Where a dump goes.
+/// The target of a dump.
 pub enum Target {
     File(PathBuf),
     /// Flattened, to standard output.
     Stdout,
-    /// A file for each part.
+    /// One file per part.
     Split(Vec<PathBuf>),
 }
 
 impl Job {
-    /// What the options ask for; `None` if they do not go together, which a
+    /// Returns the job that the options ask for; `None` for an invalid combination, which a
     /// message may have explained.
     pub fn of(settings: &Settings) -> Option<Self> {
         #[cfg(feature = "dwarf")]
@@ -54,7 +54,7 @@ impl Job {
     }
 }
 
-/// Whether there are options that belong to making a dump.
+/// Returns true if there are options for making a dump.
 fn makes_a_dump(settings: &Settings) -> bool {
     let level = settings.levels.first().map_or(0, |level| level.number());
     settings.compress
@@ -145,7 +145,7 @@ fn create(settings: &Settings) -> Option<Job> {
                 "Options for splitting dumpfile cannot be used with Elf format.",
             );
         }
-        // --dump-dmesg and --mem-usage go before --split, as there.
+        // --dump-dmesg and --mem-usage take precedence over --split, as in makedumpfile.
         let target = Target::Split(dumpfiles.to_vec());
         return match (settings.dmesg, settings.mem_usage) {
             (false, false) => Some(job(vmcore.clone(), target)),

@@ -1,13 +1,13 @@
-//! The dump levels of `-d N,M`: one after the other until the dump fits.
+//! The dump levels of `-d N,M`, tried in order until the dump fits.
 
 use bigiron_kernel::DumpLevel;
 
 use super::sizes::atoi;
 
-/// Levels that one `-d` may name (NUM_ARRAY_DUMP_LEVEL of makedumpfile).
+/// Maximum number of levels of one `-d` (NUM_ARRAY_DUMP_LEVEL of makedumpfile).
 const MAX_LEVELS: usize = 32;
 
-/// Takes `N`, or `N,M` and so on.
+/// Parses `N`, `N,M` and so on.
 pub fn parse(text: &str) -> Result<Vec<DumpLevel>, String> {
     let mut levels = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_taken_in_their_order() {
+    fn levels_keep_their_order() {
         let numbers = |text| parse(text).map(|levels| levels.iter().map(|l| l.number()).collect());
         assert_eq!(numbers("31"), Ok(vec![31]));
         assert_eq!(numbers("0,11,31"), Ok(vec![0, 11, 31]));

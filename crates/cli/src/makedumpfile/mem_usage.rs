@@ -1,4 +1,4 @@
-//! `--mem-usage`: how many pages there are of each kind.
+//! `--mem-usage`: counts pages by kind.
 
 use std::path::{Path, PathBuf};
 

@@ -1,33 +1,33 @@
-//! What is printed, and where to.
+//! Messages and their streams.
 
 use std::io::{self, Write};
 
-/// Progress on standard error.
+/// Progress, on standard error.
 const PROGRESS: u8 = 1;
-/// What everybody wants to know.
+/// Common messages.
 const COMMON: u8 = 2;
 /// Errors, on standard error.
 const ERROR: u8 = 4;
-/// For who looks for an error.
+/// Debug messages.
 const DEBUG: u8 = 8;
-/// Counts and times.
+/// Statistics and times.
 const REPORT: u8 = 16;
 
-/// Messages by their kinds, as `--message-level` chooses among them.
+/// The kinds of messages that `--message-level` selects.
 #[derive(Clone, Copy, Debug)]
 pub struct Messages {
     level: u8,
-    /// Standard output is for the dump.
+    /// Standard output is used for the dump.
     all_to_stderr: bool,
 }
 
 impl Messages {
     /// Progress, common messages and errors.
     pub const DEFAULT_LEVEL: u8 = PROGRESS | COMMON | ERROR;
-    /// All of them.
+    /// All kinds.
     pub const MAX_LEVEL: u8 = 31;
 
-    /// Prints what `level` says.
+    /// Creates the default selection.
     pub fn new() -> Self {
         Self {
             level: Self::DEFAULT_LEVEL,
@@ -47,7 +47,7 @@ impl Messages {
         self.level |= REPORT;
     }
 
-    /// Standard output is for the dump from now on.
+    /// Reserves standard output for the dump.
     pub fn leave_stdout(&mut self) {
         self.all_to_stderr = true;
     }
@@ -68,8 +68,8 @@ impl Messages {
         self.print(REPORT, text);
     }
 
-    /// What is common but no part of makedumpfile's own words: it must not
-    /// come between those on standard output.
+    /// Prints a common message that is not makedumpfile's own: it must not appear among those
+    /// on standard output.
     pub fn notice(&self, text: &str) {
         if self.level & COMMON != 0 {
             let _ = writeln!(io::stderr().lock(), "makedumpfile: {text}");
@@ -86,7 +86,7 @@ impl Messages {
         if self.level & kind == 0 {
             return;
         }
-        // Nobody is there to be told that nobody reads it.
+        // An error cannot be reported anywhere.
         let _ = if self.all_to_stderr {
             io::stderr().lock().write_all(text.as_bytes())
         } else {

@@ -1,14 +1,14 @@
-//! The program under the name `makedumpfile`: its options, its words, its exit
-//! codes, on the engine of `bigiron dump`.
+//! The program as `makedumpfile`: its options, messages and exit codes, on the engine of
+//! `bigiron dump`.
 //!
-//! | file | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | `options`, `spec` | the table of all options, from which parser, help and documentation come |
-//! | `getopt`, `sizes` | the command line and its numbers, as C takes them |
-//! | `settings`, `job` | what it asks for, and what goes together |
-//! | `messages`, `progress`, `report`, `help` | what is printed |
+//! | `getopt`, `sizes` | the command line and its numbers, parsed as in C |
+//! | `settings`, `job` | what is requested, and valid combinations |
+//! | `messages`, `progress`, `report`, `help` | output |
 //! | `create`, `generate`, `levels`, `rearrange`, `reassemble`, `dmesg`, `mem_usage` | the work |
-//! | `input`, `vmlinux`, `vtop` | VMCORE, VMLINUX, and an address in it |
+//! | `input`, `vmlinux`, `vtop`, `dump_file` | VMCORE, VMLINUX, an address in VMCORE, DUMPFILE |
 
 mod create;
 mod dmesg;
@@ -89,7 +89,7 @@ pub fn run_as_alias(arguments: Vec<OsString>) -> u8 {
     end(&settings, code)
 }
 
-/// The last words.
+/// Prints the final message.
 fn end(settings: &Settings, code: u8) -> u8 {
     if settings.check_params {
         return code;

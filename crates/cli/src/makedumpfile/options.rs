@@ -1,5 +1,5 @@
-//! The one table of makedumpfile's options. The parser, `-h`, and the table in
-//! docs/makedumpfile.md are made from it.
+//! The table of makedumpfile's options, from which the parser, `-h`, and the table in
+//! docs/makedumpfile.md are made.
 
 #[cfg(test)]
 use std::fmt::Write as _;
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_in_the_documentation_is_this_one() {
+    fn table_in_the_documentation_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/makedumpfile.md");
         let text = std::fs::read_to_string(path).unwrap_or_default();
         assert!(
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_is_there_twice() {
+    fn option_names_are_distinct() {
         let shorts: Vec<_> = OPTIONS.iter().filter_map(|option| option.short).collect();
         let longs: Vec<_> = OPTIONS.iter().filter_map(|option| option.long).collect();
         for (index, short) in shorts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Progress on standard error, in makedumpfile's lines.
+//! Progress on standard error, in makedumpfile's format.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::background::Background;
 /// Time between two lines.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The name of a phase that is shown.
+/// Name of a phase, if it is shown.
 pub fn name(phase: Phase) -> Option<&'static str> {
     match phase {
         Phase::Filtering => Some("Excluding unnecessary pages"),
@@ -34,7 +34,7 @@ pub fn begin(progress: &Arc<Progress>) -> Background {
 
 #[derive(Default)]
 struct Shown {
-    /// The phase at hand and when it began.
+    /// The current phase and its start.
     phase: Option<(Phase, Instant)>,
     lines: usize,
 }
@@ -66,7 +66,7 @@ impl Shown {
         }
     }
 
-    /// All phases from `before` on that are over in `now` are done.
+    /// Finishes all phases from `before` that ended by `now`.
     fn finish(&mut self, before: Option<Phase>, now: Phase) {
         let order = [Phase::Filtering, Phase::Copying, Phase::Finishing];
         let place = |phase: Phase| order.iter().position(|other| *other == phase);
@@ -76,7 +76,7 @@ impl Shown {
         }
     }
 
-    /// One line: `promille` done, `left` seconds to go.
+    /// Prints one line: `promille` done, `left` seconds remaining.
     fn line(&mut self, phase: Phase, promille: u64, left: u64) {
         let Some(name) = name(phase) else { return };
         let spinner = ['/', '|', '\\', '-'][self.lines % 4];

@@ -1,4 +1,4 @@
-//! `-R`: the flattened stream on standard input becomes a file.
+//! `-R`: rearranges the flattened stream on standard input to a file.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use bigiron_format::flattened;
 use super::dump_file::check_dump_file;
 use super::settings::Settings;
 
-/// Writes each record where it belongs. What a cut stream brought stays.
+/// Writes each record at its offset. What came of a truncated stream is kept.
 pub fn run(settings: &Settings, dumpfile: &Path) -> anyhow::Result<()> {
     check_dump_file(settings, dumpfile)?;
     let failed = || format!("Can't open the dump file({})", dumpfile.display());

@@ -1,4 +1,4 @@
-//! `--reassemble`: the parts of a split dump become one file.
+//! `--reassemble`: joins the parts of a split dump.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::input;
 use super::job::Target;
 use super::settings::Settings;
 
-/// Makes one dump of all pages of the parts, compressed as they are.
+/// Makes one dump of all pages of the parts, with the same compression.
 pub fn run(settings: &Settings, parts: &[PathBuf], dumpfile: &Path) -> anyhow::Result<()> {
     check_dump_file(settings, dumpfile)?;
     let headers = parts.iter().map(|path| headers(path));
@@ -45,7 +45,7 @@ fn headers(path: &Path) -> anyhow::Result<KdumpHeaders> {
     KdumpHeaders::read(&file).with_context(name)
 }
 
-/// Together the parts must have all page frames.
+/// Checks that the parts together have all page frames.
 fn check_ranges(headers: &[KdumpHeaders]) -> anyhow::Result<()> {
     let mut ranges: Vec<_> = headers.iter().filter_map(|header| header.split).collect();
     ranges.sort_unstable();
@@ -64,7 +64,7 @@ fn check_ranges(headers: &[KdumpHeaders]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The codec that the parts have; of several the one that takes fewest bytes.
+/// The codec of the parts; if there are several, the one with the best ratio.
 fn compression(headers: &[KdumpHeaders]) -> Compression {
     let flags = headers.iter().fold(0, |flags, h| flags | h.codec_flags);
     let by_size = [Codec::Zstd, Codec::Zlib, Codec::Lzo, Codec::Snappy];

@@ -1,4 +1,4 @@
-//! The tables of `--show-stats` and `--mem-usage`, in makedumpfile's words.
+//! The tables of `--show-stats` and `--mem-usage`, in makedumpfile's format.
 
 use std::fmt::Write as _;
 
@@ -6,11 +6,11 @@ use bigiron_dump::{Phase, Summary};
 
 use super::progress;
 
-/// Pages by their kinds, as makedumpfile counts them.
+/// Pages by kind, as makedumpfile counts them.
 struct Counts {
     /// Page frames up to the last one.
     total: u64,
-    /// Page frames of RAM among them.
+    /// Page frames of RAM.
     original: u64,
     zero: u64,
     excluded: u64,
@@ -26,7 +26,7 @@ impl Counts {
         };
         Self {
             total: summary.end_frame.0,
-            // What lies behind the last struct page counts nowhere.
+            // Memory behind the last struct page is not counted.
             original: summary.ram.saturating_sub(left_out.device),
             zero,
             excluded: left_out.total() - left_out.device + zero,
@@ -38,7 +38,7 @@ impl Counts {
     }
 }
 
-/// What `--show-stats` prints.
+/// Returns the output of `--show-stats`.
 pub fn statistics(summary: &Summary) -> String {
     let (counts, left_out) = (Counts::of(summary), &summary.excluded);
     let mut text = String::new();
@@ -69,7 +69,7 @@ pub fn statistics(summary: &Summary) -> String {
     line("    Free pages              ", left_out.free);
     line("    Hwpoison pages          ", left_out.hw_poison);
     line("    Offline pages           ", left_out.offline);
-    // What makedumpfile 1.7.2 has no word for.
+    // Kinds that makedumpfile 1.7.2 does not have.
     if left_out.unaccepted > 0 {
         line("    Unaccepted pages        ", left_out.unaccepted);
     }
@@ -99,7 +99,7 @@ pub fn statistics(summary: &Summary) -> String {
     text
 }
 
-/// What `--mem-usage` prints.
+/// Returns the output of `--mem-usage`.
 pub fn usage(summary: &Summary) -> String {
     let (counts, left_out) = (Counts::of(summary), &summary.excluded);
     let free = left_out.free + left_out.unaccepted;

@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! The parsed command line.
 
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroU64;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use bigiron_format::codec::{Codec, Compression};
 use bigiron_kernel::DumpLevel;
 
-use super::getopt::{Found, Getopt};
+use super::getopt::{Getopt, Item};
 use super::levels;
 use super::messages::Messages;
 use super::sizes;
@@ -85,14 +85,13 @@ impl Settings {
         }
     }
 
-    /// Takes the arguments in; false if they make no sense, which has been
-    /// said then.
+    /// Parses the arguments; returns false, after a message, if they are invalid.
     pub fn parse(&mut self, arguments: impl IntoIterator<Item = OsString>) -> bool {
         let mut getopt = Getopt::new(arguments);
         while let Some(found) = getopt.next() {
             match found {
-                Ok(Found::Operand(operand)) => self.operands.push(operand.into()),
-                Ok(Found::Option(spec, value)) => {
+                Ok(Item::Operand(operand)) => self.operands.push(operand.into()),
+                Ok(Item::Option(spec, value)) => {
                     if !self.take(spec, &value) {
                         return false;
                     }
@@ -116,14 +115,14 @@ impl Settings {
         true
     }
 
-    /// Says that the command line is wrong.
+    /// Reports an invalid command line.
     pub fn invalid(&self) {
         self.messages.common(
             "Commandline parameter is invalid.\nTry `makedumpfile --help' for more information.\n",
         );
     }
 
-    /// Names what is ignored, and what is refused: false then.
+    /// Reports ignored options, and refused ones: then returns false.
     pub fn judge_options(&self) -> bool {
         for spec in &self.ignored {
             let name = spec.usage();
@@ -193,7 +192,7 @@ impl Settings {
             Id::SplitblockSize => {
                 self.splitblock_kib = u64::try_from(sizes::atoi(&text)).unwrap_or(0);
             }
-            // The address 0 is none, as there.
+            // Address 0 counts as no address, as in makedumpfile.
             Id::Vtop => self.vtop = sizes::strtoul(&text).filter(|address| *address != 0),
             Id::Vmlinux => self.vmlinux = Some(value.into()),
             Id::Vmcoreinfo => self.vmcoreinfo = Some(value.into()),

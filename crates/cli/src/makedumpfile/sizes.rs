@@ -1,6 +1,6 @@
-//! Numbers as makedumpfile's C functions take them.
+//! Numbers, parsed as by makedumpfile's C functions.
 
-/// atoi(3): digits at the start, 0 if there are none.
+/// atoi(3): leading digits, 0 if there are none.
 pub fn atoi(text: &str) -> i64 {
     let text = text.trim_start();
     let (sign, digits) = match text.strip_prefix('-') {
@@ -13,8 +13,7 @@ pub fn atoi(text: &str) -> i64 {
     sign * digits[..end].parse::<i64>().unwrap_or(0)
 }
 
-/// strtoul(3) with the base from the prefix; what is behind the number does
-/// not count.
+/// strtoul(3) with the base from the prefix; what follows the number is ignored.
 pub fn strtoul(text: &str) -> Option<u64> {
     let text = text.trim_start();
     let (digits, base) = if let Some(rest) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
@@ -30,7 +29,7 @@ pub fn strtoul(text: &str) -> Option<u64> {
     u64::from_str_radix(&digits[..end], base).ok()
 }
 
-/// A size with K, M, G, T, P or E behind it, as the kernel's memparse().
+/// A size with a suffix K, M, G, T, P or E, as parsed by the kernel's memparse().
 pub fn memparse(text: &str) -> Option<u64> {
     let (digits, shift) = match text.chars().last()?.to_ascii_uppercase() {
         'K' => (&text[..text.len() - 1], 10),
@@ -54,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_c_reads_them() {
+    fn numbers_are_parsed_as_in_c() {
         assert_eq!((atoi(" 12x"), atoi("-3"), atoi("x")), (12, -3, 0));
         assert_eq!(strtoul("0xffffffff81000000"), Some(0xffff_ffff_8100_0000));
         assert_eq!(

@@ -1,8 +1,8 @@
-//! What there is to know of an option.
+//! The description of an option.
 
 use std::fmt::Write as _;
 
-/// Which option it is.
+/// Identifier of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Id {
     Zlib,
@@ -47,24 +47,24 @@ pub enum Id {
     Version,
 }
 
-/// What becomes of an option.
+/// The treatment of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// It does what makedumpfile's does.
+    /// It works as in makedumpfile.
     Done,
-    /// It steers what this program does in another way: a notice says so.
+    /// It controls something that this program does differently: a notice says so.
     Ignored,
-    /// The program ends and names it.
+    /// The program names it and fails.
     Refused,
 }
 
-/// One option.
+/// An option.
 #[derive(Debug)]
 pub struct Spec {
     pub id: Id,
     pub short: Option<char>,
     pub long: Option<&'static str>,
-    /// The name of its value, if it takes one.
+    /// Name of its value, if it takes one.
     pub value: Option<&'static str>,
     pub class: Class,
     /// What it does, or why it does not.
@@ -115,7 +115,7 @@ pub const fn refused(
 }
 
 impl Spec {
-    /// As it is written: `-d LEVEL`, `--split`.
+    /// Its usage: `-d LEVEL`, `--split`.
     pub fn usage(&self) -> String {
         let mut names = Vec::new();
         names.extend(self.short.map(|short| format!("-{short}")));

@@ -1,4 +1,4 @@
-//! Is VMLINUX the kernel that VMCORE is of?
+//! Checks that VMLINUX is the kernel of VMCORE.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,22 +12,21 @@ use bigiron_format::vmcoreinfo::Vmcoreinfo;
 
 use super::failure::WrongRelease;
 
-/// The note with the build id (NT_GNU_BUILD_ID, elf.h), its name and type.
+/// Name and type of the build id note (NT_GNU_BUILD_ID, elf.h).
 const BUILD_ID: (&[u8], u32) = (b"GNU", 3);
 const PT_NOTE: u32 = 4;
 /// Sizes of a 64-bit ELF header and program header.
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
-/// Notes of a kernel are a few KiB.
+/// Maximum size of the notes; a kernel has a few KiB.
 const MAX_NOTES: u64 = 1 << 20;
-/// Every kernel names its release so (linux_banner, init/version.c).
+/// Prefix of the release in linux_banner (init/version.c).
 const BANNER: &[u8] = b"Linux version ";
 const PIECE: usize = 1 << 20;
-/// No release is longer.
+/// Maximum length of a release.
 const MAX_RELEASE: usize = 64;
 
-/// Holds VMLINUX against VMCOREINFO: by its build id, where both have one, else
-/// by its release.
+/// Compares VMLINUX with VMCOREINFO: by build id if both have one, else by release.
 pub fn check(path: &Path, info: &Vmcoreinfo) -> anyhow::Result<()> {
     let failed = || format!("Can't open the kernel file({})", path.display());
     let file = File::open(path).with_context(failed)?;
@@ -47,7 +46,7 @@ pub fn check(path: &Path, info: &Vmcoreinfo) -> anyhow::Result<()> {
     .into())
 }
 
-/// The build id of an ELF file, in hexadecimal.
+/// Returns the build id of an ELF file, in hexadecimal.
 fn build_id(file: &File) -> anyhow::Result<Option<String>> {
     let size = file.metadata()?.len();
     let bytes = FileBytes(file, size);
@@ -84,7 +83,7 @@ fn build_id(file: &File) -> anyhow::Result<Option<String>> {
     Ok(None)
 }
 
-/// Whether the kernel's banner names `release`.
+/// Returns true if the kernel's banner names `release`.
 fn names_release(mut file: File, release: &str) -> std::io::Result<bool> {
     let wanted = [BANNER, release.as_bytes(), b" "].concat();
     let mut window = Vec::with_capacity(PIECE + BANNER.len() + MAX_RELEASE);

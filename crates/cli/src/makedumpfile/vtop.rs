@@ -1,14 +1,14 @@
-//! `--vtop`: where a kernel address is.
+//! `--vtop`: translates a kernel address.
 
 use std::fmt::Write as _;
 
 use bigiron_format::VirtAddr;
 use bigiron_kernel::Kernel;
 
-/// What makedumpfile prints for an address that is not mapped (NOT_PADDR).
+/// makedumpfile's value for an unmapped address (NOT_PADDR).
 const NOT_MAPPED: u64 = u64::MAX;
 
-/// The page table entries on the way to `address`, and where it is.
+/// Returns the page table entries on the way to `address`, and its physical address.
 pub fn text(kernel: &Kernel, address: u64) -> anyhow::Result<String> {
     let mut text = format!("\nTranslating virtual address {address:x} to physical address.\n");
     let leaf = kernel.walk(VirtAddr(address), &mut |entry| {

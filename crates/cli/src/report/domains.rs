@@ -1,10 +1,10 @@
-//! Scheduling domains of all CPUs as one tree.
+//! Scheduler domains of all CPUs as one tree.
 
 use bigiron_cpu::{Forest, Node};
 use bigiron_inspect::{InspectError, Program, SchedDomains};
 use serde::Serialize;
 
-/// Boxes in a tree; a machine of 4096 CPUs in pairs has about as many.
+/// Maximum number of boxes in the tree; a machine of 4096 CPUs in pairs has about as many.
 const MAX_NODES: usize = 16 << 10;
 
 /// The domains.
@@ -12,9 +12,9 @@ const MAX_NODES: usize = 16 << 10;
 pub(crate) struct Domains {
     /// The outermost domains.
     roots: Vec<Node>,
-    /// CPUs that may have domains.
+    /// Number of CPUs that may have domains.
     cpus: usize,
-    /// CPUs without a domain: off line, or set apart.
+    /// CPUs without a domain: offline or isolated.
     without: Vec<u32>,
     warnings: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! All that the page shows, out of a dump.
+//! Gathers the data of the page from a dump.
 
 use bigiron_inspect::{Overview, PageMap, Program, page_class};
 use bigiron_kernel::page::KindBits;
@@ -12,18 +12,18 @@ use crate::report::map::Map;
 use crate::report::time_line::{self, TimeLine};
 use crate::report::users::Users;
 
-/// How a report is made.
+/// Options of a report.
 #[derive(Clone, Debug, Default)]
 pub struct ReportOptions {
-    /// What the dump is called: the file's name.
+    /// Name of the dump: the file name.
     pub name: String,
     /// How the source is read.
     pub io: IoMethod,
-    /// The time line of a dump that does not carry its own.
+    /// The time line for a dump without its own.
     pub time_line: Option<TimeLine>,
 }
 
-/// All that the page shows.
+/// The data of the page.
 #[derive(Debug, Serialize)]
 pub struct Report {
     name: String,
@@ -37,8 +37,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Gathers it. What cannot be found is said in its place: a report of a damaged
-    /// dump is still one.
+    /// Gathers the data. What cannot be found is replaced by the reason: a damaged dump still
+    /// has a report.
     pub fn of(kernel: &Kernel, options: &ReportOptions) -> Self {
         let program = Program::open(kernel);
         let bits = match &program {

@@ -1,4 +1,4 @@
-//! The kernel's log, line by line.
+//! The kernel log, line by line.
 
 use std::collections::VecDeque;
 
@@ -6,19 +6,19 @@ use bigiron_kernel::Kernel;
 use bigiron_kernel::printk::{Log, LogError};
 use serde::Serialize;
 
-/// Text of the log that a page has: the end of a longer one.
+/// Maximum size of the log text on a page; a longer log is cut at the front.
 const MAX_BYTES: usize = 16 << 20;
-/// What a line costs beside its text.
+/// Size of a line besides its text.
 const LINE: usize = 24;
-/// Levels are 0 to 7.
+/// Level of a line without one; levels are 0 to 7.
 const NO_LEVEL: u8 = 8;
 
 /// The log.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct LogLines {
-    /// Of each line: nanoseconds since boot, level (8: none), text.
+    /// For each line: nanoseconds since boot, level (8: none), text.
     lines: VecDeque<(Option<u64>, u8, String)>,
-    /// Lines that were too many for a page, from the log's beginning.
+    /// Number of lines omitted at the beginning.
     left_out: u64,
     warnings: Vec<String>,
     #[serde(skip)]
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_log_the_end_stays() {
+    fn long_log_keeps_its_end() {
         let mut log = LogLines::default();
         let line = "x".repeat(1000);
         for time in 0..40_000 {

@@ -1,4 +1,4 @@
-//! The map of memory, as the page has it.
+//! The map of memory for the page.
 
 use bigiron_inspect::page_map::Bin;
 use bigiron_inspect::{PageMap, page_class};
@@ -8,11 +8,11 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(crate) struct Map {
     page_size: u64,
-    /// Page frames that a bin stands for.
+    /// Page frames per bin.
     bin_frames: u64,
     classes: Vec<ClassName>,
-    /// For each bin with RAM: its number by address, page frames of RAM, those in
-    /// the dump, bytes that hold them, then pairs of class and page frames.
+    /// For each bin with RAM: its index by address, page frames of RAM, those in the dump,
+    /// their stored size, then pairs of class and page frames.
     bins: Vec<Vec<u64>>,
     total: Vec<u64>,
     ram: u64,

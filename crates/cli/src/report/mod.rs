@@ -1,6 +1,5 @@
-//! A dump as one page for a browser: what the kernel stopped by, where its memory
-//! went, and its log. The page needs no network and no other file, and what stands
-//! in it is bounded whatever the machine's size.
+//! A dump as one HTML page: why the kernel stopped, its memory by use, and its log. The page
+//! needs no network and no other file, and its size is bounded whatever the machine's size.
 
 mod domains;
 mod gather;
@@ -14,21 +13,21 @@ pub use gather::{Report, ReportOptions};
 pub use page::render;
 pub use time_line::{MAX_TIME_LINE_BYTES, TimeLine};
 
-/// A part of the report that is known, or why it is not.
+/// Data of the report, or the reason why it is unknown.
 #[derive(Clone, Debug, serde::Serialize)]
 #[serde(untagged)]
 pub enum Part<T> {
-    /// It.
+    /// The data.
     Known(T),
-    /// Why not.
+    /// Unknown.
     NotKnown {
-        /// The reason, for people.
+        /// The reason.
         not_known: String,
     },
 }
 
 impl<T> Part<T> {
-    /// A part that is not known.
+    /// Creates an unknown part.
     pub fn not_known(reason: impl ToString) -> Self {
         Self::NotKnown {
             not_known: reason.to_string(),

@@ -1,4 +1,4 @@
-//! The page: the template with style, script and data in it.
+//! The HTML page: a template with style, script and data.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -6,15 +6,15 @@ use std::io::{self, Write};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// The page around all.
+/// The template.
 const TEMPLATE: &str = include_str!("assets/report.html");
-/// How it looks.
+/// The style sheets.
 const STYLE: &str = concat!(
     include_str!("assets/colours.css"),
     include_str!("assets/layout.css"),
     include_str!("assets/parts.css"),
 );
-/// What it does, in the order in which the pieces need each other.
+/// The scripts, in order of their dependencies.
 const SCRIPT: &str = concat!(
     "'use strict';\n(() => {\n",
     include_str!("assets/base.js"),
@@ -28,15 +28,15 @@ const SCRIPT: &str = concat!(
     include_str!("assets/main.js"),
     "})();\n",
 );
-/// What stands in the template for what is put in.
-const PLACES: [&str; 4] = ["{{policy}}", "{{style}}", "{{data}}", "{{script}}"];
+/// The placeholders of the template.
+const PLACEHOLDERS: [&str; 4] = ["{{policy}}", "{{style}}", "{{data}}", "{{script}}"];
 
-/// Writes the page that shows `report`. Nothing of `report` becomes markup or code:
-/// it is data, which the page's own script puts in as text; and the page forbids
-/// all scripts and styles but its own, and all network.
+/// Writes the page for `report`. Nothing in `report` becomes markup or code: it is data, which
+/// the page's own script inserts as text; and the page's policy forbids all other scripts and
+/// styles, and all network access.
 pub fn render(report: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     let mut rest = TEMPLATE;
-    for place in PLACES {
+    for place in PLACEHOLDERS {
         let Some((before, behind)) = rest.split_once(place) else {
             continue;
         };
@@ -61,7 +61,7 @@ fn policy() -> String {
     )
 }
 
-/// What a policy calls an inline script or style.
+/// The hash of an inline script or style, in the notation of a policy.
 fn hash(text: &str) -> String {
     let mut name = "sha256-".to_owned();
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -80,8 +80,8 @@ fn hash(text: &str) -> String {
     name
 }
 
-/// JSON in a script element ends at nothing in it: `<`, `>` and `&` are escaped,
-/// which in JSON stand in strings alone.
+/// Writes JSON in which nothing can end the script element: `<`, `>` and `&`, which occur only
+/// in strings, are escaped.
 struct Escaped<'a>(&'a mut dyn Write);
 
 impl Write for Escaped<'_> {
@@ -133,14 +133,14 @@ mod tests {
     #[test]
     fn all_is_in_the_page_and_nothing_else_may_be_loaded() {
         let page = rendered(&"");
-        for place in PLACES {
+        for place in PLACEHOLDERS {
             assert!(!page.contains(place), "{place}");
         }
         assert!(page.contains("default-src 'none'"));
         for outside in ["http://", "https://", "src=\"", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }
-        // A script that ended early would show as text.
+        // A script that ended early would appear as text.
         assert_eq!(SCRIPT.matches("</").count(), 0);
         assert_eq!(STYLE.matches('<').count(), 0);
     }

@@ -1,28 +1,28 @@
-//! How the dump was made: phases, and who waited for what.
+//! How the dump was made: phases and waits.
 
 use bigiron_format::vmdump::Tag;
 use bigiron_kernel::{Kernel, VmdumpSource};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The JSON that a time line is taken from has no more bytes than this.
+/// Maximum size of the JSON with a time line.
 pub const MAX_TIME_LINE_BYTES: u64 = 4 << 20;
-/// Phases and helpers that are shown.
+/// Maximum number of phases and helpers shown.
 const MAX_PHASES: usize = 64;
 const MAX_HELPERS: usize = 1024;
-/// A phase's name.
+/// Maximum length of a phase's name.
 const MAX_NAME: usize = 64;
 
-/// How a dump was made.
+/// The time line of a dump.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TimeLine {
-    /// Where it was found, for people.
+    /// Its origin.
     from: &'static str,
-    /// One after the other.
+    /// The phases in order.
     phases: Vec<Phase>,
-    /// How long each helper copied: seconds.
+    /// Seconds that each helper copied.
     helpers: Vec<f64>,
-    /// Seconds that helpers waited for the output, all of them together.
+    /// Seconds that all helpers together waited for the output.
     waited_for_output: Option<f64>,
     /// Seconds that the writer waited for helpers.
     waited_for_helpers: Option<f64>,
@@ -38,8 +38,8 @@ struct Phase {
 }
 
 impl TimeLine {
-    /// Out of what `bigiron dump --json` printed, or a vmdump's metadata; `None` if
-    /// it has no phases.
+    /// Parses the output of `bigiron dump --json`, or a vmdump's metadata; returns `None` if it
+    /// has no phases.
     pub fn parse(json: &[u8], from: &'static str) -> Option<Self> {
         let said: Value = serde_json::from_slice(json).ok()?;
         let phases = said.get("phases")?.as_array()?;
@@ -81,7 +81,7 @@ fn seconds(value: &Value) -> Option<f64> {
         .filter(|seconds| (0.0..1e9).contains(seconds))
 }
 
-/// The time line that a vmdump carries.
+/// Returns the time line in a vmdump.
 pub(crate) fn in_dump(kernel: &Kernel) -> Option<TimeLine> {
     TimeLine::parse(
         &metadata(kernel.source().vmdump()?)?,
@@ -89,7 +89,7 @@ pub(crate) fn in_dump(kernel: &Kernel) -> Option<TimeLine> {
     )
 }
 
-/// The metadata, out of the first part that has it whole.
+/// Returns the metadata from the first part that has it.
 fn metadata(dump: &VmdumpSource) -> Option<Vec<u8>> {
     dump.parts().iter().find_map(|part| {
         let place = part.file.root()?.metadata;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_no_sense_is_left_out() {
+    fn invalid_fields_are_omitted() {
         let json = br#"{"phases": [{"name": "filter", "seconds": 0.5}, {"name": 7}, {"name": "copy", "seconds": -1}],
             "helper_seconds": [1.5, "x", 1e300], "waits": {"for_output": 2.5}}"#;
         let found = TimeLine::parse(json, "a test").unwrap();

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::report::Part;
 
-/// Rows of each table.
+/// Maximum number of rows of each table.
 const MAX_ROWS: usize = 200;
 
-/// Who uses the memory.
+/// The users of memory.
 #[derive(Debug, Serialize)]
 pub(crate) struct Users {
     counters: Part<MemoryUse>,
@@ -21,7 +21,7 @@ pub(crate) struct Users {
 #[derive(Debug, Serialize)]
 struct Processes {
     rows: Vec<Process>,
-    /// All tasks, threads and the kernel's among them.
+    /// Number of all tasks, including threads and kernel threads.
     tasks: usize,
     gaps: Vec<String>,
 }
@@ -54,7 +54,7 @@ struct SlabRow {
 #[derive(Debug, Serialize)]
 struct Files {
     rows: Vec<FileUse>,
-    /// Files that were counted.
+    /// Number of files counted.
     files: usize,
     without_file: u64,
     dropped: u64,
@@ -79,7 +79,7 @@ impl Users {
 
 fn processes(found: Tasks) -> Processes {
     let tasks = found.tasks.len();
-    // All threads of a process have the same memory.
+    // All threads of a process share their memory.
     let leaders = found.tasks.into_iter().filter(|task| task.pid == task.tgid);
     let mut rows: Vec<Process> = leaders
         .filter_map(|task| {

@@ -1,4 +1,4 @@
-//! `savecore -L`: a dump of the running kernel, straight into the directory.
+//! `savecore -L`: dumps the running kernel directly into the directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::source;
 use crate::tell::tell;
 use crate::{progress, signals};
 
-/// Makes the dump: uncompressed of the file that was given, which shows the memory of
-/// a kernel; else a vmdump of the running one.
+/// Makes the dump: an uncompressed one of the given file, which shows the memory of a kernel;
+/// otherwise a vmdump of the running kernel.
 pub fn save(settings: &Settings, directory: &Path) -> anyhow::Result<()> {
     let path = settings.file.clone();
     let path = path.unwrap_or_else(|| PathBuf::from(RUNNING_KERNEL));

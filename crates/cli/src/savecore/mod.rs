@@ -1,8 +1,8 @@
-//! The program under the name `savecore`: the command line of Solaris's, on the
-//! engine of `bigiron save`.
+//! The program as `savecore`: the command line of Solaris' savecore, on the engine of `bigiron
+//! save`.
 //!
-//! Like there, `-f FILE` makes an uncompressed dump of a compressed one, and
-//! without it the dump device is the one that is configured.
+//! As on Solaris, `-f FILE` expands a compressed dump, and without it the configured dump
+//! device is used.
 
 mod live;
 
@@ -17,15 +17,15 @@ use bigiron_helpers::{MemoryBudget, processor_count};
 use crate::commands::save::{DEFAULT_DIRECTORY, Outcome, Work, perform};
 use crate::tell::tell;
 
-/// The name under which this is the program.
+/// Name in messages.
 const NAME: &str = "savecore";
-/// Where the device and the directory are configured, as `DEVICE=` and `DIR=`: the
-/// settings of the service that runs `bigiron save` at boot.
+/// File that configures the device and the directory, as `DEVICE=` and `DIR=`: the settings of
+/// the service that runs `bigiron save` at boot.
 const CONFIGURATION: &str = "/etc/default/bigiron";
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 
-/// What the command line says.
+/// The parsed command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Settings {
     live: bool,
@@ -37,7 +37,7 @@ struct Settings {
 }
 
 impl Settings {
-    /// Understands the options as getopt(3C) does; the error is for people.
+    /// Parses the options like getopt(3C); the error is for people.
     fn parse(arguments: Vec<OsString>) -> Result<Self, String> {
         let mut settings = Self::default();
         let mut arguments = arguments.into_iter().peekable();
@@ -71,10 +71,10 @@ impl Settings {
         }
         settings.directory = arguments.next().map(PathBuf::from);
         if arguments.next().is_some() {
-            return Err("there is one directory at most".into());
+            return Err("at most one directory can be given".into());
         }
         if settings.live && settings.read_only {
-            return Err("-L and -r do not go together: there is no mark to leave".into());
+            return Err("-L and -r cannot be combined: there is no mark to leave".into());
         }
         Ok(settings)
     }
@@ -154,7 +154,7 @@ fn tell_log(log: Option<&Path>) {
     }
 }
 
-/// The value of `NAME=VALUE` in a file of such lines.
+/// Returns the value of `NAME=VALUE` in a file of such lines.
 fn configured_path(text: &str, name: &str) -> Option<PathBuf> {
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))?;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn options_stand_alone_or_together_as_getopt_has_them() {
+    fn options_are_parsed_like_getopt() {
         let expected = Settings {
             verbose: true,
             disregard_mark: true,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_comes_from_the_configuration() {
+    fn device_is_read_from_the_configuration() {
         let text = "# comment\nOPTIONS=yes\nDEVICE=/dev/vdb\nDIR=\n";
         assert_eq!(configured_path(text, "DEVICE"), Some("/dev/vdb".into()));
         assert_eq!(configured_path(text, "DIR"), None);

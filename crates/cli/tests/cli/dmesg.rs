@@ -117,7 +117,7 @@ fn output_file_is_private_and_never_replaces_another() {
     assert_eq!(mode & 0o777, 0o600);
     run(&["dmesg", &source, "-o", arg(&output)])
         .code(1)
-        .says(&["is there already"]);
+        .says(&["already exists"]);
     let nowhere = directory.path().join("no/log");
     run(&["dmesg", &source, "-o", arg(&nowhere)])
         .code(1)

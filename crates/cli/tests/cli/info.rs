@@ -104,7 +104,7 @@ fn kernel_without_a_crash_is_reported_as_such() {
     let source = vmcore(directory.path(), &OOPS[..1]);
     let shown = run(&["info", &source]).code(0).text();
     assert!(
-        shown.contains("the log tells of no panic and no fault"),
+        shown.contains("the log has no panic and no fault"),
         "{shown}"
     );
     assert!(!shown.contains("crashed"), "{shown}");

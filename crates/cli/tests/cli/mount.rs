@@ -331,7 +331,7 @@ fn unusable_mount_point_is_rejected_with_a_reason() {
     };
     refused(&full, "is not empty");
     refused(&lab.path("none"), "no such directory");
-    refused(lab.vmcore(), "is no directory");
+    refused(lab.vmcore(), "is not a directory");
     let empty = lab.path("empty");
     fs::create_dir(&empty).unwrap();
     run(&["mount", arg(&full.join("file")), arg(&empty)]).code(1);

@@ -20,7 +20,7 @@ fn symbol_is_resolved_to_its_address_and_back() {
         line
     );
     let both = run(&["sym", "--json", vmcore, "init_task", "no_such_thing"]).code(1);
-    let both = both.says(&["no_such_thing: neither the kernel nor a module has such a symbol"]);
+    let both = both.says(&["no_such_thing: not found in the kernel or its modules"]);
     let found: Value = serde_json::from_slice(&both.stdout).unwrap();
     assert_eq!(
         (&found["name"], &found["kind"]),

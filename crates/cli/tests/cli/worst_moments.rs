@@ -112,7 +112,7 @@ fn stalled_dump_reports_what_it_waits_for() {
     assert!(pipe.read_to_end(&mut Vec::new()).unwrap() > 64 << 10);
     stderr.read_to_string(&mut warning).unwrap();
     assert!(child.wait().unwrap().success());
-    for part in ["pipe", "not return", "it goes on, after"] {
+    for part in ["pipe", "not return", "it continues, after"] {
         assert!(warning.contains(part), "no {part:?} in: {warning}");
     }
 }

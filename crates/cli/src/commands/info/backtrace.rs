@@ -10,23 +10,23 @@ use serde::Serialize;
 use super::page::Page;
 use super::topic::Topic;
 
-/// What CPUs did, by its name in JSON.
+/// Stacks of CPUs: name in JSON.
 pub const BACKTRACE: &str = "backtrace";
-/// What all tasks do.
+/// Stacks of all tasks: name in JSON.
 pub const STACKS: &str = "stacks";
 
-/// The stacks of some tasks.
+/// The stacks of several tasks.
 #[derive(Serialize)]
 struct Stacks {
     tasks: Vec<Stack>,
-    /// Why frames go by frame pointers alone.
+    /// The reason why only frame pointers were used.
     #[serde(skip_serializing_if = "Option::is_none")]
     without_tables: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gaps: Vec<String>,
 }
 
-/// The stack of one.
+/// A stack.
 #[derive(Serialize)]
 struct Stack {
     #[serde(flatten)]
@@ -35,19 +35,19 @@ struct Stack {
     trace: Trace,
 }
 
-/// Finds those of the tasks that are on CPUs, of the one that panicked first.
+/// Finds the stacks of running tasks, the panicking CPU's first.
 pub fn find(program: &Program) -> anyhow::Result<Topic> {
     Topic::of(BACKTRACE, of_cpus(program), show)
 }
 
-/// Finds those of all tasks.
+/// Finds the stacks of all tasks.
 pub fn find_all(program: &Program) -> anyhow::Result<Topic> {
     Topic::of(STACKS, of_tasks(program), show)
 }
 
-/// The stack of the CPU that panicked, where the log does not tell it; `None` if none
-/// did, or it is not known. The kernel's names take longer than all else of the
-/// overview, so they are only read where the log leaves something out.
+/// Returns the stack of the panicking CPU if the log does not have it; `None` if no CPU
+/// panicked, or if it is unknown. Reading the kernel's symbols takes longer than the rest of
+/// the overview, so they are read only if the log is not sufficient.
 pub fn for_log(overview: &Overview, kernel: &Kernel) -> anyhow::Result<Option<Topic>> {
     let log_tells = overview.crash.as_ref().is_some_and(|crash| {
         let quiet = crash.panic.is_none() && crash.cause.is_none();
@@ -81,7 +81,7 @@ fn of_cpus(program: &Program) -> Result<Stacks, InspectError> {
     })
 }
 
-/// Those of the CPUs that are chosen among those on line.
+/// Stacks of selected online CPUs.
 fn of_some(
     program: &Program,
     choose: impl Fn(&[usize]) -> Vec<usize>,
@@ -153,8 +153,7 @@ fn without_tables(found: &Stacks, page: &mut Page) {
     }
 }
 
-/// `schedule+0x5e/0xe0`, as the kernel writes it; with a question mark where it is not
-/// sure.
+/// Formats a frame like the kernel: `schedule+0x5e/0xe0`; with a question mark if unreliable.
 fn call(frame: &Frame) -> String {
     let mut text = match &frame.symbol {
         Some(symbol) => symbol.clone(),

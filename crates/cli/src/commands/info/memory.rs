@@ -11,16 +11,16 @@ use super::page::Page;
 use super::topic::Topic;
 use crate::size;
 
-/// The sections' names in JSON.
+/// Names of the topics in JSON.
 pub const MEMORY: &str = "memory_use";
 pub const PAGES: &str = "page_classes";
 
-/// Rows of each table that people see; programs see all slab caches.
+/// Rows of each table in text output; JSON has all slab caches.
 const SHOWN: usize = 20;
-/// Files and tasks that programs see.
+/// Maximum number of files and tasks in JSON.
 const MOST: usize = 1000;
 
-/// Who uses the memory, by the kernel's own counts.
+/// Memory use by owner, by the kernel's own counters.
 #[derive(Serialize)]
 struct Memory {
     #[serde(flatten)]
@@ -31,7 +31,7 @@ struct Memory {
     tasks: Result<Vec<TaskUse>, String>,
 }
 
-/// The memory of a process.
+/// Memory of a process.
 #[derive(Serialize)]
 struct TaskUse {
     pid: i32,
@@ -39,7 +39,7 @@ struct TaskUse {
     rss_pages: u64,
 }
 
-/// What all page frames are used for.
+/// Memory use by page.
 #[derive(Serialize)]
 struct Pages {
     page_size: u64,
@@ -48,12 +48,12 @@ struct Pages {
     /// Page frames by class.
     classes: BTreeMap<&'static str, u64>,
     files: Vec<FileUse>,
-    /// Pages in the page cache that are of no file.
+    /// Page cache pages without a file.
     without_file: u64,
     warnings: Vec<String>,
 }
 
-/// A part that is known, or why it is not.
+/// Serialises a value, or the reason why it is unknown.
 fn known<T: Serialize, S: Serializer>(part: &Result<T, String>, to: S) -> Result<S::Ok, S::Error> {
     match part {
         Ok(known) => known.serialize(to),
@@ -61,7 +61,7 @@ fn known<T: Serialize, S: Serializer>(part: &Result<T, String>, to: S) -> Result
     }
 }
 
-/// Finds who uses the memory.
+/// Finds memory use by owner.
 pub fn find(program: &Program) -> anyhow::Result<Topic> {
     let found = MemoryUse::of(program).map(|used| Memory {
         used,
@@ -71,10 +71,10 @@ pub fn find(program: &Program) -> anyhow::Result<Topic> {
     Topic::of(MEMORY, found, show)
 }
 
-/// Processes by what they have in memory, largest first.
+/// Processes by resident memory, largest first.
 fn tasks(program: &Program) -> Result<Vec<TaskUse>, InspectError> {
     let tasks = Tasks::of(program)?.tasks.into_iter();
-    // All threads of a process have the same memory.
+    // All threads of a process share their memory.
     let mut found: Vec<TaskUse> = tasks
         .filter(|task| task.pid == task.tgid)
         .filter_map(|task| {
@@ -94,11 +94,8 @@ fn show(found: &Memory, page: &mut Page) {
     let page_size = found.used.page_size;
     let of_pages = |pages: u64| size::format(pages.saturating_mul(page_size));
     let heading = match found.used.total {
-        Some(total) => format!(
-            "memory: {} (* is counted in another row too)",
-            of_pages(total)
-        ),
-        None => "memory (* is counted in another row too)".into(),
+        Some(total) => format!("memory: {} (* included in another row)", of_pages(total)),
+        None => "memory (* included in another row)".into(),
     };
     let rows = found.used.users.iter().map(|user| {
         let mark = if user.counted_elsewhere { "*" } else { "" };
@@ -110,7 +107,7 @@ fn show(found: &Memory, page: &mut Page) {
     });
     page.table(
         &heading,
-        &["bytes", "", "what for"],
+        &["bytes", "", "use"],
         &[0],
         &rows.collect::<Vec<_>>(),
     );
@@ -173,7 +170,7 @@ fn show_slabs(slabs: &Result<Slabs, String>, page: &mut Page) {
     warnings(&slabs.warnings, page);
 }
 
-/// Finds what all page frames are used for.
+/// Finds memory use by page.
 pub fn find_pages(program: &Program) -> anyhow::Result<Topic> {
     let found = page_class::kind_bits(program)
         .and_then(|bits| PageMap::of(program.kernel(), bits, IoMethod::Auto));
@@ -200,7 +197,7 @@ fn show_pages(found: &Pages, page: &mut Page) {
     });
     let rows = classes.map(|(pages, title)| vec![of_pages(pages), pages.to_string(), title.into()]);
     let heading = format!("pages by use: {} of RAM", of_pages(found.ram));
-    let columns = ["bytes", "pages", "what for"];
+    let columns = ["bytes", "pages", "use"];
     page.table(&heading, &columns, &[0, 1], &rows.collect::<Vec<_>>());
     let rows = found.files.iter().take(SHOWN).map(|file| {
         let name = file

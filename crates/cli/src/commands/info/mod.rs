@@ -1,4 +1,4 @@
-//! `bigiron info`: a dump at a glance.
+//! `bigiron info`: the overview of a dump.
 
 mod backtrace;
 mod memory;
@@ -23,7 +23,7 @@ use crate::size;
 use crate::source;
 use crate::tell::{print, tell};
 
-/// Lines of the call trace that people see; programs see all.
+/// Lines of the call trace in text output; JSON has all.
 const SHOWN_TRACE: usize = 20;
 
 /// `bigiron info`.
@@ -33,48 +33,48 @@ pub struct InfoArguments {
     /// The dump, in any format; all parts of a split or striped one, or - for standard input
     #[arg(required = true)]
     dump: Vec<PathBuf>,
-    /// What is told beside the overview.
+    /// Topics besides the overview.
     #[command(flatten)]
     sections: TopicArguments,
-    /// Print it as JSON, with the whole call trace and the notes
+    /// Print JSON, with the whole call trace and the notes
     #[arg(long)]
     json: bool,
-    /// How the source is read.
+    /// Options for reading the source.
     #[command(flatten)]
     source: SourceArguments,
 }
 
-/// What is told beside the overview: it takes as long as there is much of it.
+/// Topics besides the overview; each takes time according to its size.
 #[derive(Clone, Copy, Debug, Args)]
 struct TopicArguments {
-    /// All that follows
+    /// Show all of the following
     #[arg(long)]
     all: bool,
-    /// All tasks: state, CPU, memory, name
+    /// Show all tasks: state, CPU, memory, name
     #[arg(long)]
     tasks: bool,
-    /// What runs on each CPU, and what waits for it
+    /// Show the current and waiting tasks of each CPU
     #[arg(long)]
     run_queues: bool,
-    /// Which functions each CPU was in, the one that panicked first
+    /// Show the call stack of each CPU, the panicking one first
     #[arg(long)]
     backtrace: bool,
-    /// Which functions each task is in
+    /// Show the call stack of each task
     #[arg(long)]
     stacks: bool,
-    /// Who uses the memory: the kernel's counters, slab caches, processes
+    /// Show memory use by owner: the kernel's counters, slab caches, processes
     #[arg(long)]
     memory: bool,
-    /// What all page frames are used for, and files by their page cache
+    /// Show memory use by page, and files by page cache
     #[arg(long)]
     pages: bool,
-    /// All modules of the kernel: their memory, and what uses them
+    /// Show all modules: their memory, and their users
     #[arg(long)]
     modules: bool,
 }
 
 impl TopicArguments {
-    /// Finds what was asked for. The kernel's names are not read where that is nothing.
+    /// Finds the requested topics. The kernel's symbols are not read if there are none.
     fn find(self, kernel: &Kernel) -> anyhow::Result<Vec<Topic>> {
         let is_wanted = |known: &&Known| self.all || (known.is_wanted)(&self);
         let wanted: Vec<&Known> = TABLE.iter().filter(is_wanted).collect();
@@ -94,17 +94,17 @@ impl TopicArguments {
     }
 }
 
-/// A section that there is.
+/// A topic.
 struct Known {
-    /// Its name in JSON.
+    /// Name in JSON.
     name: &'static str,
-    /// Whether it was asked for.
+    /// Returns true if it was requested.
     is_wanted: fn(&TopicArguments) -> bool,
     /// Finds it.
     find: fn(&Program) -> anyhow::Result<Topic>,
 }
 
-/// All sections, in the order in which they are told.
+/// All topics, in order of output.
 const TABLE: &[Known] = &[
     Known {
         name: tasks::NAME,
@@ -152,7 +152,7 @@ Examples:
   bigiron info --tasks --backtrace vmcore
   bigiron info --json vmcore | jq -r .crash.panic.message";
 
-/// Looks at the dump and prints what is known of it.
+/// Prints the overview and the requested topics.
 pub fn run(arguments: &InfoArguments) -> anyhow::Result<()> {
     source::with_kernel(&arguments.dump, &arguments.source, |kernel| {
         let overview = Overview::of(kernel);
@@ -174,7 +174,7 @@ pub fn run(arguments: &InfoArguments) -> anyhow::Result<()> {
     })
 }
 
-/// What `bigiron info --json` prints of a dump where nothing else is asked for.
+/// Returns the output of `bigiron info --json` without topics.
 #[cfg(feature = "mount")]
 pub fn json(kernel: &Kernel) -> anyhow::Result<String> {
     json_of(&Overview::of(kernel), Vec::new())
@@ -188,7 +188,7 @@ fn json_of(overview: &Overview, sections: Vec<Topic>) -> anyhow::Result<String> 
     Ok(serde_json::to_string_pretty(&object)? + "\n")
 }
 
-/// A page for people: what it is on the left, the value beside it.
+/// Formats the overview: labels on the left, values on the right.
 fn page(overview: &Overview) -> Page {
     let mut page = Page(String::new());
     let Overview {
@@ -217,7 +217,7 @@ fn page(overview: &Overview) -> Page {
         page.line("", damage);
     }
     if dump.live {
-        page.line("", "the kernel ran on while it was dumped");
+        page.line("", "the kernel was running while it was dumped");
     }
     if !dump.erased.is_empty() {
         page.line("erased", &format!("{} pieces of data", dump.erased.len()));
@@ -247,7 +247,7 @@ fn page(overview: &Overview) -> Page {
     page
 }
 
-/// `2026-11-21 16:05:12 UTC, 81.2 s after the start`.
+/// Formats `2026-11-21 16:05:12 UTC, 81.2 s after the start`.
 fn when(overview: &Overview) -> Option<String> {
     let crash = overview.crash.as_ref();
     let event = crash.and_then(|crash| crash.panic.as_ref().or(crash.with_trace()));
@@ -269,10 +269,10 @@ fn why(page: &mut Page, overview: &Overview) {
     match &crash.panic {
         Some(panic) => page.line("panic", &panic.message),
         None if crash.cause.is_none() => {
-            page.line("why", "the log tells of no panic and no fault");
+            page.line("why", "the log has no panic and no fault");
             return;
         }
-        None => page.line("panic", "none in the log; the last trouble it tells of:"),
+        None => page.line("panic", "none in the log; the last event in it:"),
     }
     if let Some(cause) = &crash.cause {
         page.line(label(cause.kind), &cause.message);
@@ -282,7 +282,7 @@ fn why(page: &mut Page, overview: &Overview) {
     };
     page.optional("task", task(event).as_deref());
     page.optional("at", event.instruction.as_deref());
-    // With a question mark: found on the stack, but not in the chain of calls.
+    // A question mark means: found on the stack, but not in the chain of calls.
     let sure = event.trace.iter().filter(|call| !call.starts_with("? "));
     for (index, call) in sure.clone().take(SHOWN_TRACE).enumerate() {
         page.line(if index == 0 { "trace" } else { "" }, call);
@@ -305,7 +305,7 @@ fn label(kind: EventKind) -> &'static str {
     }
 }
 
-/// `sh (PID 87) on CPU 1`, as far as it is known.
+/// Formats `sh (PID 87) on CPU 1`, as far as known.
 fn task(event: &Event) -> Option<String> {
     let mut text = event.command.clone().unwrap_or_default();
     if let Some(pid) = event.pid {

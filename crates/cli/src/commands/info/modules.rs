@@ -5,7 +5,7 @@ use bigiron_inspect::{Module, Program};
 use super::topic::Topic;
 use crate::size;
 
-/// The section's name in JSON.
+/// Name of the topic in JSON.
 pub const NAME: &str = "modules";
 
 /// Finds all modules.

@@ -1,11 +1,11 @@
-//! A page of text for people: what it is on the left, the value beside it.
+//! Text output in two columns: labels and values.
 
 use std::fmt::Write as _;
 
-/// The width of what stands on the left.
+/// Width of the label column.
 const LABEL: usize = 10;
 
-/// Lines, each with a label or none.
+/// Lines, with or without a label.
 pub struct Page(pub String);
 
 impl Page {
@@ -22,13 +22,13 @@ impl Page {
         }
     }
 
-    /// Adds a heading for what follows.
+    /// Adds a heading.
     pub fn heading(&mut self, text: &str) {
         let _ = writeln!(self.0, "\n{}", printable(text));
     }
 
-    /// Adds a table under a heading: text to the left, numbers (columns that `right`
-    /// names) to the right, no wider than what is in it.
+    /// Adds a table with a heading: text left-aligned, the columns in `right` right-aligned, as
+    /// narrow as possible.
     pub fn table(
         &mut self,
         heading: &str,
@@ -65,7 +65,7 @@ impl Page {
     }
 }
 
-/// The text without what would steer a terminal.
+/// Removes terminal control characters.
 fn printable(text: &str) -> String {
     let one = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.chars().map(one).collect()

@@ -5,7 +5,7 @@ use bigiron_inspect::{Program, Queued, RunQueue, run_queues};
 use super::page::Page;
 use super::topic::Topic;
 
-/// The section's name in JSON.
+/// Name of the topic in JSON.
 pub const NAME: &str = "run_queues";
 
 /// Finds the run queues of all CPUs.

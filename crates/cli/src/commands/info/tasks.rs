@@ -5,7 +5,7 @@ use bigiron_inspect::{Program, Task, Tasks};
 use super::page::Page;
 use super::topic::Topic;
 
-/// The section's name in JSON.
+/// Name of the topic in JSON.
 pub const NAME: &str = "tasks";
 
 /// Finds all tasks.
@@ -15,7 +15,7 @@ pub fn find(program: &Program) -> anyhow::Result<Topic> {
 
 fn show(found: &Tasks, page: &mut Page) {
     let rows: Vec<Vec<String>> = found.tasks.iter().map(row).collect();
-    let heading = format!("tasks: {} (> is on a CPU, [] are the kernel's)", rows.len());
+    let heading = format!("tasks: {} (> running, [] kernel threads)", rows.len());
     let columns = [
         "",
         "PID",

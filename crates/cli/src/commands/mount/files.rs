@@ -10,14 +10,14 @@ use super::sched::{self, Names};
 use crate::commands::{dmesg, info};
 use crate::tell::tell;
 
-/// What the files are made from.
+/// The source of the files.
 pub struct Files {
     kernel: &'static Kernel<'static>,
     core: Arc<CoreView<'static>>,
 }
 
 impl Files {
-    /// Those of the dump that `kernel` is in, which is read as `io` says.
+    /// Creates the files of `kernel`'s dump, which is read as `io` says.
     pub fn new(kernel: &'static Kernel<'static>, io: IoMethod) -> Result<Self, DumpError> {
         Ok(Self {
             kernel,
@@ -25,7 +25,7 @@ impl Files {
         })
     }
 
-    /// What is in the mount.
+    /// Lists the root directory.
     pub fn list(&self) -> Vec<(String, Entry)> {
         let kernel = self.kernel;
         let core = Core {

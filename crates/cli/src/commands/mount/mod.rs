@@ -17,8 +17,8 @@ use crate::tell::tell;
 #[cfg(feature = "hotplug")]
 pub use serve::serve;
 
-/// Threads that serve where nothing else is said: who reads a dump is one program
-/// at a time, and read-ahead is for some more.
+/// Default maximum of serving threads: usually one program reads a dump, and read-ahead uses a
+/// few more.
 const MAX_THREADS: usize = 16;
 
 /// `bigiron mount`.
@@ -28,17 +28,17 @@ pub struct MountArguments {
     /// The dump, in any format; all parts of a split or striped one, or - for standard input
     #[arg(required = true, num_args = 1..)]
     dump: Vec<PathBuf>,
-    /// The directory, an empty one
+    /// The directory, which must be empty
     #[arg(required = true, value_name = "DIR")]
     directory: PathBuf,
-    /// Threads that serve [default: one for each CPU, at most 16]
+    /// Serving threads [default: one per CPU, at most 16]
     #[arg(short = 'j', long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: Option<u16>,
-    /// Print nothing but errors and warnings
+    /// Print only errors and warnings
     #[arg(short, long)]
     quiet: bool,
-    /// How the source is read.
+    /// Options for reading the source.
     #[command(flatten)]
     source: SourceArguments,
 }
@@ -61,13 +61,13 @@ Examples:
   crash vmlinux /mnt/vmcore
   umount /mnt";
 
-/// Mounts, and serves until that is unmounted.
+/// Mounts the dump and serves it until it is unmounted.
 pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
     let options = &arguments.source;
-    let opened = source::open_to_look(&arguments.dump, options)?;
+    let opened = source::open_for_inspection(&arguments.dump, options)?;
     let time = std::fs::metadata(opened.path()).and_then(|metadata| metadata.modified());
-    // The threads that serve are the kernel's to end, by its answer to the unmounting;
-    // what they read stays until the program has gone.
+    // The serving threads end when the kernel unmounts; the dump they read must live until the
+    // program exits.
     let opened = &*Box::leak(Box::new(opened));
     let kernel = &*Box::leak(Box::new(source::find_kernel(opened, options)?));
     let name = opened.path();
@@ -81,7 +81,7 @@ pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
             None => threads(None).min(MAX_THREADS),
         },
         time: time.unwrap_or_else(|_| SystemTime::now()),
-        // A dump holds everybody's secrets.
+        // A dump holds secrets.
         everyone: false,
         tell: Box::new(move |text| tell!("bigiron: {}: {text}", name.display())),
     };

@@ -1,4 +1,4 @@
-//! `sched/domains`, as the kernel's debugfs shows it.
+//! `sched/domains`, laid out as in debugfs.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,14 +8,14 @@ use bigiron_kernel::Kernel;
 
 type Listing = Result<Vec<(String, Entry)>, ContentError>;
 
-/// The kernel's names, read when somebody needs them first.
+/// The kernel's symbols and types, read on first use.
 pub struct Names {
     kernel: &'static Kernel<'static>,
     program: OnceLock<Result<Program<'static, 'static>, ContentError>>,
 }
 
 impl Names {
-    /// Those of `kernel`.
+    /// Creates the lazy names of `kernel`.
     pub fn new(kernel: &'static Kernel<'static>) -> Self {
         Self {
             kernel,

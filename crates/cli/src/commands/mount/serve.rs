@@ -1,4 +1,4 @@
-//! Serves a mount until it is unmounted, by whomever, or a signal comes.
+//! Serves a mount until it is unmounted or a signal arrives.
 
 use crate::fuse::{MountError, Mountpoint, Session, Unmounted};
 use anyhow::Context;
@@ -7,13 +7,13 @@ use signal_hook::iterator::Signals;
 
 use crate::tell::{print, tell};
 
-/// Mounts by `mount`, says that `what` is mounted unless `quiet`, and serves it.
+/// Mounts by `mount`, reports that `what` is mounted unless `quiet`, and serves it.
 pub fn serve(
     mount: impl FnOnce() -> Result<Session, MountError>,
     what: &str,
     quiet: bool,
 ) -> anyhow::Result<()> {
-    // Before anything is mounted, so that no signal leaves it so.
+    // Before mounting, so that no signal leaves the mount behind.
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot catch signals")?;
     let handle = signals.handle();
     let serving = mount()?.start(move || handle.close())?;
@@ -29,7 +29,7 @@ pub fn serve(
     let mut is_asked = false;
     for signal in &mut signals {
         if is_asked {
-            // What is still open cannot be read any more.
+            // Open files can no longer be read.
             std::process::exit(128 + signal);
         }
         is_asked = true;
@@ -38,7 +38,7 @@ pub fn serve(
     Ok(serving.join()?)
 }
 
-/// Unmounts, or says why that takes time or cannot be.
+/// Unmounts, or reports why that takes time or is impossible.
 fn unmount(mountpoint: &Mountpoint) {
     let directory = mountpoint.directory().display();
     match mountpoint.unmount() {
