@@ -1,4 +1,4 @@
-//! How long each place takes that tells the scheduling domains of the running kernel, and what marks their CPUs
+//! How long each place takes that tells the scheduler domains of the running kernel, and what marks their CPUs
 //! have. A line for each: `bpf.load`, `bpf`, `bpf.mark`, `debugfs`, `schedstat`, with microseconds (the median of all
 //! domains read 11 times; of loading and of one mark as well), and `mark CPU MARK`. With the argument `marks` only
 //! those. vmtest/cpus runs it in guests.

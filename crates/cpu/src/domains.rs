@@ -1,4 +1,4 @@
-//! Scheduling domains: for each CPU a chain of sets of CPUs, from those that share
+//! Scheduler domains: for each CPU a chain of sets of CPUs, from those that share
 //! most to all, among which the scheduler balances load
 //! (Documentation/scheduler/sched-domains.rst).
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::list::CpuList;
 
-/// A scheduling domain of one CPU. What its source does not tell is `None`.
+/// A scheduler domain of one CPU. What its source does not tell is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedDomain {
     /// The CPU.

@@ -1,4 +1,4 @@
-//! CPUs on and off line, by the kernel's own files under
+//! CPUs online and offline, by the kernel's own files under
 //! /sys/devices/system/cpu (Documentation/ABI/testing/sysfs-devices-system-cpu),
 //! and the sets of them among which the scheduler balances load.
 

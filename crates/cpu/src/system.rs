@@ -41,9 +41,9 @@ pub enum CpuError {
 /// What came of bringing CPUs up.
 #[derive(Debug, Default)]
 pub struct BroughtUp {
-    /// Those that are on line now and were not before.
+    /// Those that are online now and were not before.
     pub up: CpuList,
-    /// Those that stay off line, and why.
+    /// Those that stay offline, and why.
     pub failed: Vec<(u32, CpuError)>,
 }
 
@@ -79,7 +79,7 @@ impl System {
         self.list("online")
     }
 
-    /// Brings CPUs up, in their order, until `wanted` are on line. One that
+    /// Brings CPUs up, in their order, until `wanted` are online. One that
     /// does not come up is reported, and the next is tried.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl System {
         })
     }
 
-    /// Brings a CPU up, or takes it off line; ends when that is done.
+    /// Brings a CPU up, or takes it offline; ends when that is done.
     ///
     /// # Errors
     /// As the kernel says.
@@ -112,7 +112,7 @@ impl System {
         write(self.switch(cpu), value)
     }
 
-    /// The file that takes a CPU off line.
+    /// The file that takes a CPU offline.
     pub fn switch(&self, cpu: u32) -> PathBuf {
         self.path(&format!("cpu{cpu}/online"))
     }

@@ -1,4 +1,4 @@
-//! The scheduling domains of all CPUs at one moment.
+//! The scheduler domains of all CPUs at one moment.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::domains::SchedDomain;
 use crate::list::CpuList;
 
-/// The scheduling domains of all CPUs at one moment.
+/// The scheduler domains of all CPUs at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainTree {
     /// Where it comes from, for people.
     pub source: String,
-    /// The chain of each CPU that is on line, the smallest domain first. A CPU that is set apart
+    /// The chain of each CPU that is online, the smallest domain first. A CPU that is set apart
     /// has none.
     pub cpus: BTreeMap<u32, Vec<SchedDomain>>,
     /// What could not be read, for people.
@@ -76,7 +76,7 @@ type Key<'t> = (Option<usize>, Cow<'t, str>, Option<&'t CpuList>);
 /// A forest while CPUs come in.
 #[derive(Default)]
 struct Building<'t> {
-    nodes: Vec<Seen<'t>>,
+    nodes: Vec<SeenNode<'t>>,
     places: HashMap<Key<'t>, usize>,
     most_nodes: usize,
     is_cut: bool,
@@ -84,7 +84,7 @@ struct Building<'t> {
 }
 
 /// A node, and the CPUs that have it.
-struct Seen<'t> {
+struct SeenNode<'t> {
     parent: Option<usize>,
     domain: &'t SchedDomain,
     cpus: Vec<u32>,
@@ -105,7 +105,7 @@ impl<'t> Building<'t> {
                 }
                 None => {
                     self.places.insert(key, next);
-                    self.nodes.push(Seen {
+                    self.nodes.push(SeenNode {
                         parent,
                         domain,
                         cpus: Vec::new(),

@@ -90,7 +90,7 @@ fn nodes_in_package(topology: &Topology) -> bool {
     })
 }
 
-/// A level of sets that do not overlap. The kernel's masks hold CPUs that are on line.
+/// A level of sets that do not overlap. The kernel's masks hold CPUs that are online.
 fn partitioned(
     name: &'static str,
     flags: Flags,

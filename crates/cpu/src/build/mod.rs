@@ -1,4 +1,4 @@
-//! The kernel's builder of scheduling domains, for a machine that need not be there.
+//! The kernel's builder of scheduler domains, for a machine that need not be there.
 //!
 //! It does what kernel/sched/topology.c does, in its order: levels from the bottom up until one
 //! spans all CPUs (build_sched_domains), groups, then away with domains that do not
@@ -66,14 +66,14 @@ struct Domain {
     number: u32,
     flags: Flags,
     span: Arc<FixedBitSet>,
-    /// CPUs of its level, on line or not.
+    /// CPUs of its level, online or not.
     weight: u64,
     imbalance_pct: u32,
     cache_nice_tries: u32,
     group: Option<Group>,
 }
 
-/// The scheduling domains of each CPU that is on line, the smallest first; those of other CPUs
+/// The scheduler domains of each CPU that is online, the smallest first; those of other CPUs
 /// are empty.
 pub fn build(topology: &Topology, online: &CpuList, rules: &Rules) -> Vec<Vec<SchedDomain>> {
     build_apart(topology, online, &CpuList::default(), rules)

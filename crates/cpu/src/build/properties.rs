@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::groups::ring;
 use super::*;
 
-/// A machine by words, with distances of all kinds, and the CPUs that are on line.
+/// A machine by words, with distances of all kinds, and the CPUs that are online.
 #[derive(Clone, Debug)]
 struct Case {
     words: String,

@@ -24,7 +24,7 @@ pub struct Kind {
 pub struct Work {
     /// CPUs that have domains.
     pub cpus: usize,
-    /// Words of a mask: as many as the machine's CPUs need, on line or not.
+    /// Words of a mask: as many as the machine's CPUs need, online or not.
     pub words: usize,
     /// Domains that are built, degenerate ones among them.
     pub built: u64,

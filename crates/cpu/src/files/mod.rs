@@ -1,4 +1,4 @@
-//! Scheduling domains as a directory of files, in the layout of the kernel's own: found out when
+//! Scheduler domains as a directory of files, in the layout of the kernel's own: found out when
 //! somebody looks, and kept nowhere. CPUs that come and go cost it nothing.
 
 mod layout;
@@ -12,11 +12,11 @@ use crate::tree::DomainTree;
 use crate::tune::{Change, Tunable, TuneError, Tuner};
 
 pub use layout::Layout;
-pub use number::Spot;
+pub use number::Inode;
 
 /// Who tells which CPUs there are, and the domains of each, at the moment of asking.
 pub trait Chains: Send + Sync {
-    /// CPUs that are on line.
+    /// CPUs that are online.
     ///
     /// # Errors
     /// They are not told.
@@ -87,7 +87,7 @@ pub enum FilesError {
 
 /// What is at a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Attributes {
     /// Whether it can be written.
     pub writable: bool,
     /// Bytes that are in it now; of a directory 0.
@@ -113,37 +113,37 @@ impl<C: Chains> DomainFiles<C> {
     ///
     /// # Errors
     /// [`FilesError::Gone`], or the domains cannot be read.
-    pub fn look(&self, spot: Spot) -> Result<Seen, FilesError> {
+    pub fn look(&self, spot: Inode) -> Result<Attributes, FilesError> {
         match spot {
-            Spot::Root => {}
-            Spot::Cpu(cpu) => self.is_online(cpu)?,
-            Spot::Domain(cpu, number) => {
+            Inode::Root => {}
+            Inode::Cpu(cpu) => self.is_online(cpu)?,
+            Inode::Domain(cpu, number) => {
                 self.domain(cpu, number)?;
             }
-            Spot::File(.., file) => {
-                return Ok(Seen {
+            Inode::File(.., file) => {
+                return Ok(Attributes {
                     writable: self.is_tunable(file),
                     size: self.read(spot)?.len() as u64,
                 });
             }
         }
-        Ok(Seen::default())
+        Ok(Attributes::default())
     }
 
     /// What a directory has by a name.
     ///
     /// # Errors
     /// As for [`DomainFiles::look`].
-    pub fn find(&self, directory: Spot, name: &str) -> Result<(Spot, Seen), FilesError> {
+    pub fn find(&self, directory: Inode, name: &str) -> Result<(Inode, Attributes), FilesError> {
         let spot = match directory {
-            Spot::Root => numbered(name, "cpu").map(Spot::Cpu),
-            Spot::Cpu(cpu) => numbered(name, "domain").map(|number| Spot::Domain(cpu, number)),
-            Spot::Domain(cpu, number) => {
-                layout::file(name).map(|file| Spot::File(cpu, number, file))
+            Inode::Root => numbered(name, "cpu").map(Inode::Cpu),
+            Inode::Cpu(cpu) => numbered(name, "domain").map(|number| Inode::Domain(cpu, number)),
+            Inode::Domain(cpu, number) => {
+                layout::file(name).map(|file| Inode::File(cpu, number, file))
             }
-            Spot::File(..) => None,
+            Inode::File(..) => None,
         };
-        let spot = spot.filter(|spot| Spot::of(spot.number()) == Some(*spot));
+        let spot = spot.filter(|spot| Inode::of(spot.number()) == Some(*spot));
         let spot = spot.ok_or(FilesError::Gone)?;
         Ok((spot, self.look(spot)?))
     }
@@ -152,29 +152,29 @@ impl<C: Chains> DomainFiles<C> {
     ///
     /// # Errors
     /// As for [`DomainFiles::look`].
-    pub fn list(&self, directory: Spot) -> Result<Vec<(String, Spot)>, FilesError> {
+    pub fn list(&self, directory: Inode) -> Result<Vec<(String, Inode)>, FilesError> {
         match directory {
-            Spot::Root => {
+            Inode::Root => {
                 let online = self.chains.online()?;
-                let entry = |cpu| (format!("cpu{cpu}"), Spot::Cpu(cpu));
+                let entry = |cpu| (format!("cpu{cpu}"), Inode::Cpu(cpu));
                 Ok(online.iter().map(entry).collect())
             }
-            Spot::Cpu(cpu) => {
+            Inode::Cpu(cpu) => {
                 self.is_online(cpu)?;
                 let count = self.chains.chain(cpu)?.len();
-                let entry = |number| (format!("domain{number}"), Spot::Domain(cpu, number));
+                let entry = |number| (format!("domain{number}"), Inode::Domain(cpu, number));
                 Ok((0..count as u32).map(entry).collect())
             }
-            Spot::Domain(cpu, number) => {
+            Inode::Domain(cpu, number) => {
                 let domain = self.domain(cpu, number)?;
                 let files = self.layout.files();
                 let there = files.filter(|(_, file)| self.layout.text(&domain, *file).is_some());
                 let entry = |(name, file): (&'static str, u8)| {
-                    (name.to_owned(), Spot::File(cpu, number, file))
+                    (name.to_owned(), Inode::File(cpu, number, file))
                 };
                 Ok(there.map(entry).collect())
             }
-            Spot::File(..) => Err(FilesError::Gone),
+            Inode::File(..) => Err(FilesError::Gone),
         }
     }
 
@@ -182,8 +182,8 @@ impl<C: Chains> DomainFiles<C> {
     ///
     /// # Errors
     /// As for [`DomainFiles::look`].
-    pub fn read(&self, spot: Spot) -> Result<String, FilesError> {
-        let Spot::File(cpu, number, file) = spot else {
+    pub fn read(&self, spot: Inode) -> Result<String, FilesError> {
+        let Inode::File(cpu, number, file) = spot else {
             return Err(FilesError::Gone);
         };
         let domain = self.domain(cpu, number)?;
@@ -194,8 +194,8 @@ impl<C: Chains> DomainFiles<C> {
     ///
     /// # Errors
     /// [`FilesError::Gone`], it is no tunable or no number, or the kernel does not take it.
-    pub fn write(&self, spot: Spot, text: &[u8]) -> Result<(), FilesError> {
-        let Spot::File(cpu, number, file) = spot else {
+    pub fn write(&self, spot: Inode, text: &[u8]) -> Result<(), FilesError> {
+        let Inode::File(cpu, number, file) = spot else {
             return Err(FilesError::Gone);
         };
         let name = layout::name(file).ok_or(FilesError::Gone)?;
@@ -229,7 +229,7 @@ impl<C: Chains> DomainFiles<C> {
         }
     }
 
-    /// A CPU that is off line has no domains, so that nothing else need be asked.
+    /// A CPU that is offline has no domains, so that nothing else need be asked.
     fn domain(&self, cpu: u32, number: u32) -> Result<SchedDomain, FilesError> {
         let chain = self.chains.chain(cpu)?;
         let domain = chain.into_iter().nth(number as usize);

@@ -1,9 +1,9 @@
 //! Numbers of directories and files, which are computed and never kept.
 
-/// A place in the tree. Its number holds all of it.
+/// A directory or file of the tree, encoded in its inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spot {
-    /// The directory of all.
+pub enum Inode {
+    /// The root directory.
     Root,
     /// The directory of a CPU.
     Cpu(u32),
@@ -17,10 +17,10 @@ pub enum Spot {
 const ROOT: u64 = 1;
 /// The bits of a file and of a domain; 0 stands for none.
 const BITS: u32 = 8;
-/// What they hold.
+/// Mask of [`BITS`] bits.
 const MASK: u64 = (1 << BITS) - 1;
 
-impl Spot {
+impl Inode {
     /// The number: the CPU above, then the domain, then the file, each counted from 1.
     pub fn number(self) -> u64 {
         let number = |cpu: u32, domain: u64, file: u64| {
@@ -36,7 +36,7 @@ impl Spot {
         }
     }
 
-    /// The place of a number; `None` if it is none's.
+    /// Decodes an inode number; `None` if it is invalid.
     pub fn of(number: u64) -> Option<Self> {
         if number == ROOT {
             return Some(Self::Root);
@@ -51,7 +51,7 @@ impl Spot {
         }
     }
 
-    /// The directory that it is in; the root is in itself.
+    /// Returns the parent directory; the root is its own parent.
     pub fn parent(self) -> Self {
         match self {
             Self::Root | Self::Cpu(_) => Self::Root,
@@ -60,7 +60,7 @@ impl Spot {
         }
     }
 
-    /// Whether it is a file.
+    /// Returns true for a regular file.
     pub fn is_file(self) -> bool {
         matches!(self, Self::File(..))
     }
@@ -73,34 +73,34 @@ mod tests {
     #[test]
     fn a_number_says_its_place() {
         for spot in [
-            Spot::Root,
-            Spot::Cpu(0),
-            Spot::Cpu(u32::MAX),
-            Spot::Domain(0, 0),
-            Spot::Domain(8191, 31),
-            Spot::File(8191, 31, 10),
-            Spot::File(0, 0, 0),
+            Inode::Root,
+            Inode::Cpu(0),
+            Inode::Cpu(u32::MAX),
+            Inode::Domain(0, 0),
+            Inode::Domain(8191, 31),
+            Inode::File(8191, 31, 10),
+            Inode::File(0, 0, 0),
         ] {
-            assert_eq!(Spot::of(spot.number()), Some(spot));
+            assert_eq!(Inode::of(spot.number()), Some(spot));
         }
         // No CPU; a file of no domain; the numbers that FUSE keeps.
         for number in [0, 2, 0xffff, 0x1_0001, u64::MAX] {
-            assert_eq!(Spot::of(number), None, "{number:#x}");
+            assert_eq!(Inode::of(number), None, "{number:#x}");
         }
     }
 
     #[test]
     fn numbers_rise_as_a_listing_goes() {
         let spots = [
-            Spot::Root,
-            Spot::Cpu(0),
-            Spot::Domain(0, 0),
-            Spot::File(0, 0, 0),
-            Spot::File(0, 0, 1),
-            Spot::Domain(0, 1),
-            Spot::Cpu(1),
+            Inode::Root,
+            Inode::Cpu(0),
+            Inode::Domain(0, 0),
+            Inode::File(0, 0, 0),
+            Inode::File(0, 0, 1),
+            Inode::Domain(0, 1),
+            Inode::Cpu(1),
         ];
         assert!(spots.is_sorted_by_key(|spot| spot.number()));
-        assert_eq!(Spot::File(3, 1, 2).parent().parent(), Spot::Cpu(3));
+        assert_eq!(Inode::File(3, 1, 2).parent().parent(), Inode::Cpu(3));
     }
 }

@@ -43,9 +43,9 @@ fn fake() -> Fake {
     fake
 }
 
-fn walk(files: &DomainFiles<&Fake>, path: &str) -> Result<Spot, FilesError> {
+fn walk(files: &DomainFiles<&Fake>, path: &str) -> Result<Inode, FilesError> {
     let mut names = path.split('/');
-    names.try_fold(Spot::Root, |spot, name| Ok(files.find(spot, name)?.0))
+    names.try_fold(Inode::Root, |spot, name| Ok(files.find(spot, name)?.0))
 }
 
 fn text(files: &DomainFiles<&Fake>, path: &str) -> Option<String> {
@@ -58,7 +58,7 @@ fn names_and_texts_are_the_kernels() {
     let files = DomainFiles::new(&fake, Layout::Debugfs, None);
     let names = |path: &str| -> Vec<String> {
         let spot = if path.is_empty() {
-            Spot::Root
+            Inode::Root
         } else {
             walk(&files, path).unwrap()
         };
@@ -118,8 +118,8 @@ fn what_is_not_there_is_not_found() {
             "{path}"
         );
     }
-    assert!(matches!(files.read(Spot::Cpu(0)), Err(FilesError::Gone)));
-    assert!(matches!(files.list(Spot::Cpu(9)), Err(FilesError::Gone)));
+    assert!(matches!(files.read(Inode::Cpu(0)), Err(FilesError::Gone)));
+    assert!(matches!(files.list(Inode::Cpu(9)), Err(FilesError::Gone)));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_cpu_that_goes_takes_its_directory_along_and_comes_back_at_the_same_number()
     fake.set("0-2,4-7");
     assert!(matches!(files.look(spot), Err(FilesError::Gone)));
     assert!(walk(&files, "cpu3").is_err());
-    assert_eq!(files.list(Spot::Root).unwrap().len(), 7);
+    assert_eq!(files.list(Inode::Root).unwrap().len(), 7);
     // CPU 2 has lost its sibling: its smallest domain is another.
     assert_eq!(text(&files, "cpu2/domain0/name").as_deref(), Some("MC\n"));
     fake.set("0-7");
@@ -145,7 +145,7 @@ fn nothing_is_asked_before_somebody_looks() {
         fake.set(online);
     }
     assert_eq!(*fake.asked.lock().unwrap(), 0);
-    files.read(Spot::File(0, 0, 0)).unwrap();
+    files.read(Inode::File(0, 0, 0)).unwrap();
     assert_eq!(*fake.asked.lock().unwrap(), 1);
 }
 

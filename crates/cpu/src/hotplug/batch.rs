@@ -6,9 +6,9 @@
 
 use std::fs;
 
-use super::Place;
-use super::place::{read, write};
+use super::SysRoot;
 use super::settings::{Settings, Undo};
+use super::sys_root::{read, write};
 use crate::list::CpuList;
 
 /// The partition, below the root of the cgroups.
@@ -17,7 +17,11 @@ const CONTROLLER: &str = "cpuset";
 
 /// Puts `cpus` into a partition that is removed when settings are put back. Or says why not: then
 /// there is none.
-pub(super) fn begin(settings: &mut Settings, place: &Place, cpus: &CpuList) -> Result<(), String> {
+pub(super) fn begin(
+    settings: &mut Settings,
+    place: &SysRoot,
+    cpus: &CpuList,
+) -> Result<(), String> {
     let root = place.cgroups();
     let has = |name: &str| {
         let words = read(&root.join(name))

@@ -5,7 +5,7 @@ use crate::system::CpuError;
 
 use super::SettingsError;
 
-/// Why CPUs are not taken off line or brought up. Nothing was changed.
+/// Why CPUs are not taken offline or brought up. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum HotplugError {
     /// The CPUs cannot be looked at.
@@ -22,7 +22,7 @@ pub enum HotplugError {
         /// Those that are.
         present: CpuList,
     },
-    /// CPUs that the kernel lets nobody take off line.
+    /// CPUs that the kernel lets nobody take offline.
     #[error(
         "CPUs {0} cannot go off line: the kernel gives them no file `online`, as for the CPU that a machine booted with"
     )]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Place;
+use super::SysRoot;
 use super::settings::WatchdogCommand;
 
 /// A directory that looks like the root of a machine with four CPUs: two cores of two threads.
@@ -12,7 +12,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// All CPUs on line; RCU as it is by default, and sched/verbose on.
+    /// All CPUs online; RCU as it is by default, and sched/verbose on.
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let fake = Self { directory };
@@ -42,8 +42,8 @@ impl Fake {
         fake
     }
 
-    pub fn place(&self) -> Place {
-        Place::at(self.directory.path())
+    pub fn place(&self) -> SysRoot {
+        SysRoot::at(self.directory.path())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::Serialize;
 
-use super::Place;
+use super::SysRoot;
 use crate::list::CpuList;
 
 /// An interrupt all of whose CPUs go.
@@ -22,8 +22,8 @@ pub struct Interrupt {
     pub actions: String,
 }
 
-/// Interrupts that lose the last of their CPUs on line when `going` go.
-pub(super) fn losing(place: &Place, online: &CpuList, going: &CpuList) -> Vec<Interrupt> {
+/// Interrupts that lose the last of their CPUs online when `going` go.
+pub(super) fn losing(place: &SysRoot, online: &CpuList, going: &CpuList) -> Vec<Interrupt> {
     let Ok(entries) = fs::read_dir(place.path("proc/irq")) else {
         return Vec::new();
     };
@@ -54,7 +54,7 @@ pub(super) fn losing(place: &Place, online: &CpuList, going: &CpuList) -> Vec<In
 }
 
 /// By the flags that debugfs shows (kernel/irq/debugfs.c).
-fn is_managed(place: &Place, number: u32) -> Option<bool> {
+fn is_managed(place: &SysRoot, number: u32) -> Option<bool> {
     let text = place.says(&format!("sys/kernel/debug/irq/irqs/{number}"))?;
     Some(text.contains("IRQD_AFFINITY_MANAGED"))
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::list::CpuList;
 use crate::topology::{Partition, Topology};
 
-/// The order in which `going` of the CPUs `online` go off line; `directory` is
+/// The order in which `going` of the CPUs `online` go offline; `directory` is
 /// `/sys/devices/system`. Brought up in the opposite order, they pass through the same states.
 /// Where it does not tell how CPUs lie, the highest go first.
 pub(super) fn order(directory: &Path, online: &CpuList, going: &CpuList) -> Vec<u32> {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use rustix::fs::{Access, access};
 use serde::Serialize;
 
-use super::place::read;
-use super::{Cpus, Hindrances, HotplugError, Place, order};
+use super::sys_root::read;
+use super::{Cpus, HotplugError, OfflineBlockers, SysRoot, order};
 use crate::list::CpuList;
 
 /// Which way CPUs go.
@@ -40,7 +40,7 @@ pub struct Plan {
     /// Those that are where they should be.
     pub already: CpuList,
     /// What to know before.
-    pub hindrances: Hindrances,
+    pub hindrances: OfflineBlockers,
     /// Settings that are changed for the duration.
     pub settings: Vec<Wanted>,
     /// Written to smt/control before CPUs are brought up: the kernel may bring them up by itself.
@@ -52,11 +52,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Takes CPUs off line.
+    /// Takes CPUs offline.
     ///
     /// # Errors
     /// Some are not there or cannot go, or none would be left.
-    pub fn offline(place: &Place, cpus: &Cpus, asked: &CpuList) -> Result<Self, HotplugError> {
+    pub fn offline(place: &SysRoot, cpus: &Cpus, asked: &CpuList) -> Result<Self, HotplugError> {
         check_present(cpus, asked)?;
         let going = asked.and(&cpus.online);
         let fixed = going.and(&cpus.fixed);
@@ -76,7 +76,7 @@ impl Plan {
         let order = order::order(&place.path("sys/devices/system"), &cpus.online, &going);
         let mut plan = Self::new(place, Direction::Offline, order);
         plan.already = asked.without(&cpus.online);
-        plan.hindrances = Hindrances::of(place, cpus, &going);
+        plan.hindrances = OfflineBlockers::of(place, cpus, &going);
         Ok(plan)
     }
 
@@ -84,7 +84,7 @@ impl Plan {
     ///
     /// # Errors
     /// Some are not there.
-    pub fn online(place: &Place, cpus: &Cpus, asked: &CpuList) -> Result<Self, HotplugError> {
+    pub fn online(place: &SysRoot, cpus: &Cpus, asked: &CpuList) -> Result<Self, HotplugError> {
         check_present(cpus, asked)?;
         // How they lie the kernel tells when they are up.
         let order = asked.without(&cpus.online).iter().collect();
@@ -93,13 +93,13 @@ impl Plan {
         Ok(plan)
     }
 
-    fn new(place: &Place, direction: Direction, order: Vec<u32>) -> Self {
+    fn new(place: &SysRoot, direction: Direction, order: Vec<u32>) -> Self {
         let (settings, notes) = wanted(place);
         Self {
             direction,
             order,
             already: CpuList::default(),
-            hindrances: Hindrances::default(),
+            hindrances: OfflineBlockers::default(),
             settings,
             control_first: None,
             control_last: None,
@@ -113,7 +113,7 @@ impl Plan {
     }
 
     /// Whether the files that are to be written can be, as far as that can be known before.
-    pub(super) fn check_allowed(&self, place: &Place) -> Result<(), HotplugError> {
+    pub(super) fn check_allowed(&self, place: &SysRoot) -> Result<(), HotplugError> {
         let system = place.system();
         let mut files: Vec<PathBuf> = self.order.iter().map(|cpu| system.switch(*cpu)).collect();
         if self.control_first.is_some() || self.control_last.is_some() {
@@ -141,7 +141,7 @@ fn check_present(cpus: &Cpus, asked: &CpuList) -> Result<(), HotplugError> {
 }
 
 /// Settings that make hotplug faster, as far as they are there and not so already.
-fn wanted(place: &Place) -> (Vec<Wanted>, Vec<String>) {
+fn wanted(place: &SysRoot) -> (Vec<Wanted>, Vec<String>) {
     let (mut settings, mut notes) = (Vec::new(), Vec::new());
     let mut want = |file: PathBuf, is_slow: fn(&str) -> bool, during: &str| {
         if let Some(before) = read(&file).ok().filter(|before| is_slow(before)) {

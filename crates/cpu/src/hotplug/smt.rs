@@ -1,6 +1,6 @@
 //! Hardware threads of all cores.
 
-use super::{Cpus, HotplugError, Place, Plan};
+use super::{Cpus, HotplugError, Plan, SysRoot};
 use crate::list::CpuList;
 
 /// How many threads each core is to keep.
@@ -33,13 +33,13 @@ impl std::str::FromStr for Threads {
 }
 
 impl Plan {
-    /// Leaves each core so many threads. Threads go off line one by one, as in [`Plan::offline`],
+    /// Leaves each core so many threads. Threads go offline one by one, as in [`Plan::offline`],
     /// and then the kernel's smt/control is set, which finds nothing left to do. Threads that
-    /// are to come up, come up by smt/control all at once where it keeps them off line.
+    /// are to come up, come up by smt/control all at once where it keeps them offline.
     ///
     /// # Errors
     /// As of the others; or the kernel was told to have no threads, or cores have not so many.
-    pub fn smt(place: &Place, cpus: &Cpus, threads: Threads) -> Result<Self, HotplugError> {
+    pub fn smt(place: &SysRoot, cpus: &Cpus, threads: Threads) -> Result<Self, HotplugError> {
         let most = cpus.smt.threads;
         let is_kernels = cpus.smt.is_kernels();
         let mut plan = match threads {
@@ -69,7 +69,7 @@ impl Plan {
     }
 
     fn smt_off(
-        place: &Place,
+        place: &SysRoot,
         cpus: &Cpus,
         kept: usize,
         policy: &str,
@@ -85,7 +85,7 @@ impl Plan {
         Ok(plan)
     }
 
-    fn smt_on(place: &Place, cpus: &Cpus, policy: &str) -> Result<Self, HotplugError> {
+    fn smt_on(place: &SysRoot, cpus: &Cpus, policy: &str) -> Result<Self, HotplugError> {
         let has = cpus.smt.control.as_deref();
         if let Some(word @ "forceoff") = has {
             return Err(HotplugError::ForcedOff(word.to_owned()));

@@ -5,44 +5,44 @@ use std::fs;
 
 use serde::Serialize;
 
-use super::{HotplugError, Place};
+use super::{HotplugError, SysRoot};
 use crate::list::CpuList;
 use crate::system::System;
 
-/// What the kernel says of its CPUs.
+/// CPU states, as the kernel reports them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cpus {
-    /// Those that are there.
+    /// Present CPUs.
     pub present: CpuList,
-    /// Those that work.
+    /// Online CPUs.
     pub online: CpuList,
-    /// Those that are there and do not work.
+    /// Present CPUs that are offline.
     pub offline: CpuList,
-    /// Those that the scheduler balances no load to, by `isolcpus=`.
+    /// CPUs excluded from load balancing by `isolcpus=`.
     pub isolated: CpuList,
-    /// Those without a periodic tick, by `nohz_full=`.
+    /// CPUs without a periodic tick, by `nohz_full=`.
     pub nohz_full: CpuList,
-    /// Those on line that cannot go, for they have no file `online`: the boot CPU of most machines.
+    /// Online CPUs that cannot go offline, having no `online` file: the boot CPU of most machines.
     pub fixed: CpuList,
     /// Simultaneous multithreading.
     pub smt: Smt,
-    /// Where each of them lies; of a CPU off line the kernel shows its node at most.
+    /// Position of each CPU; for an offline CPU the kernel shows its node at most.
     #[serde(skip)]
-    pub spots: BTreeMap<u32, Spot>,
+    pub spots: BTreeMap<u32, CpuPosition>,
 }
 
-/// What the kernel says of hardware threads.
+/// SMT state, as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Smt {
-    /// Of smt/control: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`, or a number of
+    /// Contents of smt/control: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`, or a number of
     /// threads (powerpc since 6.6). `None` where the file is not there.
     pub control: Option<String>,
-    /// The most threads on line of any core.
+    /// Largest number of online threads of any core.
     pub threads: usize,
 }
 
 impl Smt {
-    /// Whether the kernel has a policy of its own that can be set.
+    /// Returns true if the kernel has an SMT policy that can be set.
     pub fn is_kernels(&self) -> bool {
         !matches!(
             self.control.as_deref(),
@@ -51,27 +51,27 @@ impl Smt {
     }
 }
 
-/// Where a CPU lies.
+/// Position of a CPU in the topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spot {
+pub struct CpuPosition {
     /// Its socket, as the kernel numbers them.
     pub socket: Option<i32>,
     /// Its memory node.
     pub node: Option<u32>,
-    /// The CPUs on line of its core, it among them.
+    /// Online CPUs of its core, including itself.
     pub siblings: CpuList,
 }
 
 impl Cpus {
-    /// Reads what the kernel shows.
+    /// Reads the CPU states from sysfs.
     ///
     /// # Errors
     /// There are no lists of CPUs, or they make no sense.
-    pub fn read(place: &Place) -> Result<Self, HotplugError> {
+    pub fn read(place: &SysRoot) -> Result<Self, HotplugError> {
         let system = place.system();
         let (present, online) = (system.present()?, system.online()?);
         let mut nodes = Vec::new();
-        let spots: BTreeMap<u32, Spot> = present
+        let spots: BTreeMap<u32, CpuPosition> = present
             .iter()
             .map(|cpu| Ok((cpu, spot(&system, cpu, &online, &mut nodes)?)))
             .collect::<Result<_, HotplugError>>()?;
@@ -92,9 +92,9 @@ impl Cpus {
         })
     }
 
-    /// The CPUs on line of each core, by the first.
+    /// Returns the online CPUs of each core, ordered by the first.
     pub fn cores(&self) -> Vec<&CpuList> {
-        let first = |(cpu, spot): (&u32, &Spot)| spot.siblings.iter().next() == Some(*cpu);
+        let first = |(cpu, spot): (&u32, &CpuPosition)| spot.siblings.iter().next() == Some(*cpu);
         let cores = self.spots.iter().filter(|entry| first(*entry));
         cores.map(|(_, spot)| &spot.siblings).collect()
     }
@@ -105,12 +105,12 @@ fn spot(
     cpu: u32,
     online: &CpuList,
     nodes: &mut Vec<u32>,
-) -> Result<Spot, HotplugError> {
+) -> Result<CpuPosition, HotplugError> {
     let node = node(system, cpu, nodes);
     if !online.contains(cpu) {
-        return Ok(Spot {
+        return Ok(CpuPosition {
             node,
-            ..Spot::default()
+            ..CpuPosition::default()
         });
     }
     let mut siblings = system.optional_list(&format!("cpu{cpu}/topology/core_cpus_list"))?;
@@ -119,7 +119,7 @@ fn spot(
         siblings = system.optional_list(&format!("cpu{cpu}/topology/thread_siblings_list"))?;
     }
     let socket = system.value(&format!("cpu{cpu}/topology/physical_package_id"));
-    Ok(Spot {
+    Ok(CpuPosition {
         socket: socket.and_then(|id| id.parse().ok()),
         node,
         siblings: match siblings.contains(cpu) {
@@ -129,7 +129,7 @@ fn spot(
     })
 }
 
-/// By the link to it, which stays while a CPU is off line. Of nodes that other CPUs have, `nodes`, it is
+/// By the link to it, which stays while a CPU is offline. Of nodes that other CPUs have, `nodes`, it is
 /// asked by name: to list all files of a CPU takes the kernel much longer.
 fn node(system: &System, cpu: u32, nodes: &mut Vec<u32>) -> Option<u32> {
     let has = |node: &&u32| system.path(&format!("cpu{cpu}/node{node}")).exists();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::Place;
+use super::SysRoot;
 use crate::list::CpuList;
 
 /// Names that are told.
@@ -24,7 +24,7 @@ pub struct BoundTasks {
 
 /// By `Cpus_allowed_list` in /proc/PID/status. Kernel threads are left out: those bound to one CPU
 /// wait until it is back.
-pub(super) fn bound(place: &Place, online: &CpuList, going: &CpuList) -> BoundTasks {
+pub(super) fn bound(place: &SysRoot, online: &CpuList, going: &CpuList) -> BoundTasks {
     let Ok(entries) = fs::read_dir(place.path("proc")) else {
         return BoundTasks::default();
     };

@@ -6,76 +6,76 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::settings::{Settings, Undone, WatchdogCommand};
-use super::{Direction, HotplugError, Place, Plan, batch, reason};
+use super::{Direction, HotplugError, Plan, SysRoot, batch, reason};
 use crate::list::CpuList;
 use crate::system::{CpuError, System};
 
-/// Between two looks at CPUs that the kernel brings up by itself.
+/// Polling interval while the kernel brings CPUs up by itself.
 const LOOK: Duration = Duration::from_millis(20);
-/// For the lock, which a killed command's watchdog holds for a moment.
+/// Timeout for the lock, which the watchdog of a killed command holds briefly.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How it is done.
+/// Options of a hotplug operation.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How the watchdog is started.
+    /// Command that starts the watchdog.
     pub watchdog: WatchdogCommand,
-    /// What this command is, for whoever finds it at work.
+    /// Name of this command, shown to other commands that find the lock held.
     pub command: String,
-    /// Changes no settings, as a loop over sysfs does not.
+    /// Changes no kernel settings, like a plain loop over sysfs.
     pub plain: bool,
     /// Has the kernel rebuild the domains once for all CPUs. What the kernel then does to the
     /// affinity of tasks docs/cpu-hotplug.md says.
     pub batch: bool,
 }
 
-/// A CPU that did not go.
+/// A CPU whose state did not change.
 #[derive(Clone, Debug, Serialize)]
 pub struct Failure {
-    /// It.
+    /// CPU number.
     pub cpu: u32,
-    /// What the system said.
+    /// Error of the system call.
     pub error: String,
-    /// What that means here.
+    /// Explanation of the error for CPU hotplug.
     pub meaning: Option<&'static str>,
 }
 
-/// How long one CPU took.
+/// Time that one CPU took.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Took {
-    /// It.
+    /// CPU number.
     pub cpu: u32,
     /// Seconds.
     pub seconds: f64,
 }
 
-/// What came of it.
+/// Outcome of a hotplug operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Which way.
+    /// Whether CPUs were taken offline or brought online.
     pub direction: Direction,
-    /// Those that went.
+    /// CPUs whose state changed.
     pub done: CpuList,
-    /// Those that did not.
+    /// CPUs whose state did not change.
     pub failed: Vec<Failure>,
-    /// Those that nobody tried, after an interruption.
+    /// CPUs not attempted because of an interruption.
     pub left: CpuList,
-    /// Whether it was interrupted.
+    /// True if the operation was interrupted.
     pub is_interrupted: bool,
-    /// Each of them, in their order.
+    /// Time of each CPU, in the order of the operation.
     pub took: Vec<Took>,
-    /// All of it, with changing settings and putting them back.
+    /// Total time, including changing and restoring settings.
     pub seconds: f64,
-    /// Why smt/control is not as it should be.
+    /// Error of writing smt/control.
     pub control_error: Option<String>,
-    /// Why settings are not as they were.
+    /// Error of restoring settings.
     pub settings_error: Option<String>,
-    /// What is not as one might expect.
+    /// Remarks for the user.
     pub notes: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether everything is as it was asked for.
+    /// Returns true if every requested change was made and all settings are restored.
     pub fn is_good(&self) -> bool {
         self.failed.is_empty()
             && self.left.is_empty()
@@ -92,7 +92,7 @@ impl Outcome {
 /// This user may not, or settings cannot be made ready for a change: then nothing was changed. All
 /// else is in the outcome.
 pub fn carry_out(
-    place: &Place,
+    place: &SysRoot,
     plan: &Plan,
     options: &Options,
     is_stopped: &dyn Fn() -> bool,
@@ -121,7 +121,7 @@ pub fn carry_out(
     };
     work.go(plan, is_stopped, progress);
     if let Some(settings) = settings {
-        match settings.put_back() {
+        match settings.restore() {
             Ok(undone) => work.tell_left(&undone),
             Err(error) => work.outcome.settings_error = Some(error.to_string()),
         }
@@ -140,7 +140,7 @@ impl Work {
     /// What makes hotplug faster. What cannot be set is told; it is only slower.
     fn settings(
         &mut self,
-        place: &Place,
+        place: &SysRoot,
         plan: &Plan,
         options: &Options,
     ) -> Result<Settings, HotplugError> {

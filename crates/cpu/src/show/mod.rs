@@ -1,4 +1,4 @@
-//! Scheduling domains for people and programs: a tree, a table, a graph, a picture, and
+//! Scheduler domains for people and programs: a tree, a table, a graph, a picture, and
 //! what changed between two moments.
 
 mod diff;

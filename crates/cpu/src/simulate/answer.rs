@@ -46,7 +46,7 @@ pub struct Row {
     pub strategy: &'static str,
     /// What it is.
     pub what: String,
-    /// The kernel, and how CPUs are taken off line there.
+    /// The kernel, and how CPUs are taken offline there.
     pub kernel: Kernel,
     /// What it takes.
     #[serde(flatten)]

@@ -11,10 +11,10 @@ use crate::topology::{Topology, TopologyTextError};
 /// CPUs of the machines: powers of two, and the largest that times were published of.
 pub const SIZES: [usize; 9] = [64, 128, 256, 512, 1024, 1920, 2048, 4096, 8192];
 
-/// How CPUs are taken off line.
+/// A method of taking CPUs offline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Way {
-    /// A word for the strategy.
+pub struct OfflineMethod {
+    /// Name of the strategy.
     pub strategy: &'static str,
     /// The kernel, and what is done there.
     pub kernel: Kernel,
@@ -23,23 +23,23 @@ pub struct Way {
 /// A machine's times.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// The machine by words.
+    /// Description of the machine.
     pub machine: String,
-    /// CPUs of it.
+    /// Number of CPUs.
     pub cpus: usize,
-    /// CPUs that go.
+    /// Number of CPUs taken offline.
     pub offlined: usize,
     /// Whether it is smaller or larger than what costs are known of.
     pub extrapolated: bool,
-    /// Seconds, for each way.
+    /// Seconds, for each method.
     pub seconds: Vec<f64>,
 }
 
 /// Times of machines of all sizes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Growth {
-    /// The ways.
-    pub ways: Vec<Way>,
+    /// The methods.
+    pub ways: Vec<OfflineMethod>,
     /// The machines, the smallest first.
     pub points: Vec<Point>,
 }
@@ -59,7 +59,7 @@ pub fn growth(
     Topology::from_text(words)?;
     let base = against.kernel();
     let ways = |rcu| {
-        STRATEGIES.iter().map(move |strategy| Way {
+        STRATEGIES.iter().map(move |strategy| OfflineMethod {
             strategy: strategy.key,
             kernel: Kernel {
                 span_check: base.span_check,
@@ -69,14 +69,14 @@ pub fn growth(
             },
         })
     };
-    let newest = Way {
+    let newest = OfflineMethod {
         strategy: NEWEST,
         kernel: Kernel {
             rcu: Rcu::Expedited,
             ..KernelName::Linux6_16.kernel()
         },
     };
-    let ways: Vec<Way> = ways(Rcu::Normal)
+    let ways: Vec<OfflineMethod> = ways(Rcu::Normal)
         .chain(ways(Rcu::Expedited))
         .chain([newest])
         .collect();

@@ -1,7 +1,7 @@
 //! What was published of a machine with 1920 CPUs, and what the model says of it.
 //!
 //! "sched/debug: CPU hotplug operation suffers in a large cpu systems", linux-kernel, 17 October
-//! 2022: POWER10, 15 sockets of 16 cores with 8 threads; `ppc64_cpu --smt=off` takes 1680 CPUs off line.
+//! 2022: POWER10, 15 sockets of 16 cores with 8 threads; `ppc64_cpu --smt=off` takes 1680 CPUs offline.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! How long it takes to take CPUs off line: a model, for machines larger than the one at hand.
+//! How long it takes to take CPUs offline: a model, for machines larger than the one at hand.
 //!
 //! For each CPU that goes, the kernel waits for grace periods of RCU, rebuilds the scheduling
 //! domains of all CPUs that stay, and shows them to user space by some strategy. The domains
@@ -18,10 +18,10 @@ mod terms;
 pub use crate::build::Work;
 pub use answer::{Answer, Known, Row, answer};
 pub use costs::{Costs, MASKS_OF_A_DOMAIN};
-pub use growth::{Growth, Point, SIZES, Way, growth, scaled};
+pub use growth::{Growth, OfflineMethod, Point, SIZES, growth, scaled};
 pub use history::{KNOWN_CPUS, MACHINE, Published, TRACING, WHOLE_TIMES, history};
 #[cfg(feature = "hotplug")]
-pub use measure::{How, Measured, Origin, measure};
+pub use measure::{Basis, Measured, Origin, measure};
 pub use picture::picture;
 pub use run::{Moments, Order, Simulation};
 pub use strategy::{Export, Kernel, KernelName, Rcu, STRATEGIES, SpanCheck, Strategy};

@@ -201,13 +201,13 @@ fn times((least, most): (f64, f64)) -> Vec<(f64, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::growth::{Point, Way};
+    use super::super::growth::{OfflineMethod, Point};
     use super::super::strategy::KernelName;
     use super::*;
 
     #[test]
     fn what_is_extrapolated_is_dashed_and_what_is_alike_is_one_line() {
-        let way = |strategy| Way {
+        let way = |strategy| OfflineMethod {
             strategy,
             kernel: KernelName::Linux6_1.kernel(),
         };

@@ -1,4 +1,4 @@
-//! CPUs going off line one after the other.
+//! CPUs going offline one after the other.
 
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ pub struct Simulation {
     pub last: Terms,
 }
 
-/// The moments of taking all hardware threads but the first of each core off line: what there is
+/// The moments of taking all hardware threads but the first of each core offline: what there is
 /// to build at each. Any kernel and costs may be put on them.
 #[derive(Clone, Debug)]
 pub struct Moments {

@@ -40,7 +40,7 @@ pub enum Rcu {
     Expedited,
 }
 
-/// A kernel, and how CPUs are taken off line there.
+/// A kernel, and how CPUs are taken offline there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Kernel {
     /// How levels are checked.
@@ -55,7 +55,7 @@ pub struct Kernel {
     pub batched: bool,
 }
 
-/// A way to show domains, and to take CPUs off line.
+/// A way to show domains, and to take CPUs offline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strategy {
     /// A word for it.

@@ -13,7 +13,7 @@ pub struct Machine {
     pub description: String,
     /// How its CPUs lie.
     pub topology: Topology,
-    /// Those that are on line.
+    /// Those that are online.
     pub online: CpuList,
     /// Those that are set apart from all domains (`isolcpus=`).
     pub isolated: CpuList,

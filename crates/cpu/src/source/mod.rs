@@ -1,4 +1,4 @@
-//! Where scheduling domains can be read.
+//! Where scheduler domains can be read.
 
 pub mod bpf;
 mod debugfs;
@@ -19,7 +19,7 @@ pub use machine::Machine;
 pub use running::{Running, running};
 pub use schedstat::Schedstat;
 
-/// A place that tells the scheduling domains of a kernel.
+/// A place that tells the scheduler domains of a kernel.
 pub trait DomainSource {
     /// The domains of all CPUs, as they are now.
     ///
@@ -27,7 +27,7 @@ pub trait DomainSource {
     /// The place is not there or may not be read, or holds what no kernel writes.
     fn read(&self) -> Result<DomainTree, SourceError>;
 
-    /// The domains of one CPU, as they are now, the smallest first; none of a CPU that is not on line.
+    /// The domains of one CPU, as they are now, the smallest first; none of a CPU that is not online.
     ///
     /// # Errors
     /// As of [`DomainSource::read`].
@@ -76,7 +76,7 @@ pub enum SourceError {
     /// The running kernel cannot be asked by BPF.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// The CPUs that are on line are not told.
+    /// The CPUs that are online are not told.
     #[error(transparent)]
     Cpus(#[from] CpuError),
     /// A place outside of this crate, such as a dump, has its own reasons.

@@ -15,7 +15,7 @@ const MAX_BYTES: u64 = 1 << 20;
 
 impl Topology {
     /// Reads what a kernel shows under `/sys/devices/system`, or a copy of that: of `cpu`, and of
-    /// `node` where there are several memory nodes. What it shows of CPUs that are off line is
+    /// `node` where there are several memory nodes. What it shows of CPUs that are offline is
     /// nothing: they lie alone.
     ///
     /// # Errors
@@ -77,8 +77,8 @@ impl Topology {
         })
     }
 
-    /// Which CPUs a directory as that of [`Topology::from_directory`] shows as on line, and which as set
-    /// apart from all scheduling domains (`isolcpus=`). Without its files all are on line, and none apart.
+    /// Which CPUs a directory as that of [`Topology::from_directory`] shows as online, and which as set
+    /// apart from all scheduler domains (`isolcpus=`). Without its files all are online, and none apart.
     ///
     /// # Errors
     /// A file holds what no kernel writes.
@@ -214,7 +214,7 @@ impl Files<'_> {
             };
             distances.push(chosen.ok_or_else(expected)?);
         }
-        // A CPU that is off line belongs to no node that is shown.
+        // A CPU that is offline belongs to no node that is shown.
         let of = of.into_iter().map(|node| node.unwrap_or(0)).collect();
         Ok((Partition::new(of, with_cpus.len()), distances))
     }
@@ -237,7 +237,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// Two nodes of two cores with two threads; CPU 7 is off line.
+    /// Two nodes of two cores with two threads; CPU 7 is offline.
     fn machine(root: &Path) {
         write(root, "cpu/present", "0-7\n");
         for cpu in 0..7 {

@@ -1,4 +1,4 @@
-//! What an administrator may change of scheduling domains: set in the running kernel, noted down,
+//! What an administrator may change of scheduler domains: set in the running kernel, noted down,
 //! and put back after the kernel has built its domains anew, which forgets it.
 
 mod error;
@@ -14,7 +14,7 @@ pub use plan::{Plan, plan};
 pub use rules::{Rule, Rules};
 pub use save::{Which, save};
 pub use tunable::Tunable;
-pub use tuner::{Change, ForAWhile, PutBack, Tuner};
+pub use tuner::{Change, RestoreSetting, TemporarySettings, Tuner};
 pub use watch::Watch;
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ fn ambiguous(domains: &[SchedDomain]) -> BTreeSet<Option<String>> {
 struct Usual {
     imbalance_pct: u64,
     cache_nice_tries: u64,
-    /// CPUs of its level on line: `min_interval`, and half of `max_interval`.
+    /// CPUs of its level online: `min_interval`, and half of `max_interval`.
     weights: Vec<u64>,
 }
 

@@ -23,8 +23,8 @@ struct Kernelish {
 /// Shows them as the kernel does.
 struct Switch(PathBuf, Arc<AtomicUsize>);
 
-impl ForAWhile for Switch {
-    fn set(&self, file: &Path, value: &str) -> Result<Box<dyn PutBack>, String> {
+impl TemporarySettings for Switch {
+    fn set(&self, file: &Path, value: &str) -> Result<Box<dyn RestoreSetting>, String> {
         assert_eq!(file, self.0.join("sched/verbose"));
         fs::write(file, value).unwrap();
         symlink(self.0.join("memory"), self.0.join("sched/domains")).unwrap();
@@ -33,8 +33,8 @@ impl ForAWhile for Switch {
     }
 }
 
-impl PutBack for Switch {
-    fn put_back(self: Box<Self>) -> Result<(), String> {
+impl RestoreSetting for Switch {
+    fn restore(self: Box<Self>) -> Result<(), String> {
         fs::remove_file(self.0.join("sched/domains")).unwrap();
         fs::write(self.0.join("sched/verbose"), "N\n").unwrap();
         Ok(())
@@ -161,7 +161,7 @@ fn a_written_file_sets_the_kernels_and_hides_its_files_again() {
     let kernel = Kernelish::new();
     let files = DomainFiles::new(&kernel, Layout::Debugfs, Some(kernel.tuner()));
     let spot = |name: &str| {
-        let (cpu, _) = files.find(crate::files::Spot::Root, "cpu3").unwrap();
+        let (cpu, _) = files.find(crate::files::Inode::Root, "cpu3").unwrap();
         let (domain, _) = files.find(cpu, "domain1").unwrap();
         files.find(domain, name).unwrap()
     };

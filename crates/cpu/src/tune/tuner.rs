@@ -18,22 +18,22 @@ const DEBUGFS: &str = "/sys/kernel/debug/sched";
 const SYSCTL: &str = "/proc/sys/kernel/sched_domain";
 
 /// Changes a setting of the kernel for a while.
-pub trait ForAWhile: Send + Sync {
+pub trait TemporarySettings: Send + Sync {
     /// Writes `value` to `file`, and puts back what was there when the result is dropped, or its
     /// holder killed.
     ///
     /// # Errors
     /// It was not changed; the reason for people.
-    fn set(&self, file: &Path, value: &str) -> Result<Box<dyn PutBack>, String>;
+    fn set(&self, file: &Path, value: &str) -> Result<Box<dyn RestoreSetting>, String>;
 }
 
 /// A setting that was changed, and is put back when this is dropped.
-pub trait PutBack {
+pub trait RestoreSetting {
     /// Puts it back.
     ///
     /// # Errors
     /// It is not as it was; the reason for people.
-    fn put_back(self: Box<Self>) -> Result<(), String>;
+    fn restore(self: Box<Self>) -> Result<(), String>;
 }
 
 /// A value that a tunable is to have.
@@ -78,27 +78,27 @@ impl Change {
 pub struct Tuner {
     debugfs: PathBuf,
     sysctl: PathBuf,
-    for_a_while: Box<dyn ForAWhile>,
+    temporary: Box<dyn TemporarySettings>,
     /// One shows and hides the files at a time.
     turn: Mutex<()>,
 }
 
 impl Tuner {
     /// Of the running kernel.
-    pub fn running(for_a_while: impl ForAWhile + 'static) -> Self {
-        Self::at(DEBUGFS, SYSCTL, for_a_while)
+    pub fn running(temporary: impl TemporarySettings + 'static) -> Self {
+        Self::at(DEBUGFS, SYSCTL, temporary)
     }
 
     /// Of directories that look like the kernel's `debug/sched` and `sched_domain`.
     pub fn at(
         debugfs: impl Into<PathBuf>,
         sysctl: impl Into<PathBuf>,
-        for_a_while: impl ForAWhile + 'static,
+        temporary: impl TemporarySettings + 'static,
     ) -> Self {
         Self {
             debugfs: debugfs.into(),
             sysctl: sysctl.into(),
-            for_a_while: Box::new(for_a_while),
+            temporary: Box::new(temporary),
             turn: Mutex::new(()),
         }
     }
@@ -122,8 +122,8 @@ impl Tuner {
             let written = changes.iter().map(write).collect();
             if let Some(hidden) = hidden {
                 let path = self.verbose();
-                let put_back = hidden.put_back();
-                put_back.map_err(|reason| TuneError::Verbose { path, reason })?;
+                let restore = hidden.restore();
+                restore.map_err(|reason| TuneError::Verbose { path, reason })?;
             }
             written
         };
@@ -135,7 +135,7 @@ impl Tuner {
     }
 
     /// The directory of the kernel's files, and what hides them again if they were hidden.
-    fn show(&self) -> Result<(PathBuf, Option<Box<dyn PutBack>>), TuneError> {
+    fn show(&self) -> Result<(PathBuf, Option<Box<dyn RestoreSetting>>), TuneError> {
         let root = self.debugfs.join("domains");
         for there in [&root, &self.sysctl] {
             if has_entries(there)? {
@@ -153,7 +153,7 @@ impl Tuner {
         if verbose.trim() != "N" {
             return Err(TuneError::NoFiles { root });
         }
-        let hidden = self.for_a_while.set(&path, "Y");
+        let hidden = self.temporary.set(&path, "Y");
         let hidden = hidden.map_err(|reason| TuneError::Verbose { path, reason })?;
         Ok((root, Some(hidden)))
     }

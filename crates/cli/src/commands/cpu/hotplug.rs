@@ -8,7 +8,7 @@ use anyhow::bail;
 use bigiron_cpu::CpuList;
 use bigiron_cpu::hotplug::settings::WatchdogCommand;
 use bigiron_cpu::hotplug::{
-    Cpus, Direction, HotplugError, Options, Outcome, Place, Plan, carry_out, histogram,
+    Cpus, Direction, HotplugError, Options, Outcome, Plan, SysRoot, carry_out, histogram,
 };
 use bigiron_helpers::Stop;
 use clap::Args;
@@ -56,13 +56,13 @@ pub struct RootArguments {
 
 impl RootArguments {
     /// The place.
-    pub fn place(&self) -> Place {
-        Place::at(&self.root)
+    pub fn place(&self) -> SysRoot {
+        SysRoot::at(&self.root)
     }
 }
 
 /// How this program starts its watchdog.
-pub fn watchdog(place: &Place) -> WatchdogCommand {
+pub fn watchdog(place: &SysRoot) -> WatchdogCommand {
     let root = place.root().canonicalize();
     let root = root.unwrap_or_else(|_| place.root().to_owned());
     // Also where the program's file was replaced since.
@@ -82,7 +82,7 @@ struct Answer<'a> {
 pub fn run(
     arguments: &HotplugArguments,
     command: String,
-    plan: impl FnOnce(&Place, &Cpus) -> Result<Plan, HotplugError>,
+    plan: impl FnOnce(&SysRoot, &Cpus) -> Result<Plan, HotplugError>,
 ) -> anyhow::Result<()> {
     let place = arguments.root.place();
     let cpus = Cpus::read(&place)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use bigiron_cpu::CpuList;
-use bigiron_cpu::hotplug::{Cpus, Hindrances};
+use bigiron_cpu::hotplug::{Cpus, OfflineBlockers};
 use clap::Args;
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ struct Answer {
     cpus: Cpus,
     rows: Vec<Row>,
     /// Of taking all CPUs off line that can go.
-    hindrances: Hindrances,
+    hindrances: OfflineBlockers,
 }
 
 /// CPUs of a socket in a memory node.
@@ -50,7 +50,7 @@ pub fn run(arguments: &ListArguments) -> anyhow::Result<()> {
     let going = cpus.online.without(&cpus.fixed);
     let answer = Answer {
         rows: rows(&cpus),
-        hindrances: Hindrances::of(&place, &cpus, &going),
+        hindrances: OfflineBlockers::of(&place, &cpus, &going),
         cpus,
     };
     match arguments.json {

@@ -1,8 +1,6 @@
-//! `bigiron cpu`: scheduler domains, and what it costs to take CPUs off line.
+//! `bigiron cpu`: scheduler domains, and what it costs to take CPUs offline.
 
 mod domains;
-#[cfg(feature = "hotplug")]
-mod for_a_while;
 #[cfg(feature = "hotplug")]
 pub mod hotplug;
 #[cfg(feature = "hotplug")]
@@ -18,6 +16,8 @@ mod restore;
 mod simulate;
 #[cfg(feature = "hotplug")]
 mod smt;
+#[cfg(feature = "hotplug")]
+mod temporary;
 #[cfg(feature = "hotplug")]
 mod tune;
 

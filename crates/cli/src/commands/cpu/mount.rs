@@ -6,14 +6,14 @@ use std::time::{Duration, SystemTime};
 use crate::fuse::{Kind, Listed, Live, Options, Refusal, Session, Why};
 use bigiron_cpu::CpuList;
 use bigiron_cpu::build::Flags;
-use bigiron_cpu::files::{Chains, DomainFiles, FilesError, Layout, Seen, Spot};
+use bigiron_cpu::files::{Attributes, Chains, DomainFiles, FilesError, Inode, Layout};
 use bigiron_cpu::source::{self, DomainSource, Machine};
 use bigiron_cpu::topology::Topology;
 use bigiron_cpu::tune::{TuneError, Tuner};
 use clap::{Args, ValueEnum};
 
 use super::domains::{ArchitectureName, KernelName, rules};
-use super::for_a_while::BySettings;
+use super::temporary::BySettings;
 use crate::commands::mount::serve;
 use crate::tell::tell;
 
@@ -164,7 +164,7 @@ impl<C: Chains + 'static> Live for Served<C> {
     fn list(&self, directory: u64) -> Result<Listed, Refusal> {
         let directory = spot(directory)?;
         let entries = self.0.list(directory).map_err(refusal)?.into_iter();
-        let entry = |(name, spot): (String, Spot)| (name, spot.number(), !spot.is_file());
+        let entry = |(name, spot): (String, Inode)| (name, spot.number(), !spot.is_file());
         Ok(Listed {
             parent: directory.parent().number(),
             entries: entries.map(entry).collect(),
@@ -181,11 +181,11 @@ impl<C: Chains + 'static> Live for Served<C> {
     }
 }
 
-fn spot(number: u64) -> Result<Spot, Refusal> {
-    Spot::of(number).ok_or_else(Refusal::gone)
+fn spot(number: u64) -> Result<Inode, Refusal> {
+    Inode::of(number).ok_or_else(Refusal::gone)
 }
 
-fn kind(spot: Spot, seen: Seen) -> Kind {
+fn kind(spot: Inode, seen: Attributes) -> Kind {
     match spot.is_file() {
         true => Kind::File {
             writable: seen.writable,

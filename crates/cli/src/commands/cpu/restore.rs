@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use bigiron_cpu::hotplug::Place;
+use bigiron_cpu::hotplug::SysRoot;
 use bigiron_cpu::hotplug::settings::{Undone, restore, serve};
 use clap::Args;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -46,7 +46,7 @@ pub fn run_watchdog(arguments: &[OsString]) -> u8 {
     if option != ROOT {
         return USAGE;
     }
-    match watch(&Place::at(root)) {
+    match watch(&SysRoot::at(root)) {
         Ok(()) => 0,
         Err(error) => {
             tell!("bigiron: {}", errors::message(&error));
@@ -56,7 +56,7 @@ pub fn run_watchdog(arguments: &[OsString]) -> u8 {
 }
 
 /// Waits for the end of the command that started this one.
-fn watch(place: &Place) -> anyhow::Result<()> {
+fn watch(place: &SysRoot) -> anyhow::Result<()> {
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         flag::register(signal, Arc::default()).context("cannot catch signals")?;
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{SettingsError, Undo, Undone};
-use crate::hotplug::Place;
+use crate::hotplug::SysRoot;
 
 /// Where it is, below the root: in memory, so that no reboot finds it.
 const DIRECTORY: &str = "run/bigiron";
@@ -31,7 +31,7 @@ pub struct Journal {
 
 impl Journal {
     /// For this process.
-    pub(super) fn new(place: &Place, command: &str) -> Self {
+    pub(super) fn new(place: &SysRoot, command: &str) -> Self {
         let process = std::process::id();
         Self {
             boot: boot(place),
@@ -46,7 +46,7 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be made, or others can write there: they could have files written by root.
-    pub(super) fn directory(place: &Place) -> Result<PathBuf, SettingsError> {
+    pub(super) fn directory(place: &SysRoot) -> Result<PathBuf, SettingsError> {
         let path = place.path(DIRECTORY);
         let failed = || SettingsError::file(&path);
         let mut builder = fs::DirBuilder::new();
@@ -72,7 +72,7 @@ impl Journal {
     ///
     /// # Errors
     /// It cannot be read, or is none.
-    pub(super) fn read(place: &Place) -> Result<Option<Self>, SettingsError> {
+    pub(super) fn read(place: &SysRoot) -> Result<Option<Self>, SettingsError> {
         let path = Self::directory(place)?.join(NAME);
         let text = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -90,7 +90,7 @@ impl Journal {
     }
 
     /// Puts it in the place of the one before, on the disk: whoever reads sees one or the other.
-    pub(super) fn write(&self, place: &Place) -> Result<(), SettingsError> {
+    pub(super) fn write(&self, place: &SysRoot) -> Result<(), SettingsError> {
         let directory = Self::directory(place)?;
         let (path, new) = (directory.join(NAME), directory.join("cpu.journal.new"));
         let write = || {
@@ -106,7 +106,7 @@ impl Journal {
     }
 
     /// Removes the one that is there.
-    pub(super) fn remove(place: &Place) -> Result<(), SettingsError> {
+    pub(super) fn remove(place: &SysRoot) -> Result<(), SettingsError> {
         let path = place.path(DIRECTORY).join(NAME);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -118,7 +118,7 @@ impl Journal {
 
     /// Undoes everything, the last change first, and then removes the journal. What cannot be
     /// undone stays in it.
-    pub(super) fn put_back(mut self, place: &Place) -> Result<Vec<Undone>, SettingsError> {
+    pub(super) fn restore(mut self, place: &SysRoot) -> Result<Vec<Undone>, SettingsError> {
         let (mut undone, mut failures, mut left) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(undo) = self.undo.pop() {
             match undo.undo() {
@@ -144,7 +144,7 @@ impl Journal {
     }
 }
 
-fn boot(place: &Place) -> String {
+fn boot(place: &SysRoot) -> String {
     place
         .says("proc/sys/kernel/random/boot_id")
         .unwrap_or_default()

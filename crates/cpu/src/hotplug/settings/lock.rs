@@ -9,14 +9,14 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::{Journal, SettingsError};
-use crate::hotplug::Place;
+use crate::hotplug::SysRoot;
 
 /// Between two tries.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// A lock that lasts until the file is closed by everyone who has it: this process and its
 /// watchdog. So nobody takes a temporary value for the old one.
-pub(super) fn take(place: &Place, patience: Duration) -> Result<fs::File, SettingsError> {
+pub(super) fn take(place: &SysRoot, patience: Duration) -> Result<fs::File, SettingsError> {
     let path = Journal::directory(place)?.join("cpu.lock");
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);

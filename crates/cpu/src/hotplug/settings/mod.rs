@@ -21,15 +21,15 @@ pub use journal::Journal;
 pub use undo::{Undo, Undone};
 pub use watchdog::{WatchdogCommand, serve};
 
-use super::Place;
-use super::place::{read, write};
+use super::SysRoot;
+use super::sys_root::{read, write};
 use watchdog::Watchdog;
 
-/// Changed settings. When it is dropped, they are put back; [`Settings::put_back`] tells what
+/// Changed settings. When it is dropped, they are put back; [`Settings::restore`] tells what
 /// came of it.
 #[derive(Debug)]
 pub struct Settings {
-    place: Place,
+    place: SysRoot,
     /// `None` when all is put back.
     active: Option<Active>,
 }
@@ -51,14 +51,14 @@ impl Settings {
     /// Another command is at work, the journal's directory cannot be used, or the watchdog does
     /// not start; then nothing was changed.
     pub fn begin(
-        place: &Place,
+        place: &SysRoot,
         watchdog: &WatchdogCommand,
         patience: Duration,
         command: &str,
     ) -> Result<(Self, Vec<Undone>), SettingsError> {
         let lock = lock::take(place, patience)?;
         let undone = match Journal::read(place)? {
-            Some(left) => left.put_back(place)?,
+            Some(left) => left.restore(place)?,
             None => Vec::new(),
         };
         let active = Active {
@@ -111,7 +111,7 @@ impl Settings {
     ///
     /// # Errors
     /// Something is not as it was: it stays in the journal.
-    pub fn put_back(mut self) -> Result<Vec<Undone>, SettingsError> {
+    pub fn restore(mut self) -> Result<Vec<Undone>, SettingsError> {
         self.end()
     }
 
@@ -119,7 +119,7 @@ impl Settings {
         let Some(active) = self.active.take() else {
             return Ok(Vec::new());
         };
-        let undone = active.journal.put_back(&self.place);
+        let undone = active.journal.restore(&self.place);
         active.watchdog.dismiss();
         undone
     }
@@ -137,10 +137,10 @@ impl Drop for Settings {
 ///
 /// # Errors
 /// A command is at work, or something cannot be put back.
-pub fn restore(place: &Place, patience: Duration) -> Result<Vec<Undone>, SettingsError> {
+pub fn restore(place: &SysRoot, patience: Duration) -> Result<Vec<Undone>, SettingsError> {
     let _lock = lock::take(place, patience)?;
     match Journal::read(place)? {
-        Some(journal) => journal.put_back(place),
+        Some(journal) => journal.restore(place),
         None => Ok(Vec::new()),
     }
 }

@@ -31,7 +31,7 @@ fn changed(fake: &Fake) -> Settings {
 fn killed(fake: &Fake) {
     let settings = changed(fake);
     let journal = fs::read(fake.path(JOURNAL)).unwrap();
-    settings.put_back().unwrap();
+    settings.restore().unwrap();
     fs::write(fake.path(JOURNAL), journal).unwrap();
     fake.write("sys/kernel/rcu_expedited", "1\n");
     fake.write("sys/kernel/debug/sched/verbose", "N\n");
@@ -46,7 +46,7 @@ fn what_was_changed_is_in_a_journal_of_its_owner_alone_and_put_back() {
     let journal = Journal::read(&fake.place()).unwrap().unwrap();
     assert_eq!(journal.undo.len(), 2);
     assert!(journal.is_alive() && journal.boot == "one");
-    assert_eq!(settings.put_back().unwrap().len(), 2);
+    assert_eq!(settings.restore().unwrap().len(), 2);
     assert_eq!(fake.settings(), ["0", "Y"]);
     assert!(!fake.path(JOURNAL).exists());
     // Without a word, too.
@@ -59,7 +59,7 @@ fn what_somebody_else_set_meanwhile_stays() {
     let fake = Fake::new();
     let settings = changed(&fake);
     fake.write("sys/kernel/rcu_expedited", "2\n");
-    let undone = settings.put_back().unwrap();
+    let undone = settings.restore().unwrap();
     assert_eq!(fake.settings(), ["2", "Y"]);
     let left = |what: &&Undone| matches!(what, Undone::Left(text) if text.contains("is 2 by"));
     assert_eq!(undone.iter().filter(left).count(), 1, "{undone:?}");
@@ -78,7 +78,7 @@ fn what_a_kill_left_is_put_back_by_hand_or_by_the_next() {
     let (mut settings, undone) = begin(&fake, PATIENCE).unwrap();
     assert_eq!(undone.len(), 2);
     settings.set(&fake.place().rcu_expedited(), "1").unwrap();
-    settings.put_back().unwrap();
+    settings.restore().unwrap();
     assert_eq!(fake.settings(), ["0", "Y"]);
 }
 
@@ -102,7 +102,7 @@ fn two_at_once_is_complete_of_each_other() {
     let error = restore(&fake.place(), Duration::ZERO).unwrap_err();
     assert!(matches!(error, SettingsError::Busy { .. }));
     assert_eq!(fake.settings(), ["1", "N"]);
-    settings.put_back().unwrap();
+    settings.restore().unwrap();
     drop(begin(&fake, PATIENCE).unwrap());
 }
 
@@ -113,7 +113,7 @@ fn what_cannot_be_put_back_stays_in_the_journal() {
     let file = fake.path("sys/kernel/rcu_expedited");
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    let error = settings.put_back().unwrap_err().to_string();
+    let error = settings.restore().unwrap_err().to_string();
     assert!(error.contains("rcu_expedited to 0"), "{error}");
     assert_eq!(fake.says("sys/kernel/debug/sched/verbose"), "Y");
     assert_eq!(Journal::read(&fake.place()).unwrap().unwrap().undo.len(), 1);

@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use super::{Journal, SettingsError, Undone};
-use crate::hotplug::Place;
+use crate::hotplug::SysRoot;
 
 const READY: u8 = b'r';
 const DONE: u8 = b'd';
@@ -68,7 +68,7 @@ impl Watchdog {
 ///
 /// # Errors
 /// It is started by hand, or settings cannot be put back.
-pub fn serve(place: &Place) -> Result<Vec<Undone>, SettingsError> {
+pub fn serve(place: &SysRoot) -> Result<Vec<Undone>, SettingsError> {
     let channel = || -> io::Result<UnixStream> {
         // A session of its own: no signal of the terminal, and none for the process group.
         rustix::process::setsid()?;
@@ -87,7 +87,7 @@ pub fn serve(place: &Place) -> Result<Vec<Undone>, SettingsError> {
     match heard {
         Ok(1) if word == [DONE] => Ok(Vec::new()),
         _ => match Journal::read(place)? {
-            Some(journal) => journal.put_back(place),
+            Some(journal) => journal.restore(place),
             None => Ok(Vec::new()),
         },
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fixedbitset::FixedBitSet;
 
-use super::{How, Measured, median};
+use super::{Basis, Measured, median};
 use crate::build::pairs_are_sane;
 
 /// CPUs of the largest machine that is measured with; of a larger one the memory would be too much.
@@ -36,7 +36,7 @@ pub(super) fn measure(cpus: usize, measured: &mut Measured) {
         "check_word",
         "generation",
     ];
-    measured.say(&names, How::Measured, by);
+    measured.say(&names, Basis::Measured, by);
 }
 
 /// Every other CPU.

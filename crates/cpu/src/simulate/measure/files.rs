@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use rustix::fs::{AtFlags, FileType, Mode, mkdirat, mknodat, statat, statfs, unlinkat};
 
-use super::{How, Measured, ROUNDS};
+use super::{Basis, Measured, ROUNDS};
 
 /// Where file systems in memory mostly are.
 const PLACES: [&str; 3] = ["/dev/shm", "/run", "/tmp"];
@@ -40,8 +40,8 @@ pub(super) fn measure(measured: &mut Measured) {
     let Some((place, kind, times)) = found else {
         let by =
             "as of a POWER10 of 2022: no file can be made in memory, in /dev/shm, /run or /tmp";
-        measured.say(&debugfs, How::Assumed, by);
-        measured.say(&sysctl, How::Assumed, by);
+        measured.say(&debugfs, Basis::Assumed, by);
+        measured.say(&sysctl, Basis::Assumed, by);
         return;
     };
     let costs = &mut measured.costs;
@@ -57,10 +57,10 @@ pub(super) fn measure(measured: &mut Measured) {
         "files in {kind} at {}, less the system call; not in debugfs",
         place.display()
     );
-    measured.say(&debugfs, How::StandIn, by);
+    measured.say(&debugfs, Basis::StandIn, by);
     let by =
         format!("as of a POWER10 of 2022, times {faster:.2}, as a file there is to a file here");
-    measured.say(&sysctl, How::Assumed, by);
+    measured.say(&sysctl, Basis::Assumed, by);
 }
 
 /// What is mounted there, if it is in memory.

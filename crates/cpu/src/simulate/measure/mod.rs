@@ -13,7 +13,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::Costs;
-use crate::tune::ForAWhile;
+use crate::tune::TemporarySettings;
 
 /// How often everything is tried; medians count.
 const ROUNDS: usize = 5;
@@ -21,7 +21,7 @@ const ROUNDS: usize = 5;
 /// Where a cost is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum How {
+pub enum Basis {
     /// Measured here.
     Measured,
     /// Measured here of something like it.
@@ -30,7 +30,7 @@ pub enum How {
     Assumed,
 }
 
-impl How {
+impl Basis {
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ pub struct Origin {
     /// The costs, by their names.
     pub costs: Vec<&'static str>,
     /// Whether they were measured.
-    pub how: How,
+    pub how: Basis,
     /// By what.
     pub by: String,
 }
@@ -63,7 +63,7 @@ pub struct Measured {
 
 /// Measures what can be, with structures of so many CPUs. Takes about a second. What RCU takes when it is
 /// expedited is measured only where `expedite` may set /sys/kernel/rcu_expedited for some milliseconds.
-pub fn measure(cpus: usize, expedite: Option<&dyn ForAWhile>) -> Measured {
+pub fn measure(cpus: usize, expedite: Option<&dyn TemporarySettings>) -> Measured {
     let mut measured = Measured {
         costs: Costs::POWER10,
         origins: Vec::new(),
@@ -72,15 +72,15 @@ pub fn measure(cpus: usize, expedite: Option<&dyn ForAWhile>) -> Measured {
     files::measure(&mut measured);
     rcu::measure(expedite, &mut measured);
     let published = "as of a POWER10 of 2022: no CPU is taken off line to find out";
-    measured.say(&["hotplug"], How::Assumed, published);
+    measured.say(&["hotplug"], Basis::Assumed, published);
     let periods =
         "two, as ftrace shows of Linux 6.1 and 6.12 on x86 (cpus_write_lock, sched_cpu_deactivate)";
-    measured.say(&["grace_periods"], How::Assumed, periods);
+    measured.say(&["grace_periods"], Basis::Assumed, periods);
     measured
 }
 
 impl Measured {
-    fn say(&mut self, costs: &[&'static str], how: How, by: impl Into<String>) {
+    fn say(&mut self, costs: &[&'static str], how: Basis, by: impl Into<String>) {
         self.origins.push(Origin {
             costs: costs.to_vec(),
             how,
@@ -133,7 +133,7 @@ mod tests {
                 .find(|origin| origin.costs.contains(&cost));
             origin.unwrap().how
         };
-        assert_eq!(how("domain"), How::Measured);
-        assert_eq!(how("hotplug"), How::Assumed);
+        assert_eq!(how("domain"), Basis::Measured);
+        assert_eq!(how("hotplug"), Basis::Assumed);
     }
 }

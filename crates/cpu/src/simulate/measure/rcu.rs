@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
-use super::{How, Measured};
-use crate::tune::ForAWhile;
+use super::{Basis, Measured};
+use crate::tune::TemporarySettings;
 
 const SWITCH: &str = "/sys/kernel/rcu_expedited";
 /// Grace periods that are waited for. Each may take some ten milliseconds.
@@ -15,30 +15,30 @@ const PERIODS: usize = 11;
 /// Of expedited ones, that take microseconds.
 const EXPEDITED: usize = 101;
 
-pub(super) fn measure(expedite: Option<&dyn ForAWhile>, measured: &mut Measured) {
+pub(super) fn measure(expedite: Option<&dyn TemporarySettings>, measured: &mut Measured) {
     let (normal, expedited) = (["grace_period"], ["grace_period_expedited"]);
     let by = "membarrier(MEMBARRIER_CMD_GLOBAL), which is synchronize_rcu";
     let assumed = |why: &str| format!("as of a POWER10 of 2022: {why}");
     if let Err(why) = can_wait() {
-        measured.say(&normal, How::Assumed, assumed(why));
-        measured.say(&expedited, How::Assumed, assumed(why));
+        measured.say(&normal, Basis::Assumed, assumed(why));
+        measured.say(&expedited, Basis::Assumed, assumed(why));
         return;
     }
     if is_expedited() {
         let why = format!("{SWITCH} is on");
-        measured.say(&normal, How::Assumed, assumed(&why));
+        measured.say(&normal, Basis::Assumed, assumed(&why));
         if let Some(period) = period(EXPEDITED) {
             measured.costs.grace_period_expedited = period;
         }
-        measured.say(&expedited, How::Measured, format!("{by}, while {why}"));
+        measured.say(&expedited, Basis::Measured, format!("{by}, while {why}"));
         return;
     }
     match period(PERIODS) {
         Some(period) => {
             measured.costs.grace_period = period;
-            measured.say(&normal, How::Measured, by);
+            measured.say(&normal, Basis::Measured, by);
         }
-        None => measured.say(&normal, How::Assumed, assumed("membarrier failed")),
+        None => measured.say(&normal, Basis::Assumed, assumed("membarrier failed")),
     }
     let set = match expedite {
         None => Err(format!("{SWITCH} is left as it is without --expedite")),
@@ -46,19 +46,19 @@ pub(super) fn measure(expedite: Option<&dyn ForAWhile>, measured: &mut Measured)
     };
     let time = set.and_then(|held| {
         let time = period(EXPEDITED).ok_or("membarrier failed".to_owned());
-        held.put_back().and(time)
+        held.restore().and(time)
     });
     match time {
         Ok(period) => {
             measured.costs.grace_period_expedited = period;
             let by = format!("{by}, while {SWITCH} was on");
-            measured.say(&expedited, How::Measured, by);
+            measured.say(&expedited, Basis::Measured, by);
         }
-        Err(why) => measured.say(&expedited, How::Assumed, assumed(&why)),
+        Err(why) => measured.say(&expedited, Basis::Assumed, assumed(&why)),
     }
 }
 
-/// The call waits for nothing where one CPU is on line, and is not there with nohz_full
+/// The call waits for nothing where one CPU is online, and is not there with nohz_full
 /// (kernel/sched/membarrier.c).
 fn can_wait() -> Result<(), &'static str> {
     if !membarrier_query().contains(MembarrierQuery::GLOBAL) {

@@ -55,7 +55,7 @@ impl Bpf {
         })
     }
 
-    /// The domains of a CPU as they are now, the smallest first; none of a CPU that is off line, set
+    /// The domains of a CPU as they are now, the smallest first; none of a CPU that is offline, set
     /// apart, or not there.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::domains::{ArchitectureName, KernelName as Names, rules};
 #[cfg(feature = "hotplug")]
-use super::for_a_while::BySettings;
+use super::temporary::BySettings;
 use crate::tell::{print, tell};
 
 /// Moments of a machine for which domains are built: more of them change little.
@@ -311,7 +311,7 @@ fn basis(arguments: &SimulateArguments, cpus: usize) -> Basis {
     };
     let expedite = arguments
         .expedite
-        .then_some(&settings as &dyn bigiron_cpu::tune::ForAWhile);
+        .then_some(&settings as &dyn bigiron_cpu::tune::TemporarySettings);
     let here = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let present = Topology::from_directory(Path::new(HERE));
     let here = present.map_or(here, |topology| topology.cpu_count());

@@ -17,7 +17,7 @@ use bigiron_cpu::tune::{self, Rules, Tuner, Which};
 use bigiron_cpu::{CpuList, DomainTree};
 use clap::{Args, Subcommand};
 
-use super::for_a_while::BySettings;
+use super::temporary::BySettings;
 use crate::tell::{print, tell};
 
 /// Where the kernel shows how its CPUs lie.

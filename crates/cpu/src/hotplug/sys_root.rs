@@ -1,4 +1,4 @@
-//! Where the kernel's files are.
+//! The root below which the kernel's files are read and written.
 
 use std::fs;
 use std::io;
@@ -8,17 +8,17 @@ use crate::system::System;
 
 /// The root of the files that are read and written: `/`, or a directory that looks like it.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct SysRoot {
     root: PathBuf,
 }
 
-impl Place {
-    /// Of the running kernel.
+impl SysRoot {
+    /// Returns the root of the running kernel.
     pub fn running() -> Self {
         Self::at("/")
     }
 
-    /// Of a directory with `sys`, `proc` and `run` in it.
+    /// Returns the root at a directory that contains `sys`, `proc` and `run`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -28,7 +28,7 @@ impl Place {
         &self.root
     }
 
-    /// A file below it.
+    /// Returns the path of a file below the root.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
@@ -38,13 +38,13 @@ impl Place {
         System::at(self.path("sys/devices/system/cpu"))
     }
 
-    /// Whether all RCU grace periods are expedited, unless `rcu_normal` is set
+    /// Path of the switch: all RCU grace periods are expedited, unless `rcu_normal` is set
     /// (kernel/rcu/update.c, rcu_gp_is_normal).
     pub fn rcu_expedited(&self) -> PathBuf {
         self.path("sys/kernel/rcu_expedited")
     }
 
-    /// Whether no grace period is expedited.
+    /// Path of the switch: no grace period is expedited.
     pub fn rcu_normal(&self) -> PathBuf {
         self.path("sys/kernel/rcu_normal")
     }
@@ -59,14 +59,14 @@ impl Place {
         self.path("sys/fs/cgroup")
     }
 
-    /// What a file says, without the end of its line; `None` where it is not there or cannot
-    /// be read.
+    /// Returns the contents of a file without the final newline; `None` if it is absent or
+    /// unreadable.
     pub fn says(&self, name: &str) -> Option<String> {
         read(&self.path(name)).ok()
     }
 }
 
-/// What a file says, without the end of its line.
+/// Reads a file and removes the final newline.
 pub(super) fn read(path: &Path) -> io::Result<String> {
     fs::read_to_string(path).map(|text| text.trim_end().to_owned())
 }

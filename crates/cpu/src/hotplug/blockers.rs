@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::Place;
+use super::SysRoot;
 use super::irqs::{self, Interrupt};
 use super::state::Cpus;
 use super::tasks::{self, BoundTasks};
@@ -13,12 +13,12 @@ use crate::list::CpuList;
 
 /// What would change with CPUs that go, beside their number. None of it stops them.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Hindrances {
+pub struct OfflineBlockers {
     /// Those that are isolated: somebody meant them for one thing.
     pub isolated: CpuList,
     /// Those without a tick.
     pub nohz_full: CpuList,
-    /// Memory nodes that are left without a CPU on line.
+    /// Memory nodes that are left without a CPU online.
     pub nodes: Vec<u32>,
     /// Interrupts that lose their last CPU.
     pub interrupts: Vec<Interrupt>,
@@ -26,9 +26,9 @@ pub struct Hindrances {
     pub tasks: BoundTasks,
 }
 
-impl Hindrances {
-    /// Of CPUs on line that go.
-    pub fn of(place: &Place, cpus: &Cpus, going: &CpuList) -> Self {
+impl OfflineBlockers {
+    /// Of CPUs online that go.
+    pub fn of(place: &SysRoot, cpus: &Cpus, going: &CpuList) -> Self {
         let going = &going.and(&cpus.online);
         let nodes = |cpus_there: &CpuList| -> BTreeSet<u32> {
             let spots = cpus_there.iter().filter_map(|cpu| cpus.spots.get(&cpu));
@@ -46,7 +46,7 @@ impl Hindrances {
 }
 
 /// A line for each.
-impl fmt::Display for Hindrances {
+impl fmt::Display for OfflineBlockers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.isolated.is_empty() {
             writeln!(

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use bigiron_cpu::hotplug::Place;
+use bigiron_cpu::hotplug::SysRoot;
 use bigiron_cpu::hotplug::settings::Settings;
-use bigiron_cpu::tune::{ForAWhile, PutBack};
+use bigiron_cpu::tune::{RestoreSetting, TemporarySettings};
 
 use super::hotplug::watchdog;
 
@@ -20,9 +20,9 @@ pub struct BySettings {
 
 struct Held(Settings);
 
-impl ForAWhile for BySettings {
-    fn set(&self, file: &Path, value: &str) -> Result<Box<dyn PutBack>, String> {
-        let place = Place::running();
+impl TemporarySettings for BySettings {
+    fn set(&self, file: &Path, value: &str) -> Result<Box<dyn RestoreSetting>, String> {
+        let place = SysRoot::running();
         let watchdog = watchdog(&place);
         let begun = Settings::begin(&place, &watchdog, self.patience, self.command);
         let (mut settings, _) = begun.map_err(|error| error.to_string())?;
@@ -32,9 +32,9 @@ impl ForAWhile for BySettings {
     }
 }
 
-impl PutBack for Held {
-    fn put_back(self: Box<Self>) -> Result<(), String> {
-        let undone = self.0.put_back();
+impl RestoreSetting for Held {
+    fn restore(self: Box<Self>) -> Result<(), String> {
+        let undone = self.0.restore();
         undone.map(|_| ()).map_err(|error| error.to_string())
     }
 }
