@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use bigiron_dump::{
-    DumpOptions, Optimizations, OutputFormat, OutputTarget, PageCompression, Progress, dump, verify,
+    ChunkCompression, DumpOptions, DumpOutput, Format, Optimizations, PageCompression, Progress,
+    ZstdChunks, dump, verify,
 };
 use bigiron_format::codec::{Codec, Compression};
 use bigiron_fuzz::Patched;
@@ -62,25 +63,21 @@ fuzz_target!(|data: &[u8]| {
     let source = source.expect("a sound core");
     let kernel = Kernel::find(&source, None, IoMethod::Read, 8).expect("a sound kernel");
 
-    let format = [
-        OutputFormat::Kdump,
-        OutputFormat::Flattened,
-        OutputFormat::Elf,
-        OutputFormat::Vmdump,
-    ][usize::from(form & 0x7f) % 4];
     let compression = match Codec::ALL.get(usize::from(codec & 0x0f) % (Codec::ALL.len() + 1)) {
         Some(codec) => Compression::new(*codec).into(),
         None => PageCompression::Adaptive,
     };
-    let compression = match format {
-        OutputFormat::Vmdump if codec & 1 == 0 => Compression::new(Codec::Zstd).into(),
-        OutputFormat::Vmdump => PageCompression::Bzip2,
-        _ => compression,
+    let format = match usize::from(form & 0x7f) % 4 {
+        kdump @ (0 | 1) => Format::Kdump {
+            compression,
+            flattened: kdump == 1,
+        },
+        2 => Format::ELF,
+        _ if codec & 1 == 0 => Format::Vmdump(ChunkCompression::Zstd(ZstdChunks::default())),
+        _ => Format::Vmdump(ChunkCompression::Bzip2),
     };
     let options = DumpOptions {
         level: DumpLevel::new(level % 32).expect("below 32"),
-        format,
-        compression,
         threads: 1 + usize::from(threads % 3),
         memory: MemoryBudget::of(64 << 20),
         io: IoMethod::Read,
@@ -103,8 +100,8 @@ fuzz_target!(|data: &[u8]| {
     };
     let path = directory.join(format!("bigiron-round-trip-{}", std::process::id()));
     let (progress, stop) = (Progress::new(), Stop::new());
-    let target = OutputTarget::File(path.clone());
-    let summary = dump(&kernel, &target, &options, &progress, &stop).expect("a dump");
+    let output = DumpOutput::file(format, &path);
+    let summary = dump(&kernel, &output, &options, &progress, &stop).expect("a dump");
     let made = Source::open(std::slice::from_ref(&path)).expect("a dump that opens");
     assert_eq!(made.damage(), None);
     let found = verify(
@@ -116,7 +113,7 @@ fuzz_target!(|data: &[u8]| {
     );
     let found = found.expect("equal pages");
     assert_eq!(found.lost, 0);
-    if format != OutputFormat::Elf {
+    if format != Format::ELF {
         assert_eq!(found.pages, summary.dumped);
         assert_eq!(found.pages + found.left_out, summary.ram);
     }

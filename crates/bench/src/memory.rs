@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use bigiron_dump::{DumpOptions, OutputTarget, Progress, Summary, dump, peak_memory};
+use bigiron_dump::{DumpOptions, DumpOutput, Format, Progress, Summary, dump, peak_memory};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{Kernel, MemorySource, PhysicalMemory};
 use serde::{Deserialize, Serialize};
@@ -98,7 +98,12 @@ impl MemoryCase {
 
     /// Makes the dump in this process, in a temporary directory below
     /// `directory`.
-    pub fn run(self, options: &DumpOptions, directory: &Path) -> anyhow::Result<MemoryResult> {
+    pub fn run(
+        self,
+        format: Format,
+        options: &DumpOptions,
+        directory: &Path,
+    ) -> anyhow::Result<MemoryResult> {
         ensure!(
             self.size <= LARGEST,
             "{} bytes are more than the largest generated machine has, {LARGEST}",
@@ -108,12 +113,12 @@ impl MemoryCase {
         check_space(directory, &machine)?;
         let place = tempfile::tempdir_in(directory)
             .with_context(|| format!("{}: cannot make a directory in it", directory.display()))?;
-        let target = OutputTarget::File(place.path().join("vmcore"));
+        let output = DumpOutput::file(format, place.path().join("vmcore"));
         let peak_before = peak_memory();
         let begin = Instant::now();
         let cache_pages = PhysicalMemory::DEFAULT_CACHE_PAGES;
         let kernel = Kernel::find_in(&machine, machine.path(), None, options.io, cache_pages)?;
-        let summary = dump(&kernel, &target, options, &Progress::new(), &Stop::new())?;
+        let summary = dump(&kernel, &output, options, &Progress::new(), &Stop::new())?;
         check_counts(&machine, &summary)?;
         let used = machine.options();
         Ok(MemoryResult {

@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use bigiron_dump::{DumpOptions, Optimizations, OutputTarget, Progress};
+use bigiron_dump::{DumpOptions, DumpOutput, Format, Optimizations, OutputTarget, Progress};
 use bigiron_format::codec::{Codec, Compression};
 use bigiron_helpers::{MemoryBudget, Stop};
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, PhysicalMemory, Source};
@@ -84,7 +84,6 @@ fn once(
 ) -> anyhow::Result<VmcoreRow> {
     let dump = DumpOptions {
         level: options.level,
-        compression: Compression::new(Codec::None).into(),
         threads,
         // As many helpers as were asked for, whatever memory is free.
         memory: MemoryBudget::of(u64::MAX),
@@ -96,7 +95,9 @@ fn once(
         ..DumpOptions::default()
     };
     let (progress, stop) = (Progress::new(), Stop::new());
-    let summary = bigiron_dump::dump(kernel, &OutputTarget::Nowhere, &dump, &progress, &stop)?;
+    let format = Format::kdump(Compression::new(Codec::None));
+    let output = DumpOutput::whole(format, OutputTarget::Nowhere);
+    let summary = bigiron_dump::dump(kernel, &output, &dump, &progress, &stop)?;
     let filter = summary.phases.iter().find(|phase| phase.name == "filter");
     let mut copy: Vec<f64> = summary
         .helper_times

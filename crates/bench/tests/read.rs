@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use bigiron_dump::{DumpOptions, OutputFormat, OutputTarget, Progress, dump};
+use bigiron_dump::{
+    ChunkCompression, DumpOptions, DumpOutput, Format, OutputTarget, Progress, ZstdChunks, dump,
+};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source};
 use bigiron_synth::{ElfShape, Synth};
@@ -20,16 +22,17 @@ const MACHINE: &str = "kernel 6.1
     pages 0x500 slab n=32 fill=zero ; 0x520 slab n=32 fill=const:7
     pages 0x600 thp ; 0x800 hugetlb order=9 ; 0xa00 slab order=2 n=3";
 
-fn make_dump(core: &Path, output: &Path, format: OutputFormat) {
+fn make_dump(core: &Path, output: &Path, format: Format) {
     let source = Source::open(&[core.to_owned()]).unwrap();
     let pages = PhysicalMemory::DEFAULT_CACHE_PAGES;
     let kernel = Kernel::find(&source, None, IoMethod::Auto, pages).unwrap();
-    let options = DumpOptions {
+    let output = DumpOutput::Whole {
         format,
-        ..DumpOptions::default()
+        target: OutputTarget::File(output.to_owned()),
+        recipients: None,
     };
-    let target = OutputTarget::File(output.to_owned());
-    dump(&kernel, &target, &options, &Progress::new(), &Stop::new()).unwrap();
+    let (options, progress) = (DumpOptions::default(), Progress::new());
+    dump(&kernel, &output, &options, &progress, &Stop::new()).unwrap();
 }
 
 fn read(arguments: &[&str], dump: &Path) -> Vec<u8> {
@@ -50,7 +53,8 @@ fn every_format_is_measured_within_the_memory_allowed() {
     let core = directory.path().join("core");
     let machine = Synth::from_text(MACHINE).unwrap();
     fs::write(&core, machine.elf(&ElfShape::vmcore())).unwrap();
-    for format in [OutputFormat::Vmdump, OutputFormat::Kdump, OutputFormat::Elf] {
+    let vmdump = Format::Vmdump(ChunkCompression::Zstd(ZstdChunks::default()));
+    for format in [vmdump, Format::default(), Format::ELF] {
         let name = format.name();
         let dump = directory.path().join(name);
         make_dump(&core, &dump, format);
@@ -59,12 +63,12 @@ fn every_format_is_measured_within_the_memory_allowed() {
         let number = |key: &str| results[key].as_u64().unwrap();
         assert_eq!(number("cache_bytes"), 8 << 20);
         assert!(number("peak_bytes") <= 8 << 20, "{name}");
-        let is_elf = format == OutputFormat::Elf;
+        let is_elf = format == Format::ELF;
         assert_eq!(number("peak_bytes") == 0, is_elf);
         let rows = results["rows"].as_array().unwrap();
         assert!(rows.iter().all(|row| row["seconds"].as_f64() > Some(0.0)));
         let bare = rows[0]["what"].as_str().unwrap().starts_with("bare codec");
-        assert_eq!(bare, format == OutputFormat::Vmdump);
+        assert_eq!(bare, format == vmdump);
         let lists = directory.path().join(format!("{name}-lists"));
         fs::create_dir(&lists).unwrap();
         read(&["--list", lists.to_str().unwrap()], &dump);

@@ -121,6 +121,11 @@ impl Arguments {
             )),
             _ => how.wrong_split().or_else(|| how.wrong_stripe()),
         };
+        let wrong = wrong.map(|(kind, text)| (kind, text.to_owned()));
+        let wrong = wrong.or_else(|| {
+            let format = how.compress.of_format(how.format(), how.chunk_size);
+            Some((ErrorKind::ArgumentConflict, format.err()?))
+        });
         let Some((kind, text)) = wrong else {
             return Ok(());
         };
@@ -128,8 +133,8 @@ impl Arguments {
         program.build();
         let command = program.find_subcommand_mut(name);
         Err(command.map_or_else(
-            || clap::Error::raw(kind, text),
-            |command| command.error(kind, text),
+            || clap::Error::raw(kind, &text),
+            |command| command.error(kind, &text),
         ))
     }
 }

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
 
-use bigiron_dump::{DumpOptions, OutputFormat, Summary};
+use bigiron_dump::{DumpOptions, DumpOutput, OutputTarget, Summary};
 use bigiron_kernel::{Kernel, Source};
 use serde::Serialize;
 
@@ -100,11 +99,16 @@ impl DumpReport {
     pub fn new(
         source: &Source,
         kernel: &Kernel,
+        output: &DumpOutput,
         options: &DumpOptions,
-        outputs: &[PathBuf],
         summary: &Summary,
     ) -> Self {
-        let mut outputs: Vec<_> = outputs.iter().map(|o| o.display().to_string()).collect();
+        let (format, targets) = (output.format(), output.targets());
+        let name = |target: &OutputTarget| match target.path() {
+            Some(path) => path.display().to_string(),
+            None => "-".to_owned(),
+        };
+        let mut outputs: Vec<_> = targets.iter().map(name).collect();
         let output = outputs.first().cloned().unwrap_or_default();
         if outputs.len() == 1 {
             outputs.clear();
@@ -114,15 +118,14 @@ impl DumpReport {
             name: p.name,
             seconds: p.time.as_secs_f64(),
         };
-        let compressed = options.format != OutputFormat::Elf;
         Self {
             source: source.path().display().to_string(),
             source_kind: source.kind(),
             kernel: kernel.utsname().release().to_owned(),
             output,
             outputs,
-            format: options.format.name(),
-            compression: compressed.then(|| options.compression.to_string()),
+            format: format.name(),
+            compression: format.compression(),
             dump_level: options.level.number(),
             page_size: summary.page_size,
             pages: Pages {

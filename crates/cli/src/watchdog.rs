@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bigiron_dump::{Doing, Phase, Progress};
+use bigiron_dump::{OutputCall, Phase, Progress};
 
 use crate::background::Background;
 use crate::tell::tell;
@@ -55,8 +55,8 @@ impl State {
             phase: progress.phase(),
             done: progress.frames().0,
             written: progress.written(),
-            writing: progress.inside(Doing::Write),
-            syncing: progress.inside(Doing::Sync),
+            writing: progress.in_flight(OutputCall::Write),
+            syncing: progress.in_flight(OutputCall::Sync),
         }
     }
 

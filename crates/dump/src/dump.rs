@@ -1,367 +1,429 @@
-//! Dumps from beginning to end: the output is opened, written, and named or left.
+//! Makes dumps: opens the parts, chooses the format's writer, and summarizes.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bigiron_format::device::ContentsKind;
+use bigiron_format::kdump::Utsname;
 use bigiron_helpers::Stop;
 use bigiron_kernel::{Filter, Kernel};
 
+use crate::device::refused;
+use crate::driver;
+use crate::elf::ElfWriter;
+use crate::encryption::Recipients;
 use crate::error::DumpError;
-use crate::options::{DumpOptions, OutputFormat, OutputTarget, PageCompression};
+use crate::format::{DumpOutput, Format, OutputTarget};
+use crate::job::DumpJob;
+use crate::kdump::KdumpWriter;
+use crate::memory_needs::memory_needed;
+use crate::options::DumpOptions;
 use crate::output::{
-    DeviceOutput, DiscardedOutput, FileOutput, FlattenedOutput, Output, PlainStream, Sink, keep,
+    DeviceOutput, DiscardedOutput, FileOutput, Output, Part, Sink, StreamEncoding, StreamOutput,
 };
-use crate::progress::{Phase, Progress};
+use crate::progress::Progress;
+use crate::stripe_check::check_stripes;
 use crate::summary::{Summary, peak_memory};
-use crate::task::{Task, Written, with_output};
-use crate::{device, elf, kdump, vmdump};
+use crate::vmdump::VmdumpWriter;
 
-/// Makes a dump of `kernel`'s memory.
+/// Makes a dump of `kernel`'s memory. The parts of a split or striped dump are written at the
+/// same time.
+///
+/// # Errors
+/// What an interrupted or failed dump has written stays under temporary names, unless it holds no
+/// page.
 pub fn dump(
     kernel: &Kernel,
-    target: &OutputTarget,
+    output: &DumpOutput,
     options: &DumpOptions,
     progress: &Progress,
     stop: &Stop,
 ) -> Result<Summary, DumpError> {
-    let name = match target {
-        OutputTarget::File(path) | OutputTarget::Device(path) => path.clone(),
-        OutputTarget::Stdout => PathBuf::from("(standard output)"),
-        OutputTarget::Nowhere => PathBuf::from("(nowhere)"),
-    };
-    let task = Task::new(kernel, options, progress, stop, name, 1);
-    let (filter, mut summary) = prepare(&task)?;
-    // A stream cannot be written to out of order, a file can.
-    match (options.format, target) {
-        (
-            OutputFormat::Kdump | OutputFormat::Elf | OutputFormat::Vmdump,
-            OutputTarget::File(path),
-        ) if options.encrypt.is_none() => {
-            let output = FileOutput::create(path, options.overwrite)?;
-            write(&task, &filter, &output, Some(&output), &mut summary)?;
-        }
-        (format, OutputTarget::Device(path)) => {
-            let output = begin_device(&task, format, path)?;
-            let replaced = output.replaces().map(ToOwned::to_owned);
-            summary.warnings.extend(replaced);
-            if options.encrypt.is_some() {
-                write_stream(&task, &filter, Sink::device(output), &mut summary)?;
-                finish_summary(&task, &mut summary);
-                return Ok(summary);
-            }
-            let contents = Some(output.contents());
-            write(&task, &filter, &output, contents, &mut summary)?;
-        }
-        (_, OutputTarget::Nowhere) => {
-            write(&task, &filter, &DiscardedOutput, None, &mut summary)?;
-        }
-        _ => write_stream(&task, &filter, open_sink(&task, target)?, &mut summary)?,
+    let targets = output.targets();
+    if let DumpOutput::Striped { targets, .. } = output {
+        check_stripes(targets)?;
     }
-    finish_summary(&task, &mut summary);
-    Ok(summary)
+    let granule = match output {
+        DumpOutput::Split { granule, .. } => *granule,
+        _ => 1,
+    };
+    let shape = Shape {
+        format: output.format(),
+        parts: targets.len(),
+        granule,
+        is_stream: output.recipients().is_some() || targets.contains(&OutputTarget::Stdout),
+    };
+    let (job, mut summary) = prepare(kernel, &shape, options, progress, stop)?;
+    let opener = Opener {
+        utsname: kernel.utsname(),
+        format: &shape.format,
+        recipients: output.recipients(),
+        options,
+        progress,
+        stop,
+    };
+    let parts = opener.open_all(&targets, &mut summary.warnings)?;
+    write(&job, &shape, &parts, summary)
 }
 
-/// Makes a dump of `kernel`'s memory that is split into a kdump-compressed file
-/// for each of `paths`, with about as many pages each, and all written at the
-/// same time. Parts begin at multiples of `granule` page frames.
-///
-/// What an interrupted or failed one has written stays under temporary names.
-pub fn dump_split(
+/// Makes a dump of `kernel`'s memory in a file that the caller names, and removes if that fails.
+pub fn dump_into(
     kernel: &Kernel,
-    paths: &[PathBuf],
+    file: FileOutput,
+    format: Format,
+    options: &DumpOptions,
+    progress: &Progress,
+    stop: &Stop,
+) -> Result<Summary, DumpError> {
+    let shape = Shape {
+        format,
+        parts: 1,
+        granule: 1,
+        is_stream: false,
+    };
+    let (job, summary) = prepare(kernel, &shape, options, progress, stop)?;
+    let path = file.kept().unwrap_or_default();
+    let part = Part::new(path, Box::new(file), options, progress, stop);
+    write(&job, &shape, &[part], summary)
+}
+
+/// Properties of a dump that do not depend on where its parts are.
+struct Shape {
+    format: Format,
+    parts: usize,
+    /// Parts of a split dump begin at multiples of this number of page frames.
     granule: u64,
-    options: &DumpOptions,
-    progress: &Progress,
-    stop: &Stop,
-) -> Result<Summary, DumpError> {
-    let name = paths.first().cloned().unwrap_or_default();
-    let task = Task::new(kernel, options, progress, stop, name, paths.len());
-    let (filter, mut summary) = prepare(&task)?;
-    kdump::write_split(&task, &filter, paths, granule, &mut summary)?;
-    finish_summary(&task, &mut summary);
-    Ok(summary)
+    /// Parts are written sequentially.
+    is_stream: bool,
 }
 
-/// Makes a striped vmdump of `kernel`'s memory: its chunks go in turn to `targets`,
-/// files or raw dump devices, which all are written at the same time.
-///
-/// What an interrupted or failed one has written stays under temporary names.
-pub fn dump_striped(
-    kernel: &Kernel,
-    targets: &[OutputTarget],
-    options: &DumpOptions,
-    progress: &Progress,
-    stop: &Stop,
-) -> Result<Summary, DumpError> {
-    let paths = vmdump::check_targets(targets, options)?;
-    let name = paths.first().cloned().unwrap_or_default();
-    let task = Task::new(kernel, options, progress, stop, name, paths.len());
-    let (filter, mut summary) = prepare(&task)?;
-    let parts = open_stripes(&task, targets, &mut summary)?;
-    vmdump::write_striped(&task, &filter, parts, &mut summary)?;
-    finish_summary(&task, &mut summary);
-    Ok(summary)
-}
-
-/// Opens the parts of a striped dump: all or none of them.
-fn open_stripes(
-    task: &Task,
-    targets: &[OutputTarget],
-    summary: &mut Summary,
-) -> Result<Vec<vmdump::Stripe>, DumpError> {
-    for target in targets {
-        if let OutputTarget::Device(path) = target {
-            DeviceOutput::check(path, task.options.overwrite_device)?;
-        }
-    }
-    let queued = vmdump::queued(task.options, targets.len());
-    let mut parts: Vec<vmdump::Stripe> = Vec::with_capacity(targets.len());
-    for target in targets {
-        match open_stripe(task, target, summary) {
-            Ok((path, output)) => parts.push(vmdump::Stripe::new(path, output, queued)),
-            Err(error) => {
-                parts.iter().for_each(vmdump::Stripe::discard);
-                return Err(error);
-            }
-        }
-    }
-    Ok(parts)
-}
-
-fn open_stripe<'t>(
-    task: &Task,
-    target: &'t OutputTarget,
-    summary: &mut Summary,
-) -> Result<(&'t Path, Box<dyn Output>), DumpError> {
-    let path = target.path().unwrap_or(Path::new(""));
-    let output: Box<dyn Output> = match target {
-        OutputTarget::Device(path) => {
-            let output = begin_device(task, OutputFormat::Vmdump, path)?;
-            let replaced = output.replaces().map(ToOwned::to_owned);
-            summary.warnings.extend(replaced);
-            match task.options.encrypt {
-                Some(_) => Box::new(PlainStream::begin(encrypted(task, Sink::device(output))?)),
-                None => Box::new(output),
-            }
-        }
-        _ if task.options.encrypt.is_some() => {
-            let task = task.for_part(path, task.helpers);
-            let sink = open_sink(&task, target)?;
-            Box::new(PlainStream::begin(encrypted(&task, sink)?))
-        }
-        _ => Box::new(FileOutput::create(path, task.options.overwrite)?),
-    };
-    Ok((path, output))
-}
-
-/// The filter, and what can be said before it works.
-fn prepare<'a, 's>(task: &Task<'a, 's>) -> Result<(Filter<'a, 's>, Summary), DumpError> {
-    let options = task.options;
-    check_compression(options)?;
-    let mut filter = Filter::new(task.kernel, options.level).map_err(|e| task.filter_error(e))?;
+/// Prepares everything that can fail before the outputs are opened.
+fn prepare<'a, 's>(
+    kernel: &'a Kernel<'s>,
+    shape: &Shape,
+    options: &'a DumpOptions,
+    progress: &'a Progress,
+    stop: &'a Stop,
+) -> Result<(DumpJob<'a, 's>, Summary), DumpError> {
+    let format = shape.format;
+    let is_stream = shape.is_stream || format.is_flattened();
+    let (shared, per_helper) = memory_needed(&format, shape.parts, is_stream, options);
+    let helpers = options.memory.helpers(options.threads, shared, per_helper);
+    let filter_error = DumpError::filter(options.level);
+    let mut filter = Filter::new(kernel, options.level).map_err(&filter_error)?;
     if !options.optimizations.scan_blocks {
         filter.exact_only();
     }
-    if options.format.is_kdump() {
-        filter.end_at_mem_map().map_err(|e| task.filter_error(e))?;
+    if matches!(format, Format::Kdump { .. }) {
+        filter.end_at_mem_map().map_err(&filter_error)?;
     }
     let mut summary = Summary {
-        page_size: task.page_size() as u64,
+        page_size: 1 << kernel.source().page_shift(),
         end_frame: filter.end_frame(),
-        helpers: task.helpers,
+        helpers,
         zero_excluded: options.level.excludes_zero(),
         ..Summary::default()
     };
-    if task.helpers < options.threads {
+    if helpers < options.threads {
         summary.warnings.push(format!(
-            "{} helpers instead of {}: more do not fit into the memory limit",
-            task.helpers, options.threads
+            "{helpers} helpers instead of {}: more do not fit into the memory limit",
+            options.threads
         ));
     }
-
     if let Some(error) = filter.blind() {
-        summary
-            .warnings
-            .push(format!("cannot tell poisoned pages from others: {error}"));
+        let warning = format!("cannot tell poisoned pages from others: {error}");
+        summary.warnings.push(warning);
     }
-    Ok((filter, summary))
-}
-
-/// Not every format can have every compression.
-fn check_compression(options: &DumpOptions) -> Result<(), DumpError> {
-    let compression = options.compression;
-    let refused = match options.format {
-        OutputFormat::Kdump | OutputFormat::Flattened => compression == PageCompression::Bzip2,
-        OutputFormat::Vmdump => vmdump::packing(options).is_none(),
-        OutputFormat::Elf | OutputFormat::FlattenedElf => false,
+    let job = DumpJob {
+        kernel,
+        filter,
+        options,
+        progress,
+        stop,
+        helpers,
+        drops_zero_pages: matches!(format, Format::Elf { .. }) && options.level.excludes_zero(),
     };
-    if !refused {
-        return Ok(());
-    }
-    let takes = match options.format {
-        OutputFormat::Vmdump => "zstd or bzip2",
-        _ => "none, zlib, lzo, snappy, zstd or adaptive",
-    };
-    Err(DumpError::Layout(format!(
-        "-f {} cannot be compressed by {compression}; it takes -c {takes}",
-        options.format.name()
-    )))
+    Ok((job, summary))
 }
 
-fn finish_summary(task: &Task, summary: &mut Summary) {
-    summary.bytes_out = task.progress.written();
-    summary.cache = task.kernel.memory().statistics();
-    summary.peak_memory = peak_memory();
-}
-
-/// Writes the dump in order to `sink`, encrypted if that is asked for.
-fn write_stream<'s>(
-    task: &Task<'_, 's>,
-    filter: &Filter<'_, 's>,
-    sink: Sink,
-    summary: &mut Summary,
-) -> Result<(), DumpError> {
-    let sink = encrypted(task, sink)?;
-    match task.options.format {
-        OutputFormat::Elf | OutputFormat::Vmdump => {
-            write(task, filter, &PlainStream::begin(sink), None, summary)
-        }
-        OutputFormat::Kdump | OutputFormat::Flattened | OutputFormat::FlattenedElf => {
-            let output = FlattenedOutput::begin(sink).map_err(|e| task.write_error(e))?;
-            write(task, filter, &output, None, summary)
-        }
-    }
-}
-
-/// Writes the dump to `output`, which is `file` if it is one.
-fn write<'s>(
-    task: &Task<'_, 's>,
-    filter: &Filter<'_, 's>,
-    output: &dyn Output,
-    file: Option<&FileOutput>,
-    summary: &mut Summary,
-) -> Result<(), DumpError> {
-    let result = with_output(task, output, |output| {
-        let error = |error| task.write_error(error);
-        keep(output, task.progress, task.stop, error, || {
-            if task.options.format.is_elf() {
-                elf::write(task, filter, output, file, summary)
-            } else if task.options.format == OutputFormat::Vmdump {
-                vmdump::write(task, filter, output, summary)
-            } else {
-                let readable = file.filter(|file| file.is_readable());
-                kdump::write(task, filter, output, readable, summary)
-            }
-        })
-    });
-    ending(task, output, result)
-}
-
-/// Makes a dump of `kernel`'s memory in a file that is the caller's, as is what
-/// becomes of it when that fails.
-pub fn dump_to_file(
-    kernel: &Kernel,
-    file: &FileOutput,
-    options: &DumpOptions,
-    progress: &Progress,
-    stop: &Stop,
+/// Writes the dump to `parts`.
+fn write(
+    job: &DumpJob,
+    shape: &Shape,
+    parts: &[Part],
+    mut summary: Summary,
 ) -> Result<Summary, DumpError> {
-    let name = file.kept().unwrap_or_default();
-    let task = Task::new(kernel, options, progress, stop, name, 1);
-    let (filter, mut summary) = prepare(&task)?;
-    write(&task, &filter, file, Some(file), &mut summary)?;
-    finish_summary(&task, &mut summary);
+    match shape.format {
+        Format::Kdump { compression, .. } => {
+            let writer = KdumpWriter::new(job, parts, compression, shape.granule);
+            driver::write(job, parts, writer, &mut summary)?;
+        }
+        Format::Elf { .. } => {
+            driver::write(job, parts, ElfWriter::new(job, parts), &mut summary)?;
+        }
+        Format::Vmdump(compression) => {
+            let writer = VmdumpWriter::new(job, parts, compression);
+            driver::write(job, parts, writer, &mut summary)?;
+        }
+    }
+    summary.bytes_out = job.progress.written();
+    summary.cache = job.kernel.memory().statistics();
+    summary.peak_memory = peak_memory();
     Ok(summary)
 }
 
-/// Takes a raw dump device.
-fn begin_device(task: &Task, format: OutputFormat, path: &Path) -> Result<DeviceOutput, DumpError> {
-    let kind = match format {
-        OutputFormat::Kdump | OutputFormat::Elf | OutputFormat::Vmdump
-            if task.options.encrypt.is_some() =>
-        {
-            ContentsKind::Encrypted
-        }
-        OutputFormat::Kdump => ContentsKind::Kdump,
-        OutputFormat::Elf => ContentsKind::Elf,
-        OutputFormat::Vmdump => ContentsKind::Vmdump,
-        OutputFormat::Flattened | OutputFormat::FlattenedElf => {
-            let reason =
-                "the flattened format is for pipes; a dump device takes -f kdump, vmdump or elf";
-            return Err(device::refused(path, reason));
-        }
-    };
-    let claimed = task.options.overwrite_device;
-    DeviceOutput::begin(path, kind, task.kernel.utsname(), claimed)
+/// Opens the parts of a dump.
+struct Opener<'a, 'o> {
+    utsname: &'o Utsname,
+    format: &'o Format,
+    recipients: Option<&'o Recipients>,
+    options: &'a DumpOptions,
+    progress: &'a Progress,
+    stop: &'a Stop,
 }
 
-/// Keeps or discards what a failed dump wrote, and says so in the error. As
-/// long as the filter works there is no page in it yet.
-fn ending(
-    task: &Task,
-    output: &dyn Output,
-    result: Result<Written, DumpError>,
-) -> Result<(), DumpError> {
-    match result {
-        Err(error) if matches!(task.progress.phase(), Phase::Opening | Phase::Filtering) => {
-            output.discard();
-            Err(error)
+impl<'a> Opener<'a, '_> {
+    /// Opens all parts or none of them.
+    fn open_all(
+        &self,
+        targets: &[OutputTarget],
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<Part<'a>>, DumpError> {
+        if targets.len() > 1 {
+            for target in targets {
+                if let OutputTarget::Device(path) = target {
+                    DeviceOutput::check(path, self.options.overwrite_device)?;
+                }
+            }
         }
-        Ok(Written) => Ok(()),
-        Err(error) if task.options.discard_if_full && error.is_output_full() => {
-            output.discard();
-            Err(error)
-        }
-        Err(DumpError::Write { path, source, .. }) => Err(DumpError::Write {
-            path,
-            source,
-            kept: kept(output),
-        }),
-        Err(DumpError::Interrupted { .. }) => Err(DumpError::Interrupted { kept: kept(output) }),
-        Err(error) => {
-            output.discard();
-            Err(error)
-        }
-    }
-}
-
-/// What is left, after the device was told how much that is.
-fn kept(output: &dyn Output) -> Option<PathBuf> {
-    if output.is_stream() {
-        // The error that led here is the one to report.
-        let _ = output.sync();
-    }
-    output.kept()
-}
-
-/// A stream into a file or to standard output.
-fn open_sink(task: &Task, target: &OutputTarget) -> Result<Sink, DumpError> {
-    match target.path() {
-        Some(path) => {
-            let file = FileOutput::create(path, task.options.overwrite)?;
-            Ok(Sink::file(file))
-        }
-        None => {
-            let stdout = io::stdout().as_fd().try_clone_to_owned();
-            let stdout = stdout.map_err(|source| DumpError::Output {
-                path: PathBuf::from("(standard output)"),
-                action: "use it",
-                source,
-                hint: "",
+        let mut parts: Vec<Part> = Vec::with_capacity(targets.len());
+        for target in targets {
+            let output = self.open(target, warnings).inspect_err(|_| {
+                parts.iter().for_each(Part::discard);
             })?;
-            Ok(Sink::stdout(File::from(stdout)))
+            let path = target.name().to_owned();
+            parts.push(Part::new(
+                path,
+                output,
+                self.options,
+                self.progress,
+                self.stop,
+            ));
         }
+        Ok(parts)
+    }
+
+    fn open(
+        &self,
+        target: &OutputTarget,
+        warnings: &mut Vec<String>,
+    ) -> Result<Box<dyn Output>, DumpError> {
+        let sequential = self.recipients.is_some() || self.format.is_flattened();
+        let sink = match target {
+            OutputTarget::Nowhere => return Ok(Box::new(DiscardedOutput)),
+            OutputTarget::Stdout => Sink::stdout(stdout(target.name())?),
+            OutputTarget::File(path) => {
+                let file = FileOutput::create(path, self.options.overwrite)?;
+                if !sequential {
+                    return Ok(Box::new(file));
+                }
+                Sink::file(file)
+            }
+            OutputTarget::Device(path) => {
+                let device = self.begin_device(path)?;
+                warnings.extend(device.replaces().map(ToOwned::to_owned));
+                if !sequential {
+                    return Ok(Box::new(device));
+                }
+                Sink::device(device)
+            }
+        };
+        let encoding = match self.format {
+            Format::Kdump { .. } | Format::Elf { flattened: true } => StreamEncoding::Flattened,
+            Format::Elf { flattened: false } | Format::Vmdump(_) => StreamEncoding::Plain,
+        };
+        let stream = match self.recipients {
+            Some(recipients) => sink.encrypted(recipients),
+            None => Ok(sink),
+        };
+        let stream = stream.and_then(|sink| StreamOutput::begin(sink, encoding));
+        Ok(Box::new(stream.map_err(DumpError::write(target.name()))?))
+    }
+
+    fn begin_device(&self, path: &Path) -> Result<DeviceOutput, DumpError> {
+        let kind = match self.format {
+            format if format.is_flattened() => {
+                let reason = "the flattened format is for pipes; a dump device takes -f kdump, vmdump or elf";
+                return Err(refused(path, reason));
+            }
+            _ if self.recipients.is_some() => ContentsKind::Encrypted,
+            Format::Kdump { .. } => ContentsKind::Kdump,
+            Format::Elf { .. } => ContentsKind::Elf,
+            Format::Vmdump(_) => ContentsKind::Vmdump,
+        };
+        let claimed = self.options.overwrite_device;
+        DeviceOutput::begin(path, kind, self.utsname, claimed)
     }
 }
 
-fn encrypted(task: &Task, sink: Sink) -> Result<Sink, DumpError> {
-    match &task.options.encrypt {
-        Some(recipients) => sink
-            .encrypted(recipients)
-            .map_err(|error| task.write_error(error)),
-        None => Ok(sink),
+fn stdout(name: &Path) -> Result<File, DumpError> {
+    let stdout = io::stdout().as_fd().try_clone_to_owned();
+    let stdout = stdout.map_err(DumpError::output(name, "use it", ""))?;
+    Ok(File::from(stdout))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+    use std::num::NonZeroU64;
+    use std::path::PathBuf;
+    use std::sync::{Arc, Mutex};
+
+    use bigiron_kernel::{DumpLevel, IoMethod, Source};
+    use bigiron_synth::{ElfShape, Synth};
+
+    use super::*;
+    use crate::progress::Phase;
+
+    /// Calls to an output, other than writes.
+    type Calls = Arc<Mutex<Vec<&'static str>>>;
+
+    /// An output that stores nothing and records calls.
+    struct RecordingOutput {
+        calls: Calls,
+        /// The disk is full when the output is finished.
+        full_at_the_end: bool,
+    }
+
+    impl RecordingOutput {
+        fn record(&self, call: &'static str) {
+            self.calls.lock().unwrap().push(call);
+        }
+    }
+
+    impl Output for RecordingOutput {
+        fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+        fn make_zero(&self, _: u64, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn is_stream(&self) -> bool {
+            false
+        }
+        fn flush_behind(&self, _: u64, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn finish(&self) -> io::Result<()> {
+            if self.full_at_the_end {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.record("finish");
+            Ok(())
+        }
+        fn take_back(&self) {
+            self.record("take back");
+        }
+        fn kept(&self) -> Option<PathBuf> {
+            Some("kept".into())
+        }
+        fn discard(&self) {
+            self.record("discard");
+        }
+        fn as_file(&self) -> Option<&FileOutput> {
+            None
+        }
+    }
+
+    /// Result of a split dump to parts `a`, `b` and `c`.
+    struct Outcome {
+        result: Result<Summary, DumpError>,
+        phase: Phase,
+        written: u64,
+        paced: u64,
+        calls: [Vec<&'static str>; 3],
+    }
+
+    /// Makes a split dump; the disk of part `full` is full at the end.
+    fn split(options: &DumpOptions, full: Option<usize>) -> Outcome {
+        let text = "kernel 6.12\nram 0x0-0x9f 0x100-0x3fff\npages 0x1000 anon n=8 fill=random:7\n";
+        let core = Synth::from_text(text).unwrap().elf(&ElfShape::vmcore());
+        let source = Source::from_bytes(Box::new(core), PathBuf::from("core")).unwrap();
+        let kernel = Kernel::find(&source, None, IoMethod::Read, 16).unwrap();
+        let (progress, stop) = (Progress::new(), Stop::new());
+        let calls: [Calls; 3] = Default::default();
+        let shape = Shape {
+            format: Format::default(),
+            parts: calls.len(),
+            granule: 1,
+            is_stream: false,
+        };
+        let open = |index: usize| {
+            let output = RecordingOutput {
+                calls: Arc::clone(&calls[index]),
+                full_at_the_end: full == Some(index),
+            };
+            let path = ["a", "b", "c"][index].into();
+            Part::new(path, Box::new(output), options, &progress, &stop)
+        };
+        let parts: Vec<_> = (0..calls.len()).map(open).collect();
+        let (job, summary) = prepare(&kernel, &shape, options, &progress, &stop).unwrap();
+        let result = write(&job, &shape, &parts, summary);
+        Outcome {
+            result,
+            phase: progress.phase(),
+            written: progress.written(),
+            paced: parts.iter().map(Part::paced_bytes).sum(),
+            calls: calls.map(|calls| calls.lock().unwrap().clone()),
+        }
+    }
+
+    fn options() -> DumpOptions {
+        DumpOptions {
+            level: DumpLevel::new(1).unwrap(),
+            threads: 2,
+            ..DumpOptions::default()
+        }
+    }
+
+    #[test]
+    fn split_dump_with_full_last_disk_takes_back_all_names() {
+        let outcome = split(&options(), Some(2));
+        let error = outcome.result.unwrap_err();
+        assert!(error.is_output_full());
+        assert!(error.to_string().starts_with("c: cannot write"), "{error}");
+        let taken_back = vec!["finish", "take back"];
+        assert_eq!(outcome.calls, [taken_back.clone(), taken_back, vec![]]);
+    }
+
+    #[test]
+    fn split_dump_paces_bitmaps_and_headers_too() {
+        let options = DumpOptions {
+            write_limit: NonZeroU64::new(u64::MAX),
+            ..options()
+        };
+        let outcome = split(&options, None);
+        outcome.result.unwrap();
+        assert!(outcome.written > 0);
+        assert_eq!(outcome.paced, outcome.written);
+        assert_eq!(outcome.calls, [["finish"]; 3]);
+    }
+
+    #[test]
+    fn size_limit_of_a_split_dump_covers_bitmaps() {
+        let options = DumpOptions {
+            size_limit: NonZeroU64::new(4096),
+            ..options()
+        };
+        let outcome = split(&options, None);
+        assert!(outcome.result.unwrap_err().is_output_full());
+        assert_eq!(outcome.phase, Phase::Filtering);
+        assert_eq!(outcome.calls, [["discard"]; 3]);
     }
 }

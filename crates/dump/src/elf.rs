@@ -1,132 +1,236 @@
 //! Writes ELF cores, to a file or to a stream.
 //!
-//! A program header stands for RAM whose first part is in the file and whose
-//! rest was left out (p_filesz < p_memsz), as makedumpfile -E writes it.
-
-use std::num::NonZeroU64;
-use std::time::Instant;
+//! A program header describes RAM whose first part is in the file and whose rest is excluded
+//! (p_filesz < p_memsz), as makedumpfile -E writes it.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::LoadSegment;
 use bigiron_format::elf::write::CoreLayout;
 use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
 use bigiron_helpers::{Turnstile, WorkCursor, run};
-use bigiron_kernel::{Filter, PageReader, SECTION_FRAMES};
+use bigiron_kernel::{PageReader, SECTION_FRAMES};
 
-use crate::bitmaps::BitmapStore;
-use crate::chunks::Chunks;
+use crate::driver::FormatWriter;
 use crate::error::DumpError;
+use crate::job::DumpJob;
+use crate::kept_pages::KeptPages;
 use crate::losses::Losses;
 use crate::notes::output_notes;
-use crate::output::{FileOutput, Output};
+use crate::output::Part;
 use crate::page::is_zero;
-use crate::plan::{self, Plan};
-use crate::progress::Phase;
+use crate::plan::Plan;
+use crate::read_pages::read_run;
 use crate::summary::Summary;
-use crate::task::{Task, Written, end_phase, summarize_plan};
 
-/// A shorter run of pages to leave out stays in the file, so that readers get
-/// a short list of segments (PFN_EXCLUDED of makedumpfile).
-const LEAST_GAP: u64 = 256;
-/// Segments that readers still cope with; beyond, longer gaps stay in.
+/// A shorter run of excluded pages stays in the file, so that readers get a short list of
+/// segments (PFN_EXCLUDED of makedumpfile).
+const MIN_GAP: u64 = 256;
+/// Maximum number of segments that readers cope with; beyond, longer gaps stay in the file.
 const MAX_SEGMENTS: usize = 1 << 20;
-/// Page frames that a helper takes at once.
-const UNIT_FRAMES: u64 = 512;
-/// Memory begins at a multiple of this, so that it can be mapped.
+/// Page frames of a batch.
+const BATCH_FRAMES: u64 = 512;
+/// Alignment of memory in the file, so that it can be mapped.
 const PAGE_ALIGNMENT: u64 = 4096;
 
-/// Filters, then writes a whole core. `sized` is the output if it is a file,
-/// where zeros need not be written.
-pub fn write(
-    task: &Task,
-    filter: &Filter,
-    output: &dyn Output,
-    sized: Option<&FileOutput>,
-    summary: &mut Summary,
-) -> Result<Written, DumpError> {
-    let begin = Instant::now();
-    let chunks = Chunks::of(task.kernel.source());
-    let store = BitmapStore::of(task, None, chunks.len(), u64::MAX);
-    let drop_zero = task.drops_zero_pages();
-    let plan = plan::make(task, filter, chunks, &store, drop_zero, &|_, _, _| Ok(()))?;
-    summarize_plan(task, &plan, summary);
-    let mut gap = LEAST_GAP;
-    let segments = loop {
-        let segments = segments(task, filter, &plan, &store, gap)?;
-        if segments.len() <= MAX_SEGMENTS {
-            break segments;
+/// Writer of ELF cores.
+pub struct ElfWriter<'a, 's> {
+    job: &'a DumpJob<'a, 's>,
+    parts: &'a [Part<'a>],
+}
+
+impl<'a, 's> ElfWriter<'a, 's> {
+    /// Creates the writer of a core in `parts`.
+    pub fn new(job: &'a DumpJob<'a, 's>, parts: &'a [Part<'a>]) -> Self {
+        Self { job, parts }
+    }
+
+    /// Copies the batches of `segments` that end with the numbers in `ends`.
+    fn copy_batches(
+        &self,
+        part: &Part,
+        segments: &[LoadSegment],
+        ends: &[u64],
+    ) -> Result<Vec<(Losses, u64)>, DumpError> {
+        let (job, page_size) = (self.job, self.job.page_size());
+        let batch_size = BATCH_FRAMES * page_size as u64;
+        let cursor = WorkCursor::new(ends.last().copied().unwrap_or(0));
+        let turnstile = Turnstile::new();
+        run(job.helpers, job.stop, |_| {
+            let mut reader = job.reader();
+            let (mut losses, mut bytes_in) = (Losses::default(), 0);
+            while let Some(batch) = cursor.take(job.stop) {
+                let index = ends.partition_point(|end| *end <= batch);
+                let segment = &segments[index];
+                let before = if index == 0 { 0 } else { ends[index - 1] };
+                let start = (batch - before) * batch_size;
+                let size = batch_size.min(segment.file_size - start);
+                let frame = PageFrame((segment.physical.0 + start) / page_size as u64);
+                let bytes = read_all(reader.as_mut(), page_size, frame, size, &mut losses)?;
+                bytes_in += size;
+                let offset = segment.file_offset + start;
+                if part.is_stream() {
+                    let write = || part.write_at(offset, &bytes);
+                    let Some(written) = turnstile.pass(batch, job.stop, write) else {
+                        break;
+                    };
+                    written?;
+                } else {
+                    self.write_without_zeros(part, offset, &bytes)?;
+                }
+                job.progress.add(size / page_size as u64);
+            }
+            Ok((losses, bytes_in))
+        })
+    }
+
+    /// Leaves holes in the file for zero pages.
+    fn write_without_zeros(&self, part: &Part, offset: u64, bytes: &[u8]) -> Result<(), DumpError> {
+        let (mut start, mut at) = (0, 0);
+        let write = |start: usize, end: usize| match start < end {
+            true => part.write_at(offset + start as u64, &bytes[start..end]),
+            false => Ok(()),
+        };
+        for page in bytes.chunks(self.job.page_size()) {
+            if is_zero(page) {
+                write(start, at)?;
+                start = at + page.len();
+                // The file is as long as if they were written.
+                self.job.progress.add_written(page.len() as u64);
+            }
+            at += page.len();
         }
-        gap *= 2;
-    };
-    end_phase(summary, Phase::Filtering, begin);
-
-    let begin = Instant::now();
-    let source = task.kernel.source();
-    let mut layout = CoreLayout {
-        machine: bigiron_kernel::arch::find(source.machine())?.elf_machine,
-        endian: source.endian(),
-        notes: output_notes(task.kernel, true).bytes,
-        segments,
-    };
-    let size = layout
-        .place(PAGE_ALIGNMENT)
-        .ok_or_else(|| DumpError::Layout("the core would be longer than 2^64 bytes".into()))?;
-    // Zero pages are not written.
-    output.make_zero(0, size).map_err(|e| task.write_error(e))?;
-    let put = |bytes: Vec<u8>| {
-        task.progress.add_written(bytes.len() as u64);
-        output.write_at(0, &bytes)
-    };
-    // In a stream nothing can be mended later.
-    put(layout.encode(!output.is_stream())).map_err(|e| task.write_error(e))?;
-    if let Some(file) = sized {
-        let most = task.options.size_limit.map_or(u64::MAX, NonZeroU64::get);
-        file.set_size(size.min(most))
-            .map_err(|e| task.write_error(e))?;
+        write(start, at)
     }
-    copy(task, output, &layout.segments, summary)?;
-    end_phase(summary, Phase::Copying, begin);
+}
 
-    let begin = Instant::now();
-    task.progress.begin(Phase::Finishing, 0);
-    let incomplete = summary.lost > 0 || task.kernel.damage().is_some();
-    if !output.is_stream() {
-        put(layout.encode(incomplete)).map_err(|e| task.write_error(e))?;
+impl FormatWriter for ElfWriter<'_, '_> {
+    type Layout = CoreLayout;
+
+    fn lay_out(&self, kept: &KeptPages) -> Result<CoreLayout, DumpError> {
+        let source = self.job.kernel.source();
+        let mut gap = MIN_GAP;
+        let segments = loop {
+            let segments = segments(kept, gap)?;
+            if segments.len() <= MAX_SEGMENTS {
+                break segments;
+            }
+            gap *= 2;
+        };
+        Ok(CoreLayout {
+            machine: bigiron_kernel::arch::find(source.machine())?.elf_machine,
+            endian: source.endian(),
+            notes: output_notes(self.job.kernel, true).bytes,
+            segments,
+        })
     }
-    output.finish().map_err(|e| task.write_error(e))?;
-    end_phase(summary, Phase::Finishing, begin);
-    Ok(Written)
+
+    fn begin_copy(&self, _: &KeptPages, layout: &mut CoreLayout) -> Result<(), DumpError> {
+        let size = layout
+            .place(PAGE_ALIGNMENT)
+            .ok_or_else(|| DumpError::Layout("the core would be longer than 2^64 bytes".into()))?;
+        for part in self.parts {
+            // Zero pages are not written.
+            part.make_zero(0, size)?;
+            // The headers of a stream cannot be changed later.
+            part.write_at(0, &layout.encode(!part.is_stream()))?;
+            part.set_size(size)?;
+        }
+        Ok(())
+    }
+
+    fn copy_total(&self, _: &KeptPages, layout: &CoreLayout) -> u64 {
+        let shift = self.job.kernel.source().page_shift();
+        let segments = layout.segments.iter();
+        segments.map(|segment| segment.file_size >> shift).sum()
+    }
+
+    fn copy(
+        &self,
+        kept: &KeptPages,
+        layout: &mut CoreLayout,
+        summary: &mut Summary,
+    ) -> Result<(), DumpError> {
+        summary.in_elf = Some(self.copy_total(kept, layout));
+        let batch_size = BATCH_FRAMES * self.job.page_size() as u64;
+        let mut ends = Vec::with_capacity(layout.segments.len());
+        let mut batches = 0;
+        for segment in &layout.segments {
+            batches += segment.file_size.div_ceil(batch_size);
+            ends.push(batches);
+        }
+        let mut losses = Losses::default();
+        for part in self.parts {
+            for (lost, bytes_in) in self.copy_batches(part, &layout.segments, &ends)? {
+                summary.bytes_in += bytes_in;
+                losses.merge(lost);
+            }
+        }
+        losses.report(
+            summary,
+            "an ELF core cannot mark what is lost, so it is zeros, and the dump is marked incomplete",
+        );
+        Ok(())
+    }
+
+    fn finish(
+        &mut self,
+        _: &KeptPages,
+        layout: CoreLayout,
+        complete: bool,
+        _: &Summary,
+    ) -> Result<(), DumpError> {
+        for part in self.parts.iter().filter(|part| !part.is_stream()) {
+            part.write_at(0, &layout.encode(!complete))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads `size` bytes of pages; unreadable ones are zeros.
+fn read_all(
+    reader: &mut dyn PageReader,
+    page_size: usize,
+    first: PageFrame,
+    size: u64,
+    losses: &mut Losses,
+) -> Result<Vec<u8>, DumpError> {
+    let mut bytes = Vec::with_capacity(size as usize);
+    let count = size as usize / page_size;
+    read_run(reader, page_size, first, count, |frame, pages| {
+        match pages {
+            Ok(pages) => bytes.extend_from_slice(pages),
+            Err(error) => {
+                losses.add(frame, &error);
+                bytes.resize(bytes.len() + page_size, 0);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(bytes)
 }
 
 /// Divides RAM into segments by which pages are kept.
-fn segments(
-    task: &Task,
-    filter: &Filter,
-    plan: &Plan,
-    store: &BitmapStore,
-    least_gap: u64,
-) -> Result<Vec<LoadSegment>, DumpError> {
-    let source = task.kernel.source();
-    let mut reader = source.reader(task.options.io);
+fn segments(kept: &KeptPages, min_gap: u64) -> Result<Vec<LoadSegment>, DumpError> {
+    let (job, plan) = (kept.job, &kept.plan);
+    let source = job.kernel.source();
+    let mut cursor = kept.cursor();
     let mut ram = Bitmap::new(SECTION_FRAMES as usize);
-    let mut kept = Bitmap::new(SECTION_FRAMES as usize);
     let mut present = Bitmap::new(SECTION_FRAMES as usize);
-    let mut builder = Builder {
-        task,
+    let mut builder = SegmentBuilder {
+        job,
         plan,
-        least_gap,
+        min_gap,
         out: Vec::new(),
         open: None,
     };
-    for (index, chunk) in plan.chunks.iter().enumerate() {
-        source.ram(chunk.first, &mut ram)?;
-        source.present(chunk.first, &mut present)?;
-        let place = (index, chunk.first);
-        plan::load_kept(task, store, filter, reader.as_mut(), place, &mut kept)?;
+    for (index, section) in plan.sections.iter().enumerate() {
+        source.ram(section.first, &mut ram)?;
+        source.present(section.first, &mut present)?;
+        let kept = cursor.load(index)?;
         let mut from = 0;
         while let Some((start, len)) = ram.next_run(from, ram.len(), ram.len()) {
             from = start + len;
-            builder.ram(chunk.first.0, start, from, &kept, &present);
+            builder.ram(section.first.0, start, from, kept, &present);
         }
     }
     builder.close(None);
@@ -134,40 +238,41 @@ fn segments(
 }
 
 /// The segment that is being built.
-struct Open {
+struct OpenSegment {
     start: u64,
-    /// Behind the last page that is in the file.
+    /// End of the last page that is in the file.
     data_end: u64,
-    /// Behind the last page of RAM.
+    /// End of the last page of RAM.
     end: u64,
-    /// Behind the last page that may not be written even in a short gap.
+    /// End of the last page that must not be written even in a short gap.
     barred_end: u64,
     virt: Option<VirtAddr>,
 }
 
-struct Builder<'a, 's> {
-    task: &'a Task<'a, 's>,
+/// Builds segments from runs of RAM.
+struct SegmentBuilder<'a, 's> {
+    job: &'a DumpJob<'a, 's>,
     plan: &'a Plan,
-    least_gap: u64,
+    min_gap: u64,
     out: Vec<LoadSegment>,
-    open: Option<Open>,
+    open: Option<OpenSegment>,
 }
 
-impl Builder<'_, '_> {
-    /// Takes RAM from bit `start` to `end` of the chunk at frame `base`.
+impl SegmentBuilder<'_, '_> {
+    /// Adds RAM from bit `start` to `end` of the section at frame `base`.
     fn ram(&mut self, base: u64, start: usize, end: usize, kept: &Bitmap, present: &Bitmap) {
         let first = base + start as u64;
-        let virt = self.task.kernel.source().virtual_address(PageFrame(first));
-        let shift = self.task.kernel.source().page_shift();
-        let goes_on = self.open.as_ref().is_some_and(|open| {
+        let virt = self.job.kernel.source().virtual_address(PageFrame(first));
+        let shift = self.job.kernel.source().page_shift();
+        let continues = self.open.as_ref().is_some_and(|open| {
             let expected = open
                 .virt
                 .map(|virt| VirtAddr(virt.0.wrapping_add((first - open.start) << shift)));
             open.end == first && expected == virt
         });
-        if !goes_on {
+        if !continues {
             self.close(None);
-            self.open = Some(Open {
+            self.open = Some(OpenSegment {
                 start: first,
                 data_end: first,
                 end: first,
@@ -191,8 +296,8 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Pages that are left out. What the source has not got, and broken memory,
-    /// cannot be written even in a short gap.
+    /// Adds excluded pages. Pages that are not in the source, and broken memory, cannot be written
+    /// even in a short gap.
     fn gap(&mut self, base: u64, start: usize, end: usize, present: &Bitmap) {
         let Some(open) = &mut self.open else { return };
         open.end = base + end as u64;
@@ -214,11 +319,11 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Pages that are kept.
+    /// Adds kept pages.
     fn data(&mut self, start: u64, end: u64) {
         let Some(open) = &self.open else { return };
         let gap = start - open.data_end;
-        if gap >= self.least_gap || (gap > 0 && open.barred_end > open.data_end) {
+        if gap >= self.min_gap || (gap > 0 && open.barred_end > open.data_end) {
             self.close(Some(start));
         }
         if let Some(open) = &mut self.open {
@@ -227,10 +332,10 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Ends the open segment, at `next` if RAM goes on there.
+    /// Ends the open segment, at `next` if RAM continues there.
     fn close(&mut self, next: Option<u64>) {
         let Some(open) = self.open.take() else { return };
-        let shift = self.task.kernel.source().page_shift();
+        let shift = self.job.kernel.source().page_shift();
         let end = next.unwrap_or(open.end);
         if end > open.start {
             self.out.push(LoadSegment {
@@ -243,7 +348,7 @@ impl Builder<'_, '_> {
         }
         if let Some(start) = next {
             let bytes = (start - open.start) << shift;
-            self.open = Some(Open {
+            self.open = Some(OpenSegment {
                 start,
                 data_end: start,
                 end: start,
@@ -251,115 +356,5 @@ impl Builder<'_, '_> {
                 virt: open.virt.map(|virt| VirtAddr(virt.0.wrapping_add(bytes))),
             });
         }
-    }
-}
-
-/// Copies the pages of all segments.
-fn copy(
-    task: &Task,
-    output: &dyn Output,
-    segments: &[LoadSegment],
-    summary: &mut Summary,
-) -> Result<(), DumpError> {
-    let page_size = task.page_size() as u64;
-    let unit_size = UNIT_FRAMES * page_size;
-    let mut ends = Vec::with_capacity(segments.len());
-    let mut units = 0;
-    for segment in segments {
-        units += segment.file_size.div_ceil(unit_size);
-        ends.push(units);
-    }
-    let total: u64 = segments
-        .iter()
-        .map(|segment| segment.file_size / page_size)
-        .sum();
-    task.progress.begin(Phase::Copying, total);
-    summary.in_elf = Some(total);
-    let (cursor, turnstile) = (WorkCursor::new(units), Turnstile::new());
-    let results = run(task.helpers, task.stop, |_| -> Result<_, DumpError> {
-        let mut reader = task.kernel.source().reader(task.options.io);
-        let (mut lost, mut bytes_in) = (Losses::default(), 0);
-        while let Some(unit) = cursor.take(task.stop) {
-            let index = ends.partition_point(|end| *end <= unit);
-            let segment = &segments[index];
-            let before = if index == 0 { 0 } else { ends[index - 1] };
-            let start = (unit - before) * unit_size;
-            let size = unit_size.min(segment.file_size - start);
-            let frame = PageFrame((segment.physical.0 + start) / page_size);
-            let bytes = read_all(task, reader.as_mut(), frame, size as usize, &mut lost)?;
-            bytes_in += size;
-            let offset = segment.file_offset + start;
-            let written = if output.is_stream() {
-                turnstile.pass(unit, task.stop, || output.write_at(offset, &bytes))
-            } else {
-                Some(write_without_zeros(task, output, offset, &bytes))
-            };
-            match written {
-                Some(result) => result.map_err(|e| task.write_error(e))?,
-                None => break,
-            }
-            task.progress.add_written(size);
-            task.progress.add(size / page_size);
-        }
-        Ok((lost, bytes_in))
-    })?;
-    let mut losses = Losses::default();
-    for (lost, bytes_in) in results {
-        summary.bytes_in += bytes_in;
-        losses.merge(lost);
-    }
-    losses.report(
-        summary,
-        "an ELF core cannot mark what is lost, so it is zeros, and the dump is marked incomplete",
-    );
-    task.check_interrupted()
-}
-
-/// Reads `size` bytes of pages; lost ones are zeros.
-fn read_all(
-    task: &Task,
-    reader: &mut dyn PageReader,
-    first: PageFrame,
-    size: usize,
-    lost: &mut Losses,
-) -> Result<Vec<u8>, DumpError> {
-    let page_size = task.page_size();
-    let mut bytes = Vec::with_capacity(size);
-    while bytes.len() < size {
-        let frame = PageFrame(first.0 + (bytes.len() / page_size) as u64);
-        match reader.pages(frame, (size - bytes.len()) / page_size) {
-            Ok(pages) => bytes.extend_from_slice(pages),
-            Err(error) if error.is_one_page() => {
-                lost.add(frame, &error);
-                bytes.resize(bytes.len() + page_size, 0);
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(bytes)
-}
-
-/// Leaves holes in the file where pages are zero.
-fn write_without_zeros(
-    task: &Task,
-    output: &dyn Output,
-    offset: u64,
-    bytes: &[u8],
-) -> std::io::Result<()> {
-    let page_size = task.page_size();
-    let (mut start, mut at) = (0, 0);
-    for page in bytes.chunks(page_size) {
-        if is_zero(page) {
-            if start < at {
-                output.write_at(offset + start as u64, &bytes[start..at])?;
-            }
-            start = at + page.len();
-        }
-        at += page.len();
-    }
-    if start < at {
-        output.write_at(offset + start as u64, &bytes[start..at])
-    } else {
-        Ok(())
     }
 }

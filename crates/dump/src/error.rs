@@ -1,80 +1,88 @@
-//! Why a dump was not made.
+//! Errors of dumps.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use bigiron_format::PageFrame;
 use bigiron_format::codec::CodecError;
-use bigiron_kernel::{KernelError, SourceError};
+use bigiron_kernel::{DumpLevel, KernelError, SourceError};
 
-/// A dump was not made, or not wholly.
+/// Reason why a dump was not made, or not completely.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
-    /// The source or the kernel in it cannot be read or understood.
+    /// The source cannot be read, or the kernel in it is not understood.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// The pages cannot be told apart.
+    /// Pages cannot be classified.
     #[error("cannot filter at dump level {level}: {source}; with -d 1 all pages are dumped")]
     Filter {
         /// The dump level.
         level: u8,
-        /// Why not.
+        /// The reason.
         source: KernelError,
     },
-    /// The codec does not work.
+    /// The codec failed.
     #[error(transparent)]
     Codec(#[from] CodecError),
-    /// The output file cannot be made.
+    /// The output file cannot be created.
     #[error("{}: cannot {action}: {source}{hint}", path.display())]
     Output {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
-        /// What to do, in front of it a separator.
+        /// A separator and what to do about it.
         hint: &'static str,
     },
-    /// Writing failed half-way.
+    /// Writing failed halfway.
     #[error("{}: cannot write: {source}{}", path.display(), kept_as(kept))]
     Write {
-        /// The output by its final name.
+        /// Final name of the output.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
-        /// The file that has what was written until then.
+        /// The file that holds what was written until then.
         kept: Option<PathBuf>,
     },
-    /// The dump was stopped from outside.
+    /// The dump was stopped, for example by a signal.
     #[error("interrupted{}", kept_as(kept))]
     Interrupted {
-        /// The file that has what was written until then.
+        /// The file that holds what was written until then.
         kept: Option<PathBuf>,
     },
-    /// A raw dump device is not written to, or not read.
+    /// A raw dump device was refused.
     #[error("{}: {reason}", path.display())]
     Device {
         /// The device.
         path: PathBuf,
-        /// Why, and what to do.
+        /// The reason and what to do about it.
         reason: String,
     },
-    /// The layout does not fit.
+    /// The dump does not fit the format or the output.
     #[error("{0}")]
     Layout(String),
-    /// Two dumps do not hold the same.
+    /// Two dumps have different content.
     #[error("page frame {frame}: {reason}")]
     Differs {
         /// The first page frame that differs.
         frame: PageFrame,
-        /// How.
+        /// The difference.
         reason: String,
     },
 }
 
 impl DumpError {
-    /// Makes of an error of writing one about `path`, of which nothing is kept.
+    /// Converts an error of the filter at `level`.
+    pub(crate) fn filter(level: DumpLevel) -> impl Fn(KernelError) -> Self {
+        move |source| Self::Filter {
+            level: level.number(),
+            source,
+        }
+    }
+
+    /// Converts an I/O error of writing `path`, of which nothing is kept.
     pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |source| Self::Write {
             path: path.to_owned(),
@@ -83,8 +91,7 @@ impl DumpError {
         }
     }
 
-    /// Makes of an error of the system one of `path`, where `action` was tried; `hint`
-    /// says what to do, in front of it a separator.
+    /// Converts an I/O error of `action` on `path`; `hint` is a separator and what to do.
     pub(crate) fn output(
         path: &Path,
         action: &'static str,
@@ -98,8 +105,8 @@ impl DumpError {
         }
     }
 
-    /// Whether there was no room for all of the dump, so that a smaller one may
-    /// still be made: a full disk, a quota, a size limit.
+    /// True if the output had too little room (full disk, quota, size limit), so that a smaller
+    /// dump may still fit.
     pub fn is_output_full(&self) -> bool {
         let Self::Write { source, .. } = self else {
             return false;

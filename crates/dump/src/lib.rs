@@ -1,52 +1,59 @@
 //! Captures and converts crash dumps: filter, compress and write in parallel.
 //!
-//! The way of the data: `plan` runs the filter over all chunks of page
-//! frames and notes which pages are kept; `kdump` or `elf` lays the file
-//! out; helpers copy chunk by chunk; the header that says "complete" is
-//! written last. [`dump()`] does all of it, [`verify()`] holds a dump against what it
-//! was made from, [`compare()`] finds where two dumps differ.
+//! [`dump()`] opens the parts of the output and runs the phases: `plan` filters all sections of
+//! page frames and decides which pages are kept; the format's writer (`kdump`, `elf`, `vmdump`)
+//! lays the parts out; helpers copy batches of pages; the header that marks the dump as complete
+//! is written last. [`verify()`] compares a dump with its source, [`compare()`] finds the
+//! differences of two dumps.
 
 mod bitmaps;
-mod chunks;
 mod compare;
 mod core_map;
 mod core_view;
 mod device;
+mod driver;
 mod dump;
 mod dump_id;
 mod elf;
 mod encryption;
 mod entropy;
 mod error;
+mod format;
 mod frame_runs;
+mod job;
 mod kdump;
+mod kept_pages;
 mod kernel_addresses;
 mod losses;
-mod needs;
+mod memory_needs;
 mod notes;
 mod options;
 mod output;
 pub mod page;
 mod plan;
 mod progress;
+mod read_pages;
 mod save;
+mod sections;
 mod shared_pages;
+mod stripe_check;
 mod summary;
-mod task;
 mod verify;
 mod vmdump;
 
 pub use compare::{Comparison, compare};
 pub use core_view::CoreView;
-pub use dump::{dump, dump_split, dump_striped};
+pub use dump::dump;
 pub use encryption::{Recipients, RecipientsError};
 pub use error::DumpError;
-pub use frame_runs::{FrameRun, FrameRuns};
-pub use options::{
-    DumpIdentity, DumpOptions, Optimizations, OutputFormat, OutputTarget, PageCompression,
+pub use format::{
+    ChunkCompression, DEFAULT_CHUNK_BYTES, DumpOutput, Format, OutputTarget, PageCompression,
+    ZstdChunks,
 };
+pub use frame_runs::{FrameRun, FrameRuns};
+pub use options::{DumpIdentity, DumpOptions, Optimizations};
 pub use output::{FileOutput, Output};
-pub use progress::{Doing, Phase, Progress};
+pub use progress::{OutputCall, Phase, Progress};
 pub use save::{Save, SaveOptions, Saved, save_kernel};
 pub use summary::{PhaseTime, Summary, Waits, peak_memory, peak_memory_in};
 pub use verify::{Verification, verify};

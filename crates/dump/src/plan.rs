@@ -1,175 +1,126 @@
-//! The first pass: which pages are kept, and where each chunk's begin.
+//! The first pass: which pages are kept, and the rank of each section's first one.
 
-use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_helpers::{WorkCursor, run};
-use bigiron_kernel::{ExcludedCounts, Filter, PageReader, SECTION_FRAMES};
+use bigiron_kernel::{ExcludedCounts, PageReader, SECTION_FRAMES};
 
-use crate::bitmaps::{BitmapStore, CHUNK_BYTES};
-use crate::chunks::Chunks;
+use crate::bitmaps::BitmapStore;
 use crate::error::DumpError;
+use crate::job::DumpJob;
 use crate::page::is_zero;
 use crate::progress::Phase;
-use crate::task::Task;
+use crate::read_pages::read_pages;
+use crate::sections::Sections;
 
-/// Pages looked at together in the search for zeros.
+/// Pages read at once in the search for zero pages.
 const ZERO_SCAN_PAGES: usize = 64;
 
-/// What the filter found, all chunks together.
+/// Result of the filter for all sections.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The chunks that have RAM, in order, and what is kept of them.
-    pub chunks: Chunks,
+    /// The sections that have RAM, in order, and the number of pages kept of each.
+    pub sections: Sections,
     /// Pages kept.
     pub kept: u64,
     /// Page frames of RAM.
     pub ram: u64,
-    /// Page frames left out.
+    /// Excluded page frames.
     pub excluded: ExcludedCounts,
-    /// Zero pages that were found and left out already (for ELF).
+    /// Zero pages that were found and excluded already (for ELF).
     pub zero: u64,
-    /// Struct pages decided about.
+    /// Struct pages that were classified.
     pub scanned: u64,
     /// Struct pages that could not be read.
     pub unreadable: u64,
-    /// Frames of broken memory, sorted.
+    /// Page frames of broken memory, sorted.
     pub poisoned: Vec<PageFrame>,
 }
 
-/// Receives each chunk's bitmaps as they are made: of RAM and of kept pages.
-pub type TakeBitmaps<'a> = dyn Fn(PageFrame, &Bitmap, &Bitmap) -> io::Result<()> + Sync + 'a;
+/// Receives each section's bitmaps as they are made: of RAM and of kept pages.
+pub type TakeBitmaps<'a> = dyn Fn(PageFrame, &Bitmap, &Bitmap) -> Result<(), DumpError> + Sync + 'a;
 
-/// Filters all chunks in parallel. With `drop_zero` pages of zeros are taken
-/// out too, which reads every page that is kept.
+/// Filters all sections in parallel.
 pub fn make(
-    task: &Task,
-    filter: &Filter,
-    mut chunks: Chunks,
+    job: &DumpJob,
+    mut sections: Sections,
     store: &BitmapStore,
-    drop_zero: bool,
     take: &TakeBitmaps,
 ) -> Result<Plan, DumpError> {
-    let progress = task.progress;
-    progress.begin(Phase::Filtering, chunks.len() as u64 * SECTION_FRAMES);
-    let cursor = WorkCursor::new(chunks.len() as u64);
-    let planned = &chunks;
-    let counts: Vec<AtomicU16> = (0..chunks.len()).map(|_| AtomicU16::new(0)).collect();
-    let parts = run(task.helpers, task.stop, |_| -> Result<_, DumpError> {
-        let mut reader = task.kernel.source().reader(task.options.io);
+    let progress = job.progress;
+    progress.begin(Phase::Filtering, sections.len() as u64 * SECTION_FRAMES);
+    let cursor = WorkCursor::new(sections.len() as u64);
+    let planned = &sections;
+    let counts: Vec<AtomicU16> = (0..sections.len()).map(|_| AtomicU16::new(0)).collect();
+    let results = run(job.helpers, job.stop, |_| -> Result<_, DumpError> {
+        let mut reader = job.reader();
         let mut ram = Bitmap::new(SECTION_FRAMES as usize);
         let mut kept = Bitmap::new(SECTION_FRAMES as usize);
-        let mut part = Plan::default();
-        while let Some(index) = cursor.take(task.stop) {
+        let mut sum = Plan::default();
+        while let Some(index) = cursor.take(job.stop) {
             let first = planned.at(index as usize).first;
-            let chunk = filter
+            let section = job
+                .filter
                 .scan_section(reader.as_mut(), first, &mut ram, &mut kept)
-                .map_err(|source| task.filter_error(source))?;
-            if drop_zero {
-                part.zero += drop_zero_pages(task, reader.as_mut(), first, &mut kept)?;
+                .map_err(|source| job.filter_error(source))?;
+            if job.drops_zero_pages {
+                sum.zero += drop_zero_pages(job, reader.as_mut(), first, &mut kept)?;
             }
-            store.keep(index as usize, &kept);
-            take(first, &ram, &kept).map_err(|error| task.write_error(error))?;
+            store.store(index as usize, &kept);
+            take(first, &ram, &kept)?;
             counts[index as usize].store(kept.count() as u16, Ordering::Relaxed);
-            part.ram += chunk.ram;
-            part.excluded.add(&chunk.excluded);
-            part.scanned += chunk.scanned;
-            part.unreadable += chunk.unreadable;
-            part.poisoned.extend(chunk.poisoned);
+            sum.ram += section.ram;
+            sum.excluded.add(&section.excluded);
+            sum.scanned += section.scanned;
+            sum.unreadable += section.unreadable;
+            sum.poisoned.extend(section.poisoned);
             progress.add(SECTION_FRAMES);
         }
-        Ok(part)
+        Ok(sum)
     })?;
-    task.check_interrupted()?;
+    job.check_interrupted()?;
 
     let mut plan = Plan::default();
-    for part in parts {
-        plan.ram += part.ram;
-        plan.excluded.add(&part.excluded);
-        plan.zero += part.zero;
-        plan.scanned += part.scanned;
-        plan.unreadable += part.unreadable;
-        plan.poisoned.extend(part.poisoned);
+    for sum in results {
+        plan.ram += sum.ram;
+        plan.excluded.add(&sum.excluded);
+        plan.zero += sum.zero;
+        plan.scanned += sum.scanned;
+        plan.unreadable += sum.unreadable;
+        plan.poisoned.extend(sum.poisoned);
     }
-    chunks.set_kept(counts.into_iter().map(AtomicU16::into_inner).collect());
-    plan.kept = chunks.kept();
+    sections.set_kept(counts.into_iter().map(AtomicU16::into_inner).collect());
+    plan.kept = sections.kept();
     plan.poisoned.sort_unstable();
-    plan.chunks = chunks;
+    plan.sections = sections;
     Ok(plan)
 }
 
-/// Brings back the bitmap of kept pages of the `chunk.0`-th chunk of the plan,
-/// which begins with page frame `chunk.1`.
-pub fn load_kept(
-    task: &Task,
-    store: &BitmapStore,
-    filter: &Filter,
-    reader: &mut dyn PageReader,
-    chunk: (usize, PageFrame),
-    kept: &mut Bitmap,
-) -> Result<(), DumpError> {
-    match store {
-        BitmapStore::InOutput(output, offset) => output
-            .read_back(
-                offset + chunk.1.0 / 8,
-                &mut kept.as_bytes_mut()[..CHUNK_BYTES],
-            )
-            .map_err(|error| task.write_error(error))?,
-        BitmapStore::InMemory(chunks) => match chunks.get(chunk.0).and_then(|bits| bits.get()) {
-            Some(bytes) => {
-                kept.clear();
-                kept.as_bytes_mut()[..CHUNK_BYTES].copy_from_slice(bytes);
-            }
-            None => decide_again(task, filter, reader, chunk.1, kept)?,
-        },
-    }
-    Ok(())
-}
-
-/// A dead kernel's pages do not change, so the same comes out as before.
-fn decide_again(
-    task: &Task,
-    filter: &Filter,
-    reader: &mut dyn PageReader,
-    first: PageFrame,
-    kept: &mut Bitmap,
-) -> Result<(), DumpError> {
-    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
-    filter
-        .scan_section(reader, first, &mut ram, kept)
-        .map_err(|error| task.filter_error(error))?;
-    if task.drops_zero_pages() {
-        drop_zero_pages(task, reader, first, kept)?;
-    }
-    Ok(())
-}
-
-/// Clears the bits of pages whose bytes are all zero.
-fn drop_zero_pages(
-    task: &Task,
+/// Clears the bits of zero pages in the section that begins with `first`; returns their number.
+pub fn drop_zero_pages(
+    job: &DumpJob,
     reader: &mut dyn PageReader,
     first: PageFrame,
     kept: &mut Bitmap,
 ) -> Result<u64, DumpError> {
-    let page_size = task.page_size();
-    let (mut from, mut dropped) = (0, 0);
-    while let Some((start, len)) = kept.next_run(from, kept.len(), ZERO_SCAN_PAGES) {
-        let pages = match reader.pages(PageFrame(first.0 + start as u64), len) {
-            Ok(pages) => pages,
-            Err(error) if error.is_one_page() => {
-                from = start + 1;
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        from = start + pages.len() / page_size;
-        for (index, page) in pages.chunks_exact(page_size).enumerate() {
+    let page_size = job.page_size();
+    let mut zero = Vec::new();
+    let next = |from| kept.next_run(from, kept.len(), ZERO_SCAN_PAGES);
+    read_pages(reader, page_size, first, 0, next, |frame, pages| {
+        // An unreadable page is kept, so that it counts as lost.
+        for (index, page) in pages
+            .unwrap_or_default()
+            .chunks_exact(page_size)
+            .enumerate()
+        {
             if is_zero(page) {
-                dropped += kept.clear_range(start + index, start + index + 1);
+                zero.push((frame.0 - first.0) as u16 + index as u16);
             }
         }
-    }
-    Ok(dropped)
+        Ok(())
+    })?;
+    let cleared = zero.into_iter().map(usize::from);
+    Ok(cleared.map(|bit| kept.clear_range(bit, bit + 1)).sum())
 }

@@ -1,18 +1,18 @@
-//! How far a dump has come, for whoever wants to show it.
+//! Progress of a dump, as shown by displays and watchdogs.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// What is being done.
+/// A phase of a dump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Headers and VMCOREINFO.
+    /// Reads headers and VMCOREINFO.
     #[default]
     Opening,
-    /// Struct pages.
+    /// Reads struct pages and decides which pages are kept.
     Filtering,
-    /// Pages: read, compress, write.
+    /// Reads, compresses and writes pages.
     Copying,
-    /// Making the output durable.
+    /// Makes the output durable and names it.
     Finishing,
 }
 
@@ -24,7 +24,7 @@ impl Phase {
         Self::Finishing,
     ];
 
-    /// A word for people.
+    /// Name of the phase in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Opening => "open",
@@ -35,39 +35,39 @@ impl Phase {
     }
 }
 
-/// What helpers may have to wait for, beside the source.
+/// A call to the output that may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
-    /// The output takes bytes.
+pub enum OutputCall {
+    /// Writes bytes.
     Write,
-    /// The output makes them durable.
+    /// Waits until bytes are durable.
     Sync,
 }
 
-/// How far the work has come; helpers write it, anybody reads it.
+/// Progress counters; helpers update them, any thread may read them.
 #[derive(Debug, Default)]
 pub struct Progress {
     phase: AtomicU8,
     done: AtomicU64,
     total: AtomicU64,
     written: AtomicU64,
-    /// How many are inside of each [`Doing`].
-    inside: [AtomicU32; 2],
+    /// Number of threads inside each [`OutputCall`].
+    in_flight: [AtomicU32; 2],
 }
 
 impl Progress {
-    /// Nothing done yet.
+    /// Creates counters of a dump that has not begun.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What is being done.
+    /// Returns the current phase.
     pub fn phase(&self) -> Phase {
         let index = usize::from(self.phase.load(Ordering::Relaxed));
         Phase::ALL.get(index).copied().unwrap_or_default()
     }
 
-    /// Page frames done in this phase, and all of them.
+    /// Returns the page frames done in this phase, and their total.
     pub fn frames(&self) -> (u64, u64) {
         (
             self.done.load(Ordering::Relaxed),
@@ -75,22 +75,22 @@ impl Progress {
         )
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written so far.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// How many helpers are writing now, and how many wait for what was
-    /// written to be durable. All others read or work.
-    pub fn inside(&self, doing: Doing) -> u32 {
-        self.inside[doing as usize].load(Ordering::Relaxed)
+    /// Returns the number of threads that are inside `call` now. All other helpers read or
+    /// compute.
+    pub fn in_flight(&self, call: OutputCall) -> u32 {
+        self.in_flight[call as usize].load(Ordering::Relaxed)
     }
 
-    /// Counts the caller as one who does this until the result is dropped.
-    pub(crate) fn doing(&self, doing: Doing) -> impl Drop {
-        let count = &self.inside[doing as usize];
+    /// Counts the caller as being inside `call` until the guard is dropped.
+    pub(crate) fn enter(&self, call: OutputCall) -> impl Drop {
+        let count = &self.in_flight[call as usize];
         count.fetch_add(1, Ordering::Relaxed);
-        Inside(count)
+        CallGuard(count)
     }
 
     /// Begins a phase of `total` page frames.
@@ -113,10 +113,10 @@ impl Progress {
     }
 }
 
-/// Who is counted; not any more when it is dropped.
-struct Inside<'a>(&'a AtomicU32);
+/// Guard; decrements the count on drop.
+struct CallGuard<'a>(&'a AtomicU32);
 
-impl Drop for Inside<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

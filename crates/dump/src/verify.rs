@@ -5,9 +5,10 @@ use bigiron_format::{FormatError, PageFrame};
 use bigiron_helpers::{Stop, WorkCursor, run};
 use bigiron_kernel::{IoMethod, MemorySource, PageReader, SECTION_FRAMES, SourceError};
 
-use crate::chunks::Chunks;
 use crate::error::DumpError;
 use crate::progress::{Phase, Progress};
+use crate::read_pages::read_pages;
+use crate::sections::Sections;
 
 /// Pages compared by one call.
 const PAGES_AT_ONCE: usize = 64;
@@ -56,9 +57,9 @@ pub fn verify(
     progress: &Progress,
     stop: &Stop,
 ) -> Result<Verification, DumpError> {
-    let chunks = Chunks::of(dump);
-    progress.begin(Phase::Copying, chunks.len() as u64 * SECTION_FRAMES);
-    let cursor = WorkCursor::new(chunks.len() as u64);
+    let sections = Sections::of(dump);
+    progress.begin(Phase::Copying, sections.len() as u64 * SECTION_FRAMES);
+    let cursor = WorkCursor::new(sections.len() as u64);
     let parts = run(helpers, stop, |_| {
         let mut pair = Pair {
             dump: dump.reader(IoMethod::Auto),
@@ -69,7 +70,7 @@ pub fn verify(
         let mut ram = Bitmap::new(SECTION_FRAMES as usize);
         let mut part = Verification::default();
         while let Some(index) = cursor.take(stop) {
-            let first = chunks.at(index as usize).first;
+            let first = sections.at(index as usize).first;
             dump.present(first, &mut present)?;
             dump.ram(first, &mut ram)?;
             part.left_out += ram.count().saturating_sub(present.count());
@@ -102,31 +103,25 @@ impl Pair<'_> {
         present: &Bitmap,
         part: &mut Verification,
     ) -> Result<(), DumpError> {
-        let mut from = 0;
-        while let Some((start, len)) = present.next_run(from, present.len(), PAGES_AT_ONCE) {
-            let frame = PageFrame(first.0 + start as u64);
-            let pages = match self.dump.pages(frame, len) {
-                Ok(pages) => pages,
-                Err(error) if is_cut_off(&error) => {
-                    part.lost += 1;
-                    from = start + 1;
-                    continue;
+        let Self {
+            dump,
+            source,
+            page_size,
+        } = self;
+        let next = |from| present.next_run(from, present.len(), PAGES_AT_ONCE);
+        read_pages(dump.as_mut(), *page_size, first, 0, next, |frame, pages| {
+            match pages {
+                Ok(pages) => {
+                    if let Some(source) = source {
+                        compare(source.as_mut(), frame, pages, *page_size)?;
+                    }
+                    part.pages += (pages.len() / *page_size) as u64;
                 }
-                Err(error) if error.is_one_page() => {
-                    part.add_damage(frame, error);
-                    from = start + 1;
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            let count = pages.len() / self.page_size;
-            if let Some(source) = &mut self.source {
-                compare(source.as_mut(), frame, pages, self.page_size)?;
+                Err(error) if is_cut_off(&error) => part.lost += 1,
+                Err(error) => part.add_damage(frame, error),
             }
-            part.pages += count as u64;
-            from = start + count;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::thread;
 
 use bigiron_dump::{
-    DumpError, DumpOptions, OutputFormat, OutputTarget, PageCompression, Progress, Verification,
+    ChunkCompression, DumpError, DumpOptions, DumpOutput, Format, Progress, Verification,
     check_vmdump, dump, repair_vmdump, verify,
 };
 use bigiron_helpers::Stop;
@@ -43,14 +43,13 @@ impl Lab {
         let kernel = Kernel::find(&core, None, IoMethod::Auto, 64).unwrap();
         let path = directory.path().join("whole");
         let options = DumpOptions {
-            format: OutputFormat::Vmdump,
-            compression: PageCompression::Bzip2,
             threads: 2,
             level: DumpLevel::new(16).unwrap(),
             ..DumpOptions::default()
         };
-        let target = OutputTarget::File(path.clone());
-        dump(&kernel, &target, &options, &Progress::new(), &Stop::new()).unwrap();
+        let format = Format::Vmdump(ChunkCompression::Bzip2);
+        let output = DumpOutput::file(format, path.clone());
+        dump(&kernel, &output, &options, &Progress::new(), &Stop::new()).unwrap();
         drop(kernel);
         let whole = fs::read(path).unwrap();
         Self {

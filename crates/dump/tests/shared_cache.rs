@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Barrier;
 
 use bigiron_dump::{
-    DumpOptions, OutputFormat, OutputTarget, PageCompression, Progress, dump, dump_striped,
+    ChunkCompression, DumpOptions, DumpOutput, Format, OutputTarget, Progress, ZstdChunks, dump,
 };
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::codec::{Codec, Compression};
@@ -41,12 +41,9 @@ fn source_of(parts: &[Vec<u8>]) -> Source {
 }
 
 /// The machine as a dump in so many files.
-fn make(format: OutputFormat, codec: Codec, parts: usize) -> Vec<Vec<u8>> {
+fn make(output: impl Fn(Vec<OutputTarget>) -> DumpOutput, parts: usize) -> Vec<Vec<u8>> {
     let options = DumpOptions {
-        format,
-        compression: PageCompression::Fixed(Compression::new(codec)),
         threads: 1,
-        chunk_bytes: CHUNK as u32,
         level: DumpLevel::new(1).unwrap(),
         ..DumpOptions::default()
     };
@@ -56,21 +53,33 @@ fn make(format: OutputFormat, codec: Codec, parts: usize) -> Vec<Vec<u8>> {
     let source = source_of(&[core().to_vec()]);
     let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
     let (progress, stop) = (Progress::new(), Stop::new());
-    match &targets[..] {
-        [target] => dump(&kernel, target, &options, &progress, &stop).unwrap(),
-        targets => dump_striped(&kernel, targets, &options, &progress, &stop).unwrap(),
-    };
+    let output = output(targets.clone());
+    dump(&kernel, &output, &options, &progress, &stop).unwrap();
     let paths = targets.iter().filter_map(OutputTarget::path);
     paths.map(|path| fs::read(path).unwrap()).collect()
 }
 
 /// Dumps of each kind that is decompressed.
 fn dumps() -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    let chunks = ZstdChunks {
+        bytes: CHUNK as u32,
+        ..ZstdChunks::default()
+    };
+    let whole = |format: Format| {
+        move |mut targets: Vec<OutputTarget>| DumpOutput::whole(format, targets.remove(0))
+    };
+    let striped = |targets| DumpOutput::Striped {
+        chunks,
+        targets,
+        recipients: None,
+    };
+    let kdump = |codec| whole(Format::kdump(Compression::new(codec)));
+    let vmdump = whole(Format::Vmdump(ChunkCompression::Zstd(chunks)));
     vec![
-        ("vmdump", make(OutputFormat::Vmdump, Codec::Zstd, 1)),
-        ("stripes", make(OutputFormat::Vmdump, Codec::Zstd, 3)),
-        ("lzo", make(OutputFormat::Kdump, Codec::Lzo, 1)),
-        ("zstd", make(OutputFormat::Kdump, Codec::Zstd, 1)),
+        ("vmdump", make(vmdump, 1)),
+        ("stripes", make(striped, 3)),
+        ("lzo", make(kdump(Codec::Lzo), 1)),
+        ("zstd", make(kdump(Codec::Zstd), 1)),
     ]
 }
 

@@ -13,10 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use bigiron_dump::{
-    DumpError, DumpIdentity, DumpOptions, OutputFormat, OutputTarget, PageCompression, Progress,
-    Verification, check_vmdump, dump, repair_vmdump, verify,
+    ChunkCompression, DumpError, DumpIdentity, DumpOptions, DumpOutput, Format, Progress,
+    Verification, ZstdChunks, check_vmdump, dump, repair_vmdump, verify,
 };
-use bigiron_format::codec::{Codec, Compression};
 use bigiron_format::vmdump::codec::checksum;
 use bigiron_format::vmdump::{ChunkHeader, ChunkKind};
 use bigiron_helpers::Stop;
@@ -24,22 +23,19 @@ use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source};
 use machine::core;
 use random::Random;
 
-const ZSTD: PageCompression = PageCompression::Fixed(Compression {
-    codec: Codec::Zstd,
+const ZSTD: ChunkCompression = ChunkCompression::Zstd(ZstdChunks {
     level: 1,
+    bytes: 64 << 10,
 });
 
 fn open(bytes: &[u8]) -> Result<Source, bigiron_kernel::SourceError> {
     Source::from_bytes(Box::new(bytes.to_vec()), PathBuf::from("dump"))
 }
 
-fn options(compression: PageCompression) -> DumpOptions {
+fn options() -> DumpOptions {
     DumpOptions {
-        format: OutputFormat::Vmdump,
-        compression,
         threads: 2,
         overwrite: true,
-        chunk_bytes: 64 << 10,
         identity: Some(DumpIdentity {
             time: 1_700_000_000,
             id: *b"0123456789abcdef",
@@ -50,14 +46,14 @@ fn options(compression: PageCompression) -> DumpOptions {
 }
 
 /// A dump of the machine.
-fn vmdump(compression: PageCompression) -> Vec<u8> {
+fn vmdump(compression: ChunkCompression) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("dump");
     let source = open(core()).unwrap();
     let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
-    let target = OutputTarget::File(path.clone());
+    let output = DumpOutput::file(Format::Vmdump(compression), path.clone());
     let (progress, stop) = (Progress::new(), Stop::new());
-    dump(&kernel, &target, &options(compression), &progress, &stop).unwrap();
+    dump(&kernel, &output, &options(), &progress, &stop).unwrap();
     fs::read(path).unwrap()
 }
 
@@ -80,7 +76,7 @@ fn findings(dump: &Source) -> Vec<String> {
 
 #[test]
 fn a_whole_dump_has_no_findings_in_either_container() {
-    for compression in [ZSTD, PageCompression::Bzip2] {
+    for compression in [ZSTD, ChunkCompression::Bzip2] {
         let bytes = vmdump(compression);
         let dump = open(&bytes).unwrap();
         assert_eq!(dump.damage(), None);
@@ -95,7 +91,7 @@ fn a_whole_dump_has_no_findings_in_either_container() {
 #[test]
 fn every_flipped_bit_is_found_and_named_or_harmless() {
     let mut random = Random(1);
-    for (compression, flips) in [(ZSTD, 1000), (PageCompression::Bzip2, 10)] {
+    for (compression, flips) in [(ZSTD, 1000), (ChunkCompression::Bzip2, 10)] {
         let good = vmdump(compression);
         let whole = read_all(&open(&good).unwrap());
         let mut harmless = 0;
@@ -169,13 +165,16 @@ fn an_excluded_page_that_is_not_zero_is_found() {
     assert!(found.len() == 1, "{found:?}");
     let offset = format!("offset {:#x} (physical address 0x", chunk.offset);
     assert!(found[0].starts_with(&offset), "{found:?}");
-    assert!(found[0].ends_with("not dumped is not zero"), "{found:?}");
+    assert!(
+        found[0].ends_with("an excluded page is not zero"),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn a_cut_dump_has_every_page_of_its_whole_chunks() {
     let mut random = Random(2);
-    for (compression, cuts) in [(ZSTD, 1000), (PageCompression::Bzip2, 8)] {
+    for (compression, cuts) in [(ZSTD, 1000), (ChunkCompression::Bzip2, 8)] {
         let good = vmdump(compression);
         let whole = open(&good).unwrap();
         let file = whole.memory().vmdump().unwrap().file();
@@ -259,11 +258,11 @@ fn bytes_of_another_dump_behind_the_end_are_never_taken_for_this_one() {
     let path = directory.path().join("other");
     let source = open(core()).unwrap();
     let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
-    let mut other = options(ZSTD);
+    let mut other = options();
     other.identity = None;
     other.level = DumpLevel::new(0).unwrap();
-    let target = OutputTarget::File(path.clone());
-    dump(&kernel, &target, &other, &Progress::new(), &Stop::new()).unwrap();
+    let output = DumpOutput::file(Format::Vmdump(ZSTD), path.clone());
+    dump(&kernel, &output, &other, &Progress::new(), &Stop::new()).unwrap();
     let old = fs::read(&path).unwrap();
     for cut in [good.len() / 3, good.len() / 2, good.len() - 10_000] {
         // A device that had a longer dump on it before.
@@ -287,7 +286,7 @@ fn golden(name: &str) -> PathBuf {
 fn dumps_of_version_1_can_be_read_and_are_still_written_so() {
     for (name, compression) in [
         ("version-1.zstd.vmdump", ZSTD),
-        ("version-1.bzip2.vmdump", PageCompression::Bzip2),
+        ("version-1.bzip2.vmdump", ChunkCompression::Bzip2),
     ] {
         let written = vmdump(compression);
         if std::env::var_os("BIGIRON_WRITE_GOLDEN").is_some() {
@@ -302,7 +301,7 @@ fn dumps_of_version_1_can_be_read_and_are_still_written_so() {
         assert!(pages > 200);
         assert_eq!(read_all(&open(&written).unwrap()).pages, pages, "{name}");
         // How hard zstd tries at a level may change; what it makes can be read all the same.
-        if compression == PageCompression::Bzip2 {
+        if compression == ChunkCompression::Bzip2 {
             assert!(written == old, "{name}: other bytes are written today");
         }
     }

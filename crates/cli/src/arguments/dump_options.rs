@@ -3,13 +3,12 @@
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use bigiron_dump::{
-    DumpOptions, Optimizations, OutputFormat, PageCompression, Recipients, RecipientsError,
-};
+use bigiron_dump::{DumpOptions, Optimizations, Recipients, RecipientsError};
 use bigiron_helpers::MemoryBudget;
 use bigiron_kernel::DumpLevel;
 use clap::{Args, ValueEnum};
 
+use super::compression::CompressionArgument;
 use super::{InputArguments, threads};
 use crate::size;
 
@@ -90,7 +89,7 @@ pub struct DumpOptionArgs {
     /// Codec: none, zlib, lzo, snappy or zstd, optionally with a level, such as zstd:3; or
     /// adaptive, which keeps CPUs and disk equally busy; for a vmdump, zstd or bzip2
     #[arg(short, long, value_name = "CODEC[:LEVEL]", default_value = "zstd")]
-    pub compress: PageCompression,
+    pub compress: CompressionArgument,
     /// Memory per chunk of a vmdump, a power of two from 64K to 4M: larger chunks make the dump
     /// slightly smaller, and reading a single page slower
     #[arg(long, value_name = "SIZE", value_parser = size::chunk, default_value = "256K")]
@@ -202,17 +201,6 @@ pub enum Format {
     Vmdump,
 }
 
-impl From<Format> for OutputFormat {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Kdump => Self::Kdump,
-            Format::Flattened => Self::Flattened,
-            Format::Elf => Self::Elf,
-            Format::Vmdump => Self::Vmdump,
-        }
-    }
-}
-
 /// When offline CPUs are brought online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnlineCpus {
@@ -248,15 +236,12 @@ impl DumpOptionArgs {
     pub fn options(&self) -> DumpOptions {
         DumpOptions {
             level: DumpLevel::new(self.dump_level).unwrap_or(DumpLevel::MAX),
-            format: self.format().into(),
-            compression: self.compress,
             threads: threads(self.threads),
             memory: self
                 .memory_limit
                 .map_or_else(MemoryBudget::from_free_memory, MemoryBudget::of),
             io: self.source.io.into(),
             overwrite: self.overwrite,
-            encrypt: None,
             overwrite_device: self.overwrite_device,
             write_limit: self.write_limit.and_then(NonZeroU64::new),
             size_limit: None,
@@ -266,7 +251,6 @@ impl DumpOptionArgs {
                 incompressible: !self.without.contains(&Without::Incompressible),
                 scan_blocks: !self.without.contains(&Without::ScanBlocks),
             },
-            chunk_bytes: self.chunk_size,
             identity: None,
         }
     }

@@ -1,5 +1,6 @@
 //! Arguments that several commands share.
 
+mod compression;
 mod dump_options;
 #[cfg(feature = "memory")]
 pub mod memory;
@@ -14,7 +15,7 @@ use clap::{Args, ValueEnum};
 #[cfg(feature = "inspect")]
 use crate::size;
 
-pub use dump_options::{DumpArguments, DumpOptionArgs, Format, LiveArguments, OnlineCpus};
+pub use dump_options::{DumpArguments, DumpOptionArgs, LiveArguments, OnlineCpus};
 
 /// Options of commands that read a source at random.
 #[derive(Clone, Debug, Args)]

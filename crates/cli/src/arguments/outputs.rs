@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use bigiron_dump::PageCompression;
 use clap::error::ErrorKind;
 
+use super::compression::CompressionArgument;
 use super::dump_options::{DumpArguments, DumpOptionArgs, Format, LiveArguments};
 
 impl DumpArguments {
@@ -62,7 +62,7 @@ impl DumpOptionArgs {
         } else if self.format() != Format::Vmdump {
             let text = "--stripe writes a vmdump; it cannot be combined with another --format";
             Some((ErrorKind::ArgumentConflict, text))
-        } else if self.compress == PageCompression::Bzip2 {
+        } else if self.compress == CompressionArgument::Bzip2 {
             let text = "--stripe requires -c zstd[:LEVEL]: nothing in bzip2 says where a stream \
                         belongs once the end of a file is lost";
             Some((ErrorKind::ArgumentConflict, text))

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use bigiron_dump::{OutputTarget, Progress};
+use bigiron_dump::{DumpOutput, Format, OutputTarget, Progress};
 use bigiron_helpers::Stop;
 use bigiron_kernel::Kernel;
 
-use crate::arguments::{DumpArguments, DumpOptionArgs, Format};
+use crate::arguments::{DumpArguments, DumpOptionArgs};
 use crate::progress;
 use crate::tell::tell;
 use crate::{online_cpus, source, summary};
@@ -31,7 +31,7 @@ pub fn make(
 ) -> anyhow::Result<()> {
     let output = outputs.first().context("there is no output")?;
     let to_stdout = output.as_os_str() == "-";
-    let target = target(paths, outputs, arguments)?;
+    let target = dump_output(paths, outputs, arguments)?;
     let directory = match output.parent() {
         Some(parent) if !parent.as_os_str().is_empty() && !to_stdout => parent.to_owned(),
         _ if to_stdout => std::env::temp_dir(),
@@ -51,8 +51,7 @@ pub fn make(
         arguments.threads,
         arguments.quiet,
     );
-    let mut options = arguments.options();
-    options.encrypt = arguments.recipients()?;
+    let options = arguments.options();
     let mut kernel = Kernel::find(
         &opened,
         given,
@@ -78,13 +77,19 @@ pub fn make(
     if kernel.found_in_memory() && !arguments.quiet {
         tell!("bigiron: VMCOREINFO is not in a note; found it in memory");
     }
-    let why_stream = match (to_stdout, options.encrypt.is_some()) {
+    let why_stream = match (to_stdout, target.is_encrypted()) {
         (true, _) => Some("standard output is a stream"),
         (false, true) => Some("encrypted output is a stream"),
         (false, false) => None,
     };
     if let Some(why) = why_stream
-        && arguments.format() == Format::Kdump
+        && matches!(
+            target.format(),
+            Format::Kdump {
+                flattened: false,
+                ..
+            }
+        )
         && !arguments.quiet
     {
         tell!("bigiron: writing the flattened format, since {why}");
@@ -110,19 +115,13 @@ pub fn make(
         1 << opened.memory().page_shift(),
         arguments.quiet,
     );
-    let result = match &target {
-        Target::One(target) => bigiron_dump::dump(&kernel, target, &options, &progress, &stop),
-        Target::Split => bigiron_dump::dump_split(&kernel, outputs, 1, &options, &progress, &stop),
-        Target::Striped(targets) => {
-            bigiron_dump::dump_striped(&kernel, targets, &options, &progress, &stop)
-        }
-    };
+    let result = bigiron_dump::dump(&kernel, &target, &options, &progress, &stop);
     drop((display, watchdog));
     let summary = result.map_err(|error| source::name_error(error.into(), opened.path()))?;
     for warning in &summary.warnings {
         tell!("bigiron: warning: {warning}");
     }
-    let report = summary::DumpReport::new(&opened, &kernel, &options, outputs, &summary);
+    let report = summary::DumpReport::new(&opened, &kernel, &target, &options, &summary);
     if arguments.json {
         summary::print(&report.json()?, to_stdout)?;
     } else if !arguments.quiet {
@@ -131,23 +130,22 @@ pub fn make(
     Ok(())
 }
 
-/// What is made.
-enum Target {
-    One(OutputTarget),
-    /// A file of each output.
-    Split,
-    /// Files and devices in turn.
-    Striped(Vec<OutputTarget>),
-}
-
-fn target(
+/// Returns the output that the arguments describe.
+fn dump_output(
     sources: &[PathBuf],
     outputs: &[PathBuf],
     arguments: &DumpOptionArgs,
-) -> anyhow::Result<Target> {
+) -> anyhow::Result<DumpOutput> {
+    let (compression, chunk_bytes) = (arguments.compress, arguments.chunk_size);
     if !arguments.stripe.is_empty() {
         let targets = outputs.iter().map(|part| one(sources, part, arguments));
-        return Ok(Target::Striped(targets.collect::<anyhow::Result<_>>()?));
+        return Ok(DumpOutput::Striped {
+            chunks: compression
+                .of_chunks(chunk_bytes)
+                .map_err(anyhow::Error::msg)?,
+            targets: targets.collect::<anyhow::Result<_>>()?,
+            recipients: arguments.recipients()?,
+        });
     }
     let [output] = outputs else {
         if let Some(device) = outputs.iter().find(|output| is_block_device(output)) {
@@ -156,9 +154,18 @@ fn target(
                 device.display()
             );
         }
-        return Ok(Target::Split);
+        return Ok(DumpOutput::Split {
+            compression: compression.of_pages().map_err(anyhow::Error::msg)?,
+            granule: 1,
+            files: outputs.to_vec(),
+        });
     };
-    one(sources, output, arguments).map(Target::One)
+    let format = compression.of_format(arguments.format(), chunk_bytes);
+    Ok(DumpOutput::Whole {
+        format: format.map_err(anyhow::Error::msg)?,
+        target: one(sources, output, arguments)?,
+        recipients: arguments.recipients()?,
+    })
 }
 
 fn one(

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bigiron_dump::{
-    DumpError, DumpOptions, OutputFormat, OutputTarget, Progress, Summary, dump, dump_split,
+    DumpError, DumpOptions, DumpOutput, Format, OutputTarget, Progress, Summary, dump,
 };
 use bigiron_format::codec::Compression;
 use bigiron_helpers::{Stop, processor_count};
@@ -178,17 +178,9 @@ impl Maker<'_, '_> {
         let settings = self.settings;
         let options = DumpOptions {
             level,
-            format: match (settings.elf, target) {
-                (true, Target::Stdout) => OutputFormat::FlattenedElf,
-                (true, _) => OutputFormat::Elf,
-                (false, Target::Stdout) => OutputFormat::Flattened,
-                (false, _) => OutputFormat::Kdump,
-            },
-            compression: self.compression.into(),
             threads: settings.threads.unwrap_or_else(processor_count),
             io: input::io_method(settings),
             overwrite: settings.force,
-            encrypt: None,
             size_limit: settings.size_limit,
             discard_if_full: again,
             ..DumpOptions::default()
@@ -207,20 +199,37 @@ impl Maker<'_, '_> {
                 |path| path.display().to_string(),
             ),
         );
-        let one =
-            |output: &OutputTarget| dump(self.kernel, output, &options, &progress, &self.stop);
-        let summary = match target {
-            _ if settings.dry_run => one(&OutputTarget::Nowhere),
-            Target::File(path) => one(&OutputTarget::File(path.clone())),
-            Target::Stdout => one(&OutputTarget::Stdout),
-            Target::Split(paths) => {
-                let page_size = 1 << self.kernel.source().page_shift();
-                let granule = (settings.splitblock_kib << 10).div_ceil(page_size);
-                dump_split(self.kernel, paths, granule, &options, &progress, &self.stop)
-            }
-        };
+        let output = self.output(target);
+        let summary = dump(self.kernel, &output, &options, &progress, &self.stop);
         drop((shown, watched));
         summary
+    }
+
+    fn output(&self, target: &Target) -> DumpOutput {
+        let settings = self.settings;
+        let compression = self.compression.into();
+        let target = match target {
+            _ if settings.dry_run => OutputTarget::Nowhere,
+            Target::File(path) => OutputTarget::File(path.clone()),
+            Target::Stdout => OutputTarget::Stdout,
+            Target::Split(paths) => {
+                let page_size = 1 << self.kernel.source().page_shift();
+                return DumpOutput::Split {
+                    compression,
+                    granule: (settings.splitblock_kib << 10).div_ceil(page_size),
+                    files: paths.clone(),
+                };
+            }
+        };
+        let flattened = target == OutputTarget::Stdout;
+        let format = match settings.elf {
+            true => Format::Elf { flattened },
+            false => Format::Kdump {
+                compression,
+                flattened,
+            },
+        };
+        DumpOutput::whole(format, target)
     }
 
     fn why_full(&self, error: &DumpError) -> String {

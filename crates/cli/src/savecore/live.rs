@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bigiron_dump::{DumpOptions, OutputFormat, Progress, save_kernel};
+use bigiron_dump::{ChunkCompression, DumpOptions, Format, Progress, ZstdChunks, save_kernel};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, RUNNING_KERNEL, Source};
 
@@ -21,13 +21,11 @@ pub fn save(settings: &Settings, directory: &Path) -> anyhow::Result<()> {
     if path == Path::new(RUNNING_KERNEL) {
         live::check_is_shown()?;
     }
-    let options = DumpOptions {
-        format: match settings.file {
-            Some(_) => OutputFormat::Elf,
-            None => OutputFormat::Vmdump,
-        },
-        ..DumpOptions::default()
+    let format = match settings.file {
+        Some(_) => Format::ELF,
+        None => Format::Vmdump(ChunkCompression::Zstd(ZstdChunks::default())),
     };
+    let options = DumpOptions::default();
     let opened = Source::open(std::slice::from_ref(&path))?;
     let kernel = Kernel::find(
         &opened,
@@ -41,7 +39,9 @@ pub fn save(settings: &Settings, directory: &Path) -> anyhow::Result<()> {
     let progress = Arc::new(Progress::new());
     let page_size = 1 << opened.memory().page_shift();
     let display = progress::begin(&progress, page_size, !settings.verbose);
-    let made = save_kernel(&kernel, &path, directory, &options, &progress, &stop);
+    let made = save_kernel(
+        &kernel, &path, directory, format, &options, &progress, &stop,
+    );
     drop(display);
     let (saved, summary) = made.map_err(|error| source::name_error(error.into(), &path))?;
     for warning in &summary.warnings {

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use bigiron_dump::{DumpOptions, OutputFormat, OutputTarget, Phase, Progress, dump, verify};
+use bigiron_dump::{DumpOptions, DumpOutput, Format, Phase, Progress, dump, verify};
 use bigiron_format::ReadAt;
+use bigiron_format::codec::{Codec, Compression};
 use bigiron_helpers::{MemoryBudget, Stop};
 use bigiron_kernel::{IoMethod, Kernel, PageReader, RUNNING_KERNEL, Source};
 use bigiron_synth::{ElfShape, Synth};
@@ -49,7 +50,7 @@ impl ReadAt for Restless {
 
 /// Dumps the changing machine, with a memory budget too small for a bitmap, and checks that
 /// every page of the dump is from one of the two moments.
-fn dump_and_check(format: OutputFormat, directory: &Path) {
+fn dump_and_check(format: Format, directory: &Path) {
     let (progress, stop) = (Arc::new(Progress::new()), Stop::new());
     let restless = Restless {
         moments: moments(),
@@ -57,19 +58,18 @@ fn dump_and_check(format: OutputFormat, directory: &Path) {
     };
     let running = Source::from_bytes(Box::new(restless), PathBuf::from(RUNNING_KERNEL)).unwrap();
     let kernel = Kernel::find(&running, None, IoMethod::Read, 16).unwrap();
-    let output = directory.join(format.name());
+    let path = directory.join(format.name());
     let options = DumpOptions {
-        format,
         threads: 2,
         memory: MemoryBudget::of(1024),
         ..DumpOptions::default()
     };
-    let target = OutputTarget::File(output.clone());
-    let summary = dump(&kernel, &target, &options, &progress, &stop).unwrap();
+    let output = DumpOutput::file(format, &path);
+    let summary = dump(&kernel, &output, &options, &progress, &stop).unwrap();
     assert_eq!(summary.lost, 0);
     assert!(summary.warnings.iter().all(|text| !text.contains("WRONG")));
 
-    let made = Source::open(&[output]).unwrap();
+    let made = Source::open(&[path]).unwrap();
     assert_eq!(made.damage(), None);
     let notes = made.memory().notes();
     assert!(notes.live_task().is_some());
@@ -95,9 +95,12 @@ fn dump_and_check(format: OutputFormat, directory: &Path) {
 fn pages_that_change_during_the_dump_corrupt_no_format() {
     let directory = tempfile::tempdir().unwrap();
     let formats = [
-        OutputFormat::Kdump,
-        OutputFormat::Flattened,
-        OutputFormat::Elf,
+        Format::default(),
+        Format::Kdump {
+            compression: Compression::new(Codec::Zstd).into(),
+            flattened: true,
+        },
+        Format::ELF,
     ];
     for format in formats {
         dump_and_check(format, directory.path());

@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use bigiron_dump::{DumpError, DumpOptions, OutputFormat, Progress, save_kernel};
+use bigiron_dump::{
+    ChunkCompression, DumpError, DumpOptions, Format, Progress, ZstdChunks, save_kernel,
+};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, RUNNING_KERNEL, Source};
 
@@ -138,14 +140,16 @@ fn dump_of_the_running_kernel_is_a_vmdump_marked_as_live() {
     let running = Source::from_bytes(Box::new(core), PathBuf::from(RUNNING_KERNEL)).unwrap();
     let kernel = Kernel::find(&running, None, IoMethod::Read, 16).unwrap();
     let options = DumpOptions {
-        format: OutputFormat::Vmdump,
         threads: 2,
         ..DumpOptions::default()
     };
     let (progress, stop) = (Progress::new(), Stop::new());
     let make = || {
         let source = Path::new(RUNNING_KERNEL);
-        save_kernel(&kernel, source, &directory, &options, &progress, &stop)
+        let format = Format::Vmdump(ChunkCompression::Zstd(ZstdChunks::default()));
+        save_kernel(
+            &kernel, source, &directory, format, &options, &progress, &stop,
+        )
     };
     let (saved, summary) = make().unwrap();
     assert_eq!((saved.number, summary.lost), (0, 0));

@@ -173,7 +173,8 @@ fn part_that_exists_or_is_on_a_full_disk_is_named() {
 
 #[test]
 fn pages_of_a_running_kernel_are_selected_once_for_all_parts() {
-    use bigiron_dump::{DumpOptions, Progress, dump_split, verify};
+    use bigiron_dump::{DumpOptions, DumpOutput, Progress, dump, verify};
+    use bigiron_format::codec::{Codec, Compression};
     use bigiron_helpers::Stop;
     use bigiron_kernel::{IoMethod, Kernel, RUNNING_KERNEL, Source};
 
@@ -186,9 +187,14 @@ fn pages_of_a_running_kernel_are_selected_once_for_all_parts() {
         threads: 2,
         ..DumpOptions::default()
     };
+    let output = |files: &[PathBuf]| DumpOutput::Split {
+        compression: Compression::new(Codec::Zstd).into(),
+        granule: 1,
+        files: files.to_vec(),
+    };
     // The first output cannot be read back.
     let parts = [PathBuf::from("/dev/null"), lab.path("b"), lab.path("c")];
-    dump_split(&kernel, &parts, 1, &options, &progress, &stop).unwrap();
+    dump(&kernel, &output(&parts), &options, &progress, &stop).unwrap();
     let made = parts[1..].iter().map(|part| {
         let headers = KdumpHeaders::read(&fs::read(part).unwrap()).unwrap();
         assert!(!headers.incomplete);
@@ -197,7 +203,7 @@ fn pages_of_a_running_kernel_are_selected_once_for_all_parts() {
     let made: Vec<_> = made.collect();
     assert!(made[0].0 > 0 && made[0].1 == made[1].0, "{made:?}");
     let parts = ["x", "y"].map(|part| lab.path(part));
-    dump_split(&kernel, &parts, 1, &options, &progress, &stop).unwrap();
+    dump(&kernel, &output(&parts), &options, &progress, &stop).unwrap();
     let source = Source::open(&parts).unwrap();
     let found = verify(source.memory(), Some(running.memory()), 2, &progress, &stop).unwrap();
     assert_eq!((found.lost, found.damaged), (0, 0));

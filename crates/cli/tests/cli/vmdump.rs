@@ -75,7 +75,7 @@ fn streams_and_files_are_equal_as_source_and_output() {
 }
 
 #[test]
-fn codec_that_the_format_lacks_is_rejected_before_any_file_is_created() {
+fn compression_that_the_format_does_not_take_is_a_usage_error() {
     let lab = Lab::new();
     let output = lab.path("out");
     for (format, codec) in [
@@ -85,7 +85,7 @@ fn codec_that_the_format_lacks_is_rejected_before_any_file_is_created() {
     ] {
         let arguments = ["dump", "-f", format, "-c", codec];
         run(&[&arguments[..], &[arg(lab.vmcore()), arg(&output)]].concat())
-            .code(1)
+            .code(2)
             .says(&[format, codec, "it takes -c"]);
     }
     assert!(!output.exists() && !lab.path("out.incomplete").exists());

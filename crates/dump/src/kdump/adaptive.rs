@@ -1,12 +1,11 @@
-//! Chooses how strongly to compress, so that neither processors nor disk wait.
+//! Chooses the strength of compression, so that neither processors nor disk wait.
 //!
-//! A dump takes the least time when processors and disk are busy all the time.
-//! There are two neighbouring steps of strength for that: at the weaker one the
-//! disk is the slow part, at the stronger one the processors are. Which two is
-//! known from what pages cost and how large they get, measured while dumping;
-//! what is not measured yet is taken from what pages usually cost. It also says
-//! which mix of the two keeps both busy. The writer's queue corrects it: more
-//! of the stronger one as long as it is well filled, none when it is empty.
+//! A dump takes the least time if processors and disk are busy all the time. For that there are
+//! two neighbouring strengths: at the weaker one the disk is the bottleneck, at the stronger one
+//! the processors are. The cost and the compressed size of pages, measured while dumping,
+//! determine the two strengths and the mix that keeps both busy; typical values stand in for what
+//! was not measured yet. The writer's queue corrects the mix: more of the stronger one while the
+//! queue is well filled, none when it is empty.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -15,52 +14,52 @@ use bigiron_format::codec::{Codec, Compression};
 
 use super::thread_time::Spent;
 
-/// One way to compress among [`STEPS`].
+/// Index of a strength in [`STRENGTHS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Step(pub(super) usize);
+pub(super) struct Strength(pub(super) usize);
 
-impl Step {
-    /// Where a dump begins, before anything is known: cheap, and half the size.
+impl Strength {
+    /// The strength before anything is measured: cheap, and half the size.
     pub(super) const FIRST: Self = Self(1);
 }
 
-/// What a step means.
-pub(super) struct StepMeaning {
+/// Compression of a strength, and its typical cost.
+pub(super) struct StrengthInfo {
     pub(super) compression: Compression,
-    /// What a page of 4 KiB usually costs, in nanoseconds, and how large it
-    /// gets, in bytes: only their proportions count.
-    usual: Page,
+    /// Typical cost of a page of 4 KiB in nanoseconds, and its typical compressed size in bytes;
+    /// only the proportions matter.
+    typical: PageCost,
 }
 
+/// Time and compressed size of a page.
 #[derive(Clone, Copy)]
-struct Page {
+struct PageCost {
     cost: f64,
     size: f64,
 }
 
-const fn step(codec: Codec, level: i32, cost: f64, size: f64) -> StepMeaning {
-    StepMeaning {
+const fn strength(codec: Codec, level: i32, cost: f64, size: f64) -> StrengthInfo {
+    StrengthInfo {
         compression: Compression { codec, level },
-        usual: Page { cost, size },
+        typical: PageCost { cost, size },
     }
 }
 
-/// From fast to strong. Each brings a ratio that no mix of its neighbours
-/// has at the same cost, measured on pages of 4 KiB (`codec_speed`): zstd's
-/// negative levels do not (LZO is faster at the same ratio), and beyond level
-/// 9 a page costs ten times as much for two per cent.
-pub(super) const STEPS: [StepMeaning; 5] = [
-    step(Codec::None, 0, 1_000.0, 4096.0),
-    step(Codec::Lzo, 0, 7_000.0, 1900.0),
-    step(Codec::Zstd, 1, 19_000.0, 1350.0),
-    step(Codec::Zstd, 5, 60_000.0, 1310.0),
-    step(Codec::Zstd, 9, 110_000.0, 1285.0),
+/// Strengths from fast to strong. Each has a ratio that no mix of its neighbours reaches at the
+/// same cost, measured on pages of 4 KiB (`codec_speed`): zstd's negative levels do not (LZO is
+/// faster at the same ratio), and beyond level 9 a page costs ten times as much for 2%.
+pub(super) const STRENGTHS: [StrengthInfo; 5] = [
+    strength(Codec::None, 0, 1_000.0, 4096.0),
+    strength(Codec::Lzo, 0, 7_000.0, 1900.0),
+    strength(Codec::Zstd, 1, 19_000.0, 1350.0),
+    strength(Codec::Zstd, 5, 60_000.0, 1310.0),
+    strength(Codec::Zstd, 9, 110_000.0, 1285.0),
 ];
 
-/// What was measured longer ago than about so many units is forgotten.
-const REMEMBERED_UNITS: f64 = 16.0;
+/// Number of batches after which a measurement has mostly faded.
+const REMEMBERED_BATCHES: f64 = 16.0;
 
-/// A mean in which old values count less and less.
+/// Exponentially weighted moving average.
 #[derive(Clone, Copy, Default)]
 struct Mean {
     sum: f64,
@@ -69,7 +68,7 @@ struct Mean {
 
 impl Mean {
     fn add(&mut self, sum: f64, weight: f64) {
-        let keep = 1.0 - 1.0 / REMEMBERED_UNITS;
+        let keep = 1.0 - 1.0 / REMEMBERED_BATCHES;
         self.sum = self.sum * keep + sum;
         self.weight = self.weight * keep + weight;
     }
@@ -79,83 +78,82 @@ impl Mean {
     }
 }
 
-/// What was measured.
+/// Measurements.
 #[derive(Default)]
 struct Measured {
-    /// Nanoseconds of one helper for a page, by step.
-    cost: [Mean; STEPS.len()],
-    /// Bytes that a page takes, by step.
-    size: [Mean; STEPS.len()],
-    /// Nanoseconds that the writer takes for a byte, and those of them in
-    /// which it needs a processor.
+    /// Nanoseconds of one helper for a page, by strength.
+    cost: [Mean; STRENGTHS.len()],
+    /// Compressed size of a page, by strength.
+    size: [Mean; STRENGTHS.len()],
+    /// Nanoseconds of the writer for a byte, and those of them spent on a processor.
     write: Mean,
     write_processor: Mean,
-    /// Parts of a stronger unit that are due.
+    /// Fraction of a stronger batch that is due.
     due: f64,
-    /// Units that took each step.
-    taken: [u64; STEPS.len()],
+    /// Batches by strength.
+    taken: [u64; STRENGTHS.len()],
 }
 
 impl Measured {
-    /// What a page costs at `step`: as measured, or as it usually does beside
-    /// the nearest step that was measured.
-    fn page(&self, step: usize) -> Page {
-        let of = |means: &[Mean; STEPS.len()], usual: fn(&Page) -> f64| {
-            let nearest = (0..STEPS.len())
+    /// Returns the cost of a page at `strength`: as measured, or extrapolated from the nearest
+    /// measured strength.
+    fn page(&self, strength: usize) -> PageCost {
+        let of = |means: &[Mean; STRENGTHS.len()], typical: fn(&PageCost) -> f64| {
+            let nearest = (0..STRENGTHS.len())
                 .filter_map(|other| Some((other, means[other].get()?)))
-                .min_by_key(|(other, _)| other.abs_diff(step));
-            let expected = usual(&STEPS[step].usual);
+                .min_by_key(|(other, _)| other.abs_diff(strength));
+            let expected = typical(&STRENGTHS[strength].typical);
             nearest.map_or(expected, |(other, measured)| {
-                expected * measured / usual(&STEPS[other].usual)
+                expected * measured / typical(&STRENGTHS[other].typical)
             })
         };
-        Page {
+        PageCost {
             cost: of(&self.cost, |page| page.cost),
             size: of(&self.size, |page| page.size),
         }
     }
 
-    /// Nanoseconds for a page at `step`: of the disk, and of the helpers or
-    /// of all processors, whatever is more. The writer needs a processor too.
-    fn times(&self, step: usize, threads: Threads) -> Option<(f64, f64)> {
-        let page = self.page(step);
+    /// Returns the nanoseconds for a page at `strength`: of the disk, and of the helpers or of all
+    /// processors, whichever is more. The writer needs a processor too.
+    fn times(&self, strength: usize, threads: Threads) -> Option<(f64, f64)> {
+        let page = self.page(strength);
         let writing = page.size * self.write_processor.get()?;
         let helpers = page.cost / threads.helpers;
         let processors = (page.cost + writing) / threads.processors;
         Some((page.size * self.write.get()?, helpers.max(processors)))
     }
 
-    /// The strongest step at which the disk still is the slow part, and how
-    /// much of the next one makes them equal; `None` before there is a measure.
+    /// Returns the strongest strength at which the disk is still the bottleneck, and the share of
+    /// the next one that makes both equal; `None` before the first measurement.
     fn balance(&self, threads: Threads) -> Option<(usize, f64)> {
         let mut balance = (0, 0.0);
-        for step in 0..STEPS.len() {
-            let (disk, processors) = self.times(step, threads)?;
+        for strength in 0..STRENGTHS.len() {
+            let (disk, processors) = self.times(strength, threads)?;
             if disk <= processors {
                 break;
             }
-            let share = match STEPS.get(step + 1) {
+            let share = match STRENGTHS.get(strength + 1) {
                 Some(_) => {
-                    let (next_disk, next_processors) = self.times(step + 1, threads)?;
+                    let (next_disk, next_processors) = self.times(strength + 1, threads)?;
                     let (slack, lack) = (disk - processors, next_processors - next_disk);
                     slack / (slack + lack.max(0.0))
                 }
                 None => 0.0,
             };
-            balance = (step, share);
+            balance = (strength, share);
         }
         Some(balance)
     }
 }
 
-/// What shares the work.
+/// Threads and processors that share the work.
 #[derive(Clone, Copy)]
 struct Threads {
     helpers: f64,
     processors: f64,
 }
 
-/// Chooses the step of each unit.
+/// Chooses the strength of each batch.
 pub(super) struct Controller {
     measured: Mutex<Measured>,
     threads: Threads,
@@ -172,38 +170,38 @@ impl Controller {
         }
     }
 
-    /// The step for a helper's next unit, when `queued` of at most `capacity`
-    /// units wait to be written.
-    pub(super) fn next(&self, queued: usize, capacity: usize) -> Step {
+    /// Returns the strength of a helper's next batch, while `queued` of at most `capacity` batches
+    /// wait to be written.
+    pub(super) fn next(&self, queued: usize, capacity: usize) -> Strength {
         let mut measured = self.lock();
-        let step = match measured.balance(self.threads) {
-            None => Step::FIRST.0,
-            Some((step, share)) => {
-                // Half full is as it should be.
+        let strength = match measured.balance(self.threads) {
+            None => Strength::FIRST.0,
+            Some((strength, share)) => {
+                // The target is a queue that is half full.
                 let fill = 2.0 * queued as f64 / capacity.max(1) as f64;
                 measured.due = (measured.due + share * fill).min(2.0);
                 if measured.due >= 1.0 {
                     measured.due -= 1.0;
-                    (step + 1).min(STEPS.len() - 1)
+                    (strength + 1).min(STRENGTHS.len() - 1)
                 } else {
-                    step
+                    strength
                 }
             }
         };
-        measured.taken[step] += 1;
-        Step(step)
+        measured.taken[strength] += 1;
+        Strength(strength)
     }
 
-    /// A helper took so much for `pages` pages, which became `bytes`.
-    pub(super) fn compressed(&self, step: Step, pages: u64, bytes: u64, spent: Spent) {
+    /// Records the time in which a helper compressed `pages` pages to `bytes`.
+    pub(super) fn compressed(&self, strength: Strength, pages: u64, bytes: u64, spent: Spent) {
         if pages > 0 {
             let mut measured = self.lock();
-            measured.cost[step.0].add(nanoseconds(spent.busy), pages as f64);
-            measured.size[step.0].add(bytes as f64, pages as f64);
+            measured.cost[strength.0].add(nanoseconds(spent.busy), pages as f64);
+            measured.size[strength.0].add(bytes as f64, pages as f64);
         }
     }
 
-    /// The writer took so much for `bytes`.
+    /// Records the time in which the writer wrote `bytes`.
     pub(super) fn written(&self, bytes: u64, spent: Spent) {
         if bytes > 0 {
             let mut measured = self.lock();
@@ -213,11 +211,11 @@ impl Controller {
         }
     }
 
-    /// How many units took each step.
+    /// Returns the number of batches of each strength.
     pub(super) fn taken(&self) -> Vec<(Compression, u64)> {
         let taken = self.lock().taken;
-        let steps = STEPS.iter().map(|step| step.compression);
-        steps.zip(taken).collect()
+        let strengths = STRENGTHS.iter().map(|strength| strength.compression);
+        strengths.zip(taken).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Measured> {
@@ -245,31 +243,31 @@ mod tests {
         }
     }
 
-    /// Dumps at a disk of so many bytes a second with so many helpers, each
-    /// `slowness` times as slow as usual, where a written byte takes so many
-    /// nanoseconds of a processor; gives the mean step at the end.
+    /// Simulates a dump to a disk of `bytes_per_second` with so many helpers, each `slowness`
+    /// times as slow as usual, where a written byte takes `write` nanoseconds of a processor;
+    /// returns the mean strength at the end.
     fn settle(bytes_per_second: f64, helpers: usize, slowness: f64, write: f64) -> f64 {
         let controller = Controller::new(helpers, helpers);
-        let (mut queue, mut steps) = (0.0_f64, Vec::new());
+        let (mut queue, mut strengths) = (0.0_f64, Vec::new());
         for _ in 0..400 {
-            let step = controller.next(queue.round() as usize, CAPACITY as usize);
-            let page = STEPS[step.0].usual;
+            let strength = controller.next(queue.round() as usize, CAPACITY as usize);
+            let page = STRENGTHS[strength.0].typical;
             let compressing = page.cost * PAGES as f64 * slowness;
             let bytes = page.size * PAGES as f64;
             let writing = (bytes / bytes_per_second * 1e9).max(bytes * write);
             let helper = spent(compressing, compressing);
-            controller.compressed(step, PAGES, bytes as u64, helper);
+            controller.compressed(strength, PAGES, bytes as u64, helper);
             controller.written(bytes as u64, spent(writing, bytes * write));
-            // A unit came, and meanwhile the disk took some away.
+            // One batch arrived, and meanwhile the disk took some away.
             let processors = (compressing + bytes * write) / helpers as f64;
             queue = (queue + 1.0 - processors / writing).clamp(0.0, CAPACITY);
-            steps.push(step.0 as f64);
+            strengths.push(strength.0 as f64);
         }
-        steps[200..].iter().sum::<f64>() / 200.0
+        strengths[200..].iter().sum::<f64>() / 200.0
     }
 
     #[test]
-    fn it_settles_where_processors_and_disk_are_busy() {
+    fn strength_settles_where_processors_and_disk_are_busy() {
         let fast = settle(20e9, 2, 1.0, 0.0);
         assert_eq!(fast, 0.0, "nothing is gained by compressing");
         let middle = settle(500e6, 2, 1.0, 0.0);
@@ -282,21 +280,21 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_needs_the_processors_gets_them() {
-        // The writer is the slow part, by a little, since it copies: stronger
-        // compression would take the time it needs from it.
+    fn writer_that_needs_the_processors_gets_them() {
+        // The writer is slightly slower than the helpers, since it copies: stronger compression
+        // would take processor time from it.
         let share = settle(20e9, 2, 1.0, 0.5);
         assert!(share < 0.3, "{share}");
     }
 
     #[test]
-    fn it_begins_in_the_middle_and_counts_what_it_chose() {
+    fn first_strength_is_in_the_middle_and_choices_are_counted() {
         let controller = Controller::new(4, 4);
-        assert_eq!(controller.next(0, 8), Step::FIRST);
-        assert_eq!(controller.taken()[Step::FIRST.0].1, 1);
-        // Times of zero and units without pages say nothing.
-        controller.compressed(Step(0), 0, 0, Spent::default());
+        assert_eq!(controller.next(0, 8), Strength::FIRST);
+        assert_eq!(controller.taken()[Strength::FIRST.0].1, 1);
+        // Times of zero and batches without pages are ignored.
+        controller.compressed(Strength(0), 0, 0, Spent::default());
         controller.written(0, Spent::default());
-        assert_eq!(controller.next(8, 8), Step::FIRST);
+        assert_eq!(controller.next(8, 8), Strength::FIRST);
     }
 }

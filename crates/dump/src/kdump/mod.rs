@@ -1,239 +1,251 @@
-//! Writes kdump-compressed dumps, to a file or flattened to a stream.
+//! Writes kdump-compressed dumps: to a file, flattened to a stream, or split over several files,
+//! each with all bitmaps and the pages of its own range of page frames (makedumpfile --split).
 //!
-//! The bitmaps tell how many pages come before each chunk, so a helper knows
-//! where its descriptors belong without waiting for others. Data may lie
-//! anywhere: each helper takes the next free piece of the file.
+//! The bitmaps determine how many pages precede each section, so a helper knows the offset of its
+//! page descriptors without waiting for others. Data may be anywhere: each helper takes the next
+//! free extent of the file.
 
 mod adaptive;
-mod builder;
-mod copy;
-mod delivery;
-mod split;
+mod batch;
+mod batch_builder;
+mod headers;
+mod part_copy;
+mod share;
 mod thread_time;
-mod unit;
+mod write_queue;
 
-use std::sync::atomic::AtomicU64;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use bigiron_format::PageFrame;
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::kdump::KdumpHeaders;
+use bigiron_helpers::{WorkCursor, run};
+use bigiron_kernel::SECTION_FRAMES;
 
-use bigiron_format::kdump::{KdumpHeaders, Layout, flags_of_codec};
-use bigiron_helpers::Turnstile;
-use bigiron_kernel::{Filter, SECTION_FRAMES};
-
-use crate::bitmaps::{BitmapStore, CHUNK_BYTES};
-use crate::chunks::Chunks;
+use crate::bitmaps::SECTION_BYTES;
+use crate::driver::FormatWriter;
 use crate::error::DumpError;
-use crate::notes::output_notes;
-use crate::options::PageCompression;
-use crate::output::{FileOutput, Output};
-use crate::plan;
-use crate::progress::Phase;
-use crate::shared_pages::SharedPages;
+use crate::format::PageCompression;
+use crate::job::DumpJob;
+use crate::kept_pages::KeptPages;
+use crate::options::DumpOptions;
+use crate::output::Part;
+use crate::sections::Sections;
 use crate::summary::Summary;
-use crate::task::{Task, Written, end_phase, summarize_plan};
 
-use adaptive::STEPS;
-use copy::{Copy, UNITS_PER_CHUNK};
+use adaptive::STRENGTHS;
+use part_copy::{Copied, PartCopy};
+use share::{Share, divide};
 
-pub use split::write_split;
+/// Maximum size of the bitmaps of absent memory in a stream: 8 TiB of address space.
+const MAX_GAPS: u64 = 256 << 20;
+/// Maximum memory of bitmaps that cannot be read back from the output: that of 128 GiB of RAM.
+/// Beyond, the filter runs a second time, which takes less than a second for each 100 GiB.
+const MAX_BITMAP_MEMORY: u64 = 4 << 20;
 
-/// Bitmaps of memory that is not there, in a stream: 8 TiB of address space.
-const MOST_GAPS: u64 = 256 << 20;
-/// Memory for bitmaps that cannot be read back from the output: what 128 GiB
-/// need. Beyond, the filter decides a second time, which takes less than a
-/// second for each 100 GiB.
-const MOST_BITMAPS: u64 = 4 << 20;
-/// Memory for finding equal pages.
-const SHARED_PAGES_BYTES: u64 = 2 << 20;
+/// Writer of kdump-compressed dumps.
+pub struct KdumpWriter<'a, 's> {
+    job: &'a DumpJob<'a, 's>,
+    parts: &'a [Part<'a>],
+    compression: PageCompression,
+    /// Parts begin at multiples of this number of page frames.
+    granule: u64,
+    headers: KdumpHeaders,
+}
 
-/// Filters, then writes a whole dump. `readable` is the output if the bitmaps
-/// can be read back from it.
-pub fn write<'s>(
-    task: &Task<'_, 's>,
-    filter: &Filter<'_, 's>,
-    output: &dyn Output,
-    readable: Option<&FileOutput>,
-    summary: &mut Summary,
-) -> Result<Written, DumpError> {
-    let begin = Instant::now();
-    let mut headers = make_headers(task, filter);
-    let layout = headers.layout;
-    let put = |offset, bytes: &[u8]| {
-        if bytes.is_empty() {
-            return Ok(());
+impl<'a, 's> KdumpWriter<'a, 's> {
+    /// Creates the writer of a dump in `parts`.
+    pub fn new(
+        job: &'a DumpJob<'a, 's>,
+        parts: &'a [Part<'a>],
+        compression: PageCompression,
+        granule: u64,
+    ) -> Self {
+        Self {
+            job,
+            parts,
+            compression,
+            granule,
+            headers: headers::make_headers(job, compression),
         }
-        task.progress.add_written(bytes.len() as u64);
-        output.write_at(offset, bytes)
-    };
-    // A file says that it is not complete as long as that is so. In a stream the
-    // missing end record says it, and some readers want no record twice.
-    headers.incomplete = !output.is_stream();
-    if output.is_stream() {
-        put(0, &headers.encode()).map_err(|e| task.write_error(e))?;
-    } else {
-        // On a device are the bitmaps and descriptors of an older dump: they must
-        // not be read as this one's before they are.
-        let header = output.make_zero(0, layout.ram_bitmap());
-        header.map_err(|e| task.write_error(e))?;
     }
 
-    let chunks = Chunks::of(task.kernel.source());
-    let readable = readable.map(|file| (file, layout.dumped_bitmap()));
-    let store = BitmapStore::of(task, readable, chunks.len(), MOST_BITMAPS);
-    // Bitmaps have gaps where there is no RAM.
-    output
-        .make_zero(layout.ram_bitmap(), 2 * layout.bitmap_size)
-        .map_err(|e| task.write_error(e))?;
-    if output.is_stream() {
-        fill_bitmap_gaps(task, &layout, &chunks, &put)?;
-    }
-    let plan = plan::make(task, filter, chunks, &store, false, &|first, ram, kept| {
-        let offset = first.0 / 8;
-        let len = CHUNK_BYTES.min(layout.bitmap_size.saturating_sub(offset) as usize);
-        put(layout.ram_bitmap() + offset, &ram.as_bytes()[..len])?;
-        put(layout.dumped_bitmap() + offset, &kept.as_bytes()[..len])
-    })?;
-    summarize_plan(task, &plan, summary);
-    end_phase(summary, Phase::Filtering, begin);
-
-    let begin = Instant::now();
-    // A descriptor that is never written must say that its page is lost.
-    let descriptors = layout.descriptor(plan.kept) - layout.descriptors();
-    output
-        .make_zero(layout.descriptors(), descriptors)
-        .map_err(|e| task.write_error(e))?;
-    // Which page a descriptor belongs to follows from all bitmaps before it: it
-    // must not be on the disk without them.
-    output.sync().map_err(|e| task.write_error(e))?;
-    if !output.is_stream() {
-        put(0, &headers.encode()).map_err(|e| task.write_error(e))?;
-    }
-    let zero_page = layout.descriptor(plan.kept);
-    put(zero_page, &vec![0; task.page_size()]).map_err(|e| task.write_error(e))?;
-    let copy = Copy {
-        task,
-        filter,
-        output,
-        plan: &plan,
-        store: &store,
-        layout,
-        units: 0..plan.chunks.len() as u64 * UNITS_PER_CHUNK,
-        first_page: 0,
-        zero_page,
-        next_data: AtomicU64::new(zero_page + task.page_size() as u64),
-        shared: SharedPages::new(SHARED_PAGES_BYTES),
-        turnstile: Turnstile::new(),
-    };
-    task.progress.begin(Phase::Copying, plan.kept);
-    copy.run(summary)?;
-    end_phase(summary, Phase::Copying, begin);
-
-    let begin = Instant::now();
-    task.progress.begin(Phase::Finishing, 0);
-    let incomplete = summary.lost > 0 || task.kernel.damage().is_some();
-    if headers.incomplete != incomplete {
-        headers.incomplete = incomplete;
-        // The header must not be on a disk that then refuses a page.
-        output.sync().map_err(|e| task.write_error(e))?;
-        put(0, &headers.encode()).map_err(|e| task.write_error(e))?;
-    }
-    output.finish().map_err(|e| task.write_error(e))?;
-    end_phase(summary, Phase::Finishing, begin);
-    Ok(Written)
-}
-
-/// Memory of the units that wait for the writer of a dump with so many helpers,
-/// of pages of the usual size.
-pub fn queue_bytes(helpers: usize) -> u64 {
-    const PAGE_SIZE: u64 = 4096;
-    // One more is in the writer's hands.
-    (delivery::queued_units(helpers) as u64 + 1) * copy::UNIT_FRAMES * PAGE_SIZE
-}
-
-/// Memory of the codecs that a helper of an adaptive dump has.
-pub fn adaptive_context_bytes() -> u64 {
-    let contexts = STEPS.iter().map(|step| step.compression.context_bytes());
-    contexts.sum::<usize>() as u64
-}
-
-fn make_headers(task: &Task, filter: &Filter) -> KdumpHeaders {
-    let kernel = task.kernel;
-    let source = kernel.source();
-    let notes = output_notes(kernel, false);
-    let block_size = task.page_size() as u32;
-    let end_frame = filter.end_frame().0;
-    let sub_header = notes.bytes.len() + notes.erase_info.len();
-    let layout = Layout::new(u64::from(block_size), sub_header as u64, end_frame);
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    let text = notes.vmcoreinfo;
-    KdumpHeaders {
-        endian: source.endian(),
-        version: bigiron_format::kdump::header::VERSION,
-        utsname: kernel.utsname().clone(),
-        timestamp: (now.as_secs().cast_signed(), i64::from(now.subsec_micros())),
-        codec_flags: codec_flags(task.options.compression),
-        incomplete: true,
-        block_size,
-        cpu_count: notes.cpus.max(1) as u32,
-        phys_base: kernel
-            .info()
-            .number("phys_base")
-            .unwrap_or(0)
-            .cast_unsigned(),
-        dump_level: u32::from(task.options.level.number() | source.dump_level()),
-        split: None,
-        end_frame,
-        vmcoreinfo: Some((layout.notes() + text.start as u64, text.len() as u64)),
-        offset_note: layout.notes(),
-        notes: notes.bytes,
-        erase_info: notes.erase_info,
-        layout,
+    /// Writes the bitmaps of sections without RAM, since a stream must not have gaps.
+    fn fill_bitmap_gaps(&self, part: &Part, sections: &Sections) -> Result<(), DumpError> {
+        let layout = &self.headers.layout;
+        let planned_bytes = sections.len() as u64 * SECTION_BYTES as u64;
+        let gaps = layout.bitmap_size.saturating_sub(planned_bytes);
+        let ram = sections.len() as u64 * SECTION_FRAMES * self.job.page_size() as u64;
+        if gaps > MAX_GAPS && gaps > ram {
+            return Err(DumpError::Layout(format!(
+                "memory goes on to page frame {:#x}, and a stream cannot skip the {} bytes of \
+                 bitmaps for what is not there; write to a file",
+                self.job.kernel.source().end_frame().0,
+                2 * gaps
+            )));
+        }
+        let firsts = sections.iter().map(|section| section.first.0 / 8);
+        let mut planned = firsts.peekable();
+        let mut offset = 0;
+        while offset < layout.bitmap_size {
+            let len = (SECTION_BYTES as u64).min(layout.bitmap_size - offset);
+            if planned.next_if_eq(&offset).is_none() {
+                for bitmap in [layout.ram_bitmap(), layout.dumped_bitmap()] {
+                    part.write_at(bitmap + offset, &[0; SECTION_BYTES][..len as usize])?;
+                }
+            }
+            offset += len;
+        }
+        Ok(())
     }
 }
 
-/// The codecs that a page may have, for the header. Readers go by the flags of
-/// each page's descriptor.
-fn codec_flags(compression: PageCompression) -> u32 {
-    match compression {
-        PageCompression::Fixed(fixed) => flags_of_codec(fixed.codec),
-        PageCompression::Bzip2 => 0,
-        PageCompression::Adaptive => STEPS.iter().fold(0, |flags, step| {
-            flags | flags_of_codec(step.compression.codec)
-        }),
-    }
-}
+impl FormatWriter for KdumpWriter<'_, '_> {
+    /// The share of each part.
+    type Layout = Vec<Share>;
 
-/// In a stream nothing may be missing, so the bitmaps of chunks without RAM
-/// are written too.
-fn fill_bitmap_gaps(
-    task: &Task,
-    layout: &Layout,
-    chunks: &Chunks,
-    put: &dyn Fn(u64, &[u8]) -> std::io::Result<()>,
-) -> Result<(), DumpError> {
-    let planned_bytes = chunks.len() as u64 * CHUNK_BYTES as u64;
-    let gaps = layout.bitmap_size.saturating_sub(planned_bytes);
-    let ram = chunks.len() as u64 * SECTION_FRAMES * task.page_size() as u64;
-    if gaps > MOST_GAPS && gaps > ram {
-        return Err(DumpError::Layout(format!(
-            "memory goes on to page frame {:#x}, and a stream cannot skip the {} bytes of bitmaps \
-             for what is not there; write to a file",
-            task.kernel.source().end_frame().0,
-            2 * gaps
-        )));
+    fn bitmap_offset(&self) -> Option<u64> {
+        Some(self.headers.layout.dumped_bitmap())
     }
-    let mut planned = chunks.iter().map(|chunk| chunk.first.0 / 8).peekable();
-    let mut offset = 0;
-    while offset < layout.bitmap_size {
-        let len = (CHUNK_BYTES as u64).min(layout.bitmap_size - offset);
-        if planned.next_if_eq(&offset).is_none() {
-            for bitmap in [layout.ram_bitmap(), layout.dumped_bitmap()] {
-                put(bitmap + offset, &[0; CHUNK_BYTES][..len as usize])
-                    .map_err(|e| task.write_error(e))?;
+
+    fn bitmap_memory(&self) -> u64 {
+        MAX_BITMAP_MEMORY
+    }
+
+    fn begin_filter(&self, sections: &Sections) -> Result<(), DumpError> {
+        let layout = &self.headers.layout;
+        for part in self.parts {
+            if part.is_stream() {
+                // A stream is incomplete until its end record, and some readers accept no record
+                // twice.
+                let mut headers = self.headers.clone();
+                headers.incomplete = false;
+                part.write_at(0, &headers.encode())?;
+                self.fill_bitmap_gaps(part, sections)?;
+            } else {
+                // A device holds bitmaps and descriptors of an older dump, which must not be
+                // taken for this one's. Bitmaps have gaps where there is no RAM.
+                part.make_zero(0, layout.ram_bitmap() + 2 * layout.bitmap_size)?;
             }
         }
-        offset += len;
+        Ok(())
     }
-    Ok(())
+
+    /// Each part has all bitmaps.
+    fn take_bitmaps(&self, first: PageFrame, ram: &Bitmap, kept: &Bitmap) -> Result<(), DumpError> {
+        let (layout, offset) = (&self.headers.layout, first.0 / 8);
+        let len = SECTION_BYTES.min(layout.bitmap_size.saturating_sub(offset) as usize);
+        if len == 0 {
+            return Ok(());
+        }
+        for part in self.parts {
+            part.write_at(layout.ram_bitmap() + offset, &ram.as_bytes()[..len])?;
+            part.write_at(layout.dumped_bitmap() + offset, &kept.as_bytes()[..len])?;
+        }
+        Ok(())
+    }
+
+    fn lay_out(&self, kept: &KeptPages) -> Result<Vec<Share>, DumpError> {
+        divide(kept, self.parts.len(), self.granule)
+    }
+
+    fn begin_copy(&self, kept: &KeptPages, _: &mut Vec<Share>) -> Result<(), DumpError> {
+        let layout = &self.headers.layout;
+        // makedumpfile --reassemble expects the page of zeros after as many descriptors as the
+        // whole dump has, in each part.
+        let zero_page = layout.descriptor(kept.plan.kept);
+        for part in self.parts {
+            // A descriptor that is never written must mark its page as lost.
+            part.make_zero(layout.descriptors(), zero_page - layout.descriptors())?;
+        }
+        // The page of a descriptor depends on all bitmaps before it: it must not be on the disk
+        // without them.
+        self.parts.iter().try_for_each(Part::sync)?;
+        for part in self.parts {
+            if !part.is_stream() {
+                part.write_at(0, &self.headers.encode())?;
+            }
+            part.write_at(zero_page, &vec![0; self.job.page_size()])?;
+        }
+        Ok(())
+    }
+
+    /// Copies several parts at the same time.
+    fn copy(
+        &self,
+        kept: &KeptPages,
+        shares: &mut Vec<Share>,
+        summary: &mut Summary,
+    ) -> Result<(), DumpError> {
+        let (helpers, stop) = (self.job.helpers, self.job.stop);
+        let at_once = helpers.min(shares.len()).max(1);
+        let helpers = (helpers / at_once).max(1);
+        let (cursor, shares) = (WorkCursor::new(shares.len() as u64), &*shares);
+        let results = run(at_once, stop, |_| {
+            let mut copied = Copied::default();
+            while let Some(index) = cursor.take(stop) {
+                let (part, share) = (&self.parts[index as usize], &shares[index as usize]);
+                let (layout, compression) = (self.headers.layout, self.compression);
+                let copy = PartCopy::new(kept, share, part, layout, compression, helpers);
+                copy.run(&mut copied)?;
+            }
+            Ok::<_, DumpError>(copied)
+        })?;
+        let mut copied = Copied::default();
+        results.into_iter().for_each(|other| copied.merge(other));
+        copied.report(summary);
+        Ok(())
+    }
+
+    fn finish(
+        &mut self,
+        kept: &KeptPages,
+        shares: Vec<Share>,
+        complete: bool,
+        _summary: &Summary,
+    ) -> Result<(), DumpError> {
+        let end = self.headers.end_frame;
+        let mut nexts = shares.iter().skip(1);
+        let mut start = 0;
+        let is_split = self.parts.len() > 1;
+        self.headers.incomplete = !complete;
+        if is_split || complete != self.parts[0].is_stream() {
+            // The header must not be on a disk that then refuses a page.
+            self.parts.iter().try_for_each(Part::sync)?;
+            for part in self.parts {
+                let next = nexts.next();
+                let next = next.map_or(end, |next| next.first_frame(&kept.plan, end));
+                self.headers.split = is_split.then_some((start, next));
+                part.write_at(0, &self.headers.encode())?;
+                start = next;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the memory of the queues to the writer thread of one part, and that of one helper's
+/// codecs.
+pub fn memory_needed(
+    compression: PageCompression,
+    is_stream: bool,
+    options: &DumpOptions,
+) -> (u64, u64) {
+    const PAGE_SIZE: u64 = 4096;
+    let adaptive = compression == PageCompression::Adaptive;
+    let queue = if adaptive || options.write_limit.is_some() || is_stream {
+        // The writer holds one batch more.
+        let batches = write_queue::queue_capacity(options.threads) as u64 + 1;
+        batches * batch::BATCH_FRAMES * PAGE_SIZE
+    } else {
+        0
+    };
+    let contexts = match compression {
+        PageCompression::Fixed(fixed) => fixed.context_bytes(),
+        PageCompression::Adaptive => {
+            let contexts = STRENGTHS
+                .iter()
+                .map(|strength| strength.compression.context_bytes());
+            contexts.sum()
+        }
+    };
+    (queue, contexts as u64)
 }

@@ -1,4 +1,4 @@
-//! What a thread did with its time.
+//! Time that a thread works, waits and runs on a processor.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Measures the work of the thread that made it.
+/// Clock of the thread that created it.
 pub(super) struct ThreadClock {
-    /// /proc/thread-self/schedstat; kernels may be without it.
+    /// /proc/thread-self/schedstat, which not all kernels have.
     schedstat: Option<File>,
 }
 
-/// A moment in a thread's life.
+/// A point in time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     wall: Instant,
@@ -20,11 +20,11 @@ pub(super) struct Moment {
     queued: Duration,
 }
 
-/// What happened between two moments.
+/// Time spent between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spent {
-    /// Time at work or blocked, but not in wait for a processor: what the same
-    /// would take if nobody else needed one.
+    /// Time running or blocked, but not waiting for a processor: the time that the work would
+    /// take on an idle machine.
     pub(super) busy: Duration,
     /// Time on a processor.
     pub(super) processor: Duration,
@@ -56,7 +56,7 @@ impl ThreadClock {
         }
     }
 
-    /// Time in the queue for a processor: the second number of schedstat
+    /// Returns the time in the run queue: the second number of schedstat
     /// (Documentation/scheduler/sched-stats.rst).
     fn queued(&self) -> Option<Duration> {
         let mut text = [0; 64];
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sleep_is_busy_but_needs_no_processor() {
+    fn sleep_counts_as_busy_but_not_as_processor_time() {
         let clock = ThreadClock::new();
         let begin = clock.now();
         std::thread::sleep(Duration::from_millis(20));

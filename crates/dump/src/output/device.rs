@@ -1,5 +1,5 @@
-//! Output to a raw dump device: the dump between two blocks that say what it is
-//! and how far it came (docs/formats/device.md).
+//! Output to a raw dump device: the dump between two blocks that describe it
+//! (docs/formats/device.md).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,17 +24,17 @@ pub struct DeviceOutput {
     device: RawDevice,
     contents: FileOutput,
     header: Mutex<DeviceHeader>,
-    /// Behind the last byte of the dump that was written.
+    /// End of the last byte of the dump that was written.
     length: AtomicU64,
     replaces: Option<String>,
 }
 
 impl DeviceOutput {
-    /// Takes the device at `path` for a dump of `kind`. From then on a dump that
-    /// was on it is gone. With `claimed`, so is anything else.
+    /// Claims the device at `path` for a dump of `kind`. This destroys a dump that is on it, and
+    /// with `claimed` any other data.
     ///
     /// # Errors
-    /// It is in use, too small, cannot be written, or something else is on it.
+    /// The device is in use, too small, not writable, or holds other data.
     pub fn begin(
         path: &Path,
         kind: ContentsKind,
@@ -69,8 +69,8 @@ impl DeviceOutput {
         let file = file.map_err(|error| device.error("use it", error))?;
         let end = end_block_offset(size);
         let contents = FileOutput::in_device(file, path.to_owned(), CONTENTS_OFFSET, end);
-        // What is left of an older dump must not be found in this one's name if
-        // the machine stops before the first page is written.
+        // The rest of an older dump must not be taken for this one if the machine stops before
+        // the first page is written.
         let mut begin = || {
             device.put(&header, &device.places())?;
             device.wipe(&claims)?;
@@ -88,13 +88,13 @@ impl DeviceOutput {
         })
     }
 
-    /// Whether [`begin`](Self::begin) would take the device, as an error if not:
-    /// of several devices none is changed before all of them can be had.
+    /// Fails if [`begin`](Self::begin) would: of several devices, none is changed unless all of
+    /// them can be.
     pub fn check(path: &Path, claimed: bool) -> Result<(), DumpError> {
         Self::take(path, claimed).map(|_| ())
     }
 
-    /// A device that can be written, locked, and what is on it beside a dump.
+    /// Opens and locks a writable device; returns what is on it besides a dump.
     fn take(path: &Path, claimed: bool) -> Result<(RawDevice, Vec<Claim>), DumpError> {
         let device = RawDevice::open(path, true)?;
         if !device.try_lock()? {
@@ -114,18 +114,13 @@ impl DeviceOutput {
         }
     }
 
-    /// The dump as a file.
-    pub fn contents(&self) -> &FileOutput {
-        &self.contents
-    }
-
-    /// Writes behind all that was written before: where the dump is a stream.
+    /// Appends to what was written, if the dump is a stream.
     pub fn append(&self, bytes: &[u8]) -> io::Result<()> {
         self.write_at(self.length.load(Ordering::Acquire), bytes)
     }
 
-    /// Makes what was written until now durable, and notes on the device how much
-    /// that is: what is behind it cannot be told from an older dump.
+    /// Makes what was written so far durable, and records its length on the device: what follows
+    /// cannot be distinguished from an older dump.
     pub fn note_length(&self) -> io::Result<()> {
         let length = self.length.load(Ordering::Acquire);
         self.contents.sync()?;
@@ -146,12 +141,12 @@ impl DeviceOutput {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// The dump that is lost by this one, for a warning.
+    /// Warning about the dump that this one replaces.
     pub fn replaces(&self) -> Option<&str> {
         self.replaces.as_deref()
     }
 
-    /// Changes the header, on the disk.
+    /// Changes the header on the device.
     fn change(&self, change: impl FnOnce(&mut DeviceHeader)) -> io::Result<()> {
         let mut header = self.lock_header();
         change(&mut header);
@@ -195,6 +190,12 @@ impl Output for DeviceOutput {
         })
     }
 
+    /// Marks the dump as incomplete: a device has no name to take back.
+    fn take_back(&self) {
+        // The error that led here is the one to report.
+        let _ = self.change(|header| header.complete = false);
+    }
+
     fn kept(&self) -> Option<PathBuf> {
         Some(self.device.path().to_owned())
     }
@@ -202,6 +203,10 @@ impl Output for DeviceOutput {
     fn discard(&self) {
         // The error that led here is the one to report.
         let _ = self.change(|header| header.valid = false);
+    }
+
+    fn as_file(&self) -> Option<&FileOutput> {
+        Some(&self.contents)
     }
 }
 

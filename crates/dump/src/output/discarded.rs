@@ -1,11 +1,11 @@
-//! Output that goes nowhere, for a dump that is only tried.
+//! Output that goes nowhere, for dry runs.
 
 use std::io;
 use std::path::PathBuf;
 
-use super::Output;
+use super::{FileOutput, Output};
 
-/// Takes everything, as a file would, and keeps nothing.
+/// Accepts everything, as a file would, and stores nothing.
 pub struct DiscardedOutput;
 
 impl Output for DiscardedOutput {
@@ -13,8 +13,16 @@ impl Output for DiscardedOutput {
         Ok(())
     }
 
+    fn make_zero(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     fn is_stream(&self) -> bool {
         false
+    }
+
+    fn flush_behind(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -25,9 +33,15 @@ impl Output for DiscardedOutput {
         Ok(())
     }
 
+    fn take_back(&self) {}
+
     fn kept(&self) -> Option<PathBuf> {
         None
     }
 
     fn discard(&self) {}
+
+    fn as_file(&self) -> Option<&FileOutput> {
+        None
+    }
 }

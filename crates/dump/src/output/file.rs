@@ -1,4 +1,4 @@
-//! Output to a file or a device.
+//! Output to a file, or to a device that takes the file's bytes.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -13,38 +13,38 @@ use rustix::fs::{Advice, CWD, RenameFlags, fadvise, renameat_with};
 use super::{Output, zero};
 use crate::error::DumpError;
 
-/// Temporary names that are tried.
+/// Maximum number of temporary names that are tried.
 const MAX_NAMES: u32 = 1000;
-/// Bytes between two syncs of a file whose writer has to feel the disk: enough
-/// to hide what a sync costs by itself.
-const SYNC_EVERY: u64 = 32 << 20;
+/// Bytes between two syncs of a file whose writer is to be as slow as the disk: enough to hide
+/// the fixed cost of a sync.
+const SYNC_INTERVAL: u64 = 32 << 20;
 
 /// A file that gets its final name only when it is complete and durable.
 #[derive(Debug)]
 pub struct FileOutput {
     file: File,
     path: PathBuf,
-    /// The name until it is complete; `None` for a device, which has no other.
+    /// Name until it is complete; `None` for a device, which is not renamed.
     temporary: Option<PathBuf>,
     overwrite: bool,
     readable: bool,
-    /// It is as long as it is, and what was not written may be anything.
+    /// The size is fixed, and bytes that were not written have any value.
     is_device: bool,
-    /// Where in the file the dump begins.
+    /// Offset of the dump in the file.
     base: u64,
-    /// Where in the file there is no more room for it.
+    /// Offset in the file at which the room for the dump ends.
     end: u64,
-    /// Bytes written since the last sync, where there is one in between.
+    /// Bytes written since the last sync of [`Output::flush_behind`].
     unsynced: AtomicU64,
 }
 
 impl FileOutput {
-    /// Makes a file with mode 0600 under a temporary name beside `path`, or
-    /// opens the device at `path`.
+    /// Creates a file with mode 0600 under a temporary name in the directory of `path`, or opens
+    /// the device at `path`.
     pub fn create(path: &Path, overwrite: bool) -> Result<Self, DumpError> {
         let error = |action, hint| DumpError::output(path, action, hint);
         match fs::metadata(path) {
-            // A link that leads nowhere would be in the way in the end.
+            // A dangling link would make the final rename fail.
             Err(_) if path.is_symlink() && !overwrite => {
                 let exists = io::Error::from(io::ErrorKind::AlreadyExists);
                 return Err(error("make it", " (--overwrite replaces it)")(exists));
@@ -90,8 +90,8 @@ impl FileOutput {
         })
     }
 
-    /// Writes to an empty file that is open for reading too, and leaves it to
-    /// the caller to give it another name than `path`.
+    /// Writes to an empty file that is open for reading and writing. The caller renames it from
+    /// `path`.
     pub fn in_new_file(file: File, path: PathBuf) -> Self {
         Self {
             is_device: false,
@@ -99,8 +99,8 @@ impl FileOutput {
         }
     }
 
-    /// Writes to what is between `base` and `end` of a device that is open for
-    /// reading too.
+    /// Writes to the range from `base` to `end` of a device that is open for reading and
+    /// writing.
     pub fn in_device(file: File, path: PathBuf, base: u64, end: u64) -> Self {
         Self {
             file,
@@ -115,12 +115,12 @@ impl FileOutput {
         }
     }
 
-    /// Whether what was written can be read back.
+    /// True if what was written can be read back.
     pub fn is_readable(&self) -> bool {
         self.readable
     }
 
-    /// Reads back what was written; what was not is zero.
+    /// Reads back what was written; ranges that were not written are zero.
     pub fn read_back(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         let mut done = 0;
         while done < buf.len() {
@@ -138,7 +138,7 @@ impl FileOutput {
         Ok(())
     }
 
-    /// Makes the file at least `size` bytes long; a device is as long as it is.
+    /// Makes a file `size` bytes long, or checks that a device has room for that many.
     pub fn set_size(&self, size: u64) -> io::Result<()> {
         if self.is_device {
             self.check_room(0, size)
@@ -147,7 +147,7 @@ impl FileOutput {
         }
     }
 
-    /// Whether all of `len` bytes at `offset` of the dump have room.
+    /// Fails unless there is room for `len` bytes at `offset` of the dump.
     fn check_room(&self, offset: u64, len: u64) -> io::Result<()> {
         let end = offset.checked_add(len);
         if end.is_some_and(|end| end <= self.end - self.base) {
@@ -158,16 +158,15 @@ impl FileOutput {
         Err(io::Error::new(io::ErrorKind::StorageFull, text))
     }
 
-    /// The result of a sync. Pipes and character devices have nothing to make
-    /// durable, and say EINVAL.
-    fn durable(&self, synced: io::Result<()>) -> io::Result<()> {
+    /// Ignores the EINVAL of pipes and character devices, which have nothing to make durable.
+    fn check_synced(&self, synced: io::Result<()>) -> io::Result<()> {
         match synced {
             Err(error) if self.is_device && error.kind() == io::ErrorKind::InvalidInput => Ok(()),
             result => result,
         }
     }
 
-    /// The open file, for output that is written from its beginning to its end.
+    /// Returns the open file, for sequential writes.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -204,9 +203,9 @@ impl Output for FileOutput {
         self.file.write_all_at(bytes, self.base + offset)
     }
 
-    /// A new file has no other bytes than zeros, a device may.
+    /// A new file is all zeros; a device may not be.
     fn make_zero(&self, offset: u64, len: u64) -> io::Result<()> {
-        // Nobody reads back from what cannot be read, such as /dev/null.
+        // A device that cannot be read, such as /dev/null, holds no old data.
         if !self.is_device || !self.readable || len == 0 {
             return Ok(());
         }
@@ -222,22 +221,22 @@ impl Output for FileOutput {
         let Some(size) = NonZeroU64::new(len) else {
             return Ok(());
         };
-        // The kernel begins to write out what is not needed any more
-        // (generic_fadvise, mm/fadvise.c). It is free not to: no error counts.
+        // The kernel starts writeback of pages that are not needed any more (generic_fadvise,
+        // mm/fadvise.c). It does not have to, so errors are ignored.
         let _ = fadvise(&self.file, self.base + offset, Some(size), Advice::DontNeed);
-        if self.unsynced.fetch_add(len, Ordering::Relaxed) + len < SYNC_EVERY {
+        if self.unsynced.fetch_add(len, Ordering::Relaxed) + len < SYNC_INTERVAL {
             return Ok(());
         }
         self.unsynced.store(0, Ordering::Relaxed);
-        self.durable(self.file.sync_data())
+        self.check_synced(self.file.sync_data())
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.durable(self.file.sync_data())
+        self.check_synced(self.file.sync_data())
     }
 
     fn finish(&self) -> io::Result<()> {
-        self.durable(self.file.sync_all())?;
+        self.check_synced(self.file.sync_all())?;
         let Some(temporary) = &self.temporary else {
             return Ok(());
         };
@@ -250,18 +249,8 @@ impl Output for FileOutput {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        File::open(directory)?.sync_all()
-    }
-
-    fn kept(&self) -> Option<PathBuf> {
-        self.temporary.clone().or_else(|| Some(self.path.clone()))
-    }
-
-    fn discard(&self) {
-        if let Some(temporary) = &self.temporary {
-            // It is in the way at worst; the error that led here is the one to report.
-            let _ = fs::remove_file(temporary);
-        }
+        let synced = File::open(directory).and_then(|directory| directory.sync_all());
+        synced.inspect_err(|_| self.take_back())
     }
 
     fn take_back(&self) {
@@ -270,12 +259,27 @@ impl Output for FileOutput {
             let _ = rename_new(&self.path, temporary);
         }
     }
+
+    fn kept(&self) -> Option<PathBuf> {
+        self.temporary.clone().or_else(|| Some(self.path.clone()))
+    }
+
+    fn discard(&self) {
+        if let Some(temporary) = &self.temporary {
+            // The error that led here is the one to report.
+            let _ = fs::remove_file(temporary);
+        }
+    }
+
+    fn as_file(&self) -> Option<&FileOutput> {
+        Some(self)
+    }
 }
 
-/// Renames without replacing a file that came up meanwhile.
+/// Renames without replacing a file that was created in the meantime.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems cannot do it in one step.
+        // Some file systems do not support RENAME_NOREPLACE.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
             if to.exists() {
                 return Err(io::ErrorKind::AlreadyExists.into());

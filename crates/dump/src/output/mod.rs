@@ -1,14 +1,13 @@
-//! Where the bytes of a dump go.
+//! Outputs: what the bytes of a dump are written to.
 
 mod device;
 mod discarded;
 mod file;
 mod keeper;
-mod limited;
-mod paced;
+mod pace;
+mod part;
 mod sink;
 mod stream;
-mod watched;
 mod zero;
 
 use std::io;
@@ -18,47 +17,47 @@ pub use device::DeviceOutput;
 pub use discarded::DiscardedOutput;
 pub use file::FileOutput;
 pub use keeper::keep;
-pub use limited::LimitedOutput;
-pub use paced::PacedOutput;
+pub use part::Part;
 pub use sink::Sink;
-pub use stream::{FlattenedOutput, PlainStream};
-pub use watched::WatchedOutput;
+pub use stream::{StreamEncoding, StreamOutput};
 
-/// Takes pieces of a file from several helpers at once.
-pub trait Output: Sync {
+/// A file, device or stream that several helpers write to at the same time.
+///
+/// No method has a default, so that an output that wraps another one cannot forget to forward a
+/// call.
+pub trait Output: Send + Sync {
     /// Writes all of `bytes` at `offset` of the file.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes these bytes zero where they may not be so: those of a new file are,
-    /// and what was on a device before must not be taken for the dump's.
-    fn make_zero(&self, _offset: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
+    /// Makes a range zero unless it is zero already, as in a new file: old data on a device must
+    /// not be taken for the dump's.
+    fn make_zero(&self, offset: u64, len: u64) -> io::Result<()>;
 
-    /// Whether pieces have to come in order and without anything missing.
+    /// True if bytes must be written sequentially and without gaps.
     fn is_stream(&self) -> bool;
 
-    /// Sends what was written on to the disk, and waits for what was sent long
-    /// before, so that a write takes as long as the disk does and the page
-    /// cache does not hide it.
-    fn flush_behind(&self, _offset: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
+    /// Starts writeback of a range and waits for writeback started long before, so that a write
+    /// takes as long as the disk needs and is not hidden by the page cache.
+    fn flush_behind(&self, offset: u64, len: u64) -> io::Result<()>;
 
-    /// Makes what was written until now durable, where that can be. What is
-    /// written after it is never on the disk without what came before.
+    /// Makes what was written so far durable, if the output can. Nothing that is written later
+    /// is on the disk without it.
     fn sync(&self) -> io::Result<()>;
 
-    /// Everything was written: makes it durable and gives it its name.
+    /// Makes a complete dump durable and gives it its name. After an error it does not have its
+    /// name.
     fn finish(&self) -> io::Result<()>;
 
-    /// The file that keeps what was written if the dump ends here.
+    /// Undoes the naming of [`finish`](Self::finish) as far as possible, because another part of
+    /// the same dump could not be finished.
+    fn take_back(&self);
+
+    /// Returns the file that keeps what was written if the dump ends now.
     fn kept(&self) -> Option<PathBuf>;
 
-    /// Nothing of use was written: removes it.
+    /// Removes what was written, because it is of no use.
     fn discard(&self);
 
-    /// After [`finish`](Self::finish): takes the name away again, as far as that can
-    /// be, since another file of the same dump did not get its own.
-    fn take_back(&self) {}
+    /// Returns the file that the dump is written to in random order, if it is.
+    fn as_file(&self) -> Option<&FileOutput>;
 }

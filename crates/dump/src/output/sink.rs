@@ -1,16 +1,16 @@
-//! What a stream goes to.
+//! Destination of a stream, encrypted if requested.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use age::stream::StreamWriter;
 
 use super::{DeviceOutput, FileOutput, Output};
 use crate::encryption::Recipients;
 
-/// What a stream goes to, and whether it is encrypted on the way.
+/// Destination of a stream.
 pub struct Sink {
     target: Arc<Target>,
     encryptor: Option<Mutex<Encryptor>>,
@@ -23,7 +23,7 @@ enum Target {
 }
 
 impl Target {
-    /// Writes all of `bytes` behind what was written before.
+    /// Appends all of `bytes`.
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Stdout(file) => (&*file).write_all(bytes),
@@ -33,7 +33,7 @@ impl Target {
     }
 }
 
-/// A target for who writes to what is its own.
+/// [`Write`] that appends to the target.
 struct Append(Arc<Target>);
 
 impl Write for Append {
@@ -47,7 +47,7 @@ impl Write for Append {
     }
 }
 
-/// Encrypts until the end.
+/// Encrypting writer, until the stream ends.
 enum Encryptor {
     Open(Box<StreamWriter<Append>>),
     Ended,
@@ -56,59 +56,54 @@ enum Encryptor {
 impl Sink {
     /// Standard output.
     pub fn stdout(file: File) -> Self {
-        Self {
-            target: Arc::new(Target::Stdout(file)),
-            encryptor: None,
-        }
+        Self::to(Target::Stdout(file))
     }
 
     /// A file, from its start to its end.
     pub fn file(output: FileOutput) -> Self {
-        Self {
-            target: Arc::new(Target::File(output)),
-            encryptor: None,
-        }
+        Self::to(Target::File(output))
     }
 
     /// A raw dump device, from the start of its contents to their end.
     pub fn device(output: DeviceOutput) -> Self {
+        Self::to(Target::Device(Box::new(output)))
+    }
+
+    fn to(target: Target) -> Self {
         Self {
-            target: Arc::new(Target::Device(Box::new(output))),
+            target: Arc::new(target),
             encryptor: None,
         }
     }
 
-    /// Lets only `recipients` read what is written from now on.
+    /// Encrypts everything written from now on for `recipients`.
     pub fn encrypted(mut self, recipients: &Recipients) -> io::Result<Self> {
         let writer = recipients.encrypt(Append(Arc::clone(&self.target)))?;
         self.encryptor = Some(Mutex::new(Encryptor::Open(Box::new(writer))));
         Ok(self)
     }
 
-    /// Writes all of `bytes` behind what was written before.
+    /// Appends all of `bytes`.
     pub fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
-        let Some(encryptor) = &self.encryptor else {
-            return self.target.append(bytes);
-        };
-        let mut encryptor = encryptor
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner());
-        match &mut *encryptor {
-            Encryptor::Open(writer) => writer.write_all(bytes),
-            Encryptor::Ended => Err(io::ErrorKind::BrokenPipe.into()),
+        match self.lock_encryptor().as_deref_mut() {
+            None => self.target.append(bytes),
+            Some(Encryptor::Open(writer)) => writer.write_all(bytes),
+            Some(Encryptor::Ended) => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 
-    /// Everything was written.
+    fn lock_encryptor(&self) -> Option<MutexGuard<'_, Encryptor>> {
+        let encryptor = self.encryptor.as_ref()?;
+        Some(encryptor.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends the stream.
     pub fn finish(&self) -> io::Result<()> {
-        if let Some(encryptor) = &self.encryptor {
-            let mut encryptor = encryptor
-                .lock()
-                .unwrap_or_else(|poison| poison.into_inner());
-            // Without its last chunk the file is cut, and readers say so.
-            if let Encryptor::Open(writer) = std::mem::replace(&mut *encryptor, Encryptor::Ended) {
-                writer.finish()?;
-            }
+        if let Some(mut encryptor) = self.lock_encryptor()
+            // Without its last chunk the file is truncated, and readers report that.
+            && let Encryptor::Open(writer) = std::mem::replace(&mut *encryptor, Encryptor::Ended)
+        {
+            writer.finish()?;
         }
         match &*self.target {
             Target::Stdout(_) => Ok(()),
@@ -117,18 +112,18 @@ impl Sink {
         }
     }
 
-    /// Makes what was written until now durable, where that can be. What the
-    /// encryption holds back until its piece is full is not.
+    /// Makes what was written so far durable, if the target can. This excludes what the encryption
+    /// buffers until its chunk is full.
     pub fn sync(&self) -> io::Result<()> {
         match &*self.target {
-            // What comes after it cannot be there without it.
+            // Nothing later can arrive without it.
             Target::Stdout(_) => Ok(()),
             Target::File(output) => output.sync(),
             Target::Device(output) => output.note_length(),
         }
     }
 
-    /// The file that keeps what was written if it ends here.
+    /// See [`Output::kept`].
     pub fn kept(&self) -> Option<PathBuf> {
         match &*self.target {
             Target::Stdout(_) => None,
@@ -137,14 +132,16 @@ impl Sink {
         }
     }
 
-    /// Takes the name away again.
+    /// See [`Output::take_back`].
     pub fn take_back(&self) {
-        if let Target::File(output) = &*self.target {
-            output.take_back();
+        match &*self.target {
+            Target::Stdout(_) => {}
+            Target::File(output) => output.take_back(),
+            Target::Device(output) => output.take_back(),
         }
     }
 
-    /// Removes what was written.
+    /// See [`Output::discard`].
     pub fn discard(&self) {
         match &*self.target {
             Target::Stdout(_) => {}

@@ -10,7 +10,7 @@ use super::{Job, Made, space};
 use crate::error::DumpError;
 use crate::output::{FileOutput, Output, keep};
 use crate::page::is_zero;
-use crate::progress::{Doing, Phase, Progress};
+use crate::progress::{OutputCall, Phase, Progress};
 
 /// Bytes copied by a helper in one step.
 const STEP: u64 = 1 << 20;
@@ -45,9 +45,12 @@ pub fn write(job: &Job) -> Result<Made, DumpError> {
     };
     job.progress
         .begin(Phase::Copying, size.div_ceil(BLOCK as u64));
-    let copied = keep(&output, job.progress, job.stop, error, || {
-        copy(job, &[whole], &output)
-    })?;
+    let copied = keep(
+        || output.sync().map_err(error),
+        job.progress,
+        job.stop,
+        || copy(job, &[whole], &output),
+    )?;
     temporary.sync()?;
     Ok(Made {
         bytes: size,
@@ -109,7 +112,7 @@ pub fn copy(job: &Job, ranges: &[CopyRange], output: &dyn Output) -> Result<u64,
 
 /// Writes `bytes` without their zero blocks; returns the number of bytes written.
 pub fn put(bytes: &[u8], to: u64, output: &dyn Output, progress: &Progress) -> io::Result<u64> {
-    let _doing = progress.doing(Doing::Write);
+    let _call = progress.enter(OutputCall::Write);
     let (mut start, mut at, mut written) = (0, 0, 0);
     let mut flush = |start: usize, at: usize| {
         if start == at {

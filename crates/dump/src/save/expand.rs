@@ -4,9 +4,10 @@ use bigiron_format::bitmap::Bitmap;
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, MemorySource, PhysicalMemory, SECTION_FRAMES};
 
 use super::{Job, Made, space, unpack};
-use crate::dump::dump_to_file;
+use crate::dump::dump_into;
 use crate::error::DumpError;
-use crate::options::{DumpOptions, OutputFormat};
+use crate::format::Format;
+use crate::options::DumpOptions;
 use crate::output::FileOutput;
 
 /// Writes the core into the temporary file: all pages that the dump has, with holes for zeros.
@@ -29,12 +30,11 @@ pub fn write(job: &Job) -> Result<Made, DumpError> {
     let level = DumpLevel::default();
     let dump = DumpOptions {
         level,
-        format: OutputFormat::Elf,
         threads: options.threads,
         memory: options.memory,
         ..DumpOptions::default()
     };
-    let summary = dump_to_file(&kernel, &output, &dump, job.progress, job.stop)?;
+    let summary = dump_into(&kernel, output, Format::ELF, &dump, job.progress, job.stop)?;
     temporary.sync()?;
     let damage = (summary.lost > 0).then(|| format!("{} pages lost", summary.lost));
     Ok(Made {

@@ -8,9 +8,10 @@ use bigiron_kernel::Kernel;
 
 use super::directory::{Directory, Record, Temporary};
 use super::{Saved, space};
-use crate::dump::dump_to_file;
+use crate::dump::dump_into;
 use crate::dump_id::new_dump_id;
 use crate::error::DumpError;
+use crate::format::Format;
 use crate::options::DumpOptions;
 use crate::output::FileOutput;
 use crate::progress::Progress;
@@ -31,12 +32,13 @@ pub fn save_kernel(
     kernel: &Kernel,
     source: &Path,
     directory: &Path,
+    format: Format,
     options: &DumpOptions,
     progress: &Progress,
     stop: &Stop,
 ) -> Result<(Saved, Summary), DumpError> {
     let directory = Directory::open(directory)?;
-    let stem = if options.format.is_elf() {
+    let stem = if matches!(format, Format::Elf { .. }) {
         "vmcore"
     } else {
         "vmdump"
@@ -47,7 +49,7 @@ pub fn save_kernel(
     let temporary = directory.lock_temporary(stem, NO_DUMP, stop)?;
     let made = || {
         let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
-        let summary = dump_to_file(kernel, &output, &options, progress, stop)?;
+        let summary = dump_into(kernel, output, format, &options, progress, stop)?;
         let bytes = temporary.len()?;
         let damage = match summary.lost {
             0 => kernel.damage().map(ToOwned::to_owned),

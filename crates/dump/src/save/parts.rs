@@ -78,9 +78,12 @@ pub fn join(job: &Job, paths: &[PathBuf]) -> Result<Made, DumpError> {
     });
     let ranges: Vec<_> = std::iter::once(bitmaps).chain(data).collect();
     job.progress.begin(Phase::Copying, size.div_ceil(ALIGNMENT));
-    let copied = keep(&output, job.progress, job.stop, error, || {
-        copy(job, &ranges, &output)
-    })?;
+    let copied = keep(
+        || output.sync().map_err(error),
+        job.progress,
+        job.stop,
+        || copy(job, &ranges, &output),
+    )?;
     let mut whole = parts.iter().map(|part| part.count).sum::<u64>() == total;
     for part in &parts {
         whole &= move_descriptors(part, descriptors, &output, job.stop)?;

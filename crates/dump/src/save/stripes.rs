@@ -13,7 +13,7 @@ use super::recognise::{id_of_file, is_raw_device};
 use super::{Job, Made, SaveOptions, space};
 use crate::device::refused;
 use crate::error::DumpError;
-use crate::output::{FileOutput, keep};
+use crate::output::{FileOutput, Output, keep};
 use crate::progress::Phase;
 use crate::vmdump::{MergeOptions, merge};
 
@@ -164,9 +164,12 @@ pub fn join(job: &Job) -> Result<Made, DumpError> {
         progress: job.progress,
         stop: job.stop,
     };
-    let merged = keep(&output, job.progress, job.stop, error, || {
-        merge(dump, &output, &options, &error)
-    })?;
+    let merged = keep(
+        || output.sync().map_err(error),
+        job.progress,
+        job.stop,
+        || merge(dump, &output, &options, &error),
+    )?;
     temporary.sync()?;
     let damage = match (merged.lost, merged.reason) {
         (0, reason) => reason,

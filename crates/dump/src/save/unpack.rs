@@ -41,14 +41,19 @@ pub fn write(job: &Job, dump: &VmdumpSource, damage: Option<&str>) -> Result<Mad
         INDEX * dump.parts().len() as u64,
         per_helper,
     );
-    let done = keep(&output, job.progress, job.stop, error, || {
-        run(helpers, job.stop, |_| {
-            unpack(job, dump, &cursor, &output).map_err(|failure| match failure {
-                Failure::Write(source) => write_error(&output, source),
-                Failure::Dump(error) => error,
+    let done = keep(
+        || output.sync().map_err(error),
+        job.progress,
+        job.stop,
+        || {
+            run(helpers, job.stop, |_| {
+                unpack(job, dump, &cursor, &output).map_err(|failure| match failure {
+                    Failure::Write(source) => write_error(&output, source),
+                    Failure::Dump(error) => error,
+                })
             })
-        })
-    })?;
+        },
+    )?;
     if job.stop.is_set() {
         return Err(DumpError::Interrupted { kept: None });
     }

@@ -1,4 +1,4 @@
-//! Brings what helpers finish in any order into one order.
+//! Orders items that helpers finish in any order.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -6,30 +6,30 @@ use std::time::Duration;
 
 use bigiron_helpers::Stop;
 
-/// Who waits looks this often whether the work was stopped.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Interval at which waiting helpers check the stop flag.
+const STOP_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Items by number, and who takes them on one after the other.
+/// Items by number, processed one after the other.
 ///
-/// A helper leaves its item and goes on: whoever leaves the one that is next
-/// takes on all that follow it, too. Only who is too far ahead waits, so few
-/// items are held back, and a chunk that takes long keeps nobody from working.
+/// A helper deposits its item and continues: the helper that deposits the next item in order also
+/// processes all items that follow it. Only a helper that is too far ahead waits, so few items are
+/// held back, and a slow chunk does not stop the others.
 pub(super) struct InOrder<T> {
     state: Mutex<State<T>>,
     moved: Condvar,
-    most_ahead: u64,
+    max_ahead: u64,
 }
 
 struct State<T> {
     next: u64,
     items: BTreeMap<u64, T>,
-    /// Somebody takes items on now.
+    /// A helper processes items now.
     busy: bool,
 }
 
 impl<T> InOrder<T> {
-    /// Item 0 is first; at most `most_ahead` items wait.
-    pub(super) fn new(most_ahead: u64) -> Self {
+    /// Creates the order that begins with item 0; at most `max_ahead` items wait.
+    pub(super) fn new(max_ahead: u64) -> Self {
         Self {
             state: Mutex::new(State {
                 next: 0,
@@ -37,12 +37,12 @@ impl<T> InOrder<T> {
                 busy: false,
             }),
             moved: Condvar::new(),
-            most_ahead: most_ahead.max(1),
+            max_ahead: max_ahead.max(1),
         }
     }
 
-    /// Leaves the `number`-th item, and calls `take` with those whose turn it
-    /// is, if nobody else does. Items are dropped if the work was stopped.
+    /// Deposits item `number`, and calls `take` with those whose turn it is, unless another helper
+    /// does. Items are dropped if the work was stopped.
     pub(super) fn put<E>(
         &self,
         number: u64,
@@ -51,12 +51,12 @@ impl<T> InOrder<T> {
         mut take: impl FnMut(T) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut state = self.lock();
-        // Numbers are taken in order, so the lowest never waits.
-        while number >= state.next + self.most_ahead {
+        // Numbers are handed out in order, so the lowest never waits.
+        while number >= state.next + self.max_ahead {
             if stop.is_set() {
                 return Ok(());
             }
-            let waited = self.moved.wait_timeout(state, LOOK_AGAIN);
+            let waited = self.moved.wait_timeout(state, STOP_INTERVAL);
             state = waited.unwrap_or_else(|poison| poison.into_inner()).0;
         }
         state.items.insert(number, item);
@@ -70,7 +70,7 @@ impl<T> InOrder<T> {
             let result = take(item);
             state = self.lock();
             state.busy = false;
-            // After an error nothing may follow: its number stays the next.
+            // Nothing may follow an error: its number stays the next one.
             result?;
             state.next += 1;
             self.moved.notify_all();
@@ -93,10 +93,10 @@ mod tests {
     use bigiron_helpers::{WorkCursor, run};
 
     #[test]
-    fn items_come_out_in_order_and_all_of_them() {
-        for most_ahead in [1, 2, 7] {
+    fn all_items_come_out_in_order() {
+        for max_ahead in [1, 2, 7] {
             let (cursor, stop) = (WorkCursor::new(3000), Stop::new());
-            let (order, out) = (InOrder::new(most_ahead), Mutex::new(Vec::new()));
+            let (order, out) = (InOrder::new(max_ahead), Mutex::new(Vec::new()));
             run(5, &stop, |_| {
                 while let Some(number) = cursor.take(&stop) {
                     order.put(number, number, &stop, |item| {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_follows_an_error_and_nobody_waits_for_ever() {
+    fn nothing_follows_an_error_and_no_helper_waits_forever() {
         let (cursor, stop) = (WorkCursor::new(3000), Stop::new());
         let (order, out) = (InOrder::new(3), Mutex::new(Vec::new()));
         let result = run(4, &stop, |_| {

@@ -18,8 +18,8 @@ use bigiron_kernel::VmdumpSource;
 use serde_json::json;
 
 use super::in_order::InOrder;
-use super::piece_sink::Buffers;
-use super::place::{Packed, PackedChunk, Piece, Placer};
+use super::packed::{Buffers, Packed, PackedChunk, PlacedRecord};
+use super::placer::Placer;
 use crate::error::DumpError;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -245,7 +245,7 @@ impl Merge<'_> {
         compress(chunk, headers.get(range).unwrap_or_default())
     }
 
-    fn write(&self, pieces: impl IntoIterator<Item = Piece>) -> Result<(), DumpError> {
+    fn write(&self, pieces: impl IntoIterator<Item = PlacedRecord>) -> Result<(), DumpError> {
         for piece in pieces {
             let written = self.output.write_at(piece.offset, &piece.bytes);
             written.map_err(self.error)?;

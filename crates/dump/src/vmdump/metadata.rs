@@ -1,20 +1,20 @@
-//! What people want to know of a dump later, as JSON in the dump itself.
+//! Metadata of a dump, as JSON in the dump itself.
 
 use bigiron_format::vmdump::VmdumpHeader;
 use serde_json::json;
 
-use crate::plan::Plan;
+use crate::kept_pages::KeptPages;
 use crate::summary::Summary;
-use crate::task::Task;
 
-/// The metadata. What depends on the moment is left out where the dump's
-/// identity is given: then the same source gives the same bytes.
+/// Encodes the metadata. Without times if the dump's identity is given, so that the same source
+/// results in the same bytes.
 pub(super) fn encode(
-    task: &Task,
+    kept: &KeptPages,
     header: &VmdumpHeader,
-    plan: &Plan,
+    compression: &str,
     summary: &Summary,
 ) -> Vec<u8> {
+    let (job, plan) = (kept.job, &kept.plan);
     let names = &header.utsname.names;
     let excluded = &plan.excluded;
     let phases = summary
@@ -29,7 +29,7 @@ pub(super) fn encode(
             "version": names[3], "machine": names[4], "domainname": names[5],
         },
         "dump_level": header.dump_level,
-        "compression": task.options.compression.to_string(),
+        "compression": compression,
         "begin": header.time,
         "pages": {
             "ram": plan.ram,
@@ -49,10 +49,10 @@ pub(super) fn encode(
             },
         },
         "lost_frames": lost,
-        "source_damage": task.kernel.damage(),
+        "source_damage": job.kernel.damage(),
         "warnings": summary.warnings,
     });
-    if task.options.identity.is_none()
+    if job.options.identity.is_none()
         && let Some(fields) = metadata.as_object_mut()
     {
         fields.insert("phases".into(), phases.collect());

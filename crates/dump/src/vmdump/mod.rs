@@ -1,198 +1,174 @@
 //! Writes vmdumps: an ELF core in independent compressed chunks, with an index
 //! (docs/formats/vmdump.md).
 //!
-//! Helpers compress chunks of a fixed size in any order; the placer gives them
-//! their offsets in the order of the core. Nothing is written twice, so a
-//! stream gets the same bytes as a file.
+//! Helpers compress chunks of a fixed size in any order; the placer assigns them offsets in the
+//! order of the core. Nothing is written twice, so a stream receives the same bytes as a file. In
+//! a striped dump, chunks go to several files or devices in turn.
 
 mod check;
-mod copy;
-mod helper;
+mod chunk_builder;
+mod chunk_copy;
 mod in_order;
 mod merge;
 mod metadata;
-mod piece_sink;
-mod place;
-mod place_part;
+mod packed;
+mod packing;
+mod part_placer;
+mod placer;
+mod record_sink;
 mod repair;
-mod stripe_targets;
-mod stripes;
 
-use std::sync::Mutex;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use bigiron_format::codec::{Codec, CodecError, Compression};
-use bigiron_format::vmdump::{ChunkCompressor, Container, VmdumpHeader, streams};
-use bigiron_kernel::Filter;
+use bigiron_format::vmdump::VmdumpHeader;
 
-use crate::bitmaps::BitmapStore;
-use crate::chunks::Chunks;
 use crate::core_map::CoreMap;
+use crate::driver::FormatWriter;
 use crate::dump_id::new_dump_id;
 use crate::error::DumpError;
-use crate::options::{DumpOptions, PageCompression};
-use crate::output::Output;
-use crate::plan;
-use crate::progress::Phase;
+use crate::format::ChunkCompression;
+use crate::job::DumpJob;
+use crate::kept_pages::KeptPages;
+use crate::options::DumpOptions;
+use crate::output::Part;
 use crate::summary::Summary;
-use crate::task::{Task, Written, end_phase, summarize_plan};
 
-use copy::{AHEAD, Copy};
-use piece_sink::{Buffers, OneOutput, PieceSink};
-use place::Placer;
+use chunk_copy::{AHEAD, ChunkCopy, VmdumpLayout};
+use placer::Placer;
+use record_sink::{RecordSink, queue_capacity};
 
 pub use check::check_vmdump;
 pub use merge::{MergeOptions, merge};
 pub use repair::{Repair, repair_vmdump};
-pub use stripe_targets::check_targets;
-pub use stripes::{Stripe, parts_bytes, queued, write_striped};
 
-/// Bytes of memory in a chunk where nothing else is asked for.
-pub const DEFAULT_CHUNK: u32 = 256 << 10;
-
-/// Filters, then writes a whole dump.
-pub fn write<'s>(
-    task: &Task<'_, 's>,
-    filter: &Filter<'_, 's>,
-    output: &dyn Output,
-    summary: &mut Summary,
-) -> Result<Written, DumpError> {
-    write_to(task, filter, &OneOutput { task, output }, summary)
+/// Writer of vmdumps.
+pub struct VmdumpWriter<'a, 's> {
+    job: &'a DumpJob<'a, 's>,
+    parts: &'a [Part<'a>],
+    compression: ChunkCompression,
 }
 
-fn write_to<'s>(
-    task: &Task<'_, 's>,
-    filter: &Filter<'_, 's>,
-    sink: &dyn PieceSink,
-    summary: &mut Summary,
-) -> Result<Written, DumpError> {
-    let begin = Instant::now();
-    let chunks = Chunks::of(task.kernel.source());
-    let store = BitmapStore::of(task, None, chunks.len(), u64::MAX);
-    let plan = plan::make(task, filter, chunks, &store, false, &|_, _, _| Ok(()))?;
-    summarize_plan(task, &plan, summary);
-    let map = CoreMap::of(task.kernel)?;
-    end_phase(summary, Phase::Filtering, begin);
-
-    let begin = Instant::now();
-    task.progress.begin(Phase::Copying, plan.kept);
-    let Some(packing) = packing(task.options) else {
-        return Err(DumpError::Layout("a vmdump takes -c zstd or bzip2".into()));
-    };
-    let header = make_header(task, &map, packing, sink.parts());
-    let (placer, mut first) = Placer::new(&header);
-    let copy = Copy {
-        task,
-        filter,
-        sink,
-        plan: &plan,
-        store: &store,
-        map: &map,
-        header: &header,
-        packing,
-        placer: Mutex::new(placer),
-        buffers: Buffers::default(),
-    };
-    sink.take_from(&copy.buffers, &mut || {
-        copy.write(&mut first)?;
-        copy.run(summary)?;
-        copy.end_chunks()
-    })?;
-    task.check_interrupted()?;
-    end_phase(summary, Phase::Copying, begin);
-
-    let begin = Instant::now();
-    task.progress.begin(Phase::Finishing, 0);
-    let placer = copy.placer.into_inner();
-    let placer = placer.unwrap_or_else(|poison| poison.into_inner());
-    let complete = summary.lost == 0 && task.kernel.damage().is_none();
-    let metadata = metadata::encode(task, &header, &plan, summary);
-    sink.end(placer.end(complete, &metadata)?)?;
-    end_phase(summary, Phase::Finishing, begin);
-    Ok(Written)
-}
-
-/// How chunks are packed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
-    /// zstd at a level.
-    Zstd(i32),
-    /// bzip2 at its only useful level, the highest.
-    Bzip2,
-}
-
-impl Packing {
-    fn container(self) -> Container {
-        match self {
-            Self::Zstd(_) => Container::Zstd,
-            Self::Bzip2 => Container::Bzip2,
+impl<'a, 's> VmdumpWriter<'a, 's> {
+    /// Creates the writer of a dump in `parts`.
+    pub fn new(
+        job: &'a DumpJob<'a, 's>,
+        parts: &'a [Part<'a>],
+        compression: ChunkCompression,
+    ) -> Self {
+        Self {
+            job,
+            parts,
+            compression,
         }
     }
 
-    fn compressor(self) -> Result<ChunkCompressor, CodecError> {
-        match self {
-            Self::Zstd(level) => ChunkCompressor::zstd(level),
-            Self::Bzip2 => Ok(ChunkCompressor::Bzip2),
+    fn make_header(&self, map: &CoreMap) -> VmdumpHeader {
+        let (kernel, options) = (self.job.kernel, self.job.options);
+        let source = kernel.source();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let identity = options.identity;
+        VmdumpHeader {
+            container: self.compression.container(),
+            page_shift: source.page_shift(),
+            machine: map.machine,
+            endian: source.endian(),
+            dump_level: options.level.number() | source.dump_level(),
+            chunk_pages: self.compression.chunk_pages(source.page_shift()),
+            memory_offset: map.memory_offset(),
+            core_size: map.size,
+            time: identity.map_or(now.as_secs(), |identity| identity.time),
+            id: identity.map_or_else(|| new_dump_id().0, |identity| identity.id),
+            stripe: (0, self.parts.len() as u16),
+            utsname: kernel.utsname().clone(),
         }
     }
+}
 
-    /// Pages of a chunk. A chunk in bzip2 is one block.
-    fn chunk_pages(self, options: &DumpOptions, page_shift: u32) -> u32 {
-        let bytes = match self {
-            Self::Zstd(_) => options.chunk_bytes,
-            Self::Bzip2 => streams::BLOCK,
+impl FormatWriter for VmdumpWriter<'_, '_> {
+    type Layout = VmdumpLayout;
+
+    fn lay_out(&self, kept: &KeptPages) -> Result<VmdumpLayout, DumpError> {
+        let map = CoreMap::of(kept.job.kernel)?;
+        let header = self.make_header(&map);
+        let (placer, first) = Placer::new(&header);
+        Ok(VmdumpLayout {
+            map,
+            header,
+            placer: Mutex::new(placer),
+            first,
+        })
+    }
+
+    fn copy(
+        &self,
+        kept: &KeptPages,
+        layout: &mut VmdumpLayout,
+        summary: &mut Summary,
+    ) -> Result<(), DumpError> {
+        let chunk_bytes = self.compression.chunk_bytes();
+        let capacity = queue_capacity(self.job.options, chunk_bytes, self.parts.len());
+        let sink = RecordSink::new(self.parts, capacity, self.job.stop);
+        let mut first = std::mem::take(&mut layout.first);
+        let copy = ChunkCopy {
+            kept,
+            layout,
+            compression: self.compression,
+            sink: &sink,
         };
-        (bytes >> page_shift).max(1)
+        sink.run(&mut || {
+            sink.put(&mut first)?;
+            copy.run(summary)
+        })
+    }
+
+    fn finish(
+        &mut self,
+        kept: &KeptPages,
+        layout: VmdumpLayout,
+        complete: bool,
+        summary: &Summary,
+    ) -> Result<(), DumpError> {
+        let compression = self.compression.to_string();
+        let metadata = metadata::encode(kept, &layout.header, &compression, summary);
+        let placer = layout.placer.into_inner();
+        let placer = placer.unwrap_or_else(PoisonError::into_inner);
+        // The root must not be on a disk that then refuses a page.
+        self.parts.iter().try_for_each(Part::sync)?;
+        for record in placer.end(complete, &metadata)? {
+            self.parts[record.part].write_at(record.offset, &record.bytes)?;
+        }
+        Ok(())
     }
 }
 
-/// How the chunks of a vmdump are packed; `None` if they cannot be so.
-pub fn packing(options: &DumpOptions) -> Option<Packing> {
-    match options.compression {
-        PageCompression::Fixed(Compression {
-            codec: Codec::Zstd,
-            level,
-        }) => Some(Packing::Zstd(level)),
-        PageCompression::Bzip2 => Some(Packing::Bzip2),
-        _ => None,
-    }
-}
-
-/// Memory that each helper takes: its codec's, the pages of a chunk, room for what
-/// it may become, what became of it, and those that wait for an earlier one.
-pub fn helper_bytes(options: &DumpOptions) -> u64 {
-    let Some(packing) = packing(options) else {
-        return 0;
-    };
+/// Returns the memory of the queues to the writers of `parts` parts, and that of one helper: its
+/// codec, the pages of a chunk, room for the compressed ones, the result, and results that wait
+/// for an earlier one.
+pub fn memory_needed(
+    compression: ChunkCompression,
+    parts: usize,
+    options: &DumpOptions,
+) -> (u64, u64) {
     const PAGE_SHIFT: u32 = 12;
-    let chunk = (packing.chunk_pages(options, PAGE_SHIFT) as usize) << PAGE_SHIFT;
+    let chunk_bytes = compression.chunk_bytes();
+    let queues = if parts > 1 {
+        let chunks = queue_capacity(options, chunk_bytes, parts) + 1;
+        parts as u64 * chunks * u64::from(chunk_bytes)
+    } else {
+        0
+    };
+    let chunk = (compression.chunk_pages(PAGE_SHIFT) as usize) << PAGE_SHIFT;
     let pages = vec![0; chunk];
-    let context = packing.compressor().and_then(|mut compressor| {
+    let context = compression.compressor().and_then(|mut compressor| {
         let mut out = vec![0; compressor.bound(chunk)];
         compressor.compress(&pages, &mut out)?;
         Ok(compressor.context_bytes())
     });
-    context.unwrap_or(0) as u64 + chunk as u64 * (3 + AHEAD)
-}
-
-fn make_header(task: &Task, map: &CoreMap, packing: Packing, parts: u16) -> VmdumpHeader {
-    let source = task.kernel.source();
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    let identity = task.options.identity;
-    VmdumpHeader {
-        container: packing.container(),
-        page_shift: source.page_shift(),
-        machine: map.machine,
-        endian: source.endian(),
-        dump_level: task.options.level.number() | source.dump_level(),
-        chunk_pages: packing.chunk_pages(task.options, source.page_shift()),
-        memory_offset: map.memory_offset(),
-        core_size: map.size,
-        time: identity.map_or(now.as_secs(), |identity| identity.time),
-        id: identity.map_or_else(|| new_dump_id().0, |identity| identity.id),
-        stripe: (0, parts),
-        utsname: task.kernel.utsname().clone(),
-    }
+    (
+        queues,
+        context.unwrap_or(0) as u64 + chunk as u64 * (3 + AHEAD),
+    )
 }

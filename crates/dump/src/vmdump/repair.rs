@@ -14,8 +14,8 @@ use bigiron_format::vmdump::{
 use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source, SourceError, VmdumpSource};
 use serde_json::json;
 
-use super::place::Piece;
-use super::place_part::{Counts, PartPlacer};
+use super::packed::PlacedRecord;
+use super::part_placer::{Counts, PartPlacer};
 use crate::dump_id::new_dump_id;
 use crate::error::DumpError;
 
@@ -235,7 +235,7 @@ fn write_end(
     let metadata = serde_json::to_vec(&metadata).unwrap_or_default();
     let chunks = found.counts.chunks;
     let mut placer = PartPlacer::resume(header, end, found.counts, found.directory, found.frames);
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<PlacedRecord> = Vec::new();
     for chunk in found.chunks {
         placer
             .index_again(chunk, &mut pieces)

@@ -11,10 +11,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use bigiron_dump::{
-    DumpError, DumpIdentity, DumpOptions, OutputFormat, OutputTarget, PageCompression, Progress,
-    Save, SaveOptions, Saved, Verification, check_vmdump, dump, dump_striped, verify,
+    ChunkCompression, DumpError, DumpIdentity, DumpOptions, DumpOutput, Format, OutputTarget,
+    Progress, Save, SaveOptions, Saved, Verification, ZstdChunks, check_vmdump, dump, verify,
 };
-use bigiron_format::codec::{Codec, Compression};
 use bigiron_format::vmdump::{Chunk, VmdumpFile};
 use bigiron_helpers::{MemoryBudget, Stop};
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source, SourceError};
@@ -29,17 +28,16 @@ pub fn source() -> Source {
     Source::from_bytes(Box::new(core().to_vec()), PathBuf::from("core")).unwrap()
 }
 
+/// zstd's own parameters, so that a change of ours changes no golden file.
+const CHUNKS: ZstdChunks = ZstdChunks {
+    level: 3,
+    bytes: 64 << 10,
+};
+
 pub fn options(id: [u8; 16]) -> DumpOptions {
     DumpOptions {
-        format: OutputFormat::Vmdump,
-        // zstd's own parameters, so that others in the place of ours change no golden file.
-        compression: PageCompression::Fixed(Compression {
-            codec: Codec::Zstd,
-            level: 3,
-        }),
         threads: 2,
         overwrite: true,
-        chunk_bytes: 64 << 10,
         identity: Some(DumpIdentity {
             time: 1_700_000_000,
             id,
@@ -54,18 +52,24 @@ pub fn whole() -> &'static [u8] {
     static WHOLE: OnceLock<Vec<u8>> = OnceLock::new();
     WHOLE.get_or_init(|| {
         let directory = tempfile::tempdir().unwrap();
-        let target = OutputTarget::File(directory.path().join("whole"));
+        let path = directory.path().join("whole");
+        let output = DumpOutput::file(Format::Vmdump(ChunkCompression::Zstd(CHUNKS)), &path);
         let (source, stop) = (source(), Stop::new());
         let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
-        dump(&kernel, &target, &options(ID), &Progress::new(), &stop).unwrap();
-        fs::read(target.path().unwrap()).unwrap()
+        dump(&kernel, &output, &options(ID), &Progress::new(), &stop).unwrap();
+        fs::read(path).unwrap()
     })
 }
 
 pub fn stripe(targets: &[OutputTarget], options: &DumpOptions) -> Result<(), DumpError> {
     let (source, stop) = (source(), Stop::new());
     let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
-    dump_striped(&kernel, targets, options, &Progress::new(), &stop).map(|_| ())
+    let output = DumpOutput::Striped {
+        chunks: CHUNKS,
+        targets: targets.to_vec(),
+        recipients: None,
+    };
+    dump(&kernel, &output, options, &Progress::new(), &stop).map(|_| ())
 }
 
 /// The dump in so many parts.

@@ -5,11 +5,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use bigiron_bench::memory::{MemoryCase, MemoryResult, default_directory};
-use bigiron_dump::{DumpOptions, OutputFormat};
-use clap::{Args, ValueEnum};
-
 use bigiron_bench::output::print;
+use bigiron_dump::{ChunkCompression, DumpOptions, Format as DumpFormat, ZstdChunks};
+use bigiron_format::codec::{Codec, Compression};
 use bigiron_helpers::{format_size, group_digits, parse_size};
+use clap::{Args, ValueEnum};
 
 /// A format of dumps.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -24,13 +24,17 @@ enum Format {
     Elf,
 }
 
-impl From<Format> for OutputFormat {
+impl From<Format> for DumpFormat {
     fn from(format: Format) -> Self {
+        let zstd = Compression::new(Codec::Zstd);
         match format {
-            Format::Kdump => Self::Kdump,
-            Format::Flattened => Self::Flattened,
-            Format::Vmdump => Self::Vmdump,
-            Format::Elf => Self::Elf,
+            Format::Kdump => Self::kdump(zstd),
+            Format::Flattened => Self::Kdump {
+                compression: zstd.into(),
+                flattened: true,
+            },
+            Format::Vmdump => Self::Vmdump(ChunkCompression::Zstd(ZstdChunks::default())),
+            Format::Elf => Self::ELF,
         }
     }
 }
@@ -104,14 +108,13 @@ fn run_here(arguments: &MemoryArguments, directory: &Path) -> anyhow::Result<()>
     };
     let options = DumpOptions {
         threads: usize::from(*threads),
-        format: arguments.format.into(),
         ..DumpOptions::default()
     };
     let case = MemoryCase {
         size: *size,
         every_struct_page: arguments.every_struct_page,
     };
-    let result = case.run(&options, directory)?;
+    let result = case.run(arguments.format.into(), &options, directory)?;
     Ok(print(&serde_json::to_string(&result)?)?)
 }
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::num::NonZeroU64;
 use std::path::Path;
 
-use bigiron_dump::{DumpOptions, PageCompression};
+use bigiron_dump::{DumpOptions, Format, PageCompression};
 use bigiron_format::codec::Compression;
 use bigiron_kernel::{DumpLevel, Source};
 use serde::Serialize;
@@ -96,25 +96,27 @@ fn one_disk(
     options: &AdaptiveOptions,
     rate: NonZeroU64,
 ) -> anyhow::Result<Disk> {
-    let make = |compression: PageCompression| DumpOptions {
+    let dump_options = DumpOptions {
         level: options.level,
-        compression,
         threads: options.threads,
         write_limit: Some(rate),
         ..DumpOptions::default()
+    };
+    let run_trial = |compression: PageCompression| {
+        trial::run(source, directory, Format::kdump(compression), &dump_options)
     };
     let mut fixed: Vec<Timed> = Vec::new();
     let mut adaptive = empty("adaptive");
     let (mut shares, mut left_out) = (Vec::new(), Vec::new());
     for run in 0..options.runs.max(1) {
-        let trial = trial::run(source, directory, &make(PageCompression::Adaptive))?;
+        let trial = run_trial(PageCompression::Adaptive)?;
         adaptive.add(&trial);
         shares = shares_of(&trial.summary.adaptive);
         if run > 0 {
             let limit = HOPELESS * best_of(&fixed);
             for timed in fixed.iter_mut().filter(|timed| timed.seconds < limit) {
                 let compression: Compression = timed.compression.parse()?;
-                timed.add(&trial::run(source, directory, &make(compression.into()))?);
+                timed.add(&run_trial(compression.into())?);
             }
             continue;
         }
@@ -125,7 +127,7 @@ fn one_disk(
             {
                 let compression: Compression = name.parse()?;
                 let mut timed = empty(name);
-                timed.add(&trial::run(source, directory, &make(compression.into()))?);
+                timed.add(&run_trial(compression.into())?);
                 fixed.push(timed);
             } else {
                 left_out.push(name.to_owned());

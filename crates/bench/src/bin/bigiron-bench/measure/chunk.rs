@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-use bigiron_dump::{DumpOptions, OutputFormat, OutputTarget, PageCompression, Progress, dump};
+use bigiron_dump::{ChunkCompression, DumpOptions, DumpOutput, Format, Progress, ZstdChunks, dump};
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::codec::{Codec, Compression};
@@ -62,12 +62,12 @@ pub fn measure(
     directory: &Path,
     options: &ChunkOptions,
 ) -> anyhow::Result<Vec<ChunkRow>> {
-    let zstd = Compression::with_level(Codec::Zstd, options.zstd_level)?;
-    let zstd = SIZES.map(|size| (PageCompression::Fixed(zstd), size << 10));
-    let ways: Vec<_> = zstd
-        .into_iter()
-        .chain([(PageCompression::Bzip2, 0)])
-        .collect();
+    let level = Compression::with_level(Codec::Zstd, options.zstd_level)?.level;
+    let zstd = SIZES.map(|size| {
+        let bytes = size << 10;
+        ChunkCompression::Zstd(ZstdChunks { level, bytes })
+    });
+    let ways: Vec<_> = zstd.into_iter().chain([ChunkCompression::Bzip2]).collect();
     let mut rows: Vec<Vec<ChunkRow>> = vec![Vec::new(); ways.len()];
     for _ in 0..options.runs.max(1) {
         for (way, rows) in ways.iter().zip(&mut rows) {
@@ -92,27 +92,22 @@ fn once(
     source: &Source,
     directory: &Path,
     options: &ChunkOptions,
-    (compression, chunk_bytes): (PageCompression, u32),
+    compression: ChunkCompression,
 ) -> anyhow::Result<ChunkRow> {
     let path = directory.join("dump");
     let cache = PhysicalMemory::DEFAULT_CACHE_PAGES;
     let kernel = Kernel::find(source, None, IoMethod::Auto, cache)?;
-    let mut dump_options = DumpOptions {
-        format: OutputFormat::Vmdump,
+    let dump_options = DumpOptions {
         level: options.level,
-        compression,
         threads: 1,
         overwrite: true,
         ..DumpOptions::default()
     };
-    if chunk_bytes > 0 {
-        dump_options.chunk_bytes = chunk_bytes;
-    }
-    let target = OutputTarget::File(path.clone());
+    let output = DumpOutput::file(Format::Vmdump(compression), path.clone());
     let before = processor_time(ClockId::ProcessCPUTime);
     let summary = dump(
         &kernel,
-        &target,
+        &output,
         &dump_options,
         &Progress::new(),
         &Stop::new(),
@@ -136,10 +131,10 @@ fn once(
 }
 
 /// The codec alone, on the chunks of `file`.
-fn bare_seconds(file: &VmdumpFile, compression: PageCompression) -> anyhow::Result<f64> {
+fn bare_seconds(file: &VmdumpFile, compression: ChunkCompression) -> anyhow::Result<f64> {
     let mut compressor = match compression {
-        PageCompression::Fixed(fixed) => ChunkCompressor::zstd(fixed.level)?,
-        _ => ChunkCompressor::Bzip2,
+        ChunkCompression::Zstd(chunks) => ChunkCompressor::zstd(chunks.level)?,
+        ChunkCompression::Bzip2 => ChunkCompressor::Bzip2,
     };
     let mut decompressor = file.decompressor()?;
     let (mut packed, mut pages, mut out, mut seconds) = (Vec::new(), Vec::new(), Vec::new(), 0.0);

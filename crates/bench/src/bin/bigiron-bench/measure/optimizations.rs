@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use bigiron_dump::{DumpOptions, Optimizations};
+use bigiron_dump::{DumpOptions, Format, Optimizations};
 use bigiron_format::codec::Compression;
 use bigiron_kernel::{DumpLevel, IoMethod, Source};
 use serde::Serialize;
@@ -92,12 +92,11 @@ fn row(
         for (index, (_, change)) in VARIANTS.iter().enumerate() {
             let mut dump = DumpOptions {
                 level: options.level,
-                compression: compression.into(),
                 threads: options.threads,
                 ..DumpOptions::default()
             };
             change(&mut dump);
-            let trial = trial::run(source, directory, &dump)?;
+            let trial = trial::run(source, directory, Format::kdump(compression), &dump)?;
             walls[index].push(trial.seconds);
             cpus[index].push(trial.cpu_seconds);
             bytes[index] = trial.bytes;

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::num::NonZeroU64;
 use std::path::Path;
 
-use bigiron_dump::{DumpOptions, OutputFormat};
+use bigiron_dump::{ChunkCompression, DumpOptions, DumpOutput, Format, OutputTarget, ZstdChunks};
 use bigiron_kernel::Source;
 use serde::Serialize;
 
-use super::trial::run_parts;
+use super::trial::run_output;
 use bigiron_bench::results::median;
 
 /// A dump in so many parts.
@@ -35,7 +35,6 @@ pub fn measure(
     runs: usize,
 ) -> anyhow::Result<Vec<Row>> {
     let options = DumpOptions {
-        format: OutputFormat::Vmdump,
         write_limit: Some(limit),
         ..usual.clone()
     };
@@ -45,7 +44,7 @@ pub fn measure(
         .collect();
     for _ in 0..runs.max(1) {
         for (row, times) in &mut rows {
-            let trial = run_parts(source, directory, &options, row.parts)?;
+            let trial = run_output(source, &output(directory, row.parts), &options)?;
             row.bytes = trial.bytes;
             times.push(trial.seconds);
         }
@@ -58,6 +57,20 @@ pub fn measure(
         row
     };
     Ok(rows.into_iter().map(finish).collect())
+}
+
+/// A vmdump striped over `parts` files in `directory`, or in one file.
+fn output(directory: &Path, parts: usize) -> DumpOutput {
+    let chunks = ZstdChunks::default();
+    let name = |part| OutputTarget::File(directory.join(format!("dump{part}")));
+    if parts == 1 {
+        return DumpOutput::whole(Format::Vmdump(ChunkCompression::Zstd(chunks)), name(0));
+    }
+    DumpOutput::Striped {
+        chunks,
+        targets: (0..parts).map(name).collect(),
+        recipients: None,
+    }
 }
 
 fn row(parts: usize) -> Row {

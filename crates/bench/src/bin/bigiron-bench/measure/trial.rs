@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use bigiron_bench::clock::processor_time;
-use bigiron_dump::{DumpOptions, OutputTarget, Progress, Summary, dump, dump_striped};
+use bigiron_dump::{DumpOptions, DumpOutput, Format, OutputTarget, Progress, Summary, dump};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source};
 use rustix::time::ClockId;
@@ -25,19 +25,22 @@ pub struct Trial {
 }
 
 /// Dumps `source` to a file in `directory`, which is removed again.
-pub fn run(source: &Source, directory: &Path, options: &DumpOptions) -> anyhow::Result<Trial> {
-    run_parts(source, directory, options, 1)
-}
-
-/// The same, striped over so many files if that is more than one.
-pub fn run_parts(
+pub fn run(
     source: &Source,
     directory: &Path,
+    format: Format,
     options: &DumpOptions,
-    parts: usize,
 ) -> anyhow::Result<Trial> {
-    let name = |part| OutputTarget::File(directory.join(format!("dump{part}")));
-    let targets: Vec<_> = (0..parts).map(name).collect();
+    let output = DumpOutput::file(format, directory.join("dump0"));
+    run_output(source, &output, options)
+}
+
+/// Dumps `source` to `output`, whose files are removed again.
+pub fn run_output(
+    source: &Source,
+    output: &DumpOutput,
+    options: &DumpOptions,
+) -> anyhow::Result<Trial> {
     let kernel = Kernel::find(
         source,
         None,
@@ -46,17 +49,14 @@ pub fn run_parts(
     )?;
     let (begin, cpu_before) = (Instant::now(), cpu_seconds());
     let (progress, stop) = (Progress::new(), Stop::new());
-    let summary = match &targets[..] {
-        [target] => dump(&kernel, target, options, &progress, &stop)?,
-        targets => dump_striped(&kernel, targets, options, &progress, &stop)?,
-    };
+    let summary = dump(&kernel, output, options, &progress, &stop)?;
     let trial = Trial {
         seconds: begin.elapsed().as_secs_f64(),
         cpu_seconds: cpu_seconds() - cpu_before,
         bytes: summary.bytes_out,
         summary,
     };
-    for path in targets.iter().filter_map(OutputTarget::path) {
+    for path in output.targets().iter().filter_map(OutputTarget::path) {
         std::fs::remove_file(path)?;
     }
     Ok(trial)

@@ -1,4 +1,4 @@
-//! What is where in one file of a vmdump: offsets, index and seek table.
+//! Lays out one part of a vmdump: offsets, index and seek table.
 
 use bigiron_format::codec::CodecError;
 use bigiron_format::vmdump::record::{self, Tag};
@@ -7,30 +7,29 @@ use bigiron_format::vmdump::{
     streams,
 };
 
-use super::place::{PackedChunk, Piece};
+use super::packed::{PackedChunk, PlacedRecord};
 
-/// Chunks of an index record.
+/// Chunks in an index record.
 const INDEX_CHUNKS: usize = 1024;
 
-/// Gives everything in one file its place.
+/// Assigns the records of one part their offsets.
 pub(super) struct PartPlacer {
     header: VmdumpHeader,
     offset: u64,
     counts: Counts,
-    /// Chunks that are in no index record yet.
+    /// Chunks that no index record lists yet.
     chunks: Vec<Chunk>,
     directory: Vec<DirectoryEntry>,
     seek_table: SeekTable,
-    /// Index records of a dump in bzip2, which stand behind the core: some 10 MiB
-    /// for each TiB that is dumped.
+    /// Index records of a bzip2 dump, which follow the core: about 10 MiB for each TiB dumped.
     waiting: Vec<u8>,
 }
 
-/// What the root says of the file.
+/// Counts in the root.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) chunks: u64,
-    /// Pages dumped, lost ones too.
+    /// Pages dumped, including lost ones.
     pub(super) dumped: u64,
     pub(super) lost: u64,
 }
@@ -46,8 +45,8 @@ impl Counts {
 }
 
 impl PartPlacer {
-    /// A placer, and the header, where that comes first.
-    pub(super) fn new(header: VmdumpHeader) -> (Self, Option<Piece>) {
+    /// Creates a placer; returns the header if it comes first.
+    pub(super) fn new(header: VmdumpHeader) -> (Self, Option<PlacedRecord>) {
         let mut placer = Self {
             offset: 0,
             counts: Counts::default(),
@@ -63,15 +62,15 @@ impl PartPlacer {
                 let bytes = record::encode(Tag::Header, placer.header.dump(), &payload);
                 Some(placer.add(bytes).0)
             }
-            // Its first stream must be the core's.
+            // The first stream must be the core's.
             Container::Bzip2 => None,
         };
         (placer, first)
     }
 
-    /// A placer behind the chunks that are in `counts` and end at `offset`, of
-    /// which those in `directory` have index records. `frames` are all frames so
-    /// far, if there is nothing between them.
+    /// Creates a placer that continues at `offset`, after the chunks in `counts`, of which those in
+    /// `directory` have index records. `frames` are all frames so far, if nothing is between
+    /// them.
     pub(super) fn resume(
         header: VmdumpHeader,
         offset: u64,
@@ -87,11 +86,11 @@ impl PartPlacer {
         placer
     }
 
-    /// Takes a chunk into the index that has its place already.
+    /// Adds a chunk that has its offset already to the index.
     pub(super) fn index_again(
         &mut self,
         chunk: Chunk,
-        out: &mut Vec<Piece>,
+        out: &mut Vec<PlacedRecord>,
     ) -> Result<(), CodecError> {
         self.chunks.push(chunk);
         if self.chunks.len() == INDEX_CHUNKS {
@@ -100,12 +99,12 @@ impl PartPlacer {
         Ok(())
     }
 
-    /// Places a chunk that is the `sequence`-th of the dump.
+    /// Places chunk number `sequence` of the dump.
     pub(super) fn chunk(
         &mut self,
         packed: PackedChunk,
         sequence: u64,
-        out: &mut Vec<Piece>,
+        out: &mut Vec<PlacedRecord>,
     ) -> Result<(), CodecError> {
         let PackedChunk {
             mut chunk,
@@ -128,7 +127,7 @@ impl PartPlacer {
         }
         self.seek_table.add(compressed, len);
         self.offset += bytes.len() as u64;
-        out.push(Piece {
+        out.push(PlacedRecord {
             part: self.part(),
             offset: chunk.offset,
             bytes,
@@ -136,7 +135,7 @@ impl PartPlacer {
         self.index_again(chunk, out)
     }
 
-    fn end_index(&mut self, out: &mut Vec<Piece>) -> Result<(), CodecError> {
+    fn end_index(&mut self, out: &mut Vec<PlacedRecord>) -> Result<(), CodecError> {
         let Some(first) = self.chunks.first() else {
             return Ok(());
         };
@@ -148,12 +147,12 @@ impl PartPlacer {
         let size = bytes.len() as u32;
         let offset = match self.header.container {
             Container::Zstd => {
-                let (piece, place) = self.add(bytes);
-                out.push(piece);
-                place.offset
+                let (record, extent) = self.add(bytes);
+                out.push(record);
+                extent.offset
             }
             Container::Bzip2 => {
-                // From the end of the core on, which is not known yet.
+                // Relative to the end of the core, which is not known yet.
                 let offset = self.waiting.len();
                 self.waiting.extend_from_slice(&bytes);
                 offset as u64
@@ -169,8 +168,8 @@ impl PartPlacer {
         Ok(())
     }
 
-    /// Everything was placed: what must be written before the end.
-    pub(super) fn end_chunks(&mut self, out: &mut Vec<Piece>) -> Result<(), CodecError> {
+    /// Ends the chunks: adds what must be written before the end to `out`.
+    pub(super) fn end_chunks(&mut self, out: &mut Vec<PlacedRecord>) -> Result<(), CodecError> {
         self.end_index(out)?;
         if !self.waiting.is_empty() {
             for entry in &mut self.directory {
@@ -182,9 +181,13 @@ impl PartPlacer {
         Ok(())
     }
 
-    /// What comes last, and makes the file a whole one: directory, metadata,
-    /// root and seek table.
-    pub(super) fn end(mut self, complete: bool, metadata: &[u8]) -> Result<Piece, CodecError> {
+    /// Returns the end of the part, which must be written last: directory, metadata, root and seek
+    /// table.
+    pub(super) fn end(
+        mut self,
+        complete: bool,
+        metadata: &[u8],
+    ) -> Result<PlacedRecord, CodecError> {
         let offset = self.offset;
         let directory = self.record(Tag::Directory, &index::encode_directory(&self.directory))?;
         let (directory, directory_place) = self.add(directory);
@@ -207,14 +210,14 @@ impl PartPlacer {
         if self.header.container == Container::Zstd {
             bytes.extend_from_slice(&self.seek_table.encode().unwrap_or_default());
         }
-        Ok(Piece {
+        Ok(PlacedRecord {
             part: self.part(),
             offset,
             bytes,
         })
     }
 
-    /// The bytes of a record, as they stand in the file.
+    /// Encodes a record.
     fn record(&self, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, CodecError> {
         match self.header.container {
             Container::Zstd => Ok(record::encode(tag, self.header.dump(), payload)),
@@ -222,24 +225,24 @@ impl PartPlacer {
         }
     }
 
-    /// The number of the file.
+    /// Number of the part.
     fn part(&self) -> usize {
         usize::from(self.header.stripe.0)
     }
 
-    /// Places bytes behind all others.
-    fn add(&mut self, bytes: Vec<u8>) -> (Piece, Extent) {
-        let place = Extent {
+    /// Places bytes after all others.
+    fn add(&mut self, bytes: Vec<u8>) -> (PlacedRecord, Extent) {
+        let extent = Extent {
             offset: self.offset,
             size: bytes.len() as u64,
         };
         self.seek_table.add(bytes.len() as u32, 0);
-        self.offset += place.size;
-        let piece = Piece {
+        self.offset += extent.size;
+        let record = PlacedRecord {
             part: self.part(),
-            offset: place.offset,
+            offset: extent.offset,
             bytes,
         };
-        (piece, place)
+        (record, extent)
     }
 }

@@ -1,42 +1,25 @@
-//! Where a striped dump may go.
+//! Checks of the targets of a striped dump.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::{Packing, packing};
 use crate::error::DumpError;
-use crate::options::{DumpOptions, OutputFormat, OutputTarget};
+use crate::format::OutputTarget;
 
-/// Parts at most: each takes two threads and the memory of some chunks.
-const MOST_PARTS: usize = 64;
+/// Maximum number of parts: each takes two threads and the memory of some chunks.
+const MAX_PARTS: usize = 64;
 
-/// Refuses what cannot be a striped dump; gives the names of its parts.
-pub fn check_targets(
-    targets: &[OutputTarget],
-    options: &DumpOptions,
-) -> Result<Vec<PathBuf>, DumpError> {
+/// Refuses targets that a dump cannot be striped over.
+pub fn check_stripes(targets: &[OutputTarget]) -> Result<(), DumpError> {
     let refused = |reason: String| Err(DumpError::Layout(reason));
-    if options.format != OutputFormat::Vmdump {
+    if !(2..=MAX_PARTS).contains(&targets.len()) {
         return refused(format!(
-            "-f {} cannot be striped; only -f vmdump can",
-            options.format.name()
-        ));
-    }
-    if packing(options) == Some(Packing::Bzip2) {
-        return refused(
-            "-c bzip2 cannot be striped: nothing in it says where a stream belongs once the end \
-             of a file is lost; take -c zstd"
-                .into(),
-        );
-    }
-    if !(2..=MOST_PARTS).contains(&targets.len()) {
-        return refused(format!(
-            "a dump is striped over 2 to {MOST_PARTS} files, not {}",
+            "a dump is striped over 2 to {MAX_PARTS} files, not {}",
             targets.len()
         ));
     }
-    let mut paths: Vec<PathBuf> = Vec::with_capacity(targets.len());
+    let mut paths: Vec<&Path> = Vec::with_capacity(targets.len());
     for target in targets {
         let Some(path) = target.path() else {
             return refused("a dump is striped over files and devices only".into());
@@ -48,18 +31,18 @@ pub fn check_targets(
                 path.display()
             ));
         }
-        paths.push(path.to_owned());
+        paths.push(path);
     }
-    Ok(paths)
+    Ok(())
 }
 
-/// Whether two names are of one file, which may not be there yet.
+/// True if two paths name the same file, which may not exist yet.
 fn is_same(one: &Path, other: &Path) -> bool {
     if let (Ok(one), Ok(other)) = (fs::metadata(one), fs::metadata(other)) {
         if one.file_type().is_block_device() || other.file_type().is_block_device() {
             return one.rdev() == other.rdev() && one.file_type() == other.file_type();
         }
-        // Character devices such as /dev/null take any number of files.
+        // Character devices such as /dev/null take any number of parts.
         return one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino());
     }
     let directory = |path: &Path| {

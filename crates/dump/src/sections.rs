@@ -1,75 +1,75 @@
-//! The chunks of page frames that a dump goes through.
+//! The sections of page frames that a dump covers.
 //!
-//! They grow with the machine, so they are held as runs, and what is kept of
-//! each in little more than two bytes.
+//! Their number grows with the machine, so they are stored as runs, and the number of pages
+//! kept of each takes little more than two bytes.
 
 use bigiron_format::PageFrame;
 use bigiron_kernel::{MemorySource, SECTION_FRAMES, SectionRanks};
 
-/// One chunk of page frames.
+/// One section of page frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlannedChunk {
+pub struct PlannedSection {
     /// Its first page frame.
     pub first: PageFrame,
-    /// Pages kept in all chunks before it.
+    /// Pages kept in all sections before it.
     pub kept_before: u64,
     /// Pages kept in it.
     pub kept: u64,
 }
 
-/// Chunks that lie one behind the other.
+/// Consecutive sections.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     first: PageFrame,
-    /// Chunks in all runs before.
+    /// Sections in all runs before.
     index: usize,
 }
 
-/// The chunks that may have RAM, in order, and how many pages of each are kept.
+/// The sections that may have RAM, in order, and the number of pages kept of each.
 #[derive(Clone, Debug, Default)]
-pub struct Chunks {
+pub struct Sections {
     runs: Vec<Run>,
     len: usize,
     kept: SectionRanks,
 }
 
-impl Chunks {
-    /// The chunks of `source`, of which nothing is kept yet.
+impl Sections {
+    /// Lists the sections of `source`, of which nothing is kept yet.
     pub fn of(source: &dyn MemorySource) -> Self {
-        let mut chunks = Self::default();
+        let mut sections = Self::default();
         let mut end = None;
         for first in source.sections() {
             if end != Some(first) {
-                let index = chunks.len;
-                chunks.runs.push(Run { first, index });
+                let index = sections.len;
+                sections.runs.push(Run { first, index });
             }
-            chunks.len += 1;
+            sections.len += 1;
             end = Some(PageFrame(first.0 + SECTION_FRAMES));
         }
-        chunks
+        sections
     }
 
-    /// How many there are.
+    /// Returns the number of sections.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Notes how many pages of each are kept.
+    /// Sets the number of pages kept of each section.
     pub fn set_kept(&mut self, counts: Vec<u16>) {
         self.kept = SectionRanks::new(counts);
     }
 
-    /// Pages kept of all.
+    /// Returns the number of pages kept of all sections.
     pub fn kept(&self) -> u64 {
         self.kept.total()
     }
 
-    /// The `index`-th chunk; there must be one.
-    pub fn at(&self, index: usize) -> PlannedChunk {
+    /// Returns the section with number `index`, which must exist.
+    pub fn at(&self, index: usize) -> PlannedSection {
         let run = self.runs.partition_point(|run| run.index <= index);
         let run = run.checked_sub(1).map(|run| self.runs[run]);
         debug_assert!(run.is_some() && index < self.len);
-        PlannedChunk {
+        PlannedSection {
             first: run.map_or(PageFrame(0), |run| {
                 PageFrame(run.first.0 + (index - run.index) as u64 * SECTION_FRAMES)
             }),
@@ -78,7 +78,7 @@ impl Chunks {
         }
     }
 
-    /// The number of the chunk that begins with `first`, if there is one.
+    /// Returns the number of the section that begins with `first`, if there is one.
     pub fn index_of(&self, first: PageFrame) -> Option<usize> {
         let run = self.runs.partition_point(|run| run.first <= first);
         let run = self.runs[run.checked_sub(1)?];
@@ -86,8 +86,8 @@ impl Chunks {
         (index < self.len && self.at(index).first == first).then_some(index)
     }
 
-    /// All chunks in order.
-    pub fn iter(&self) -> impl Iterator<Item = PlannedChunk> + '_ {
+    /// Iterates over all sections in order.
+    pub fn iter(&self) -> impl Iterator<Item = PlannedSection> + '_ {
         (0..self.len).map(|index| self.at(index))
     }
 }

@@ -1,72 +1,40 @@
-//! The one place where chunks get their order: numbers, runs of excluded pages,
-//! and in which file each goes.
+//! Assigns chunks their order: numbers, runs of excluded pages, and parts.
 
 use bigiron_format::codec::CodecError;
 use bigiron_format::vmdump::{
     Chunk, ChunkCompressor, ChunkKind, Container, MAX_RUN, VmdumpHeader, codec, zeros,
 };
 
-use super::place_part::PartPlacer;
+use super::packed::{Packed, PackedChunk, PlacedRecord};
+use super::part_placer::PartPlacer;
 
-/// A chunk that has no place yet.
-pub(super) enum Packed {
-    /// Compressed.
-    Chunk(PackedChunk),
-    /// Pages of which none is dumped.
-    Excluded {
-        /// Where they begin in the core.
-        position: u64,
-        /// Their bytes.
-        len: u64,
-    },
-}
-
-/// A compressed chunk, with room in front of it.
-#[derive(Clone)]
-pub(super) struct PackedChunk {
-    /// Its offset is not known yet.
-    pub(super) chunk: Chunk,
-    /// Room for the chunk's header, then the compressed bytes.
-    pub(super) bytes: Vec<u8>,
-    /// XXH3 of the compressed bytes.
-    pub(super) checksum: u64,
-}
-
-/// Bytes and where they belong.
-pub(super) struct Piece {
-    /// The number of the file.
-    pub(super) part: usize,
-    pub(super) offset: u64,
-    pub(super) bytes: Vec<u8>,
-}
-
-/// Gives everything its place: chunks of pages go to the files in turn.
+/// Assigns records their parts and offsets: chunks of pages go to the parts in turn.
 pub(super) struct Placer {
     container: Container,
     parts: Vec<PartPlacer>,
-    /// The file of the next chunk.
+    /// Part of the next chunk.
     turn: usize,
     sequence: u64,
-    /// Pages of which none is dumped, not placed yet: position and length.
+    /// Excluded pages that are not placed yet: position and length.
     run: Option<(u64, u64)>,
-    /// Streams of zeros by the logarithm of their length.
+    /// bzip2 streams of zeros by the logarithm of their length.
     zeros: Vec<Option<Vec<u8>>>,
 }
 
 impl Placer {
-    /// A placer for a dump in as many files as `header` says, and the headers,
-    /// where those come first.
-    pub(super) fn new(header: &VmdumpHeader) -> (Self, Vec<Piece>) {
+    /// Creates the placer of a dump with the number of parts in `header`; returns the headers
+    /// that come first.
+    pub(super) fn new(header: &VmdumpHeader) -> (Self, Vec<PlacedRecord>) {
         let count = header.stripe.1;
         let mut parts = Vec::with_capacity(usize::from(count));
         let mut first = Vec::new();
         for index in 0..count {
-            let (part, piece) = PartPlacer::new(VmdumpHeader {
+            let (part, record) = PartPlacer::new(VmdumpHeader {
                 stripe: (index, count),
                 ..header.clone()
             });
             parts.push(part);
-            first.extend(piece);
+            first.extend(record);
         }
         let placer = Self {
             container: header.container,
@@ -79,8 +47,12 @@ impl Placer {
         (placer, first)
     }
 
-    /// Places what comes next; gives what is to be written in `out`.
-    pub(super) fn place(&mut self, packed: Packed, out: &mut Vec<Piece>) -> Result<(), CodecError> {
+    /// Places the next chunk; adds the records to write to `out`.
+    pub(super) fn place(
+        &mut self,
+        packed: Packed,
+        out: &mut Vec<PlacedRecord>,
+    ) -> Result<(), CodecError> {
         match packed {
             Packed::Excluded { position, len } => {
                 let (start, before) = self.run.unwrap_or((position, 0));
@@ -97,8 +69,8 @@ impl Placer {
         }
     }
 
-    /// Writes the excluded pages that were put together.
-    fn end_run(&mut self, out: &mut Vec<Piece>) -> Result<(), CodecError> {
+    /// Places the run of excluded pages.
+    fn end_run(&mut self, out: &mut Vec<PlacedRecord>) -> Result<(), CodecError> {
         let Some((mut position, mut left)) = self.run.take() else {
             return Ok(());
         };
@@ -155,10 +127,13 @@ impl Placer {
         Ok(out)
     }
 
-    /// Places a chunk in the file whose turn it is. The headers of the core go
-    /// into all, so that each can be read without the others; excluded pages take
-    /// no room, and no turn.
-    fn chunk(&mut self, packed: PackedChunk, out: &mut Vec<Piece>) -> Result<(), CodecError> {
+    /// Places a chunk in the part whose turn it is. The headers of the core go to all parts, so
+    /// that each can be read without the others; excluded pages take no room and no turn.
+    fn chunk(
+        &mut self,
+        packed: PackedChunk,
+        out: &mut Vec<PlacedRecord>,
+    ) -> Result<(), CodecError> {
         let sequence = self.sequence;
         self.sequence += 1;
         if packed.chunk.kind == ChunkKind::Headers {
@@ -174,8 +149,8 @@ impl Placer {
         self.parts[turn].chunk(packed, sequence, out)
     }
 
-    /// Everything was placed: what must be written before the end.
-    pub(super) fn end_chunks(&mut self) -> Result<Vec<Piece>, CodecError> {
+    /// Ends the chunks; returns what must be written before the end.
+    pub(super) fn end_chunks(&mut self) -> Result<Vec<PlacedRecord>, CodecError> {
         let mut out = Vec::new();
         self.end_run(&mut out)?;
         for part in &mut self.parts {
@@ -184,8 +159,12 @@ impl Placer {
         Ok(out)
     }
 
-    /// What comes last, and makes the dump a whole one: the end of each file.
-    pub(super) fn end(self, complete: bool, metadata: &[u8]) -> Result<Vec<Piece>, CodecError> {
+    /// Returns the end of each part, which must be written last.
+    pub(super) fn end(
+        self,
+        complete: bool,
+        metadata: &[u8],
+    ) -> Result<Vec<PlacedRecord>, CodecError> {
         let parts = self.parts.into_iter();
         parts.map(|part| part.end(complete, metadata)).collect()
     }

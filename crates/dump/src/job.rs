@@ -1,0 +1,48 @@
+//! The context of a dump that is being made.
+
+use bigiron_helpers::Stop;
+use bigiron_kernel::{Filter, Kernel, KernelError, PageReader};
+
+use crate::error::DumpError;
+use crate::options::DumpOptions;
+use crate::progress::Progress;
+
+/// The context of a dump that is being made.
+pub struct DumpJob<'a, 's> {
+    pub kernel: &'a Kernel<'s>,
+    pub filter: Filter<'a, 's>,
+    pub options: &'a DumpOptions,
+    pub progress: &'a Progress,
+    pub stop: &'a Stop,
+    /// Number of helper threads.
+    pub helpers: usize,
+    /// Clears zero pages in the bitmap, as ELF needs it if the level excludes them;
+    /// kdump-compressed dumps keep their bits.
+    pub drops_zero_pages: bool,
+}
+
+impl DumpJob<'_, '_> {
+    /// Returns the bytes of a page.
+    pub fn page_size(&self) -> usize {
+        1 << self.kernel.source().page_shift()
+    }
+
+    /// Opens a reader of the source.
+    pub fn reader(&self) -> Box<dyn PageReader + '_> {
+        self.kernel.source().reader(self.options.io)
+    }
+
+    /// Converts an error of the filter.
+    pub fn filter_error(&self, source: KernelError) -> DumpError {
+        DumpError::filter(self.options.level)(source)
+    }
+
+    /// Fails if the dump is to stop.
+    pub fn check_interrupted(&self) -> Result<(), DumpError> {
+        if self.stop.is_set() {
+            Err(DumpError::Interrupted { kept: None })
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Headers of a kdump-compressed dump.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bigiron_format::kdump::{KdumpHeaders, Layout, flags_of_codec};
+
+use super::adaptive::STRENGTHS;
+use crate::format::PageCompression;
+use crate::job::DumpJob;
+use crate::notes::output_notes;
+
+/// Returns the headers of a dump that is not complete yet.
+pub(super) fn make_headers(job: &DumpJob, compression: PageCompression) -> KdumpHeaders {
+    let kernel = job.kernel;
+    let source = kernel.source();
+    let notes = output_notes(kernel, false);
+    let block_size = job.page_size() as u32;
+    let end_frame = job.filter.end_frame().0;
+    let sub_header = notes.bytes.len() + notes.erase_info.len();
+    let layout = Layout::new(u64::from(block_size), sub_header as u64, end_frame);
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let text = notes.vmcoreinfo;
+    KdumpHeaders {
+        endian: source.endian(),
+        version: bigiron_format::kdump::header::VERSION,
+        utsname: kernel.utsname().clone(),
+        timestamp: (now.as_secs().cast_signed(), i64::from(now.subsec_micros())),
+        codec_flags: codec_flags(compression),
+        incomplete: true,
+        block_size,
+        cpu_count: notes.cpus.max(1) as u32,
+        phys_base: kernel
+            .info()
+            .number("phys_base")
+            .unwrap_or(0)
+            .cast_unsigned(),
+        dump_level: u32::from(job.options.level.number() | source.dump_level()),
+        split: None,
+        end_frame,
+        vmcoreinfo: Some((layout.notes() + text.start as u64, text.len() as u64)),
+        offset_note: layout.notes(),
+        notes: notes.bytes,
+        erase_info: notes.erase_info,
+        layout,
+    }
+}
+
+/// Returns the flags of all codecs that a page may use, for the header. Readers go by the flags
+/// of each page descriptor.
+fn codec_flags(compression: PageCompression) -> u32 {
+    match compression {
+        PageCompression::Fixed(fixed) => flags_of_codec(fixed.codec),
+        PageCompression::Adaptive => STRENGTHS.iter().fold(0, |flags, strength| {
+            flags | flags_of_codec(strength.compression.codec)
+        }),
+    }
+}
