@@ -4,7 +4,7 @@
 
 use bigiron_format::ReadAt;
 use bigiron_format::device::{
-    BLOCK_SIZE, DeviceContents, DeviceHeader, BlockPosition, end_block_offset, find, find_claims,
+    BLOCK_SIZE, BlockPosition, DeviceContents, DeviceHeader, end_block_offset, find, find_claims,
 };
 use bigiron_format::kdump::Utsname;
 use libfuzzer_sys::fuzz_target;

@@ -10,7 +10,9 @@ pub fn records(good: &[u8]) -> Vec<(usize, usize)> {
     let chunks = (0..file.chunk_groups()).flat_map(|piece| file.chunks(piece).expect("an index"));
     let mut offsets: Vec<u64> = chunks.map(|chunk| chunk.offset).collect();
     let root = file.root().expect("a root");
-    offsets.extend((0..file.chunk_groups()).filter_map(|piece| Some(file.index_record(piece)?.offset)));
+    offsets.extend(
+        (0..file.chunk_groups()).filter_map(|piece| Some(file.index_record(piece)?.offset)),
+    );
     offsets.extend([0, root.directory.offset, root.metadata.offset]);
     offsets.push(root.metadata.offset + root.metadata.size);
     let place = |offset: u64| {
