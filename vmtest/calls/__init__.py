@@ -1,1 +1,1 @@
-"""Other people's tests of memory and process calls, run plainly and under a preload library. See ../suites."""
+"""Runs third-party tests of memory and process calls, plainly and under a preload library. See ../suites."""

@@ -1,5 +1,5 @@
-"""One run of a program: namespaces, directories and a time limit of its own, so that no run meets another, and nothing
-of it is left behind."""
+"""One run of a program with its own namespaces, directories and time limit: runs do not affect each other, and nothing
+is left behind."""
 
 import os
 import shlex
@@ -13,11 +13,11 @@ from pathlib import Path
 from lab.errors import LabError, Unavailable
 
 NOBODY = 65534
-# More output than this is cut: a program that writes without end must not fill the memory.
+# Maximum output; the rest is cut, so that a program that writes without end does not fill the memory.
 OUTPUT_AT_MOST = 4 << 20
 
-# /mnt becomes /tmp when all is copied there, since the library to preload may itself lie in /tmp. The shell stays, for
-# signals do not end the first process of a PID namespace; when it ends, all that is left in there ends.
+# /mnt becomes /tmp after the copy, since the library to preload may itself be in /tmp. The shell stays, because signals
+# do not end the first process of a PID namespace; when the shell ends, all other processes in the namespace end.
 _SCRIPT = """
 mount -t tmpfs -o mode=1777 cell /mnt
 while [ $# -gt 0 ]; do cp "$1" "/mnt/$2"; shift 2; done
@@ -30,13 +30,13 @@ status=0
 if [ -e .trace ]; then cat .trace >&2; fi
 exit $status
 """
-# Where a program may leave a trace, which is kept.
+# Directory for a program's trace, which is kept.
 TRACE = "/tmp/.trace"
 
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a run: exit status as a shell tells it (128 + signal), or none when the time was over."""
+    """Result of a run: exit status as in a shell (128 + signal), or None after a timeout."""
 
     status: int | None
     output: bytes
@@ -44,7 +44,7 @@ class Run:
 
     @property
     def ended(self) -> str:
-        """The status in words."""
+        """Returns the status in words."""
         if self.status is None:
             return "no end within the time limit"
         if self.status > 128:
@@ -56,7 +56,7 @@ class Run:
 
 
 class Cell:
-    """Knows how processes are kept apart on this machine."""
+    """Isolates processes on this machine."""
 
     def __init__(self) -> None:
         kept_apart = ["--ipc", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
@@ -80,8 +80,8 @@ class Cell:
         seconds: float,
         traced: bool = False,
     ) -> Run:
-        """Runs a command in /tmp, a directory with copies of `files` under the names given. As the user nobody, unless
-        it is to be root. `traced`: with what it leaves in TRACE."""
+        """Runs a command in /tmp, a directory with copies of `files` under the given names, as the user nobody or as
+        root. With `traced`, the result includes the contents of TRACE."""
         variables = [f"{key}={value}" for key, value in environment.items()]
         user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
         copied = [word for name, path in files.items() for word in (str(path), name)]

@@ -1,4 +1,4 @@
-"""Runs a program plainly and under the library, and says whether there is a difference."""
+"""Runs a program plainly and under the library, and reports differences."""
 
 import re
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from pathlib import Path
 from .cell import TRACE, Cell, Run
 from .programs import Built
 
-# How often a program is run again, either way, when its first two runs differ.
+# Number of further runs, plain and under the library, if the first two runs differ.
 AGAIN = 3
 UNSUPPORTED = 77
 
 
 class Verdict(Enum):
-    """What came of one program."""
+    """Result of the comparison of one program."""
 
     SAME = "same"
     FLAKY = "flaky"  # plain runs differ as well
@@ -26,13 +26,13 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Judged:
-    """A program, what came of it, and why."""
+    """A program, its verdict, and the reason."""
 
     built: Built
     policy: str
     verdict: Verdict
     why: str = ""
-    # Whether the program says of itself that all is well, without the library.
+    # True if the program itself reports success, without the library.
     passes: bool = False
 
 
@@ -47,14 +47,14 @@ _VARYING = (
 
 
 def without_varying(output: bytes) -> bytes:
-    """An output without addresses, times and process ids."""
+    """Returns an output without addresses, times and process ids."""
     for pattern, instead in _VARYING:
         output = pattern.sub(instead, output)
     return output
 
 
 def without_numbers(output: bytes) -> bytes:
-    """An output without any numbers: for programs whose numbers differ between two plain runs."""
+    """Returns an output without numbers: for programs whose numbers differ between two plain runs."""
     return re.sub(rb"\b(0x)?[0-9a-fA-F]*\d[0-9a-fA-F]*\b", b"N", without_varying(output))
 
 
@@ -95,7 +95,8 @@ class Comparison:
         assert built.path is not None
         program = built.program
         name = program.name.rsplit("/", 1)[-1]
-        # The same files in all runs, and the same name for both libraries: programs look around.
+        # The same files in all runs, and the same name for both libraries: programs may list files and read their
+        # environment.
         files = {"library.so": library or self._empty}
         command = str(built.path)
         if not program.installed:
@@ -113,21 +114,21 @@ class Comparison:
         return replace(run, output=without_numbers(run.output)) if program.numbers_vary else run
 
     def plainly(self, built: Built) -> Run:
-        """A run without any library."""
+        """Runs a program without any library."""
         return self._run(built, "", None)
 
     def accelerated(self, built: Built, policy: str) -> int:
-        """How many calls of a program helpers took part in, by the library's own trace."""
+        """Returns the number of a program's calls in which helpers took part, according to the library's trace."""
         traced = ",".join(filter(None, (policy, f"trace={TRACE}")))
         lines = self._run(built, traced, self._library).trace.splitlines()
         return sum(b" helper" in line for line in lines)
 
     def differs(self, built: Built, plain: Run) -> bool:
-        """Whether one run under the library differs from a plain one."""
+        """Returns true if one run under the library differs from a plain one."""
         return not _same(plain, self._run(built, "", self._library))
 
     def judge(self, built: Built, policy: str, plain: Run) -> Judged:
-        """Compares what came of a plain run with runs under the library."""
+        """Compares a plain run with runs under the library."""
         passes = plain.status == 0
         loaded = self._run(built, policy, self._library)
         if _same(plain, loaded):
@@ -136,7 +137,7 @@ class Comparison:
         loadeds = [loaded, *(self._run(built, policy, self._library) for _ in range(AGAIN))]
         verdict, why = _weigh(plains, loadeds)
         if verdict is Verdict.DIFFERENT:
-            # A program that is seldom the same may need many runs to show what it can give.
+            # A program with varying output may need many runs to show all its variants.
             plains += [self.plainly(built) for _ in range(2 * AGAIN)]
             verdict, why = _weigh(plains, loadeds)
         if verdict is Verdict.DIFFERENT:
@@ -147,7 +148,7 @@ class Comparison:
 
 
 def _weigh(plains: Sequence[Run], loadeds: Sequence[Run]) -> tuple[Verdict, str]:
-    """What several runs either way say together."""
+    """Returns the verdict of several runs of both kinds."""
     odd = [run for run in loadeds if not any(_same(plain, run) for plain in plains)]
     if not odd:
         return (Verdict.SAME, "") if _all_same(plains) else (Verdict.FLAKY, _first_difference(*_two(plains)))
@@ -160,7 +161,7 @@ def _weigh(plains: Sequence[Run], loadeds: Sequence[Run]) -> tuple[Verdict, str]
         return Verdict.SAME, ""
     if len(masked) == 1:
         return Verdict.DIFFERENT, why
-    # Its output differs from run to run; that it ends in the same way is all that can be said.
+    # The output differs between runs; only the exit status can be compared.
     return Verdict.FLAKY, _first_difference(*_two(plains))
 
 
@@ -169,12 +170,12 @@ def _all_same(runs: Sequence[Run]) -> bool:
 
 
 def _two(runs: Sequence[Run]) -> tuple[Run, Run]:
-    """Two runs that differ."""
+    """Returns two runs that differ."""
     return runs[0], next((run for run in runs if not _same(runs[0], run)), runs[0])
 
 
 def cannot_run(plain: Run, seconds: float) -> str | None:
-    """Why a program says nothing here, by its plain run; none if it does."""
+    """Returns the reason why a program cannot be judged, according to its plain run; None if it can."""
     if plain.status is None:
         return f"takes longer than {seconds:.0f} s"
     if plain.status == UNSUPPORTED:

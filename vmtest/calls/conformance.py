@@ -1,17 +1,19 @@
-"""The programs of ../conformance: what manual pages and standards promise of each call, as transcripts."""
+"""The programs of ../conformance: transcripts of the behaviour that manual pages and standards promise for each
+call."""
 
 from pathlib import Path
 
 from .programs import Program
 
-# What is locked, and whose it is: root may more.
+# Folders about locking and ownership, where root has more rights.
 _OF_RIGHTS = ("lock", "shm")
 
 _FOLDER = Path(__file__).resolve().parents[1] / "conformance"
 
 
 def find(*, root: bool) -> list[Program]:
-    """All of them as an ordinary user and, where that is to be had, as root those for which rights matter."""
+    """Returns all programs for an ordinary user and, where root is available, for root those whose result depends on
+    rights."""
     users = (False, True) if root else (False,)
     sources = sorted(_FOLDER.rglob("*.c"))
     return [

@@ -1,5 +1,5 @@
-"""The tests of glibc, one by one against the system's C library: nothing of glibc is built but the tests themselves and
-the library that supports them."""
+"""The tests of glibc, one by one against the system's C library. Of glibc only the tests and their support library are
+built."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from .programs import Program
 
 HEADERS = Path(__file__).resolve().parent / "headers"
 
-# What is near to memory, processes and threads comes first.
+# Tests close to memory, processes and threads come first.
 DIRECTORIES = (
     "posix", "nptl", "sysdeps/pthread", "sysvipc", "misc", "malloc", "rt", "sysdeps/unix/sysv/linux", "io", "signal",
     "time", "stdlib", "stdio-common", "string", "setjmp", "dirent", "socket", "dlfcn", "elf", "libio", "wcsmbs",
@@ -23,11 +23,11 @@ DIRECTORIES = (
     "login", "inet", "resolv", "nss", "gmon", "timezone", "crypt", "math",
 )  # fmt: skip
 
-# The short run: programs that call what the library stands in for.
+# The short run: programs that call functions replaced by the library.
 _NEAR = re.compile(r"\b(mmap|mmap64|munmap|mremap|mlock|mlock2|mlockall|munlock|shmat|shmdt|shmget|shmctl|xmmap|"
                    r"xmunmap|on_exit|_exit|pthread_attr_setstack)\s*\(")
 
-# Tests that would do harm to the machine, or to those that run beside them.
+# Tests that would harm the machine or other programs on it.
 _LEFT_OUT = {
     "tst-clock_settime": "sets the machine's clock",
     "tst-settimeofday": "sets the machine's clock",
@@ -37,7 +37,7 @@ _LEFT_OUT = {
     "tst-malloc-too-large": "asks for more memory than there is, for minutes",
 }  # fmt: skip
 
-# It prints how large its address space is, in which a library is as well.
+# It prints the size of its address space, which includes a library.
 _NUMBERS_VARY = {"tst-dynarray-fail"}
 
 _PATHS = ("OBJDIR", "INSTDIR", "LIBDIR", "BINDIR", "SBINDIR", "ROOTSBINDIR", "SLIBDIR", "COMPLOCALEDIR", "LOCALEDIR",
@@ -56,12 +56,12 @@ def _flags(tree: Path) -> list[str]:
 
 
 def _behind(tree: Path, *directories: str) -> list[str]:
-    """Folders of the source that are searched after those of the system, whose headers they must not hide."""
+    """Returns folders of the source that are searched after those of the system, whose headers they must not hide."""
     return [word for name in directories for word in ("-idirafter", str(tree / name))]
 
 
 def support_library(tree: Path) -> Path:
-    """libsupport.a, built once. What of it leans on glibc's inside is left out."""
+    """Builds libsupport.a once, without the parts that depend on glibc's internals."""
     final = store.root() / "support" / store.version(store.GLIBC[0]) / "libsupport.a"
     with cache.lock("libsupport"):
         if final.exists():
@@ -90,8 +90,8 @@ def support_library(tree: Path) -> Path:
 
 
 def _arguments(source: Path, told: makefiles.Told) -> tuple[str, ...]:
-    """What a test is called with. Those of string functions take most of a minute of random strings each, of which
-    some will do."""
+    """Returns the arguments of a test. Tests of string functions spend most of a minute on random strings, so they run
+    with fewer."""
     text = source.read_text(errors="replace")
     if "test-string.h" in text and not re.search(r"define\s+ITERATIONS", text):
         return ("--iterations=200",)
@@ -117,7 +117,7 @@ def _program(tree: Path, library: Path, directory: str, told: makefiles.Told, na
 
 
 def find(*, near: bool) -> list[Program]:
-    """All tests of glibc; `near`: only those whose source calls what the library stands in for."""
+    """Returns all tests of glibc; with `near`, only those whose source calls functions replaced by the library."""
     tree = store.source(*store.GLIBC)
     library = support_library(tree)
     found: list[Program] = []

@@ -1,4 +1,4 @@
-"""Huge pages for the time of a run: settings of the whole machine, which are put back."""
+"""Huge pages for the duration of a run: settings of the whole machine, which are restored afterwards."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.errors import Unavailable
 
-# A pool, as the kernel's tests of hugetlbfs want it, and transparent huge pages for shared memory that asks for them.
+# A pool, as the kernel's tests of hugetlbfs need it, and transparent huge pages for shared memory on request.
 _SETTINGS = (
     (Path("/proc/sys/vm/nr_hugepages"), "256"),
     (Path("/sys/kernel/mm/transparent_hugepage/enabled"), "madvise"),
@@ -16,14 +16,14 @@ _SETTINGS = (
 
 
 def _read(path: Path) -> str:
-    """What is set: of a choice the one in brackets."""
+    """Returns the current setting: of a choice, the value in brackets."""
     text = path.read_text().strip()
     return text.split("[", 1)[1].split("]", 1)[0] if "[" in text else text
 
 
 @contextlib.contextmanager
 def pages() -> Iterator[None]:
-    """Has them while the block runs."""
+    """Provides huge pages while the block runs."""
     if os.geteuid() != 0:
         raise Unavailable("huge pages are set by root alone")
     before = [(path, _read(path)) for path, _ in _SETTINGS]

@@ -1,17 +1,17 @@
-"""The kernel's own tests of memory, IPC and processes (tools/testing/selftests), as Debian packs its source."""
+"""The kernel's own tests of memory, IPC and processes (tools/testing/selftests), from Debian's source package."""
 
 from pathlib import Path
 
 from . import store
 from .programs import Program
 
-# Programs of a folder: all its C files but those that are parts of others.
+# Programs of a folder: all its C files except those that are parts of others.
 _PARTS = {"vm_util", "common", "fuse_mnt", "write_to_hugetlbfs", "parse_vdso", "helpers"}
 _FOLDERS = ("vm", "ipc", "memfd", "pidfd", "clone3", "proc", "sigaltstack", "rseq", "membarrier",
             "kcmp", "rlimits", "futex/functional", "vDSO", "exec", "core", "user_events", "x86", "nolibc",
             "ptrace", "signal", "capabilities", "mincore", "mqueue", "openat2", "tmpfs", "size", "splice")  # fmt: skip
 
-# With what the folder's Makefile compiles a program beside its own file.
+# Additional source files with which the folder's Makefile compiles a program.
 _WITH = {
     "vm": ("vm_util.c",),
     "memfd": ("common.c",),
@@ -31,7 +31,7 @@ _ARGUMENTS = {
     "memfd/fuse_test": ("./none",),
 }
 
-# The time as a seed, and how many pages which thread met first.
+# Their output depends on the time as a seed, and on how many pages each thread met first.
 _NUMBERS_VARY = {"vm/mremap_test", "vm/userfaultfd"}
 
 _CHANGES_THE_MACHINE = "changes settings of the whole machine"
@@ -45,7 +45,7 @@ _LEFT_OUT = {
     "vm/hmm-tests": "needs a kernel built for it (CONFIG_TEST_HMM)",
 }
 
-# Also as root: those of memory that stay within their own process.
+# Also run as root: tests of memory that stay within their own process.
 _AS_ROOT = (
     "hugepage-mmap", "hugepage-mremap", "hugepage-shm", "hugetlb-madvise", "madv_populate", "map_fixed_noreplace",
     "map_hugetlb", "map_populate", "memfd_secret", "mlock-random-test", "mlock2-tests", "mremap_dontunmap",
@@ -78,7 +78,7 @@ def _program(selftests: Path, source: Path, *, as_root: bool) -> Program:
 
 
 def find(*, root: bool) -> list[Program]:
-    """All of them as an ordinary user and, where `root` is to be had, some as root."""
+    """Returns all tests for an ordinary user and, if `root` is available, some for root."""
     selftests = store.source(*store.LINUX) / "tools" / "testing" / "selftests"
     sources = [
         source

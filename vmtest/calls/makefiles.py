@@ -1,12 +1,12 @@
-"""What glibc's Makefiles say of its tests: their names, arguments and flags. Nothing of make itself is understood but
-assignments; conditions are not."""
+"""Parses names, arguments and flags of the tests from glibc's Makefiles. Only assignments are understood; conditions
+are not."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Lists of tests; what is in those of the second kind is a test as well, but not run, for the reason given.
+# Lists of tests. Entries of lists of the second kind are tests as well, but not run, for the given reason.
 _TESTS = re.compile(r"(?:tests|tests-internal|tests-static|test-srcs|strop-tests)")
 _NOT_RUN = {
     "xtests": "glibc does not run it in `make check`: it takes long or changes the machine",
@@ -16,7 +16,7 @@ _NOT_RUN = {
 
 @dataclass
 class Told:
-    """What the Makefile of one directory says."""
+    """The tests of one directory's Makefile."""
 
     tests: set[str] = field(default_factory=set)
     not_run: dict[str, str] = field(default_factory=dict)
@@ -33,20 +33,20 @@ def _assignments(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _plain_words(value: str, name: str) -> tuple[str, ...] | None:
-    """Words of a value; none if they lean on other variables than the program's own name."""
+    """Returns the words of a value; none if they use variables other than the program's own name."""
     for variable in ("$(host-test-program-cmd)", "$(host-built-program-cmd)"):
         value = value.replace(variable, f"/tmp/{name}")
     return None if "$" in value else tuple(word.strip("'\"") for word in value.split())
 
 
 def read(path: Path) -> Told:
-    """Reads a Makefile; one that is not there says nothing."""
+    """Reads a Makefile; a missing file results in no tests."""
     told = Told()
     if not path.exists():
         return told
     for variable, value in _assignments(path.read_text(errors="replace")):
         if _TESTS.fullmatch(variable):
-            # strop-tests are names of functions, the tests' names have test- before them.
+            # strop-tests lists names of functions; the tests' names have the prefix test-.
             before = "test-" if variable == "strop-tests" else ""
             told.tests.update(before + word for word in value.split() if "$" not in word)
         elif variable in _NOT_RUN:

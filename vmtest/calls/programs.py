@@ -1,4 +1,4 @@
-"""One program of a suite: what to compile, and how it is called."""
+"""One program of a suite: its sources and its arguments."""
 
 import hashlib
 import os
@@ -11,16 +11,16 @@ from pathlib import Path
 
 from . import store
 
-# Two at a time: whoever runs this does other things as well.
+# Two at a time, to leave the machine usable for other work.
 JOBS = 2
 COMPILING_TAKES_AT_MOST = 120
-# Headers below are part of what is compiled; those of an unpacked source do not change.
+# Headers in these folders are part of the compiled sources; those of an unpacked source do not change.
 _OURS = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program that is one C file, or that is there already (`installed`)."""
+    """A program built from one C file, or one that is already there (`installed`)."""
 
     suite: str
     name: str
@@ -29,16 +29,16 @@ class Program:
     libraries: tuple[str, ...] = ()
     installed: str | None = None
     arguments: tuple[str, ...] = ()
-    # What it means that it is not run, when that is known before it is tried.
+    # Reason why the program is not run, if known in advance.
     left_out: str | None = None
     as_root: bool = False
-    # Whether it prints numbers that are never the same: of the clock, or of all that is loaded.
+    # True if the program prints numbers that always vary: of the clock, or of everything that is loaded.
     numbers_vary: bool = False
 
 
 @dataclass(frozen=True)
 class Built:
-    """A program that can be run, or why there is none."""
+    """A program that can be run, or the reason why there is none."""
 
     program: Program
     path: Path | None
@@ -61,7 +61,7 @@ def _digest(program: Program, salt: str) -> str:
 
 
 def _reason(said: str) -> str:
-    """Of what a compiler says, the line that tells why."""
+    """Returns the line of a compiler's output that states the reason."""
     lines = [line for line in said.splitlines() if "error:" in line or "undefined reference" in line]
     if not lines:
         return (said.strip().splitlines() or ["the compiler failed without a word"])[-1]
@@ -73,7 +73,7 @@ def _reason(said: str) -> str:
 
 
 def build(program: Program, salt: str) -> Built:
-    """Compiles a program, or takes it from the cache; that it cannot be compiled is kept there too."""
+    """Compiles a program, or takes it from the cache; failures to compile are cached too."""
     if program.left_out:
         return Built(program, None, program.left_out)
     if program.installed:
@@ -109,7 +109,7 @@ def build(program: Program, salt: str) -> Built:
 
 
 def build_all(programs: Iterable[Program]) -> list[Built]:
-    """Builds programs, some at a time, in their order."""
+    """Builds programs, several at a time, and returns them in order."""
     compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
     with ThreadPoolExecutor(JOBS) as pool:
         return list(pool.map(lambda program: build(program, compiler), programs))

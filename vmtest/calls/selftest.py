@@ -1,4 +1,5 @@
-"""Whether the suites notice faults: a library with each of them must make a difference, one without none."""
+"""Tests that the suites notice faults: a library with any of the faults must make a difference, one without faults
+none."""
 
 import re
 import subprocess
@@ -10,7 +11,7 @@ from lab.errors import LabError
 
 from . import store
 
-# Programs that notice one fault or the other.
+# Programs that each notice at least one fault.
 PROGRAMS = ("lock/all", "lock/errors", "lock/limits", "lock/parts", "map/errors", "map/fixed", "map/populate",
             "process/exits", "process/traces", "shm/destroy", "shm/detach_errors", "shm/locking", "shm/stat")
 
@@ -18,7 +19,7 @@ _SOURCE = Path(__file__).with_name("faulty.c")
 
 
 def _library(fault: int) -> Path:
-    """The library with one fault; 0 for none."""
+    """Builds the library with one fault; 0 for none."""
     made = store.root() / f"faulty-{fault}.so"
     with cache.lock("faulty"):
         made.parent.mkdir(parents=True, exist_ok=True)
@@ -28,12 +29,13 @@ def _library(fault: int) -> Path:
 
 
 def faults() -> int:
-    """How many faults there are."""
+    """Returns the number of faults."""
     return max(int(number) for number in re.findall(r"FAULT == (\d+)", _SOURCE.read_text()))
 
 
 def run(differences: Callable[[Path], list[str]]) -> None:
-    """`differences`: the names of the programs that differ under a library. Ends at the first fault that none shows."""
+    """Tests all faults. `differences` returns the names of the programs that differ under a library. Ends at the first
+    fault that no program shows."""
     for fault in range(faults() + 1):
         noticed = differences(_library(fault))
         print(f"fault {fault:2}: {', '.join(noticed) if noticed else 'no difference'}", flush=True)

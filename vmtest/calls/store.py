@@ -1,4 +1,4 @@
-"""Where sources and built programs are kept between runs."""
+"""The cache of sources and built programs."""
 
 import os
 import shutil
@@ -7,13 +7,13 @@ from pathlib import Path
 from lab import cache, kernels, tools
 from lab.errors import Unavailable
 
-# From which Debian packages the tests are, and what of them is unpacked: (package, tarball, members).
+# Debian packages of the tests, and the parts unpacked: (package, tarball, members).
 GLIBC = ("glibc-source", "usr/src/glibc/glibc-*.tar.xz", ())
 LINUX = ("linux-source-6.1", "usr/src/linux-source-6.1.tar.xz", ("*/tools/testing/selftests/*",))
 
 
 def root() -> Path:
-    """$BIGIRON_SUITES, or bigiron/suites in the user's cache directory."""
+    """Returns $BIGIRON_SUITES, or bigiron/suites in the user's cache directory."""
     named = os.environ.get("BIGIRON_SUITES")
     if named:
         return Path(named).absolute()
@@ -22,7 +22,7 @@ def root() -> Path:
 
 
 def source(package: str, tarball: str, members: tuple[str, ...]) -> Path:
-    """The unpacked tree of a source package: from the cache, or else from the network."""
+    """Returns the unpacked tree of a source package, from the cache or from the network."""
     kept = root() / "sources" / package
     with cache.lock(f"source-{package}"):
         if not kept.exists():
@@ -48,5 +48,5 @@ def _fetch(package: str, directory: Path) -> str:
 
 
 def version(package: str) -> str:
-    """Which version of a source package is in the cache."""
+    """Returns the version of a source package in the cache."""
     return (root() / "sources" / package / "version").read_text().strip()

@@ -1,8 +1,8 @@
-"""stress-ng: each of its stressors of memory and processes, with --verify and an end after so many operations."""
+"""stress-ng: its stressors of memory and processes, each with --verify and a fixed number of operations."""
 
 from .programs import Program
 
-# Operations that take about a second, and what else a stressor is told.
+# Operations that take about a second, and other options of a stressor.
 _STRESSORS: dict[str, tuple[int, tuple[str, ...]]] = {
     "shm-sysv": (40, ("--shm-sysv-bytes", "8M")),
     "shm": (20, ("--shm-bytes", "16M")),
@@ -62,7 +62,7 @@ _NEAR = ("shm-sysv", "shm", "mlock", "mlockmany", "mmap", "mmapfork", "mremap", 
 
 
 def find(*, near: bool) -> list[Program]:
-    """One program for each stressor; `near`: those of memory only."""
+    """Returns one program for each stressor; with `near`, for those of memory only."""
     return [
         Program(
             suite="stress-ng",

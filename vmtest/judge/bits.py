@@ -11,17 +11,17 @@ from collections.abc import Iterator
 
 
 def from_bitmap(raw: bytes, limit: int) -> int:
-    """The page frames below `limit` that a raw bitmap holds."""
+    """Returns the page frames below `limit` in a raw bitmap."""
     return int.from_bytes(raw, "little") & ((1 << min(limit, 8 * len(raw))) - 1)
 
 
 def span(start: int, end: int) -> int:
-    """The page frames start..end, the end left out."""
+    """Returns the page frames from start up to, but excluding, end."""
     return ((1 << (end - start)) - 1) << start if end > start else 0
 
 
 def runs(pages: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
-    """Runs (start, end) of neighbouring page frames, none over `longest`."""
+    """Yields runs (start, end) of adjacent page frames, none longer than `longest`."""
     text = bin(pages)[:1:-1]
     start = text.find("1")
     while start >= 0:
@@ -35,6 +35,6 @@ def runs(pages: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
 
 
 def members(pages: int) -> Iterator[int]:
-    """Every page frame of the set, in order."""
+    """Yields every page frame of the set, in order."""
     for start, end in runs(pages):
         yield from range(start, end)

@@ -1,4 +1,4 @@
-"""The command line of judges that hold what bigiron says of a dump against drgn with debug symbols."""
+"""The command line of judges that compare bigiron's output about a dump with drgn's, which uses debug symbols."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Judge = Callable[[Bigiron, str, Path, Path], Verdict]
 
 
 def main(description: str | None, judge: Judge) -> int:
-    """Judges the dump that the command line names; gives the exit code. `description` is the judge's own."""
+    """Judges the dump named on the command line; returns the exit code. `description` is the judge's own."""
     peers_venv.run_inside()
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("bigiron", type=Path)

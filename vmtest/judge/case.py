@@ -1,4 +1,4 @@
-"""One real vmcore, and what the rows of the matrix share about it."""
+"""One real vmcore, and the files that rows of the matrix share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tools import Bigiron, Makedumpfile
 from verdict import CannotJudge, Verdict
 
 CODECS = ("none", "zlib", "lzo", "snappy", "zstd", "adaptive")
-# A disk slow enough that it chooses all of them.
+# A disk so slow that adaptive compression chooses all codecs.
 SLOW_DISK = "20M"
 FULL = 31
 Check = Callable[[], Verdict]
@@ -32,7 +32,7 @@ Row = tuple[str, Check]
 
 
 class Case:
-    """One vmcore, and what rows share about it: references are made once, by the process that comes first."""
+    """One vmcore and the files that rows share: references are made once, by the first process that needs them."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Case:
 
     @contextmanager
     def _to_make(self, name: str) -> Iterator[tuple[Path, bool]]:
-        """A file that rows share, and whether it is still to be made; others wait meanwhile."""
+        """Yields a file that rows share, and whether it must still be made; other processes wait meanwhile."""
         target = self.directory / name
         with open(self.directory / f".{name}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -60,12 +60,12 @@ class Case:
 
     @property
     def crashed(self) -> bool:
-        """Whether its kernel crashed, and was dumped by kdump; else QEMU took the memory of one that ran."""
+        """Returns true if the kernel crashed and was dumped by kdump, false if QEMU dumped a running one."""
         return "-kdump-" in self.vmcore.parent.name
 
     @cached_property
     def openable(self) -> Path:
-        """The vmcore in a form that makedumpfile opens."""
+        """Returns the vmcore in a form that makedumpfile opens."""
         if not mend_elf.needs_mending(ElfCore(self.vmcore)):
             return self.vmcore
         with self._to_make("mended") as (mended, missing):
@@ -75,14 +75,14 @@ class Case:
 
     @cached_property
     def explainer(self) -> Explainer | None:
-        """The rules, for the kernels that they are written for."""
+        """Returns the rules, for kernels that they cover."""
         try:
             return Explainer(self.vmcore)
         except CannotJudge:
             return None
 
     def reference(self, level: int) -> Path:
-        """makedumpfile's dump of a level."""
+        """Returns makedumpfile's dump of a level."""
         openable = self.openable
         with self._to_make(f"reference-{level}") as (target, missing):
             if missing:
@@ -92,11 +92,11 @@ class Case:
 
     @cached_property
     def log(self) -> bytes:
-        """The kernel's log, by makedumpfile."""
+        """Returns the kernel's log, by makedumpfile."""
         return same_dmesg.by_makedumpfile(self.makedumpfile, self.openable, self.scratch)
 
     def judge_by_crash(self, dump: Path, vmlinux: Path) -> Verdict:
-        """Whether crash says of a dump what it says of the vmcore, which it is asked about once."""
+        """Judges whether crash prints the same for a dump as for the vmcore; the latter is queried once."""
         with self._to_make("said-by-crash") as (kept, missing):
             if missing:
                 said, theirs = crash_text.run(str(vmlinux), [str(dump), str(self.openable)], crash_text.COMMANDS)
@@ -108,21 +108,21 @@ class Case:
 
     @property
     def scratch(self) -> Path:
-        """A row's own files."""
+        """Returns the directory for a row's own files."""
         return self.directory / f"scratch-{os.getpid()}"
 
     @property
     def target(self) -> Path:
-        """Where a row's dump goes."""
+        """Returns the path of a row's dump."""
         return self.scratch / "dump"
 
     def clear(self) -> None:
-        """Begins a row: what the last one left, whole or not, is gone."""
+        """Begins a row: removes the files of the previous one."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir()
 
     def judge(self, dump: Path, level: int, codec: str | None = None) -> Verdict:
-        """Structure, page frames and bytes of one kdump-compressed file."""
+        """Judges structure, page frames and bytes of one kdump-compressed file."""
         verdict = Verdict("dump")
         structure = kdump_layout.judge(dump)
         verdict.merge(structure)
@@ -133,7 +133,7 @@ class Case:
         return verdict
 
     def judge_selection(self, dump: Path, level: int, verdict: Verdict) -> None:
-        """Whether the right page frames are kept."""
+        """Judges the selection of page frames."""
         reference = self.reference(level)
         if self.explainer:
             ours, theirs = Kdump(dump), Kdump(reference)
@@ -151,7 +151,7 @@ class Case:
 
 
 def judge_codec(dump: Path, codec: str | None, verdict: Verdict) -> None:
-    """That the codec asked for was used: a dump of raw pages is right, and large."""
+    """Judges that the requested codec was used: a dump of raw pages is correct, but large."""
     if codec is None:
         return
     name = codec.split(":")[0]

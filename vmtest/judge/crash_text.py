@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Judges whether crash says the same of two dumps of one vmcore.
+"""Judges whether crash prints the same for two dumps of one vmcore.
 
-Both dumps are opened at once, one crash each. What crash cannot do it cannot
-do in either dump, and those lines are compared like all others; but a crash
-that does not get as far as its prompt has judged nothing, and that is told by
+Both dumps are opened concurrently, each by its own crash. Errors of crash are
+the same for either dump, and those lines are compared like all others; but a
+crash that does not reach its prompt has judged nothing, which is reported by
 exit code 3. Debian's crash 8.0.2 opens kernel 6.1 and does not open 6.12.
 """
 
@@ -25,7 +25,7 @@ SECONDS = 900
 
 
 def start(vmlinux: str, dump: str, directory: Path, commands: tuple[str, ...]) -> subprocess.Popen[str]:
-    """One crash in batch, writing each command's text to a file of its number."""
+    """Starts one crash in batch mode that writes each command's output to a numbered file."""
     script = directory / "commands"
     lines = [f"{command} > {directory}/{n}" for n, command in enumerate(commands)]
     script.write_text("\n".join([*lines, "quit", ""]))
@@ -40,14 +40,14 @@ def start(vmlinux: str, dump: str, directory: Path, commands: tuple[str, ...]) -
 
 
 def clean(text: str) -> list[str]:
-    """The lines without terminal noise and without the dump's own name."""
+    """Returns the lines without terminal noise and without the dump's own name."""
     text = re.sub(r"\r|\x08|\x1b\[[0-9;]*[A-Za-z]", "", text)
     return [re.sub(r"(DUMPFILE:) \S+( +\[PARTIAL DUMP\])?", r"\1", line).rstrip() for line in text.splitlines()]
 
 
 @dataclass
 class Answers:
-    """What one crash said: before its prompt, and to each command."""
+    """The output of one crash: before its prompt, and for each command."""
 
     start_up: list[str]
     commands: dict[str, list[str]]
@@ -58,7 +58,7 @@ class Answers:
 
 
 def run(vmlinux: str, dumps: list[str], commands: tuple[str, ...]) -> list[Answers]:
-    """Runs the commands on every dump, all at once."""
+    """Runs the commands on all dumps concurrently."""
     if not shutil.which("crash"):
         raise CannotJudge("crash is not installed")
     with tempfile.TemporaryDirectory(prefix="crash-text-") as temporary:
@@ -81,7 +81,7 @@ def run(vmlinux: str, dumps: list[str], commands: tuple[str, ...]) -> list[Answe
 
 
 def read_answers(directory: Path, commands: tuple[str, ...]) -> dict[str, list[str]]:
-    """The files that crash's commands were written to."""
+    """Reads the files to which crash's commands were written."""
     return {
         command: clean((directory / str(n)).read_text(errors="replace"))
         for n, command in enumerate(commands)
@@ -99,7 +99,7 @@ def judge(
 def compare_answers(
     dumps: tuple[str, str], ours: Answers, theirs: Answers, commands: tuple[str, ...] = COMMANDS
 ) -> Verdict:
-    """The same for what crash has said of both already."""
+    """Compares existing output of crash for both dumps."""
     a, b = dumps
     verdict = Verdict(f"crash on {Path(a).name} and {Path(b).name}")
     if not ours.opened and not theirs.opened:
@@ -119,7 +119,7 @@ def compare_answers(
 
 
 def compare(command: str, a: list[str], b: list[str], verdict: Verdict) -> None:
-    """One command's lines, in order."""
+    """Compares one command's lines, in order."""
     for number, (ours, theirs) in enumerate(zip(a, b), 1):
         if ours == theirs:
             verdict.count("lines equal")

@@ -1,4 +1,4 @@
-"""Ways to damage a dump, of which each is something that a judge must notice."""
+"""Ways to damage a dump; a judge must notice each of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def poke_sub(at: int, code: str, value: int) -> Edit:
 
 
 def find(dump: Kdump, raw: bool) -> int:
-    """A descriptor of the wanted kind that no other page shares, well inside."""
+    """Returns a descriptor of the wanted kind that no other page shares, well inside."""
     targets = [entry.offset for entry in dump.descriptors]
     return next(
         index
@@ -49,8 +49,8 @@ FIRST_BYTES = frozenset(range(1, 16)) | {0x78}
 def flip_data(raw: bool) -> Edit:
     """Flips one bit of a page's data: a raw one's in the middle, a compressed one's where that changes the page.
 
-    A match of LZO may copy the same bytes from elsewhere and lose nothing by the flip. What begins with 1 to 15 begins
-    with four literals at least; zlib has a checksum.
+    A match of LZO may copy the same bytes from elsewhere, so that the flip loses nothing. Data that begins with 1 to 15
+    begins with at least four literals; zlib has a checksum.
     """
 
     def edit(file: mmap.mmap, dump: Kdump) -> None:

@@ -1,6 +1,6 @@
-"""Judges whether drgn, with debug symbols, finds its way in the dump of a kernel that was running.
+"""Judges whether drgn, with debug symbols, can read the dump of a running kernel.
 
-Lists that were changed while they were copied may lead nowhere, so only what a kernel never changes is asked for.
+Lists that were changed while they were copied may lead nowhere, so only data that a kernel never changes is read.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from verdict import Verdict
 
 
 def open_dump(vmlinux: str | Path, dump: str | Path) -> Any:
-    """A drgn program over the dump."""
+    """Returns a drgn program for the dump."""
     import drgn
 
     program = drgn.Program()
@@ -21,14 +21,15 @@ def open_dump(vmlinux: str | Path, dump: str | Path) -> Any:
 
 
 def constants(vmlinux: str | Path, dump: str | Path) -> str:
-    """A digest of what the kernel has in read-only memory since it started: the same in every dump of it."""
+    """Returns a digest of the kernel's read-only memory, which is constant after its start and equal in every dump of
+    it."""
     program = open_dump(vmlinux, dump)
     start, end = (program.symbol(name).address for name in ("__start_rodata", "__end_rodata"))
     return hashlib.sha256(program.read(start, end - start)).hexdigest()
 
 
 def judge(vmlinux: str | Path, dump: str | Path, release: str) -> Verdict:
-    """The kernel's name, its first tasks, and one of its modules."""
+    """Judges the kernel's name, its first tasks, and one of its modules."""
     from drgn.helpers.linux import find_task, for_each_module
 
     verdict = Verdict(f"drgn in {Path(dump).name}")

@@ -2,7 +2,7 @@
 """Judges whether drgn, with debug symbols, finds the same tasks in two dumps.
 
 A dump can be well-formed and still lack the kernel's data; walking the tasks
-reads the pid tables, the task structs and what they point to.
+reads the pid tables, the task structs and the objects to which they point.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Task = tuple[int, str, str]
 
 
 def tasks(vmlinux: str | Path, dump: str | Path) -> set[Task]:
-    """Pid, name and state of every task of the dump."""
+    """Returns pid, name and state of every task of the dump."""
     import drgn
     from drgn.helpers.linux import for_each_task, task_state_to_char
 
@@ -36,14 +36,14 @@ def tasks(vmlinux: str | Path, dump: str | Path) -> set[Task]:
 
 
 def judge(vmlinux: str | Path, a: str | Path, b: str | Path | None = None) -> Verdict:
-    """Lists the tasks of one dump or two, and compares."""
+    """Lists the tasks of one dump or two, and compares them."""
     names = " and ".join(Path(dump).name for dump in (a, b) if dump)
     verdict = Verdict(f"tasks of {names}")
     found: list[set[Task]] = []
     for dump in filter(None, (a, b)):
         try:
             found.append(tasks(vmlinux, dump))
-        except Exception as error:  # a page that is missing, most often
+        except Exception as error:  # usually a missing page
             verdict.differ(f"{Path(dump).name}: drgn cannot list the tasks: {error}")
             return verdict
         verdict.count("tasks", len(found[-1]))

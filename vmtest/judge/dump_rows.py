@@ -1,4 +1,4 @@
-"""Rows of the matrix: dumps of every kind, by structure, selection and every page's bytes."""
+"""Rows of the matrix: dumps of every kind, judged by structure, selection and every page's bytes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def source_row(case: Case, codec: str) -> Row:
 
 
 def refilter_row(case: Case, codec: str) -> Row:
-    """Filtering twice keeps what filtering once keeps."""
+    """Tests that filtering twice keeps the same pages as filtering once."""
 
     def check() -> Verdict:
         between, target = case.scratch / "between", case.target
@@ -80,7 +80,7 @@ def flattened_rows(case: Case) -> Iterator[Row]:
 
 
 def elf_row(case: Case, level: int) -> Row:
-    """An ELF dump; which pages it must hold, a judged kdump file says."""
+    """An ELF dump; a judged kdump file determines the pages that it must contain."""
 
     def check() -> Verdict:
         ours, kept = case.scratch / "elf", case.target
@@ -127,7 +127,7 @@ def vmdump_rows(case: Case, quick: bool, vmlinux: Path | None) -> Iterator[Row]:
             vmlinux, opened(), case.vmcore
         )
     if vmlinux and not quick:
-        # One that is mounted is the same to crash, and is always judged.
+        # A mounted dump is the same to crash, and is always judged.
         yield "crash on an unpacked vmdump", lambda: case.judge_by_crash(opened(), vmlinux)
 
 

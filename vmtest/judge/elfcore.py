@@ -1,8 +1,8 @@
-"""A small reader of ELF cores, written apart from the project's own.
+"""A small reader of ELF cores, written independently of the project's own.
 
-It takes the program headers from wherever e_phoff says (QEMU puts section
-headers first), and takes their number from section 0 when e_phnum is 0xffff,
-so the source a dump is held against needs no mending first.
+It reads the program headers at any e_phoff (QEMU puts section headers first),
+and takes their number from section 0 when e_phnum is 0xffff, so a source can be
+used without changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PN_XNUM = 0xFFFF
 
 
 class Malformed(Exception):
-    """A file that breaks its own format."""
+    """A file that violates its own format."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Segment:
-    """One PT_LOAD; `memsz` beyond `filesz` is memory the file leaves out."""
+    """One PT_LOAD; `memsz` beyond `filesz` is memory that the file excludes."""
 
     offset: int
     vaddr: int
@@ -43,7 +43,7 @@ class Segment:
 
 
 def parse_notes(raw: bytes) -> Iterator[Note]:
-    """Walks ELF notes strictly: every header and body must fit."""
+    """Parses ELF notes strictly: every header and body must fit."""
     at = 0
     while at < len(raw):
         if at + 12 > len(raw):
@@ -60,7 +60,7 @@ def parse_notes(raw: bytes) -> Iterator[Note]:
 
 
 def parse_vmcoreinfo(text: bytes) -> dict[str, str]:
-    """VMCOREINFO's lines as key and value."""
+    """Returns VMCOREINFO's lines as keys and values."""
     lines = text.rstrip(b"\0").decode("latin-1").splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
@@ -102,7 +102,7 @@ class ElfCore:
             )
 
     def notes(self) -> list[Note]:
-        """The notes of all PT_NOTE segments."""
+        """Returns the notes of all PT_NOTE segments."""
         return [
             note
             for kind, _, offset, _, _, size, _, _ in self.raw_headers
@@ -111,15 +111,15 @@ class ElfCore:
         ]
 
     def vmcoreinfo(self) -> bytes:
-        """The text of the VMCOREINFO note, empty when there is none."""
+        """Returns the text of the VMCOREINFO note, empty if there is none."""
         return next((n.data for n in self.notes() if n.name == "VMCOREINFO"), b"")
 
     def memory(self) -> int:
-        """Page frames that any segment covers, in the file or not."""
+        """Returns the page frames that any segment covers, in the file or not."""
         return self._pages(lambda segment: segment.memsz)
 
     def present(self) -> int:
-        """Page frames whose bytes are in the file."""
+        """Returns the page frames whose bytes are in the file."""
         return self._pages(lambda segment: segment.filesz)
 
     def _pages(self, size_of) -> int:
@@ -132,7 +132,7 @@ class ElfCore:
         return pages
 
     def read(self, paddr: int, size: int) -> memoryview | bytes:
-        """Physical memory; what no segment has in the file reads as zeros."""
+        """Reads physical memory; bytes that no segment has in the file are zeros."""
         for segment in self.segments:
             inside = paddr - segment.paddr
             if 0 <= inside and inside + size <= segment.filesz:

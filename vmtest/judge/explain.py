@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Explains page frames that two dumps of one level disagree about.
+"""Explains page frames about which two dumps of one level disagree.
 
-A makedumpfile older than the kernel keeps or drops the wrong pages. Which side
-is right is then decided here, from the raw struct pages of the source, by rules
-written from the kernel's sources and not from any dumper's. They hold for
+A makedumpfile older than the kernel keeps or drops the wrong pages. The correct
+side is then decided here, from the raw struct pages of the source, by rules
+derived from the kernel's sources and not from any dumper's. They hold for
 kernels whose page types are exact values in the top byte of page_type (6.12 on,
 4ffca5a96678 "mm: support only one page_type per page"); others are refused.
 """
@@ -37,7 +37,7 @@ FLAGS = "include/linux/page-flags.h and mm_types.h: flags and mapping as ever"
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a page frame goes, or stays, and where the kernel says so."""
+    """The reason for excluding or keeping a page frame, and its place in the kernel's source."""
 
     what: str
     levels: int
@@ -45,7 +45,7 @@ class Reason:
     always: bool = False
 
     def excluded(self, level: int) -> bool:
-        """Whether a dump of this level leaves such a page out."""
+        """Returns true if a dump of this level excludes such a page."""
         return self.always or bool(level & self.levels)
 
 
@@ -68,13 +68,13 @@ class StructPages:
         self.per_section = 1 << (self.number("NUMBER(SECTION_SIZE_BITS)") - 12)
 
     def number(self, key: str) -> int:
-        """A value of VMCOREINFO; symbols are bare hexadecimal."""
+        """Returns a value of VMCOREINFO; symbols are bare hexadecimal."""
         value = self.info[key]
         return int(value, 16) if key.startswith("SYMBOL") else int(value, 0)
 
     @cache
     def _section(self, index: int) -> bytes | None:
-        """All struct pages of one section of memory; None where there is none."""
+        """Returns all struct pages of one section of memory; None if there is none."""
         per_root = 4096 // self.number("SIZE(mem_section)")
         table = self.number("SYMBOL(mem_section)") + index // per_root * 8
         root, = struct.unpack("<Q", self.program.read(table, 8))
@@ -90,11 +90,11 @@ class StructPages:
         return self.program.read(first, self.per_section * self.page_struct)
 
     def exists(self, pfn: int) -> bool:
-        """Whether a page frame has a struct page."""
+        """Returns true if a page frame has a struct page."""
         return self._section(pfn // self.per_section) is not None
 
     def field(self, pfn: int, name: str, width: str = "Q") -> int:
-        """One field of a struct page; pages without one read as zeros."""
+        """Returns one field of a struct page; pages without one read as zeros."""
         section = self._section(pfn // self.per_section)
         if section is None:
             return 0
@@ -104,7 +104,7 @@ class StructPages:
 
 
 class Rules:
-    """What each page frame is, by its struct page and its folio's head."""
+    """Classifies each page frame by its struct page and its folio's head."""
 
     def __init__(self, pages: StructPages) -> None:
         self.pages = pages
@@ -121,10 +121,10 @@ class Rules:
         self.orders = number("LENGTH(zone.free_area)")
 
     def free_pages(self, limit: int) -> int:
-        """Every page frame that lies in a block of the buddy allocator.
+        """Returns every page frame in a block of the buddy allocator.
 
-        Only a block's first page carries the type, so a page's own struct page
-        does not tell; the set is made once, block by block.
+        Only a block's first page has the type, so a page's own struct page is
+        not sufficient; the set is made once, block by block.
         """
         free = 0
         for pfn in range(limit):
@@ -138,7 +138,7 @@ class Rules:
         return self.pages.field(pfn, "_mapcount", "I") >> 24
 
     def head_of(self, pfn: int) -> int:
-        """The head of the compound page that a page frame belongs to, or itself."""
+        """Returns the head of the compound page that a page frame belongs to, or the frame itself."""
         link = self.pages.field(pfn, "compound_head")
         if not link & 1:
             return pfn
@@ -146,14 +146,14 @@ class Rules:
         return (link - 1 - base) // self.pages.page_struct
 
     def order_of(self, head: int) -> int:
-        """The order of a compound page, 0 when its head says nonsense."""
+        """Returns the order of a compound page, 0 if the head's value is invalid."""
         if not self.pages.field(head, "flags") & self.head_mask:
             return 0
         order = self.pages.field(head + 1, "flags") & 0xFF
         return order if order < 64 and head % (1 << order) == 0 else 0
 
     def reason(self, pfn: int, free: int) -> Reason:
-        """The first rule that holds for a page frame."""
+        """Returns the first rule that holds for a page frame."""
         if not self.pages.exists(pfn):
             return NO_STRUCT_PAGE
         if free >> pfn & 1:
@@ -189,7 +189,7 @@ class Rules:
 
 
 class Explainer:
-    """Answers for page frames of one source, reading its struct pages once."""
+    """Explains page frames of one source; reads its struct pages once."""
 
     def __init__(self, core: str | Path) -> None:
         self.pages = StructPages(core)
@@ -198,7 +198,7 @@ class Explainer:
         self._reasons: dict[int, Reason] = {}
 
     def reasons(self, pfns: int, limit: int) -> dict[int, Reason]:
-        """The reason of every page frame of a set below `limit`."""
+        """Returns the reason of every page frame of a set below `limit`."""
         if limit not in self._free:
             self._free[limit] = self.rules.free_pages(limit)
         free = self._free[limit]
@@ -208,7 +208,7 @@ class Explainer:
         return {pfn: self._reasons[pfn] for pfn in bits.members(pfns)}
 
     def expected(self, ram: int, level: int, limit: int) -> int:
-        """The page frames that a dump of this level keeps, by the rules alone."""
+        """Returns the page frames that a dump of this level keeps, by the rules alone."""
         kept = 0
         for pfn, reason in self.reasons(ram, limit).items():
             if not reason.excluded(level):
@@ -216,7 +216,7 @@ class Explainer:
         return kept
 
     def judge(self, ours: int, theirs: int, level: int, limit: int) -> Verdict:
-        """Every difference must be one in which the rules side with `ours`.
+        """Judges all differences: the rules must agree with `ours` in each.
 
         Zero pages keep their bit, so level bit 1 decides nothing here.
         """
@@ -243,7 +243,7 @@ class Explainer:
 
 
 def read_pages(path: str, limit: int | None = None) -> tuple[int, int]:
-    """A dump's kept page frames and their limit; raw bitmaps are taken too."""
+    """Returns a dump's kept page frames and their limit; accepts raw bitmaps too."""
     if is_kdump(path):
         dump = Kdump(path)
         return dump.dumped, dump.max_mapnr

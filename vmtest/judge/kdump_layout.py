@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Judges the structure of a kdump-compressed file, without reading its pages.
 
-The parser here is written from the format's description and shares nothing
-with the project's own, so one misreading cannot hide in both.
+The parser here is written from the format's description and shares nothing with
+the project's own, so one misreading cannot hide in both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from verdict import Verdict
 
 SIGNATURE = b"KDUMP   "
 CODECS = {1: "zlib", 2: "lzo", 4: "snappy", 0x20: "zstd"}
-# What pages of one dump may have side by side: adaptive compression's choice.
+# Codecs that pages of one dump may combine: those of adaptive compression.
 ADAPTIVE = {"lzo", "zstd"}
 INCOMPLETE = 8
 VMEMMAP_EXCLUDED = 0x10
@@ -41,12 +41,12 @@ class Descriptor:
 
     @property
     def lost(self) -> bool:
-        """A truncated dump's descriptors are all zero."""
+        """True for a descriptor of all zeros, as in a truncated dump."""
         return self.offset == 0
 
 
 class Kdump:
-    """The fields of a kdump-compressed file, as they stand in it."""
+    """The unmodified fields of a kdump-compressed file."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -104,24 +104,24 @@ class Kdump:
         return self.bitmaps_at + self.bitmap_blocks * self.block_size
 
     def bitmap_bytes(self, index: int) -> bytes:
-        """The first (0) or second (1) bitmap as it stands in the file."""
+        """Returns the unmodified first (0) or second (1) bitmap of the file."""
         half = self.bitmap_blocks * self.block_size // 2
         start = self.bitmaps_at + index * half
         return self.map[start : start + half]
 
     @cached_property
     def ram(self) -> int:
-        """The first bitmap: page frames that are RAM."""
+        """Returns the first bitmap: page frames that are RAM."""
         return bits.from_bitmap(self.bitmap_bytes(0), self.max_mapnr)
 
     @cached_property
     def dumped(self) -> int:
-        """The second bitmap: page frames that are dumped."""
+        """Returns the second bitmap: page frames that are dumped."""
         return bits.from_bitmap(self.bitmap_bytes(1), self.max_mapnr)
 
     @cached_property
     def described(self) -> int:
-        """Page frames that have a descriptor in this very file."""
+        """Returns the page frames that have a descriptor in this file."""
         if not self.split:
             return self.dumped
         end = min(self.end_pfn, self.max_mapnr, self.bitmap_blocks * self.block_size * 4)
@@ -129,7 +129,7 @@ class Kdump:
 
     @cached_property
     def descriptors(self) -> list[Descriptor]:
-        """One descriptor per described page frame, in page-frame order."""
+        """Returns one descriptor per described page frame, in page-frame order."""
         number = self.described.bit_count()
         end = self.descriptors_at + number * DESCRIPTOR.size
         if end > self.file_size:
@@ -151,7 +151,7 @@ class Kdump:
 
 
 def is_kdump(path: str | Path) -> bool:
-    """Whether the file begins as a kdump-compressed one does."""
+    """Returns true if the file begins like a kdump-compressed one."""
     with open(path, "rb") as file:
         return file.read(8) == SIGNATURE
 
@@ -171,7 +171,7 @@ def judge(path: str | Path, allow_incomplete: bool = False) -> Verdict:
 
 
 def judge_header(dump: Kdump, verdict: Verdict, allow_incomplete: bool) -> None:
-    """The main header: what readers choose architecture and sizes by."""
+    """Checks the main header, by which readers choose architecture and sizes."""
     require = verdict.require
     require(dump.version == 6, f"header_version is {dump.version}, not 6")
     for name, field in zip(
@@ -205,7 +205,7 @@ def judge_header(dump: Kdump, verdict: Verdict, allow_incomplete: bool) -> None:
 
 
 def judge_sub_header(dump: Kdump, verdict: Verdict) -> None:
-    """The sub-header, the notes behind it, and VMCOREINFO inside the notes."""
+    """Checks the sub-header, the notes after it, and VMCOREINFO inside the notes."""
     require = verdict.require
     require(0 <= dump.dump_level <= 31, f"dump_level is {dump.dump_level}")
     require(dump.split in (0, 1), f"split is {dump.split}")
@@ -232,7 +232,7 @@ def judge_sub_header(dump: Kdump, verdict: Verdict) -> None:
     notes = dump.notes()
     verdict.count("notes", len(notes))
     cpus = sum(note.name == "CORE" and note.kind == NT_PRSTATUS for note in notes)
-    # A dump of the running kernel has no registers at all.
+    # A dump of the running kernel has no registers.
     require(cpus in (0, dump.cpus), f"{cpus} NT_PRSTATUS notes, but nr_cpus {dump.cpus}")
     texts = [note.data for note in notes if note.name == "VMCOREINFO"]
     require(len(texts) == 1, f"{len(texts)} VMCOREINFO notes")
@@ -257,7 +257,7 @@ def judge_sub_header(dump: Kdump, verdict: Verdict) -> None:
 
 
 def judge_bitmaps(dump: Kdump, verdict: Verdict) -> None:
-    """Nothing is dumped that is not RAM, and nothing lies past max_mapnr."""
+    """Checks that only RAM is dumped, and nothing beyond max_mapnr."""
     verdict.count("RAM pages", dump.ram.bit_count())
     verdict.count("dumped pages", dump.dumped.bit_count())
     stray = dump.dumped & ~dump.ram
@@ -273,7 +273,7 @@ def judge_bitmaps(dump: Kdump, verdict: Verdict) -> None:
 
 
 def judge_descriptors(dump: Kdump, verdict: Verdict) -> None:
-    """Every descriptor points at a whole page of data inside the file."""
+    """Checks that every descriptor points at a whole page of data inside the file."""
     table_end = dump.descriptors_at + len(dump.descriptors) * DESCRIPTOR.size
     verdict.count("descriptors", len(dump.descriptors))
     kinds: Counter[str] = Counter()
@@ -295,7 +295,7 @@ def judge_descriptors(dump: Kdump, verdict: Verdict) -> None:
 
 
 def descriptor_fault(entry: Descriptor, dump: Kdump, table_end: int) -> str | None:
-    """What is wrong with one descriptor, if anything."""
+    """Returns the defect of one descriptor, if any."""
     where = f"offset {entry.offset:#x}, size {entry.size:#x}"
     if entry.offset < table_end:
         return f"{where}: before the descriptors' end {table_end:#x}"
@@ -303,7 +303,7 @@ def descriptor_fault(entry: Descriptor, dump: Kdump, table_end: int) -> str | No
         return f"{where}: past the file's end {dump.file_size:#x}"
     if not 0 < entry.size <= dump.block_size:
         return f"{where}: not within 1..{dump.block_size}"
-    # The status names each codec that pages have; a page has one of them, or none.
+    # The status names all codecs of the pages; a page has one of them, or none.
     if entry.flags and (entry.flags not in CODECS or not entry.flags & dump.status):
         return f"{where}: flags {entry.flags:#x}, but status {dump.status:#x}"
     if entry.flags == 0 and entry.size != dump.block_size:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Judges a dump as Debian's own libkdumpfile reads it.
 
-Its release is another than the one inside drgn, and its attributes say what a
-reader takes a file for: architecture, kernel, page size, VMCOREINFO. Only the
-system's Python has the binding, so the script starts itself again in it.
+Its version differs from the one inside drgn, and its attributes show how a
+reader interprets a file: architecture, kernel, page size, VMCOREINFO. Only the
+system's Python has the binding, so the script restarts itself in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SAMPLES = 4096
 
 
 def run_inside() -> None:
-    """Changes over to the system's Python unless this one has the binding."""
+    """Restarts in the system's Python unless this one has the binding."""
     try:
         import kdumpfile  # noqa: F401
     except ImportError:
@@ -33,7 +33,7 @@ def run_inside() -> None:
 
 
 def sample(pages: int) -> list[int]:
-    """Evenly spread members, and both ends of every run, where mistakes live."""
+    """Returns evenly spread members, and both ends of every run, where mistakes are likely."""
     chosen = {pfn for start, end in bits.runs(pages) for pfn in (start, end - 1)}
     everything = list(bits.members(pages))
     step = max(1, len(everything) // SAMPLES)
@@ -41,7 +41,7 @@ def sample(pages: int) -> list[int]:
 
 
 def judge(source: str | Path, path: str | Path) -> Verdict:
-    """Attributes and sampled pages; the process must have the binding."""
+    """Judges attributes and sampled pages; the process must have the binding."""
     import kdumpfile
 
     verdict = Verdict(f"libkdumpfile on {Path(path).name}")
@@ -71,7 +71,7 @@ def judge(source: str | Path, path: str | Path) -> Verdict:
 
 
 def judge_attributes(attr, core: ElfCore, dump: Kdump, verdict: Verdict) -> None:
-    """What libkdumpfile takes the file for."""
+    """Judges the attributes that libkdumpfile reports for the file."""
     text = core.vmcoreinfo()
     info = parse_vmcoreinfo(text)
     expected = {

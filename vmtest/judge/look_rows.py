@@ -1,4 +1,4 @@
-"""Rows of the matrix: what is read out of a dump, by other programs and by bigiron."""
+"""Rows of the matrix: data read from a dump, by other programs and by bigiron."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from verdict import CannotJudge, Verdict
 
 
 def dmesg_rows(case: Case, vmlinux: Path | None) -> Iterator[Row]:
-    """The kernel's log, which every dump must hold."""
+    """The kernel's log, which every dump must contain."""
 
     def of_dump(form: str, codec: str) -> Verdict:
         case.bigiron.dump(case.vmcore, case.target, FULL, codec, form=form)
@@ -88,7 +88,7 @@ def reader_rows(case: Case, codec: str, vmlinux: Path | None) -> Iterator[Row]:
 
 
 def mounted_rows(case: Case, quick: bool, vmlinux: Path) -> Iterator[Row]:
-    """Dumps that are mounted, for programs that read plain cores."""
+    """Mounted dumps, for programs that read plain cores."""
 
     def of(form: str, codec: str) -> Verdict:
         parts = [case.target]
@@ -127,7 +127,7 @@ def erase_rows(case: Case, quick: bool, vmlinux: Path | None) -> Iterator[Row]:
 
 
 def other_python(script: str, *arguments: str) -> Verdict:
-    """A judge that needs another Python, as a verdict."""
+    """Runs a judge in another Python process; returns its verdict."""
     ended = subprocess.run(
         [sys.executable, script, *arguments], capture_output=True, text=True
     )

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Holds bigiron's dumps of real vmcores against makedumpfile's and the sources.
+"""Compares bigiron's dumps of real vmcores with makedumpfile's and with the sources.
 
-Every row makes a dump in one way and has it judged by its structure, by the
-page frames it keeps, and by every page's bytes. The page frames are those that
-makedumpfile keeps; for a kernel that the installed makedumpfile is too old for,
-they are those of the rules in explain.py, and every difference from
-makedumpfile's choice must be explained by them.
+Every row makes a dump in one way and judges its structure, the page frames it
+keeps, and every page's bytes. The page frames are those that makedumpfile
+keeps; for a kernel too new for the installed makedumpfile, they are those of
+the rules in explain.py, and every difference from makedumpfile's choice must be
+explained by them.
 
-Rows are judged two at a time, each in a process of its own with files of its
-own; their lines come in the rows' order.
+Two rows are judged at a time, each in a process of its own with files of its
+own; their lines are printed in the rows' order.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TOLD = (
 def rows(
     case: Case, levels: list[int], codecs: list[str], quick: bool, vmlinux: Path | None
 ) -> Iterator[Row]:
-    """All rows of one vmcore; the quick choice has every level and codec once."""
+    """Yields all rows of one vmcore; the quick choice has every level and codec once."""
     if quick:
         for level, codec in zip(levels, itertools.cycle(codecs)):
             yield plain_row(case, level, codec)
@@ -71,7 +71,7 @@ def rows(
         yield elf_row(case, level)
     yield from vmdump_rows(case, quick, vmlinux)
     yield from dmesg_rows(case, None if quick else vmlinux)
-    # What a kernel has in its memory is judged where that kernel crashed, if it must be quick.
+    # A quick run judges the contents of a kernel's memory only for crashed kernels.
     looked_at = case.crashed or not quick
     if looked_at:
         yield from erase_rows(case, quick, vmlinux)
@@ -83,7 +83,7 @@ def rows(
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a row ended: passed, failed or skipped, and the lines that say so."""
+    """Result of a row: passed, failed or skipped, and its lines."""
 
     kind: str
     lines: list[str]
@@ -137,7 +137,7 @@ class RowsOfCase:
 
 
 def judge_case(case: Case, tally: dict[str, int], *choice: Any) -> None:
-    """All rows of one vmcore; what follows the case is what `rows` takes."""
+    """Judges all rows of one vmcore; the arguments after the case are those of `rows`."""
     numbers = range(len(list(rows(case, *choice))))
     with ProcessPoolExecutor(PROCESSES, initializer=RowsOfCase.open, initargs=(case, *choice)) as pool:
         for judged in pool.map(RowsOfCase.outcome, numbers):
@@ -145,13 +145,13 @@ def judge_case(case: Case, tally: dict[str, int], *choice: Any) -> None:
 
 
 def by_vmcore(pairs: list[str]) -> dict[Path, Path]:
-    """VMCORE=PATH options as a table."""
+    """Parses VMCORE=PATH options to a table."""
     split = (pair.split("=", 1) for pair in pairs)
     return {Path(vmcore).resolve(): Path(path) for vmcore, path in split}
 
 
 def numbers(text: str) -> list[int]:
-    """`0-3,31` as a list."""
+    """Parses `0-3,31` to a list."""
     found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")

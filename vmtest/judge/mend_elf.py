@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Copies an ELF core so that makedumpfile can open it.
 
-makedumpfile reads the program headers right behind the ELF header, whatever
-e_phoff says; QEMU 7.2 puts section headers there. The copy has the program
-headers where they are looked for, no section headers, and the same segments
-with their data moved by whole blocks. Nothing else is changed: p_vaddr stays
-as it was, for makedumpfile walks the page tables when it is of no use.
+makedumpfile reads the program headers right after the ELF header, whatever
+e_phoff is; QEMU 7.2 puts section headers there. The copy has the program
+headers where makedumpfile reads them, no section headers, and the same segments
+with their data moved by whole blocks. Nothing else is changed: p_vaddr stays as
+it was, because makedumpfile walks the page tables if it is of no use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BLOCK = 4096
 
 
 def needs_mending(core: ElfCore) -> bool:
-    """Whether makedumpfile would look for the program headers in vain."""
+    """Returns true if makedumpfile would not find the program headers."""
     return core.program_header_offset != ELF_HEADER
 
 
@@ -45,7 +45,7 @@ def mend(source: str, target: str) -> None:
 
 
 def copy_sparse(data: int, copy: int, size: int, shift: int) -> None:
-    """Copies the parts of a file that are not holes, `shift` bytes further on."""
+    """Copies the parts of a file that are not holes to offsets higher by `shift` bytes."""
     os.truncate(copy, size + shift)
     at = 0
     while at < size:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Judges whether other programs find in a mounted dump what they find in the vmcore itself.
+"""Judges whether other programs find the same in a mounted dump as in the vmcore itself.
 
-crash, drgn and gdb open the core that the mount shows, whatever the dump's format. The scheduling domains that it
-lists are held against drgn's walk along the kernel's own structures.
+crash, drgn and gdb open the core that the mount shows, whatever the dump's format. The scheduling domains that it lists
+are compared with drgn's walk of the kernel's own structures.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NUMBERS = ("level", "min_interval", "max_interval", "busy_factor", "imbalance_pc
 
 @contextmanager
 def mounted(bigiron: Bigiron, *dump: Path) -> Iterator[Path]:
-    """A directory with the files of a dump."""
+    """Yields a directory with the files of a dump."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         raise CannotJudge("/dev/fuse may not be used here")
     with tempfile.TemporaryDirectory(prefix="bigiron-mounted-") as directory:
@@ -55,11 +55,12 @@ def mounted(bigiron: Bigiron, *dump: Path) -> Iterator[Path]:
 
 
 def judge_gdb(banner: int, core: Path) -> Verdict:
-    """Whether gdb takes the core's notes for the CPUs' registers, and reads its memory at the kernel's addresses."""
+    """Judges whether gdb recognizes the core's notes as the CPUs' registers, and reads its memory at the kernel's
+    addresses."""
     if not shutil.which("gdb"):
         raise CannotJudge("gdb is not installed")
     verdict = Verdict("gdb")
-    # Without vmlinux: what it prints is out of the core.
+    # Without vmlinux: all output is from the core.
     command = ["gdb", "-nx", "-batch", "-ex", "info threads", "-ex", f"x/s {banner:#x}", "-c", str(core)]
     ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False)
     said = ended.stdout + ended.stderr
@@ -71,12 +72,12 @@ def judge_gdb(banner: int, core: Path) -> Verdict:
 
 
 def flags_by_drgn(program: Any, flags: int, known: dict[int, str]) -> str:
-    """As the kernel's debugfs writes them."""
+    """Returns flags in the format of the kernel's debugfs."""
     return "".join(f"{known[bit]} " for bit in sorted(known) if flags & bit) + "\n"
 
 
 def domains_by_drgn(vmlinux: str | Path, dump: str | Path) -> dict[str, str]:
-    """Each file under sched/domains, and its text, out of the kernel's own structures."""
+    """Returns each file under sched/domains and its text, from the kernel's own structures."""
     import drgn
     from drgn.helpers.linux import for_each_possible_cpu, per_cpu
 
@@ -108,7 +109,7 @@ def domains_by_drgn(vmlinux: str | Path, dump: str | Path) -> dict[str, str]:
 
 
 def cpu_list(cpus: list[int]) -> str:
-    """0-3,8 as the kernel writes it."""
+    """Returns a CPU list such as 0-3,8, in the kernel's format."""
     runs: list[list[int]] = []
     for cpu in cpus:
         if runs and runs[-1][1] == cpu - 1:
@@ -119,7 +120,7 @@ def cpu_list(cpus: list[int]) -> str:
 
 
 def judge_domains(vmlinux: str | Path, root: Path, vmcore: str | Path) -> Verdict:
-    """Whether the mounted files of scheduling domains are what drgn finds."""
+    """Judges whether the mounted files of scheduling domains match drgn's."""
     verdict = Verdict("scheduling domains")
     top = root / "sched" / "domains"
     ours = {str(path.relative_to(top)): path.read_text() for path in top.rglob("*") if path.is_file()}
@@ -132,7 +133,7 @@ def judge_domains(vmlinux: str | Path, root: Path, vmcore: str | Path) -> Verdic
 
 
 def judge_texts(bigiron: Bigiron, root: Path, dump: list[Path]) -> Verdict:
-    """Whether dmesg and info.json are what the commands print."""
+    """Judges whether dmesg and info.json match the output of the commands."""
     verdict = Verdict("texts")
     for name, command in (("dmesg", ["dmesg"]), ("info.json", ["info", "--json"])):
         said = subprocess.run([str(bigiron.program), *command, *map(str, dump)], capture_output=True, check=False).stdout
@@ -143,7 +144,7 @@ def judge_texts(bigiron: Bigiron, root: Path, dump: list[Path]) -> Verdict:
 def judge(
     bigiron: Bigiron, vmlinux: str | Path, dump: list[Path], vmcore: Path, by_crash: Callable[[Path], Verdict]
 ) -> Verdict:
-    """All of it, of a dump in one file or several; `by_crash` judges its core by crash."""
+    """Runs all checks on a dump in one file or several; `by_crash` judges its core by crash."""
     verdict = Verdict("mounted")
     with mounted(bigiron, *dump) as root:
         core = root / "vmcore"

@@ -1,6 +1,6 @@
-"""The Python environment that holds drgn and pyzstd, made on first use.
+"""The Python environment with drgn and pyzstd, made on first use.
 
-The version is pinned: a judge that changes by itself is no judge.
+The versions are pinned, so that the judges do not change by themselves.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ REQUIREMENTS = ("drgn==0.3.0", "pyzstd==0.20.0")
 
 
 def cache_dir() -> Path:
-    """The project's cache directory."""
+    """Returns the project's cache directory."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "bigiron"
 
 
 def make_environment() -> Path:
-    """Makes the environment unless it is there already; gives its Python."""
+    """Makes the environment if it does not exist yet; returns its Python."""
     home = cache_dir() / "venv"
     stamp = home / "requirement"
     python = home / "bin" / "python3"
@@ -40,7 +40,7 @@ def make_environment() -> Path:
 
 
 def run_inside() -> None:
-    """Starts the running script again in the environment, if it is not there yet."""
+    """Restarts the running script in the environment, unless it is running there already."""
     python = make_environment()
     if Path(sys.prefix).resolve() != python.parent.parent.resolve():
         os.execv(python, [str(python), *sys.argv])

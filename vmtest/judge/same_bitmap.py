@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Judges whether two kdump-compressed files keep the same page frames.
 
-The second may also be a raw bitmap, least significant bit first; then it is
-held against one bitmap of the first file: the second, or, when its name
-begins with `ram`, the first.
+The second may also be a raw bitmap, least significant bit first; it is then
+compared with one bitmap of the first file: the second, or, if its name begins
+with `ram`, the first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def compare_sets(name: str, a: int, b: int, verdict: Verdict) -> None:
 
 
 def expect_none(name: str, pages: int, verdict: Verdict) -> None:
-    """Reports the runs of a set of page frames that ought to be empty."""
+    """Reports the runs of a set of page frames that should be empty."""
     for start, end in bits.runs(pages):
         verdict.differ(
             f"{name}: pfn {start:#x}..{end - 1:#x} "
@@ -36,7 +36,7 @@ def expect_none(name: str, pages: int, verdict: Verdict) -> None:
 
 
 def judge(a: str | Path, b: str | Path) -> Verdict:
-    """Compares both bitmaps; a page past one file's max_mapnr is absent there."""
+    """Compares both bitmaps; a page beyond one file's max_mapnr is absent there."""
     verdict = Verdict(f"bitmaps of {Path(a).name} and {Path(b).name}")
     try:
         dump = Kdump(a)

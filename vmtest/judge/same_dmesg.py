@@ -2,7 +2,7 @@
 """Judges whether `bigiron dmesg` prints a dump's kernel log as other programs do.
 
 makedumpfile --dump-dmesg, vmcore-dmesg of kexec-tools and crash's `log` write
-the same log in slightly different forms; each is held against bigiron's, byte
+the same log in slightly different forms; each is compared with bigiron's, byte
 by byte, as far as its form allows.
 """
 
@@ -23,12 +23,12 @@ from tools import Bigiron, Makedumpfile, ToolFailed
 from verdict import CannotJudge, Verdict
 
 SECONDS = 900
-# The least that any kernel says from its start to its crash.
+# Minimum log of any kernel from its start to its crash.
 LEAST_LINES = 50
 
 
 def equal(what: str, ours: bytes, theirs: bytes, verdict: Verdict) -> None:
-    """Two logs, line by line, each with its line feed."""
+    """Compares two logs, line by line, each with its line feed."""
     a, b = ours.splitlines(keepends=True), theirs.splitlines(keepends=True)
     verdict.require(len(b) >= LEAST_LINES, f"{what}: only {len(b)} lines to compare with")
     for number, (left, right) in enumerate(zip(a, b), 1):
@@ -41,19 +41,19 @@ def equal(what: str, ours: bytes, theirs: bytes, verdict: Verdict) -> None:
 
 
 def narrow_escapes(log: bytes) -> bytes:
-    """makedumpfile prints bytes above 127 as negative numbers."""
+    """Shortens the escapes of bytes above 127, which makedumpfile prints as negative numbers."""
     return re.sub(rb"\\xffffff([89a-f][0-9a-f])", rb"\\x\1", log)
 
 
 def by_makedumpfile(makedumpfile: Makedumpfile, openable: Path, directory: Path) -> bytes:
-    """What makedumpfile writes of a dump's log."""
+    """Returns makedumpfile's text of a dump's log."""
     target = directory / "log"
     makedumpfile.log(openable, target)
     return narrow_escapes(target.read_bytes())
 
 
 def judge(bigiron: Bigiron, dump: Path, reference: bytes) -> Verdict:
-    """A dump's log against makedumpfile's of the vmcore that it was made from."""
+    """Compares a dump's log with makedumpfile's log of the source vmcore."""
     verdict = Verdict("dmesg")
     equal("makedumpfile", bigiron.log(dump), reference, verdict)
     numbers = [json.loads(line)["seq"] for line in bigiron.log(dump, "--json").splitlines()]
@@ -66,7 +66,7 @@ def judge(bigiron: Bigiron, dump: Path, reference: bytes) -> Verdict:
 
 
 def judge_vmcore_dmesg(bigiron: Bigiron, vmcore: Path, directory: Path) -> Verdict:
-    """vmcore-dmesg of kexec-tools against bigiron by that name."""
+    """Compares vmcore-dmesg of kexec-tools with bigiron called by that name."""
     theirs = shutil.which("vmcore-dmesg", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if not theirs:
         raise CannotJudge("vmcore-dmesg (kexec-tools) is not installed")
@@ -76,7 +76,7 @@ def judge_vmcore_dmesg(bigiron: Bigiron, vmcore: Path, directory: Path) -> Verdi
         subprocess.run([str(program), str(vmcore)], capture_output=True, timeout=SECONDS)
         for program in (ours, theirs)
     ]
-    # It goes by the virtual addresses of PT_LOADs, which QEMU does not know.
+    # It uses the virtual addresses of PT_LOADs, which QEMU does not know.
     if b"No program header covering" in said[1].stderr:
         raise CannotJudge("vmcore-dmesg finds no virtual addresses in this ELF core")
     verdict = Verdict("vmcore-dmesg")
@@ -87,7 +87,7 @@ def judge_vmcore_dmesg(bigiron: Bigiron, vmcore: Path, directory: Path) -> Verdi
 
 
 def judge_crash(bigiron: Bigiron, vmlinux: Path, dump: Path) -> Verdict:
-    """crash's `log`, without the spaces that its lines may end with."""
+    """Compares with crash's `log`, without trailing spaces."""
     (answers,) = crash_text.run(str(vmlinux), [str(dump)], ("log",))
     theirs = answers.commands.get("log", [])
     if len(theirs) < LEAST_LINES:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Judges whether two ELF dumps hold the same page frames with the same bytes.
 
-A page frame is present when p_filesz covers it; one that only p_memsz covers
-was left out. A dumper may write short runs of unwanted pages with their data,
-because a segment of their own costs more than they do: makedumpfile does so
-below 256 pages. So which pages are present is judged in one of two ways: equal
-in A and B, or, with `--kept`, right by the bitmap of a kdump-compressed file
-of the same level, whatever is done with short runs.
+A page frame is present if p_filesz covers it; one that only p_memsz covers was
+excluded. A dumper may write short runs of unwanted pages with their data,
+because a segment of their own costs more: makedumpfile does so below 256 pages.
+The present pages are therefore judged in one of two ways: equal in A and B, or,
+with `--kept`, right by the bitmap of a kdump-compressed file of the same level,
+whatever is done with short runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHORT_RUN = 256
 
 
 def compare_bytes(name: str, a: ElfCore, b: ElfCore, verdict: Verdict) -> None:
-    """Every page frame present in both must hold the same bytes."""
+    """Compares the bytes of every page frame present in both."""
     size = a.page_size
     for start, end in bits.runs(a.present() & b.present(), LONGEST_COMPARE):
         ours = a.read(start * size, (end - start) * size)
@@ -49,7 +49,7 @@ def compare_bytes(name: str, a: ElfCore, b: ElfCore, verdict: Verdict) -> None:
 
 
 def compare_headers(a: ElfCore, b: ElfCore, verdict: Verdict) -> None:
-    """Machine, completeness, notes, and the memory that exists at all."""
+    """Compares machine, completeness, notes, and the existing memory."""
     verdict.require(
         a.machine == b.machine, f"e_machine is {a.machine} and {b.machine}"
     )
@@ -68,7 +68,7 @@ def compare_headers(a: ElfCore, b: ElfCore, verdict: Verdict) -> None:
 
 
 def zero_pages(core: ElfCore, pages: int) -> int:
-    """Those of the page frames that hold nothing but zeros."""
+    """Returns the page frames that contain only zeros."""
     size = core.page_size
     zero = bytes(size)
     found = 0
@@ -81,11 +81,11 @@ def zero_pages(core: ElfCore, pages: int) -> int:
 def judge_selection(
     elf: str | Path, kept: str | Path, source: str | Path
 ) -> Verdict:
-    """Pages the level keeps are present; long runs of unwanted ones are not.
+    """Judges that pages kept by the level are present, and long runs of unwanted ones are not.
 
-    Zero pages are left out only at a level that says so (bit 1), as makedumpfile
-    -E does. Memory past the kdump file's max_mapnr has no struct page to be
-    judged by, and a dumper may take it or leave it.
+    Zero pages are excluded only at a level with bit 1, as makedumpfile -E does.
+    Memory beyond the kdump file's max_mapnr has no struct page to judge it by,
+    and a dumper may keep or drop it.
     """
     verdict = Verdict(f"pages in ELF {Path(elf).name}")
     try:
@@ -111,7 +111,7 @@ def judge_selection(
 def judge(
     a: str | Path, b: str | Path, source: str | Path | None, kept: str | Path | None
 ) -> Verdict:
-    """Compares A with B, and both with the source when there is one."""
+    """Compares A with B, and both with the source if there is one."""
     verdict = Verdict(f"ELF {Path(a).name} and {Path(b).name}")
     try:
         ours, theirs = ElfCore(a), ElfCore(b)

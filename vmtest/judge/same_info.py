@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Judges whether `bigiron info` tells of a dump what drgn finds in it with debug symbols."""
+"""Judges whether `bigiron info` reports the same about a dump as drgn with debug symbols."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from verdict import Verdict
 
 
 def kernel_calls(calls: list[str]) -> list[str]:
-    """Those from panic() out to the entry into the kernel, whose symbols in assembler each program names by its own rule."""
+    """Returns the calls from panic() out to the entry into the kernel. Each program names the symbols in assembler by
+    its own rule."""
     entry = next((index for index, call in enumerate(calls) if call.startswith("entry_")), len(calls))
     return calls[calls.index("panic") : entry]
 
 
 def by_drgn(vmlinux: str | Path, dump: str | Path) -> dict[str, Any]:
-    """The facts, out of the kernel's own structures."""
+    """Returns the facts from the kernel's own structures."""
     import drgn
     from drgn.helpers.linux import for_each_online_cpu
 
@@ -46,7 +47,7 @@ def by_drgn(vmlinux: str | Path, dump: str | Path) -> dict[str, Any]:
 
 
 def by_bigiron(bigiron: Bigiron, dump: Path) -> dict[str, Any]:
-    """The same, by `bigiron info`."""
+    """Returns the same facts from `bigiron info`."""
     said = bigiron.info(dump)
     kernel = said["kernel"]
     facts = {name: kernel[name] for name in ("release", "version", "host", "build_id")}
@@ -60,7 +61,7 @@ def by_bigiron(bigiron: Bigiron, dump: Path) -> dict[str, Any]:
 
 
 def judge(bigiron: Bigiron, vmlinux: str | Path, dump: str | Path, openable: str | Path) -> Verdict:
-    """What is said of `dump` against what drgn finds in `openable`, the same memory."""
+    """Compares bigiron's output for `dump` with drgn's for `openable`, the same memory."""
     verdict = Verdict("info")
     ours, theirs = by_bigiron(bigiron, Path(dump)), by_drgn(vmlinux, openable)
     verdict.require(ours.keys() == theirs.keys(), f"we know {sorted(ours)}, drgn {sorted(theirs)}")

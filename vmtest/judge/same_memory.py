@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Judges whether `bigiron info --memory --pages` counts what drgn counts with debug symbols, and crash.
+"""Judges whether `bigiron info --memory --pages` counts the same as drgn with debug symbols, and as crash.
 
-Slab caches and the kernel's counters are drgn's; the classes of pages are those that a dump of level 31 counts,
-and the classes that no dump leaves out are counted again by drgn from page->flags and page->page_type.
+Slab caches and the kernel's counters are compared with drgn's. The classes of pages are those that a dump of level 31
+counts. The classes that no dump excludes are counted again by drgn from page->flags and page->page_type.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Peer:
         self.program.load_debug_info([str(vmlinux)])
 
     def slab_caches(self) -> Iterator[tuple[str, dict[str, int]]]:
-        """Each cache's address and numbers."""
+        """Yields each cache's address and numbers."""
         from drgn.helpers.linux import for_each_online_node, for_each_slab_cache
         from drgn.helpers.linux.list import list_for_each_entry
 
@@ -65,7 +65,7 @@ class Peer:
             }
 
     def in_use(self) -> Counter[str]:
-        """Allocated objects by cache name, as drgn finds them one by one in a few caches."""
+        """Returns the allocated objects by cache name; drgn finds them one by one in a few caches."""
         from drgn.helpers.linux import for_each_slab_cache, slab_cache_for_each_allocated_object
 
         found: Counter[str] = Counter()
@@ -76,7 +76,7 @@ class Peer:
         return found
 
     def counters(self) -> dict[str, int]:
-        """vm_zone_stat and vm_node_stat by the enumerators' names."""
+        """Returns vm_zone_stat and vm_node_stat by the enumerators' names."""
         found = {}
         for table, names in (("vm_zone_stat", "zone_stat_item"), ("vm_node_stat", "node_stat_item")):
             values = self.program[table]
@@ -86,7 +86,7 @@ class Peer:
         return found
 
     def _page_type(self, name: str) -> tuple[int, int]:
-        """Bits of _mapcount that tell a type, and what they are then."""
+        """Returns the bits of _mapcount that denote a type, and their value for it."""
         by_name = {}
         for enumeration in ("enum pagetype", "enum pageflags"):
             try:
@@ -102,11 +102,11 @@ class Peer:
         return 0, 1
 
     def flagged(self, ram: list[tuple[int, int]]) -> Counter[str]:
-        """Slabs, page tables and reserved pages among page frames of RAM that no dump leaves out."""
+        """Returns slabs, page tables and reserved pages among page frames of RAM that no dump excludes."""
         from drgn.helpers.linux import pfn_to_page
 
         size = self.program.type("struct page").size
-        # A union without a name holds it.
+        # An unnamed union contains it.
         mapcount_at = self.drgn.offsetof(self.program.type("struct page"), "_mapcount")
         head_at = self.drgn.offsetof(self.program.type("struct page"), "compound_head")
         flags = {one.name: one.value for one in self.program.type("enum pageflags").enumerators}
@@ -140,7 +140,7 @@ class Peer:
                 try:
                     pages = self.program.read(at, stretch)
                 except self.drgn.FaultError:
-                    # Of devices: no struct pages.
+                    # Device memory: no struct pages.
                     continue
                 for offset in range(0, stretch, size):
                     count(pages[offset : offset + size])
@@ -148,7 +148,7 @@ class Peer:
 
 
 def ram_of(core: str | Path) -> list[tuple[int, int]]:
-    """Page frames that an ELF core has, as ranges."""
+    """Returns the page frames of an ELF core, as ranges."""
     frames: set[int] = set()
     for segment in ElfCore(core).segments:
         frames.update(range(-(-segment.paddr // PAGE), (segment.paddr + segment.memsz) // PAGE))
@@ -162,7 +162,7 @@ def ram_of(core: str | Path) -> list[tuple[int, int]]:
 
 
 def judge_slabs(ours: dict[str, Any], peer: Peer, verdict: Verdict) -> None:
-    """Slab caches by name and numbers; two may share a name."""
+    """Compares slab caches by name and numbers; two may share a name."""
     names = ("name", "object_size", "size", "per_slab", "slabs", "objects", "bytes")
     theirs = Counter(tuple(cache[name] for name in names) for _, cache in peer.slab_caches())
     said = Counter(tuple(cache[name] for name in names) for cache in ours["caches"])
@@ -176,7 +176,7 @@ def judge_slabs(ours: dict[str, Any], peer: Peer, verdict: Verdict) -> None:
 
 
 def judge_crash(ours: dict[str, Any], vmlinux: str | Path, core: str | Path, verdict: Verdict) -> None:
-    """What crash says, of the kernels that it opens."""
+    """Compares with crash, for kernels that it opens."""
     try:
         (said,) = crash_text.run(str(vmlinux), [str(core)], ("sys", "kmem -i", "kmem -s"))
     except CannotJudge as reason:
@@ -206,7 +206,7 @@ def judge_crash(ours: dict[str, Any], vmlinux: str | Path, core: str | Path, ver
 def judge(
     bigiron: Bigiron, vmlinux: str | Path, dump: Path, vmcore: Path, openable: str | Path
 ) -> Verdict:
-    """What is said of `dump`, made of `vmcore`, against what is found in `openable`, the same memory."""
+    """Compares bigiron's output for `dump`, made of `vmcore`, with the data in `openable`, the same memory."""
     verdict = Verdict("memory")
     said = bigiron.info(dump, "--memory", "--pages")
     memory, pages = said["memory_use"], said["page_classes"]

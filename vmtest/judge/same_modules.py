@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Judges whether bigiron knows a kernel's modules, their symbols and their types as drgn does.
+"""Judges whether bigiron finds the same modules, with the same symbols and types, as drgn.
 
-bigiron has kallsyms and BTF out of the dump, drgn the DWARF of vmlinux, and what it makes of the kernel's structures.
+bigiron uses kallsyms and BTF from the dump; drgn uses the DWARF of vmlinux and the kernel's structures.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SYMBOL = 24
 
 
 def memory_of(module: Any) -> list[tuple[int, int]]:
-    """Start and size of each memory of a struct module."""
+    """Returns start and size of each memory of a struct module."""
     try:
         parts = [part for part in module.mem]
     except AttributeError:
@@ -31,7 +31,7 @@ def memory_of(module: Any) -> list[tuple[int, int]]:
 
 
 def build_id(module: Any) -> str | None:
-    """The build id in the notes that /sys/module/NAME/notes shows."""
+    """Returns the build id in the notes that /sys/module/NAME/notes shows."""
     notes = module.notes_attrs
     for index in range(notes.notes.value_() if notes else 0):
         attribute = notes.attrs[index]
@@ -41,7 +41,7 @@ def build_id(module: Any) -> str | None:
 
 
 def by_drgn(program: Any) -> list[dict[str, Any]]:
-    """All modules, out of struct module."""
+    """Returns all modules, from struct module."""
     from drgn.helpers.linux.list import list_for_each_entry
 
     found = []
@@ -63,7 +63,7 @@ def by_drgn(program: Any) -> list[dict[str, Any]]:
 
 
 def by_bigiron(modules: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same of `bigiron info --modules --json`."""
+    """Returns the same from `bigiron info --modules --json`."""
     def one(module: dict[str, Any]) -> dict[str, Any]:
         same = {name: module[name] for name in ("name", "size", "state", "references", "used_by")}
         same |= {name: int(module[name], 16) for name in ("address", "base")}
@@ -75,7 +75,7 @@ def by_bigiron(modules: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def symbols_of(module: Any) -> dict[str, set[tuple[int, str]]]:
-    """Addresses and letters of each name in a module's kallsyms, read as the kernel reads them."""
+    """Returns addresses and letters of each name in a module's kallsyms, read as the kernel reads them."""
     program, tables = module.prog_, module.kallsyms
     count = tables.num_symtab.value_()
     raw = program.read(tables.symtab.value_(), SYMBOL * count)
@@ -91,7 +91,7 @@ def symbols_of(module: Any) -> dict[str, set[tuple[int, str]]]:
 
 
 def judge_symbols(bigiron: Bigiron, dump: Path, modules: Iterable[Any], verdict: Verdict) -> None:
-    """Each symbol of each module is found by its name, and each function by its address."""
+    """Judges that each symbol of each module is found by its name, and each function by its address."""
     for module in modules:
         name = module.name.string_().decode()
         wanted = symbols_of(module)
@@ -112,7 +112,7 @@ def judge_symbols(bigiron: Bigiron, dump: Path, modules: Iterable[Any], verdict:
 
 
 def types_of(program: Any, module: Any) -> tuple[int, int, int]:
-    """How many types a module's BTF has, where their numbers begin, and its bytes."""
+    """Returns the number of types in a module's BTF, their first number, and the BTF's bytes."""
     from drgn.helpers.linux.list import list_for_each_entry
 
     for entry in list_for_each_entry("struct btf_module", program["btf_modules"].address_of_(), "list"):
@@ -131,7 +131,7 @@ MODULE_TYPES = {
 
 
 def judge(bigiron: Bigiron, vmlinux: str | Path, dump: Path, openable: str | Path) -> Verdict:
-    """What is said of `dump` against what drgn finds in `openable`, the same memory."""
+    """Compares bigiron's output for `dump` with drgn's for `openable`, the same memory."""
     import drgn
     from drgn.helpers.linux.list import list_for_each_entry
 
@@ -158,7 +158,7 @@ def judge(bigiron: Bigiron, vmlinux: str | Path, dump: Path, openable: str | Pat
 
 
 def judge_by_crash(bigiron: Bigiron, vmlinux: str | Path, dump: Path, openable: str | Path) -> Verdict:
-    """What is said of `dump` against crash's `mod` and `sym -m` of `openable`, the same memory."""
+    """Compares bigiron's output for `dump` with crash's `mod` and `sym -m` of `openable`, the same memory."""
     modules = bigiron.info(dump, "--modules")["modules"]["list"]
     lists = tuple(f"sym -m {module['name']}" for module in modules)
     (said,) = crash_text.run(str(vmlinux), [str(openable)], ("sys", "mod", *lists))
@@ -177,7 +177,8 @@ def judge_by_crash(bigiron: Bigiron, vmlinux: str | Path, dump: Path, openable: 
         for symbol in filter(None, symbols):
             found.setdefault(symbol[1], set()).add(symbol[3])
         verdict.require(len(found) > 2, f"crash has {len(found)} symbols of {module['name']}")
-        # Of several at one address we name the first, and crash leaves out what compilers put behind a dot.
+        # Of several symbols at one address bigiron names the first, and crash omits the suffixes that compilers add
+        # after a dot.
         for address, each in zip(found, bigiron.named("sym", dump, found), strict=True):
             same = any(f"{each['name']}.".startswith(f"{name}.") for name in found[address])
             whole = same and each["offset"] == 0 and each.get("module") == module["name"]
@@ -187,7 +188,7 @@ def judge_by_crash(bigiron: Bigiron, vmlinux: str | Path, dump: Path, openable: 
 
 
 def judge_by_both(bigiron: Bigiron, vmlinux: str, dump: Path, openable: Path) -> Verdict:
-    """What drgn says, and crash where it opens the dump."""
+    """Compares with drgn, and with crash where it opens the dump."""
     verdict = judge(bigiron, vmlinux, dump, openable)
     try:
         verdict.merge(judge_by_crash(bigiron, vmlinux, dump, openable))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Judges whether `bigiron sym` and `bigiron type` tell what drgn knows with debug symbols.
+"""Judges whether `bigiron sym` and `bigiron type` report the same as drgn with debug symbols.
 
-bigiron has kallsyms and BTF out of the dump, drgn the symbol table and DWARF of vmlinux.
+bigiron uses kallsyms and BTF from the dump; drgn uses the symbol table and DWARF of vmlinux.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ ENUMERATIONS = ("zone_type", "pageflags", "migratetype")
 
 
 def of_drgn(members: Any) -> Iterator[tuple[str, int, int | None]]:
-    """Name, offset in bits, and bits of a bit field of each member that has a name, in structs without one too."""
+    """Yields name, offset in bits, and bits of a bit field of each named member, including those in unnamed
+    structs."""
     for member in members:
         if member.name is None:
             inner = ((name, offset + member.bit_offset, bits) for name, offset, bits in of_drgn(member.type.members))
@@ -32,7 +33,7 @@ def of_drgn(members: Any) -> Iterator[tuple[str, int, int | None]]:
 
 
 def of_bigiron(fields: list[dict[str, Any]]) -> Iterator[tuple[str, int, int | None]]:
-    """The same of `bigiron type --json`."""
+    """Yields the same from `bigiron type --json`."""
     for field in fields:
         if "name" not in field:
             yield from of_bigiron(field.get("members", []))
@@ -42,7 +43,7 @@ def of_bigiron(fields: list[dict[str, Any]]) -> Iterator[tuple[str, int, int | N
 
 
 def judge(bigiron: Bigiron, vmlinux: str | Path, dump: Path, openable: str | Path) -> Verdict:
-    """What is said of `dump` against what drgn finds in `openable`, the same memory."""
+    """Compares bigiron's output for `dump` with drgn's for `openable`, the same memory."""
     import drgn
 
     verdict = Verdict("sym and type")

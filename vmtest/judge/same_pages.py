@@ -2,8 +2,8 @@
 """Judges whether a dump's pages are the source's bytes, as drgn reads them.
 
 drgn reads kdump-compressed files through libkdumpfile, so neither the layout
-nor the decompression is ours. Page frames that the dump leaves out must fault
-in the reader: a zero page in their place would be a lie.
+nor the decompression uses this project's code. Excluded page frames must fault
+in the reader: a zero page instead would be wrong data.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class DrgnReader:
         self.program.set_core_dump(str(path))
 
     def read(self, address: int, size: int) -> bytes | str:
-        """The bytes, or what the reader says instead."""
+        """Returns the bytes, or the reader's error."""
         try:
             return self.program.read(address, size, True)
-        except Exception as error:  # its class differs with the kind of damage
+        except Exception as error:  # its class depends on the kind of damage
             return str(error)
 
 
 class Comparison:
-    """One process's share: source and dump, both opened once."""
+    """One process's share; source and dump are both opened once."""
 
     def __init__(self, source: str, dump: str) -> None:
         self.kdump = Kdump(dump)
@@ -52,7 +52,7 @@ class Comparison:
         self.reader = DrgnReader(dump)
 
     def compare(self, start: int, end: int) -> Verdict:
-        """Holds the page frames start..end against the source."""
+        """Compares the page frames start..end with the source."""
         verdict = Verdict("pages")
         chunk = bits.span(start, end)
         for first, last in bits.runs(self.kdump.described & chunk, LONGEST_READ):

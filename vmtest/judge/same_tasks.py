@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Judges whether bigiron finds the tasks, run queues and stacks that drgn finds with debug symbols.
+"""Judges whether bigiron finds the same tasks, run queues and stacks as drgn with debug symbols.
 
-bigiron has kallsyms, BTF and the ORC tables out of the dump, drgn the symbol table and DWARF of vmlinux.
+bigiron uses kallsyms, BTF and the ORC tables from the dump; drgn uses the symbol table and DWARF of vmlinux.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from verdict import Verdict
 
 
 def rss(program: Any, task: Any) -> int | None:
-    """Pages in memory; drgn has 0 of a thread of the kernel, we have nothing."""
+    """Returns the pages in memory; for a kernel thread drgn has 0, bigiron nothing."""
     from drgn.helpers.linux.mm import task_rss
 
     PF_KTHREAD = 0x200000
@@ -27,18 +27,18 @@ def rss(program: Any, task: Any) -> int | None:
 
 
 def stack(program: Any, task: Any) -> list[int] | None:
-    """The instructions that a task's functions go on with, of the kernel; None if drgn cannot tell."""
+    """Returns the return addresses of a task's kernel functions; None if drgn cannot unwind."""
     try:
         trace = program.stack_trace(task)
     except ValueError:
         return None
     real = [frame.pc for frame in trace if not frame.is_inline]
-    # drgn goes on into the program that called the kernel.
+    # drgn continues into the program that called the kernel.
     return list(itertools.takewhile(lambda pc: pc >> 63, real))
 
 
 def by_drgn(program: Any) -> dict[int, dict[str, Any]]:
-    """Each task by its address."""
+    """Returns each task by its address."""
     from drgn.helpers.linux import for_each_task, task_cpu, task_on_cpu, task_state_to_char
 
     return {
@@ -58,7 +58,7 @@ def by_drgn(program: Any) -> dict[int, dict[str, Any]]:
 
 
 def by_bigiron(said: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """The same of `bigiron info --tasks --stacks`."""
+    """Returns the same from `bigiron info --tasks --stacks`."""
     traces = {task["address"]: task for task in said["stacks"]["tasks"]}
     found: dict[int, dict[str, Any]] = {}
     for task in said["tasks"]["tasks"]:
@@ -72,7 +72,7 @@ def by_bigiron(said: dict[str, Any]) -> dict[int, dict[str, Any]]:
 
 
 def judge_tasks(verdict: Verdict, ours: dict[int, dict[str, Any]], theirs: dict[int, dict[str, Any]]) -> None:
-    """Every task, fact by fact, and every stack, function by function."""
+    """Compares every task, fact by fact, and every stack, function by function."""
     verdict.require(bool(theirs), "drgn finds no task")
     for address in ours.keys() ^ theirs.keys():
         side = "bigiron" if address in ours else "drgn"
@@ -92,7 +92,7 @@ def judge_tasks(verdict: Verdict, ours: dict[int, dict[str, Any]], theirs: dict[
 
 
 def judge_run_queues(verdict: Verdict, program: Any, said: list[dict[str, Any]]) -> None:
-    """What is on each CPU and what waits for it."""
+    """Compares the running and the waiting tasks of each CPU."""
     from drgn.helpers.linux import for_each_online_cpu
     from drgn.helpers.linux.sched import cpu_curr, cpu_rq, rq_for_each_fair_task, rq_for_each_rt_task
 
@@ -112,7 +112,7 @@ def judge_run_queues(verdict: Verdict, program: Any, said: list[dict[str, Any]])
         for name, tasks in (("fair", rq_for_each_fair_task(rq)), ("real_time", rq_for_each_rt_task(rq))):
             ours = {(task["pid"], task["priority"]) for task in queue[name]}
             theirs = {(task.pid.value_(), task.prio.value_()) for task in tasks}
-            # drgn has the fair task that runs among those that wait.
+            # drgn lists the running fair task among the waiting ones.
             mine = {(current.pid.value_(), current.prio.value_())} if name == "fair" else set()
             facts[name] = (ours - mine, theirs - mine)
             verdict.count("queued tasks", len(theirs))
@@ -121,7 +121,7 @@ def judge_run_queues(verdict: Verdict, program: Any, said: list[dict[str, Any]])
 
 
 def judge_names(verdict: Verdict, program: Any, ours: dict[int, dict[str, Any]]) -> None:
-    """Every frame's function: one that begins there, and none that drgn knows begins between."""
+    """Judges every frame's function: one begins there, and drgn knows no start of a function in between."""
     for frame in (frame for task in ours.values() for frame in task["frames"]):
         at = int(frame["address"], 16)
         inside = at - (not frame["interrupted"])
@@ -131,13 +131,13 @@ def judge_names(verdict: Verdict, program: Any, ours: dict[int, dict[str, Any]])
             nearest = program.symbol(inside).address <= start
         except LookupError:
             named = nearest = False
-        # Two names may stand at one address: of aliases either program chooses one.
+        # Two names may have one address: either program chooses one of the aliases.
         verdict.require(named and nearest, f"{at:#x} is not {frame.get('symbol')}+{frame.get('offset', 0):#x}")
         verdict.count("names")
 
 
 def judge(bigiron: Bigiron, vmlinux: str | Path, dump: str | Path, openable: str | Path) -> Verdict:
-    """What is said of `dump` against what drgn finds in `openable`, the same memory."""
+    """Compares bigiron's output for `dump` with drgn's for `openable`, the same memory."""
     import drgn
 
     verdict = Verdict("tasks, run queues and stacks")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Judges whether `bigiron read` makes of memory what drgn makes of it with debug symbols, member by member.
+"""Judges whether `bigiron read` decodes memory as drgn with debug symbols does, member by member.
 
-bigiron has BTF out of the dump, drgn the DWARF of vmlinux.
+bigiron uses BTF from the dump; drgn uses the DWARF of vmlinux.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ FUNCTIONS = ("vfs_read", "schedule", "panic", "printk_sprint", "kmem_cache_alloc
 
 
 def plain(written: str) -> str:
-    """A type without what two programs may write in two ways."""
+    """Returns a type without the parts that two programs may write differently."""
     for theirs, ours in WORDS.items():
         written = re.sub(rf"\b{theirs}\b", ours, written)
-    # Structs without a name are only `struct` here, BTF does not tell [] from [0], and blanks are where each likes them.
+    # Unnamed structs are only `struct` here, BTF does not distinguish [] from [0], and each program places blanks
+    # differently.
     written = written.replace("<anonymous>", "").replace("[0]", "[]")
     return re.sub(r"\s+", "", written)
 
 
 def faults(value: Any) -> bool:
-    """Whether drgn cannot read it either."""
+    """Returns true if drgn cannot read it either."""
     import drgn
 
     try:
@@ -53,7 +54,7 @@ def faults(value: Any) -> bool:
 
 
 class Compared:
-    """A value of bigiron's, held against an object of drgn's."""
+    """A value from bigiron, compared with an object of drgn."""
 
     def __init__(self, verdict: Verdict, program: Any) -> None:
         self.verdict, self.program = verdict, program
@@ -62,7 +63,7 @@ class Compared:
         self.verdict.require(same, f"{what}: we say {ours!r}, drgn {theirs!r}")
 
     def value(self, what: str, ours: dict[str, Any], theirs: Any) -> None:
-        """One value, and all that is in it."""
+        """Compares one value with everything in it."""
         kind = ours["kind"]
         if kind == "unread":
             self.require(faults(theirs), what, ours["reason"], "that it can be read")
@@ -91,7 +92,7 @@ class Compared:
             self.require(False, what, kind, theirs.type_)
 
     def members(self, what: str, ours: list[dict[str, Any]], type_: Any, outer: Any) -> None:
-        """All members of a struct or union, those of structs without a name in it too."""
+        """Compares all members of a struct or union, including those in unnamed structs."""
         theirs = bare(type_).members
         names = [member.get("name") for member in ours]
         self.require(names == [member.name for member in theirs], what, names, [member.name for member in theirs])
@@ -133,7 +134,7 @@ class Compared:
 
 
 def bare(type_: Any) -> Any:
-    """A type without typedefs."""
+    """Returns a type without typedefs."""
     import drgn
 
     while type_.kind == drgn.TypeKind.TYPEDEF:
@@ -142,7 +143,7 @@ def bare(type_: Any) -> Any:
 
 
 def places(program: Any) -> Iterator[tuple[list[str], Any]]:
-    """What is read: the arguments of `bigiron read`, and the object for drgn."""
+    """Yields the arguments of `bigiron read`, and the objects for drgn."""
     from drgn.helpers.linux import for_each_online_cpu, for_each_task, per_cpu
     from drgn.helpers.linux.list import list_for_each_entry
 
@@ -181,7 +182,7 @@ def places(program: Any) -> Iterator[tuple[list[str], Any]]:
 
 
 def judge_functions(bigiron: Bigiron, dump: Path, program: Any, verdict: Verdict) -> None:
-    """Prototypes of functions that both know, letter by letter but for blanks and the names of base types."""
+    """Compares prototypes of functions that both know, letter by letter except blanks and the names of base types."""
     known = []
     for name in FUNCTIONS:
         try:
@@ -198,7 +199,7 @@ def judge_functions(bigiron: Bigiron, dump: Path, program: Any, verdict: Verdict
 
 
 def judge(bigiron: Bigiron, vmlinux: str | Path, dump: Path, openable: str | Path) -> Verdict:
-    """What is read of `dump` against what drgn reads of `openable`, the same memory."""
+    """Compares bigiron's values in `dump` with drgn's in `openable`, the same memory."""
     import drgn
 
     verdict = Verdict("read")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Judges what `zstd -d` or `bzip2 -d` alone make of a vmdump: an ELF core whose
-kept pages are the source's and all others zeros.
+"""Judges the output of `zstd -d` or `bzip2 -d` for a vmdump.
 
-Which pages are kept, a kdump-compressed file of the same level says, which
-another judge holds against makedumpfile's.
+It must be an ELF core whose kept pages are the source's and all others zeros.
+A kdump-compressed file of the same level determines the kept pages; another
+judge compares it with makedumpfile's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LONGEST_SEEKABLE_READ = 300_000
 
 
 def unpack(dump: str | Path, core: str | Path) -> None:
-    """Unpacks by the ordinary program for what the file begins with."""
+    """Unpacks with the standard program for the file's first bytes."""
     with open(dump, "rb") as file:
         program = "bzip2" if file.read(3) == b"BZh" else "zstd"
     if not shutil.which(program):
@@ -40,7 +40,7 @@ def unpack(dump: str | Path, core: str | Path) -> None:
 
 
 def compare_pages(core: ElfCore, source: ElfCore, kept: Kdump, verdict: Verdict) -> None:
-    """Kept pages are the source's, excluded ones are zeros."""
+    """Judges that kept pages are the source's, and excluded ones are zeros."""
     size = core.page_size
     for start, end in bits.runs(kept.dumped, LONGEST_COMPARE):
         ours = core.read(start * size, (end - start) * size)
@@ -57,7 +57,7 @@ def compare_pages(core: ElfCore, source: ElfCore, kept: Kdump, verdict: Verdict)
 
 
 def seekable_reader_agrees(dump: str | Path, core: str | Path, verdict: Verdict) -> None:
-    """pyzstd, a reader of the zstd seekable format, reads at random what was unpacked."""
+    """Compares random reads by pyzstd, a reader of the zstd seekable format, with the unpacked file."""
     with open(dump, "rb") as file:
         if file.read(3) == b"BZh":
             return
@@ -78,7 +78,7 @@ def seekable_reader_agrees(dump: str | Path, core: str | Path, verdict: Verdict)
 
 
 def gdb_opens(core: str | Path, verdict: Verdict) -> None:
-    """gdb takes it for a core and finds its memory."""
+    """Judges that gdb recognizes the file as a core and finds its memory."""
     if not shutil.which("gdb"):
         return
     command = ["gdb", "-nx", "-batch", "-ex", "info files", "-c", str(core)]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Proves that the judges see what they are there to see.
+"""Proves that the judges detect what they are meant to detect.
 
 Every judge must pass makedumpfile's own dump of a vmcore, and must notice each
-way of damaging a copy of it. With --vmlinux, crash and drgn are tried as well.
+way of damaging a copy of it. With --vmlinux, crash and drgn are tested as well.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Bench:
         self.elf = makedumpfile.elf(openable, directory / "elf", 31)
 
     def damaged(self, dump: Path, edit: Edit) -> Path:
-        """A copy with one thing wrong."""
+        """Makes a copy with one defect."""
         copy = self.directory / "damaged"
         shutil.copyfile(dump, copy)
         with open(copy, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
@@ -71,7 +71,7 @@ class Bench:
         return copy
 
     def damaged_elf(self, edit: Callable[[bytearray, ElfCore], None]) -> Path:
-        """The same for the ELF dump."""
+        """Makes a copy of the ELF dump with one defect."""
         copy = self.directory / "damaged"
         content = bytearray(self.elf.read_bytes())
         edit(content, ElfCore(self.elf))
@@ -118,14 +118,14 @@ def raw_bitmap_cases(bench: Bench) -> Iterator[Case]:
 
 
 def elf_cases(bench: Bench) -> Iterator[Case]:
-    """The judge of ELF dumps, with and without a bitmap to go by."""
+    """The judge of ELF dumps, with and without a bitmap."""
 
     def judge(edit, kept: Path | None = None) -> bool:
         damaged = bench.damaged_elf(edit)
         return same_elf.judge(damaged, bench.elf, bench.vmcore, kept).passed
 
     def header(core: ElfCore, kind: int, index: int) -> int:
-        """The file offset of the index-th program header of a kind."""
+        """Returns the file offset of the index-th program header of a kind."""
         places = [n for n, fields in enumerate(core.raw_headers) if fields[0] == kind]
         return core.program_header_offset + 56 * places[index]
 
@@ -137,7 +137,7 @@ def elf_cases(bench: Bench) -> Iterator[Case]:
         file[segment.offset + segment.filesz // 2] ^= 4
 
     def shorter(file: bytearray, core: ElfCore) -> None:
-        # One at the start of memory: the kernel's text is in two of /proc/vmcore.
+        # A segment at the start of memory: the kernel's text is in two segments of /proc/vmcore.
         loads = [fields for fields in core.raw_headers if fields[0] == PT_LOAD]
         lowest = min(
             (n for n, fields in enumerate(loads) if fields[5]), key=lambda n: loads[n][4]
@@ -176,14 +176,14 @@ def elf_cases(bench: Bench) -> Iterator[Case]:
 
 
 def mended_case(bench: Bench) -> Case:
-    """A mended file holds what the vmcore holds."""
+    """A mended file has the contents of the vmcore."""
     return "mended ELF", lambda: same_elf.judge(
         bench.openable, bench.vmcore, bench.vmcore, None
     ).passed, True
 
 
 def dmesg_cases(bench: Bench) -> Iterator[Case]:
-    """The comparison of two logs, with a log of makedumpfile's as both sides."""
+    """The comparison of two logs, with makedumpfile's log on both sides."""
     log = same_dmesg.by_makedumpfile(bench.makedumpfile, bench.openable, bench.directory)
 
     def judge(ours: bytes, theirs: bytes) -> bool:
@@ -199,7 +199,7 @@ def dmesg_cases(bench: Bench) -> Iterator[Case]:
 
 
 def explain_cases(bench: Bench) -> Iterator[Case]:
-    """The rules side with themselves, and with no single change."""
+    """The rules agree with themselves, and with no single change."""
     try:
         explainer = explain.Explainer(bench.vmcore)
     except CannotJudge as reason:
@@ -240,7 +240,7 @@ def libkdumpfile_cases(bench: Bench) -> Iterator[Case]:
 
 
 def inspection_cases(bench: Bench, bigiron: Bigiron, vmlinux: Path) -> Iterator[Case]:
-    """Judges of what bigiron tells, on dumps whose memory says otherwise than that which drgn reads."""
+    """Judges of bigiron's output, on dumps whose memory differs from the memory that drgn reads."""
     judges = {
         "info": (same_info.judge, replace(b"sysrq_handle_crash+", b"sysrq_handle_crasx+")),
         "tasks and stacks": (same_tasks.judge, replace(b"kthreadd\0", b"kthreadx\0")),
@@ -261,7 +261,7 @@ def inspection_cases(bench: Bench, bigiron: Bigiron, vmlinux: Path) -> Iterator[
 
 
 def symbol_cases(bench: Bench, vmlinux: Path) -> Iterator[Case]:
-    """crash and drgn with debug symbols, on dumps whose memory says otherwise."""
+    """crash and drgn with debug symbols, on dumps whose memory differs."""
 
     def tasks(b: Path) -> bool:
         return drgn_tasks.judge(vmlinux, bench.openable, b).passed
@@ -271,7 +271,7 @@ def symbol_cases(bench: Bench, vmlinux: Path) -> Iterator[Case]:
 
     @cache
     def answers() -> dict[str, crash_text.Answers]:
-        """What crash says of three dumps, all opened at once, for that takes it long."""
+        """Returns crash's output for three dumps, opened concurrently because crash takes long."""
         log = bench.damaged(bench.raw, replace(b"Command line:", b"Command lime:"))
         dumps = [str(dump) for dump in (bench.raw, bench.lzo, log)]
         return dict(zip(("raw", "lzo", "log"), crash_text.run(str(vmlinux), dumps, crash_text.COMMANDS)))

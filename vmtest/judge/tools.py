@@ -1,4 +1,4 @@
-"""makedumpfile and bigiron, run with one call each."""
+"""makedumpfile and bigiron, each run with one call."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SECONDS = 900
 
 
 class ToolFailed(Exception):
-    """A program ended with an error; the message is its own last words."""
+    """A program ended with an error; the message is the end of its output."""
 
 
 def run(command: list[str], stdin: Path | None = None, stdout: Path | None = None) -> None:
-    """Runs a program, its standard streams joined to files where given."""
+    """Runs a program, its standard streams connected to files where given."""
     source = open(stdin, "rb") if stdin else subprocess.DEVNULL
     target = open(stdout, "wb") if stdout else subprocess.PIPE
     try:
@@ -59,11 +59,11 @@ class Makedumpfile:
 
     @property
     def cheapest(self) -> str:
-        """The codec for dumps that are made only to be looked at."""
+        """Returns the fastest codec, for dumps that are only inspected."""
         return "lzo" if "lzo" in self.codecs else "none"
 
     def dump(self, source: Path, target: Path, level: int, codec: str | None = None) -> Path:
-        """A kdump-compressed file."""
+        """Makes a kdump-compressed file."""
         flags = self.codecs[codec or self.cheapest]
         run([self.program, *flags, "-d", str(level), str(source), str(target)])
         return target
@@ -73,23 +73,23 @@ class Makedumpfile:
         return target
 
     def flatten(self, source: Path, target: Path, level: int) -> Path:
-        """A flattened file, as it would go through a pipe."""
+        """Makes a flattened file, as it would go through a pipe."""
         flags = self.codecs[self.cheapest]
         run([self.program, "-F", *flags, "-d", str(level), str(source)], stdout=target)
         return target
 
     def rearrange(self, flattened: Path, target: Path) -> Path:
-        """A flattened file back into a plain one."""
+        """Converts a flattened file to a plain one."""
         run([self.program, "-R", str(target)], stdin=flattened)
         return target
 
     def log(self, dump: Path, target: Path) -> str:
-        """The kernel's log in a dump."""
+        """Returns the kernel's log in a dump."""
         run([self.program, "--dump-dmesg", "-f", str(dump), str(target)])
         return target.read_text(errors="replace")
 
     def split(self, source: Path, targets: list[Path], level: int) -> list[Path]:
-        """One dump in several files."""
+        """Splits one dump into several files."""
         flags = self.codecs[self.cheapest]
         names = [str(target) for target in targets]
         run([self.program, "--split", *flags, "-d", str(level), str(source), *names])
@@ -98,7 +98,7 @@ class Makedumpfile:
 
 @dataclass(frozen=True)
 class Bigiron:
-    """The program under judgement."""
+    """The program under test."""
 
     program: Path
     helpers: int = 2
@@ -117,7 +117,7 @@ class Bigiron:
         stdin: Path | None = None,
         stdout: Path | None = None,
     ) -> None:
-        """Any dump; the parts of a split source are given as a list."""
+        """Makes a dump; the parts of a split source are given as a list."""
         sources = source if isinstance(source, list) else [source]
         command = [str(self.program), "dump", *map(str, sources), str(target)]
         command += ["-d", str(level), "-c", codec, "-f", form]
@@ -127,7 +127,7 @@ class Bigiron:
         run([*command, "--overwrite", "--quiet"], stdin=stdin, stdout=stdout)
 
     def log(self, dump: Path, *options: str) -> bytes:
-        """The kernel's log in a dump, as `bigiron dmesg` prints it."""
+        """Returns the kernel's log in a dump, as `bigiron dmesg` prints it."""
         command = [str(self.program), "dmesg", *options, str(dump)]
         ended = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
         if ended.returncode != 0 or ended.stderr:
@@ -136,15 +136,15 @@ class Bigiron:
         return ended.stdout
 
     def info(self, dump: Path, *options: str) -> dict[str, Any]:
-        """What `bigiron info` says of a dump, for programs."""
+        """Returns the machine-readable output of `bigiron info` for a dump."""
         return json.loads(self._said("info", "--json", *options, str(dump)))
 
     def dump_summary(self, source: Path, level: int) -> dict[str, Any]:
-        """What a dump of a level that goes nowhere says of itself."""
+        """Returns the summary of a dump at a level; the dump is not stored."""
         return json.loads(self._said("dump", "--json", "--overwrite", "-d", str(level), "-c", "none", str(source), "/dev/null"))
 
     def named(self, command: str, dump: Path, names: Iterable[str]) -> list[dict[str, Any]]:
-        """What `bigiron sym` or `bigiron type` says of names, for programs."""
+        """Returns the machine-readable output of `bigiron sym` or `bigiron type` for names."""
         wanted = list(names)
         if not wanted:
             return []
@@ -158,11 +158,11 @@ class Bigiron:
         return ended.stdout
 
     def verify(self, dump: Path) -> int:
-        """Exit status of `bigiron verify`: 0 if every page is there and right."""
+        """Returns the exit status of `bigiron verify`: 0 if every page is present and correct."""
         return self.verify_report(dump)[0]
 
     def verify_report(self, dump: Path) -> tuple[int, dict[str, Any]]:
-        """The same, and what it says for programs."""
+        """Returns the same, and the machine-readable report."""
         command = [str(self.program), "verify", "--json", str(dump)]
         ended = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
         try:

@@ -1,7 +1,7 @@
-"""What every judge hands back: what it compared, and the first differences it saw.
+"""The result of every judge: the number of comparisons, and the first differences.
 
-A judge that says only "OK" can have compared nothing at all, so a verdict
-carries counts, and one that counted nothing does not pass.
+A judge that says only "OK" may have compared nothing at all, so a verdict carries counts, and one that counted nothing
+does not pass.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ SHOWN = 10
 
 
 class CannotJudge(Exception):
-    """The other program or file needed for a comparison is not to be had.
+    """The other program or file needed for a comparison is not available.
 
     That is neither agreement nor disagreement: exit code 3, and a skipped row.
     """
 
     def finish(self) -> int:
-        """Prints the reason; gives the exit code."""
+        """Prints the reason; returns the exit code."""
         print(f"SKIP {self}", file=sys.stderr)
         return 3
 
@@ -39,24 +39,24 @@ class Verdict:
         self.counts[what] += number
 
     def note(self, text: str) -> None:
-        """Something a reader should know that is not a difference."""
+        """Records information for readers that is not a difference."""
         self.notes.append(text)
 
     def differ(self, text: str, number: int = 1) -> None:
-        """Records a disagreement; only the first few texts are kept."""
+        """Records a difference; only the first few texts are kept."""
         self.difference_count += number
         if len(self.differences) < SHOWN:
             self.differences.append(text)
 
     def require(self, holds: bool, text: str) -> bool:
-        """One rule: counted, and a difference when it does not hold."""
+        """Checks one rule: it is counted, and recorded as a difference if it does not hold."""
         self.count("rules")
         if not holds:
             self.differ(text)
         return holds
 
     def merge(self, other: Verdict) -> None:
-        """Takes over what another verdict counted and found."""
+        """Adds the counts and differences of another verdict."""
         self.counts.update(other.counts)
         self.notes.extend(other.notes)
         room = SHOWN - len(self.differences)
@@ -68,13 +68,13 @@ class Verdict:
         return self.difference_count == 0 and any(self.counts.values())
 
     def summary(self) -> str:
-        """One line: the verdict and the counts."""
+        """Returns one line: the verdict and the counts."""
         counts = ", ".join(f"{number} {what}" for what, number in self.counts.items())
         word = "OK" if self.passed else "FAIL"
         return f"{word} {self.judge}: {counts or 'nothing compared'}"
 
     def explain(self, shown: int = SHOWN) -> list[str]:
-        """The differences, one line each, saying how many are not shown."""
+        """Returns the differences, one line each, and the number of those not shown."""
         lines = self.differences[:shown]
         hidden = self.difference_count - len(lines)
         if hidden > 0:
@@ -82,7 +82,7 @@ class Verdict:
         return lines
 
     def finish(self) -> int:
-        """Prints the verdict; gives the exit code."""
+        """Prints the verdict; returns the exit code."""
         print(self.summary())
         for line in self.notes:
             print(f"  note: {line}")

@@ -1,1 +1,1 @@
-"""Makes real vmcores: boots Debian's kernels under QEMU, fills their memory on purpose, dumps them."""
+"""Makes real vmcores: boots Debian's kernels under QEMU, fills their memory with known contents, and dumps them."""

@@ -1,4 +1,4 @@
-"""Where things are kept. Everything is made under a temporary name and renamed, so a path that exists is whole."""
+"""The cache directory. Everything is made under a temporary name and renamed, so a path that exists is complete."""
 
 import contextlib
 import fcntl
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def root() -> Path:
-    """$BIGIRON_VMCORES, or bigiron/vmcores in the user's cache directory."""
+    """Returns $BIGIRON_VMCORES, or bigiron/vmcores in the user's cache directory."""
     named = os.environ.get("BIGIRON_VMCORES")
     if named:
         return Path(named).absolute()
@@ -20,7 +20,7 @@ def root() -> Path:
 
 @contextlib.contextmanager
 def lock(name: str) -> Iterator[None]:
-    """Lets one process at a time make `name`; the others wait and then find it made."""
+    """Holds a lock while one process makes `name`; the others wait and then find it made."""
     directory = root() / ".locks"
     directory.mkdir(parents=True, exist_ok=True)
     with open(directory / name, "w") as file:
@@ -30,7 +30,7 @@ def lock(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def new_directory(final: Path) -> Iterator[Path]:
-    """An empty directory that becomes `final` when the block ends well, and goes away when it does not."""
+    """Yields an empty directory that becomes `final` if the block succeeds, and is removed if it fails."""
     final.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
     try:

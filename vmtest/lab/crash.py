@@ -1,4 +1,4 @@
-"""One guest that crashes, and what its capture kernel does then, told by a shell script."""
+"""One guest that crashes, and the actions of its capture kernel, given by a shell script."""
 
 import functools
 import subprocess
@@ -17,7 +17,7 @@ from .recipes import EVERY_CLASS, Recipe
 HERE = Path(__file__).resolve().parent.parent
 GUEST = HERE / "guest-kdump"
 PAGE = 4096
-# In front of others that need them, and themselves in the order in which they must be loaded.
+# Modules loaded before others that need them, in the order of their dependencies.
 XFS = ("crc32c_generic", "libcrc32c", "xfs")
 PORT = ("virtio_console",)
 
@@ -27,9 +27,9 @@ class Disk:
     """A disk of the guest, from /dev/vdb on."""
 
     mebibytes: int
-    file_system: str = ""  # ext4 or xfs; raw without
-    drive: str = ""  # more of QEMU's -drive: cache=…, throttling.…
-    error_at: int = 0  # the byte from which on writes fail
+    file_system: str = ""  # ext4 or xfs; empty for a raw disk
+    drive: str = ""  # further options of QEMU's -drive: cache=…, throttling.…
+    error_at: int = 0  # first byte at which writes fail
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Plan:
     levels: int = 4
     ram_mib: int = 384
     crashkernel: str = "128M"
-    cached_mib: int = 48  # of page cache, and as much of shared memory
+    cached_mib: int = 48  # of page cache, and the same amount of shared memory
     cpus: int = 2
     capture_words: str = "nr_cpus=1"
     disks: Sequence[Disk] = ()
@@ -50,12 +50,12 @@ class Plan:
     port: bool = False  # a virtio port to the host
     files: Mapping[str, Path] = field(default_factory=dict)  # for the capture kernel, all executable
     environment: Mapping[str, str] = field(default_factory=dict)  # for the script
-    during: Callable[["Crashed"], None] | None = None  # called all the time
+    during: Callable[["Crashed"], None] | None = None  # called continuously
     timeout: int = 420
 
 
 class Crashed:
-    """A guest that has crashed: its console, its disks, and when it said what."""
+    """A crashed guest: its console, its disks, and the times of its marks."""
 
     def __init__(self, plan: Plan, program: Path, accel: str | None = None) -> None:
         self.plan = plan
@@ -64,7 +64,7 @@ class Crashed:
         self.marks: dict[str, float] = {}
         self.lines: list[tuple[float, str]] = []
         self.cut = False
-        self.done: set[str] = set()  # what `during` has done
+        self.done: set[str] = set()  # actions of `during` that are done
         try:
             self._run(program, accel or qemu.accelerator(plan.levels))
         except BaseException:
@@ -128,7 +128,7 @@ class Crashed:
         return archive.finish()
 
     def _data_disk(self, kernel: kernels.Kernel, capture_initrd: bytes) -> None:
-        """What the first kernel reads: files for its page cache, and the capture kernel."""
+        """The disk that the first kernel reads: files for its page cache, and the capture kernel."""
         plan = self.plan
         recipe = Recipe("kdump", plan.series, plan.levels, "kdump", plan.ram_mib, plan=dict(EVERY_CLASS) | {
             "cache_clean": (plan.cached_mib << 20) // PAGE, "compressible": 0,
@@ -138,7 +138,7 @@ class Crashed:
         disks.make_data_disk(self.work / "data", recipe, kernel, files)
 
     def image(self, place: int) -> Path:
-        """The image of the disk at this place of the plan."""
+        """Returns the image of the disk at this place of the plan."""
         return self.work / f"disk{place}"
 
     def _make_disks(self) -> None:
@@ -151,14 +151,14 @@ class Crashed:
                 tools.run([tools.find("mkfs.xfs") or "mkfs.xfs", "-q", self.image(place)])
 
     def _drives(self) -> list[str]:
-        # Devices named one by one, since these come before the ones of if=virtio.
+        # Devices are named one by one, because these must precede the ones of if=virtio.
         data = f"if=none,id=data,format=raw,file={self.work / 'data'},cache=unsafe"
         options = ["-drive", data, "-device", "virtio-blk-pci,drive=data"]
         for place, disk in enumerate(self.plan.disks):
             drive = f"if=none,id=d{place},format=raw,"
             if disk.error_at:
                 rules = self.work / f"rules{place}"
-                # block/blkdebug.c: from the event on, each write that begins at the sector or behind it fails.
+                # block/blkdebug.c: after the event, each write that begins at or after the sector fails.
                 rules.write_text(
                     f'[inject-error]\nevent = "pwritev"\niotype = "write"\nerrno = "5"\n'
                     f'sector = "{disk.error_at // 512}"\nonce = "off"\n'
@@ -196,16 +196,16 @@ class Crashed:
                 stub.jump_to_zero()
 
     def power_cut(self) -> None:
-        """Ends the machine at once."""
+        """Ends the machine immediately."""
         self.cut = True
         self.machine.kill()
 
     def seconds_since(self, mark: str) -> float:
-        """The host's time since the guest set a mark; less than zero before."""
+        """Returns the host's time since the guest set a mark; negative before the mark."""
         return time.monotonic() - self.marks[mark] if mark in self.marks else -1.0
 
     def write_speed(self, place: int, bytes_per_second: int) -> None:
-        """How fast the disk takes data from now on; 0 is no limit."""
+        """Limits the speed at which the disk accepts data; 0 is no limit."""
         limits = dict.fromkeys(("bps", "bps_rd", "iops", "iops_rd", "iops_wr"), 0)
         self.machine.monitor("block_set_io_throttle", device=f"d{place}", bps_wr=bytes_per_second, **limits)
 
@@ -214,19 +214,19 @@ class Crashed:
 
     @functools.cached_property
     def records(self) -> list[dict[str, Any]]:
-        """All that the guest said for programs."""
+        """Returns all machine-readable lines of the guest."""
         return notes.console_records("\n".join(line for _, line in self.lines))
 
     def said(self, text: str) -> bool:
-        """Whether some line of the console has the text."""
+        """Returns true if a line of the console contains the text."""
         return any(text in line for _, line in self.lines)
 
     def ran(self, name: str) -> dict[str, Any]:
-        """What is known of a program that the script ran; empty if it never ended."""
+        """Returns the record of a program that the script ran; empty if the program never ended."""
         return next((record for record in self.records if record.get("run") == name), {})
 
     def fetch(self, place: int, name: str) -> Path:
-        """A file out of a disk: from ext4 by debugfs, from a raw disk the whole disk."""
+        """Copies a file from a disk: from ext4 by debugfs, from a raw disk the whole disk."""
         if not self.plan.disks[place].file_system:
             return self.image(place)
         target = self.work / f"fetched-{place}-{name}"
@@ -236,16 +236,16 @@ class Crashed:
         return target
 
     def names(self, place: int) -> list[str]:
-        """The files in the root of an ext4 disk."""
+        """Returns the names of the files in the root of an ext4 disk."""
         listed = tools.run(["/usr/sbin/debugfs", "-R", "ls -p /", self.image(place)])
         return [line.split("/")[5] for line in listed.splitlines() if line.count("/") > 5 and line.split("/")[5]]
 
     def repair(self, place: int) -> None:
-        """What the next boot does after a power cut."""
+        """Repairs the file system as the next boot does after a power cut."""
         subprocess.run([tools.find("e2fsck") or "e2fsck", "-fy", self.image(place)], capture_output=True, check=False)
 
     @property
     def received(self) -> Path:
-        """What came through the port."""
+        """Returns the data received through the port."""
         return self.work / "port"
 

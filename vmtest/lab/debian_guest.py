@@ -1,4 +1,4 @@
-"""A guest that runs Debian: its disk, from its first boot over the crash and the capture to its second boot."""
+"""A guest that runs Debian: its disk, from its first boot through crash and capture to its second boot."""
 
 import shutil
 import tempfile
@@ -13,26 +13,26 @@ from .errors import LabError
 GUEST = Path(__file__).resolve().parent.parent / "guest-debian"
 IMAGE_MIB = 1536
 DUMP_DISK_MIB = 512
-# Before the crash, the capture kernel, and after it.
+# Before the crash, of the capture kernel, and after it.
 BOOTS = 3
-# What the guest wrote down (guest-debian/vmtest), and where kdump-tools and bigiron-save.service put dumps.
+# Notes of the guest (guest-debian/vmtest), and the directory in which kdump-tools and bigiron-save.service store dumps.
 NOTES = "/var/lib/vmtest"
 CRASHES = "/var/crash"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A Debian, and how it is set up."""
+    """A Debian and its configuration."""
 
     files: Mapping[str, str] = field(default_factory=dict)  # settings of its administrator: path and content
-    dump_disk: str = ""  # a second disk, by the serial number "dump": bare, or with ext4
+    dump_disk: str = ""  # a second disk, by the serial number "dump": raw, or with ext4
     ram_mib: int = 640
     crashkernel: str = "384M-:128M"  # of Debian's /etc/default/grub.d/kdump-tools.cfg
     timeout: int = 1200
 
 
 class DebianGuest:
-    """A Debian that was booted, has crashed, has rebooted, and is off."""
+    """A Debian that was booted, crashed, rebooted and was powered off."""
 
     def __init__(self, tree: Tree, packages: Sequence[Path], plan: Plan, accel: str) -> None:
         self.tree = tree
@@ -60,15 +60,15 @@ class DebianGuest:
         self.close()
 
     def _make_image(self, packages: Sequence[Path]) -> dict[str, list[str]]:
-        """Installs the packages as an administrator does; returns what is in the initrds."""
+        """Installs the packages as an administrator does; returns the contents of the initrds."""
         root = debian_tree.copy(self.tree, self.work / "root")
         release = self.tree.kernel.release
         debian_tree.install(root, packages)
         for path, text in self.plan.files.items():
             (root / path).write_text(text)
-        # What a new kernel does by itself, and an administrator after a change of /etc/default/bigiron.
+        # Done automatically for a new kernel, and by an administrator after a change of /etc/default/bigiron.
         debian_tree.run_in(root, ["/etc/kernel/postinst.d/kdump-tools", release])
-        # kdump-config compares, and makes an initrd anew, for minutes, that it did not make itself.
+        # kdump-config compares the files; it would spend minutes on remaking an initrd that it did not make itself.
         shutil.copy(root / "etc/kdump/sysctl.conf", root / f"var/lib/kdump/latest_sysctls-{release}")
         initrds = {
             name: debian_tree.run_in(root, ["lsinitramfs", f"{name}/initrd.img-{release}"]).splitlines()
@@ -83,7 +83,7 @@ class DebianGuest:
         return initrds
 
     def _run(self, accel: str) -> None:
-        # Devices named one by one, since the root's must come first to be /dev/vda.
+        # Devices are named one by one, because the root's must come first to be /dev/vda.
         images = {"root": self.image}
         if self.plan.dump_disk:
             images["dump"] = self.work / "dump.img"
@@ -112,7 +112,7 @@ class DebianGuest:
 
     def _seen(self, line: str) -> None:
         self.lines.append(line)
-        # One that does not come up reboots for ever.
+        # A guest that fails to boot reboots endlessly.
         if sum("] Linux version" in line for line in self.lines) > BOOTS:
             raise LabError(f"the guest boots more than {BOOTS} times\n{self.tail()}")
         for record in notes.console_records(line):
@@ -122,7 +122,7 @@ class DebianGuest:
                 self.marks.append(record["mark"])
 
     def _take_files(self) -> None:
-        """Copies what the guest left behind out of its disk."""
+        """Copies the guest's files from its disk."""
         if self.marks != ["first-boot", "panic", "second-boot"]:
             raise LabError(f"the guest came only to {self.marks}\n{self.tail()}")
         debugfs = tools.find("debugfs") or "debugfs"
@@ -133,14 +133,14 @@ class DebianGuest:
         return "\n".join(self.lines[-25:])
 
     def said(self, text: str) -> bool:
-        """Whether some line of the console has the text."""
+        """Returns true if a line of the console contains the text."""
         return any(text in line for line in self.lines)
 
     def note(self, name: str) -> str:
-        """What the guest wrote down."""
+        """Returns a note written by the guest."""
         return (self.work / Path(NOTES).name / name).read_text(errors="replace").strip()
 
     @property
     def crashes(self) -> Path:
-        """A copy of its /var/crash, with the modes of the files."""
+        """Returns a copy of the guest's /var/crash, with the modes of the files."""
         return self.work / Path(CRASHES).name

@@ -1,4 +1,5 @@
-"""An image of a capture kernel that dracut makes with the project's module, as mkdumprd of kdump-utils has it made."""
+"""An image of a capture kernel that dracut makes with the project's module, with the options of kdump-utils'
+mkdumprd."""
 
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ from .recipes import RECIPES
 
 SOURCE = "6.1-5level-kdump"
 MODULES = "usr/lib/dracut/modules.d"
-# kdump.conf's own line, and what kdump.sh adds to it in a capture kernel with two processors.
+# The line of kdump.conf, and the options that kdump.sh adds to it in a capture kernel with two processors.
 CORE_COLLECTOR = "makedumpfile -l --message-level 7 -d 31"
 SCRIPT = f"""
 set -e
@@ -30,10 +31,10 @@ makedumpfile -v >/var/crash/version
 
 
 def judge(tree: Tree, packages: Sequence[Path], bigiron: Bigiron, work: Path) -> Verdict:
-    """Makes the image, runs the programs in it on a real vmcore, and looks at what they made."""
+    """Makes the image, runs its programs on a real vmcore, and judges their output."""
     verdict = Verdict("dracut")
     root = debian_tree.copy(tree, work / "root")
-    # Without bigiron-makedumpfile: the system keeps its own makedumpfile, and only the image has ours.
+    # Without bigiron-makedumpfile: the system keeps its own makedumpfile, and only the image has bigiron's.
     debian_tree.install(root, [path for path in packages if path.name.startswith("bigiron_")])
     image = _make_image(root, tree.kernel.release, "kdump.img", ["IN_KDUMP=1"])
     ordinary = _make_image(root, tree.kernel.release, "ordinary.img", [])
@@ -53,7 +54,7 @@ def judge(tree: Tree, packages: Sequence[Path], bigiron: Bigiron, work: Path) ->
 
 
 def _make_image(root: Path, release: str, name: str, environment: list[str]) -> Path:
-    """An image of all modules that think they belong to it, unpacked."""
+    """Makes an image of all modules that consider themselves part of it, and unpacks it."""
     standin = root / MODULES / "99standin"
     if not standin.exists():
         shutil.copytree(GUEST / "99standin", standin)
@@ -66,7 +67,7 @@ def _make_image(root: Path, release: str, name: str, environment: list[str]) -> 
 
 def _look_at_dumps(image: Path, bigiron: Bigiron, verdict: Verdict) -> None:
     vmcore = make.make(RECIPES[SOURCE]) / "vmcore"
-    # The image's /proc is an empty directory, as nothing is mounted in it.
+    # The image's /proc is an empty directory, because nothing is mounted on it.
     shutil.copy(vmcore, image / "proc/vmcore")
     crash = image / "var/crash"
     crash.mkdir(parents=True)

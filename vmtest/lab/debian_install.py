@@ -1,4 +1,4 @@
-"""The packages go into a Debian by apt, in makedumpfile's place, and out of it again."""
+"""Installs the packages in a Debian by apt, replacing makedumpfile, and removes them again."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,13 +8,13 @@ from verdict import Verdict
 from . import debian_tree
 from .debian_tree import ARCHIVES, Tree
 
-# What changes with each run of apt and dpkg.
+# Files that change with each run of apt and dpkg.
 MOVING = ("var/lib/dpkg/", "var/lib/apt/", "var/cache/", "var/log/", "tmp/", "boot/initrd.img", "var/lib/kdump/")
 NAMES = ("bigiron", "bigiron-makedumpfile", "libbigiron-mem0", "libbigiron-mem-dev")
 
 
 def judge(tree: Tree, packages: Sequence[Path], work: Path) -> Verdict:
-    """Installs them, looks, goes back to makedumpfile, purges them, and looks what is left."""
+    """Installs the packages and checks them, goes back to makedumpfile, purges them, and checks for leftovers."""
     verdict = Verdict("install")
     root = debian_tree.copy(tree, work / "root")
     before = _files(root)

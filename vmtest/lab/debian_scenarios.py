@@ -1,4 +1,4 @@
-"""What vmtest/debian tries, and its judges."""
+"""The scenarios of vmtest/debian, and their judges."""
 
 import re
 import subprocess
@@ -30,22 +30,22 @@ Attempt = Callable[[Tree, Sequence[Path], str], Verdict]
 
 @dataclass(frozen=True)
 class Scenario:
-    """Something done with the packages in a Debian, and its judge."""
+    """A use of the packages in a Debian, and its judge."""
 
     name: str
     shows: str
-    attempt: Attempt  # with the tree, the packages and the accelerator
+    attempt: Attempt  # takes the tree, the packages and the accelerator
 
 
 def program_of(packages: Sequence[Path], directory: Path) -> Bigiron:
-    """The program that is in the packages: it judges its own dumps beside the other programs."""
+    """Returns the program in the packages, which judges its own dumps along with the other programs."""
     for package in packages:
         subprocess.run(["dpkg-deb", "-x", package, directory], check=True)
     return Bigiron(directory / "usr/bin/bigiron")
 
 
 def in_guest(plan: Plan, judge: Callable[[DebianGuest, Bigiron], Verdict]) -> Attempt:
-    """A guest that crashes."""
+    """Runs a guest that crashes."""
 
     def attempt(tree: Tree, packages: Sequence[Path], accel: str) -> Verdict:
         with DebianGuest(tree, packages, plan, accel) as guest:
@@ -55,19 +55,19 @@ def in_guest(plan: Plan, judge: Callable[[DebianGuest, Bigiron], Verdict]) -> At
 
 
 def by_apt(tree: Tree, packages: Sequence[Path], _: str) -> Verdict:
-    """In and out, without a guest."""
+    """Installs and removes the packages, without a guest."""
     with tempfile.TemporaryDirectory(prefix="bigiron-install.") as work:
         return debian_install.judge(tree, packages, Path(work))
 
 
 def in_image(tree: Tree, packages: Sequence[Path], _: str) -> Verdict:
-    """An image by dracut, without a guest."""
+    """Makes an image by dracut, without a guest."""
     with tempfile.TemporaryDirectory(prefix="bigiron-dracut.") as work:
         return debian_image.judge(tree, packages, program_of(packages, Path(work) / "packages"), Path(work))
 
 
 def healthy(guest: DebianGuest, verdict: Verdict) -> None:
-    """The system is as its packages made it, and everything runs."""
+    """Judges that the system is unchanged from its packages, and all services run."""
     verdict.require(guest.note("failed-units") == "", f"units that failed: {guest.note('failed-units')}")
     changed = guest.note("dpkg-verify")
     verdict.require(changed == changed_by_hand(guest), f"files that are not as their packages have them:\n{changed}")
@@ -79,12 +79,12 @@ def healthy(guest: DebianGuest, verdict: Verdict) -> None:
 
 
 def changed_by_hand(guest: DebianGuest) -> str:
-    """What `dpkg -V` says of conffiles that the plan has changed."""
+    """Returns the expected output of `dpkg -V` for conffiles that the plan has changed."""
     return "\n".join(f"??5?????? c /{path}" for path in sorted(guest.plan.files))
 
 
 def opened_by_crash(dump: Path, guest: DebianGuest, bigiron: Bigiron, verdict: Verdict) -> None:
-    """crash sees the machine, its panic, and the task that caused it."""
+    """Judges that crash finds the machine, its panic, and the task that caused it."""
     vmlinux = str(kernels.debug_symbols(guest.tree.kernel))
     (answers,) = crash_text.run(vmlinux, [str(dump)], ("sys", "bt"))
     if not verdict.require(answers.opened, f"crash does not open {dump.name}: {' / '.join(answers.start_up)[:300]}"):
@@ -98,7 +98,7 @@ def opened_by_crash(dump: Path, guest: DebianGuest, bigiron: Bigiron, verdict: V
 
 
 def whole(plain: Path, log: bytes, bigiron: Bigiron, verdict: Verdict) -> None:
-    """A dump of level 31, complete, whose log other programs print alike, and as it was saved beside it."""
+    """Judges a complete dump of level 31: other programs print the same log, and it equals the log saved beside it."""
     verdict.merge(kdump_layout.judge(plain))
     level = kdump_layout.Kdump(plain).dump_level
     verdict.require(level == 31, f"the dump's level is {level}")
@@ -111,14 +111,14 @@ def whole(plain: Path, log: bytes, bigiron: Bigiron, verdict: Verdict) -> None:
 
 
 def only(paths: list[Path], what: str, verdict: Verdict) -> Path | None:
-    """The one path there must be."""
+    """Returns the path if there is exactly one; else records a difference."""
     names = [path.name for path in paths]
     return paths[0] if verdict.require(len(paths) == 1, f"{what}: {names or 'none'}") else None
 
 
 def by_kdump_tools(guest: DebianGuest, bigiron: Bigiron, service: str = "Result=exec-condition") -> Verdict:
-    """kdump-tools has saved it, by its own scripts: a log, and a flattened dump. Nobody configured a device, or what
-    `service` says has become of bigiron-save.service."""
+    """Judges that kdump-tools has saved a log and a flattened dump by its own scripts. `service` is the expected result
+    of bigiron-save.service; the default is that of a system without a configured device."""
     verdict = Verdict("kdump-tools")
     healthy(guest, verdict)
     verdict.require(service in guest.note("bigiron-save"), guest.note("bigiron-save"))
@@ -133,7 +133,7 @@ def by_kdump_tools(guest: DebianGuest, bigiron: Bigiron, service: str = "Result=
     if not verdict.require(names == [f"dmesg.{stamp}", f"dump.{stamp}"], f"it has {names}"):
         return verdict
     dump, log = directory / f"dump.{stamp}", directory / f"dmesg.{stamp}"
-    # makedumpfile makes the log's file; the dump's is made by kdump-tools, as its umask says.
+    # makedumpfile creates the log's file; kdump-tools creates the dump's, with its umask.
     mode = log.stat().st_mode & 0o777
     verdict.require(mode == 0o600, f"the log has mode {mode:o}")
     verdict.require(bigiron.verify(dump) == 0, "bigiron verify finds a fault in the flattened dump")
@@ -143,7 +143,7 @@ def by_kdump_tools(guest: DebianGuest, bigiron: Bigiron, service: str = "Result=
 
 
 def through_device(guest: DebianGuest, bigiron: Bigiron) -> Verdict:
-    """The capture kernel's initrd has written the dump to a disk, and the service has saved it."""
+    """Judges that the capture kernel's initrd has written the dump to a disk, and that the service has saved it."""
     verdict = Verdict("dump device")
     healthy(guest, verdict)
     for text in (f"bigiron: dumping /proc/vmcore to {DEVICE}", f"bigiron: the dump is on {DEVICE}; rebooting"):
@@ -170,7 +170,7 @@ def through_device(guest: DebianGuest, bigiron: Bigiron) -> Verdict:
 
 
 def refused_device(guest: DebianGuest, bigiron: Bigiron) -> Verdict:
-    """The configured device has a file system: it stays as it was, and kdump-tools saves the dump in its own way."""
+    """Judges a configured device with a file system: it is unchanged, and kdump-tools saves the dump in its own way."""
     verdict = by_kdump_tools(guest, bigiron, "Result=success")
     verdict.require(guest.said(f"bigiron: the dump to {DEVICE} failed; the boot continues"), "the dump was not refused")
     tools.run([tools.find("e2fsck") or "e2fsck", "-fn", guest.work / "dump.img"])

@@ -15,14 +15,14 @@ from .kernels import Kernel
 
 SUITE = "bookworm"
 SERIES = "6.1"
-# As a Debian is installed that has kdump-tools: with makedumpfile, which it recommends.
+# Packages of a Debian with kdump-tools, including makedumpfile, which it recommends.
 PACKAGES = (
     "initramfs-tools", "kdump-tools", "makedumpfile", "procps", "systemd-sysv", "udev", "zstd",
-    # For the image that the dracut module is tried in.
+    # For the image that tests the dracut module.
     "cpio", "dracut-core",
 )  # fmt: skip
-# All that the guest's disks and file system need. An initrd with most modules, or with those that mkinitramfs finds
-# out by itself on the running machine, takes minutes to make in an emulated guest.
+# All modules that the guest's disks and file system need. An initrd with most modules, or with those that mkinitramfs
+# detects on the running machine, takes minutes to make in an emulated guest.
 MODULES = ("virtio_pci", "virtio_blk", "ext4", "crc32c_generic")
 FILES = {
     "etc/initramfs-tools/conf.d/modules": "MODULES=list\n",
@@ -31,22 +31,22 @@ FILES = {
     "etc/hostname": "debian\n",
     "etc/apt/apt.conf.d/90guest": 'APT::Install-Recommends "false";\nAPT::Sandbox::User "root";\n',
 }
-# Where apt keeps packages; the one of makedumpfile stays there for the way back.
+# apt's cache of packages; makedumpfile's package stays there for reinstallation.
 ARCHIVES = "var/cache/apt/archives"
-# What a server does once a day need not run in a guest that lives for a minute.
+# Daily jobs of a server are not needed in a guest that runs for a minute.
 MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer")
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The root directory, and the kernel that is installed in it."""
+    """The root directory, and the kernel installed in it."""
 
     root: Path
     kernel: Kernel
 
 
 def _sources() -> list[tuple[str, str]]:
-    """URI and distribution of the suite's main parts, as this machine's apt has them."""
+    """Returns URI and distribution of the suite's main parts, as configured for this machine's apt."""
     form = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
     listed = tools.run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"])
     found = {(fields[0], fields[1]) for line in listed.splitlines() if (fields := line.split())[2:] == ["main"]}
@@ -57,7 +57,8 @@ def _sources() -> list[tuple[str, str]]:
 
 
 def run_in(root: Path, command: Sequence[str], *, timeout: float = 900) -> str:
-    """Standard output of a command with this root, in name spaces of its own: its mounts go with it."""
+    """Runs a command with this root, in namespaces of its own, so that its mounts end with it; returns its standard
+    output."""
     inner = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
     environment = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"]
     return tools.run(
@@ -66,7 +67,7 @@ def run_in(root: Path, command: Sequence[str], *, timeout: float = 900) -> str:
 
 
 def get() -> Tree:
-    """The tree, made now unless it was before."""
+    """Returns the tree, made now unless it exists."""
     if os.geteuid() != 0:
         raise Unavailable("a Debian is only debootstrapped as root")
     tools.need("apt-get", "debootstrap", "mke2fs")
@@ -92,7 +93,7 @@ def _make(root: Path, kernel: Kernel) -> None:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
     (root / "etc/apt/sources.list").write_text("".join(f"deb {uri} {suite} main\n" for uri, suite in sources))
-    # No service starts while packages are installed.
+    # Services are not started while packages are installed.
     policy = root / "usr/sbin/policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 101\n")
     policy.chmod(0o755)
@@ -115,7 +116,7 @@ def _make(root: Path, kernel: Kernel) -> None:
 
 
 def copy(tree: Tree, target: Path) -> Path:
-    """A copy to change; blocks are shared where the file system can do that."""
+    """Makes a copy that may be changed; blocks are shared where the file system can do that."""
     done = subprocess.run(["cp", "-a", "--reflink=auto", tree.root, target], capture_output=True, text=True)
     if done.returncode != 0:
         raise LabError(f"cannot copy the Debian: {done.stderr.strip()}")
@@ -123,7 +124,7 @@ def copy(tree: Tree, target: Path) -> Path:
 
 
 def install(root: Path, packages: Sequence[Path]) -> None:
-    """Installs packages by apt, which takes away what they conflict with."""
+    """Installs packages by apt, which removes packages that conflict with them."""
     for package in packages:
         shutil.copy(package, root / ARCHIVES)
     names = [f"/{ARCHIVES}/{package.name}" for package in packages]

@@ -15,14 +15,14 @@ PAGE = 4096
 
 
 def _module_files(kernel: Kernel) -> Iterator[bytes]:
-    """Real files to fill the page cache with: machine code, symbol tables, strings."""
+    """Yields real files to fill the page cache: machine code, symbol tables, strings."""
     for path in sorted(kernel.modules.rglob("*.ko*")):
         content = path.read_bytes()
         yield lzma.decompress(content) if path.suffix == ".xz" else content
 
 
 def _log_lines() -> Iterator[bytes]:
-    """Endless text like that of a server's log; the same each time."""
+    """Yields endless text like that of a server's log; the same each time."""
     dice = random.Random(6)
     programs = ["sshd", "cron", "kernel", "postfix/smtpd", "systemd", "dbus-daemon", "nginx", "dhclient"]
     events = ["session opened for", "connection closed by", "lease renewed from", "timeout on"]
@@ -40,7 +40,7 @@ def _log_lines() -> Iterator[bytes]:
 
 
 def _write_file(path: Path, size: int, *sources: Iterator[bytes]) -> None:
-    """The sources one after the other, cut at `size`."""
+    """Writes the sources one after the other, cut at `size`."""
     left = size
     with open(path, "wb") as file:
         for source in sources:
@@ -52,7 +52,8 @@ def _write_file(path: Path, size: int, *sources: Iterator[bytes]) -> None:
 
 
 def make_data_disk(image: Path, recipe: Recipe, kernel: Kernel, more: Mapping[str, bytes] | None = None) -> None:
-    """ext4 with the file the guest reads, one it loses a page of, `more` files, and room for those it writes."""
+    """Makes an ext4 image with the file the guest reads, one it loses a page of, `more` files, and room for those it
+    writes."""
     tools.need("mke2fs")
     tree = image.with_suffix(".tree")
     tree.mkdir()
@@ -68,21 +69,21 @@ def make_data_disk(image: Path, recipe: Recipe, kernel: Kernel, more: Mapping[st
 
 
 def make_ext4(image: Path, tree: Path, mebibytes: int) -> None:
-    """An image that holds a copy of `tree`, which is removed."""
-    # Debian's kernels have crc32c as a module, and ext4 asks for it when the disk has metadata checksums.
+    """Makes an image with a copy of `tree`, which is removed."""
+    # Debian's kernels have crc32c as a module, and ext4 requires it if the disk has metadata checksums.
     mke2fs = tools.find("mke2fs") or "mke2fs"
     tools.run([mke2fs, "-q", "-t", "ext4", "-b", "4096", "-O", "^metadata_csum", "-d", tree, image, f"{mebibytes}M"])
     shutil.rmtree(tree)
 
 
 def format_ext4(image: Path) -> None:
-    """An empty ext4 in an image that is there, without what needs modules."""
+    """Makes an empty ext4 in an existing image, without features that need modules."""
     mke2fs = tools.find("mke2fs") or "mke2fs"
     tools.run([mke2fs, "-q", "-t", "ext4", "-b", "4096", "-O", "^metadata_csum", "-F", image])
 
 
 def make_raw_disk(image: Path, size: int) -> None:
-    """A sparse file, in whole mebibytes."""
+    """Makes a sparse file, in whole mebibytes."""
     with open(image, "wb") as file:
         file.truncate(-(-size >> 20) << 20)
 

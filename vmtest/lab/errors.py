@@ -1,8 +1,8 @@
-"""The two ways a vmcore can fail to be made. A caller that runs tests must tell them apart."""
+"""The two kinds of failures to make a vmcore. A caller that runs tests must distinguish them."""
 
 
 class LabError(Exception):
-    """Something went wrong that ought to work: exit status 1."""
+    """An unexpected failure: exit status 1."""
 
 
 class Unavailable(LabError):

@@ -1,7 +1,8 @@
-"""The little of GDB's remote protocol that makes a kernel call address 0.
+"""The part of GDB's remote protocol that is needed to make a kernel call address 0.
 
-QEMU serves it (-gdb). Debian's kernels have no module that crashes on demand but panic(); what a stray pointer does
-is done here by hand: an idle processor goes on at address 0, in kernel mode."""
+QEMU serves it (-gdb). Debian's kernels have no module that crashes on demand except by panic(), so the effect of a
+stray pointer is simulated here: an idle processor continues at address 0, in kernel mode.
+"""
 
 import re
 import socket
@@ -9,12 +10,12 @@ from pathlib import Path
 
 from .errors import LabError
 
-# "g" gives the registers in the order of GDB's amd64 description: 16 general ones, then rip.
+# "g" returns the registers in the order of GDB's amd64 description: 16 general ones, then rip.
 RIP = 16
 
 
 class Stub:
-    """A connection; while it is open the machine stands still."""
+    """A connection; while it is open the machine is stopped."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -32,7 +33,7 @@ class Stub:
         self._socket.sendall(f"${text}#{sum(text.encode()) % 256:02x}".encode())
 
     def _packet(self) -> str:
-        """The next packet."""
+        """Returns the next packet."""
         while not (found := re.search(rb"\$([^#]*)#..", self._received, re.DOTALL)):
             piece = self._socket.recv(4096)
             if not piece:
@@ -43,20 +44,21 @@ class Stub:
         return found[1].decode()
 
     def ask(self, text: str) -> str:
-        """What comes back for one packet. That the machine has stopped is told at any time (T…)."""
+        """Sends one packet and returns the reply. Stop notifications (T…) may arrive at any time."""
         self._send(text)
         while (answer := self._packet()).startswith("T"):
             pass
         return answer
 
     def jump_to_zero(self) -> None:
-        """Lets the first processor go on at address 0. Stopped in user mode it would only kill a program."""
+        """Makes the first processor continue at address 0. If it stopped in user mode, this would only kill a
+        program."""
         self.ask("Hg1")
         registers = bytes.fromhex(self.ask("g"))
         rip = int.from_bytes(registers[RIP * 8 : RIP * 8 + 8], "little")
         if rip < 1 << 63:
             raise LabError(f"the processor is in user mode, at {rip:#x}")
-        # All of them at once: QEMU takes "P", for one, only from those who read its description of the registers.
+        # All of them at once: QEMU accepts "P" only from clients that have read its description of the registers.
         if self.ask("G" + (registers[: RIP * 8] + bytes(8) + registers[RIP * 8 + 8 :]).hex()) != "OK":
             raise LabError("QEMU's gdb stub does not set the registers")
         self._send("c")

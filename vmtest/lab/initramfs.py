@@ -1,4 +1,5 @@
-"""The guest's root file system: busybox, our programs, the modules, packed as the cpio archive the kernel unpacks."""
+"""The guest's root file system: busybox, the project's programs and the modules, in the cpio archive that the kernel
+unpacks."""
 
 import lzma
 import re
@@ -14,7 +15,7 @@ from .kernels import Kernel
 GUEST = Path(__file__).resolve().parent.parent / "guest"
 
 # In the order they must be loaded: the unpacked package has no modules.dep. Debian 6.12 has some of them built in.
-# qemu_fw_cfg hands the address of VMCOREINFO to QEMU, which puts it into the dump it writes.
+# qemu_fw_cfg passes the address of VMCOREINFO to QEMU, which puts it into the dump it writes.
 MODULES = [
     "virtio_ring",
     "virtio",
@@ -52,7 +53,7 @@ class Archive:
         self._add(name, stat.S_IFDIR | 0o755, b"")
 
     def add_console(self) -> None:
-        """/dev/console, character device 5:1: without it the kernel starts init with no standard output."""
+        """Adds /dev/console, character device 5:1: without it the kernel starts init with no standard output."""
         self._add("dev/console", stat.S_IFCHR | 0o600, b"")
 
     def finish(self) -> bytes:
@@ -61,7 +62,7 @@ class Archive:
 
 
 def compile_guest(program: str, sources: list[str], into: Path) -> bytes:
-    """One static program of guest/."""
+    """Compiles one static program of guest/."""
     tools.need("gcc")
     output = into / program
     tools.run(["gcc", "-O2", "-std=gnu17", "-static", "-s", "-o", output, *(GUEST / source for source in sources)])
@@ -69,14 +70,14 @@ def compile_guest(program: str, sources: list[str], into: Path) -> bytes:
 
 
 def libraries(program: Path) -> set[str]:
-    """Shared objects that a program needs, by their paths, the loader among them."""
+    """Returns the shared objects that a program needs, including the loader, by their paths."""
     said = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout  # fails for static ones
     return set(re.findall(r"(/\S+) \(0x", said))
 
 
 def add_programs(archive: Archive, programs: Mapping[str, Path]) -> None:
-    """Programs and libraries under their names in the guest, and the shared objects that they need. The directories of
-    the names must be there."""
+    """Adds programs and libraries under their names in the guest, and the shared objects that they need. The
+    directories of the names must exist."""
     needed = sorted({path for program in programs.values() for path in libraries(program)})
     directories = {str(parent)[1:] for path in needed for parent in Path(path).parents if parent != Path("/")}
     for directory in sorted(directories):
@@ -88,7 +89,7 @@ def add_programs(archive: Archive, programs: Mapping[str, Path]) -> None:
 
 
 def modules(kernel: Kernel, names: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Names and contents of those that the kernel has as modules: others are built in."""
+    """Returns names and contents of those that the kernel has as modules: others are built in."""
     found = []
     for name in names:
         files = [*kernel.modules.rglob(f"{name}.ko"), *kernel.modules.rglob(f"{name}.ko.xz")]
@@ -99,7 +100,7 @@ def modules(kernel: Kernel, names: Sequence[str]) -> list[tuple[str, bytes]]:
 
 
 def build(kernel: Kernel, plan: str, workdir: Path, more_modules: Sequence[str] = ()) -> bytes:
-    """The archive for a guest that is to be filled after `plan` (lines KIND PAGES)."""
+    """Builds the archive for a guest that fills its memory according to `plan` (lines KIND PAGES)."""
     archive = Archive()
     for directory in ("dev", "modules"):
         archive.add_directory(directory)

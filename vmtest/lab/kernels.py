@@ -1,4 +1,4 @@
-"""Debian's kernels: found with apt, fetched without installing, unpacked into the cache."""
+"""Debian's kernels: found with apt, downloaded without installing, unpacked into the cache."""
 
 import json
 import os
@@ -16,7 +16,7 @@ class Kernel:
     """One unpacked kernel."""
 
     series: str  # 6.1
-    release: str  # what uname -r says: 6.1.0-53-cloud-amd64
+    release: str  # as printed by uname -r: 6.1.0-53-cloud-amd64
     version: str  # of the Debian package: 6.1.187-1
     package: str
     directory: Path
@@ -31,7 +31,7 @@ class Kernel:
 
 
 def _apt_options() -> list[str]:
-    # apt-get download as root drops to the user _apt, who may not write in the cache.
+    # apt-get download as root drops to the user _apt, which cannot write to the cache.
     return ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
 
 
@@ -40,7 +40,7 @@ def _release_order(release: str) -> list[int]:
 
 
 def _packages(series: str) -> list[str]:
-    """Names of the series' cloud kernels that apt knows, newest first."""
+    """Returns the names of the series' cloud kernels that apt knows, newest first."""
     name = rf"linux-image-{re.escape(series)}\.[^ ]*-cloud-amd64"
     listed = tools.run(["apt-cache", "search", "--names-only", f"^{name}$"])
     names = [line.split()[0] for line in listed.splitlines() if line]
@@ -69,7 +69,7 @@ def fetch(package: str, directory: Path) -> str:
 
 
 def cached(series: str) -> list[Kernel]:
-    """Kernels of a series already unpacked, newest first."""
+    """Returns the unpacked kernels of a series, newest first."""
     found = []
     for described in (cache.root() / ".kernels").glob("*/kernel.json"):
         fields = json.loads(described.read_text())
@@ -79,8 +79,8 @@ def cached(series: str) -> list[Kernel]:
 
 
 def get(series: str, *, newest: bool = False) -> Kernel:
-    """A kernel of a series such as "6.1": the one in the cache, so that vmcores made on different days go together;
-    the newest that apt offers when there is none, or when `newest` asks for it."""
+    """Returns a kernel of a series such as "6.1": the cached one, so that vmcores made on different days match; the
+    newest that apt offers if there is none, or if `newest` is set."""
     with cache.lock(f"kernel-{series}"):
         have = cached(series)
         if have and not newest:
@@ -117,7 +117,7 @@ def _fetch_newest(series: str, have: list[Kernel]) -> Kernel:
 
 
 def debug_symbols(kernel: Kernel) -> Path:
-    """vmlinux with debug information for a kernel; only that file of the -dbg package is kept."""
+    """Returns vmlinux with debug information for a kernel; only that file of the -dbg package is kept."""
     final = cache.root() / ".debuginfo" / f"{kernel.release}-{kernel.version}"
     vmlinux = final / "vmlinux"
     with cache.lock(f"debuginfo-{kernel.release}"):

@@ -1,4 +1,4 @@
-"""Makes one vmcore after its recipe: boot, fill, dump, and write down what it holds."""
+"""Makes one vmcore from its recipe: boots the guest, fills its memory, dumps it, and records the contents."""
 
 import datetime
 import hashlib
@@ -24,22 +24,22 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Capture:
-    """What the capture kernel does: at least, copy /proc/vmcore to its third disk."""
+    """Actions of the capture kernel: at least, it copies /proc/vmcore to its third disk."""
 
     overlay: bytes = b""  # an archive that is unpacked over its root file system
-    disks: list[Path] = field(default_factory=list)  # more of them, from /dev/vde on
+    disks: list[Path] = field(default_factory=list)  # further disks, from /dev/vde on
     last_words: str = "bigiron-vmtest: captured"
 
 
 def find(recipe: Recipe) -> Path | None:
-    """The directory of a vmcore already made, of whatever kernel version; the newest when there are more."""
+    """Returns the directory of an existing vmcore, of any kernel version; the newest if there are several."""
     made = cache.root().glob(f"{recipe.name}-*-{recipe.hash()}/manifest.json")
     newest = max(made, key=lambda path: path.stat().st_mtime, default=None)
     return newest.parent if newest else None
 
 
 def kernel_of(recipe: Recipe) -> Kernel:
-    """The kernel of a vmcore already made; else the one it would be made with."""
+    """Returns the kernel of an existing vmcore; else the one with which it would be made."""
     made = find(recipe)
     if made:
         release = json.loads((made / "manifest.json").read_text())["kernel"]["release"]
@@ -50,7 +50,7 @@ def kernel_of(recipe: Recipe) -> Kernel:
 
 
 def twice(name: str, levels: int, attempt: Callable[[str], Made]) -> Made:
-    """What `attempt` makes with an accelerator. One retry: emulated guests do hang at times."""
+    """Calls `attempt` with an accelerator, with one retry: emulated guests sometimes hang."""
     try:
         return attempt(qemu.accelerator(levels))
     except Unavailable:
@@ -61,7 +61,7 @@ def twice(name: str, levels: int, attempt: Callable[[str], Made]) -> Made:
 
 
 def make(recipe: Recipe, *, remake: bool = False) -> Path:
-    """The directory of the vmcore, made now unless it was before."""
+    """Returns the directory of the vmcore, made now unless it exists."""
     with cache.lock(recipe.name):
         made = find(recipe)
         if made and not remake:
@@ -130,15 +130,15 @@ def run_guest(
 
 
 def _vmcore_disk(recipe: Recipe, work: Path) -> Path:
-    """Where the capture kernel copies /proc/vmcore to: as large as memory, and headers."""
+    """Makes the disk to which the capture kernel copies /proc/vmcore: the size of memory and headers."""
     image = work / "vmcore"
     disks.make_raw_disk(image, (recipe.ram_mib + 2) << 20)
     return image
 
 
 def _capture_disk(kernel: Kernel, initrd: Path, capture: Capture, work: Path) -> Path:
-    """The files of the capture kernel: the same kernel and the same archive, told its mode by the command line.
-    The kernel unpacks archives that follow each other one over the other."""
+    """Returns the files of the capture kernel: the same kernel and the same archive, with its mode on the command line.
+    The kernel unpacks consecutive archives, one over the other."""
     tree = work / "capture.tree"
     tree.mkdir()
     shutil.copy(kernel.vmlinuz, tree / "vmlinuz")
@@ -164,7 +164,8 @@ def _sha256(path: Path) -> str:
 
 
 def _vmcoreinfo_levels(vmcore: Path) -> int:
-    """What the vmcore itself says; it must be what the recipe wants. VMCOREINFO stands near the start of the file."""
+    """Returns the vmcore's own number of levels, which must match the recipe. VMCOREINFO is near the start of the
+    file."""
     with open(vmcore, "rb") as file:
         head = file.read(1 << 20)
     _, key, rest = head.partition(b"NUMBER(pgtable_l5_enabled)=")
@@ -182,7 +183,7 @@ def _manifest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, console: s
     for kind, asked in recipe.plan.items():
         if kind in ("compressible", "slab") or kind in missing:
             continue
-        # A handful of the newest pages may still wait in a processor's list of pages to be put on the LRU lists.
+        # A few of the newest pages may still be in a processor's list of pages to be put on the LRU lists.
         if counted.get(kind, 0) < asked * 15 // 16:
             raise LabError(
                 f"the guest was asked for {asked} pages of {kind} and holds {counted.get(kind, 0)}: {counted}"
@@ -200,7 +201,7 @@ def _manifest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, console: s
             **counted,
             "offline": recipe.balloon,
             "slab": recipe.plan["slab"],
-            # What is free moves until the last moment.
+            # The number of free pages changes until the last moment.
             "free": whole_machine["free"] // 2,
         },
         "missing": missing,

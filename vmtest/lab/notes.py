@@ -1,4 +1,4 @@
-"""Reads what the guest said about itself: on its console, and on its notes disk (guest/report.c)."""
+"""Reads the guest's reports about itself: on its console, and on its notes disk (guest/report.c)."""
 
 import json
 from collections import Counter
@@ -31,7 +31,7 @@ BITS = {
 
 
 def console_records(console: str) -> list[dict[str, Any]]:
-    """The machine-readable lines; a line the kernel's own messages broke into is left out."""
+    """Returns the machine-readable lines; a line interrupted by the kernel's own messages is left out."""
     records = []
     for line in console.splitlines():
         _, mark, rest = line.partition(MARK)
@@ -44,7 +44,7 @@ def console_records(console: str) -> list[dict[str, Any]]:
 
 
 def _class_of(flags: int) -> str:
-    """The class of one page frame by the kernel's flags; the first that fits."""
+    """Returns the class of one page frame by the kernel's flags; the first that fits."""
     has = {name for name, bit in BITS.items() if flags >> bit & 1}
     for name in ("nopage", "hwpoison", "buddy", "offline", "slab", "pgtable", "huge"):
         if name in has:
@@ -59,7 +59,7 @@ def _class_of(flags: int) -> str:
 
 
 def histogram(kpageflags: bytes) -> dict[str, int]:
-    """How many page frames of each class the whole machine had."""
+    """Returns the number of page frames of each class in the whole machine."""
     counts: Counter[str] = Counter()
     for flags, pages in Counter(memoryview(kpageflags).cast("Q")).items():
         counts[_class_of(flags)] += pages

@@ -8,12 +8,13 @@ from .errors import LabError, Unavailable
 from .tools import is_static
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-# How scripts/static ends where this machine lacks what it takes.
+# Exit status of scripts/static if this machine lacks a requirement.
 SKIPPED = 77
 
 
 def static(given: Path | None, *options: str) -> Path:
-    """The program at `given`, which must be static; else one that scripts/static builds now with these options."""
+    """Returns the program at `given`, which must be static; else one that scripts/static builds now with these
+    options."""
     program = (given or _build(options)).resolve()
     if not is_static(program):
         raise LabError(f"{program} is not static")
@@ -21,7 +22,7 @@ def static(given: Path | None, *options: str) -> Path:
 
 
 def _build(options: Sequence[str]) -> Path:
-    """The capture build (docs/static.md): the capture kernel has no libraries."""
+    """Makes the capture build (docs/static.md): the capture kernel has no libraries."""
     done = subprocess.run([ROOT / "scripts" / "static", *options], stdout=subprocess.PIPE, text=True)
     said = done.stdout.strip().splitlines() or [""]
     if done.returncode == SKIPPED:

@@ -14,10 +14,11 @@ from .errors import LabError
 
 MACHINE = "q35"
 
-# Emulation by one thread, which runs all processors in turns. With a thread for each, QEMU before 8.1 may go on with code
-# that another processor has just changed (its commit deba78709ae8): a guest whose clock turns out to be unstable patches
-# sched_clock_cpu() and dies of an int3 there, the likelier the more processors it has. And it goes to the next processor where
-# one waits by `pause`: 64 that wait for each other in stop_machine take seconds with a thread for each, and milliseconds so.
+# Emulation by one thread, which runs all processors in turn. With a thread for each, QEMU before 8.1 may execute stale
+# code that another processor has just changed (its commit deba78709ae8): a guest whose clock becomes unstable patches
+# sched_clock_cpu() and dies of an int3 there, the more likely the more processors it has. One thread also switches to
+# the next processor when one waits by `pause`: 64 processors that wait for each other in stop_machine take seconds with
+# a thread for each, and milliseconds with one thread.
 ONE_THREAD = "tcg,thread=single"
 
 # A boot sector that writes 0x10 to port 0xf4, where the device isa-debug-exit ends QEMU with status 0x10 * 2 + 1:
@@ -27,7 +28,8 @@ _BOOT_SECTOR = b"\xb0\x10\xe6\xf4\xf4".ljust(510, b"\0") + b"\x55\xaa"
 
 @functools.cache
 def kvm_works() -> bool:
-    """Whether /dev/kvm runs a guest: inside some virtual machines the device is there and the guest never starts."""
+    """Returns true if /dev/kvm runs a guest: inside some virtual machines the device exists and the guest never
+    starts."""
     if not Path("/dev/kvm").exists():
         return False
     with tempfile.NamedTemporaryFile(suffix=".img") as disk:
@@ -44,13 +46,13 @@ def kvm_works() -> bool:
 
 
 def accelerator(levels: int) -> str:
-    """KVM when it works and, for five levels, when the processor of this machine has them; else emulation."""
+    """Returns KVM if it works and, for five levels, if this machine's processor supports them; else emulation."""
     has_la57 = "la57" in Path("/proc/cpuinfo").read_text(errors="replace").split()
     return "kvm" if kvm_works() and (levels == 4 or has_la57) else "tcg"
 
 
 class Machine:
-    """A running QEMU. Leaving the `with` block ends it, whatever happened."""
+    """A running QEMU. Leaving the `with` block always ends it."""
 
     def __init__(
         self,
@@ -110,9 +112,15 @@ class Machine:
         said = self.console_file.with_name("qemu.log").read_text(errors="replace").strip()
         return LabError(f"{why}\n{said}\n--- end of the console ---\n{tail}")
 
+    def _check_running(self) -> None:
+        """Raises if KVM gave up: QEMU then pauses the guest for ever. Nested KVM does so now and then."""
+        if b"KVM internal error" in self.console_file.with_name("qemu.log").read_bytes():
+            raise self._fail("KVM stopped the guest")
+
     def wait_for(self, text: str) -> None:
         """Waits until the guest has printed `text`."""
         while text not in self.console():
+            self._check_running()
             if 'bigiron-vmtest: {"error"' in self.console():
                 raise self._fail("the guest reports an error")
             if self._process.poll() is not None and text not in self.console():
@@ -122,8 +130,8 @@ class Machine:
             time.sleep(0.1)
 
     def follow(self, seen: Callable[[str], None], tick: Callable[[], None]) -> None:
-        """Gives each whole line of the console to `seen` as soon as it is there, until the machine is off. `tick` is
-        called all the time."""
+        """Passes each complete line of the console to `seen` as soon as it arrives, until the machine is off. `tick` is
+        called continuously."""
         done = 0
         while True:
             ended = self._process.poll() is not None
@@ -135,24 +143,26 @@ class Machine:
             if ended:
                 return
             tick()
+            self._check_running()
             if time.monotonic() > self._deadline:
-                raise self._fail("the guest did not switch itself off in time")
+                raise self._fail("the guest did not power off in time")
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """What a power cut does: nothing more is written, from one moment to the next."""
+        """Simulates a power cut: writing stops immediately."""
         self._process.kill()
         self._process.wait()
 
     def wait_for_end(self) -> None:
-        """Waits until the guest has switched itself off."""
-        try:
-            self._process.wait(max(1.0, self._deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            raise self._fail("the guest did not switch itself off in time") from None
+        """Waits until the guest has powered itself off."""
+        while self._process.poll() is None:
+            self._check_running()
+            if time.monotonic() > self._deadline:
+                raise self._fail("the guest did not power off in time")
+            time.sleep(0.1)
 
     def monitor(self, command: str, **arguments: object) -> object:
-        """One QMP command; a dump of 1 GiB takes its time."""
+        """Runs one QMP command; a dump of 1 GiB takes some time."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
             channel.settimeout(max(1.0, self._deadline - time.monotonic()))
             channel.connect(str(self._socket_path))
@@ -161,7 +171,7 @@ class Machine:
             for request in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
                 channel.sendall(json.dumps(request).encode() + b"\n")
                 answer = {}
-                while "return" not in answer and "error" not in answer:  # events come in between
+                while "return" not in answer and "error" not in answer:  # events may arrive in between
                     line = answers.readline()
                     if not line:
                         raise self._fail(f"QEMU closed its monitor during {command}")

@@ -1,4 +1,4 @@
-"""How fast a capture kernel can read /proc/vmcore: mmap beside read, with one processor and with more."""
+"""The speed at which a capture kernel can read /proc/vmcore: mmap and read, with one processor and with more."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ LEVELS = 4
 
 
 def plan(cpus: int, ram_mib: int, runs: int) -> Plan:
-    """A guest whose capture kernel has so many processors."""
+    """Returns the plan of a guest whose capture kernel has this number of processors."""
     return Plan(
         "bench",
         levels=LEVELS,
@@ -25,7 +25,7 @@ def plan(cpus: int, ram_mib: int, runs: int) -> Plan:
 
 
 def tables(cpus: int, ram_mib: int, runs: int, program: Path) -> str:
-    """What `bigiron bench vmcore` printed in the capture kernel."""
+    """Returns the output of `bigiron bench vmcore` in the capture kernel."""
     with Crashed(plan(cpus, ram_mib, runs), program) as crashed:
         if crashed.ran("bench").get("status") != 0:
             raise LabError(f"bigiron bench vmcore did not end well\n{crashed.tail()}")

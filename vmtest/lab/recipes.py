@@ -1,4 +1,4 @@
-"""The vmcores this room can make. Sizes in plans are pages of 4 KiB.
+"""The recipes of vmcores. Sizes in plans are pages of 4 KiB.
 
 KASLR stays on everywhere (no `nokaslr`): a reader that only works at the default addresses must fail here.
 """
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 from .initramfs import GUEST
 
-# Raise it when the host's side changes what a vmcore holds.
+# Increase it when the host's side changes the contents of a vmcore.
 RECIPE_VERSION = 1
 
 EVERY_CLASS = {
@@ -29,7 +29,8 @@ EVERY_CLASS = {
     "poison": 5,
 }
 
-# All classes, as little of each as still is several runs of pages: what ships with the sources must be small.
+# All classes, with the smallest number of each that is still several runs of pages: samples that ship with the sources
+# must be small.
 A_LITTLE_OF_EVERY_CLASS = {
     "compressible": 1,
     "hugetlb": 512,
@@ -54,7 +55,7 @@ MOSTLY_PAGE_CACHE = EVERY_CLASS | {"anon": 16384, "thp": 8192, "slab": 4096, "ca
 
 @dataclass(frozen=True)
 class Recipe:
-    """One vmcore: which kernel, on which machine, holding what, dumped how."""
+    """One vmcore: its kernel, machine, contents, and method of dumping."""
 
     name: str
     series: str
@@ -86,7 +87,7 @@ _ALL = [
     Recipe("6.12-4level-qemu", "6.12", 4, "qemu", 256),
     Recipe("6.1-5level-kdump", "6.1", 5, "kdump", 384, crashkernel_mib=128),
     Recipe("6.12-4level-kdump", "6.12", 4, "kdump", 384, crashkernel_mib=128),
-    # init_on_free=1 zeroes what the boot leaves behind in free pages, which would not compress.
+    # init_on_free=1 zeroes data that the boot leaves in free pages, which would not compress.
     Recipe(
         "sample",
         "6.1",

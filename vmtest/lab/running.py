@@ -1,4 +1,4 @@
-"""A guest that is dumped while it runs, and what readers make of the dumps."""
+"""A guest that is dumped while it runs, and readers of the dumps."""
 
 import tempfile
 from pathlib import Path
@@ -24,13 +24,13 @@ DUMPS = ("kdump", "elf", "stream")
 
 
 class Running:
-    """The guest, from its boot to its end: its dumps and what it said of them."""
+    """The guest, from its boot to its end: its dumps and its reports about them."""
 
     def __init__(self, program: Path, levels: int, accel: str) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="bigiron-live.")
         self.work = Path(self._directory.name)
         self.kernel = kernels.get(SERIES)
-        # By dump, of the kernel's read-only memory.
+        # Digests of the kernel's read-only memory, by dump.
         self.constants: dict[str, str] = {}
         try:
             self.records = self._run(program, levels, accel)
@@ -83,15 +83,15 @@ class Running:
         return records
 
     def ran(self, name: str) -> dict[str, Any]:
-        """What is known of a command of the guest."""
+        """Returns the record of a command of the guest."""
         return next((record for record in self.records if record.get("run") == name), {})
 
     def dump(self, name: str) -> Path:
-        """The dump of this name, as a file here."""
+        """Returns the dump of this name, as a local file."""
         target = self.work / f"{name}.dump"
         if not target.exists():
             if name == "stream":
-                # Behind the stream's end record is what was on the disk before.
+                # Old data of the disk follows the stream's end record.
                 Makedumpfile().rearrange(self.work / "stream", target)
             else:
                 self.fetch(name, target)
@@ -100,18 +100,18 @@ class Running:
         return target
 
     def fetch(self, name: str, target: Path) -> None:
-        """Copies a file from the guest's disk, if it is there."""
+        """Copies a file from the guest's disk, if it exists."""
         tools.run(["/usr/sbin/debugfs", "-R", f"dump /{name} {target}", self.work / "files"])
 
     def same_constants(self, name: str, vmlinux: Path, dump: Path, verdict: Verdict) -> None:
-        """The kernel's read-only memory must be the same in all dumps."""
+        """Judges that the kernel's read-only memory is the same in all dumps."""
         self.constants[name] = drgn_live.constants(vmlinux, dump)
         same = len(set(self.constants.values())) == 1
         verdict.require(same, f"the kernel's read-only memory is not the same in all dumps: {self.constants}")
 
 
 def judge(running: Running, name: str, bigiron: Bigiron, vmlinux: Path | None) -> Verdict:
-    """One dump is whole, says that it is live, and readers find their way in it."""
+    """Judges that one dump is complete and marked as live, and that readers can use it."""
     verdict = Verdict(name)
     ran = running.ran(name)
     if not verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}"):
@@ -135,25 +135,25 @@ def judge(running: Running, name: str, bigiron: Bigiron, vmlinux: Path | None) -
 
 
 def judge_by_crash(dump: Path, name: str, vmlinux: Path, verdict: Verdict) -> None:
-    """crash opens the dump, knows that it is live, and finds its log and modules."""
+    """Judges that crash opens the dump, recognizes it as live, and finds its log and modules."""
     [answers] = crash_text.run(str(vmlinux), [str(dump)], ("sys", "log", "mod"))
     if not answers.opened:
         said = " / ".join(answers.start_up)[:300]
-        # An ELF core has no mark by which crash would bear with tasks that ended while they were copied.
+        # An ELF core has no mark that makes crash tolerate tasks that ended while they were copied.
         changed = name == "elf" and "not found in PID hash" in said
         verdict.require(changed, f"crash does not open it: {said}")
         if changed:
             print(f"    {name}: crash cannot tell that it is live, and misses a task: {said}")
         return
     system = "\n".join(answers.commands["sys"])
-    # crash knows no mark for ELF cores that leaves it VMCOREINFO.
+    # crash has no mark for ELF cores that leaves VMCOREINFO intact.
     verdict.require("LIVE DUMP" in system or name == "elf", f"crash does not see that the dump is live:\n{system}")
     verdict.require(any(MARKER in line for line in answers.commands["log"]), "crash does not find the marker in the log")
     verdict.require(any("virtio" in line for line in answers.commands["mod"]), "crash finds no modules")
 
 
 def judge_savecore(running: Running, bigiron: Bigiron, vmlinux: Path | None) -> Verdict:
-    """savecore -L made vmdump.0, which other programs open as what they know."""
+    """Judges that savecore -L made vmdump.0, and that other programs recognize it."""
     verdict = Verdict("savecore -L")
     ran = running.ran("savecore")
     if not verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}"):
@@ -173,7 +173,7 @@ def judge_savecore(running: Running, bigiron: Bigiron, vmlinux: Path | None) -> 
 
 
 def report(running: Running) -> str:
-    """How fast each was, and what a copy of /proc/kcore would take."""
+    """Returns the speed of each dump, and the time that a copy of /proc/kcore would take."""
     lines = []
     for name in DUMPS:
         summary = running.ran(name)["summary"]

@@ -11,7 +11,7 @@ NAME = "linux-6.1-5level"
 
 
 def pack() -> list[Path]:
-    """zstd's level 19 keeps its window at 8 MiB, which any zstd unpacks without an option."""
+    """Packs the vmcore. zstd's level 19 keeps its window at 8 MiB, which any zstd unpacks without an option."""
     tools.need("zstd")
     made = make.make(RECIPES["sample"])
     SAMPLES.mkdir(exist_ok=True)

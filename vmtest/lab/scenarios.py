@@ -1,4 +1,4 @@
-"""What vmtest/kdump tries: how a kernel crashes, where its dump goes, what goes wrong on the way."""
+"""The scenarios of vmtest/kdump: the kind of crash, the output of the dump, and failures on the way."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from verdict import Verdict
 
 from .crash import PORT, XFS, Crashed, Disk, Plan
 
-# What the first kernel says to its log before it crashes: every dump must have it.
+# Text that the first kernel logs before it crashes: every dump must contain it.
 MARKER = "bigiron-vmtest: marker before the panic"
-# A capture kernel with 256 MB has this much to give.
+# Memory available in a capture kernel with 256 MB.
 MOST_MEMORY = 64 << 20
 POWER_CUT_AFTER = 3.0
 STALL = 12.0
@@ -27,11 +27,11 @@ class Scenario:
     shows: str
     plan: Plan
     judge: Callable[[Crashed, Bigiron], Verdict]
-    quick: bool = False  # among those of every ./test
+    quick: bool = False  # run by every ./test
 
 
 def whole_dump(crashed: Crashed, bigiron: Bigiron, dump: Path, verdict: Verdict, panic_text: str) -> Verdict:
-    """The dump is complete, readable by others, and tells of the panic."""
+    """Judges that the dump is complete, readable by other programs, and shows the panic."""
     ran = crashed.ran("dump")
     verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}\n{crashed.tail()}")
     summary = ran.get("summary") or {}
@@ -47,19 +47,19 @@ def whole_dump(crashed: Crashed, bigiron: Bigiron, dump: Path, verdict: Verdict,
 
 
 def on_ext4(panic_text: str) -> Callable[[Crashed, Bigiron], Verdict]:
-    """The dump of a file system that the host can read."""
+    """Judges the dump on a file system that the host can read."""
     return lambda crashed, bigiron: whole_dump(
         crashed, bigiron, crashed.fetch(0, "vmcore"), Verdict("dump"), panic_text
     )
 
 
 def on_disk(place: int) -> Callable[[Crashed, Bigiron], Verdict]:
-    """The dump that stands on a disk without a file system; what is behind it is not its."""
+    """Judges the dump on a disk without a file system; the data after it does not belong to it."""
     return lambda crashed, bigiron: whole_dump(crashed, bigiron, crashed.image(place), Verdict("dump"), "sysrq")
 
 
 def from_device(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """The dump that went onto a disk without a file system, and from there into one, once."""
+    """Judges the dump that was written to a disk without a file system, and saved once from there to a file system."""
     verdict = Verdict("dump")
     saved, again = (crashed.ran(name).get("summary") or {} for name in ("save", "again"))
     verdict.require(saved.get("complete") is True, f"it was not saved: {saved}\n{crashed.tail()}")
@@ -76,7 +76,7 @@ def from_device(crashed: Crashed, bigiron: Bigiron) -> Verdict:
 
 
 def through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """A flattened dump, as it came."""
+    """Judges a flattened dump, as received."""
     verdict = Verdict("dump")
     verdict.require(bigiron.verify(crashed.received) == 0, "bigiron verify finds a fault in the flattened dump")
     plain = Makedumpfile().rearrange(crashed.received, crashed.work / "plain")
@@ -84,7 +84,7 @@ def through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
 
 
 def vmdump_through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """A vmdump, as it came: zstd alone makes an ELF core of it."""
+    """Judges a vmdump, as received: zstd alone converts it to an ELF core."""
     verdict = Verdict("vmdump")
     ran = crashed.ran("dump")
     verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}\n{crashed.tail()}")
@@ -100,7 +100,7 @@ def vmdump_through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
 
 
 def cut_dump(crashed: Crashed, bigiron: Bigiron, verdict: Verdict) -> Verdict:
-    """What is left of a dump that did not end well: under its temporary name, marked, and readable."""
+    """Judges the remains of a failed dump: under its temporary name, marked, and readable."""
     crashed.repair(0)
     names = crashed.names(0)
     verdict.require("vmcore" not in names, f"a dump that is not whole has its final name: {names}")
@@ -114,7 +114,7 @@ def cut_dump(crashed: Crashed, bigiron: Bigiron, verdict: Verdict) -> Verdict:
 
 
 def failed(status: int, text: str) -> Callable[[Crashed, Bigiron], Verdict]:
-    """The program ended so, said why, and left what it had."""
+    """Judges that the program ended with this status, reported the reason, and left its partial output."""
 
     def judge(crashed: Crashed, bigiron: Bigiron) -> Verdict:
         verdict = Verdict("cut dump")
@@ -127,7 +127,7 @@ def failed(status: int, text: str) -> Callable[[Crashed, Bigiron], Verdict]:
 
 
 def power_cut(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """Nobody could say anything; the file system is as it was."""
+    """Judges a power cut: no report is possible, and the file system is in the state of that moment."""
     verdict = Verdict("cut dump")
     verdict.require(crashed.cut, "the power was not cut")
     verdict.require(not crashed.ran("dump"), "the dump was done before the power was cut")
@@ -135,13 +135,13 @@ def power_cut(crashed: Crashed, bigiron: Bigiron) -> Verdict:
 
 
 def cut_power_soon(crashed: Crashed) -> None:
-    """Some seconds into the dump the machine is off."""
+    """Powers the machine off some seconds after the start of the dump."""
     if not crashed.cut and crashed.seconds_since("dump") > POWER_CUT_AFTER:
         crashed.power_cut()
 
 
 def stall_disk(crashed: Crashed) -> None:
-    """From the dump's beginning on the disk takes next to nothing, for a while."""
+    """Slows the disk to almost zero for a while, from the start of the dump."""
     for name, since, speed in (("stalled", 0.0, 1), ("moving", STALL, 0)):
         if name not in crashed.done and crashed.seconds_since("dump") >= since:
             crashed.write_speed(0, speed)
@@ -149,7 +149,7 @@ def stall_disk(crashed: Crashed) -> None:
 
 
 def stalled(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """It said what it waited for, and the dump came out well."""
+    """Judges that the stall was reported, and the dump succeeded."""
     verdict = Verdict("stall")
     verdict.require(crashed.said("nothing has moved for"), f"it is silent about the disk\n{crashed.tail()}")
     verdict.require(crashed.said("/mnt/vmcore"), "it does not name what it waits for")
@@ -158,7 +158,7 @@ def stalled(crashed: Crashed, bigiron: Bigiron) -> Verdict:
 
 
 def next_level(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """The dump is of the second level, since the first did not fit."""
+    """Judges that the dump is of the second level, because the first did not fit."""
     verdict = Verdict("level")
     ran = crashed.ran("dump")
     verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}\n{crashed.tail()}")
@@ -173,7 +173,7 @@ def next_level(crashed: Crashed, bigiron: Bigiron) -> Verdict:
 
 
 def log_only(crashed: Crashed, _: Bigiron) -> Verdict:
-    """The kernel's log, without a dump."""
+    """Judges the kernel's log, without a dump."""
     verdict = Verdict("log")
     text = crashed.image(0).read_bytes().rstrip(b"\0").decode(errors="replace")
     for wanted in ("Linux version", MARKER, "sysrq: Trigger a crash"):
@@ -182,7 +182,7 @@ def log_only(crashed: Crashed, _: Bigiron) -> Verdict:
 
 
 def with_cpus(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """The CPU that was off line worked for the dump."""
+    """Judges that the CPU that was offline took part in the dump."""
     verdict = Verdict("CPUs")
     verdict.require(crashed.said("CPUs 1 are online now"), f"no CPU was brought up\n{crashed.tail()}")
     helpers = (crashed.ran("dump").get("summary") or {}).get("helpers")
@@ -262,7 +262,7 @@ SCENARIOS = [
     ),
     Scenario(
         "cpus",
-        "a CPU of the capture kernel that is off line",
+        "a CPU of the capture kernel that is offline",
         Plan("cpus", disks=EXT4, capture_words="nr_cpus=2"),
         with_cpus,
         quick=True,

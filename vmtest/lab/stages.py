@@ -1,4 +1,4 @@
-"""Where the time from panic to reboot goes, with bigiron and with makedumpfile in the same guest."""
+"""The time from panic to reboot by stages, with bigiron and with makedumpfile in the same guest."""
 
 import re
 import shutil
@@ -21,12 +21,12 @@ STAGES = (
 
 
 def with_libraries(name: str) -> dict[str, Path]:
-    """A program of this machine and what it needs, by the places where the guest has them."""
+    """Returns a program of this machine and the files it needs, by their paths in the guest."""
     found = shutil.which(name)
     if not found:
         raise Unavailable(f"{name} is not installed. Install with: apt-get install {name}")
     files = {name: Path(found)}
-    # glibc loads it when the first thread ends, and no program is linked with it.
+    # glibc loads it when the first thread ends; programs are not linked with it.
     beside = [str(path) for path in Path("/lib/x86_64-linux-gnu").glob("libgcc_s.so.1")]
     for path in [*initramfs.libraries(Path(found)), *beside]:
         files[path.removeprefix("/")] = Path(path).resolve()
@@ -34,7 +34,7 @@ def with_libraries(name: str) -> dict[str, Path]:
 
 
 def plan(rounds: int, ram_mib: int) -> Plan:
-    """A guest that is mostly page cache and shared memory."""
+    """Returns the plan of a guest that contains mostly page cache and shared memory."""
     return Plan(
         "stages",
         disks=(Disk(2 * ram_mib, "ext4"),),
@@ -55,7 +55,7 @@ def plan(rounds: int, ram_mib: int) -> Plan:
 
 
 def table(crashed: Crashed) -> str:
-    """Medians, for people."""
+    """Returns the medians, for people."""
     seconds = defaultdict(list)
     failed = set()
     for record in crashed.records:
@@ -63,7 +63,7 @@ def table(crashed: Crashed) -> str:
             continue
         name = re.sub(r" +", " ", record["run"].rpartition(" #")[0])
         if record["status"] != 0:
-            # makedumpfile's threads abort in some libraries' absence and presence.
+            # makedumpfile's threads abort both with and without some libraries.
             if name.startswith("bigiron"):
                 raise LabError(f"{record['run']} ended with {record['status']}\n{crashed.tail()}")
             failed.add(f"{name}: ended with {record['status']} after {record['end'] - record['begin']:.1f} s")

@@ -1,4 +1,4 @@
-"""Programs of the host: which package has them, and running them with a time limit."""
+"""Programs of the host: their packages, and running them with a time limit."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ PACKAGE_OF = {
 
 
 def run(command: Sequence[str | Path], *, timeout: float = 600, cwd: Path | None = None) -> str:
-    """Standard output of a command. A failure shows the end of what it said."""
+    """Returns the standard output of a command. A failure shows the end of the output."""
     try:
         done = subprocess.run(command, cwd=cwd, timeout=timeout, capture_output=True, text=True, errors="replace")
     except FileNotFoundError as error:
@@ -36,12 +36,12 @@ def run(command: Sequence[str | Path], *, timeout: float = 600, cwd: Path | None
 
 
 def find(program: str) -> str | None:
-    """Like `which`, and also where only root looks by default: mke2fs is in /usr/sbin."""
+    """Searches like `which`, and also in directories that only root's PATH includes: mke2fs is in /usr/sbin."""
     return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin")
 
 
 def update_package_lists() -> bool:
-    """A fresh container has no package lists at all. Whether apt has new ones now."""
+    """Updates the package lists, which a fresh container lacks. Returns true if apt has new ones now."""
     if os.geteuid() != 0 or find("apt-get") is None:
         return False
     try:
@@ -52,7 +52,7 @@ def update_package_lists() -> bool:
 
 
 def need(*programs: str) -> None:
-    """Sees to it that the programs are there: installs them when it may, and says what to install when it may not."""
+    """Ensures that the programs exist: installs them if permitted, else reports the packages to install."""
     missing = sorted({PACKAGE_OF[program] for program in programs if find(program) is None})
     if not missing:
         return
@@ -70,12 +70,12 @@ def need(*programs: str) -> None:
 
 
 def is_static(program: Path) -> bool:
-    """A dynamic program names its loader in PT_INTERP, right after the headers."""
+    """Returns true for a static program: a dynamic one names its loader in PT_INTERP, right after the headers."""
     return b"/ld-" not in program.read_bytes()[:4096]
 
 
 def static_busybox() -> Path:
-    """The guest has no libraries, so a busybox that needs some (package busybox) will not do."""
+    """Returns a static busybox. The guest has no libraries, so a dynamic one (package busybox) does not work."""
     need("busybox")
     path = Path(find("busybox") or "busybox")
     if not is_static(path):

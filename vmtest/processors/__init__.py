@@ -1,1 +1,1 @@
-"""Guests with many CPUs in several topologies, and what happens in them."""
+"""Guests with many CPUs in several topologies, and their tests."""

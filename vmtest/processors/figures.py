@@ -1,11 +1,11 @@
-"""What `vmtest/cpus measure` measured, as tables, and held against what was aimed at."""
+"""The results of `vmtest/cpus measure`: tables, and a comparison with the targets."""
 
 import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 REBUILD = "partition_sched_domains_locked"
-# How much longer a mount may make it, and how many times longer the kernel's own files of 6.1 do.
+# Targets: the factor by which a mount may slow it down, and the factor by which the kernel's own files of 6.1 do.
 MOUNT = 1.01
 EXPORT = 4.0
 COLUMNS = (
@@ -25,7 +25,7 @@ def _function(row: Row, names: Sequence[str]) -> Row | None:
 
 
 def tables(boots: Sequence[Row]) -> Iterator[str]:
-    """Lines of text: for each guest medians in milliseconds, and seconds of the whole operation."""
+    """Yields lines of text: for each guest medians in milliseconds, and seconds of the whole operation."""
     for boot in boots:
         yield f"\n{boot['kernel']}, {boot['boot']} ({boot['command_line']}): {boot['cpus']} of {boot['smp'].partition(',')[0]} CPUs"
         heads = "".join(f"{name:>9}" for name, _ in COLUMNS)
@@ -42,7 +42,7 @@ def _rows(boot: Row) -> dict[tuple[str, str, str], Row]:
 
 
 def _ratio(many: Sequence[float], few: Sequence[float]) -> tuple[float, float, float]:
-    """Of rounds that came one after the other: the median of their ratios, and where the middle half of these lies."""
+    """Returns the median of the ratios of consecutive rounds, and the range of their middle half."""
     ratios = [a / b for a, b in zip(many, few) if b]
     low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratios[0]] * 3
     return middle, low, high
@@ -54,7 +54,7 @@ def _line(good: bool, what: str, ratio: tuple[float, float, float], aim: str) ->
 
 
 def targets(boots: Sequence[Row]) -> Iterator[tuple[bool, str]]:
-    """Whether each is reached, and in words."""
+    """Yields for each target a flag, true if it is reached, and a line of text."""
     quiet: dict[str, dict[tuple[str, str, str], Row]] = {}
     for boot in boots:
         rows = _rows(boot)
@@ -63,7 +63,7 @@ def targets(boots: Sequence[Row]) -> Iterator[tuple[bool, str]]:
             if none is None or "ways" in boot["boot"]:
                 continue
             quiet[boot["kernel"]] = rows
-            # How far rounds of the same kind are apart.
+            # Spread of rounds of the same kind.
             halves = _ratio(none["functions"][REBUILD]["medians"][1:], none["functions"][REBUILD]["medians"])
             yield True, f"         {boot['kernel']} {way}: noise of {REBUILD}: {halves[1]:.3f} to {halves[2]:.3f}"
             for shown in ("mount", "file", "read"):

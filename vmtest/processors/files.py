@@ -1,4 +1,4 @@
-"""`bigiron cpu mount` and `bigiron cpu tune` beside the files of real kernels."""
+"""Compares `bigiron cpu mount` and `bigiron cpu tune` with the files of real kernels."""
 
 from pathlib import Path
 from typing import Any
@@ -7,9 +7,9 @@ from . import guest
 from .guest import Topology
 
 MACHINE = Topology("8", "8,sockets=2,cores=2,threads=2")
-# What no debugfs has, and what that of 6.1 lacks (ed74cc4995d3, 287372fa39f5).
+# Files that no debugfs has, and those that 6.1 lacks (ed74cc4995d3, 287372fa39f5).
 OURS = {"6.1": {"span", "groups_flags", "level"}, "6.12": {"span"}}
-# It moves while CPUs are idle.
+# Changes while CPUs are idle.
 MOVES = "max_newidle_lb_cost"
 
 FUNCTIONS = """
@@ -175,7 +175,7 @@ def _boot(series: str, bigiron: Path, script: str, command_line: str = "") -> st
 
 
 def _differences(text: str, series: str) -> list[str]:
-    """What `diff -r` says beyond what must differ."""
+    """Returns the unexpected lines of `diff -r`'s output."""
     wrong = []
     in_moving = whole = False
     for line in text.splitlines():
@@ -183,7 +183,7 @@ def _differences(text: str, series: str) -> list[str]:
             whole = True
         elif line.startswith("Only in "):
             in_moving = False
-            # busybox has the path behind the colon.
+            # busybox prints the path after the colon.
             if not line.startswith("Only in /mnt: ") or line.rsplit("/", 1)[-1] not in OURS[series]:
                 wrong.append(line)
         elif line.startswith(("=== ", "+++ ")):
@@ -197,7 +197,7 @@ def _differences(text: str, series: str) -> list[str]:
 
 
 def _lacks(text: str, words: list[str]) -> list[str]:
-    """Which of `words` are not there in this order."""
+    """Returns `words` from the first one that is missing in this order."""
     at = 0
     for place, word in enumerate(words):
         found = text.find(word, at)
@@ -207,7 +207,7 @@ def _lacks(text: str, words: list[str]) -> list[str]:
     return []
 
 
-# What each part says, in its order.
+# Expected output of each part, in its order.
 SAYS: dict[str, list[str]] = {
     "size": ["264\n24\nsame\n", "-r--r--r--\n-rw-r--r--\n"],
     "held": ["2-3\n2-3\n", "No such file", "status 1\n7\n0-2\nsame number\n"],
@@ -238,7 +238,7 @@ SAYS: dict[str, list[str]] = {
 }
 
 
-# Where BPF is refused: 6.1 shows everything by other ways, and 6.12 with verbose N the spans alone.
+# Expected output where BPF is refused: 6.1 shows everything by other means, and 6.12 with verbose N only the spans.
 REFUSED = {
     "6.1": ["flags\n", "imbalance_pct\n", "name\n", "span\n", "0-3\n", "status 0\n", "127*", "status 0\n", "BPF tells nothing here"],
     "6.12": ["span\n0-3\n", "status 1\n", "cannot be read", "status 1\n", "BPF tells nothing here"],
@@ -260,7 +260,7 @@ def _part(console: str, series: str, name: str) -> dict[str, Any]:
 
 
 def run(bigiron: Path, series: str, full: bool) -> list[dict[str, Any]]:
-    """All parts; the kernel without debugfs in a guest of its own."""
+    """Runs all parts; the kernel without debugfs runs in a guest of its own."""
     console = _boot(series, bigiron, SCRIPT)
     names = ["differences", *(name for name in SAYS if name != "without"), "refused"]
     records = [_part(console, series, name) for name in names]

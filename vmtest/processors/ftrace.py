@@ -1,4 +1,4 @@
-"""What ftrace says in a guest: how long chosen functions of the kernel take, between marks that a script sets."""
+"""ftrace output of a guest: durations of chosen kernel functions between marks that a script sets."""
 
 import base64
 import gzip
@@ -11,7 +11,7 @@ from lab.errors import LabError
 
 from . import guest
 
-# Those of a list that the kernel has are traced, from one end to the other, sleep included.
+# Those functions of a list that the kernel has are traced from entry to exit, including sleep.
 SETUP = """
 tracing=/sys/kernel/tracing
 trace() {
@@ -34,7 +34,7 @@ MARK = re.compile(r"/\* mark (.*?) \*/")
 
 @dataclass
 class Span:
-    """What was traced between a mark and the mark `end`."""
+    """The trace between a mark and the mark `end`."""
 
     words: list[str]
     begin: float  # seconds
@@ -44,12 +44,12 @@ class Span:
 
     @property
     def seconds(self) -> float:
-        """From mark to mark."""
+        """Returns the time between the marks."""
         return self.end - self.begin
 
 
 def spans(console: str) -> Iterator[Span]:
-    """All of them, in the order of time."""
+    """Yields all spans, in order of time."""
     text = gzip.decompress(base64.b64decode(guest.section(console, "trace"))).decode(errors="replace")
     if "LOST" in text:
         raise LabError("the guest's trace has lost some of its events: its buffer is too small")

@@ -1,4 +1,4 @@
-"""A guest with CPUs in a given topology, where a shell script runs with the programs that it is given."""
+"""A guest with CPUs in a given topology, which runs a shell script with the given programs."""
 
 import re
 import tempfile
@@ -11,27 +11,27 @@ from lab import initramfs, kernels, make, notes, qemu, tools
 from lab.errors import LabError
 
 INIT = Path(__file__).resolve().parent.parent / "guest-cpus" / "init"
-# QEMU's `max` is an AMD to the kernel, which sees no SMT there.
+# QEMU's `max` looks like an AMD processor to the kernel, which then sees no SMT.
 INTEL = "max,la57=off,vendor=GenuineIntel"
 
 
 @dataclass(frozen=True)
 class Topology:
-    """CPUs as QEMU arranges them."""
+    """The arrangement of CPUs in QEMU."""
 
     name: str
-    smp: str  # of -smp, such as 8,sockets=2,cores=2,threads=2
+    smp: str  # value of -smp, such as 8,sockets=2,cores=2,threads=2
     processor: str = INTEL
     nodes: tuple[str, ...] = ()  # CPUs of each memory node
     distances: tuple[tuple[int, int, int], ...] = ()  # between two nodes
     ram_mib: int = 1024
 
     def words(self) -> list[str]:
-        """QEMU's, for memory nodes."""
+        """Returns QEMU's arguments for memory nodes."""
         words = []
         for number, cpus in enumerate(self.nodes):
             size = self.ram_mib // len(self.nodes)
-            # All memory must be in a node.
+            # All memory must belong to a node.
             size += self.ram_mib % size if number == 0 else 0
             words += ["-object", f"memory-backend-ram,id=node{number},size={size}M"]
             ranges = "".join(f",cpus={part}" for part in cpus.split("+") if part)
@@ -65,7 +65,7 @@ def run(
     accel: str = qemu.ONE_THREAD,
     seconds: float = 600,
 ) -> str:
-    """The console of a guest in which `script`, for busybox's shell, ran to its end."""
+    """Returns the console of a guest in which `script`, for busybox's shell, ran to its end."""
     kernel = kernels.get(series)
     with tempfile.TemporaryDirectory(prefix="bigiron-cpus.") as directory:
         work = Path(directory)
@@ -102,7 +102,7 @@ def run_here(
     command_line: str = "",
     seconds: float = 600,
 ) -> str:
-    """`run` with what this machine has to run guests, and once more where it fails."""
+    """Calls `run` with this machine's means of running guests, and again if it fails."""
 
     def attempt(accel: str) -> str:
         accel = qemu.ONE_THREAD if accel == "tcg" else accel
@@ -112,12 +112,12 @@ def run_here(
 
 
 def records(console: str) -> list[dict[str, Any]]:
-    """What the script said with `say`."""
+    """Returns the records that the script printed with `say`."""
     return [record for record in notes.console_records(console) if "end" not in record]
 
 
 def section(console: str, name: str) -> str:
-    """What stands between the lines `--- NAME` and the next that begins with `---`."""
+    """Returns the text between the line `--- NAME` and the next line that begins with `---`."""
     found = re.search(rf"^--- {re.escape(name)}\n(.*?)^---", console, re.MULTILINE | re.DOTALL)
     if not found:
         raise LabError(f"the guest's console has no section {name}\n{console[-3000:]}")

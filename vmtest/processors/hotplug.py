@@ -1,4 +1,5 @@
-"""CPUs of real kernels go off line and come back: as by the kernel's own files, and also when it is interrupted or killed."""
+"""Tests of CPUs of real kernels that go offline and come back: compared with the kernel's own files, and with
+interrupts and kills."""
 
 import json
 import re
@@ -10,11 +11,11 @@ from . import guest
 from .guest import Topology
 
 MACHINE = Topology("hotplug", "8,sockets=2,cores=2,threads=2")
-# CPUs of a memory node, and CPUs that are set apart.
+# CPUs of a memory node, and isolated CPUs.
 APART = Topology("hotplug-apart", "8,sockets=2,cores=2,threads=2", nodes=("0-3", "4-7"))
 APART_LINE = "isolcpus=6-7 nohz_full=5"
 
-# The state of CPUs and domains, and settings that nobody should find changed.
+# The state of CPUs and domains, and settings that must not change.
 COMMON = """
 C=/sys/devices/system/cpu
 G=/sys/fs/cgroup
@@ -70,7 +71,7 @@ each bigiron "/bigiron cpu offline 1-7" "/bigiron cpu online all" "/bigiron cpu 
 try plain /bigiron cpu smt off --plain
 state plain-off
 try plain-on /bigiron cpu smt on --plain
-# A thread that the kernel keeps off line, and what is refused.
+# A thread that the kernel keeps offline, and what is refused.
 control off
 try kept /bigiron cpu online 1
 try two /bigiron cpu smt 2
@@ -109,7 +110,7 @@ try refused /bigiron cpu offline 0-5
 """
 )
 
-# How: the command, its process group (the watchdog has a session of its own), or both and the watchdog.
+# Targets of a kill: the command, its process group (the watchdog has a session of its own), or both and the watchdog.
 KILLS = (
     COMMON
     + """
@@ -163,7 +164,7 @@ state end
 )
 KILLED = 137
 
-# How often the kernel builds domains, and what that takes, while the threads of four cores go and come.
+# Number of domain rebuilds by the kernel, and their duration, while the threads of four cores go offline and come back.
 FUNCTIONS = ("partition_sched_domains_locked", "build_sched_domains", "update_sched_domain_debugfs")
 REBUILDS = (
     COMMON
@@ -199,7 +200,7 @@ def _guest(topology: Topology, series: str, bigiron: Path, script: str, line: st
 
 
 class _Checks:
-    """What was expected, and what came."""
+    """Expected and actual results."""
 
     def __init__(self, run: str) -> None:
         self._run, self._wrong, self._count = run, 0, 0
@@ -227,7 +228,7 @@ def _json(text: str) -> dict[str, Any]:
 
 
 def _cpus(text: str) -> set[int]:
-    """A list as the kernel writes it."""
+    """Parses a list in the kernel's format."""
     found: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -249,15 +250,15 @@ def _states(series: str, bigiron: Path) -> dict[str, Any]:
     for state in ("loop smt on", "dry", "refused", "bigiron smt on", "batch smt on", "again INT", "again TERM"):
         checks.equal(state, part(state), start)
     checks.equal("plain-off", part("plain-off"), part("loop smt off"))
-    checks.has("dry-offline", part("dry-offline"), "off line in this order: 7 5 3 1 6 4 2\n", "exit 0", "sleep (")
+    checks.has("dry-offline", part("dry-offline"), "offline in this order: 7 5 3 1 6 4 2\n", "exit 0", "sleep (")
     checks.has("dry-offline", part("dry-offline"), "rcu_expedited is 1 in place of 0", "verbose is N in place of Y")
     checks.has("dry-batch", part("dry-batch"), "write off to smt/control", "isolated cpuset partition")
     checks.equal("dry-json", _json(part("dry-json"))["plan"]["order"], [7, 5, 3, 1])
-    checks.has("kept", part("kept"), "smt/control keeps hardware threads off line", "exit 1")
+    checks.has("kept", part("kept"), "smt/control keeps hardware threads offline", "exit 1")
     checks.has("three", part("three"), "`on` and `off` alone", "exit 1")
     checks.has("last", part("last"), "leaves none", "exit 1")
     checks.has("read-only", part("read-only"), "Read-only file system", "exit 1")
-    # A binding that still has a CPU on line outlives the plain way, and ours.
+    # A binding with an online CPU left survives either method.
     checks.equal("tasks", part("bigiron tasks"), part("loop tasks"))
     for name, code in (("INT", 130), ("TERM", 143)):
         after = part(f"after {name}")
@@ -265,7 +266,7 @@ def _states(series: str, bigiron: Path) -> dict[str, Any]:
         outcome = _json(after)["outcome"]
         done, left = _cpus(outcome["done"]), _cpus(outcome["left"])
         checks.equal(f"{name}: done and left", (done | left, done & left), (set(range(1, 8)), set()))
-        checks.equal(f"{name}: on line", _cpus(part(f"left by {name}").splitlines()[0]), left | {0})
+        checks.equal(f"{name}: online", _cpus(part(f"left by {name}").splitlines()[0]), left | {0})
     batch = " ".join(line.split(":")[1].strip() for line in part("batch tasks").splitlines())
     return checks.record(f"; bindings 7, 5-6, 0-7 are {batch} after --batch")
 
@@ -276,9 +277,9 @@ def _apart(series: str, bigiron: Path) -> dict[str, Any]:
     told = _json(guest.section(console, "list"))
     checks.equal("list", (told["isolated"], told["nohz_full"], told["online"]), ("6-7", "5", "0-7"))
     checks.equal("nodes", [(row["node"], row["online"]) for row in told["rows"]], [(0, "0-3"), (1, "4-7")])
-    checks.has("node", guest.section(console, "node"), "memory node 1 is left without a CPU on line", "exit 0")
+    checks.has("node", guest.section(console, "node"), "memory node 1 is left without a CPU online", "exit 0")
     checks.has("node", guest.section(console, "node"), "CPUs 6-7 are isolated", "CPUs 5 run without a tick")
-    checks.has("isolated", guest.section(console, "isolated"), "off line in this order: ", "exit 0")
+    checks.has("isolated", guest.section(console, "isolated"), "offline in this order: ", "exit 0")
     checks.has("refused", guest.section(console, "refused"), "leaves 6-7, which are isolated", "exit 1")
     return checks.record()
 
@@ -300,7 +301,7 @@ def _kills(series: str, bigiron: Path, count: int) -> dict[str, Any]:
 
 
 def _calls(text: str, function: str) -> list[float]:
-    """Microseconds of each call, by the function-graph tracer."""
+    """Returns the microseconds of each call, by the function-graph tracer."""
     found = re.findall(rf"([0-9.]+) us +\|.*\b{function}\b", text)
     return [float(one) for one in found]
 
@@ -320,6 +321,6 @@ def _rebuilds(series: str, bigiron: Path) -> dict[str, Any]:
 
 
 def run(bigiron: Path, series: str, full: bool) -> list[dict[str, Any]]:
-    """States, CPUs that are set apart, rebuilds, and kills: 100 of them, or 10."""
+    """Tests states, isolated CPUs, rebuilds, and kills: 100 of them, or 10."""
     records = [part(series, bigiron) for part in (_states, _apart, _rebuilds)]
     return [*records, _kills(series, bigiron, 100 if full else 10)]

@@ -1,4 +1,5 @@
-"""What taking CPUs off line costs in a guest with many: by several ways, and with scheduling domains shown or not."""
+"""Measures the cost of taking CPUs offline in a guest with many: with several methods, with and without visible
+scheduling domains."""
 
 import statistics
 import sys
@@ -14,7 +15,7 @@ from lab.errors import LabError
 from . import ftrace, guest
 from .guest import Topology
 
-# Without it the kernel takes the clock from a device, and each look at it is a way out of the emulation.
+# Without it the kernel uses a device as its clock, and each read of it leaves the emulation.
 COMMAND_LINE = "quiet tsc=reliable"
 CPUS = 64
 SECONDS = 420
@@ -48,7 +49,7 @@ shown_file() {
     while read -r _ </mnt/cpu0/domain0/busy_factor; do read -r -t 1 _ <>never; done 2>/dev/null &
     reader=$!
 }
-# All files of a CPU that stays on line. It takes a quarter of a second of the one processor that all CPUs are run by.
+# All files of a CPU that stays online. It takes a quarter of a second of the one processor that all CPUs are run by.
 look() { cat /mnt/cpu0/domain*/* >/dev/null 2>&1; }
 hide() {
     [ -z "$reader" ] || kill "$reader"
@@ -97,20 +98,20 @@ once() {
 
 @dataclass(frozen=True)
 class Boot:
-    """A guest, and what is done in it."""
+    """A guest and its operations."""
 
     name: str
     series: str
     command_line: str
-    # How domains are shown and how CPUs go, in the order of a round.
+    # The ways to show domains and to take CPUs offline, in the order of a round.
     cases: tuple[tuple[str, str], ...]
     rounds: int
-    # How many CPUs go; all second threads where it is 0.
+    # Number of CPUs to take offline; 0 for all second threads.
     count: int = 16
 
     @property
     def words(self) -> str:
-        """The whole command line of its kernel."""
+        """Returns the complete command line of its kernel."""
         return f"{COMMAND_LINE} {self.command_line}".strip()
 
 
@@ -119,7 +120,7 @@ WAYS = ("loop", "expedited", "chcpu", "plain", "bigiron", "smt", "bigiron_smt", 
 
 
 def boots(rounds: int, series: Sequence[str]) -> Iterator[Boot]:
-    """All guests."""
+    """Yields all guests."""
     if "6.1" in series:
         yield Boot("export", "6.1", "", (("export", "loop"),), rounds)
         yield Boot("no export", "6.1", "debugfs=off", tuple((shown, "loop") for shown in SHOWN), rounds)
@@ -135,11 +136,11 @@ def _lines(boot: Boot, cpus: int) -> Iterator[str]:
     chosen = [str(cpu) for cpu in (seconds[-boot.count :] if boot.count else seconds)]
     yield f"cpus={cpus} round=0 list='{' '.join(chosen)}' commas={','.join(chosen)}"
     yield f"trace {' '.join(FUNCTIONS)}"
-    # What is emulated for the first time takes longer.
+    # Code that is emulated for the first time takes longer.
     yield f"once {boot.cases[0][0]} loop"
     yield "echo >$tracing/trace"
     for number in range(boot.rounds):
-        # Not always in the same order, for what else the machine does.
+        # The order varies, because the machine may have other work.
         turn = number % len(boot.cases)
         for shown, way in (*boot.cases[turn:], *boot.cases[:turn]):
             yield f"once {shown} {way}"
@@ -147,20 +148,20 @@ def _lines(boot: Boot, cpus: int) -> Iterator[str]:
 
 
 def _middle(values: Sequence[float]) -> dict[str, float]:
-    """The median, and where the middle half of all lies."""
+    """Returns the median, and the range of the middle half."""
     quarters = statistics.quantiles(values, n=4) if len(values) > 1 else [values[0]] * 3
     return {name: round(value, 4) for name, value in zip(("low", "median", "high"), quarters)}
 
 
 def _summary(spans: Sequence[ftrace.Span]) -> dict[str, Any]:
-    """What rounds of the same kind took."""
+    """Returns the times of rounds of the same kind."""
     calls: dict[str, list[float]] = defaultdict(list)
     for span in spans:
         for name, values in span.calls.items():
             calls[name].extend(values)
     return {
         "seconds": [round(span.seconds, 4) for span in spans],
-        # What is not the kernel's taking down or bringing up.
+        # Time other than that of the kernel's taking CPUs offline or bringing them online.
         "around": [
             round(span.seconds - (sum(span.calls.get("_cpu_down", [])) + sum(span.calls.get("_cpu_up", []))) / 1000, 4)
             for span in spans
@@ -169,7 +170,7 @@ def _summary(spans: Sequence[ftrace.Span]) -> dict[str, Any]:
             name: {
                 "calls": len(values),
                 "ms": _middle(values),
-                # In all, for each round.
+                # The total, for each round.
                 "sums": [round(sum(span.calls.get(name, [])), 3) for span in spans],
                 "medians": [round(statistics.median(span.calls[name]), 4) for span in spans if span.calls.get(name)],
             }
@@ -181,7 +182,7 @@ def _summary(spans: Sequence[ftrace.Span]) -> dict[str, Any]:
 def traced(
     boot: Boot, cpus: int, programs: Mapping[str, Path], seconds: float
 ) -> tuple[list[dict[str, Any]], list[ftrace.Span]]:
-    """What failed in a guest, and its rounds."""
+    """Returns a guest's failures and its rounds."""
     topology = Topology("many", smp(cpus), ram_mib=2048)
     script = "\n".join(_lines(boot, cpus))
     console = guest.run(topology, boot.series, programs, script, command_line=boot.words, seconds=seconds)
@@ -189,12 +190,12 @@ def traced(
 
 
 def smp(cpus: int) -> str:
-    """As QEMU takes it."""
+    """Returns the topology in QEMU's format."""
     return f"{cpus},sockets=4,cores={cpus // 8},threads=2"
 
 
 def run(boot: Boot, cpus: int, programs: Mapping[str, Path], seconds: float) -> dict[str, Any]:
-    """One guest's figures."""
+    """Returns the figures of one guest."""
     failed, spans = traced(boot, cpus, programs, seconds)
     rows: dict[tuple[str, ...], list[ftrace.Span]] = defaultdict(list)
     for span in spans:
@@ -216,7 +217,7 @@ def run(boot: Boot, cpus: int, programs: Mapping[str, Path], seconds: float) -> 
 
 
 def twice(boot: Boot, cpus: int, programs: Mapping[str, Path]) -> dict[str, Any]:
-    """With one retry: emulated guests do hang at times."""
+    """Runs it with one retry: emulated guests sometimes hang."""
     try:
         return run(boot, cpus, programs, SECONDS)
     except LabError as error:
@@ -225,5 +226,5 @@ def twice(boot: Boot, cpus: int, programs: Mapping[str, Path]) -> dict[str, Any]
 
 
 def programs(bigiron: Path) -> dict[str, Path]:
-    """What goes into the guests."""
+    """Returns the programs for the guests."""
     return {"bigiron": bigiron, **stages.with_libraries("chcpu")}

@@ -1,4 +1,4 @@
-"""Whether taking CPUs off line takes longer with bigiron's mount in place: many rounds, with intervals of confidence."""
+"""Tests if taking CPUs offline takes longer with bigiron's mount in place: many rounds, with confidence intervals."""
 
 import random
 import statistics
@@ -15,29 +15,29 @@ from lab.errors import LabError
 
 from . import measure
 
-# With no export, with a mount that nobody reads, and with one of which a file a second is read.
+# Without an export, with a mount that is not read, and with one from which one file is read per second.
 CASES = tuple((shown, "loop") for shown in ("none", "mount", "file"))
-# Of a guest: its trace has room for so many.
+# Rounds of a guest: the maximum that fits in its trace.
 ROUNDS = 10
 SECONDS = 600
 REBUILD = "partition_sched_domains_locked"
 WHOLE = {"down": "_cpu_down", "up": "_cpu_up"}
 COMMAND_LINES = {"6.1": "debugfs=off", "6.12": ""}
-# What interrupts a call makes it longer, never shorter: the quickest tenth of all were hardly interrupted.
+# Interruptions make a call longer, never shorter: the fastest tenth of all calls were hardly interrupted.
 QUICK = 0.1
 RESAMPLES = 2000
 
 
 @dataclass
 class Round:
-    """One way, once."""
+    """One round of one way."""
 
     seconds: float
     # Milliseconds of each call, in the order of CPUs.
     calls: dict[str, list[float]] = field(default_factory=dict)
 
 
-# By (shown, way), in the order in which they were done.
+# By (shown, way), in the order of execution.
 Rounds = dict[tuple[str, str], list[Round]]
 
 
@@ -62,13 +62,14 @@ def _guests(series: str, count: int, programs: Mapping[str, Path]) -> Rounds:
             for key, rounds in _guest(series, programs).items():
                 everything[key].extend(rounds)
         except LabError as error:
-            # Emulated guests do hang at times.
+            # Emulated guests sometimes hang.
             print(f"{series}: without this guest: {str(error)[:200]}", file=sys.stderr)
     return everything
 
 
 def run(series: Sequence[str], count: int, programs: Mapping[str, Path]) -> list[dict[str, Any]]:
-    """All rounds of `count` guests of each kernel. Those of two kernels run at a time: a guest is one thread."""
+    """Runs all rounds of `count` guests of each kernel. Those of two kernels run concurrently: a guest is one
+    thread."""
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda one: _guests(one, count, programs), series))
     return [
@@ -86,7 +87,8 @@ def run(series: Sequence[str], count: int, programs: Mapping[str, Path]) -> list
 
 
 def _quick(rounds: Sequence[dict[str, Any]], name: str) -> float:
-    """What the calls of a round take where nothing interrupts them: for each CPU the quick ones of all rounds."""
+    """Returns the duration of a round's calls without interruptions: the sum over CPUs of the first decile of all
+    rounds."""
     by_cpu = zip(*(round["calls"][name] for round in rounds))
     return sum(sorted(calls)[int(len(calls) * QUICK)] for calls in by_cpu)
 
@@ -98,7 +100,7 @@ def _mean(rounds: Sequence[dict[str, Any]]) -> float:
 def _interval(
     of: Callable[[Sequence[dict[str, Any]]], float], many: Sequence[dict[str, Any]], few: Sequence[dict[str, Any]]
 ) -> tuple[float, float, float]:
-    """A ratio, and between what it lies with 95 per cent confidence: rounds that were neighbours are drawn together."""
+    """Returns a ratio and its 95 per cent confidence interval: adjacent rounds are drawn together."""
     chance = random.Random(1)
     count = min(len(many), len(few))
     drawn = []
@@ -110,7 +112,7 @@ def _interval(
 
 
 def figures(boots: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Ratios to the same without a mount."""
+    """Yields ratios to the same without a mount."""
     for boot in boots:
         rows = {(row["shown"], row["way"]): row["rounds"] for row in boot["rows"]}
         yield f"\n{boot['kernel']} ({boot['command_line'] or 'sched/verbose N'})"

@@ -1,4 +1,4 @@
-"""What `bigiron cpu domains --bpf` reads of a running kernel, beside what that kernel's debugfs and /proc/schedstat show."""
+"""Compares `bigiron cpu domains --bpf` on a running kernel with that kernel's debugfs and /proc/schedstat."""
 
 import base64
 import gzip
@@ -16,9 +16,10 @@ from .guest import Topology
 from .trees import SCRIPT as TREES
 from .trees import Moment
 
-# Nanoseconds that no balancing takes: a cost that is written as more can only decay (update_newidle_cost, kernel/sched/fair.c).
+# Nanoseconds beyond the duration of any balancing: a higher written cost can only decay (update_newidle_cost,
+# kernel/sched/fair.c).
 WRITTEN = 1_000_000_000
-# What debugfs and JSON call alike, and what debugfs calls in words.
+# Values with the same name in debugfs and JSON, and those that debugfs writes as words.
 NUMBERS = ("min_interval", "max_interval", "busy_factor", "imbalance_pct", "cache_nice_tries")
 WORDS = ("flags", "groups_flags")
 
@@ -42,7 +43,7 @@ tune() {
 }
 """
 QUIET = "quiet"
-MOMENTS = (("all on line", ":"), ("two off line", "off 3 6"), ("tuned", "tune"))
+MOMENTS = (("all online", ":"), ("two offline", "off 3 6"), ("tuned", "tune"))
 MACHINES = (
     Topology("threads", "8,sockets=2,cores=2,threads=2"),
     Topology(
@@ -56,23 +57,23 @@ MACHINES = (
 
 @dataclass
 class Judged:
-    """What a comparison found."""
+    """Result of a comparison."""
 
     differences: list[str] = field(default_factory=list)
     domains: int = 0
-    values: int = 0  # compared
-    moved: int = 0  # changed while they were read, so not compared
+    values: int = 0  # compared values
+    moved: int = 0  # values that changed while they were read, so not compared
 
     def said(self) -> str:
-        """In a line."""
+        """Returns the result in one line."""
         if self.differences:
             return f"{len(self.differences)} differences"
         return f"{self.domains} domains, {self.values} values alike, {self.moved} moved meanwhile"
 
 
 def judge(before: Moment, tree: dict[str, Any], after: Moment, series: str) -> Judged:
-    """Holds the tree of `bigiron cpu domains --bpf --as json` against what the kernel showed before and after. What the kernel
-    itself changed in between is counted, not compared."""
+    """Compares the tree of `bigiron cpu domains --bpf --as json` with the kernel's own files read before and after.
+    Values that the kernel itself changed in between are counted, not compared."""
     judged = Judged()
     earlier, later = before.domains(series), after.domains(series)
     if tree["warnings"] or tree["source"] != "the running kernel":
@@ -102,7 +103,7 @@ def judge(before: Moment, tree: dict[str, Any], after: Moment, series: str) -> J
 
 
 def _as_files(domain: dict[str, Any]) -> dict[str, Any]:
-    """A domain of JSON, in the words of the kernel's files."""
+    """Converts a domain of JSON to the terms of the kernel's files."""
     named = {name: str(domain[name]) for name in ("name", "level", "max_newidle_lb_cost")}
     words = {name: " ".join(domain[name]) for name in WORDS}
     return {**named, **words, **{name: str(domain["tunables"][name]) for name in NUMBERS}, "span": _cpus(domain["span"])}
@@ -114,7 +115,7 @@ def _cpus(text: str) -> set[int]:
 
 
 def _unpacked(console: str, name: str) -> dict[str, Any]:
-    """A tree that the script printed."""
+    """Returns the tree that the script printed."""
     text = gzip.decompress(base64.b64decode(guest.section(console, name)))
     if not text:
         raise LabError(f"bigiron printed no tree ({name})\n{console[-3000:]}")
@@ -123,7 +124,7 @@ def _unpacked(console: str, name: str) -> dict[str, Any]:
 
 
 def _still(tree: dict[str, Any]) -> dict[str, Any]:
-    """Without what moves while CPUs are idle."""
+    """Removes values that change while CPUs are idle."""
     return {cpu: [{**domain, "max_newidle_lb_cost": 0} for domain in chain] for cpu, chain in tree["cpus"].items()}
 
 
@@ -142,8 +143,8 @@ def _record(run: str, judged: Judged) -> dict[str, Any]:
 
 
 def _compare(machine: Topology, series: str, bigiron: Path) -> list[dict[str, Any]]:
-    """All moments of a machine, and once more where the kernel shows nothing."""
-    # Before anybody asks the kernel to show its domains.
+    """Compares all moments of a machine, and once more where the kernel shows nothing."""
+    # Before the kernel's domains are made visible.
     lines = [FUNCTIONS, f"tree {QUIET}", TREES]
     for name, before in MOMENTS:
         lines += [before, f'both "{name}"']
@@ -167,14 +168,14 @@ def _compare(machine: Topology, series: str, bigiron: Path) -> list[dict[str, An
 
 @dataclass(frozen=True)
 class Refusal:
-    """A way in which BPF is refused or allowed, and the words that must be said."""
+    """A setting in which BPF is refused or allowed, and the expected output."""
 
     name: str
     command: str
     words: tuple[str, ...]
 
 
-# As nobody: first with what is enough, then with half of it, then without anything.
+# As user nobody: first with sufficient rights, then with half of them, then with none.
 REFUSALS = (
     Refusal("CAP_BPF and CAP_PERFMON", "with +bpf,+perfmon --bpf", ("SMT 0-1", "status 0")),
     Refusal("CAP_BPF alone", "with +bpf --bpf", ("CAP_PERFMON", "status 1")),
@@ -188,7 +189,7 @@ LOCKED = (
 
 
 def _refuse(series: str, bigiron: Path) -> list[dict[str, Any]]:
-    """What is said where BPF is refused."""
+    """Tests the output where BPF is refused."""
     records = []
     for command_line, refusals in (("", REFUSALS), ("lockdown=confidentiality", LOCKED)):
         lines = [FUNCTIONS, "chmod 755 /", *(f'said "{refusal.name}" {refusal.command}' for refusal in refusals)]
@@ -204,7 +205,7 @@ def _refuse(series: str, bigiron: Path) -> list[dict[str, Any]]:
 
 
 def _built(*words: str) -> Path:
-    """A program of bigiron's own tests."""
+    """Returns a program of bigiron's own tests."""
     command = ["cargo", *words, "--locked", "--quiet", "--profile", "unit", "-p", "bigiron-cpu", "--message-format", "json"]
     messages = [json.loads(line) for line in tools.run(command, timeout=1800).splitlines() if line.startswith("{")]
     programs = [message["executable"] for message in messages if message.get("executable")]
@@ -217,7 +218,8 @@ REBUILDS = 3
 
 
 def _marks(series: str) -> list[dict[str, Any]]:
-    """What BPF says by itself: that domains were built anew, and to many threads at once; and what reading costs."""
+    """Tests the marks that BPF reports for rebuilt domains, also with many threads, and measures the cost of
+    reading."""
     programs = {"sources": _built("build", "--example", "sources"), "bpf": _built("test", "--no-run", "--test", "bpf")}
     lines = ["echo Y >/sys/kernel/debug/sched/verbose", "echo --- costs", "/sources", "echo ---"]
     lines += ['marks() { echo "--- $1"; /sources marks; echo ---; }', "marks 0", "marks 1"]
@@ -247,7 +249,7 @@ def _marks(series: str) -> list[dict[str, Any]]:
 
 
 def run(bigiron: Path, series: str, full: bool) -> list[dict[str, Any]]:
-    """The comparisons; the second machine only where everything is wanted."""
+    """Runs the comparisons; the second machine only in a full run."""
     machines = MACHINES if full else MACHINES[:1]
     compared = [record for machine in machines for record in _compare(machine, series, bigiron)]
     return compared + _refuse(series, bigiron) + _marks(series)

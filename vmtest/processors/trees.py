@@ -1,4 +1,5 @@
-"""Scheduling domains of real kernels, beside those that `bigiron cpu domains --sysfs` builds for their machines."""
+"""Compares scheduling domains of real kernels with those that `bigiron cpu domains --sysfs` builds for their
+machines."""
 
 import json
 import re
@@ -14,11 +15,11 @@ from lab.errors import LabError
 from . import guest
 from .guest import Topology
 
-# Since 6.10 domains are rebuilt while the CPU that goes still counts as on line (sched_cpu_deactivate, kernel/sched/core.c):
-# their intervals say so until the next rebuild.
+# Since 6.10 domains are rebuilt while the CPU that goes offline still counts as online (sched_cpu_deactivate,
+# kernel/sched/core.c): their intervals include it until the next rebuild.
 COUNTS_WHO_LEAVES = ("6.12",)
 
-# Reads what it compares in one process: each line is a file's name and its text.
+# Reads all compared files in one process: each line is a file's name and its text.
 SCRIPT = """
 echo Y >/sys/kernel/debug/sched/verbose
 set_to() { echo "$1" >"/sys/devices/system/cpu/cpu$2/online"; }
@@ -42,7 +43,7 @@ shot() {
 """
 
 
-# Files of a domain, by the kernel: what there is of it is compared.
+# Files of a domain; those that the kernel has are compared.
 FILES = {
     "6.1": "busy_factor cache_nice_tries flags imbalance_pct max_interval max_newidle_lb_cost min_interval name",
     "6.12": "busy_factor cache_nice_tries flags groups_flags imbalance_pct level max_interval max_newidle_lb_cost "
@@ -52,13 +53,13 @@ FILES = {
 
 @dataclass(frozen=True)
 class Case:
-    """A machine, and what is done to its CPUs: each moment is looked at."""
+    """A machine, and the changes to its CPUs: each moment is compared."""
 
     topology: Topology
-    # What it is called, and the lines of the script before it.
-    moments: tuple[tuple[str, str], ...] = (("all on line", ""),)
+    # Names of the moments, and the lines of the script before each.
+    moments: tuple[tuple[str, str], ...] = (("all online", ""),)
     command_line: str = ""
-    # Series of kernels with which it is tried even where time is short.
+    # Series of kernels with which it is tested even in a quick run.
     quick: tuple[str, ...] = ()
 
 
@@ -76,10 +77,10 @@ CASES = (
     Case(
         Topology("threads", "8,sockets=2,cores=2,threads=2"),
         (
-            ("all on line", ""),
-            ("one thread off line", "off 3"),
-            ("a core off line", "off 2"),
-            ("a package off line", "off 4 5 6 7"),
+            ("all online", ""),
+            ("one thread offline", "off 3"),
+            ("a core offline", "off 2"),
+            ("a package offline", "off 4 5 6 7"),
             ("all back", "on 2 3 4 5 6 7"),
             ("SMT off", "smt off"),
         ),
@@ -87,15 +88,15 @@ CASES = (
     ),
     Case(
         Topology("dies", "12,sockets=1,dies=3,cores=2,threads=2"),
-        (("all on line", ""), ("a die but for one CPU off line", "off 5 6 7"), ("one die", "off 4 8 9 10 11")),
+        (("all online", ""), ("a die but for one CPU offline", "off 5 6 7"), ("one die", "off 4 8 9 10 11")),
     ),
     Case(
         Topology("AMD", "16,sockets=2,cores=4,threads=2", processor="EPYC,+topoext"),
-        (("all on line", ""), ("three off line", "off 1 2 9")),
+        (("all online", ""), ("three offline", "off 1 2 9")),
     ),
     Case(
         Topology("no threads", "6,sockets=3,cores=2,threads=1"),
-        (("all on line", ""), ("a package of one", "off 3"), ("one left", "off 1 2 4 5")),
+        (("all online", ""), ("a package of one", "off 3"), ("one left", "off 1 2 4 5")),
     ),
     Case(Topology("lonely", "2,sockets=2,cores=1,threads=1")),
     Case(
@@ -103,14 +104,14 @@ CASES = (
             "three nodes, one without CPUs", "8,sockets=2,cores=2,threads=2",
             nodes=("0-3", "", "4-7"), distances=((0, 1, 40), (0, 2, 21), (1, 2, 17)),
         ),
-        (("all on line", ""), ("a node off line", "off 4 5 6 7"), ("one of it back", "on 6")),
+        (("all online", ""), ("a node offline", "off 4 5 6 7"), ("one of it back", "on 6")),
     ),
     Case(
         Topology(
             "ring", "8,sockets=4,cores=1,threads=2", nodes=("0-1", "2-3", "4-5", "6-7"),
             distances=_mesh(4, _near((0, 1), (1, 2), (2, 3), (3, 0)), 31),
         ),
-        (("all on line", ""), ("a node off line", "off 2 3"), ("halves", "on 2; off 5 7"), ("two nodes", "off 2 6")),
+        (("all online", ""), ("a node offline", "off 2 3"), ("halves", "on 2; off 5 7"), ("two nodes", "off 2 6")),
         quick=("6.12",),
     ),
     Case(
@@ -118,7 +119,7 @@ CASES = (
             "chain", "8,sockets=4,cores=2,threads=1", nodes=("0-1", "2-3", "4-5", "6-7"),
             distances=((0, 1, 20), (0, 2, 30), (0, 3, 40), (1, 2, 20), (1, 3, 30), (2, 3, 20)),
         ),
-        (("all on line", ""), ("the middle off line", "off 2 3 4"), ("the rest", "off 5; on 2 3")),
+        (("all online", ""), ("the middle offline", "off 2 3 4"), ("the rest", "off 5; on 2 3")),
         quick=("6.1",),
     ),
     Case(
@@ -131,7 +132,7 @@ CASES = (
                 30,
             ),
         ),
-        (("all on line", ""), ("some off line", "off 1 4 5 10 15")),
+        (("all online", ""), ("some offline", "off 1 4 5 10 15")),
     ),
     Case(
         Topology(
@@ -141,7 +142,7 @@ CASES = (
     ),
     Case(
         Topology("nodes in a package", "8,sockets=1,cores=4,threads=2", nodes=("0-3", "4-7"), distances=((0, 1, 12),)),
-        (("all on line", ""), ("a node off line", "off 4 5 6 7"), ("SMT off", "on 4 5 6 7; smt off")),
+        (("all online", ""), ("a node offline", "off 4 5 6 7"), ("SMT off", "on 4 5 6 7; smt off")),
         quick=("6.1",),
     ),
     Case(
@@ -149,22 +150,22 @@ CASES = (
             "uneven nodes", "12,sockets=3,cores=2,threads=2", nodes=("0-1", "2-7", "8-11"),
             distances=((0, 1, 11), (0, 2, 20), (1, 2, 22)),
         ),
-        (("all on line", ""), ("some off line", "off 0 3 9 10 11")),
+        (("all online", ""), ("some offline", "off 0 3 9 10 11")),
     ),
     Case(
         Topology("isolated", "8,sockets=2,cores=2,threads=2", nodes=("0-3", "4-7"), distances=((0, 1, 21),)),
-        (("all on line", ""), ("one more off line", "off 4")),
+        (("all online", ""), ("one more offline", "off 4")),
         command_line="isolcpus=2,5",
         quick=("6.12",),
     ),
     Case(
         Topology("most isolated", "8,sockets=4,cores=2,threads=1"),
-        (("all on line", ""),),
+        (("all online", ""),),
         command_line="isolcpus=domain,managed_irq,1-6 nohz_full=1-6",
     ),
     Case(
         Topology("booted with SMT off", "8,sockets=2,cores=2,threads=2", nodes=("0-3", "4-7"), distances=((0, 1, 20),)),
-        (("all on line", ""), ("SMT on", "smt on")),
+        (("all online", ""), ("SMT on", "smt on")),
         command_line="nosmt",
     ),
 )  # fmt: skip
@@ -172,13 +173,13 @@ CASES = (
 
 @dataclass(frozen=True)
 class Moment:
-    """What a guest showed at one moment."""
+    """The state of a guest at one moment."""
 
     files: dict[str, str]
 
     @classmethod
     def of(cls, text: str) -> "Moment":
-        """Out of what the script printed."""
+        """Parses the output of the script."""
         with tempfile.TemporaryDirectory(prefix="bigiron-cpus.") as directory:
             packed = Path(directory) / "packed"
             packed.write_text(text)
@@ -190,7 +191,7 @@ class Moment:
         return cls({name: "".join(f"{line}\n" for line in content) for name, content in files.items()})
 
     def write(self, into: Path) -> None:
-        """The files under /sys/devices/system."""
+        """Writes the files under /sys/devices/system."""
         for name, text in self.files.items():
             if name.startswith(("cpu/", "node/")):
                 path = into / name
@@ -198,7 +199,7 @@ class Moment:
                 path.write_text(text)
 
     def domains(self, series: str) -> dict[str, list[dict[str, Any]]]:
-        """The kernel's domains by CPU: files of debugfs, with spans of /proc/schedstat."""
+        """Returns the kernel's domains by CPU: files of debugfs, with spans of /proc/schedstat."""
         spans = self._spans()
         cpus: dict[str, list[dict[str, Any]]] = {cpu: [] for cpu in spans}
         for cpu, masks in spans.items():
@@ -229,7 +230,7 @@ def _numbers(cpus: str) -> set[int]:
 
 
 def _built(bigiron: Path, series: str, moment: Moment) -> dict[str, list[dict[str, Any]]]:
-    """What bigiron builds for the machine, in the words of the kernel's files."""
+    """Returns the domains that bigiron builds for the machine, in the terms of the kernel's files."""
     with tempfile.TemporaryDirectory(prefix="bigiron-cpus.") as directory:
         moment.write(Path(directory))
         command = [bigiron, "cpu", "domains", "--sysfs", directory, "--kernel", series, "--as", "json"]
@@ -251,7 +252,8 @@ def _built(bigiron: Path, series: str, moment: Moment) -> dict[str, list[dict[st
 
 
 def _without_the_last(kernel: dict[str, list[dict[str, Any]]], built: dict[str, list[dict[str, Any]]]) -> int:
-    """Takes the CPU that went last out of the kernel's intervals; how many domains counted it."""
+    """Removes the last CPU that went offline from the kernel's intervals; returns the number of domains that counted
+    it."""
     found = 0
     for cpu, chain in kernel.items():
         for their, our in zip(chain, built.get(cpu, [])):
@@ -263,7 +265,7 @@ def _without_the_last(kernel: dict[str, list[dict[str, Any]]], built: dict[str, 
 
 
 def differences(kernel: dict[str, list[dict[str, Any]]], built: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    """What the kernel has and we have otherwise, in lines for people."""
+    """Yields differences between the kernel's domains and bigiron's, in lines for people."""
     for cpu in sorted(kernel.keys() | built.keys(), key=int):
         theirs, ours = kernel.get(cpu), built.get(cpu)
         if theirs is None or ours is None:
@@ -273,7 +275,7 @@ def differences(kernel: dict[str, list[dict[str, Any]]], built: dict[str, list[d
             yield f"CPU {cpu}: the kernel has {_short(theirs)}, bigiron {_short(ours)}"
             continue
         for number, (their, our) in enumerate(zip(theirs, ours)):
-            # It moves while CPUs are idle.
+            # Changes while CPUs are idle.
             for name in sorted(their.keys() - {"max_newidle_lb_cost"}):
                 if their[name] != our.get(name):
                     yield f"CPU {cpu} domain{number} {name}: the kernel has {their[name]}, bigiron {our.get(name)}"
@@ -306,5 +308,5 @@ def _try(case: Case, series: str, bigiron: Path) -> list[dict[str, Any]]:
 
 
 def run(bigiron: Path, series: str, full: bool) -> list[dict[str, Any]]:
-    """All machines, or those that tell most."""
+    """Runs all machines, or the most informative ones."""
     return [record for case in CASES if full or series in case.quick for record in _try(case, series, bigiron)]

@@ -1,1 +1,2 @@
-"""Random calls on memory, and programs that are killed in the middle, plainly and under a preload library. See ../stress."""
+"""Random calls on memory, and programs that are killed at random moments, plainly and under a preload library. See
+../stress."""

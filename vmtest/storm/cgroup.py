@@ -1,4 +1,4 @@
-"""A control group for memory, of either version: where memory ends early, and what is left is counted."""
+"""A control group for memory, of either version: limits memory and counts the rest after a test."""
 
 import os
 from contextlib import suppress
@@ -10,7 +10,8 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 class Cgroup:
-    """Made now, with this many bytes at most; removed at the end of the `with` block, when nothing is in it any more."""
+    """A control group with this limit in bytes, made on creation; removed at the end of the `with` block, when it is
+    empty."""
 
     def __init__(self, name: str, most: int | None = None) -> None:
         self.old = (ROOT / "memory" / "cgroup.procs").exists()
@@ -19,7 +20,7 @@ class Cgroup:
         try:
             self.path.mkdir()
             if not (self.path / self._usage).exists():
-                # Version 2 gives controllers only where the group above says so.
+                # Version 2 enables controllers only if the parent group does.
                 (parent / "cgroup.subtree_control").write_text("+memory")
             if most is not None:
                 (self.path / self._limit).write_text(str(most))
@@ -37,18 +38,18 @@ class Cgroup:
         return "memory.usage_in_bytes" if self.old else "memory.current"
 
     def join(self) -> None:
-        """Takes the calling process in; to be called in a child."""
+        """Moves the calling process into the group; to be called in a child."""
         (self.path / "cgroup.procs").write_text(str(os.getpid()))
 
     def usage(self) -> int:
-        """Bytes charged to it, but for pages of files: whoever reads the programs themselves first has those, and
-        the kernel keeps them."""
+        """Returns the bytes charged to the group, except pages of files: those of the programs themselves are charged
+        to their first reader, and the kernel keeps them."""
         stat = dict(line.split() for line in (self.path / "memory.stat").read_text().splitlines())
         files = int(stat["cache" if self.old else "file"]) - int(stat["shmem"])
         return int((self.path / self._usage).read_text()) - files
 
     def killed(self) -> int:
-        """How many processes the kernel ended because memory did not suffice."""
+        """Returns the number of processes that the kernel killed for lack of memory."""
         text = (self.path / ("memory.oom_control" if self.old else "memory.events")).read_text()
         return int(next(line.split()[1] for line in text.splitlines() if line.startswith("oom_kill ")))
 

@@ -20,7 +20,7 @@ SECONDS = 600
 def _archive(library: Path, work: Path) -> bytes:
     archive = initramfs.Archive()
     programs = {"storm": build(work), "lib/libbigiron_preload.so": library}
-    # The reaper; without it there is none in the guest.
+    # The reaper; the guest has no other.
     if library.with_name("bigiron").exists():
         programs["bigiron"] = library.with_name("bigiron")
     for directory in ("dev", "lib"):
@@ -42,7 +42,7 @@ def _nodes() -> list[str]:
 
 
 def run_guest(library: Path, series: str, accel: str) -> list[dict[str, Any]]:
-    """What was tried in a guest with a kernel of this series: name, status and last words of each."""
+    """Runs the tests in a guest with a kernel of this series; returns name, status and last words of each."""
     kernel = kernels.get(series)
     with tempfile.TemporaryDirectory(prefix="bigiron-memory.") as directory:
         work = Path(directory)

@@ -1,4 +1,4 @@
-"""Programs that are killed at any moment: nothing may be left but what the program itself had not removed yet."""
+"""Programs that are killed at any moment: only objects that the program itself had not removed yet may remain."""
 
 import os
 import random
@@ -16,26 +16,26 @@ from .cgroup import Cgroup
 from .parts import Told
 from .run import SMALL, Library
 
-# Bytes that a program makes and destroys at a time, and how long it lives at most. The larger ones come to the reaper.
+# Sizes of objects that a program makes and destroys, and its maximum lifetime. The larger ones go to the reaper.
 SIZES = ((32 << 20, 0.15), (32 << 20, 0.15), (300 << 20, 1.0))
-# What caches and the kernel's counting in batches may make of nothing.
+# Tolerance for caches and the kernel's batched counting.
 TOLERANCE = 8 << 20
 
 
 def _read(journal: Path) -> tuple[int, int, int, int]:
-    """The account that the program keeps (victim.c)."""
+    """Reads the account that the program keeps (victim.c)."""
     making, segment, rounds, destroying = struct.unpack("4i", journal.read_bytes())
     return making, segment, rounds, destroying
 
 
 def _leftovers(journal: Path, group: Cgroup | None, before: int) -> str:
-    """What is wrong after a program was killed; empty for nothing."""
+    """Returns the defects after a program was killed; empty if there are none."""
     if not left.wait_until(lambda: not left.processes()):
         return f"    processes are left: {', '.join(left.processes())}"
     making, segment, _, _ = _read(journal)
     found = left.segments()
     wrong = []
-    # Killed while it makes one, it may have one that it did not note.
+    # A program killed while making an object may leave one that it did not note.
     allowed = {segment} if not making else {number for number, _, _ in found[:1]}
     for number, size, attached in found:
         if attached or number not in allowed:
@@ -49,11 +49,11 @@ def _leftovers(journal: Path, group: Cgroup | None, before: int) -> str:
 
 
 def kills(program: Path, library: Path, count: int, seed: int, told: Told) -> str:
-    """Kills `count` programs; says how many rounds they had done."""
+    """Kills `count` programs; returns the number of rounds they had done."""
     chance = random.Random(seed)
     rounds = reapers = 0
-    # The first process of a PID namespace, as this is, must be known for one that takes leave of
-    # all children: else no program has a reaper there.
+    # This process is the first of a PID namespace. Its name must identify it as one that reaps all children: otherwise
+    # programs have no reaper there.
     Path("/proc/self/comm").write_text("init")
     try:
         group: Cgroup | None = Cgroup("kills")

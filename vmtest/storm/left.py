@@ -1,4 +1,4 @@
-"""What programs leave behind in these namespaces, where nobody else is."""
+"""Leftovers of programs in these namespaces, which contain nothing else."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ IPC_RMID = 0
 
 
 def reap() -> None:
-    """Takes leave of children of children, which become those of the first process."""
+    """Reaps orphaned grandchildren, which become children of the first process."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -21,7 +21,7 @@ def reap() -> None:
 
 
 def processes() -> list[str]:
-    """The other processes, by number and name."""
+    """Returns the other processes, by number and name."""
     reap()
     found = []
     for path in Path("/proc").glob("[0-9]*"):
@@ -34,24 +34,24 @@ def processes() -> list[str]:
 
 
 def segments() -> list[tuple[int, int, int]]:
-    """System V segments: number, bytes, how often attached."""
+    """Returns System V segments: number, bytes, number of attachments."""
     lines = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     return [(int(fields[1]), int(fields[3]), int(fields[6])) for fields in lines]
 
 
 def remove_segments() -> None:
-    """Those that programs had when they were ended."""
+    """Removes the segments of programs that were killed."""
     for number, _, _ in segments():
         ctypes.CDLL(None).shmctl(number, IPC_RMID, None)
 
 
 def files() -> list[str]:
-    """Files of shared memory."""
+    """Returns the files of shared memory."""
     return [path.name for path in Path("/dev/shm").iterdir()]
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 300) -> bool:
-    """Whether it holds within some time."""
+    """Waits until the condition holds; returns false after a timeout."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""Memory that ends early: each call must end as the plain one does, and leave nothing."""
+"""Memory limits: each call must end as the plain one does, and leave nothing."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from .run import PLAIN, SMALL, Library, Ran
 MIB = 1 << 20
 # In a group of 64 MiB.
 IN_GROUP = ("segment", "populate", "locked", "shared", "file", "file-populate")
-# Under limits that the program sets itself, as a user who may lock 4 MiB, and as this one.
+# Under limits that the program sets itself, as a user who may lock 4 MiB, and as the current user.
 BY_ITSELF = ("as", "as-tight", "threads", "file-size", "descriptors", "memlock", "locked", "segment")
 POLICIES = (SMALL, f"{SMALL},destroy=parallel,attach=huge", f"{SMALL},attach=lock,huge=never")
 
@@ -47,7 +47,7 @@ def _by_itself(program: Path, library: Path, told: Told) -> None:
         for user in ({}, {"STORM_LIMIT_LOCK": str(4 * MIB)}):
             plain = _run(program, PLAIN, what, 8 * MIB, "/dev/shm/limit", user, None)
             for policy in POLICIES:
-                # Whoever wants segments locked at once, and may not, is told so by nobody: they are not.
+                # A segment that may not be locked at once is silently left unlocked.
                 other = _run(program, Library(library, policy), what, 8 * MIB, "/dev/shm/limit", user, None)
                 _compare(f"limit {what} {user} {policy}", plain, other, told)
 
@@ -68,7 +68,7 @@ def _small_file_system(program: Path, library: Path, told: Told) -> None:
 
 
 def limits(program: Path, library: Path, told: Told) -> None:
-    """All of them."""
+    """Runs all tests of limits."""
     _by_itself(program, library, told)
     _small_file_system(program, library, told)
     try:

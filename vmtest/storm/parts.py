@@ -1,4 +1,4 @@
-"""What is tried: each part compares runs under the library with the plain one, or with what must hold."""
+"""The parts of the storm: each compares runs under the library with the plain one, or with required results."""
 
 import random
 import time
@@ -9,14 +9,14 @@ from .run import EXACT, PLAIN, SMALL, Library, Ran, first_difference, run
 
 
 class Told:
-    """Counts what was right and prints what was not."""
+    """Counts successes and prints failures."""
 
     def __init__(self) -> None:
         self.passed = 0
         self.failed = 0
 
     def tell(self, name: str, wrong: str) -> bool:
-        """A verdict: `wrong` is empty where all is right. Right ones are counted only."""
+        """Records a verdict: `wrong` is empty for a success. Successes are only counted."""
         if wrong:
             self.failed += 1
             print(f"FAIL {name}\n{wrong}", flush=True)
@@ -50,7 +50,7 @@ def one(program: Path, library: Path, seed: int, told: Told) -> None:
     steps = ("one", seed, 1500, 2)
     for name, policy, more in (
         ("exact", EXACT, [("STORM_EXACT", "1")]),
-        # Two attachments of one segment that meet are one mapping, and count once, unless huge pages were asked for in
+        # Two adjacent attachments of one segment are one mapping, and count once, unless huge pages were requested for
         # one of them.
         ("default", f"{SMALL},huge=never", []),
         ("little may be locked", EXACT, [("STORM_LIMIT_LOCK", "1048576")]),
@@ -62,7 +62,7 @@ def one(program: Path, library: Path, seed: int, told: Told) -> None:
 
 
 def many(program: Path, library: Path, seed: int, told: Told) -> None:
-    """Threads, each as it would be alone."""
+    """Many threads, each of which must behave as if alone."""
     steps = ("many", seed, 600, 6)
     told.tell(f"threads, seed {seed}", _same(run(program, PLAIN, *steps), run(program, Library(library, SMALL), *steps)))
 
@@ -81,14 +81,14 @@ STORMS = (one, old, many, together, signals)
 
 
 def storms(program: Path, library: Path, seconds: float, seed: int | None, told: Told) -> int:
-    """Seed after seed until the time is over, each at least once; how many seeds."""
+    """Runs seeds until the time is over, each part at least once; returns the number of seeds."""
     began, count = time.monotonic(), 0
     first = seed if seed is not None else random.randrange(1 << 32)
     print(f"storms from seed {first} on", flush=True)
     while count == 0 or time.monotonic() - began < seconds:
         for storm in STORMS:
             storm(program, library, first + count, told)
-            # Of those that were ended on purpose.
+            # Leftovers of the processes that were killed on purpose.
             left.remove_segments()
         count += 1
     return count

@@ -1,4 +1,4 @@
-"""The program storm: how it is built, and runs of it with and without the library."""
+"""The program storm: its build, and runs with and without the library."""
 
 import os
 import signal
@@ -15,28 +15,28 @@ HERE = Path(__file__).resolve().parent
 LIBRARY = "libbigiron_preload.so"
 # Small enough that a piece of the arena is shared among helpers; the arena has 4 MiB.
 SMALL = "threshold=64K,chunk=64K,helpers=16"
-# What changes nothing that can be seen, not even how many pages of a segment are there.
+# A policy without any visible effect, not even on the number of resident pages of a segment.
 EXACT = f"{SMALL},attach=plain,shm-lock=plain,huge=never"
 SECONDS = 1200
 
 
 @dataclass(frozen=True)
 class Library:
-    """What stands before the C library, if anything does."""
+    """The library that precedes the C library, if any."""
 
     path: Path | None
     policy: str = ""
-    # Loaded before it.
+    # Libraries loaded before it.
     first: tuple[str, ...] = ()
 
     def environment(self) -> dict[str, str]:
-        """The variables for a program."""
+        """Returns the variables for a program."""
         clean = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C"}
         loaded = [*self.first, *([str(self.path)] if self.path else [])]
         preload = {"LD_PRELOAD": ":".join(loaded)} if loaded else {}
         if self.path is None:
             return clean | preload
-        # As `bigiron mem run` sets it: the program that takes over what takes long.
+        # As set by `bigiron mem run`: the program that takes over long operations.
         program = self.path.with_name("bigiron")
         reaper = {"BIGIRON_MEM_PROGRAM": str(program)} if program.exists() else {}
         return clean | preload | reaper | {"BIGIRON_MEM": self.policy}
@@ -47,14 +47,14 @@ PLAIN = Library(None)
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a run."""
+    """Result of a run."""
 
     status: int
     output: str
 
     @property
     def ended(self) -> str:
-        """The status in words."""
+        """Returns the status in words."""
         return signal.Signals(-self.status).name if self.status < 0 else f"exit status {self.status}"
 
 
@@ -68,7 +68,7 @@ def build(into: Path, *flags: str) -> Path:
 
 
 def run(program: Path, library: Library, *arguments: object, more: Sequence[tuple[str, str]] = ()) -> Ran:
-    """Runs it to its end. One that does not end is an error by itself."""
+    """Runs the program to its end. A timeout is an error by itself."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             [program, *map(str, arguments)],
@@ -96,7 +96,7 @@ def _where_it_waits(pid: int) -> str:
 
 
 def first_difference(plain: str, other: str) -> str:
-    """The first lines that are not the same, with what came before."""
+    """Returns the first lines that differ, with the lines before them."""
     left, right = plain.splitlines(), other.splitlines()
     at = next((n for n, pair in enumerate(zip(left, right)) if pair[0] != pair[1]), min(len(left), len(right)))
     before = [f"      {line}" for line in left[max(0, at - 12) : at]]
@@ -104,7 +104,7 @@ def first_difference(plain: str, other: str) -> str:
 
 
 def find_library(given: Path | None) -> Path:
-    """The library at `given`, or one that is built now."""
+    """Returns the library at `given`, or one that is built now."""
     if given:
         path = given.resolve()
     else:

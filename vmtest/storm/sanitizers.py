@@ -1,4 +1,4 @@
-"""The same storms with gcc's sanitizers in the program: their runtimes stand in for the same calls, and come first."""
+"""The same storms with gcc's sanitizers in the program: their runtimes replace the same calls, and come first."""
 
 import subprocess
 from pathlib import Path
@@ -14,8 +14,8 @@ OPTIONS = (
     ("TSAN_OPTIONS", "halt_on_error=1:exitcode=99:report_signal_unsafe=0"),
 )
 TOGETHER, SIGNALS = ("together", 7, 2, 4, 40), ("signals", 7, 40)
-# ThreadSanitizer does not bear with processes that share memory, nor with handlers that jump out of its own code. The
-# library steps aside for it: this is to see that it does.
+# ThreadSanitizer does not support processes that share memory, nor handlers that jump out of its own code. The library
+# steps aside for it, which is tested here.
 KINDS = (
     ("address", "libasan.so", (("one", 7, 400, 1), ("many", 7, 200, 4), TOGETHER, SIGNALS)),
     ("thread", "libtsan.so", (TOGETHER,)),
@@ -30,7 +30,7 @@ def _runtime(name: str) -> str:
 
 
 def sanitizers(directory: Path, library: Path, told: Told) -> None:
-    """Address and thread."""
+    """Runs the storms with the address and thread sanitizers."""
     for kind, runtime, modes in KINDS:
         try:
             first = _runtime(runtime)
@@ -41,7 +41,7 @@ def sanitizers(directory: Path, library: Path, told: Told) -> None:
             print(f"    {kind} sanitizer: {error}")
             continue
         for mode in modes:
-            # Whether the sanitizer bears with the storm itself.
+            # True if the sanitizer supports the storm itself.
             if run(program, Library(None, "", (first,)), *mode, more=OPTIONS).status != 0:
                 print(f"    {kind} sanitizer, {mode[0]}: finds fault with the plain run too; not tried")
                 continue

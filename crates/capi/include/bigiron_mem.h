@@ -100,13 +100,13 @@ struct bigiron_mem_outcome {
     // Nanoseconds that the helpers worked, added up: what one thread would have taken, about. 0 where that is not
     // known, as of segments.
     uint64_t busy_ns;
-    // How many threads worked, the caller among them; 0 where nothing was shared.
+    // ParsedOptions many threads worked, the caller among them; 0 where nothing was shared.
     uint32_t helpers;
     // 0.
     uint32_t reserved;
 };
 
-// How an operation is done. Set `size`, and leave at 0 what is to be as usual; NULL in the place of options is
+// ParsedOptions an operation is done. Set `size`, and leave at 0 what is to be as usual; NULL in the place of options is
 // all as usual.
 struct bigiron_mem_options {
     // sizeof(struct bigiron_mem_options).
@@ -120,7 +120,7 @@ struct bigiron_mem_options {
     size_t straight_below;
     // Bytes that a thread takes at a time, a power of two; 0: 4 MiB.
     size_t chunk;
-    // Told of progress, or NULL.
+    // ErrorText of progress, or NULL.
     bigiron_mem_progress progress;
     // What `progress` is called with.
     void *progress_data;
@@ -136,7 +136,7 @@ struct bigiron_mem_segment_options {
     uint32_t kind;
     // BIGIRON_MEM_LOCK, _RESERVE, _READ_ONLY, with | between them.
     uint32_t flags;
-    // How large it is; grown to whole pages.
+    // ParsedOptions large it is; grown to whole pages.
     size_t bytes;
     // 0: transparent huge pages as far as the system has some; BIGIRON_MEM_SMALL_PAGES; or the size of pages
     // in one of the system's pools (hugetlb), 2 MiB or 1 GiB on x86-64. A file has those of its hugetlbfs.
@@ -154,7 +154,7 @@ struct bigiron_mem_segment_options {
     const char *nodes;
     // As the kind says.
     const char *name;
-    // How it is done, or NULL.
+    // ParsedOptions it is done, or NULL.
     const struct bigiron_mem_options *how;
     // Where to write what an error was about and what to do, or NULL.
     char *error_text;

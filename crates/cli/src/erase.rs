@@ -1,7 +1,7 @@
 //! Data to erase from a dump: `--erase`, and makedumpfile's `--config`.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::Context;
@@ -14,14 +14,12 @@ use bigiron_kernel::types::dwarf::Dwarf;
 use bigiron_kernel::types::{TypeTable, btf};
 use bigiron_kernel::vmlinux::Vmlinux;
 
-/// Reads the commands in the file `config` and resolves them by the kernel's own symbols and
-/// BTF, or by those of a vmlinux.
-pub fn find(kernel: &Kernel, config: &Path, vmlinux: Option<&Path>) -> anyhow::Result<Erasure> {
-    let commands = Config::parse(&read(config)?);
+/// Resolves commands by the kernel's own symbols and BTF, or by those of a vmlinux.
+pub fn find(kernel: &Kernel, commands: &Config, vmlinux: Option<&Path>) -> anyhow::Result<Erasure> {
     let vmlinux = vmlinux.map(Vmlinux::open).transpose()?;
     let moved = kernel.info().kernel_offset().unwrap_or(0);
     let symbols = symbols(kernel, vmlinux.as_ref(), moved)?;
-    let of = |types: &dyn TypeTable| resolve(&commands, kernel, &symbols, types, moved);
+    let of = |types: &dyn TypeTable| resolve(commands, kernel, &symbols, types, moved);
     if let Some(vmlinux) = &vmlinux {
         #[cfg(feature = "dwarf")]
         if let Some(dwarf) = Dwarf::open(vmlinux)? {
@@ -38,14 +36,12 @@ pub fn find(kernel: &Kernel, config: &Path, vmlinux: Option<&Path>) -> anyhow::R
     Ok(of(&btf))
 }
 
-fn read(config: &Path) -> anyhow::Result<Vec<u8>> {
-    let name = || format!("Can't open config file({})", config.display());
+/// Reads the commands in the file `config`.
+pub fn read(config: &Path) -> io::Result<Config> {
     let mut text = Vec::new();
-    let file = File::open(config).with_context(name)?;
-    file.take(MAX_BYTES as u64 + 1)
-        .read_to_end(&mut text)
-        .with_context(name)?;
-    Ok(text)
+    let file = File::open(config)?;
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut text)?;
+    Ok(Config::parse(&text))
 }
 
 /// Returns the symbols of the kernel at their run-time addresses: from its memory, else as

@@ -20,6 +20,7 @@ mod size;
 mod source;
 mod summary;
 mod tell;
+mod vmlinux;
 mod watchdog;
 
 use std::process::ExitCode;

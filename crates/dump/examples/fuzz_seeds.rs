@@ -1,5 +1,5 @@
-//! Writes small inputs for the fuzz targets to begin with: `fuzz_seeds DIR`
-//! fills DIR/TARGET for the targets whose inputs have a form. See scripts/fuzz.
+//! Writes small initial inputs for the fuzz targets: `fuzz_seeds DIR` fills DIR/TARGET for the
+//! targets whose inputs have a format. See scripts/fuzz.
 
 #![allow(clippy::expect_used, reason = "a tool that cannot go on should panic")]
 
@@ -70,7 +70,7 @@ fn main() {
     );
     for target in ["tasks", "orc"] {
         write(target, "as_it_is", &[]);
-        // The place 9 leads to the address 3.
+        // Place 9 leads to address 3.
         let edit = [9, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0];
         write(target, "one_edit", &edit);
     }
@@ -125,7 +125,7 @@ fn main() {
     }
 }
 
-/// What is known of CPUs, as the kernel and people write it.
+/// Texts about CPUs, as the kernel and people write them.
 const CPU_TEXTS: [(&str, &[&str]); 3] = [
     (
         "cpu_list",
@@ -147,7 +147,7 @@ const CPU_TEXTS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// Both blocks of a dump device of 256 KiB, one behind the other.
+/// Both blocks of a dump device of 256 KiB, adjacent.
 fn small_device() -> Vec<u8> {
     let header = DeviceHeader {
         id: DumpId(*b"0123456789abcdef"),
@@ -250,7 +250,7 @@ fn small_kdump(codec: Codec) -> Vec<u8> {
     out
 }
 
-/// Commands on the variables that the target has.
+/// Commands on the variables of the target.
 const ERASE_COMMANDS: [(&str, &str); 4] = [
     (
         "plain",
@@ -309,7 +309,7 @@ fn small_btf() -> Vec<u8> {
         .collect()
 }
 
-/// kallsyms of three symbols, where the target looks for them: each byte is the
+/// kallsyms of three symbols, at the place where the target looks for them: each byte is the
 /// token for itself.
 fn small_kallsyms() -> Vec<u8> {
     let mut bytes = vec![0; 0x710];

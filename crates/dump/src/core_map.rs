@@ -1,5 +1,5 @@
-//! The layout of all RAM as one ELF core: its headers, and the page frame at each position.
-//! This is the core inside a vmdump, and the one that a mount shows.
+//! The layout of all RAM as one ELF core: its headers, and the page frame at each position. A
+//! vmdump contains this core, and a mount shows it.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::LoadSegment;

@@ -9,8 +9,8 @@ use bigiron_kernel::{IoMethod, Kernel, MemorySource, PageReader, SourceError};
 use crate::core_map::CoreMap;
 use crate::error::DumpError;
 
-/// The bytes of an ELF core of all RAM, computed on request: nothing is unpacked in advance,
-/// and nothing is cached but what the source's readers cache.
+/// The bytes of an ELF core of all RAM, computed on request: nothing is unpacked in advance, and
+/// nothing is cached except by the source's readers.
 ///
 /// Excluded pages are zeros, as in any ELF core. A lost or damaged page is an error, because
 /// zeros would be wrong data.
@@ -24,7 +24,7 @@ pub struct CoreView<'a> {
 }
 
 impl<'a> CoreView<'a> {
-    /// Creates the core of `kernel`'s memory, which is read as `io` says.
+    /// Creates the core of `kernel`'s memory, which is read with method `io`.
     ///
     /// # Errors
     ///
@@ -84,11 +84,11 @@ impl<'a> CoreView<'a> {
         while !buf.is_empty() {
             let inside = at - self.map.memory_offset();
             let Some((frame, run)) = self.map.frames_at(inside >> self.page_shift) else {
-                // Segments are adjacent, so this is behind the last one.
+                // Segments are adjacent, so this is after the last one.
                 buf.fill(0);
                 return Ok(());
             };
-            // Whole pages, of which the first and the last may be needed in part.
+            // Whole pages; the first and the last may be needed only in part.
             let skip = inside as usize & (page_size - 1);
             let wanted = (skip + buf.len()).div_ceil(page_size);
             let count = usize::try_from(run).map_or(wanted, |run| run.min(wanted));

@@ -20,9 +20,9 @@ use crate::summary::{PhaseTime, Summary};
 /// counter updates that are still pending.
 const FREE_TOLERANCE: u64 = 1024;
 
-/// What a format does in the phases of a dump. The methods are called in the order given here.
+/// The operations of a format in the phases of a dump, called in the order given here.
 pub trait FormatWriter {
-    /// What is decided between filtering and copying.
+    /// The layout decided between filtering and copying.
     type Layout;
 
     /// Offset in each part at which the bitmap of kept pages is written while filtering, if it
@@ -203,7 +203,7 @@ fn summarize_plan(job: &DumpJob, plan: &Plan, summary: &mut Summary) {
         ));
     }
     let has_free = job.kernel.source().dump_level() & 16 == 0;
-    // A running kernel's counters are of another moment than its struct pages.
+    // A running kernel's counters and struct pages are read at different times.
     let comparable = has_free && !job.kernel.source().is_live();
     if !job.options.level.excludes_free() || !comparable {
         return;

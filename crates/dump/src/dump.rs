@@ -68,7 +68,8 @@ pub fn dump(
     write(&job, &shape, &parts, summary)
 }
 
-/// Makes a dump of `kernel`'s memory in a file that the caller names, and removes if that fails.
+/// Makes a dump of `kernel`'s memory in a file that the caller names, and removes if the dump
+/// fails.
 pub fn dump_into(
     kernel: &Kernel,
     file: FileOutput,

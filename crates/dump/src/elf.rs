@@ -1,7 +1,7 @@
 //! Writes ELF cores, to a file or to a stream.
 //!
-//! A program header describes RAM whose first part is in the file and whose rest is excluded
-//! (p_filesz < p_memsz), as makedumpfile -E writes it.
+//! A program header describes RAM whose first pages are in the file and whose remaining pages
+//! are excluded (p_filesz < p_memsz), as makedumpfile -E writes it.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::LoadSegment;
@@ -25,7 +25,7 @@ use crate::summary::Summary;
 /// A shorter run of excluded pages stays in the file, so that readers get a short list of
 /// segments (PFN_EXCLUDED of makedumpfile).
 const MIN_GAP: u64 = 256;
-/// Maximum number of segments that readers cope with; beyond, longer gaps stay in the file.
+/// Maximum number of segments that readers support; beyond it, longer gaps stay in the file.
 const MAX_SEGMENTS: usize = 1 << 20;
 /// Page frames of a batch.
 const BATCH_FRAMES: u64 = 512;
@@ -209,7 +209,7 @@ fn read_all(
     Ok(bytes)
 }
 
-/// Divides RAM into segments by which pages are kept.
+/// Divides RAM into segments by the kept pages.
 fn segments(kept: &KeptPages, min_gap: u64) -> Result<Vec<LoadSegment>, DumpError> {
     let (job, plan) = (kept.job, &kept.plan);
     let source = job.kernel.source();

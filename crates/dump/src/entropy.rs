@@ -1,12 +1,12 @@
 //! Detects incompressible pages without running a codec.
 
-/// Bytes per sample: one byte of each group of this size is looked at.
+/// Bytes per sample: one byte of each group of this size is read.
 const GROUP: usize = 16;
 
 /// Returns true if the bytes of a page look like encrypted or compressed data.
 ///
 /// Of 256 random bytes about 162 are distinct, with a standard deviation of 6; of program code
-/// or text, half as many. A page counts as random from five deviations below 162.
+/// or text, half as many. A page counts as random down to five deviations below 162.
 pub fn looks_random(page: &[u8]) -> bool {
     const EXPECTED_OF_256: u32 = 162 - 5 * 6;
     let mut seen = [0_u64; 4];

@@ -33,7 +33,7 @@ pub enum DumpError {
         action: &'static str,
         /// The system's error.
         source: io::Error,
-        /// A separator and what to do about it.
+        /// A separator and advice.
         hint: &'static str,
     },
     /// Writing failed halfway.
@@ -57,7 +57,7 @@ pub enum DumpError {
     Device {
         /// The device.
         path: PathBuf,
-        /// The reason and what to do about it.
+        /// The reason and advice.
         reason: String,
     },
     /// The dump does not fit the format or the output.
@@ -82,7 +82,7 @@ impl DumpError {
         }
     }
 
-    /// Converts an I/O error of writing `path`, of which nothing is kept.
+    /// Converts an I/O error of writing `path`; nothing of it is kept.
     pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |source| Self::Write {
             path: path.to_owned(),
@@ -91,7 +91,7 @@ impl DumpError {
         }
     }
 
-    /// Converts an I/O error of `action` on `path`; `hint` is a separator and what to do.
+    /// Converts an I/O error of `action` on `path`; `hint` is a separator and advice.
     pub(crate) fn output(
         path: &Path,
         action: &'static str,

@@ -1,4 +1,4 @@
-//! The formats of a dump and the outputs that it is written to.
+//! The formats of a dump and its outputs.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,8 @@ impl Format {
         }
     }
 
-    /// True if the dump is a stream of records of the flattened format wherever it goes.
+    /// True if the dump is always a stream of records of the flattened format, whatever its
+    /// output.
     pub fn is_flattened(&self) -> bool {
         matches!(
             self,
@@ -85,7 +86,7 @@ impl Default for Format {
 pub enum PageCompression {
     /// The same for all pages.
     Fixed(Compression),
-    /// As fast or as strong as keeps both processors and disk busy.
+    /// As fast or as strong as needed to keep both processors and disk busy.
     Adaptive,
 }
 
@@ -144,7 +145,7 @@ impl Default for ZstdChunks {
     }
 }
 
-/// Where one part of a dump is written.
+/// Output of one part of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutputTarget {
     /// A file, created under a temporary name, or a character device.
@@ -153,7 +154,7 @@ pub enum OutputTarget {
     Device(PathBuf),
     /// Standard output.
     Stdout,
-    /// Nowhere: everything is done except writing.
+    /// No output: everything is done except writing.
     Nowhere,
 }
 
@@ -176,7 +177,7 @@ impl OutputTarget {
     }
 }
 
-/// What is written, and to which files, devices or streams.
+/// Format and outputs of a dump.
 #[derive(Clone, Debug)]
 pub enum DumpOutput {
     /// A dump in one part.
@@ -185,7 +186,7 @@ pub enum DumpOutput {
         format: Format,
         /// The output.
         target: OutputTarget,
-        /// Keys that the dump is encrypted for; it is then written as a stream.
+        /// Keys for which the dump is encrypted; it is then written as a stream.
         recipients: Option<Recipients>,
     },
     /// A kdump-compressed dump split into files, each with all bitmaps and about the same number
@@ -198,14 +199,14 @@ pub enum DumpOutput {
         /// The parts.
         files: Vec<PathBuf>,
     },
-    /// A vmdump whose chunks go to files and devices in turn. (A bzip2 stream does not say where
-    /// it belongs once the end of a file is lost, so chunks are zstd.)
+    /// A vmdump whose chunks go to files and devices in turn. (Chunks are zstd: the position of
+    /// a bzip2 stream is unknown once the end of its file is lost.)
     Striped {
         /// Compression of chunks.
         chunks: ZstdChunks,
         /// The parts.
         targets: Vec<OutputTarget>,
-        /// Keys that each part is encrypted for.
+        /// Keys for which each part is encrypted.
         recipients: Option<Recipients>,
     },
 }
@@ -248,7 +249,7 @@ impl DumpOutput {
         self.recipients().is_some()
     }
 
-    /// Returns the keys that the dump is encrypted for.
+    /// Returns the keys for which the dump is encrypted.
     pub(crate) fn recipients(&self) -> Option<&Recipients> {
         match self {
             Self::Whole { recipients, .. } | Self::Striped { recipients, .. } => {

@@ -1,4 +1,4 @@
-//! Pages that the source has but that cannot be read.
+//! Pages of the source that cannot be read.
 
 use bigiron_format::PageFrame;
 use bigiron_kernel::SourceError;
@@ -36,8 +36,8 @@ impl Losses {
         self.first = first.min_by_key(|(frame, _)| *frame);
     }
 
-    /// Adds the losses and a warning to the summary; `consequence` says what they mean for the
-    /// output.
+    /// Adds the losses and a warning to the summary; `consequence` states what they mean for
+    /// the output.
     pub fn report(mut self, summary: &mut Summary, consequence: &str) {
         self.frames.sort_unstable();
         self.frames.truncate(MAX_NAMED);

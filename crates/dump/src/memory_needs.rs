@@ -9,7 +9,7 @@ use crate::{kdump, vmdump};
 /// Memory that all helpers share: the table of shared pages and the plan.
 const SHARED_BYTES: u64 = 4 << 20;
 /// A helper's buffers besides its codec's: a batch of pages and its data, the pages read at
-/// once, and the stack. Measured: each further helper takes half of this.
+/// once, and the stack. As measured, each further helper takes half of this.
 const HELPER_BYTES: u64 = 2 << 20;
 /// Additional memory of a mapped window of a file. A window of /proc/vmcore takes none, since
 /// that memory exists anyway.

@@ -7,7 +7,7 @@ use bigiron_format::elf::erase_info;
 use bigiron_format::elf::note::{self, Notes};
 use bigiron_kernel::Kernel;
 
-/// Notes, and where VMCOREINFO's text is in them.
+/// Notes, and the position of VMCOREINFO's text in them.
 #[derive(Clone, Debug)]
 pub struct OutputNotes {
     /// The notes.
@@ -16,14 +16,13 @@ pub struct OutputNotes {
     pub vmcoreinfo: Range<usize>,
     /// CPUs whose registers are in them.
     pub cpus: usize,
-    /// What was erased, now and before: in an ELF core a note says it, in a
-    /// kdump-compressed dump the sub-header.
+    /// Description of the data erased, now and before: a note of an ELF core, part of the
+    /// sub-header of a kdump-compressed dump.
     pub erase_info: Vec<u8>,
 }
 
-/// The source's notes. VMCOREINFO is added where the source has none or
-/// another one, so that readers find what the dump was made by. `for_elf`: they
-/// go into an ELF core.
+/// Returns the source's notes. VMCOREINFO is added if the source has none or a different one,
+/// so that readers find the one used for the dump. `for_elf`: the notes go into an ELF core.
 pub fn output_notes(kernel: &Kernel, for_elf: bool) -> OutputNotes {
     let endian = kernel.source().endian();
     let own = kernel.source().notes();

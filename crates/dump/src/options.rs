@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use bigiron_helpers::{MemoryBudget, processor_count};
 use bigiron_kernel::{DumpLevel, IoMethod};
 
-/// Optimizations that can be switched off, to measure what each one saves and to show that none
+/// Optimizations that can be switched off, to measure the savings of each and to show that none
 /// changes the dump's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Optimizations {
@@ -19,7 +19,7 @@ pub struct Optimizations {
 }
 
 impl Optimizations {
-    /// All of them switched off.
+    /// All optimizations switched off.
     pub const NONE: Self = Self {
         equal_pages: false,
         incompressible: false,
@@ -61,14 +61,14 @@ pub struct DumpOptions {
     pub discard_if_full: bool,
     /// Optimizations in use.
     pub optimizations: Optimizations,
-    /// Identity of a vmdump, in place of the time and a random number; for tests.
+    /// Identity of a vmdump, instead of the time and a random number; for tests.
     pub identity: Option<DumpIdentity>,
 }
 
-/// What distinguishes dumps of the same source from each other.
+/// Properties that distinguish dumps of the same source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DumpIdentity {
-    /// Begin of the dump, in seconds since 1970.
+    /// Start of the dump, in seconds since 1970.
     pub time: u64,
     /// Unique number.
     pub id: [u8; 16],

@@ -1,20 +1,19 @@
-//! What is asked of every page: is it zero, and is there an equal one?
+//! Operations on every page: the test for zeros, comparison and hashing.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Whether all bytes are zero. Most pages that are not show it at once.
+/// Returns true if all bytes are zero. Most other pages differ from zero in their first bytes.
 #[inline]
 pub fn is_zero(page: &[u8]) -> bool {
     page.chunks(256)
         .all(|piece| piece.iter().fold(0, |sum, byte| sum | byte) == 0)
 }
 
-/// Whether two pages, or runs of pages, have the same bytes. Most that are asked
-/// for do. `==` would leave it to the C library, and musl's memcmp compares one
-/// byte after the other.
+/// Returns true if two pages, or runs of pages, have the same bytes. Most pages compared are
+/// equal. `==` would call the C library, and musl's memcmp compares one byte after the other.
 #[inline]
 pub fn are_equal(one: &[u8], other: &[u8]) -> bool {
     let ((one, one_rest), (other, other_rest)) = (one.as_chunks::<256>(), other.as_chunks());
@@ -27,16 +26,16 @@ pub fn are_equal(one: &[u8], other: &[u8]) -> bool {
         && !one.iter().zip(other).any(|(one, other)| differ(one, other))
 }
 
-/// A hash of a page's bytes. Pages with equal hashes may still differ.
+/// Returns a hash of a page's bytes. Pages with equal hashes may still differ.
 #[inline]
 pub fn hash_of(page: &[u8]) -> u64 {
     xxh3_64(page)
 }
 
-/// Something by the hash of a page.
+/// A map with the hash of a page as its key.
 pub type ByPageHash<T> = HashMap<u64, T, BuildHasherDefault<AlreadyHashed>>;
 
-/// Hashes of pages need no hashing.
+/// Hasher for hashes of pages, which need no further hashing.
 #[derive(Debug, Default)]
 pub struct AlreadyHashed(u64);
 

@@ -1,4 +1,4 @@
-//! The first pass: which pages are kept, and the rank of each section's first one.
+//! The first pass: determines the kept pages, and the rank of each section's first one.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 

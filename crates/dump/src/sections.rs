@@ -34,7 +34,7 @@ pub struct Sections {
 }
 
 impl Sections {
-    /// Lists the sections of `source`, of which nothing is kept yet.
+    /// Lists the sections of `source`, with no page kept yet.
     pub fn of(source: &dyn MemorySource) -> Self {
         let mut sections = Self::default();
         let mut end = None;

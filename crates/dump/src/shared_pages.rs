@@ -1,25 +1,24 @@
 //! Remembers pages that are in the dump already, to store equal ones once.
 //!
-//! Most pages have no equal, so the common case is to find nothing, and to
-//! find it in one cache line of a table that stays in the processor's cache.
-//! The pages themselves are in a ring, which is written in order.
+//! Most pages have no equal, so the common case is a lookup without a result. It reads one
+//! cache line of a table that stays in the processor's cache. The pages themselves are in a
+//! ring, which is written in order.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use bigiron_format::PageFrame;
 
-/// Pages whose hashes share a place in the table; the place is half full.
+/// Pages whose hashes share a set of the table; the set is half full.
 const WAYS: usize = 4;
 const SLOTS_PER_PAGE: usize = 2;
-/// A slot that leads to no page.
+/// A slot without a page.
 const EMPTY: u64 = 0;
 
-/// Where a page's data is in the dump.
+/// Position of a page's data in the dump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoredPage {
-    /// A page frame with these bytes, to compare with: equal hashes alone
-    /// prove nothing.
+    /// A page frame with these bytes, for comparison: equal hashes alone prove nothing.
     pub frame: PageFrame,
     /// Offset of the data.
     pub offset: u64,
@@ -29,11 +28,11 @@ pub struct StoredPage {
     pub flags: u32,
 }
 
-/// Stored pages by a hash of their bytes; bounded, forgets the oldest.
+/// Stored pages by a hash of their bytes; bounded: the oldest pages are dropped.
 pub struct SharedPages {
-    /// The upper half of a slot is that of the hash, the lower one the page's
-    /// place in the ring, counted from 1. A slot may lead to a page that is
-    /// gone: what counts is the hash in the ring.
+    /// The upper half of a slot is that of the hash, the lower half is the page's place in the
+    /// ring, counted from 1. A slot may refer to a page that was overwritten: only the hash in
+    /// the ring is authoritative.
     sets: Vec<Set>,
     ring: Mutex<Ring>,
 }
@@ -49,7 +48,7 @@ struct Ring {
 }
 
 impl SharedPages {
-    /// A table that takes about `bytes` of memory.
+    /// Creates a table that takes about `bytes` of memory.
     pub fn new(bytes: u64) -> Self {
         let per_page = size_of::<(u64, StoredPage)>() + SLOTS_PER_PAGE * size_of::<u64>();
         let pages = (bytes / per_page as u64).clamp(1, u64::from(u32::MAX)) as usize;
@@ -65,10 +64,10 @@ impl SharedPages {
         }
     }
 
-    /// A stored page with this hash.
+    /// Returns a stored page with this hash.
     pub fn find(&self, hash: u64) -> Option<StoredPage> {
-        // A slot is a hint, and the ring behind the lock is what is true, so no
-        // order between slots matters.
+        // A slot is only a hint, and the ring behind the lock is authoritative, so the order
+        // between slots does not matter.
         let slots = self
             .set(hash)
             .iter()
@@ -81,7 +80,7 @@ impl SharedPages {
         })
     }
 
-    /// Remembers pages whose data is in the file, by their hashes.
+    /// Adds pages whose data is in the file, by their hashes.
     pub fn insert(&self, pages: impl Iterator<Item = (u64, StoredPage)>) {
         let mut ring = self.lock();
         for (hash, page) in pages {
@@ -111,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// A table of so many pages.
+    /// Creates a table of `pages` pages.
     fn table(pages: usize) -> SharedPages {
         let table = SharedPages::new(pages as u64 * 64);
         let made = table.lock().pages.len();
@@ -119,7 +118,7 @@ mod tests {
         table
     }
 
-    /// The hash of the `n`-th page: both halves count.
+    /// Returns the hash of the `n`-th page; both halves differ between pages.
     fn hash(n: u64) -> u64 {
         n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -146,7 +145,7 @@ mod tests {
             });
             found.count() as u64
         };
-        // A few lost their slot to others.
+        // A few pages lost their slot to others.
         assert!(found(0..all) > all * 8 / 10, "{}", found(0..all));
         table.insert((all..all * 3 / 2).map(|n| (hash(n), page(n))));
         assert_eq!(found(0..all / 2), 0, "the oldest are gone");
@@ -169,7 +168,7 @@ mod tests {
         let table = table(100);
         let found = run(4, &Stop::new(), |_| {
             let mut found = 0_u64;
-            // Each twice: also a helper that runs alone finds what it stored.
+            // Each page twice: a helper that runs alone also finds the pages it stored.
             for n in (0..20_000).map(|n| n / 2 % 200) {
                 match table.find(hash(n)) {
                     Some(stored) => {

@@ -10,7 +10,7 @@ use crate::format::OutputTarget;
 /// Maximum number of parts: each takes two threads and the memory of some chunks.
 const MAX_PARTS: usize = 64;
 
-/// Refuses targets that a dump cannot be striped over.
+/// Refuses targets over which a dump cannot be striped.
 pub fn check_stripes(targets: &[OutputTarget]) -> Result<(), DumpError> {
     let refused = |reason: String| Err(DumpError::Layout(reason));
     if !(2..=MAX_PARTS).contains(&targets.len()) {

@@ -1,4 +1,4 @@
-//! What was done, for people and programs.
+//! The result of a dump, for people and programs.
 
 use std::fs;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use bigiron_format::PageFrame;
 use bigiron_format::codec::Compression;
 use bigiron_kernel::{CacheStatistics, ExcludedCounts};
 
-/// How long a phase took.
+/// Duration of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseTime {
     /// `filter`, `copy`, `finish`.
@@ -16,74 +16,73 @@ pub struct PhaseTime {
     pub time: Duration,
 }
 
-/// Who waited for whom, where there was a writer beside the helpers.
+/// Waiting times of the helpers and of a separate writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// Time that helpers waited for the output, all of them added up.
+    /// Time that helpers waited for the output, summed over all helpers.
     pub for_output: Duration,
     /// Time that the writer waited for helpers.
     pub for_helpers: Duration,
 }
 
-/// What a dump holds and what it cost.
+/// Content and cost of a dump.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Bytes of a page.
     pub page_size: u64,
-    /// The page frame behind the last that the dump may have.
+    /// The page frame after the last one that the dump may contain.
     pub end_frame: PageFrame,
     /// Page frames of RAM.
     pub ram: u64,
-    /// Page frames left out, by class.
+    /// Excluded page frames, by class.
     pub excluded: ExcludedCounts,
-    /// Page frames kept whose bytes are all zero.
+    /// Kept page frames whose bytes are all zero.
     pub zero: u64,
-    /// Whether the dump level counts zero pages as left out.
+    /// True if the dump level counts zero pages as excluded.
     pub zero_excluded: bool,
-    /// Page frames kept, zero pages among them.
+    /// Kept page frames, including zero pages.
     pub dumped: u64,
-    /// Page frames that an ELF core has bytes of: those kept, and those of gaps
-    /// too short for a program header of their own.
+    /// Page frames whose bytes are in an ELF core: kept ones, and those of gaps too short for a
+    /// program header of their own.
     pub in_elf: Option<u64>,
-    /// Page frames whose bytes are stored once for several frames.
+    /// Page frames that share their stored bytes with other frames.
     pub shared: u64,
     /// Page frames that could not be read and are marked as lost.
     pub lost: u64,
-    /// The first of them.
+    /// The first of the lost page frames.
     pub lost_frames: Vec<PageFrame>,
-    /// Struct pages that the filter decided about.
+    /// Struct pages that the filter classified.
     pub struct_pages: u64,
-    /// Bytes of pages that were read for copying.
+    /// Bytes of pages read for copying.
     pub bytes_in: u64,
     /// Bytes written.
     pub bytes_out: u64,
     /// Helper threads.
     pub helpers: usize,
-    /// How long each of them copied, wall-clock time, in any order; of a split
-    /// dump those of all parts.
+    /// Wall-clock copying time of each helper, in any order; for a split dump, of the helpers
+    /// of all parts.
     pub helper_times: Vec<Duration>,
-    /// The page cache for translation.
+    /// Statistics of the page cache used for address translation.
     pub cache: CacheStatistics,
-    /// Times of the phases.
+    /// Durations of the phases.
     pub phases: Vec<PhaseTime>,
-    /// The most memory that was in use, in bytes.
+    /// Peak memory usage, in bytes.
     pub peak_memory: u64,
-    /// Who waited for whom; `None` if helpers wrote themselves.
+    /// Waiting times; `None` if helpers wrote themselves.
     pub waits: Option<Waits>,
-    /// How many units of pages were compressed how, if that was adaptive.
+    /// Number of batches of each compression, if it was adaptive.
     pub adaptive: Vec<(Compression, u64)>,
-    /// What people should know.
+    /// Warnings for people.
     pub warnings: Vec<String>,
 }
 
-/// The most physical memory this process ever had (VmHWM of
-/// /proc/self/status), in bytes.
+/// Returns the peak physical memory of this process (VmHWM of /proc/self/status), in bytes.
 pub fn peak_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     peak_memory_in(&status).unwrap_or(0)
 }
 
-/// VmHWM in the text of a /proc/PID/status, in bytes.
+/// Returns VmHWM from the text of a /proc/PID/status, in bytes.
 pub fn peak_memory_in(status: &str) -> Option<u64> {
     let mut lines = status.lines();
     let line = lines.find_map(|line| line.strip_prefix("VmHWM:"))?;

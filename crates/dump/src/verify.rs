@@ -1,4 +1,4 @@
-//! Compares a dump with the memory it was made from.
+//! Compares a dump with its source memory.
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{FormatError, PageFrame};

@@ -1,4 +1,4 @@
-//! A dump read as a plain core, from anywhere and in any pieces.
+//! A dump read as a plain core, at any offset and in pieces of any size.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
@@ -6,7 +6,7 @@ use bigiron_dump::CoreView;
 use bigiron_kernel::{IoMethod, Kernel, MemorySource, Source};
 use bigiron_synth::{ElfShape, Machine, Synth};
 
-/// RAM in three pieces, of which pages are told by what they hold.
+/// RAM in three pieces; the pages are distinguished by their contents.
 const MACHINE: &str = "kernel 6.12
     ram 0x0-0x9f 0x100-0x1fff 0x3000-0x30ff
     pages 0x200 slab n=64 fill=random
@@ -35,7 +35,7 @@ fn pieces_of_any_size_are_those_of_the_whole() {
         assert_eq!(whole.len(), size);
         assert!(whole.starts_with(b"\x7fELF"));
         for piece in [1_usize, 511, 4095, 4096, 4097, 70_001, 1 << 20] {
-            // All of it would take long, a byte at a time.
+            // All of it would take too long, a byte at a time.
             let step = piece.max(size / 300);
             for at in (0..size).step_by(step) {
                 let found = read(view, at as u64, piece);

@@ -1,5 +1,4 @@
-//! vmdumps in bzip2 that were cut, and get an index again from what is in them: no
-//! page is ever wrong.
+//! Truncated bzip2 vmdumps whose index is rebuilt from their contents: no page is ever wrong.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
@@ -20,7 +19,7 @@ use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source};
 use bigiron_synth::{ElfShape, Synth};
 use random::Random;
 
-/// 7 MiB with some of everything, so that it takes a few streams.
+/// 7 MiB with pages of every kind, enough for a few streams.
 const MACHINE: &str = "kernel 6.12
     ram 0x0-0x9f 0x100-0x7ff
     pages 0x400 free order=6
@@ -28,7 +27,7 @@ const MACHINE: &str = "kernel 6.12
     pages 0x4b0 slab n=32 fill=zero ; 0x4d0 slab n=32 fill=const:7
     pages 0x4f0 slab n=200 fill=random";
 
-/// A machine, a dump of it in bzip2, and room for another file.
+/// A machine, a bzip2 dump of it, and room for another file.
 struct Lab {
     directory: tempfile::TempDir,
     core: Source,
@@ -65,7 +64,7 @@ impl Lab {
         path
     }
 
-    /// All pages that `dump` has, held against those of the machine.
+    /// Compares all pages of `dump` with those of the machine.
     #[track_caller]
     fn read_all(&self, dump: &Source) -> Verification {
         let source = Some(self.core.memory());
@@ -81,7 +80,7 @@ fn open(path: &Path) -> Source {
     Source::open(&[path.to_owned()]).unwrap()
 }
 
-/// Where the chunks of a dump end in its file.
+/// Returns the offsets in the file at which the chunks of a dump end.
 fn ends(dump: &Source) -> Vec<usize> {
     let file = dump.memory().vmdump().unwrap().file();
     let pieces = (0..file.chunk_groups()).flat_map(|piece| file.chunks(piece).unwrap());
@@ -96,13 +95,13 @@ fn of_a_hundred_cuts_all_get_an_index_of_what_is_there() {
     let core = *whole.last().unwrap();
     assert!(whole.len() > 6, "{whole:?}");
     let mut random = Random(4);
-    // More of them near the front: to unpack all of it takes longest.
+    // More cuts near the front: unpacking all of it takes longest.
     let mut cut = || {
         let most = 1 + random.below(lab.whole.len());
         random.below(most)
     };
     let mut cuts: Vec<_> = (0..88).map(|_| cut()).collect();
-    // At the ends of streams, and in what is behind the core.
+    // At the ends of streams, and in the data after the core.
     cuts.extend(whole.iter().take(6));
     cuts.extend((0..6).map(|_| core + random.below(lab.whole.len() - core)));
     let cuts: Vec<_> = cuts.into_iter().enumerate().collect();
@@ -114,7 +113,7 @@ fn of_a_hundred_cuts_all_get_an_index_of_what_is_there() {
     });
 }
 
-/// Cuts the dump whose chunks end at `whole`, and has it repaired.
+/// Cuts the dump whose chunks end at `whole`, and repairs it.
 fn repaired(lab: &Lab, whole: &[usize], (number, cut): (usize, usize)) {
     let path = lab.directory.path().join(number.to_string());
     fs::write(&path, &lab.whole[..cut]).unwrap();
@@ -124,7 +123,7 @@ fn repaired(lab: &Lab, whole: &[usize], (number, cut): (usize, usize)) {
         assert!(fs::read(&path).unwrap() == lab.whole[..cut], "{cut}");
         return;
     }
-    // To read all of it takes long without an index.
+    // Reading all of it without an index takes long.
     let before = (number % 8 == 0).then(|| lab.read_all(&open(&path)).pages);
     let done = repair_vmdump(&path).unwrap().unwrap();
     let kept = cut - done.cut_off as usize;
@@ -135,7 +134,7 @@ fn repaired(lab: &Lab, whole: &[usize], (number, cut): (usize, usize)) {
     let vmdump = repaired.memory().vmdump().unwrap();
     let root = vmdump.file().root().unwrap();
     assert_eq!(root.chunks, done.chunks);
-    // What was lost or excluded before is not known any more.
+    // Earlier losses and exclusions are no longer known.
     assert!(!root.complete && repaired.damage().is_some());
     assert_eq!(repaired.memory().dump_level(), 1);
     if number % 4 == 0 {

@@ -1,5 +1,5 @@
 //! Dumps read by many threads through one cache: every page is right, each chunk is
-//! decompressed once, memory stays within what was allowed, and damage is told each time.
+//! decompressed once, memory stays within the limit, and damage is reported each time.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
@@ -28,7 +28,7 @@ use random::Random;
 
 const PAGE: u64 = 4096;
 const CHUNK: u64 = 64 << 10;
-/// More than the machine has.
+/// More memory than the machine has.
 const ENOUGH: u64 = 64 << 20;
 const THREADS: usize = 8;
 
@@ -40,7 +40,7 @@ fn source_of(parts: &[Vec<u8>]) -> Source {
     Source::from_several(parts.collect()).unwrap()
 }
 
-/// The machine as a dump in so many files.
+/// Makes a dump of the machine in `parts` files.
 fn make(output: impl Fn(Vec<OutputTarget>) -> DumpOutput, parts: usize) -> Vec<Vec<u8>> {
     let options = DumpOptions {
         threads: 1,
@@ -59,7 +59,7 @@ fn make(output: impl Fn(Vec<OutputTarget>) -> DumpOutput, parts: usize) -> Vec<V
     paths.map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Dumps of each kind that is decompressed.
+/// Returns dumps of each compressed kind.
 fn dumps() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let chunks = ZstdChunks {
         bytes: CHUNK as u32,
@@ -83,7 +83,7 @@ fn dumps() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     ]
 }
 
-/// All pages of a dump, each as a reader of its own has it.
+/// Returns all pages of a dump, each read by a reader of its own.
 fn pages_of(source: &Source) -> Vec<(PageFrame, Vec<u8>)> {
     let memory = source.memory();
     let mut reader = memory.reader(IoMethod::Auto);
@@ -100,8 +100,8 @@ fn pages_of(source: &Source) -> Vec<(PageFrame, Vec<u8>)> {
     pages
 }
 
-/// Reads all pages in another order in each of many threads at once, in each way that
-/// there is, and holds them against `pages`.
+/// Reads all pages in many threads concurrently, each in a different order, with each method,
+/// and compares them with `pages`.
 fn read_by_many(source: &Source, pages: &[(PageFrame, Vec<u8>)]) -> CacheUsage {
     let memory = PhysicalMemory::new(source.memory(), IoMethod::Auto, 16);
     let barrier = Barrier::new(THREADS);
@@ -139,7 +139,7 @@ fn many_threads_get_every_page_right_within_the_memory_allowed() {
     for (name, parts) in dumps() {
         let mut source = source_of(&parts);
         let pages: Vec<_> = pages_of(&source).into_iter().step_by(2).collect();
-        // Too little for all of it, so that much is pushed out.
+        // Less than all of it needs, so that much is evicted.
         let allowed = 3 << 20;
         source.set_cache(allowed);
         let usage = read_by_many(&source, &pages);
@@ -162,8 +162,8 @@ fn each_chunk_is_decompressed_once_however_many_want_it() {
                 let chunks: usize = parts.iter().map(|part| chunks_of_pages(part)).sum();
                 assert_eq!(usage.unpacked, chunks as u64, "{name}");
             }
-            // Where two pages that follow each other are read, more are read ahead,
-            // which another thread may just be reading.
+            // Reading two consecutive pages reads more ahead, which another thread may be
+            // reading at that moment.
             None => {
                 let pages = pages.len() as u64;
                 assert!(
@@ -212,7 +212,7 @@ fn damage_is_told_each_time_to_everybody_and_hurts_no_other_page() {
     for (name, mut parts) in dumps() {
         let whole = pages_of(&source_of(&parts));
         let part = parts.last_mut().unwrap();
-        // Some of these places are in data that is packed, for which no bytes will do.
+        // Some of these places are in compressed data, where not every byte is valid.
         for place in 2..8 {
             let at = part.len() * place / 8;
             part[at..at + 600].fill(0xff);

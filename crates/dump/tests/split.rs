@@ -38,8 +38,8 @@ impl ReadAt for CreatesFile {
     }
 }
 
-/// Splits a dump over `a` and `b` in `directory`, where a file `b` appears while pages are copied
-/// if `occupied`.
+/// Splits a dump over `a` and `b` in `directory`; if `occupied`, a file `b` appears while pages
+/// are copied.
 fn split(directory: &TempDir, occupied: bool, options: &DumpOptions) -> Result<(), DumpError> {
     let progress = Arc::new(Progress::new());
     let files = ["a", "b"].map(|name| directory.path().join(name));

@@ -1,5 +1,5 @@
-//! Striped vmdumps: all parts together are the dump that one file would be; what
-//! is missing of them is named and lost, and no page is ever wrong.
+//! Striped vmdumps: all parts together equal the dump in one file; missing pages are named and
+//! lost, and no page is ever wrong.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
@@ -40,7 +40,7 @@ fn parts_in_any_order_are_the_dump_that_one_file_would_be() {
         let (progress, stop) = (Progress::new(), Stop::new());
         let same = compare(dump.memory(), whole_dump.memory(), 2, &progress, &stop).unwrap();
         assert!(same.is_equal() && same.equal == right.pages);
-        // Chunks with pages go in turn.
+        // Chunks with pages go to the parts in turn.
         let of_part = |bytes: &Vec<u8>| {
             let chunks = chunks(bytes);
             let with_pages = chunks.iter().filter(|chunk| chunk.kind == ChunkKind::Pages);
@@ -110,7 +110,7 @@ fn without_a_part_its_pages_are_lost_and_all_others_there() {
         let found = read_all(&dump);
         assert_eq!((found.pages, found.damaged), (right.pages - gone, 0));
         assert!(found.lost >= gone && gone > 0);
-        // One file of it has the same, and everything in its place.
+        // Saved as one file, it has the same pages, all in their places.
         let (_directory, saved) = save(&given, false);
         let said = saved.damage.unwrap();
         assert!(
@@ -144,7 +144,7 @@ fn a_cut_part_loses_only_what_was_behind_its_cut() {
         let left = &bytes[..len];
         let dump = match open(&[left, other]) {
             Ok(dump) => dump,
-            // So little that nothing says which part it is.
+            // Too little to identify the part.
             Err(error) => {
                 assert!(len < 1000, "cut at {len}: {error}");
                 continue;
@@ -244,7 +244,7 @@ fn a_full_disk_under_one_part_is_named_and_the_others_are_kept() {
     if let Ok(dump) = open(&[&left]) {
         assert_eq!(read_all(&dump).damaged, 0);
     }
-    // A part that cannot be made leaves none.
+    // A part that cannot be created leaves no parts.
     let targets = [
         OutputTarget::File(file.clone()),
         OutputTarget::File(directory.path().join("no/part")),
@@ -258,8 +258,8 @@ fn a_full_disk_under_one_part_is_named_and_the_others_are_kept() {
 fn what_cannot_be_striped_is_said() {
     let directory = tempfile::tempdir().unwrap();
     let target = |name: &str| OutputTarget::File(directory.path().join(name));
-    // That other formats and bzip2 cannot be striped is said by the command line: a
-    // `DumpOutput` cannot express them.
+    // The command line refuses to stripe other formats and bzip2: a `DumpOutput` cannot express
+    // them.
     let error = |targets: &[OutputTarget]| stripe(targets, &options(ID)).unwrap_err().to_string();
     assert!(error(&[target("a")]).contains("2 to 64"));
     assert!(error(&[target("a"), target("../a"), target("a")]).contains("the same"));
@@ -267,7 +267,7 @@ fn what_cannot_be_striped_is_said() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
-/// Made by the first writer of striped dumps.
+/// A file made by the first writer of striped dumps.
 fn golden(index: usize) -> PathBuf {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     directory.join(format!("version-1.stripe-{}-of-2.vmdump", index + 1))

@@ -1,5 +1,4 @@
-//! vmdumps that are damaged, cut and repaired: no page is ever wrong, and
-//! damage is named.
+//! Damaged, truncated and repaired vmdumps: no page is ever wrong, and damage is reported.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
@@ -45,7 +44,7 @@ fn options() -> DumpOptions {
     }
 }
 
-/// A dump of the machine.
+/// Returns a dump of the machine.
 fn vmdump(compression: ChunkCompression) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("dump");
@@ -57,7 +56,7 @@ fn vmdump(compression: ChunkCompression) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// All pages that `dump` has, held against those of the machine.
+/// Compares all pages of `dump` with those of the machine.
 #[track_caller]
 fn read_all(dump: &Source) -> Verification {
     static SOURCE: OnceLock<Source> = OnceLock::new();
@@ -107,8 +106,8 @@ fn every_flipped_bit_is_found_and_named_or_harmless() {
                 }
             };
             let found = findings(&dump);
-            // Reading all pages takes longest, and damage that is known to the
-            // check is met by the same checksums.
+            // Reading all pages takes longest, and damage that the check reports is detected by
+            // the same checksums.
             if !found.is_empty() && number % 8 > 0 {
                 continue;
             }
@@ -120,7 +119,7 @@ fn every_flipped_bit_is_found_and_named_or_harmless() {
                 harmless += 1;
             }
         }
-        // The magic numbers' lowest bits, and what pads a bzip2 stream.
+        // The lowest bits of the magic numbers, and the padding of a bzip2 stream.
         assert!(harmless * 50 < flips, "{harmless} of {flips} not found");
     }
 }
@@ -146,8 +145,8 @@ fn an_excluded_page_that_is_not_zero_is_found() {
         })
         .unwrap();
     let head = ChunkHeader::size(&chunk);
-    // The header says that the second page was not dumped. The index would
-    // contradict it, so the file ends before it.
+    // The header marks the second page as not dumped. The index would contradict it, so the
+    // file ends before it.
     chunk.dumped[0] &= !2;
     let header = ChunkHeader {
         checksum: checksum(&packed[head..]),
@@ -192,7 +191,7 @@ fn a_cut_dump_has_every_page_of_its_whole_chunks() {
                     continue;
                 }
             };
-            // Behind the root there is only the seek table.
+            // Only the seek table follows the root.
             let has_root = dump.memory().vmdump().unwrap().file().root().is_some();
             match dump.damage() {
                 Some(damage) if has_root => assert!(damage.contains("truncated"), "{damage}"),
@@ -230,7 +229,7 @@ fn a_repaired_dump_is_found_by_its_index_again() {
     for round in 0..40 {
         let mut bytes = good[..good.len() / 8 + random.below(good.len() * 7 / 8)].to_vec();
         if round % 2 == 1 {
-            // A hole, where a helper was about to write.
+            // A hole, at a place that a helper had not written yet.
             let at = good.len() / 16 + random.below(bytes.len() / 2);
             let end = (at + 20_000).min(bytes.len());
             bytes[at..end].fill(0);
@@ -265,7 +264,7 @@ fn bytes_of_another_dump_behind_the_end_are_never_taken_for_this_one() {
     dump(&kernel, &output, &other, &Progress::new(), &Stop::new()).unwrap();
     let old = fs::read(&path).unwrap();
     for cut in [good.len() / 3, good.len() / 2, good.len() - 10_000] {
-        // A device that had a longer dump on it before.
+        // A device that held a longer dump before.
         let mut bytes = old.clone();
         bytes[..cut].copy_from_slice(&good[..cut]);
         let on_device = open(&bytes).unwrap();
@@ -275,7 +274,7 @@ fn bytes_of_another_dump_behind_the_end_are_never_taken_for_this_one() {
     }
 }
 
-/// Made by the first writer of version 1 of the format.
+/// A file made by the first writer of version 1 of the format.
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
@@ -300,7 +299,7 @@ fn dumps_of_version_1_can_be_read_and_are_still_written_so() {
         let pages = read_all(&dump).pages;
         assert!(pages > 200);
         assert_eq!(read_all(&open(&written).unwrap()).pages, pages, "{name}");
-        // How hard zstd tries at a level may change; what it makes can be read all the same.
+        // zstd's effort at a level may change; its output remains readable.
         if compression == ChunkCompression::Bzip2 {
             assert!(written == old, "{name}: other bytes are written today");
         }

@@ -1,10 +1,9 @@
-//! Threads without a C library, for work that an allocator may ask for.
+//! Threads without a C library, for work inside an allocator.
 //!
-//! A program's `malloc` may call `mmap`, and a preloaded `mmap` that starts
-//! ordinary threads would call `malloc` again, for their thread-local memory.
-//! Bare threads are made by `clone` alone, on stacks of their own. They live for
-//! one piece of work, so a fork never finds them half-way, and the C library
-//! does not know of them.
+//! A program's `malloc` may call `mmap`. A preloaded `mmap` that starts ordinary threads would
+//! call `malloc` again, for their thread-local memory. Bare threads are created by `clone`
+//! alone, on stacks of their own. They live for one piece of work, so a fork never finds them
+//! half-way, and the C library does not know them.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -18,10 +17,10 @@ use rustix::thread::{futex, sched_yield};
 
 use crate::signals::HeldSignals;
 
-/// The most threads that one call runs in, the caller among them.
+/// Maximum number of threads of one call, including the caller.
 pub const MAX_BARE_THREADS: usize = 64;
 
-/// Of each thread, with a guard below it. The work is a few frames deep.
+/// Stack size of each thread, with a guard below it. The work is a few frames deep.
 const STACK: usize = 64 << 10;
 const GUARD: usize = 4 << 10;
 
@@ -29,20 +28,20 @@ const GUARD: usize = 4 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadId(pub i32);
 
-/// Runs `work` in `count` threads, this one among them, and gives the number of
-/// threads that ran it. `work` is told its number, from 0 up; 0 is the caller.
+/// Runs `work` in `count` threads, including this one, and returns the number of threads that
+/// ran it. `work` receives its number, from 0 up; 0 is the caller.
 ///
-/// All threads are there and wait before `work` begins in any of them, so that
-/// nobody's start disturbs another's first steps. `place` is called in the caller
-/// for each thread once it exists, and may bind it to processors. Where the system
-/// gives fewer threads than asked for, the ones there are do all the work.
+/// All threads exist and wait before `work` begins in any of them, so that the start of one
+/// does not disturb the first steps of another. `place` is called in the caller for each thread
+/// once it exists, and may bind it to processors. If the system provides fewer threads than
+/// requested, the existing ones do all the work.
 ///
-/// The caller's signals wait until all is done, as in one long system call. When it
-/// returns, the process has as many threads as before.
+/// The caller's signals are blocked until all is done, as in one long system call. On return,
+/// the process has as many threads as before.
 ///
-/// `work` must not allocate, panic, or use anything of the C library but system calls
-/// that leave `errno` alone (rustix's): the threads have no thread-local memory
-/// of their own. `errno` of the caller may be changed.
+/// `work` must not allocate, panic, or use anything of the C library except system calls that
+/// leave `errno` alone (rustix's): the threads have no thread-local memory of their own.
+/// `errno` of the caller may be changed.
 pub fn run_bare<W: Fn(usize) + Sync>(
     count: usize,
     mut place: impl FnMut(usize, ThreadId),
@@ -53,7 +52,8 @@ pub fn run_bare<W: Fn(usize) + Sync>(
         work(0);
         return 1;
     };
-    // Bare threads inherit that for good: a handler of the program must not run on their stacks.
+    // Bare threads inherit the mask for their whole life: a handler of the program must not run
+    // on their stacks.
     let signals = HeldSignals::hold();
     let gate = Gate::default();
     let start = Start { gate: &gate, work };
@@ -77,20 +77,20 @@ pub fn run_bare<W: Fn(usize) + Sync>(
     started
 }
 
-/// What all threads of one call share.
+/// State shared by all threads of one call.
 struct Start<'a, W> {
     gate: &'a Gate,
     work: &'a W,
 }
 
-/// What a thread is told, and known by. It lies above the thread's stack: little is kept on the
-/// caller's, which may be small.
+/// A thread's input and identity. It lies above the thread's stack, to keep little on the
+/// caller's stack, which may be small.
 struct Thread<'a, W> {
     start: &'a Start<'a, W>,
     number: usize,
-    /// 0 until the kernel gives it.
+    /// 0 until the kernel sets it.
     id: AtomicI32,
-    /// 1 until the kernel has let go of the thread's stack (CLONE_CHILD_CLEARTID).
+    /// 1 until the kernel no longer uses the thread's stack (CLONE_CHILD_CLEARTID).
     alive: AtomicU32,
 }
 
@@ -104,16 +104,17 @@ impl<W> Thread<'_, W> {
     }
 }
 
-/// Waits until a thread that has left its stack is no part of the process any more: system
-/// calls that want a process of one thread (unshare and setns of a user namespace) would fail
-/// until then. A debugger that has not asked for the thread's end keeps it there; nobody waits for that.
+/// Waits until a thread that has left its stack is no longer part of the process: until then,
+/// system calls that require a process of one thread (unshare and setns of a user namespace)
+/// would fail. A debugger that has not reaped the thread keeps it there; the wait ends
+/// regardless.
 fn wait_until_gone(id: ThreadId) {
     const LOOKS: usize = 1000;
     let Some(thread) = Pid::from_raw(id.0) else {
         return;
     };
     for _ in 0..LOOKS {
-        // SAFETY: signal 0 is none: the kernel only looks for the thread.
+        // SAFETY: signal 0 sends nothing: the kernel only looks up the thread.
         let status = unsafe {
             libc::syscall(
                 libc::SYS_tgkill,
@@ -129,7 +130,7 @@ fn wait_until_gone(id: ThreadId) {
     }
 }
 
-/// Holds threads back until all are there.
+/// Holds threads back until all exist.
 #[derive(Default)]
 struct Gate {
     ready: AtomicU32,
@@ -158,7 +159,7 @@ impl Gate {
     }
 }
 
-/// Starts the thread that is to be at `place`, on the stack that ends there.
+/// Starts the thread stored at `place`, on the stack that ends there.
 fn spawn<'a, W: Fn(usize) + Sync>(
     place: *mut Thread<'a, W>,
     start: &'a Start<'a, W>,
@@ -177,10 +178,10 @@ fn spawn<'a, W: Fn(usize) + Sync>(
         id: AtomicI32::new(0),
         alive: AtomicU32::new(1),
     };
-    // SAFETY: the place is mapped, aligned, and used by nobody else. The stack below it is
-    // freed after `alive` is 0, which the kernel writes when it has left it; what the thread
-    // refers to outlives that too, since `run_bare` waits. The thread's code uses
-    // no thread-local memory (see `run_bare`), so that sharing the caller's does no harm.
+    // SAFETY: the place is mapped, aligned, and not otherwise used. The stack below it is freed
+    // after `alive` is 0, which the kernel writes once it has left the stack; the thread's
+    // references outlive that too, since `run_bare` waits. The thread's code uses no
+    // thread-local memory (see `run_bare`), so sharing the caller's does no harm.
     let (id, thread) = unsafe {
         place.write(thread);
         let thread = &*place;
@@ -199,16 +200,16 @@ fn spawn<'a, W: Fn(usize) + Sync>(
     (id > 0).then_some(ThreadId(id))
 }
 
-/// Where a thread begins.
+/// Entry point of a thread.
 extern "C" fn begin<W: Fn(usize) + Sync>(thread: *mut c_void) -> c_int {
-    // SAFETY: `spawn` gave a reference that outlives the thread.
+    // SAFETY: `spawn` passed a reference that outlives the thread.
     let thread = unsafe { &*thread.cast::<Thread<'_, W>>() };
     thread.start.gate.wait();
     (thread.start.work)(thread.number);
     0
 }
 
-/// Stacks of threads, each with a page below it that may not be touched.
+/// Stacks of threads, each with an inaccessible page below it.
 struct Stacks {
     base: *mut c_void,
     bytes: usize,
@@ -217,7 +218,7 @@ struct Stacks {
 impl Stacks {
     fn new(count: usize) -> Option<Self> {
         let bytes = count * (STACK + GUARD);
-        // SAFETY: a new mapping, where the kernel has room.
+        // SAFETY: a new mapping, at an address chosen by the kernel.
         let base = unsafe {
             mmap_anonymous(
                 ptr::null_mut(),
@@ -230,20 +231,20 @@ impl Stacks {
             base: base.ok()?,
             bytes,
         };
-        // A child of a fork at this moment would keep them for good.
-        // SAFETY: nobody uses them yet.
+        // A child forked at this moment would keep them for good. SAFETY: they are not in use
+        // yet.
         let _ = unsafe { madvise(stacks.base, bytes, Advice::LinuxDontFork) };
         for number in 0..count {
             let guard = stacks.base.wrapping_byte_add(number * (STACK + GUARD));
-            // SAFETY: the lowest page of a stack that nobody uses yet.
+            // SAFETY: the lowest page of a stack that is not in use yet.
             unsafe { mprotect(guard, GUARD, MprotectFlags::empty()) }.ok()?;
         }
         Some(stacks)
     }
 
-    /// Where the thread of a stack is kept: at its upper end.
+    /// Returns the place of a stack's thread: its upper end.
     fn thread<'a, W>(&self, number: usize) -> *mut Thread<'a, W> {
-        /// More than it takes, and what stacks are aligned to.
+        /// Size of that place: enough for a thread, and a multiple of the alignment of stacks.
         const ROOM: usize = 64;
         const { assert!(size_of::<Thread<'_, W>>() <= ROOM) };
         let end = self.base.wrapping_byte_add((number + 1) * (STACK + GUARD));
@@ -297,7 +298,8 @@ mod tests {
         );
         assert_eq!(began.into_inner() as usize, ran);
         assert_eq!(placed, (1..ran).collect::<Vec<_>>());
-        // Other tests have threads too: those of this one, seen by name of their stack, are unmapped.
+        // Other tests have threads too; those of this test are recognised by their stacks,
+        // which are unmapped.
         assert!(tasks() >= 1);
     }
 
@@ -327,7 +329,7 @@ mod tests {
         extern "C" fn handle(_signal: c_int) {
             HANDLED.fetch_add(1, Ordering::SeqCst);
         }
-        // SAFETY: the handler only adds to a number.
+        // SAFETY: the handler only increments a number.
         unsafe { libc::signal(libc::SIGUSR1, handle as *const () as usize) };
         // SAFETY: this thread's own id.
         let this = unsafe { libc::pthread_self() } as usize;

@@ -5,13 +5,12 @@ use std::thread;
 
 use crate::stop::Stop;
 
-/// Runs `beside` in a thread of its own while `main` runs in this one; gives
-/// what both gave. `main` is told whether there is such a thread: where the
-/// system gives none, `main` has to do without, and `beside` never runs.
+/// Runs `beside` in a thread of its own while `main` runs in this one; returns both results.
+/// The argument of `main` is true if that thread exists: if the system provides none, `main`
+/// works without it, and `beside` never runs.
 ///
-/// `main` must let `beside` end, by closing the queue between them. An error
-/// of `beside` sets `stop`, and is the one that is returned; a panic of either
-/// goes on in the caller.
+/// `main` must let `beside` end, by closing the queue between them. An error of `beside` sets
+/// `stop`, and is the one that is returned. A panic of either is resumed in the caller.
 pub fn run_beside<T, B: Send, E: Send>(
     stop: &Stop,
     beside: impl FnOnce() -> Result<B, E> + Send,
@@ -46,7 +45,7 @@ pub fn run_beside<T, B: Send, E: Send>(
     })
 }
 
-/// Stops the others when this one fails or panics.
+/// Stops the others if this one fails or panics.
 struct StopUnlessDefused<'a>(&'a Stop);
 
 impl Drop for StopUnlessDefused<'_> {

@@ -1,29 +1,29 @@
-//! How much memory and how many processors there are to work with.
+//! Available memory and processors.
 
 use std::fs;
 use std::thread;
 
-/// The part of free memory that is taken when nothing else is said. The rest
-/// is for the kernel's page cache, through which the dump is written.
+/// Divisor of free memory for the default budget. The rest is for the kernel's page cache,
+/// through which the dump is written.
 const SHARE_OF_FREE: u64 = 4;
-/// Less than this does not hold one helper.
+/// Minimum budget in bytes; less does not hold one helper.
 const MIN_BUDGET: u64 = 8 << 20;
-/// More than this brings nothing.
+/// Maximum default budget in bytes; more has no effect on speed.
 const MAX_BUDGET: u64 = 1 << 30;
 
-/// The memory that the helpers together may take, in bytes.
+/// Memory that all helpers together may use, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryBudget {
     bytes: u64,
 }
 
 impl MemoryBudget {
-    /// Exactly this much.
+    /// Creates a budget of exactly this many bytes.
     pub fn of(bytes: u64) -> Self {
         Self { bytes }
     }
 
-    /// A share of what the machine has free now.
+    /// Creates a budget from a share of the machine's free memory.
     pub fn from_free_memory() -> Self {
         let free = available_memory().unwrap_or(256 << 20);
         Self {
@@ -31,12 +31,12 @@ impl MemoryBudget {
         }
     }
 
-    /// The budget in bytes.
+    /// Returns the budget in bytes.
     pub fn bytes(self) -> u64 {
         self.bytes
     }
 
-    /// How many helpers of `per_helper` bytes fit beside `shared` bytes for
+    /// Returns the number of helpers of `per_helper` bytes that fit beside `shared` bytes for
     /// all: at least one and at most `wanted`.
     pub fn helpers(self, wanted: usize, shared: u64, per_helper: u64) -> usize {
         let fit = self.bytes.saturating_sub(shared) / per_helper.max(1);
@@ -46,7 +46,7 @@ impl MemoryBudget {
     }
 }
 
-/// Memory that can be used without swapping, in bytes: MemAvailable of
+/// Returns the memory that can be used without swapping, in bytes: MemAvailable of
 /// /proc/meminfo.
 pub fn available_memory() -> Option<u64> {
     parse_available(&fs::read_to_string("/proc/meminfo").ok()?)
@@ -60,7 +60,7 @@ fn parse_available(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Processors that this process may use, by its affinity and its cgroup.
+/// Returns the number of processors that this process may use, by its affinity and its cgroup.
 pub fn processor_count() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,4 +1,4 @@
-//! Hands items from those who make them to those who use them up.
+//! A queue from producers to consumers.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::stop::Stop;
 use crate::sync::{Condvar, Mutex, lock, wait_and_look_again};
 
-/// A queue between threads, bounded in items and in weight: who pushes waits
-/// for room, who pops waits for work.
+/// A queue between threads, bounded in items and in weight: `push` waits for room, `pop` waits
+/// for work.
 ///
-/// Any number of threads may push and pop. Items come out in the order in which
-/// they went in. A light item may go in before a heavy one that waits for room.
+/// Any number of threads may push and pop. Items leave in the order in which they entered. A
+/// light item may enter before a heavy one that waits for room.
 #[derive(Debug)]
 pub struct BoundedQueue<T> {
     state: Mutex<State<T>>,
@@ -28,20 +28,20 @@ struct State<T> {
     waits: QueueWaits,
 }
 
-/// How long threads waited at a queue, all of them added up. A wait that is not
-/// over yet is in it up to 100 ms ago.
+/// Total time that threads waited at a queue. A wait in progress is included up to at most 100
+/// ms ago.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueWaits {
-    /// For room: those who pop are too slow.
+    /// Time spent waiting for room: consumers are too slow.
     pub for_room: Duration,
-    /// For work: those who push are too slow.
+    /// Time spent waiting for work: producers are too slow.
     pub for_work: Duration,
 }
 
 impl<T> BoundedQueue<T> {
-    /// An empty queue for at most `max_items` items, at least one, that weigh
-    /// at most `max_weight` together. The unit of weight is the caller's:
-    /// bytes as a rule. An item that weighs more goes in alone.
+    /// Creates an empty queue for at most `max_items` items, at least one, of at most
+    /// `max_weight` in total. The caller chooses the unit of weight, usually bytes. An item
+    /// that weighs more enters alone.
     pub fn new(max_items: usize, max_weight: u64) -> Self {
         Self {
             state: Mutex::new(State {
@@ -57,8 +57,8 @@ impl<T> BoundedQueue<T> {
         }
     }
 
-    /// Puts `item` at the end, when there is room for it. Gives it back if the
-    /// queue is closed or the work was stopped.
+    /// Appends `item` once there is room for it. Returns the item if the queue is closed or the
+    /// work was stopped.
     pub fn push(&self, item: T, weight: u64, stop: &Stop) -> Result<(), T> {
         let mut state = lock(&self.state);
         loop {
@@ -73,7 +73,7 @@ impl<T> BoundedQueue<T> {
             state.waits.for_room += waited;
         }
         state.items.push_back((item, weight));
-        // An item of any weight goes in alone, so the sum can be anything.
+        // An item of any weight may enter alone, so the sum can be anything.
         state.weight = state.weight.saturating_add(weight);
         drop(state);
         // One item is work for one thread.
@@ -81,8 +81,8 @@ impl<T> BoundedQueue<T> {
         Ok(())
     }
 
-    /// Takes the first item, when there is one. `None` if the queue is closed
-    /// and empty, or if the work was stopped; then items may be left in it.
+    /// Takes the first item once there is one. `None` if the queue is closed and empty, or if
+    /// the work was stopped; items may be left in it then.
     pub fn pop(&self, stop: &Stop) -> Option<T> {
         let mut state = lock(&self.state);
         let (item, weight) = loop {
@@ -101,13 +101,13 @@ impl<T> BoundedQueue<T> {
         };
         state.weight -= weight;
         drop(state);
-        // The room of one heavy item may do for several light ones, and a heavy
-        // one woken alone might find that it is not enough.
+        // The room of one heavy item may hold several light ones, and a single heavy one might
+        // wake to find that it is not enough.
         self.room.notify_all();
         Some(item)
     }
 
-    /// Takes no more items. What is in the queue can still be popped; all who
+    /// Closes the queue to new items. Items in the queue can still be popped; all threads that
     /// wait in vain are woken.
     pub fn close(&self) {
         lock(&self.state).closed = true;
@@ -115,22 +115,22 @@ impl<T> BoundedQueue<T> {
         self.work.notify_all();
     }
 
-    /// Items in the queue now.
+    /// Returns the number of items in the queue.
     pub fn len(&self) -> usize {
         lock(&self.state).items.len()
     }
 
-    /// Whether no item is in the queue now.
+    /// True if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What the items in the queue weigh now.
+    /// Returns the total weight of the items in the queue.
     pub fn weight(&self) -> u64 {
         lock(&self.state).weight
     }
 
-    /// How long threads waited so far.
+    /// Returns the time that threads have waited so far.
     pub fn waits(&self) -> QueueWaits {
         lock(&self.state).waits
     }
@@ -142,7 +142,7 @@ impl<T> BoundedQueue<T> {
                 && total.is_some_and(|total| total <= self.max_weight)
     }
 
-    /// In a model: the timeout of all who wait. See [`crate::sync::time_passes`].
+    /// In a model: the timeout of all waiting threads. See [`crate::sync::time_passes`].
     #[cfg(loom)]
     pub fn time_passes(&self) {
         crate::sync::time_passes(&self.state, &self.room);
@@ -245,8 +245,8 @@ mod tests {
         }
     }
 
-    /// Two who push into a full queue and two who pop from an empty one wait
-    /// until `end`, and then leave with nothing done. Gives the full queue.
+    /// Two producers at a full queue and two consumers at an empty one wait until `end`, and
+    /// then leave with nothing done. Returns the full queue.
     #[allow(clippy::unwrap_used, reason = "a test's helper")]
     fn all_go_home_at(
         stop: &Stop,

@@ -6,13 +6,12 @@ use std::thread;
 
 use crate::stop::Stop;
 
-/// Runs `helper` in `count` threads, this one among them, and gives what they
-/// gave, in any order. `helper` is told its number, from 0 up.
+/// Runs `helper` in `count` threads, including this one, and returns their results in any
+/// order. `helper` receives its number, from 0 up.
 ///
-/// The first error stops the others at their next chunk and is returned;
-/// errors after it are its consequences and are dropped. A panic goes on in
-/// the caller. Where the system gives fewer threads than asked for, the ones
-/// there are do all the work.
+/// The first error stops the others at their next chunk and is returned; later errors are its
+/// consequences and are dropped. A panic is resumed in the caller. If the system provides fewer
+/// threads than requested, the existing ones do all the work.
 pub fn run<T: Send, E: Send>(
     count: usize,
     stop: &Stop,
@@ -64,8 +63,8 @@ pub fn run<T: Send, E: Send>(
     }
 }
 
-/// Stops the other helpers when this one panics, so that the panic is seen at
-/// once and not after all the work.
+/// Stops the other helpers if this one panics, so that the panic is reported at once and not
+/// after all the work.
 struct StopOnPanic<'a>(&'a Stop);
 
 impl Drop for StopOnPanic<'_> {

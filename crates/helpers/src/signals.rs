@@ -1,27 +1,27 @@
-//! The signals that a thread holds back.
+//! Blocked signals of a thread.
 
 use std::ffi::c_int;
 use std::ptr;
 
-/// All signals of the calling thread, held back while this lives. What is started meanwhile
-/// inherits that.
+/// Guard; blocks all signals of the calling thread while it lives. Threads and processes
+/// started meanwhile inherit the mask.
 ///
-/// By the system call itself: `pthread_sigmask` leaves those signals open by which the C library
-/// cancels threads, and the caller's stack must not be unwound while others work on it.
+/// It uses the system call itself: `pthread_sigmask` leaves the signals open with which the C
+/// library cancels threads, and the caller's stack must not be unwound while others work on it.
 #[derive(Debug)]
 pub struct HeldSignals {
     before: u64,
 }
 
 impl HeldSignals {
-    /// Holds them back from now on.
+    /// Blocks all signals.
     pub fn hold() -> Self {
         Self {
             before: change(libc::SIG_SETMASK, Some(u64::MAX)),
         }
     }
 
-    /// Those that were held back before, bit 0 for signal 1.
+    /// Returns the signals that were blocked before, bit 0 for signal 1.
     pub fn before(&self) -> u64 {
         self.before
     }
@@ -33,15 +33,15 @@ impl Drop for HeldSignals {
     }
 }
 
-/// The signals that the calling thread holds back, bit 0 for signal 1.
+/// Returns the signals that the calling thread blocks, bit 0 for signal 1.
 pub fn held_signals() -> u64 {
     change(libc::SIG_BLOCK, None)
 }
 
-/// Changes the signals that are held back, and gives those from before.
+/// Changes the blocked signals, and returns the previous ones.
 fn change(how: c_int, mask: Option<u64>) -> u64 {
     let mut before = 0_u64;
-    // SAFETY: the kernel reads and writes numbers of the size that it is told.
+    // SAFETY: the kernel reads and writes numbers of the given size.
     unsafe {
         libc::syscall(
             libc::SYS_rt_sigprocmask,

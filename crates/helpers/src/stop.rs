@@ -1,31 +1,31 @@
-//! Tells all helpers to stop.
+//! A flag that stops all helpers.
 
 use crate::sync::{Arc, AtomicBool, Ordering};
 
-/// A wish to stop, shared by everyone who works on the same thing. Helpers
-/// look at it between chunks and end early, without an error of their own.
+/// A request to stop, shared by all threads of one operation. Helpers check it between chunks
+/// and end early, without an error of their own.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     set: Arc<AtomicBool>,
 }
 
 impl Stop {
-    /// Not set.
+    /// Creates a flag that is not set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks all to stop.
+    /// Requests all helpers to stop.
     pub fn set(&self) {
         self.set.store(true, Ordering::Release);
     }
 
-    /// Whether somebody asked.
+    /// True if a stop was requested.
     pub fn is_set(&self) -> bool {
         self.set.load(Ordering::Acquire)
     }
 
-    /// The flag itself, for a signal handler.
+    /// Returns the flag itself, for a signal handler.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.set)
     }

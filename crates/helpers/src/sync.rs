@@ -1,5 +1,5 @@
-//! The locks and atomics of this crate: those of std, or with `--cfg loom`
-//! those of loom, which tries the orders in which threads can meet.
+//! Locks and atomics of this crate: those of std, or with `--cfg loom` those of loom, which
+//! explores all interleavings of threads.
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,15 +12,14 @@ pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use std::time::Duration;
 
-/// The lock, also after a panic of somebody who held it: what it guards in
-/// this crate is whole between any two statements.
+/// Takes the lock, also after a panic of a holder: the data that it guards in this crate is
+/// consistent between any two statements.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poison| poison.into_inner())
 }
 
-/// Waits until somebody notifies, or until it is time to look at the
-/// [`crate::Stop`] again: a signal handler sets it and cannot notify anyone.
-/// Tells how long it took.
+/// Waits for a notification, or until it is time to check the [`crate::Stop`] again: a signal
+/// handler sets it and cannot notify. Returns the time spent.
 #[cfg(not(loom))]
 pub fn wait_and_look_again<'a, T>(
     condition: &Condvar,
@@ -35,9 +34,8 @@ pub fn wait_and_look_again<'a, T>(
     (guard, began.elapsed())
 }
 
-/// Loom knows no time: here a wait ends by a notification alone, so that a
-/// forgotten one is found and not made good by the timeout. A model that needs
-/// the timeout calls [`time_passes`].
+/// Loom has no time: a wait ends by a notification alone, so that a missing one is found and
+/// not masked by the timeout. A model that needs the timeout calls [`time_passes`].
 #[cfg(loom)]
 pub fn wait_and_look_again<'a, T>(
     condition: &Condvar,
@@ -49,8 +47,8 @@ pub fn wait_and_look_again<'a, T>(
     (guard, Duration::ZERO)
 }
 
-/// The timeout of everyone who waits now. The lock is what makes it one: who
-/// looked at the stop before it was set waits by now, and is woken.
+/// Acts as the timeout of all waiting threads. The lock makes it one: a thread that checked the
+/// stop before it was set waits by now, and is woken.
 #[cfg(loom)]
 pub fn time_passes<T>(mutex: &Mutex<T>, condition: &Condvar) {
     let _waiting = lock(mutex);

@@ -1,13 +1,13 @@
-//! Lets helpers through one after the other, in the order of their chunks.
+//! Passage of helpers one after the other, in the order of their chunks.
 
 use crate::stop::Stop;
 use crate::sync::{Condvar, Mutex, lock, wait_and_look_again};
 
 /// Orders the results of chunks that helpers finish in any order.
 ///
-/// A helper that comes early waits, so at most one result for each helper is
-/// held back: memory stays bounded. Chunks must be taken in order from one
-/// [`crate::WorkCursor`]; then the helper with the lowest one never waits.
+/// A helper that arrives early waits, so at most one result per helper is held back: memory
+/// stays bounded. Chunks must be taken in order from one [`crate::WorkCursor`]; then the helper
+/// with the lowest one never waits.
 #[derive(Debug, Default)]
 pub struct Turnstile {
     next: Mutex<u64>,
@@ -15,13 +15,13 @@ pub struct Turnstile {
 }
 
 impl Turnstile {
-    /// Chunk 0 goes first.
+    /// Creates a turnstile at which chunk 0 is the first.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Runs `action` when all chunks before `chunk` are through. `None` if the
-    /// work was stopped before.
+    /// Runs `action` once all chunks before `chunk` have passed. `None` if the work was stopped
+    /// before.
     pub fn pass<T>(&self, chunk: u64, stop: &Stop, action: impl FnOnce() -> T) -> Option<T> {
         let mut next = lock(&self.next);
         while *next != chunk {
@@ -37,7 +37,7 @@ impl Turnstile {
         Some(value)
     }
 
-    /// In a model: the timeout of all who wait. See [`crate::sync::time_passes`].
+    /// In a model: the timeout of all waiting threads. See [`crate::sync::time_passes`].
     #[cfg(loom)]
     pub fn time_passes(&self) {
         crate::sync::time_passes(&self.next, &self.moved);

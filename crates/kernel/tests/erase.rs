@@ -257,17 +257,17 @@ fn damaged_lists_and_lengths_end_with_an_error() {
     problem(&erase("erase first size 17000M", &[]), "too many");
     problem(&erase("erase first.flag", &[]), "bit field");
     problem(&erase("erase first.key", &[(0x120, BASE)]), "no size");
-    problem(&erase("erase first.name nullify", &[]), "no pointer");
+    problem(&erase("erase first.name nullify", &[]), "not a pointer");
     problem(&erase("erase nodes.name", &[]), "array");
-    problem(&erase("erase count.name", &[]), "no struct");
+    problem(&erase("erase count.name", &[]), "not a struct");
     problem(
         &erase("erase untyped", &[]),
         "type of 'untyped' is not known",
     );
-    problem(&erase("erase first size first.name", &[]), "base type");
+    problem(&erase("erase first size first.name", &[]), "a base type");
     problem(
         &erase("for n in head\nerase n.name\nendfor", &[]),
-        "'within'",
+        "requires 'within STRUCT:MEMBER'",
     );
     problem(
         &erase("for n in head within node:name\nerase n\nendfor", &[]),

@@ -1,11 +1,11 @@
-//! Shared memory in huge pages where the system gives none by itself.
+//! Shared memory in huge pages, also where the system does not provide them by itself.
 //!
-//! Shared memory has huge pages only as /sys/kernel/mm/transparent_hugepage/shmem_enabled
-//! says, which is `never` where nobody changed it. MADV_COLLAPSE (for shared memory since
-//! Linux 6.1) makes them whatever that says, but for `deny` (shmem_huge_global_enabled of
-//! mm/shmem.c; Documentation/admin-guide/mm/transhuge.rst). It puts pages together that are
-//! there: of a block without any it makes nothing, of a block with one page and 511 holes it
-//! makes a huge page by allocating and zeroing it (collapse_file of mm/khugepaged.c).
+//! Shared memory has huge pages only as /sys/kernel/mm/transparent_hugepage/shmem_enabled says;
+//! its default is `never`. MADV_COLLAPSE (for shared memory since Linux 6.1) makes them
+//! regardless of that setting, except for `deny` (shmem_huge_global_enabled of mm/shmem.c;
+//! Documentation/admin-guide/mm/transhuge.rst). It joins pages that exist: a block without any
+//! page is left empty, while a block with one page and 511 holes becomes a huge page that is
+//! allocated and zeroed (collapse_file of mm/khugepaged.c).
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,24 +18,24 @@ use crate::engine::{Outcome, Settings, share};
 use crate::operation::{Access, advise, want_huge_pages};
 use crate::region::{JobRegion, Region};
 
-/// A huge page of the page tables' second level, where pages are 4 KiB.
+/// Size of a huge page of the page tables' second level, where base pages are 4 KiB.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// The least that one call collapses: each waits for all processors to put the pages aside
-/// that they have in hand (lru_add_drain_all in madvise_collapse); on a busy machine that
-/// takes tens of milliseconds.
+/// Minimum size of one collapse call. Each call waits until all processors have drained their
+/// pending pages (lru_add_drain_all in madvise_collapse), which takes tens of milliseconds on a
+/// busy machine.
 const MIN_SLICE: usize = 64 << 20;
-/// Beyond it waiting counts no more.
+/// Maximum size of one collapse call; beyond it the wait no longer matters.
 const MAX_SLICE: usize = 256 << 20;
-/// Slices for each helper, so that all end at about the same time.
+/// Slices per helper, so that all helpers end at about the same time.
 const SLICES_PER_HELPER: usize = 4;
 
-/// Makes the pages of shared mappings as [`crate::operation::populate`] does, in huge pages
-/// as far as the kernel has some: by its own settings, or else by collapsing. Only blocks
-/// of 2 MiB of the memory become huge that lie at multiples of 2 MiB in this process too
-/// (see [`reserve`]). Blocks that have pages already stay as they are.
+/// Makes the pages of shared mappings as [`crate::operation::populate`] does, in huge pages as
+/// far as the kernel has some: by its own settings, or else by collapsing. Only blocks of 2 MiB
+/// that lie at multiples of 2 MiB in this process too become huge (see [`reserve`]). Blocks
+/// that already have pages stay as they are.
 ///
-/// Errors are those of populating: that there are no huge pages is none.
+/// Errors are those of populating. A lack of huge pages is not an error.
 pub fn populate(regions: &mut [JobRegion], access: Access, settings: &Settings) -> Outcome {
     let pages = match access {
         Access::Read => Advice::LinuxPopulateRead,
@@ -60,7 +60,7 @@ pub fn populate(regions: &mut [JobRegion], access: Access, settings: &Settings) 
     })
 }
 
-/// Makes huge pages of the blocks in `region`, unless they come by themselves.
+/// Makes huge pages of the blocks in `region`, unless the kernel makes them by itself.
 fn collapse(region: Region, pages: Advice) -> Result<(), Errno> {
     let blocks = blocks(region);
     if blocks.is_empty() {
@@ -68,8 +68,8 @@ fn collapse(region: Region, pages: Advice) -> Result<(), Errno> {
     }
     let page = page_size();
     for start in (blocks.start()..blocks.end()).step_by(HUGE_PAGE) {
-        // Another page of each block: the huge page comes from the node of this one
-        // (hpage_collapse_find_target_node), and interleaving goes by a page's number.
+        // A different page in each block: the huge page is allocated on the node of this page
+        // (hpage_collapse_find_target_node), and interleaving depends on the page's number.
         let at = start / HUGE_PAGE * page % HUGE_PAGE;
         let one = |at: usize| Region::between(start + at, start + at + page);
         advise(one(at), pages)?;
@@ -77,8 +77,8 @@ fn collapse(region: Region, pages: Advice) -> Result<(), Errno> {
             return Ok(());
         }
     }
-    // SAFETY: what the memory holds stays as it is. A bare thread may call it (rustix lacks
-    // this advice; the C library's wrapper touches errno of the caller only).
+    // SAFETY: the contents of the memory do not change. A bare thread may call this (rustix
+    // lacks this advice; the C library's wrapper touches only the caller's errno).
     let status = unsafe { libc::madvise(blocks.pointer(), blocks.length(), libc::MADV_COLLAPSE) };
     if status == 0 {
         Ok(())
@@ -87,13 +87,13 @@ fn collapse(region: Region, pages: Advice) -> Result<(), Errno> {
     }
 }
 
-/// The whole blocks in a region.
+/// Returns the whole blocks in a region.
 fn blocks(region: Region) -> Region {
     let start = region.start().saturating_add(HUGE_PAGE - 1) & !(HUGE_PAGE - 1);
     Region::between(start, region.end() & !(HUGE_PAGE - 1))
 }
 
-/// Whether a page of shared memory is there. Also where the kernel does not say.
+/// True if a page of shared memory is present, or if the kernel does not report it.
 fn is_resident(page: Region) -> bool {
     let mut resident = 1_u8;
     // SAFETY: the kernel writes one byte for one page.
@@ -101,13 +101,13 @@ fn is_resident(page: Region) -> bool {
     resident & 1 == 1
 }
 
-/// Reserves addresses for `length` bytes that begin at a multiple of 2 MiB, to be mapped over
-/// with MAP_FIXED or SHM_REMAP. `length` is a multiple of the page size, above 0.
+/// Reserves `length` bytes of addresses from a multiple of 2 MiB, to be mapped over with
+/// MAP_FIXED or SHM_REMAP. `length` is a multiple of the page size, above 0.
 ///
-/// Errors: ENOMEM where the process has no room.
+/// Errors: ENOMEM if the process has no room.
 pub fn reserve(length: usize) -> Result<Region, Errno> {
     let room = length.checked_add(HUGE_PAGE).ok_or(Errno::NOMEM)?;
-    // SAFETY: a new mapping, where the kernel has room.
+    // SAFETY: a new mapping, at an address chosen by the kernel.
     let base = unsafe {
         mmap_anonymous(
             ptr::null_mut(),
@@ -124,7 +124,7 @@ pub fn reserve(length: usize) -> Result<Region, Errno> {
         Region::between(wanted.end(), all.end()),
     ] {
         if !rest.is_empty() {
-            // SAFETY: a part of the mapping above that nobody knows of.
+            // SAFETY: an unused part of the mapping above.
             unsafe { munmap(rest.pointer(), rest.length()) }?;
         }
     }
@@ -135,9 +135,9 @@ pub fn reserve(length: usize) -> Result<Region, Errno> {
 mod tests {
     use super::*;
 
-    /// Shared memory of the kernel's own, at `region`.
+    /// Maps shared memory of the kernel's own at `region`.
     fn map_shared(region: Region) {
-        // SAFETY: over addresses that `reserve` gave to this test.
+        // SAFETY: over addresses that `reserve` returned to this test.
         unsafe {
             mmap_anonymous(
                 region.pointer(),
@@ -173,7 +173,7 @@ mod tests {
         let region = reserve(length).unwrap();
         map_shared(region);
         let byte = region.pointer().cast::<u8>();
-        // SAFETY: within the mapping; a block with a page keeps what it holds.
+        // SAFETY: within the mapping; a block with a page keeps its contents.
         unsafe { byte.add(HUGE_PAGE + 5000).write(7) };
         let outcome = populate(&mut [region.into()], Access::Read, &Settings::default());
         assert_eq!(outcome.error, None);

@@ -1,11 +1,11 @@
 //! Creates, locks and destroys large memory with helper threads.
 //!
-//! What the kernel does in one system call with one processor (making the pages
-//! of a segment, locking them, taking its page tables down) is cut into slices
-//! that helpers grab as they finish, each by a system call of its own.
+//! The kernel makes the pages of a segment, locks them and tears down its page tables in one
+//! system call on one processor. This crate cuts that work into slices. Helpers take a slice as
+//! soon as they finish the last one, and handle each with a system call of its own.
 //!
-//! Everything below `operation` works inside an allocator's `mmap`: it allocates
-//! nothing, uses no thread-local memory, and leaves no threads behind.
+//! Everything below `operation` works inside an allocator's `mmap`: it allocates nothing, uses
+//! no thread-local memory, and leaves no threads behind.
 
 mod c_string_buf;
 pub mod call;

@@ -1,4 +1,4 @@
-//! How much memory there is to have, read without allocating.
+//! Available memory of the machine, read without allocating.
 
 use std::ffi::CStr;
 
@@ -7,19 +7,19 @@ use rustix::io::{Errno, read};
 
 use crate::c_string_buf::CStringBuf;
 
-/// Room for the path of a control group's file.
+/// Size of the buffer for the path of a control group's file.
 const PATH: usize = 1024;
-/// What is read of a file: /proc/meminfo and memory.stat are shorter.
+/// Bytes read of a file; /proc/meminfo and memory.stat are shorter.
 const TEXT: usize = 8192;
 
-/// Where control groups are mounted, and what their files are called there.
+/// Mount point of control groups, and the names of their files.
 struct Hierarchy {
-    /// The start of its line in /proc/self/cgroup, behind the number.
+    /// Start of the hierarchy's line in /proc/self/cgroup, after the number.
     name: &'static str,
     roots: &'static [&'static str],
     limit: &'static str,
     usage: &'static str,
-    /// The page cache that is given up first, in memory.stat.
+    /// Name in memory.stat of the page cache that is reclaimed first.
     reclaimable: &'static str,
 }
 
@@ -41,8 +41,8 @@ const HIERARCHIES: [Hierarchy; 2] = [
     },
 ];
 
-/// Bytes that this process can have without swapping: MemAvailable, or less where a control
-/// group allows less; 0 where the system does not say.
+/// Returns the bytes that this process can have without swapping: MemAvailable, or less if a
+/// control group allows less; 0 if the system does not report it.
 pub fn available_memory() -> u64 {
     let mut text = [0; TEXT];
     let machine = read_text(c"/proc/meminfo", &mut text)
@@ -52,7 +52,7 @@ pub fn available_memory() -> u64 {
     machine.min(left_in_group().unwrap_or(u64::MAX))
 }
 
-/// Whether this process may lock as much as it likes (CAP_IPC_LOCK).
+/// True if this process may lock any amount of memory (CAP_IPC_LOCK).
 pub fn may_lock_all() -> bool {
     const CAP_IPC_LOCK: u32 = 14;
     let mut text = [0; 4096];
@@ -64,20 +64,21 @@ pub fn may_lock_all() -> bool {
     effective.is_some_and(|mask| mask & (1 << CAP_IPC_LOCK) != 0)
 }
 
-/// Whether this kernel knows an advice of madvise(2), and lets this process give it.
+/// True if this kernel supports an advice of madvise(2) and this process may give it.
 pub fn knows_advice(advice: i32) -> bool {
-    // SAFETY: advice about nothing changes nothing.
+    // SAFETY: advice on an empty range changes nothing.
     unsafe { libc::madvise(std::ptr::null_mut(), 0, advice) == 0 }
 }
 
-/// Bytes that the control groups of this process still allow; `None` for no limit.
+/// Returns the bytes that the control groups of this process still allow; `None` without a
+/// limit.
 pub fn left_in_group() -> Option<u64> {
     let mut groups = [0; TEXT];
     let groups = read_text(c"/proc/self/cgroup", &mut groups).ok()?;
     groups.lines().filter_map(left_by_line).min()
 }
 
-/// The same for the group of a line of /proc/self/cgroup, and those that it is in.
+/// Returns the same for the group of a line of /proc/self/cgroup and its ancestors.
 fn left_by_line(line: &str) -> Option<u64> {
     let (number, _) = line.split_once(':')?;
     let rest = line.get(number.len()..)?;
@@ -115,7 +116,7 @@ fn left_of(hierarchy: &Hierarchy, root: &str, group: &str) -> Option<u64> {
             .parse::<u64>()
             .ok()
     };
-    // "max" is no number; version 1 writes a number larger than any memory.
+    // "max" is not a number; version 1 writes a number larger than any memory.
     let limit = number(hierarchy.limit).filter(|limit| *limit < 1 << 62)?;
     let usage = number(hierarchy.usage)?;
     let mut text = [0; TEXT];
@@ -126,7 +127,7 @@ fn left_of(hierarchy: &Hierarchy, root: &str, group: &str) -> Option<u64> {
     Some(limit.saturating_sub(usage.saturating_sub(reclaimable)))
 }
 
-/// Numbers of this thread's status, by the names before them; `None` where one is not there.
+/// Returns numbers of this thread's status by their names; `None` if one is missing.
 pub(crate) fn status<const N: usize>(names: [&str; N]) -> Option<[u64; N]> {
     let mut text = [0; 4096];
     let text = read_text(c"/proc/thread-self/status", &mut text).ok()?;
@@ -137,7 +138,7 @@ pub(crate) fn status<const N: usize>(names: [&str; N]) -> Option<[u64; N]> {
     Some(numbers)
 }
 
-/// The number behind a name at the start of a line.
+/// Returns the number after a name at the start of a line.
 pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
@@ -147,7 +148,7 @@ pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
     })
 }
 
-/// A file's text, as much as there is room for; cut where it is not UTF-8.
+/// Reads a file's text, as much as fits into `room`; cut at the first byte that is not UTF-8.
 pub(crate) fn read_text<'a>(path: &CStr, room: &'a mut [u8]) -> Result<&'a str, Errno> {
     let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut filled = 0;
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(left_below(&PLAIN, root, "/a/b"), Some(500));
         assert_eq!(left_below(&PLAIN, root, "/a"), Some(500));
         assert_eq!(left_below(&PLAIN, root, "/"), None);
-        // A group that is not seen from here: those above it are.
+        // A group that is not visible from here; its ancestors are.
         assert_eq!(left_below(&PLAIN, root, "/a/hidden"), Some(500));
     }
 

@@ -1,4 +1,4 @@
-//! Memory of a program, by what is mapped there.
+//! Memory of a program, by its mappings.
 
 use std::ops::ControlFlow;
 
@@ -8,11 +8,11 @@ use crate::mapping;
 use crate::operation::Access;
 use crate::region::Region;
 
-/// The parts of a region, and how the pages of each are made so that no later touch
-/// waits: private memory that may be written becomes the process's own. Neighbours that are alike
-/// are one part.
+/// Returns the parts of a region, with the access that makes the pages of each so that no later
+/// touch waits: private writable memory becomes the process's own. Neighbours that are alike
+/// form one part.
 ///
-/// Errors: ENOMEM where nothing is mapped in a part of it, and those of reading the list.
+/// Errors: ENOMEM if a part of the region is not mapped, and those of reading the list.
 pub fn parts(region: Region) -> Result<Vec<(Region, Access)>, Errno> {
     let mut parts: Vec<(Region, Access)> = Vec::new();
     let mut covered = region.start();

@@ -1,4 +1,4 @@
-//! What is mapped in this process, out of /proc/thread-self/maps, without allocating: that of
+//! Mappings of this process, read from /proc/thread-self/maps without allocating. The file of
 //! the process is empty once its first thread has ended.
 
 use std::ops::ControlFlow;
@@ -12,33 +12,33 @@ use crate::region::Region;
 /// A mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// Where it is.
+    /// Addresses of the mapping.
     pub region: Region,
-    /// Whether it may be read.
+    /// True if it is readable.
     pub readable: bool,
-    /// Whether it may be written.
+    /// True if it is writable.
     pub writable: bool,
-    /// Whether it may be run.
+    /// True if it is executable.
     pub executable: bool,
-    /// Whether others see what is written.
+    /// True if writes are visible to other processes.
     pub shared: bool,
-    /// Whether it is of a file, or of shared memory.
+    /// True for a mapping of a file or of shared memory.
     pub of_file: bool,
-    /// The file's number on its device; of a System V segment its id.
+    /// Inode number of the file; the id of a System V segment.
     pub inode: u64,
-    /// How it looks for a System V segment, by its name in the list.
+    /// True if its name in the list is that of a System V segment.
     pub system_v: bool,
-    /// Whether it is of memory that has no other place: System V, POSIX or anonymous
-    /// shared memory, memfd. Whatever is unmapped of it comes back as it was.
+    /// True for memory that exists nowhere else: System V, POSIX or anonymous shared memory,
+    /// memfd. Its contents survive unmapping.
     pub of_memory: bool,
-    /// Whether something else than memory or a disk's file may be behind it.
+    /// True if it may be backed by something other than memory or a file on disk.
     pub of_device: bool,
-    /// The stack, vdso and others that the kernel named.
+    /// True for the stack, the vdso and others that the kernel names.
     pub special: bool,
 }
 
 impl Mapping {
-    /// What may be done with it: PROT_...
+    /// Returns its protection: PROT_...
     pub fn protection(&self) -> i32 {
         let bit = |allowed: bool, bit: i32| if allowed { bit } else { 0 };
         bit(self.readable, libc::PROT_READ)
@@ -47,7 +47,8 @@ impl Mapping {
     }
 }
 
-/// How the names of shared memory begin (shmem_kernel_file_setup and its callers, hugetlb_file_setup).
+/// Prefixes of the names of shared memory (shmem_kernel_file_setup and its callers,
+/// hugetlb_file_setup).
 const MEMORY: [&str; 5] = [
     "/SYSV",
     "/dev/shm/",
@@ -55,16 +56,17 @@ const MEMORY: [&str; 5] = [
     "/dev/zero",
     "/anon_hugepage",
 ];
-/// How the names of other files begin that are none of a disk.
+/// Prefixes of the names of other files that are not on a disk.
 const DEVICES: [&str; 4] = ["/dev/", "/sys/", "/proc/", "/drm"];
 
-/// A line is cut there: what counts stands before its path.
+/// Length to which a line is cut; all relevant fields stand before the path.
 const LINE: usize = 128;
 
-/// Calls `each` for the mappings that meet `region`, in order, until it breaks. In a program's own call signals are to be
-/// held meanwhile: a handler that jumps out of it would leave the list open.
+/// Calls `each` for the mappings that meet `region`, in order, until it breaks. Signals must be
+/// blocked meanwhile in a program's own call: a handler that jumps out of it would leave the
+/// list open.
 ///
-/// Errors are those of opening and reading the list, which a process without /proc lacks.
+/// Errors are those of opening and reading the list; a process without /proc has none.
 pub fn for_each(
     region: Region,
     mut each: impl FnMut(Mapping) -> ControlFlow<()>,
@@ -89,7 +91,7 @@ pub fn for_each(
     Ok(())
 }
 
-/// The mapping at an address.
+/// Returns the mapping at an address.
 pub fn at(address: usize) -> Option<Mapping> {
     let mut found = None;
     for_each(
@@ -103,10 +105,11 @@ pub fn at(address: usize) -> Option<Mapping> {
     found
 }
 
-/// `START-END PERMS OFFSET DEVICE INODE PATH`, as show_map_vma of fs/proc/task_mmu.c writes it.
+/// Parses `START-END PERMS OFFSET DEVICE INODE PATH`, as show_map_vma of fs/proc/task_mmu.c
+/// writes it.
 fn parse(line: &[u8]) -> Option<Mapping> {
     let line = str::from_utf8(line).or_else(|error| {
-        // A path may be anything, and may be cut.
+        // A path may hold any bytes, and may be cut.
         str::from_utf8(line.get(..error.valid_up_to()).unwrap_or_default())
     });
     let mut fields = line.ok()?.split_ascii_whitespace();
@@ -227,7 +230,7 @@ mod tests {
     fn all_lines_are_found_across_reads() {
         const PAGES: usize = 301;
         let page = rustix::param::page_size();
-        // SAFETY: a new mapping, of which this test alone makes one with holes.
+        // SAFETY: a new mapping; only this test makes holes in it.
         let address = unsafe {
             rustix::mm::mmap_anonymous(
                 std::ptr::null_mut(),
@@ -247,7 +250,7 @@ mod tests {
         }
         let mut found = Vec::new();
         for_each(region, |mapping| {
-            // Of others only what the kernel has put into a hole meanwhile.
+            // Any others are mappings that the kernel has put into a hole meanwhile.
             found.push(mapping.region.start());
             ControlFlow::Continue(())
         })

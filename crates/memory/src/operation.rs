@@ -1,7 +1,7 @@
-//! What helpers do with memory: each a job of [`crate::engine::share`].
+//! Operations of the helpers on memory, each a job of [`crate::engine::share`].
 //!
-//! Errors are those of the kernel for the slice that failed; what was done before
-//! stays done, as with the kernel's own calls.
+//! Errors are those of the kernel for the slice that failed. Work done before it stays done, as
+//! with the kernel's own calls.
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
@@ -10,20 +10,21 @@ use crate::engine::{Outcome, Settings, share, share_if_long};
 use crate::mapping::Mapping;
 use crate::region::{JobRegion, Region};
 
-/// How pages are made.
+/// The access by which pages are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// As by reading: for shared memory. On shared memory of the kernel's own (SysV,
-    /// POSIX, memfd, hugetlbfs) that makes pages which can be written, and maps neighbours
-    /// that are there already together. A hole in a file stays one.
+    /// As by reading: for shared memory. For shared memory of the kernel's own (SysV, POSIX,
+    /// memfd, hugetlbfs) this makes writable pages, and maps neighbours that already exist
+    /// along with them. A hole in a file stays a hole.
     Read,
-    /// As by writing: for private memory. What is shared becomes the process's own.
+    /// As by writing: for private memory. Shared pages become the process's own.
     Write,
 }
 
 impl Access {
-    /// How the kernel makes the pages of a mapping that it locks or populates: private memory
-    /// that may be written becomes the process's own (populate_vma_page_range of mm/gup.c).
+    /// Returns the access by which the kernel makes the pages of a mapping that it locks or
+    /// populates: private writable memory becomes the process's own (populate_vma_page_range of
+    /// mm/gup.c).
     pub fn of(mapping: &Mapping) -> Self {
         match mapping.writable && !mapping.shared {
             true => Self::Write,
@@ -34,8 +35,8 @@ impl Access {
 
 /// Makes the pages of regions and maps them (MADV_POPULATE_READ, MADV_POPULATE_WRITE).
 ///
-/// Errors: EINVAL where the kernel is older than 5.14 or a mapping cannot be populated,
-/// ENOMEM where nothing is mapped or memory ends, EFAULT where touching it would raise a
+/// Errors: EINVAL if the kernel is older than 5.14 or a mapping cannot be populated, ENOMEM if
+/// a part is not mapped or memory is exhausted, EFAULT if touching the memory would raise a
 /// signal, EHWPOISON for pages with a hardware error.
 pub fn populate(regions: &mut [JobRegion], access: Access, settings: &Settings) -> Outcome {
     let advice = match access {
@@ -45,15 +46,15 @@ pub fn populate(regions: &mut [JobRegion], access: Access, settings: &Settings) 
     share(regions, settings, |region| advise(region, advice))
 }
 
-/// Takes the page tables of shared mappings down; what they showed stays where it is, and
-/// the next touch maps it again. Locked memory too, where the kernel can (5.18).
+/// Tears down the page tables of shared mappings. The pages stay, and the next touch maps them
+/// again. Includes locked memory if the kernel supports it (5.18).
 ///
-/// Of private mappings this loses the contents: see [`forget`].
+/// On private mappings this loses the contents: see [`forget`].
 pub fn unmap_pages(regions: &mut [JobRegion], settings: &Settings) -> Outcome {
     share_if_long(regions, settings, drop_pages)
 }
 
-/// Gives the pages of private anonymous memory back; it reads as zeros then.
+/// Frees the pages of private anonymous memory, which then reads as zeros.
 pub fn forget(regions: &mut [JobRegion], settings: &Settings) -> Outcome {
     share_if_long(regions, settings, drop_pages)
 }
@@ -66,19 +67,19 @@ fn drop_pages(region: Region) -> Result<(), Errno> {
     }
 }
 
-/// Asks for huge pages, where the system leaves that to programs. Whether any come is
-/// not an error.
+/// Requests huge pages where the system leaves that to programs. A lack of huge pages is not an
+/// error.
 pub fn want_huge_pages(region: Region) {
     let _ = advise(region, Advice::LinuxHugepage);
 }
 
-/// One call of `madvise`.
+/// Calls `madvise` once.
 ///
-/// Whoever advises on memory that is not its own must know that it is in no use that the
-/// advice would break.
+/// A caller that advises on memory of others must know that no use of it would be broken by the
+/// advice.
 pub fn advise(region: Region, advice: Advice) -> Result<(), Errno> {
-    // SAFETY: the advices of this module change what a process sees only in `forget`,
-    // whose callers end the use of the memory with it.
+    // SAFETY: of this module's advices only the one of `forget` changes visible contents, and
+    // its callers end the use of the memory with it.
     unsafe { madvise(region.pointer(), region.length(), advice) }
 }
 
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-    /// Resident bytes of a mapping of its own.
+    /// Returns the resident bytes of a mapping of its own.
     fn resident(region: Region) -> usize {
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let head = format!("{:x}-", region.start());
@@ -105,7 +106,8 @@ mod tests {
         let at = unsafe { mmap_anonymous(std::ptr::null_mut(), LENGTH, access, MapFlags::SHARED) };
         let at = at.unwrap();
         let region = Region::new(at.expose_provenance(), LENGTH).unwrap();
-        // Nothing is there at first, then all, then the second half: helpers come never, at once, or late.
+        // First no page exists, then all, then the second half: helpers never start, start at
+        // once, or start late.
         for (part, made) in [(0, 0), (LENGTH, LENGTH), (LENGTH / 2, LENGTH / 2)] {
             let half = Region::new(region.start() + LENGTH - part, part).unwrap();
             populate(&mut [half.into()], Access::Read, &Settings::default());

@@ -1,22 +1,22 @@
-//! Where the library is that puts helpers in the place of an unchanged program's calls.
+//! Location of the library that uses helpers for the calls of an unchanged program.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The library's file.
+/// File name of the library.
 pub const LIBRARY: &str = "libbigiron_preload.so";
-/// The environment variable that names the library where it is in no usual place.
+/// Environment variable with the path of the library, if it is in no usual place.
 pub const VARIABLE: &str = "BIGIRON_PRELOAD";
 
-/// Why there is no library.
+/// The reason why the library is missing.
 #[derive(Debug, thiserror::Error)]
 pub enum NoLibrary {
-    /// What the environment names cannot be had.
+    /// The file that the environment names is not available.
     #[error("{VARIABLE}: {}: {error}", path.display())]
     Named {
-        /// What it names.
+        /// Path in the environment.
         path: PathBuf,
-        /// Why it cannot be had.
+        /// Error on access to it.
         error: io::Error,
     },
     /// It is not installed.
@@ -25,15 +25,15 @@ pub enum NoLibrary {
         beside.display(), packaged.display()
     )]
     Absent {
-        /// Where a build has it: beside the program.
+        /// Path in a build: beside the program.
         beside: PathBuf,
-        /// Where packages have it.
+        /// Path in a package.
         packaged: PathBuf,
     },
 }
 
-/// The library that the program `bigiron` at this path loads into others: the one that the
-/// environment names, else the one beside it, else the one of its package.
+/// Returns the library that the program `bigiron` at this path loads into others: the one named
+/// by the environment, else the one beside it, else the one of its package.
 pub fn find(program: &Path) -> Result<PathBuf, NoLibrary> {
     match env::var_os(VARIABLE).map(PathBuf::from) {
         Some(path) => fs::canonicalize(&path).map_err(|error| NoLibrary::Named { path, error }),

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-/// Addresses of this process from `start` up to, and without, `end`.
+/// Addresses of this process from `start` up to, but excluding, `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Region {
     start: usize,
@@ -11,7 +11,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// `length` bytes from `address`; `None` where that passes the end of all addresses.
+    /// Returns `length` bytes from `address`; `None` if they pass the end of the address space.
     pub fn new(address: usize, length: usize) -> Option<Self> {
         let end = address.checked_add(length)?;
         Some(Self {
@@ -20,7 +20,7 @@ impl Region {
         })
     }
 
-    /// From `start` up to `end`; empty if that is not above.
+    /// Returns the addresses from `start` up to `end`; empty if `end` is not above `start`.
     pub fn between(start: usize, end: usize) -> Self {
         Self {
             start,
@@ -28,33 +28,33 @@ impl Region {
         }
     }
 
-    /// The first address.
+    /// Returns the first address.
     pub fn start(self) -> usize {
         self.start
     }
 
-    /// The address after the last.
+    /// Returns the address after the last.
     pub fn end(self) -> usize {
         self.end
     }
 
-    /// Bytes.
+    /// Returns the length in bytes.
     pub fn length(self) -> usize {
         self.end - self.start
     }
 
-    /// Whether there is nothing in it.
+    /// True if the region is empty.
     pub fn is_empty(self) -> bool {
         self.end == self.start
     }
 
-    /// What is in both.
+    /// Returns the addresses that are in both regions.
     pub fn intersection(self, other: Self) -> Self {
         Self::between(self.start.max(other.start), self.end.min(other.end))
     }
 
-    /// Grown at both ends to whole pages of `page` bytes, a power of two, as the kernel
-    /// does with what it is told to lock; `None` where that passes the end of all addresses.
+    /// Extends the region at both ends to whole pages of `page` bytes, a power of two, as the
+    /// kernel does with a range to lock; `None` if that passes the end of the address space.
     pub fn to_pages(self, page: usize) -> Option<Self> {
         let end = self.end.checked_next_multiple_of(page)?;
         Some(Self {
@@ -63,13 +63,13 @@ impl Region {
         })
     }
 
-    /// Its first address, for a system call.
+    /// Returns the first address, for a system call.
     pub fn pointer(self) -> *mut c_void {
         ptr::with_exposed_provenance_mut(self.start)
     }
 
-    /// How many slices lie in it. Slices begin at multiples of `slice`, whatever
-    /// the region's start, so that no huge page is cut by two helpers.
+    /// Returns the number of slices. Slices begin at multiples of `slice_size`, whatever the
+    /// region's start, so that no huge page is split between two helpers.
     fn slice_count(self, slice_size: usize) -> u64 {
         if self.is_empty() {
             return 0;
@@ -100,7 +100,7 @@ impl From<Region> for JobRegion {
 }
 
 impl JobRegion {
-    /// The region.
+    /// Returns the region.
     pub fn region(&self) -> Region {
         self.region
     }
@@ -116,7 +116,7 @@ pub struct Slices<'a> {
 }
 
 impl<'a> Slices<'a> {
-    /// Cuts `parts` at multiples of `slice` bytes.
+    /// Cuts `parts` at multiples of `slice_size` bytes.
     pub fn of(parts: &'a mut [JobRegion], slice_size: usize) -> Self {
         let (mut count, mut bytes) = (0, 0_usize);
         for part in parts.iter_mut() {
@@ -132,17 +132,17 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// How many slices there are.
+    /// Returns the number of slices.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Bytes in all of them.
+    /// Returns the total size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The slice of a number below [`Slices::count`]; empty for others.
+    /// Returns the slice of a number below [`Slices::count`]; an empty region for others.
     pub fn get(&self, number: u64) -> Region {
         let after = self
             .parts
@@ -154,7 +154,7 @@ impl<'a> Slices<'a> {
         })
     }
 
-    /// The regions.
+    /// Returns the regions.
     pub fn regions(&self) -> impl Iterator<Item = Region> + 'a {
         self.parts.iter().map(|part| part.region)
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use bigiron_dump::{ChunkCompression, PageCompression, ZstdChunks};
 use bigiron_format::codec::{Codec, CodecError, Compression};
 
-use super::dump_options::Format;
+use super::format::Format;
 
 /// The argument of `--compress`. Not every format takes each compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use bigiron_kernel::DumpLevel;
 use clap::{Args, ValueEnum};
 
 use super::compression::CompressionArgument;
+use super::format::Format;
 use super::{InputArguments, threads};
 use crate::size;
 
@@ -186,20 +187,6 @@ Requires root, and a kernel with /proc/kcore that is not locked down.
 Examples:
   bigiron live /var/crash/live
   bigiron live -j 2 --write-limit 50M -d 31 - | ssh host 'cat > live.flat'";
-
-/// The output format on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// kdump-compressed; flattened if written to standard output
-    Kdump,
-    /// kdump-compressed as a stream, for pipes
-    Flattened,
-    /// ELF core, uncompressed
-    Elf,
-    /// ELF core in compressed chunks, unpacked by zstd -d or bzip2 -d alone; the fastest and
-    /// smallest format
-    Vmdump,
-}
 
 /// When offline CPUs are brought online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

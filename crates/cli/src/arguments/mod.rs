@@ -2,6 +2,7 @@
 
 mod compression;
 mod dump_options;
+mod format;
 #[cfg(feature = "memory")]
 pub mod memory;
 mod outputs;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 
 use super::compression::CompressionArgument;
-use super::dump_options::{DumpArguments, DumpOptionArgs, Format, LiveArguments};
+use super::dump_options::{DumpArguments, DumpOptionArgs, LiveArguments};
+use super::format::Format;
 
 impl DumpArguments {
     /// Returns the sources, and the output or all parts.

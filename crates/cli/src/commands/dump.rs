@@ -15,7 +15,7 @@ use crate::arguments::{DumpArguments, DumpOptionArgs};
 use crate::progress;
 use crate::tell::tell;
 use crate::{online_cpus, source, summary};
-use crate::{signals, watchdog};
+use crate::{signals, vmlinux, watchdog};
 
 /// Makes a dump and prints the summary.
 pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
@@ -218,9 +218,13 @@ fn erase(kernel: &mut Kernel, config: &Path, vmlinux: Option<&Path>) -> anyhow::
         config.display()
     );
     if let Some(path) = vmlinux {
-        crate::makedumpfile::vmlinux::check(path, kernel.info())?;
+        let is_kernel = vmlinux::is_of(path, kernel.info())
+            .with_context(|| format!("{}: cannot read it as vmlinux", path.display()))?;
+        anyhow::ensure!(is_kernel, vmlinux::mismatch(path, kernel.info()));
     }
-    let erasure = crate::erase::find(kernel, config, vmlinux)?;
+    let commands = crate::erase::read(config)
+        .with_context(|| format!("{}: cannot read the erase commands", config.display()))?;
+    let erasure = crate::erase::find(kernel, &commands, vmlinux)?;
     let problems: Vec<_> = erasure.problems.iter().map(ToString::to_string).collect();
     anyhow::ensure!(
         problems.is_empty(),

@@ -69,7 +69,7 @@ and what is known of the dump into DIR/info.N. The parts of a split or striped d
 file; devices among them are marked as saved when it is there and no part is missing.
 
 It can be killed at any moment and run again: the device's valid mark is cleared only when the \
-copy is on the disk, and a dump that is saved already is not saved twice. The file DIR/minfree \
+copy is on the disk, and a dump that is already saved is not saved again. The file DIR/minfree \
 says how many KiB must stay free.
 
 The last path is the directory if it is one, ends with a slash, or follows a disk or partition; \

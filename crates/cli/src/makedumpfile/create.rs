@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use anyhow::Context;
 use bigiron_dump::{
     DumpError, DumpOptions, DumpOutput, Format, OutputTarget, Progress, Summary, dump,
 };
@@ -68,10 +69,15 @@ pub fn run(settings: &Settings, vmcore: &Path, target: &Target) -> anyhow::Resul
 /// Erases what the commands in `config` name. Commands that name nothing are skipped, as in
 /// makedumpfile.
 fn erase(settings: &Settings, kernel: &mut Kernel, config: &Path) -> anyhow::Result<()> {
-    let erasure = crate::erase::find(kernel, config, settings.vmlinux.as_deref())?;
+    let commands = crate::erase::read(config)
+        .with_context(|| format!("Can't open config file({})", config.display()))?;
+    let erasure = crate::erase::find(kernel, &commands, settings.vmlinux.as_deref())?;
     let messages = settings.messages;
     for problem in &erasure.problems {
-        messages.error(&problem.to_string());
+        messages.error(&format!(
+            "Config error at {}: {}",
+            problem.line, problem.text
+        ));
     }
     if !erasure.problems.is_empty() {
         messages.notice(&format!(

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source};
 
+use super::failure::WrongRelease;
 use super::settings::Settings;
-use super::vmlinux;
-use crate::source;
+use crate::{source, vmlinux};
 
 /// Opens the files of VMCORE, and warns about damage.
 pub fn open(settings: &Settings, paths: &[PathBuf]) -> anyhow::Result<Source> {
@@ -59,7 +60,11 @@ pub fn kernel<'s>(settings: &Settings, opened: &'s Source) -> anyhow::Result<Ker
     let moved = own.is_some_and(|own| own.kernel_offset().is_some_and(|offset| offset != 0));
     let kernel = if linked && moved { find(None)? } else { kernel };
     if let Some(path) = &settings.vmlinux {
-        vmlinux::check(path, kernel.info())?;
+        let is_kernel = vmlinux::is_of(path, kernel.info())
+            .with_context(|| format!("Can't open the kernel file({})", path.display()))?;
+        if !is_kernel {
+            return Err(WrongRelease(vmlinux::mismatch(path, kernel.info())).into());
+        }
     }
     show(settings, &kernel, opened.path());
     Ok(kernel)

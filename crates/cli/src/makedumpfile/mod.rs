@@ -8,7 +8,7 @@
 //! | `settings`, `job` | what is requested, and valid combinations |
 //! | `messages`, `progress`, `report`, `help` | output |
 //! | `create`, `generate`, `levels`, `rearrange`, `reassemble`, `dmesg`, `mem_usage` | the work |
-//! | `input`, `vmlinux`, `vtop`, `dump_file` | VMCORE, VMLINUX, an address in VMCORE, DUMPFILE |
+//! | `input`, `vtop`, `dump_file` | VMCORE, an address in VMCORE, DUMPFILE |
 
 mod create;
 mod dmesg;
@@ -31,8 +31,7 @@ mod report;
 mod settings;
 mod sizes;
 mod spec;
-pub mod vmlinux;
-mod vtop;
+pub mod vtop;
 
 use std::ffi::OsString;
 

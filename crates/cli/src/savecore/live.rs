@@ -7,7 +7,7 @@ use bigiron_dump::{ChunkCompression, DumpOptions, Format, Progress, ZstdChunks, 
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, RUNNING_KERNEL, Source};
 
-use super::{NAME, Settings};
+use super::settings::{NAME, Settings, tell_log};
 use crate::commands::{live, save};
 use crate::source;
 use crate::tell::tell;
@@ -51,7 +51,7 @@ pub fn save(settings: &Settings, directory: &Path) -> anyhow::Result<()> {
     if settings.verbose {
         let name = saved.path.display();
         tell!("{NAME}: saved a dump of {} in {name}", path.display());
-        super::tell_log(log.as_deref());
+        tell_log(log.as_deref());
     }
     Ok(())
 }

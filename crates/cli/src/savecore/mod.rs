@@ -5,80 +5,24 @@
 //! device is used.
 
 mod live;
+mod settings;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use bigiron_dump::SaveOptions;
 use bigiron_helpers::{MemoryBudget, processor_count};
 
+use self::settings::{NAME, Settings, tell_log};
 use crate::commands::save::{DEFAULT_DIRECTORY, Outcome, Work, perform};
 use crate::tell::tell;
 
-/// Name in messages.
-const NAME: &str = "savecore";
 /// File that configures the device and the directory, as `DEVICE=` and `DIR=`: the settings of
 /// the service that runs `bigiron save` at boot.
 const CONFIGURATION: &str = "/etc/default/bigiron";
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
-
-/// The parsed command line.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Settings {
-    live: bool,
-    read_only: bool,
-    verbose: bool,
-    disregard_mark: bool,
-    file: Option<PathBuf>,
-    directory: Option<PathBuf>,
-}
-
-impl Settings {
-    /// Parses the options like getopt(3C); the error is for people.
-    fn parse(arguments: Vec<OsString>) -> Result<Self, String> {
-        let mut settings = Self::default();
-        let mut arguments = arguments.into_iter().peekable();
-        while let Some(word) = arguments.next_if(|word| {
-            let bytes = word.as_bytes();
-            bytes.len() > 1 && bytes[0] == b'-'
-        }) {
-            if word == "--" {
-                break;
-            }
-            let mut letters = word.as_bytes()[1..].iter();
-            while let Some(letter) = letters.next() {
-                match letter {
-                    b'L' => settings.live = true,
-                    b'r' => settings.read_only = true,
-                    b'v' => settings.verbose = true,
-                    b'd' => settings.disregard_mark = true,
-                    b'f' => {
-                        let rest = OsStr::from_bytes(letters.as_slice());
-                        let value = match rest.is_empty() {
-                            true => arguments.next(),
-                            false => Some(rest.to_owned()),
-                        };
-                        let value = value.ok_or("option -f needs a file")?;
-                        settings.file = Some(value.into());
-                        break;
-                    }
-                    other => return Err(format!("unknown option -{}", char::from(*other))),
-                }
-            }
-        }
-        settings.directory = arguments.next().map(PathBuf::from);
-        if arguments.next().is_some() {
-            return Err("at most one directory can be given".into());
-        }
-        if settings.live && settings.read_only {
-            return Err("-L and -r cannot be combined: there is no mark to leave".into());
-        }
-        Ok(settings)
-    }
-}
 
 pub fn run_as_alias(arguments: Vec<OsString>) -> u8 {
     let settings = match Settings::parse(arguments) {
@@ -148,12 +92,6 @@ fn tell(outcome: &Outcome, source: &Path) {
     }
 }
 
-fn tell_log(log: Option<&Path>) {
-    if let Some(log) = log {
-        tell!("{NAME}: saved its log in {}", log.display());
-    }
-}
-
 /// Returns the value of `NAME=VALUE` in a file of such lines.
 fn configured_path(text: &str, name: &str) -> Option<PathBuf> {
     let mut lines = text.lines();
@@ -165,28 +103,6 @@ fn configured_path(text: &str, name: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn parse(line: &str) -> Result<Settings, String> {
-        Settings::parse(line.split_whitespace().map(OsString::from).collect())
-    }
-
-    #[test]
-    fn options_are_parsed_like_getopt() {
-        let expected = Settings {
-            verbose: true,
-            disregard_mark: true,
-            file: Some("dump".into()),
-            directory: Some("dir".into()),
-            ..Settings::default()
-        };
-        for line in ["-v -d -f dump dir", "-vdfdump dir", "-dvf dump -- dir"] {
-            assert_eq!(parse(line).as_ref(), Ok(&expected), "{line}");
-        }
-        assert_eq!(parse(""), Ok(Settings::default()));
-        for line in ["-x", "-f", "one two", "-v one two", "-Lr", "-r -L dir"] {
-            assert!(parse(line).is_err(), "{line}");
-        }
-    }
 
     #[test]
     fn device_is_read_from_the_configuration() {

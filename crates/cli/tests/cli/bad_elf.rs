@@ -247,6 +247,7 @@ fn core_with_a_damaged_note_after_vmcoreinfo_is_dumped_with_a_warning() {
     run(&["dump", "-d", "1", arg(&vmcore), arg(&output)])
         .code(0)
         .says(&["warning", arg(&vmcore), &warning]);
-    let info = run(&["info", arg(&output)]).code(0);
-    assert!(info.text().contains(&warning[..23]), "{}", info.text());
+    run(&["info", arg(&output)])
+        .code(0)
+        .says(&["warning", "n_descsz of an ELF note"]);
 }

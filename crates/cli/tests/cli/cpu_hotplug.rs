@@ -172,7 +172,7 @@ fn cpus_go_and_come() {
     let machine = Machine::new();
     let text = machine.cpu(&["offline", "1-3"]).code(0).text();
     assert!(
-        text.starts_with("CPUs 1-3 are off line now: 3 in "),
+        text.starts_with("CPUs 1-3 are offline now: 3 in "),
         "{text}"
     );
     assert!(text.contains("each CPU: median"));
@@ -181,7 +181,7 @@ fn cpus_go_and_come() {
     machine.write(&format!("{CPUS}/online"), "0\n");
     let text = machine.cpu(&["online", "0-1"]).code(0).text();
     assert!(
-        text.contains("CPU 0 is on line already\nCPU 1 is on line now"),
+        text.contains("CPU 0 is online already\nCPU 1 is online now"),
         "{text}"
     );
     machine.cpu(&["online", "all"]).code(0);
@@ -197,7 +197,7 @@ fn json_tells_plan_and_outcome_and_one_that_fails_does_not_stop_the_others() {
     let outcome = machine.cpu(&["smt", "off", "--json"]).code(1).says(&[
         "CPU 1: ",
         "No space left",
-        "1 of 2 CPUs did not go off line",
+        "1 of 2 CPUs did not go offline",
     ]);
     let answer: Value = serde_json::from_slice(&outcome.stdout).unwrap();
     assert_eq!(answer["plan"]["order"], serde_json::json!([3, 1]));
@@ -214,7 +214,7 @@ fn a_dry_run_and_a_refusal_change_nothing() {
     let before = machine.files();
     let text = machine.cpu(&["smt", "off", "--dry-run"]).code(0).text();
     for line in [
-        "off line in this order: 3 1\n",
+        "offline in this order: 3 1\n",
         "write off to smt/control",
         "rcu_expedited is 1 in place of 0\n",
         "verbose is N in place of Y\n",
@@ -223,7 +223,7 @@ fn a_dry_run_and_a_refusal_change_nothing() {
     }
     for (words, said) in [
         (&["offline", "0-3"][..], "leaves none"),
-        (&["offline", "0"], "CPUs 0 cannot go off line"),
+        (&["offline", "0"], "CPUs 0 cannot go offline"),
         (
             &["offline", "2,7-9"],
             "CPUs 7-9 are not there; this machine has 0-3",

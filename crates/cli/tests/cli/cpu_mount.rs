@@ -35,7 +35,7 @@ fn domains_are_files_as_the_kernel_shows_them() {
     assert_eq!(names(""), cpus);
     assert_eq!(names("cpu9"), ["domain0", "domain1", "domain2"]);
     assert_eq!(names("cpu9/domain1").len(), 11);
-    // Its sibling is off line.
+    // Its sibling is offline.
     assert_eq!(names("cpu14"), ["domain0", "domain1"]);
     assert_eq!(text("cpu9/domain0/name"), "SMT\n");
     assert_eq!(text("cpu9/domain1/span"), "8-14\n");

@@ -179,6 +179,6 @@ fn a_machine_may_be_a_directory() {
     write("cpu/online", "0-2\n");
     run(&[&["cpu", "simulate"], &sysfs[..]].concat())
         .code(0)
-        .says(&["1 CPUs are off line"]);
+        .says(&["1 CPUs are offline"]);
     run(&[&["cpu", "simulate", "--growth"], &sysfs[..]].concat()).code(2);
 }

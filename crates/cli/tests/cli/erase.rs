@@ -238,23 +238,27 @@ fn erase_command_without_a_match_fails_a_dump_but_not_under_makedumpfiles_name()
          erase init_task:task_struct size 999999999M\nerase jiffies:char[4] nullify\nbad\n\
          [sd_mod]\nerase sd_index_ida\n",
     );
-    let whys = [
-        "Config error at 2: Can't find symbol 'nothing'.",
-        "Config error at 3: struct 'task_struct' has no member with name 'nothing'.",
-        "Config error at 4: the type of 'init_task' is not known.",
-        "Config error at 5: Can't find type 'no_struct'.",
-        "Config error at 6: 'sched_migrated' is a bit field",
-        "Config error at 7: 1048575998951424 bytes are too many",
-        "Config error at 8: 'jiffies:char[4]' is no pointer to nullify.",
-        "Config error at 9: Invalid token 'bad'.",
-        "Config error at 11: symbols of modules are not read",
+    let problems = [
+        (2, "symbol 'nothing' not found"),
+        (3, "struct 'task_struct' has no member 'nothing'"),
+        (4, "the type of 'init_task' is not known."),
+        (5, "type 'no_struct' not found"),
+        (6, "'sched_migrated' is a bit field"),
+        (7, "1048575998951424 bytes are too many"),
+        (8, "'jiffies:char[4]' is not a pointer"),
+        (9, "invalid token 'bad'"),
+        (11, "symbols of modules are not read"),
     ];
-    run(&path, "dump -q --erase @config @sample @out")
-        .code(1)
-        .says(&whys);
+    let mut outcome = run(&path, "dump -q --erase @config @sample @out").code(1);
+    for (line, text) in problems {
+        outcome = outcome.says(&[&format!("line {line}: {text}")]);
+    }
     assert!(!path.join("out").exists());
-    let outcome = run(&path, "makedumpfile -d 31 --config @config @sample @out").code(0);
-    outcome.says(&whys).says(&["9 of the commands in"]);
+    let mut outcome = run(&path, "makedumpfile -d 31 --config @config @sample @out").code(0);
+    for (line, text) in problems {
+        outcome = outcome.says(&[&format!("Config error at {line}: {text}")]);
+    }
+    outcome.says(&["9 of the commands in"]);
     let source = open(&path.join("out"));
     assert_eq!(
         source.memory().erase_info(),
@@ -262,7 +266,7 @@ fn erase_command_without_a_match_fails_a_dump_but_not_under_makedumpfiles_name()
     );
     run(&path, "dump -q --erase @missing @sample @none")
         .code(1)
-        .says(&["Can't open config file("]);
+        .says(&["missing: cannot read the erase commands: No such file"]);
     run(&path, "makedumpfile --config @missing @sample @none")
         .code(1)
         .says(&["Can't open config file("]);

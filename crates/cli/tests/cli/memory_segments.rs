@@ -79,7 +79,7 @@ fn errors_name_what_is_expected() {
     let name = name("wrong");
     for (arguments, code, part) in [
         (&["create"][..], 2, "--size"),
-        (&["create", "--size", "0"], 2, "no size"),
+        (&["create", "--size", "0"], 2, "invalid size"),
         (
             &["create", "--size", "1M", "--mode", "999"],
             2,

@@ -261,7 +261,7 @@ fn mount_point_of_a_killed_program_is_reported() {
         thread::yield_now();
     }
     let again = run(&["mount", arg(lab.vmcore()), arg(&directory)]).code(1);
-    again.says(&["whose program has gone", "umount"]);
+    again.says(&["the program of an earlier mount has exited", "umount"]);
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn formats_and_files_unsuitable_for_a_device_are_rejected() {
     let device = arg(&place.device);
     run(&["dump", "--device", device, device])
         .code(1)
-        .says(&["is what is to be dumped"]);
+        .says(&["is the source"]);
     let (vmcore, nowhere) = (arg(place.lab.vmcore()), place.lab.path("nowhere"));
     run(&["dump", "--device", vmcore, arg(&nowhere)])
         .code(1)

@@ -56,7 +56,7 @@ fn encrypted_dump_is_saved_unchanged_without_a_key_and_decrypted_with_one() {
         info.contains("\nencrypted: age") && !info.contains("incomplete"),
         "{info}"
     );
-    assert!(save(&["save"]).code(0).text().contains("saved already"));
+    assert!(save(&["save"]).code(0).text().contains("already saved"));
     save(&["save", "-f"])
         .code(1)
         .says(&["is encrypted", "--identity FILE"]);
@@ -68,7 +68,7 @@ fn encrypted_dump_is_saved_unchanged_without_a_key_and_decrypted_with_one() {
     assert!(directory.join("dmesg.1").exists());
     let info = fs::read_to_string(directory.join("info.1")).unwrap();
     assert!(info.contains("\ndecrypted: "), "{info}");
-    assert!(save(&with_key).code(0).text().contains("saved already"));
+    assert!(save(&with_key).code(0).text().contains("already saved"));
 
     save(&[&with_key[..], &["-f"]].concat()).code(0);
     let dump = lab.file("plain", &plain);

@@ -116,7 +116,7 @@ fn expanding_writes_a_core_of_the_same_pages_with_the_same_number() {
         0o600
     );
     let before = fs::metadata(&core).unwrap();
-    assert!(expand().text().contains("saved already"));
+    assert!(expand().text().contains("already saved"));
     assert_eq!(fs::metadata(&core).unwrap().ino(), before.ino());
     // Directly from the device, whose mark is then cleared.
     place.dump(&[]).code(0);

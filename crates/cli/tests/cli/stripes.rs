@@ -96,7 +96,7 @@ fn usage_errors_name_the_expected_arguments() {
         (&["x"][..], "two files or devices"),
         (&["x,x"], "twice"),
         (&["x,-"], "standard output"),
-        (&["x,y", "-f", "kdump"], "--stripe makes a vmdump"),
+        (&["x,y", "-f", "kdump"], "--stripe writes a vmdump"),
         (&["x,y", "-c", "bzip2"], "-c zstd"),
         (&["x,y", "--split", "v,w"], "cannot be used with"),
     ] {

@@ -59,7 +59,7 @@ impl fmt::Display for OfflineBlockers {
             writeln!(f, "CPUs {} run without a tick (nohz_full)", self.nohz_full)?;
         }
         for node in &self.nodes {
-            writeln!(f, "memory node {node} is left without a CPU on line")?;
+            writeln!(f, "memory node {node} is left without a CPU online")?;
         }
         let managed = |state| {
             let some = self

@@ -24,12 +24,12 @@ pub enum HotplugError {
     },
     /// CPUs that the kernel lets nobody take offline.
     #[error(
-        "CPUs {0} cannot go off line: the kernel gives them no file `online`, as for the CPU that a machine booted with"
+        "CPUs {0} cannot go offline: the kernel gives them no file `online`, as for the CPU that a machine booted with"
     )]
     Fixed(CpuList),
     /// No CPU would be left for ordinary tasks.
     #[error(
-        "taking {asked} off line leaves {left}; at least one CPU that is not isolated must stay"
+        "taking {asked} offline leaves {left}; at least one CPU that is not isolated must stay"
     )]
     Last {
         /// Those that were asked for.
@@ -49,7 +49,7 @@ pub enum HotplugError {
     },
     /// Threads of a core that there cannot be.
     #[error(
-        "{asked} threads for each core: cores have {most} on line; expected from 1 to {most}, `on` or `off`"
+        "{asked} threads for each core: cores have {most} online; expected from 1 to {most}, `on` or `off`"
     )]
     Threads {
         /// What was asked for.
@@ -58,8 +58,6 @@ pub enum HotplugError {
         most: usize,
     },
     /// The kernel was told not to have hardware threads.
-    #[error(
-        "the kernel's smt/control says {0}: hardware threads stay off line until the next boot"
-    )]
+    #[error("the kernel's smt/control says {0}: hardware threads stay offline until the next boot")]
     ForcedOff(String),
 }

@@ -13,9 +13,9 @@ use crate::list::CpuList;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// Off line.
+    /// Offline.
     Offline,
-    /// On line.
+    /// Online.
     Online,
 }
 

@@ -14,10 +14,10 @@ pub(super) fn meaning(direction: Direction, errno: Errno) -> Option<&'static str
              for nohz_full CPUs, or hotplug is disabled for now (suspend, kexec)"
         }
         // kernel/cpu.c: CC_ATTR_HOTPLUG_DISABLED
-        (Direction::Offline, Errno::OPNOTSUPP) => "this platform takes no CPU off line",
+        (Direction::Offline, Errno::OPNOTSUPP) => "this platform takes no CPU offline",
         // kernel/cpu.c: cpu_up, cpu_smt_allowed
         (Direction::Online, Errno::PERM) => {
-            "smt/control keeps hardware threads off line; see `bigiron cpu smt on`"
+            "smt/control keeps hardware threads offline; see `bigiron cpu smt on`"
         }
         (Direction::Online, Errno::BUSY) => {
             "hotplug is disabled for now (suspend, kexec), or it still goes down"

@@ -1,10 +1,10 @@
 //! Chooses the strength of compression, so that neither processors nor disk wait.
 //!
-//! A dump takes the least time if processors and disk are busy all the time. For that there are
-//! two neighbouring strengths: at the weaker one the disk is the bottleneck, at the stronger one
+//! A dump takes the least time if processors and disk are busy all the time. Two neighbouring
+//! strengths achieve this: at the weaker one the disk is the bottleneck, at the stronger one
 //! the processors are. The cost and the compressed size of pages, measured while dumping,
-//! determine the two strengths and the mix that keeps both busy; typical values stand in for what
-//! was not measured yet. The writer's queue corrects the mix: more of the stronger one while the
+//! determine the two strengths and the mix that keeps both busy; typical values are used until
+//! measurements exist. The writer's queue corrects the mix: more of the stronger one while the
 //! queue is well filled, none when it is empty.
 
 use std::sync::{Mutex, MutexGuard};
@@ -19,7 +19,7 @@ use super::thread_time::Spent;
 pub(super) struct Strength(pub(super) usize);
 
 impl Strength {
-    /// The strength before anything is measured: cheap, and half the size.
+    /// The strength before the first measurement: cheap, and half the size.
     pub(super) const FIRST: Self = Self(1);
 }
 
@@ -85,7 +85,7 @@ struct Measured {
     cost: [Mean; STRENGTHS.len()],
     /// Compressed size of a page, by strength.
     size: [Mean; STRENGTHS.len()],
-    /// Nanoseconds of the writer for a byte, and those of them spent on a processor.
+    /// Nanoseconds of the writer for a byte, and the part of them spent on a processor.
     write: Mean,
     write_processor: Mean,
     /// Fraction of a stronger batch that is due.
@@ -113,8 +113,8 @@ impl Measured {
         }
     }
 
-    /// Returns the nanoseconds for a page at `strength`: of the disk, and of the helpers or of all
-    /// processors, whichever is more. The writer needs a processor too.
+    /// Returns the nanoseconds for a page at `strength`: of the disk, and of the helpers or of
+    /// all processors, whichever is more. The writer needs a processor too.
     fn times(&self, strength: usize, threads: Threads) -> Option<(f64, f64)> {
         let page = self.page(strength);
         let writing = page.size * self.write_processor.get()?;
@@ -243,9 +243,9 @@ mod tests {
         }
     }
 
-    /// Simulates a dump to a disk of `bytes_per_second` with so many helpers, each `slowness`
-    /// times as slow as usual, where a written byte takes `write` nanoseconds of a processor;
-    /// returns the mean strength at the end.
+    /// Simulates a dump to a disk of `bytes_per_second` with this number of helpers, each
+    /// `slowness` times as slow as usual. A written byte takes `write` nanoseconds of a
+    /// processor. Returns the mean strength at the end.
     fn settle(bytes_per_second: f64, helpers: usize, slowness: f64, write: f64) -> f64 {
         let controller = Controller::new(helpers, helpers);
         let (mut queue, mut strengths) = (0.0_f64, Vec::new());

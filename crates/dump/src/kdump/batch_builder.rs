@@ -13,7 +13,7 @@ use crate::format::PageCompression;
 use crate::options::Optimizations;
 use crate::page::{ByPageHash, are_equal, hash_of};
 
-/// How a page was added to a batch.
+/// The way in which a page was added to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
     /// With its own data.
@@ -114,7 +114,7 @@ impl<'a> BatchBuilder<'a> {
         Added::New
     }
 
-    /// Compresses a page into `room`, or stores it uncompressed if it does not get smaller, as
+    /// Compresses a page into `room`, or stores it uncompressed if it does not shrink, as
     /// readers expect; returns the size and the flags.
     fn compress(&mut self, page: &[u8], room: &mut [u8]) -> (usize, u32) {
         let skips = self.optimizations.incompressible;

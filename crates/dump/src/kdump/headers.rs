@@ -47,7 +47,7 @@ pub(super) fn make_headers(job: &DumpJob, compression: PageCompression) -> Kdump
     }
 }
 
-/// Returns the flags of all codecs that a page may use, for the header. Readers go by the flags
+/// Returns the flags of all codecs that a page may use, for the header. Readers use the flags
 /// of each page descriptor.
 fn codec_flags(compression: PageCompression) -> u32 {
     match compression {

@@ -1,9 +1,10 @@
-//! Writes kdump-compressed dumps: to a file, flattened to a stream, or split over several files,
-//! each with all bitmaps and the pages of its own range of page frames (makedumpfile --split).
+//! Writes kdump-compressed dumps: to a file, flattened to a stream, or split over several
+//! files, each with all bitmaps and the pages of its own range of page frames (makedumpfile
+//! --split).
 //!
-//! The bitmaps determine how many pages precede each section, so a helper knows the offset of its
-//! page descriptors without waiting for others. Data may be anywhere: each helper takes the next
-//! free extent of the file.
+//! The bitmaps determine how many pages precede each section, so a helper knows the offset of
+//! its page descriptors without waiting for others. Data may be anywhere: each helper takes the
+//! next free extent of the file.
 
 mod adaptive;
 mod batch;
@@ -37,8 +38,8 @@ use share::{Share, divide};
 
 /// Maximum size of the bitmaps of absent memory in a stream: 8 TiB of address space.
 const MAX_GAPS: u64 = 256 << 20;
-/// Maximum memory of bitmaps that cannot be read back from the output: that of 128 GiB of RAM.
-/// Beyond, the filter runs a second time, which takes less than a second for each 100 GiB.
+/// Maximum memory of bitmaps that cannot be read back from the output: those of 128 GiB of RAM.
+/// Above it, the filter runs a second time, which takes less than a second for each 100 GiB.
 const MAX_BITMAP_MEMORY: u64 = 4 << 20;
 
 /// Writer of kdump-compressed dumps.
@@ -122,7 +123,7 @@ impl FormatWriter for KdumpWriter<'_, '_> {
                 self.fill_bitmap_gaps(part, sections)?;
             } else {
                 // A device holds bitmaps and descriptors of an older dump, which must not be
-                // taken for this one's. Bitmaps have gaps where there is no RAM.
+                // taken for this dump's. Bitmaps have gaps where there is no RAM.
                 part.make_zero(0, layout.ram_bitmap() + 2 * layout.bitmap_size)?;
             }
         }

@@ -36,7 +36,7 @@ pub(super) struct PartCopy<'a, 's> {
 }
 
 impl<'a, 's> PartCopy<'a, 's> {
-    /// Creates the copy of `share` to `part` by so many helpers.
+    /// Creates the copy of `share` to `part` by this number of helpers.
     pub(super) fn new(
         kept: &'a KeptPages<'a, 's>,
         share: &'a Share,
@@ -92,7 +92,7 @@ impl<'a, 's> PartCopy<'a, 's> {
         Ok(())
     }
 
-    /// Runs all helpers. With a queue, a writer thread is at its other end.
+    /// Runs all helpers, and with a queue also a writer thread at its other end.
     fn run_helpers(&self, queue: Option<&WriteQueue>) -> Result<Vec<Counts>, DumpError> {
         let (batches, stop) = (&self.share.batches, self.kept.job.stop);
         let cursor = WorkCursor::new(batches.end - batches.start);

@@ -88,13 +88,13 @@ impl DeviceOutput {
         })
     }
 
-    /// Fails if [`begin`](Self::begin) would: of several devices, none is changed unless all of
-    /// them can be.
+    /// Fails if [`begin`](Self::begin) would fail: of several devices, none is changed unless
+    /// all of them can be.
     pub fn check(path: &Path, claimed: bool) -> Result<(), DumpError> {
         Self::take(path, claimed).map(|_| ())
     }
 
-    /// Opens and locks a writable device; returns what is on it besides a dump.
+    /// Opens and locks a writable device; returns its content other than a dump.
     fn take(path: &Path, claimed: bool) -> Result<(RawDevice, Vec<Claim>), DumpError> {
         let device = RawDevice::open(path, true)?;
         if !device.try_lock()? {
@@ -119,8 +119,8 @@ impl DeviceOutput {
         self.write_at(self.length.load(Ordering::Acquire), bytes)
     }
 
-    /// Makes what was written so far durable, and records its length on the device: what follows
-    /// cannot be distinguished from an older dump.
+    /// Makes the bytes written so far durable, and records their length on the device: the
+    /// bytes that follow cannot be distinguished from an older dump.
     pub fn note_length(&self) -> io::Result<()> {
         let length = self.length.load(Ordering::Acquire);
         self.contents.sync()?;

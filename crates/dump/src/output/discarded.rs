@@ -1,4 +1,4 @@
-//! Output that goes nowhere, for dry runs.
+//! Output that stores nothing, for dry runs.
 
 use std::io;
 use std::path::PathBuf;

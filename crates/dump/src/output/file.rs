@@ -28,7 +28,7 @@ pub struct FileOutput {
     temporary: Option<PathBuf>,
     overwrite: bool,
     readable: bool,
-    /// The size is fixed, and bytes that were not written have any value.
+    /// True if the size is fixed and unwritten bytes have any value.
     is_device: bool,
     /// Offset of the dump in the file.
     base: u64,
@@ -115,12 +115,12 @@ impl FileOutput {
         }
     }
 
-    /// True if what was written can be read back.
+    /// True if written bytes can be read back.
     pub fn is_readable(&self) -> bool {
         self.readable
     }
 
-    /// Reads back what was written; ranges that were not written are zero.
+    /// Reads back written bytes; unwritten ranges are zero.
     pub fn read_back(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         let mut done = 0;
         while done < buf.len() {

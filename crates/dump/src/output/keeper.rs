@@ -1,9 +1,9 @@
 //! Regular syncs of a growing dump, so that most of it survives a power cut.
 //!
-//! A file system may delay the allocation of a new file's data for half a minute (ext4's delayed
-//! allocation, Documentation/admin-guide/ext4.rst); a machine that is reset during its dump then
-//! has none of it. Regular syncs also write data to the disk while the helpers work, instead of
-//! all at the end.
+//! A file system may delay the allocation of a new file's data for half a minute (ext4's
+//! delayed allocation, Documentation/admin-guide/ext4.rst); if the machine is reset during its
+//! dump, none of the dump is then on the disk. Regular syncs also write data to the disk while
+//! the helpers work, instead of all at the end.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -12,13 +12,14 @@ use bigiron_helpers::{Stop, run_beside};
 
 use crate::progress::Progress;
 
-/// Time between two syncs: the most that a power cut costs.
+/// Time between two syncs: the maximum that a power cut costs.
 const SYNC_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Runs `main`, and meanwhile calls `sync` regularly if bytes are being written.
 ///
 /// # Errors
-/// That of `main`; or that of `sync`, since the kernel reports a failed write only once.
+///
+/// An error of `main`; or one of `sync`, since the kernel reports a failed write only once.
 pub fn keep<T, E: Send>(
     sync: impl Fn() -> Result<(), E> + Sync + Send,
     progress: &Progress,
@@ -62,7 +63,7 @@ impl End {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Waits for the end for at most `time`; returns true if it came.
+    /// Waits for the end for at most `time`; returns true if the end came.
     fn within(&self, time: Duration) -> bool {
         let waited = self
             .signal

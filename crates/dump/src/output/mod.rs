@@ -1,4 +1,4 @@
-//! Outputs: what the bytes of a dump are written to.
+//! Outputs: the destinations of the bytes of a dump.
 
 mod device;
 mod discarded;
@@ -29,8 +29,8 @@ pub trait Output: Send + Sync {
     /// Writes all of `bytes` at `offset` of the file.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes a range zero unless it is zero already, as in a new file: old data on a device must
-    /// not be taken for the dump's.
+    /// Makes a range zero unless it is zero already, as in a new file: old data on a device
+    /// must not be taken for the dump's.
     fn make_zero(&self, offset: u64, len: u64) -> io::Result<()>;
 
     /// True if bytes must be written sequentially and without gaps.
@@ -40,8 +40,8 @@ pub trait Output: Send + Sync {
     /// takes as long as the disk needs and is not hidden by the page cache.
     fn flush_behind(&self, offset: u64, len: u64) -> io::Result<()>;
 
-    /// Makes what was written so far durable, if the output can. Nothing that is written later
-    /// is on the disk without it.
+    /// Makes the bytes written so far durable, if the output can. Bytes written later do not
+    /// reach the disk without them.
     fn sync(&self) -> io::Result<()>;
 
     /// Makes a complete dump durable and gives it its name. After an error it does not have its
@@ -52,12 +52,12 @@ pub trait Output: Send + Sync {
     /// the same dump could not be finished.
     fn take_back(&self);
 
-    /// Returns the file that keeps what was written if the dump ends now.
+    /// Returns the file that keeps the written bytes if the dump ends now.
     fn kept(&self) -> Option<PathBuf>;
 
-    /// Removes what was written, because it is of no use.
+    /// Removes the written bytes, because they are of no use.
     fn discard(&self);
 
-    /// Returns the file that the dump is written to in random order, if it is.
+    /// Returns the file, if the dump is written to one in random order.
     fn as_file(&self) -> Option<&FileOutput>;
 }

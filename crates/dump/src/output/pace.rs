@@ -1,4 +1,4 @@
-//! A limit of the bytes written per second.
+//! A limit on the bytes written per second.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ const MIN_SLEEP: Duration = Duration::from_millis(1);
 /// Maximum time until a signal is noticed.
 const MAX_SLEEP: Duration = Duration::from_millis(100);
 
-/// A limit of the bytes written per second. A write takes as long as on a disk of that speed:
+/// A limit on the bytes written per second. A write takes as long as on a disk of that speed:
 /// writers take turns.
 pub struct Pace<'a> {
     bytes_per_second: NonZeroU64,
@@ -25,7 +25,7 @@ pub struct Pace<'a> {
 }
 
 impl<'a> Pace<'a> {
-    /// Creates a limit; nobody waits once `stop` is set.
+    /// Creates a limit; waiting ends once `stop` is set.
     pub fn new(bytes_per_second: NonZeroU64, stop: &'a Stop) -> Self {
         Self {
             bytes_per_second,
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(pace.take_turn(1 << 19) - first, Duration::from_millis(500));
         let end = pace.take_turn(1 << 22);
         assert_eq!(end - first, Duration::from_millis(4500));
-        // A dump that is to stop waits for no turn.
+        // A dump that is to stop does not wait for its turn.
         stop.set();
         pace.wait_until(end + Duration::from_secs(3600));
     }

@@ -24,7 +24,7 @@ pub struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Creates the part that is called `path` in messages.
+    /// Creates a part; messages name it `path`.
     pub fn new(
         path: PathBuf,
         output: Box<dyn Output>,
@@ -83,7 +83,8 @@ impl<'a> Part<'a> {
         self.output.make_zero(offset, len).map_err(self.error())
     }
 
-    /// Makes a file `size` bytes long, or as long as it may be. A stream has no size.
+    /// Makes a file `size` bytes long, or as long as the size limit permits. A stream has no
+    /// size.
     pub fn set_size(&self, size: u64) -> Result<(), DumpError> {
         let Some(file) = self.output.as_file() else {
             return Ok(());
@@ -92,12 +93,12 @@ impl<'a> Part<'a> {
         file.set_size(size.min(max_size)).map_err(self.error())
     }
 
-    /// True if what was written can be read back.
+    /// True if written bytes can be read back.
     pub fn is_readable(&self) -> bool {
         self.output.as_file().is_some_and(FileOutput::is_readable)
     }
 
-    /// Reads back what was written; ranges that were not written are zero.
+    /// Reads back written bytes; unwritten ranges are zero.
     pub fn read_back(&self, offset: u64, buf: &mut [u8]) -> Result<(), DumpError> {
         match self.output.as_file() {
             Some(file) => file.read_back(offset, buf).map_err(self.error()),

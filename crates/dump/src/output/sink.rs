@@ -112,11 +112,11 @@ impl Sink {
         }
     }
 
-    /// Makes what was written so far durable, if the target can. This excludes what the encryption
-    /// buffers until its chunk is full.
+    /// Makes the bytes written so far durable, if the target can. This excludes bytes that the
+    /// encryption buffers until its chunk is full.
     pub fn sync(&self) -> io::Result<()> {
         match &*self.target {
-            // Nothing later can arrive without it.
+            // Later bytes cannot arrive without earlier ones.
             Target::Stdout(_) => Ok(()),
             Target::File(output) => output.sync(),
             Target::Device(output) => output.note_length(),

@@ -74,7 +74,7 @@ impl Content {
         }
     }
 
-    /// Returns why the decrypted contents are incomplete.
+    /// Returns the reason why the decrypted contents are incomplete.
     pub fn damage(&self) -> Option<&str> {
         match self {
             Self::Decrypted { damage, .. } => damage.as_deref(),

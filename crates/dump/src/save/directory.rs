@@ -79,7 +79,7 @@ impl Directory {
         self.root.join(format!("{stem}.{number}"))
     }
 
-    /// Creates the file that a dump is copied to, or takes over the one of a killed run. Waits
+    /// Creates the file for the copy of a dump, or takes over the one of a killed run. Waits
     /// while another run writes it.
     pub fn lock_temporary(
         &self,
@@ -174,7 +174,7 @@ impl Directory {
         self.sync()
     }
 
-    /// Writes a record unless its number is taken; returns whether it was written.
+    /// Writes a record unless its number is taken; returns true if it was written.
     fn write(&self, record: &Record) -> Result<bool, DumpError> {
         let path = self.path("info", record.number);
         let temporary = self.root.join(format!("info.{}.incomplete", record.id));

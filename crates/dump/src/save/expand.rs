@@ -11,8 +11,8 @@ use crate::options::DumpOptions;
 use crate::output::FileOutput;
 
 /// Writes the core into the temporary file: all pages that the dump has, with holes for zeros.
-/// Formats with their own way of unpacking are told from those that go through the dump
-/// pipeline here, and only here.
+/// Only this function distinguishes formats with their own way of unpacking from those that go
+/// through the dump pipeline.
 pub fn write(job: &Job) -> Result<Made, DumpError> {
     let (options, temporary) = (job.options, job.temporary);
     let source = job.origin.open_source()?;

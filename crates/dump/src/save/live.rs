@@ -17,8 +17,8 @@ use crate::output::FileOutput;
 use crate::progress::Progress;
 use crate::summary::Summary;
 
-/// The id in the temporary name. It is constant, so that one run takes over what a killed one
-/// left, and waits for one that is active.
+/// The id in the temporary name. It is constant, so that a run takes over the file of a killed
+/// run, and waits for an active one.
 const NO_DUMP: DumpId = DumpId([0; 16]);
 
 /// Dumps `kernel`, whose memory is at `source`, into `directory` under the next number: as

@@ -225,7 +225,7 @@ impl Job<'_> {
         let of_origin = origin.damage().map(ToOwned::to_owned);
         let is_stripes = origin.stripes().is_some();
         made.damage = match (of_origin, made.damage) {
-            // Only the end of a part was cut off; the copy has a new one.
+            // Only the end of a part was cut off; the copy has a new end.
             _ if is_stripes && !options.expand && damage.is_none() => None,
             (Some(why), Some(lost)) if is_stripes => Some(format!("{why}; {lost}")),
             (why, made) => why.or(damage).or(made),

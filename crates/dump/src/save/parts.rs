@@ -102,8 +102,8 @@ pub fn join(job: &Job, paths: &[PathBuf]) -> Result<Made, DumpError> {
     })
 }
 
-/// Opens the parts and sorts them by page frame. That they belong together was checked when the
-/// dump was opened.
+/// Opens the parts and sorts them by page frame. Opening the dump has checked that they belong
+/// together.
 fn open(paths: &[PathBuf]) -> Result<Vec<Part>, DumpError> {
     let mut parts = Vec::with_capacity(paths.len());
     for path in paths {
@@ -206,7 +206,7 @@ fn move_descriptors(
             descriptor.offset = if is_inside {
                 descriptor.offset - part.data + part.to
             } else {
-                // It would point into another part's data.
+                // The descriptor would point into another part's data.
                 whole &= descriptor.is_lost();
                 0
             };

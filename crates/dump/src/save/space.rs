@@ -19,7 +19,7 @@ const MAX_RANGES: usize = 1 << 16;
 const MINFREE_BYTES: u64 = 64;
 
 /// Returns the ranges of `range` that are not holes, in order. Finding a hole may scan the
-/// whole file (on tmpfs), so this is done once; behind very many holes the rest is returned as
+/// whole file (on tmpfs), so this is done once; after very many holes the rest is returned as
 /// data, and its zeros are detected when they are copied.
 pub fn data(bytes: &dyn ReadAt, range: Range<u64>) -> Vec<Range<u64>> {
     let mut data: Vec<Range<u64>> = Vec::new();

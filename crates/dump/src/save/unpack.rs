@@ -1,6 +1,6 @@
 //! Unpacks a vmdump in parallel, to the same core that `zstd -d` or `bzip2 -d` produce.
 //!
-//! Helpers take one chunk after another and write what is not zero at its position; the rest
+//! Each helper takes the next chunk and writes its nonzero blocks at its position; the rest
 //! stays a hole. A chunk that fails stays a hole as well, and the others are written.
 
 use std::sync::Mutex;
@@ -15,15 +15,14 @@ use crate::error::DumpError;
 use crate::output::{FileOutput, Output, keep};
 use crate::progress::Phase;
 
-/// Memory of a helper beside its buffers: the zstd or bzip2 context, and its stack.
+/// Memory of a helper besides its buffers: the zstd or bzip2 context, and its stack.
 const CONTEXT: u64 = 5 << 20;
 /// Memory of the chunks of one index record, with their bitmaps.
 const INDEX: u64 = 2 << 20;
 /// Maximum growth of a chunk by compression; larger ones are damaged.
 const GROWTH: u64 = 64 << 10;
 
-/// Unpacks `dump` into the job's temporary file; `damage` is what is already known to be wrong
-/// with it.
+/// Unpacks `dump` into the job's temporary file; `damage` describes defects known already.
 pub fn write(job: &Job, dump: &VmdumpSource, damage: Option<&str>) -> Result<Made, DumpError> {
     let temporary = job.temporary;
     let header = dump.header();
@@ -92,7 +91,7 @@ impl Expected {
             bytes: 0,
             chunk_bytes: 0,
         };
-        // What cannot be read is not written.
+        // Unreadable chunks are not written.
         for stretch in dump.core_order() {
             let Stretch::Chunk(_, chunk) = stretch else {
                 continue;
@@ -205,7 +204,7 @@ impl Done {
     }
 }
 
-/// Why a helper stops.
+/// Reason why a helper stops.
 enum Failure {
     Write(std::io::Error),
     Dump(DumpError),

@@ -23,12 +23,12 @@ pub(super) struct InOrder<T> {
 struct State<T> {
     next: u64,
     items: BTreeMap<u64, T>,
-    /// A helper processes items now.
+    /// True while a helper processes items.
     busy: bool,
 }
 
 impl<T> InOrder<T> {
-    /// Creates the order that begins with item 0; at most `max_ahead` items wait.
+    /// Creates an order that starts with item 0; at most `max_ahead` items wait.
     pub(super) fn new(max_ahead: u64) -> Self {
         Self {
             state: Mutex::new(State {
@@ -41,8 +41,8 @@ impl<T> InOrder<T> {
         }
     }
 
-    /// Deposits item `number`, and calls `take` with those whose turn it is, unless another helper
-    /// does. Items are dropped if the work was stopped.
+    /// Deposits item `number`, and calls `take` with the items whose turn it is, unless another
+    /// helper does. Items are dropped if the work was stopped.
     pub(super) fn put<E>(
         &self,
         number: u64,

@@ -2,7 +2,7 @@
 //! and index.
 //!
 //! Pages that no part has, or that are damaged, become chunks of lost pages, so that everything
-//! behind keeps its position in the core, also for `zstd -d`.
+//! after them keeps its position in the core, also for `zstd -d`.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ use crate::progress::Progress;
 const AHEAD: u64 = 3;
 /// Maximum growth of a chunk by compression; larger ones are damaged.
 const GROWTH: u64 = 64 << 10;
-/// Memory of a helper beside its chunks.
+/// Memory of a helper besides its chunks.
 const HELPER: u64 = 2 << 20;
 /// Compression level of the zeros that replace lost pages; any level gives the same size.
 const ZEROS_LEVEL: i32 = 1;

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::kept_pages::KeptPages;
 use crate::summary::Summary;
 
-/// Encodes the metadata. Without times if the dump's identity is given, so that the same source
+/// Encodes the metadata. Omits times if the dump's identity is given, so that the same source
 /// results in the same bytes.
 pub(super) fn encode(
     kept: &KeptPages,

@@ -8,7 +8,7 @@ use bigiron_format::vmdump::Chunk;
 pub(super) enum Packed {
     /// Compressed.
     Chunk(PackedChunk),
-    /// Pages of which none is dumped.
+    /// Excluded pages only.
     Excluded {
         /// Position in the core.
         position: u64,

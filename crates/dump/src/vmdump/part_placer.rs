@@ -68,9 +68,8 @@ impl PartPlacer {
         (placer, first)
     }
 
-    /// Creates a placer that continues at `offset`, after the chunks in `counts`, of which those in
-    /// `directory` have index records. `frames` are all frames so far, if nothing is between
-    /// them.
+    /// Creates a placer that continues at `offset`, after the chunks in `counts`; index records
+    /// list those in `directory`. `frames` are all frames so far, if nothing is between them.
     pub(super) fn resume(
         header: VmdumpHeader,
         offset: u64,
@@ -181,8 +180,8 @@ impl PartPlacer {
         Ok(())
     }
 
-    /// Returns the end of the part, which must be written last: directory, metadata, root and seek
-    /// table.
+    /// Returns the end of the part, which must be written last: directory, metadata, root and
+    /// seek table.
     pub(super) fn end(
         mut self,
         complete: bool,

@@ -130,7 +130,7 @@ impl Found {
         found
     }
 
-    /// A dump in bzip2 without an index is known only by unpacking all of it.
+    /// Scans a bzip2 dump without an index, which requires unpacking all of it.
     fn of_streams(file: &VmdumpFile) -> Result<Self, DumpError> {
         let mut found = Self {
             end: 0,
@@ -163,7 +163,7 @@ impl Found {
         self.end = offset + size;
     }
 
-    /// An index record that lists exactly the chunks before it stays in use.
+    /// Keeps an index record in use if it lists exactly the chunks before it.
     fn index(&mut self, file: &VmdumpFile, place: Extent, payload: &[u8]) {
         let Ok(chunks) = index::decode(file.header(), payload, place.offset) else {
             return;
@@ -184,8 +184,8 @@ impl Found {
     }
 }
 
-/// Makes the header of a truncated dump in bzip2, whose own is lost: from what `found` has,
-/// with a new id and no time.
+/// Creates the header of a truncated bzip2 dump, whose own is lost: from the contents of
+/// `found`, with a new id and no time.
 fn header_of_streams(source: &Source, scanned: &VmdumpHeader, found: &Found) -> VmdumpHeader {
     let pages = |bytes: u64| u32::try_from(bytes >> scanned.page_shift).unwrap_or(u32::MAX);
     let of_pages = |chunk: &&Chunk| chunk.kind == ChunkKind::Pages;

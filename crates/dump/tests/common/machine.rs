@@ -1,10 +1,10 @@
-//! The machine that most dumps of these tests are of.
+//! The machine in most dumps of these tests.
 
 use std::sync::OnceLock;
 
 use bigiron_synth::{ElfShape, Synth};
 
-/// 12 MiB with some of everything.
+/// 12 MiB with pages of every kind.
 const MACHINE: &str = "kernel 6.12
     ram 0x0-0x9f 0x100-0xbff
     pages 0x200 free order=9
@@ -13,7 +13,7 @@ const MACHINE: &str = "kernel 6.12
     pages 0x500 slab n=32 fill=zero ; 0x520 slab n=32 fill=const:7
     pages 0x600 thp";
 
-/// Its memory as an ELF core.
+/// Returns its memory as an ELF core.
 pub fn core() -> &'static [u8] {
     static CORE: OnceLock<Vec<u8>> = OnceLock::new();
     CORE.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! What tests of striped dumps share: a machine, its dump in one file and in
-//! parts, and what is there to be done with them.
+//! Shared code of the tests of striped dumps: a machine, its dump in one file and in parts, and
+//! operations on them.
 
 #[path = "../common/machine.rs"]
 mod machine;
@@ -28,7 +28,7 @@ pub fn source() -> Source {
     Source::from_bytes(Box::new(core().to_vec()), PathBuf::from("core")).unwrap()
 }
 
-/// zstd's own parameters, so that a change of ours changes no golden file.
+/// zstd's own parameters, so that a change of our defaults changes no golden file.
 const CHUNKS: ZstdChunks = ZstdChunks {
     level: 3,
     bytes: 64 << 10,
@@ -47,7 +47,7 @@ pub fn options(id: [u8; 16]) -> DumpOptions {
     }
 }
 
-/// The dump as one file.
+/// Returns the dump as one file.
 pub fn whole() -> &'static [u8] {
     static WHOLE: OnceLock<Vec<u8>> = OnceLock::new();
     WHOLE.get_or_init(|| {
@@ -72,7 +72,7 @@ pub fn stripe(targets: &[OutputTarget], options: &DumpOptions) -> Result<(), Dum
     dump(&kernel, &output, options, &Progress::new(), &stop).map(|_| ())
 }
 
-/// The dump in so many parts.
+/// Returns the dump in `count` parts.
 pub fn parts(count: usize, id: [u8; 16]) -> Vec<Vec<u8>> {
     let directory = tempfile::tempdir().unwrap();
     let name = |index| OutputTarget::File(directory.path().join(format!("part{index}")));
@@ -103,7 +103,7 @@ pub fn refused(parts: &[&[u8]]) -> String {
     }
 }
 
-/// All pages that `dump` has, held against those of the machine.
+/// Compares all pages of `dump` with those of the machine.
 #[track_caller]
 pub fn read_all(dump: &Source) -> Verification {
     let (progress, stop) = (Progress::new(), Stop::new());
@@ -129,7 +129,7 @@ pub fn ones(bits: &[u8]) -> u64 {
     bits.iter().map(|byte| u64::from(byte.count_ones())).sum()
 }
 
-/// Saves `parts`: the directory, and what became of it.
+/// Saves `parts`; returns the directory and the result.
 pub fn save(parts: &[&[u8]], expand: bool) -> (TempDir, Saved) {
     let directory = tempfile::tempdir().unwrap();
     let paths: Vec<_> = (0..parts.len())

@@ -11,7 +11,7 @@ pub struct Problem {
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Config error at {}: {}", self.line, self.text)
+        write!(f, "line {}: {}", self.line, self.text)
     }
 }
 

@@ -57,7 +57,7 @@ impl Config {
                 Some((name, _)) => module = name.to_owned(),
                 None => config.problems.push(Problem {
                     line: number,
-                    text: "Invalid module section entry.".into(),
+                    text: "invalid section entry: expected [MODULE]".into(),
                 }),
             }
         }

@@ -72,14 +72,14 @@ impl<'a> Scope<'a> {
             return Ok(*item);
         }
         let found = self.symbols.find(symbol);
-        let address = found.ok_or_else(|| format!("Can't find symbol '{symbol}'."))?;
+        let address = found.ok_or_else(|| format!("symbol '{symbol}' not found"))?;
         let address = address.address.0;
         let type_id = match written_type {
             Some(written) => self
                 .types
                 .add(written)
                 .map_err(text)?
-                .ok_or_else(|| format!("Can't find type '{written}'."))?,
+                .ok_or_else(|| format!("type '{written}' not found"))?,
             None => self
                 .types
                 .variable(symbol, Some(address.wrapping_sub(self.moved)))
@@ -87,7 +87,7 @@ impl<'a> Scope<'a> {
                 .ok_or_else(|| {
                     format!(
                         "the type of '{symbol}' is not known. BTF has the types of few variables: \
-                         write '{symbol}:TYPE', or give a vmlinux with debug information."
+                         write '{symbol}:TYPE', or give a vmlinux with debug information"
                     )
                 })?,
         };
@@ -103,7 +103,7 @@ impl<'a> Scope<'a> {
 
     pub(super) fn size(&self, id: TypeId) -> Result<u64, String> {
         let size = size_of(&self.types, id).map_err(text)?;
-        size.ok_or_else(|| "its size is not known.".into())
+        size.ok_or_else(|| "its size is not known".into())
     }
 
     /// Resolves the members `names` of `item`; returns `None` if a pointer on the path is NULL.
@@ -136,12 +136,12 @@ impl<'a> Scope<'a> {
                     }
                 }
                 Shape::Array(..) => {
-                    return Err("it is an array: go through it by 'for'.".into());
+                    return Err("an array has no members: iterate over it with 'for'".into());
                 }
-                _ => return Err("it is no struct, so it has no members.".into()),
+                _ => return Err("it is not a struct, so it has no members".into()),
             }
         }
-        Err("pointers without an end.".into())
+        Err("too many pointers to pointers".into())
     }
 
     /// Resolves a member of the struct at `outer`.
@@ -162,13 +162,11 @@ impl<'a> Scope<'a> {
         let Some(place) = place else {
             let (_, found) = self.resolve(outer.type_id)?;
             let found = found.name.unwrap_or_default();
-            return Err(format!(
-                "struct '{found}' has no member with name '{name}'."
-            ));
+            return Err(format!("struct '{found}' has no member '{name}'"));
         };
         if place.bits.is_some() {
             return Err(format!(
-                "'{name}' is a bit field, which cannot be erased by itself."
+                "'{name}' is a bit field, which cannot be erased by itself"
             ));
         }
         Ok(Item {
@@ -185,7 +183,7 @@ impl<'a> Scope<'a> {
         depth: usize,
     ) -> Result<Option<Place>, String> {
         if depth == 0 {
-            return Err("structs without an end.".into());
+            return Err("structs are nested too deeply".into());
         }
         for member in self.types.members(outer).map_err(text)? {
             let (inner, found) = self.resolve(member.type_id)?;
@@ -222,7 +220,7 @@ impl<'a> Scope<'a> {
             2 => u64::from(endian.u16(&bytes, 0).unwrap_or(0)),
             4 => u64::from(endian.u32(&bytes, 0).unwrap_or(0)),
             8 => endian.u64(&bytes, 0).unwrap_or(0),
-            _ => return Err(format!("a number of {size} bytes.")),
+            _ => return Err(format!("unsupported number of {size} bytes")),
         })
     }
 
@@ -252,5 +250,5 @@ impl<'a> Scope<'a> {
 }
 
 pub(super) fn text(error: KernelError) -> String {
-    format!("{error}.")
+    error.to_string()
 }

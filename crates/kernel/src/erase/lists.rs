@@ -33,7 +33,7 @@ pub(super) fn for_each(
         let size = scope.size(element)?;
         let (_, shape) = scope.resolve(element)?;
         if count > MAX_ELEMENTS {
-            return Err(format!("an array of {count} elements."));
+            return Err(format!("an array of {count} elements"));
         }
         for index in 0..count {
             let address = item.address.wrapping_add(size.wrapping_mul(index));
@@ -54,10 +54,10 @@ pub(super) fn for_each(
     };
     if is_list_head(scope, first)? {
         let Link::Within(name, member) = &command.link else {
-            return Err("Use 'within' keyword to specify StructName:ListHeadMember.".into());
+            return Err("a list of this type requires 'within STRUCT:MEMBER', where MEMBER is its list_head".into());
         };
         let outer = structure(&scope.types, name).map_err(super::item::text)?;
-        let type_id = outer.ok_or_else(|| format!("Can't find structure: {name}."))?;
+        let type_id = outer.ok_or_else(|| format!("struct '{name}' not found"))?;
         let place = scope.member(
             Item {
                 address: 0,
@@ -66,7 +66,7 @@ pub(super) fn for_each(
             member,
         )?;
         if !is_list_head(scope, place)? {
-            return Err(format!("Member '{member}' is not of 'list_head' type."));
+            return Err(format!("member '{member}' is not a list_head"));
         }
         let next = |address| {
             let node = Item { address, ..first };
@@ -89,11 +89,11 @@ pub(super) fn for_each(
         let next = scope.member(node, member)?;
         let (_, found) = scope.resolve(next.type_id)?;
         let Shape::Pointer(to) = found.shape else {
-            return Err(format!("Member '{member}' is no pointer."));
+            return Err(format!("member '{member}' is not a pointer"));
         };
         if scope.resolve(to)?.1.name != scope.resolve(first.type_id)?.1.name {
             return Err(format!(
-                "Member '{member}' does not point to an element of the list."
+                "member '{member}' does not point to an element of the list"
             ));
         }
         scope.read_pointer(next.address)
@@ -130,7 +130,7 @@ fn walk(
     while node != 0 && node != end {
         if node == held || count == MAX_ELEMENTS {
             return Err(format!(
-                "the list does not end: it has {count} elements or more."
+                "the list does not end: it has {count} elements or more"
             ));
         }
         visit(node);

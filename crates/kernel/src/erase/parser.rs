@@ -25,26 +25,26 @@ impl<'a> Parser<'a> {
             self.for_loop().map(Command::Loop)
         } else {
             let word = self.peek().map_or("", |word| word.text);
-            Err(self.problem(format!("Invalid token '{word}'.")))
+            Err(self.problem(format!("invalid token '{word}'")))
         }
     }
 
     fn erase(&mut self, id: Option<&str>) -> Result<Erase, Problem> {
         let line = self.line();
-        let word = self.name("expected kernel symbol after 'erase' command.")?;
+        let word = self.name("expected a symbol after 'erase'")?;
         let target = self.expression(word)?;
         if let Some(id) = id
             && target.symbol != id
         {
-            return Err(self.problem(format!("unused iteration variable '{id}'.")));
+            return Err(self.problem(format!("unused iteration variable '{id}'")));
         }
         let amount = if self.take("nullify") {
             Amount::Nullify
         } else if self.take("size") {
-            let word = self.name("expected size symbol after 'size' keyword.")?;
+            let word = self.name("expected a size after 'size'")?;
             if word.starts_with(|c: char| c.is_ascii_digit()) {
                 let bytes = bytes(word);
-                Amount::Bytes(bytes.ok_or_else(|| self.problem(format!("Invalid size '{word}'.")))?)
+                Amount::Bytes(bytes.ok_or_else(|| self.problem(format!("invalid size '{word}'")))?)
             } else {
                 Amount::Variable(self.expression(word)?)
             }
@@ -60,28 +60,25 @@ impl<'a> Parser<'a> {
 
     fn for_loop(&mut self) -> Result<Loop, Problem> {
         let line = self.line();
-        let id = self.name("expected iteration VAR entry after 'for' keyword.")?;
+        let id = self.name("expected a variable after 'for'")?;
         if id.contains(['.', ':']) {
-            return Err(self.problem("Invalid iteration variable entry.".into()));
+            return Err(self.problem("invalid iteration variable".into()));
         }
         if !self.take("in") {
-            return Err(self.problem("expected token 'in'.".into()));
+            return Err(self.problem("expected 'in'".into()));
         }
-        let word = self.name("expected list symbol after 'in' keyword.")?;
+        let word = self.name("expected a list after 'in'")?;
         let list = self.expression(word)?;
         let link = if self.take("via") {
-            Link::Via(
-                self.name("expected member name after 'via' keyword.")?
-                    .to_owned(),
-            )
+            Link::Via(self.name("expected a member after 'via'")?.to_owned())
         } else if self.take("within") {
-            let word = self.name("expected struct name after 'within' keyword.")?;
+            let word = self.name("expected a struct after 'within'")?;
             let (name, member) = word.split_once(':').unwrap_or((word, "list"));
             if member.is_empty() {
-                return Err(self.problem("expected list_head member after ':'.".into()));
+                return Err(self.problem("expected a member of type list_head after ':'".into()));
             }
             if name.is_empty() {
-                return Err(self.problem("Invalid token found after 'within' keyword.".into()));
+                return Err(self.problem("expected STRUCT:MEMBER after 'within'".into()));
             }
             Link::Within(name.to_owned(), member.to_owned())
         } else {
@@ -94,8 +91,8 @@ impl<'a> Parser<'a> {
                 continue;
             }
             return Err(match self.peek() {
-                Some(word) => self.problem(format!("Invalid token '{}'.", word.text)),
-                None => self.problem("No matching 'endfor' found.".into()),
+                Some(word) => self.problem(format!("invalid token '{}'", word.text)),
+                None => self.problem("'for' without 'endfor'".into()),
             });
         }
         Ok(Loop {
@@ -115,7 +112,7 @@ impl<'a> Parser<'a> {
             None => (first, None),
         };
         if symbol.is_empty() || written_type.as_deref() == Some("") {
-            return Err(self.problem(format!("Invalid token '{word}'.")));
+            return Err(self.problem(format!("invalid token '{word}'")));
         }
         Ok(Expression {
             text: word.to_owned(),

@@ -124,7 +124,7 @@ impl Work<'_> {
             };
             self.tell(
                 line,
-                format!("symbols of modules are not read: section [{module}] is skipped."),
+                format!("symbols of modules are not read: section [{module}] is skipped"),
             );
         }
     }
@@ -157,13 +157,16 @@ impl Work<'_> {
                 return Ok(Some((item.address, 8)));
             }
             _ if erase.amount == Amount::Nullify => {
-                return Err(format!("'{}' is no pointer to nullify.", erase.target.text));
+                return Err(format!(
+                    "'{}' is not a pointer, so it cannot be nullified",
+                    erase.target.text
+                ));
             }
             Shape::Pointer(to) => match scope.read_pointer(item.address)? {
                 0 => return Ok(None),
                 address => (address, self.pointed_size(erase, address, to)?),
             },
-            Shape::Function => return Err(format!("'{}' is a function.", erase.target.text)),
+            Shape::Function => return Err(format!("'{}' is a function", erase.target.text)),
             _ if erase.amount == Amount::ByType => (item.address, scope.size(item.type_id)?),
             _ => (item.address, 0),
         };
@@ -182,7 +185,7 @@ impl Work<'_> {
             }
         };
         if len > MAX_BYTES {
-            return Err(format!("{len} bytes are too many to erase."));
+            return Err(format!("{len} bytes are too many to erase"));
         }
         Ok((len > 0).then_some((address, len)))
     }
@@ -195,7 +198,7 @@ impl Work<'_> {
         let (_, found) = self.scope.resolve(to)?;
         match (found.shape, found.name.as_deref()) {
             (Shape::Void | Shape::Function | Shape::Declaration, _) => Err(format!(
-                "what '{}' points to has no size: say 'size' or 'nullify'.",
+                "the target of '{}' has no size: add 'size' or 'nullify'",
                 erase.target.text
             )),
             (Shape::Base(_), Some("char")) => self.scope.string_length(address),
@@ -218,7 +221,9 @@ impl Work<'_> {
                 let value = self.scope.read_number(address, size)?;
                 Ok(if value > i64::MAX as u64 { 0 } else { value })
             }
-            _ => Err(format!("size symbol/member '{name}' is not of base type.")),
+            _ => Err(format!(
+                "size symbol or member '{name}' is not of a base type"
+            )),
         }
     }
 
@@ -246,7 +251,7 @@ impl Work<'_> {
             return Ok(());
         }
         if self.pieces.len() == MAX_RANGES {
-            return Err(format!("more than {MAX_RANGES} places to erase."));
+            return Err(format!("more than {MAX_RANGES} ranges to erase"));
         }
         let lines = &mut self.lines;
         let line = *slot.get_or_insert_with(|| {
@@ -345,5 +350,5 @@ impl Work<'_> {
 }
 
 fn not_mapped(address: u64) -> String {
-    format!("address {address:#x} is not mapped.")
+    format!("address {address:#x} is not mapped")
 }

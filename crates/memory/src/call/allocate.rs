@@ -1,7 +1,7 @@
-//! Memory that an allocator takes while all new memory is locked.
+//! Allocator memory while all new memory is locked.
 //!
-//! The C library's allocator maps large blocks by calls of its own, in front of which no
-//! library can be put. After mlockall(MCL_FUTURE) the kernel makes all their pages within them.
+//! The C library's allocator maps large blocks by calls of its own, which no library can
+//! intercept. After mlockall(MCL_FUTURE) the kernel makes all their pages within these calls.
 
 use std::ops::ControlFlow;
 
@@ -20,26 +20,28 @@ use crate::policy::Policy;
 use crate::region::Region;
 
 const MCL_ONFAULT: i32 = 4;
-/// Mappings of a process that are told from new ones; with more, allocating is plain.
+/// Maximum number of mappings that are compared with new ones; with more, allocating is plain.
 const MAX_MAPPINGS: usize = 512;
-/// New ones: of the block, and of what other threads map at the same time.
+/// Maximum number of new mappings: those of the block, and those that other threads create
+/// meanwhile.
 const MAX_NEW: usize = 16;
 
-/// A block that an allocator gave.
+/// A block from an allocator.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<T> {
-    /// What the allocator returned.
+    /// The allocator's return value.
     pub result: T,
-    /// Where the block is; 0 if there is none.
+    /// Address of the block; 0 without one.
     pub address: usize,
 }
 
 /// Calls `plain`, which takes `bytes` from an allocator. In a process whose new memory is
-/// locked the pages of what that maps are made by helpers.
+/// locked, helpers make the pages of its new mappings.
 ///
-/// While `plain` runs new memory is locked as it is touched. So it is for other threads in
-/// these microseconds: where there are any, this is done only if the policy says so, and what they
-/// map is looked for afterwards, and locked and made too, as far as it lies where nothing was.
+/// While `plain` runs, new memory is locked as it is touched. During these microseconds this
+/// holds for other threads too. If there are any, this is done only if the policy allows it;
+/// their new mappings, as far as they lie where nothing was, are then found, locked and
+/// populated too.
 pub fn allocate<T>(
     policy: &Policy,
     state: &State,
@@ -58,8 +60,8 @@ pub fn allocate<T>(
         return (plain().result, None);
     }
     let block = plain();
-    // Unless another thread has unlocked everything meanwhile. MCL_FUTURE alone leaves what is
-    // there as it is (apply_mlockall_flags of mm/mlock.c).
+    // Unless another thread has unlocked everything meanwhile. MCL_FUTURE alone leaves existing
+    // mappings as they are (apply_mlockall_flags of mm/mlock.c).
     if state.future() == Future::Locked {
         let _ = system::mlockall(libc::MCL_FUTURE);
     }
@@ -75,7 +77,7 @@ pub fn allocate<T>(
             &settings(policy, &held),
         );
         outcome = add_some(outcome, made);
-        // What could not be made is no error of an allocation.
+        // Pages that cannot be made are not an error of an allocation.
         let _ = system::mlock(part.start(), part.length());
     };
     let own = Region::new(block.address, bytes)
@@ -95,14 +97,14 @@ pub fn allocate<T>(
     (block.result, outcome)
 }
 
-/// What is mapped at some moment, in order.
+/// The mappings at some moment, in order.
 struct MappingSnapshot {
     regions: [Region; MAX_MAPPINGS],
     count: usize,
 }
 
 impl MappingSnapshot {
-    /// `None` where that is too much, or cannot be seen.
+    /// Takes a snapshot; `None` if there are too many mappings, or if they cannot be read.
     fn now() -> Option<Self> {
         let mut snapshot = Self {
             regions: [Region::default(); MAX_MAPPINGS],
@@ -126,7 +128,7 @@ impl MappingSnapshot {
         fits.then_some(snapshot)
     }
 
-    /// What is mapped now, and was not then.
+    /// Returns the regions that are mapped now but not in the snapshot.
     fn new_regions(&self) -> impl Iterator<Item = Region> {
         let mut parts = [Region::default(); MAX_NEW];
         let mut count = 0;
@@ -143,7 +145,7 @@ impl MappingSnapshot {
         parts.into_iter().take(count)
     }
 
-    /// Calls `each` for what of a region is not snapshot.
+    /// Calls `each` for the parts of a region that are not in the snapshot.
     fn without(&self, region: Region, each: &mut impl FnMut(Region)) {
         let snapshot = self.regions.get(..self.count).unwrap_or_default();
         let first = snapshot.partition_point(|one| one.end() <= region.start());
@@ -212,7 +214,7 @@ mod tests {
         there.iter().filter(|page| **page & 1 == 1).count()
     }
 
-    /// Whether smaps says that the mapping with an address is locked.
+    /// True if smaps shows the mapping at an address as locked.
     fn is_locked(address: usize) -> bool {
         let start = mapping::at(address).unwrap().region.start();
         let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
@@ -222,13 +224,14 @@ mod tests {
         flags.is_some_and(|line| line.split_whitespace().any(|flag| flag == "lo"))
     }
 
-    /// In a process of its own, whose locks are no other test's.
+    /// Runs the test in a process of its own, whose locks are separate from those of other
+    /// tests.
     fn in_child(look: fn() -> bool) -> bool {
-        // SAFETY: the child is this thread alone, and leaves at once.
+        // SAFETY: the child is this thread alone, and exits at once.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let good = std::panic::catch_unwind(look).unwrap_or(false);
-            // SAFETY: ends it.
+            // SAFETY: ends the child.
             unsafe { libc::_exit(if good { 7 } else { 1 }) };
         }
         let mut status = 0;
@@ -256,7 +259,7 @@ mod tests {
             }
             let (address, outcome) = allocate(&policy, &state, BYTES, || {
                 let address = map(BYTES).unwrap();
-                // The kernel made nothing: that is left to helpers.
+                // The kernel made no pages: that is left to helpers.
                 assert_eq!(pages_there(address, BYTES), 0);
                 Block {
                     result: address,

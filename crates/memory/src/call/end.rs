@@ -17,34 +17,36 @@ use crate::mapping::{self, Mapping};
 use crate::policy::Policy;
 use crate::region::Region;
 
-/// What became of a process's memory at its end.
+/// Outcome for a process's memory at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
-    /// What helpers did; `None` if nothing.
+    /// Work of the helpers; `None` without any.
     pub outcome: Option<Outcome>,
-    /// Whether private memory is gone, or other threads are halted for good. Then the process
-    /// must end at once, without another step in code that may use any, or wait for them.
+    /// True if private memory is gone, or other threads are halted for good. The process must
+    /// then end at once, without another step in code that may use private memory or wait for
+    /// these threads.
     pub is_final: bool,
 }
 
-/// So many times more memory than helpers want, and once more for each thread, makes up for
-/// halting threads: 50 microseconds each, in which the kernel alone gives a MiB back.
+/// Factor by which memory must exceed the minimum for helpers, once more for each thread, to
+/// make up for halting threads: 50 microseconds each, in which the kernel alone frees a MiB.
 const TIMES: usize = 8;
 
-/// How long other threads may take to be halted: a tenth of the time in which the kernel alone gives
-/// so many bytes back, in small pages, or little.
+/// Returns the time limit for halting other threads: a tenth of the time in which the kernel
+/// alone frees so many bytes in small pages, or a short minimum.
 fn time_to_halt(bytes: usize) -> Duration {
     const MIN_TIME: Duration = Duration::from_millis(10);
     MIN_TIME + Duration::from_nanos((bytes / 100) as u64)
 }
 
-/// Whether so many bytes of private memory are in huge pages for the most part: the process had
-/// far fewer page faults than they have small pages. Of huge pages the kernel alone is done before
-/// helpers are there. So it is in the child of a fork, whose pages are its parent's.
+/// True if most of this many bytes of private memory are in huge pages: the process had far
+/// fewer page faults than they have small pages. With huge pages the kernel alone is done
+/// before helpers have started. The same holds for the child of a fork, whose pages are its
+/// parent's.
 fn is_of_huge_pages(bytes: usize) -> bool {
-    /// Small pages in a page of the kernel's own choice (mTHP) that is still a small one.
+    /// Small pages in a page of the kernel's own choice (mTHP) that still counts as small.
     const MAX_SMALL_PAGES: usize = 64;
-    // SAFETY: it is numbers alone, for which zeros are valid.
+    // SAFETY: all fields are numbers, for which zeros are valid.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
     let arguments = [libc::RUSAGE_SELF as usize, (&raw mut used).addr()];
     if system::call(libc::SYS_getrusage, arguments).is_err() {
@@ -54,25 +56,25 @@ fn is_of_huge_pages(bytes: usize) -> bool {
     usize::try_from(faults).unwrap_or(0) < bytes / page_size() / MAX_SMALL_PAGES
 }
 
-/// Who else uses the memory of this thread.
+/// Other users of the memory of this thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Users {
-    /// Nobody.
+    /// None.
     None,
     /// Other threads of this process.
     Threads,
-    /// Another process, as between vfork and exec; or the kernel does not say.
+    /// Another process, as between vfork and exec; or unknown to the kernel.
     Unknown,
 }
 
-/// Gives large memory back, as the end of the process would, with helpers. `keep` are
-/// addresses in memory that is used until the end; the caller's stack is kept anyway.
+/// Frees large memory with helpers, as the end of the process would. `keep` are addresses in
+/// memory that is used until the end; the caller's stack is always kept.
 ///
-/// Shared memory stays what it is for others. Private memory is given back only if no other
-/// process uses it, such as a parent that waits in vfork, if other threads can be halted, and
-/// only if `last_steps` are given: what the process does before that, and true if it then ends.
-/// And only what the program has mapped itself: debuggers and emulators may have memory of theirs
-/// in it.
+/// Shared memory stays unchanged for others. Private memory is freed only if no other process
+/// uses it (such as a parent that waits in vfork), if other threads can be halted, and only
+/// with `last_steps`: the work of the process before that, which returns true if the process
+/// then ends. Only memory that the program has mapped itself is freed: debuggers and emulators
+/// may have memory of their own in the process.
 pub fn end_of_process(
     policy: &Policy,
     state: &State,
@@ -141,8 +143,8 @@ fn is_anonymous(mapping: &Mapping) -> bool {
     !mapping.of_file && !mapping.special && mapping.writable
 }
 
-/// Whether something is mapped through which the kernel or a device may read private memory
-/// until the process has ended, such as the rings of io_uring.
+/// True if a mapping exists through which the kernel or a device may read private memory until
+/// the process has ended, such as the rings of io_uring.
 fn has_devices() -> bool {
     let mut found = false;
     let seen = mapping::for_each(Region::between(0, usize::MAX), |mapping| {
@@ -156,7 +158,7 @@ fn has_devices() -> bool {
     found || seen.is_err()
 }
 
-/// Bytes of private and of shared memory that this process has in its page tables.
+/// Returns the bytes of private and of shared memory in the page tables of this process.
 fn resident() -> Option<(usize, usize)> {
     let mut text = [0; 128];
     let mut numbers = read_text(c"/proc/thread-self/statm", &mut text)
@@ -170,12 +172,12 @@ fn resident() -> Option<(usize, usize)> {
     ))
 }
 
-/// Whether this thread is the only user of its memory.
+/// True if this thread is the only user of its memory.
 pub(super) fn is_alone() -> bool {
     users() == Users::None
 }
 
-/// unshare(2) of memory does nothing, but fails where there is something to unshare
+/// unshare(2) of memory does nothing, but fails if there is something to unshare
 /// (check_unshare_flags of kernel/fork.c).
 fn users() -> Users {
     let alone = |flag: c_int| system::call(libc::SYS_unshare, [flag as usize]);

@@ -1,8 +1,9 @@
-//! The other threads of a process that ends, halted for good.
+//! Permanent halt of the other threads of a process that ends.
 //!
-//! At the end of a process the kernel ends its threads wherever they are (exit_group). Halted a
-//! moment before, none of them sees that its memory is already given back: a signal that the C
-//! library lets no program hold back brings each into two instructions that use no memory.
+//! At the end of a process the kernel ends its threads wherever they are (exit_group). They are
+//! halted a moment earlier, so that none of them finds its memory already freed: a signal that
+//! the C library allows no program to block brings each thread into two instructions that use
+//! no memory.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::{self, MaybeUninit};
@@ -23,30 +24,31 @@ use crate::c_string_buf::CStringBuf;
 use crate::engine::now;
 use crate::machine::{read_text, status};
 
-/// The signal by which the C library has all threads change their user (SIGSETXID of
+/// The signal by which the C library makes all threads change their user (SIGSETXID of
 /// sysdeps/unix/sysv/linux/internal-signals.h of glibc).
 const SIGNAL: usize = 33;
 
-/// How many threads are halted.
+/// Number of halted threads.
 static HALTED: AtomicU32 = AtomicU32::new(0);
 
-/// What they wait for.
+/// The word that they wait for.
 static NEVER: AtomicU32 = AtomicU32::new(0);
 
-/// 1 in the process whose threads are halted, 0 in the child of a fork; and what handled the signal
-/// before.
+/// Word that is 1 in the process whose threads are halted and 0 in the child of a fork; and the
+/// previous handler of the signal.
 static IN_PROCESS: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether somebody has begun to halt the others.
+/// True once a thread has begun to halt the others.
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// Halts all threads but this one, and tells whether that succeeded and nobody else uses the memory of this
-/// process, neither another process nor the kernel. In any case this process must end then,
-/// without waiting for any thread.
+/// Halts all threads except this one. Returns true if that succeeded and the memory of this
+/// process has no other user, neither another process nor the kernel. The process must end
+/// afterwards in either case, without waiting for any thread.
 ///
-/// Not tried where somebody watches the process who would see the signals, where a filter of
-/// system calls may end it, and while another thread does the same. `within` is for all of it.
+/// It is not attempted if a process that would see the signals watches this one, if a filter of
+/// system calls may end it, or while another thread does the same. `within` is the limit for
+/// all of it.
 pub(super) fn halt_others(_held: &HeldSignals, within: Duration) -> bool {
     let deadline = now() + within;
     !is_watched()
@@ -56,12 +58,12 @@ pub(super) fn halt_others(_held: &HeldSignals, within: Duration) -> bool {
         && !others_need_memory(deadline)
 }
 
-/// How many threads this process has.
+/// Returns the number of threads of this process.
 pub(super) fn count_threads() -> usize {
     status(["Threads:"]).map_or(usize::MAX, |[count]| count as usize)
 }
 
-/// By a debugger, or by a filter of system calls.
+/// True if a debugger or a filter of system calls watches this process.
 fn is_watched() -> bool {
     status(["TracerPid:", "Seccomp:"]) != Some([0, 0])
 }
@@ -72,13 +74,13 @@ fn is_watched() -> bool {
 struct Action {
     handler: usize,
     flags: u64,
-    /// Where a handler returns to: the kernel wants one (setup_rt_frame of
+    /// Return address of a handler: the kernel requires one (setup_rt_frame of
     /// arch/x86/kernel/signal_64.c).
     restorer: usize,
     held_back: u64,
 }
 
-/// Not where the C library has no handler of its own: it has started no thread then.
+/// Fails if the C library has no handler of its own: it has started no thread then.
 #[cfg(target_arch = "x86_64")]
 fn catch_signal() -> bool {
     const SA_RESTORER: u64 = 0x0400_0000;
@@ -110,17 +112,17 @@ fn catch_signal() -> bool {
     change((&raw const action).addr(), &mut before)
 }
 
-/// Elsewhere threads go on.
+/// Other architectures: threads continue.
 #[cfg(not(target_arch = "x86_64"))]
 fn catch_signal() -> bool {
     false
 }
 
-/// Counts this thread, and has it wait for ever. From the count on it uses no memory, not even
-/// its stack, which is given back. It makes no system call but futex(2), which a filter that a thread
-/// has for itself must let through.
+/// Counts this thread, and makes it wait forever. From the count on it uses no memory, not even
+/// its stack, which is freed. Its only system call is futex(2), which a filter of a thread must
+/// allow.
 ///
-/// In the child of a fork that another thread was making it is as if nothing had been caught.
+/// In the child of a fork that another thread was making, the signal has no effect.
 #[cfg(target_arch = "x86_64")]
 extern "C" fn halt_here(signal: c_int, about: *mut c_void, context: *mut c_void) {
     // SAFETY: the page is never unmapped.
@@ -134,8 +136,9 @@ extern "C" fn halt_here(signal: c_int, about: *mut c_void, context: *mut c_void)
         }
         return;
     }
-    // SAFETY: it adds to a number that is always there, and then waits for another to change, which
-    // nobody does; it never returns. The kernel keeps all registers but rax, rcx and r11.
+    // SAFETY: it increments a number that always exists, and then waits for another, which
+    // never changes; it never returns. The kernel preserves all registers except rax, rcx and
+    // r11.
     unsafe {
         std::arch::asm!(
             "lock inc dword ptr [{halted}]",
@@ -154,14 +157,14 @@ extern "C" fn halt_here(signal: c_int, about: *mut c_void, context: *mut c_void)
     }
 }
 
-/// Asks all others to halt until all have.
+/// Signals all other threads until all have halted.
 fn halt(deadline: Duration) -> bool {
     const FIRST_WAIT: Duration = Duration::from_millis(1);
     let mut rounds = 0;
     let mut wait = FIRST_WAIT;
     while now() < deadline {
-        // In this order: those that are halted stay in the list. A thread that another made while
-        // the list was read, and that is not in it, is in the next one.
+        // In this order: halted threads stay in the list. A thread that was created while the
+        // list was read, and is not in it, is in the next one.
         let halted = HALTED.load(Ordering::Acquire);
         let Some(others) = count_others() else {
             return false;
@@ -172,7 +175,7 @@ fn halt(deadline: Duration) -> bool {
         }
         if rounds == 0 {
             signal_others();
-            // Not for ever: one of them may have ended instead.
+            // With a limit: one of them may have ended instead.
             wait_for(others, deadline.min(now() + wait));
             let is_late = HALTED.load(Ordering::Acquire) < others;
             if is_late && wait == FIRST_WAIT && has_workers_of_kernel() {
@@ -194,7 +197,7 @@ fn wait_for(halted: u32, deadline: Duration) {
     }
 }
 
-/// Whether the kernel itself has threads in this process, of io_uring or vhost: signals do not
+/// True if the kernel itself has threads in this process, of io_uring or vhost: signals do not
 /// halt them.
 fn has_workers_of_kernel() -> bool {
     /// PF_IO_WORKER and PF_USER_WORKER of include/linux/sched.h.
@@ -203,7 +206,8 @@ fn has_workers_of_kernel() -> bool {
     for_each_thread(|thread| {
         let mut text = [0; 1024];
         let stat = read_of_thread(thread, "stat", &mut text).unwrap_or_default();
-        // Behind the name, which may hold anything: state, parent, group, session, terminal, its group.
+        // After the name, which may hold anything: state, parent, group, session, terminal, its
+        // group.
         let flags = stat.rsplit(')').next().unwrap_or_default();
         let flags = flags.split_ascii_whitespace().nth(6);
         found = flags
@@ -214,8 +218,8 @@ fn has_workers_of_kernel() -> bool {
     found
 }
 
-/// Threads of this process but this one, and but the first where that has ended: it stays
-/// in the list until the process ends.
+/// Returns the number of threads of this process, without this one, and without the first if
+/// that has ended: it stays in the list until the process ends.
 fn count_others() -> Option<u32> {
     let mut threads = 0_u32;
     for_each_thread(|_| {
@@ -239,7 +243,7 @@ fn signal_others() {
     });
 }
 
-/// Whether something would still use private memory though no thread does.
+/// True if private memory would still be used although no thread runs.
 fn others_need_memory(deadline: Duration) -> bool {
     let mut needed = false;
     let has_children = has_children();
@@ -250,9 +254,9 @@ fn others_need_memory(deadline: Duration) -> bool {
     needed || threads.is_none() || handles_page_faults(deadline) || now() >= deadline
 }
 
-/// Whether a thread, 0 for this one, holds locks of which the kernel tells others at its end: it
-/// finds them by a list that may go through private memory (exit_robust_list of kernel/futex).
-/// Of a thread that runs the list may change at any time.
+/// True if a thread (0 for this one) holds locks that the kernel releases at its end: it finds
+/// them by a list that may pass through private memory (exit_robust_list of kernel/futex). The
+/// list of a running thread may change at any time.
 pub(super) fn holds_robust_locks(thread: i32) -> bool {
     let (mut head, mut length) = (0_usize, 0_usize);
     let arguments = [
@@ -266,20 +270,20 @@ pub(super) fn holds_robust_locks(thread: i32) -> bool {
     if head == 0 {
         return false;
     }
-    // SAFETY: the list that the C library registered for the thread begins with a
-    // pointer, to itself where it is empty. It stays while the thread does.
+    // SAFETY: the list that the C library registered for the thread begins with a pointer, to
+    // itself if the list is empty. It exists as long as the thread does.
     let first = unsafe { ptr::with_exposed_provenance::<usize>(head).read() };
     first != head
 }
 
-/// Whether any thread of this process has a child, of any kind.
+/// True if any thread of this process has a child, of any kind.
 fn has_children() -> bool {
     let any = libc::P_ALL as usize;
     let how = (libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL) as usize;
     system::call(libc::SYS_waitid, [any, 0, 0, how]) != Err(Errno::CHILD)
 }
 
-/// Whether a child of a thread runs in this memory (CLONE_VM without CLONE_THREAD).
+/// True if a child of a thread runs in this memory (CLONE_VM without CLONE_THREAD).
 fn has_child_in_memory(thread: i32) -> bool {
     const KCMP_VM: usize = 1;
     const LIST: usize = 4096;
@@ -291,7 +295,7 @@ fn has_child_in_memory(thread: i32) -> bool {
     };
     children.split_ascii_whitespace().any(|child| {
         let child = child.parse::<usize>().unwrap_or(process);
-        // 0 is the same memory; it is no error that the child has ended.
+        // 0 means the same memory; a child that has ended is not an error.
         match system::call(libc::SYS_kcmp, [process, child, KCMP_VM]) {
             Ok(order) => order == 0,
             Err(error) => error != Errno::SRCH,
@@ -299,8 +303,8 @@ fn has_child_in_memory(thread: i32) -> bool {
     })
 }
 
-/// Whether this process handles page faults of its own memory: giving that back would wait until
-/// one of the halted threads has heard of it (userfaultfd_remove of fs/userfaultfd.c).
+/// True if this process handles page faults of its own memory: freeing that memory would wait
+/// until one of the halted threads has read the event (userfaultfd_remove of fs/userfaultfd.c).
 fn handles_page_faults(deadline: Duration) -> bool {
     let mut found = false;
     let seen = for_each_name(c"/proc/thread-self/fd", |folder, descriptor| {
@@ -312,14 +316,14 @@ fn handles_page_faults(deadline: Duration) -> bool {
     found || seen.is_none()
 }
 
-/// What a file of a thread's folder in /proc says.
+/// Reads a file of a thread's directory in /proc.
 fn read_of_thread<'a>(thread: i32, name: &str, room: &'a mut [u8]) -> Option<&'a str> {
     let path = CStringBuf::<48>::format(format_args!("/proc/self/task/{thread}/{name}"))?;
     read_text(path.as_c_str(), room).ok()
 }
 
-/// Gives each thread of this process to `see`, until that wants no more. `None` where they cannot
-/// be told.
+/// Calls `see` for each thread of this process until it returns false. `None` if they cannot be
+/// listed.
 fn for_each_thread(mut see: impl FnMut(i32) -> bool) -> Option<()> {
     for_each_name(c"/proc/self/task", |_, name| {
         let number = name.to_str().ok().and_then(|name| name.parse().ok());
@@ -327,8 +331,8 @@ fn for_each_thread(mut see: impl FnMut(i32) -> bool) -> Option<()> {
     })
 }
 
-/// Gives each name in a folder to `see`, with the folder, until that wants no more. `None` where
-/// the folder cannot be read.
+/// Calls `see` for each name in a directory, with the directory, until it returns false. `None`
+/// if the directory cannot be read.
 fn for_each_name(path: &CStr, mut see: impl FnMut(BorrowedFd<'_>, &CStr) -> bool) -> Option<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = open(path, flags, Mode::empty()).ok()?;

@@ -1,4 +1,4 @@
-//! Memory that is locked.
+//! Locked memory.
 
 use std::ffi::c_int;
 use std::ops::ControlFlow;
@@ -19,14 +19,14 @@ use crate::operation::Access;
 use crate::policy::Policy;
 use crate::region::Region;
 
-/// Of mlock2 and mlockall: pages are locked as they come.
+/// Flag of mlock2 and mlockall: pages are locked as they are faulted in.
 const MLOCK_ONFAULT: u32 = 1;
 const MCL_ONFAULT: c_int = 4;
 
-/// As mlock(2).
+/// Acts as mlock(2).
 ///
-/// The pages are made by helpers, between a locking that makes none, which fails where
-/// the limit does not allow it, and the plain call, whose result is the answer.
+/// It first locks without making pages, which fails if the limit does not allow it. Helpers
+/// then make the pages. The plain call follows, and its result is returned.
 pub fn mlock(policy: &Policy, address: usize, length: usize) -> Answer<()> {
     let plain = || system::mlock(address, length);
     if !policy.lock || !is_large(policy, length) {
@@ -52,9 +52,10 @@ pub fn mlock(policy: &Policy, address: usize, length: usize) -> Answer<()> {
     }
 }
 
-/// Whether a region begins or ends within a mapping of a System V segment. Locked in two steps its parts could be
-/// other ones than after the plain call, and each counts as an attachment (shm_nattch): the kernel moves the border
-/// between such mappings where their flags are alike, but takes none away (is_mergeable_vma of mm/mmap.c).
+/// True if a region begins or ends within a mapping of a System V segment. Locking in two steps
+/// could split such a mapping differently from the plain call, and each part counts as an
+/// attachment (shm_nattch): the kernel moves the border between such mappings if their flags
+/// are alike, but removes none (is_mergeable_vma of mm/mmap.c).
 fn cuts_segment(region: Region) -> bool {
     let mut cuts = false;
     let _ = mapping::for_each(region, |mapping| {
@@ -67,21 +68,21 @@ fn cuts_segment(region: Region) -> bool {
     cuts
 }
 
-/// As mlock2(2).
+/// Acts as mlock2(2).
 pub fn mlock2(policy: &Policy, address: usize, length: usize, flags: u32) -> Answer<()> {
     if flags == 0 {
-        // The C library takes the older call then, which older kernels have too.
+        // The C library uses the older call then, which older kernels have too.
         return mlock(policy, address, length);
     }
     let result = system::mlock2(address, length, flags);
-    // And it makes no difference between an unknown call and unknown flags.
+    // It also does not distinguish an unknown call from unknown flags.
     Answer::plain(result.map_err(|error| match error {
         Errno::NOSYS => Errno::INVAL,
         other => other,
     }))
 }
 
-/// As mlockall(2).
+/// Acts as mlockall(2).
 pub fn mlockall(policy: &Policy, state: &State, flags: c_int) -> Answer<()> {
     let shared = policy.enabled
         && policy.lock
@@ -90,7 +91,8 @@ pub fn mlockall(policy: &Policy, state: &State, flags: c_int) -> Answer<()> {
         && can_populate();
     let mut outcome = None;
     let held = HeldSignals::hold();
-    // Without MCL_FUTURE: what others map meanwhile is locked by the call at the end.
+    // Without MCL_FUTURE: mappings that others create meanwhile are locked by the call at the
+    // end.
     if shared && system::mlockall(libc::MCL_CURRENT | MCL_ONFAULT).is_ok() {
         let everything = Region::between(0, usize::MAX);
         outcome = make_all(
@@ -110,7 +112,7 @@ pub fn mlockall(policy: &Policy, state: &State, flags: c_int) -> Answer<()> {
     Answer { result, outcome }
 }
 
-/// Remembers that a plain mlockall(2) of these flags has worked.
+/// Records that a plain mlockall(2) with these flags succeeded.
 pub fn note_mlockall(state: &State, flags: c_int) {
     state.note_future(match (flags & libc::MCL_FUTURE, flags & MCL_ONFAULT) {
         (0, _) => Future::Free,
@@ -119,7 +121,7 @@ pub fn note_mlockall(state: &State, flags: c_int) {
     });
 }
 
-/// As munlockall(2).
+/// Acts as munlockall(2).
 pub fn munlockall(state: &State) -> Result<(), Errno> {
     let result = system::munlockall();
     if result.is_ok() {
@@ -128,17 +130,18 @@ pub fn munlockall(state: &State) -> Result<(), Errno> {
     result
 }
 
-/// What becomes of the rest after a mapping that may not be touched (__mm_populate of mm/gup.c).
+/// Treatment of the rest after a mapping that may not be accessed (__mm_populate of mm/gup.c).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inaccessible {
-    /// mlock ends there with an error, and makes nothing behind it.
+    /// mlock ends there with an error, and makes no pages after it.
     Stops,
-    /// mlockall goes on.
+    /// mlockall continues.
     IsSkipped,
 }
 
-/// Makes the pages of all mappings in a region, each as the kernel makes what it locks: private
-/// ones in huge pages where the policy asks for some. What fails is left to the plain call.
+/// Makes the pages of all mappings in a region, each as the kernel makes the pages that it
+/// locks: private ones in huge pages if the policy requests them. Failures are left to the
+/// plain call.
 pub(super) fn make_all(
     region: Region,
     inaccessible: Inaccessible,

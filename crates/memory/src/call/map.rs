@@ -1,4 +1,4 @@
-//! Mappings: made with their pages, advised, taken away.
+//! Mappings: created with their pages, advised, removed.
 
 use std::ffi::c_int;
 use std::ops::ControlFlow;
@@ -20,25 +20,25 @@ use crate::region::{JobRegion, Region};
 
 const MLOCK_ONFAULT: u32 = 1;
 
-/// What mmap(2) is asked for.
+/// Arguments of mmap(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Where, or 0.
+    /// Address, or 0.
     pub address: usize,
-    /// Bytes.
+    /// Length in bytes.
     pub length: usize,
-    /// PROT_...
+    /// Protection: PROT_...
     pub protection: c_int,
-    /// MAP_...
+    /// Flags: MAP_...
     pub flags: c_int,
-    /// Of the file, or -1.
+    /// File descriptor, or -1.
     pub descriptor: c_int,
-    /// In the file.
+    /// Offset in the file.
     pub offset: i64,
 }
 
 impl Request {
-    /// The plain call.
+    /// Makes the plain call.
     pub fn plain(&self) -> Result<usize, Errno> {
         let arguments = [
             self.address,
@@ -59,7 +59,7 @@ impl Request {
         self.flags & libc::MAP_TYPE == libc::MAP_PRIVATE
     }
 
-    /// How its pages are made; `None` where that is left to the kernel.
+    /// Returns the access by which its pages are made; `None` if that is left to the kernel.
     fn access(&self) -> Option<Access> {
         let kind = self.flags & libc::MAP_TYPE;
         let known = [
@@ -78,17 +78,17 @@ impl Request {
         }
     }
 
-    /// Bytes of the pages that it asks for by MAP_HUGETLB, where it says so.
+    /// Returns the page size in bytes that MAP_HUGETLB requests, if it is given.
     fn huge_page(&self) -> Option<usize> {
         let shift = self.flags >> libc::MAP_HUGE_SHIFT & libc::MAP_HUGE_MASK;
         (self.has(libc::MAP_HUGETLB) && shift > 0).then(|| 1_usize.checked_shl(shift as u32))?
     }
 }
 
-/// As mmap(2).
+/// Acts as mmap(2).
 ///
-/// What MAP_POPULATE, MAP_LOCKED or an earlier mlockall(MCL_FUTURE) has the kernel make is
-/// made by helpers. That it cannot be made is no error, as with the plain call.
+/// Helpers make the pages that MAP_POPULATE, MAP_LOCKED or an earlier mlockall(MCL_FUTURE)
+/// would have the kernel make. A failure to make them is not an error, as with the plain call.
 pub fn mmap(policy: &Policy, state: &State, request: &Request) -> Answer<usize> {
     if !is_large(policy, request.length) {
         return Answer::plain(request.plain());
@@ -151,8 +151,9 @@ fn map_large(policy: &Policy, state: &State, request: &Request) -> Answer<usize>
     }
 }
 
-/// Addresses that a program reserves, where it leaves the place to the kernel: at a multiple of
-/// 2 MiB, or no memory that it maps there could have huge pages. `None` for other requests.
+/// Reserves addresses for a program that leaves the place to the kernel: at a multiple of 2
+/// MiB, since memory that it maps there could not have huge pages otherwise. `None` for other
+/// requests.
 fn aligned(policy: &Policy, request: &Request) -> Option<Result<usize, Errno>> {
     let expected = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let is_reservation = request.protection == libc::PROT_NONE
@@ -175,8 +176,9 @@ fn aligned(policy: &Policy, request: &Request) -> Option<Result<usize, Errno>> {
     Some(result)
 }
 
-/// A mapping whose pages are locked: made by `reserve`, so that they are not made yet but
-/// will be locked when they are. If anything fails all is undone, and the plain call says why.
+/// Creates a mapping whose pages are locked. `reserve` creates it such that its pages do not
+/// exist yet but will be locked when they are made. After any failure all is undone, and the
+/// plain call returns the reason.
 fn locked(
     policy: &Policy,
     request: &Request,
@@ -208,8 +210,8 @@ fn reserve(request: &Request) -> Result<usize, Errno> {
     Ok(address)
 }
 
-/// In a process whose new mappings are locked and made at once: first one that may not be
-/// touched, of which the kernel makes nothing.
+/// For a process whose new mappings are locked and populated at once: first maps inaccessible
+/// memory, for which the kernel makes no pages.
 fn reserve_in_locked_process(request: &Request) -> Result<usize, Errno> {
     let bare = Request {
         protection: libc::PROT_NONE,
@@ -217,7 +219,8 @@ fn reserve_in_locked_process(request: &Request) -> Result<usize, Errno> {
     };
     let address = bare.plain()?;
     lock_on_fault(address, request.length)?;
-    // What is locked on demand is not made here (populate_vma_page_range of mm/gup.c).
+    // Pages of memory that is locked on fault are not made here (populate_vma_page_range of
+    // mm/gup.c).
     let allowed = system::mprotect(address, request.length, request.protection);
     allowed.inspect_err(|_| system::undo_mapping(address, request.length))?;
     Ok(address)
@@ -247,20 +250,20 @@ fn make(
     Some(populate(&mut [JobRegion::from(region)], access, &settings))
 }
 
-/// Asks for huge pages, unless the program wants none.
+/// Requests huge pages, unless the program has disabled them.
 pub(super) fn ask_for_huge_pages(region: Region) {
     if huge_pages_are_allowed() {
         want_huge_pages(region);
     }
 }
 
-/// Whether the program has not said that it wants none (PR_SET_THP_DISABLE).
+/// True if the program has not disabled huge pages (PR_SET_THP_DISABLE).
 pub(super) fn huge_pages_are_allowed() -> bool {
     let arguments = [libc::PR_GET_THP_DISABLE as usize, 0, 0, 0, 0];
     system::call(libc::SYS_prctl, arguments) == Ok(0)
 }
 
-/// Whether a region lies in one mapping of shared memory.
+/// True if a region lies in one mapping of shared memory.
 fn is_shared_memory(region: Region) -> bool {
     mapping::at(region.start()).is_some_and(|mapping| {
         let all = mapping.region.intersection(region) == region;
@@ -268,7 +271,7 @@ fn is_shared_memory(region: Region) -> bool {
     })
 }
 
-/// As madvise(2): of MADV_POPULATE_READ and MADV_POPULATE_WRITE.
+/// Acts as madvise(2) with MADV_POPULATE_READ and MADV_POPULATE_WRITE.
 pub fn madvise(policy: &Policy, address: usize, length: usize, advice: c_int) -> Answer<()> {
     let plain = || advise(address, length, advice);
     let access = match advice {
@@ -290,7 +293,7 @@ pub fn madvise(policy: &Policy, address: usize, length: usize, advice: c_int) ->
     } else {
         populate(&mut regions, access, &settings)
     };
-    // Where a part cannot be made the plain call says why: it finds the others done.
+    // If a part cannot be made, the plain call returns the reason: it finds the others done.
     let result = outcome.error.map_or(Ok(()), |_| plain());
     Answer {
         result,
@@ -298,9 +301,9 @@ pub fn madvise(policy: &Policy, address: usize, length: usize, advice: c_int) ->
     }
 }
 
-/// As munmap(2).
+/// Acts as munmap(2).
 ///
-/// Helpers give the pages back before: of memory that will surely be unmapped.
+/// Helpers free the pages first, of memory that will certainly be unmapped.
 pub fn munmap(policy: &Policy, address: usize, length: usize) -> Answer<()> {
     let plain = || system::munmap(address, length);
     let aligned = address.is_multiple_of(page_size());
@@ -323,8 +326,8 @@ pub fn munmap(policy: &Policy, address: usize, length: usize) -> Answer<()> {
     }
 }
 
-/// Whether helpers take pages out of a mapping that ends: memory alone. With other private
-/// mappings that costs what the kernel's own call costs, and devices may have their own mind.
+/// True if helpers remove the pages of a mapping that ends: memory alone. For other private
+/// mappings that costs as much as the kernel's own call, and devices may behave differently.
 fn is_given_back(mapping: &Mapping) -> bool {
     if mapping.shared {
         mapping.of_memory
@@ -333,8 +336,8 @@ fn is_given_back(mapping: &Mapping) -> bool {
     }
 }
 
-/// Whether nothing in a region is sealed (mseal(2)): by giving each mapping the protection
-/// that it has, which changes nothing, but is refused where unmapping would be.
+/// True if nothing in a region is sealed (mseal(2)). It gives each mapping the protection that
+/// it already has, which changes nothing, but fails where unmapping would.
 fn may_be_unmapped(region: Region) -> bool {
     let mut allowed = true;
     let seen = mapping::for_each(region, |mapping| {
@@ -352,8 +355,8 @@ fn may_be_unmapped(region: Region) -> bool {
     allowed && seen.is_ok()
 }
 
-/// Parts mappings where a region begins or ends within them, which fails where unmapping
-/// would: when the process has as many mappings as it may.
+/// Splits mappings at the start and end of a region. That fails if unmapping would: when the
+/// process has the maximum number of mappings.
 fn part_from_rest(region: Region) -> bool {
     let mut parted = true;
     let mut advised = None;

@@ -1,12 +1,11 @@
-//! System calls that do the same as the kernel's, with helpers.
+//! System calls equivalent to the kernel's, with helpers.
 //!
-//! Results, errors and all that others can see of them are those of the plain calls:
-//! wherever something is odd, the plain call is made. They allocate nothing and start no
-//! threads that outlive them, and hold all signals back meanwhile, as one long system call
-//! does. `errno` may be changed.
+//! Results, errors and all effects that others can observe are those of the plain calls; in any
+//! unusual case the plain call is made. They allocate nothing, start no threads that outlive
+//! them, and block all signals meanwhile, as one long system call does. `errno` may be changed.
 //!
-//! [`State`] is what they remember of a process; one of it, in a static, serves all its
-//! threads, and stays true in the child of a fork.
+//! [`State`] is their record of a process. One, in a static, serves all threads of the process,
+//! and stays correct in the child of a fork.
 
 mod allocate;
 mod end;
@@ -32,17 +31,17 @@ use rustix::io::Errno;
 use crate::engine::{Outcome, Settings};
 use crate::policy::Policy;
 
-/// What a call returns.
+/// Result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<T> {
-    /// What the plain call would have returned.
+    /// Return value of the plain call.
     pub result: Result<T, Errno>,
-    /// What helpers did for it; `None` if it was the plain call alone.
+    /// Work of the helpers; `None` if the plain call did it alone.
     pub outcome: Option<Outcome>,
 }
 
 impl<T> Answer<T> {
-    /// Of the plain call.
+    /// Creates the answer of a plain call.
     fn plain(result: Result<T, Errno>) -> Self {
         Self {
             result,
@@ -51,12 +50,12 @@ impl<T> Answer<T> {
     }
 }
 
-/// Whether so many bytes are worth helpers.
+/// True if this many bytes are worth helpers.
 fn is_large(policy: &Policy, bytes: usize) -> bool {
     policy.enabled && bytes >= policy.settings.straight_below
 }
 
-/// The settings, for a caller that holds all signals back.
+/// Returns the settings for a caller that blocks all signals.
 fn settings(policy: &Policy, held: &HeldSignals) -> Settings {
     Settings {
         held_back: Some(held.before()),
@@ -64,8 +63,8 @@ fn settings(policy: &Policy, held: &HeldSignals) -> Settings {
     }
 }
 
-/// Whether this kernel makes pages on demand (MADV_POPULATE_READ, 5.14), and lets this
-/// process ask for it.
+/// True if this kernel can populate memory (MADV_POPULATE_READ, 5.14), and permits it to this
+/// process.
 fn can_populate() -> bool {
     system::madvise(0, 0, libc::MADV_POPULATE_READ).is_ok()
 }

@@ -1,13 +1,13 @@
-//! A few regions that threads remember without locks.
+//! A few regions recorded by threads without locks.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::region::Region;
 
-/// Regions that are remembered.
+/// Maximum number of regions.
 pub(super) const CAPACITY: usize = 64;
 
-/// Regions, each with a number. What does not fit is not remembered.
+/// Regions, each with a number. Regions that do not fit are not recorded.
 #[derive(Debug)]
 pub(super) struct RegionTable([Slot; CAPACITY]);
 
@@ -34,7 +34,7 @@ impl RegionTable {
         )
     }
 
-    /// Remembers a region. What began at the same address is forgotten: it is gone.
+    /// Records a region. Any region with the same start is forgotten: it is gone.
     pub(super) fn note(&self, region: Region, number: u32) {
         while self.take(region.start()).is_some() {}
         for slot in &self.0 {
@@ -50,7 +50,7 @@ impl RegionTable {
         }
     }
 
-    /// What begins at an address; it is forgotten.
+    /// Removes and returns the region that begins at an address.
     pub(super) fn take(&self, start: usize) -> Option<(Region, u32)> {
         if start <= BUSY {
             return None;
@@ -58,7 +58,7 @@ impl RegionTable {
         self.0.iter().find_map(|slot| slot.take(start))
     }
 
-    /// Forgets all that meets a region.
+    /// Forgets all regions that overlap a region.
     pub(super) fn forget(&self, region: Region) {
         for slot in &self.0 {
             if let Some((noted, _)) = slot.get()
@@ -69,7 +69,7 @@ impl RegionTable {
         }
     }
 
-    /// All that is remembered.
+    /// Returns all recorded regions.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Region, u32)> {
         self.0.iter().filter_map(Slot::get)
     }

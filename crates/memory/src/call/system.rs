@@ -1,12 +1,12 @@
-//! System calls by their numbers, with whatever a program passed.
+//! System calls by number, with a program's own arguments.
 //!
-//! Not by the C library's names: in the preload library those are its own.
+//! The C library's names are not used: in the preload library those are its own.
 
 use std::ffi::{c_int, c_long};
 
 use rustix::io::Errno;
 
-/// One system call. `errno` of this thread is changed where it fails.
+/// Makes one system call. `errno` of this thread is changed on failure.
 pub(crate) fn call<const N: usize>(number: c_long, arguments: [usize; N]) -> Result<usize, Errno> {
     let argument = |at: usize| arguments.get(at).copied().unwrap_or(0);
     // SAFETY: what the arguments point to is the caller's, who passes on what a program
@@ -49,7 +49,7 @@ pub(crate) fn munmap(address: usize, length: usize) -> Result<(), Errno> {
     call(libc::SYS_munmap, [address, length]).map(drop)
 }
 
-/// Takes back a mapping that was just made.
+/// Removes a mapping that was just created.
 pub(crate) fn undo_mapping(address: usize, length: usize) {
     let _ = munmap(address, length);
 }
@@ -75,21 +75,21 @@ pub(crate) fn shmdt(address: usize) -> Result<(), Errno> {
     call(libc::SYS_shmdt, [address]).map(drop)
 }
 
-/// `argument` is what the command wants: an address, or nothing.
+/// `argument` depends on the command: an address, or nothing.
 pub(crate) fn shmctl(id: c_int, command: c_int, argument: usize) -> Result<c_int, Errno> {
     let arguments = [id as usize, command as usize, argument];
     call(libc::SYS_shmctl, arguments).map(|result| result as c_int)
 }
 
-/// What the kernel says of a segment (IPC_STAT).
+/// Returns the kernel's data of a segment (IPC_STAT).
 pub(crate) fn segment(id: c_int) -> Result<libc::shmid_ds, Errno> {
-    // SAFETY: it is numbers alone, for which zeros are valid.
+    // SAFETY: all fields are numbers, for which zeros are valid.
     let mut segment: libc::shmid_ds = unsafe { std::mem::zeroed() };
     shmctl(id, libc::IPC_STAT, (&raw mut segment).addr())?;
     Ok(segment)
 }
 
-/// This process's number in its namespace.
+/// Returns this process's number in its namespace.
 pub(crate) fn process() -> u32 {
     rustix::process::getpid().as_raw_pid().unsigned_abs()
 }

@@ -16,8 +16,8 @@ use crate::region::{JobRegion, Region, Slices};
 use pace::Pace;
 pub use processors::{Processors, prepare};
 
-/// The most helpers of one operation, if nothing else is said: as many as help
-/// well, few enough to leave the rest of a large machine to others.
+/// Default maximum number of helpers of one operation: enough for most of the speedup, few
+/// enough to leave the rest of a large machine to others.
 pub const MAX_HELPERS: usize = 16;
 
 /// A slice, unless pages are larger: some hundred microseconds of work.
@@ -31,19 +31,19 @@ const MIB: f64 = (1 << 20) as f64;
 /// The most slices, or a few more, of memory that may be empty.
 const MAX_SLICES: usize = 4096;
 
-/// How an operation is shared.
+/// Sharing of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The most helpers, the caller among them; 1 is the caller alone.
+    /// Maximum number of helpers, including the caller; 1 is the caller alone.
     pub helpers: usize,
-    /// Bytes below which the caller works alone: starting helpers would take longer.
+    /// Size in bytes below which the caller works alone: starting helpers would take longer.
     pub straight_below: usize,
     /// Bytes that one helper takes at a time; a power of two.
     pub slice: usize,
-    /// Whether helpers work on all nodes of the memory, where no policy says which.
+    /// True if helpers work on all nodes of the memory when no policy names the nodes.
     pub spread: bool,
-    /// For a caller that holds all signals back: those that it held back before that, bit 0
-    /// for signal 1. They end nothing early.
+    /// For a caller that blocks all signals: those that it blocked before, bit 0 for signal 1.
+    /// They do not end an operation early.
     pub held_back: Option<u64>,
 }
 
@@ -59,35 +59,35 @@ impl Default for Settings {
     }
 }
 
-/// What became of an operation.
+/// Outcome of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Bytes of slices that were done.
+    /// Bytes of completed slices.
     pub bytes: usize,
-    /// Bytes that were to be done.
+    /// Bytes requested.
     pub wanted: usize,
-    /// How many helpers worked, the caller among them.
+    /// Number of helpers that worked, including the caller.
     pub helpers: usize,
-    /// From its beginning to its end.
+    /// Time from its beginning to its end.
     pub elapsed: Duration,
-    /// What the helpers worked, added up.
+    /// Total working time of all helpers.
     pub busy: Duration,
-    /// Why it did not come to its end: the first error of a slice.
+    /// The first error of a slice, which ended it early.
     pub error: Option<Errno>,
 }
 
 impl Outcome {
-    /// Time that one helper would have taken beyond this, at the same speed.
+    /// Returns the additional time that one helper would have taken, at the same speed.
     pub fn saved(&self) -> Duration {
         self.busy.saturating_sub(self.elapsed)
     }
 
-    /// An error if there was one.
+    /// Returns the error, if there was one.
     pub fn result(self) -> Result<Self, Errno> {
         self.error.map_or(Ok(self), Err)
     }
 
-    /// Both, one after the other.
+    /// Combines two operations, one after the other.
     pub fn then(self, next: Self) -> Self {
         Self {
             bytes: self.bytes.max(next.bytes),

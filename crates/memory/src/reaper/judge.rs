@@ -1,18 +1,18 @@
-//! When a reaper is worth having, and does no harm.
+//! Conditions under which a reaper is worthwhile and harmless.
 
 use rustix::fs::{CWD, readlinkat_raw};
 use rustix::process::{child_subreaper, getpid};
 
 use crate::machine::{available_memory, read_text, status};
 
-/// Below it giving back takes no longer than starting a reaper.
+/// Minimum size in bytes; below it, freeing takes no longer than starting a reaper.
 pub const MIN_BYTES: usize = 256 << 20;
 
 /// What /proc/self/ns/pid is in the first namespace (PROC_PID_INIT_INO of
 /// include/linux/proc_ns.h).
 const FIRST_NAMESPACE: &[u8] = b"pid:[4026531836]";
 
-/// Programs that are made to be the first of a container, and take in orphans.
+/// Programs that are made to be the first of a container, and adopt orphans.
 const INITS: [&str; 9] = [
     "systemd",
     "init",
@@ -25,15 +25,15 @@ const INITS: [&str; 9] = [
     "runit",
 ];
 
-/// Whether a reaper should take `bytes` that are about to be given back: enough of
-/// them, memory for whoever starts next before they are free, and an init process that
-/// takes in the reaper, so that no program finds a child that it does not know. Under a
-/// seccomp filter none: such a filter may end a program that starts another.
+/// True if a reaper should free `bytes` that are about to be freed. That requires enough of
+/// them, memory for the next program before they are free, and an init process that adopts the
+/// reaper, so that no program finds an unknown child. Under a seccomp filter the result is
+/// false: the filter may end a program that starts another.
 pub fn is_advisable(bytes: usize) -> bool {
     bytes >= MIN_BYTES && is_possible() && available_memory() >= bytes as u64
 }
 
-/// Whether this process may have a reaper at all.
+/// True if this process may have a reaper at all.
 pub fn is_possible() -> bool {
     is_free_to_start() && orphans_go_to_init()
 }

@@ -43,11 +43,11 @@ use crate::region::Region;
 use backing::Backing;
 use map::Mapped;
 
-/// Called with the bytes that are done; says whether to go on.
+/// Callback with the bytes done so far; returns `Break` to stop.
 pub type Progress<'a> = dyn FnMut(usize) -> std::ops::ControlFlow<()> + 'a;
 
-/// Memory that is mapped in this process. Dropping it ends that and leaves what has
-/// an id or a name in the system.
+/// Memory that is mapped in this process. Dropping it unmaps it and leaves objects with an id
+/// or a name in the system.
 #[derive(Debug)]
 pub struct Segment {
     // DropList first: whatever ends the program then, a segment that is marked to be removed goes.
@@ -60,29 +60,29 @@ pub struct Segment {
     made: Made,
 }
 
-/// How a segment was made.
+/// Measurements of a segment's creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Made {
-    /// All of it.
+    /// Total time.
     pub elapsed: Duration,
-    /// Making its pages.
+    /// Time spent making its pages.
     pub populating: Duration,
-    /// The most helpers at work, the caller among them.
+    /// Maximum number of helpers at work, including the caller.
     pub helpers: usize,
 }
 
 impl Segment {
-    /// Where it is in this process.
+    /// Returns its addresses in this process.
     pub fn region(&self) -> Region {
         self.mapped.region()
     }
 
-    /// Bytes of its pages as they were asked for: of the pool, or the system's small ones.
+    /// Returns the requested page size in bytes: that of the pool, or the system's small one.
     pub fn page_size(&self) -> usize {
         self.page
     }
 
-    /// The id of a System V segment.
+    /// Returns the id of a System V segment.
     pub fn id(&self) -> Option<i32> {
         match self.backing {
             Backing::SystemV { id, .. } => Some(id),
@@ -90,7 +90,8 @@ impl Segment {
         }
     }
 
-    /// The files of POSIX shared memory and others with names; several of a striped one.
+    /// Returns the files of POSIX shared memory and other named kinds; several for a striped
+    /// one.
     pub fn paths(&self) -> &[PathBuf] {
         match &self.backing {
             Backing::Files { paths, .. } => paths,
@@ -98,7 +99,8 @@ impl Segment {
         }
     }
 
-    /// Open descriptors of its files and memfds, in the order in which they lie side by side.
+    /// Returns open descriptors of its files and memfds, in the order in which they lie side by
+    /// side.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let files = match &self.backing {
             Backing::Files { files, .. } => files.as_slice(),
@@ -107,7 +109,8 @@ impl Segment {
         files.iter().map(AsFd::as_fd)
     }
 
-    /// Bytes of each of its stripes but the last, which may have fewer; all of it if it has one.
+    /// Returns the size of each stripe in bytes, except the last, which may be shorter; the
+    /// total size if it has one.
     pub fn bytes_of_stripe(&self) -> usize {
         match self.backing {
             Backing::Files { each, .. } => each,
@@ -115,25 +118,25 @@ impl Segment {
         }
     }
 
-    /// How it was made.
+    /// Returns the measurements of its creation.
     pub fn made(&self) -> Made {
         self.made
     }
 
-    /// From which nodes the pages come, by `samples` of them spread over it.
+    /// Returns the nodes of its pages, from `samples` of them spread over it.
     pub fn placement(&self, samples: usize) -> Result<NodeSample, SegmentError> {
         placement::sample(self.region(), self.page, samples, &self.numa)
             .map_err(|errno| SegmentError::system(&self.what, "be asked for its nodes", errno))
     }
 
-    /// What of it is there, locked, and in huge pages, as the kernel shows it.
+    /// Returns its resident, locked and huge bytes, as the kernel reports them.
     pub fn state(&self) -> Result<State, SegmentError> {
         state::of(self.region())
             .map_err(|errno| SegmentError::system(&self.what, "be looked up in smaps", errno))
     }
 }
 
-/// Whether a file is shared memory: of tmpfs or hugetlbfs.
+/// True if a file is shared memory: on tmpfs or hugetlbfs.
 pub fn is_memory(path: &Path) -> bool {
     let file = rustix::fs::open(
         path,

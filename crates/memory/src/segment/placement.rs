@@ -1,4 +1,4 @@
-//! From which nodes of the machine memory came.
+//! Nodes that hold memory.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use rustix::io::Errno;
 use super::{Numa, system};
 use crate::region::Region;
 
-/// Where a sample of pages is.
+/// Placement of a sample of pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSample {
-    /// Pages of each node, by its number.
+    /// Pages on each node, by its number.
     pub nodes: BTreeMap<usize, usize>,
-    /// Pages of the sample that are not there, or not mapped here.
+    /// Pages of the sample that do not exist, or are not mapped here.
     pub absent: usize,
-    /// Whether all pages came from the nodes that a policy names, and from each if it
-    /// interleaves; `None` without such a policy.
+    /// True if all pages are on the nodes of a policy, and on each of them if it interleaves;
+    /// `None` without such a policy.
     pub kept: Option<bool>,
 }
 

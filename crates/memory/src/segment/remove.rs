@@ -1,4 +1,4 @@
-//! How memory is given back to the system.
+//! Removal of memory from the system.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,28 +15,29 @@ use crate::engine::Settings;
 use crate::operation::{forget, unmap_pages};
 use crate::reaper::{Finishing, Held, Reaper, is_advisable};
 
-/// How a segment is removed.
+/// Options of a removal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Removal<'a> {
-    /// By the kernel's call alone.
+    /// True if only the kernel's call is used.
     pub plain: bool,
-    /// The program `bigiron`, by its absolute path: as a reaper it frees what one processor
-    /// must free, while the caller goes on, where that is safe. Without one the caller waits.
+    /// Absolute path of the program `bigiron`: as a reaper it frees the part that a single
+    /// processor must free, while the caller goes on, where that is safe. Without one the
+    /// caller waits.
     pub reaper: Option<&'a CStr>,
-    /// How the work is shared.
+    /// Settings of the engine.
     pub settings: Settings,
 }
 
-/// What was removed.
+/// Result of a removal.
 #[derive(Debug)]
 pub struct Removed {
-    /// What the caller waited. When that was over, it was gone for all who look.
+    /// Time that the caller waited. After it, the memory is gone for all processes.
     pub waited: Duration,
-    /// Bytes that it had in memory, as far as the system tells.
+    /// Bytes that it had in memory, as far as the system reports them.
     pub bytes: u64,
-    /// How many others still have a System V segment attached: its memory goes with the last.
+    /// Number of other attachments of a System V segment: its memory is freed with the last.
     pub attached: u64,
-    /// The reaper that gives its memory back now, if one does.
+    /// The reaper that is freeing its memory, if any.
     pub finishing: Option<Finishing>,
 }
 
@@ -58,7 +59,7 @@ fn destroy(segment: Segment, how: &Removal<'_>) -> Result<Removed, SegmentError>
     let failed = |errno| SegmentError::system(&what, "be unmapped", errno);
     let region = mapped.region();
     let mut regions = [region.into()];
-    // What fails here is done by unmapping.
+    // Failures here are handled by unmapping.
     let _ = match (how.plain, &backing) {
         (true, _) => Ok(()),
         (false, Backing::Anonymous) => forget(&mut regions, &how.settings).result().map(drop),
@@ -115,7 +116,7 @@ pub fn system_v(id: i32, how: &Removal<'_>) -> Result<Removed, SegmentError> {
     })
 }
 
-/// Bytes of a System V segment that are in memory.
+/// Returns the bytes of a System V segment that are in memory.
 pub fn resident(id: i32) -> Option<u64> {
     let list = std::fs::read_to_string("/proc/sysvipc/shm").ok()?;
     let mut lines = list.lines();
@@ -126,7 +127,7 @@ pub fn resident(id: i32) -> Option<u64> {
     line.split_ascii_whitespace().nth(column)?.parse().ok()
 }
 
-/// Removes the names of files, and then all that refers to them here.
+/// Removes the names of files, and then all references to them here.
 pub fn files(
     what: &str,
     files: Vec<OwnedFd>,
@@ -162,7 +163,7 @@ pub fn files(
     })
 }
 
-/// Closes files by several threads: each frees the pages of its own.
+/// Closes files in several threads: each frees the pages of its own.
 fn close_all(what: &str, files: Vec<OwnedFd>, helpers: usize) -> Result<(), SegmentError> {
     let helpers = helpers.min(files.len()).min(processor_count());
     let files = Mutex::new(files);
@@ -181,7 +182,7 @@ fn close_all(what: &str, files: Vec<OwnedFd>, helpers: usize) -> Result<(), Segm
 /// References to files that keep them until they are closed.
 pub fn references(paths: &[PathBuf]) -> Result<Vec<OwnedFd>, SegmentError> {
     let reference = |path: &PathBuf| {
-        // Needs no right to read them.
+        // Requires no right to read them.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         open(path, flags, Mode::empty())
             .map_err(|errno| SegmentError::system(path.display().to_string(), "be opened", errno))

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! Description of a segment to create.
 
 use std::path::PathBuf;
 
@@ -18,47 +18,47 @@ pub enum Kind {
         /// Its name, with or without the slash before it.
         name: String,
     },
-    /// Shared memory that goes with its last descriptor.
+    /// Shared memory that is freed with its last descriptor.
     Memfd {
-        /// What /proc shows as its name.
+        /// Its name in /proc.
         name: String,
     },
-    /// A new file: of tmpfs or hugetlbfs it is shared memory with a name, of others it has
-    /// room on its disk.
+    /// A new file: on tmpfs or hugetlbfs it is shared memory with a name, on other file systems
+    /// its room on disk is reserved.
     File {
-        /// The path, where nothing is yet.
+        /// The path, which must not exist yet.
         path: PathBuf,
     },
     /// Private memory of this process.
     Anonymous,
 }
 
-/// Which pages.
+/// Page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Huge {
     /// Transparent huge pages, as far as the system has some.
     Auto,
     /// Small pages.
     Never,
-    /// Of the pool of pages of so many bytes (hugetlb); an error where it has too few.
+    /// Pages of this many bytes from their pool (hugetlb); an error if it has too few.
     Pool(usize),
 }
 
-/// From which nodes of the machine memory comes.
+/// Source nodes of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Numa {
-    /// The caller's.
+    /// The caller's node.
     Local,
-    /// All, each helper's own.
+    /// All nodes, each helper's own.
     Spread,
-    /// Page by page from these.
+    /// These nodes, page by page.
     Interleave(Vec<usize>),
-    /// From these and no others.
+    /// These nodes only.
     Bind(Vec<usize>),
 }
 
 impl Numa {
-    /// Reads `local`, `spread`, `interleave=NODES` or `bind=NODES`, NODES as in `0-3,6`.
+    /// Parses `local`, `spread`, `interleave=NODES` or `bind=NODES`, NODES as in `0-3,6`.
     pub fn parse(text: &str) -> Result<Self, SegmentError> {
         let wrong = || SegmentError::Wrong {
             what: format!("`{text}`"),
@@ -74,7 +74,7 @@ impl Numa {
         }
     }
 
-    /// The nodes that it names.
+    /// Returns the nodes that it names.
     pub fn nodes(&self) -> &[usize] {
         match self {
             Self::Local | Self::Spread => &[],
@@ -83,7 +83,7 @@ impl Numa {
     }
 }
 
-/// Nodes beyond what any kernel has (CONFIG_NODES_SHIFT is at most 10).
+/// Maximum number of nodes of any kernel (CONFIG_NODES_SHIFT is at most 10).
 pub(super) const MAX_NODES: usize = 1024;
 
 fn list(text: &str) -> Option<Vec<usize>> {
@@ -101,34 +101,36 @@ fn list(text: &str) -> Option<Vec<usize>> {
     Some(nodes)
 }
 
-/// A segment that is to be made.
+/// A segment to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Of which kind.
+    /// Kind of memory.
     pub kind: Kind,
-    /// How large; grown to whole pages.
+    /// Size in bytes; rounded up to whole pages.
     pub bytes: usize,
-    /// Who may use it, as for chmod(2). Not of anonymous memory and memfd.
+    /// Permissions, as for chmod(2). Not used for anonymous memory and memfd.
     pub mode: u32,
-    /// In which pages.
+    /// Page size.
     pub huge: Huge,
-    /// Whether its pages are made at once; otherwise only room is reserved, where the
-    /// system can.
+    /// True if its pages are made at once; otherwise only room is reserved, if the system
+    /// supports that.
     pub populate: bool,
-    /// Whether it is locked: by SHM_LOCK for System V, which lasts as long as it, else by
-    /// mlock(2), which lasts as long as it is mapped.
+    /// True if it is locked: by SHM_LOCK for System V, for the life of the segment; otherwise
+    /// by mlock(2), for as long as it is mapped.
     pub lock: bool,
-    /// Objects that lie side by side as one, so that several processors give it back: 1 for an
-    /// ordinary one. A System V segment cannot be striped, since one id is one object.
+    /// Number of objects that lie side by side as one, so that several processors free it: 1
+    /// for an ordinary segment. A System V segment cannot be striped, since one id is one
+    /// object.
     pub stripes: usize,
-    /// From which nodes.
+    /// Source nodes.
     pub numa: Numa,
-    /// How the work is shared.
+    /// Settings of the engine.
     pub settings: Settings,
 }
 
 impl Request {
-    /// Of `bytes`, made at once, of huge pages where there are some; for its owner.
+    /// Creates a request for `bytes`, populated at once, in huge pages if available, accessible
+    /// to its owner.
     pub fn new(kind: Kind, bytes: usize) -> Self {
         Self {
             kind,
@@ -143,7 +145,7 @@ impl Request {
         }
     }
 
-    /// What it is called in messages.
+    /// Returns its name in messages.
     pub(super) fn what(&self) -> String {
         match &self.kind {
             Kind::SystemV { key: Some(key) } => format!("System V segment with key {key:#x}"),

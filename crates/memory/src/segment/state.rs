@@ -1,4 +1,4 @@
-//! What of a mapping is there, by /proc/self/smaps.
+//! State of a mapping, from /proc/self/smaps.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -10,11 +10,11 @@ use crate::region::Region;
 /// Bytes of a mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// That are mapped.
+    /// Resident bytes.
     pub resident: u64,
-    /// Of those, in huge pages.
+    /// Bytes of these in huge pages.
     pub huge: u64,
-    /// That are locked by mlock(2). SHM_LOCK does not show here.
+    /// Bytes locked by mlock(2). SHM_LOCK is not included.
     pub locked: u64,
 }
 
@@ -29,7 +29,7 @@ pub fn of(region: Region) -> Result<State, Errno> {
     let mut is_in_region = false;
     for line in file.split(b'\n') {
         let line = line.map_err(failed)?;
-        // A path need not be text; nothing of ours is in it.
+        // A path may not be UTF-8; only other fields are used.
         let line = String::from_utf8_lossy(&line);
         if let Some(found) = mapping(&line) {
             if found.start() >= region.end() {

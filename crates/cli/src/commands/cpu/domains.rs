@@ -45,7 +45,7 @@ pub struct DomainsArguments {
     /// Of a described machine: whose levels it has
     #[arg(long, value_enum, default_value_t)]
     arch: ArchitectureName,
-    /// Of a described machine: the CPUs that are on line [default: all, or those of --sysfs]
+    /// Of a described machine: the CPUs that are online [default: all, or those of --sysfs]
     #[arg(long, value_name = "LIST")]
     online: Option<CpuList>,
     /// What is printed

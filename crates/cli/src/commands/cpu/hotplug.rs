@@ -115,8 +115,8 @@ pub fn run(
     let stop = Stop::new();
     signals::watch(&stop)?;
     let message = match plan.direction {
-        Direction::Offline => "Off line",
-        Direction::Online => "On line",
+        Direction::Offline => "Offline",
+        Direction::Online => "Online",
     };
     let total = match plan.order.len() {
         0 => cpus.offline.len(),
@@ -151,8 +151,8 @@ fn are(cpus: &CpuList) -> String {
 
 fn state(direction: Direction) -> &'static str {
     match direction {
-        Direction::Offline => "off line",
-        Direction::Online => "on line",
+        Direction::Offline => "offline",
+        Direction::Online => "online",
     }
 }
 

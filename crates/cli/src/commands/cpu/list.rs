@@ -27,14 +27,14 @@ struct Answer {
     #[serde(flatten)]
     cpus: Cpus,
     rows: Vec<Row>,
-    /// Of taking all CPUs off line that can go.
+    /// Of taking all CPUs offline that can go.
     hindrances: OfflineBlockers,
 }
 
 /// CPUs of a socket in a memory node.
 #[derive(Default, Serialize)]
 struct Row {
-    /// `None` for CPUs off line, of which the kernel does not tell.
+    /// `None` for CPUs offline, of which the kernel does not tell.
     socket: Option<i32>,
     node: Option<u32>,
     cores: usize,
@@ -90,8 +90,8 @@ fn text(answer: &Answer) -> String {
     let mut out = String::new();
     for (name, list) in [
         ("present", &cpus.present),
-        ("on line", &cpus.online),
-        ("off line", &cpus.offline),
+        ("online", &cpus.online),
+        ("offline", &cpus.offline),
         ("cannot go", &cpus.fixed),
         ("isolated", &cpus.isolated),
         ("nohz_full", &cpus.nohz_full),
@@ -106,8 +106,8 @@ fn text(answer: &Answer) -> String {
     let _ = writeln!(out, "{:<10} {threads} for each core; {control}", "threads");
     let _ = writeln!(
         out,
-        "\n{:>6} {:>5} {:>6} {:>8}  {:<20} off line",
-        "socket", "node", "cores", "threads", "on line"
+        "\n{:>6} {:>5} {:>6} {:>8}  {:<20} offline",
+        "socket", "node", "cores", "threads", "online"
     );
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     let list = |list: &CpuList| match list.is_empty() {
@@ -130,7 +130,7 @@ fn text(answer: &Answer) -> String {
     if !hindrances.is_empty() {
         let _ = writeln!(
             out,
-            "\nIf all that can go went off line:\n{}",
+            "\nIf all that can go went offline:\n{}",
             hindrances.trim_end()
         );
     }

@@ -45,10 +45,10 @@ enum CpuCommand {
     /// Note down what is set of scheduler domains, and put it back after the kernel forgot it
     #[cfg(feature = "hotplug")]
     Tune(tune::TuneArguments),
-    /// Show the CPUs, how they lie together, and what holds them on line
+    /// Show the CPUs, how they lie together, and what holds them online
     #[cfg(feature = "hotplug")]
     List(list::ListArguments),
-    /// Take CPUs off line
+    /// Take CPUs offline
     #[cfg(feature = "hotplug")]
     Offline(offline::OfflineArguments),
     /// Bring CPUs up
@@ -60,7 +60,7 @@ enum CpuCommand {
     /// Put back settings that a killed command left changed
     #[cfg(feature = "hotplug")]
     Restore(restore::RestoreArguments),
-    /// Say how long taking hardware threads off line takes, by a model
+    /// Say how long taking hardware threads offline takes, by a model
     Simulate(simulate::SimulateArguments),
 }
 

@@ -47,7 +47,7 @@ pub struct MountArguments {
     /// Of a described machine: whose levels it has
     #[arg(long, value_enum, default_value_t)]
     arch: ArchitectureName,
-    /// Of a described machine: the CPUs that are on line [default: all]
+    /// Of a described machine: the CPUs that are online [default: all]
     #[arg(long, value_name = "LIST", requires = "machine")]
     online: Option<CpuList>,
     /// Print nothing but errors and warnings
@@ -66,7 +66,7 @@ enum LayoutName {
 
 const HELP: &str = "\
 DIR has cpuN/domainM/ with the kernel's files, and span. They are made when somebody looks at them, out of the \
-kernel's memory; while nobody looks, and while CPUs come and go, they cost nothing. A CPU that is off line has no \
+kernel's memory; while nobody looks, and while CPUs come and go, they cost nothing. A CPU that is offline has no \
 directory. A file that is open keeps what it had when it was opened.
 
 min_interval, max_interval, busy_factor, imbalance_pct and cache_nice_tries can be written. The kernel takes them by its \

@@ -26,7 +26,7 @@ Examples:
   bigiron cpu offline 4-7 --dry-run
   bigiron cpu offline 4-7";
 
-/// Takes CPUs off line.
+/// Takes CPUs offline.
 pub fn run(arguments: &OfflineArguments) -> anyhow::Result<()> {
     if arguments.cpus.is_empty() {
         bail!("no CPUs are named; expected a list such as 4-7,12");

@@ -18,7 +18,7 @@ pub struct SmtArguments {
 }
 
 const HELP: &str = "\
-Threads go off line one by one, and then smt/control is set, so that the kernel keeps it so. `on` sets smt/control first: \
+Threads go offline one by one, and then smt/control is set, so that the kernel keeps it so. `on` sets smt/control first: \
 where it was off, the kernel brings all CPUs up in one call that nothing interrupts.";
 
 /// Leaves each core so many threads.

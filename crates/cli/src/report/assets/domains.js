@@ -29,7 +29,7 @@ function makeDomains() {
   const lead = part.roots.length
     ? `Among which CPUs the scheduler balances load, the largest set outside. ${part.cpus} CPUs.`
     : `None: the kernel balances load among no CPUs (${part.cpus} ${part.cpus === 1 ? 'CPU' : 'CPUs'}).`;
-  const without = part.without.length && part.roots.length ? [`Without a domain, off line or set apart: CPU ${part.without.join(', ')}.`] : [];
+  const without = part.without.length && part.roots.length ? [`Without a domain, offline or set apart: CPU ${part.without.join(', ')}.`] : [];
   return section('domains', title, el('p', { class: 'lead' }, lead),
     el('div', { role: 'list' }, part.roots.map((root) => box(root, 1))), ...notes([...without, ...part.warnings]));
 }

@@ -71,7 +71,7 @@ pub fn measure(cpus: usize, expedite: Option<&dyn TemporarySettings>) -> Measure
     domains::measure(cpus, &mut measured);
     files::measure(&mut measured);
     rcu::measure(expedite, &mut measured);
-    let published = "as of a POWER10 of 2022: no CPU is taken off line to find out";
+    let published = "as of a POWER10 of 2022: no CPU is taken offline to find out";
     measured.say(&["hotplug"], Basis::Assumed, published);
     let periods =
         "two, as ftrace shows of Linux 6.1 and 6.12 on x86 (cpus_write_lock, sched_cpu_deactivate)";

@@ -66,7 +66,7 @@ How long it takes to leave one hardware thread in each core, by ways to show the
 RCU's pace, and with all CPUs that go set apart first, which builds the domains twice and not once for each. \
 What is a guess is marked: extrapolated are machines that no costs are known of.
 
-Costs are those of a POWER10 of 2022, or measured here in a few seconds. Nothing is taken off line for it; what cannot be \
+Costs are those of a POWER10 of 2022, or measured here in a few seconds. Nothing is taken offline for it; what cannot be \
 measured is assumed, and the output says which.
 
 Examples:
@@ -249,7 +249,7 @@ fn machine(arguments: &SimulateArguments) -> anyhow::Result<(String, Topology)> 
     let off = topology.cpu_count().saturating_sub(online.len());
     if off > 0 {
         tell!(
-            "bigiron: {off} CPUs are off line, and nothing tells where: each counts as a core that is on line"
+            "bigiron: {off} CPUs are offline, and nothing tells where: each counts as a core that is online"
         );
     }
     Ok((directory.display().to_string(), topology))

@@ -23,7 +23,7 @@ pub(super) fn machine(everything: &Everything) -> String {
         return out;
     };
     let (cpus, offlined) = (first.simulation.cpus, first.simulation.offlined);
-    let _ = writeln!(out, "A model: {offlined} of {cpus} CPUs go off line");
+    let _ = writeln!(out, "A model: {offlined} of {cpus} CPUs go offline");
     let _ = writeln!(out, "costs of {}", everything.basis.of);
     if answer.extrapolated {
         let _ = writeln!(

@@ -1,16 +1,13 @@
-//! Checks that VMLINUX is the kernel of VMCORE.
+//! Checks that a vmlinux is the kernel of a dump.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use anyhow::Context;
 use bigiron_format::ReadAt;
 use bigiron_format::bytes::Endian;
 use bigiron_format::elf::{Notes, SIGNATURE};
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
-
-use super::failure::WrongRelease;
 
 /// Name and type of the build id note (NT_GNU_BUILD_ID, elf.h).
 const BUILD_ID: (&[u8], u32) = (b"GNU", 3);
@@ -22,28 +19,27 @@ const PROGRAM_HEADER: usize = 56;
 const MAX_NOTES: u64 = 1 << 20;
 /// Prefix of the release in linux_banner (init/version.c).
 const BANNER: &[u8] = b"Linux version ";
-const PIECE: usize = 1 << 20;
+const READ_BYTES: usize = 1 << 20;
 /// Maximum length of a release.
 const MAX_RELEASE: usize = 64;
 
-/// Compares VMLINUX with VMCOREINFO: by build id if both have one, else by release.
-pub fn check(path: &Path, info: &Vmcoreinfo) -> anyhow::Result<()> {
-    let failed = || format!("Can't open the kernel file({})", path.display());
-    let file = File::open(path).with_context(failed)?;
-    let own = build_id(&file).with_context(failed)?;
-    let release = info.release().unwrap_or_default();
-    let same = match (own, info.value("BUILD-ID")) {
-        (Some(own), Some(dumped)) => own == dumped.to_ascii_lowercase(),
-        _ => names_release(file, release).with_context(failed)?,
-    };
-    if same {
-        return Ok(());
+/// Returns true if the file `path` is the vmlinux of the kernel with this VMCOREINFO: by build id
+/// if both have one, else by release.
+pub fn is_of(path: &Path, info: &Vmcoreinfo) -> anyhow::Result<bool> {
+    let file = File::open(path)?;
+    match (build_id(&file)?, info.value("BUILD-ID")) {
+        (Some(own), Some(dumped)) => Ok(own == dumped.to_ascii_lowercase()),
+        _ => Ok(names_release(file, info.release().unwrap_or_default())?),
     }
-    Err(WrongRelease(format!(
-        "{} is not the kernel of the dump, which is of Linux {release}",
-        path.display()
-    ))
-    .into())
+}
+
+/// Message for a file that is not the vmlinux of the kernel with this VMCOREINFO.
+pub fn mismatch(path: &Path, info: &Vmcoreinfo) -> String {
+    format!(
+        "{} is not the kernel of the dump, which is of Linux {}",
+        path.display(),
+        info.release().unwrap_or_default()
+    )
 }
 
 /// Returns the build id of an ELF file, in hexadecimal.
@@ -54,7 +50,7 @@ fn build_id(file: &File) -> anyhow::Result<Option<String>> {
     bytes.read_exact_at("the ELF header", 0, &mut header)?;
     anyhow::ensure!(
         header.starts_with(&SIGNATURE) && header[4] == 2,
-        "it is no 64-bit ELF file"
+        "not a 64-bit ELF file"
     );
     let endian = if header[5] == 2 {
         Endian::Big
@@ -86,9 +82,11 @@ fn build_id(file: &File) -> anyhow::Result<Option<String>> {
 /// Returns true if the kernel's banner names `release`.
 fn names_release(mut file: File, release: &str) -> std::io::Result<bool> {
     let wanted = [BANNER, release.as_bytes(), b" "].concat();
-    let mut window = Vec::with_capacity(PIECE + BANNER.len() + MAX_RELEASE);
+    let mut window = Vec::with_capacity(READ_BYTES + BANNER.len() + MAX_RELEASE);
     loop {
-        let read = (&mut file).take(PIECE as u64).read_to_end(&mut window)?;
+        let read = (&mut file)
+            .take(READ_BYTES as u64)
+            .read_to_end(&mut window)?;
         if window.windows(wanted.len()).any(|bytes| bytes == wanted) {
             return Ok(true);
         }
