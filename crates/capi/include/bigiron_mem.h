@@ -1,11 +1,11 @@
-/* Large memory made, locked and given back by helper threads. docs/c-library.md shows its use.
+/* Creation, locking and release of large memory by helper threads. docs/c-library.md shows its use.
  *
- * Functions give 0, or an error of errno(3) as a negative number; errno itself is left as it was.
- * Any thread may call any of them at any time, for as long as what it hands over is in no other
- * call that ends it. Nothing is called back but the progress function, in the thread that called.
- * Helper threads live for one call: none is left behind, nor found by a child of fork.
+ * Functions return 0, or an errno(3) value as a negative number; they leave errno unchanged. All
+ * functions are thread-safe, as long as no object is used after or during the call that ends it. The
+ * only callback is the progress function, called in the thread of the caller. Helper threads exist
+ * for the duration of one call: none is left behind, and none exists in a child of fork.
  *
- * Written by cbindgen from the library's sources: changes there, not here.
+ * Written by cbindgen from the library's sources; change those instead.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -100,13 +100,13 @@ struct bigiron_mem_outcome {
     // Nanoseconds that the helpers worked, added up: what one thread would have taken, about. 0 where that is not
     // known, as of segments.
     uint64_t busy_ns;
-    // ParsedOptions many threads worked, the caller among them; 0 where nothing was shared.
+    // Number of threads that worked, including the caller; 0 if nothing was shared.
     uint32_t helpers;
     // 0.
     uint32_t reserved;
 };
 
-// ParsedOptions an operation is done. Set `size`, and leave at 0 what is to be as usual; NULL in the place of options is
+// Options of an operation. Set `size`, and leave at 0 what is to be as usual; NULL in the place of options is
 // all as usual.
 struct bigiron_mem_options {
     // sizeof(struct bigiron_mem_options).
@@ -120,7 +120,7 @@ struct bigiron_mem_options {
     size_t straight_below;
     // Bytes that a thread takes at a time, a power of two; 0: 4 MiB.
     size_t chunk;
-    // ErrorText of progress, or NULL.
+    // Progress callback, or NULL.
     bigiron_mem_progress progress;
     // What `progress` is called with.
     void *progress_data;
@@ -136,7 +136,7 @@ struct bigiron_mem_segment_options {
     uint32_t kind;
     // BIGIRON_MEM_LOCK, _RESERVE, _READ_ONLY, with | between them.
     uint32_t flags;
-    // ParsedOptions large it is; grown to whole pages.
+    // Size in bytes; rounded up to whole pages.
     size_t bytes;
     // 0: transparent huge pages as far as the system has some; BIGIRON_MEM_SMALL_PAGES; or the size of pages
     // in one of the system's pools (hugetlb), 2 MiB or 1 GiB on x86-64. A file has those of its hugetlbfs.
@@ -154,7 +154,7 @@ struct bigiron_mem_segment_options {
     const char *nodes;
     // As the kind says.
     const char *name;
-    // ParsedOptions it is done, or NULL.
+    // Options, or NULL.
     const struct bigiron_mem_options *how;
     // Where to write what an error was about and what to do, or NULL.
     char *error_text;

@@ -92,7 +92,7 @@ pub struct ProgressTracker<'a> {
     busy: Duration,
     /// Bytes that are to be done.
     pub wanted: usize,
-    /// ParsedOptions many threads worked.
+    /// Number of threads that worked.
     pub helpers: usize,
 }
 

@@ -40,7 +40,7 @@ pub struct bigiron_mem_outcome {
     /// Nanoseconds that the helpers worked, added up: what one thread would have taken, about. 0 where that is not
     /// known, as of segments.
     pub busy_ns: u64,
-    /// ParsedOptions many threads worked, the caller among them; 0 where nothing was shared.
+    /// Number of threads that worked, including the caller; 0 if nothing was shared.
     pub helpers: u32,
     /// 0.
     pub reserved: u32,
@@ -51,7 +51,7 @@ unsafe impl ExtensibleStruct for bigiron_mem_outcome {
     const FIRST_SIZE: usize = offset_of!(Self, reserved) + size_of::<u32>();
 }
 
-/// ParsedOptions an operation is done. Set `size`, and leave at 0 what is to be as usual; NULL in the place of options is
+/// Options of an operation. Set `size`, and leave at 0 what is to be as usual; NULL in the place of options is
 /// all as usual.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ pub struct bigiron_mem_options {
     pub straight_below: usize,
     /// Bytes that a thread takes at a time, a power of two; 0: 4 MiB.
     pub chunk: usize,
-    /// ErrorText of progress, or NULL.
+    /// Progress callback, or NULL.
     pub progress: bigiron_mem_progress,
     /// What `progress` is called with.
     pub progress_data: *mut c_void,
@@ -149,7 +149,7 @@ impl ParsedOptions {
         }
     }
 
-    /// ParsedOptions memory is removed, with a program as its reaper.
+    /// Options for removing memory, with a program as its reaper.
     ///
     /// # Safety
     /// `reaper` is NULL or a text that stays as it is for as long as the result is used.

@@ -8,7 +8,7 @@ use crate::options::ParsedOptions;
 
 /// Bytes of the first step: less than half a second's work for one thread.
 const FIRST: usize = 256 << 20;
-/// ParsedOptions long a part takes, about: starting helpers for each costs less than a thousandth of it.
+/// Approximate time of one part; starting helpers for each part costs less than a thousandth of it.
 const STEP: Duration = Duration::from_millis(250);
 
 /// Applies `operation` to each region, in steps if progress is reported. It stops after an error, or

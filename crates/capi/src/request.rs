@@ -52,7 +52,7 @@ pub struct bigiron_mem_segment_options {
     pub kind: u32,
     /// BIGIRON_MEM_LOCK, _RESERVE, _READ_ONLY, with | between them.
     pub flags: u32,
-    /// ParsedOptions large it is; grown to whole pages.
+    /// Size in bytes; rounded up to whole pages.
     pub bytes: usize,
     /// 0: transparent huge pages as far as the system has some; BIGIRON_MEM_SMALL_PAGES; or the size of pages
     /// in one of the system's pools (hugetlb), 2 MiB or 1 GiB on x86-64. A file has those of its hugetlbfs.
@@ -70,7 +70,7 @@ pub struct bigiron_mem_segment_options {
     pub nodes: *const c_char,
     /// As the kind says.
     pub name: *const c_char,
-    /// ParsedOptions it is done, or NULL.
+    /// Options, or NULL.
     pub how: *const bigiron_mem_options,
     /// Where to write what an error was about and what to do, or NULL.
     pub error_text: *mut c_char,
@@ -87,7 +87,7 @@ unsafe impl ExtensibleStruct for bigiron_mem_segment_options {
 pub struct SegmentOptions {
     options: bigiron_mem_segment_options,
     pages: Huge,
-    /// ParsedOptions it is done.
+    /// Options.
     pub how: ParsedOptions,
     /// Where errors are told.
     pub told: ErrorText,

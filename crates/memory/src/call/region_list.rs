@@ -10,13 +10,13 @@ use crate::operation::{Access, populate, unmap_pages};
 use crate::policy::Policy;
 use crate::region::{JobRegion, Region};
 
-/// RegionList of one job: of more, several jobs are made. They lie on the caller's stack.
+/// Maximum number of regions in one job; more regions make several jobs. They lie on the caller's stack.
 const MAX_REGIONS: usize = 64;
 
 /// How many pages are looked at to see what a region is like.
 const SAMPLES: usize = 5;
 
-/// RegionList for one kind of work, done whenever there are enough.
+/// Regions for one kind of work, done whenever there are enough.
 pub(super) struct RegionList<'a, W> {
     regions: [JobRegion; MAX_REGIONS],
     count: usize,
@@ -141,7 +141,7 @@ pub(super) fn is_worth_dropping(policy: &Policy, region: Region) -> bool {
     there * 2 > looked
 }
 
-/// RegionList whose pages are taken out of this process. The first part is done alone: with huge
+/// Regions whose pages are taken out of this process. The first part is done alone: with huge
 /// pages the kernel's own call is done before helpers are there.
 pub(super) struct DropList<'a, W> {
     regions: RegionList<'a, W>,

@@ -88,7 +88,7 @@ impl State {
         self.program.get().copied()
     }
 
-    /// Sets how long the end of the process waits for its threads to halt, in slot of a time that
+    /// Sets how long the end of the process waits for its threads to halt, instead of a time that
     /// depends on the size of its memory.
     pub fn set_time_to_halt(&self, time: Duration) {
         self.time_to_halt.get_or_init(|| time);
@@ -149,7 +149,7 @@ impl State {
         Some((id as i32, region))
     }
 
-    /// Where a segment is attached; one slot of several.
+    /// Where a segment is attached; one of several places.
     pub(super) fn attachment_of(&self, id: i32) -> Option<Region> {
         let mut attached = self.attachments.iter();
         attached.find_map(|(region, other)| (other == id as u32).then_some(region))
@@ -167,7 +167,7 @@ impl State {
         &self.private
     }
 
-    /// Has the slot for [`State::note_future`]: before the process locks what it maps, or
+    /// Has room for [`State::note_future`]: before the process locks what it maps, or
     /// that page would be locked too.
     pub(super) fn prepare_future(&self) {
         if self.future.load(Ordering::Acquire).is_null() {

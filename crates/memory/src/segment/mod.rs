@@ -50,7 +50,7 @@ pub type Progress<'a> = dyn FnMut(usize) -> std::ops::ControlFlow<()> + 'a;
 /// or a name in the system.
 #[derive(Debug)]
 pub struct Segment {
-    // DropList first: whatever ends the program then, a segment that is marked to be removed goes.
+    // Dropped first: whatever ends the program then, a segment that is marked to be removed goes.
     backing: Backing,
     mapped: Mapped,
     what: String,
