@@ -120,6 +120,16 @@ fn verify_locates_damage_and_repair_completes_a_truncated_dump() {
         .says(&["is not a vmdump"]);
 }
 
+/// Returns the number that a message of `verify` has before "damaged pages"; 0 without one.
+fn damaged_pages(message: &str) -> u64 {
+    message
+        .split_once(" damaged page")
+        .map_or(0, |(before, _)| {
+            let number = before.rsplit(' ').next().unwrap();
+            number.parse().expect(message)
+        })
+}
+
 #[test]
 fn vmdump_killed_at_any_size_loses_only_chunks_in_flight() {
     const CHUNKS_IN_FLIGHT: u64 = 2 * (3 + 2);
@@ -166,7 +176,14 @@ fn vmdump_killed_at_any_size_loses_only_chunks_in_flight() {
             let outcome = run(&["verify", arg(left), "--against", arg(lab.vmcore())]);
             assert!(!outcome.stderr.contains("differ"), "{}", outcome.stderr);
             assert!(!outcome.stderr.contains("byte 0x"), "{}", outcome.stderr);
-            assert!(!outcome.stderr.contains("checksum"), "{}", outcome.stderr);
+            // The kernel stops a write at a page boundary when the writer is killed
+            // (generic_perform_write, mm/filemap.c): a chunk in flight may be there in part.
+            let damaged = damaged_pages(&outcome.stderr) * 4096;
+            assert!(
+                damaged <= CHUNKS_IN_FLIGHT * chunk,
+                "round {round}: {}",
+                outcome.stderr
+            );
         }
         fs::remove_file(left).unwrap();
     }
