@@ -126,7 +126,7 @@ fn damaged_pages(message: &str) -> u64 {
         .split_once(" damaged page")
         .map_or(0, |(before, _)| {
             let number = before.rsplit(' ').next().unwrap();
-            number.parse().expect(message)
+            number.parse().unwrap()
         })
 }
 
