@@ -1,1 +1,1 @@
-"""The real programs of bench/programs: how each is started, when it is ready, how it is stopped."""
+"""The programs that bench/programs measures: how each is started, recognized as ready, and stopped."""

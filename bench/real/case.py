@@ -1,4 +1,4 @@
-"""What all measured programs have in common: starting them, waiting, and the machine's own figures."""
+"""Functions common to all measured programs: starting, waiting, and the system's own figures."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO
 
 GIB = 1 << 30
-# No step of any program takes longer, even on a busy machine.
+# Seconds after which a step has failed; longer than any step takes on a busy machine.
 PATIENCE = 180.0
-# How often a program is asked whether it is ready.
+# Seconds between two checks that a program is ready.
 TICK = 0.002
-# Shared memory that other programs may come to use meanwhile.
+# Tolerance for shared memory that other programs begin to use meanwhile.
 NOISE = 64 << 20
 
 # Linux 5.14, include/uapi/asm-generic/mman-common.h.
@@ -32,41 +32,41 @@ Phases = dict[str, float]
 
 
 class CannotRun(Exception):
-    """A program that cannot be measured here, and why."""
+    """A program that cannot be measured on this machine, with the reason."""
 
 
 class Failed(Exception):
-    """A program that was measured and did not do what it should."""
+    """A measured program that failed."""
 
 
 class Case(ABC):
     """A program with its settings."""
 
-    # What it is called in the table.
+    # Name in the table.
     name: str
-    # Whether its memory is shared memory, which shmem_enabled decides on.
+    # True if the memory is shared memory, which depends on shmem_enabled.
     shared = False
-    # Bytes that it takes at most.
+    # Maximum memory in bytes.
     memory: int
-    # What `run` runs, for the record.
+    # The command of `run`, for the record.
     command: list[str]
-    # The phase that counts for the verdict.
+    # The phase on which the verdict is based.
     total = "all"
 
     def prepare(self) -> None:
-        """Makes what it needs, once; raises CannotRun."""
+        """Prepares all runs, once; raises CannotRun."""
 
     @abstractmethod
     def run(self, prefix: list[str]) -> Phases:
-        """Runs it once, behind the words of `prefix`; gives the seconds of its phases."""
+        """Runs the program once, with `prefix` before its command; returns the seconds of its phases."""
 
     def version(self) -> str:
-        """Which version of the program it is."""
+        """Returns the version of the program."""
         return ""
 
 
 def need(program: str, package: str) -> str:
-    """The path of a program."""
+    """Returns the path of a program."""
     path = shutil.which(program)
     if path is None:
         raise CannotRun(f"{program} is not installed: apt-get install {package}")
@@ -74,24 +74,24 @@ def need(program: str, package: str) -> str:
 
 
 def first_line(*command: str) -> str:
-    """The first line that a command prints."""
+    """Returns the first line of a command's output."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     return (done.stdout.strip().splitlines() or [""])[0]
 
 
 def wait_until(what: str, is_so: Callable[[], bool], alive: Callable[[], bool] = lambda: True) -> None:
-    """Waits until something is so, while a program lives."""
+    """Waits until a condition holds, while a program lives."""
     end = time.monotonic() + PATIENCE
     while not is_so():
         if not alive():
-            raise Failed(f"{what}: the program ended before")
+            raise Failed(f"{what}: the program ended first")
         if time.monotonic() > end:
             raise Failed(f"{what}: not within {PATIENCE:.0f} s")
         time.sleep(TICK)
 
 
 def connect(path: Path) -> socket.socket | None:
-    """A connection to a Unix socket, if somebody listens there."""
+    """Returns a connection to a Unix socket, or None if no server listens there."""
     one = socket.socket(socket.AF_UNIX)
     one.settimeout(PATIENCE)
     try:
@@ -103,7 +103,7 @@ def connect(path: Path) -> socket.socket | None:
 
 
 def ask(path: Path, words: bytes) -> bytes:
-    """What a server answers to one line; nothing if it does not listen."""
+    """Returns a server's answer to one line; empty if no server listens."""
     one = connect(path)
     if one is None:
         return b""
@@ -116,7 +116,7 @@ def ask(path: Path, words: bytes) -> bytes:
 
 
 def read_until(stream: IO[bytes], words: bytes) -> bytes:
-    """What a program prints up to and with some words; raises Failed where it ends before."""
+    """Returns a program's output up to the end of some words; raises Failed if it ends before."""
     got = b""
     end = time.monotonic() + PATIENCE
     while words not in got:
@@ -131,14 +131,14 @@ def read_until(stream: IO[bytes], words: bytes) -> bytes:
 
 @contextlib.contextmanager
 def child(command: list[str], said: Path, **how: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A program that is killed where it is left running; its standard error goes to a file."""
+    """Runs a program, and kills it if it is still running at the end; its standard error goes to a file."""
     with said.open("wb") as errors:
-        # A session of its own: what it starts itself is killed too.
+        # In a separate session, so that its own children are killed as well.
         begun = subprocess.Popen(command, stderr=errors, start_new_session=True, **how)  # type: ignore[call-overload]
     try:
         yield begun
     except Failed as why:
-        raise Failed(f"{why}; it said: {said.read_text(errors='replace').strip()[-300:]}") from None
+        raise Failed(f"{why}; messages: {said.read_text(errors='replace').strip()[-300:]}") from None
     finally:
         if begun.poll() is None:
             with contextlib.suppress(ProcessLookupError):
@@ -150,25 +150,25 @@ def child(command: list[str], said: Path, **how: object) -> Iterator[subprocess.
 
 
 def ended(begun: subprocess.Popen[bytes], expected: int = 0) -> None:
-    """Waits for the end of a program, and looks at its exit status."""
+    """Waits for the end of a program, and checks its exit status."""
     try:
         status = begun.wait(PATIENCE)
     except subprocess.TimeoutExpired:
-        raise Failed(f"does not end within {PATIENCE:.0f} s") from None
+        raise Failed(f"did not end within {PATIENCE:.0f} s") from None
     if status != expected:
-        raise Failed(f"exit status {status}, not {expected}")
+        raise Failed(f"exit status {status}, expected {expected}")
 
 
 def wait_for_process(descriptor: int) -> None:
-    """Waits for the end of a process that is no child, by its pidfd."""
+    """Waits for the end of a process that is not a child, by its pidfd."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     if not poll.poll(PATIENCE * 1000):
-        raise Failed(f"does not end within {PATIENCE:.0f} s")
+        raise Failed(f"did not end within {PATIENCE:.0f} s")
 
 
 def remove_segments(size: int) -> None:
-    """Removes System V segments of a size that nobody has attached, and whose maker is gone."""
+    """Removes System V segments of a size that are not attached and whose creator has ended."""
     lines = Path("/proc/sysvipc/shm").read_text().splitlines()
     names = lines[0].split()
     for line in lines[1:]:
@@ -178,16 +178,16 @@ def remove_segments(size: int) -> None:
 
 
 def kibibytes(name: str) -> int:
-    """A line of /proc/meminfo in bytes."""
+    """Returns the value of a line of /proc/meminfo in bytes."""
     found = re.search(rf"^{name}: +(\d+)", Path("/proc/meminfo").read_text(), re.M)
     return int(found[1]) << 10 if found else 0
 
 
 def settle(size: int) -> None:
-    """Takes and frees huge pages, as many as a program is about to take.
+    """Allocates and frees as many huge pages as a program is about to use.
 
-    A guest with free page reporting gives its free 2 MB blocks back to the host, and their next use
-    costs faults there, ten times what the guest itself does: whoever came first would pay for it.
+    A guest with free page reporting returns its free 2 MB blocks to the host, and their next use causes faults there,
+    which take ten times as long as the guest's own. Without this, the first program would bear that cost.
     """
     with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         memory.madvise(mmap.MADV_HUGEPAGE)
@@ -195,10 +195,10 @@ def settle(size: int) -> None:
 
 
 def shared_memory() -> int:
-    """Bytes of shared memory in small and transparent huge pages."""
+    """Returns the number of bytes of shared memory in small and transparent huge pages."""
     return kibibytes("Shmem")
 
 
 def until_given_back(before: int) -> None:
     """Waits until no more shared memory is in use than before a program."""
-    wait_until("shared memory is given back", lambda: shared_memory() < before + NOISE)
+    wait_until("shared memory is freed", lambda: shared_memory() < before + NOISE)

@@ -1,4 +1,4 @@
-"""QEMU, the JVM, memcached, Redis and bench/real/model.c: start, ready, end."""
+"""QEMU, the JVM, memcached, Redis and bench/real/model.c: start, readiness, end."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ HERE = Path(__file__).resolve().parent
 
 
 def gigabytes(size: int) -> str:
-    """A size for a name."""
+    """Formats a size for a name."""
     return f"{size / (1 << 30):.3g} GiB"
 
 
 class Qemu(Case):
-    """A stopped machine that has nothing but memory made beforehand; its monitor's `quit` ends it."""
+    """A stopped virtual machine that has only preallocated memory. `quit` in its monitor ends it."""
 
     def __init__(self, work: Path, kind: str, threads: int | None, size: int) -> None:
-        """With a kind of memory backend, and so many threads or QEMU's own choice."""
+        """Selects the kind of memory backend, and its number of threads or QEMU's default."""
         self.work = work
         self.shared = kind == "memfd"
         self.memory = size
@@ -51,11 +51,11 @@ class Qemu(Case):
         ]  # fmt: skip
 
     def prepare(self) -> None:
-        """Needs QEMU."""
+        """Requires QEMU."""
         need("qemu-system-x86_64", "qemu-system-x86")
 
     def run(self, prefix: list[str]) -> Phases:
-        """To the monitor's prompt, and from `quit` to its end."""
+        """Measures the time to the monitor's prompt, and from `quit` to the end."""
         before = shared_memory()
         begin = time.monotonic()
         with child(prefix + self.command, self.work / "said", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as begun:
@@ -74,15 +74,15 @@ class Qemu(Case):
         }
 
     def version(self) -> str:
-        """Of QEMU."""
+        """Returns the version of QEMU."""
         return first_line("qemu-system-x86_64", "--version")
 
 
 class Java(Case):
-    """A JVM whose heap is touched at the start, and that then tells its version."""
+    """A JVM that touches its heap at the start, and then prints its version."""
 
     def __init__(self, work: Path, size: int, *options: str) -> None:
-        """With a heap of so many bytes, and options."""
+        """Selects the heap size in bytes, and options."""
         self.work = work
         self.memory = size
         heap = f"{size >> 20}m"
@@ -90,11 +90,11 @@ class Java(Case):
         self.command = ["java", "-XX:+AlwaysPreTouch", f"-Xms{heap}", f"-Xmx{heap}", *options, "--version"]
 
     def prepare(self) -> None:
-        """Needs a JVM."""
+        """Requires a JVM."""
         need("java", "openjdk-17-jre-headless")
 
     def run(self, prefix: list[str]) -> Phases:
-        """To the line that it prints, and from there to the end."""
+        """Measures the time to the printed line, and from there to the end."""
         begin = time.monotonic()
         with child(prefix + self.command, self.work / "said", stdout=subprocess.PIPE) as begun:
             read_until(begun.stdout, b"mode")
@@ -104,22 +104,22 @@ class Java(Case):
         return {"ready": ready - begin, "exit": end - ready, "all": end - begin}
 
     def version(self) -> str:
-        """Of the JVM."""
+        """Returns the version of the JVM."""
         return first_line("java", "--version")
 
 
 def need_locking(size: int) -> None:
-    """Whether this user may lock so much."""
+    """Raises CannotRun if this user may not lock `size` bytes."""
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     if os.geteuid() != 0 and limit != resource.RLIM_INFINITY and limit < size:
-        raise CannotRun(f"only {limit >> 10} KiB may be locked (ulimit -l), and this user is not root")
+        raise CannotRun(f"the limit of locked memory is {limit >> 10} KiB (ulimit -l), and this user is not root")
 
 
 class Memcached(Case):
-    """memcached with all its memory made and locked at the start."""
+    """memcached with all its memory allocated and locked at the start."""
 
     def __init__(self, work: Path, size: int) -> None:
-        """With so many bytes of memory."""
+        """Selects the memory size in bytes."""
         self.work = work
         self.memory = size
         self.socket = work / "memcached"
@@ -128,19 +128,19 @@ class Memcached(Case):
         self.command += ["-u", "root"] if os.geteuid() == 0 else []
 
     def prepare(self) -> None:
-        """Needs the program and the limit."""
+        """Requires the program and a sufficient limit."""
         need("memcached", "memcached")
         need_locking(self.memory)
 
     def run(self, prefix: list[str]) -> Phases:
-        """To the first answer, and from SIGTERM to its end."""
+        """Measures the time to the first answer, and from SIGTERM to the end."""
         self.socket.unlink(missing_ok=True)
         begin = time.monotonic()
         with child(prefix + self.command, self.work / "said") as begun:
             wait_until("memcached answers", lambda: ask(self.socket, b"version") != b"", lambda: begun.poll() is None)
             ready = time.monotonic()
             begun.terminate()
-            # It looks for the signal when something comes in, or once a second.
+            # It checks for the signal on input, or once a second.
             one = connect(self.socket)
             ended(begun)
             end = time.monotonic()
@@ -149,7 +149,7 @@ class Memcached(Case):
         return {"ready": ready - begin, "stop": end - ready, "all": end - begin}
 
     def version(self) -> str:
-        """Of memcached."""
+        """Returns the version of memcached."""
         return first_line("memcached", "--version")
 
 
@@ -157,7 +157,7 @@ class Redis(Case):
     """Redis with data that it loads at its start."""
 
     def __init__(self, work: Path, size: int) -> None:
-        """With about so many bytes of data."""
+        """Selects the approximate size of the data in bytes."""
         self.work = work
         self.memory = size * 5 // 2
         self.size = size
@@ -169,22 +169,22 @@ class Redis(Case):
         ]  # fmt: skip
 
     def served(self, begun: subprocess.Popen[bytes]) -> None:
-        """Waits for the first answer to PING that is no error."""
+        """Waits for the first answer to PING that is not an error."""
         wait_until("Redis answers", lambda: ask(self.socket, b"PING") == b"+PONG\r\n", lambda: begun.poll() is None)
 
     def prepare(self) -> None:
-        """Makes the data, values of 1000 bytes, and saves them."""
+        """Creates and saves the data, values of 1000 bytes."""
         need("redis-server", "redis-server")
         with child(self.command, self.work / "said", stdout=subprocess.DEVNULL) as begun:
             self.served(begun)
             for words in (f"DEBUG POPULATE {self.size // 1024} key 1000", "SAVE"):
                 if not ask(self.socket, words.encode()).startswith(b"+OK"):
-                    raise Failed(f"Redis does not {words}")
+                    raise Failed(f"Redis rejected {words}")
             ask(self.socket, b"SHUTDOWN NOSAVE")
             ended(begun)
 
     def run(self, prefix: list[str]) -> Phases:
-        """To the first PING, and from SHUTDOWN NOSAVE to its end."""
+        """Measures the time to the first PING, and from SHUTDOWN NOSAVE to the end."""
         self.socket.unlink(missing_ok=True)
         begin = time.monotonic()
         with child(prefix + self.command, self.work / "said", stdout=subprocess.DEVNULL) as begun:
@@ -196,15 +196,15 @@ class Redis(Case):
         return {"ready": ready - begin, "stop": end - ready, "all": end - begin}
 
     def version(self) -> str:
-        """Of Redis."""
+        """Returns the version of Redis."""
         return first_line("redis-server", "--version")
 
 
 class Model(Case):
-    """One of the ways to use memory in bench/real/model.c, which times its own steps."""
+    """One of the uses of memory in bench/real/model.c, which times its own steps."""
 
     def __init__(self, work: Path, way: str, what: str, size: int) -> None:
-        """One way, what to call it, and bytes."""
+        """Selects a use of memory, its description, and the size in bytes."""
         self.work = work
         self.way = way
         self.memory = size
@@ -213,14 +213,14 @@ class Model(Case):
         self.command = [str(work / "model"), way, str(size)]
 
     def prepare(self) -> None:
-        """Compiles it."""
+        """Compiles the program."""
         need("gcc", "gcc")
         subprocess.run(["gcc", "-O2", "-Wall", "-o", self.work / "model", HERE / "model.c"], check=True)
         if "lock" in self.way or self.way == "shm":
             need_locking(self.memory)
 
     def run(self, prefix: list[str]) -> Phases:
-        """Its own steps, and what is left to its end."""
+        """Returns the times of the program's own steps, and the time to its end."""
         before = shared_memory()
         begin = time.monotonic()
         try:

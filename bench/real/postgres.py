@@ -28,10 +28,10 @@ from real.case import (
     wait_until,
 )
 
-# With huge_pages: of System V only ordinary memory (PostgreSQL's documentation of huge_pages).
+# By huge_pages: System V memory supports only small pages (PostgreSQL's documentation of huge_pages).
 MEMORY = {"off": "sysv", "on": "mmap"}
-# What postgresql.conf says besides the size: its kind of memory; no listening on the network; queries by one process, so
-# that each run does the same; no log for what is loaded in one transaction, which only makes that faster.
+# The contents of postgresql.conf besides the size: the kind of memory; no network; queries in one process, so that all
+# runs do the same; no log for data loaded in one transaction, which only makes the load faster.
 SETTINGS = """
 shared_memory_type = {memory}
 listen_addresses = ''
@@ -45,7 +45,7 @@ wal_level = minimal
 max_wal_senders = 0
 max_wal_size = 8GB
 """
-# Four rows a page. Frozen while they come in, so that no later query writes.
+# Four rows per page. They are frozen when they are loaded, so that no later query writes.
 ROW = 1990
 TABLE = """
 begin; create table big (number int, text text);
@@ -57,17 +57,17 @@ QUERY = "select sum(number) from big"
 
 
 class Connection:
-    """A connection in PostgreSQL's protocol, version 3, as far as queries without parameters go."""
+    """A connection by version 3 of PostgreSQL's protocol, limited to queries without parameters."""
 
     def __init__(self, one: socket.socket, user: str) -> None:
-        """Logs in; raises OSError where the server is not ready yet."""
+        """Logs in; raises OSError if the server is not yet ready."""
         self.socket = one
         words = b"".join(word.encode() + b"\0" for word in ("user", user, "database", "postgres", ""))
         self.socket.sendall(struct.pack("!II", len(words) + 8, 196608) + words)
         self.rows()
 
     def take(self, size: int) -> bytes:
-        """The next bytes."""
+        """Reads the next `size` bytes."""
         got = b""
         while len(got) < size:
             part = self.socket.recv(size - len(got))
@@ -77,7 +77,7 @@ class Connection:
         return got
 
     def rows(self) -> list[bytes]:
-        """All rows up to where the server is ready for the next query."""
+        """Returns all rows, up to the message that the server is ready for the next query."""
         rows = []
         while True:
             kind, size = struct.unpack("!cI", self.take(5))
@@ -96,14 +96,14 @@ class Connection:
         return self.rows()
 
     def close(self) -> None:
-        """Says goodbye."""
+        """Terminates the connection."""
         with contextlib.suppress(OSError):
             self.socket.sendall(struct.pack("!cI", b"X", 4))
         self.socket.close()
 
 
 def programs() -> Path:
-    """The directory of Debian's newest PostgreSQL, or of the one in PATH."""
+    """Returns the directory of Debian's newest PostgreSQL, or of the one in PATH."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     if found:
         return found[-1].parent
@@ -114,10 +114,10 @@ def programs() -> Path:
 
 
 class Cluster:
-    """A cluster of its own, with one table; all rows of PostgreSQL share it."""
+    """A temporary cluster with one table, shared by all rows of PostgreSQL."""
 
     def __init__(self, work: Path, buffers: int, table: int) -> None:
-        """To be made in a directory, with so many bytes of buffers and so large a table."""
+        """Plans a cluster in a directory, with buffers and a table of these sizes in bytes."""
         self.directory = work / "postgres"
         self.data = self.directory / "data"
         self.buffers = buffers
@@ -126,7 +126,7 @@ class Cluster:
         self.user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
 
     def start(self, *command: str | Path) -> subprocess.Popen[bytes]:
-        """Starts one of PostgreSQL's programs as the user that has the cluster."""
+        """Starts one of PostgreSQL's programs as the owner of the cluster."""
         who = pwd.getpwnam(self.user)
         how = {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}
         return subprocess.Popen(
@@ -135,7 +135,7 @@ class Cluster:
         )  # fmt: skip
 
     def do(self, *command: str | Path) -> str:
-        """Runs one to its end."""
+        """Runs a program to its end, and returns its output."""
         begun = self.start(*command)
         said = begun.communicate()[0].decode(errors="replace")
         if begun.returncode != 0:
@@ -143,12 +143,12 @@ class Cluster:
         return said
 
     def configure(self, huge: str) -> None:
-        """Writes what the next start is to read."""
+        """Writes the settings for the next start."""
         text = SETTINGS.format(directory=self.directory, buffers=self.buffers >> 20, memory=MEMORY[huge], huge=huge)
         (self.data / "postgresql.auto.conf").write_text(text)
 
     def log_in(self) -> Connection | None:
-        """A connection, if the server takes any."""
+        """Returns a connection; None if the server does not accept one."""
         one = connect(self.directory / ".s.PGSQL.5432")
         if one is None:
             return None
@@ -159,7 +159,7 @@ class Cluster:
             return None
 
     def open(self, begun: subprocess.Popen[bytes]) -> Connection:
-        """The first connection that a server takes."""
+        """Waits for the first connection that the server accepts."""
         found: list[Connection] = []
 
         def try_it() -> bool:
@@ -171,14 +171,14 @@ class Cluster:
         return found[0]
 
     def process(self) -> int:
-        """The process id of the running server; 0 if none runs."""
+        """Returns the process id of the running server; 0 if it does not run."""
         try:
             return int((self.data / "postmaster.pid").read_text().split("\n")[0])
         except (OSError, ValueError):
             return 0
 
     def make(self) -> None:
-        """Makes the cluster and its table."""
+        """Creates the cluster and its table."""
         if self.made:
             return
         bin_directory = programs()
@@ -208,7 +208,7 @@ class Cluster:
         self.made = True
 
     def end(self) -> None:
-        """Ends a server that a failed run has left: at once, and without its memory."""
+        """Kills a server left by a failed run, and waits for its end."""
         process = self.process()
         if process:
             with contextlib.suppress(OSError):
@@ -219,13 +219,13 @@ class Cluster:
 
 
 class Postgres(Case):
-    """A start, a query, a stop."""
+    """A start, queries, and a stop."""
 
     total = "to full speed"
     shared = True
 
     def __init__(self, cluster: Cluster, huge: str) -> None:
-        """On a cluster, with a value of huge_pages."""
+        """Selects a cluster and a value of huge_pages."""
         self.cluster = cluster
         self.huge = huge
         self.name = f"PostgreSQL, {cluster.buffers / GIB:g} GiB of buffers, {MEMORY[huge]}, huge_pages = {huge}"
@@ -233,17 +233,17 @@ class Postgres(Case):
         self.command = ["pg_ctl", "-D", "DATA", "-l", "LOG", "-W", "start"]
 
     def prepare(self) -> None:
-        """The cluster; for huge pages, enough of them."""
+        """Creates the cluster; checks that there are enough huge pages."""
         if self.huge == "on":
             text = Path("/proc/meminfo").read_text()
             found = re.search(r"HugePages_Free: +(\d+)", text)
             free = (int(found[1]) if found else 0) * kibibytes("Hugepagesize")
             if free < self.cluster.buffers * 11 // 10:
-                raise CannotRun(f"{free >> 20} MiB of huge pages are free (nr_hugepages)")
+                raise CannotRun(f"only {free >> 20} MiB of huge pages are free (nr_hugepages)")
         self.cluster.make()
 
     def run(self, prefix: list[str]) -> Phases:
-        """Start, first connection, all of the table into the buffers, a query, the same again, stop."""
+        """Measures start, first connection, loading the table into the buffers, two equal queries, and stop."""
         cluster, control = self.cluster, str(programs() / "pg_ctl")
         cluster.configure(self.huge)
         before = shared_memory()
@@ -256,7 +256,7 @@ class Postgres(Case):
             begun.communicate()
             for text in (LOAD, QUERY, QUERY):
                 if len(connection.query(text)) != 1:
-                    raise Failed(f"{text}: not one row")
+                    raise Failed(f"{text}: expected one row")
                 times.append(time.monotonic())
             connection.close()
             descriptor = os.pidfd_open(cluster.process())
@@ -283,5 +283,5 @@ class Postgres(Case):
         }
 
     def version(self) -> str:
-        """Of the server."""
+        """Returns the version of the server."""
         return first_line(str(programs() / "postgres"), "--version")

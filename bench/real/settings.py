@@ -1,4 +1,4 @@
-"""The machine's settings for huge pages: what they are, and other ones for a while."""
+"""The machine's settings for huge pages: reads them, and changes them temporarily."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
 
 
 def chosen(name: str) -> str:
-    """What transparent_hugepage/NAME is set to."""
+    """Returns the current value of transparent_hugepage/NAME."""
     try:
         text = (THP / name).read_text().strip()
     except OSError:
-        return "not there"
+        return "absent"
     found = re.search(r"\[(\w+)\]", text)
     return found[1] if found else text
 
 
 def machine() -> dict[str, str]:
-    """What the figures depend on."""
+    """Returns the properties of the machine that affect the results."""
     about = Path("/proc/cpuinfo").read_text()
     model = re.search(r"^model name\s*: (.*)$", about, re.M)
     memory = re.search(r"^MemTotal: +(\d+)", Path("/proc/meminfo").read_text(), re.M)
@@ -42,7 +42,7 @@ def machine() -> dict[str, str]:
 
 
 def end_cleanly() -> None:
-    """Lets signals end this program so that what it has begun is ended and put back."""
+    """Makes signals end this program by an exception, so that programs are ended and settings restored."""
 
     def end(number: int, _frame: object) -> None:
         sys.exit(128 + number)
@@ -53,7 +53,7 @@ def end_cleanly() -> None:
 
 @contextlib.contextmanager
 def put_back(path: Path, value: str) -> Iterator[None]:
-    """Another value for a setting, and its old one afterwards."""
+    """Changes a setting for the duration of a block."""
     old = path.read_text().strip()
     found = re.search(r"\[(\w+)\]", old)
     try:

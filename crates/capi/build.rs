@@ -1,5 +1,5 @@
-//! Names the shared library for the loader. The number goes up with changes that
-//! break programs which are linked with it.
+//! Sets the soname of the shared library. Its number increases with changes that break programs
+//! linked with the library.
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libbigiron_mem.so.0");

@@ -1,5 +1,6 @@
-//! A kernel's types that are damaged, and any bytes as what the BPF program left: a layout that is taken reads nothing but
-//! these bytes. Input: how many edits of the types, each a place and a number, then the bytes.
+//! Damaged kernel types, and arbitrary bytes as the output of the BPF program: an accepted
+//! layout reads only these bytes. Input: the number of edits of the types, each a location and
+//! a value, then the bytes.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -7,7 +8,7 @@ use std::sync::LazyLock;
 use bigiron_cpu::source::bpf::Layout;
 use libfuzzer_sys::fuzz_target;
 
-/// BTF of what is asked for: kinds, names and members of a kernel's structs.
+/// BTF of the requested types: kinds, names and members of a kernel's structs.
 static TYPES: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut names = vec![0];
     let mut name = |text: &str| {

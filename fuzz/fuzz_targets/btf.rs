@@ -1,5 +1,4 @@
-//! Damaged BTF: whatever is taken as a table of types can be gone through, and
-//! every walk in it ends.
+//! Damaged BTF: an accepted table of types can be traversed, and every walk in it ends.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};
@@ -13,11 +12,11 @@ use bigiron_kernel::types::{
 };
 use libfuzzer_sys::fuzz_target;
 
-/// Types that are looked at closely; looking a name up goes through all of them.
+/// Number of types examined closely; the lookup of a name visits all of them.
 const MOST: u64 = 64;
 
-/// A table that another goes on from: `void`, `int` as 1, `int *` as 2, and as 3 a
-/// struct `base` of both; 17 bytes of names.
+/// A base table, which the input extends: `void`, `int` as 1, `int *` as 2, and as 3 a struct
+/// `base` of both; 17 bytes of names.
 static BASE: LazyLock<Arc<Btf>> = LazyLock::new(|| {
     let names = b"\0int\0base\0a\0b\0\0\0";
     let types = [

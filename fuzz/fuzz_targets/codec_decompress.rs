@@ -1,6 +1,6 @@
-//! Every decompressor, LZO's above all, takes any bytes: it fails or stays
-//! within the room it has. What is encoded, by our own encoders above all, comes
-//! back.
+//! Every decompressor, especially that of LZO, accepts arbitrary bytes: it fails, or stays
+//! within its output buffer. Encoded data, especially that of our own encoders, decodes to the
+//! same bytes.
 #![no_main]
 
 use bigiron_format::codec::{Codec, Compression, decompressor};
@@ -12,7 +12,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let codec = Codec::ALL[usize::from(choice) % Codec::ALL.len()];
     let room = usize::from(room) * 257;
-    // Bytes behind the room show whether it was kept to.
+    // Bytes after the output buffer show whether its limit was kept.
     let mut out = vec![0x5a; room + 64];
     let mut reader = decompressor(codec).expect("a context");
     if let Ok(len) = reader.decompress(data, &mut out[..room]) {

@@ -1,5 +1,5 @@
-//! Any text as a list or as a mask of CPUs: what is taken is written as the kernel would, and is the
-//! same again.
+//! Arbitrary text as a list or a mask of CPUs: accepted text is written as the kernel writes
+//! it, and parsed to the same value.
 #![no_main]
 
 use bigiron_cpu::CpuList;

@@ -1,5 +1,5 @@
-//! Any bytes as the blocks of a dump device: what they say is within the device,
-//! and what is read of it never leaves that.
+//! Arbitrary bytes as the blocks of a dump device: the contents that they describe are within
+//! the device, and reads never leave it.
 #![no_main]
 
 use bigiron_format::ReadAt;
@@ -9,7 +9,7 @@ use bigiron_format::device::{
 use bigiron_format::kdump::Utsname;
 use libfuzzer_sys::fuzz_target;
 
-/// Bytes of the device; inputs stand at its start and at its end.
+/// Size of the device in bytes; inputs are at its start and at its end.
 const SIZE: usize = 256 << 10;
 
 fuzz_target!(|data: &[u8]| {
@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     let end = &end[..end.len().min(BLOCK_SIZE)];
     device[..start.len()].copy_from_slice(start);
     device[end_block..end_block + end.len()].copy_from_slice(end);
-    // No input comes by a checksum by chance: the last bytes are made right.
+    // No input has a valid checksum by chance: the last bytes are corrected.
     mend(&mut device[..BLOCK_SIZE], BlockPosition::Start);
     mend(&mut device[end_block..], BlockPosition::End);
     let _ = find_claims(&device);
@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
     for (place, at) in &found.good {
         let block = device[*at as usize..][..BLOCK_SIZE].to_vec();
         let mut header = DeviceHeader::decode(&block, *place, *at).expect("it was good before");
-        // What is no UTF-8 does not come back as it was.
+        // Bytes that are not UTF-8 are not preserved.
         header.utsname = Utsname::default();
         let again = DeviceHeader::decode(&header.encode(*place), *place, *at);
         assert_eq!(again.expect("our own block"), header);
@@ -51,12 +51,12 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Gives a block that has the name the checksum that it needs.
+/// Corrects the checksum of a block with the signature.
 fn mend(block: &mut [u8], place: BlockPosition) {
     if !bigiron_format::device::is_device(block) {
         return;
     }
-    // The error says what the checksum should be.
+    // The error contains the correct checksum.
     if let Err(error) = DeviceHeader::decode(block, place, 0) {
         let text = error.to_string();
         let wanted = text.split("expected 0x").nth(1).and_then(|rest| {

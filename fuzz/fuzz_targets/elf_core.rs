@@ -1,4 +1,4 @@
-//! Any bytes as an ELF core: headers, notes, and every page they promise.
+//! Arbitrary bytes as an ELF core: headers, notes, and every page that they promise.
 #![no_main]
 
 use bigiron_format::elf::CoreHeaders;

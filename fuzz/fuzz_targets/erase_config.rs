@@ -1,5 +1,5 @@
-//! Erase commands of all kinds, on memory whose lists and lengths lie: finding
-//! what they name ends, and the blanks are in order and not too many.
+//! Erase commands of all kinds, on memory with arbitrary lists and lengths: resolving them
+//! ends, and the blanks are sorted and within their limit.
 #![no_main]
 
 use bigiron_format::bytes::Endian;
@@ -118,7 +118,7 @@ fuzz_target!(|data: &[u8]| {
         endian: Endian::Little,
         base: BASE,
         bytes: bytes.to_vec(),
-        // Pages in the other order.
+        // Pages in reverse order.
         physical: |address| address ^ 0xf000,
     };
     let erasure = resolve(&config, &memory, &symbols, &Types, 0);

@@ -1,12 +1,12 @@
-//! An index over any records takes no more memory than it may, and reads what
-//! the stream parser brings.
+//! An index over arbitrary records takes no more memory than its limit, and reads the same
+//! bytes as the stream parser.
 #![no_main]
 
 use bigiron_format::ReadAt;
 use bigiron_format::flattened::{FlattenedFile, Limits, header, unpack};
 use libfuzzer_sys::fuzz_target;
 
-/// Dumps up to this size are compared.
+/// Maximum size of the dumps that are compared.
 const MAX_DUMP: u64 = 1 << 16;
 
 fuzz_target!(|records: &[u8]| {

@@ -1,4 +1,4 @@
-//! The stream parser takes any bytes, in portions of any size.
+//! The stream parser accepts arbitrary bytes, in portions of any size.
 #![no_main]
 
 use std::io::{self, Read};
@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use bigiron_format::flattened::{header, unpack};
 use libfuzzer_sys::fuzz_target;
 
-/// Gives at most as many bytes at a time as it is told.
+/// Returns at most the given number of bytes at a time.
 struct Portions<'a>(&'a [u8], usize);
 
 impl Read for Portions<'_> {
@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((&portion, data)) = data.split_first() else {
         return;
     };
-    // Half of the inputs have a good header, so that the records are reached.
+    // Half of the inputs have a valid header, so that the records are reached.
     let stream = match portion % 2 {
         0 => data.to_vec(),
         _ => [&header()[..], data].concat(),

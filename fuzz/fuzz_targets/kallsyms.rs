@@ -1,4 +1,4 @@
-//! kallsyms that lie: reading them ends, and gives no more than there can be.
+//! Damaged kallsyms: reading them ends, and returns no more than they can contain.
 #![no_main]
 
 use bigiron_format::bytes::Endian;
@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 
 const BASE: u64 = 0xffff_ffff_8200_0000;
 const PAGE: usize = 4096;
-/// Where the tables are, from the start; fuzz_seeds writes them so too.
+/// Locations of the tables; fuzz_seeds writes the same ones.
 const INFO: &str = "OSRELEASE=6.1.0\nPAGESIZE=4096\nSYMBOL(_stext)=ffffffff81000000\n\
     SYMBOL(kallsyms_num_syms)=ffffffff82000000\nSYMBOL(kallsyms_relative_base)=ffffffff82000008\n\
     SYMBOL(kallsyms_token_index)=ffffffff82000010\nSYMBOL(kallsyms_offsets)=ffffffff82000210\n\
@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(Some(symbols)) = kallsyms::read(&memory) else {
         return;
     };
-    // Each takes a byte of names and an offset.
+    // Each symbol takes a byte of names and an offset.
     assert!(symbols.len() <= memory.bytes.len());
     for symbol in symbols.iter().take(64) {
         assert!(symbols.find(symbol.name).is_some());

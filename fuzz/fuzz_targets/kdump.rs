@@ -1,5 +1,5 @@
-//! Any bytes as a kdump-compressed dump, whole or flattened: every page that
-//! its bitmaps promise is read, and none is anything but a page or an error.
+//! Arbitrary bytes as a kdump-compressed dump, whole or flattened: every page that its bitmaps
+//! promise is read as a page or as an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
-//! A sound machine whose memory lies: bytes of its dump are overwritten at
-//! places that the fuzzer chooses, page tables, mem_map, struct pages and
-//! VMCOREINFO among them. The filter must end, and keep to its section.
+//! A valid machine with modified memory: the fuzzer overwrites bytes of its dump, including
+//! page tables, mem_map, struct pages and VMCOREINFO. The filter must end, and stay within its
+//! section.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, SECTION_FRAMES, zones}
 use bigiron_synth::{ElfShape, Synth};
 use libfuzzer_sys::fuzz_target;
 
-/// One kernel for each way to tell pages and to link struct pages.
+/// One kernel for each method of classifying pages and of finding struct pages.
 const MACHINES: [&str; 3] = [
     "kernel 6.12 levels=4 kaslr=0x1e00000 vmemmap_leaf=4k
      ram 0x0-0x9f 0x100-0xfff
@@ -24,8 +24,8 @@ const MACHINES: [&str; 3] = [
      pages 0x200 free order=9 ; 0x400 cache n=16 ; 0x600 thp ; 0x800 hugetlb",
 ];
 
-/// The dumps, and for each the places that mean something: words that are not
-/// zero, outside of pages that only hold contents.
+/// The dumps, and the locations of significant words in each: those that are not zero, outside
+/// of pages that only have contents.
 static DUMPS: LazyLock<Vec<(Vec<u8>, Vec<usize>)>> = LazyLock::new(|| {
     MACHINES
         .iter()
@@ -67,7 +67,7 @@ fuzz_target!(|data: &[u8]| {
     let mut reader = kernel.source().reader(IoMethod::Read);
     let mut ram = Bitmap::new(SECTION_FRAMES as usize);
     let mut kept = Bitmap::new(SECTION_FRAMES as usize);
-    for first in bigiron_fuzz::chunks(kernel.source()) {
+    for first in bigiron_fuzz::sections(kernel.source()) {
         if let Ok(result) = filter.scan_section(reader.as_mut(), first, &mut ram, &mut kept) {
             assert!(result.kept <= result.ram && result.ram <= SECTION_FRAMES);
             assert_eq!(result.kept + result.excluded.total(), result.ram);

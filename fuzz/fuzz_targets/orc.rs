@@ -1,5 +1,5 @@
-//! A real kernel whose stacks, registers and ORC tables lie: unwinding ends, within a
-//! stack's size.
+//! A real kernel with modified stacks, registers and ORC tables: unwinding ends within the size
+//! of a stack.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use bigiron_inspect::stack::orc::Orc;
 use bigiron_inspect::{Task, Tasks, Unwinder};
 use libfuzzer_sys::fuzz_target;
 
-/// Words above the last frame that are changed too.
+/// Number of words above the last frame that are modified as well.
 const ABOVE: u64 = 16;
 
 struct Machine {
@@ -20,12 +20,12 @@ struct Machine {
     addresses: Vec<VirtAddr>,
 }
 
-/// The words of the stacks, and the entries of the code that is on them.
+/// The words of the stacks, and the ORC entries of the code on them.
 static MACHINE: LazyLock<Machine> = LazyLock::new(|| {
     let sample = Sample::open();
     let program = &sample.program;
     let mut tasks = Tasks::of(program).expect("tasks").tasks;
-    // As many ways to sleep as there are, not each of them often.
+    // Tasks with as many different call traces as there are.
     tasks.truncate(12);
     let unwinder = Unwinder::new(program).expect("x86-64");
     let mut addresses = vec![VirtAddr(0)];
@@ -46,7 +46,7 @@ static MACHINE: LazyLock<Machine> = LazyLock::new(|| {
         words.extend((start..end.min(start + 4096)).step_by(8).map(VirtAddr));
         for frame in frames {
             addresses.extend([frame.address, frame.sp]);
-            let entry = Orc::of(program).and_then(|orc| orc.place(program, frame.address));
+            let entry = Orc::of(program).and_then(|orc| orc.entry_of(program, frame.address));
             words.extend(entry.ok().flatten());
         }
     }

@@ -1,6 +1,5 @@
-//! Page tables that lie or go in circles: any words in them. Every translation ends
-//! after as many entries as there are levels, and what is read through it comes whole
-//! or not at all.
+//! Arbitrary words in page tables, including circular references. Every translation ends after
+//! as many entries as there are levels, and a read returns all bytes or none.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -11,7 +10,7 @@ use bigiron_kernel::{IoMethod, Kernel};
 use bigiron_synth::{ElfShape, Synth};
 use libfuzzer_sys::fuzz_target;
 
-/// Machines of four and five levels.
+/// Machines with four and five levels.
 const MACHINES: [(&str, usize); 2] = [
     (
         "kernel 6.12 levels=4 kaslr=0x1e00000\nram 0x0-0x9f 0x100-0xfff",
@@ -19,17 +18,16 @@ const MACHINES: [(&str, usize); 2] = [
     ),
     ("kernel 6.1 levels=5\nram 0x0-0x9f 0x100-0xfff", 5),
 ];
-/// Bytes that are read through the tables at a time.
+/// Bytes read through the tables at a time.
 const MOST: usize = 16 << 10;
 
-/// A dump, and where its page tables are.
+/// A dump, and the locations of its page tables.
 struct Machine {
     dump: Vec<u8>,
     levels: usize,
-    /// A mapped address, by which the tables were found.
+    /// A mapped address, by which the tables are found.
     mapped: VirtAddr,
-    /// Offsets of entries in the dump: those on the way to the address, and the 64
-    /// behind each.
+    /// Offsets of entries in the dump: those used for the address, and the 64 after each.
     entries: Vec<usize>,
 }
 
@@ -44,7 +42,7 @@ static DUMPS: LazyLock<Vec<Machine>> = LazyLock::new(|| {
             let mapped = kernel.info().symbol("init_uts_ns").expect("a symbol");
             let mut entries = Vec::new();
             let walked = kernel.walk(mapped, &mut |entry| {
-                // The bytes of the entry's page are found again in the dump.
+                // The bytes of the entry's page are searched for in the dump.
                 let page = entry.address.0 & !0xfff;
                 let mut bytes = [0; 4096];
                 let read = kernel
@@ -106,7 +104,7 @@ fuzz_target!(|data: &[u8]| {
         if kernel.read("fuzzed", address, &mut whole).is_err() {
             continue;
         }
-        // Piece by piece it is the same.
+        // Smaller reads return the same bytes.
         let mut pieces = vec![0; MOST];
         for (index, piece) in pieces.chunks_mut(1000).enumerate() {
             let at = address

@@ -1,6 +1,5 @@
-//! Kernel logs of all forms that lie: bytes of their rings and of VMCOREINFO are
-//! overwritten at places that the fuzzer chooses. Reading them ends, and gives
-//! no more than their sizes allow.
+//! Damaged kernel logs of all forms: the fuzzer overwrites bytes of their rings and of
+//! VMCOREINFO. Reading them ends, and returns no more than their sizes permit.
 #![no_main]
 
 use std::io::{self, Write};
@@ -22,8 +21,8 @@ const FORMS: [LogForm; 5] = [
     LogForm::OldRecords,
     LogForm::Text,
 ];
-/// More than what these logs can give, each byte escaped and each record with
-/// all that can stand in front of it.
+/// Larger than the output of these logs can be, with each byte escaped and each record with all
+/// its prefixes.
 const MAX_OUTPUT: usize = 4 << 20;
 
 static LOGS: LazyLock<Vec<LogImage>> = LazyLock::new(|| {

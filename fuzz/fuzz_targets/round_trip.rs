@@ -1,5 +1,5 @@
-//! Pages that the fuzzer fills, dumped in a way that it chooses, and read back:
-//! every page is there and equal.
+//! Pages filled by the fuzzer, dumped in a format that it chooses, and read back: every page is
+//! present and equal.
 #![no_main]
 
 use std::path::Path;
@@ -16,13 +16,13 @@ use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source};
 use bigiron_synth::{ElfShape, LoadExtent, Synth};
 use libfuzzer_sys::fuzz_target;
 
-/// The first of the page frames that the fuzzer fills.
+/// The first page frame that the fuzzer fills.
 const FIRST: u64 = 0x200;
-/// How many there are.
+/// Number of page frames that the fuzzer fills.
 const PAGES: u64 = 64;
 const PAGE: u64 = 4096;
 
-/// The dump, and where in it the first of those pages is.
+/// The dump, and the offset of the first of these pages in it.
 static DUMP: LazyLock<(Vec<u8>, usize)> = LazyLock::new(|| {
     let text = "kernel 6.12\nram 0x0-0x9f 0x100-0x8ff\npages 0x200 kernel n=64";
     let machine = Synth::from_text(text).expect("a legal text");
@@ -41,8 +41,8 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let (dump_bytes, place) = &*DUMP;
-    // Pieces of the input go to pages in turn, so that pages come out equal,
-    // nearly equal, all zero, and easy or hard to compress.
+    // Parts of the input go to pages in turn, so that pages are equal, nearly equal, all zero,
+    // and easy or hard to compress.
     let mut pages = vec![0; (PAGES * PAGE) as usize];
     for (index, piece) in contents.chunks(64).enumerate() {
         let index = index as u64;

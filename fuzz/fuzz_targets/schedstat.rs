@@ -1,4 +1,5 @@
-//! Any text as /proc/schedstat: what is taken becomes domains that can be shown in every form.
+//! Arbitrary text as /proc/schedstat: accepted text becomes domains that can be shown in every
+//! form.
 #![no_main]
 
 use bigiron_cpu::show::{self, Detail};

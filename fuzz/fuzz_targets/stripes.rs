@@ -1,6 +1,6 @@
-//! A striped dump of two parts: with other bytes in the records of both and
-//! checksums made right again, cut, doubled, or with one missing; or any bytes as
-//! one of them. Every page is read, all is checked, and the core is gone through.
+//! A striped dump of two parts: with modified bytes in the records of both and corrected
+//! checksums, truncated, doubled, or with a missing part; or arbitrary bytes as one part. Every
+//! page is read, everything is checked, and the core is traversed.
 #![no_main]
 
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ const GOOD: [&[u8]; 2] = [
     include_bytes!("../../crates/dump/tests/golden/version-1.stripe-2-of-2.vmdump"),
 ];
 
-// The first byte says what is given, the next two where the second part is cut,
-// the next how many edits are the first one's.
+// The first byte selects the files, the next two the length of the second part, the next the
+// number of edits of the first part.
 fuzz_target!(|data: &[u8]| {
     let [form, cut, cut_more, split, edits @ ..] = data else {
         return;

@@ -1,5 +1,5 @@
-//! A real kernel whose task_structs, run queues and lists lie: going through them
-//! ends, within their number.
+//! A real kernel with modified task_structs, run queues and lists: walking them ends, within
+//! their number.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ struct Machine {
     tasks: usize,
 }
 
-/// Words of task_structs, signal_structs and run queues, and where these are.
+/// Words of task_structs, signal_structs and run queues, and their locations.
 static MACHINE: LazyLock<Machine> = LazyLock::new(|| {
     let sample = Sample::open();
     let program = &sample.program;
@@ -69,7 +69,7 @@ fuzz_target!(|data: &[u8]| {
     let sample = &machine.sample;
     sample.change(&machine.places, &machine.addresses, data);
     if let Ok(found) = Tasks::of(&sample.program) {
-        // No memory holds so many more than there were.
+        // No memory holds many more tasks than there were.
         assert!(found.tasks.len() <= machine.tasks + 1024);
         assert!(found.gaps.len() <= 64);
     }

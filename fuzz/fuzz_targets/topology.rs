@@ -1,16 +1,16 @@
-//! Any words as a machine: a small one that is taken gets the domains of both kernels, and each CPU
-//! is in all of its own.
+//! Arbitrary words as a machine: a small accepted machine gets the domains of both kernels, and
+//! each CPU is in all its own domains.
 #![no_main]
 
 use bigiron_cpu::build::{Rules, build};
 use bigiron_cpu::topology::Topology;
 use libfuzzer_sys::fuzz_target;
 
-/// Building takes time by the square of it.
+/// The time to build is quadratic in the number of CPUs.
 const MAX_CPUS: usize = 64;
 
 fuzz_target!(|text: &str| {
-    // Four digits make machines that only take time.
+    // Four digits only make slow machines.
     let digits = text.split(|character: char| !character.is_ascii_digit());
     if digits.into_iter().any(|number| number.len() > 3) {
         return;

@@ -1,14 +1,14 @@
-//! Any bytes as VMCOREINFO, up to the layout of struct page that it describes
-//! and the verdicts about pages by that layout.
+//! Arbitrary bytes as VMCOREINFO, including the layout of struct page that it describes and the
+//! classification of pages by that layout.
 #![no_main]
 
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
-use bigiron_kernel::page::{PageLayout, Wanted};
+use bigiron_kernel::page::{ExcludedClasses, PageLayout};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    // What stands behind the first NUL is the struct pages.
+    // The struct pages follow the first NUL.
     let Ok(info) = Vmcoreinfo::parse(data, 0) else {
         return;
     };
@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     assert!((32..=4096).contains(&layout.size));
     let mut structs = data.get(info.text().len()..).unwrap_or_default().to_vec();
     structs.resize(structs.len().max(2 * layout.size), 0xa5);
-    let wanted = Wanted {
+    let wanted = ExcludedClasses {
         cache: true,
         cache_private: true,
         user: true,

@@ -1,6 +1,6 @@
-//! Any bytes as a vmdump; or a good one with other bytes in some places, and
-//! checksums made right again, so that what they guard is tried too. Every page
-//! is read, all of the file checked, and none is anything but a page or an error.
+//! Arbitrary bytes as a vmdump; or a valid vmdump with modified bytes and corrected checksums,
+//! so that the code behind the checksums is reached. Every page is read as a page or as an
+//! error, and the whole file is checked.
 #![no_main]
 
 use std::sync::OnceLock;

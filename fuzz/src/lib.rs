@@ -1,4 +1,4 @@
-//! What several fuzz targets share.
+//! Code shared by several fuzz targets.
 
 #[path = "../../crates/kernel/tests/common/kernel_bytes.rs"]
 mod kernel_bytes;
@@ -14,16 +14,16 @@ use bigiron_kernel::{IoMethod, MemorySource, SECTION_FRAMES, Source, SourceError
 
 pub use kernel_bytes::KernelBytes;
 
-/// Chunks that one input may make a target go through.
-const MAX_CHUNKS: usize = 64;
-/// Pages that one input may make a target read.
+/// Maximum number of sections that a target processes per input.
+const MAX_SECTIONS: usize = 64;
+/// Maximum number of pages that a target reads per input.
 const MAX_PAGES: usize = 4096;
 
-/// A dump with other bytes in some places; the dump itself is made once.
+/// A dump with modified bytes; the dump itself is made once.
 pub struct Patched {
     /// The dump.
     pub base: &'static [u8],
-    /// Offsets, and what is there; later ones win.
+    /// Offsets and their new bytes; later edits override earlier ones.
     pub patches: Vec<(usize, Vec<u8>)>,
 }
 
@@ -52,30 +52,30 @@ pub fn open(bytes: impl ReadAt + 'static) -> Result<Source, SourceError> {
     Source::from_bytes(Box::new(bytes), PathBuf::from("fuzzed"))
 }
 
-/// The first chunks of a source; a header may promise any number of them.
-pub fn chunks(source: &dyn MemorySource) -> Vec<PageFrame> {
-    let mut chunks = Vec::new();
+/// Returns the first sections of a source; a header may promise any number of them.
+pub fn sections(source: &dyn MemorySource) -> Vec<PageFrame> {
+    let mut sections = Vec::new();
     let mut next = source.next_section(PageFrame(0));
     while let Some(first) = next
-        && chunks.len() < MAX_CHUNKS
+        && sections.len() < MAX_SECTIONS
     {
-        chunks.push(first);
+        sections.push(first);
         let behind = source.next_section(PageFrame(first.0 + SECTION_FRAMES));
         assert!(behind.is_none_or(|behind| behind > first), "no progress");
         next = behind;
     }
-    chunks
+    sections
 }
 
-/// Reads pages of all chunks as the dump engine does, and holds the source to
-/// what it promises: present pages are RAM-sized, and whole pages come.
+/// Reads pages of all sections as the dump engine does, and checks the source's promises: a
+/// reader returns whole pages, and present pages are in RAM.
 pub fn read_pages(source: &dyn MemorySource) {
     let page_size = 1 << source.page_shift();
     let mut reader = source.reader(IoMethod::Read);
     let mut present = Bitmap::new(SECTION_FRAMES as usize);
     let mut ram = Bitmap::new(SECTION_FRAMES as usize);
     let mut left = MAX_PAGES;
-    for first in chunks(source) {
+    for first in sections(source) {
         if source.ram(first, &mut ram).is_err() || source.present(first, &mut present).is_err() {
             continue;
         }

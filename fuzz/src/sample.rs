@@ -1,4 +1,4 @@
-//! The real vmcore in samples/, opened once, whose memory every input changes.
+//! The real vmcore of samples/, opened once, with memory that every input changes.
 
 use std::fs;
 use std::io;
@@ -12,15 +12,15 @@ use bigiron_kernel::{IoMethod, Kernel};
 
 use crate::Patched;
 
-/// More than it takes: the packed file does not tell its size.
+/// Larger than the unpacked sample, since the packed file does not record its size.
 const ROOM: usize = 160 << 20;
 
-/// Offsets in the file, and what is there instead.
+/// Offsets in the file, and their new values.
 type Patches = Vec<(usize, Vec<u8>)>;
 
 /// The sample and its kernel.
 pub struct Sample {
-    /// The kernel's names, read from the sample as it is.
+    /// The kernel's names, read from the unmodified sample.
     pub program: Program<'static, 'static>,
     patches: Arc<Mutex<Patches>>,
 }
@@ -46,7 +46,7 @@ impl ReadAt for Changing {
 }
 
 impl Sample {
-    /// Unpacks and opens it. It lives as long as the process.
+    /// Unpacks and opens the sample, which lives as long as the process.
     pub fn open() -> Self {
         let packed = concat!(
             env!("CARGO_MANIFEST_DIR"),
@@ -63,16 +63,16 @@ impl Sample {
             patches: Arc::clone(&patches),
         };
         let source = Box::leak(Box::new(crate::open(changing).expect("a vmcore")));
-        // No cache: it would have pages of the input before.
+        // No cache: it would contain pages of the previous input.
         let kernel = Kernel::find(source, None, IoMethod::Read, 0).expect("a kernel");
         let kernel = Box::leak(Box::new(kernel));
         let program = Program::open(kernel).expect("names");
-        // Kept by the program, so as they are in the sample.
+        // Cached by the program, so read from the unmodified sample.
         let _ = program.modules();
         Self { program, patches }
     }
 
-    /// Where in the file the memory at an address is.
+    /// Returns the file offset of the memory at an address.
     pub fn offset(&self, address: VirtAddr) -> Option<usize> {
         let kernel = self.program.kernel();
         let physical = kernel.translate(address).ok()??.physical.0;
@@ -82,9 +82,9 @@ impl Sample {
         usize::try_from(segment.file_offset + (physical - segment.physical.0)).ok()
     }
 
-    /// Changes words at some of `places`: each 12 bytes of `edits` are the number of a
-    /// place and a value. Values with their lowest bit set are the number of one of
-    /// `addresses`, since nothing else leads a walk astray as well.
+    /// Changes words at some of `places`: each 12 bytes of `edits` are the number of a place
+    /// and a value. A value with its lowest bit set is the number of one of `addresses`, since
+    /// valid addresses mislead a walk most.
     pub fn change(&self, places: &[usize], addresses: &[VirtAddr], edits: &[u8]) {
         let patches = edits.chunks_exact(12).take(64).map(|edit| {
             let (place, value) = edit.split_at(4);

@@ -1,10 +1,10 @@
-//! Other bytes in the records of a good vmdump, and checksums made right again, so
-//! that what they guard is tried too.
+//! Modified bytes in the records of a valid vmdump, with corrected checksums, so that the code
+//! behind the checksums is reached.
 
 use bigiron_format::vmdump::codec::checksum;
 use bigiron_format::vmdump::{VmdumpFile, record};
 
-/// Where the records of a good dump are, with their skippable frames.
+/// Locations of the records of a valid dump, with their skippable frames.
 pub fn records(good: &[u8]) -> Vec<(usize, usize)> {
     let file = VmdumpFile::open(Box::new(good.to_vec())).expect("a good one");
     let chunks = (0..file.chunk_groups()).flat_map(|piece| file.chunks(piece).expect("an index"));
@@ -23,12 +23,12 @@ pub fn records(good: &[u8]) -> Vec<(usize, usize)> {
     offsets.into_iter().map(place).collect()
 }
 
-/// Each eight bytes of `edits`: which record, where in it, and four new bytes.
+/// Each eight bytes of `edits`: a record, an offset in it, and four new bytes.
 pub fn patched(good: &[u8], records: &[(usize, usize)], edits: &[u8]) -> Vec<u8> {
     let mut bytes = good.to_vec();
     for edit in edits.chunks_exact(8).take(16) {
         let number = usize::from(u16::from_le_bytes([edit[0], edit[1]]));
-        // The last ones are index, directory, metadata and root.
+        // The last records are index, directory, metadata and root.
         let (offset, len) = records[records.len() - 1 - number % records.len()];
         let inside = usize::from(u16::from_le_bytes([edit[2], edit[3]])) % (len - 8);
         let at = offset + inside.max(8);

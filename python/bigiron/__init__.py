@@ -1,8 +1,8 @@
-"""Crash dumps of Linux kernels, opened from Python; large memory, made by helper threads (`bigiron.mem`).
+"""Crash dumps of Linux kernels, and large memory by helper threads (`bigiron.mem`).
 
-`open` takes a dump in any format that bigiron reads and gives a `Dump`: memory, symbols, types, the kernel log and page
-classes, without debug symbols. `drgn` hands the same dump to drgn. Threads run at the same time: what reads or
-computes does not hold Python's lock.
+`open` opens a dump in any format that bigiron reads and returns a `Dump`: memory, symbols, types, the kernel log and
+page classes, without debug symbols. `drgn` opens the same dump in drgn. Threads run concurrently, because reads and
+computations release the GIL.
 """
 
 from . import mem

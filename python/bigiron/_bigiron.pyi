@@ -1,4 +1,4 @@
-"""The native half of the package; use what `bigiron` makes of it."""
+"""The native part of the package `bigiron`; an implementation detail."""
 
 from collections.abc import Callable, Sequence
 from os import PathLike
@@ -9,19 +9,19 @@ from typing import Any, Literal, final
 from typing_extensions import Buffer
 
 class Error(Exception):
-    """A dump cannot be opened or understood."""
+    """A dump cannot be opened or interpreted."""
 
 class FaultError(Error):
-    """The memory is not mapped, not in the dump, or was lost."""
+    """The memory is not mapped, not in the dump, or lost."""
 
 class UnknownNameError(Error):
-    """The kernel has no such symbol, type or member, or does not tell."""
+    """The kernel has no such symbol, type or member, or provides no information about it."""
 
 @final
 class Pages:
-    """The bytes of pages that follow each other: `memoryview(pages)` copies nothing.
+    """The bytes of consecutive pages. `memoryview(pages)` does not copy them.
 
-    They stay in memory for as long as this or a view of it is there.
+    They stay in memory as long as this object or a view of it exists.
     """
 
     def __len__(self) -> int: ...
@@ -66,10 +66,10 @@ class Dump:
 
 @final
 class Segment:
-    """Memory that this process has mapped. `memoryview(segment)` is the memory itself, which stays mapped
-    for as long as a view is there: until then `close` and `destroy` raise `BufferError`.
+    """A segment that this process has mapped. `memoryview(segment)` accesses the memory itself, which stays mapped as
+    long as a view exists: until then `close` and `destroy` raise `BufferError`.
 
-    At the end of a `with` statement a segment that was made is destroyed, and one that was attached is closed.
+    At the end of a `with` statement a created segment is destroyed, and an attached one is closed.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""drgn over any dump that bigiron opens."""
+"""drgn programs for dumps in any format that bigiron reads."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ARCHITECTURES = {
 
 
 def drgn(dump: Dump | Path | Sequence[Path]) -> Program:
-    """A drgn program over a dump, or over the files of one; debug symbols are loaded as for any program of drgn.
+    """Returns a drgn program for a dump, or for the files of one. Debug symbols are loaded as in any drgn program.
 
-    Needs drgn 0.3.0 or later, which reads the registers of CPUs that crashed from the kernel's own memory.
+    Requires drgn 0.3.0 or later, which reads the registers of crashed CPUs from the kernel's own memory.
     """
     import drgn
 

@@ -1,4 +1,4 @@
-"""A dump, as Python's own types."""
+"""A dump, with results in Python's types."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ._bigiron import Pages, UnknownNameError
 Path = str | PathLike[str]
 
 CACHE = 64 << 20
-"""Bytes of decompressed memory that a dump keeps, unless it is told otherwise."""
+"""Default size of a dump's cache of decompressed memory, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A name that the kernel has for an address."""
+    """A symbol of the kernel or of a module."""
 
     name: str
     address: int
     kind: str
-    """As nm(1) says it; upper case if it is global."""
+    """Kind as in nm(1); upper case for global symbols."""
     offset: int = 0
-    """How far behind the symbol the address lies that was asked for."""
+    """Offset of the requested address from the symbol."""
     module: str | None = None
-    """The module that it is of; None for the kernel's own."""
+    """Name of its module; None for the kernel itself."""
 
     def __str__(self) -> str:
         text = f"{self.name}+{self.offset:#x}" if self.offset else self.name
@@ -38,20 +38,20 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What is at a place in memory, by its type."""
+    """A typed value in memory."""
 
     address: int
     type: str | None
-    """As C writes it; None where nobody knows it."""
+    """Type in C notation; None if unknown."""
     tree: dict[str, Any] | None
-    """What `bigiron read --json` tells: its kind, and members or elements inside."""
+    """The value as in `bigiron read --json`: its kind, with members or elements."""
 
     @property
     def value(self) -> Any:
-        """It in Python's own types: numbers, texts, lists, and dictionaries for structs.
+        """The value in Python's types: numbers, strings, lists, and dictionaries for structs.
 
-        A pointer is its address. What could not be read is None. Members of structs without a name are among those of
-        the struct around them.
+        A pointer is its address. Unreadable values are None. Members of anonymous structs are in the dictionary of the
+        enclosing struct.
         """
         return _plain(self.tree) if self.tree else None
 
@@ -83,42 +83,42 @@ def _plain(tree: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A process, a thread of one, or a thread of the kernel."""
+    """A process, a thread of a process, or a kernel thread."""
 
     pid: int
-    """0 of the idle task of each CPU."""
+    """Process id; 0 for the idle task of each CPU."""
     tgid: int
     name: str
     state: str
-    """The letter that ps shows."""
+    """State letter as in ps."""
     address: int
-    """Of its task_struct."""
+    """Address of the task_struct."""
     on_cpu: bool
-    """Whether it was on its CPU."""
+    """True if the task was running on its CPU."""
     kernel_thread: bool
     idle: bool
     cpu: int | None = None
     parent: int | None = None
     rss_pages: int | None = None
-    """Pages that it had in memory."""
+    """Number of resident pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageRun:
-    """Page frames that follow each other and are alike."""
+    """Consecutive page frames of the same class."""
 
     frame: int
-    """The first."""
+    """First page frame."""
     count: int
     page_class: str
-    """What they are used for, as `bigiron report` names it: user, cache, slab, free, ..."""
+    """Class as in `bigiron report`: user, cache, slab, free, ..."""
     in_dump: bool
-    """Whether the dump has their bytes."""
+    """True if the dump contains the pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record of the kernel log. What a kernel does not keep is None."""
+    """A record of the kernel log. Fields that the kernel does not record are None."""
 
     time: float | None
     """Seconds since boot."""
@@ -126,7 +126,7 @@ class Record:
     """0 (emergency) to 7 (debug)."""
     facility: int | None
     caller: str | None
-    """Who wrote it: T and a PID, or C and a CPU."""
+    """Writer of the record: T with a PID, or C with a CPU number."""
     text: str
 
     def __str__(self) -> str:
@@ -134,7 +134,7 @@ class Record:
 
 
 class Dump:
-    """An opened dump. Any number of threads may use it at once."""
+    """An opened dump. Any number of threads may use it concurrently."""
 
     def __init__(
         self,
@@ -149,9 +149,9 @@ class Dump:
         self._dump = _bigiron.Dump(self.paths, vmcoreinfo, identity, cache)
         self.page_size = 1 << self._dump.page_shift()
         self.end_frame = self._dump.end_frame()
-        """The page frame behind the last one of memory."""
+        """The page frame after the last one of memory."""
         self.machine = self._dump.machine()
-        """The architecture, as `uname -m` says it."""
+        """The architecture, as in `uname -m`."""
         self.byte_order = self._dump.byte_order()
 
     def __repr__(self) -> str:
@@ -159,33 +159,33 @@ class Dump:
 
     @cached_property
     def info(self) -> dict[str, Any]:
-        """What `bigiron info --json` tells: the kernel, its memory, when and why it stopped."""
+        """The output of `bigiron info --json`: the kernel, its memory, and time and cause of the crash."""
         return self._dump.info()
 
     @cached_property
     def vmcoreinfo(self) -> dict[str, str]:
-        """What the kernel says of itself."""
+        """The lines of VMCOREINFO."""
         return self._dump.vmcoreinfo()
 
     @property
     def release(self) -> str:
-        """As `uname -r`."""
+        """The kernel release, as in `uname -r`."""
         return self.vmcoreinfo.get("OSRELEASE", "")
 
     def read(self, address: int, size: int, *, physical: bool = False) -> bytes:
-        """The bytes at a kernel address, or at a physical one."""
+        """Returns the bytes at a kernel address, or at a physical one."""
         return self._dump.read(address, size, physical)
 
     def read_int(self, address: int, size: int = 8, *, signed: bool = False, physical: bool = False) -> int:
-        """The number of `size` bytes at an address, in the byte order of the machine."""
+        """Returns the number of `size` bytes at an address, in the byte order of the machine."""
         return int.from_bytes(self.read(address, size, physical=physical), self.byte_order, signed=signed)
 
     def read_string(self, address: int, most: int = 4096) -> str:
-        """The text at a kernel address, up to its NUL or so many bytes."""
+        """Returns the string at a kernel address, up to its NUL or `most` bytes."""
         text = b""
         while len(text) < most:
             at = address + len(text)
-            # Up to the end of a page: the next one need not be there.
+            # Only up to the end of a page, because the next one may be absent.
             piece = self.read(at, min(self.page_size - at % self.page_size, most - len(text)))
             end = piece.find(0)
             if end >= 0:
@@ -194,46 +194,49 @@ class Dump:
         return text.decode(errors="replace")
 
     def pages(self, frame: int, most: int = 1) -> Pages:
-        """A page frame, and those behind it that are at hand: `most` at most. `memoryview` of it copies nothing."""
+        """Returns a page frame and up to `most` - 1 following ones that are available without another read.
+
+        A `memoryview` of the result does not copy them.
+        """
         return self._dump.pages(frame, most)
 
     def translate(self, address: int) -> int | None:
-        """The physical address behind a kernel address; None if nothing is mapped there."""
+        """Returns the physical address of a kernel address; None if it is not mapped."""
         return self._dump.translate(address)
 
     def symbol(self, name: str) -> Symbol:
-        """The symbol of that name; a global one before others."""
+        """Returns the symbol with a name, preferably a global one."""
         found = [Symbol(*symbol) for symbol in self._dump.symbols_named(name)]
         if not found:
             raise UnknownNameError(f"the kernel has no symbol {name}")
         return next((symbol for symbol in found if symbol.kind.isupper()), found[0])
 
     def symbol_at(self, address: int) -> Symbol | None:
-        """The symbol that an address lies in or behind."""
+        """Returns the nearest symbol at or below an address."""
         found = self._dump.symbol_at(address)
         return Symbol(*found) if found else None
 
     def symbols(self) -> Iterator[Symbol]:
-        """All symbols of the kernel."""
+        """Returns all symbols of the kernel."""
         return (Symbol(*symbol) for symbol in self._dump.symbols())
 
     def type(self, name: str) -> dict[str, Any]:
-        """A struct, union, enumeration or typedef: what `bigiron type --json` tells."""
+        """Returns a struct, union, enumeration or typedef, as in `bigiron type --json`."""
         found = self._dump.definition(name)
         if found is None:
             raise UnknownNameError(f"the kernel has no type {name}")
         return found
 
     def read_value(self, place: str, type: str | None = None, *, cpu: int | None = None, depth: int = 4) -> Value:
-        """What is at a place, as `bigiron read` takes it: `init_task.comm`, `runqueues@1.nr_running`.
+        """Returns the value at a location as in `bigiron read`, such as `init_task.comm` or `runqueues@1.nr_running`.
 
-        `type` is what stands at the symbol or address that the place begins with, where the kernel does not tell;
-        structs in structs are read to `depth`.
+        `type` is the type of the symbol or address at the start of the location, if the kernel does not provide it.
+        Nested structs are read to `depth`.
         """
         return Value(*self._dump.value(place, type, cpu, depth))
 
     def tasks(self) -> list[Task]:
-        """All tasks. What could not be told is told by a warning."""
+        """Returns all tasks. Missing information is reported by a warning."""
         found = self._dump.tasks()
         _warn(found.get("gaps", []))
         names = Task.__dataclass_fields__
@@ -243,31 +246,31 @@ class Dump:
         ]
 
     def modules(self) -> list[dict[str, Any]]:
-        """The modules, the youngest first, as `bigiron info --modules --json` tells."""
+        """Returns the modules, most recent first, as in `bigiron info --modules --json`."""
         found = self._dump.modules()
         _warn([found["missing"]] if found.get("missing") else [])
         modules: list[dict[str, Any]] = found["list"]
         return modules
 
     def slab_caches(self) -> list[dict[str, Any]]:
-        """The slab caches, the largest first: name, sizes, slabs, objects, bytes."""
+        """Returns the slab caches, largest first: name, sizes, slabs, objects, bytes."""
         found = self._dump.slab_caches()
         _warn(found.get("warnings", []))
         caches: list[dict[str, Any]] = found["caches"]
         return caches
 
     def memory_use(self) -> dict[str, Any]:
-        """Memory by what uses it, as the kernel itself counts."""
+        """Returns the kernel's memory statistics, by use."""
         return self._dump.memory_use()
 
     def page_runs(self) -> Iterator[PageRun]:
-        """What all page frames of RAM are used for, in order."""
+        """Returns the classes of all page frames of RAM, in order."""
         for chunk in self._dump.chunks():
             for run in self._dump.classes(chunk):
                 yield PageRun(*run)
 
     def dmesg(self, *, since_clear: bool = False) -> list[Record]:
-        """The kernel log, oldest first. What could not be read is told by a warning."""
+        """Returns the kernel log, oldest record first. Unreadable parts are reported by a warning."""
         records, wrong = self._dump.log(since_clear)
         _warn(wrong)
         return [Record(*record) for record in records]
@@ -285,9 +288,9 @@ def open(
     identity: Path | None = None,
     cache: int = CACHE,
 ) -> Dump:
-    """Opens a dump in any format; a list of paths for all parts of a split or striped one.
+    """Opens a dump in any format; a list of paths contains all parts of a split or striped one.
 
-    `vmcoreinfo` is the text for a dump without one, `identity` the file with the key to an encrypted one, `cache` the
-    bytes of decompressed memory to keep.
+    `vmcoreinfo` is the VMCOREINFO text for a dump without one, `identity` the file with the key of an encrypted dump, and
+    `cache` the size of the cache of decompressed memory in bytes.
     """
     return Dump(path, vmcoreinfo=vmcoreinfo, identity=identity, cache=cache)

@@ -1,11 +1,11 @@
-"""Large memory, made, locked and given back by helper threads.
+"""Creation, locking and release of large memory by helper threads.
 
-`create` makes a segment of shared or private memory with all its pages at once, `attach` maps one that exists; both are
-context managers and have the buffer protocol, so that `memoryview` and `numpy.frombuffer` use the memory itself.
-`populate`, `lock` and `unlock` are for whatever has a buffer, such as `mmap.mmap`. Threads run meanwhile. `explain` tells
-how fast all that can be here, and why.
+`create` creates a segment of shared or private memory with all its pages, and `attach` maps an existing one. Segments are
+context managers and have the buffer protocol, so `memoryview` and `numpy.frombuffer` access the memory itself.
+`populate`, `lock` and `unlock` work on any object with a buffer, such as `mmap.mmap`. Other Python threads run during the
+calls. `explain` reports what can be faster on this system, and why.
 
-Errors are `OSError` with the errno and what to do about it; what makes no sense is `ValueError`.
+Errors are `OSError` with the errno and the remedy; invalid arguments are `ValueError`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ __all__ = [
 Kind = Literal["system-v", "posix", "memfd", "file", "anonymous"]
 
 PageSize = int | Literal["auto", "small"]
-"""Transparent huge pages as far as the system has some, none, or pages of a pool of the system (hugetlb)."""
+"""`auto`: transparent huge pages as far as available; `small`: none; or the page size of a hugetlb pool in bytes."""
 
 Progress = Callable[[int], object]
-"""Called with the bytes that are done, in the thread that called; what it raises ends the operation."""
+"""Called with the number of bytes done, in the calling thread. An exception ends the operation."""
 
 
 class Pool(TypedDict):
@@ -58,53 +58,53 @@ class Pool(TypedDict):
 
 
 class Facts(TypedDict):
-    """The machine, and this process's rights and limits."""
+    """The machine, and the privileges and limits of this process."""
 
     kernel: str
     page_size: int
     processors: int
-    """That this process may use at the same time."""
+    """Number of processors that this process may use."""
     processors_online: int
     nodes: int
     available_bytes: int
     control_group_bytes: NotRequired[int]
-    """What control groups still allow, where they have a limit."""
+    """Memory still available within the control groups' limits, if there are any."""
     madv_populate: bool
     madv_dontneed_locked: bool
     madv_collapse: bool
     huge_pages: str
-    """transparent_hugepage/enabled; empty where the kernel has none."""
+    """transparent_hugepage/enabled; empty if the kernel does not have it."""
     huge_shared: str
-    """The same for shared memory."""
+    """transparent_hugepage/shmem_enabled; empty if the kernel does not have it."""
     huge_shared_by_size: dict[str, str]
-    """Sizes in KiB with a setting of their own, but `never`."""
+    """Settings of individual sizes in KiB, except `never`."""
     pools: dict[str, Pool]
-    """By the size of their pages in KiB."""
+    """Pools by page size in KiB."""
     locked_limit: NotRequired[int]
-    """RLIMIT_MEMLOCK, where there is one."""
+    """RLIMIT_MEMLOCK in bytes, if limited."""
     may_lock_all: bool
-    """Whether this process may lock more."""
+    """True if this process may exceed that limit."""
     shmmax: int
     shmall_bytes: int
     seccomp: bool
     reaper: bool
     preload_library: NotRequired[str]
-    """What `bigiron mem run` loads into programs, where it is found."""
+    """Path of the library that `bigiron mem run` preloads, if found."""
 
 
 class Step(TypedDict):
-    """A step of memory's life, from making it to giving it back."""
+    """A step in the life cycle of memory, from creation to release."""
 
     step: str
     verdict: Literal["faster", "partly", "plain"]
-    """With helpers or huge pages: faster, in part or not for everyone, or as the plain call."""
+    """Effect of helpers or huge pages: faster, faster in part or not for all memory, or the plain call."""
     why: str
     change: NotRequired[list[str]]
-    """What would make it better, where anything can."""
+    """Changes that would improve it, if any."""
 
 
 class Explanation(TypedDict):
-    """What `explain` tells."""
+    """Result of `explain`."""
 
     facts: Facts
     steps: list[Step]
@@ -125,11 +125,12 @@ def create(
     helpers: int | None = None,
     progress: Progress | None = None,
 ) -> Segment:
-    """Makes a segment of `size` bytes, grown to whole pages, and maps it; what fails leaves nothing.
+    """Creates a segment of `size` bytes, rounded up to whole pages, and maps it. A failure leaves nothing behind.
 
-    `name` is that of POSIX shared memory or a memfd, or the path of a new file; `key` that of a System V segment, which none
-    may have yet. `stripes` are files side by side, which several processors give back at once. `numa` is `local`,
-    `spread`, `interleave=NODES` or `bind=NODES`. With `lock` it is locked at once: a System V segment for as long as it exists.
+    `name` is the name of POSIX shared memory or a memfd, or the path of a new file; `key` is the key of a System V segment,
+    which must be unused. `stripes` is the number of files that form the segment, which several processors can free
+    concurrently. `numa` is `local`, `spread`, `interleave=NODES` or `bind=NODES`. `lock` locks the segment on creation, a
+    System V segment as long as it exists.
     """
     arguments = (kind, size, name, key, mode, _page_size(page_size), stripes, numa, populate, lock, helpers, progress)
     return _bigiron.create(*arguments)
@@ -142,7 +143,7 @@ def attach(
     page_size: PageSize = "auto",
     helpers: int | None = None,
 ) -> Segment:
-    """Maps memory that exists.
+    """Maps existing memory.
 
     `what` is the id of a System V segment, its key as `0x...`, the name of POSIX shared memory, or the path of a file.
     """
@@ -156,40 +157,40 @@ def prewarm(
     helpers: int | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Makes all pages of memory or of a file that exists, and gives its bytes. `what` is as for `attach`."""
+    """Populates existing memory or an existing file, and returns its size in bytes. `what` is as for `attach`."""
     return _bigiron.prewarm(str(what), _page_size(page_size), helpers, progress)
 
 
 def remove(what: str | int) -> None:
-    """Removes memory from the system. `what` is as for `attach`; of files only those that are memory."""
+    """Removes memory from the system. `what` is as for `attach`; files are only removed from tmpfs and hugetlbfs."""
     _bigiron.remove(str(what))
 
 
 def explain() -> Explanation:
-    """Tells what can be faster with this kernel, its settings, and this process's rights and limits, why, and what to change.
+    """Reports what can be faster with this kernel, its settings, and the privileges and limits of this process.
 
-    It is what `bigiron mem explain --json` tells; `bigiron` itself, whose library accelerates unchanged programs, is looked for
-    on PATH.
+    The result is that of `bigiron mem explain --json`, with reasons and possible changes. `bigiron` itself, whose library
+    accelerates unchanged programs, is searched on PATH.
     """
     program = shutil.which("bigiron")
     return cast(Explanation, _bigiron.explain(realpath(program) if program else None))
 
 
 def populate(buffer: Buffer, *, write: bool | None = None, helpers: int | None = None) -> None:
-    """Makes the pages that a buffer lies in, so that no later touch waits.
+    """Populates the pages that contain a buffer, so that later accesses cause no page faults.
 
-    As by writing or by reading, without changing anything; by default as each mapping needs it.
+    Pages are populated as by writes or by reads, without changing contents; by default as each mapping requires.
     """
     _bigiron.populate(buffer, write, helpers)
 
 
 def lock(buffer: Buffer, *, helpers: int | None = None) -> None:
-    """Locks the pages that a buffer lies in, as mlock."""
+    """Locks the pages that contain a buffer, as mlock."""
     _bigiron.lock(buffer, helpers)
 
 
 def unlock(buffer: Buffer) -> None:
-    """Unlocks the pages that a buffer lies in, as munlock."""
+    """Unlocks the pages that contain a buffer, as munlock."""
     _bigiron.unlock(buffer)
 
 

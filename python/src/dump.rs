@@ -23,7 +23,7 @@ use crate::errors::{self, Error, FaultError};
 use crate::pages::Pages;
 
 self_cell::self_cell!(
-    /// A kernel, and the files that it is read from.
+    /// A kernel, and the source that it is read from.
     struct Opened {
         owner: Source,
         #[not_covariant]
@@ -31,14 +31,14 @@ self_cell::self_cell!(
     }
 );
 
-/// A symbol: its name, address, kind, how far behind it an address lies, its module.
+/// A symbol: name, address, kind, offset of the address from it, module.
 type FoundSymbol = (String, u64, char, u64, Option<String>);
-/// Page frames: the first, how many, their class, whether they are in the dump.
+/// A run of page frames: first frame, count, class, and true if they are in the dump.
 type ClassRun = (u64, u64, &'static str, bool);
-/// A record of the log: seconds, level, facility, caller, text.
+/// A log record: seconds, level, facility, caller, text.
 type LogRecord = (Option<f64>, Option<u8>, Option<u8>, Option<String>, String);
 
-/// A dump and the kernel in it. Any number of threads may use it at once.
+/// A dump and the kernel in it. Any number of threads may use it concurrently.
 #[pyclass(frozen)]
 pub struct Dump {
     opened: Opened,
@@ -47,7 +47,7 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// What `find` finds, as Python's own types.
+    /// Returns the result of `find` in Python's types.
     fn told<'py, T: Serialize + Send>(
         &self,
         py: Python<'py>,
@@ -114,13 +114,13 @@ impl Dump {
         })
     }
 
-    /// What `bigiron info --json` tells.
+    /// Returns the output of `bigiron info --json`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let overview = self.with(py, Overview::of);
         to_python(py, &overview)
     }
 
-    /// The lines of VMCOREINFO.
+    /// Returns the lines of VMCOREINFO.
     fn vmcoreinfo<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let lines = PyDict::new(py);
         self.opened.with_dependent(|_, kernel| {
@@ -132,31 +132,31 @@ impl Dump {
         })
     }
 
-    /// VMCOREINFO as it is in the dump.
+    /// Returns the VMCOREINFO text.
     fn vmcoreinfo_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let text = |kernel: &Kernel| PyBytes::new(py, kernel.info().text().as_bytes());
         self.opened.with_dependent(|_, kernel| text(kernel))
     }
 
-    /// log2 of the page size.
+    /// Returns log2 of the page size.
     fn page_shift(&self) -> u32 {
         self.opened
             .with_dependent(|_, kernel| kernel.source().page_shift())
     }
 
-    /// The page frame behind the last one.
+    /// Returns the page frame after the last one.
     fn end_frame(&self) -> u64 {
         self.opened
             .with_dependent(|_, kernel| kernel.source().end_frame().0)
     }
 
-    /// The architecture, as `uname -m` says it.
+    /// Returns the architecture, as in `uname -m`.
     fn machine(&self) -> String {
         self.opened
             .with_dependent(|_, kernel| kernel.source().machine().to_owned())
     }
 
-    /// How the machine orders bytes.
+    /// Returns the byte order of the machine.
     fn byte_order(&self) -> &'static str {
         let endian = self
             .opened
@@ -167,7 +167,7 @@ impl Dump {
         }
     }
 
-    /// The bytes at a virtual or physical address.
+    /// Returns the bytes at a virtual or physical address.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -177,7 +177,7 @@ impl Dump {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let all = self.end_frame().saturating_mul(1 << self.page_shift());
         if size as u64 > all {
-            let text = format!("{size} bytes are more than the machine's memory");
+            let text = format!("{size} bytes exceed the machine's memory");
             return Err(FaultError::new_err(text));
         }
         PyBytes::new_with(py, size, |buf| {
@@ -187,26 +187,27 @@ impl Dump {
                     .read(PhysAddr(address), buf)
                     .map_err(errors::of_source),
                 false => kernel
-                    .read("what was asked for", VirtAddr(address), buf)
+                    .read("the requested memory", VirtAddr(address), buf)
                     .map_err(errors::of_kernel),
             })
         })
     }
 
-    /// A page frame, and those behind it that are at hand with it: `most` at most.
+    /// Returns a page frame and up to `most` - 1 following ones that are available without
+    /// another read.
     fn pages(&self, py: Python<'_>, frame: u64, most: usize) -> PyResult<Pages> {
         let pages = self.with(py, |kernel| kernel.memory().pages(PageFrame(frame), most));
         pages.map(Pages::new).map_err(errors::of_source)
     }
 
-    /// The physical address behind a virtual one; `None` if nothing is mapped there.
+    /// Returns the physical address of a virtual one; `None` if it is not mapped.
     fn translate(&self, py: Python<'_>, address: u64) -> PyResult<Option<u64>> {
         let leaf = self.with(py, |kernel| kernel.translate(VirtAddr(address)));
         let leaf = leaf.map_err(errors::of_source)?;
         Ok(leaf.map(|leaf| leaf.physical.0))
     }
 
-    /// All symbols of a name: the kernel's own, then those of modules.
+    /// Returns all symbols with a name: the kernel's own, then those of modules.
     fn symbols_named(&self, py: Python<'_>, name: &str) -> PyResult<Vec<FoundSymbol>> {
         self.with_program(py, |program| {
             let named = program.symbols_named(name);
@@ -214,7 +215,7 @@ impl Dump {
         })
     }
 
-    /// The symbol that an address lies in.
+    /// Returns the nearest symbol at or below an address.
     fn symbol_at(&self, py: Python<'_>, address: u64) -> PyResult<Option<FoundSymbol>> {
         self.with_program(py, |program| {
             let at = program.symbol_at(VirtAddr(address));
@@ -222,7 +223,7 @@ impl Dump {
         })
     }
 
-    /// All symbols of the kernel's own.
+    /// Returns all symbols of the kernel itself.
     fn symbols(&self, py: Python<'_>) -> PyResult<Vec<FoundSymbol>> {
         self.with_program(py, |program| {
             let own = |symbol| Located {
@@ -239,7 +240,7 @@ impl Dump {
         })
     }
 
-    /// What `bigiron type --json` tells; `None` if there is no such type.
+    /// Returns the output of `bigiron type --json`; `None` if the type does not exist.
     fn definition<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         let found = self.with_program(py, |program| {
             let defined = program.define(name).map_err(errors::of_inspect)?;
@@ -248,7 +249,7 @@ impl Dump {
         found.map(|found| to_python(py, &found)).transpose()
     }
 
-    /// What `bigiron read --json` tells of a place: its address, its type, its value.
+    /// Returns the output of `bigiron read --json` for a location: address, type, value.
     fn value<'py>(
         &self,
         py: Python<'py>,
@@ -271,12 +272,12 @@ impl Dump {
         Ok((address, name, value))
     }
 
-    /// All tasks.
+    /// Returns all tasks.
     fn tasks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.told(py, Tasks::of)
     }
 
-    /// The modules.
+    /// Returns the modules.
     fn modules<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let modules = self.with_program(py, |program| {
             serde_json::to_value(program.modules())
@@ -285,17 +286,17 @@ impl Dump {
         to_python(py, &modules)
     }
 
-    /// The slab caches.
+    /// Returns the slab caches.
     fn slab_caches<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.told(py, Slabs::of)
     }
 
-    /// Memory by what uses it, as the kernel counts.
+    /// Returns the kernel's memory statistics, by use.
     fn memory_use<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.told(py, MemoryUse::of)
     }
 
-    /// The first page frame of each chunk that has RAM.
+    /// Returns the first page frame of each section that has RAM.
     fn chunks(&self) -> Vec<u64> {
         self.opened.with_dependent(|_, kernel| {
             let chunks = kernel.source().sections();
@@ -303,7 +304,7 @@ impl Dump {
         })
     }
 
-    /// The page frames of a chunk: first, how many, class, whether they are in the dump.
+    /// Returns the page frames of a section as runs.
     fn classes(&self, py: Python<'_>, chunk: u64) -> PyResult<Vec<ClassRun>> {
         self.with_program(py, |program| {
             let kernel = program.kernel();
@@ -324,7 +325,7 @@ impl Dump {
         })
     }
 
-    /// The kernel log, and what is wrong with it.
+    /// Returns the kernel log, and descriptions of its errors.
     fn log(&self, py: Python<'_>, since_clear: bool) -> PyResult<(Vec<LogRecord>, Vec<String>)> {
         self.with(py, |kernel| {
             let log = Log::open(kernel).map_err(errors::of_kernel)?;

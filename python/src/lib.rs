@@ -1,18 +1,18 @@
-//! Crash dumps and large memory for Python: the classes that `python/bigiron` is written upon.
+//! Crash dumps and large memory for Python: the native classes of the package `python/bigiron`.
 //!
-//! What reads or computes does so without Python's lock, so that threads run at the
-//! same time.
+//! Reads and computations release the GIL, so that threads run concurrently.
 
 mod convert;
 mod dump;
 mod errors;
+mod locking;
 mod memory;
 mod pages;
 mod segment;
 
 use pyo3::prelude::*;
 
-/// The native half of the package `bigiron`.
+/// The native part of the package `bigiron`; an implementation detail.
 #[pymodule]
 mod _bigiron {
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! Large memory, made and given back by helpers.
+//! Creation and release of large memory by helpers.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -6,20 +6,22 @@ use std::path::PathBuf;
 use bigiron_memory::explain::Explanation;
 use bigiron_memory::operation::{self, Access};
 use bigiron_memory::segment::{Huge, Kind, Numa, Removal, Request, Segment, SegmentError, Target};
-use bigiron_memory::{Errno, Region, Settings, call, engine, mapped, policy};
+use bigiron_memory::{Region, mapped};
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::convert::to_python;
+use crate::errors::{of_errno, of_segment};
+use crate::locking::{lock_region, settings_of};
 use crate::segment::MemorySegment;
 
-/// What is told of an operation as it goes: a function of the bytes that are done.
+/// An optional progress callback, called with the number of bytes done.
 type Progress = Option<Py<PyAny>>;
 
-/// Makes a segment.
+/// Creates a segment.
 #[pyfunction]
-#[allow(clippy::too_many_arguments)] // Python's own half gives them names
+#[allow(clippy::too_many_arguments)] // the Python part of the package has keyword arguments
 pub fn create(
     py: Python<'_>,
     kind: &str,
@@ -47,7 +49,7 @@ pub fn create(
     Ok(MemorySegment::new(made, false, true))
 }
 
-/// Maps one that exists.
+/// Maps existing memory.
 #[pyfunction]
 pub fn attach(
     py: Python<'_>,
@@ -72,7 +74,7 @@ pub fn attach(
     ))
 }
 
-/// Makes the pages of what has a buffer: an mmap, an array, a segment.
+/// Populates the pages of an object with a buffer: an mmap, an array, a segment.
 #[pyfunction]
 pub fn populate(
     py: Python<'_>,
@@ -97,33 +99,24 @@ pub fn populate(
     .map_err(of_errno)
 }
 
-/// Locks them in memory.
+/// Locks the pages of a buffer.
 #[pyfunction]
 pub fn lock(py: Python<'_>, buffer: &Bound<'_, PyAny>, helpers: Option<usize>) -> PyResult<()> {
     let held = PyUntypedBuffer::get(buffer)?;
     lock_region(py, region_of(&held)?, helpers)
 }
 
-pub fn lock_region(py: Python<'_>, region: Region, helpers: Option<usize>) -> PyResult<()> {
-    let policy = policy::Policy {
-        settings: settings_of(helpers)?,
-        ..policy::Policy::default()
-    };
-    py.detach(|| call::mlock(&policy, region.start(), region.length()).result)
-        .map_err(of_errno)
-}
-
-/// Unlocks them.
+/// Unlocks the pages of a buffer.
 #[pyfunction]
 pub fn unlock(py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
     let held = PyUntypedBuffer::get(buffer)?;
     let region = region_of(&held)?;
-    // SAFETY: unlocking changes nothing that a program sees.
+    // SAFETY: unlocking does not change the contents of memory.
     py.detach(|| unsafe { rustix::mm::munlock(region.pointer(), region.length()) })
         .map_err(of_errno)
 }
 
-/// Makes all pages of memory or of a file that exists; how many bytes.
+/// Populates existing memory or an existing file; returns the number of bytes.
 #[pyfunction]
 pub fn prewarm(
     py: Python<'_>,
@@ -139,17 +132,18 @@ pub fn prewarm(
     })
 }
 
-/// Removes memory that exists.
+/// Removes existing memory.
 #[pyfunction]
 pub fn remove(py: Python<'_>, what: &str) -> PyResult<()> {
     py.detach(|| Target::find(what)?.remove(&Removal::default()).map(drop))
         .map_err(of_segment)
 }
 
-/// What `bigiron mem explain --json` tells of this process, for `program`, the path of `bigiron`.
+/// Returns the output of `bigiron mem explain --json` for this process. `program` is the path
+/// of `bigiron`.
 #[pyfunction]
 pub fn explain(py: Python<'_>, program: Option<PathBuf>) -> PyResult<Bound<'_, PyAny>> {
-    // By way of JSON's own types, so that keys are texts as they are there.
+    // Converted by way of JSON's types, so that all keys are strings.
     let told = py.detach(|| serde_json::to_value(Explanation::find(program.as_deref())));
     to_python(
         py,
@@ -157,8 +151,9 @@ pub fn explain(py: Python<'_>, program: Option<PathBuf>) -> PyResult<Bound<'_, P
     )
 }
 
-/// Does `work` without Python's lock, and tells `progress` in between. Python's own signals are
-/// looked at then too, so that Ctrl-C ends it; what either raises is the result.
+/// Runs `work` without the GIL, and calls `progress` at intervals. Python's signals are handled
+/// there as well, so that Ctrl-C ends the operation. An exception raised by either is the
+/// result.
 pub fn watched<T: Send>(
     py: Python<'_>,
     progress: Progress,
@@ -192,7 +187,8 @@ pub fn watched<T: Send>(
 fn kind_of(kind: &str, name: Option<PathBuf>, key: Option<i32>) -> PyResult<Kind> {
     let text = || {
         let name = name.as_ref().and_then(|name| name.to_str());
-        let name = name.ok_or_else(|| PyValueError::new_err(format!("{kind} memory needs a name")));
+        let name =
+            name.ok_or_else(|| PyValueError::new_err(format!("{kind} memory requires a name")));
         name.map(str::to_owned)
     };
     match kind {
@@ -209,7 +205,7 @@ fn kind_of(kind: &str, name: Option<PathBuf>, key: Option<i32>) -> PyResult<Kind
     }
 }
 
-/// 0 asks for small pages.
+/// Converts a page size; 0 requests small pages.
 pub fn pages_of(page_size: Option<usize>) -> Huge {
     match page_size {
         None => Huge::Auto,
@@ -218,40 +214,13 @@ pub fn pages_of(page_size: Option<usize>) -> Huge {
     }
 }
 
-pub fn settings_of(helpers: Option<usize>) -> PyResult<Settings> {
-    engine::prepare();
-    let mut settings = Settings::default();
-    if let Some(helpers) = helpers {
-        if !(1..=64).contains(&helpers) {
-            return Err(PyValueError::new_err("helpers: expected 1 to 64"));
-        }
-        settings.helpers = helpers;
-    }
-    Ok(settings)
-}
-
-/// The whole pages that a buffer lies in.
+/// Returns the whole pages that contain a buffer.
 fn region_of(buffer: &PyUntypedBuffer) -> PyResult<Region> {
     if !buffer.is_c_contiguous() && !buffer.is_fortran_contiguous() {
-        return Err(PyValueError::new_err("the buffer is not in one piece"));
+        return Err(PyValueError::new_err("the buffer is not contiguous"));
     }
     let region = Region::new(buffer.buf_ptr().addr(), buffer.len_bytes());
     region
         .and_then(|region| region.to_pages(rustix::param::page_size()))
-        .ok_or_else(|| PyValueError::new_err("the buffer passes the end of all addresses"))
-}
-
-pub fn closed() -> PyErr {
-    PyValueError::new_err("the segment is closed")
-}
-
-pub fn of_segment(error: SegmentError) -> PyErr {
-    match error {
-        SegmentError::Wrong { .. } => PyValueError::new_err(error.to_string()),
-        error => PyOSError::new_err((error.errno().raw_os_error(), error.to_string())),
-    }
-}
-
-pub fn of_errno(errno: Errno) -> PyErr {
-    std::io::Error::from(errno).into()
+        .ok_or_else(|| PyValueError::new_err("the buffer exceeds the address space"))
 }

@@ -1,4 +1,4 @@
-//! Pages that Python looks at without a copy.
+//! Pages that Python accesses without a copy.
 
 use std::ffi::{c_int, c_void};
 
@@ -7,8 +7,8 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// The bytes of pages that follow each other: `memoryview(pages)` copies nothing.
-/// They stay in memory for as long as this or a view of it is there.
+/// The bytes of consecutive pages. `memoryview(pages)` does not copy them. They stay in memory
+/// as long as this object or a view of it exists.
 #[pyclass(frozen)]
 pub struct Pages {
     bytes: SharedPages,
@@ -26,21 +26,21 @@ impl Pages {
         self.bytes.len()
     }
 
-    // SAFETY: Python calls it with a view that it owns, to be filled in.
+    // SAFETY: Python passes a view that it owns, to be filled in.
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
         if view.is_null() {
-            return Err(PyBufferError::new_err("no view to fill in"));
+            return Err(PyBufferError::new_err("the view is NULL"));
         }
         let (start, len) = {
             let bytes: &[u8] = &slf.get().bytes;
             (bytes.as_ptr(), bytes.len())
         };
-        // SAFETY: the bytes are read-only and stay where they are for as long as the
-        // object does; the view holds a reference to the object until it is released.
+        // SAFETY: the bytes are read-only and do not move while the object exists; the view
+        // holds a reference to the object until it is released.
         let status = unsafe {
             ffi::PyBuffer_FillInfo(
                 view,

@@ -1,4 +1,4 @@
-//! Large memory as an object that Python looks into.
+//! Large memory as a Python object with the buffer protocol.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, c_int};
@@ -13,26 +13,29 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::memory::{closed, lock_region, of_segment};
+use crate::errors::{closed, of_segment};
+use crate::locking::lock_region;
 
-/// Memory that this process has mapped. `memoryview(segment)` is the memory itself, which stays mapped
-/// for as long as a view is there: until then `close` and `destroy` raise `BufferError`.
+/// A segment that this process has mapped. `memoryview(segment)` accesses the memory itself,
+/// which stays mapped as long as a view exists: until then `close` and `destroy` raise
+/// `BufferError`.
 ///
-/// At the end of a `with` statement a segment that was made is destroyed, and one that was
-/// attached is closed.
+/// At the end of a `with` statement a created segment is destroyed, and an attached one is
+/// closed.
 #[pyclass(frozen, name = "Segment", module = "bigiron.mem")]
 pub struct MemorySegment {
     inner: Mutex<Inner>,
-    /// Views of it, and calls that need it mapped. More only while `inner` is locked; fewer at
-    /// any time, since Python says so while it holds its own lock.
+    /// Number of views, and of calls that require the mapping. It increases only while `inner`
+    /// is locked, and may decrease at any time, because Python releases views while it holds
+    /// the GIL.
     users: AtomicUsize,
 }
 
 struct Inner {
-    /// None once it is detached or destroyed.
+    /// The segment; `None` once it is detached or destroyed.
     segment: Option<Segment>,
     read_only: bool,
-    /// Whether it was made here.
+    /// True if the segment was created by this process, not attached.
     made: bool,
 }
 
@@ -51,8 +54,8 @@ impl MemorySegment {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `work` with the segment, if it is still there. Without Python's lock: another thread that
-    /// has this one's may want that.
+    /// Runs `work` with the segment, if it is still open. The GIL is released, because a thread
+    /// that holds the lock of `inner` may wait for it.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
@@ -64,7 +67,7 @@ impl MemorySegment {
         })
     }
 
-    /// The segment, for its end, which waits for no view.
+    /// Takes the segment out, to detach or destroy it; an error if there are views.
     fn taken(&self, py: Python<'_>) -> PyResult<Option<Segment>> {
         py.detach(|| {
             let mut inner = self.inner();
@@ -78,7 +81,8 @@ impl MemorySegment {
         })
     }
 
-    /// Where it is, and whether it is read-only; it stays there until [`MemorySegment::release`].
+    /// Returns the segment's region, and true if it is read-only. The region stays mapped until
+    /// [`MemorySegment::release`].
     fn hold(&self, py: Python<'_>) -> PyResult<(Region, bool)> {
         py.detach(|| {
             let inner = self.inner();
@@ -95,25 +99,25 @@ impl MemorySegment {
 
 #[pymethods]
 impl MemorySegment {
-    /// Where it is in this process.
+    /// Address of the segment in this process.
     #[getter]
     fn address(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, |segment| Ok(segment.region().start()))
     }
 
-    /// The id of a System V segment; None for others.
+    /// Id of a System V segment; None for other kinds.
     #[getter]
     fn id(&self, py: Python<'_>) -> PyResult<Option<i32>> {
         self.with(py, |segment| Ok(segment.id()))
     }
 
-    /// The files of POSIX shared memory and others with names: as many as it has stripes.
+    /// Paths of the files of POSIX shared memory and other named memory, one for each stripe.
     #[getter]
     fn paths(&self, py: Python<'_>) -> PyResult<Vec<PathBuf>> {
         self.with(py, |segment| Ok(segment.paths().to_vec()))
     }
 
-    /// Descriptors of its files or of a memfd, for as long as it is not closed.
+    /// Descriptors of the segment's files or of a memfd, valid until it is closed.
     #[getter]
     fn descriptors(&self, py: Python<'_>) -> PyResult<Vec<i32>> {
         self.with(py, |segment| {
@@ -122,19 +126,19 @@ impl MemorySegment {
         })
     }
 
-    /// Whether it is closed or destroyed.
+    /// True if the segment is closed or destroyed.
     #[getter]
     fn closed(&self, py: Python<'_>) -> bool {
         py.detach(|| self.inner().segment.is_none())
     }
 
-    /// Whether it cannot be written.
+    /// True if the segment is not writable.
     #[getter]
     fn read_only(&self, py: Python<'_>) -> bool {
         py.detach(|| self.inner().read_only)
     }
 
-    /// Locks it, as mlock, until it is unlocked or closed.
+    /// Locks the segment, as mlock, until it is unlocked or closed.
     fn lock(&self, py: Python<'_>) -> PyResult<()> {
         let (region, _) = self.hold(py)?;
         let locked = lock_region(py, region, None);
@@ -142,12 +146,12 @@ impl MemorySegment {
         locked
     }
 
-    /// Unlocks it, also what SHM_LOCK has locked.
+    /// Unlocks the segment, also if it was locked by SHM_LOCK.
     fn unlock(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |segment| segment.unlock().map_err(of_segment))
     }
 
-    /// Bytes of it that are resident here, of those in huge pages, and locked by mlock.
+    /// Returns the number of bytes that are resident, in huge pages, and locked by mlock.
     fn state(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, u64>> {
         let state = self.with(py, |segment| segment.state().map_err(of_segment))?;
         let named = [
@@ -158,8 +162,7 @@ impl MemorySegment {
         Ok(named.into_iter().collect())
     }
 
-    /// Pages of a sample, by the node of the machine that they come from; -1 for those that are not
-    /// there.
+    /// Returns the number of sampled pages by NUMA node; -1 is for pages that are not present.
     #[pyo3(signature = (samples = 1024))]
     fn placement(&self, py: Python<'_>, samples: usize) -> PyResult<BTreeMap<i64, usize>> {
         let found = self.with(py, |segment| segment.placement(samples).map_err(of_segment))?;
@@ -171,8 +174,8 @@ impl MemorySegment {
         Ok(pages)
     }
 
-    /// Ends its use here. What has an id or a name stays in the system. A second time does
-    /// nothing.
+    /// Detaches the segment from this process. Memory with an id or a name stays in the system.
+    /// A second call does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(segment) = self.taken(py)? else {
             return Ok(());
@@ -180,8 +183,9 @@ impl MemorySegment {
         py.detach(|| segment.detach()).map_err(of_segment)
     }
 
-    /// Ends its use here and removes it from the system. `reaper` is the absolute path of
-    /// the program `bigiron`, which frees what one processor must free, while Python goes on.
+    /// Detaches the segment from this process and removes it from the system. `reaper` is the
+    /// absolute path of the program `bigiron`, which frees the part that only one processor can
+    /// free, while Python continues.
     #[pyo3(signature = (*, reaper = None))]
     fn destroy(&self, py: Python<'_>, reaper: Option<PathBuf>) -> PyResult<()> {
         let reaper = reaper
@@ -240,19 +244,19 @@ impl MemorySegment {
         self.with(py, |segment| Ok(segment.region().length()))
     }
 
-    // SAFETY: Python calls it with a view that it owns, to be filled in.
+    // SAFETY: Python passes a view that it owns, to be filled in.
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
         if view.is_null() {
-            return Err(PyBufferError::new_err("no view to fill in"));
+            return Err(PyBufferError::new_err("the view is NULL"));
         }
         let this = slf.get();
         let (region, read_only) = this.hold(slf.py())?;
-        // SAFETY: the memory stays mapped for as long as a view is counted; the view holds a
-        // reference to the object until it is released.
+        // SAFETY: the memory stays mapped while a view is counted; the view holds a reference
+        // to the object until it is released.
         let status = unsafe {
             ffi::PyBuffer_FillInfo(
                 view,
@@ -270,7 +274,7 @@ impl MemorySegment {
         Err(PyErr::fetch(slf.py()))
     }
 
-    // SAFETY: Python calls it once for each view that was filled in.
+    // SAFETY: Python calls this once for each view that was filled in.
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
         self.release();
     }

@@ -1,7 +1,7 @@
-"""The package against drgn, which reads the same memory with code of its own.
+"""Compares the package with drgn, which reads the same memory independently.
 
-BIGIRON_VMCORE names an ELF core, BIGIRON_DUMPS other dumps of the same memory, with colons between them,
-BIGIRON_PAGES the page frames that its guest gave each use on purpose, BIGIRON_PROGRAM the program.
+BIGIRON_VMCORE is the path of an ELF core, BIGIRON_DUMPS of other dumps of the same memory, separated by colons,
+BIGIRON_PAGES of a list of page frames with the use that the guest made of them, and BIGIRON_PROGRAM of the program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PAGES = Path(os.environ["BIGIRON_PAGES"])
 
 
 def theirs() -> drgn.Program:
-    """The memory as drgn reads it from the ELF core."""
+    """Returns a drgn program for the ELF core."""
     program = drgn.Program()
     program.set_core_dump(VMCORE)
     return program
@@ -41,7 +41,7 @@ class Reading(unittest.TestCase):
         cls.dumps = [bigiron.open(path) for path in DUMPS]
 
     def frames(self, dump: bigiron.Dump, count: int) -> list[int]:
-        """Page frames that the dump has, chosen at random but always the same."""
+        """Returns page frames that the dump contains, chosen at random but always the same."""
         some = random.Random(1)
         found: list[int] = []
         while len(found) < count:
@@ -53,7 +53,7 @@ class Reading(unittest.TestCase):
             found.append(frame)
         return found
 
-    def test_physical_memory_is_what_drgn_reads(self) -> None:
+    def test_physical_memory_equals_that_of_drgn(self) -> None:
         for dump in (self.core, *self.dumps):
             for frame in self.frames(dump, 200):
                 address = frame * dump.page_size
@@ -61,7 +61,7 @@ class Reading(unittest.TestCase):
                 self.assertEqual(dump.read(address, dump.page_size, physical=True), expected)
                 self.assertEqual(bytes(dump.pages(frame)), expected)
 
-    def test_kernel_addresses_are_translated_as_drgn_does(self) -> None:
+    def test_kernel_addresses_are_translated_as_by_drgn(self) -> None:
         for dump in (self.core, *self.dumps):
             for name in ("linux_banner", "init_task", "init_uts_ns"):
                 address = dump.symbol(name).address
@@ -70,7 +70,7 @@ class Reading(unittest.TestCase):
                 self.assertIsNotNone(physical)
                 self.assertEqual(dump.read(physical or 0, 64, physical=True), self.program.read(address, 64))
 
-    def test_a_view_of_pages_outlives_the_dump_and_cannot_be_written(self) -> None:
+    def test_view_of_pages_outlives_the_dump_and_is_read_only(self) -> None:
         dump = bigiron.open(DUMPS[0], cache=1 << 20)
         frame = self.frames(dump, 1)[0]
         view = memoryview(dump.pages(frame, 16))
@@ -82,7 +82,7 @@ class Reading(unittest.TestCase):
         self.assertTrue(view.readonly)
         self.assertEqual(len(view) % 4096, 0)
 
-    def test_what_is_not_there_is_a_fault_and_no_zeros(self) -> None:
+    def test_absent_memory_raises_fault_error(self) -> None:
         with self.assertRaises(bigiron.FaultError):
             self.core.read(0x10, 8)
         with self.assertRaises(bigiron.FaultError):
@@ -98,7 +98,7 @@ class Reading(unittest.TestCase):
         self.assertGreater(left_out, len(frames) // 10)
         self.assertLess(left_out, len(frames))
 
-    def test_threads_read_at_the_same_time_and_each_reads_right(self) -> None:
+    def test_concurrent_threads_read_correct_data(self) -> None:
         for dump in self.dumps:
             frames = self.frames(dump, 300)
 
@@ -114,8 +114,8 @@ class Reading(unittest.TestCase):
                 self.assertTrue(all(threads.map(read, range(8))))
 
 
-    def test_other_threads_go_on_while_one_reads(self) -> None:
-        # Nobody has to give Python's lock away now: who does, does so by itself.
+    def test_reads_release_the_gil(self) -> None:
+        # No other thread can force this one to release the GIL; only the reads themselves release it.
         before = sys.getswitchinterval()
         sys.setswitchinterval(1e6)
         try:
@@ -145,7 +145,7 @@ class Uses(unittest.TestCase):
     def setUpClass(cls) -> None:
         cls.dump = bigiron.open(DUMPS[0])
 
-    def test_pages_are_of_the_class_that_the_guest_made_them(self) -> None:
+    def test_pages_have_the_class_of_their_use_in_the_guest(self) -> None:
         made = {"shm": "cache", "tmpfs": "cache", "cache_clean": "cache", "cache_dirty": "cache"}
         made |= {"cache_private_clean": "cache_private", "cache_private_dirty": "cache_private"}
         found: dict[int, bigiron.PageRun] = {}
@@ -161,7 +161,7 @@ class Uses(unittest.TestCase):
             kinds.add(kind)
             for frame in range(int(first), int(end or first) + 1):
                 self.assertEqual(found[frame].page_class, made.get(kind, "user"), f"{kind}, page frame {frame}")
-                # Level 31 leaves all of these out.
+                # Level 31 excludes all of these.
                 self.assertFalse(found[frame].in_dump)
         self.assertGreater(len(kinds), 10)
         for frame, run in list(found.items())[::37]:
@@ -171,7 +171,7 @@ class Uses(unittest.TestCase):
                 with self.assertRaises(bigiron.FaultError):
                     self.dump.pages(frame)
 
-    def test_tasks_are_where_the_kernel_has_them(self) -> None:
+    def test_tasks_have_the_addresses_of_the_kernel(self) -> None:
         tasks = {task.pid: task for task in self.dump.tasks() if not task.idle}
         self.assertEqual(tasks[2].name, "kthreadd")
         self.assertTrue(tasks[2].kernel_thread and not tasks[1].kernel_thread)
@@ -188,7 +188,7 @@ class Uses(unittest.TestCase):
         with self.assertRaises(bigiron.UnknownNameError):
             self.dump.read_value("init_task.no_such_member")
 
-    def test_slab_caches_hold_what_they_say(self) -> None:
+    def test_slab_caches_have_the_reported_sizes(self) -> None:
         caches = {cache["name"]: cache for cache in self.dump.slab_caches()}
         for name, struct in (("dentry", "dentry"), ("radix_tree_node", "xa_node")):
             self.assertEqual(caches[name]["object_size"], self.dump.type(struct)["size"])
@@ -219,23 +219,23 @@ class Names(unittest.TestCase):
         offsets = {field.get("name"): field["offset"] for field in page["members"]}
         self.assertEqual(offsets["flags"], int(self.dump.vmcoreinfo["OFFSET(page.flags)"]))
 
-    def test_unknown_names_are_told(self) -> None:
+    def test_unknown_names_raise_an_error(self) -> None:
         with self.assertRaisesRegex(bigiron.UnknownNameError, "no_such_thing"):
             self.dump.symbol("no_such_thing")
         with self.assertRaisesRegex(bigiron.UnknownNameError, "no_such_thing"):
             self.dump.type("no_such_thing")
 
-    def test_the_banner_is_the_release(self) -> None:
+    def test_banner_contains_the_release(self) -> None:
         banner = self.dump.read_string(self.dump.symbol("linux_banner").address)
         self.assertIn(f"Linux version {self.dump.release} ", banner)
         self.assertEqual(self.dump.info["kernel"]["release"], self.dump.release)
 
 
 class Log(unittest.TestCase):
-    def test_the_log_is_that_of_the_program(self) -> None:
+    def test_log_equals_that_of_the_program(self) -> None:
         said = subprocess.run([PROGRAM, "dmesg", DUMPS[0]], capture_output=True, check=True, text=True, errors="replace")
         records = bigiron.open(DUMPS[0]).dmesg()
-        # Lines behind the first of a record are indented as far as the time goes.
+        # Continuation lines of a record are indented by the width of the time.
         lines = [re.sub(r"^(\[ *[0-9.]+\] | {15})", "", line) for line in said.stdout.splitlines()]
         self.assertGreater(len(records), 100)
         self.assertEqual([line for record in records for line in record.text.split("\n")], lines)
@@ -246,7 +246,7 @@ class Log(unittest.TestCase):
 
 
 class Drgn(unittest.TestCase):
-    def test_drgn_reads_a_dump_of_any_format_through_it(self) -> None:
+    def test_drgn_reads_dumps_of_all_formats(self) -> None:
         expected = theirs()
         for path in DUMPS:
             dump = bigiron.open(path)
@@ -260,7 +260,7 @@ class Drgn(unittest.TestCase):
 
 
 class Hostile(unittest.TestCase):
-    def test_what_is_no_dump_is_an_error(self) -> None:
+    def test_invalid_dump_raises_an_error(self) -> None:
         with self.assertRaises(bigiron.Error):
             bigiron.open(__file__)
         with self.assertRaises(OSError):
@@ -268,7 +268,7 @@ class Hostile(unittest.TestCase):
         with self.assertRaises((bigiron.Error, OSError)):
             bigiron.open([])
 
-    def test_a_cut_dump_opens_and_lacks_pages_or_is_an_error(self) -> None:
+    def test_truncated_dump_lacks_pages_or_raises_an_error(self) -> None:
         whole = Path(DUMPS[0]).read_bytes()
         for share in (0.01, 0.3, 0.9):
             cut = Path(DUMPS[0] + ".cut")
@@ -287,7 +287,7 @@ class Hostile(unittest.TestCase):
                     except bigiron.Error:
                         pass
 
-    def test_no_size_is_taken_on_trust(self) -> None:
+    def test_excessive_size_raises_fault_error(self) -> None:
         dump = bigiron.open(DUMPS[0])
         address = dump.symbol("linux_banner").address
         with self.assertRaises(bigiron.FaultError):

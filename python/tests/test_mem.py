@@ -1,4 +1,4 @@
-"""Large memory, as the system's own tools and calls see it."""
+"""Tests of large memory with the system's own tools and calls."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ C = ctypes.CDLL(None, use_errno=True)
 
 
 def segments() -> dict[int, list[str]]:
-    """The lines of ipcs, by id: key, owner, permissions, bytes, attachments."""
+    """Returns the lines of ipcs by id: key, owner, permissions, bytes, attachments."""
     lines = subprocess.run(["ipcs", "-m"], check=True, capture_output=True, text=True).stdout.splitlines()
     words = [line.split() for line in lines]
     return {int(line[1]): [line[0], *line[2:6]] for line in words if len(line) >= 6 and line[1].isdigit()}
 
 
 def resident(address: int, size: int) -> int:
-    """Bytes of memory that are there, by mincore."""
+    """Returns the number of resident bytes, by mincore."""
     there = ctypes.create_string_buffer(size // mmap.PAGESIZE)
     if C.mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), there) != 0:
         raise OSError(ctypes.get_errno(), "mincore")
@@ -39,7 +39,7 @@ def resident(address: int, size: int) -> int:
 
 
 def smaps(address: int, name: str) -> int:
-    """The bytes behind a name of the mapping that begins at an address."""
+    """Returns the bytes in a field of the mapping that begins at an address."""
     found = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         words = line.split()
@@ -51,7 +51,7 @@ def smaps(address: int, name: str) -> int:
 
 
 class Segments(unittest.TestCase):
-    def test_a_system_v_segment_is_one_of_ipcs_and_goes_with_its_with(self) -> None:
+    def test_system_v_segment_is_listed_by_ipcs_until_its_with_ends(self) -> None:
         with mem.create("system-v", SIZE, mode=0o640, page_size="small", lock=True) as segment:
             self.assertIsNotNone(segment.id)
             identity = segment.id or 0
@@ -72,7 +72,7 @@ class Segments(unittest.TestCase):
         self.assertTrue(segment.closed)
         self.assertNotIn(identity, segments())
 
-    def test_views_keep_the_memory(self) -> None:
+    def test_views_keep_the_memory_mapped(self) -> None:
         segment = mem.create("anonymous", SIZE)
         address = segment.address
         view = memoryview(segment)
@@ -92,7 +92,7 @@ class Segments(unittest.TestCase):
         with self.assertRaises(OSError):
             resident(address, SIZE)
 
-    def test_what_is_closed_is_not_used(self) -> None:
+    def test_closed_segment_raises_value_error(self) -> None:
         segment = mem.create("memfd", SIZE, name="test")
         self.assertEqual(os.stat(segment.descriptors[0]).st_size, SIZE)
         descriptor = segment.descriptors[0]
@@ -105,7 +105,7 @@ class Segments(unittest.TestCase):
                 use()
         self.assertIn("closed", repr(segment))
 
-    def test_posix_memory_has_its_name_and_its_stripes(self) -> None:
+    def test_posix_memory_has_name_and_stripes(self) -> None:
         for stripes in (1, 3):
             with mem.create("posix", SIZE, name=NAME, stripes=stripes) as segment:
                 paths = [f"/dev/shm{NAME}"] if stripes == 1 else [f"/dev/shm{NAME}.{n}" for n in range(stripes)]
@@ -122,7 +122,7 @@ class Segments(unittest.TestCase):
                     mem.create("posix", SIZE, name=NAME, stripes=stripes)
             self.assertFalse(any(os.path.exists(path) for path in paths))
 
-    def test_segments_that_stay_are_removed_by_name(self) -> None:
+    def test_remaining_segments_are_removed_by_name(self) -> None:
         mem.create("posix", SIZE, name=NAME).close()
         self.assertEqual(mem.prewarm(NAME), SIZE)
         mem.remove(NAME)
@@ -139,13 +139,13 @@ class Segments(unittest.TestCase):
             segment.unlock()
             self.assertEqual(smaps(segment.address, "Locked"), 0)
 
-    def test_pages_come_from_nodes(self) -> None:
+    def test_placement_counts_pages_by_node(self) -> None:
         with mem.create("anonymous", SIZE, numa="bind=0", page_size="small") as segment:
             self.assertEqual(segment.placement(100), {0: 100})
         with mem.create("anonymous", SIZE, populate=False, page_size="small") as segment:
             self.assertEqual(segment.placement(100), {-1: 100})
 
-    def test_progress_is_told_and_ends_it(self) -> None:
+    def test_progress_is_reported_and_exception_ends_the_call(self) -> None:
         told: list[int] = []
         with mem.create("posix", 640 << 20, name=NAME, progress=told.append):
             self.assertGreaterEqual(len(told), 2)
@@ -159,7 +159,7 @@ class Segments(unittest.TestCase):
             mem.create("posix", 640 << 20, name=NAME, progress=stop)
         self.assertFalse(os.path.exists(f"/dev/shm{NAME}"))
 
-    def test_wrong_requests_say_what_is_expected(self) -> None:
+    def test_errors_state_the_expected_arguments(self) -> None:
         with self.assertRaisesRegex(ValueError, "expected system-v"):
             mem.create("nothing", SIZE)  # type: ignore[arg-type]
         with self.assertRaisesRegex(ValueError, "name"):
@@ -178,8 +178,8 @@ class Segments(unittest.TestCase):
 
 
 class Buffers(unittest.TestCase):
-    def test_an_mmap_is_populated_and_locked(self) -> None:
-        # Small pages: a huge one would be there after the first touch.
+    def test_mmap_is_populated_and_locked(self) -> None:
+        # Small pages: a huge page would be resident after the first access.
         memory = mmap.mmap(-1, SIZE)
         memory.madvise(mmap.MADV_NOHUGEPAGE)
         with memoryview(memory) as view:
@@ -195,13 +195,13 @@ class Buffers(unittest.TestCase):
             self.assertEqual(smaps(address, "Locked"), 0)
         self.assertEqual(memory[:4], bytes(4))
 
-    def test_what_is_no_buffer_is_refused(self) -> None:
+    def test_invalid_buffer_raises_an_error(self) -> None:
         with self.assertRaises(TypeError):
             mem.populate("text")  # type: ignore[arg-type]
-        with self.assertRaisesRegex(ValueError, "one piece"):
+        with self.assertRaisesRegex(ValueError, "contiguous"):
             mem.populate(memoryview(bytes(100))[::2])
 
-    def test_a_file_is_prewarmed(self) -> None:
+    def test_file_is_prewarmed(self) -> None:
         with tempfile.NamedTemporaryFile(dir=".") as file:
             file.write(bytes(SIZE))
             file.flush()
@@ -212,7 +212,7 @@ class Buffers(unittest.TestCase):
                 address = ctypes.addressof(ctypes.c_char.from_buffer(seen))
                 self.assertEqual(resident(address, SIZE), SIZE)
 
-    def test_threads_run_meanwhile(self) -> None:
+    def test_other_threads_run_during_calls(self) -> None:
         counted = 0
         done = threading.Event()
 
@@ -237,7 +237,7 @@ class Buffers(unittest.TestCase):
 
 
 class Explaining(unittest.TestCase):
-    def test_it_tells_what_the_command_tells(self) -> None:
+    def test_explain_equals_the_command(self) -> None:
         with mock.patch.dict(os.environ, PATH=f"{PROGRAM.parent}:{os.environ['PATH']}"):
             # Free memory changes between the two reports.
             for _ in range(1000):
@@ -253,7 +253,7 @@ class Explaining(unittest.TestCase):
         self.assertEqual(set(facts["pools"]), set(before["facts"]["pools"]))
         self.assertGreater(facts["available_bytes"], 0)
 
-    def test_it_is_of_this_process(self) -> None:
+    def test_explain_describes_this_process(self) -> None:
         program = (
             "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from bigiron import mem; "
             "told = mem.explain(); step = told['steps'][0]; print(told['facts']['processors'], step['verdict'], step['change'][0])"
@@ -261,7 +261,7 @@ class Explaining(unittest.TestCase):
         told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
         self.assertRegex(told, "^1 plain .*taskset")
 
-    def test_without_the_program_unchanged_programs_are_plain(self) -> None:
+    def test_explain_without_the_program_reports_plain_programs(self) -> None:
         with mock.patch.dict(os.environ, PATH="/nonexistent"):
             told = mem.explain()
         self.assertNotIn("preload_library", told["facts"])

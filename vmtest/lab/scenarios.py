@@ -151,9 +151,9 @@ def stall_disk(crashed: Crashed) -> None:
 def stalled(crashed: Crashed, bigiron: Bigiron) -> Verdict:
     """Judges that the stall was reported, and the dump succeeded."""
     verdict = Verdict("stall")
-    verdict.require(crashed.said("nothing has moved for"), f"it is silent about the disk\n{crashed.tail()}")
+    verdict.require(crashed.said("no progress for"), f"it is silent about the disk\n{crashed.tail()}")
     verdict.require(crashed.said("/mnt/vmcore"), "it does not name what it waits for")
-    verdict.require(crashed.said("it continues, after"), "it does not say that it goes on")
+    verdict.require(crashed.said("progress resumed after"), "it does not say that it goes on")
     return whole_dump(crashed, bigiron, crashed.fetch(0, "vmcore"), verdict, "sysrq")
 
 

@@ -224,24 +224,24 @@ SAYS: dict[str, list[str]] = {
     "saved": ["125*", "* differs", '"cpus": "0"', '"imbalance_pct": 125'],
     "applied": [
         "forgotten\n",
-        "117 -> 125  CPUs 0\n1 values would change, 0 are so already\n",
+        "117 -> 125  CPUs 0\n1 values would change, 0 unchanged\n",
         "still forgotten\n",
-        "117 -> 125  CPUs 0\n1 values changed, 0 are so already\n",
+        "117 -> 125  CPUs 0\n1 values changed, 0 unchanged\n",
         "is back\n",
-        "0 values changed, 1 are so already\n",
+        "0 values changed, 1 unchanged\n",
     ],
     "kept": ["at first\nand again\nstatus 0\nin the kernel\n", "1 values changed", "1 values changed"],
     "left": ["status 0\nN\n"],
     "old": ["busy_factor\n", "cache_nice_tries\n", "flags\n", "imbalance_pct\n", "max_interval\n", "span\n"],
-    "killed": ["killed 1\nnothing to put back\nN\n"],
+    "killed": ["killed 1\nnothing to restore\nN\n"],
     "without": ["0-3\n", "Read-only file system", "status 1\n117\n", "debugfs=off"],
 }
 
 
 # Expected output where BPF is refused: 6.1 shows everything by other means, and 6.12 with verbose N only the spans.
 REFUSED = {
-    "6.1": ["flags\n", "imbalance_pct\n", "name\n", "span\n", "0-3\n", "status 0\n", "127*", "status 0\n", "BPF tells nothing here"],
-    "6.12": ["span\n0-3\n", "status 1\n", "cannot be read", "status 1\n", "BPF tells nothing here"],
+    "6.1": ["flags\n", "imbalance_pct\n", "name\n", "span\n", "0-3\n", "status 0\n", "127*", "status 0\n", "BPF is not available"],
+    "6.12": ["span\n0-3\n", "status 1\n", "cannot be read", "status 1\n", "BPF is not available"],
 }
 
 

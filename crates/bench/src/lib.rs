@@ -1,9 +1,8 @@
-//! Measurements of the dump engine and of large memory on the machine at hand:
-//! against other programs, against the bare codec, and on sources of any size.
+//! Measurements of the dump engine and of large memory on this machine: compared with other
+//! programs and with the bare codec, and on sources of any size.
 //!
-//! The library has what `bigiron bench` and `bigiron mem bench` measure for users.
-//! Measurements for developers are in the program `bigiron-bench`, which the
-//! product does not link.
+//! The library contains the measurements of `bigiron bench` and `bigiron mem bench` for users.
+//! Those for developers are in the program `bigiron-bench`, which the product does not link.
 
 pub mod clock;
 pub mod generated;

@@ -1,29 +1,29 @@
-//! What a measurement was made on.
+//! The machine on which a measurement was made.
 
 use std::fs;
 
 use bigiron_helpers::processor_count;
 use serde::Serialize;
 
-/// The machine, as far as it matters for a measurement.
+/// The properties of the machine that affect measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
-    /// The processors' name.
+    /// Processor model.
     pub cpu: String,
-    /// Processors that this process may use.
+    /// Number of processors available to this process.
     pub cpus: usize,
     /// Memory in bytes.
     pub memory: u64,
-    /// The running kernel's release.
+    /// Release of the running kernel.
     pub kernel: String,
-    /// /proc/loadavg at the beginning: what else ran.
+    /// /proc/loadavg at the start of the measurement, which shows other load.
     pub load: String,
-    /// When, in UTC, to the minute.
+    /// UTC date and time, to the minute.
     pub date: String,
 }
 
 impl Machine {
-    /// Describes this machine, now.
+    /// Describes this machine at this time.
     pub fn here() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| {
@@ -50,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// One line for the head of a table.
+    /// Returns one line for the head of a table.
     pub fn line(&self) -> String {
         format!(
             "{} CPUs, {}, {} GiB; Linux {}; load {}; {}",

@@ -1,19 +1,16 @@
-//! How much memory a dump takes, by the size of the machine and the number of
-//! helpers.
+//! The memory used by a dump, by the size of the machine and the number of helpers.
 //!
-//! A case is one dump of a [`GeneratedMachine`] by the whole engine, in a
-//! process of its own: the peak of a process never goes down again, so two
-//! cases in one would tell nothing.
+//! A case is one dump of a [`GeneratedMachine`] by the whole engine, in a separate process: the
+//! peak of a process never decreases, so a second case in the same process would measure
+//! nothing.
 //!
-//! What is left out of the work at large sizes is only what repeats:
-//! - The copy takes a sample of about `SAMPLED_SECTIONS` sections; in the
-//!   others the source lacks what the dump would keep. The filter has all
-//!   its work, and what it finds is held against the generator's own counts.
-//! - Beyond `WHOLE_FILTER` only a sample of the sections has struct pages,
-//!   unless all are wanted.
+//! At large sizes only repeated work is omitted:
+//! - The copy processes a sample of about `SAMPLED_SECTIONS` sections; in the others the source lacks
+//!   the pages that the dump would keep. The filter does all its work, and its results are checked
+//!   against the generator's own counts.
+//! - Beyond `WHOLE_FILTER` only a sample of the sections has struct pages, unless all are requested.
 //!
-//! Everything that is kept for each section, and both bitmaps of the output
-//! file, have their full size in any case.
+//! All data kept per section, and both bitmaps of the output file, always have their full size.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -26,55 +23,55 @@ use serde::{Deserialize, Serialize};
 
 use crate::generated::{GeneratedMachine, LARGEST, MachineOptions};
 
-/// What a dump with one helper may take, in bytes.
+/// Memory allowed for a dump with one helper, in bytes.
 pub const ALLOWED: u64 = 24 << 20;
-/// What each further helper may take.
+/// Memory allowed for each further helper, in bytes.
 pub const ALLOWED_PER_HELPER: u64 = 4 << 20;
-/// Bytes of a memory section.
+/// Size of a memory section in bytes.
 const SECTION: u64 = 128 << 20;
-/// Sections whose pages are copied.
+/// Number of sections whose pages are copied.
 const SAMPLED_SECTIONS: u64 = 32;
-/// The filter looks at every struct page of machines up to this size.
+/// Size in bytes of the largest machine of which the filter reads every struct page.
 const WHOLE_FILTER: u64 = 1 << 40;
 
-/// One dump to measure.
+/// A dump to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryCase {
-    /// Bytes of RAM.
+    /// Size of RAM in bytes.
     pub size: u64,
-    /// Have all struct pages, whatever the size.
+    /// True to generate all struct pages, whatever the size.
     pub every_struct_page: bool,
 }
 
-/// What one dump took.
+/// The resources used by one dump.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MemoryResult {
-    /// Bytes of RAM.
+    /// Size of RAM in bytes.
     pub size: u64,
     /// Helper threads.
     pub helpers: usize,
-    /// The most memory that was in use, in bytes: code, stacks, everything.
+    /// Peak memory of the process in bytes, including code and stacks.
     pub peak: u64,
-    /// The same before the dump began: the program and the generator.
+    /// Peak memory in bytes before the dump began: the program and the generator.
     pub peak_before: u64,
-    /// What it may take.
+    /// Memory allowed, in bytes.
     pub allowed: u64,
-    /// Struct pages that the filter decided about.
+    /// Number of struct pages classified by the filter.
     pub struct_pages: u64,
-    /// Pages that were copied.
+    /// Number of pages copied.
     pub copied_pages: u64,
     /// Bytes written.
     pub bytes_out: u64,
-    /// Seconds from beginning to end.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Only every so many-th section had struct pages.
+    /// Only every n-th section had struct pages.
     pub struct_pages_every: u64,
-    /// Only every so many-th section had pages to copy.
+    /// Only every n-th section had pages to copy.
     pub copied_every: u64,
 }
 
 impl MemoryResult {
-    /// Bytes above what is allowed; `None` if it is within.
+    /// Returns the number of bytes above the allowance; `None` if the dump stayed within it.
     pub fn over(&self) -> Option<u64> {
         self.peak
             .checked_sub(self.allowed)
@@ -106,13 +103,13 @@ impl MemoryCase {
     ) -> anyhow::Result<MemoryResult> {
         ensure!(
             self.size <= LARGEST,
-            "{} bytes are more than the largest generated machine has, {LARGEST}",
+            "a machine of {} bytes is larger than the maximum of {LARGEST} bytes",
             self.size
         );
         let machine = self.machine();
         check_space(directory, &machine)?;
         let place = tempfile::tempdir_in(directory)
-            .with_context(|| format!("{}: cannot make a directory in it", directory.display()))?;
+            .with_context(|| format!("{}: cannot create a directory in it", directory.display()))?;
         let output = DumpOutput::file(format, place.path().join("vmcore"));
         let peak_before = peak_memory();
         let begin = Instant::now();
@@ -137,7 +134,7 @@ impl MemoryCase {
     }
 }
 
-/// The dump must have found what the generator made, or its memory tells
+/// Checks that the dump found the pages that the generator made; otherwise its memory use means
 /// nothing.
 fn check_counts(machine: &GeneratedMachine, summary: &Summary) -> anyhow::Result<()> {
     let (made, found) = (machine.present_counts(), &summary.excluded);
@@ -157,28 +154,32 @@ fn check_counts(machine: &GeneratedMachine, summary: &Summary) -> anyhow::Result
     ];
     ensure!(
         summary.ram == machine.ram_frames() && made == found,
-        "the dump's counts are not the generator's: {found:?} of {}, not {made:?} of {} \
+        "the dump's counts differ from the generator's: {found:?} of {}, expected {made:?} of {} \
          (kept, free, cache, cache with private data, user)",
         summary.ram,
         machine.ram_frames()
     );
     ensure!(
         summary.warnings.is_empty(),
-        "the dump warned: {}",
+        "the dump printed warnings: {}",
         summary.warnings.join("; ")
     );
     Ok(())
 }
 
-/// Both bitmaps, and pages that might not get smaller.
+/// Checks that the file system has room for both bitmaps and for pages that may not compress.
 fn check_space(directory: &Path, machine: &GeneratedMachine) -> anyhow::Result<()> {
     let needed = machine.end_frame().0 / 4 + machine.present_counts().kernel * (4096 + 24);
-    let status = rustix::fs::statvfs(directory)
-        .with_context(|| format!("{}: cannot look at its file system", directory.display()))?;
+    let status = rustix::fs::statvfs(directory).with_context(|| {
+        format!(
+            "{}: cannot read the free space of the file system",
+            directory.display()
+        )
+    })?;
     let free = status.f_bavail.saturating_mul(status.f_frsize);
     ensure!(
         free >= needed,
-        "{}: has {} MiB free, and the dump may take {} MiB; give another --directory",
+        "{}: {} MiB are free, and the dump may need {} MiB; choose another --directory",
         directory.display(),
         free >> 20,
         needed >> 20
@@ -186,7 +187,7 @@ fn check_space(directory: &Path, machine: &GeneratedMachine) -> anyhow::Result<(
     Ok(())
 }
 
-/// The directory for dumps when none is given.
+/// Returns the default directory for dumps.
 pub fn default_directory() -> PathBuf {
     std::env::temp_dir()
 }

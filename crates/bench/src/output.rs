@@ -1,4 +1,4 @@
-//! Where the results of a measurement go.
+//! The output of a measurement's results.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::machine::Machine;
 use crate::results::save;
 
-/// Options that say where results go.
+/// Options for the output of results.
 #[derive(Debug, Args)]
 pub struct OutputArguments {
     /// Print the results as JSON
@@ -21,8 +21,8 @@ pub struct OutputArguments {
 }
 
 impl OutputArguments {
-    /// Prints `results`, as JSON or as the table that `table` makes of them, and
-    /// saves them as `DATE-NAME.json` if a directory was given.
+    /// Prints `results`, as JSON or as the table returned by `table`, and saves them as
+    /// `DATE-NAME.json` if a directory was given.
     pub fn print<T: Serialize>(
         &self,
         machine: &Machine,
@@ -32,7 +32,7 @@ impl OutputArguments {
     ) -> anyhow::Result<()> {
         if let Some(directory) = &self.results {
             let path = save(directory, machine, name, results)?;
-            // The measurement is done; a closed standard error does not undo it.
+            // The measurement is complete; a closed standard error does not undo it.
             let _ = writeln!(io::stderr(), "bigiron: raw results: {}", path.display());
         }
         let text = if self.json {
@@ -44,7 +44,7 @@ impl OutputArguments {
     }
 }
 
-/// Prints `text` to standard output. A reader that closed the pipe is not an error.
+/// Prints `text` to standard output. A pipe closed by its reader is not an error.
 pub fn print(text: &str) -> io::Result<()> {
     match writeln!(io::stdout(), "{}", text.trim_end()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

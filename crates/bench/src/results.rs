@@ -1,4 +1,4 @@
-//! Medians, and raw results that are kept.
+//! Medians, and saved raw results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use serde::Serialize;
 
 use crate::machine::Machine;
 
-/// The middle of `values`; of an even number the upper one of the two in the
-/// middle. Zero if there are none.
+/// Returns the median of `values`; of an even number of values the upper middle one. Zero if
+/// there are none.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-/// The middle of some times.
+/// Returns the median of `times`.
 pub fn median_time(times: &[Duration]) -> Duration {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-/// Writes raw results as `DIRECTORY/DATE-NAME.json`, and says where that is.
+/// Writes raw results as `DIRECTORY/DATE-NAME.json`, and returns the path.
 pub fn save(
     directory: &Path,
     machine: &Machine,

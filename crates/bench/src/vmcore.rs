@@ -1,10 +1,10 @@
-//! How fast memory can be taken out of a source: dumps without compression that
-//! go nowhere, by mmap() and by read(), with more and more helpers.
+//! Throughput of reading memory from a source: dumps without compression or output, by mmap()
+//! and by read(), with increasing numbers of helpers.
 //!
-//! In a capture kernel, on /proc/vmcore, this is what HATAYAMA Daisuke measured
-//! for the kernel's mmap() of it (kexec list, July 2013), and the tables are
-//! made like his: a thread's time is from its first to its last page, and
-//! megabytes a second are those of all threads in their average time.
+//! In a capture kernel, on /proc/vmcore, this repeats HATAYAMA Daisuke's measurement of the
+//! kernel's mmap() support (kexec list, July 2013), and the tables have the same form: a
+//! thread's time is from its first to its last page, and the throughput in megabytes per second
+//! is that of all threads over their average time.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,45 +17,45 @@ use serde::Serialize;
 
 use crate::results::median;
 
-/// What to measure.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct VmcoreOptions {
-    /// The numbers of helpers.
+    /// Numbers of helpers to measure.
     pub threads: Vec<usize>,
     /// The dump level.
     pub level: DumpLevel,
-    /// How often each is run; the run with the median time of copying counts.
+    /// Number of runs of each case. The run with the median copy time counts.
     pub runs: usize,
 }
 
-/// One way to read, with some helpers.
+/// Result for one access method and number of helpers.
 #[derive(Clone, Debug, Serialize)]
 pub struct VmcoreRow {
     /// `mmap` or `read`.
     pub io: &'static str,
-    /// Helpers.
+    /// Number of helpers.
     pub threads: usize,
-    /// Seconds of the filter.
+    /// Duration of the filter in seconds.
     pub filter: f64,
-    /// Seconds of each helper while it copied, in rising order.
+    /// Copy time of each helper in seconds, in ascending order.
     pub copy: Vec<f64>,
-    /// Bytes of the pages that were copied.
+    /// Size of the copied pages in bytes.
     pub bytes: u64,
 }
 
 impl VmcoreRow {
-    /// Average of the helpers' times, in seconds.
+    /// Returns the average of the helpers' times, in seconds.
     pub fn average(&self) -> f64 {
         self.copy.iter().sum::<f64>() / self.copy.len().max(1) as f64
     }
 
-    /// Megabytes a second.
+    /// Returns the throughput in megabytes per second.
     pub fn speed(&self) -> f64 {
         self.bytes as f64 / 1e6 / self.average().max(1e-9)
     }
 }
 
-/// Dumps `source` in every way.
+/// Dumps `source` with each access method and number of helpers.
 pub fn measure(source: &Source, options: &VmcoreOptions) -> anyhow::Result<Vec<VmcoreRow>> {
     let mut rows = Vec::new();
     for (name, io) in [("mmap", IoMethod::Mmap), ("read", IoMethod::Read)] {
@@ -85,7 +85,7 @@ fn once(
     let dump = DumpOptions {
         level: options.level,
         threads,
-        // As many helpers as were asked for, whatever memory is free.
+        // The requested number of helpers, whatever memory is free.
         memory: MemoryBudget::of(u64::MAX),
         optimizations: Optimizations {
             equal_pages: false,
@@ -114,7 +114,7 @@ fn once(
     })
 }
 
-/// The results for people: a table for each way to read.
+/// Formats the results: one table for each access method.
 pub fn table(rows: &[VmcoreRow]) -> String {
     let mut out = String::new();
     write_tables(&mut out, rows).unwrap_or_default();
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_made_like_the_historical_one() {
+    fn table_has_the_form_of_the_historical_one() {
         let row = |threads, copy: &[f64]| VmcoreRow {
             io: "mmap",
             threads,

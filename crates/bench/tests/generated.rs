@@ -1,5 +1,5 @@
-//! The generated machine against the filter: each says for itself what every
-//! page frame is.
+//! Compares the generated machine with the filter. Both determine the class of every page frame
+//! independently.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
@@ -14,7 +14,7 @@ fn kernel(machine: &GeneratedMachine) -> Kernel<'_> {
     Kernel::find_in(machine, machine.path(), None, IoMethod::Auto, 64).unwrap()
 }
 
-/// Whether a dump of `level` keeps a page of `class` (makedumpfile(8), -d).
+/// True if a dump of `level` keeps a page of `class` (makedumpfile(8), -d).
 fn is_kept(class: FrameClass, level: u8) -> bool {
     match class {
         FrameClass::Kernel => true,
@@ -25,7 +25,7 @@ fn is_kept(class: FrameClass, level: u8) -> bool {
     }
 }
 
-/// Runs the filter over all of `machine`, and `check` on each chunk's bits.
+/// Runs the filter over all of `machine`, and `check` on the bits of each section.
 fn filter(
     machine: &GeneratedMachine,
     level: u8,
@@ -52,7 +52,7 @@ fn filter(
 }
 
 #[test]
-fn every_level_keeps_what_the_generator_says() {
+fn filter_keeps_the_same_pages_as_the_generator_at_every_level() {
     let machine = GeneratedMachine::new(MachineOptions::whole(4 << 30));
     for level in [0, 1, 2, 4, 8, 16, 31] {
         let mut ram_frames = 0;
@@ -96,7 +96,7 @@ fn every_class_occurs_and_the_counts_agree() {
 }
 
 #[test]
-fn a_sample_has_all_chunks_and_the_counts_still_agree() {
+fn sampled_machine_has_all_sections_and_equal_counts() {
     let options = MachineOptions {
         kept_data_every: 4,
         struct_pages_every: 2,
@@ -119,13 +119,13 @@ fn a_sample_has_all_chunks_and_the_counts_still_agree() {
 }
 
 #[test]
-fn pages_are_the_same_however_they_are_read() {
+fn pages_are_equal_in_reads_of_any_size() {
     let machine = GeneratedMachine::new(MachineOptions::whole(1 << 30));
     let (mut long, mut short) = (
         machine.reader(IoMethod::Auto),
         machine.reader(IoMethod::Auto),
     );
-    // Tables, plain memory, the memory map and its end.
+    // Tables, ordinary memory, the memory map and its end.
     for first in [
         0, 0x1000, 0x1400, 0x1ff0, 0x4000, 0x5f31, 0x10_0000, 0x10_0ff0,
     ] {
@@ -140,7 +140,7 @@ fn pages_are_the_same_however_they_are_read() {
 }
 
 #[test]
-fn the_largest_machine_has_a_kernel_too() {
+fn largest_machine_has_a_kernel() {
     let options = MachineOptions {
         struct_pages_every: 1 << 12,
         mixture: Mixture::DATABASE,

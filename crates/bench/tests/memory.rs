@@ -1,5 +1,5 @@
-//! The memory that a dump takes does not grow with the machine. Each dump is made by
-//! a process of its own, which reports its peak.
+//! The memory used by a dump does not grow with the machine. Each dump is made by a separate
+//! process, which reports its peak.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
@@ -7,8 +7,8 @@ use std::process::Command;
 
 use bigiron_bench::memory::MemoryResult;
 
-/// Largest allowed difference between dumps of machines of different sizes, in bytes:
-/// two bytes for each section, and the allocator's layout.
+/// Maximum difference between dumps of machines of different sizes, in bytes: two bytes per
+/// section, and variation of the allocator.
 const MAX_GROWTH: u64 = 2 << 20;
 /// The same for a stream, which keeps some of its bitmaps in memory.
 const MAX_GROWTH_OF_STREAM: u64 = 6 << 20;
@@ -30,7 +30,7 @@ fn measure(arguments: &[&str]) -> Vec<MemoryResult> {
 fn assert_growth_below(limit: u64, arguments: &[&str]) {
     let results = measure(arguments);
     let [small, large] = &results[..] else {
-        panic!("two dumps were asked for: {results:?}");
+        panic!("expected the results of two dumps: {results:?}");
     };
     assert!(large.size >= 64 * small.size);
     assert_eq!(large.struct_pages, large.size / 4096);
@@ -42,7 +42,7 @@ fn assert_growth_below(limit: u64, arguments: &[&str]) {
 }
 
 #[test]
-fn dump_of_64_times_the_memory_takes_no_more_memory() {
+fn dump_of_64_times_the_memory_uses_no_more_memory() {
     assert_growth_below(MAX_GROWTH, &["--sizes", "1G,64G", "--threads", "1"]);
 }
 

@@ -1,4 +1,4 @@
-/* A buffer pool as a database starts with: made by all processors, locked where that is allowed.
+/* The buffer pool of a database: populated by all processors, and locked if limits allow it.
  *
  *     cc buffer_pool.c -o buffer_pool $(pkg-config --cflags --libs bigiron-mem)
  *     ./buffer_pool 4096
@@ -13,7 +13,7 @@ static int show_progress(void *data, uint64_t done, uint64_t wanted)
 {
     (void)data;
     fprintf(stderr, "buffer pool: %llu of %llu MiB\n", (unsigned long long)(done >> 20), (unsigned long long)(wanted >> 20));
-    return 0; /* anything else would give it up */
+    return 0; /* any other value cancels the operation */
 }
 
 int main(int argc, char **argv)
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 
     int error = bigiron_mem_segment_create(&options, &pool);
     if (error == -ENOMEM || error == -EPERM) {
-        fprintf(stderr, "buffer pool: goes unlocked: %s\n", text);
+        fprintf(stderr, "buffer pool: not locked: %s\n", text);
         options.flags = 0;
         error = bigiron_mem_segment_create(&options, &pool);
     }

@@ -1,13 +1,13 @@
-//! Between C and Rust: results as C has them, structs that may grow, no panic that gets out.
+//! The boundary between C and Rust: error codes, extensible structs, and containment of panics.
 
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bigiron_memory::Errno;
 
-/// Runs `work` and gives 0, or its error as C has it, negative. `errno` stays as it is.
+/// Runs `work` and returns 0 or its error as a negative errno value. `errno` is unchanged.
 ///
-/// A panic would be a mistake of this library; it becomes ENOTRECOVERABLE.
+/// A panic is a bug in this library and becomes ENOTRECOVERABLE.
 pub fn enter(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
     let _errno = ErrnoGuard::new();
     match catch_unwind(AssertUnwindSafe(work)) {
@@ -17,12 +17,12 @@ pub fn enter(work: impl FnOnce() -> Result<(), Errno>) -> c_int {
     }
 }
 
-/// The calling thread's `errno`, put back at the end.
+/// The calling thread's `errno`, restored on drop.
 struct ErrnoGuard(c_int);
 
 impl ErrnoGuard {
     fn new() -> Self {
-        // SAFETY: the C library gives the place of this thread's errno.
+        // SAFETY: the C library returns the address of this thread's errno.
         Self(unsafe { *libc::__errno_location() })
     }
 }
@@ -34,24 +34,25 @@ impl Drop for ErrnoGuard {
     }
 }
 
-/// A struct of C that begins with its own size in bytes, a `usize`, and may grow at its end.
+/// A C struct that begins with its size in bytes, a `usize`, and may grow at its end.
 ///
 /// # Safety
-/// All bits zero is valid for it, and so is whatever a program puts there; its first field
-/// is the size; it has no padding.
+/// All-zero bits must be valid, as well as any value that a program may set. The first field
+/// must be the size, and there must be no padding.
 pub unsafe trait ExtensibleStruct: Copy {
-    /// Bytes of its first version.
+    /// Size of the first version in bytes.
     const FIRST_SIZE: usize;
 
-    /// The struct that the program has at `given`; zeros for what an older one lacks, and all
-    /// zeros for NULL. EINVAL if it is smaller than the first version, E2BIG if the program sets
-    /// something that this library does not know, as with the kernel's own (copy_struct_from_user).
+    /// Copies the program's struct at `given`. Fields that an older version lacks are zero; for
+    /// NULL all fields are. EINVAL if the struct is smaller than the first version; E2BIG if
+    /// the program sets fields unknown to this library, as in the kernel's
+    /// copy_struct_from_user.
     ///
     /// # Safety
-    /// `given` is NULL, or as many bytes can be read there as its first field says.
+    /// `given` must be NULL, or readable for the number of bytes in its first field.
     unsafe fn copied(given: *const Self) -> Result<Self, Errno> {
         let own = size_of::<Self>();
-        // SAFETY: zeros are valid, by the trait.
+        // SAFETY: zeros are valid, by the trait's contract.
         let mut copy: Self = unsafe { std::mem::zeroed() };
         if given.is_null() {
             return Ok(copy);
@@ -59,17 +60,17 @@ pub unsafe trait ExtensibleStruct: Copy {
         if !given.is_aligned() {
             return Err(Errno::INVAL);
         }
-        // SAFETY: the size comes first, and the program says that it is there.
+        // SAFETY: the struct begins with the size, by the caller's contract.
         let size = unsafe { given.cast::<usize>().read() };
         if size < Self::FIRST_SIZE || size > MAX_STRUCT_SIZE {
             return Err(Errno::INVAL);
         }
-        // SAFETY: the program has `size` bytes there, and `copy` has room for its own.
+        // SAFETY: the program's struct has `size` bytes, and `copy` has `own` bytes.
         unsafe {
             let room = (&raw mut copy).cast::<u8>();
             room.copy_from_nonoverlapping(given.cast::<u8>(), size.min(own));
         }
-        // SAFETY: of the program's bytes those behind what is known here.
+        // SAFETY: the bytes of the program's struct after the known ones.
         let rest = unsafe {
             let unknown = given.cast::<u8>().add(size.min(own));
             std::slice::from_raw_parts(unknown, size - size.min(own))
@@ -80,12 +81,12 @@ pub unsafe trait ExtensibleStruct: Copy {
         Ok(copy)
     }
 
-    /// Writes `self` to the program's struct, as much of it as that has room for.
+    /// Writes `self` to the program's struct, as far as that has space.
     ///
     /// # Safety
-    /// As for [`ExtensibleStruct::copied`], and the bytes may be written.
+    /// As for [`ExtensibleStruct::copied`]; the struct must also be writable.
     unsafe fn give(self, place: *mut Self) -> Result<(), Errno> {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let size = unsafe {
             Self::copied(place)?;
             if place.is_null() {
@@ -94,7 +95,7 @@ pub unsafe trait ExtensibleStruct: Copy {
             place.cast::<usize>().read()
         };
         let skip = size_of::<usize>();
-        // SAFETY: both have so many bytes behind their size.
+        // SAFETY: both structs have this many bytes after the size.
         unsafe {
             let from = (&raw const self).cast::<u8>().add(skip);
             let bytes = size.min(size_of::<Self>()) - skip;
@@ -107,18 +108,19 @@ pub unsafe trait ExtensibleStruct: Copy {
     }
 }
 
-/// No struct of any version is larger: a size beyond it was never set.
+/// Upper limit of a struct's size in bytes. Larger values indicate a size that was never set.
 const MAX_STRUCT_SIZE: usize = 4096;
 
-/// A text of C. EINVAL for NULL and for what is no UTF-8.
+/// Converts a C string. EINVAL for NULL and for invalid UTF-8.
 ///
 /// # Safety
-/// `text` is NULL, or ends by a NUL and stays as it is for as long as the result is used.
+/// `text` must be NULL, or a NUL-terminated string that does not change while the result is
+/// used.
 pub unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Errno> {
     if text.is_null() {
         return Err(Errno::INVAL);
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: by the caller's contract.
     let text = unsafe { std::ffi::CStr::from_ptr(text) };
     text.to_str().map_err(|_| Errno::INVAL)
 }

@@ -1,4 +1,4 @@
-//! What programs are told while segments are made, and after.
+//! Error texts and progress reports for programs.
 
 use std::ffi::c_char;
 use std::ops::ControlFlow;
@@ -10,7 +10,7 @@ use bigiron_memory::{Errno, Outcome};
 use crate::options::ParsedOptions;
 use crate::progress::report;
 
-/// A program's room for the text of an error.
+/// The program's buffer for an error text.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorText {
     room: *mut c_char,
@@ -18,16 +18,16 @@ pub struct ErrorText {
 }
 
 impl ErrorText {
-    /// No room.
+    /// No buffer.
     pub const NONE: Self = Self {
         room: std::ptr::null_mut(),
         size: 0,
     };
 
-    /// Room for `size` bytes, where an empty text is now.
+    /// Wraps a buffer of `size` bytes, and sets it to an empty string.
     ///
     /// # Safety
-    /// `room` is NULL, or so many bytes may be written there for as long as the result is used.
+    /// `room` must be NULL, or writable for `size` bytes while the result is used.
     pub unsafe fn to(room: *mut c_char, size: usize) -> Self {
         let told = match room.is_null() {
             true => Self::NONE,
@@ -37,7 +37,7 @@ impl ErrorText {
         told
     }
 
-    /// As much of the text as there is room for, cut at a character.
+    /// Writes as much of the text as fits, cut at a character boundary.
     fn write(self, text: &str) {
         let Some(most) = self.size.checked_sub(1) else {
             return;
@@ -46,7 +46,7 @@ impl ErrorText {
             .char_indices()
             .map(|(at, character)| at + character.len_utf8());
         let length = ends.take_while(|end| *end <= most).last().unwrap_or(0);
-        // SAFETY: `to` was told that there is room for `size` bytes; these are fewer.
+        // SAFETY: by the contract of `to` the buffer has `size` bytes; fewer are written.
         unsafe {
             let room = self.room.cast::<u8>();
             room.copy_from_nonoverlapping(text.as_ptr(), length);
@@ -54,19 +54,19 @@ impl ErrorText {
         }
     }
 
-    /// What the options lack.
+    /// Writes `text` and returns EINVAL, for invalid options.
     pub fn wrong<T>(self, text: &str) -> Result<T, Errno> {
         self.write(text);
         Err(Errno::INVAL)
     }
 
-    /// The number of an error, whose text is told.
+    /// Writes the text of an error and returns its number.
     pub fn error(self, error: &SegmentError) -> Errno {
         self.write(&error.to_string());
         error.errno()
     }
 
-    /// A result, whose error is told.
+    /// Converts a result, and writes the text of its error.
     pub fn result<T>(
         self,
         result: Result<T, SegmentError>,
@@ -82,7 +82,7 @@ impl ErrorText {
     }
 }
 
-/// An operation whose progress the program may be told.
+/// An operation with optional progress reports to the program.
 #[derive(Debug)]
 pub struct ProgressTracker<'a> {
     how: &'a ParsedOptions,
@@ -90,14 +90,14 @@ pub struct ProgressTracker<'a> {
     done: usize,
     stopped: bool,
     busy: Duration,
-    /// Bytes that are to be done.
+    /// Number of bytes to process.
     pub wanted: usize,
     /// Number of threads that worked.
     pub helpers: usize,
 }
 
 impl<'a> ProgressTracker<'a> {
-    /// Begins now.
+    /// Starts an operation.
     pub fn new(how: &'a ParsedOptions, wanted: usize) -> Self {
         Self {
             how,
@@ -110,7 +110,7 @@ impl<'a> ProgressTracker<'a> {
         }
     }
 
-    /// So many bytes are done.
+    /// Reports that `done` bytes are processed.
     pub fn step(&mut self, done: usize) -> ControlFlow<()> {
         self.done = done;
         self.wanted = self.wanted.max(done);
@@ -122,7 +122,7 @@ impl<'a> ProgressTracker<'a> {
         ControlFlow::Continue(())
     }
 
-    /// What was done, and told, by parts.
+    /// Takes over the counts of a partial operation, which has reported its own progress.
     pub fn take(&mut self, outcome: &Outcome) {
         self.done = outcome.bytes;
         self.helpers = outcome.helpers;
@@ -140,7 +140,7 @@ impl<'a> ProgressTracker<'a> {
         }
     }
 
-    /// What became of it.
+    /// Returns the outcome of the operation.
     pub fn outcome<T>(&self, result: &Result<T, Errno>) -> Outcome {
         let mut outcome = self.so_far(result.as_ref().err().copied());
         if result.is_ok() {
@@ -150,7 +150,7 @@ impl<'a> ProgressTracker<'a> {
     }
 }
 
-/// Bytes of a file, as this machine can address.
+/// Converts a file size to the address range of this machine.
 pub fn bytes_in(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

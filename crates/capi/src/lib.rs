@@ -1,8 +1,8 @@
-//! `libbigiron_mem`: large memory made, locked and given back by helper threads, for C.
+//! `libbigiron_mem`: creation, locking and release of large memory by helper threads, for C.
 //!
-//! The header, `include/bigiron_mem.h`, is made from what stands here, by
-//! `scripts/c-library --header`. docs/c-library.md shows its use.
-#![allow(non_camel_case_types)] // they are C's
+//! `scripts/c-library --header` generates the header, `include/bigiron_mem.h`, from the
+//! comments in these sources. docs/c-library.md shows its use.
+#![allow(non_camel_case_types)] // C names
 
 mod boundary;
 mod callbacks;

@@ -11,26 +11,27 @@ use crate::boundary::enter;
 use crate::options::{ParsedOptions, bigiron_mem_options};
 use crate::progress::{in_steps, report};
 
-/// bigiron_mem_populate: as each mapping needs it. Private memory that may be written becomes the process's
-/// own, all else is mapped as by reading.
+/// Access of bigiron_mem_populate: as each mapping requires. Writable private memory gets pages
+/// of its own; all other memory is mapped as by reads.
 pub const BIGIRON_MEM_AS_MAPPED: c_int = 0;
-/// bigiron_mem_populate: as by reading every page. Pages of shared memory (SysV, POSIX, memfd, hugetlbfs) are
-/// made by that; private memory that nobody wrote to shows the page of zeros.
+/// Access of bigiron_mem_populate: as by a read of every page. This creates the pages of shared
+/// memory (SysV, POSIX, memfd, hugetlbfs); unwritten private memory maps the zero page.
 pub const BIGIRON_MEM_READ: c_int = 1;
-/// bigiron_mem_populate: as by writing to every page, without changing it.
+/// Access of bigiron_mem_populate: as by a write to every page, without changing it.
 pub const BIGIRON_MEM_WRITE: c_int = 2;
 
-/// Makes the pages of memory and maps them, so that no later touch waits.
+/// Populates memory, so that later accesses cause no page faults.
 ///
-/// The memory is grown to whole pages, and may span several mappings. Contents do not change. After an
-/// error a part may be populated.
+/// The range is extended to whole pages, and may span several mappings. Contents do not change.
+/// After an error a part may be populated.
 ///
-/// EINVAL: the kernel is older than 5.14, a mapping cannot be populated (of a device), or an option is
-/// not allowed. ENOMEM: nothing is mapped in a part of it, or memory ended. EFAULT: touching a page would
-/// raise a signal. EHWPOISON: a page has a hardware error. ECANCELED: the progress function said so.
+/// EINVAL: the kernel is older than 5.14, a mapping cannot be populated (device memory), or an
+/// option is not allowed. ENOMEM: a part of the range is not mapped, or memory is exhausted.
+/// EFAULT: access to a page would raise a signal. EHWPOISON: a page has a hardware error.
+/// ECANCELED: the progress function ended the operation.
 ///
 /// # Safety
-/// `options` is NULL or a struct with its size set.
+/// `options` must be NULL or point to a struct with its size set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_populate(
     address: *mut c_void,
@@ -47,18 +48,20 @@ pub unsafe extern "C" fn bigiron_mem_populate(
             _ => return Err(Errno::INVAL),
         })
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: by the caller's contract.
     unsafe { operate(options, work) }
 }
 
-/// Locks memory, as mlock(2): it is made, and stays in memory until it is unlocked or unmapped.
+/// Locks memory, as mlock(2): populates it, and keeps it in memory until it is unlocked or
+/// unmapped.
 ///
-/// Errors are those of mlock: ENOMEM for memory that is not mapped and beyond RLIMIT_MEMLOCK, EPERM where
-/// that is 0, EAGAIN where a part could not be made. And EINVAL for options that are not allowed; ECANCELED when
-/// the progress function said so: what was made stays locked, the rest is locked when it is touched.
+/// Errors are those of mlock: ENOMEM for memory that is not mapped or exceeds RLIMIT_MEMLOCK,
+/// EPERM if that limit is 0, EAGAIN if a part cannot be populated. Also EINVAL for options that
+/// are not allowed, and ECANCELED if the progress function ended the operation: the populated
+/// part stays locked, and the rest is locked when it is accessed.
 ///
 /// # Safety
-/// `options` is NULL or a struct with its size set.
+/// `options` must be NULL or point to a struct with its size set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_lock(
     address: *const c_void,
@@ -69,7 +72,7 @@ pub unsafe extern "C" fn bigiron_mem_lock(
         let region = whole_pages(address, length)?;
         Ok(lock(how, region))
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: by the caller's contract.
     unsafe { operate(options, work) }
 }
 
@@ -78,18 +81,21 @@ pub unsafe extern "C" fn bigiron_mem_lock(
 pub extern "C" fn bigiron_mem_unlock(address: *const c_void, length: usize) -> c_int {
     enter(|| {
         let region = whole_pages(address, length)?;
-        // SAFETY: unlocking changes nothing that the program can see in its memory.
+        // SAFETY: unlocking does not change the contents of memory.
         unsafe { munlock(region.pointer(), region.length()) }
     })
 }
 
-/// Gives the pages of memory back, and leaves it mapped (MADV_DONTNEED). Private anonymous memory reads as zeros
-/// then; private memory of a file as the file; shared memory keeps its contents, only this process's page tables go.
+/// Frees the pages of memory and keeps the mapping (MADV_DONTNEED). Private anonymous memory
+/// then reads as zeros, and private memory of a file as the file. Shared memory keeps its
+/// contents; only the page tables of this process are removed.
 ///
-/// EINVAL: `address` is no multiple of the page size. ENOMEM: nothing is mapped in a part of it.
+/// EINVAL: `address` is not a multiple of the page size. ENOMEM: a part of the range is not
+/// mapped.
 ///
 /// # Safety
-/// Nobody uses the memory meanwhile, or minds losing it. `options` is NULL or a struct with its size set.
+/// The contents of the memory must not be needed, and not be accessed during the call.
+/// `options` must be NULL or point to a struct with its size set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_release(
     address: *mut c_void,
@@ -102,17 +108,19 @@ pub unsafe extern "C" fn bigiron_mem_release(
             operation::forget(&mut [part.into()], &how.settings)
         }))
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: by the caller's contract.
     unsafe { operate(options, work) }
 }
 
-/// Unmaps memory, as munmap(2): helpers give its pages back before. No progress is told.
+/// Unmaps memory, as munmap(2), after helpers have freed its pages. Progress is not reported.
 ///
-/// EINVAL: `address` is no multiple of the page size, or `length` is 0. ENOMEM: a mapping would be cut in two,
-/// and the process has as many as it may; it is all there still.
+/// EINVAL: `address` is not a multiple of the page size, or `length` is 0. ENOMEM: a mapping
+/// would be split, and the process has the maximum number of mappings; the memory is then
+/// unchanged.
 ///
 /// # Safety
-/// Nobody uses the memory any more. `options` is NULL or a struct with its size set.
+/// The memory must no longer be used. `options` must be NULL or point to a struct with its size
+/// set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_unmap(
     address: *mut c_void,
@@ -124,28 +132,28 @@ pub unsafe extern "C" fn bigiron_mem_unmap(
         let answer = call::munmap(&how.policy(), region.start(), length);
         Ok(of_call(region, Outcome::default(), answer))
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: by the caller's contract.
     unsafe { operate(options, work) }
 }
 
-/// Runs `work` by the program's options, and tells the program what became of it.
+/// Runs `work` with the program's options, and writes its outcome.
 ///
 /// # Safety
-/// `options` is NULL or a struct with its size set.
+/// `options` must be NULL or point to a struct with its size set.
 unsafe fn operate(
     options: *const bigiron_mem_options,
     work: impl FnOnce(&ParsedOptions) -> Result<Outcome, Errno>,
 ) -> c_int {
     enter(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let how = unsafe { ParsedOptions::parse(options) }?;
         let outcome = work(&how)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         unsafe { how.end(outcome) }
     })
 }
 
-/// The trial of [`crate::bigiron_mem_works`].
+/// Populates one page, for [`crate::bigiron_mem_works`].
 pub fn try_a_page() -> Result<(), Errno> {
     let byte = 0_u8;
     let region = whole_pages((&raw const byte).cast(), 1)?;
@@ -154,14 +162,15 @@ pub fn try_a_page() -> Result<(), Errno> {
         .map(|_| ())
 }
 
-/// Locks as `mlock`, whose result counts in the end.
+/// Locks as `mlock`, whose result is final.
 ///
-/// Where progress is told, the pages are made before, between a locking that makes none and fails
-/// for limits and unmapped memory at once, and that which finds all there.
+/// To report progress, the pages are populated between two calls: the first locks without
+/// populating, and fails at once for limits and unmapped memory; the second finds all pages
+/// present.
 pub fn lock(how: &ParsedOptions, region: Region) -> Outcome {
     let mut outcome = Outcome::default();
     if how.progress.is_some() {
-        // SAFETY: locking changes nothing that the program can see in its memory.
+        // SAFETY: locking does not change the contents of memory.
         let locked = unsafe { mlock_with(region.pointer(), region.length(), MlockFlags::ONFAULT) };
         if let Some(runs) = locked.ok().and_then(|()| mapped::parts(region).ok()) {
             outcome = populate(how, &runs);
@@ -174,13 +183,13 @@ pub fn lock(how: &ParsedOptions, region: Region) -> Outcome {
     let answer = call::mlock(&how.policy(), region.start(), region.length());
     let outcome = of_call(region, outcome, answer);
     if outcome.error.is_none() && told < outcome.wanted {
-        // Of the end there is nothing left to stop.
+        // At the end there is nothing left to cancel.
         report(how, &outcome);
     }
     outcome
 }
 
-/// What a call did, after what was done before it.
+/// Combines the outcome of a call with that of the preceding work.
 fn of_call(region: Region, before: Outcome, answer: Answer<()>) -> Outcome {
     let mut outcome = before.then(answer.outcome.unwrap_or_default());
     outcome.error = answer.result.err();
@@ -191,7 +200,7 @@ fn of_call(region: Region, before: Outcome, answer: Answer<()>) -> Outcome {
     outcome
 }
 
-/// Makes the pages of regions, each as it says.
+/// Populates regions, each with its access.
 pub fn populate(how: &ParsedOptions, regions: &[(Region, Access)]) -> Outcome {
     in_steps(how, regions, |part, access| match access {
         Access::Read if how.huge => huge::populate(&mut [part.into()], access, &how.settings),
@@ -204,13 +213,14 @@ pub fn populate(how: &ParsedOptions, regions: &[(Region, Access)]) -> Outcome {
     })
 }
 
-/// A region grown to whole pages; EINVAL past the end of all addresses.
+/// Extends a region to whole pages; EINVAL if it exceeds the address space.
 pub fn whole_pages(address: *const c_void, length: usize) -> Result<Region, Errno> {
     let region = Region::new(address.addr(), length).and_then(|region| region.to_pages(page()));
     region.ok_or(Errno::INVAL)
 }
 
-/// A region that begins with a page, its end grown to that of one; else EINVAL.
+/// Extends the end of a page-aligned region to a page boundary; EINVAL if its start is not
+/// aligned.
 pub fn aligned(address: *const c_void, length: usize) -> Result<Region, Errno> {
     match address.addr() % page() {
         0 => whole_pages(address, length),

@@ -1,4 +1,4 @@
-//! What programs say about an operation, and what they are told.
+//! Options and outcome of an operation.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::offset_of;
@@ -9,100 +9,104 @@ use bigiron_memory::{Errno, Outcome, Settings, engine};
 
 use crate::boundary::ExtensibleStruct;
 
-/// Helpers work on all nodes of the machine, where no memory policy says which; else on those of
-/// the calling thread.
+/// Helpers run on all nodes of the machine, unless a memory policy determines the nodes.
+/// Without this flag they run on the nodes of the calling thread.
 pub const BIGIRON_MEM_SPREAD: u32 = 0x100;
 
-/// Huge pages are asked for before pages are made, as far as the system leaves that to programs, and memory lies
-/// at multiples of their size. Not an error where none are to be had.
+/// Requests huge pages before the population, as far as the system leaves the choice to
+/// programs, and the memory is aligned to their size. It is not an error if there are none.
 pub const BIGIRON_MEM_HUGE: u32 = 0x200;
 
-/// Called now and then while an operation runs, some parts of a second apart if there is much to do, and at its
-/// end. It runs in the thread that called the library, with that thread's signals as they were. What it
-/// returns decides: 0 goes on, anything else ends the operation with ECANCELED.
+/// Progress callback, called at intervals of a fraction of a second during long operations, and
+/// at the end. It runs in the calling thread, with that thread's original signal mask. A return
+/// value of 0 continues the operation; any other value ends it with ECANCELED.
 ///
-/// It may use this library for other memory. It must return: no longjmp, no C++ exception.
+/// The callback may use this library for other memory. It must return: no longjmp, no C++
+/// exception.
 pub type bigiron_mem_progress =
     Option<unsafe extern "C" fn(data: *mut c_void, done: u64, wanted: u64) -> c_int>;
 
-/// What became of an operation. Set `size` before the call; the rest is written, also after an error.
+/// Outcome of an operation. Set `size` before the call. The other fields are written by the
+/// call, also after an error.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct bigiron_mem_outcome {
     /// sizeof(struct bigiron_mem_outcome).
     pub size: usize,
-    /// Bytes that were done.
+    /// Number of bytes processed.
     pub bytes: u64,
-    /// Bytes that were to be done.
+    /// Number of bytes to process.
     pub wanted: u64,
-    /// Nanoseconds from begin to end.
+    /// Duration in nanoseconds.
     pub elapsed_ns: u64,
-    /// Nanoseconds that the helpers worked, added up: what one thread would have taken, about. 0 where that is not
-    /// known, as of segments.
+    /// Sum of the helpers' working time in nanoseconds: approximately the time that one thread
+    /// would have taken. 0 if unknown, as for segments.
     pub busy_ns: u64,
-    /// Number of threads that worked, including the caller; 0 if nothing was shared.
+    /// Number of threads that worked, including the caller; 0 if the work was not shared.
     pub helpers: u32,
-    /// 0.
+    /// Reserved; 0.
     pub reserved: u32,
 }
 
-// SAFETY: whole numbers, the size first, without padding where pointers have 8 bytes.
+// SAFETY: integers, the size first, without padding on machines with 64-bit pointers.
 unsafe impl ExtensibleStruct for bigiron_mem_outcome {
     const FIRST_SIZE: usize = offset_of!(Self, reserved) + size_of::<u32>();
 }
 
-/// Options of an operation. Set `size`, and leave at 0 what is to be as usual; NULL in the place of options is
-/// all as usual.
+/// Options of an operation. Set `size`; fields that are 0 select the default. NULL instead of
+/// options selects all defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct bigiron_mem_options {
     /// sizeof(struct bigiron_mem_options).
     pub size: usize,
-    /// The most threads that work, the caller among them; 0: 16, or as many as there are processors. At
-    /// most 64.
+    /// Maximum number of threads including the caller; 0: 16, or the number of processors if
+    /// lower. At most 64.
     pub helpers: u32,
-    /// BIGIRON_MEM_SPREAD, BIGIRON_MEM_HUGE, both with | between them, or 0.
+    /// BIGIRON_MEM_SPREAD, BIGIRON_MEM_HUGE, both combined by |, or 0.
     pub flags: u32,
-    /// Less than so many bytes are done by the caller alone; 0: 8 MiB.
+    /// Size in bytes below which the caller works alone; 0: 8 MiB.
     pub straight_below: usize,
-    /// Bytes that a thread takes at a time, a power of two; 0: 4 MiB.
+    /// Number of bytes that a thread takes at a time, a power of two; 0: 4 MiB.
     pub chunk: usize,
     /// Progress callback, or NULL.
     pub progress: bigiron_mem_progress,
-    /// What `progress` is called with.
+    /// Argument of `progress`.
     pub progress_data: *mut c_void,
-    /// Where to write what became of it, or NULL.
+    /// Receives the outcome; may be NULL.
     pub outcome: *mut bigiron_mem_outcome,
 }
 
-// SAFETY: numbers, pointers, and a function that may be NULL, the size first, without padding.
+// SAFETY: integers, pointers, and a nullable function pointer, the size first, without padding.
 unsafe impl ExtensibleStruct for bigiron_mem_options {
     const FIRST_SIZE: usize = offset_of!(Self, outcome) + size_of::<usize>();
 }
 
-/// Options, understood.
+/// Parsed options.
 #[derive(Clone, Copy, Debug)]
 pub struct ParsedOptions {
-    /// What the engine goes by.
+    /// Settings of the engine.
     pub settings: Settings,
-    /// Whether huge pages are asked for.
+    /// True if huge pages are requested.
     pub huge: bool,
-    /// The program's function, or none.
+    /// Progress callback, or NULL.
     pub progress: bigiron_mem_progress,
-    /// What it is called with.
+    /// Argument of the progress callback.
     pub progress_data: *mut c_void,
     outcome: *mut bigiron_mem_outcome,
 }
 
 impl ParsedOptions {
-    /// What the program asks for. EINVAL where that is not allowed, and see [`ExtensibleStruct::copied`].
+    /// Parses the program's options. EINVAL for values that are not allowed; see also
+    /// [`ExtensibleStruct::copied`].
     ///
     /// # Safety
-    /// `options` is NULL or the program's struct, with its size; so is what it points to.
+    /// `options` must be NULL or point to the program's struct with its size set; the same
+    /// applies to the pointers in it.
     pub unsafe fn parse(options: *const bigiron_mem_options) -> Result<Self, Errno> {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let options = unsafe { bigiron_mem_options::copied(options) }?;
-        // SAFETY: as the caller promises; a size that is wrong is told before anything is done.
+        // SAFETY: by the caller's contract; a wrong size is reported before any work.
         unsafe { bigiron_mem_outcome::copied(options.outcome) }?;
         engine::prepare();
         let mut settings = Settings::default();
@@ -131,7 +135,7 @@ impl ParsedOptions {
         })
     }
 
-    /// The same for the calls that do as the kernel's do.
+    /// Returns the same settings as a policy, for functions that replace system calls.
     pub fn policy(&self) -> Policy {
         Policy {
             settings: self.settings,
@@ -141,7 +145,7 @@ impl ParsedOptions {
         }
     }
 
-    /// In which pages.
+    /// Returns the kind of pages to use.
     pub fn pages(&self) -> Huge {
         match self.huge {
             true => Huge::Auto,
@@ -149,12 +153,12 @@ impl ParsedOptions {
         }
     }
 
-    /// Options for removing memory, with a program as its reaper.
+    /// Returns the options for the removal of memory, with an optional reaper program.
     ///
     /// # Safety
-    /// `reaper` is NULL or a text that stays as it is for as long as the result is used.
+    /// `reaper` must be NULL, or a string that does not change while the result is used.
     pub unsafe fn removal<'a>(&self, reaper: *const c_char) -> Removal<'a> {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let reaper = (!reaper.is_null()).then(|| unsafe { CStr::from_ptr(reaper) });
         Removal {
             plain: false,
@@ -163,10 +167,10 @@ impl ParsedOptions {
         }
     }
 
-    /// Tells the program what became of it, and gives the result.
+    /// Writes the outcome to the program's struct, and returns its result.
     ///
     /// # Safety
-    /// The program's structs are still there.
+    /// The program's structs must still exist.
     pub unsafe fn end(self, outcome: Outcome) -> Result<(), Errno> {
         let told = bigiron_mem_outcome {
             size: 0,
@@ -177,13 +181,14 @@ impl ParsedOptions {
             helpers: u32::try_from(outcome.helpers).unwrap_or(u32::MAX),
             reserved: 0,
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         unsafe { told.give(self.outcome) }?;
         outcome.result().map(|_| ())
     }
 }
 
-/// A page of any machine at least, and enough of it that taking a chunk costs nothing.
+/// Minimum slice size in bytes: at least a page on any machine, and large enough that the cost
+/// of taking a slice is negligible.
 const MIN_SLICE: usize = 64 << 10;
 
 fn nanoseconds(time: std::time::Duration) -> u64 {

@@ -1,4 +1,4 @@
-//! From which nodes of the machine memory comes.
+//! The NUMA nodes of memory.
 
 use std::ffi::{c_int, c_void};
 
@@ -8,13 +8,14 @@ use bigiron_memory::segment::{Numa, sample_placement};
 use crate::boundary::enter;
 use crate::memory::whole_pages;
 
-/// Looks at `samples` pages of memory, spread over it, and counts in `pages_of_node`, which has `nodes` places, from
-/// which nodes of the machine they come; in `absent`, which may be NULL, those that are not there.
+/// Samples `samples` pages spread over a range of memory, and counts the pages of each NUMA
+/// node in `pages_of_node`, which has `nodes` elements. `absent`, which may be NULL, receives
+/// the number of pages that are not present.
 ///
-/// ERANGE: a page comes from a node beyond the places. ENOSYS: the kernel knows no nodes.
+/// ERANGE: a page is on a node beyond the array. ENOSYS: the kernel does not support NUMA.
 ///
 /// # Safety
-/// `pages_of_node` has `nodes` places; `absent` is NULL or has one.
+/// `pages_of_node` must have `nodes` elements; `absent` must be NULL or point to one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_placement(
     address: *const c_void,
@@ -29,7 +30,7 @@ pub unsafe extern "C" fn bigiron_mem_placement(
         if pages_of_node.is_null() || region.is_empty() || samples == 0 || nodes > MAX_COUNT {
             return Err(Errno::INVAL);
         }
-        // SAFETY: as the caller promises; zeros before, so that they may be read.
+        // SAFETY: by the caller's contract; the elements are zeroed before they are read.
         let places = unsafe {
             pages_of_node.write_bytes(0, nodes);
             std::slice::from_raw_parts_mut(pages_of_node, nodes)
@@ -40,12 +41,12 @@ pub unsafe extern "C" fn bigiron_mem_placement(
             *places.get_mut(node).ok_or(Errno::RANGE)? = pages as u64;
         }
         if !absent.is_null() {
-            // SAFETY: as the caller promises.
+            // SAFETY: by the caller's contract.
             unsafe { absent.write(found.absent as u64) };
         }
         Ok(())
     })
 }
 
-/// Nodes and samples: more of either tell nothing more.
+/// Maximum number of nodes and of samples. More samples are not more accurate.
 const MAX_COUNT: usize = 1 << 20;

@@ -6,7 +6,7 @@ use bigiron_memory::{Errno, Outcome, Region};
 
 use crate::options::ParsedOptions;
 
-/// Bytes of the first step: less than half a second's work for one thread.
+/// Size of the first step in bytes: less than half a second's work for one thread.
 const FIRST: usize = 256 << 20;
 /// Approximate time of one part; starting helpers for each part costs less than a thousandth of it.
 const STEP: Duration = Duration::from_millis(250);

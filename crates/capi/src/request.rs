@@ -1,4 +1,4 @@
-//! What programs say about a segment.
+//! Options of a segment.
 
 use std::ffi::c_char;
 use std::mem::offset_of;
@@ -11,38 +11,41 @@ use crate::boundary::{ExtensibleStruct, text};
 use crate::callbacks::ErrorText;
 use crate::options::{ParsedOptions, bigiron_mem_options};
 
-/// Kind: a System V segment; `key`, 0 for none, is one that no segment has yet.
+/// Kind: a System V segment. `key` is 0 for a private segment, or a key that no segment has.
 pub const BIGIRON_MEM_SYSTEM_V: u32 = 1;
-/// Kind: POSIX shared memory of the `name`, with or without the slash before it.
+/// Kind: POSIX shared memory called `name`, with or without a leading slash.
 pub const BIGIRON_MEM_POSIX: u32 = 2;
-/// Kind: shared memory that goes with its last descriptor; `name` is for /proc.
+/// Kind: shared memory that lives as long as its last descriptor; `name` is only shown in
+/// /proc.
 pub const BIGIRON_MEM_MEMFD: u32 = 3;
-/// Kind: a new file, `name` is its path: on tmpfs or hugetlbfs it is shared memory.
+/// Kind: a new file with the path `name`; on tmpfs or hugetlbfs it is shared memory.
 pub const BIGIRON_MEM_FILE: u32 = 4;
 /// Kind: private memory of this process.
 pub const BIGIRON_MEM_ANONYMOUS: u32 = 5;
 
-/// Flag: it is locked when it is made, as ISM: a System V segment by SHM_LOCK, for as long as it exists, others for
-/// as long as they are attached here. Without it, it is as DISM: bigiron_mem_lock locks parts on demand.
+/// Flag: the segment is locked on creation, as ISM: a System V segment by SHM_LOCK as long as
+/// it exists, others as long as they are attached in this process. Without this flag it is as
+/// DISM: bigiron_mem_lock locks parts on demand.
 pub const BIGIRON_MEM_LOCK: u32 = 1;
-/// Flag: its pages are not made; room for them is taken where the system can.
+/// Flag: the pages are not populated; space for them is reserved if the system supports it.
 pub const BIGIRON_MEM_RESERVE: u32 = 2;
-/// Flag: it is attached for reading alone.
+/// Flag: the segment is attached read-only.
 pub const BIGIRON_MEM_READ_ONLY: u32 = 4;
 
-/// Page size: small pages, where otherwise there might be huge ones.
+/// Page size: small pages, where otherwise huge ones could be used.
 pub const BIGIRON_MEM_SMALL_PAGES: usize = 1;
 
-/// Where pages come from: the node of the caller, or its memory policy.
+/// NUMA placement: the caller's node, or its memory policy.
 pub const BIGIRON_MEM_LOCAL: u32 = 0;
-/// Where pages come from: all nodes, each helper's own.
+/// NUMA placement: all nodes, each helper on its own.
 pub const BIGIRON_MEM_ALL_NODES: u32 = 1;
-/// Where pages come from: the `nodes`, page by page.
+/// NUMA placement: interleaved over the nodes of `nodes`.
 pub const BIGIRON_MEM_INTERLEAVE: u32 = 2;
-/// Where pages come from: the `nodes` and no others.
+/// NUMA placement: only the nodes of `nodes`.
 pub const BIGIRON_MEM_BIND: u32 = 3;
 
-/// What a segment is to be. Set `size`, `kind` and `bytes`, and leave at 0 what is to be as usual.
+/// Options of a segment. Set `size`, `kind` and `bytes`; other fields that are 0 select the
+/// default.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct bigiron_mem_segment_options {
@@ -50,60 +53,63 @@ pub struct bigiron_mem_segment_options {
     pub size: usize,
     /// BIGIRON_MEM_SYSTEM_V, _POSIX, _MEMFD, _FILE or _ANONYMOUS.
     pub kind: u32,
-    /// BIGIRON_MEM_LOCK, _RESERVE, _READ_ONLY, with | between them.
+    /// BIGIRON_MEM_LOCK, _RESERVE and _READ_ONLY, combined by |.
     pub flags: u32,
     /// Size in bytes; rounded up to whole pages.
     pub bytes: usize,
-    /// 0: transparent huge pages as far as the system has some; BIGIRON_MEM_SMALL_PAGES; or the size of pages
-    /// in one of the system's pools (hugetlb), 2 MiB or 1 GiB on x86-64. A file has those of its hugetlbfs.
+    /// Page size. 0: transparent huge pages as far as available; BIGIRON_MEM_SMALL_PAGES; or
+    /// the page size of one of the system's pools (hugetlb), 2 MiB or 1 GiB on x86-64. A file
+    /// uses that of its hugetlbfs.
     pub page_size: usize,
     /// Permissions; 0: 0600.
     pub mode: u32,
-    /// Of a System V segment.
+    /// Key of a System V segment.
     pub key: i32,
-    /// Files that lie side by side as one, which several processors give back at once; 0 and 1: one. Of POSIX
-    /// shared memory they are called name.0, name.1 and so on.
+    /// Number of files that form one contiguous segment, which several processors can free
+    /// concurrently; 0 and 1: one file. For POSIX shared memory their names are name.0, name.1
+    /// and so on.
     pub stripes: u32,
     /// BIGIRON_MEM_LOCAL, _ALL_NODES, _INTERLEAVE or _BIND.
     pub numa: u32,
-    /// For _INTERLEAVE and _BIND, as "0-3,6".
+    /// Nodes for _INTERLEAVE and _BIND, such as "0-3,6".
     pub nodes: *const c_char,
-    /// As the kind says.
+    /// Name; its meaning depends on the kind.
     pub name: *const c_char,
-    /// Options, or NULL.
+    /// Options of the operation, or NULL.
     pub how: *const bigiron_mem_options,
-    /// Where to write what an error was about and what to do, or NULL.
+    /// Buffer for a text with the cause of an error and its remedy, or NULL.
     pub error_text: *mut c_char,
-    /// Bytes there, of which a NUL takes one.
+    /// Size of the buffer in bytes, including the terminating NUL.
     pub error_text_size: usize,
 }
 
-// SAFETY: numbers and pointers, the size first, without padding.
+// SAFETY: integers and pointers, the size first, without padding.
 unsafe impl ExtensibleStruct for bigiron_mem_segment_options {
     const FIRST_SIZE: usize = offset_of!(Self, error_text_size) + size_of::<usize>();
 }
 
-/// Options of a segment, understood as far as all calls need them.
+/// Parsed options of a segment, as far as all calls need them.
 pub struct SegmentOptions {
     options: bigiron_mem_segment_options,
     pages: Huge,
-    /// Options.
+    /// Options of the operation.
     pub how: ParsedOptions,
-    /// Where errors are told.
+    /// Buffer for error texts.
     pub told: ErrorText,
 }
 
 impl SegmentOptions {
-    /// The options; EINVAL, told, for flags that there are not.
+    /// Parses the options; EINVAL, with a text, for unknown flags.
     ///
     /// # Safety
-    /// `options` is NULL or the program's struct, and what it points to is there for as long as the result.
+    /// `options` must be NULL or point to the program's struct, whose pointers must be valid as
+    /// long as the result is used.
     pub unsafe fn parse(options: *const bigiron_mem_segment_options) -> Result<Self, Errno> {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let options = unsafe { bigiron_mem_segment_options::copied(options) }?;
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let how = unsafe { ParsedOptions::parse(options.how) }?;
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let told = unsafe { ErrorText::to(options.error_text, options.error_text_size) };
         let known = BIGIRON_MEM_LOCK | BIGIRON_MEM_RESERVE | BIGIRON_MEM_READ_ONLY;
         if options.flags & !known != 0 {
@@ -122,27 +128,27 @@ impl SegmentOptions {
         })
     }
 
-    /// In which pages.
+    /// Returns the kind of pages to use.
     pub fn pages(&self) -> Huge {
         self.pages
     }
 
-    /// Whether it is locked at once.
+    /// True if the segment is locked at once.
     pub fn locks(&self) -> bool {
         self.options.flags & BIGIRON_MEM_LOCK != 0
     }
 
-    /// Whether its pages are left for later.
+    /// True if its pages are not populated.
     pub fn reserves(&self) -> bool {
         self.options.flags & BIGIRON_MEM_RESERVE != 0
     }
 
-    /// Whether it is attached for reading alone.
+    /// True if it is attached read-only.
     pub fn reads_only(&self) -> bool {
         self.options.flags & BIGIRON_MEM_READ_ONLY != 0
     }
 
-    /// What is to be made.
+    /// Returns the request to create a segment.
     ///
     /// # Safety
     /// As for [`SegmentOptions::parse`].
@@ -151,12 +157,12 @@ impl SegmentOptions {
         if self.reads_only() {
             return self
                 .told
-                .wrong("flags: BIGIRON_MEM_READ_ONLY is for what exists");
+                .wrong("flags: BIGIRON_MEM_READ_ONLY is only for existing memory");
         }
         let name = || {
-            // SAFETY: as the caller promises.
+            // SAFETY: by the caller's contract.
             let name = unsafe { text(options.name) };
-            name.or_else(|_| self.told.wrong("name: expected a text"))
+            name.or_else(|_| self.told.wrong("name: expected a string"))
         };
         let kind = match options.kind {
             BIGIRON_MEM_SYSTEM_V => Kind::SystemV {
@@ -175,13 +181,15 @@ impl SegmentOptions {
             _ => {
                 return self
                     .told
-                    .wrong("kind: expected one such as BIGIRON_MEM_SYSTEM_V");
+                    .wrong("kind: expected a constant such as BIGIRON_MEM_SYSTEM_V");
             }
         };
         let mut request = Request::new(kind, options.bytes);
         if options.mode != 0 {
             if options.mode & !0o777 != 0 {
-                return self.told.wrong("mode: expected permissions, up to 0777");
+                return self
+                    .told
+                    .wrong("mode: expected permissions of at most 0777");
             }
             request.mode = options.mode;
         }
@@ -190,7 +198,7 @@ impl SegmentOptions {
         request.lock = self.locks();
         request.stripes = (options.stripes as usize).max(1);
         request.settings = self.how.settings;
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         request.numa = unsafe { self.numa() }?;
         Ok(request)
     }
@@ -206,12 +214,12 @@ impl SegmentOptions {
             _ => {
                 return self
                     .told
-                    .wrong("numa: expected one such as BIGIRON_MEM_LOCAL");
+                    .wrong("numa: expected a constant such as BIGIRON_MEM_LOCAL");
             }
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let nodes = unsafe { text(self.options.nodes) };
-        let nodes = nodes.or_else(|_| self.told.wrong("nodes: expected a text such as 0-3,6"))?;
+        let nodes = nodes.or_else(|_| self.told.wrong("nodes: expected a list such as 0-3,6"))?;
         Numa::parse(&format!("{way}={nodes}")).map_err(|error| self.told.error(&error))
     }
 }

@@ -1,4 +1,4 @@
-//! Segments: memory that the library makes, attaches and removes.
+//! Segments: memory that the library creates, attaches and removes.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::AsRawFd;
@@ -14,8 +14,8 @@ use crate::memory::populate;
 use crate::options::{ParsedOptions, bigiron_mem_options};
 use crate::request::{SegmentOptions, bigiron_mem_segment_options};
 
-/// Memory as a whole, which this process has mapped. Any number of threads may use it at once, up to the call
-/// that detaches or destroys it.
+/// A segment that this process has mapped. Any number of threads may use it concurrently, until
+/// the call that detaches or destroys it.
 #[allow(missing_debug_implementations)]
 pub struct bigiron_mem_segment {
     segment: Mutex<Segment>,
@@ -35,26 +35,28 @@ impl bigiron_mem_segment {
     }
 }
 
-/// Makes a segment as `options` say, with all its pages, maps it and puts it into `segment`.
+/// Creates a segment as described by `options`, populates and maps it, and stores it in
+/// `segment`.
 ///
-/// What limits do not allow fails before anything is made; what fails later leaves nothing. A name appears when the
-/// memory is whole. Errors are those of shmget(2), shm_open(3), memfd_create(2), mmap(2), mlock(2), and: EINVAL
-/// for what makes no sense, ENOMEM and ENOSPC where there is too little room, ECANCELED. `error_text` of the options
-/// says more.
+/// Requests beyond limits fail before anything is created; a later failure leaves nothing
+/// behind. The name appears only when the memory is complete. Errors are those of shmget(2),
+/// shm_open(3), memfd_create(2), mmap(2) and mlock(2), and: EINVAL for invalid options, ENOMEM
+/// and ENOSPC for too little space, ECANCELED. The `error_text` of the options has the details.
 ///
 /// # Safety
-/// `options` is a struct with its size set, and what it points to is there; `segment` may be written.
+/// `options` must point to a struct with its size set and valid pointers; `segment` must be
+/// writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_segment_create(
     options: *const bigiron_mem_segment_options,
     segment: *mut *mut bigiron_mem_segment,
 ) -> c_int {
     enter(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let wanted = unsafe { SegmentOptions::parse(options) }?;
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let place = unsafe { emptied(segment) }?;
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let request = unsafe { wanted.request() }?;
         let mut tracker = ProgressTracker::new(&wanted.how, request.bytes);
         let made = Segment::create(&request, &mut |done| tracker.step(done));
@@ -64,20 +66,23 @@ pub unsafe extern "C" fn bigiron_mem_segment_create(
         if let Ok(made) = made {
             *place = bigiron_mem_segment::given(made);
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         unsafe { wanted.how.end(outcome) }
     })
 }
 
-/// Maps memory that exists and puts it into `segment`. `what` is the id of a System V segment, its key as
-/// "0x...", the name of POSIX shared memory ("/name"), striped too, or the path of a file; /proc/self/fd/N
-/// is what a descriptor is of. Of `options`, which may be NULL, count page_size, BIGIRON_MEM_READ_ONLY,
-/// BIGIRON_MEM_LOCK, BIGIRON_MEM_RESERVE (its pages are not made), and `how`.
+/// Maps existing memory and stores it in `segment`. `what` is the id of a System V segment, its
+/// key as "0x...", the name of POSIX shared memory ("/name"), which may be striped, or the path
+/// of a file; /proc/self/fd/N is the file of a descriptor. Of `options`, which may be NULL,
+/// page_size, BIGIRON_MEM_READ_ONLY, BIGIRON_MEM_LOCK, BIGIRON_MEM_RESERVE (the pages are not
+/// populated) and `how` are used.
 ///
-/// Errors are those of shmat(2), open(2), mmap(2) and mlock(2); ENOENT where there is nothing of that name.
+/// Errors are those of shmat(2), open(2), mmap(2) and mlock(2); ENOENT if nothing has this
+/// name.
 ///
 /// # Safety
-/// `what` is a text or NULL, `options` NULL or a struct with its size set; `segment` may be written.
+/// `what` must be a string or NULL, `options` NULL or a struct with its size set; `segment`
+/// must be writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_segment_attach(
     what: *const c_char,
@@ -85,9 +90,9 @@ pub unsafe extern "C" fn bigiron_mem_segment_attach(
     segment: *mut *mut bigiron_mem_segment,
 ) -> c_int {
     enter(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let wanted = unsafe { SegmentOptions::parse(options) }?;
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let (place, what) = unsafe { (emptied(segment)?, text(what)?) };
         let mut tracker = ProgressTracker::new(&wanted.how, 0);
         let attached = attach(what, &wanted, &mut tracker);
@@ -97,7 +102,7 @@ pub unsafe extern "C" fn bigiron_mem_segment_attach(
         if let Ok(attached) = attached {
             *place = bigiron_mem_segment::given(attached);
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         unsafe { wanted.how.end(outcome) }
     })
 }
@@ -129,7 +134,7 @@ fn attach(
     Ok(segment)
 }
 
-/// What a text names; ENOENT if nothing.
+/// Finds the memory named by a text; ENOENT if it does not exist.
 fn find(what: &str) -> Result<Target, Errno> {
     Target::find(what).map_err(|error| match error {
         SegmentError::Wrong { .. } => Errno::NOENT,
@@ -137,42 +142,43 @@ fn find(what: &str) -> Result<Target, Errno> {
     })
 }
 
-/// Where a segment is in this process; NULL for NULL.
+/// Returns the address of a segment in this process; NULL for NULL.
 ///
 /// # Safety
-/// `segment` is NULL or was made or attached by this library.
+/// `segment` must be NULL, or created or attached by this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_segment_address(
     segment: *const bigiron_mem_segment,
 ) -> *mut c_void {
-    // SAFETY: as the caller promises.
+    // SAFETY: by the caller's contract.
     let segment = unsafe { segment.as_ref() };
     segment.map_or(std::ptr::null_mut(), |segment| segment.region.pointer())
 }
 
-/// Bytes of a segment, whole pages; 0 for NULL.
+/// Returns the size of a segment in bytes, a multiple of the page size; 0 for NULL.
 ///
 /// # Safety
 /// As for bigiron_mem_segment_address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_segment_bytes(segment: *const bigiron_mem_segment) -> usize {
-    // SAFETY: as the caller promises.
+    // SAFETY: by the caller's contract.
     let segment = unsafe { segment.as_ref() };
     segment.map_or(0, |segment| segment.region.length())
 }
 
-/// The id of a System V segment; or an error, ENOENT for one of another kind.
+/// Returns the id of a System V segment, or an error: ENOENT for other kinds.
 ///
 /// # Safety
 /// As for bigiron_mem_segment_address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_segment_id(segment: *const bigiron_mem_segment) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: by the caller's contract.
     number(unsafe { segment.as_ref() }, |segment| segment.id())
 }
 
-/// The descriptor of a segment of files or of a memfd, close-on-exec, for as long as the segment is attached. Of a
-/// striped one `stripe` counts from 0. Or an error, ENOENT where there is none.
+/// Returns the descriptor of a memfd or of a segment's file, or an error: ENOENT if there is
+/// none. The descriptor is close-on-exec, and valid as long as the segment is attached.
+/// `stripe` selects the file of a striped segment, counted from 0.
 ///
 /// # Safety
 /// As for bigiron_mem_segment_address.
@@ -181,7 +187,7 @@ pub unsafe extern "C" fn bigiron_mem_segment_descriptor(
     segment: *const bigiron_mem_segment,
     stripe: usize,
 ) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: by the caller's contract.
     number(unsafe { segment.as_ref() }, |segment| {
         let descriptor = segment.descriptors().nth(stripe)?;
         Some(descriptor.as_raw_fd())
@@ -201,8 +207,9 @@ fn number(
     if result == 0 { found } else { result }
 }
 
-/// Locks a segment, as mlock(2), all its pages made before by helpers. That lasts until it is unlocked, detached or
-/// destroyed. After an error it is unlocked.
+/// Locks a segment, as mlock(2), after helpers have populated all its pages. The lock lasts
+/// until the segment is unlocked, detached or destroyed. After an error the segment is not
+/// locked.
 ///
 /// # Safety
 /// `segment` as for bigiron_mem_segment_address, `options` as for bigiron_mem_populate.
@@ -212,26 +219,26 @@ pub unsafe extern "C" fn bigiron_mem_segment_lock(
     options: *const bigiron_mem_options,
 ) -> c_int {
     enter(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let (how, segment) = unsafe { (ParsedOptions::parse(options)?, segment.as_ref()) };
         let segment = segment.ok_or(Errno::INVAL)?;
         let mut tracker = ProgressTracker::new(&how, segment.region.length());
         let locked = segment.with(|segment| segment.lock(&mut |done| tracker.step(done)));
         let locked = ErrorText::NONE.result(locked, &tracker);
         let outcome = tracker.outcome(&locked);
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         unsafe { how.end(outcome) }
     })
 }
 
-/// Unlocks a segment, which BIGIRON_MEM_LOCK or bigiron_mem_segment_lock has locked.
+/// Unlocks a segment that was locked by BIGIRON_MEM_LOCK or bigiron_mem_segment_lock.
 ///
 /// # Safety
 /// As for bigiron_mem_segment_address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_segment_unlock(segment: *mut bigiron_mem_segment) -> c_int {
     enter(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let segment = unsafe { segment.as_ref() }.ok_or(Errno::INVAL)?;
         segment
             .with(|segment| segment.unlock())
@@ -239,15 +246,16 @@ pub unsafe extern "C" fn bigiron_mem_segment_unlock(segment: *mut bigiron_mem_se
     })
 }
 
-/// Ends the use of a segment here, and frees `segment`, also after an error. What has an id or a name stays in the
-/// system, with its contents; a memfd and anonymous memory are gone with their last user. Nothing for NULL.
+/// Detaches a segment from this process, and frees `segment`, also after an error. Memory with
+/// an id or a name stays in the system, with its contents; a memfd and anonymous memory are
+/// freed with their last user. Does nothing for NULL.
 ///
 /// # Safety
-/// As for bigiron_mem_segment_address; nobody uses the memory, nor `segment`, any more.
+/// As for bigiron_mem_segment_address; the memory and `segment` must no longer be used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_segment_detach(segment: *mut bigiron_mem_segment) -> c_int {
     enter(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let Some(segment) = (unsafe { taken(segment) }) else {
             return Ok(());
         };
@@ -255,14 +263,17 @@ pub unsafe extern "C" fn bigiron_mem_segment_detach(segment: *mut bigiron_mem_se
     })
 }
 
-/// Ends the use of a segment here, removes it from the system, and frees `segment`, also after an error. Others who
-/// have it attached keep it as it is. Nothing for NULL. With options that are not allowed it is only detached.
+/// Detaches a segment from this process, removes it from the system, and frees `segment`, also
+/// after an error. Other processes that have attached it keep it unchanged. Does nothing for
+/// NULL. With options that are not allowed the segment is only detached.
 ///
-/// `reaper` is NULL, or the absolute path of the program bigiron, which then frees what one processor must free, while
-/// the caller goes on; where that is not safe, the caller waits.
+/// `reaper` is NULL, or the absolute path of the program bigiron, which then frees the part
+/// that only one processor can free, while the caller continues. If that is not safe, the
+/// caller waits.
 ///
 /// # Safety
-/// As for bigiron_mem_segment_detach; `reaper` is NULL or a text, `options` as for bigiron_mem_populate.
+/// As for bigiron_mem_segment_detach; `reaper` must be NULL or a string, `options` as for
+/// bigiron_mem_populate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_segment_destroy(
     segment: *mut bigiron_mem_segment,
@@ -270,28 +281,29 @@ pub unsafe extern "C" fn bigiron_mem_segment_destroy(
     options: *const bigiron_mem_options,
 ) -> c_int {
     enter(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let Some(segment) = (unsafe { taken(segment) }) else {
             return Ok(());
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let how = unsafe { ParsedOptions::parse(options) }?;
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let removal = unsafe { how.removal(reaper) };
         let tracker = ProgressTracker::new(&how, segment.region().length());
         let removed = segment.destroy(&removal).map(drop);
         let removed = ErrorText::NONE.result(removed, &tracker);
         let outcome = tracker.outcome(&removed);
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         unsafe { how.end(outcome) }
     })
 }
 
-/// Removes memory that this process has not attached: `what` as for bigiron_mem_segment_attach, `reaper` as for
-/// bigiron_mem_segment_destroy. Of files only those of tmpfs and hugetlbfs.
+/// Removes memory that this process has not attached. `what` is as for
+/// bigiron_mem_segment_attach, `reaper` as for bigiron_mem_segment_destroy. Files are only
+/// removed from tmpfs and hugetlbfs.
 ///
 /// # Safety
-/// `what` is a text or NULL, the others as for bigiron_mem_segment_destroy.
+/// `what` must be a string or NULL; the others as for bigiron_mem_segment_destroy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_remove(
     what: *const c_char,
@@ -299,31 +311,32 @@ pub unsafe extern "C" fn bigiron_mem_remove(
     options: *const bigiron_mem_options,
 ) -> c_int {
     enter(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let (how, what) = unsafe { (ParsedOptions::parse(options)?, text(what)?) };
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let removal = unsafe { how.removal(reaper) };
         let tracker = ProgressTracker::new(&how, 0);
         let removed = find(what)?.remove(&removal);
         let removed = ErrorText::NONE.result(removed.map(drop), &tracker);
         let outcome = tracker.outcome(&removed);
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         unsafe { how.end(outcome) }
     })
 }
 
-/// Makes all pages of memory or of a file that exists: of shared memory those that are missing, of a file on a disk
-/// those of the page cache. Nothing is written. `what` as for bigiron_mem_segment_attach.
+/// Populates existing memory or an existing file: the missing pages of shared memory, or the
+/// page cache of a file on disk. Nothing is written. `what` is as for
+/// bigiron_mem_segment_attach.
 ///
 /// # Safety
-/// `what` is a text or NULL, `options` as for bigiron_mem_populate.
+/// `what` must be a string or NULL, `options` as for bigiron_mem_populate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bigiron_mem_prewarm(
     what: *const c_char,
     options: *const bigiron_mem_options,
 ) -> c_int {
     enter(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         let (how, what) = unsafe { (ParsedOptions::parse(options)?, text(what)?) };
         let target = find(what)?;
         let mut tracker = ProgressTracker::new(&how, target.bytes().map_or(0, bytes_in));
@@ -334,35 +347,37 @@ pub unsafe extern "C" fn bigiron_mem_prewarm(
         }
         let warmed = ErrorText::NONE.result(warmed, &tracker);
         let outcome = tracker.outcome(&warmed);
-        // SAFETY: as the caller promises.
+        // SAFETY: by the caller's contract.
         unsafe { how.end(outcome) }
     })
 }
 
-/// The program's place for a segment, with none in it. EINVAL for NULL.
+/// Sets the program's segment pointer to NULL and returns a reference to it. EINVAL for NULL.
 ///
 /// # Safety
-/// `place` is NULL or may be written for as long as the result is used.
+/// `place` must be NULL, or writable while the result is used.
 unsafe fn emptied<'a>(
     place: *mut *mut bigiron_mem_segment,
 ) -> Result<&'a mut *mut bigiron_mem_segment, Errno> {
     if place.is_null() || !place.is_aligned() {
         return Err(Errno::INVAL);
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: by the caller's contract.
     unsafe {
         place.write(std::ptr::null_mut());
         Ok(&mut *place)
     }
 }
 
+/// Takes the segment out of its handle.
+///
 /// # Safety
-/// `segment` is NULL, or came from [`bigiron_mem_segment::given`] and is used no more.
+/// `segment` must be NULL, or come from [`bigiron_mem_segment::given`] and no longer be used.
 unsafe fn taken(segment: *mut bigiron_mem_segment) -> Option<Segment> {
     if segment.is_null() {
         return None;
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: by the caller's contract.
     let segment = unsafe { Box::from_raw(segment) };
     Some(
         segment

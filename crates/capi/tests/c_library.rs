@@ -1,4 +1,4 @@
-//! The library as programs in C and C++ have it: installed by scripts/c-library, found by
+//! The library as used by programs in C and C++: installed by scripts/c-library, found by
 //! pkg-config, shared and static.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
@@ -18,7 +18,7 @@ const STRICT: [&str; 6] = [
     "-D_GNU_SOURCE",
 ];
 
-/// A tree with the library in it, made once for all tests.
+/// Returns an installation tree of the library, created once for all tests.
 fn installed() -> &'static Path {
     static TREE: OnceLock<tempfile::TempDir> = OnceLock::new();
     TREE.get_or_init(|| {
@@ -54,7 +54,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&both).into_owned()
 }
 
-/// Whether a program is there; says so if not.
+/// Returns true if a program is installed; otherwise prints a message.
 fn have(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
@@ -70,13 +70,13 @@ fn pkg_config(arguments: &[&str]) -> Vec<String> {
     said.split_whitespace().map(str::to_owned).collect()
 }
 
-/// How a program is linked with the library.
+/// Method by which a program is linked with the library.
 #[derive(Clone, Copy, PartialEq)]
 enum Linked {
     Shared,
-    /// With all else shared.
+    /// Only this library is linked statically.
     Static,
-    /// As nothing else is.
+    /// All libraries are linked statically.
     WhollyStatic,
 }
 
@@ -106,7 +106,8 @@ fn compile(compiler: &str, extra: &[&str], source: &Path, linked: Linked, progra
     run(&mut command);
 }
 
-/// Compiles one of the tests in C, or the example, and runs it, below `under` if that is not empty.
+/// Compiles one of the tests in C, or the example, and runs it, under the command `under` if
+/// that is not empty.
 fn compile_and_run(
     compiler: &str,
     extra: &[&str],
@@ -153,7 +154,7 @@ fn programs_in_c_with_the_static_library() {
 }
 
 #[test]
-fn programs_in_c_that_are_wholly_static() {
+fn fully_static_programs_in_c() {
     for source in PROGRAMS {
         compile_and_run("cc", &C, source, Linked::WhollyStatic, &[]);
     }
@@ -170,7 +171,7 @@ fn programs_in_cxx() {
 }
 
 #[test]
-fn the_sanitizers_find_nothing() {
+fn sanitizers_find_no_errors() {
     let sanitized = [C[0], "-fsanitize=address,undefined", "-g"];
     for source in PROGRAMS {
         compile_and_run("cc", &sanitized, source, Linked::Static, &[]);
@@ -178,11 +179,11 @@ fn the_sanitizers_find_nothing() {
 }
 
 #[test]
-fn valgrind_finds_nothing() {
+fn valgrind_finds_no_errors() {
     if !have("valgrind") {
         return;
     }
-    // What std keeps of a thread it finds only possibly reachable.
+    // Valgrind reports std's data of a thread as only possibly reachable.
     let under = [
         "valgrind",
         "-q",
@@ -197,17 +198,20 @@ fn valgrind_finds_nothing() {
 }
 
 #[test]
-fn the_example_works_as_it_stands() {
+fn documented_example_compiles_and_runs() {
     let source = "examples/buffer_pool.c";
     let said = compile_and_run("cc", &["-std=c99"], source, Linked::Shared, &[]);
     assert!(said.contains("256 MiB by"), "{said}");
     let shown = std::fs::read_to_string(Path::new(HERE).join("../../docs/c-library.md")).unwrap();
     let example = std::fs::read_to_string(Path::new(HERE).join(source)).unwrap();
-    assert!(shown.contains(&example), "docs/c-library.md shows another");
+    assert!(
+        shown.contains(&example),
+        "the example in docs/c-library.md differs"
+    );
 }
 
 #[test]
-fn nothing_but_the_functions_of_the_header_is_seen() {
+fn only_the_functions_of_the_header_are_exported() {
     let header = std::fs::read_to_string(Path::new(HERE).join("include/bigiron_mem.h")).unwrap();
     let declared: BTreeSet<_> = header
         .lines()
@@ -235,7 +239,7 @@ fn nothing_but_the_functions_of_the_header_is_seen() {
 }
 
 #[test]
-fn the_shared_library_is_found_by_its_name_for_the_loader() {
+fn shared_library_is_found_by_its_soname() {
     let directory = library_directory();
     let said = run(Command::new("readelf")
         .arg("-d")

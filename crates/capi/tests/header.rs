@@ -1,10 +1,10 @@
-//! The header that programs include is what the sources say.
+//! The header agrees with the sources.
 
 use std::path::Path;
 
-/// With BIGIRON_WRITE_HEADER=1 it writes the header instead.
+/// Writes the header instead if BIGIRON_WRITE_HEADER is set.
 #[test]
-fn the_header_is_made_from_these_sources() {
+fn header_agrees_with_the_sources() {
     let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = crate_directory.join("include/bigiron_mem.h");
     let mut made = Vec::new();
@@ -12,8 +12,8 @@ fn the_header_is_made_from_these_sources() {
         .unwrap()
         .write(&mut made);
     let made = String::from_utf8(made).unwrap();
-    // Rust's heading for what a caller must see to.
-    let made = made.replace("// # Safety\n", "// The caller's part:\n");
+    // Replaces Rust's heading of the caller's obligations.
+    let made = made.replace("// # Safety\n", "// Requirements:\n");
     if std::env::var_os("BIGIRON_WRITE_HEADER").is_some() {
         std::fs::write(&path, made).unwrap();
         return;
@@ -21,7 +21,7 @@ fn the_header_is_made_from_these_sources() {
     let there = std::fs::read_to_string(&path).unwrap();
     assert!(
         there == made,
-        "{} is not what the sources say: run scripts/c-library --header",
+        "{} differs from the sources; run scripts/c-library --header",
         path.display()
     );
 }

@@ -1,5 +1,6 @@
-//! The names under which this program is another one, and the arguments by which it starts
-//! itself. They are recognised before the command line is parsed.
+//! Aliases: program names that select another command line, and the arguments with which the
+//! program starts helper processes of its own. They are matched before the command line is
+//! parsed.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,13 +10,13 @@ use crate::commands::cpu;
 use crate::commands::dmesg;
 use crate::{makedumpfile, savecore};
 
-/// How a row of [`ALIASES`] is recognised.
+/// Pattern by which an alias is recognised.
 enum Name {
-    /// The program's own name, such as that of a link to it.
+    /// File name of the program, such as that of a link to it.
     Program(&'static str),
-    /// The program's own name, or its first argument: `bigiron makedumpfile …`.
+    /// File name of the program, or its first argument: `bigiron makedumpfile …`.
     ProgramOrCommand(&'static str),
-    /// The leading arguments with which the program starts a process of its own.
+    /// Leading arguments of a helper process that the program starts.
     #[cfg(any(feature = "hotplug", feature = "memory"))]
     Arguments(&'static [&'static str]),
 }
@@ -27,7 +28,7 @@ struct Alias {
     run: fn(&Path, Vec<OsString>) -> u8,
 }
 
-/// All names, in the order in which they are tried: first those that must start fast.
+/// All aliases, in matching order; those that must start fast come first.
 const ALIASES: &[Alias] = &[
     #[cfg(feature = "memory")]
     Alias {
@@ -53,7 +54,7 @@ const ALIASES: &[Alias] = &[
     },
 ];
 
-/// Runs the program under another name if it was called by one; returns its exit code.
+/// Runs the alias that the command line selects, if any; returns its exit code.
 pub fn run() -> Option<u8> {
     let mut arguments = std::env::args_os();
     let program = PathBuf::from(arguments.next()?);

@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The running thread; dropping it stops the thread.
+/// Handle of the running thread; stops the thread on drop.
 pub struct Background {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The thread's side.
+/// The stop flag, as seen by the thread.
 pub struct Ticks(Arc<AtomicBool>);
 
 impl Ticks {
-    /// Waits for `time`, or until the thread must end; returns whether to continue.
+    /// Waits for `time`, or until the thread must stop; returns false if it must.
     pub fn wait(&self, time: Duration) -> bool {
         if !self.0.load(Ordering::Relaxed) {
             thread::park_timeout(time);
@@ -26,7 +26,7 @@ impl Ticks {
 
 impl Background {
     /// Starts `work`, which must return when [`Ticks::wait`] returns false. If no thread can be
-    /// created, the work is not done.
+    /// created, the work is skipped.
     pub fn begin(name: &str, work: impl FnOnce(&Ticks) + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let ticks = Ticks(Arc::clone(&stop));

@@ -1,4 +1,5 @@
-//! The command line: all commands with their arguments. Completions and man pages are generated from it.
+//! The command line: all commands with their arguments. Completions and man pages are generated
+//! from it.
 
 #[cfg(feature = "generate")]
 use std::path::PathBuf;
@@ -74,7 +75,7 @@ pub enum Command {
     Report(ReportArguments),
     /// Print the kernel log in a dump
     Dmesg(DmesgArguments),
-    /// Fetch a dump from a dump device or a file into a directory after the reboot
+    /// Copy a dump from a dump device or a file into a directory after the reboot
     Save(SaveArguments),
     /// Take CPUs offline and online; show and tune scheduler domains
     #[cfg(feature = "inspect")]
@@ -100,7 +101,8 @@ pub enum Command {
 }
 
 impl Arguments {
-    /// Checks what the parser cannot know about outputs; an error includes the usage.
+    /// Checks the constraints on outputs that the parser cannot express; an error includes the
+    /// usage.
     pub fn check_outputs(&self) -> Result<(), clap::Error> {
         let (name, how) = match &self.command {
             Command::Dump(arguments) => ("dump", &arguments.how),

@@ -31,7 +31,7 @@ pub fn find(kernel: &Kernel, commands: &Config, vmlinux: Option<&Path>) -> anyho
     }
     let btf = btf::from_memory(kernel, &symbols)?;
     let btf = btf.context(
-        "the kernel's types are not known: it has no BTF; give its vmlinux with debug information",
+        "the kernel's types are not known: it has no BTF; specify its vmlinux with debug information",
     )?;
     Ok(of(&btf))
 }
@@ -57,7 +57,7 @@ fn symbols(kernel: &Kernel, vmlinux: Option<&Vmlinux>, moved: u64) -> anyhow::Re
         }
         (Ok(None), None) => anyhow::bail!(
             "the kernel's symbols are not known: VMCOREINFO names no kallsyms (Linux 6.0 and later \
-             do); give its vmlinux"
+             do); specify its vmlinux"
         ),
         (Err(error), None) => Err(error.into()),
     }

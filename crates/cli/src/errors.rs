@@ -1,13 +1,6 @@
 //! Error messages for people.
 
-use std::error::Error;
 use std::process::ExitCode;
-
-use bigiron_dump::DumpError;
-use bigiron_format::FormatError;
-use bigiron_format::codec::CodecError;
-use bigiron_kernel::printk::LogError;
-use bigiron_kernel::{KernelError, SourceError};
 
 use crate::signals;
 use crate::tell::tell;
@@ -22,58 +15,10 @@ pub fn report(error: &anyhow::Error, code: u8) -> ExitCode {
     ExitCode::from(signals::exit_code(error).unwrap_or(code))
 }
 
-/// Formats an error with its causes, outermost first.
+/// Formats an error with its causes, outermost first. The libraries' errors put the reason
+/// between the file and the advice; they contain it, and report no cause of their own.
 pub fn message(error: &anyhow::Error) -> String {
-    let mut texts = Vec::new();
-    for cause in error.chain() {
-        texts.push(cause.to_string());
-        if includes_its_causes(cause) {
-            break;
-        }
-    }
-    texts.join(": ")
-}
-
-/// Returns true for errors whose own text contains that of their source: the libraries' errors
-/// put the system's reason between the file and the advice.
-fn includes_its_causes(error: &(dyn Error + 'static)) -> bool {
-    let is_core = error.is::<DumpError>()
-        || error.is::<KernelError>()
-        || error.is::<SourceError>()
-        || error.is::<FormatError>()
-        || error.is::<CodecError>()
-        || error.is::<LogError>()
-        || error.is::<bigiron_dump::RecipientsError>()
-        || error.is::<bigiron_cpu::CpuError>()
-        // An io::Error that wraps another one has that one's text.
-        || error.is::<std::io::Error>();
-    is_core || is_optional(error)
-}
-
-/// The same for errors of libraries that not every build has.
-fn is_optional(_error: &(dyn Error + 'static)) -> bool {
-    #[cfg(feature = "inspect")]
-    if _error.is::<bigiron_inspect::InspectError>()
-        || _error.is::<bigiron_cpu::source::SourceError>()
-        || _error.is::<bigiron_cpu::tune::TuneError>()
-    {
-        return true;
-    }
-    #[cfg(feature = "hotplug")]
-    if _error.is::<bigiron_cpu::hotplug::HotplugError>()
-        || _error.is::<bigiron_cpu::hotplug::settings::SettingsError>()
-    {
-        return true;
-    }
-    #[cfg(feature = "memory")]
-    if _error.is::<bigiron_memory::segment::SegmentError>() {
-        return true;
-    }
-    #[cfg(feature = "mount")]
-    if _error.is::<crate::fuse::MountError>() {
-        return true;
-    }
-    false
+    format!("{error:#}")
 }
 
 #[cfg(test)]
@@ -82,6 +27,8 @@ mod tests {
     use std::path::PathBuf;
 
     use anyhow::anyhow;
+    use bigiron_dump::DumpError;
+    use bigiron_kernel::SourceError;
 
     use super::*;
 
@@ -99,7 +46,7 @@ mod tests {
         let source = SourceError::Io {
             path: PathBuf::from("vmcore"),
             action: "open it",
-            source: io::Error::from(io::ErrorKind::NotFound),
+            cause: io::Error::from(io::ErrorKind::NotFound),
         };
         let error = anyhow::Error::from(DumpError::from(source)).context("source");
         assert_eq!(

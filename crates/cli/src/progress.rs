@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::background::{Background, Ticks};
 
-/// Work shorter than this gets no line.
+/// Minimum duration of work for which a line is shown.
 #[cfg(any(feature = "hotplug", feature = "memory"))]
 const SOON: Duration = Duration::from_secs(1);
 

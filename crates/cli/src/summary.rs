@@ -81,7 +81,7 @@ struct WaitsReport {
     for_helpers: f64,
 }
 
-/// How often a compression was chosen, in batches of pages.
+/// Number of batches of pages for which a compression was chosen.
 #[derive(Serialize)]
 struct StepReport {
     compression: String,
@@ -185,12 +185,12 @@ impl DumpReport {
         }
     }
 
-    /// Formats it as JSON.
+    /// Formats the summary as JSON.
     pub fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }
 
-    /// Formats it as text; `stats` adds details.
+    /// Formats the summary as text; `stats` adds details.
     pub fn text(&self, stats: bool) -> String {
         let mut out = String::new();
         self.write_text(&mut out, stats).unwrap_or_default();
@@ -225,7 +225,7 @@ impl DumpReport {
         let left_out = rows.iter().map(|(_, count)| count).sum::<u64>();
         self.row(out, "dumped", pages.ram.saturating_sub(left_out))?;
         if zero_kept > 0 {
-            self.row(out, "  of them zero", zero_kept)?;
+            self.row(out, "  of which zero", zero_kept)?;
         }
         if pages.stored_once_for_several > 0 {
             self.row(
@@ -295,7 +295,11 @@ impl DumpReport {
             let units: u64 = self.adaptive.iter().map(|step| step.units).sum();
             for step in &self.adaptive {
                 let percent = step.units as f64 * 100.0 / units.max(1) as f64;
-                writeln!(out, "{percent:3.0}% of the memory by {}", step.compression)?;
+                writeln!(
+                    out,
+                    "{percent:3.0}% of the memory with {}",
+                    step.compression
+                )?;
             }
             for frame in &self.lost_frames {
                 writeln!(out, "lost: page frame {frame:#x}")?;

@@ -33,7 +33,7 @@ pub fn is_of(path: &Path, info: &Vmcoreinfo) -> anyhow::Result<bool> {
     }
 }
 
-/// Message for a file that is not the vmlinux of the kernel with this VMCOREINFO.
+/// Returns the message for a file that is not the vmlinux of the kernel with this VMCOREINFO.
 pub fn mismatch(path: &Path, info: &Vmcoreinfo) -> String {
     format!(
         "{} is not the kernel of the dump, which is of Linux {}",

@@ -15,24 +15,24 @@ use crate::tell::tell;
 /// Maximum time between two checks.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Watches `progress` and reports on standard error when nothing has moved for `patience`,
+/// Watches `progress` and reports on standard error after `interval` without progress,
 /// again each time that the period has doubled, and when it continues. `source` and `output`
 /// are their names.
 pub fn begin(
     progress: &Arc<Progress>,
-    patience: Duration,
+    interval: Duration,
     source: String,
     output: String,
 ) -> Background {
     let progress = Arc::clone(progress);
     Background::begin("watchdog", move |ticks| {
-        let mut watch = Watch::new(patience, source, output, Instant::now());
-        while ticks.wait(TICK.min(patience / 2)) {
+        let mut watch = Watch::new(interval, source, output, Instant::now());
+        while ticks.wait(TICK.min(interval / 2)) {
             if let Some(text) = watch.look(Instant::now(), &State::of(&progress)) {
                 tell!("bigiron: {text}");
             }
         }
-        // It may have continued and finished between two checks.
+        // The dump may have resumed and finished between two checks.
         if let Some(text) = watch.end(Instant::now(), &State::of(&progress)) {
             tell!("bigiron: {text}");
         }
@@ -66,7 +66,7 @@ impl State {
 }
 
 struct Watch {
-    patience: Duration,
+    interval: Duration,
     source: String,
     output: String,
     last: Option<State>,
@@ -76,14 +76,14 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(patience: Duration, source: String, output: String, now: Instant) -> Self {
+    fn new(interval: Duration, source: String, output: String, now: Instant) -> Self {
         Self {
-            patience,
+            interval,
             source,
             output,
             last: None,
             moved: now,
-            next: patience,
+            next: interval,
         }
     }
 
@@ -93,9 +93,9 @@ impl Watch {
         if self.last.is_none_or(|last| state.moved_since(&last)) {
             self.last = Some(*state);
             self.moved = now;
-            let told = self.next > self.patience;
-            self.next = self.patience;
-            return told.then(|| format!("it continues, after {} s", still.as_secs()));
+            let was_reported = self.next > self.interval;
+            self.next = self.interval;
+            return was_reported.then(|| format!("progress resumed after {} s", still.as_secs()));
         }
         if still < self.next {
             return None;
@@ -112,18 +112,18 @@ impl Watch {
 
     fn complaint(&self, still: Duration, state: &State) -> String {
         let mut text = format!(
-            "nothing has moved for {} s in the phase \"{}\": ",
+            "no progress for {} s in phase \"{}\": ",
             still.as_secs(),
             state.phase.name()
         );
         // Writing to a String does not fail.
         let _ = match (state.syncing, state.writing) {
-            (0, 0) => write!(text, "it waits for reads of {}", self.source),
+            (0, 0) => write!(text, "waiting for reads of {}", self.source),
             (0, 1) => write!(text, "a write to {} does not return", self.output),
             (0, many) => write!(text, "{many} writes to {} do not return", self.output),
             _ => write!(
                 text,
-                "{} does not say that all written data is on it",
+                "{} has not confirmed that all written data is on it",
                 self.output
             ),
         };
@@ -159,11 +159,11 @@ mod tests {
         assert_eq!(said, [10, 20, 40, 80]);
         let moved = State { done: 8, ..IDLE };
         let text = watch.look(at(101), &moved).unwrap();
-        assert_eq!(text, "it continues, after 101 s");
+        assert_eq!(text, "progress resumed after 101 s");
         assert_eq!(watch.look(at(102), &moved), None);
         assert_eq!(watch.look(at(110), &moved), None);
         assert!(watch.look(at(111), &moved).is_some());
-        assert_eq!(watch.end(at(112), &moved), None, "it did not continue");
+        assert_eq!(watch.end(at(112), &moved), None, "there was no progress");
         let again = State { done: 9, ..IDLE };
         assert!(watch.end(at(112), &again).is_some());
     }
@@ -190,7 +190,7 @@ mod tests {
         let text = |state| watch.complaint(Duration::from_secs(12), &state);
         assert_eq!(
             text(IDLE),
-            "nothing has moved for 12 s in the phase \"copy\": it waits for reads of /proc/vmcore"
+            "no progress for 12 s in phase \"copy\": waiting for reads of /proc/vmcore"
         );
         assert!(
             text(State { writing: 1, ..IDLE }).ends_with("a write to /mnt/vmcore does not return")
@@ -201,6 +201,6 @@ mod tests {
             syncing: 1,
             ..IDLE
         };
-        assert!(text(syncing).contains("/mnt/vmcore does not say"));
+        assert!(text(syncing).contains("/mnt/vmcore has not confirmed"));
     }
 }

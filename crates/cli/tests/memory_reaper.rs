@@ -1,4 +1,4 @@
-//! The reaper: what it holds, and that the caller notices nothing of it.
+//! The reaper: the memory it holds, and the absence of side effects in the caller.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
@@ -17,10 +17,10 @@ use bigiron_memory::Errno;
 use bigiron_memory::reaper::{Held, Reaper};
 
 const SIZE: usize = 64 << 20;
-/// A limit for what never happens.
+/// Time limit for conditions that must become true.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Lets one test run at a time: they look at all children and descriptors of this process.
+/// Serialises the tests, since they inspect all children and descriptors of this process.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -30,8 +30,8 @@ fn program() -> CString {
     CString::new(env!("CARGO_BIN_EXE_bigiron")).unwrap()
 }
 
-/// Starts a reaper however long that takes: the time limit of `Reaper::start` is for programs that
-/// would rather do without one.
+/// Starts a reaper with a long time limit: that of `Reaper::start` is for programs that can do
+/// without one.
 fn start(held: &[Held]) -> Result<Reaper, Errno> {
     Reaper::start_within(&program(), held, None, LONG)
 }
@@ -41,17 +41,17 @@ struct Segment(i32);
 
 impl Segment {
     fn new() -> Self {
-        // SAFETY: it makes a segment.
+        // SAFETY: creates a segment.
         let id = unsafe { libc::shmget(libc::IPC_PRIVATE, SIZE, 0o600 | libc::IPC_CREAT) };
         assert!(id >= 0);
         Self(id)
     }
 
     fn attach(&self) -> *mut u8 {
-        // SAFETY: a new mapping, where the kernel has room.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         let address = unsafe { libc::shmat(self.0, std::ptr::null(), 0) }.cast::<u8>();
         assert_ne!(address.addr(), usize::MAX);
-        // SAFETY: all of the mapping, which is this test's.
+        // SAFETY: the whole mapping, which belongs to this test.
         unsafe { address.write_bytes(1, SIZE) };
         address
     }
@@ -78,7 +78,7 @@ impl Drop for Segment {
 }
 
 fn detach(address: *mut u8) {
-    // SAFETY: `attach` returned it, and it is used no more.
+    // SAFETY: `attach` returned the address, which is not used again.
     assert_eq!(unsafe { libc::shmdt(address.cast()) }, 0);
 }
 
@@ -91,7 +91,7 @@ fn eventually(what: &str, is: impl Fn() -> bool) {
     }
 }
 
-/// Returns the folders in /proc of the reapers of this program that hold `word`.
+/// Returns the directories in /proc of the reapers of this program that hold `word`.
 fn reapers(word: &str) -> Vec<PathBuf> {
     let is_ours = |path: &PathBuf| {
         let line = fs::read(path.join("cmdline")).unwrap_or_default();
@@ -117,7 +117,7 @@ fn mappings() -> usize {
 }
 
 fn status_of_any_child() -> Option<i32> {
-    // SAFETY: it looks for children, and writes no status.
+    // SAFETY: looks for children, and writes no status.
     let status = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
     if status >= 0 {
         return None;
@@ -145,15 +145,15 @@ fn removed_segment_is_gone_while_the_reaper_still_works() {
     });
 }
 
-/// In a process without other tests, whose threads would map and unmap their stacks.
+/// Runs in a process of its own, since threads of other tests map and unmap their stacks.
 #[test]
-fn caller_notices_nothing_of_a_reaper() {
+fn reaper_changes_nothing_in_its_caller() {
     const ALONE: &str = "BIGIRON_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
-        return nothing_changes_in_the_caller();
+        return check_caller_is_unchanged();
     }
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "caller_notices_nothing_of_a_reaper"])
+        .args(["--exact", "reaper_changes_nothing_in_its_caller"])
         .args(["--test-threads", "1"])
         .env(ALONE, "1")
         .output()
@@ -161,16 +161,16 @@ fn caller_notices_nothing_of_a_reaper() {
     assert!(output.status.success(), "{output:?}");
 }
 
-fn nothing_changes_in_the_caller() {
+fn check_caller_is_unchanged() {
     static CHILDREN: AtomicU32 = AtomicU32::new(0);
     extern "C" fn count(_signal: i32) {
         CHILDREN.fetch_add(1, Ordering::SeqCst);
     }
     let _alone = alone();
-    // SAFETY: the handler only adds to a number.
+    // SAFETY: the handler only increments a counter.
     unsafe { libc::signal(libc::SIGCHLD, count as *const () as usize) };
     let segment = Segment::new();
-    // The first start sets up what later ones find.
+    // The first start initialises state that later ones reuse.
     drop(start(&[Held::SystemV(segment.0)]).unwrap());
     let before = (open_descriptors(), mappings());
     for _ in 0..20 {
@@ -181,9 +181,9 @@ fn nothing_changes_in_the_caller() {
         assert_eq!((open_descriptors(), mappings()), before);
     }
     assert_eq!(CHILDREN.load(Ordering::SeqCst), 0);
-    // SAFETY: no handler is left.
+    // SAFETY: restores the default action.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-    eventually("all reapers let go", || segment.attached() == Some(0));
+    eventually("all reapers detach", || segment.attached() == Some(0));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn reaper_inherits_only_what_it_holds_and_survives_signals() {
     let segment = Segment::new();
     // A descriptor without close-on-exec.
     let file = fs::File::open("/dev/null").unwrap();
-    // SAFETY: a flag of this test's descriptor.
+    // SAFETY: sets a flag of this test's descriptor.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
     let memory = memory_file();
     let held = [
@@ -245,17 +245,17 @@ fn reaper_inherits_only_what_it_holds_and_survives_signals() {
 }
 
 #[test]
-fn reaper_lets_go_when_its_caller_has_ended() {
+fn reaper_detaches_when_its_caller_has_ended() {
     let _alone = alone();
     let segment = Segment::new();
     let reaper = start(&[Held::SystemV(segment.0)]).unwrap();
     assert_eq!(segment.attached(), Some(1));
     drop(reaper);
-    eventually("the reaper lets go", || segment.attached() == Some(0));
+    eventually("the reaper detaches", || segment.attached() == Some(0));
 }
 
 #[test]
-fn reaper_lets_go_when_its_caller_has_ended_and_a_fork_of_it_lives() {
+fn reaper_detaches_when_its_caller_has_ended_but_a_fork_of_it_lives() {
     let _alone = alone();
     let segment = Segment::new();
     let (from_fork, to_test) = std::io::pipe().unwrap();
@@ -285,13 +285,13 @@ fn reaper_lets_go_when_its_caller_has_ended_and_a_fork_of_it_lives() {
         assert_eq!(libc::kill(caller, libc::SIGKILL), 0);
         assert_eq!(libc::waitpid(caller, std::ptr::null_mut(), 0), caller);
     }
-    eventually("the reaper lets go", || segment.attached() == Some(0));
+    eventually("the reaper detaches", || segment.attached() == Some(0));
     // SAFETY: the same.
     unsafe { assert_eq!(libc::kill(fork, libc::SIGKILL), 0) };
 }
 
 #[test]
-fn threads_start_reapers_at_the_same_time() {
+fn threads_can_start_reapers_concurrently() {
     let _alone = alone();
     let before = open_descriptors();
     thread::scope(|scope| {
@@ -360,14 +360,14 @@ fn report_has_the_bytes_that_were_freed() {
     eventually("there is a report", || {
         let text = fs::read_to_string(&report).unwrap_or_default();
         text.starts_with(&format!(
-            "bigiron: reaper: {} bytes given back in ",
+            "bigiron: reaper: {} bytes freed in ",
             3 * (1 << 20)
         )) && text.ends_with(" ms\n")
     });
 }
 
 #[test]
-fn programs_that_are_no_reaper_are_errors() {
+fn other_programs_are_rejected_as_reaper() {
     let _alone = alone();
     let segment = Segment::new();
     let held = [Held::SystemV(segment.0)];
@@ -388,22 +388,22 @@ fn programs_that_are_no_reaper_are_errors() {
 }
 
 #[test]
-fn command_by_hand_is_refused() {
+fn manual_start_is_rejected() {
     let _alone = alone();
     for arguments in [&["mem", "reap"][..], &["mem", "reap", "sx"]] {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bigiron"));
         let output = command.args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
-        assert!(output.stderr.ends_with(b"by bigiron alone\n"));
+        assert!(output.stderr.ends_with(b"only by bigiron\n"));
     }
 }
 
-/// A megabyte of memory by a descriptor.
+/// Returns a memfd with a megabyte of memory.
 fn memory_file() -> OwnedFd {
     // SAFETY: a new descriptor, or -1, which the next call refuses.
     let file = unsafe { libc::memfd_create(c"test".as_ptr(), libc::MFD_CLOEXEC) };
-    // SAFETY: room in this test's own file.
+    // SAFETY: allocates space in this test's own file.
     assert_eq!(unsafe { libc::posix_fallocate(file, 0, 1 << 20) }, 0);
-    // SAFETY: nobody else has it.
+    // SAFETY: nothing else owns the descriptor.
     unsafe { OwnedFd::from_raw_fd(file) }
 }

@@ -1,5 +1,5 @@
-//! Scheduler domains: for each CPU a chain of sets of CPUs, from those that share
-//! most to all, among which the scheduler balances load
+//! Scheduler domains: for each CPU, a chain of sets of CPUs, from those that share the most to
+//! all CPUs. The scheduler balances load within each set
 //! (Documentation/scheduler/sched-domains.rst).
 
 use std::borrow::Cow;
@@ -9,51 +9,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::list::CpuList;
 
-/// A scheduler domain of one CPU. What its source does not tell is `None`.
+/// Scheduler domain of one CPU. Values that the source does not report are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedDomain {
-    /// The CPU.
+    /// CPU number.
     pub cpu: u32,
-    /// Its place in the chain of the CPU: 0 is the smallest set.
+    /// Position in the CPU's chain; 0 is the smallest set.
     pub number: usize,
-    /// The kernel's number for the level of topology that it came from.
+    /// Kernel's number of the topology level.
     pub level: Option<u32>,
-    /// That level's name, such as `SMT`, `MC` or `NUMA`.
+    /// Name of the topology level, such as `SMT`, `MC` or `NUMA`.
     pub name: Option<String>,
-    /// What is balanced there: names of flags, such as `SD_BALANCE_FORK`.
+    /// Names of the flags, such as `SD_BALANCE_FORK`.
     pub flags: Option<Vec<String>>,
-    /// The flags of the first of its groups.
+    /// Names of the flags of the first group.
     pub groups_flags: Option<Vec<String>>,
-    /// The CPUs in it.
+    /// CPUs of the domain.
     pub span: Option<CpuList>,
-    /// What an administrator may change.
+    /// Values that an administrator can change.
     pub tunables: Option<Tunables>,
-    /// The most that balancing by a CPU about to go idle took: nanoseconds.
+    /// Longest time that load balancing by a CPU about to go idle took, in nanoseconds.
     pub max_newidle_lb_cost: Option<u64>,
-    /// Counters of balancing, as /proc/schedstat has them (show_schedstat, kernel/sched/stats.c).
+    /// Counters of load balancing, as in /proc/schedstat (show_schedstat,
+    /// kernel/sched/stats.c).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<u64>,
 }
 
-/// What an administrator may change of a domain.
+/// Values of a domain that an administrator can change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tunables {
-    /// Balanced at most so often: milliseconds between.
+    /// Minimum balancing interval, in milliseconds.
     pub min_interval: u64,
-    /// Balanced at least so often: milliseconds between.
+    /// Maximum balancing interval, in milliseconds.
     pub max_interval: u64,
-    /// How much longer the interval is while the CPU is busy.
+    /// Factor by which the interval is longer while the CPU is busy.
     pub busy_factor: u32,
-    /// How much busier another group must be: per cent of this one's load.
+    /// Load of the busier group above which load is balanced, in percent of the local group's
+    /// load.
     pub imbalance_pct: u32,
-    /// Attempts that leave alone what has a warm cache.
+    /// Failed balancing attempts before tasks with a warm cache are moved.
     pub cache_nice_tries: u32,
 }
 
 impl SchedDomain {
-    /// Names and texts of the files that the kernel's debugfs shows for it under
-    /// `sched/domains/cpuN/domainM` (register_sd, kernel/sched/debug.c), and `span`,
-    /// which debugfs lacks; without those that are not known.
+    /// Returns the names and contents of the files that debugfs shows for the domain under
+    /// `sched/domains/cpuN/domainM` (register_sd, kernel/sched/debug.c), and of `span`, which
+    /// debugfs lacks. Files of unknown values are omitted.
     pub fn files(&self) -> Vec<(&'static str, String)> {
         let line = |number: u64| format!("{number}\n");
         let mut files = Vec::new();
@@ -72,7 +74,7 @@ impl SchedDomain {
         files
     }
 
-    /// Its name, or `domainN` where the kernel keeps none.
+    /// Returns the name, or `domainN` if the kernel does not store one.
     pub fn title(&self) -> Cow<'_, str> {
         match &self.name {
             Some(name) => Cow::Borrowed(name),
@@ -82,7 +84,7 @@ impl SchedDomain {
 }
 
 impl Tunables {
-    /// Their values by the names of the kernel's files.
+    /// Returns the values by the names of the kernel's files.
     pub fn named(&self) -> [(&'static str, u64); 5] {
         [
             ("min_interval", self.min_interval),
@@ -94,7 +96,7 @@ impl Tunables {
     }
 }
 
-/// As sd_flags_show writes them: a space behind each.
+/// Formats flags as sd_flags_show does: each is followed by a space.
 fn flags_text(flags: &[String]) -> String {
     let mut text = flags.iter().fold(String::new(), |mut text, flag| {
         let _ = write!(text, "{flag} ");
@@ -109,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_as_debugfs_writes_them() {
+    fn files_have_the_format_of_debugfs() {
         let domain = SchedDomain {
             cpu: 1,
             level: Some(2),

@@ -1,10 +1,10 @@
-//! Names of a domain's flags, by the types of its kernel.
+//! Names of the flags of scheduler domains, from the type information of their kernel.
 
 use bigiron_kernel::KernelError;
 use bigiron_kernel::types::TypeTable;
 
-/// The flags of include/linux/sched/sd_flags.h, through Linux 6.12: which bit each is, a
-/// kernel's types say.
+/// Flags of include/linux/sched/sd_flags.h, through Linux 6.12. The kernel's types define the
+/// bit of each.
 const FLAGS: [&str; 16] = [
     "SD_BALANCE_NEWIDLE",
     "SD_BALANCE_EXEC",
@@ -24,13 +24,13 @@ const FLAGS: [&str; 16] = [
     "SD_NUMA",
 ];
 
-/// Flags fit an int.
+/// Number of bits of the flags, which are an int.
 const MAX_FLAGS: usize = 32;
 
-/// Bits and their names, as a kernel's types have them.
+/// Returns the bits of the flags and their names, as defined by the kernel's types.
 ///
 /// # Errors
-/// The table is damaged.
+/// The type table is damaged.
 pub fn of_types(types: &dyn TypeTable) -> Result<Vec<(u64, String)>, KernelError> {
     let mut flags = Vec::new();
     for name in FLAGS {
@@ -41,7 +41,7 @@ pub fn of_types(types: &dyn TypeTable) -> Result<Vec<(u64, String)>, KernelError
     Ok(flags)
 }
 
-/// The names of the bits that are set; one without a name is its number.
+/// Returns the names of the bits that are set; a bit without a name is shown as a number.
 pub fn names(known: &[(u64, String)], flags: u64) -> Vec<String> {
     let bits = (0..MAX_FLAGS).map(|bit| 1_u64 << bit);
     let set = bits.filter(|bit| flags & bit != 0);

@@ -1,6 +1,6 @@
-//! CPUs online and offline, by the kernel's own files under
-//! /sys/devices/system/cpu (Documentation/ABI/testing/sysfs-devices-system-cpu),
-//! and the sets of them among which the scheduler balances load.
+//! CPU hotplug through the kernel's files under /sys/devices/system/cpu
+//! (Documentation/ABI/testing/sysfs-devices-system-cpu), and scheduler domains, the sets of
+//! CPUs within which the scheduler balances load.
 
 #[cfg(feature = "domains")]
 pub mod build;

@@ -1,52 +1,52 @@
-//! Lists of CPUs as the kernel writes them: `0-3,8,10-11`.
+//! Lists of CPUs in the kernel's format: `0-3,8,10-11`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// No kernel can have more: NR_CPUS of arch/x86/Kconfig ends at 8192, and
-/// 65536 leaves room. It keeps a list that nobody vouches for from growing.
+/// Limit of CPU numbers: NR_CPUS in arch/x86/Kconfig is at most 8192, and 65536 leaves room. It
+/// bounds the size of a list from an untrusted source.
 const MOST: u32 = 1 << 16;
 
 /// A set of CPU numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CpuList {
-    /// First and last of each run, in order; between two is at least one that is not in it. So large
-    /// domains take little memory, and equal sets are equal here.
+    /// First and last CPU of each run, in ascending order, with a gap of at least one CPU
+    /// between runs. Large domains thus take little memory, and equal sets compare equal.
     runs: Vec<(u32, u32)>,
 }
 
-/// What is wrong with a list.
+/// Error in the text of a CPU list or mask.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no list of CPUs such as 0-3,8: {reason}")]
+#[error("invalid CPU list {text:?}: {reason}")]
 pub struct CpuListError {
     text: String,
     reason: &'static str,
 }
 
 impl CpuList {
-    /// In order.
+    /// Iterates over the CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.runs.iter().flat_map(|(first, last)| *first..=*last)
     }
 
-    /// How many.
+    /// Returns the number of CPUs.
     pub fn len(&self) -> usize {
         let length = |(first, last): &(u32, u32)| (last - first) as usize + 1;
         self.runs.iter().map(length).sum()
     }
 
-    /// Whether there is none.
+    /// Returns true if the list has no CPUs.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Out of a mask as the kernel writes it: words of 32 CPUs in hexadecimal, the highest
-    /// first, parted by commas.
+    /// Parses a mask in the kernel's format: words of 32 CPUs in hexadecimal, the highest
+    /// first, separated by commas.
     ///
     /// # Errors
-    /// It is none, or longer than any kernel's.
+    /// The text is not a mask, or is longer than any kernel's.
     pub fn from_mask(text: &str) -> Result<Self, CpuListError> {
         let wrong = || CpuListError {
             text: text.chars().take(80).collect(),
@@ -57,36 +57,36 @@ impl CpuList {
             return Err(wrong());
         }
         let mut cpus = Vec::new();
-        for (place, word) in words.iter().rev().enumerate() {
+        for (index, word) in words.iter().rev().enumerate() {
             let is_word = (1..=8).contains(&word.len()) && !word.starts_with('+');
             let bits = u32::from_str_radix(word, 16).ok().filter(|_| is_word);
             let bits = bits.ok_or_else(wrong)?;
             let set = (0..32).filter(|bit| bits & (1 << bit) != 0);
-            cpus.extend(set.map(|bit| place as u32 * 32 + bit));
+            cpus.extend(set.map(|bit| index as u32 * 32 + bit));
         }
         Ok(cpus.into_iter().collect())
     }
 
-    /// Whether it has a CPU.
+    /// Returns true if the list contains a CPU.
     pub fn contains(&self, cpu: u32) -> bool {
         let after = self.runs.partition_point(|(first, _)| *first <= cpu);
         let run = after.checked_sub(1).and_then(|at| self.runs.get(at));
         run.is_some_and(|(_, last)| cpu <= *last)
     }
 
-    /// Those that are in both.
+    /// Returns the CPUs that are in both lists.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         self.iter().filter(|cpu| other.contains(*cpu)).collect()
     }
 
-    /// Those that are not in `other`.
+    /// Returns the CPUs that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         self.iter().filter(|cpu| !other.contains(*cpu)).collect()
     }
 
-    /// Of runs in any order, which may overlap.
+    /// Creates a list from runs in any order, which may overlap.
     fn of_runs(mut runs: Vec<(u32, u32)>) -> Self {
         runs.sort_unstable();
         let mut joined: Vec<(u32, u32)> = Vec::new();
@@ -100,7 +100,7 @@ impl CpuList {
     }
 }
 
-/// As the kernel writes it.
+/// Serializes the list in the kernel's format.
 impl Serialize for CpuList {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -127,7 +127,9 @@ impl FromStr for CpuList {
                 Ok(number)
             }
             Ok(_) => Err(wrong("the number is too large")),
-            Err(_) => Err(wrong("a number is missing or too large")),
+            Err(_) => Err(wrong(
+                "a number is missing or too large; expected a list such as 0-3,8",
+            )),
         };
         let text_without_end = text.trim();
         if text_without_end.is_empty() {
@@ -171,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_lists_are_read_and_written_as_the_kernel_does() {
+    fn lists_round_trip_in_the_kernels_format() {
         for text in ["", "0", "0-3", "0-3,8,10-11", "1,3,5", "0-65535"] {
             let list: CpuList = text.parse().unwrap();
             assert_eq!(list.to_string(), text);
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_the_same_whatever_it_was_made_of() {
+    fn equal_sets_are_equal_however_they_were_made() {
         let list: CpuList = "4-5,0,2-4,1,9,9".parse().unwrap();
         assert_eq!((list.to_string(), list.len()), ("0-5,9".to_owned(), 7));
         assert_eq!(list, [9, 5, 4, 3, 2, 1, 0, 0].into_iter().collect());
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_an_error() {
+    fn invalid_lists_are_rejected() {
         for text in [
             "a",
             "1-",
@@ -208,12 +210,12 @@ mod tests {
             " , ",
         ] {
             let error = text.parse::<CpuList>().unwrap_err();
-            assert!(error.to_string().contains("no list of CPUs"), "{text}");
+            assert!(error.to_string().contains("invalid CPU list"), "{text}");
         }
     }
 
     #[test]
-    fn masks_have_their_highest_word_first() {
+    fn masks_start_with_the_highest_word() {
         let list = |text| CpuList::from_mask(text).map(|list| list.to_string());
         assert_eq!(list("ff"), Ok("0-7".into()));
         assert_eq!(list("1,00000000,80000001\n"), Ok("0,31,64".into()));
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_one_and_not_in_the_other() {
+    fn intersection_and_difference() {
         let all: CpuList = "0-7".parse().unwrap();
         let some: CpuList = "0,2-3,9".parse().unwrap();
         assert_eq!(all.without(&some).to_string(), "1,4-7");

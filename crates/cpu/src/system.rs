@@ -1,4 +1,4 @@
-//! The CPUs of the running kernel.
+//! CPUs of the running kernel.
 
 use std::fs;
 use std::io;
@@ -6,84 +6,85 @@ use std::path::{Path, PathBuf};
 
 use crate::list::{CpuList, CpuListError};
 
-/// Where the kernel shows its CPUs.
+/// Directory of the kernel's CPU files.
 const ROOT: &str = "/sys/devices/system/cpu";
 
-/// Why CPUs cannot be looked at or changed.
+/// Error of reading or changing CPU states.
 #[derive(Debug, thiserror::Error)]
 pub enum CpuError {
-    /// A file of the kernel cannot be read or written.
-    #[error("{}: {source}", path.display())]
+    /// A kernel file cannot be read or written.
+    #[error("{}: {cause}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
-        source: io::Error,
+        /// Error of the system call.
+        cause: io::Error,
     },
-    /// A file of the kernel does not hold what it should.
-    #[error("{}: {source}", path.display())]
+    /// A kernel file does not contain a valid CPU list.
+    #[error("{}: {cause}", path.display())]
     List {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
-        source: CpuListError,
+        /// Parse error.
+        cause: CpuListError,
     },
-    /// Files or a directory make no sense together: too many CPUs, distances that fit no nodes.
+    /// Files or a directory are inconsistent: too many CPUs, or distances that do not match the
+    /// nodes.
     #[error("{}: {reason}", path.display())]
     Senseless {
-        /// The file or directory.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// What is wrong, and what was expected.
+        /// Error, with the expected contents.
         reason: String,
     },
 }
 
-/// What came of bringing CPUs up.
+/// Result of bringing CPUs online.
 #[derive(Debug, Default)]
 pub struct BroughtUp {
-    /// Those that are online now and were not before.
+    /// CPUs that were brought online.
     pub up: CpuList,
-    /// Those that stay offline, and why.
+    /// CPUs that stay offline, with the error of each.
     pub failed: Vec<(u32, CpuError)>,
 }
 
-/// The CPUs as the kernel shows them.
+/// Interface to the kernel's CPU files.
 #[derive(Clone, Debug)]
 pub struct System {
     root: PathBuf,
 }
 
 impl System {
-    /// The running kernel's.
+    /// Returns the interface to the running kernel.
     pub fn running() -> Self {
         Self::at(ROOT)
     }
 
-    /// Those shown at another place.
+    /// Returns the interface to CPU files in another directory.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// CPUs that are there and can be brought up: `present`.
+    /// Returns the CPUs that exist and can be brought online: `present`.
     pub fn present(&self) -> Result<CpuList, CpuError> {
         self.list("present")
     }
 
-    /// CPUs that could ever be there: `possible`.
+    /// Returns the CPUs that could ever exist: `possible`.
     pub fn possible(&self) -> Result<CpuList, CpuError> {
         self.list("possible")
     }
 
-    /// CPUs that work: `online`.
+    /// Returns the CPUs in use: `online`.
     pub fn online(&self) -> Result<CpuList, CpuError> {
         self.list("online")
     }
 
-    /// Brings CPUs up, in their order, until `wanted` are online. One that
-    /// does not come up is reported, and the next is tried.
+    /// Brings CPUs online, in ascending order, until `wanted` are online. A CPU that fails is
+    /// reported, and the next one is tried.
     ///
     /// # Errors
-    /// Only if the lists of CPUs cannot be read: then nothing was changed.
+    /// The lists of CPUs cannot be read; nothing was changed.
     pub fn bring_up(&self, wanted: usize) -> Result<BroughtUp, CpuError> {
         let online = self.online()?;
         let offline = self.present()?.without(&online);
@@ -103,55 +104,55 @@ impl System {
         })
     }
 
-    /// Brings a CPU up, or takes it offline; ends when that is done.
+    /// Brings a CPU online or takes it offline; returns when the kernel has finished.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's error.
     pub fn set_online(&self, cpu: u32, online: bool) -> Result<(), CpuError> {
         let value = if online { "1" } else { "0" };
         write(self.switch(cpu), value)
     }
 
-    /// The file that takes a CPU offline.
+    /// Returns the path of a CPU's `online` file.
     pub fn switch(&self, cpu: u32) -> PathBuf {
         self.path(&format!("cpu{cpu}/online"))
     }
 
-    /// Whether a CPU has that file: one that cannot go has none.
+    /// Returns true if a CPU has an `online` file; a CPU that cannot go offline has none.
     pub fn has_switch(&self, cpu: u32) -> bool {
         self.switch(cpu).exists()
     }
 
-    /// What the kernel says of hardware threads: `on`, `off`, `forceoff`, `notsupported`,
-    /// `notimplemented`, or a number. `None` where it says nothing.
+    /// Returns the contents of smt/control: `on`, `off`, `forceoff`, `notsupported`,
+    /// `notimplemented`, or a number; `None` if it cannot be read.
     pub fn smt_control(&self) -> Option<String> {
         self.value("smt/control")
     }
 
-    /// Sets that.
+    /// Writes smt/control.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's error.
     pub fn set_smt_control(&self, value: &str) -> Result<(), CpuError> {
         write(self.path("smt/control"), value)
     }
 
-    /// A file below the directory of the CPUs.
+    /// Returns the path of a file below the directory of the CPUs.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// What a file says, without the end of its line; `None` where it cannot be read.
+    /// Returns the contents of a file without the final newline; `None` if it cannot be read.
     pub fn value(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.path(name)).ok()?;
         Some(text.trim_end().to_owned())
     }
 
-    /// A list of CPUs that need not be there: then it is empty. `(null)` is what kernels print
-    /// of a mask that they did not allocate (lib/vsprintf.c).
+    /// Reads a list of CPUs from an optional file; the list is empty if the file does not
+    /// exist. Kernels print `(null)` for a mask that they did not allocate (lib/vsprintf.c).
     ///
     /// # Errors
-    /// The file holds something else.
+    /// The file contains something else.
     pub fn optional_list(&self, name: &str) -> Result<CpuList, CpuError> {
         match self.value(name) {
             None => Ok(CpuList::default()),
@@ -165,26 +166,26 @@ impl System {
     }
 
     fn parse(&self, name: &str, text: &str) -> Result<CpuList, CpuError> {
-        text.parse().map_err(|source| CpuError::List {
+        text.parse().map_err(|cause| CpuError::List {
             path: self.root.join(name),
-            source,
+            cause,
         })
     }
 }
 
-/// Not fs::write: that would make a file where the kernel shows none.
+/// Writes to an existing file. fs::write would create a file that the kernel does not show.
 fn write(path: PathBuf, value: &str) -> Result<(), CpuError> {
     fs::OpenOptions::new()
         .write(true)
         .open(&path)
         .and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()))
-        .map_err(|source| CpuError::File { path, source })
+        .map_err(|cause| CpuError::File { path, cause })
 }
 
 fn read(path: &Path) -> Result<String, CpuError> {
-    fs::read_to_string(path).map_err(|source| CpuError::File {
+    fs::read_to_string(path).map_err(|cause| CpuError::File {
         path: path.to_owned(),
-        source,
+        cause,
     })
 }
 
@@ -192,7 +193,7 @@ fn read(path: &Path) -> Result<String, CpuError> {
 mod tests {
     use super::*;
 
-    /// A directory as the kernel shows it; CPUs of `broken` have no file.
+    /// Creates a directory with the kernel's layout; CPUs in `broken` have no `online` file.
     fn system(present: &str, online: &str, broken: &[u32]) -> (tempfile::TempDir, System) {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_come_up_as_are_wanted() {
+    fn wanted_number_of_cpus_is_brought_online() {
         let (_directory, system) = system("0-3\n", "0\n", &[]);
         let brought = system.bring_up(3).unwrap();
         assert_eq!(brought.up.to_string(), "1-2");
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_happens_where_enough_are_there() {
+    fn nothing_changes_if_enough_cpus_are_online() {
         let (_directory, system) = system("0-3", "0-1", &[]);
         let brought = system.bring_up(2).unwrap();
         assert!(brought.up.is_empty() && brought.failed.is_empty());
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_come_up_does_not_stop_the_others() {
+    fn failing_cpu_does_not_stop_the_others() {
         let (directory, system) = system("0-3", "0", &[1]);
         let brought = system.bring_up(usize::MAX).unwrap();
         assert_eq!(brought.up.to_string(), "2-3");
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn without_sysfs_there_is_an_error_that_names_the_file() {
+    fn error_names_a_missing_or_invalid_file() {
         let directory = tempfile::tempdir().unwrap();
         let system = System::at(directory.path().join("none"));
         let error = system.bring_up(2).unwrap_err();
@@ -251,6 +252,6 @@ mod tests {
         fs::write(directory.path().join("online"), "zero").unwrap();
         let system = System::at(directory.path());
         let error = system.bring_up(2).unwrap_err();
-        assert!(error.to_string().contains("no list of CPUs"), "{error}");
+        assert!(error.to_string().contains("invalid CPU list"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The scheduler domains of all CPUs at one moment.
+//! Snapshot of the scheduler domains of all CPUs.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -8,50 +8,50 @@ use serde::{Deserialize, Serialize};
 use crate::domains::SchedDomain;
 use crate::list::CpuList;
 
-/// The scheduler domains of all CPUs at one moment.
+/// Snapshot of the scheduler domains of all CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainTree {
-    /// Where it comes from, for people.
+    /// Description of the source, for display.
     pub source: String,
-    /// The chain of each CPU that is online, the smallest domain first. A CPU that is set apart
-    /// has none.
+    /// Chain of each online CPU, smallest domain first. The chain of an isolated CPU is empty.
     pub cpus: BTreeMap<u32, Vec<SchedDomain>>,
-    /// What could not be read, for people.
+    /// Descriptions of data that could not be read.
     pub warnings: Vec<String>,
 }
 
-/// The domains of all CPUs as trees: what CPUs share is there once.
+/// Domains of all CPUs as trees, in which a shared domain appears once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Forest {
-    /// The outermost domains.
+    /// Outermost domains.
     pub roots: Vec<Node>,
-    /// What was left out, for people.
+    /// Descriptions of omitted data.
     pub warnings: Vec<String>,
 }
 
-/// A domain, shared by all CPUs that have one of this name and span at this place.
+/// Domain shared by all CPUs that have a domain of this name and span at this position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
-    /// The level's name.
+    /// Name of the topology level.
     pub name: String,
-    /// The CPUs in it; of a source that does not tell, those that were seen to be in it.
+    /// CPUs of the domain; if the source does not report them, the CPUs that have the domain.
     pub span: CpuList,
-    /// The flags, in the order of the kernel.
+    /// Names of the flags, in the kernel's order.
     pub flags: Option<Vec<String>>,
-    /// What it is made of.
+    /// Domains inside this one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Node>,
 }
 
-/// Domains in a chain that are taken in, so that a damaged kernel makes no deep tree. A level for each
-/// distance between nodes and four more are less in any machine that is known.
+/// Maximum number of domains used of a chain, so that damaged kernel data cannot create a deep
+/// tree. Every known machine has fewer: a level for each distance between nodes, and four more.
 const MAX_DEPTH: usize = 32;
 
 impl DomainTree {
-    /// As many domains as a forest can have of the largest machine that a text describes, in pairs.
+    /// Number of domains that suffices for a forest of the largest machine that a text can
+    /// describe, with its CPUs in pairs.
     pub const MAX_NODES: usize = 1 << 17;
 
-    /// The chains as trees of at most so many domains in all.
+    /// Returns the chains as trees with at most `most_nodes` domains in total.
     pub fn forest(&self, most_nodes: usize) -> Forest {
         let mut building = Building {
             most_nodes,
@@ -63,17 +63,17 @@ impl DomainTree {
         building.finish()
     }
 
-    /// CPUs without a domain: set apart, or alone.
+    /// Returns the CPUs without a domain: isolated, or the only one.
     pub fn without(&self) -> CpuList {
         let empty = self.cpus.iter().filter(|(_, chain)| chain.is_empty());
         empty.map(|(cpu, _)| *cpu).collect()
     }
 }
 
-/// What makes domains one node: the place of that which they are in, name and span.
+/// Identity of a node: index of its parent, name and span.
 type Key<'t> = (Option<usize>, Cow<'t, str>, Option<&'t CpuList>);
 
-/// A forest while CPUs come in.
+/// Forest under construction.
 #[derive(Default)]
 struct Building<'t> {
     nodes: Vec<SeenNode<'t>>,
@@ -83,7 +83,7 @@ struct Building<'t> {
     is_too_deep: bool,
 }
 
-/// A node, and the CPUs that have it.
+/// Node, with the CPUs that have it.
 struct SeenNode<'t> {
     parent: Option<usize>,
     domain: &'t SchedDomain,
@@ -130,7 +130,8 @@ impl<'t> Building<'t> {
                 "only the {MAX_DEPTH} outermost domains of a CPU are shown"
             ));
         }
-        // Whatever is in a node came after it: from the end on, each finds its children finished.
+        // Children come after their parents. In reverse order, the children of each node are
+        // complete.
         let mut children: Vec<Vec<Node>> = self.nodes.iter().map(|_| Vec::new()).collect();
         let mut roots = Vec::new();
         for (place, seen) in self.nodes.into_iter().enumerate().rev() {
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn without_spans_those_seen_together_is_complete() {
+    fn without_spans_a_node_has_the_cpus_seen_in_it() {
         let mut found = tree(&[&[("MC", "0")], &[("MC", "0")]]);
         for chain in found.cpus.values_mut() {
             chain[0].span = None;
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_stays_within_its_bounds_and_says_so() {
+    fn tree_is_bounded_and_warns_of_omissions() {
         let deep: Vec<(&str, &str)> = [("A", "0-1")].repeat(3 * MAX_DEPTH);
         let found = tree(&[&deep, &[("A", "0-1")]]);
         let forest = found.forest(DomainTree::MAX_NODES);

@@ -1,5 +1,5 @@
-//! What BPF reads of a kernel: by tables of types that are sound, damaged, and those of the machine at
-//! hand; and, where the kernel lets it be, of the kernel at hand.
+//! BPF reader of scheduler domains: with type tables that are sound, damaged, and of the
+//! running kernel; and, where permitted, on the running kernel itself.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
@@ -9,7 +9,7 @@ use bigiron_cpu::System;
 use bigiron_cpu::source::bpf::Layout;
 use bigiron_cpu::source::{Bpf, Debugfs, DomainSource, Schedstat};
 
-/// A table of types in BTF (Documentation/bpf/btf.rst), type by type.
+/// Type table in BTF (Documentation/bpf/btf.rst), built type by type.
 #[derive(Default)]
 struct Table {
     types: Vec<u32>,
@@ -18,7 +18,7 @@ struct Table {
 }
 
 impl Table {
-    /// A type of a kind, by what its kind puts behind the name.
+    /// Adds a type: its kind, and the words that follow the name.
     fn add(&mut self, name: &str, kind: u32, count: usize, words: &[u32]) -> u32 {
         let name = self.name(name);
         self.types.extend([name, kind << 24 | count as u32]);
@@ -36,7 +36,7 @@ impl Table {
         at
     }
 
-    /// A struct of members: their type and offset in bytes.
+    /// Adds a struct; members are name, type and offset in bytes.
     fn structure(&mut self, name: &str, size: u32, members: &[(&str, u32, u32)]) -> u32 {
         let mut words = vec![size];
         for (name, id, offset) in members {
@@ -54,7 +54,7 @@ impl Table {
     }
 }
 
-/// Of a kernel with the little that is asked for.
+/// Returns the types of a kernel with only what the reader requires.
 fn types(has_span: bool) -> Vec<u8> {
     let mut table = Table::default();
     let int = table.add("int", 1, 0, &[4, 32]);
@@ -90,7 +90,7 @@ fn types(has_span: bool) -> Vec<u8> {
     table.finish()
 }
 
-/// What the program leaves of two domains of a kernel with 65 CPUs.
+/// Returns what the program writes for two domains of a kernel with 65 CPUs.
 fn left() -> Vec<u8> {
     let words = |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|w| w.to_ne_bytes()).collect() };
     let pair = |low: u32, high: u32| [low.to_ne_bytes(), high.to_ne_bytes()].concat();
@@ -109,7 +109,7 @@ fn left() -> Vec<u8> {
 }
 
 #[test]
-fn a_chain_is_read_where_the_types_say() {
+fn chain_is_read_at_the_offsets_of_the_types() {
     for has_span in [true, false] {
         let layout = Layout::of(types(has_span), 65).unwrap();
         let mut value = left();
@@ -136,12 +136,15 @@ fn a_chain_is_read_where_the_types_say() {
             assert_eq!(files[name], text, "{name}");
         }
         assert_eq!(chain[0].name.as_deref(), Some("SMT"));
-        assert!(layout.chain(3, &value[..200]).is_err(), "the second is cut");
+        assert!(
+            layout.chain(3, &value[..200]).is_err(),
+            "the second domain is truncated"
+        );
     }
 }
 
 #[test]
-fn a_chain_without_an_end_is_an_error() {
+fn endless_chain_is_an_error() {
     let layout = Layout::of(types(true), 65).unwrap();
     let mut value = left();
     value[8] = 1;
@@ -158,7 +161,7 @@ fn a_chain_without_an_end_is_an_error() {
 }
 
 #[test]
-fn damaged_types_are_refused_and_never_followed_out_of_bounds() {
+fn damaged_types_are_rejected_without_out_of_bounds_access() {
     let sound = types(true);
     let mut refused = 0;
     for at in (0..sound.len()).step_by(4) {
@@ -187,15 +190,15 @@ fn damaged_types_are_refused_and_never_followed_out_of_bounds() {
     let most = Layout::of(sound, usize::MAX).unwrap().value_size();
     assert!(
         most < 4 << 20,
-        "{most} bytes for as many CPUs as any kernel has"
+        "{most} bytes for the maximum number of CPUs"
     );
     let without = Table::default().finish();
     let error = Layout::of(without, 8).unwrap_err().to_string();
-    assert!(error.contains("there is no struct sched_domain"), "{error}");
+    assert!(error.contains("no struct sched_domain"), "{error}");
 }
 
 #[test]
-fn the_types_of_the_machine_at_hand_have_what_is_asked_for() {
+fn types_of_the_running_kernel_are_sufficient() {
     let Ok(types) = std::fs::read("/sys/kernel/btf/vmlinux") else {
         println!("skipped: this kernel has no /sys/kernel/btf/vmlinux");
         return;
@@ -204,9 +207,9 @@ fn the_types_of_the_machine_at_hand_have_what_is_asked_for() {
     assert!(few.unwrap().value_size() < many.unwrap().value_size());
 }
 
-/// Threads that ask for different CPUs each get their own, and those of the kernel's own files.
+/// Threads that read different CPUs each receive their own chain, equal to the kernel's files.
 #[test]
-fn the_kernel_at_hand_is_read_by_many_threads() {
+fn running_kernel_is_read_by_many_threads() {
     let bpf = match Bpf::load() {
         Ok(bpf) => bpf,
         Err(error) => return println!("skipped: {error}"),

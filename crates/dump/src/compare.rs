@@ -75,18 +75,18 @@ pub fn compare(
             1_u64 << second.page_shift()
         )));
     }
-    let chunks: BTreeSet<PageFrame> = first.sections().chain(second.sections()).collect();
-    let chunks: Vec<PageFrame> = chunks.into_iter().collect();
-    progress.begin(Phase::Copying, chunks.len() as u64 * SECTION_FRAMES);
-    let cursor = WorkCursor::new(chunks.len() as u64);
-    let parts = run(helpers, stop, |_| -> Result<_, DumpError> {
+    let sections: BTreeSet<PageFrame> = first.sections().chain(second.sections()).collect();
+    let sections: Vec<PageFrame> = sections.into_iter().collect();
+    progress.begin(Phase::Copying, sections.len() as u64 * SECTION_FRAMES);
+    let cursor = WorkCursor::new(sections.len() as u64);
+    let found = run(helpers, stop, |_| -> Result<_, DumpError> {
         let mut pair = [Side::new(first), Side::new(second)];
-        let mut part = Comparison::default();
+        let mut found = Comparison::default();
         while let Some(index) = cursor.take(stop) {
-            compare_section(&mut pair, chunks[index as usize], &mut part)?;
+            compare_section(&mut pair, sections[index as usize], &mut found)?;
             progress.add(SECTION_FRAMES);
         }
-        Ok(part)
+        Ok(found)
     })?;
     if stop.is_set() {
         return Err(DumpError::Interrupted { kept: None });
@@ -95,9 +95,7 @@ pub fn compare(
         ends: (first.end_frame(), second.end_frame()),
         ..Comparison::default()
     };
-    for part in parts {
-        all.merge(part);
-    }
+    found.into_iter().for_each(|found| all.merge(found));
     Ok(all)
 }
 
@@ -117,10 +115,10 @@ impl<'a> Side<'a> {
         }
     }
 
-    fn load(&mut self, chunk: PageFrame) -> Result<(), SourceError> {
+    fn load(&mut self, section: PageFrame) -> Result<(), SourceError> {
         self.present.clear();
-        if chunk < self.source.end_frame() {
-            self.source.present(chunk, &mut self.present)?;
+        if section < self.source.end_frame() {
+            self.source.present(section, &mut self.present)?;
         }
         Ok(())
     }
@@ -128,25 +126,25 @@ impl<'a> Side<'a> {
 
 fn compare_section(
     pair: &mut [Side; 2],
-    chunk: PageFrame,
-    part: &mut Comparison,
+    section: PageFrame,
+    found: &mut Comparison,
 ) -> Result<(), DumpError> {
     let page_size = 1_usize << pair[0].source.page_shift();
     for side in &mut *pair {
-        side.load(chunk)?;
+        side.load(section)?;
     }
     let [one, other] = pair;
     let mut both = one.present.clone();
     both.and(&other.present);
-    add_alone(&one.present, &both, chunk, &mut part.only_first);
-    add_alone(&other.present, &both, chunk, &mut part.only_second);
+    add_alone(&one.present, &both, section, &mut found.only_first);
+    add_alone(&other.present, &both, section, &mut found.only_second);
     let mut from = 0;
     while let Some((start, len)) = both.next_run(from, both.len(), PAGES_AT_ONCE) {
-        let frame = PageFrame(chunk.0 + start as u64);
+        let frame = PageFrame(section.0 + start as u64);
         let pages = match (one.reader.pages(frame, len), other.reader.pages(frame, len)) {
             (Ok(one), Ok(other)) => (one, other),
             (Err(error), _) | (_, Err(error)) if error.is_one_page() => {
-                part.unreadable.add(one_frame(frame));
+                found.unreadable.add(one_frame(frame));
                 from = start + 1;
                 continue;
             }
@@ -157,7 +155,7 @@ fn compare_section(
         let bytes = count * page_size;
         from = start + count;
         if are_equal(&pages.0[..bytes], &pages.1[..bytes]) {
-            part.equal += count as u64;
+            found.equal += count as u64;
             continue;
         }
         let page_pairs = pages.0.chunks_exact(page_size);
@@ -167,9 +165,10 @@ fn compare_section(
             .enumerate()
         {
             if are_equal(one, other) {
-                part.equal += 1;
+                found.equal += 1;
             } else {
-                part.different
+                found
+                    .different
                     .add(one_frame(PageFrame(frame.0 + index as u64)));
             }
         }
@@ -182,7 +181,7 @@ fn one_frame(first: PageFrame) -> FrameRun {
 }
 
 /// Adds the bits of `present` that are not in `both`.
-fn add_alone(present: &Bitmap, both: &Bitmap, chunk: PageFrame, alone: &mut FrameRuns) {
+fn add_alone(present: &Bitmap, both: &Bitmap, section: PageFrame, alone: &mut FrameRuns) {
     if present.count() == both.count() {
         return;
     }
@@ -190,7 +189,7 @@ fn add_alone(present: &Bitmap, both: &Bitmap, chunk: PageFrame, alone: &mut Fram
     while let Some((start, len)) = present.next_run(from, present.len(), present.len()) {
         from = start + len;
         let bits = (start..from).filter(|bit| !both.get(*bit));
-        bits.for_each(|bit| alone.add(one_frame(PageFrame(chunk.0 + bit as u64))));
+        bits.for_each(|bit| alone.add(one_frame(PageFrame(section.0 + bit as u64))));
     }
 }
 
@@ -250,8 +249,8 @@ mod tests {
         fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
             assert!(first.0 < self.end, "asked for a section behind the end");
             bits.clear();
-            let chunk = self.pages.range(first.0..first.0 + SECTION_FRAMES);
-            chunk.for_each(|(frame, _)| bits.set((frame - first.0) as usize));
+            let section = self.pages.range(first.0..first.0 + SECTION_FRAMES);
+            section.for_each(|(frame, _)| bits.set((frame - first.0) as usize));
             Ok(())
         }
         fn next_section(&self, first: PageFrame) -> Option<PageFrame> {

@@ -124,7 +124,7 @@ fn no_bytes(frame: PageFrame) -> SourceError {
     SourceError::Io {
         path: Default::default(),
         action: "read a page",
-        source: io::Error::other(format!(
+        cause: io::Error::other(format!(
             "the source returned no bytes for page frame {frame}"
         )),
     }

@@ -176,10 +176,10 @@ fn end_failed(job: &DumpJob, parts: &[Part], error: DumpError) -> DumpError {
     }
     let kept_of = |part: Option<&Part>| part.and_then(Part::kept);
     match error {
-        DumpError::Write { path, source, .. } => DumpError::Write {
+        DumpError::Write { path, cause, .. } => DumpError::Write {
             kept: kept_of(parts.iter().find(|part| part.path() == path)),
             path,
-            source,
+            cause,
         },
         DumpError::Interrupted { .. } => DumpError::Interrupted {
             kept: kept_of(parts.first()),

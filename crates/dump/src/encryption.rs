@@ -45,12 +45,12 @@ pub enum RecipientsError {
         place: String,
     },
     /// The file cannot be read.
-    #[error("{path}: cannot read recipients: {source}")]
+    #[error("{path}: cannot read recipients: {cause}")]
     File {
         /// The file.
         path: String,
         /// The I/O error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The file has no recipient.
     #[error("{path}: no recipient found; write each public key (age1…) on its own line")]
@@ -65,9 +65,9 @@ impl Recipients {
     /// `age -R`.
     fn from_file(path: &Path) -> Result<Self, RecipientsError> {
         let name = path.display().to_string();
-        let error = |source| RecipientsError::File {
+        let error = |cause| RecipientsError::File {
             path: name.clone(),
-            source,
+            cause,
         };
         let size = fs::metadata(path).map_err(error)?.len();
         if size > MAX_FILE {

@@ -14,35 +14,35 @@ pub enum DumpError {
     #[error(transparent)]
     Kernel(#[from] KernelError),
     /// Pages cannot be classified.
-    #[error("cannot filter at dump level {level}: {source}; with -d 1 all pages are dumped")]
+    #[error("cannot filter at dump level {level}: {cause}; with -d 1 all pages are dumped")]
     Filter {
         /// The dump level.
         level: u8,
         /// The reason.
-        source: KernelError,
+        cause: KernelError,
     },
     /// The codec failed.
     #[error(transparent)]
     Codec(#[from] CodecError),
     /// The output file cannot be created.
-    #[error("{}: cannot {action}: {source}{hint}", path.display())]
+    #[error("{}: cannot {action}: {cause}{hint}", path.display())]
     Output {
         /// The file.
         path: PathBuf,
         /// The action that failed.
         action: &'static str,
         /// The system's error.
-        source: io::Error,
+        cause: io::Error,
         /// A separator and advice.
         hint: &'static str,
     },
     /// Writing failed halfway.
-    #[error("{}: cannot write: {source}{}", path.display(), kept_as(kept))]
+    #[error("{}: cannot write: {cause}{}", path.display(), kept_as(kept))]
     Write {
         /// Final name of the output.
         path: PathBuf,
         /// The system's error.
-        source: io::Error,
+        cause: io::Error,
         /// The file that holds what was written until then.
         kept: Option<PathBuf>,
     },
@@ -76,17 +76,17 @@ pub enum DumpError {
 impl DumpError {
     /// Converts an error of the filter at `level`.
     pub(crate) fn filter(level: DumpLevel) -> impl Fn(KernelError) -> Self {
-        move |source| Self::Filter {
+        move |cause| Self::Filter {
             level: level.number(),
-            source,
+            cause,
         }
     }
 
     /// Converts an I/O error of writing `path`; nothing of it is kept.
     pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
-        move |source| Self::Write {
+        move |cause| Self::Write {
             path: path.to_owned(),
-            source,
+            cause,
             kept: None,
         }
     }
@@ -97,10 +97,10 @@ impl DumpError {
         action: &'static str,
         hint: &'static str,
     ) -> impl Fn(io::Error) -> Self {
-        move |source| Self::Output {
+        move |cause| Self::Output {
             path: path.to_owned(),
             action,
-            source,
+            cause,
             hint,
         }
     }
@@ -108,11 +108,11 @@ impl DumpError {
     /// True if the output had too little room (full disk, quota, size limit), so that a smaller
     /// dump may still fit.
     pub fn is_output_full(&self) -> bool {
-        let Self::Write { source, .. } = self else {
+        let Self::Write { cause, .. } = self else {
             return false;
         };
         matches!(
-            source.kind(),
+            cause.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge | io::ErrorKind::QuotaExceeded
         )
     }

@@ -60,7 +60,7 @@ pub fn verify(
     let sections = Sections::of(dump);
     progress.begin(Phase::Copying, sections.len() as u64 * SECTION_FRAMES);
     let cursor = WorkCursor::new(sections.len() as u64);
-    let parts = run(helpers, stop, |_| {
+    let found = run(helpers, stop, |_| {
         let mut pair = Pair {
             dump: dump.reader(IoMethod::Auto),
             source: source.map(|source| source.reader(IoMethod::Auto)),
@@ -68,24 +68,22 @@ pub fn verify(
         };
         let mut present = Bitmap::new(SECTION_FRAMES as usize);
         let mut ram = Bitmap::new(SECTION_FRAMES as usize);
-        let mut part = Verification::default();
+        let mut found = Verification::default();
         while let Some(index) = cursor.take(stop) {
             let first = sections.at(index as usize).first;
             dump.present(first, &mut present)?;
             dump.ram(first, &mut ram)?;
-            part.left_out += ram.count().saturating_sub(present.count());
-            pair.chunk(first, &present, &mut part)?;
+            found.left_out += ram.count().saturating_sub(present.count());
+            pair.verify_section(first, &present, &mut found)?;
             progress.add(SECTION_FRAMES);
         }
-        Ok::<_, DumpError>(part)
+        Ok::<_, DumpError>(found)
     })?;
     if stop.is_set() {
         return Err(DumpError::Interrupted { kept: None });
     }
     let mut all = Verification::default();
-    for part in parts {
-        all.merge(part);
-    }
+    found.into_iter().for_each(|found| all.merge(found));
     Ok(all)
 }
 
@@ -97,11 +95,11 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    fn chunk(
+    fn verify_section(
         &mut self,
         first: PageFrame,
         present: &Bitmap,
-        part: &mut Verification,
+        found: &mut Verification,
     ) -> Result<(), DumpError> {
         let Self {
             dump,
@@ -115,10 +113,10 @@ impl Pair<'_> {
                     if let Some(source) = source {
                         compare(source.as_mut(), frame, pages, *page_size)?;
                     }
-                    part.pages += (pages.len() / *page_size) as u64;
+                    found.pages += (pages.len() / *page_size) as u64;
                 }
-                Err(error) if is_cut_off(&error) => part.lost += 1,
-                Err(error) => part.add_damage(frame, error),
+                Err(error) if is_cut_off(&error) => found.lost += 1,
+                Err(error) => found.add_damage(frame, error),
             }
             Ok(())
         })
@@ -167,7 +165,7 @@ fn compare(
 fn is_cut_off(error: &SourceError) -> bool {
     match error {
         SourceError::Lost { .. } => true,
-        SourceError::Format { source, .. } => matches!(source, FormatError::Truncated { .. }),
+        SourceError::Format { cause, .. } => matches!(cause, FormatError::Truncated { .. }),
         _ => false,
     }
 }

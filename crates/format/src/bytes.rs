@@ -46,11 +46,11 @@ pub trait ReadAt: Send + Sync {
                 }
                 Ok(count) => done += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(source) => {
+                Err(cause) => {
                     return Err(FormatError::Io {
                         what,
                         offset: at,
-                        source,
+                        cause,
                     });
                 }
             }

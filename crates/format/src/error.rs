@@ -8,14 +8,14 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     /// Reading failed.
-    #[error("cannot read {what} at offset {offset:#x}: {source}")]
+    #[error("cannot read {what} at offset {offset:#x}: {cause}")]
     Io {
         /// The item that was being read.
         what: &'static str,
         /// Its offset.
         offset: u64,
         /// The I/O error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The file ends before an item that its headers promise.
     #[error(

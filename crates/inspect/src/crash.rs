@@ -238,10 +238,10 @@ fn details(event: &mut Event, line: &str) {
         if event.command.is_none() {
             event.command = command(rest);
         }
-    } else if let Some(place) = line.strip_prefix(KERNEL_RIP)
+    } else if let Some(rip) = line.strip_prefix(KERNEL_RIP)
         && event.instruction.is_none()
     {
-        event.instruction = Some(place.to_owned());
+        event.instruction = Some(rip.to_owned());
     }
 }
 

@@ -176,7 +176,7 @@ fn path(program: &Program, inode: VirtAddr) -> Result<Option<String>, InspectErr
     if first.0 == 0 {
         return Ok(None);
     }
-    let link = program.place("dentry", "d_u.d_alias")?.offset;
+    let link = program.locate("dentry", "d_u.d_alias")?.offset;
     let mut at = VirtAddr(first.0.wrapping_sub(link));
     let mut names = Vec::new();
     for _ in 0..MAX_DEPTH {

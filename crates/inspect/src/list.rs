@@ -17,7 +17,7 @@ impl Program<'_, '_> {
         path: &str,
         most: usize,
     ) -> Result<Walk, InspectError> {
-        let offset = self.place(name, path)?.offset;
+        let offset = self.locate(name, path)?.offset;
         Ok(self.follow(head, 0, offset, most))
     }
 
@@ -29,7 +29,7 @@ impl Program<'_, '_> {
         path: &str,
         most: usize,
     ) -> Result<Walk, InspectError> {
-        let offset = self.place(name, path)?.offset;
+        let offset = self.locate(name, path)?.offset;
         // `prev` is the second member of list_head.
         Ok(self.follow(head, 8, offset, most))
     }

@@ -7,7 +7,9 @@ use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 use bigiron_kernel::symbols::{Symbols, kallsyms};
 use bigiron_kernel::types::btf::{self, Btf};
-use bigiron_kernel::types::{Place, Shape, TypeId, find_member, resolve, size_of, structure};
+use bigiron_kernel::types::{
+    MemberLocation, Shape, TypeId, find_member, resolve, size_of, structure,
+};
 use bigiron_kernel::{Kernel, KernelError};
 
 use crate::error::InspectError;
@@ -21,7 +23,7 @@ const MAX_CPUS: u64 = 64 << 10;
 /// A kernel, its symbols and its types. Threads may share it.
 pub struct Program<'k, 's> {
     kernel: &'k Kernel<'s>,
-    names: Arc<Names>,
+    pub(crate) names: Arc<Names>,
 }
 
 /// The symbols and types of a kernel, with cached lookups.
@@ -29,10 +31,10 @@ pub struct Names {
     symbols: Symbols,
     types: Arc<Btf>,
     structures: Mutex<HashMap<String, TypeId>>,
-    places: Mutex<HashMap<(TypeId, String), Place>>,
+    members: Mutex<HashMap<(TypeId, String), MemberLocation>>,
     addresses: Mutex<HashMap<String, VirtAddr>>,
     offsets: OnceLock<Vec<u64>>,
-    modules: OnceLock<Modules>,
+    pub(crate) modules: OnceLock<Modules>,
 }
 
 /// The result of walking a list.
@@ -64,7 +66,7 @@ impl<'k, 's> Program<'k, 's> {
             symbols,
             types: Arc::new(types),
             structures: Mutex::default(),
-            places: Mutex::default(),
+            members: Mutex::default(),
             addresses: Mutex::default(),
             offsets: OnceLock::new(),
             modules: OnceLock::new(),
@@ -100,11 +102,6 @@ impl<'k, 's> Program<'k, 's> {
     /// Its types, for tables that extend them.
     pub(crate) fn shared_types(&self) -> Arc<Btf> {
         Arc::clone(&self.names.types)
-    }
-
-    /// Its modules, read on first use.
-    pub fn modules(&self) -> &Modules {
-        self.names.modules.get_or_init(|| Modules::read(self))
     }
 
     fn endian(&self) -> Endian {
@@ -147,8 +144,8 @@ impl<'k, 's> Program<'k, 's> {
     }
 
     /// Locates a member; `path` may go through nested structs: `thread.sp`.
-    pub fn place(&self, name: &str, path: &str) -> Result<Place, InspectError> {
-        self.place_in(self.structure(name)?, path)
+    pub fn locate(&self, name: &str, path: &str) -> Result<MemberLocation, InspectError> {
+        self.locate_in(self.structure(name)?, path)
             .map_err(|error| match error {
                 InspectError::NoMember { option, .. } => InspectError::NoMember {
                     name: format!("{name}.{path}"),
@@ -159,54 +156,54 @@ impl<'k, 's> Program<'k, 's> {
     }
 
     /// Locates a member of a struct or union that may be anonymous.
-    pub fn place_in(&self, outer: TypeId, path: &str) -> Result<Place, InspectError> {
+    pub fn locate_in(&self, outer: TypeId, path: &str) -> Result<MemberLocation, InspectError> {
         let key = (outer, path.to_owned());
-        if let Some(place) = lock(&self.names.places).get(&key) {
-            return Ok(place.clone());
+        if let Some(member) = lock(&self.names.members).get(&key) {
+            return Ok(member.clone());
         }
-        let mut place = Place {
+        let mut member = MemberLocation {
             offset: 0,
             type_id: outer,
             bits: None,
         };
         for step in path.splitn(MAX_DEPTH, '.') {
-            let (inner, _) = resolve(self.types(), place.type_id)?;
+            let (inner, _) = resolve(self.types(), member.type_id)?;
             let found = find_member(self.types(), inner, step)?;
             let found = found.ok_or_else(|| InspectError::NoMember {
                 name: path.to_owned(),
                 option: None,
             })?;
-            place = Place {
-                offset: place.offset.saturating_add(found.offset),
+            member = MemberLocation {
+                offset: member.offset.saturating_add(found.offset),
                 ..found
             };
         }
-        lock(&self.names.places).insert(key, place.clone());
-        Ok(place)
+        lock(&self.names.members).insert(key, member.clone());
+        Ok(member)
     }
 
     /// Returns true if a struct has a member.
     pub fn has(&self, name: &str, path: &str) -> bool {
-        self.place(name, path).is_ok()
+        self.locate(name, path).is_ok()
     }
 
     /// Returns the address of a member of the struct at `at`.
     pub fn member(&self, at: VirtAddr, name: &str, path: &str) -> Result<VirtAddr, InspectError> {
-        self.plus(at, self.place(name, path)?.offset)
+        self.plus(at, self.locate(name, path)?.offset)
     }
 
     /// Reads a number from a member: an integer (or bit field), a pointer, an enumeration, a
     /// bool. Values shorter than 8 bytes are not sign-extended: see [`Self::signed`].
     pub fn value(&self, at: VirtAddr, name: &str, path: &str) -> Result<u64, InspectError> {
-        let place = self.place(name, path)?;
-        self.value_at(at, &place)
+        let member = self.locate(name, path)?;
+        self.value_at(at, &member)
     }
 
     /// Reads a number at a location relative to `at`.
-    pub fn value_at(&self, at: VirtAddr, place: &Place) -> Result<u64, InspectError> {
-        let size = size_of(self.types(), place.type_id)?.unwrap_or(0);
-        let address = self.plus(at, place.offset)?;
-        match place.bits {
+    pub fn value_at(&self, at: VirtAddr, member: &MemberLocation) -> Result<u64, InspectError> {
+        let size = size_of(self.types(), member.type_id)?.unwrap_or(0);
+        let address = self.plus(at, member.offset)?;
+        match member.bits {
             None => self.number(address, size),
             Some((first, bits)) => {
                 // A bit field may cross the bytes of its type, but not 8 bytes.
@@ -224,15 +221,15 @@ impl<'k, 's> Program<'k, 's> {
 
     /// Reads a signed number from a member.
     pub fn signed(&self, at: VirtAddr, name: &str, path: &str) -> Result<i64, InspectError> {
-        let place = self.place(name, path)?;
-        let bits = match place.bits {
+        let member = self.locate(name, path)?;
+        let bits = match member.bits {
             Some((_, bits)) => bits,
-            None => size_of(self.types(), place.type_id)?
+            None => size_of(self.types(), member.type_id)?
                 .unwrap_or(8)
                 .saturating_mul(8),
         };
         let unused = 64 - bits.clamp(1, 64);
-        let value = self.value_at(at, &place)?;
+        let value = self.value_at(at, &member)?;
         Ok((value << unused).cast_signed() >> unused)
     }
 
@@ -243,9 +240,9 @@ impl<'k, 's> Program<'k, 's> {
 
     /// Reads the text in a member that is an array of characters, up to its NUL.
     pub fn text(&self, at: VirtAddr, name: &str, path: &str) -> Result<String, InspectError> {
-        let place = self.place(name, path)?;
-        let size = size_of(self.types(), place.type_id)?.unwrap_or(0);
-        self.string(self.plus(at, place.offset)?, size.min(4096) as usize)
+        let member = self.locate(name, path)?;
+        let size = size_of(self.types(), member.type_id)?.unwrap_or(0);
+        self.string(self.plus(at, member.offset)?, size.min(4096) as usize)
     }
 
     /// Reads the text at an address, up to its NUL or the maximum length. Memory after the NUL

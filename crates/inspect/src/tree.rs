@@ -18,7 +18,7 @@ impl Program<'_, '_> {
         path: &str,
         most: usize,
     ) -> Result<Walk, InspectError> {
-        let offset = self.place(name, path)?.offset;
+        let offset = self.locate(name, path)?.offset;
         let top = self.pointer(root, "rb_root", "rb_node");
         let mut nodes = Nodes {
             program: self,

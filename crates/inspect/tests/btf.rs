@@ -153,9 +153,9 @@ fn a_modules_table_goes_on_where_the_kernels_ends() {
         .collect();
     // Offset 1 is the base's first name.
     assert_eq!(names, [Some("own"), Some("int")]);
-    let place = find_member(&types, id, "own").unwrap().unwrap();
+    let member = find_member(&types, id, "own").unwrap().unwrap();
     assert_eq!(
-        declaration(&types, place.type_id, "").unwrap(),
+        declaration(&types, member.type_id, "").unwrap(),
         "struct file *"
     );
     assert_eq!(size_of(&types, id).unwrap(), Some(16));

@@ -187,8 +187,8 @@ fn a_directory_that_is_its_own_grandchild_has_a_path_with_an_end() {
         let (mapping, _) = map.files.largest(1)[0];
         let inode = program.pointer(mapping, "address_space", "host").unwrap();
         let link = program.pointer(inode, "inode", "i_dentry.first").unwrap();
-        let place = program.place("dentry", "d_u.d_alias").unwrap().offset;
-        let dentry = VirtAddr(link.0 - place);
+        let member = program.locate("dentry", "d_u.d_alias").unwrap().offset;
+        let dentry = VirtAddr(link.0 - member);
         let parent = program.pointer(dentry, "dentry", "d_parent").unwrap();
         let up = program.member(parent, "dentry", "d_parent").unwrap();
         (up, dentry.0)

@@ -134,12 +134,12 @@ fn a_stack_and_tables_that_lie_end_a_trace_with_a_reason() {
     let mut bytes = sample();
     let (sleeper, sp, count, first) = with_program(&bytes, |program| {
         let sleeper = task(&Tasks::of(program).unwrap(), 2).clone();
-        let place = program.member(sleeper.address, "task_struct", "thread.sp");
+        let member = program.member(sleeper.address, "task_struct", "thread.sp");
         let start = program.symbol("__start_orc_unwind").unwrap();
         let end = program.symbol("__stop_orc_unwind").unwrap();
         let count = ((end.0 - start.0) / 6) as usize;
-        let place = offset(program, place.unwrap());
-        (sleeper, place, count, offset(program, start))
+        let member = offset(program, member.unwrap());
+        (sleeper, member, count, offset(program, start))
     });
     let trace = |bytes: &[u8]| {
         with_program(bytes, |program| {

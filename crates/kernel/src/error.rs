@@ -9,22 +9,22 @@ use bigiron_format::{FormatError, PageFrame, VirtAddr};
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The file is damaged or of another format.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
         /// The format error.
-        source: FormatError,
+        cause: FormatError,
     },
     /// The file cannot be opened or read.
-    #[error("{}: cannot {action}: {source}", path.display())]
+    #[error("{}: cannot {action}: {cause}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// The operation that failed.
         action: &'static str,
         /// The I/O error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The source does not contain this page frame.
     #[error("page frame {frame} is not in {}", path.display())]

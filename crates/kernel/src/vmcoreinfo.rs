@@ -64,9 +64,9 @@ pub fn from_memory<T>(
 }
 
 /// Adds the name of the source to a parse error.
-pub fn name_error(path: &std::path::Path, source: FormatError) -> KernelError {
+pub fn name_error(path: &std::path::Path, cause: FormatError) -> KernelError {
     KernelError::Source(SourceError::Format {
         path: path.to_owned(),
-        source,
+        cause,
     })
 }

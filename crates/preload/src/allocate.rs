@@ -1,7 +1,8 @@
-//! What takes large aligned memory from an allocator.
+//! The functions that allocate large aligned memory.
 //!
-//! An allocator's own mapping is locked and made within it while all new memory is locked, which
-//! helpers can only do from outside. malloc is left alone: it would be slower for everybody.
+//! While all new memory is locked, an allocator's own mapping is populated and locked inside
+//! its mmap call, where helpers cannot take part; they can only do so from outside. malloc is
+//! not replaced, because that would slow down every program.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -9,11 +10,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use bigiron_memory::call::{self, Block};
 
-use crate::calls::{errno, is_small, set_errno};
+use crate::calls::is_small;
+use crate::errno::{errno, set_errno};
 use crate::state::{STATE, policy};
 use crate::trace::{self, Kind};
 
-/// A function of the allocator behind this library, looked for once.
+/// A function of the next allocator, looked up once.
 struct Next {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
@@ -30,7 +32,7 @@ impl Next {
     fn get(&self) -> *mut c_void {
         let mut found = self.found.load(Ordering::Relaxed);
         if found.is_null() {
-            // SAFETY: looks for a name.
+            // SAFETY: only looks up a symbol.
             found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
             self.found.store(found, Ordering::Relaxed);
         }
@@ -45,7 +47,7 @@ static MEMALIGN: Next = Next::new(c"memalign");
 type PosixMemalign = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
 type Aligned = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 
-/// Makes a call of an allocator, with helpers for a large one. `errno` is the allocator's.
+/// Calls an allocator, with helpers for a large block. `errno` is the allocator's.
 fn allocate<T>(length: usize, plain: impl FnOnce() -> Block<T>) -> T {
     if !is_small(length)
         && let Some(policy) = policy()
@@ -75,13 +77,13 @@ pub unsafe extern "C" fn posix_memalign(
     if next.is_null() {
         return libc::ENOMEM;
     }
-    // SAFETY: it is the function of this name.
+    // SAFETY: the function of this name has this type.
     let next: PosixMemalign = unsafe { std::mem::transmute(next) };
     allocate(length, || {
-        // SAFETY: what the program asked for.
+        // SAFETY: the program's own arguments.
         let result = unsafe { next(place, alignment, length) };
         let address = if result == 0 {
-            // SAFETY: it has been written.
+            // SAFETY: written by the successful call.
             unsafe { *place }.addr()
         } else {
             0
@@ -90,17 +92,17 @@ pub unsafe extern "C" fn posix_memalign(
     })
 }
 
-/// As `next` does, whose name is one of those with the type of aligned_alloc.
+/// Calls `next`, an allocator function with the type of aligned_alloc.
 unsafe fn aligned(next: &Next, alignment: usize, length: usize) -> *mut c_void {
     let next = next.get();
     if next.is_null() {
         set_errno(libc::ENOMEM);
         return ptr::null_mut();
     }
-    // SAFETY: it is a function of this type.
+    // SAFETY: the function has this type.
     let next: Aligned = unsafe { std::mem::transmute(next) };
     allocate(length, || {
-        // SAFETY: what the program asked for.
+        // SAFETY: the program's own arguments.
         let result = unsafe { next(alignment, length) };
         let address = result.addr();
         Block { result, address }
@@ -110,13 +112,13 @@ unsafe fn aligned(next: &Next, alignment: usize, length: usize) -> *mut c_void {
 /// aligned_alloc(3)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aligned_alloc(alignment: usize, length: usize) -> *mut c_void {
-    // SAFETY: the function of this name.
+    // SAFETY: the function of this name has this type.
     unsafe { aligned(&ALIGNED_ALLOC, alignment, length) }
 }
 
 /// memalign(3)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memalign(alignment: usize, length: usize) -> *mut c_void {
-    // SAFETY: the function of this name.
+    // SAFETY: the function of this name has this type.
     unsafe { aligned(&MEMALIGN, alignment, length) }
 }

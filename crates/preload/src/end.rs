@@ -14,26 +14,26 @@ unsafe extern "C" {
     fn fcloseall() -> c_int;
 }
 
-/// Handlers are called in reverse: this one after all that the program, and what it loads
-/// later, registers, and after libraries were told of the end.
+/// Registers the exit handler. Handlers run in reverse order: this one after all handlers that
+/// the program and later libraries register, and after the destructors of libraries.
 pub(crate) fn prepare() {
-    // SAFETY: the handler stays where it is: this library is never unloaded.
+    // SAFETY: the handler stays valid, because this library is never unloaded.
     unsafe { on_exit(at_exit, ptr::null_mut()) };
 }
 
-/// What exit(3) does after its handlers is done here, since private memory is gone then.
+/// Performs the rest of exit(3), because the private memory is freed here.
 extern "C" fn at_exit(status: c_int, _: *mut c_void) {
     if end(Some(close_streams)).is_final {
         leave(status);
     }
 }
 
-/// As exit(3) does when all handlers have run, whatever other threads do meanwhile.
+/// Closes the streams as exit(3) does after all handlers, whatever other threads do meanwhile.
 fn close_streams() -> bool {
     if sanitizer::watches_memory() {
         return false;
     }
-    // SAFETY: streams are not used by this thread any more, and have locks against others.
+    // SAFETY: this thread no longer uses streams, and their locks exclude other threads.
     unsafe { fcloseall() };
     true
 }
@@ -42,7 +42,7 @@ fn end(last_steps: Option<fn() -> bool>) -> End {
     let Some(policy) = policy() else {
         return End::default();
     };
-    // SAFETY: this thread's own; it lies among what the C library knows of the thread.
+    // SAFETY: belongs to this thread; it is in the C library's data of the thread.
     let thread = unsafe { libc::__errno_location() }.addr();
     let [first, second] = addresses();
     let keep = [first, second, trace::address(), thread];
@@ -69,6 +69,6 @@ pub unsafe extern "C" fn _exit(status: c_int) -> ! {
 /// _Exit(3)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
-    // SAFETY: another name of the same.
+    // SAFETY: the same function under another name.
     unsafe { _exit(status) }
 }

@@ -1,6 +1,7 @@
-//! Memory of this library's own: the program's malloc is as if nobody had called it before.
+//! The allocator of this library, which does not call the program's malloc before the program
+//! does.
 //!
-//! Little is allocated, nearly all of it before the program begins, and kept.
+//! Allocations are few; almost all are made before the program starts, and never freed.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 const ROOM: usize = 32 << 10;
-/// What is larger comes from a mapping of its own.
+/// Larger allocations have their own mapping.
 const LARGE: usize = 4 << 10;
 
 #[global_allocator]
@@ -19,14 +20,14 @@ static OWN: Own = Own {
     used: AtomicUsize::new(0),
 };
 
-/// Room that is given away from its start, and mappings for what does not fit.
+/// A buffer used from its start, and mappings for allocations that do not fit.
 #[repr(align(64))]
 struct Own {
     room: UnsafeCell<[u8; ROOM]>,
     used: AtomicUsize,
 }
 
-// SAFETY: each byte of the room is given to one caller; `used` says which are.
+// SAFETY: `used` assigns each byte of the buffer to one allocation.
 unsafe impl Sync for Own {}
 
 impl Own {
@@ -34,7 +35,7 @@ impl Own {
         self.room.get().addr()
     }
 
-    /// Bytes of the room, if so many are free.
+    /// Allocates from the buffer, if there is enough space.
     fn take(&self, layout: Layout) -> Option<*mut u8> {
         let mut place = 0;
         let taken = |used: usize| {
@@ -48,7 +49,7 @@ impl Own {
     }
 }
 
-// SAFETY: memory is given once, aligned as asked, and taken back by its owner alone.
+// SAFETY: allocations are distinct, aligned as requested, and freed only by their owner.
 unsafe impl GlobalAlloc for Own {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() <= LARGE
@@ -60,7 +61,7 @@ unsafe impl GlobalAlloc for Own {
             return ptr::null_mut();
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, where the kernel has room.
+        // SAFETY: a new mapping at an address chosen by the kernel.
         unsafe {
             mmap_anonymous(
                 ptr::null_mut(),
@@ -75,11 +76,11 @@ unsafe impl GlobalAlloc for Own {
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         let at = place.addr().wrapping_sub(self.start());
         if at >= ROOM {
-            // SAFETY: a mapping of its own, of this size.
+            // SAFETY: a separate mapping of this size.
             let _ = unsafe { munmap(place.cast(), layout.size()) };
             return;
         }
-        // What was given last can be given again.
+        // The most recent allocation can be reused.
         let relaxed = Ordering::Relaxed;
         let _ = self
             .used

@@ -1,15 +1,16 @@
-//! The sanitizers of compilers, which have functions in the programs that they are in.
+//! Detects compilers' sanitizers by the functions that they add to programs.
 
 use std::arch::asm;
 
-/// Where a function of the program or of its libraries is, 0 where there is none.
+/// Returns the address of a function of the program or its libraries; 0 if it does not exist.
 ///
-/// Not by dlsym(3), which makes the text of an error by the program's `malloc`, before the program
-/// itself calls it first.
+/// dlsym(3) is not usable: it allocates an error message with the program's `malloc`, before
+/// the program itself calls it.
 macro_rules! address_of {
     ($name:literal) => {{
         let address: usize;
-        // SAFETY: reads what the loader has put there: the address, or 0, since the name is weak.
+        // SAFETY: reads the entry filled in by the loader: the address, or 0 because the symbol
+        // is weak.
         unsafe {
             asm!(
                 concat!(".weak ", $name),
@@ -22,13 +23,13 @@ macro_rules! address_of {
     }};
 }
 
-/// Whether the program is under ThreadSanitizer, which takes the start of a helper for a fork
-/// of the whole process, and waits for ever.
+/// True if the program runs under ThreadSanitizer, which mistakes the start of a helper for a
+/// fork of the whole process, and waits forever.
 pub(crate) fn watches_races() -> bool {
     address_of!("__tsan_init") != 0
 }
 
-/// Whether a sanitizer is there, which looks at memory when all handlers have run.
+/// True if a sanitizer is present, which examines memory after all handlers have run.
 pub(crate) fn watches_memory() -> bool {
     address_of!("__sanitizer_print_stack_trace") != 0
 }

@@ -1,39 +1,40 @@
-//! Whether a thread's stack has room for what is done here. The smallest that a thread or a
-//! signal handler may have is enough for the plain call, and not for helpers: on such
-//! a stack all calls are the plain ones.
+//! Checks that a thread's stack has enough space for this library. The smallest stacks of
+//! threads and signal handlers suffice for the plain call, but not for helpers: on such a stack
+//! all calls are the plain ones.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::{Resource, getrlimit};
 
-/// Bytes that a call may take; twice what the deepest takes.
+/// Stack space for a call in bytes; twice the maximum used.
 const ROOM: usize = 64 << 10;
-/// No guard below a stack is smaller.
+/// Minimum size of the guard below a stack.
 const PAGE: usize = 4 << 10;
 
-/// Of the first thread's stack, what is known to be there: it grows by itself.
+/// Size in bytes of the first thread's stack that is always available: this stack grows on
+/// demand.
 const KNOWN: usize = 1 << 20;
 
-/// Where that stack was when the program began; 0 where it may not grow as far.
+/// Address of the first thread's stack at program start; 0 if its limit is too low.
 static FIRST: AtomicUsize = AtomicUsize::new(0);
 
-/// Notes the first thread's stack.
+/// Records the address of the first thread's stack.
 pub(crate) fn prepare() {
     let most = getrlimit(Resource::Stack).current;
     if most.is_none_or(|most| most >= 2 * KNOWN as u64) {
-        // The program's first function may begin a little above.
+        // The program's first function may begin slightly above.
         FIRST.store(here() + ROOM, Ordering::Relaxed);
     }
 }
 
-/// Whether this thread's stack goes on far enough. Leaves `errno` alone.
+/// True if this thread's stack has enough space. Preserves `errno`.
 pub(crate) fn has_room() -> bool {
     let here = here();
     let first = FIRST.load(Ordering::Relaxed);
     if here <= first && first - here < KNOWN - ROOM {
         return true;
     }
-    // SAFETY: this thread's own.
+    // SAFETY: belongs to this thread.
     let before = unsafe { *libc::__errno_location() };
     let all = (1..=ROOM / PAGE).all(|page| is_readable(here.wrapping_sub(page * PAGE)));
     // SAFETY: as above.
@@ -47,12 +48,12 @@ fn here() -> usize {
     (&raw const local).addr()
 }
 
-/// Whether there is memory at an address. A system call looks there first, and then
-/// refuses what it is asked (rt_sigprocmask of kernel/signal.c), so that nothing changes;
-/// filters of system calls let it pass.
+/// True if an address is readable. The system call reads it first and then rejects the invalid
+/// argument (rt_sigprocmask in kernel/signal.c), so nothing changes. Seccomp filters allow this
+/// call.
 fn is_readable(address: usize) -> bool {
     const NOTHING: libc::c_int = -1;
-    // SAFETY: the kernel reads eight bytes, if it can.
+    // SAFETY: the kernel reads eight bytes if possible.
     let status = unsafe {
         libc::syscall(
             libc::SYS_rt_sigprocmask,
@@ -62,6 +63,6 @@ fn is_readable(address: usize) -> bool {
             size_of::<u64>(),
         )
     };
-    // SAFETY: this thread's own.
+    // SAFETY: belongs to this thread.
     status == 0 || unsafe { *libc::__errno_location() } != libc::EFAULT
 }

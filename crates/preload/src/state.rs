@@ -8,7 +8,7 @@ use bigiron_memory::policy::Policy;
 
 use crate::stack;
 
-/// What the calls remember of this process.
+/// State of the calls of this process.
 pub(crate) static STATE: State = State::new();
 
 static POLICY: OnceLock<Policy> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! Tells what was accelerated: a line for each call, and one for all at the end.
+//! Reports accelerated calls: a line for each call, and a line of totals at the end.
 
 use std::fmt::{self, Display, Write};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use bigiron_memory::policy::{Policy, Trace};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::getpid;
 
-/// Which call.
+/// Kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Mmap,
@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-/// What was done in all for one kind of call.
+/// Totals of one kind of call.
 struct Total {
     calls: AtomicU64,
     bytes: AtomicU64,
@@ -64,13 +64,13 @@ static TOTALS: [Total; KINDS.len()] = [const {
     }
 }; KINDS.len()];
 
-/// Whose totals these are: a child of a fork begins anew.
+/// PID of the process that the totals belong to. The child of a fork starts with new totals.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// The program's name, as long as the kernel keeps it.
+/// The program's name, truncated as in the kernel.
 static NAME: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Notes the program's name.
+/// Reads the program's name.
 pub(crate) fn prepare() {
     let name = std::fs::read("/proc/self/comm").unwrap_or_default();
     let mut words = [0_u8; 16];
@@ -83,12 +83,12 @@ pub(crate) fn prepare() {
     }
 }
 
-/// Where the totals lie: kept until the end.
+/// Returns the address of the totals, which must stay until the end.
 pub(crate) fn address() -> usize {
     (&raw const TOTALS).addr()
 }
 
-/// Tells of one call, if helpers did anything for it.
+/// Reports a call, if helpers did any work for it.
 pub(crate) fn write_call(policy: &Policy, kind: Kind, outcome: Option<Outcome>) {
     let Some(outcome) = outcome.filter(|outcome| outcome.bytes > 0 && policy.trace != Trace::No)
     else {
@@ -130,7 +130,7 @@ fn count(kind: Kind, outcome: &Outcome) {
     }
 }
 
-/// Tells of all calls of this process, if there were any.
+/// Reports the totals of this process, if there were any calls.
 pub(crate) fn write_totals(policy: &Policy) {
     let process = getpid().as_raw_pid().unsigned_abs();
     if policy.trace == Trace::No || OWNER.load(Ordering::Relaxed) != process {
@@ -156,7 +156,7 @@ pub(crate) fn write_totals(policy: &Policy) {
     line.write(&policy.trace);
 }
 
-/// A line, made on the stack and written at once. What does not fit is cut.
+/// A line that is formatted on the stack and written by one call. Excess text is cut.
 struct Line {
     bytes: [u8; 1024],
     length: usize,
@@ -208,7 +208,7 @@ impl Write for Line {
     }
 }
 
-/// The program's name. A byte that would disturb a line is a question mark.
+/// The program's name. Bytes that would corrupt a line are replaced by question marks.
 struct Name;
 
 impl Display for Name {
@@ -224,7 +224,7 @@ impl Display for Name {
     }
 }
 
-/// Bytes.
+/// A size in bytes, with a unit.
 struct Size(u64);
 
 impl Display for Size {
@@ -234,13 +234,13 @@ impl Display for Size {
         let Some((shift, unit)) = units.find(|(shift, _)| self.0 >> shift > 0) else {
             return write!(formatter, "{} bytes", self.0);
         };
-        // In tenths, without floating point.
+        // In tenths, without floating-point arithmetic.
         let tenths = (u128::from(self.0) * 10) >> shift;
         write!(formatter, "{}.{} {unit}", tenths / 10, tenths % 10)
     }
 }
 
-/// Seconds with three digits.
+/// A time in seconds, with three digits.
 struct Time(Duration);
 
 impl Display for Time {

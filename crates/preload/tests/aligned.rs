@@ -1,5 +1,5 @@
-//! Large aligned blocks are locked and there as by the allocator's own call, and accelerated
-//! where all new memory is locked.
+//! Large aligned blocks are locked and populated as by the allocator's plain call, and
+//! accelerated if all new memory is locked.
 
 mod common;
 

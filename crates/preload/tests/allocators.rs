@@ -1,5 +1,5 @@
-//! Under allocators that have their memory from the library's mmap, nothing is allocated
-//! within it, and nothing is lost at the end.
+//! Under allocators that take their memory from the library's mmap, the library allocates
+//! nothing inside it, and no output is lost at the end.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 mod common;
@@ -45,7 +45,7 @@ fn works_with(allocator: &Path, expected: &[&str]) {
 }
 
 #[test]
-fn one_that_notices_being_called_again() {
+fn allocator_that_detects_recursion() {
     let folder = tempfile::tempdir().unwrap();
     let allocator = folder.path().join("liballocator.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/allocator.c");
@@ -87,14 +87,14 @@ fn jemalloc() {
 const SHARED: &str = "threshold=64K,chunk=64K,huge=never";
 
 #[test]
-fn malloc_is_as_if_nobody_had_called_it() {
+fn malloc_is_not_called_before_the_program_calls_it() {
     if let Some(program) = Program::compile("untouched") {
         program.same(&[], SHARED, &["munmap"]);
     }
 }
 
 #[test]
-fn nothing_is_shared_under_a_sanitizer_of_threads() {
+fn no_helpers_work_under_thread_sanitizer() {
     let Some(program) = Program::compile("untouched") else {
         return;
     };

@@ -1,4 +1,4 @@
-//! Every call that the library stands before does what the plain one does, and is accelerated.
+//! Every replaced call behaves like the plain one, and is accelerated.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn mmap_makes_pages() {
 }
 
 #[test]
-fn mmap_of_nothing_to_make_is_the_plain_call() {
+fn mmap_without_pages_to_populate_is_the_plain_call() {
     same("mmap-plain", &["munmap"]);
 }
 
@@ -36,7 +36,7 @@ fn mlock_and_mlock2() {
 }
 
 #[test]
-fn mlockall_and_what_is_mapped_after_it() {
+fn mlockall_and_later_mappings() {
     same("lock-all", &["mlockall", "mmap"]);
 }
 

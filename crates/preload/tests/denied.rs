@@ -1,5 +1,5 @@
-//! Where the system gives no threads, no advice, no files or little room, calls do what the
-//! plain ones do, and nothing else.
+//! If the system refuses threads, advice or files, or has little space, calls behave exactly
+//! like the plain ones.
 
 mod common;
 
@@ -15,7 +15,8 @@ const ALL: [&str; 6] = ["exit", "mlock", "mlockall", "mmap", "munmap", "shmdt"];
 
 #[test]
 fn no_threads() {
-    // Nor a way to see that nobody else uses the memory at the end.
+    // Without threads it is also impossible to check that no other process uses the memory at
+    // the end.
     same("no-threads", &ALL[1..]);
 }
 
@@ -26,7 +27,7 @@ fn no_advice() {
 
 #[test]
 fn no_files() {
-    // Nor one to write a trace to.
+    // Without files no trace can be written.
     same("no-files", &[]);
 }
 
@@ -47,12 +48,12 @@ fn few_descriptors() {
 
 #[test]
 fn no_proc() {
-    // Nor a place of the trace.
+    // Without /proc the trace has no path.
     same("no-proc", &[]);
 }
 
 #[test]
 fn small_stacks() {
-    // On which helpers are not even started.
+    // On such a stack helpers are not started.
     same("few-pages", &[]);
 }

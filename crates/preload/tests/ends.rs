@@ -1,4 +1,5 @@
-//! However a program ends, it says all that it would have said, to its parent too.
+//! However a program ends, all its output and its exit status are the same as without the
+//! library.
 
 mod common;
 
@@ -31,7 +32,7 @@ fn at_once() {
 }
 
 #[test]
-fn by_ways_that_are_left_alone() {
+fn by_calls_that_are_not_replaced() {
     same("quick_exit", &[]);
     same("abort", &[]);
     same("kill", &[]);
@@ -56,12 +57,12 @@ fn by_children() {
 }
 
 #[test]
-fn with_locks_of_others() {
+fn with_locks_held_by_other_threads() {
     same("locks", &["exit"]);
 }
 
 #[test]
-fn what_was_done_is_told_at_the_end() {
+fn totals_are_traced_at_the_end() {
     let Some(program) = Program::compile("ends") else {
         return;
     };

@@ -1,5 +1,5 @@
-//! Where the plain call fails, so does the accelerated one: with the same errno, and the same
-//! left behind.
+//! If the plain call fails, the accelerated one fails with the same errno, and leaves the same
+//! state.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn madvise() {
 }
 
 #[test]
-fn what_cannot_be_unmapped_keeps_its_contents() {
+fn failed_munmap_keeps_contents() {
     same("crowded", &["munmap"]);
     same("sealed", &[]);
 }

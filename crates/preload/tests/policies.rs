@@ -1,4 +1,4 @@
-//! The policy comes out of the environment and a file, and each call can be left plain.
+//! The policy is read from the environment and a file, and each call can be left plain.
 
 mod common;
 
@@ -11,7 +11,7 @@ const ALL: [&str; 9] = [
     "exit", "madvise", "mlock", "mlockall", "mmap", "munmap", "shmat", "shmctl", "shmdt",
 ];
 
-/// Everything is done: also what no program asks for.
+/// All features, including those that no program requests.
 const EVERYTHING: &str = "threshold=64K,chunk=64K,huge=never,attach=plain";
 
 fn text(bytes: &[u8]) -> String {
@@ -30,7 +30,7 @@ fn refuses(output: &Output, expected: &str) {
 }
 
 #[test]
-fn what_is_not_understood_is_said_and_nothing_is_accelerated() {
+fn invalid_policy_is_reported_and_nothing_is_accelerated() {
     let Some(program) = Program::compile("policies") else {
         return;
     };
@@ -54,7 +54,7 @@ fn what_is_not_understood_is_said_and_nothing_is_accelerated() {
 }
 
 #[test]
-fn a_file_comes_first_and_the_variable_changes_it() {
+fn variable_overrides_the_policy_file() {
     let Some(program) = Program::compile("policies") else {
         return;
     };
@@ -157,7 +157,10 @@ fn several_threads_work() {
             return;
         };
         if !traced.status.success() {
-            println!("skipped: strace may not trace: {}", text(&traced.stderr));
+            println!(
+                "skipped: strace is not permitted to trace: {}",
+                text(&traced.stderr)
+            );
             return;
         }
         let log = std::fs::read_to_string(&log).unwrap();
@@ -166,7 +169,7 @@ fn several_threads_work() {
             .filter(|line| line.contains("MADV_POPULATE_WRITE") || line.contains(", 0x17)"))
             .collect();
         assert!(populating.len() >= 8, "{log}");
-        // The program's own flag is left out: helpers have done its work.
+        // The program's own flag is absent, because helpers have done its work.
         let asked = log.lines().filter(|line| line.contains("MAP_POPULATE"));
         assert_eq!(asked.count(), 0, "{log}");
         let threads: HashSet<_> = populating
@@ -181,7 +184,7 @@ fn several_threads_work() {
 }
 
 #[test]
-fn huge_pages_are_for_those_who_do_not_refuse_them() {
+fn huge_pages_are_requested_unless_program_or_policy_refuses() {
     let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     if enabled.is_ok_and(|enabled| enabled.contains("[never]")) {
         println!("skipped: transparent_hugepage/enabled is never");

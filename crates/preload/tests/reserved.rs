@@ -30,7 +30,7 @@ fn it_has_huge_pages() {
         return;
     }
     if !is_at_least([6, 1]) {
-        println!("skipped: MADV_COLLAPSE for shared memory came with Linux 6.1");
+        println!("skipped: MADV_COLLAPSE for shared memory requires Linux 6.1");
         return;
     }
     if let Some(program) = Program::compile("reserved") {
@@ -40,7 +40,7 @@ fn it_has_huge_pages() {
             let kib: Option<u64> = line.and_then(|line| line.split(' ').next()?.parse().ok());
             kib.unwrap()
         };
-        // The same by the program's own MADV_COLLAPSE.
+        // The same result as the program's own MADV_COLLAPSE.
         if huge(&run(&mut program.plain(&["collapse"]))) == 0 {
             println!("skipped: the kernel has no free huge page");
             return;

@@ -1,4 +1,4 @@
-//! System V segments: attachments, marks and keys are those of the plain calls at every step.
+//! System V segments: attachments, modes and keys are those of the plain calls at every step.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::{Program, SMALL, run};
 fn same(case: &str, accelerated: &[&str]) {
     if let Some(program) = Program::compile("segments") {
         program.same(&[case], SMALL, accelerated);
-        // Where the pages are made at once nobody sees that but by counting them.
+        // Only a count of the pages can tell that they are populated at once.
         let policy = SMALL.replace("attach=plain", "attach=create");
         let plain = run(&mut program.plain(&[case]));
         let (created, trace) = program.traced(&[case], &policy);
@@ -26,15 +26,15 @@ fn same(case: &str, accelerated: &[&str]) {
 }
 
 #[test]
-fn a_life() {
+fn life_cycle() {
     same("ordinary", &["shmdt"]);
 }
 
 #[test]
-fn lives_of_other_kinds() {
+fn life_cycle_of_other_kinds() {
     same("without-reserve", &["shmdt"]);
     if let Some(program) = Program::compile("segments") {
-        // Where no huge pages are set aside there is none, which is the same too.
+        // Without reserved huge pages the call fails, with and without the library.
         let accelerated = program.traced(&["huge"], SMALL).1;
         let accelerated = common::kinds(&accelerated);
         let accelerated: Vec<&str> = accelerated.iter().map(String::as_str).collect();
@@ -43,32 +43,32 @@ fn lives_of_other_kinds() {
 }
 
 #[test]
-fn places_that_the_program_chooses() {
+fn addresses_chosen_by_the_program() {
     same("places", &["shmdt"]);
 }
 
 #[test]
-fn what_is_mapped_over_an_attachment_stays() {
+fn mapping_over_an_attachment_stays() {
     same("parts", &["munmap", "shmdt"]);
 }
 
 #[test]
-fn parts_of_an_attachment_that_are_locked_one_after_another() {
+fn parts_of_an_attachment_locked_in_sequence() {
     same("locked-in-parts", &["mlock", "shmdt"]);
 }
 
 #[test]
-fn keys_are_free_at_once() {
+fn keys_are_free_immediately() {
     same("keys", &["shmdt"]);
 }
 
 #[test]
-fn segments_of_others_are_not_made() {
+fn segments_of_other_processes_are_not_populated() {
     same("foreign", &[]);
 }
 
 #[test]
-fn new_segments_are_made_as_the_policy_says() {
+fn new_segments_are_populated_according_to_the_policy() {
     let Some(program) = Program::compile("segments") else {
         return;
     };
@@ -83,7 +83,8 @@ fn new_segments_are_made_as_the_policy_says() {
         lines("plain", "plain"),
         String::from_utf8(plain.stdout).unwrap()
     );
-    // By kind: made at the attachment, and there when locked; then what may not be made.
+    // By kind: populated at the attachment; populated when locked; then the segments that must
+    // not be populated.
     let expect = |made: &str, locked: &str, mode: &str| {
         format!(
             "{made} pages, mode {mode}\n{locked} pages\n0 pages, mode 600\n0 pages\n0 pages\n\

@@ -1,5 +1,5 @@
-//! Accelerated calls behave like system calls under signals, jumps out of handlers, cancellation
-//! and changes of the user.
+//! Accelerated calls behave like system calls with signals, jumps out of handlers, cancellation
+//! and changes of the user ID.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn handlers_run() {
 }
 
 #[test]
-fn handlers_make_the_calls_that_they_interrupt() {
+fn handlers_make_the_interrupted_call_again() {
     same("nested", &["mmap", "munmap"]);
 }
 
@@ -37,6 +37,6 @@ fn the_user_changes() {
 }
 
 #[test]
-fn a_fatal_signal_ends_the_program() {
+fn fatal_signal_ends_the_program() {
     same("terminated", &["mmap", "munmap"]);
 }

@@ -1,4 +1,4 @@
-//! What small requests cost with the library in front of them.
+//! The cost of small requests with the library.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Program, run};
 
 /// Prints a table: `cargo test -p bigiron-preload --test small -- --ignored --nocapture`.
 #[test]
-#[ignore = "a measurement, for whoever wants to see it"]
+#[ignore = "a measurement, run on request"]
 fn small_requests_with_and_without() {
     if let Some(program) = Program::compile("small") {
         let output = run(&mut program.preloaded(&[], ""));

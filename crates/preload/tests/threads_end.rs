@@ -1,5 +1,5 @@
-//! Programs that end while other threads live: private memory is freed by helpers where no thread
-//! and no other process can see that, and nothing else changes.
+//! Programs that end while other threads run: helpers free private memory if no thread and no
+//! other process can see that, and nothing else changes.
 
 mod common;
 
@@ -28,14 +28,15 @@ fn never_freed(case: &str) {
     }
 }
 
-/// Asserts that private memory is left to the kernel where threads do not halt.
+/// Asserts that private memory is left to the kernel if threads do not halt.
 fn never_halted(case: &str) {
     if let Some(program) = program() {
         (0..RUNS).for_each(|_| program.same(&[case], SMALL_TO_THE_END, &[]));
     }
 }
 
-/// Whether the library halts threads here: on x86-64, and without a seccomp filter or a debugger.
+/// True if the library can halt threads on this machine: on x86-64, and without a seccomp
+/// filter or a debugger.
 fn threads_can_be_halted() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let is_zero = |name: &str| {
@@ -62,13 +63,13 @@ fn threads_that_wait() {
 }
 
 #[test]
-fn threads_that_hold_signals_back() {
+fn threads_that_block_signals() {
     always_freed("hold-signals");
     never_halted("hold-all-signals");
 }
 
 #[test]
-fn stacks_in_memory_that_is_freed() {
+fn stacks_in_freed_memory() {
     always_freed("own-stacks");
 }
 
@@ -90,7 +91,7 @@ fn all_threads_end_the_process_at_once() {
 }
 
 #[test]
-fn threads_that_start_others() {
+fn threads_that_start_other_threads() {
     ends_well("start-others");
 }
 

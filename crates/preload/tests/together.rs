@@ -1,11 +1,11 @@
-//! Threads and processes that call at once, on the same memory and on different, get what
-//! they would get from the plain calls, and no thread is left.
+//! Threads and processes that make calls concurrently, on the same memory and on different
+//! memory, get the results of the plain calls, and no thread is left.
 
 mod common;
 
 use common::{Program, SMALL_TO_THE_END};
 
-/// With what is done at the end of a process too.
+/// Also with the accelerated end of a process.
 fn same(case: &str, accelerated: &[&str]) {
     if let Some(program) = Program::compile("together") {
         program.same(&[case], SMALL_TO_THE_END, accelerated);

@@ -1,4 +1,4 @@
-//! Pictures as SVG, without scripts, fonts or pictures from elsewhere.
+//! SVG pictures without scripts, fonts or external images.
 
 mod plot;
 mod style;
@@ -6,7 +6,8 @@ mod style;
 pub use plot::{Axis, Corner, Plot, Series};
 pub use style::{Line, Mark, Style};
 
-/// Text that cannot become markup, in an element or an attribute: a name out of a dump may be anything.
+/// Escapes text for use in an element or an attribute. A name from a dump may contain any
+/// character.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -28,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_becomes_markup() {
+    fn markup_is_escaped() {
         assert_eq!(
             escape("<a b=\"c\" d='e'>&\u{1b}é"),
             "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;?é"

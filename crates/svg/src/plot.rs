@@ -1,4 +1,4 @@
-//! A plot over two logarithmic axes.
+//! Plots with two logarithmic axes.
 
 use std::fmt::Write as _;
 
@@ -8,52 +8,52 @@ use crate::style::{Mark, STYLE, Style};
 /// A line or a set of points.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What it is called, at its end; may be empty.
+    /// Label at its end; may be empty.
     pub name: String,
-    /// From left to right.
+    /// Points from left to right.
     pub points: Vec<(f64, f64)>,
-    /// How it is drawn.
+    /// Drawing style.
     pub style: Style,
 }
 
 /// A logarithmic axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it says, with the unit.
+    /// Label, with the unit.
     pub label: String,
-    /// Values at its ends, above zero.
+    /// Values at the ends, above zero.
     pub ends: (f64, f64),
-    /// Values that have a line and a name.
+    /// Values with a grid line, and their labels.
     pub marks: Vec<(f64, String)>,
 }
 
-/// Where nothing is drawn, so that the legend has room.
+/// Corner that no series crosses, for the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Corner {
-    /// At the left.
+    /// Top left.
     TopLeft,
-    /// At the right.
+    /// Top right.
     TopRight,
 }
 
-/// A plot.
+/// Plot of series over two logarithmic axes.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// The heading.
+    /// Heading.
     pub title: String,
-    /// Below that: what has been assumed. Each line of the text is one.
+    /// Lines below the heading that state the assumptions.
     pub subtitle: String,
-    /// From left to right.
+    /// Horizontal axis.
     pub x: Axis,
-    /// From bottom to top.
+    /// Vertical axis.
     pub y: Axis,
     /// Lines and points.
     pub series: Vec<Series>,
-    /// What they are.
+    /// Entries of the legend.
     pub legend: Vec<(Mark, String)>,
-    /// Where that is said.
+    /// Position of the legend.
     pub corner: Corner,
-    /// Room for the names at the ends of the lines.
+    /// Width reserved for the labels at the ends of the lines.
     pub names: f64,
 }
 
@@ -61,16 +61,16 @@ const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 640.0;
 const LEFT: f64 = 90.0;
 const BOTTOM: f64 = 70.0;
-/// Names are at least so far from each other.
+/// Minimum vertical distance between labels.
 const LEADING: f64 = 17.0;
-/// Of a letter of the legend, about.
+/// Approximate width of a letter of the legend.
 const LETTER: f64 = 7.2;
 
 impl Axis {
     fn part(&self, value: f64) -> f64 {
         let (low, high) = self.ends;
         let part = (value / low).ln() / (high / low).ln();
-        // A value of zero has no logarithm, and would be no number in the picture.
+        // Zero has no finite logarithm, and the picture must not contain NaN or infinity.
         if part.is_finite() {
             part.clamp(-0.05, 1.05)
         } else {
@@ -80,7 +80,7 @@ impl Axis {
 }
 
 impl Plot {
-    /// Draws it as SVG.
+    /// Returns the plot as SVG.
     pub fn svg(&self) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
@@ -191,7 +191,7 @@ impl Plot {
         }
     }
 
-    /// Names at the ends of lines, apart from each other.
+    /// Writes the labels at the ends of the lines, without overlap.
     fn names(&self, out: &mut String) -> std::fmt::Result {
         let mut names: Vec<(f64, f64, &Series)> = self
             .series
@@ -208,7 +208,7 @@ impl Plot {
             *y = y.max(above + LEADING);
             above = *y;
         }
-        // What was pushed below the axis goes up again, and all that it meets.
+        // Labels that were pushed below the axis move up, and push up those above them.
         let mut below = HEIGHT - BOTTOM + LEADING / 2.0;
         for (_, y, _) in names.iter_mut().rev() {
             *y = y.min(below);
@@ -230,7 +230,7 @@ impl Plot {
         Ok(())
     }
 
-    /// Points, the last of them with the name.
+    /// Writes points, with the label at the last one.
     fn points(&self, out: &mut String, series: &Series) -> std::fmt::Result {
         for point in &series.points {
             let (x, y) = self.at(*point);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_end_together_have_names_apart() {
+    fn labels_of_lines_that_end_together_do_not_overlap() {
         let ends = [(1.0, 1.0), (100.0, 1.0)];
         let svg = plot(vec![line("a", &ends), line("b", &ends), line("c", &ends)]).svg();
         let heights = heights(&svg);
@@ -328,14 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn a_decade_is_as_long_wherever_it_is() {
+    fn decades_have_equal_length() {
         let plot = plot(Vec::new());
         let at = |x| plot.at((x, 1.0)).0;
         assert!(((at(10.0) - at(1.0)) - (at(100.0) - at(10.0))).abs() < 1e-9);
     }
 
     #[test]
-    fn what_has_no_logarithm_is_still_a_picture() {
+    fn values_without_a_logarithm_are_drawn() {
         let svg = plot(vec![line("none", &[(0.0, 0.0), (1.0, f64::NAN)])]).svg();
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         assert!(svg.contains("&lt;guess&gt;") && svg.contains("a &amp; b"));

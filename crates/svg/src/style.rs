@@ -1,47 +1,47 @@
-//! How lines and points look, on white and on black.
+//! Styles of lines and points, for light and dark backgrounds.
 
-/// How a series is drawn.
+/// Drawing style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// A line with a colour and a name at its end.
+    /// Coloured line with a label at its end.
     Line(Line),
-    /// A thin grey line.
+    /// Thin grey line.
     Past,
-    /// Points: measured.
+    /// Measured points.
     Measured,
 }
 
-/// A line.
+/// Style of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The number of its colour: after the sixth they come again.
+    /// Colour number; the six colours repeat.
     pub colour: usize,
-    /// Whether it is thin.
+    /// True if the line is thin.
     pub thin: bool,
-    /// Whether it is dashed.
+    /// True if the line is dashed.
     pub dashed: bool,
 }
 
-/// What a legend explains.
+/// Symbol in a legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// A bold line.
+    /// Bold line.
     Bold,
-    /// A thin line.
+    /// Thin line.
     Thin,
-    /// A dashed line.
+    /// Dashed line.
     Dashed,
-    /// A thin grey line.
+    /// Thin grey line.
     Past,
-    /// A point.
+    /// Point.
     Point,
 }
 
-/// How many colours lines may have.
+/// Number of line colours.
 pub const COLOURS: usize = 6;
 
 impl Line {
-    /// A bold line that is not dashed.
+    /// Returns a bold, solid line.
     pub const fn bold(colour: usize) -> Self {
         Self {
             colour,
@@ -50,14 +50,14 @@ impl Line {
         }
     }
 
-    /// Classes of the style sheet.
+    /// Returns the style sheet classes of the line.
     pub(crate) fn class(self) -> String {
         let thin = if self.thin { " thin" } else { "" };
         let dashed = if self.dashed { " dashed" } else { "" };
         format!("line{thin}{dashed} k{}", self.colour % COLOURS)
     }
 
-    /// The class of its name.
+    /// Returns the style sheet classes of its label.
     pub(crate) fn label_class(self) -> String {
         let weight = if self.thin { "" } else { " bold" };
         format!("t{}{weight}", self.colour % COLOURS)
@@ -76,7 +76,7 @@ impl Mark {
     }
 }
 
-/// Readable on white and on black; each has its own set of colours.
+/// Style sheet with one set of colours for light and one for dark backgrounds.
 pub(crate) const STYLE: &str = "\
 :root{--paper:#fff;--ink:#1b1f24;--soft:#5b6470;--grid:#e3e7ec;--c0:#c2410c;--c1:#0f766e;--c2:#1d4ed8;\
 --c3:#7e22ce;--c4:#a16207;--c5:#be185d}

@@ -1,4 +1,4 @@
-//! Lays a machine out: page tables, mem_section, mem_map, zones, and the rest.
+//! Lays out a machine: page tables, mem_section, mem_map, zones, and the other tables.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::spec::{Fill, Leaf, Spec};
 use crate::{vmcoreinfo, zones};
 
 const PAGE_BYTES: u64 = PAGE as u64;
-/// Struct pages in one page of vmemmap.
+/// Struct pages per page of vmemmap.
 const STRUCTS: u64 = PAGE_BYTES / PAGE_STRUCT;
 
 /// Builds the machine.
@@ -76,7 +76,7 @@ fn check(spec: &Spec, memory: &Memory) -> Result<(), SynthError> {
             if target.is_none_or(|target| matches!(target.fill, Fill::Same(_))) {
                 return Err(SynthError::line(
                     run.line,
-                    "fill=same: wants a frame that is named and has a fill of its own",
+                    "fill=same: expected a named frame whose own fill is not `same`",
                 ));
             }
         }
@@ -108,7 +108,7 @@ struct Builder<'a> {
     layout: Layout,
     memory: Memory,
     frames: Frames,
-    /// Page frame of each page of vmemmap, by its number within vmemmap.
+    /// Page frame of each page of vmemmap, by the page's index in vmemmap.
     memmap: BTreeMap<u64, u64>,
 }
 
@@ -121,7 +121,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Finds a place for the kernel's image and maps it.
+    /// Allocates and maps the kernel's image.
     fn image(&mut self) -> Result<Tables, SynthError> {
         let options = &self.spec.options;
         let frames = IMAGE_FRAMES.max(options.image_leaf.frames());
@@ -129,7 +129,7 @@ impl Builder<'_> {
         if !options.kaslr.is_multiple_of(1 << 21) || shift + frames * PAGE_BYTES > KERNEL_IMAGE_SIZE
         {
             return Err(SynthError::layout(
-                "kaslr= wants a multiple of 2 MiB below 1 GiB - 16 MiB",
+                "kaslr=: expected a multiple of 2 MiB below 1 GiB - 16 MiB",
             ));
         }
         let align = options.image_leaf.frames();
@@ -179,9 +179,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Maps all RAM. Large leaves are used where all of their memory is RAM, and
-    /// small ones for the rest, as init_memory_mapping() does; giant ones wherever
-    /// there is some RAM, for no small machine could have a full one.
+    /// Maps all RAM. Large leaves are used where they cover only RAM, and small ones for the
+    /// rest, as in init_memory_mapping(). Giant leaves are used wherever there is some RAM,
+    /// because no small machine could fill one.
     fn direct_map(&mut self, tables: &Tables) -> Result<(), SynthError> {
         let direct = self.spec.options.direct;
         let step = direct.frames();
@@ -206,7 +206,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Gives memory to the mem_map of every section that has RAM.
+    /// Allocates the mem_map of every section that has RAM.
     fn memmap(&mut self, tables: &Tables) -> Result<Vec<u64>, SynthError> {
         let mut sections = Vec::new();
         for range in self.memory.ram() {
@@ -218,7 +218,7 @@ impl Builder<'_> {
             let first = section * pages;
             let vaddr = self.layout.vmemmap + first * PAGE_BYTES;
             if self.spec.options.vmemmap_leaf == Leaf::Large {
-                // One section's mem_map is just one large leaf.
+                // The mem_map of one section is exactly one large leaf.
                 let pfn = self.frames.alloc(pages, pages)?;
                 for index in 0..pages {
                     self.memory.own(pfn + index);
@@ -233,7 +233,7 @@ impl Builder<'_> {
                     Some(other) => self.memmap.get(&other).copied(),
                     None => None,
                 };
-                // From both ends in turn, so that nothing is contiguous.
+                // From both ends alternately, so that nothing is contiguous.
                 let pfn = match pfn {
                     Some(pfn) => pfn,
                     None if index % 2 == 0 => self.frames.alloc(1, 1)?,
@@ -249,10 +249,9 @@ impl Builder<'_> {
         Ok(sections)
     }
 
-    /// The earlier page of vmemmap that stands in for this one, when a hugetlb page
-    /// has its vmemmap optimized. With pointers all tails' pages are the head's own
-    /// page, and heads appear in the middle; with masks (7.1) they are one page of
-    /// tails.
+    /// Returns the index of the earlier page of vmemmap that replaces this one, if the vmemmap
+    /// of a hugetlb page is optimized. With pointers, the pages of all tails are the head's own
+    /// page, and heads appear in the middle; with masks (7.1), they are one page of tails.
     fn shared(&self, index: u64) -> Option<u64> {
         let pfn = index * STRUCTS;
         let run = self.run_of(pfn).filter(|run| run.hvo)?;
@@ -291,7 +290,8 @@ impl Builder<'_> {
             };
             let index = section % self.layout.sections_per_root();
             let entry = root + index * self.layout.mem_section_size;
-            // The map's address less the section's first frame: vmemmap itself.
+            // The address of the section's map minus the offset of its first frame: vmemmap
+            // itself.
             self.memory.write_u64(entry, self.layout.vmemmap | flags)?;
             self.memory
                 .write_u64(entry + 8, self.layout.direct(root + 0x800))?;
@@ -329,7 +329,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The kernel log, in the direct map.
+    /// Writes the kernel log, in the direct map.
     fn log(&mut self) -> Result<(), SynthError> {
         let Some(log) = &self.spec.log else {
             return Ok(());
@@ -342,7 +342,7 @@ impl Builder<'_> {
         self.memory.write(first * PAGE_BYTES, &bytes)
     }
 
-    /// init_uts_ns, vmap_area_list and the page with VMCOREINFO.
+    /// Writes init_uts_ns, vmap_area_list and the page with VMCOREINFO.
     fn symbols(&mut self) -> Result<(), SynthError> {
         let layout = self.layout;
         let kernel = self.spec.kernel;

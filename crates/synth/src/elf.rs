@@ -1,4 +1,4 @@
-//! ELF cores in the shapes that kernels and hypervisors write.
+//! ELF cores in the layouts of kernels and hypervisors.
 
 use std::ops::Range;
 
@@ -11,24 +11,24 @@ const PHDR: usize = 56;
 const SHDR: usize = 64;
 const PT_LOAD: u32 = 1;
 const PT_NOTE: u32 = 4;
-/// In e_phnum: the true count is sh_info of section 0.
+/// Value of e_phnum that refers to sh_info of section 0 for the actual count.
 const PN_XNUM: u16 = 0xffff;
 const STRINGS: &[u8] = b"\0.shstrtab\0";
 
-/// The program whose layout the file follows.
+/// The program whose layout the file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writer {
-    /// /proc/vmcore: program headers right behind the ELF header, data page-aligned.
+    /// /proc/vmcore: program headers directly after the ELF header, data page-aligned.
     Vmcore,
-    /// QEMU 7.2's dump-guest-memory: two section headers first, e_phoff 192,
-    /// e_ehsize 8, data not aligned, the section names at the very end.
+    /// QEMU 7.2's dump-guest-memory: two section headers first, e_phoff 192, e_ehsize 8, data
+    /// not aligned, the section names at the very end.
     Qemu,
 }
 
 /// p_vaddr of the PT_LOADs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vaddr {
-    /// The direct map's address.
+    /// The address in the direct map.
     DirectMap,
     /// Zero.
     Zero,
@@ -39,39 +39,39 @@ pub enum Vaddr {
 /// Order of the PT_LOADs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadOrder {
-    /// By physical address.
+    /// Ascending by physical address.
     Sorted,
-    /// From the highest down.
+    /// Descending by physical address.
     Reversed,
-    /// Mixed by a seed.
+    /// Shuffled with a seed.
     Shuffled(u64),
 }
 
 /// The layout of an ELF core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElfShape {
-    /// The program whose layout the file follows.
+    /// The program whose layout the file has.
     pub writer: Writer,
     /// p_vaddr of the PT_LOADs.
     pub vaddr: Vaddr,
-    /// A PT_LOAD for the kernel's image, which overlaps that of its RAM, comes first.
+    /// True for a first PT_LOAD of the kernel's image, which overlaps that of its RAM.
     pub image_load: bool,
-    /// e_phnum is 0xffff and the count is in section 0, whatever the count.
+    /// True for e_phnum 0xffff with the count in section 0, whatever the count.
     pub extended_phnum: bool,
-    /// PT_LOADs for each range of RAM.
+    /// Number of PT_LOADs per range of RAM.
     pub loads_per_range: u64,
-    /// Page frames by which a PT_LOAD reaches into the next one.
+    /// Number of page frames by which a PT_LOAD overlaps the next one.
     pub overlap: u64,
     /// Order of the PT_LOADs.
     pub order: LoadOrder,
-    /// NT_PRSTATUS notes.
+    /// True for NT_PRSTATUS notes.
     pub prstatus: bool,
-    /// QEMU's notes.
+    /// True for QEMU's notes.
     pub qemu_notes: bool,
 }
 
 impl ElfShape {
-    /// Like /proc/vmcore.
+    /// Returns the layout of /proc/vmcore.
     pub fn vmcore() -> Self {
         Self {
             writer: Writer::Vmcore,
@@ -86,8 +86,8 @@ impl ElfShape {
         }
     }
 
-    /// Like QEMU, with p_vaddr 0 as older versions write it. 7.2 writes the physical
-    /// address there: set `vaddr` to [`Vaddr::Physical`].
+    /// Returns QEMU's layout, with p_vaddr 0 as in older versions. 7.2 writes the physical
+    /// address: set `vaddr` to [`Vaddr::Physical`].
     pub fn qemu() -> Self {
         Self {
             writer: Writer::Qemu,
@@ -98,7 +98,7 @@ impl ElfShape {
         }
     }
 
-    /// The shapes every reader should take, with names.
+    /// Returns the layouts that every reader should support, with names.
     pub fn all() -> Vec<(&'static str, Self)> {
         let (vmcore, qemu) = (Self::vmcore(), Self::qemu());
         let extended_phnum = true;
@@ -155,7 +155,7 @@ impl ElfShape {
     }
 }
 
-/// The extents of a PT_LOAD in the file.
+/// Extents of a PT_LOAD in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadExtent {
     /// Offset of the program header.
@@ -168,7 +168,7 @@ pub struct LoadExtent {
     pub vaddr: u64,
 }
 
-/// An ELF file and the extents of its headers, notes and segments.
+/// An ELF file, with the extents of its headers, notes and segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElfImage {
     /// The file.
@@ -183,14 +183,14 @@ pub struct ElfImage {
     pub loads: Vec<LoadExtent>,
 }
 
-/// A PT_LOAD to be written.
+/// A PT_LOAD to write.
 struct Load {
     frames: Range<u64>,
     vaddr: u64,
 }
 
 impl Machine {
-    /// Returns the ELF core in a shape.
+    /// Returns the ELF core in the given layout.
     pub fn elf(&self, shape: &ElfShape) -> Vec<u8> {
         self.elf_image(shape).bytes
     }
@@ -338,7 +338,7 @@ fn loads(machine: &Machine, shape: &ElfShape) -> Vec<Load> {
 
 fn put_phdr(header: &mut [u8], kind: u32, data: &Range<usize>, vaddr: u64, paddr: u64) {
     put32(header, 0, kind);
-    // PF_R | PF_W | PF_X for memory, as the kernel has it.
+    // PF_R | PF_W | PF_X for memory, as in the kernel.
     put32(header, 4, if kind == PT_LOAD { 7 } else { 0 });
     put64(header, 8, data.start as u64);
     put64(header, 16, vaddr);
@@ -361,7 +361,7 @@ fn put_ehdr(bytes: &mut [u8], shape: &ElfShape, phoff: usize, phnum: usize, shdr
         put16(bytes, 58, SHDR as u16);
         put16(bytes, 60, shnum as u16);
     }
-    // QEMU 7.2 takes the size of a pointer.
+    // QEMU 7.2 uses the size of a pointer.
     put16(bytes, 52, if qemu { 8 } else { EHDR as u16 });
     put16(bytes, 54, PHDR as u16);
     let count = u16::try_from(phnum).unwrap_or(PN_XNUM);

@@ -1,19 +1,19 @@
-//! What can be wrong with a machine's text.
+//! Errors in the text of a machine.
 
 use thiserror::Error;
 
-/// Why a machine could not be built.
+/// The reason why a machine cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SynthError {
-    /// The text cannot be read as a machine.
+    /// The text is not a valid description of a machine.
     #[error("line {line}: {message}")]
     Line {
-        /// Line of the text, counted from one; 0 for a machine made without text.
+        /// Line of the text, counted from one; 0 for a machine built without text.
         line: usize,
-        /// What was expected.
+        /// The error, or the expected text.
         message: String,
     },
-    /// The text is legal line by line, but the machine cannot be laid out.
+    /// Each line of the text is valid, but the machine cannot be laid out.
     #[error("{0}")]
     Layout(String),
 }

@@ -1,16 +1,15 @@
-//! The kernels that can be imitated: what of `struct page` and of VMCOREINFO
-//! differs between them.
+//! The kernels that can be imitated: their differences in `struct page` and VMCOREINFO.
 //!
-//! Page flag numbers are counted off `enum pageflags` in
-//! include/linux/page-flags.h for x86_64 with CONFIG_MEMORY_FAILURE and, up to 6.11,
-//! CONFIG_ARCH_USES_PG_UNCACHED. 6.1's and 6.12's agree with Debian's VMCOREINFO.
+//! Page flag numbers are counted in `enum pageflags` of include/linux/page-flags.h for x86_64
+//! with CONFIG_MEMORY_FAILURE and, up to 6.11, CONFIG_ARCH_USES_PG_UNCACHED. Those of 6.1 and
+//! 6.12 agree with Debian's VMCOREINFO.
 //!
-//! Of 7.1 the link from tail to head is from the patch that made it; its flag numbers
-//! and page types are taken to be 6.16's.
+//! For 7.1 the link from tail to head is taken from the patch that introduced it; flag numbers
+//! and page types are assumed to be those of 6.16.
 //!
-//! Sizes and offsets of `struct zone` and `pglist_data` follow the kernel's
-//! configuration more than its version: they are two real sets (see [`ZoneLayout`]),
-//! dealt out so that a reader with built-in numbers is caught.
+//! Sizes and offsets of `struct zone` and `pglist_data` depend on the kernel's configuration
+//! more than on its version. There are two real sets (see [`ZoneLayout`]), distributed over the
+//! kernels so that a reader with built-in numbers fails.
 
 /// Bits of `page.flags`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +20,7 @@ pub struct PageFlags {
     pub(crate) lru: u8,
     pub(crate) active: u8,
     pub(crate) workingset: u8,
-    /// A flag until 6.9; from 6.10 (46df8e73a4a3) slab is a page type.
+    /// A flag until 6.9; from 6.10 (46df8e73a4a3) on, slab is a page type.
     pub(crate) slab: Option<u8>,
     /// PG_owner_priv_1.
     pub(crate) swapcache: u8,
@@ -32,7 +31,7 @@ pub struct PageFlags {
     pub(crate) hwpoison: u8,
 }
 
-/// Values of `_mapcount` (as `page_type`) of pages that have a type.
+/// Values of `_mapcount` (as `page_type`) of typed pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageTypes {
     pub(crate) buddy: u32,
@@ -43,11 +42,11 @@ pub struct PageTypes {
     pub(crate) hugetlb: Option<u32>,
     /// From 6.10 (46df8e73a4a3).
     pub(crate) slab: Option<u32>,
-    /// The type is from 6.12, its VMCOREINFO key from 6.16.
+    /// The type exists from 6.12 on, its VMCOREINFO key from 6.16 on.
     pub(crate) unaccepted: Option<u32>,
 }
 
-/// Where a compound page keeps its order and says that it is hugetlb.
+/// Location of a compound page's order and of its hugetlb mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompoundInfo {
     /// Bytes 16 and 17 of `page[1]`: `compound_dtor` (an id) and `compound_order`.
@@ -55,26 +54,26 @@ pub enum CompoundInfo {
     /// The same bytes under the names `folio._folio_dtor` and `_folio_order`,
     /// with offsets counted from the folio's start (6.3, 1c5509be58f6).
     FolioDtorOrder,
-    /// Order in the low byte of `page[1].flags` (6.6, ebc1baf5c9b4), hugetlb a flag
-    /// there (9c5ccf2db04b): this bit.
+    /// Order in the low byte of `page[1].flags` (6.6, ebc1baf5c9b4); hugetlb is this flag bit
+    /// there (9c5ccf2db04b).
     FlagsByteAndFlag(u8),
-    /// Order as before, hugetlb a page type of the head.
+    /// Order as before; hugetlb is a page type of the head.
     FlagsByteAndType,
 }
 
-/// How a tail page points to its head.
+/// Form of the link from a tail page to its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadLink {
     /// `compound_head`: the head's address with bit 0 set.
     Pointer,
-    /// `compound_info` of 7.1: the mask that makes the head's address out of the
-    /// tail's own, with bit 0 set; all ones above order + log2(sizeof(struct page)).
-    /// From "mm: rework compound_head() for power-of-2 sizeof(struct page)"; without
+    /// `compound_info` of 7.1: a mask that converts the tail's address into the head's, with
+    /// bit 0 set; all bits from order + log2(sizeof(struct page)) up are ones. From "mm: rework
+    /// compound_head() for power-of-2 sizeof(struct page)". Without
     /// CONFIG_HUGETLB_PAGE_OPTIMIZE_VMEMMAP the field has the pointer form.
     InfoMask,
 }
 
-/// Sizes and offsets around memory zones.
+/// Sizes and offsets of memory zones and nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ZoneLayout {
     pub(crate) pglist_size: u64,
@@ -91,12 +90,12 @@ pub struct ZoneLayout {
     pub(crate) mem_section_size: u64,
 }
 
-/// One kernel that can be imitated.
+/// A kernel that can be imitated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kernel {
-    /// The name to write in a text, for example `6.12`.
+    /// Name in a text, for example `6.12`.
     pub name: &'static str,
-    /// Major and minor version; VMCOREINFO keys are chosen by it.
+    /// Major and minor version, which selects the VMCOREINFO keys.
     pub version: (u16, u16),
     pub(crate) flags: PageFlags,
     pub(crate) types: PageTypes,
@@ -106,7 +105,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel with this name.
+    /// Returns the kernel with this name.
     pub fn named(name: &str) -> Option<&'static Kernel> {
         PRESETS.iter().find(|kernel| kernel.name == name)
     }
@@ -115,23 +114,23 @@ impl Kernel {
         self.version >= (major, minor)
     }
 
-    /// Can pages be `offline`?
+    /// True if the kernel has `offline` pages.
     pub fn has_offline(&self) -> bool {
         self.types.offline.is_some()
     }
 
-    /// Does VMCOREINFO tell about `unaccepted` pages?
+    /// True if VMCOREINFO describes `unaccepted` pages.
     pub fn has_unaccepted(&self) -> bool {
         self.types.unaccepted.is_some()
     }
 }
 
-/// The names of all kernels that can be imitated, oldest first.
+/// Returns the names of all kernels that can be imitated, oldest first.
 pub fn presets() -> Vec<&'static str> {
     PRESETS.iter().map(|kernel| kernel.name).collect()
 }
 
-/// Numbers up to 4.19.
+/// Flag numbers up to 4.19.
 const FLAGS_4_19: PageFlags = PageFlags {
     referenced: 2,
     uptodate: 3,
@@ -148,7 +147,7 @@ const FLAGS_4_19: PageFlags = PageFlags {
     hwpoison: 22,
 };
 
-/// Numbers from 4.20, where PG_workingset came in and PG_error moved behind PG_waiters
+/// Flag numbers from 4.20, which added PG_workingset and moved PG_error after PG_waiters
 /// (1899ad18c607), to 6.5.
 const FLAGS_5: PageFlags = PageFlags {
     referenced: 1,
@@ -183,7 +182,7 @@ const FLAGS_6_6: PageFlags = PageFlags {
     hwpoison: 23,
 };
 
-/// 6.10 has no PG_slab any more.
+/// 6.10 removes PG_slab.
 const FLAGS_6_10: PageFlags = PageFlags {
     slab: None,
     swapcache: 11,
@@ -194,8 +193,8 @@ const FLAGS_6_10: PageFlags = PageFlags {
     ..FLAGS_6_6
 };
 
-/// 6.12 drops PG_error (09022bc196d2), turns PG_mappedtodisk into PG_owner_2 and
-/// drops PG_uncached (7a87225ae2c6).
+/// 6.12 removes PG_error (09022bc196d2), turns PG_mappedtodisk into PG_owner_2 and removes
+/// PG_uncached (7a87225ae2c6).
 const FLAGS_6_12: PageFlags = PageFlags {
     swapcache: 10,
     reserved: 13,
@@ -205,13 +204,13 @@ const FLAGS_6_12: PageFlags = PageFlags {
     ..FLAGS_6_10
 };
 
-/// PG_dropbehind, before PG_mlocked, is from 6.14.
+/// 6.14 adds PG_dropbehind, before PG_mlocked.
 const FLAGS_6_16: PageFlags = PageFlags {
     hwpoison: 21,
     ..FLAGS_6_12
 };
 
-/// 4.18 and 4.19: a type clears its bit out of -1.
+/// 4.18 and 4.19: a type clears its bit in -1.
 const TYPES_4_19: PageTypes = PageTypes {
     buddy: !0x80,
     offline: None,
@@ -226,7 +225,7 @@ const TYPES_5_0: PageTypes = PageTypes {
     ..TYPES_4_19
 };
 
-/// PG_kmemcg went away in 5.11, and PG_table took its bit.
+/// 5.11 removes PG_kmemcg; PG_table takes its bit.
 const TYPES_5_11: PageTypes = PageTypes {
     table: !0x200,
     ..TYPES_5_0
@@ -252,13 +251,13 @@ const TYPES_6_12: PageTypes = PageTypes {
     unaccepted: None,
 };
 
-/// "crash: export PAGE_UNACCEPTED_MAPCOUNT_VALUE to vmcoreinfo" is from 6.16.
+/// "crash: export PAGE_UNACCEPTED_MAPCOUNT_VALUE to vmcoreinfo" is in 6.16.
 const TYPES_6_16: PageTypes = PageTypes {
     unaccepted: Some(0xf7 << 24),
     ..TYPES_6_12
 };
 
-/// VMCOREINFO of Debian's 6.1 for clouds: no CMA, no page_ext.
+/// VMCOREINFO of Debian's cloud kernel 6.1: no CMA, no page_ext.
 const ZONES_SMALL: ZoneLayout = ZoneLayout {
     pglist_size: 174_208,
     nr_zones: 171_552,
@@ -274,7 +273,7 @@ const ZONES_SMALL: ZoneLayout = ZoneLayout {
     mem_section_size: 16,
 };
 
-/// VMCOREINFO of Debian's 6.12 for clouds.
+/// VMCOREINFO of Debian's cloud kernel 6.12.
 const ZONES_SMALL_6_12: ZoneLayout = ZoneLayout {
     pglist_size: 174_464,
     zone_spanned_pages: 160,

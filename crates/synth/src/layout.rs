@@ -1,21 +1,21 @@
-//! Where everything is: addresses of the areas and of the symbols.
+//! Addresses of memory areas and symbols.
 
 use crate::kernels::Kernel;
 use crate::spec::Spec;
 
-/// __START_KERNEL_map: where the image's mapping begins.
+/// __START_KERNEL_map: start of the mapping of the image.
 pub(crate) const START_KERNEL_MAP: u64 = 0xffff_ffff_8000_0000;
-/// CONFIG_PHYSICAL_START: the image's place in that mapping when it is not moved.
+/// CONFIG_PHYSICAL_START: offset of the image in that mapping without KASLR.
 pub(crate) const PHYSICAL_START: u64 = 0x100_0000;
 /// KERNEL_IMAGE_SIZE with CONFIG_RANDOMIZE_BASE.
 pub(crate) const KERNEL_IMAGE_SIZE: u64 = 1 << 30;
 /// arch/x86/include/asm/sparsemem.h.
 pub(crate) const SECTION_SIZE_BITS: u32 = 27;
-/// Page frames of a section.
+/// Page frames per section.
 pub(crate) const SECTION_FRAMES: u64 = 1 << (SECTION_SIZE_BITS - 12);
 /// MAX_NUMNODES with CONFIG_NODES_SHIFT=10.
 pub(crate) const MAX_NODES: u64 = 1024;
-/// Documentation/arch/x86/x86_64/mm.rst, without randomization: 4 and 5 levels.
+/// Documentation/arch/x86/x86_64/mm.rst, without randomization, for 4 and 5 levels.
 pub(crate) const VMALLOC_START: [u64; 2] = [0xffff_c900_0000_0000, 0xffa0_0000_0000_0000];
 const VMEMMAP: [u64; 2] = [0xffff_ea00_0000_0000, 0xffd4_0000_0000_0000];
 const PAGE_OFFSET: [u64; 2] = [0xffff_8880_0000_0000, 0xff11_0000_0000_0000];
@@ -30,7 +30,7 @@ const NODE_ONLINE_MAP: u64 = 0x2400;
 const VMAP_AREA_LIST: u64 = 0x2500;
 /// 1024 pointers.
 const NODE_DATA: u64 = 0x4000;
-/// Smallest number of page frames for all of it.
+/// Minimum number of page frames of the image.
 pub(crate) const IMAGE_FRAMES: u64 = 16;
 
 /// Addresses of one machine.
@@ -41,7 +41,7 @@ pub(crate) struct Layout {
     /// Physical and virtual address of the image.
     pub(crate) image_phys: u64,
     pub(crate) image_virt: u64,
-    /// Page frames of the image.
+    /// Number of page frames of the image.
     pub(crate) image_frames: u64,
     pub(crate) phys_base: i64,
     pub(crate) sme_mask: u64,
@@ -49,14 +49,14 @@ pub(crate) struct Layout {
     pub(crate) mem_section_size: u64,
     /// Virtual address of the root array.
     pub(crate) mem_section: u64,
-    /// Virtual address of the kernel log, if there is one.
+    /// Virtual address of the kernel log, if it exists.
     pub(crate) log: u64,
-    /// Physical address of the page with VMCOREINFO, if there is one.
+    /// Physical address of the page with VMCOREINFO, if it exists.
     pub(crate) vmcoreinfo_page: Option<u64>,
 }
 
 impl Layout {
-    /// What follows from the text alone; the builder fills in the rest.
+    /// Computes the addresses that depend only on the text. The builder fills in the others.
     pub(crate) fn new(spec: &Spec) -> Self {
         let options = &spec.options;
         let five = usize::from(options.levels == 5);
@@ -86,7 +86,7 @@ impl Layout {
         }
     }
 
-    /// Address in the direct map.
+    /// Returns an address in the direct map.
     pub(crate) fn direct(&self, paddr: u64) -> u64 {
         self.page_offset + paddr
     }
@@ -119,22 +119,22 @@ impl Layout {
         self.image_virt + NODE_DATA
     }
 
-    /// Physical address of something in the image.
+    /// Returns the physical address of an object in the image.
     pub(crate) fn image_paddr(&self, vaddr: u64) -> u64 {
         vaddr - self.image_virt + self.image_phys
     }
 
-    /// Where `name` is in `struct uts_namespace`: behind a kref until 5.10.
+    /// Returns the offset of `name` in `struct uts_namespace`, which follows a kref until 5.10.
     pub(crate) fn uts_name_offset(&self, kernel: &Kernel) -> u64 {
         if kernel.since(5, 11) { 0 } else { 4 }
     }
 
-    /// SECTIONS_PER_ROOT: as many as fit a page.
+    /// Returns SECTIONS_PER_ROOT, the number that fits in a page.
     pub(crate) fn sections_per_root(&self) -> u64 {
         4096 / self.mem_section_size
     }
 
-    /// NR_SECTION_ROOTS.
+    /// Returns NR_SECTION_ROOTS.
     pub(crate) fn section_roots(&self) -> u64 {
         (1 << (self.max_physmem_bits - SECTION_SIZE_BITS)) / self.sections_per_root()
     }

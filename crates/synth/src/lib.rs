@@ -1,8 +1,8 @@
 //! Synthetic crash dumps from a short text, for tests only.
 //!
-//! Every layout here is written down anew, apart from the project's own parsers, so
+//! Every layout is implemented independently of the project's own parsers, so
 //! that one mistake cannot hide in both. The text is also an oracle:
-//! [`Machine::expected_dumpable`] tells from it alone which pages a dump level keeps.
+//! [`Machine::expected_dumpable`] determines from it alone the pages that a dump level keeps.
 //!
 //! ```
 //! use bigiron_synth::{ElfShape, Synth};
@@ -21,7 +21,7 @@
 //! ```
 //!
 //! # The text
-//! One statement a line, or several with `;` between them; `#` begins a comment.
+//! One statement per line, or several separated by `;`. `#` begins a comment.
 //! Numbers are decimal or `0x` hexadecimal.
 //!
 //! `kernel NAME [KEY=VALUE …]`, where NAME is one of [`presets`]:
@@ -31,10 +31,10 @@
 //! | `levels` | `4`, `5` |
 //! | `kaslr` | `0`; a multiple of 2 MiB |
 //! | `phys_base` | chosen; may be negative; the image is at 16 MiB + kaslr + phys_base |
-//! | `page_offset`, `vmemmap` | the kernel's without randomization |
+//! | `page_offset`, `vmemmap` | the kernel's default without randomization |
 //! | `direct` | `2m`, `4k`, `1g`: leaves of the direct map |
 //! | `vmemmap_leaf`, `image_leaf` | `2m`, `4k` |
-//! | `sme` | none; the bit of the encryption mask |
+//! | `sme` | none; the bit of the memory encryption mask |
 //! | `mem_section` | by kernel; `16`, `32` bytes |
 //! | `vmcoreinfo` | `both`, `note`, `page`, `none` |
 //! | `memory_failure` | `yes`; `no` leaves out PG_hwpoison |
@@ -42,7 +42,7 @@
 //! | `nr_free_skew` | `0`; added to the first zone's count of free pages |
 //! | `compound_info` | `mask`, `pointer` (7.1 only) |
 //!
-//! `ram FIRST-LAST …`, `node NUMBER FIRST-LAST` (all is node 0 if there is none).
+//! `ram FIRST-LAST …`, `node NUMBER FIRST-LAST` (node 0 for all RAM by default).
 //!
 //! `pages FRAME CLASS [WORD …]`: CLASS is a name of [`Class::ALL`], `thp` (anonymous,
 //! order 9) or `hwpoison` (kernel data, poisoned). Words: `n=` blocks, `order=` of
@@ -52,16 +52,16 @@
 //!
 //! `log FORM [n=40] [text_bits=12] [descriptor_bits=7] [cleared=0]`: a kernel log of `n`
 //! records in FORM: `lockless`, `lockless-to-the-end`, `records`, `old-records` or `text`
-//! (see [`LogForm`]); none without the line.
+//! (see [`LogForm`]). Without the line there is no log.
 //!
-//! RAM that is not named is kernel data. The builder takes from it what it needs for
-//! page tables, mem_map and so on, so leave enough: about 2 MiB for the image, 2 MiB
+//! RAM that is not named is kernel data. The builder allocates from it the memory for
+//! page tables, mem_map and so on, so enough must remain: about 2 MiB for the image, 2 MiB
 //! for each section of 128 MiB that has some RAM, and 2 MiB for the rest.
 //!
-//! # What is not there
-//! Kallsyms, the lists of free blocks and processes; struct pages have
-//! only the fields a filter reads. Sizes of `zone` and `pglist_data` depend on a
-//! kernel's configuration and are real but not each kernel's own.
+//! # Limitations
+//! There are no kallsyms, lists of free blocks, and processes. Struct pages have
+//! only the fields that a filter reads. Sizes of `zone` and `pglist_data` depend on a
+//! kernel's configuration; they are real, but not those of each kernel.
 
 mod build;
 mod elf;
@@ -95,18 +95,18 @@ pub use spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
 pub struct Synth;
 
 impl Synth {
-    /// Builds the machine a text describes.
+    /// Builds the machine described by a text.
     ///
     /// # Errors
-    /// When the text cannot be read (with its line), or the machine cannot be laid out.
+    /// If the text is invalid (with its line), or if the machine cannot be laid out.
     pub fn from_text(text: &str) -> Result<Machine, SynthError> {
         build::build(text::parse(text)?)
     }
 
-    /// Builds a machine made without text.
+    /// Builds a machine from a specification.
     ///
     /// # Errors
-    /// When the machine cannot be laid out.
+    /// If the machine cannot be laid out.
     pub fn from_spec(spec: Spec) -> Result<Machine, SynthError> {
         build::build(spec)
     }

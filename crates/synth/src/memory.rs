@@ -1,5 +1,5 @@
-//! Physical memory, sparse inside: pages the builder writes are stored, all others
-//! are made from their fill when they are asked for.
+//! Sparse physical memory: pages written by the builder are stored, all others are generated
+//! from their fill when they are read.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,15 +7,15 @@ use std::ops::Range;
 use crate::error::SynthError;
 use crate::spec::Fill;
 
-/// Bytes of a page.
+/// Size of a page in bytes.
 pub(crate) const PAGE: usize = 4096;
 
-/// Largest amount of RAM: 64 MiB.
+/// Maximum number of page frames of RAM: 64 MiB.
 const MAX_FRAMES: u64 = 64 << 8;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
-    /// Sorted, not overlapping.
+    /// Sorted and not overlapping.
     ram: Vec<Range<u64>>,
     written: BTreeMap<u64, Box<[u8; PAGE]>>,
     fills: BTreeMap<u64, Fill>,
@@ -60,7 +60,7 @@ impl Memory {
         self.fills.insert(pfn, fill);
     }
 
-    /// Makes a page the builder's own: it starts as zeros.
+    /// Gives a page to the builder; it is filled with zeros.
     pub(crate) fn own(&mut self, pfn: u64) {
         self.written.insert(pfn, Box::new([0; PAGE]));
     }
@@ -74,7 +74,7 @@ impl Memory {
         }
         match self.fills.get(&pfn).copied().unwrap_or(Fill::Stamp) {
             Fill::Same(other) => match self.fills.get(&other) {
-                // One step only, so that no circle can be built.
+                // Only one step is followed, so that cycles are impossible.
                 Some(Fill::Same(_)) => Some([0; PAGE]),
                 _ => self.page(other),
             },
@@ -82,7 +82,7 @@ impl Memory {
         }
     }
 
-    /// Writes bytes; they may cross pages but not leave RAM.
+    /// Writes bytes, which may cross pages but not leave RAM.
     pub(crate) fn write(&mut self, paddr: u64, bytes: &[u8]) -> Result<(), SynthError> {
         let mut at = paddr;
         let mut rest = bytes;
@@ -116,7 +116,7 @@ impl Memory {
             let pfn = at / PAGE as u64;
             let offset = (at % PAGE as u64) as usize;
             let take = (len - out.len()).min(PAGE - offset);
-            // Most reads are of tables, which need no making and no copy.
+            // Most reads are of tables, which are stored and need no copy.
             match self.written.get(&pfn) {
                 Some(page) => out.extend_from_slice(&page[offset..offset + take]),
                 None => out.extend_from_slice(&self.page(pfn)?[offset..offset + take]),
@@ -153,7 +153,7 @@ fn content(pfn: u64, fill: Fill) -> [u8; PAGE] {
     page
 }
 
-/// Steele, Lea and Flood's SplitMix64: small, and the same everywhere.
+/// Steele, Lea and Flood's SplitMix64: small, and equal on all platforms.
 #[derive(Debug, Clone)]
 pub(crate) struct SplitMix(u64);
 
@@ -170,21 +170,21 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`.
+    /// Returns a number below `limit`.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 }
 
-/// Hands out the page frames that the text does not name.
+/// Allocates the page frames that the text does not name.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    /// Sorted: what is left.
+    /// Free page frames, sorted.
     free: Vec<Range<u64>>,
 }
 
 impl Frames {
-    /// RAM without the frames named in the text; `named` is sorted.
+    /// Returns an allocator for RAM without the frames named in the text. `named` is sorted.
     pub(crate) fn new(ram: &[Range<u64>], named: &[Range<u64>]) -> Self {
         let mut frames = Self { free: ram.to_vec() };
         for range in named {
@@ -203,7 +203,7 @@ impl Frames {
         self.free = left;
     }
 
-    /// The lowest run of `count` frames at a multiple of `align`.
+    /// Allocates the lowest run of `count` frames at a multiple of `align`.
     pub(crate) fn alloc(&mut self, count: u64, align: u64) -> Result<u64, SynthError> {
         let start = self.free.iter().find_map(|range| {
             let start = range.start.next_multiple_of(align);
@@ -212,18 +212,18 @@ impl Frames {
         self.grant(start, count, align)
     }
 
-    /// The highest single frame.
+    /// Allocates the highest single frame.
     pub(crate) fn alloc_top(&mut self) -> Result<u64, SynthError> {
         let start = self.free.last().map(|range| range.end - 1);
         self.grant(start, 1, 1)
     }
 
-    /// Exactly these frames, if none of them is taken.
+    /// Allocates exactly these frames; an error if any of them is in use.
     pub(crate) fn alloc_at(&mut self, start: u64, count: u64) -> Result<u64, SynthError> {
         let whole = |range: &Range<u64>| range.start <= start && start + count <= range.end;
         if !self.free.iter().any(whole) {
             return Err(SynthError::layout(format!(
-                "page frames {start:#x}-{:#x} are wanted for the kernel's image, but are not \
+                "page frames {start:#x}-{:#x} are required for the kernel's image, but are not \
                  RAM or are named",
                 start + count - 1
             )));
@@ -235,7 +235,7 @@ impl Frames {
     fn grant(&mut self, start: Option<u64>, count: u64, align: u64) -> Result<u64, SynthError> {
         let start = start.ok_or_else(|| {
             SynthError::layout(format!(
-                "not enough RAM left unnamed: want {count} page frames aligned to {align}"
+                "not enough unnamed RAM: {count} page frames aligned to {align} are required"
             ))
         })?;
         self.take(&(start..start + count));

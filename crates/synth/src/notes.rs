@@ -10,7 +10,7 @@ const PRSTATUS: usize = 336;
 /// sizeof(QEMUCPUState), target/i386/arch_dump.c.
 const QEMU_STATE: usize = 440;
 
-/// The extents of a note in the file.
+/// Extents of a note in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoteExtent {
     /// The name.
@@ -21,7 +21,7 @@ pub struct NoteExtent {
     pub desc: Range<usize>,
 }
 
-/// Notes in the order they are pushed; offsets are relative to the first note.
+/// Notes in the order in which they are added. Offsets are relative to the first note.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) bytes: Vec<u8>,
@@ -31,7 +31,7 @@ pub(crate) struct Notes {
 impl Notes {
     fn push(&mut self, name: &'static str, kind: u32, desc: &[u8]) {
         let header = self.bytes.len();
-        // The name's size counts its NUL; both parts are padded to four bytes.
+        // The name's size includes its NUL. Name and descriptor are padded to four bytes.
         let namesz = name.len() as u32 + 1;
         for word in [namesz, desc.len() as u32, kind] {
             self.bytes.extend(word.to_le_bytes());
@@ -73,14 +73,14 @@ impl Notes {
             put32(&mut desc, 4, QEMU_STATE as u32);
             let (image, _) = machine.image();
             put64(&mut desc, 8 + 16 * 8, image.start + 16 * u64::from(cpu)); // rip
-            let cr = 392; // behind 18 registers and 10 segments of 24 bytes
+            let cr = 392; // after 18 registers and 10 segments of 24 bytes
             put64(&mut desc, cr, 0x8005_0033);
             put64(
                 &mut desc,
                 cr + 24,
                 machine.top_table() | machine.layout.sme_mask,
             );
-            // PAE, PGE and, with five levels, LA57.
+            // PAE and PGE and, with five levels, LA57.
             put64(&mut desc, cr + 32, 0xa0 | u64::from(five) << 12);
             self.push("QEMU", 0, &desc);
         }

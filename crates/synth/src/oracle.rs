@@ -1,7 +1,7 @@
-//! Which pages a dump level keeps, told from the text and not from struct pages.
+//! The pages that a dump level keeps, determined from the text and not from struct pages.
 //!
-//! The rules are those of makedumpfile's HEAD in mid-2026
-//! (`__exclude_unnecessary_pages` and `create_2nd_bitmap`).
+//! The rules are those of makedumpfile's HEAD in mid-2026 (`__exclude_unnecessary_pages` and
+//! `create_2nd_bitmap`).
 
 use crate::machine::Machine;
 use crate::spec::{Class, Run};
@@ -14,12 +14,11 @@ const USER: u8 = 8;
 const FREE: u8 = 16;
 
 impl Machine {
-    /// For every page frame below [`Machine::max_pfn`], whether a dump of this level
-    /// keeps it. Frames that are not RAM are not kept; zero pages keep their place
-    /// whatever the level.
+    /// Returns for every page frame below [`Machine::max_pfn`] true if a dump of this level
+    /// keeps it. Frames that are not RAM are not kept. Zero pages count as kept at every level.
     pub fn expected_dumpable(&self, level: u8) -> Vec<bool> {
-        // Without PG_hwpoison and without a bit that needs them, struct pages are
-        // not looked at, and offline pages stay.
+        // Without PG_hwpoison and without a level bit that requires them, struct pages are not
+        // read, and offline pages are kept.
         let scanned =
             self.spec.options.memory_failure || level & (CACHE | CACHE_PRIVATE | USER | FREE) != 0;
         let mut kept = vec![false; self.max_pfn() as usize];
@@ -36,7 +35,7 @@ impl Machine {
 fn excluded(run: &Run, level: u8) -> bool {
     let wanted = match run.class {
         Class::Kernel | Class::Reserved | Class::PageTable | Class::Slab => false,
-        // An order that cannot be is a sign of damage: such a block is kept.
+        // An impossible order is a sign of damage: the block is kept.
         Class::Free => level & FREE != 0 && run.bad_order.is_none_or(|order| order < 11),
         Class::Unaccepted => level & FREE != 0,
         Class::Cache if run.private => level & CACHE_PRIVATE != 0,

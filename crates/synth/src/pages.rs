@@ -36,14 +36,14 @@ pub(crate) const COMPOUND_PAGE_DTOR: u8 = 1;
 pub(crate) const HUGETLB_PAGE_DTOR: u8 = 2;
 pub(crate) const TRANSHUGE_PAGE_DTOR: u8 = 3;
 
-/// What a struct page is written for.
+/// The use for which a struct page is written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Use<'a> {
-    /// A frame that is not RAM but lies in a section that has some.
+    /// A frame that is not RAM, in a section that has some.
     Hole,
-    /// RAM the text does not name.
+    /// RAM that the text does not name.
     Plain,
-    /// RAM named in the text.
+    /// RAM that the text names.
     Named(&'a Run),
 }
 
@@ -56,9 +56,9 @@ pub(crate) struct PageWriter<'a> {
 }
 
 impl PageWriter<'_> {
-    /// The struct page of one frame; `zone` and `node` go into the high flag bits.
+    /// Returns the struct page of one frame; `zone` and `node` go into the high flag bits.
     pub(crate) fn write(&self, pfn: u64, used: Use<'_>, zone: u64, node: u64) -> [u8; 64] {
-        // Node in bits 54-63, zone in 51-53, last CPU in 30-50, all ones: "none".
+        // Node in bits 54-63, zone in 51-53; last CPU in 30-50, all ones for none.
         let place = node << 54 | zone << 51 | 0x1f_ffff << 30;
         let mut page = Page([0; 64]);
         page.word(FLAGS, place);
@@ -86,7 +86,7 @@ impl PageWriter<'_> {
     fn head(&self, page: &mut Page, pfn: u64, run: &Run, place: u64, compound: bool) {
         let flags = self.spec.kernel.flags;
         let types = self.spec.kernel.types;
-        // Any kernel address will do where only the low bits tell something.
+        // Any kernel address is suitable, because only the low bits have a meaning.
         let object = self.page_offset + (pfn << 7);
         let mut set = place;
         let mut flag = |bits: &[u8]| bits.iter().for_each(|bit| set |= 1 << bit);
@@ -130,7 +130,7 @@ impl PageWriter<'_> {
             }
             Class::Hugetlb => {
                 flag(&[flags.uptodate]);
-                // A mapping of a file, so that only the hugetlb mark tells.
+                // The mapping of a file: only the hugetlb mark identifies the page.
                 page.word(MAPPING, object);
                 page.half(MAPCOUNT, types.hugetlb.unwrap_or(u32::MAX));
             }
@@ -193,7 +193,7 @@ impl PageWriter<'_> {
         }
     }
 
-    /// The word at [`COMPOUND`] of a tail page.
+    /// Returns the word at [`COMPOUND`] of a tail page.
     fn link(&self, head: u64, order: u8) -> u64 {
         match self.spec.head_link() {
             HeadLink::Pointer => (self.vmemmap + head * PAGE_STRUCT) | 1,

@@ -1,8 +1,8 @@
 //! x86_64 page tables: four or five levels, leaves of three sizes.
 //!
-//! Intel SDM volume 3, "4-level paging and 5-level paging": nine bits of the
-//! address a level from bit 47 (or 56) down, bit 0 present, bit 7 a leaf in the two
-//! middle levels.
+//! Intel SDM volume 3, "4-level paging and 5-level paging": nine address bits per level from
+//! bit 47 (or 56) down; bit 0 is the present bit, and bit 7 marks a leaf in the two middle
+//! levels.
 
 use crate::error::SynthError;
 use crate::memory::{Frames, Memory, PAGE};
@@ -14,13 +14,14 @@ const LEAF: u64 = 1 << 7;
 const TABLE: u64 = 0x63;
 /// Present, writable, accessed, dirty, global, as in `__PAGE_KERNEL`.
 const KERNEL: u64 = 0x163;
-/// Bit 63, no execute, is set in all leaves but the image's, so that readers mask.
+/// Bit 63, no execute, is set in all leaves except those of the image, so that readers must
+/// mask it.
 const NO_EXEC: u64 = 1 << 63;
 
-/// The kernel's top table and all below it.
+/// The kernel's page tables.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tables {
-    /// Page frame of the top table.
+    /// Page frame of the top-level table.
     pub(crate) top: u64,
     pub(crate) levels: u8,
     /// Memory encryption bit, or 0.
@@ -28,7 +29,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Maps one leaf; `vaddr` and `paddr` are aligned to its size.
+    /// Maps one leaf. `vaddr` and `paddr` are aligned to its size.
     pub(crate) fn map(
         &self,
         memory: &mut Memory,
@@ -83,7 +84,7 @@ impl Leaf {
         }
     }
 
-    /// Page frames of one leaf.
+    /// Returns the number of page frames of one leaf.
     pub(crate) fn frames(self) -> u64 {
         1 << (self.shift() - 12)
     }

@@ -1,25 +1,26 @@
-//! Random texts, all of them legal.
+//! Random valid texts.
 
 use std::fmt::Write;
 
 use crate::kernels::Kernel;
 use crate::memory::SplitMix;
 
-/// Frames below this get named; those above, to the end, are left to the builder.
+/// Frames below this one are named; those above are left to the builder.
 const NAMED: u64 = 0x1000;
 const RAM_END: u64 = 0x1fff;
-/// Some memory above 4 GiB, in another section and zone.
+/// Page frame of some memory above 4 GiB, in another section and zone.
 const HIGH: u64 = 0x10_0000;
 
-/// A varied, legal text for a kernel of [`presets`](crate::presets), the same for the
-/// same seed. An unknown kernel is written down all the same, and refused later.
+/// Returns a varied, valid text for a kernel of [`presets`](crate::presets), always the same
+/// for the same seed. An unknown kernel is written to the text, and is an error only when the
+/// text is parsed.
 pub fn random_machine(seed: u64, kernel: &str) -> String {
     let mut random = SplitMix::new(seed);
     let mut text = String::new();
     let known = Kernel::named(kernel);
     let leaf = ["2m", "4k"][random.below(2) as usize];
     settings(&mut text, &mut random, kernel, leaf);
-    // Writing to a String does not fail.
+    // Writing to a String cannot fail.
     let _ = writeln!(text, "ram 0x0-0x9f 0x100-{RAM_END:#x}");
     let high = random.below(2) * (0x100 + random.below(0x700));
     if high > 0 {
@@ -96,12 +97,12 @@ fn runs(text: &mut String, random: &mut SplitMix, words: Words, range: std::ops:
 }
 
 impl Words {
-    /// Class, order and modifiers of one run.
+    /// Returns class, order and modifiers of one run.
     fn one(self, random: &mut SplitMix) -> (&'static str, u64, &'static str) {
         let flag = |random: &mut SplitMix, word: &'static str| {
             if random.below(4) == 0 { word } else { "" }
         };
-        // Small orders are the usual ones, and large ones would soon fill the range.
+        // Small orders are typical, and large ones would soon fill the range.
         let small = |random: &mut SplitMix, limit: u64| {
             (0..3).map(|_| random.below(limit)).min().unwrap_or(0)
         };

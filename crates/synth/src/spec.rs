@@ -1,4 +1,4 @@
-//! What a machine is made of: the builder beneath the text.
+//! The specification of a machine, which the text describes.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use crate::error::SynthError;
 use crate::kernels::{HeadLink, Kernel};
 use crate::printk::KernelLog;
 
-/// Blocks of the buddy allocator have orders below this (LENGTH(zone.free_area)).
+/// Orders of the buddy allocator's blocks are below this one (LENGTH(zone.free_area)).
 pub(crate) const NR_PAGE_ORDERS: u8 = 11;
 
-/// Size of one leaf of a page table.
+/// Size of a page table leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaf {
     /// 4 KiB.
@@ -20,16 +20,16 @@ pub enum Leaf {
     Giant,
 }
 
-/// Where the VMCOREINFO text is.
+/// Location of the VMCOREINFO text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VmcoreinfoPlace {
-    /// Only in an ELF note.
+    /// Only an ELF note.
     Note,
-    /// Only in a page of memory.
+    /// Only a page of memory.
     Page,
-    /// In both, as a real kernel has it.
+    /// Both, as with a real kernel.
     Both,
-    /// Nowhere.
+    /// Neither.
     None,
 }
 
@@ -43,15 +43,15 @@ impl VmcoreinfoPlace {
     }
 }
 
-/// How the machine's memory is mapped and described.
+/// Properties of the memory's mapping and description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Levels of page tables: 4 or 5.
+    /// Number of page table levels: 4 or 5.
     pub levels: u8,
-    /// How far the kernel's image was moved in virtual memory (KERNELOFFSET).
+    /// Offset of the kernel's image in virtual memory (KERNELOFFSET).
     pub kaslr: u64,
-    /// Physical minus virtual address of the image, as in VMCOREINFO; chosen by the
-    /// builder when absent.
+    /// Physical minus virtual address of the image, as in VMCOREINFO; `None` to let the builder
+    /// choose.
     pub phys_base: Option<i64>,
     /// Start of the direct map.
     pub page_offset: Option<u64>,
@@ -67,15 +67,15 @@ pub struct Options {
     pub sme: Option<u8>,
     /// SIZE(mem_section): 16, or 32 with page_ext.
     pub mem_section: Option<u64>,
-    /// Where VMCOREINFO is.
+    /// Location of VMCOREINFO.
     pub vmcoreinfo: VmcoreinfoPlace,
-    /// CONFIG_MEMORY_FAILURE: without it there is no PG_hwpoison.
+    /// CONFIG_MEMORY_FAILURE; false for a kernel without PG_hwpoison.
     pub memory_failure: bool,
-    /// CPUs that have notes.
+    /// Number of CPUs with notes.
     pub cpus: u32,
-    /// Added to zone.NR_FREE_PAGES of the first zone, for tests of the check.
+    /// Number added to zone.NR_FREE_PAGES of the first zone, for tests of the check.
     pub nr_free_skew: i64,
-    /// Form of the link from tail to head, where the kernel knows two.
+    /// Form of the link from tail to head, for kernels that have two.
     pub head_link: Option<HeadLink>,
 }
 
@@ -101,32 +101,32 @@ impl Default for Options {
     }
 }
 
-/// What a page frame is used for.
+/// The use of a page frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// Kernel data of no particular kind; also every frame of RAM not named.
+    /// Kernel data of no particular kind; also all RAM that is not named.
     Kernel,
-    /// PG_reserved.
+    /// A page with PG_reserved.
     Reserved,
-    /// A page table of a process (a page type).
+    /// A process's page table (a page type).
     PageTable,
     /// A block in the buddy allocator.
     Free,
-    /// A block a confidential guest has not accepted yet.
+    /// A block that a confidential guest has not yet accepted.
     Unaccepted,
     /// Page cache.
     Cache,
-    /// Swap cache that is not mapped: no anonymous mapping, not on an LRU list.
+    /// Unmapped swap cache: no anonymous mapping, not on an LRU list.
     SwapCache,
-    /// Anonymous memory, with an order for huge pages.
+    /// Anonymous memory; huge pages have an order.
     Anon,
     /// Anonymous memory merged by KSM (mapping & 3 == 3).
     Ksm,
-    /// hugetlbfs.
+    /// A hugetlbfs page.
     Hugetlb,
     /// Slab.
     Slab,
-    /// Logically offline: balloons, unplugged virtio-mem.
+    /// Logically offline memory: balloons, unplugged virtio-mem.
     Offline,
 }
 
@@ -147,7 +147,7 @@ impl Class {
         ("offline", Class::Offline),
     ];
 
-    /// The class's name in the text.
+    /// Returns the class's name in the text.
     pub fn name(self) -> &'static str {
         Self::ALL
             .iter()
@@ -164,52 +164,52 @@ impl Class {
     }
 }
 
-/// What is in a page.
+/// Contents of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
-    /// Every word holds its own physical address: no two pages are equal.
+    /// Every word contains its own physical address: no two pages are equal.
     Stamp,
-    /// All zero.
+    /// Zeros.
     Zero,
-    /// One byte all over.
+    /// A repeated byte.
     Const(u8),
-    /// Pseudo-random bytes by seed and page frame.
+    /// Pseudo-random bytes that depend on the seed and the page frame.
     Random(u64),
     /// The contents of another page frame.
     Same(u64),
 }
 
-/// Blocks of page frames of one kind, one after the other.
+/// Consecutive blocks of page frames of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// First page frame.
     pub pfn: u64,
-    /// What they are.
+    /// Class of the page frames.
     pub class: Class,
     /// Order of each block.
     pub order: u8,
-    /// How many blocks.
+    /// Number of blocks.
     pub count: u64,
-    /// PG_private is set (page cache only).
+    /// True to set PG_private (page cache only).
     pub private: bool,
-    /// PG_dirty is set.
+    /// True to set PG_dirty.
     pub dirty: bool,
-    /// PG_hwpoison is set on each block's head.
+    /// True to set PG_hwpoison on each block's head.
     pub hwpoison: bool,
-    /// The word at page.mapping has bit 0 set although the page is slab.
+    /// True to set bit 0 of the word at page.mapping although the page is slab.
     pub anon_bit: bool,
-    /// The struct pages of a hugetlb page's tails share one page of vmemmap.
+    /// True if the struct pages of a hugetlb page's tails share one page of vmemmap.
     pub hvo: bool,
-    /// The order a free block pretends to have in page.private.
+    /// A wrong order of a free block in page.private.
     pub bad_order: Option<u64>,
-    /// What is in the pages.
+    /// Contents of the pages.
     pub fill: Fill,
     /// Line of the text, or 0.
     pub line: usize,
 }
 
 impl Run {
-    /// `count` blocks of 1 << `order` frames of a class, from `pfn` on.
+    /// Returns `count` blocks of 1 << `order` frames of a class, from `pfn` on.
     pub fn new(pfn: u64, class: Class, order: u8, count: u64) -> Self {
         Self {
             pfn,
@@ -227,12 +227,12 @@ impl Run {
         }
     }
 
-    /// All page frames of the run.
+    /// Returns all page frames of the run.
     pub fn frames(&self) -> Range<u64> {
         self.pfn..self.pfn.saturating_add(self.count << self.order)
     }
 
-    /// The block that holds a frame of the run: its first frame.
+    /// Returns the first frame of the block that contains `pfn`.
     pub(crate) fn head(&self, pfn: u64) -> u64 {
         pfn & !((1 << self.order) - 1)
     }
@@ -243,20 +243,20 @@ impl Run {
 pub struct Spec {
     /// The kernel to imitate.
     pub kernel: &'static Kernel,
-    /// How memory is mapped and described.
+    /// Properties of the memory's mapping and description.
     pub options: Options,
     /// RAM: ranges of page frames.
     pub ram: Vec<Range<u64>>,
-    /// NUMA nodes; one node holds everything when empty.
+    /// NUMA nodes; if empty, one node contains everything.
     pub nodes: Vec<Range<u64>>,
-    /// What the page frames are.
+    /// The named page frames.
     pub runs: Vec<Run>,
     /// The kernel log.
     pub log: Option<KernelLog>,
 }
 
 impl Spec {
-    /// A machine with this kernel and nothing else yet.
+    /// Returns a machine with this kernel and nothing else.
     pub fn new(kernel: &'static Kernel) -> Self {
         Self {
             kernel,
@@ -272,7 +272,7 @@ impl Spec {
         self.options.head_link.unwrap_or(self.kernel.head_link)
     }
 
-    /// Checks the options against the kernel; 0 is the line of a machine without text.
+    /// Checks the options against the kernel; `line` is 0 for a machine without text.
     pub(crate) fn check_options(&self, line: usize) -> Result<(), SynthError> {
         let options = &self.options;
         let fail = |message: &str| Err(SynthError::line(line, message));
@@ -282,7 +282,9 @@ impl Spec {
         let giant = |address: &u64| address.is_multiple_of(1 << 30) && *address >= 0xff << 56;
         let mut starts = options.page_offset.iter().chain(&options.vmemmap);
         if !starts.all(giant) {
-            return fail("page_offset= and vmemmap= want a kernel address at a multiple of 1 GiB");
+            return fail(
+                "page_offset= and vmemmap=: expected a kernel address at a multiple of 1 GiB",
+            );
         }
         if !matches!(options.mem_section, None | Some(16 | 32)) {
             return fail("mem_section= wants 16 or 32");
@@ -292,7 +294,7 @@ impl Spec {
         }
         let sme = options.sme;
         if sme.is_some_and(|bit| !(40..52).contains(&bit) || !self.kernel.since(5, 1)) {
-            return fail("sme= wants a bit from 40 to 51, and a kernel from 5.1 on");
+            return fail("sme=: expected a bit from 40 to 51, and a kernel from 5.1 on");
         }
         if options.cpus > 4096 {
             return fail("cpus= above 4096");
@@ -303,12 +305,12 @@ impl Spec {
         Ok(())
     }
 
-    /// Checks one run against the kernel; the message is without the line.
+    /// Checks a run against the kernel; the message does not contain the line.
     pub(crate) fn check_run(&self, run: &Run) -> Result<(), SynthError> {
         let fail = |message: String| Err(SynthError::line(run.line, message));
         let name = run.class.name();
         if run.count == 0 || run.count > 1 << 24 {
-            return fail(format!("n={} is not a sensible count", run.count));
+            return fail(format!("n={} is out of range", run.count));
         }
         if run.order >= NR_PAGE_ORDERS {
             return fail(format!("order={} is above 10", run.order));
@@ -353,8 +355,8 @@ impl Spec {
                 return fail("`hwpoison` needs memory_failure=yes".into());
             }
         }
-        // The 64 struct pages of one page of vmemmap must all be the block's own; one
-        // page of vmemmap is left to a hugetlb page from 5.18 on (e7d324850bfc).
+        // All 64 struct pages of a page of vmemmap must belong to the block. From 5.18 on, one
+        // page of vmemmap is left to a hugetlb page (e7d324850bfc).
         if run.hvo && !self.kernel.since(5, 18) {
             return fail(format!("{} has no `hvo`", self.kernel.name));
         }

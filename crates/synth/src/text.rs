@@ -7,7 +7,7 @@ use crate::kernels::{HeadLink, Kernel, presets};
 use crate::printk::KernelLog;
 use crate::spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
 
-/// Reads the text form; see the crate's documentation for its words.
+/// Parses the text form, which the crate's documentation describes.
 pub(crate) fn parse(text: &str) -> Result<Spec, SynthError> {
     let mut spec: Option<Spec> = None;
     for (index, raw) in text.lines().enumerate() {
@@ -36,7 +36,7 @@ pub(crate) fn parse(text: &str) -> Result<Spec, SynthError> {
                 "node" => node_line(line, rest, &mut spec.nodes)?,
                 "pages" => run_words(line, rest, spec)?,
                 "log" => spec.log = Some(KernelLog::from_words(line, rest)?),
-                // After `;` the word `pages` may be left out.
+                // After `;` the word `pages` may be omitted.
                 _ if first.starts_with(|c: char| c.is_ascii_digit()) => {
                     run_words(line, &words, spec)?;
                 }
@@ -112,7 +112,7 @@ fn set_option(
                 _ => {
                     return Err(SynthError::line(
                         line,
-                        "vmcoreinfo= wants note, page, both or none",
+                        "vmcoreinfo=: expected note, page, both or none",
                     ));
                 }
             }
@@ -121,7 +121,12 @@ fn set_option(
             options.memory_failure = match value {
                 "yes" => true,
                 "no" => false,
-                _ => return Err(SynthError::line(line, "memory_failure= wants yes or no")),
+                _ => {
+                    return Err(SynthError::line(
+                        line,
+                        "memory_failure=: expected yes or no",
+                    ));
+                }
             }
         }
         "compound_info" => {
@@ -131,7 +136,7 @@ fn set_option(
                 _ => {
                     return Err(SynthError::line(
                         line,
-                        "compound_info= wants mask or pointer",
+                        "compound_info=: expected mask or pointer",
                     ));
                 }
             });
@@ -148,13 +153,13 @@ fn node_line(line: usize, words: &[&str], nodes: &mut Vec<Range<u64>>) -> Result
     if number(line, id)? != nodes.len() as u64 {
         return Err(SynthError::line(
             line,
-            format!("want node {} next", nodes.len()),
+            format!("expected node {} next", nodes.len()),
         ));
     }
     ranges(line, &[range], nodes)
 }
 
-/// `FIRST-LAST`, both included.
+/// Parses `FIRST-LAST`, both included.
 fn ranges(line: usize, words: &[&str], out: &mut Vec<Range<u64>>) -> Result<(), SynthError> {
     if words.is_empty() {
         return Err(SynthError::line(line, "want FIRST-LAST"));
@@ -208,7 +213,7 @@ fn run_words(line: usize, words: &[&str], spec: &mut Spec) -> Result<(), SynthEr
     Ok(())
 }
 
-/// A class and its usual order; `thp` and `hwpoison` are short for others.
+/// Returns a class and its default order; `thp` and `hwpoison` are abbreviations.
 fn class_word(word: &str) -> Option<(Class, u8)> {
     if word == "thp" {
         return Some((Class::Anon, 9));
@@ -232,7 +237,7 @@ fn fill(line: usize, value: &str) -> Result<Fill, SynthError> {
         "zero" => Fill::Zero,
         "const" => Fill::Const(
             u8::try_from(number(line, argument)?)
-                .map_err(|_| SynthError::line(line, "fill=const: wants a byte"))?,
+                .map_err(|_| SynthError::line(line, "fill=const: expected a byte"))?,
         ),
         "random" if argument.is_empty() => Fill::Random(0),
         "random" => Fill::Random(number(line, argument)?),
@@ -267,7 +272,7 @@ mod tests {
         parse(text).unwrap_err().to_string()
     }
 
-    /// Every mistake is told with its line and with the word that is wrong.
+    /// Every error names its line and the wrong word.
     #[test]
     fn errors_name_the_line_and_the_word() {
         let cases = [
@@ -283,7 +288,7 @@ mod tests {
             ("kernel 6.1\nkernel 6.1", "line 2: a second `kernel`"),
             ("kernel 6.1\nram 5-3", "line 2: `5-3` is not a range"),
             ("kernel 6.1\nram 5", "line 2: `5` is not FIRST-LAST"),
-            ("kernel 6.1\nnode 1 0-9", "line 2: want node 0"),
+            ("kernel 6.1\nnode 1 0-9", "line 2: expected node 0"),
             ("kernel 6.1\nbogus", "line 2: unknown word `bogus`"),
             ("kernel 6.1\npages 1", "line 2: want `pages FRAME CLASS`"),
             ("kernel 6.1\npages 1 blue", "line 2: unknown class `blue`"),
@@ -332,9 +337,9 @@ mod tests {
         }
     }
 
-    /// Comments, several statements in a line and both kinds of numbers are read.
+    /// Comments, several statements per line and both kinds of numbers are parsed.
     #[test]
-    fn a_full_text_is_read() {
+    fn complete_text_is_parsed() {
         let spec = parse(
             "# a machine\n\
              kernel 6.12 levels=5 kaslr=0x1e00000 phys_base=-0x200000 direct=1g\n\

@@ -1,7 +1,8 @@
-//! VMCOREINFO: the text that kernel/crash_core.c (kernel/vmcore_info.c from 6.9 on)
-//! and arch/x86 write, with the keys that the imitated version has.
+//! VMCOREINFO: the text written by kernel/crash_core.c (kernel/vmcore_info.c from 6.9 on) and
+//! arch/x86, with the keys of the imitated version.
 //!
-//! Not written are the keys of things the image does not hold: kallsyms, vmap_area.
+//! Keys of objects that the image does not contain, such as kallsyms and vmap_area, are
+//! omitted.
 
 use std::fmt::Write;
 
@@ -23,16 +24,16 @@ pub(crate) fn text(spec: &Spec, layout: &Layout) -> String {
     info.0
 }
 
-/// Writes lines the way the kernel's macros do.
+/// Writes lines in the format of the kernel's macros.
 struct Info(String);
 
 impl Info {
     fn line(&mut self, name: &str, value: impl std::fmt::Display) {
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(self.0, "{name}={value}");
     }
 
-    /// VMCOREINFO_SYMBOL: bare hexadecimal.
+    /// VMCOREINFO_SYMBOL: hexadecimal without prefix.
     fn symbol(&mut self, name: &str, address: u64) {
         self.line(&format!("SYMBOL({name})"), format_args!("{address:x}"));
     }
@@ -71,7 +72,7 @@ fn common(info: &mut Info, spec: &Spec, layout: &Layout) {
     }
     info.line("PAGESIZE", 4096);
     info.symbol("init_uts_ns", layout.init_uts_ns());
-    // ca4a9241cc5e; before, the name stood behind a kref of four bytes.
+    // ca4a9241cc5e; before it, the name follows a kref of four bytes.
     if kernel.since(5, 11) {
         info.offset("uts_namespace.name", layout.uts_name_offset(kernel));
     }
@@ -127,7 +128,7 @@ fn page(info: &mut Info, spec: &Spec) {
         }
         CompoundInfo::FlagsByteAndFlag(_) | CompoundInfo::FlagsByteAndType => {}
     }
-    // The field's name, and so the key, is the kernel's; its form may be either.
+    // The name of the field, and thus the key, depends on the kernel; its form may be either.
     match spec.kernel.head_link {
         HeadLink::Pointer => info.offset("page.compound_head", pages::COMPOUND),
         HeadLink::InfoMask => info.offset("page.compound_info", pages::COMPOUND),

@@ -1,4 +1,4 @@
-//! Nodes and zones, with as much in them as a check of the free pages reads.
+//! Nodes and zones, with the fields that a check of the free pages reads.
 
 use std::ops::Range;
 
@@ -25,15 +25,15 @@ pub(crate) fn node_of(spec: &Spec, pfn: u64) -> u64 {
         .unwrap_or(0) as u64
 }
 
-/// Page frames the kernel counts as free: unaccepted ones are counted too
-/// (`__free_unaccepted` in mm/page_alloc.c calls account_freepages).
+/// Returns the number of page frames that the kernel counts as free, which includes unaccepted
+/// ones (`__free_unaccepted` in mm/page_alloc.c calls account_freepages).
 pub(crate) fn free_frames(spec: &Spec, node: u64, zone: u64) -> u64 {
     free_blocks(spec, node, zone)
         .map(|(order, _)| 1 << order)
         .sum()
 }
 
-/// Order and class of every free block of a zone.
+/// Returns order and class of every free block of a zone.
 fn free_blocks(spec: &Spec, node: u64, zone: u64) -> impl Iterator<Item = (u8, Class)> {
     spec.runs
         .iter()
@@ -47,7 +47,7 @@ fn free_blocks(spec: &Spec, node: u64, zone: u64) -> impl Iterator<Item = (u8, C
         .map(|(_, order, class)| (order, class))
 }
 
-/// Nodes, of which there is always one.
+/// Returns the number of nodes, which is at least one.
 pub(crate) fn node_count(spec: &Spec) -> u64 {
     spec.nodes.len().max(1) as u64
 }
@@ -90,14 +90,14 @@ pub(crate) fn write(
             memory.write_u64(base + at.zone_spanned_pages, end - start)?;
             let free = free_frames(spec, node, index as u64);
             let told = free.wrapping_add_signed(std::mem::take(&mut skew));
-            // NR_FREE_PAGES, and NR_FREE_PAGES is 0.
+            // vm_stat[NR_FREE_PAGES]; the value of NR_FREE_PAGES is 0.
             memory.write_u64(base + at.vm_stat, told)?;
             for order in 0..NR_PAGE_ORDERS {
                 let blocks = free_blocks(spec, node, index as u64)
                     .filter(|block| *block == (order, Class::Free))
                     .count();
                 let area = base + at.free_area + u64::from(order) * at.free_area_size;
-                // nr_free, behind the lists.
+                // nr_free, after the lists.
                 memory.write_u64(area + at.migrate_types * 16, blocks as u64)?;
             }
         }

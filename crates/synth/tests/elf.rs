@@ -1,4 +1,4 @@
-//! The ELF files are what their shapes say, and binutils can read them.
+//! The ELF files have the described layouts, and binutils can read them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
@@ -26,9 +26,9 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// Every shape holds every page of RAM, each where its PT_LOAD says.
+/// Every layout contains every page of RAM, at the offset given by its PT_LOAD.
 #[test]
-fn all_shapes_hold_all_pages() {
+fn all_layouts_contain_all_pages() {
     let machine = machine();
     for (name, shape) in ElfShape::all() {
         let image = machine.elf_image(&shape);
@@ -53,9 +53,9 @@ fn all_shapes_hold_all_pages() {
     }
 }
 
-/// The headers have the peculiar numbers their writers give them.
+/// The headers have the particular numbers of their writers.
 #[test]
-fn headers_are_like_their_writers() {
+fn headers_have_the_numbers_of_their_writers() {
     let machine = machine();
     let vmcore = machine.elf(&ElfShape::vmcore());
     assert_eq!((u64_at(&vmcore, 32), u16_at(&vmcore, 52)), (64, 64));
@@ -75,9 +75,9 @@ fn headers_are_like_their_writers() {
     assert_eq!(&qemu.bytes[desc], machine.vmcoreinfo().as_bytes());
 }
 
-/// `vmcoreinfo=` decides where the text is to be found.
+/// `vmcoreinfo=` determines the location of the text.
 #[test]
-fn vmcoreinfo_is_where_it_is_asked_for() {
+fn vmcoreinfo_is_at_the_requested_location() {
     for (place, note, page) in [
         ("note", true, false),
         ("page", false, true),
@@ -100,10 +100,10 @@ fn vmcoreinfo_is_where_it_is_asked_for() {
     }
 }
 
-/// readelf takes every shape without a warning and lists what is there. (With -S it
-/// would remark on the count in section 0.)
+/// readelf reads every layout without a warning and lists its contents. (With -S it would warn
+/// about the count in section 0.)
 #[test]
-fn readelf_reads_every_shape() {
+fn readelf_reads_every_layout() {
     if !installed("readelf", "--version") {
         return;
     }

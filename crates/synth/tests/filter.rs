@@ -1,6 +1,6 @@
-//! A naive filter that goes by VMCOREINFO's keys alone finds in the struct pages of
-//! every kernel what the text says. For the kernels no installed makedumpfile knows,
-//! this is what holds text and struct pages together.
+//! A simple filter that uses only the keys of VMCOREINFO finds in the struct pages of every
+//! kernel what the text describes. For kernels unknown to any installed makedumpfile, this is
+//! the test that struct pages and text agree.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 mod common;
@@ -8,7 +8,7 @@ mod common;
 use bigiron_synth::{Machine, Synth, presets, random_machine};
 use common::reader::Reader;
 
-/// One struct page, read by the offsets that VMCOREINFO tells.
+/// A struct page, read at the offsets from VMCOREINFO.
 struct Page {
     flags: u64,
     mapping: u64,
@@ -17,12 +17,12 @@ struct Page {
     mapcount: i64,
 }
 
-/// What a filter asks of a frame.
+/// The properties of a frame that a filter reads.
 struct Facts {
     tail: bool,
-    /// Frames that share the head's fate.
+    /// Number of frames that are treated like the head.
     block: u64,
-    /// Frames of a free block, and of an unaccepted one; 0 is a block to leave alone.
+    /// Number of frames of a free or unaccepted block; 0 is a block to leave alone.
     free: Option<u64>,
     unaccepted: Option<u64>,
     cache: bool,
@@ -32,7 +32,7 @@ struct Facts {
 }
 
 struct Filter {
-    /// `None` where there is no RAM.
+    /// `None` if the frame is not RAM.
     frames: Vec<Option<Facts>>,
 }
 
@@ -45,7 +45,8 @@ impl Filter {
         Self { frames }
     }
 
-    /// How many frames from this one on a level takes away, if any.
+    /// Returns the number of frames from this one on that a level excludes; `None` if it keeps
+    /// the frame.
     fn excludes(&self, pfn: usize, level: u8) -> Option<u64> {
         let facts = self.frames[pfn].as_ref()?;
         let has = |bit: u8| level & bit != 0;
@@ -109,7 +110,7 @@ fn facts(reader: &Reader<'_>, pfn: u64) -> Facts {
     };
     Facts {
         tail: page.link & 1 == 1,
-        // A head in a place where none can be is a page by itself.
+        // A head at an impossible address is a single page.
         block: if pfn.is_multiple_of(1 << order) {
             1 << order
         } else {
@@ -140,7 +141,7 @@ fn page(reader: &Reader<'_>, pfn: u64) -> Page {
     }
 }
 
-/// Order of a head, and whether it is hugetlb.
+/// Returns the order of a head, and true if it is hugetlb.
 fn order_and_hugetlb(reader: &Reader<'_>, pfn: u64, head: &Page) -> (u64, bool) {
     let next = reader.struct_page(pfn + 1).expect("the next struct page");
     let next = reader.translate(next).expect("vmemmap is mapped");
@@ -170,7 +171,7 @@ fn order_and_hugetlb(reader: &Reader<'_>, pfn: u64, head: &Page) -> (u64, bool) 
 
 /// All kernels, several machines each, all 32 levels.
 #[test]
-fn struct_pages_say_what_the_text_says() {
+fn struct_pages_agree_with_the_text() {
     for kernel in presets() {
         for seed in 10..14 {
             let text = random_machine(seed, kernel);

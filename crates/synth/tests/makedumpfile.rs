@@ -1,4 +1,4 @@
-//! makedumpfile keeps exactly the pages that the text says it keeps.
+//! makedumpfile keeps exactly the pages that the text's oracle keeps.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
@@ -10,18 +10,18 @@ use std::process::Command;
 use bigiron_synth::{ElfShape, Machine, Synth, presets, random_machine};
 use common::{Scratch, installed};
 
-/// Levels that between them have each bit alone, with others, and not at all.
+/// Levels that contain each bit alone, combined with others, and not at all.
 const LEVELS: [u8; 9] = [0, 1, 2, 4, 6, 8, 16, 23, 31];
 
-/// Does the installed makedumpfile know this kernel's struct pages? 1.7.2 does up
-/// to 6.1, and names that changed later need later versions.
+/// True if the installed makedumpfile supports this kernel's struct pages. 1.7.2 supports
+/// kernels up to 6.1; later changes of names require later versions.
 fn knows(version: (u32, u32, u32), kernel: &str) -> bool {
     let needed = match kernel {
         "4.19" | "5.4" | "5.10" | "5.15" | "6.1" => (1, 7, 0),
         "6.3" => (1, 7, 3),
         "6.6" | "6.9" => (1, 7, 5),
         "6.10" | "6.12" => (1, 7, 7),
-        // Typed pages of 6.16 since 1.7.9; no release reads 7.1's yet.
+        // Page types of 6.16 are supported from 1.7.9 on; no release supports 7.1's yet.
         "6.16" => (1, 7, 9),
         _ => return false,
     };
@@ -42,7 +42,7 @@ fn version() -> Option<(u32, u32, u32)> {
     Some((numbers.next()?, numbers.next()?, numbers.next()?))
 }
 
-/// The second bitmap of a kdump-compressed file, one bool a page frame.
+/// Returns the second bitmap of a kdump-compressed file, one bool per page frame.
 fn second_bitmap(file: &Path) -> Vec<bool> {
     let bytes = std::fs::read(file).unwrap();
     assert!(bytes.starts_with(b"KDUMP   "));
@@ -58,7 +58,7 @@ fn second_bitmap(file: &Path) -> Vec<bool> {
 fn compare(machine: &Machine, shape: &ElfShape, level: u8, what: &str) {
     let (input, output) = (Scratch::new("in"), Scratch::new("out"));
     std::fs::write(&input.0, machine.elf(shape)).unwrap();
-    // Without -c the pages are not compressed, which takes most of the time.
+    // Without -c the pages are not compressed, which would take most of the time.
     let run = Command::new("makedumpfile")
         .args(["-d", &level.to_string()])
         .args([&input.0, &output.0])
@@ -81,25 +81,25 @@ fn compare(machine: &Machine, shape: &ElfShape, level: u8, what: &str) {
     );
 }
 
-/// On random machines of every kernel the installed makedumpfile knows, in the shape
-/// of /proc/vmcore, at several dump levels.
+/// Random machines of every kernel that the installed makedumpfile supports, in the layout of
+/// /proc/vmcore, at several dump levels.
 #[test]
-fn makedumpfile_keeps_what_the_text_says() {
+fn makedumpfile_keeps_the_expected_pages() {
     let Some(version) = version() else { return };
     for kernel in presets() {
         if !knows(version, kernel) {
-            println!("skipped: makedumpfile {version:?} does not know {kernel}");
+            println!("skipped: makedumpfile {version:?} does not support {kernel}");
             continue;
         }
         for seed in 0..3 {
             let mut text = random_machine(seed, kernel);
-            // Older versions take any word at page.mapping with bit 0 for an anonymous
-            // mapping, slab or not.
+            // Older versions treat any word at page.mapping with bit 0 set as an anonymous
+            // mapping, even for slab.
             if version < (1, 7, 7) {
                 text = text.replace(" anonbit", "");
             }
             let machine = Synth::from_text(&text).unwrap();
-            // Each machine at three of the levels, all levels over the seeds.
+            // Each machine at three of the levels; the seeds together cover all levels.
             for level in LEVELS.iter().skip(seed as usize).step_by(3) {
                 compare(
                     &machine,
@@ -112,10 +112,10 @@ fn makedumpfile_keeps_what_the_text_says() {
     }
 }
 
-/// What the random texts leave out: blocks with an impossible order, which are kept,
-/// and optimized vmemmap, whose tails look like heads.
+/// Cases that the random texts omit: blocks with an impossible order, which are kept, and
+/// optimized vmemmap, whose tails look like heads.
 #[test]
-fn odd_struct_pages_are_kept_or_left_as_told() {
+fn unusual_struct_pages_are_kept_or_excluded_as_expected() {
     let Some(version) = version() else { return };
     let cases = [
         (
@@ -139,10 +139,10 @@ fn odd_struct_pages_are_kept_or_left_as_told() {
     }
 }
 
-/// Without PG_hwpoison, levels 0 and 1 do not look at struct pages, and offline pages
-/// stay; more PT_LOADs, out of order, change nothing.
+/// Without PG_hwpoison, levels 0 and 1 do not read struct pages, and offline pages are kept.
+/// More PT_LOADs, out of order, change nothing.
 #[test]
-fn offline_pages_stay_without_hwpoison() {
+fn offline_pages_are_kept_without_hwpoison() {
     let Some(version) = version() else { return };
     for kernel in presets()
         .into_iter()

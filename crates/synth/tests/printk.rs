@@ -1,4 +1,4 @@
-//! The installed makedumpfile and vmcore-dmesg read the log that the text describes.
+//! The installed makedumpfile and vmcore-dmesg read the log described by the text.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -9,7 +9,7 @@ use std::process::Command;
 use bigiron_synth::{ElfShape, Synth};
 use common::{Scratch, installed};
 
-/// What `makedumpfile --dump-dmesg` writes.
+/// Returns the output of `makedumpfile --dump-dmesg`.
 fn makedumpfile(dump: &[u8], options: &[&str]) -> Vec<u8> {
     let (input, output) = (Scratch::new("log-in"), Scratch::new("log-out"));
     std::fs::write(&input.0, dump).unwrap();
@@ -24,7 +24,7 @@ fn makedumpfile(dump: &[u8], options: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn makedumpfile_prints_the_log_that_was_described() {
+fn makedumpfile_prints_the_described_log() {
     if !installed("makedumpfile", "-v") {
         return;
     }
@@ -48,7 +48,7 @@ fn makedumpfile_prints_the_log_that_was_described() {
     }
 }
 
-/// A release that makes makedumpfile look for characters, in a dump with those.
+/// A release for which makedumpfile expects the old format, in a dump with that format.
 #[test]
 fn makedumpfile_prints_the_characters_of_old_kernels() {
     if !installed("makedumpfile", "-v") {
@@ -70,10 +70,10 @@ fn makedumpfile_prints_the_characters_of_old_kernels() {
     }
 }
 
-/// Where makedumpfile's arithmetic of `--partial-dmesg` is right: the ring has not
-/// turned over.
+/// A ring that has not wrapped, for which makedumpfile's computation of `--partial-dmesg` is
+/// correct.
 #[test]
-fn makedumpfile_prints_the_log_since_it_was_cleared() {
+fn makedumpfile_prints_the_log_since_the_last_clear() {
     if !installed("makedumpfile", "-v") {
         return;
     }

@@ -1,4 +1,4 @@
-//! Random texts are legal, varied, and the same for the same seed.
+//! Random texts are valid, varied, and the same for the same seed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use bigiron_synth::{Synth, SynthError, presets, random_machine};
 
-/// Every seed builds for every kernel, and the seeds together show every class that
-/// the kernel has.
+/// Every seed builds for every kernel, and the seeds together contain every class that the
+/// kernel has.
 #[test]
-fn random_texts_build_and_show_every_class() {
+fn random_texts_build_and_contain_every_class() {
     for kernel in presets() {
         let mut classes = BTreeSet::new();
         for seed in 0..12 {
@@ -26,8 +26,8 @@ fn random_texts_build_and_show_every_class() {
     }
 }
 
-/// Levels only ever take more away: a page kept at a level is kept at every level with
-/// fewer bits.
+/// Higher levels only exclude more: a page kept at a level is kept at every level with fewer
+/// bits.
 #[test]
 fn more_bits_keep_fewer_pages() {
     for kernel in presets() {
@@ -45,21 +45,21 @@ fn more_bits_keep_fewer_pages() {
     }
 }
 
-/// A kernel that is not known is refused with its name.
+/// An unknown kernel is an error that names it.
 #[test]
-fn an_unknown_kernel_is_refused() {
+fn unknown_kernel_is_an_error() {
     let error = Synth::from_text(&random_machine(0, "9.9")).unwrap_err();
     assert!(matches!(error, SynthError::Line { line: 1, .. }), "{error}");
 }
 
-/// What cannot be laid out is refused, with the line where there is one.
+/// A machine that cannot be laid out is an error, with the line if there is one.
 #[test]
-fn impossible_layouts_are_refused() {
+fn impossible_layouts_are_errors() {
     for (text, expected) in [
         ("kernel 6.1", "no `ram`"),
         ("kernel 6.1\nram 0-9 5-20", "RAM overlaps at page frame 0x5"),
         ("kernel 6.1\nram 0-0x4000", "more than 64 MiB of RAM"),
-        ("kernel 6.1\nram 0-0x100", "not enough RAM left unnamed"),
+        ("kernel 6.1\nram 0-0x100", "not enough unnamed RAM"),
         ("kernel 6.1 kaslr=1\nram 0-0x1fff", "kaslr="),
         (
             "kernel 6.1 phys_base=0x10000000\nram 0-0x1fff",
@@ -75,7 +75,7 @@ fn impossible_layouts_are_refused() {
         ),
         (
             "kernel 6.1\nram 0-0xff\npages 4 anon fill=same:5",
-            "line 3: fill=same: wants a frame",
+            "line 3: fill=same: expected a named frame",
         ),
         (
             "kernel 6.1\nram 0-0xff\nnode 0 4-9\nnode 1 0-5",

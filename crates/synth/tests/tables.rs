@@ -1,5 +1,4 @@
-//! A reader of a few lines finds mem_map, zones and uts through VMCOREINFO and the
-//! page tables alone.
+//! A short reader finds mem_map, zones and uts through VMCOREINFO and the page tables alone.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
@@ -17,8 +16,8 @@ fn some_machines() -> impl Iterator<Item = Machine> {
     })
 }
 
-/// Translating mem_map through mem_section and the page tables gives the struct pages
-/// the builder says it wrote, with the frame's own neighbours beside it.
+/// Translation of mem_map through mem_section and the page tables finds the struct pages that
+/// the builder wrote, adjacent to those of the neighbouring frames.
 #[test]
 fn mem_map_is_found_through_the_tables() {
     for machine in some_machines() {
@@ -33,7 +32,7 @@ fn mem_map_is_found_through_the_tables() {
     }
 }
 
-/// The direct map gives back every frame of RAM, and the image its symbols.
+/// The direct map maps every frame of RAM, and the image its symbols.
 #[test]
 fn direct_map_and_image_are_mapped() {
     for machine in some_machines() {
@@ -55,8 +54,7 @@ fn direct_map_and_image_are_mapped() {
     }
 }
 
-/// The zones tell as many free pages as the text has, found the way a self-check
-/// would find them.
+/// The zones count as many free pages as the text has, found as in a self-check.
 #[test]
 fn zones_count_the_free_pages() {
     for machine in some_machines() {
@@ -75,9 +73,9 @@ fn zones_count_the_free_pages() {
     }
 }
 
-/// A tail leads to its head in both forms of the link.
+/// A tail refers to its head in both forms of the link.
 #[test]
-fn tails_lead_to_their_heads() {
+fn tails_refer_to_their_heads() {
     for (kernel, key) in [
         ("6.12", "OFFSET(page.compound_head)"),
         ("7.1", "OFFSET(page.compound_info)"),
@@ -99,8 +97,8 @@ fn tails_lead_to_their_heads() {
     }
 }
 
-/// With `hvo` the struct pages past the first 64 are the first page's again, or, with
-/// masks, those of one page of tails.
+/// With `hvo` the struct pages after the first 64 repeat the first page or, with masks, a page
+/// of tails.
 #[test]
 fn optimized_vmemmap_is_shared() {
     for kernel in ["6.12", "7.1"] {

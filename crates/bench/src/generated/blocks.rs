@@ -1,19 +1,18 @@
-//! What each block of memory is used for.
+//! The use of each block of memory.
 
 use super::hash::mix;
 use super::layout::{Layout, STATIC_END};
 
-/// Page frames of a block: the largest order of the buddy system.
+/// Page frames per block: the largest order of the buddy system.
 pub(super) const BLOCK_FRAMES: u64 = 1 << 10;
-/// In page cache, one page of so many has private data.
+/// One in this many page cache pages has private data.
 const PRIVATE_EVERY: u64 = 8;
-/// Orders of free blocks, the larger ones more often.
+/// Orders of free blocks. Large ones are more frequent.
 const FREE_ORDERS: [u32; 8] = [10, 10, 10, 10, 9, 7, 4, 0];
 /// Orders of slabs.
 const SLAB_ORDERS: [u32; 4] = [0, 1, 3, 3];
 
-/// How much of memory is used for what, in thousandths of it; what remains is
-/// the kernel's.
+/// Shares of memory by use, in thousandths. The rest belongs to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mixture {
     /// Free memory.
@@ -24,7 +23,7 @@ pub struct Mixture {
     pub transparent: u64,
     /// Anonymous pages of 4 KiB.
     pub anonymous: u64,
-    /// Page cache in single pages, some with private data.
+    /// Page cache in single pages; some have private data.
     pub cache: u64,
     /// Page cache in large folios.
     pub large_cache: u64,
@@ -33,7 +32,7 @@ pub struct Mixture {
 }
 
 impl Mixture {
-    /// A machine that runs a database: huge pages above all.
+    /// A database machine: mostly huge pages.
     pub const DATABASE: Self = Self {
         free: 200,
         hugetlb: 400,
@@ -45,10 +44,10 @@ impl Mixture {
     };
 }
 
-/// What a page frame is, as a dump level sees it.
+/// Class of a page frame, as a dump level distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameClass {
-    /// The kernel's: always kept.
+    /// Kernel memory: always kept.
     Kernel,
     /// Free.
     Free,
@@ -60,30 +59,30 @@ pub enum FrameClass {
     User,
 }
 
-/// What a block is used for.
+/// Use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockKind {
-    /// The image and the kernel's tables.
+    /// The kernel's image and tables.
     Static,
     /// Struct pages.
     MemMap,
-    /// Single pages of the kernel, some of them page tables.
+    /// Single pages of the kernel; some are page tables.
     Kernel,
-    /// Free blocks of this order.
+    /// Free blocks of the given order.
     Free(u32),
     Hugetlb,
     Transparent,
     Anonymous,
-    /// Single pages, of which those `n` behind a multiple of [`PRIVATE_EVERY`]
-    /// have private data.
+    /// Single pages of page cache. Those `n` after a multiple of [`PRIVATE_EVERY`] have private
+    /// data.
     Cache(u64),
     LargeCache,
-    /// Slabs of this order.
+    /// Slabs of the given order.
     Slab(u32),
 }
 
 impl BlockKind {
-    /// The kind of the block that begins with `frame`.
+    /// Returns the kind of the block that begins with `frame`.
     pub(super) fn of(layout: &Layout, mixture: &Mixture, seed: u64, frame: u64) -> Self {
         if frame < STATIC_END {
             return Self::Static;
@@ -118,7 +117,7 @@ impl BlockKind {
         }
     }
 
-    /// The class of a page frame in such a block.
+    /// Returns the class of a page frame in a block of this kind.
     #[inline]
     pub(super) fn class(self, frame: u64) -> FrameClass {
         match self {
@@ -130,7 +129,7 @@ impl BlockKind {
         }
     }
 
-    /// Whether a block holds nothing that a dump of level 31 keeps.
+    /// True if the block contains nothing that a dump of level 31 keeps.
     pub(super) fn is_left_out(self) -> bool {
         self.class(0) != FrameClass::Kernel
     }
@@ -153,7 +152,7 @@ impl BlockKind {
     }
 }
 
-/// Page frames by class.
+/// Number of page frames by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounts {
     /// [`FrameClass::Kernel`].

@@ -1,15 +1,16 @@
-//! The bytes of pages that hold no tables.
+//! The contents of pages that hold no tables.
 
 use super::blocks::BlockKind;
 use super::hash::mix;
 use super::layout::{PAGE, PAGE_OFFSET};
 
-/// Bytes that pages are cut from: text, pointers and noise, a part each.
+/// Size of the pool of bytes from which pages are cut: a quarter text, a quarter pointers, half
+/// noise.
 const POOL: usize = 1 << 20;
 const PART: usize = POOL / 4;
-/// Pages that occur again and again.
+/// Number of distinct pages among those that have duplicates.
 const EQUAL_PAGES: u64 = 64;
-/// Every so many bytes a word is changed, so that no two pages are equal.
+/// Distance in bytes between changed words, which make all other pages distinct.
 const CHANGE_EVERY: usize = 512;
 
 const WORDS: [&str; 16] = [
@@ -98,7 +99,7 @@ impl Contents {
     }
 }
 
-/// What is in a page, by a number below 100.
+/// Selects the content of a page by a number below 100.
 fn content(kind: BlockKind, percent: u64) -> Content {
     use Content::{Constant, Equal, Noise, Pointers, Text, Zero};
     let shares: [(u64, Content); 5] = match kind {

@@ -1,6 +1,6 @@
-//! Numbers that look random and are always the same.
+//! Deterministic pseudo-random numbers.
 
-/// A mixed-up `value` (the finalizer of Steele, Lea and Flood's SplitMix64).
+/// Returns a hash of `value` (the finalizer of Steele, Lea and Flood's SplitMix64).
 #[inline]
 pub(super) fn mix(value: u64) -> u64 {
     let mut mixed = value.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,16 +1,16 @@
-//! Where RAM is, and where the kernel's own tables lie in it.
+//! The layout of RAM, and of the kernel's tables in it.
 
 use std::ops::Range;
 
 /// Bytes of a page.
 pub(super) const PAGE: usize = 4096;
-/// Page frames of a memory section (SECTION_SIZE_BITS 27).
+/// Page frames per memory section (SECTION_SIZE_BITS 27).
 pub(super) const SECTION_FRAMES: u64 = 1 << 15;
-/// Bytes of a struct page.
+/// Size of a struct page in bytes.
 pub(super) const PAGE_STRUCT: u64 = 64;
 /// Page frames that hold the struct pages of one section: one 2 MiB mapping.
 pub(super) const MAP_FRAMES: u64 = SECTION_FRAMES * PAGE_STRUCT / PAGE as u64;
-/// Bytes of a struct mem_section.
+/// Size of a struct mem_section in bytes.
 pub(super) const SECTION_STRUCT: u64 = 16;
 /// SECTIONS_PER_ROOT.
 pub(super) const SECTIONS_PER_ROOT: u64 = PAGE as u64 / SECTION_STRUCT;
@@ -22,7 +22,7 @@ pub(super) const START_KERNEL_MAP: u64 = 0xffff_ffff_8000_0000;
 pub(super) const PAGE_OFFSET: u64 = 0xffff_8880_0000_0000;
 pub(super) const VMEMMAP: u64 = 0xffff_ea00_0000_0000;
 
-/// Frames below are the kernel's image and tables.
+/// End of the page frames of the kernel's image and tables.
 pub(super) const STATIC_END: u64 = 64 << 8;
 /// CONFIG_PHYSICAL_START, where the image begins.
 pub(super) const IMAGE: u64 = 16 << 8;
@@ -33,14 +33,14 @@ pub(super) const NAMES: u64 = IMAGE + 2;
 pub(super) const NODE_DATA: u64 = IMAGE + 4;
 pub(super) const IMAGE_PUD: u64 = IMAGE + 512;
 pub(super) const IMAGE_PMD: u64 = IMAGE_PUD + 1;
-/// The direct map in mappings of 1 GiB: 64 TiB.
+/// The direct map, 64 TiB in mappings of 1 GiB.
 pub(super) const DIRECT_PUDS: Range<u64> = IMAGE + 528..IMAGE + 528 + 128;
 pub(super) const VMEMMAP_PUDS: Range<u64> = DIRECT_PUDS.end..DIRECT_PUDS.end + 2;
 pub(super) const VMEMMAP_PMDS: Range<u64> = IMAGE + 1024..IMAGE + 2048;
 /// mem_section: pointers to tables.
 pub(super) const SECTION_ROOT: Range<u64> = IMAGE + 2048..IMAGE + 2048 + SECTION_ROOTS * 8 / 4096;
 pub(super) const SECTION_TABLES: Range<u64> = IMAGE + 2304..IMAGE + 2304 + SECTION_ROOTS;
-/// Bytes of a pglist_data.
+/// Size of a pglist_data in bytes.
 pub(super) const NODE_SIZE: u64 = 174_464;
 const NODE_FRAMES: u64 = NODE_SIZE.div_ceil(PAGE as u64);
 pub(super) const NODES: [Range<u64>; 2] = [
@@ -48,26 +48,26 @@ pub(super) const NODES: [Range<u64>; 2] = [
     IMAGE + 4864..IMAGE + 4864 + NODE_FRAMES,
 ];
 
-/// The page frame of 1 GiB: RAM below 4 GiB ends here at the latest; the rest
-/// of that space belongs to devices.
+/// The page frame at 1 GiB. RAM below 4 GiB ends here or earlier; the rest of that range
+/// belongs to devices.
 const LOW_END: u64 = 1 << 18;
-/// The page frame of 4 GiB, where RAM goes on: the struct pages come first.
+/// The page frame at 4 GiB, where RAM continues, beginning with the struct pages.
 pub(super) const HIGH_START: u64 = 1 << 20;
-/// Nodes begin at a multiple of 64 GiB.
+/// Alignment of nodes: 64 GiB.
 const NODE_ALIGNMENT: u64 = 1 << 24;
-/// RAM is at least this many sections, so that the tables fit.
+/// Minimum number of RAM sections, so that the tables fit.
 const MIN_SECTIONS: u64 = 4;
 
-/// The address ranges of a machine's RAM: some below 4 GiB, the first node's
-/// rest above, and behind a gap the second node's.
+/// The address ranges of RAM: a part below 4 GiB, the rest of the first node above it, and,
+/// after a gap, the second node.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
-    /// Page frames, all multiples of a section.
+    /// Page frames; all bounds are multiples of a section.
     pub(super) ram: [Range<u64>; 3],
 }
 
 impl Layout {
-    /// A machine with at least `size` bytes.
+    /// Lays out a machine with at least `size` bytes of RAM.
     pub(super) fn new(size: u64) -> Self {
         let sections = size
             .div_ceil(SECTION_FRAMES * PAGE as u64)
@@ -86,22 +86,22 @@ impl Layout {
         }
     }
 
-    /// Whether `frame` is RAM.
+    /// True if `frame` is RAM.
     pub(super) fn is_ram(&self, frame: u64) -> bool {
         self.ram.iter().any(|range| range.contains(&frame))
     }
 
-    /// The page frame behind the last one.
+    /// Returns the page frame after the last one.
     pub(super) fn end(&self) -> u64 {
         self.ram[2].end
     }
 
-    /// Page frames of RAM.
+    /// Returns the number of page frames of RAM.
     pub(super) fn frames(&self) -> u64 {
         self.ram.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// The how-many-th section of RAM `section` is.
+    /// Returns the index of `section` among the sections of RAM.
     pub(super) fn ordinal(&self, section: u64) -> Option<u64> {
         let frame = section * SECTION_FRAMES;
         let mut before = 0;
@@ -114,7 +114,7 @@ impl Layout {
         None
     }
 
-    /// The section that is the `ordinal`-th of RAM.
+    /// Returns the RAM section with index `ordinal`.
     pub(super) fn section(&self, ordinal: u64) -> Option<u64> {
         let mut rest = ordinal;
         for range in &self.ram {
@@ -127,12 +127,12 @@ impl Layout {
         None
     }
 
-    /// The frames that hold all struct pages.
+    /// Returns the page frames that hold all struct pages.
     pub(super) fn mem_map(&self) -> Range<u64> {
         HIGH_START..HIGH_START + self.frames() / SECTION_FRAMES * MAP_FRAMES
     }
 
-    /// The node and the zone (DMA, DMA32, NORMAL) of a page frame.
+    /// Returns the node and the zone (DMA, DMA32, NORMAL) of a page frame.
     pub(super) fn place(&self, frame: u64) -> (u64, u64) {
         let node = u64::from(frame >= self.ram[2].start);
         let zone = match frame {

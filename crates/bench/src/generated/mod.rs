@@ -1,10 +1,10 @@
-//! A machine of any size whose memory is stored nowhere: every page is made
-//! when it is read, and is always the same.
+//! A machine of any size whose memory is not stored: every page is generated when it is read,
+//! and is the same each time.
 //!
-//! It has the memory map, page tables and VMCOREINFO of a real kernel, RAM
-//! with holes, and blocks of memory in realistic shares, so all of the dump
-//! engine works on it as on a crashed machine. And it knows what every page
-//! frame is, to hold the filter against.
+//! It has the memory map, page tables and VMCOREINFO of a real kernel, RAM with holes, and
+//! blocks of memory in realistic shares, so the whole dump engine works on it as on a crashed
+//! machine. The generator knows the class of every page frame, which allows the filter to be
+//! checked.
 
 mod blocks;
 mod contents;
@@ -27,29 +27,29 @@ use contents::Contents;
 use layout::{Layout, SECTION_FRAMES};
 use tables::FreePages;
 
-/// The largest machine: its page frames fit 46 bits of physical address.
+/// Size of the largest machine in bytes: its page frames fit 46 bits of physical address.
 pub const LARGEST: u64 = 32 << 40;
 
-/// What a machine is like.
+/// Description of a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineOptions {
     /// RAM in bytes, up to [`LARGEST`]; rounded up to whole sections of 128 MiB.
     pub size: u64,
-    /// Another seed, another machine.
+    /// Seed of all contents.
     pub seed: u64,
-    /// What memory is used for.
+    /// Shares of memory by use.
     pub mixture: Mixture,
-    /// Only every so many-th section has the pages that a dump of level 31
-    /// keeps, as if the others had been left out before. The filter has all
-    /// its work, the copy a sample of it.
+    /// The pages that a dump of level 31 keeps are present only in every n-th section, as if an
+    /// earlier dump had excluded the others. The filter does all its work; the copy does a
+    /// sample.
     pub kept_data_every: u64,
-    /// Only every so many-th section has struct pages; the others have no
-    /// pages either, and stay a chunk of their own in every table.
+    /// Struct pages are present only in every n-th section. The other sections have no pages,
+    /// but still count as sections in every table.
     pub struct_pages_every: u64,
 }
 
 impl MachineOptions {
-    /// A machine with all of its `size` bytes.
+    /// Describes a machine of `size` bytes without sampling.
     pub fn whole(size: u64) -> Self {
         Self {
             size,
@@ -61,7 +61,7 @@ impl MachineOptions {
     }
 }
 
-/// A machine made by rule.
+/// A generated machine.
 pub struct GeneratedMachine {
     options: MachineOptions,
     layout: Layout,
@@ -74,7 +74,7 @@ pub struct GeneratedMachine {
 }
 
 impl GeneratedMachine {
-    /// Makes the rules of a machine; its memory comes when it is read.
+    /// Prepares a machine. Its memory is generated when it is read.
     pub fn new(options: MachineOptions) -> Self {
         let size = options.size.min(LARGEST);
         let text = vmcoreinfo::text();
@@ -93,12 +93,12 @@ impl GeneratedMachine {
         machine
     }
 
-    /// Its name in messages.
+    /// Returns the machine's name in messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it was made by; the size is the one it has.
+    /// Returns the machine's description, with the size rounded up.
     pub fn options(&self) -> MachineOptions {
         MachineOptions {
             size: self.layout.frames() * layout::PAGE as u64,
@@ -106,17 +106,17 @@ impl GeneratedMachine {
         }
     }
 
-    /// Page frames of RAM.
+    /// Returns the number of page frames of RAM.
     pub fn ram_frames(&self) -> u64 {
         self.layout.frames()
     }
 
-    /// Page frames by class, of those that the source has.
+    /// Returns the number of page frames by class, of those present in the source.
     pub fn present_counts(&self) -> ClassCounts {
         self.counts
     }
 
-    /// The class of a page frame; `None` outside of RAM.
+    /// Returns the class of a page frame; `None` outside RAM.
     pub fn class(&self, frame: PageFrame) -> Option<FrameClass> {
         let ram = self.layout.is_ram(frame.0);
         ram.then(|| self.block(frame.0).class(frame.0))
@@ -132,8 +132,8 @@ impl GeneratedMachine {
         )
     }
 
-    /// Whether a sample of every `every`-th section has the `ordinal`-th. The
-    /// last one is in every sample, since it tells where memory ends.
+    /// True if a sample of every `every`-th section contains the section with index `ordinal`.
+    /// Every sample contains the last section, because it determines the end of memory.
     fn is_sampled(&self, ordinal: u64, every: u64) -> bool {
         let last = self.layout.frames() / SECTION_FRAMES - 1;
         ordinal.is_multiple_of(every.max(1)) || ordinal == last
@@ -147,8 +147,8 @@ impl GeneratedMachine {
         self.is_sampled(ordinal, self.options.kept_data_every)
     }
 
-    /// Goes over the blocks of a section: first frame, kind, and whether the
-    /// source has their pages.
+    /// Calls `action` for each block of a section, with its first frame, its kind, and true if
+    /// the source has its pages.
     fn for_each_block(&self, section: u64, mut action: impl FnMut(u64, BlockKind, bool)) {
         let Some(ordinal) = self.layout.ordinal(section) else {
             return;
@@ -161,7 +161,7 @@ impl GeneratedMachine {
         }
     }
 
-    /// Counts what the kernel would count: free pages, and what a dump finds.
+    /// Counts free pages, as the kernel does, and the page frames that a dump finds.
     fn count(&mut self) {
         let (mut free, mut counts) = (FreePages::default(), ClassCounts::default());
         for ordinal in 0..self.layout.frames() / SECTION_FRAMES {

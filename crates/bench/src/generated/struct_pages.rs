@@ -26,15 +26,15 @@ const SLAB: u64 = 0xf5 << 24;
 const ANONYMOUS: u64 = 1;
 /// TAIL_MAPPING (include/linux/poison.h).
 const TAIL_MAPPING: u64 = 0xdead_0000_0000_0400;
-/// log2 of the frames of a huge page.
+/// log2 of the number of frames of a huge page.
 const HUGE_ORDER: u32 = 9;
-/// log2 of the frames of a large folio of page cache.
+/// log2 of the number of frames of a large folio of page cache.
 const LARGE_CACHE_ORDER: u32 = 5;
-/// In a block of kernel memory, one page of so many is a page table.
+/// In a block of kernel memory, one page in this many is a page table.
 const TABLE_EVERY: u64 = 4;
 
-/// A struct page by its words: flags; lru or compound_head; mapping; index;
-/// private; _mapcount and _refcount; memcg_data.
+/// The words of a struct page: flags; lru or compound_head; mapping; index; private; _mapcount
+/// and _refcount; memcg_data.
 type Words = [u64; 8];
 
 const REFERENCES: u64 = 1 << 32;
@@ -43,7 +43,7 @@ const REFERENCES: u64 = 1 << 32;
 /// `kind`, into `out`.
 pub(super) fn write(layout: &Layout, kind: BlockKind, first: u64, out: &mut [u8]) {
     let (node, zone) = layout.place(first);
-    // Node in bits 54-63, zone in 51-53, the last CPU, here "none", in 30-50.
+    // Node in bits 54-63, zone in bits 51-53; last CPU in bits 30-50, all ones for none.
     let place = node << 54 | zone << 51 | 0x1f_ffff << 30;
     let plain = |frame| single(place, address(frame), 0, NOT_MAPPED | REFERENCES);
     match kind {
@@ -63,7 +63,7 @@ pub(super) fn write(layout: &Layout, kind: BlockKind, first: u64, out: &mut [u8]
             [place, list, list, 0, 0, order, BUDDY, 0]
         }),
         BlockKind::Hugetlb => compound(first, out, HUGE_ORDER, place, |frame| {
-            // A mapping of a file, so that only the type tells.
+            // The mapping of a file: only the type identifies the page as hugetlb.
             let object = address(frame);
             single(place | UPTODATE, object, object, HUGETLB | REFERENCES)
         }),
@@ -93,15 +93,15 @@ pub(super) fn write(layout: &Layout, kind: BlockKind, first: u64, out: &mut [u8]
             single(flags, address(frame), object, NOT_MAPPED | REFERENCES)
         }),
         BlockKind::Slab(order) => compound(first, out, order, place, |frame| {
-            // struct slab has a pointer where the mapping would be, and a
-            // stray low bit there makes no anonymous page of it.
+            // struct slab has a pointer in the place of `mapping`. Its low bit is set here and
+            // must not make the page anonymous.
             let cache = address(frame & !1023) | ANONYMOUS;
             single(place, address(frame), cache, SLAB | REFERENCES)
         }),
     }
 }
 
-/// Some kernel address that belongs to `frame`.
+/// Returns a kernel address derived from `frame`.
 #[inline]
 fn address(frame: u64) -> u64 {
     PAGE_OFFSET + (frame << 7)
@@ -122,7 +122,7 @@ fn each(first: u64, out: &mut [u8], page: impl Fn(u64) -> Words) {
     }
 }
 
-/// Compound pages of `order` with these heads. Since 6.6 the order is the low
+/// Writes compound pages of `order` with the given heads. Since 6.6 the order is in the low
 /// byte of the second struct page's flags (commit ebc1baf5c9b4).
 #[inline]
 fn compound(first: u64, out: &mut [u8], order: u32, place: u64, head: impl Fn(u64) -> Words) {

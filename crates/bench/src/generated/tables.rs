@@ -9,16 +9,16 @@ use super::vmcoreinfo::RELEASE;
 
 /// _PAGE_PRESENT, _PAGE_RW, _PAGE_ACCESSED, _PAGE_DIRTY.
 const TABLE_ENTRY: u64 = 0x63;
-/// With _PAGE_PSE.
+/// The same with _PAGE_PSE.
 const LARGE_ENTRY: u64 = TABLE_ENTRY | 1 << 7;
 /// SECTION_MARKED_PRESENT, SECTION_HAS_MEM_MAP, SECTION_IS_ONLINE, SECTION_IS_EARLY.
 const SECTION_FLAGS: u64 = 0xf;
-/// Entries of a page table.
+/// Entries per page table.
 const ENTRIES: u64 = 512;
-/// Page frames of 1 GiB.
+/// Page frames in 1 GiB.
 const GIB_FRAMES: u64 = 1 << 18;
 
-/// Offsets as VMCOREINFO gives them.
+/// Offsets as in VMCOREINFO.
 const NR_ZONES: u64 = 171_552;
 const NODE_START: u64 = 171_560;
 const NODE_SPANNED: u64 = 171_576;
@@ -27,19 +27,19 @@ const ZONE_SIZE: u64 = 1536;
 const ZONE_SPANNED: u64 = 160;
 const ZONE_VM_STAT: u64 = 1344;
 
-/// Free pages of each node's zones.
+/// Free pages of each zone, per node.
 pub(super) type FreePages = [[u64; 3]; 2];
 
 /// Writes the tables of one machine.
 pub(super) struct Tables<'a> {
     pub(super) layout: &'a Layout,
     pub(super) free: &'a FreePages,
-    /// Whether the `ordinal`-th section has struct pages.
+    /// True if the section with index `ordinal` has struct pages.
     pub(super) has_mem_map: &'a dyn Fn(u64) -> bool,
 }
 
 impl Tables<'_> {
-    /// Writes the page of `frame`; says whether it is one of a table.
+    /// Writes the page of `frame` if it belongs to a table; returns true if it does.
     pub(super) fn write(&self, frame: u64, page: &mut [u8]) -> bool {
         let index = |first: u64| (frame - first) * ENTRIES;
         if frame == PGD {
@@ -79,8 +79,9 @@ impl Tables<'_> {
                 let table = (frame - SECTION_TABLES.start) * SECTIONS_PER_ROOT;
                 let ordinal = self.layout.ordinal(table + entry / 2)?;
                 let mapped = (self.has_mem_map)(ordinal);
-                // The mem_map less the section's own place in it: the same
-                // for all; the second word is section_mem_map's neighbour.
+                // section_mem_map is the address of the section's struct pages minus the
+                // section's offset in the array, which makes it the same for all sections. The
+                // second word is the next field.
                 (entry % 2 == 0 && mapped).then_some(VMEMMAP | SECTION_FLAGS)
             });
         } else if frame == NAMES {
@@ -103,7 +104,7 @@ impl Tables<'_> {
         true
     }
 
-    /// The direct map's `gib`-th mapping: only RAM is mapped.
+    /// Returns the `gib`-th mapping of the direct map. Only RAM is mapped.
     fn direct(&self, gib: u64) -> Option<u64> {
         let frames = gib * GIB_FRAMES..(gib + 1) * GIB_FRAMES;
         let ram = self.layout.ram.iter();
@@ -113,13 +114,13 @@ impl Tables<'_> {
         (used > 0).then_some(gib << 30 | LARGE_ENTRY)
     }
 
-    /// The how-many-th section of RAM `section` is, if it has struct pages.
+    /// Returns the index of `section` among the sections of RAM, if it has struct pages.
     fn mapped(&self, section: u64) -> Option<u64> {
         let ordinal = self.layout.ordinal(section)?;
         (self.has_mem_map)(ordinal).then_some(ordinal)
     }
 
-    /// The bytes from `offset` of a pglist_data on.
+    /// Writes the bytes of a pglist_data from `offset` on.
     fn node(&self, node: usize, offset: u64, page: &mut [u8]) {
         let mut put = |at: u64, value: u64| {
             debug_assert!(at < NODE_SIZE);
@@ -149,7 +150,7 @@ impl Tables<'_> {
     }
 }
 
-/// The entries of the top table.
+/// Returns the entries of the top-level page table.
 fn top(entry: u64) -> Option<u64> {
     let table = |tables: &std::ops::Range<u64>, base: u64| {
         let index = entry.checked_sub(base >> 39 & (ENTRIES - 1))?;
@@ -163,7 +164,7 @@ fn top(entry: u64) -> Option<u64> {
     found.map(|frame| frame << 12 | TABLE_ENTRY)
 }
 
-/// Fills a page with words: `None` is an empty entry.
+/// Fills a page with words. `None` is an empty entry.
 fn entries(page: &mut [u8], entry: impl Fn(u64) -> Option<u64>) {
     for (index, bytes) in (0..).zip(page.as_chunks_mut().0) {
         *bytes = entry(index).unwrap_or(0).to_le_bytes();

@@ -1,12 +1,12 @@
-//! VMCOREINFO: the keys and layout of Debian's Linux 6.12 for clouds, with
-//! this machine's addresses.
+//! VMCOREINFO: keys and layout of Debian's cloud kernel 6.12, with the addresses of the
+//! generated machine.
 
 use super::layout::{NAMES, NODE_DATA, PAGE_OFFSET, PGD, SECTION_ROOT, START_KERNEL_MAP, VMEMMAP};
 
-/// The release that the kernel gives itself.
+/// The kernel's release.
 pub(super) const RELEASE: &str = "6.12.0-generated";
 
-/// What does not depend on the machine.
+/// The part that does not depend on the machine.
 const LAYOUT: &str = "\
 OFFSET(uts_namespace.name)=0
 LENGTH(mem_section)=2048
@@ -59,7 +59,7 @@ NUMBER(KERNEL_IMAGE_SIZE)=1073741824
 NUMBER(sme_mask)=0
 ";
 
-/// The text.
+/// Returns the VMCOREINFO text.
 pub(super) fn text() -> String {
     let image = |frame: u64| START_KERNEL_MAP + (frame << 12);
     let symbols = [

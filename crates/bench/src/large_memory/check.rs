@@ -1,5 +1,5 @@
-//! Whether memory is there and locked, and gone at the end: asked of the kernel, by
-//! interfaces that nothing here writes to.
+//! Checks that memory is present, mapped and locked, and released at the end. The kernel is
+//! queried by interfaces that the measured code does not use.
 
 use std::fs;
 
@@ -7,9 +7,9 @@ use anyhow::{Context, bail, ensure};
 use bigiron_memory::{Region, mapping};
 
 use super::held::Held;
-use super::way::{Lock, Memory, Way};
+use super::method::{Lock, Memory, Method};
 
-/// What /proc/self/smaps says of a region, in bytes, all its mappings added up.
+/// Sums over all mappings of a region in /proc/self/smaps, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Mapped {
     resident: u64,
@@ -17,34 +17,36 @@ struct Mapped {
     huge: u64,
 }
 
-/// Makes sure that all pages are there, mapped and locked as the way promises. Gives the
-/// part of them that is huge, 0 to 1.
-pub(super) fn is_there(held: &Held, way: &Way) -> anyhow::Result<f64> {
+/// Checks that all pages are present, mapped and locked as `way` requires. Returns the fraction
+/// of the memory that is in huge pages, 0 to 1.
+pub(super) fn is_there(held: &Held, method: &Method) -> anyhow::Result<f64> {
     let smaps = fs::read_to_string("/proc/self/smaps").context("/proc/self/smaps")?;
     let mapped = of_region(&smaps, held.region);
     let size = held.region.length() as u64;
     ensure!(
         mapped.resident == size,
-        "of {size} bytes only {} are mapped",
+        "only {} of {size} bytes are mapped",
         mapped.resident
     );
-    let locked = matches!(way.lock, Lock::Mlock | Lock::OnFault);
+    let locked = matches!(method.lock, Lock::Mlock | Lock::OnFault);
     ensure!(
-        !locked || mapped.locked == size || way.memory == Memory::Hugetlb,
-        "of {size} bytes only {} are locked",
+        !locked || mapped.locked == size || method.memory == Memory::Hugetlb,
+        "only {} of {size} bytes are locked",
         mapped.locked
     );
     let segments = segments()?;
     let mut resident = 0;
     for own in &held.segments {
         let line = segments.iter().find(|line| line.id == i64::from(own.id));
-        // hugetlb pages are never swapped, so that SHM_LOCK does nothing (shmctl_do_lock of ipc/shm.c);
-        // and shm_add_rss_swap takes each small page of them for a huge one.
-        let line = line.context("/proc/sysvipc/shm lacks a segment that is attached")?;
-        /// SHM_LOCKED of include/linux/shm.h.
+        // hugetlb pages are never swapped, so SHM_LOCK does nothing (shmctl_do_lock in
+        // ipc/shm.c), and shm_add_rss_swap counts each of their small pages as a huge one.
+        let line = line.context("/proc/sysvipc/shm does not list an attached segment")?;
+        /// SHM_LOCKED in include/linux/shm.h.
         const SHM_LOCKED: u32 = 0o2000;
         ensure!(
-            way.lock != Lock::Shm || way.memory == Memory::Hugetlb || line.mode & SHM_LOCKED != 0,
+            method.lock != Lock::Shm
+                || method.memory == Memory::Hugetlb
+                || line.mode & SHM_LOCKED != 0,
             "/proc/sysvipc/shm does not show the segment as locked"
         );
         ensure!(
@@ -55,23 +57,23 @@ pub(super) fn is_there(held: &Held, way: &Way) -> anyhow::Result<f64> {
         resident += line.resident;
     }
     ensure!(
-        held.segments.is_empty() || way.memory == Memory::Hugetlb || resident == size,
-        "the segments have {resident} bytes of {size}"
+        held.segments.is_empty() || method.memory == Memory::Hugetlb || resident == size,
+        "the segments have {resident} resident bytes, expected {size}"
     );
     Ok(mapped.huge as f64 / size as f64)
 }
 
-/// Makes sure that nothing is left of it.
+/// Checks that the mapping and the segments no longer exist.
 pub(super) fn is_gone(region: Region, ids: &[i32]) -> anyhow::Result<()> {
     let segments = segments()?;
     if let Some(id) = ids
         .iter()
         .find(|id| segments.iter().any(|line| line.id == i64::from(**id)))
     {
-        bail!("segment {id} is still there after it was removed");
+        bail!("segment {id} still exists after its removal");
     }
-    // Where it was, another thread may have memory of its own by now; the C library reserves 64 MiB for its blocks, which may
-    // not be read.
+    // Another thread may have mapped memory at this address meanwhile, such as the C library's
+    // 64 MiB reservation for its heap, which is not readable.
     let left = mapping::at(region.start()).filter(|left| {
         let is_alike = left.readable && left.system_v != ids.is_empty();
         is_alike && left.region.length() >= region.length()
@@ -95,8 +97,8 @@ fn segments() -> anyhow::Result<Vec<Line>> {
     Ok(text.lines().skip(1).filter_map(line).collect())
 }
 
-/// `key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime rss swap`, as
-/// sysvipc_shm_proc_show of ipc/shm.c writes it.
+/// Parses a line of sysvipc_shm_proc_show (ipc/shm.c): `key shmid perms size cpid lpid nattch
+/// uid gid cuid cgid atime dtime ctime rss swap`.
 fn line(text: &str) -> Option<Line> {
     let fields: Vec<_> = text.split_whitespace().collect();
     Some(Line {
@@ -122,7 +124,7 @@ fn of_region(smaps: &str, region: Region) -> Mapped {
                 "Rss:" => sum.resident += bytes,
                 "Locked:" => sum.locked += bytes,
                 "AnonHugePages:" | "ShmemPmdMapped:" => sum.huge += bytes,
-                // Not in Rss.
+                // These are not included in Rss.
                 "Shared_Hugetlb:" | "Private_Hugetlb:" => {
                     sum.huge += bytes;
                     sum.resident += bytes;
@@ -134,7 +136,7 @@ fn of_region(smaps: &str, region: Region) -> Mapped {
     sum
 }
 
-/// The first line of a mapping.
+/// Parses the first line of a mapping.
 fn head(line: &str) -> Option<Region> {
     let (start, end) = line.split_whitespace().next()?.split_once('-')?;
     let number = |text| usize::from_str_radix(text, 16).ok();
@@ -160,7 +162,7 @@ Rss:                   4 kB
 ";
 
     #[test]
-    fn mappings_of_a_region_are_added_up() {
+    fn mappings_of_a_region_are_summed() {
         let region = Region::between(0x7f00_0000_0000, 0x7f00_0040_0000);
         let expected = Mapped {
             resident: 4092 << 10,
@@ -171,7 +173,7 @@ Rss:                   4 kB
     }
 
     #[test]
-    fn a_line_of_the_kernel() {
+    fn line_of_the_kernel_is_parsed() {
         let text = "         0      65560  3600            1073741824  101   101      1     0     0     0     0 1700000000          0 1700000000            1073741824                     0";
         let line = line(text).unwrap();
         assert_eq!((line.id, line.attached, line.resident), (65560, 1, 1 << 30));

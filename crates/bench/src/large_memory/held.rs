@@ -1,5 +1,5 @@
-//! Memory to measure on: segments, memfd and anonymous memory. What is left of it at the
-//! end of its use, or after an error, goes away by itself.
+//! The memory of a trial: segments, memfds and anonymous memory. It is released on drop, also
+//! after an error.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use bigiron_memory::{Region, huge};
 
-use super::way::Memory;
+use super::method::Memory;
 
-/// What the kernel said to a call that gave -1.
+/// Converts the status of a libc call into a result; -1 is an error.
 fn check<T: PartialEq + From<i8>>(status: T) -> io::Result<T> {
     if status == T::from(-1_i8) {
         Err(io::Error::last_os_error())
@@ -31,7 +31,7 @@ pub(super) struct Segment {
 impl Segment {
     fn create(length: usize, hugetlb: bool) -> anyhow::Result<Self> {
         let flags = libc::IPC_CREAT | 0o600 | if hugetlb { libc::SHM_HUGETLB } else { 0 };
-        // SAFETY: a new segment of its own.
+        // SAFETY: creates a new segment.
         let id = check(unsafe { libc::shmget(libc::IPC_PRIVATE, length, flags) })
             .with_context(|| format!("shmget of {} MiB", length >> 20))?;
         Ok(Self {
@@ -41,21 +41,22 @@ impl Segment {
         })
     }
 
-    /// Attaches it where the kernel likes, or over reserved addresses.
+    /// Attaches the segment at an address chosen by the kernel, or over reserved addresses.
     fn attach(&mut self, length: usize, over: Option<Region>) -> anyhow::Result<Region> {
         let (address, flags) = over.map_or((ptr::null_mut(), 0), |region| {
             (region.pointer(), libc::SHM_REMAP)
         });
-        // SAFETY: at a free place, or over addresses that were reserved for it.
+        // SAFETY: the addresses are free, or reserved for this segment.
         let at = unsafe { libc::shmat(self.id, address, flags) };
         check(at.addr() as isize).context("shmat")?;
-        let region = Region::new(at.expose_provenance(), length).context("shmat: no end")?;
+        let region = Region::new(at.expose_provenance(), length)
+            .context("shmat: the region exceeds the address space")?;
         self.at = Some(region);
         Ok(region)
     }
 
     fn shm_lock(&self) -> anyhow::Result<()> {
-        // SAFETY: it sets a flag of the segment.
+        // SAFETY: sets a flag of the segment.
         check(unsafe { libc::shmctl(self.id, libc::SHM_LOCK, ptr::null_mut()) })
             .context("shmctl(SHM_LOCK)")?;
         Ok(())
@@ -63,16 +64,16 @@ impl Segment {
 
     fn detach(&mut self) -> io::Result<()> {
         if let Some(region) = self.at.take() {
-            // SAFETY: attached there, and nobody uses it any more.
+            // SAFETY: the segment is attached there and no longer used.
             check(unsafe { libc::shmdt(region.pointer()) })?;
         }
         Ok(())
     }
 
-    /// Removes it. Callable by a bare thread.
+    /// Removes the segment. Callable from a bare thread.
     pub fn remove(&self) -> io::Result<()> {
         if !self.removed.swap(true, Ordering::Relaxed) {
-            // SAFETY: a segment that this made.
+            // SAFETY: the segment belongs to `self`.
             check(unsafe { libc::shmctl(self.id, libc::IPC_RMID, ptr::null_mut()) })?;
         }
         Ok(())
@@ -86,22 +87,22 @@ impl Drop for Segment {
     }
 }
 
-/// Memory of one trial.
+/// The memory of a trial.
 #[derive(Debug)]
 pub(super) struct Held {
     pub region: Region,
     pub segments: Vec<Segment>,
     file: Option<OwnedFd>,
-    /// What is to be unmapped: of segments nothing.
+    /// Addresses to unmap on drop; `None` for segments, which are detached instead.
     mapped: Option<Region>,
 }
 
 impl Held {
-    /// Makes memory of `size` bytes: names and addresses, no pages. `aligned` to huge pages,
-    /// where it is not left to the kernel.
+    /// Opens memory of `size` bytes: objects and addresses, without pages. `aligned` reserves
+    /// addresses aligned to huge pages instead of leaving the choice to the kernel.
     pub fn open(memory: Memory, size: usize, aligned: bool) -> anyhow::Result<Self> {
         let over = aligned.then(|| huge::reserve(size)).transpose();
-        let over = over.context("no addresses are free")?;
+        let over = over.context("no free address range")?;
         let mut held = Self {
             region: over.unwrap_or_default(),
             segments: Vec::new(),
@@ -128,7 +129,7 @@ impl Held {
         Ok(held)
     }
 
-    /// A memfd whose pages `mmap` makes (MAP_POPULATE).
+    /// Opens a memfd that `mmap` populates (MAP_POPULATE).
     pub fn populated_memfd(size: usize) -> anyhow::Result<Self> {
         let file = memfd(size)?;
         let mut held = Self {
@@ -146,7 +147,7 @@ impl Held {
     fn attach_stripes(&mut self, size: usize, stripes: usize) -> anyhow::Result<()> {
         let region = match self.mapped {
             Some(region) => region,
-            None => huge::reserve(size).context("no addresses are free")?,
+            None => huge::reserve(size).context("no free address range")?,
         };
         (self.region, self.mapped) = (region, Some(region));
         let each = size / stripes;
@@ -156,7 +157,7 @@ impl Held {
             segment.attach(each, over)?;
             self.segments.push(segment);
         }
-        // All of it is covered: each segment detaches its own part.
+        // The segments cover the whole range, and each detaches its part.
         self.mapped = None;
         Ok(())
     }
@@ -172,60 +173,62 @@ impl Held {
             (region.pointer(), libc::MAP_FIXED)
         });
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: at a free place, or over addresses that were reserved for it.
+        // SAFETY: the addresses are free, or reserved for this mapping.
         let at = unsafe { libc::mmap(address, size, access, flags | fixed, file.unwrap_or(-1), 0) };
         check(at.addr() as isize).with_context(|| format!("mmap of {} MiB", size >> 20))?;
-        let region = Region::new(at.expose_provenance(), size).context("mmap: no end")?;
+        let region = Region::new(at.expose_provenance(), size)
+            .context("mmap: the region exceeds the address space")?;
         (self.region, self.mapped) = (region, Some(region));
         Ok(())
     }
 
-    /// SHM_LOCK of all its segments.
+    /// Calls SHM_LOCK for all segments.
     pub fn shm_lock(&self) -> anyhow::Result<()> {
         self.segments.iter().try_for_each(Segment::shm_lock)
     }
 
-    /// `mlock` of all of it.
+    /// Calls `mlock` for the whole region.
     pub fn mlock(&self) -> anyhow::Result<()> {
-        // SAFETY: it changes no contents.
+        // SAFETY: does not change contents.
         check(unsafe { libc::mlock(self.region.pointer(), self.region.length()) })
             .context("mlock")?;
         Ok(())
     }
 
-    /// `mlock2` of what comes.
+    /// Calls `mlock2(MLOCK_ONFAULT)` for the whole region.
     pub fn mlock_on_fault(&self) -> anyhow::Result<()> {
         let (pointer, length) = (self.region.pointer(), self.region.length());
-        // SAFETY: it changes no contents.
+        // SAFETY: does not change contents.
         check(unsafe { libc::mlock2(pointer, length, libc::MLOCK_ONFAULT as libc::c_uint) })
             .context("mlock2(MLOCK_ONFAULT)")?;
         Ok(())
     }
 
-    /// `munlock` of all of it.
+    /// Calls `munlock` for the whole region.
     pub fn munlock(&self) -> anyhow::Result<()> {
-        // SAFETY: it changes no contents.
+        // SAFETY: does not change contents.
         check(unsafe { libc::munlock(self.region.pointer(), self.region.length()) })
             .context("munlock")?;
         Ok(())
     }
 
-    /// Writes a byte to each page of `page` bytes, as programs do.
+    /// Writes a byte to each page of `page` bytes, like a program that uses its memory.
     pub fn touch(&self, page: usize) {
         let first = self.region.pointer().cast::<u8>();
         for at in (0..self.region.length()).step_by(page) {
-            // SAFETY: within memory that this owns and nobody else uses.
+            // SAFETY: within memory that `self` owns and no other code uses.
             unsafe { first.add(at).write_volatile(1) };
         }
     }
 
-    /// Detaches its segments.
+    /// Detaches all segments.
     pub fn detach(&mut self) -> anyhow::Result<()> {
         let mut segments = self.segments.iter_mut();
         segments.try_for_each(Segment::detach).context("shmdt")
     }
 
-    /// Unmaps or detaches it, removes its segments and closes its file, one after the other.
+    /// Unmaps or detaches the memory, removes the segments and closes the file, one after the
+    /// other.
     pub fn destroy(&mut self) -> anyhow::Result<()> {
         self.detach()?;
         for segment in &self.segments {
@@ -236,14 +239,14 @@ impl Held {
         Ok(())
     }
 
-    /// Its descriptor, if it is a file.
+    /// Returns the file descriptor, if the memory is a file.
     pub fn descriptor(&self) -> Option<RawFd> {
         self.file.as_ref().map(AsRawFd::as_raw_fd)
     }
 
     fn unmap(&mut self) -> anyhow::Result<()> {
         if let Some(region) = self.mapped.take() {
-            // SAFETY: mapped by this, and nobody uses it any more.
+            // SAFETY: mapped by `self` and no longer used.
             check(unsafe { libc::munmap(region.pointer(), region.length()) }).context("munmap")?;
         }
         Ok(())
@@ -256,9 +259,9 @@ impl Drop for Held {
     }
 }
 
-/// A file in memory.
+/// Creates a memfd of `size` bytes.
 fn memfd(size: usize) -> anyhow::Result<OwnedFd> {
-    // SAFETY: a new descriptor of its own.
+    // SAFETY: the descriptor is new and not owned by anything else.
     let file = unsafe {
         let file = check(libc::memfd_create(
             c"bigiron-bench".as_ptr(),

@@ -1,16 +1,17 @@
-//! Creating, locking and destroying large memory: the plain calls beside ours, as the tables
-//! that Solaris' vmtasks were presented with.
+//! Creation, locking and destruction of large memory: the plain calls compared with this
+//! library, in tables like those in which Solaris' vmtasks was presented.
 //!
-//! - [`way`]: the ways that are measured; [`rows`]: what is held against what.
-//! - `held`, `run`, `check`: one trial, in which the kernel is asked whether the memory is there.
-//! - [`settings`]: settings of the kernel, changed for a moment.
-//! - [`small`]: small requests, and from where on helpers win.
+//! - [`method`]: the methods that are measured; [`rows`]: the pairs that are compared.
+//! - `held`, `run`, `check`: one trial, which verifies with the kernel that the memory is present.
+//! - [`settings`]: kernel settings, changed temporarily.
+//! - [`small`]: small requests, and the size from which helpers are faster.
 //! - [`peers`]: other programs.
-//! - [`model`]: what more helpers would give.
+//! - [`model`]: the estimated effect of more helpers.
 //! - [`table`]: the results as text.
 
 mod check;
 mod held;
+pub mod method;
 pub mod model;
 pub mod peers;
 pub mod rows;
@@ -20,7 +21,6 @@ pub mod small;
 pub mod table;
 #[cfg(test)]
 mod tests;
-pub mod way;
 
 use std::ffi::CString;
 use std::time::{Duration, Instant};
@@ -30,79 +30,79 @@ use bigiron_helpers::Stop;
 use bigiron_memory::machine::available_memory;
 use serde::Serialize;
 
+use method::Method;
 use model::{Check, Model};
 use peers::{Peer, Peers};
 use rows::{Figures, Row};
 use run::Bench;
 use settings::Facts;
 use small::Pair;
-use way::Way;
 
 use crate::machine::Machine;
 
-/// Memory is cut in so many equal parts at most, each of whole huge pages.
+/// Maximum number of equal parts into which memory is divided, each of whole huge pages.
 const MAX_STRIPES: usize = 12;
-/// What sizes are rounded up to.
+/// Granularity of sizes, in bytes.
 const UNIT: usize = MAX_STRIPES * (2 << 20);
 
-/// What to measure.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of memory; rounded up to stripes of whole huge pages.
+    /// Size of the memory in bytes; rounded up to stripes of whole huge pages.
     pub size: usize,
-    /// How often each way is run; the medians count.
+    /// Number of rounds. Results are medians.
     pub rounds: usize,
-    /// Whether settings of the kernel may be changed for a moment, as root.
+    /// True if kernel settings may be changed temporarily, as root.
     pub allow_huge: bool,
-    /// Whether the size from which on helpers win is looked for.
+    /// True to search for the size from which helpers are faster.
     pub threshold: bool,
-    /// Whether other programs are run too.
+    /// True to measure other programs as well.
     pub peers: bool,
-    /// How long small requests are measured.
+    /// Duration of the measurement of small requests.
     pub small: Duration,
-    /// The program of this, for its `mem reap` and `mem bench --plain-once`.
+    /// Path of this program, for `mem reap` and `mem bench --plain-once`.
     pub program: Option<CString>,
 }
 
 /// A row with its figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// What was held against what.
+    /// The pair of methods that was compared.
     #[serde(flatten)]
     pub row: Row,
-    /// The plain calls.
+    /// Figures of the plain calls.
     pub plain: Figures,
-    /// Ours.
+    /// Figures of this library.
     pub ours: Figures,
 }
 
-/// Everything that was measured.
+/// The complete results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results {
-    /// What it was measured on.
+    /// The machine of the measurement.
     pub machine: Machine,
-    /// Bytes of memory of each trial.
+    /// Size of each trial's memory in bytes.
     pub size: usize,
-    /// How the kernel is set.
+    /// Kernel settings.
     pub facts: Facts,
     /// The rows of all tables.
     pub rows: Vec<Measured>,
     /// Small requests.
     pub small: Vec<Pair>,
-    /// The search for the threshold, if it was wanted.
+    /// The search for the threshold, if requested.
     pub by_helpers: Vec<Pair>,
     /// Other programs.
     pub peers: Vec<Peer>,
-    /// What the model is made of; nothing where this process may not lock memory.
+    /// The model's parameters; `None` if this process may not lock memory.
     pub model: Option<Model>,
-    /// The model beside measurements that it is not made of.
+    /// Predictions of the model, with measurements that it is not calibrated on.
     pub checks: Vec<Check>,
-    /// What was not measured, and why.
+    /// Cases that were not measured, with reasons.
     pub skipped: Vec<String>,
 }
 
-/// Measures everything, by turns. `tell` is told how far it is; `stop` ends it between two trials,
-/// with nothing left behind.
+/// Measures everything, in turns. `tell` receives progress messages. `stop` ends the
+/// measurement between two trials and leaves nothing behind.
 pub fn measure(
     options: &Options,
     machine: &Machine,
@@ -113,13 +113,13 @@ pub fn measure(
     let available = available_memory();
     ensure!(
         available >= size as u64 + size as u64 / 4,
-        "{} MiB are measured on and {} MiB are available; give a smaller --size",
+        "the measurement needs more than {} MiB and {} MiB are available; use a smaller --size",
         size >> 20,
         available >> 20
     );
     ensure!(
         !options.allow_huge || rustix::process::geteuid().is_root(),
-        "--allow-huge changes settings of the kernel: only root may"
+        "--allow-huge changes kernel settings and requires root"
     );
     bigiron_memory::engine::prepare();
     let facts = Facts::here();
@@ -150,7 +150,7 @@ pub fn measure(
     check_stop(stop)?;
     let small = small::requests(options.small)?;
     let by_helpers = if options.threshold {
-        tell("the size from which on helpers win");
+        tell("the size from which helpers are faster");
         check_stop(stop)?;
         small::by_helpers(options.small * 2)?
     } else {
@@ -174,11 +174,11 @@ pub fn measure(
     })
 }
 
-/// The plain calls once, on a segment: seconds to create and lock it, and to destroy it. What
-/// memory it has is left to who runs this.
+/// Performs the plain calls once on a segment. Returns the seconds to create and lock it, and
+/// to destroy it. The kind of memory depends on the caller's environment.
 pub fn plain_once(size: usize) -> anyhow::Result<(f64, f64)> {
     let begin = Instant::now();
-    let mut held = held::Held::open(way::Memory::Segment, size, false)?;
+    let mut held = held::Held::open(method::Memory::Segment, size, false)?;
     held.shm_lock()?;
     held.touch(rustix::param::page_size());
     let create = begin.elapsed();
@@ -194,30 +194,30 @@ fn check_stop(stop: &Stop) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All ways, with what each round gave.
+/// All methods, with the results of each round.
 struct Trials(Vec<Trial>);
 
 struct Trial {
-    way: Way,
+    method: Method,
     samples: Vec<run::Sample>,
     failed: bool,
 }
 
 impl Trials {
     fn of(rows: &[Row]) -> Self {
-        let mut ways = rows::ways(rows.iter());
-        let others = model::ways().into_iter();
-        for way in others.chain(model::checks().map(|(_, _, way)| way)) {
-            if !ways.contains(&way) {
-                ways.push(way);
+        let mut methods = rows::methods(rows.iter());
+        let others = model::methods().into_iter();
+        for method in others.chain(model::checks().map(|(_, _, method)| method)) {
+            if !methods.contains(&method) {
+                methods.push(method);
             }
         }
-        let trial = |way| Trial {
-            way,
+        let trial = |method| Trial {
+            method,
             samples: Vec::new(),
             failed: false,
         };
-        Self(ways.into_iter().map(trial).collect())
+        Self(methods.into_iter().map(trial).collect())
     }
 
     fn round(
@@ -228,26 +228,26 @@ impl Trials {
     ) -> anyhow::Result<()> {
         for trial in self.0.iter_mut().filter(|trial| !trial.failed) {
             check_stop(stop)?;
-            match bench.run(&trial.way) {
+            match bench.run(&trial.method) {
                 Ok(sample) => trial.samples.push(sample),
-                Err(error) if may_fail(&trial.way, &error) => {
+                Err(error) if may_fail(&trial.method, &error) => {
                     trial.failed = true;
-                    let text = match trial.way.lock {
-                        way::Lock::No => format!("{}: {error:#}", trial.way),
+                    let text = match trial.method.lock {
+                        method::Lock::No => format!("{}: {error:#}", trial.method),
                         lock => format!("memory locked by {lock:?}: {error:#}"),
                     };
                     if !skipped.contains(&text) {
                         skipped.push(text);
                     }
                 }
-                Err(error) => return Err(error).with_context(|| trial.way.to_string()),
+                Err(error) => return Err(error).with_context(|| trial.method.to_string()),
             }
         }
         Ok(())
     }
 
-    fn figures(&self, way: &Way) -> Option<Figures> {
-        let trial = self.0.iter().find(|trial| trial.way == *way)?;
+    fn figures(&self, method: &Method) -> Option<Figures> {
+        let trial = self.0.iter().find(|trial| trial.method == *method)?;
         (!trial.failed).then(|| Figures::of(trial.samples.clone()))
     }
 
@@ -259,15 +259,15 @@ impl Trials {
         })
     }
 
-    /// Where all ways that it is made of could be measured.
+    /// Returns the model and its checks, if all methods that it requires were measured.
     fn model(&self) -> Option<(Model, Vec<Check>)> {
-        let [a, b, c, d] = model::ways().map(|way| self.figures(&way));
+        let [a, b, c, d] = model::methods().map(|method| self.figures(&method));
         let model = Model::of(&[a?, b?, c?, d?]);
-        let check = |(what, inodes, way): (&'static str, usize, Way)| {
+        let check = |(what, inodes, method): (&'static str, usize, Method)| {
             Some(Check {
                 what,
                 predicted: model.small(model::Case::Worst, 2, inodes),
-                measured: self.figures(&way)?.total(),
+                measured: self.figures(&method)?.total(),
             })
         };
         let checks = model::checks().into_iter().filter_map(check).collect();
@@ -275,12 +275,14 @@ impl Trials {
     }
 }
 
-/// Whether a way may be refused here: `mlock` beyond the limit, a reaper where none starts,
-/// settings. What anybody may do must work, and memory that is not there is never excused.
-fn may_fail(way: &Way, error: &anyhow::Error) -> bool {
+/// True if a method may fail on this system: `mlock` beyond the limit, a reaper that cannot start,
+/// or a kernel setting. Operations that need no privilege must work, and missing memory is
+/// always an error.
+fn may_fail(method: &Method, error: &anyhow::Error) -> bool {
     let cause = error.root_cause();
     let is_refused = cause.is::<std::io::Error>() || cause.is::<bigiron_memory::Errno>();
-    way.needs != way::Needs::Nothing
+    method.needs != method::Needs::Nothing
         || is_refused
-            && (way.lock != way::Lock::No || matches!(way.destroy, way::Destroy::Reaper(_)))
+            && (method.lock != method::Lock::No
+                || matches!(method.destroy, method::Destroy::Reaper(_)))
 }

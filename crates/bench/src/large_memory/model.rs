@@ -1,105 +1,109 @@
-//! What more helpers would give: a model, by the events of [`crate::scale`].
+//! A model that estimates the effect of more helpers, by the events of [`crate::scale`].
 //!
-//! A helper takes a piece of memory, zeroes it over the shared memory bus, and works on it.
-//! What is zeroing is the cost of huge pages, which is hardly anything else. Two helpers are
-//! less than twice as fast as one, and two measurements cannot tell why, so that there are two
-//! answers. At worst what they lose is work that only one can do at a time (locks), and the
-//! memory feeds no more helpers than it is seen to. At best they only slow each other down as
-//! two do, and the memory feeds all. The pages of one inode are given back by one helper in any case.
+//! A helper takes a piece of memory, zeroes it over the shared memory bus, and works on it. The
+//! cost of zeroing is that of huge pages, which is almost all zeroing. Two helpers are less
+//! than twice as fast as one, and two measurements cannot identify the cause, so the model has
+//! two cases. In the worst case the loss is serial work (locks), and the memory feeds no more
+//! helpers than measured. In the best case helpers slow each other down only as much as two do,
+//! and the memory feeds all of them. In both cases the pages of an inode are freed by one
+//! helper.
 
 use serde::Serialize;
 
+use super::method::{Destroy, Lock, Make, Memory, Method};
 use super::rows::Figures;
-use super::way::{Destroy, Lock, Make, Memory, Way};
-use crate::scale::model::{Cost, Machine, Pass, Piece};
+use crate::scale::model::{Cost, Machine, Pass, WorkItem};
 use crate::scale::simulate::simulate;
 
-/// Numbers of helpers that are shown.
+/// Numbers of helpers shown.
 pub const HELPERS: [usize; 5] = [1, 2, 4, 8, 16];
-/// Pieces of a GiB.
+/// Pieces per GiB.
 const PIECES: u64 = 2048;
-/// How far pieces differ.
+/// Variation of the work per piece.
 const SPREAD: f64 = 0.3;
 const NANOSECONDS: f64 = 1e6;
 
-/// The ways that the model is made from: small pages and huge ones, with one helper and with two.
-pub(super) fn ways() -> [Way; 4] {
-    let way = |make, helpers| Way {
+/// Returns the methods on which the model is calibrated: small and huge pages, with one helper and
+/// with two.
+pub(super) fn methods() -> [Method; 4] {
+    let method = |make, helpers| Method {
         make,
         destroy: Destroy::Helpers(helpers),
-        ..Way::PLAIN
+        ..Method::PLAIN
     };
     [
-        way(Make::Helpers(1), 1),
-        way(Make::Helpers(2), 2),
-        way(Make::HugeHelpers(1), 1),
-        way(Make::HugeHelpers(2), 2),
+        method(Make::Helpers(1), 1),
+        method(Make::Helpers(2), 2),
+        method(Make::HugeHelpers(1), 1),
+        method(Make::HugeHelpers(2), 2),
     ]
 }
 
-/// The ways that it is held against, none of which it is made from.
-pub(super) fn checks() -> [(&'static str, usize, Way); 4] {
-    let way = |memory, lock| Way {
+/// Returns the methods with which the model is checked. It is not calibrated on any of them.
+pub(super) fn checks() -> [(&'static str, usize, Method); 4] {
+    let method = |memory, lock| Method {
         memory,
         make: Make::Helpers(2),
         lock,
         destroy: Destroy::Helpers(2),
-        ..Way::PLAIN
+        ..Method::PLAIN
     };
     [
         (
             "2 segments side by side",
             2,
-            way(Memory::Striped(2), Lock::Shm),
+            method(Memory::Striped(2), Lock::Shm),
         ),
         (
             "3 segments side by side",
             3,
-            way(Memory::Striped(3), Lock::Shm),
+            method(Memory::Striped(3), Lock::Shm),
         ),
         (
             "4 segments side by side",
             4,
-            way(Memory::Striped(4), Lock::Shm),
+            method(Memory::Striped(4), Lock::Shm),
         ),
-        ("memfd, not locked", 1, way(Memory::Memfd, Lock::No)),
+        ("memfd, not locked", 1, method(Memory::Memfd, Lock::No)),
     ]
 }
 
-/// Milliseconds for each GiB with one helper and with two.
+/// Milliseconds per GiB with one helper and with two.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Pair {
-    /// With one.
+    /// With one helper.
     pub one: f64,
-    /// With two.
+    /// With two helpers.
     pub two: f64,
 }
 
-/// Which of the two answers.
+/// A case of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Case {
-    /// What two helpers lose is serial, and the memory is as fast as it is seen to be.
+    /// The loss of two helpers is serial, and the memory bandwidth is as measured.
     Worst,
-    /// Each is as slow beside many as beside one, and the memory feeds them all.
+    /// Each helper is as slow next to many others as next to one, and the memory feeds all of
+    /// them.
     Best,
 }
 
-/// One step, as the model has it: milliseconds for each GiB.
+/// A step of the model, in milliseconds per GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Step {
     /// Zeroing, over the memory bus.
     pub bus: f64,
-    /// All else, by one helper alone.
+    /// All other work, by one helper alone.
     pub alone: f64,
-    /// At worst: what of that only one can do at a time.
+    /// Worst case: the serial part of that work.
     pub serial: f64,
-    /// At best: how many times longer it takes beside another helper.
+    /// Best case: the factor by which that work takes longer next to another helper.
     pub beside: f64,
 }
 
 impl Step {
-    /// What one helper takes, and two; `zeroing` of it is over a bus that feeds `bus` helpers.
+    /// Fits a step to the times of one helper and of two. `zeroing` is the part that uses a bus
+    /// which feeds `bus` helpers.
     fn fit(pair: Pair, zeroing: f64, bus: f64) -> Self {
         let zeroing = zeroing.min(pair.one);
         let step = |serial, beside| Self {
@@ -118,7 +122,7 @@ impl Step {
         step(serial, beside)
     }
 
-    /// What so many helpers take; the memory feeds `bus` of them at full speed.
+    /// Returns the time that `helpers` take; the memory feeds `bus` of them at full speed.
     fn time(&self, case: Case, helpers: usize, bus: f64) -> f64 {
         let machine = Machine {
             helpers,
@@ -134,13 +138,13 @@ impl Step {
         let pass = Pass {
             name: "pages",
             pieces: PIECES,
-            piece: Piece {
+            piece: WorkItem {
                 source: Cost::of(each(self.bus)),
                 cpu: Cost {
                     alone,
                     beside: alone * beside,
                 },
-                ..Piece::default()
+                ..WorkItem::default()
             },
             spread: SPREAD,
         };
@@ -148,7 +152,7 @@ impl Step {
     }
 }
 
-/// The largest value for which `is_less` holds.
+/// Returns the largest value for which `is_less` returns true, by bisection.
 fn find(mut least: f64, mut most: f64, is_less: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..30 {
         let middle = f64::midpoint(least, most);
@@ -161,36 +165,36 @@ fn find(mut least: f64, mut most: f64, is_less: impl Fn(f64) -> bool) -> f64 {
     least
 }
 
-/// The costs, and what is assumed of the memory.
+/// The costs, and the assumed memory bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Model {
-    /// Making small pages.
+    /// Population with small pages.
     pub create: Step,
-    /// Making huge pages.
+    /// Population with huge pages.
     pub create_huge: Step,
-    /// Taking the page tables of small pages down.
+    /// Removal of the page tables of small pages.
     pub unmap: Step,
-    /// Giving back the small pages of one inode, in milliseconds for each GiB.
+    /// Time to free the small pages of one inode, in milliseconds per GiB.
     pub evict: f64,
-    /// All of the destruction of huge pages.
+    /// Time of the whole destruction of huge pages, in milliseconds per GiB.
     pub destroy_huge: f64,
-    /// How many helpers the memory of this machine feeds while they zero pages.
+    /// Number of helpers that the memory of this machine feeds while they zero pages.
     pub bus: f64,
 }
 
-/// A prediction beside what was measured.
+/// A prediction and its measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What.
+    /// Description of the case.
     pub what: &'static str,
-    /// Milliseconds for each GiB: create, lock and destroy with two helpers.
+    /// Predicted time to create, lock and destroy with two helpers, in milliseconds per GiB.
     pub predicted: f64,
-    /// The same, measured.
+    /// Measured time, in milliseconds per GiB.
     pub measured: f64,
 }
 
 impl Model {
-    /// From the figures of [`ways`], in their order.
+    /// Calibrates the model on the figures of [`methods`], in their order.
     pub(super) fn of(figures: &[Figures; 4]) -> Self {
         let [small_one, small_two, huge_one, huge_two] = figures;
         let pair = |field: fn(&Figures) -> f64, one, two| Pair {
@@ -217,7 +221,8 @@ impl Model {
         }
     }
 
-    /// Create, lock and destroy of small pages in so many inodes, in milliseconds for each GiB.
+    /// Returns the time to create, lock and destroy small pages in `inodes` inodes, in
+    /// milliseconds per GiB.
     pub fn small(&self, case: Case, helpers: usize, inodes: usize) -> f64 {
         let turns = inodes.div_ceil(helpers);
         let bus = self.fed(case, helpers);
@@ -226,13 +231,14 @@ impl Model {
             + self.evict * turns as f64 / inodes as f64
     }
 
-    /// The same of huge pages.
+    /// Returns the same time for huge pages.
     pub fn huge(&self, case: Case, helpers: usize) -> f64 {
         let bus = self.fed(case, helpers);
         self.create_huge.time(case, helpers, bus) + self.destroy_huge
     }
 
-    /// How many helpers the memory feeds. Two are always as they were measured.
+    /// Returns the number of helpers that the memory feeds. For two helpers it is always the
+    /// measured value.
     fn fed(&self, case: Case, helpers: usize) -> f64 {
         match case {
             Case::Best if helpers > 2 => helpers as f64,
@@ -248,7 +254,7 @@ mod tests {
     fn near(value: f64, expected: f64) {
         assert!(
             (value - expected).abs() < 0.05 * expected,
-            "{value} for {expected}"
+            "{value}, expected {expected}"
         );
     }
 
@@ -260,7 +266,7 @@ mod tests {
     };
 
     #[test]
-    fn what_is_fitted_comes_out_again() {
+    fn model_reproduces_the_fitted_times() {
         for (one, two) in [(460.0, 260.0), (460.0, 240.0), (100.0, 70.0)] {
             let step = Step::fit(Pair { one, two }, 30.0, 1.5);
             near(step.time(Case::Worst, 1, 1.5), one);
@@ -271,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_serial_and_the_bus_bound_what_many_helpers_can_do() {
+    fn serial_work_and_bus_limit_many_helpers() {
         let step = Step {
             bus: 40.0,
             alone: 400.0,
@@ -284,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn one_inode_is_given_back_by_one_helper() {
+    fn pages_of_one_inode_are_freed_by_one_helper() {
         let model = Model {
             create: NOTHING,
             create_huge: NOTHING,

@@ -1,4 +1,4 @@
-//! Other programs that make memory in advance, where they are installed.
+//! Other programs that populate memory in advance, if installed.
 
 use std::ffi::{CStr, OsStr};
 use std::fs;
@@ -18,18 +18,18 @@ use crate::results::median;
 const QEMU: &str = "qemu-system-x86_64";
 const HUGECTL: &str = "hugectl";
 
-/// What another program took, in milliseconds for each GiB; medians.
+/// Median times of another program, in milliseconds per GiB.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Peer {
-    /// Which, and how.
+    /// The program and its mode.
     pub what: String,
-    /// To make the memory.
+    /// Time to populate the memory.
     pub create: Option<f64>,
-    /// To give it back.
+    /// Time to release it.
     pub destroy: Option<f64>,
-    /// Both, where they cannot be told apart.
+    /// Total time; the only figure if the two cannot be separated.
     pub total: f64,
-    /// The totals of all rounds.
+    /// Total time of each round.
     pub rounds: Vec<f64>,
 }
 
@@ -42,11 +42,11 @@ pub(super) struct Peers {
 
 #[derive(Clone, Debug)]
 enum How {
-    /// A backend, and its threads.
+    /// A memory backend, and its number of threads.
     Qemu(&'static str, usize),
     Fallocate,
     MapPopulate,
-    /// This program, in which libhugetlbfs turns `shmget` to hugetlb pages.
+    /// This program under hugectl, with which libhugetlbfs makes `shmget` use hugetlb pages.
     Hugectl(PathBuf),
 }
 
@@ -70,12 +70,13 @@ impl How {
     }
 }
 
-/// Time to create and to destroy, or both in the first.
+/// Time to create and time to destroy, or the sum of both in the first field.
 type Took = (Duration, Option<Duration>);
 
 impl Peers {
-    /// Those that are here, and which are not. `program` is one whose `mem bench --plain-once` can be
-    /// run under another; `pool` says whether there are hugetlb pages for it, or may be.
+    /// Returns the installed peers, and messages about the others. `program` provides `mem
+    /// bench --plain-once`, which can run under another program; `pool` is true if hugetlb
+    /// pages are available or may be reserved for it.
     pub fn new(size: usize, program: Option<&CStr>, pool: bool) -> (Self, Vec<String>) {
         let (mut runs, mut skipped) = (Vec::new(), Vec::new());
         let mut add = |what: String, how| runs.push((what, how, Vec::new()));
@@ -114,9 +115,7 @@ impl Peers {
         (Self { size, runs }, skipped)
     }
 
-    /// One round.
-    ///
-    /// What fails is run no more, and told.
+    /// Runs one round. Peers that fail are removed; returns messages about them.
     pub fn round(&mut self, allow_huge: bool) -> Vec<String> {
         let mut failed = Vec::new();
         let size = self.size;
@@ -131,7 +130,7 @@ impl Peers {
         failed
     }
 
-    /// The medians.
+    /// Returns the medians.
     pub fn end(self) -> Vec<Peer> {
         let per_gib =
             |time: Duration| time.as_secs_f64() * 1e3 * f64::from(1 << 30) / self.size as f64;
@@ -163,7 +162,7 @@ fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
-/// A machine without anything but memory, from its start to its end.
+/// Returns the runtime of a virtual machine that has only memory.
 fn qemu(size: usize, backend: &str, threads: Option<usize>) -> anyhow::Result<Duration> {
     let prealloc = threads.map_or("prealloc=off".into(), |threads| {
         format!("prealloc=on,prealloc-threads={threads}")
@@ -179,7 +178,7 @@ fn qemu(size: usize, backend: &str, threads: Option<usize>) -> anyhow::Result<Du
         .stderr(Stdio::null())
         .spawn()?;
     if let Some(mut monitor) = child.stdin.take() {
-        // One that has failed already does not read it.
+        // A machine that has already failed does not read the command.
         let _ = monitor.write_all(b"quit\n");
     }
     let status = child.wait()?;
@@ -187,7 +186,7 @@ fn qemu(size: usize, backend: &str, threads: Option<usize>) -> anyhow::Result<Du
     Ok(begin.elapsed())
 }
 
-/// A file that is removed at the end of this.
+/// A file that is removed on drop.
 struct Removed(PathBuf);
 
 impl Drop for Removed {
@@ -207,7 +206,7 @@ fn fallocate(size: usize) -> anyhow::Result<Took> {
         .status()?;
     ensure!(
         status.success(),
-        "ended with {status}: is /dev/shm too small?"
+        "fallocate ended with {status}; /dev/shm may be too small"
     );
     let create = begin.elapsed();
     let begin = Instant::now();
@@ -215,7 +214,7 @@ fn fallocate(size: usize) -> anyhow::Result<Took> {
     Ok((create, Some(begin.elapsed())))
 }
 
-/// Runs [`super::plain_once`] in a process of its own.
+/// Runs [`super::plain_once`] in a separate process.
 fn hugectl(program: &Path, size: usize) -> anyhow::Result<Took> {
     let output = Command::new(HUGECTL)
         .arg("--shm")

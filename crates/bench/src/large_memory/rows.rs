@@ -1,54 +1,54 @@
-//! What is held against what: the rows of the tables, their figures and targets.
+//! The pairs that are compared: the rows of the tables, their figures and targets.
 
 use serde::Serialize;
 
+use super::method::{Destroy, Lock, Make, Memory, Method, Needs};
 use super::run::Sample;
 use super::settings::Facts;
-use super::way::{Destroy, Lock, Make, Memory, Needs, Way};
 use crate::results::median;
 
-/// As many helpers as the library takes if nothing is said.
+/// The default number of helpers.
 const ALL: usize = bigiron_memory::engine::MAX_HELPERS;
 
 /// The tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Segments that are locked by SHM_LOCK: Solaris' intimate shared memory.
+    /// Segments locked by SHM_LOCK: Solaris' intimate shared memory (ISM).
     Ism,
-    /// Segments that are locked by `mlock`: its dynamic intimate shared memory.
+    /// Segments locked by `mlock`: Solaris' dynamic intimate shared memory (DISM).
     Dism,
-    /// What is not a segment, and not locked.
+    /// Memory that is not a segment, and not locked.
     Other,
 }
 
-/// How many times faster something must be, on two processors.
+/// Minimum speedup on two processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Target {
-    /// Create, lock and destroy.
+    /// Speedup of create, lock and destroy together.
     pub total: Option<f64>,
-    /// Destroy.
+    /// Speedup of destroy.
     pub destroy: Option<f64>,
-    /// What the caller waits for a destroy at most, in milliseconds for each GiB.
+    /// Maximum time that the caller waits for the destruction, in milliseconds per GiB.
     pub wait: Option<f64>,
 }
 
-/// A row: two ways to the same memory.
+/// A row: two methods to create and destroy the same memory.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Its table.
+    /// Table of the row.
     pub kind: Kind,
-    /// What memory, and what is held against what where that is not the plain calls.
+    /// Kind of memory, and the reference if it is not the plain calls.
     pub what: String,
-    /// The plain calls, one thread.
-    pub before: Way,
-    /// Ours.
-    pub after: Way,
-    /// What is wanted.
+    /// The plain calls, in one thread.
+    pub before: Method,
+    /// The library's calls.
+    pub after: Method,
+    /// Required speedup.
     pub target: Target,
 }
 
-/// All rows that can be measured here, and why the others cannot.
+/// Returns all rows that can be measured on this system, and the reasons why others cannot.
 pub(super) fn rows(facts: &Facts, allow_huge: bool, reaper: bool) -> (Vec<Row>, Vec<String>) {
     let mut rows = Vec::new();
     let mut skipped = Vec::new();
@@ -67,15 +67,15 @@ pub(super) fn rows(facts: &Facts, allow_huge: bool, reaper: bool) -> (Vec<Row>, 
         after,
         target: Target::default(),
     };
-    let after = |memory, make| Way {
+    let after = |memory, make| Method {
         memory,
         make,
         destroy: Destroy::Helpers(ALL),
-        ..Way::PLAIN
+        ..Method::PLAIN
     };
-    let best = Way {
+    let best = Method {
         make: Make::OneCall,
-        ..Way::PLAIN
+        ..Method::PLAIN
     };
     let small = after(Memory::Segment, Make::Helpers(ALL));
     rows.push(row(
@@ -84,7 +84,7 @@ pub(super) fn rows(facts: &Facts, allow_huge: bool, reaper: bool) -> (Vec<Row>, 
         best,
         small,
     ));
-    let advised = Way {
+    let advised = Method {
         needs: Needs::ShmemAdvise,
         ..after(Memory::Segment, Make::HugeHelpers(ALL))
     };
@@ -92,9 +92,9 @@ pub(super) fn rows(facts: &Facts, allow_huge: bool, reaper: bool) -> (Vec<Row>, 
         let what = "2 MiB, shmem_enabled=advise";
         rows.push(Row {
             target: Target::HUGE,
-            ..row(Kind::Ism, what, Way::PLAIN, advised)
+            ..row(Kind::Ism, what, Method::PLAIN, advised)
         });
-        let one = Way {
+        let one = Method {
             make: Make::OneCall,
             destroy: Destroy::Plain,
             advise_huge: true,
@@ -104,27 +104,27 @@ pub(super) fn rows(facts: &Facts, allow_huge: bool, reaper: bool) -> (Vec<Row>, 
         rows.push(row(Kind::Ism, what, one, advised));
     } else {
         skipped.push(format!(
-            "2 MiB at the fault: shmem_enabled is {}; as root, --allow-huge sets it to advise for a moment",
+            "2 MiB at the fault: shmem_enabled is {}; as root, --allow-huge temporarily sets it to advise",
             facts.shmem_enabled
         ));
     }
     if facts.pool.1 > 0 || allow_huge {
-        let of_pool = |way| Way {
+        let of_pool = |method| Method {
             memory: Memory::Hugetlb,
             needs: Needs::Pool,
-            ..way
+            ..method
         };
         let what = "2 MiB hugetlb";
-        rows.push(row(Kind::Ism, what, of_pool(Way::PLAIN), of_pool(small)));
+        rows.push(row(Kind::Ism, what, of_pool(Method::PLAIN), of_pool(small)));
     } else {
         skipped.push(
-            "2 MiB hugetlb: there is no pool; as root, --allow-huge reserves one for a moment"
+            "2 MiB hugetlb: there is no pool; as root, --allow-huge temporarily reserves one"
                 .into(),
         );
     }
     others(&mut rows);
     if reaper {
-        let reaped = |make| Way {
+        let reaped = |make| Method {
             destroy: Destroy::Reaper(ALL),
             ..after(Memory::Segment, make)
         };
@@ -135,7 +135,7 @@ pub(super) fn rows(facts: &Facts, allow_huge: bool, reaper: bool) -> (Vec<Row>, 
         let (small, huge) = (reaped(Make::Helpers(ALL)), reaped(Make::HugeHelpers(ALL)));
         let row = |what, after| Row {
             target,
-            ..row(Kind::Other, what, Way::PLAIN, after)
+            ..row(Kind::Other, what, Method::PLAIN, after)
         };
         rows.push(row("4 KiB segment, reaper", small));
         rows.push(row("2 MiB segment, reaper", huge));
@@ -163,19 +163,19 @@ impl Target {
     };
 }
 
-/// The rows that ISM and DISM have alike.
+/// Adds the rows that ISM and DISM have in common.
 fn segments(rows: &mut Vec<Row>, kind: Kind, before: Lock, after: Lock, plain: Make) {
-    let before = Way {
+    let before = Method {
         lock: before,
         make: plain,
-        ..Way::PLAIN
+        ..Method::PLAIN
     };
-    let after = |memory, make| Way {
+    let after = |memory, make| Method {
         memory,
         make,
         lock: after,
         destroy: Destroy::Helpers(ALL),
-        ..Way::PLAIN
+        ..Method::PLAIN
     };
     let small = Make::Helpers(ALL);
     let cases = [
@@ -205,15 +205,15 @@ fn segments(rows: &mut Vec<Row>, kind: Kind, before: Lock, after: Lock, plain: M
     }));
 }
 
-/// memfd and anonymous memory.
+/// Adds the rows of memfd and anonymous memory.
 fn others(rows: &mut Vec<Row>) {
     for (memory, name) in [(Memory::Memfd, "memfd"), (Memory::Anonymous, "anonymous")] {
-        let before = Way {
+        let before = Method {
             memory,
             lock: Lock::No,
-            ..Way::PLAIN
+            ..Method::PLAIN
         };
-        let after = |make| Way {
+        let after = |make| Method {
             make,
             destroy: Destroy::Helpers(ALL),
             ..before
@@ -233,7 +233,7 @@ fn others(rows: &mut Vec<Row>) {
         let huge = after(Make::HugeHelpers(ALL));
         rows.push(row(format!("{name}, 2 MiB"), before, huge));
         if memory == Memory::Anonymous {
-            let advised = Way {
+            let advised = Method {
                 advise_huge: true,
                 ..before
             };
@@ -243,30 +243,30 @@ fn others(rows: &mut Vec<Row>) {
     }
 }
 
-/// All ways that rows need, each once.
-pub(super) fn ways<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<Way> {
-    let mut ways: Vec<Way> = Vec::new();
-    for way in rows.flat_map(|row| [row.before, row.after]) {
-        if !ways.contains(&way) {
-            ways.push(way);
+/// Returns all methods that the rows need, without duplicates.
+pub(super) fn methods<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<Method> {
+    let mut methods: Vec<Method> = Vec::new();
+    for method in rows.flat_map(|row| [row.before, row.after]) {
+        if !methods.contains(&method) {
+            methods.push(method);
         }
     }
-    ways
+    methods
 }
 
-/// Medians of the rounds of one way.
+/// Medians of the rounds of one method.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
-    /// The medians.
+    /// Medians.
     pub middle: Sample,
-    /// How far the middle half of all totals spreads, as a part of the median.
+    /// Interquartile range of the totals, as a fraction of the median.
     pub spread: f64,
-    /// Every round.
+    /// Results of each round.
     pub rounds: Vec<Sample>,
 }
 
 impl Figures {
-    /// Of what was measured.
+    /// Computes the figures of `rounds`.
     pub fn of(rounds: Vec<Sample>) -> Self {
         let middle =
             |field: fn(&Sample) -> f64| median(&rounds.iter().map(field).collect::<Vec<_>>());
@@ -286,7 +286,7 @@ impl Figures {
         }
     }
 
-    /// The median of create, lock and destroy together.
+    /// Returns the median time of create, lock and destroy together.
     pub fn total(&self) -> f64 {
         median(&self.rounds.iter().map(Sample::total).collect::<Vec<_>>())
     }
@@ -317,23 +317,29 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_left_out_with_a_reason_where_the_kernel_is_not_set_for_them() {
+    fn rows_without_the_required_kernel_setting_are_skipped_with_a_reason() {
         let (few, skipped) = rows(&facts("never", 0), false, false);
         assert_eq!(skipped.len(), 3);
         let (all, skipped) = rows(&facts("never", 0), true, true);
         assert!(skipped.is_empty());
         assert!(all.len() > few.len());
         assert!(rows(&facts("advise", 9), false, true).1.is_empty());
-        // Whatever is left out: nothing else changes settings.
+        // The rows that remain need no kernel setting.
         assert!(few.iter().all(|row| row.after.needs == Needs::Nothing));
     }
 
     #[test]
-    fn the_plain_way_is_measured_once_for_all_its_rows() {
+    fn plain_way_is_measured_once_for_all_its_rows() {
         let (all, _) = rows(&facts("never", 0), true, true);
-        let ways = ways(all.iter());
-        assert_eq!(ways.iter().filter(|way| **way == Way::PLAIN).count(), 1);
-        assert!(ways.len() < 2 * all.len());
+        let methods = methods(all.iter());
+        assert_eq!(
+            methods
+                .iter()
+                .filter(|method| **method == Method::PLAIN)
+                .count(),
+            1
+        );
+        assert!(methods.len() < 2 * all.len());
     }
 
     #[test]
@@ -352,7 +358,7 @@ mod tests {
         ]);
         assert_eq!((figures.middle.create, figures.middle.destroy), (3.0, 8.5));
         assert_eq!(figures.total(), 12.5);
-        // The totals are 10, 11, 12.5, 32 and 307: the middle half is from 11 to 32.
+        // The totals are 10, 11, 12.5, 32 and 307, so the middle half ranges from 11 to 32.
         assert_eq!(figures.spread, 21.0 / 12.5);
     }
 }

@@ -1,4 +1,4 @@
-//! One trial: memory is created, locked, looked at and destroyed.
+//! A trial: memory is created, locked, checked and destroyed.
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,85 +15,86 @@ use serde::Serialize;
 
 use super::check;
 use super::held::{Held, Segment};
+use super::method::{Destroy, Lock, Make, Memory, Method, Needs};
 use super::settings::Setting;
-use super::way::{Destroy, Lock, Make, Memory, Needs, Way};
 
-/// The most time that a reaper is waited for.
+/// Maximum time to wait for a reaper.
 const REAPED: Duration = Duration::from_secs(60);
 
-/// What one trial took, in milliseconds for each GiB.
+/// Times of a trial, in milliseconds per GiB, and the kind of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sample {
-    /// From nothing to memory that is there and locked.
+    /// Time until the memory is present and locked.
     pub create: f64,
-    /// From there to nothing, as the caller waits for it.
+    /// Time from there until the caller has released the memory.
     pub destroy: f64,
-    /// Of `destroy`, what came before the last reference to the memory was dropped.
+    /// Part of `destroy` before the last reference to the memory is dropped.
     pub unmap: f64,
-    /// From there until the last page is free, if somebody else frees it.
+    /// Time from there until the last page is free, if another process frees it.
     pub complete: Option<f64>,
-    /// The part of the memory that was huge pages, 0 to 1.
+    /// Fraction of the memory that was in huge pages, 0 to 1.
     pub huge: f64,
-    /// The most helpers that worked.
+    /// Maximum number of helpers that worked.
     pub helpers: usize,
 }
 
 impl Sample {
-    /// Create, lock and destroy.
+    /// Returns the time of create, lock and destroy together.
     pub fn total(&self) -> f64 {
         self.create + self.destroy
     }
 }
 
-/// What trials have in common.
+/// Properties common to all trials.
 #[derive(Clone, Debug)]
 pub(super) struct Bench {
-    /// Bytes of memory; a multiple of 8 MiB.
+    /// Size of the memory in bytes; a multiple of 8 MiB.
     pub size: usize,
-    /// Whether settings of the kernel may be changed for a moment.
+    /// True if kernel settings may be changed temporarily.
     pub allow_huge: bool,
-    /// The program that reaps; without it there is no reaper.
+    /// Path of the reaper program; `None` for no reaper.
     pub reaper: Option<CString>,
 }
 
 impl Bench {
-    /// Runs one way, from nothing to nothing.
-    pub fn run(&self, way: &Way) -> anyhow::Result<Sample> {
+    /// Runs one method, from creation to destruction.
+    pub fn run(&self, method: &Method) -> anyhow::Result<Sample> {
         self.warm_up();
-        let _setting = self.setting(way.needs)?;
+        let _setting = self.setting(method.needs)?;
         let mut sample = Sample::default();
         let begin = Instant::now();
-        let mut held = Held::open(way.memory, self.size, way.wants_huge())?;
-        if way.advise_huge {
+        let mut held = Held::open(method.memory, self.size, method.wants_huge())?;
+        if method.advise_huge {
             want_huge_pages(held.region);
         }
-        match way.lock {
+        match method.lock {
             Lock::Shm => held.shm_lock()?,
             Lock::OnFault => held.mlock_on_fault()?,
             Lock::No | Lock::Mlock => {}
         }
-        sample.helpers = make(&held, way)?;
-        if matches!(way.lock, Lock::Mlock | Lock::OnFault) {
+        sample.helpers = make(&held, method)?;
+        if matches!(method.lock, Lock::Mlock | Lock::OnFault) {
             held.mlock()?;
         }
         sample.create = self.per_gib(begin.elapsed());
-        sample.huge = check::is_there(&held, way)?;
+        sample.huge = check::is_there(&held, method)?;
         let ids: Vec<i32> = held.segments.iter().map(|segment| segment.id).collect();
         let region = held.region;
-        self.destroy(way, &mut held, &mut sample)?;
+        self.destroy(method, &mut held, &mut sample)?;
         check::is_gone(region, &ids)?;
         Ok(sample)
     }
 
-    /// Uses as much memory as the trial will. A virtual machine's host may have to find memory
-    /// first that was not in use for some seconds (page_reporting of the Linux kernel), which
-    /// takes longer than all else. The kernel takes what became free last.
+    /// Uses as much memory as the trial will. The host of a virtual machine may first have to
+    /// allocate memory that was unused for some seconds (page_reporting of the Linux kernel),
+    /// which takes longer than everything else. The kernel reuses the most recently freed
+    /// memory.
     fn warm_up(&self) {
         let Ok(held) = Held::open(Memory::Anonymous, self.size + self.size / 16, true) else {
             return;
         };
         want_huge_pages(held.region);
-        // Without it the trial is only slower.
+        // Failure only makes the trial slower.
         let _ = populate(&mut [held.region.into()], Access::Write, &with(MAX_HELPERS));
     }
 
@@ -109,17 +110,17 @@ impl Bench {
         time.as_secs_f64() * 1e3 * f64::from(1 << 30) / self.size as f64
     }
 
-    fn destroy(&self, way: &Way, held: &mut Held, sample: &mut Sample) -> anyhow::Result<()> {
+    fn destroy(&self, method: &Method, held: &mut Held, sample: &mut Sample) -> anyhow::Result<()> {
         let begin = Instant::now();
-        match way.destroy {
+        match method.destroy {
             Destroy::Plain => {
-                if matches!(way.lock, Lock::Mlock | Lock::OnFault) {
+                if matches!(method.lock, Lock::Mlock | Lock::OnFault) {
                     held.munlock()?;
                 }
                 held.destroy()?;
             }
             Destroy::Helpers(helpers) => {
-                let outcome = take_down(held, way.memory, &with(helpers))?;
+                let outcome = take_down(held, method.memory, &with(helpers))?;
                 sample.helpers = sample.helpers.max(outcome.helpers);
                 sample.unmap = self.per_gib(begin.elapsed());
                 held.detach()?;
@@ -127,22 +128,22 @@ impl Bench {
                 held.destroy()?;
             }
             Destroy::Reaper(helpers) => {
-                return self.destroy_by_reaper(helpers, way, held, sample);
+                return self.destroy_by_reaper(helpers, method, held, sample);
             }
         }
         sample.destroy = self.per_gib(begin.elapsed());
         Ok(())
     }
 
-    /// A reaper is there before the caller gives its own references up.
+    /// Destroys the memory by a reaper, which starts before the caller drops its references.
     fn destroy_by_reaper(
         &self,
         helpers: usize,
-        way: &Way,
+        method: &Method,
         held: &mut Held,
         sample: &mut Sample,
     ) -> anyhow::Result<()> {
-        let program = self.reaper.as_deref().context("there is no reaper")?;
+        let program = self.reaper.as_deref().context("no reaper program")?;
         let mut kept: Vec<Kept> = held
             .segments
             .iter()
@@ -152,24 +153,24 @@ impl Bench {
         let ids: Vec<i32> = held.segments.iter().map(|own| own.id).collect();
         let begin = Instant::now();
         let reaper = Reaper::start(program, &kept, None).context("the reaper did not start")?;
-        take_down(held, way.memory, &with(helpers))?;
+        take_down(held, method.memory, &with(helpers))?;
         sample.unmap = self.per_gib(begin.elapsed());
         held.destroy()?;
         let reaping = reaper.go();
         for id in ids {
-            ensure!(reaping.wait_until_gone(id), "segment {id} did not go");
+            ensure!(reaping.wait_until_gone(id), "segment {id} was not removed");
         }
         sample.destroy = self.per_gib(begin.elapsed());
-        // Nothing comes where it had finished before the ids were looked for.
+        // No message arrives if the reaper had finished before the ids were checked.
         reaping.wait(REAPED);
         let all = begin.elapsed();
-        ensure!(all < REAPED, "the reaper did not come to its end");
+        ensure!(all < REAPED, "the reaper did not finish");
         sample.complete = Some(self.per_gib(all));
         Ok(())
     }
 }
 
-/// As many helpers, and otherwise as programs get it.
+/// Returns the default settings with this number of helpers.
 pub(super) fn with(helpers: usize) -> Settings {
     Settings {
         helpers,
@@ -177,18 +178,18 @@ pub(super) fn with(helpers: usize) -> Settings {
     }
 }
 
-/// Makes all pages; the helpers that worked.
-fn make(held: &Held, way: &Way) -> anyhow::Result<usize> {
+/// Populates the memory; returns the number of helpers that worked.
+fn make(held: &Held, method: &Method) -> anyhow::Result<usize> {
     let pieces = &mut [held.region.into()];
-    let access = if way.memory.is_shared() {
+    let access = if method.memory.is_shared() {
         Access::Read
     } else {
         Access::Write
     };
-    let outcome = match way.make {
+    let outcome = match method.make {
         Make::ByLock => Outcome::default(),
         Make::Touch => {
-            let huge = way.memory == Memory::Hugetlb;
+            let huge = method.memory == Memory::Hugetlb;
             held.touch(if huge {
                 huge::HUGE_PAGE
             } else {
@@ -203,11 +204,11 @@ fn make(held: &Held, way: &Way) -> anyhow::Result<usize> {
         Make::Helpers(helpers) => populate(pieces, access, &with(helpers)),
         Make::HugeHelpers(helpers) => huge::populate(pieces, access, &with(helpers)),
     };
-    let outcome = outcome.result().context("pages could not be made")?;
+    let outcome = outcome.result().context("cannot populate the memory")?;
     Ok(outcome.helpers.max(1))
 }
 
-/// Takes the page tables down.
+/// Removes the page tables.
 fn take_down(held: &Held, memory: Memory, settings: &Settings) -> anyhow::Result<Outcome> {
     let pieces = &mut [held.region.into()];
     let outcome = if memory.is_shared() {
@@ -215,12 +216,10 @@ fn take_down(held: &Held, memory: Memory, settings: &Settings) -> anyhow::Result
     } else {
         forget(pieces, settings)
     };
-    outcome
-        .result()
-        .context("page tables could not be taken down")
+    outcome.result().context("cannot remove the page tables")
 }
 
-/// Removes segments that nobody has attached any more, several at a time.
+/// Removes segments that are no longer attached, several concurrently.
 fn remove_together(segments: &[Segment], helpers: usize) -> anyhow::Result<()> {
     let cursor = WorkCursor::new(segments.len() as u64);
     let failed = AtomicBool::new(false);
@@ -231,11 +230,11 @@ fn remove_together(segments: &[Segment], helpers: usize) -> anyhow::Result<()> {
             failed.fetch_or(!done, Ordering::Relaxed);
         }
     });
-    ensure!(!failed.into_inner(), "a segment could not be removed");
+    ensure!(!failed.into_inner(), "cannot remove a segment");
     Ok(())
 }
 
-/// Memory of `size` bytes for another measurement: see [`super::small`].
+/// Returns a segment of `size` bytes for [`super::small`].
 pub(super) fn plain_segment(size: usize) -> anyhow::Result<(Held, Region)> {
     let held = Held::open(Memory::Segment, size, false)?;
     let region = held.region;

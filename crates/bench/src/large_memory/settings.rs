@@ -1,4 +1,4 @@
-//! Settings of the kernel, changed for a moment and put back whatever happens.
+//! Kernel settings that are changed temporarily, and restored also after a panic.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use serde::Serialize;
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
-/// What the kernel is set to, as far as it matters for large memory.
+/// The kernel settings that affect large memory.
 #[derive(Clone, Debug, Serialize)]
 pub struct Facts {
     /// transparent_hugepage/enabled.
     pub enabled: String,
     /// transparent_hugepage/shmem_enabled.
     pub shmem_enabled: String,
-    /// hugetlb pages of 2 MiB that are there, and those of them that are free.
+    /// Number of hugetlb pages of 2 MiB: all, and free ones.
     pub pool: (u64, u64),
-    /// What this process may lock, in bytes; `None` for no limit.
+    /// RLIMIT_MEMLOCK in bytes; `None` for no limit.
     pub lock_limit: Option<u64>,
-    /// Bytes of swap.
+    /// Size of swap in bytes.
     pub swap: u64,
 }
 
 impl Facts {
-    /// As it is now.
+    /// Reads the current settings.
     pub fn here() -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock);
         let swap = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -44,7 +44,7 @@ impl Facts {
         }
     }
 
-    /// One line for the head of a table.
+    /// Returns one line for the head of a table.
     pub fn line(&self) -> String {
         format!(
             "huge pages: enabled {}, shmem_enabled {}, {} hugetlb pages of 2 MiB; swap {} MiB",
@@ -55,7 +55,7 @@ impl Facts {
         )
     }
 
-    /// Whether shared memory gets huge pages where a program asks for them.
+    /// True if shared memory gets huge pages on madvise.
     pub fn shmem_advised(&self) -> bool {
         matches!(
             self.shmem_enabled.as_str(),
@@ -64,7 +64,7 @@ impl Facts {
     }
 }
 
-/// The value in brackets; empty where the kernel has no such setting.
+/// Returns the value in brackets; empty if the kernel does not have the setting.
 fn chosen(path: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     let inside = text
@@ -78,7 +78,7 @@ fn pool(name: &str) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
 
-/// A setting that is put back at the end of this.
+/// A setting that is restored on drop.
 #[derive(Debug)]
 pub(super) struct Setting {
     path: PathBuf,
@@ -88,20 +88,20 @@ pub(super) struct Setting {
 impl Setting {
     fn change(path: &Path, before: String, value: &str) -> anyhow::Result<Self> {
         fs::write(path, value)
-            .with_context(|| format!("{}: cannot be set to {value}", path.display()))?;
+            .with_context(|| format!("{}: cannot set it to {value}", path.display()))?;
         Ok(Self {
             path: path.into(),
             before,
         })
     }
 
-    /// Lets programs ask for shared memory in huge pages.
+    /// Enables huge pages in shared memory on madvise.
     pub fn shmem_advise() -> anyhow::Result<Self> {
         let path = format!("{THP}/shmem_enabled");
         Self::change(Path::new(&path), chosen(&path), "advise")
     }
 
-    /// Has at least `bytes` of free hugetlb pages.
+    /// Provides at least `bytes` of free hugetlb pages.
     pub fn hugetlb_pool(bytes: usize) -> anyhow::Result<Self> {
         let (all, free) = (pool("nr_hugepages"), pool("free_hugepages"));
         let wanted = (bytes as u64).div_ceil(2 << 20);
@@ -111,7 +111,7 @@ impl Setting {
         let free = pool("free_hugepages");
         ensure!(
             free >= wanted,
-            "{path}: of {wanted} pages the kernel found {free}: memory is too full or scattered"
+            "{path}: the kernel provided {free} of {wanted} pages; memory is too full or fragmented"
         );
         Ok(setting)
     }
@@ -119,7 +119,7 @@ impl Setting {
 
 impl Drop for Setting {
     fn drop(&mut self) {
-        // There is nobody to tell; the next run shows what is set.
+        // The error cannot be reported here; the next run shows the current setting.
         let _ = fs::write(&self.path, &self.before);
     }
 }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_is_put_back_when_it_goes_even_by_a_panic() {
+    fn setting_is_restored_on_drop_and_on_panic() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("setting");
         fs::write(&path, "never").unwrap();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chosen_value_is_the_one_in_brackets() {
+    fn current_value_is_the_one_in_brackets() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "always [madvise] never\n").unwrap();
         assert_eq!(chosen(file.path().to_str().unwrap()), "madvise");

@@ -1,4 +1,5 @@
-//! Small requests: what they cost beside the plain call, and from which size on helpers win.
+//! Small requests: their cost compared with the plain call, and the size from which helpers are
+//! faster.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,9 @@ use serde::Serialize;
 use super::run::{plain_segment, with};
 use crate::results::median;
 
-/// Requests that are small.
+/// Sizes of small requests.
 const SIZES: [usize; 6] = [64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20];
-/// Requests among which the threshold is looked for.
+/// Sizes of requests among which the threshold is searched.
 const THRESHOLDS: [usize; 8] = [
     512 << 10,
     1 << 20,
@@ -24,26 +25,27 @@ const THRESHOLDS: [usize; 8] = [
     32 << 20,
     64 << 20,
 ];
-/// The least chunk of the search: helpers must have several each.
+/// Minimum chunk size in the search: each helper must have several chunks.
 const MIN_CHUNK: usize = 64 << 10;
-/// Helpers win where they are this much faster: less is not worth their processors.
+/// Time relative to one thread below which helpers count as faster. Smaller gains are not worth
+/// the processors.
 const WIN: f64 = 0.95;
 
-/// What a size of request costs in two ways, in microseconds.
+/// Cost of a request with each of two methods, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pair {
-    /// Bytes.
+    /// Size of the request in bytes.
     pub size: usize,
-    /// By one plain call.
+    /// Time of one plain call.
     pub plain: f64,
-    /// By ours.
+    /// Time of the library's call.
     pub ours: f64,
-    /// The median of what ours took more than the plain call beside it, as a part of it.
+    /// Median ratio of the library's time to that of the adjacent plain call.
     pub ratio: f64,
 }
 
-/// Makes the pages of small segments: the plain call and ours in turns, with the settings
-/// that programs get, so that ours go straight to the kernel.
+/// Populates small segments by the plain call and by the library in turns. The library has its
+/// default settings, with which it passes small requests directly to the kernel.
 pub(super) fn requests(time: Duration) -> anyhow::Result<Vec<Pair>> {
     let ours = |region: Region| {
         populate(&mut [region.into()], Access::Read, &Settings::default()).result()
@@ -60,7 +62,7 @@ pub(super) fn requests(time: Duration) -> anyhow::Result<Vec<Pair>> {
     SIZES.into_iter().map(pair).collect()
 }
 
-/// The same for larger ones, by helpers and by one.
+/// Populates larger segments by one thread and by helpers.
 pub(super) fn by_helpers(time: Duration) -> anyhow::Result<Vec<Pair>> {
     let make = |region: Region, settings: &Settings| {
         let outcome = populate(&mut [region.into()], Access::Read, settings);
@@ -86,13 +88,13 @@ pub(super) fn by_helpers(time: Duration) -> anyhow::Result<Vec<Pair>> {
     THRESHOLDS.into_iter().map(pair).collect()
 }
 
-/// The least size from which on helpers win; `None` if they do not.
+/// Returns the size from which helpers are faster; `None` if they are not.
 pub fn threshold(pairs: &[Pair]) -> Option<usize> {
     let winning = pairs.iter().rev().take_while(|pair| pair.ratio < WIN);
     winning.last().map(|pair| pair.size)
 }
 
-/// Both ways in turns, each on a segment of its own, for about as long as `time`.
+/// Runs both methods in turns for about `time`, each on a separate segment.
 fn pair(
     size: usize,
     time: Duration,
@@ -110,7 +112,8 @@ fn pair(
     let begin = Instant::now();
     let (mut plains, mut all_ours, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     while ratios.len() < 10 || begin.elapsed() < time {
-        // Who begins changes too: the second finds what the first left in the caches.
+        // The order alternates as well, because the second finds the caches as the first left
+        // them.
         let (before, after) = if ratios.len() % 2 == 0 {
             let before = timed(&plain)?;
             (before, timed(&ours)?)
@@ -146,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_is_where_helpers_win_for_good() {
+    fn threshold_is_where_helpers_stay_faster() {
         assert_eq!(threshold(&pairs([1.5, 0.9, 0.7, 0.5])), Some(2 << 20));
         assert_eq!(threshold(&pairs([0.9, 1.1, 0.99, 0.5])), Some(8 << 20));
         assert_eq!(threshold(&pairs([0.9, 0.8, 0.7, 1.0])), None);

@@ -7,10 +7,10 @@ use super::rows::{Kind, Target};
 use super::small::threshold;
 use super::{Measured, Results};
 
-/// Small requests may take this much longer than the plain call.
+/// Maximum time of small requests relative to the plain call.
 const SMALL: f64 = 1.02;
 
-/// All tables.
+/// Formats all tables.
 pub fn table(results: &Results) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}", results.facts.line());
@@ -70,7 +70,7 @@ fn totals(out: &mut String, row: &Measured) {
     );
 }
 
-/// What it is, and whether the huge pages came that it was to have.
+/// Returns the row's name, and the percentage of huge pages if it is too low.
 fn name(row: &Measured) -> String {
     let indent = match row.row.kind {
         Kind::Ism => "ISM   ",
@@ -180,8 +180,8 @@ fn small(out: &mut String, results: &Results) {
         );
     }
     let _ = match threshold(&results.by_helpers) {
-        Some(size) => writeln!(out, "helpers win from {} KiB on", size >> 10),
-        None => writeln!(out, "helpers do not win at any of these sizes"),
+        Some(size) => writeln!(out, "helpers are faster from {} KiB on", size >> 10),
+        None => writeln!(out, "helpers are not faster at any of these sizes"),
     };
 }
 

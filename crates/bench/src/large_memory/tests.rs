@@ -1,4 +1,4 @@
-//! One small run of everything.
+//! A small run of the complete measurement.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn options() -> Options {
 }
 
 #[test]
-fn a_small_run_fills_all_tables_and_leaves_nothing() {
+fn small_run_fills_all_tables_and_leaves_nothing() {
     let mut told = Vec::new();
     let results = measure(&options(), &Machine::here(), &Stop::new(), &mut |text| {
         told.push(text.to_owned())
@@ -23,8 +23,8 @@ fn a_small_run_fills_all_tables_and_leaves_nothing() {
     .unwrap();
     assert_eq!(results.size, 48 << 20);
     assert!(told.contains(&"round 1 of 1".to_owned()));
-    // A trial whose memory was not there, not locked or not gone at its end is an error, so that
-    // each of these was. Who may not lock has no rows but the others.
+    // A trial whose memory was not present, not locked or not released fails, so these were
+    // checked. Without permission to lock memory only the unlocked rows exist.
     let kinds = |kind| {
         results
             .rows
@@ -62,7 +62,7 @@ fn a_small_run_fills_all_tables_and_leaves_nothing() {
 }
 
 #[test]
-fn a_wish_to_stop_ends_it_between_two_trials() {
+fn stop_request_ends_the_measurement_between_trials() {
     let stop = Stop::new();
     stop.set();
     let error = measure(&options(), &Machine::here(), &stop, &mut |_| {}).unwrap_err();
@@ -70,7 +70,7 @@ fn a_wish_to_stop_ends_it_between_two_trials() {
 }
 
 #[test]
-fn more_memory_than_there_is_is_refused() {
+fn size_above_available_memory_is_an_error() {
     let options = Options {
         size: 1 << 50,
         ..options()

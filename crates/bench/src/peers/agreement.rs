@@ -1,4 +1,4 @@
-//! Whether two programs made the same of a source.
+//! Comparison of the dumps that two programs made of the same source.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use bigiron_helpers::Stop;
 use bigiron_kernel::Source;
 use serde::Serialize;
 
-/// Page frames with something in common.
+/// Number and first of the page frames with a common property.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Frames {
-    /// How many.
+    /// Number of page frames.
     pub count: u64,
-    /// The lowest of them.
+    /// The lowest page frame.
     pub first: Option<u64>,
 }
 
@@ -25,27 +25,27 @@ impl From<FrameRuns> for Frames {
     }
 }
 
-/// How what two programs made compares.
+/// Result of comparing the dumps of two programs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Agreement {
-    /// The programs.
+    /// Names of the programs.
     pub between: [String; 2],
-    /// Pages that both have and that are equal.
+    /// Number of pages that are in both dumps and equal.
     pub equal: u64,
-    /// Pages that both have, with other bytes.
+    /// Pages that are in both dumps and differ.
     pub different: Frames,
-    /// Pages that only the first has.
+    /// Pages that are only in the first dump.
     pub only_first: Frames,
-    /// Pages that only the second has.
+    /// Pages that are only in the second dump.
     pub only_second: Frames,
-    /// Pages that one of them cannot give.
+    /// Pages that are unreadable in one of the dumps.
     pub unreadable: Frames,
-    /// Why they cannot be compared.
+    /// Reason why the dumps cannot be compared.
     pub error: Option<String>,
 }
 
 impl Agreement {
-    /// Compares two dumps; `between` says whose they are.
+    /// Compares two dumps; `between` are the names of their programs.
     pub fn of(
         between: [&str; 2],
         first: &Path,
@@ -79,19 +79,20 @@ impl Agreement {
         }
     }
 
-    /// Whether one of both is wrong: the same page frame has other bytes, or
-    /// a dump cannot be read. Programs may keep other pages for good reasons.
+    /// True if one of the dumps is wrong: a page frame has different contents, or a dump cannot
+    /// be read. A different selection of pages is not wrong, because programs may have good
+    /// reasons for it.
     pub fn is_wrong(&self) -> bool {
         self.different.count > 0 || self.error.is_some()
     }
 
-    /// Whether both made the same.
+    /// True if the dumps have the same pages with the same contents.
     pub fn is_equal(&self) -> bool {
         let others = [self.only_first, self.only_second, self.unreadable];
         !self.is_wrong() && others.iter().all(|frames| frames.count == 0)
     }
 
-    /// What is not equal, for people; empty if all is.
+    /// Describes the differences in a sentence; empty if there are none.
     pub fn sentence(&self) -> String {
         let [first, second] = &self.between;
         if let Some(error) = &self.error {
@@ -101,7 +102,10 @@ impl Agreement {
             ("differ".to_owned(), self.different),
             (format!("are only in {first}'s dump"), self.only_first),
             (format!("are only in {second}'s dump"), self.only_second),
-            ("cannot be read in one of both".to_owned(), self.unreadable),
+            (
+                "cannot be read in one of the dumps".to_owned(),
+                self.unreadable,
+            ),
         ];
         let parts: Vec<String> = parts
             .iter()
@@ -143,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn other_pages_is_complete_and_other_bytes_are_wrong() {
+    fn additional_pages_are_not_wrong_and_different_contents_are() {
         assert!(agreement(0, 0).is_equal() && !agreement(0, 0).is_wrong());
         assert_eq!(agreement(0, 0).sentence(), "");
         let more = agreement(0, 3);
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_dump_cannot_be_compared() {
+    fn file_that_is_not_a_dump_is_reported_as_wrong() {
         let nothing = Path::new("/dev/null");
         let found = Agreement::of(["a", "b"], nothing, nothing, 1, &Stop::new()).unwrap();
         assert!(found.is_wrong());

@@ -1,5 +1,5 @@
-//! The limit of a vmdump: the bare codec over the very chunks of one, in memory,
-//! each in a frame or stream of its own.
+//! The limit of a vmdump: the bare codec on its chunks, in memory, each in a separate frame or
+//! stream.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -11,26 +11,26 @@ use bigiron_format::vmdump::{ChunkCompressor, ChunkKind, Container};
 use bigiron_helpers::{Stop, WorkCursor, run};
 use bigiron_kernel::Source;
 
-/// Chunks are sampled up to this size.
+/// Maximum size of the sample of chunks, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
-/// The level that both codecs' dumps have without another one being asked for.
+/// Default level of zstd in vmdumps.
 const ZSTD_LEVEL: i32 = 1;
 
-/// The chunks of one vmdump, evenly sampled where they are many.
+/// The chunks of a vmdump, or an even sample of them if they are many.
 pub struct BareChunks {
     chunks: Vec<Vec<u8>>,
     container: Container,
-    /// All chunks are so many times those of the sample.
+    /// Ratio of the size of all chunks to that of the sample.
     scale: f64,
 }
 
 impl BareChunks {
-    /// Those of the vmdump at `path`.
+    /// Reads the chunks of the vmdump at `path`.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let source = Source::open(&[path.to_owned()])?;
         let vmdump = source.memory().vmdump();
         let file = vmdump
-            .with_context(|| format!("{}: is no vmdump", path.display()))?
+            .with_context(|| format!("{}: not a vmdump", path.display()))?
             .file();
         let mut all = Vec::new();
         for piece in 0..file.chunk_groups() {
@@ -54,9 +54,8 @@ impl BareChunks {
         })
     }
 
-    /// Seconds that `threads` take to compress all chunks, each with a context of
-    /// its own, and the bytes that come out: what the sample took, times as many
-    /// chunks as it stands for.
+    /// Compresses the sample on `threads`, each with a separate context. Returns the time in
+    /// seconds and the compressed size in bytes, both extrapolated to all chunks.
     pub fn compress(&self, threads: usize, stop: &Stop) -> anyhow::Result<(f64, u64)> {
         let cursor = WorkCursor::new(self.chunks.len() as u64);
         let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! Runs one program to its end and measures it.
+//! Runs a program to its end and measures it.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -18,48 +18,48 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::Serialize;
 use wait4::Wait4;
 
-/// Only the end of what a program says is looked at.
+/// Number of bytes of a program's messages that are read, from the end.
 const TAIL_BYTES: u64 = 16 << 10;
-/// makedumpfile's last words, which say nothing.
+/// The last message of makedumpfile, which does not describe the error.
 const EMPTY_WORDS: &str = "makedumpfile Failed.";
 
-/// What one run took.
+/// The resources used by one run.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Run {
-    /// Wall time, by a clock that only goes forward.
+    /// Wall time in seconds, by a monotonic clock.
     pub seconds: f64,
-    /// CPU time of all threads, the kernel's share included.
+    /// CPU time of all threads in seconds, user and system.
     pub cpu_seconds: f64,
-    /// The most memory that it had at once, in bytes.
+    /// Peak resident memory in bytes.
     pub peak_bytes: u64,
-    /// What its output takes on the file system, in bytes.
+    /// Size of the output on the file system in bytes.
     pub output_bytes: u64,
 }
 
 /// How a run ended.
 #[derive(Clone, Debug)]
 pub enum Ending {
-    /// By exit status 0.
+    /// With exit status 0.
     Done(Run),
-    /// By a signal, of this number; its last line.
+    /// By a signal: its number and the program's last line.
     Signal(i32, String),
-    /// By another exit status; its last line.
+    /// With another exit status: the status and the program's last line.
     Failed(i32, String),
-    /// By us, since it took longer than it may.
+    /// Killed, because it exceeded its time limit.
     TooSlow,
 }
 
-/// A program that is to be run.
+/// A program to run.
 pub struct Job<'a> {
-    /// Its command line.
+    /// The command line.
     pub command: Command,
-    /// What it makes.
+    /// The output file.
     pub output: &'a Path,
-    /// Takes what it says.
+    /// File for the program's messages.
     pub log: &'a Path,
-    /// Whether its standard output is the output.
+    /// True if the program writes the output to its standard output.
     pub to_stdout: bool,
-    /// How long it may take.
+    /// Time limit of the run.
     pub time_limit: Option<Duration>,
 }
 
@@ -81,7 +81,7 @@ pub fn run(job: Job, stop: &Stop) -> anyhow::Result<Ending> {
         let mut options = File::options();
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.read(true).write(true).create_new(true).open(path);
-        file.with_context(|| format!("{}: cannot make it", path.display()))
+        file.with_context(|| format!("{}: cannot create the file", path.display()))
     };
     let mut said = create(log)?;
     let stdout = if to_stdout {
@@ -96,7 +96,7 @@ pub fn run(job: Job, stop: &Stop) -> anyhow::Result<Ending> {
     let begin = Instant::now();
     let mut child = command
         .spawn()
-        .with_context(|| format!("{name}: cannot start it"))?;
+        .with_context(|| format!("{name}: cannot start the program"))?;
     let pid = Pid::from_child(&child);
     let watch = Watch {
         pid,
@@ -108,8 +108,8 @@ pub fn run(job: Job, stop: &Stop) -> anyhow::Result<Ending> {
     };
     let seconds = thread::scope(|scope| {
         let watcher = scope.spawn(|| watch.run(stop));
-        // It stays a zombie until its watcher is gone: no other process can
-        // have its number, and be killed in its place.
+        // The process stays a zombie until its watcher has ended, so its PID cannot be reused
+        // by a process that would then be killed by mistake.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while matches!(waitid(WaitId::Pid(pid), options), Err(Errno::INTR)) {}
         let seconds = begin.elapsed().as_secs_f64();
@@ -117,7 +117,9 @@ pub fn run(job: Job, stop: &Stop) -> anyhow::Result<Ending> {
         watcher.thread().unpark();
         seconds
     });
-    let used = child.wait4().with_context(|| format!("{name}: lost it"))?;
+    let used = child
+        .wait4()
+        .with_context(|| format!("{name}: cannot wait for the program"))?;
     if stop.is_set() {
         return Err(DumpError::Interrupted { kept: None }.into());
     }
@@ -127,7 +129,7 @@ pub fn run(job: Job, stop: &Stop) -> anyhow::Result<Ending> {
             cpu_seconds: (used.rusage.utime + used.rusage.stime).as_secs_f64(),
             peak_bytes: watch.peak.into_inner(),
             output_bytes: fs::metadata(output)
-                .with_context(|| format!("{name} made no {}", output.display()))?
+                .with_context(|| format!("{name} did not create {}", output.display()))?
                 .blocks()
                 * 512,
         })),
@@ -140,12 +142,12 @@ pub fn run(job: Job, stop: &Stop) -> anyhow::Result<Ending> {
     }
 }
 
-/// Looks now and then how much memory a process has had, and kills it if
-/// somebody wants an end or it takes too long.
+/// Samples the peak memory of a process, and kills the process on a stop request or after its
+/// time limit.
 ///
-/// wait4's ru_maxrss would be no measure: execve() takes over the peak of the
-/// process that forked (setmax_mm_hiwater_rss() in fs/exec.c), so that a small
-/// program seems as large as this one.
+/// wait4's ru_maxrss is not usable: execve() inherits the peak of the forking process
+/// (setmax_mm_hiwater_rss() in fs/exec.c), so a small program would appear as large as this
+/// one.
 struct Watch {
     pid: Pid,
     begin: Instant,
@@ -163,25 +165,25 @@ impl Watch {
             let too_slow = self.time_limit.is_some_and(|limit| taken > limit);
             if too_slow || stop.is_set() {
                 self.killed.store(true, Ordering::Relaxed);
-                // If it is gone already there is nothing to kill.
+                // A process that has ended needs no kill.
                 let _ = kill_process(self.pid, Signal::KILL);
             }
             if let Some(bytes) = peak_memory(&status) {
                 self.peak.store(bytes, Ordering::Relaxed);
             }
-            // A short run is looked at often, and a long one is not disturbed.
+            // Samples short runs often, and disturbs long runs rarely.
             let pause = taken / 50;
             thread::park_timeout(pause.clamp(Duration::from_millis(2), Duration::from_millis(50)));
         }
     }
 }
 
-/// VmHWM of a process: the most resident memory it has had, in bytes.
+/// Parses VmHWM, the peak resident memory of a process, in bytes.
 fn peak_memory(status: &str) -> Option<u64> {
     peak_memory_in(&fs::read_to_string(status).ok()?)
 }
 
-/// The last line that says something.
+/// Returns the last line that contains a message.
 fn last_line(log: &mut File) -> String {
     let mut bytes = Vec::new();
     let size = log.metadata().map_or(0, |metadata| metadata.len());
@@ -190,16 +192,16 @@ fn last_line(log: &mut File) -> String {
         .and_then(|_| log.read_to_end(&mut bytes));
     match tail {
         Ok(_) => last_line_of(&String::from_utf8_lossy(&bytes)),
-        Err(error) => format!("(what it said is lost: {error})"),
+        Err(error) => format!("(cannot read its messages: {error})"),
     }
 }
 
-/// Progress is written over itself by carriage returns.
+/// Progress lines are overwritten by carriage returns.
 fn last_line_of(text: &str) -> String {
     let mut lines = text.rsplit(['\n', '\r']).map(str::trim);
     lines
         .find(|line| !line.is_empty() && *line != EMPTY_WORDS)
-        .unwrap_or("(it said nothing)")
+        .unwrap_or("(no message)")
         .to_owned()
 }
 
@@ -227,8 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_measured_by_its_own_time_and_memory() {
-        // So much memory of ours must not count as the program's.
+    fn measurement_covers_only_the_time_and_memory_of_the_run() {
+        // This memory of the test process must not count as the program's.
         let ours = vec![1_u8; 64 << 20];
         let (ending, made) = shell("echo made >\"$1\"; sleep 0.2", &Stop::new());
         let Ending::Done(run) = ending else {
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_run_gives_its_last_line_and_a_killed_one_its_signal() {
+    fn failed_run_returns_last_line_and_killed_run_its_signal() {
         let script = "echo why >&2; printf 'part 1\\rpart 2\\r\\n'; echo 'makedumpfile Failed.'; ";
         let (failed, _) = shell(&format!("{script} exit 3"), &Stop::new());
         assert!(
@@ -257,11 +259,11 @@ mod tests {
             matches!(&killed, Ending::Signal(6, line) if line == "part 2"),
             "{killed:?}"
         );
-        assert_eq!(last_line_of("\r\n"), "(it said nothing)");
+        assert_eq!(last_line_of("\r\n"), "(no message)");
     }
 
     #[test]
-    fn a_wish_to_stop_ends_the_program_at_once() {
+    fn stop_request_ends_the_program_immediately() {
         let (stop, begin) = (Stop::new(), Instant::now());
         let stopper = stop.clone();
         thread::spawn(move || {
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_takes_too_long_is_ended() {
+    fn program_beyond_its_time_limit_is_killed() {
         let (directory, begin) = (tempfile::tempdir().unwrap(), Instant::now());
         let (output, log) = (directory.path().join("out"), directory.path().join("log"));
         let mut command = Command::new("sleep");

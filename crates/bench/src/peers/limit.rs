@@ -1,10 +1,10 @@
-//! The limit: the bare codec over the pages of a dump, in memory, without
-//! format, input or output.
+//! The limit: the bare codec on the pages of a dump, in memory, without format, input or
+//! output.
 //!
-//! It is the codec's library that is measured, not an encoder of our own that
-//! is made for pages: libdeflate for zlib, at level 1 too, where dumps are
-//! written by our own; snap for snappy, zstd for zstd. So a dump can be faster
-//! than the limit. Only LZO's limit is our own encoder: its library is GPL.
+//! The limit uses the codecs' libraries: libdeflate for zlib, snap for snappy, zstd for zstd. A
+//! dump can be faster than the limit, because zlib level 1 is written by an encoder of bigiron
+//! made for pages. Only for LZO the limit uses bigiron's own encoder, because the library is
+//! GPL.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,24 +17,24 @@ use bigiron_format::codec::{Codec, CodecError, Compression};
 use bigiron_helpers::{Stop, WorkCursor, available_memory, run};
 use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, SECTION_FRAMES};
 
-/// Pages that are not zero are sampled up to this size.
+/// Maximum size of the sample of nonzero pages, in bytes.
 const MAX_BYTES: u64 = 512 << 20;
-/// Of the free memory at most one part in this many.
+/// The sample uses at most one part in this many of the free memory.
 const SHARE_OF_FREE: u64 = 4;
-/// Pages that a thread takes at once, as the dump's helpers do.
+/// Pages that a thread takes at once, as in a dump.
 const PAGES_AT_ONCE: usize = 256;
 
-/// The pages of one dump level, evenly sampled where they are many.
+/// The pages of a dump level, or an even sample of them if they are many.
 pub struct Sample {
     bytes: Vec<u8>,
     page_size: usize,
-    /// Pages that the level keeps, zero pages among them.
+    /// Number of pages that the level keeps, including zero pages.
     pub kept: u64,
-    /// Pages of them that are not zero; estimated from the sample.
+    /// Number of nonzero pages among them, estimated from the sample.
     pub nonzero: u64,
 }
 
-/// How many pages `level` keeps.
+/// Returns the number of pages that `level` keeps.
 pub fn kept_pages(kernel: &Kernel, level: DumpLevel, stop: &Stop) -> anyhow::Result<u64> {
     let mut kept = 0;
     each_chunk(kernel, level, stop, &mut |_, bits| {
@@ -45,8 +45,8 @@ pub fn kept_pages(kernel: &Kernel, level: DumpLevel, stop: &Stop) -> anyhow::Res
 }
 
 impl Sample {
-    /// Reads the pages that `level` keeps; of `kept` pages, as counted before,
-    /// every so manieth, so that they fit into the memory that there is.
+    /// Reads the pages that `level` keeps. Of `kept` pages, as counted before, only every n-th
+    /// is read, so that the sample fits in the available memory.
     pub fn read(kernel: &Kernel, level: DumpLevel, kept: u64, stop: &Stop) -> anyhow::Result<Self> {
         let page_size = 1_usize << kernel.source().page_shift();
         let free = available_memory().map_or(MAX_BYTES, |free| free / SHARE_OF_FREE);
@@ -89,15 +89,14 @@ impl Sample {
         })
     }
 
-    /// How many pages are in memory.
+    /// Returns the number of pages in memory.
     pub fn pages(&self) -> u64 {
         (self.bytes.len() / self.page_size) as u64
     }
 
-    /// Seconds that `threads` take to compress all pages that are not zero with
-    /// the codec's library, each thread with a context of its own; what the
-    /// sample took, times as many pages as it stands for. Without compression
-    /// this is memcpy().
+    /// Compresses the nonzero pages with the codec's library on `threads`, each with a separate
+    /// context. Returns the time in seconds, extrapolated to all nonzero pages. Without
+    /// compression this is memcpy().
     pub fn seconds(
         &self,
         compression: Compression,
@@ -118,7 +117,7 @@ impl Sample {
                 let mut used = 0;
                 for page in pieces[index as usize].chunks_exact(self.page_size) {
                     let place = &mut room[used..used + self.page_size];
-                    // As in a dump: what does not get smaller is copied.
+                    // As in a dump, pages that do not shrink are copied.
                     let shorter = &mut place[..self.page_size - 1];
                     let made = match compression.codec {
                         Codec::None => None,
@@ -142,7 +141,7 @@ impl Sample {
     }
 }
 
-/// Filters chunk by chunk and gives each chunk's kept pages.
+/// Filters section by section and calls the closure with the kept pages of each.
 fn each_chunk(
     kernel: &Kernel,
     level: DumpLevel,

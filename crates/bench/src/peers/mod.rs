@@ -1,15 +1,15 @@
-//! bigiron beside its peers on the same source: makedumpfile, compressors of
-//! whole files, and the bare codec as the limit.
+//! bigiron compared with its peers on the same source: makedumpfile, compressors of whole
+//! files, and the bare codec as the limit.
 //!
-//! The programs take turns, since machines are shared and noisy, and medians
-//! count. Their outputs are compared, page by page.
+//! The programs run in turns, because machines are shared and noisy; results are medians. Their
+//! outputs are compared page by page.
 
 mod agreement;
 mod bare_chunks;
 mod child;
 mod limit;
 mod options;
-mod place;
+mod output_directory;
 mod programs;
 mod references;
 mod report;
@@ -31,14 +31,14 @@ use row::Rows;
 pub use agreement::{Agreement, Frames};
 pub use child::Run;
 pub use options::PeersOptions;
-pub use place::Place;
+pub use output_directory::OutputDirectory;
 pub use report::{Bare, Level, Ratios, Reference, Report, Row, SourceInfo};
 pub use series::Series;
 
-/// Headers, bitmaps and messages beside the pages, in bytes.
+/// Space for headers, bitmaps and messages in addition to the pages, in bytes.
 const ROOM_BESIDE_PAGES: u64 = 64 << 20;
 
-/// Measures all. `say` is told what is being measured.
+/// Measures everything. `say` receives progress messages.
 pub fn run(options: &PeersOptions, stop: &Stop, say: &dyn Fn(&str)) -> anyhow::Result<Report> {
     let source = Source::open(std::slice::from_ref(&options.source))?;
     let cache = PhysicalMemory::DEFAULT_CACHE_PAGES;
@@ -50,9 +50,10 @@ pub fn run(options: &PeersOptions, stop: &Stop, say: &dyn Fn(&str)) -> anyhow::R
     for level in &options.levels {
         kept.push(limit::kept_pages(&kernel, *level, stop)?);
     }
-    // Two outputs are there at a time.
+    // Two outputs exist at the same time.
     let most = kept.iter().max().copied().unwrap_or_default() * page_size;
-    let place = Place::choose(options.directory.as_deref(), 2 * most + ROOM_BESIDE_PAGES)?;
+    let place =
+        OutputDirectory::choose(options.directory.as_deref(), 2 * most + ROOM_BESIDE_PAGES)?;
     let makedumpfile = Program::makedumpfile();
     let compressors = if options.compressors {
         Program::compressors()
@@ -67,7 +68,7 @@ pub fn run(options: &PeersOptions, stop: &Stop, say: &dyn Fn(&str)) -> anyhow::R
             kernel: kernel.utsname().release().to_owned(),
             page_size,
             bytes: options.source.metadata().map_or(0, |file| file.len()),
-            in_memory: place::is_in_memory(&options.source),
+            in_memory: output_directory::is_in_memory(&options.source),
         },
         directory: place.parent().to_owned(),
         in_memory: place.in_memory,
@@ -120,7 +121,7 @@ pub fn run(options: &PeersOptions, stop: &Stop, say: &dyn Fn(&str)) -> anyhow::R
     Ok(report)
 }
 
-/// The median of some times that copying takes.
+/// Returns the median time of several copies of the sample.
 fn memcpy(sample: &Sample, threads: usize, runs: usize, stop: &Stop) -> anyhow::Result<f64> {
     let copy = Compression::new(Codec::None);
     let times: Result<Vec<f64>, _> = (0..runs)
@@ -129,9 +130,9 @@ fn memcpy(sample: &Sample, threads: usize, runs: usize, stop: &Stop) -> anyhow::
     Ok(median(&times?))
 }
 
-/// A run that does not count: whoever is first would read the source from a
+/// Makes one dump that does not count. Without it, the first program would read the source from
 /// disk, and all others from memory.
-fn warm_up(options: &PeersOptions, place: &Place, stop: &Stop) -> anyhow::Result<()> {
+fn warm_up(options: &PeersOptions, place: &OutputDirectory, stop: &Stop) -> anyhow::Result<()> {
     let Some(level) = options.levels.first() else {
         return Ok(());
     };
@@ -149,7 +150,7 @@ fn warm_up(options: &PeersOptions, place: &Place, stop: &Stop) -> anyhow::Result
     match child::run(job, stop)? {
         Ending::Done(_) | Ending::TooSlow => row::remove([output]),
         Ending::Signal(_, line) | Ending::Failed(_, line) => {
-            anyhow::bail!("bigiron cannot dump it: {line}")
+            anyhow::bail!("bigiron cannot dump the source: {line}")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is measured, and how.
+//! Options of the comparison.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,29 +6,29 @@ use std::process::Command;
 use bigiron_format::codec::Codec;
 use bigiron_kernel::DumpLevel;
 
-/// What is measured, and how.
+/// Options of the comparison.
 #[derive(Clone, Debug)]
 pub struct PeersOptions {
     /// The program `bigiron`.
     pub program: PathBuf,
-    /// What is dumped.
+    /// The file to dump.
     pub source: PathBuf,
-    /// With which codecs.
+    /// Codecs to measure.
     pub codecs: Vec<Codec>,
-    /// At which dump levels.
+    /// Dump levels to measure.
     pub levels: Vec<DumpLevel>,
-    /// How often each is run.
+    /// Number of runs of each program.
     pub runs: usize,
-    /// Helpers, and threads of other programs, at most.
+    /// Number of helpers, and maximum number of threads of other programs.
     pub helpers: usize,
-    /// Where outputs go; `None` to choose.
+    /// Directory for outputs; `None` to choose one.
     pub directory: Option<PathBuf>,
-    /// Whether vmdumps and compressors of whole files are measured too.
+    /// True to measure vmdumps and compressors of whole files as well.
     pub compressors: bool,
 }
 
 impl PeersOptions {
-    /// `bigiron dump`, without source and output.
+    /// Returns the command `bigiron dump`, without source and output.
     pub(super) fn bigiron(&self, helpers: usize, level: DumpLevel) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["dump", "--quiet", &format!("-j{helpers}")]);

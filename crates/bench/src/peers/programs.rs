@@ -1,4 +1,4 @@
-//! The programs that are measured beside bigiron, as far as they are installed.
+//! The programs that bigiron is compared with, if installed.
 
 use std::env;
 use std::os::unix::fs::PermissionsExt;
@@ -11,19 +11,19 @@ use serde::Serialize;
 /// A program on this machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Program {
-    /// Its name.
+    /// The program's name.
     pub name: &'static str,
-    /// Where it is; `None` if it is not installed.
+    /// Path of the program; `None` if it is not installed.
     pub path: Option<PathBuf>,
-    /// What it says about its version.
+    /// The version that the program reports.
     pub version: String,
-    /// What else it says of itself.
+    /// The program's complete output about itself.
     #[serde(skip)]
     about: String,
 }
 
 impl Program {
-    /// Looks for `name` in $PATH and asks its version by `flags`, one by one.
+    /// Searches $PATH for `name` and runs it with each of `flags` to determine its version.
     pub fn find(name: &'static str, flags: &[&str]) -> Self {
         let path = env::var_os("PATH").and_then(|path| find_in(&path, name));
         let mut about = String::new();
@@ -44,19 +44,19 @@ impl Program {
         }
     }
 
-    /// makedumpfile; its help tells which codecs it was built with.
+    /// Finds makedumpfile; its help lists the codecs it was built with.
     pub fn makedumpfile() -> Self {
         Self::find("makedumpfile", &["-v", "--help"])
     }
 
-    /// Compressors of whole files.
+    /// Finds the compressors of whole files.
     pub fn compressors() -> Vec<Self> {
         ["zstd", "lbzip2", "pbzip2"]
             .map(|name| Self::find(name, &["--version"]))
             .into()
     }
 
-    /// One line for people.
+    /// Describes the program in one line.
     pub fn line(&self) -> String {
         match (&self.path, self.version.as_str()) {
             (None, _) => format!("{}: not installed", self.name),
@@ -66,7 +66,7 @@ impl Program {
         }
     }
 
-    /// makedumpfile's flag for `codec`, or why it cannot be had.
+    /// Returns makedumpfile's flag for `codec`, or the reason why it is not available.
     pub fn codec_flag(&self, codec: Codec) -> Result<Option<&'static str>, String> {
         let flag = match codec {
             Codec::None => return Ok(None),
@@ -92,7 +92,7 @@ fn find_in(path: &std::ffi::OsStr, name: &str) -> Option<PathBuf> {
         })
 }
 
-/// What it says when it gets `flag`.
+/// Returns the program's output for `flag`.
 fn ask(program: &Path, flag: &str) -> String {
     let asked = Command::new(program)
         .arg(flag)
@@ -102,9 +102,9 @@ fn ask(program: &Path, flag: &str) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// Whether makedumpfile's help has `CODEC support:` and then `enabled`, or its
-/// version `CODEC` and `enabled` in one line. A -p, -l or -z that it was not
-/// built with it ignores, and the dump is not compressed.
+/// True if makedumpfile's help has the line `CODEC support:` followed by `enabled`, or if its
+/// version has `CODEC` and `enabled` in one line. makedumpfile ignores -p, -l or -z if it was
+/// built without that codec, and then writes an uncompressed dump.
 fn enabled(about: &str, codec: &str) -> bool {
     let mut lines = about.lines().map(str::trim);
     while let Some(line) = lines.next() {
@@ -123,14 +123,14 @@ fn enabled(about: &str, codec: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Debian's 1.7.2: `makedumpfile -v`, then the head of its `--help`.
+    /// Debian's 1.7.2: the output of `makedumpfile -v`, then the head of `--help`.
     const DEBIAN: &str = "makedumpfile: version 1.7.2 (released on 20 Oct 2022)\n\
         lzo\tenabled\nsnappy\tdisabled\nzstd\tdisabled\n\n\
         \nLZO support:\n  enabled\nsnappy support:\n  disabled ('-p' option will be ignored.)\n\
         zstd support:\n  disabled ('-z' option will be ignored.)\n";
 
     #[test]
-    fn the_codecs_that_makedumpfile_was_built_with_is_complete_from_what_it_says() {
+    fn codecs_of_makedumpfile_are_parsed_from_its_output() {
         assert!(enabled(DEBIAN, "lzo"));
         assert!(!enabled(DEBIAN, "snappy") && !enabled(DEBIAN, "zstd"));
         assert!(enabled(
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_said_so() {
+    fn missing_program_is_reported_as_not_installed() {
         let program = Program::find("no-such-program", &["-v"]);
         assert_eq!(program.line(), "no-such-program: not installed");
         let shell = Program::find("sh", &[]);

@@ -1,7 +1,6 @@
-//! Compressors of whole files, which filter nothing, so each gets the ELF core
-//! that bigiron makes: this is what a user has without a dump tool's codecs. And
-//! vmdumps, whose chunks are larger than the pages of other dumps, with their
-//! limit.
+//! Compressors of whole files, and vmdumps with their limit. The compressors filter nothing, so
+//! each gets the ELF core that bigiron makes: this is what a user has without a dump tool's
+//! codecs. The chunks of vmdumps are larger than the pages of other dumps.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,17 +11,16 @@ use bigiron_kernel::DumpLevel;
 use super::bare_chunks::BareChunks;
 use super::child::{self, Ending, Job, Run};
 use super::options::PeersOptions;
-use super::place::Place;
+use super::output_directory::OutputDirectory;
 use super::programs::Program;
 use super::report::Reference;
 use super::row::{must_be_done, remove};
 use super::series::Series;
 
-/// Runs vmdumps, and all compressors that are installed, in turns, on the core of
-/// `level`.
+/// Runs vmdumps and all installed compressors in turns, the compressors on the core of `level`.
 pub fn measure(
     options: &PeersOptions,
-    place: &Place,
+    place: &OutputDirectory,
     compressors: &[Program],
     level: DumpLevel,
     stop: &Stop,
@@ -102,7 +100,7 @@ pub fn measure(
         .chain(vmdumps)
         .map(|(needs_core, series)| Reference {
             level: level.number(),
-            // A vmdump is made from the source at once.
+            // A vmdump is made directly from the source.
             core_seconds: if needs_core { making.seconds } else { 0.0 },
             core_bytes: making.output_bytes,
             series,
@@ -113,9 +111,9 @@ pub fn measure(
 /// The vmdumps of one codec.
 struct Vmdumps {
     codec: &'static str,
-    /// With one helper, and with all.
+    /// With one helper and with all helpers.
     dumps: [Series; 2],
-    /// The bare codec on as many processors.
+    /// The bare codec on the same numbers of processors.
     bare: [Series; 2],
     chunks: Option<BareChunks>,
 }
@@ -139,7 +137,8 @@ impl Vmdumps {
     }
 }
 
-/// As fast as it can be with `threads`; and in the blocks that a vmdump in bzip2 has.
+/// Returns the flags for the fastest mode with `threads`, and for the block size of a bzip2
+/// vmdump.
 fn flags(name: &str, threads: usize) -> Vec<Vec<String>> {
     let levels = if name == "zstd" {
         &["-1"][..]

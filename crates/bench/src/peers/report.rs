@@ -1,4 +1,4 @@
-//! All that was measured, as it is kept and printed.
+//! The complete results, as saved and printed.
 
 use std::path::PathBuf;
 
@@ -8,20 +8,20 @@ use super::agreement::Agreement;
 use super::programs::Program;
 use super::series::{Series, best};
 
-/// What was dumped.
+/// The source of the dumps.
 #[derive(Clone, Debug, Serialize)]
 pub struct SourceInfo {
-    /// Its file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What kind of file it is.
+    /// Kind of the file.
     pub kind: String,
-    /// The release of the kernel in it.
+    /// Release of the crashed kernel.
     pub kernel: String,
-    /// Bytes of a page.
+    /// Page size in bytes.
     pub page_size: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// Whether it is in memory itself.
+    /// True if the file is in memory.
     pub in_memory: bool,
 }
 
@@ -30,36 +30,35 @@ pub struct SourceInfo {
 pub struct Level {
     /// The dump level.
     pub level: u8,
-    /// Pages that it keeps, zero pages among them.
+    /// Number of kept pages, including zero pages.
     pub kept_pages: u64,
-    /// Pages of them that are not zero; estimated if not all were looked at.
+    /// Number of nonzero pages among them; estimated if not all were read.
     pub nonzero_pages: u64,
-    /// Pages that the bare codec was measured with.
+    /// Number of pages in the sample for the bare codec.
     pub sampled_pages: u64,
-    /// memcpy() of the pages that are not zero.
+    /// memcpy() of the nonzero pages.
     pub memcpy: Bare,
 }
 
-/// The bare codec over the pages that are not zero: seconds for all of them,
-/// medians.
+/// The bare codec on all nonzero pages: medians in seconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Bare {
     /// On one processor.
     pub one: f64,
-    /// On as many as bigiron had helpers.
+    /// On as many processors as bigiron had helpers.
     pub all: f64,
 }
 
-/// Times of medians against each other.
+/// Ratios of median times.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Ratios {
-    /// makedumpfile with one thread against one helper.
+    /// makedumpfile with one thread to one helper.
     pub one_thread_to_one_helper: Option<f64>,
-    /// makedumpfile's best mode against all helpers.
+    /// makedumpfile's best mode to all helpers.
     pub best_to_all_helpers: Option<f64>,
-    /// One helper against all of them.
+    /// One helper to all helpers.
     pub one_helper_to_all: Option<f64>,
-    /// All helpers against the bare codec on as many processors.
+    /// All helpers to the bare codec on the same number of processors.
     pub all_helpers_to_bare: Option<f64>,
 }
 
@@ -70,29 +69,30 @@ pub struct Row {
     pub codec: String,
     /// The dump level.
     pub level: u8,
-    /// makedumpfile's modes; the first is without threads.
+    /// makedumpfile's modes; the first is single-threaded.
     pub makedumpfile: Vec<Series>,
-    /// Why makedumpfile has no time here.
+    /// Reason why makedumpfile was not measured.
     pub makedumpfile_absent: Option<String>,
     /// bigiron with one helper.
     pub one_helper: Series,
     /// bigiron with all helpers.
     pub all_helpers: Series,
-    /// The limit.
+    /// The bare codec: the limit.
     pub bare: Bare,
-    /// Times of medians against each other.
+    /// Ratios of median times.
     pub ratios: Ratios,
-    /// makedumpfile's dump and ours, our dumps among themselves.
+    /// Comparisons of makedumpfile's dump with bigiron's, and of bigiron's dumps with each
+    /// other.
     pub agreements: Vec<Agreement>,
 }
 
 impl Row {
-    /// What it is called.
+    /// Returns the name of the row.
     pub fn name(&self) -> String {
         format!("{} -d {}", self.codec, self.level)
     }
 
-    /// makedumpfile's fastest mode.
+    /// Returns makedumpfile's fastest mode.
     pub fn makedumpfile_best(&self) -> Option<&Series> {
         best(&self.makedumpfile)
     }
@@ -119,30 +119,30 @@ impl Row {
 pub struct Reference {
     /// The dump level.
     pub level: u8,
-    /// Seconds that bigiron took to make the ELF core, with all helpers.
+    /// Time in seconds in which bigiron made the ELF core, with all helpers.
     pub core_seconds: f64,
-    /// Bytes of the ELF core.
+    /// Size of the ELF core in bytes.
     pub core_bytes: u64,
     /// The compressor.
     pub series: Series,
 }
 
-/// All that was measured.
+/// The complete results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// bigiron's version.
     pub version: &'static str,
-    /// What was dumped.
+    /// The source of the dumps.
     pub source: SourceInfo,
-    /// Where the outputs went.
+    /// Directory of the outputs.
     pub directory: PathBuf,
-    /// Whether that is in memory; else a disk is measured too.
+    /// True if the directory is in memory; otherwise the disk is measured as well.
     pub in_memory: bool,
-    /// How often each was run.
+    /// Number of runs of each program.
     pub runs: usize,
-    /// bigiron's helpers, and makedumpfile's threads at most.
+    /// Number of bigiron's helpers, and maximum number of makedumpfile's threads.
     pub helpers: usize,
-    /// The programs beside bigiron.
+    /// The programs that bigiron is compared with.
     pub programs: Vec<Program>,
     /// The dump levels.
     pub levels: Vec<Level>,
@@ -153,7 +153,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Rows in which one of two dumps is wrong.
+    /// Returns the rows in which one of two dumps is wrong.
     pub fn wrong_rows(&self) -> Vec<String> {
         let is_wrong = |row: &&Row| row.agreements.iter().any(Agreement::is_wrong);
         self.rows.iter().filter(is_wrong).map(Row::name).collect()

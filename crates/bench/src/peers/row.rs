@@ -1,4 +1,4 @@
-//! One row of the table: a codec at a dump level, the programs in turns.
+//! One row of the table: a codec at a dump level, with all programs in turns.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -15,31 +15,31 @@ use super::agreement::Agreement;
 use super::child::{self, Ending, Job};
 use super::limit::Sample;
 use super::options::PeersOptions;
-use super::place::Place;
+use super::output_directory::OutputDirectory;
 use super::programs::Program;
 use super::report::{Bare, Ratios, Row};
 use super::series::{Series, is_worth_a_run, thread_counts, time_limit};
 use crate::results::median;
 
-/// Size of an ELF-64 header, behind which makedumpfile looks for the rest.
+/// Size of an ELF-64 header, which makedumpfile expects the program headers to follow.
 const ELF_HEADER: u64 = 64;
 
-/// What measures row after row.
+/// Measures the rows.
 pub struct Rows<'a> {
     pub options: &'a PeersOptions,
-    pub place: &'a Place,
+    pub place: &'a OutputDirectory,
     pub makedumpfile: &'a Program,
     pub stop: &'a Stop,
-    /// Whether makedumpfile has made a dump of this source.
+    /// True if makedumpfile has made a dump of this source.
     has_dumped: bool,
-    /// Why makedumpfile cannot dump this source at all.
+    /// Reason why makedumpfile cannot dump this source.
     refused: Option<String>,
 }
 
 impl<'a> Rows<'a> {
     pub fn new(
         options: &'a PeersOptions,
-        place: &'a Place,
+        place: &'a OutputDirectory,
         makedumpfile: &'a Program,
         stop: &'a Stop,
     ) -> Self {
@@ -93,7 +93,8 @@ impl<'a> Rows<'a> {
                 let between = ["bigiron -j1", &format!("bigiron -j{helpers}")];
                 let mut found = self.agreement(between, &one, &all)?;
                 if found.error.is_none() && !found.is_equal() {
-                    found.error = Some(format!("they must be equal, but {}", found.sentence()));
+                    found.error =
+                        Some(format!("the dumps must be equal, but {}", found.sentence()));
                 }
                 row.agreements.push(found);
             }
@@ -112,7 +113,7 @@ impl<'a> Rows<'a> {
         Ok(row)
     }
 
-    /// makedumpfile's modes, or why it has none here.
+    /// Returns makedumpfile's modes, or the reason why it cannot be measured.
     fn modes(&self, codec: Codec) -> Result<Vec<Series>, String> {
         if let Some(refused) = &self.refused {
             return Err(refused.clone());
@@ -130,8 +131,8 @@ impl<'a> Rows<'a> {
             .collect())
     }
 
-    /// Runs each mode once that can still become the best, and gives what the
-    /// first of them made.
+    /// Runs each mode once that can still become the best, and returns the output of the first
+    /// of them.
     fn round_of_makedumpfile(
         &mut self,
         codec: Codec,
@@ -168,7 +169,7 @@ impl<'a> Rows<'a> {
                 && let Some(failure) = &row.makedumpfile[0].failure
             {
                 let hint = misplaced_headers(&self.options.source).unwrap_or_default();
-                let refused = format!("makedumpfile cannot dump it ({failure}){hint}");
+                let refused = format!("makedumpfile cannot dump this source ({failure}){hint}");
                 row.makedumpfile_absent = Some(refused.clone());
                 self.refused = Some(refused);
                 row.makedumpfile.clear();
@@ -187,11 +188,11 @@ impl<'a> Rows<'a> {
             .find_map(|mode| mode.failure.as_ref());
         match failure {
             Some(failure) => format!("makedumpfile failed ({failure})"),
-            None => "every run of makedumpfile was ended by a signal".into(),
+            None => "a signal ended every run of makedumpfile".into(),
         }
     }
 
-    /// One run of bigiron, which must not fail.
+    /// Runs bigiron once; a failure is an error.
     fn dump(
         &self,
         compression: Compression,
@@ -234,7 +235,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Takes in a run of bigiron, of which none may fail.
+/// Adds a run of bigiron to `series`; a failed run is an error.
 pub fn must_be_done(ending: Ending, series: &mut Series) -> anyhow::Result<()> {
     match &ending {
         Ending::Done(_) | Ending::TooSlow => {}
@@ -255,7 +256,7 @@ pub fn must_be_done(ending: Ending, series: &mut Series) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes what a run made, as far as it is there.
+/// Removes those of `files` that exist.
 pub fn remove(files: impl IntoIterator<Item = PathBuf>) -> anyhow::Result<()> {
     for file in files {
         if file.exists() {
@@ -265,8 +266,8 @@ pub fn remove(files: impl IntoIterator<Item = PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// makedumpfile reads the program headers right behind the ELF header,
-/// wherever e_phoff says they are; QEMU 7.2 puts section headers there.
+/// Returns a hint if the program headers do not follow the ELF header directly, where
+/// makedumpfile reads them regardless of e_phoff. QEMU 7.2 writes section headers there.
 fn misplaced_headers(source: &Path) -> Option<String> {
     let mut front = [0; 40];
     let file = File::open(source).ok()?;

@@ -1,4 +1,4 @@
-//! The runs of one program in one mode, and their medians.
+//! The runs of one program in one mode, with their median.
 
 use std::time::Duration;
 
@@ -9,32 +9,32 @@ use crate::results::median;
 
 /// A mode that is this many times slower than its program's best is not run again.
 const HOPELESS: f64 = 2.0;
-/// A run that takes this many times what the best mode takes is ended.
+/// Factor over the best mode's time after which a run is killed.
 pub const TOO_SLOW: f64 = 4.0;
-/// No run is ended sooner than this.
+/// Minimum time limit of a run.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// The runs of one program in one mode.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Series {
-    /// The mode, as in the table.
+    /// Name of the mode, as in the table.
     pub mode: String,
-    /// Threads that do the work.
+    /// Number of threads.
     pub threads: usize,
-    /// The runs that count.
+    /// The successful runs.
     pub runs: Vec<Run>,
-    /// Of each figure the median.
+    /// Median of each figure.
     pub median: Option<Run>,
-    /// Runs that a signal ended.
+    /// Number of runs ended by a signal.
     pub aborted: u64,
-    /// Whether a run took so long that it was ended.
+    /// True if a run was killed because it exceeded its time limit.
     pub too_slow: bool,
-    /// Why it was given up.
+    /// Reason why the mode was abandoned.
     pub failure: Option<String>,
 }
 
 impl Series {
-    /// No runs yet.
+    /// Creates a series without runs.
     pub fn new(mode: impl Into<String>, threads: usize) -> Self {
         Self {
             mode: mode.into(),
@@ -43,7 +43,7 @@ impl Series {
         }
     }
 
-    /// Takes a run in; says whether it counts.
+    /// Adds a run; returns true if it counts.
     pub fn add(&mut self, ending: Ending) -> bool {
         match ending {
             Ending::Done(run) => {
@@ -66,7 +66,7 @@ impl Series {
         }
     }
 
-    /// The median of the wall times.
+    /// Returns the median wall time in seconds.
     pub fn seconds(&self) -> Option<f64> {
         self.median.map(|run| run.seconds)
     }
@@ -82,7 +82,7 @@ fn median_run(runs: &[Run]) -> Run {
     }
 }
 
-/// The fastest of some modes.
+/// Returns the fastest of `modes`.
 pub fn best(modes: &[Series]) -> Option<&Series> {
     let seconds = |mode: &Series| mode.seconds().unwrap_or(f64::INFINITY);
     let fastest = modes
@@ -91,8 +91,7 @@ pub fn best(modes: &[Series]) -> Option<&Series> {
     fastest.filter(|mode| mode.median.is_some())
 }
 
-/// Whether `mode` can still become the best of `modes`, and so is worth
-/// another run.
+/// True if `mode` can still become the best of `modes`, and is worth another run.
 pub fn is_worth_a_run(mode: &Series, modes: &[Series]) -> bool {
     let hopeless = match (mode.seconds(), best(modes).and_then(Series::seconds)) {
         (Some(seconds), Some(best)) => seconds > HOPELESS * best,
@@ -101,15 +100,14 @@ pub fn is_worth_a_run(mode: &Series, modes: &[Series]) -> bool {
     mode.failure.is_none() && !mode.too_slow && !hopeless
 }
 
-/// How long a run may take before it is ended: threads of makedumpfile wait
-/// for each other by spinning, and where processors are few or busy that may
-/// take for ever.
+/// Returns the time limit of a run. The threads of makedumpfile wait for each other by
+/// spinning, which may take forever if processors are few or busy.
 pub fn time_limit(modes: &[Series]) -> Option<Duration> {
     let best = best(modes).and_then(Series::seconds)?;
     Some(Duration::from_secs_f64(TOO_SLOW * best) + GRACE)
 }
 
-/// The numbers of threads to try: powers of two, and `most`.
+/// Returns the numbers of threads to try: powers of two, and `most`.
 pub fn thread_counts(most: usize) -> Vec<usize> {
     let mut counts: Vec<usize> = std::iter::successors(Some(1_usize), |count| count.checked_mul(2))
         .take_while(|count| *count < most)
@@ -135,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_counts_and_aborted_runs_do_not() {
+    fn median_excludes_aborted_runs() {
         let mut series = series(&[5.0, 1.0, 2.0]);
         assert!(!series.add(Ending::Signal(6, "libgcc_s.so.1".into())));
         assert_eq!(series.seconds(), Some(2.0));
@@ -144,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn each_figure_has_a_median_of_its_own() {
+    fn each_figure_has_its_own_median() {
         let run = |seconds, output_bytes| Run {
             seconds,
             output_bytes,
@@ -155,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_mode_has_the_least_median_and_hopeless_ones_are_left_out() {
+    fn best_mode_has_lowest_median_and_slow_modes_are_dropped() {
         let mut failed = Series::new("failed", 1);
         failed.add(Ending::Failed(1, "why".into()));
         let modes = [series(&[]), series(&[4.0]), series(&[1.9, 2.1]), failed];
@@ -170,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_several_times_the_best_is_ended_but_the_first_may_take_its_time() {
+    fn time_limit_is_a_multiple_of_the_best_and_absent_for_the_first_run() {
         assert_eq!(time_limit(&[series(&[])]), None);
         let limit = time_limit(&[series(&[2.0]), series(&[3.0])]);
         assert_eq!(limit, Some(Duration::from_millis(8250)));
     }
 
     #[test]
-    fn threads_double_up_to_the_number_of_processors() {
+    fn thread_counts_double_up_to_the_number_of_processors() {
         assert_eq!(thread_counts(1), [1]);
         assert_eq!(thread_counts(2), [1, 2]);
         assert_eq!(thread_counts(12), [1, 2, 4, 8, 12]);

@@ -1,4 +1,4 @@
-//! The report as text, to be pasted into a mail.
+//! The report as text that can be pasted into a mail.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use super::report::{Report, Row};
 use super::series::{Series, TOO_SLOW};
 use crate::machine::Machine;
 
-/// Columns of text; all others are numbers.
+/// Left-aligned text columns; all others are numbers.
 const LEFT: [&str; 2] = ["row", "its mode"];
-/// Stands where there is no figure.
+/// Placeholder for a missing figure.
 const NOTHING: &str = "-";
 
 impl Report {
-    /// For people.
+    /// Returns the report as text.
     pub fn text(&self, machine: &Machine) -> String {
         let mut lines = vec![machine.line()];
         lines.extend(head(self));
@@ -28,7 +28,7 @@ impl Report {
     }
 }
 
-/// What ran, on what, and where.
+/// Describes programs, source and output directory.
 fn head(report: &Report) -> Vec<String> {
     let source = &report.source;
     let mut programs = vec![format!("bigiron {}", report.version)];
@@ -36,7 +36,7 @@ fn head(report: &Report) -> Vec<String> {
     let disk = if report.in_memory {
         "in memory"
     } else {
-        "so a disk is measured too; bigiron waits until its file is on it, others do not"
+        "so the disk is measured as well; bigiron waits until its file is durable, others do not"
     };
     vec![
         programs.join("; "),
@@ -147,7 +147,7 @@ fn references(report: &Report) -> Vec<Vec<String>> {
     table
 }
 
-/// What the figures mean, and what must be said about them.
+/// Explains the figures, and lists their restrictions.
 fn notes(report: &Report) -> Vec<String> {
     let mut lines = vec![
         "thread/-j1: makedumpfile without threads against one helper; best: its fastest mode; \
@@ -159,15 +159,15 @@ fn notes(report: &Report) -> Vec<String> {
     ];
     if !report.references.is_empty() {
         lines.push(
-            "compressors get an ELF core that bigiron makes in `core s` with all helpers; bare: \
-             the codec alone over a vmdump's chunks, in memory"
+            "compressors get an ELF core, made by bigiron in `core s` with all helpers; bare: \
+             the codec alone on a vmdump's chunks, in memory"
                 .into(),
         );
     }
     for level in &report.levels {
         lines.push(format!(
-            "-d {}: {} pages kept, {} of them not zero, {} measured bare; memcpy of all that are \
-             not zero {} s on 1 processor, {} s on all",
+            "-d {}: {} pages kept, {} of them nonzero, {} in the sample of the bare codec; memcpy of all \
+             nonzero pages {} s on 1 processor, {} s on all",
             level.level,
             level.kept_pages,
             level.nonzero_pages,
@@ -188,7 +188,7 @@ fn notes(report: &Report) -> Vec<String> {
     lines
 }
 
-/// The rows without makedumpfile, by reason.
+/// Returns the rows without makedumpfile, by reason.
 fn absences(rows: &[Row]) -> BTreeMap<&str, Vec<String>> {
     let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for row in rows {
@@ -199,7 +199,7 @@ fn absences(rows: &[Row]) -> BTreeMap<&str, Vec<String>> {
     reasons
 }
 
-/// Runs that a signal ended or that took too long, and modes that failed.
+/// Describes aborted and killed runs, and failed modes.
 fn aborts(rows: &[Row]) -> Vec<String> {
     #[derive(Default)]
     struct Counts {
@@ -218,13 +218,13 @@ fn aborts(rows: &[Row]) -> Vec<String> {
     for (mode, counts) in modes {
         if counts.aborted > 0 {
             lines.push(format!(
-                "makedumpfile {mode}: {} of {} runs were ended by a signal and do not count",
+                "makedumpfile {mode}: {} of {} runs were ended by a signal and are not counted",
                 counts.aborted, counts.all
             ));
         }
         if counts.too_slow > 0 {
             lines.push(format!(
-                "makedumpfile {mode}: given up in {} rows, where it took more than {TOO_SLOW} \
+                "makedumpfile {mode}: abandoned in {} rows, where it took more than {TOO_SLOW} \
                  times as long as its best mode",
                 counts.too_slow
             ));
@@ -254,7 +254,7 @@ fn ratio(ratio: f64) -> String {
     format!("{ratio:.2}")
 }
 
-/// Columns as wide as they need to be, two blanks between them.
+/// Aligns the columns, with two spaces between them.
 fn align(table: &[Vec<String>]) -> Vec<String> {
     let Some(names) = table.first() else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The table of a report whose figures are known.
+//! The table of a report with known figures.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ fn series(mode: &str, threads: usize, seconds: &[f64]) -> Series {
     series
 }
 
-/// zlib with makedumpfile, snappy without.
+/// Returns a report with zlib, measured with makedumpfile, and snappy, measured without.
 fn report() -> Report {
     let mut aborted = series("--num-threads=2", 2, &[9.0]);
     aborted.add(Ending::Signal(6, "libgcc_s.so.1".into()));
@@ -88,7 +88,7 @@ fn report() -> Report {
     }
 }
 
-/// The cells of the line that begins with `begin`, by column name.
+/// Returns the cells of the line that begins with `begin`, by column name.
 fn cells(lines: &[String], begin: &str) -> Vec<(String, String)> {
     let split = |line: &str| -> Vec<String> {
         let cells = line.split("  ").map(str::trim);
@@ -102,7 +102,7 @@ fn cells(lines: &[String], begin: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_row_has_medians_and_ratios_to_the_best_mode() {
+fn row_has_medians_and_ratios_to_the_best_mode() {
     let lines = align(&rows(&report()));
     let zlib = cells(&lines, "zlib -d 1");
     let has = |name: &str, value: &str| {
@@ -123,7 +123,7 @@ fn a_row_has_medians_and_ratios_to_the_best_mode() {
 }
 
 #[test]
-fn what_is_missing_has_a_dash_and_a_reason() {
+fn missing_figure_has_a_dash_and_a_reason() {
     let report = report();
     let snappy = cells(&align(&rows(&report)), "snappy -d 1");
     assert!(
@@ -138,7 +138,7 @@ fn what_is_missing_has_a_dash_and_a_reason() {
     for part in [
         "snappy -d 1: this makedumpfile was built without snappy",
         "makedumpfile --num-threads=2: 1 of 2 runs were ended by a signal",
-        "makedumpfile --num-threads=4: given up in 1 rows, where it took more than 4 times",
+        "makedumpfile --num-threads=4: abandoned in 1 rows, where it took more than 4 times",
         "* zlib -d 1: makedumpfile (one thread) and bigiron -j1: 100 pages are equal, 3 pages are \
          only in makedumpfile (one thread)'s dump (first 0x77)",
     ] {
@@ -147,11 +147,11 @@ fn what_is_missing_has_a_dash_and_a_reason() {
 }
 
 #[test]
-fn the_head_says_what_ran_and_whether_a_disk_is_measured() {
+fn head_lists_programs_and_states_that_a_disk_is_measured() {
     let text = report().text(&Machine::here());
     for part in [
         "bigiron 1.2.3; no-such-program: not installed",
-        "a disk",
+        "so the disk is measured",
         "3 runs each",
         "zstd -q",
     ] {

@@ -1,4 +1,4 @@
-//! Measures what the model needs on the machine at hand.
+//! Measures the model's parameters on this machine.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
@@ -16,39 +16,38 @@ use bigiron_format::codec::Compression;
 use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, SECTION_FRAMES};
 use serde::Serialize;
 
-use super::costs::{CodecCosts, Costs, Kept, PAGE_BYTES, UNIT_FRAMES};
+use super::costs::{BATCH_FRAMES, CodecCosts, Costs, Kept, PAGE_BYTES};
 use super::model::Cost;
 use super::stages::{Bench, CpuTime, READ_PAGES, StageTimes, UnitRuns};
 use crate::results::median;
 
-/// Units whose pages are looked at; of more, every second is dropped.
+/// Maximum number of batches whose pages are examined; beyond it, every second one is dropped.
 const MAX_UNITS: usize = 8192;
-/// Pages of a sample that one round takes through all stages, 192 MiB.
+/// Number of pages that a round takes through all stages, 192 MiB.
 const SAMPLE_PAGES: usize = 48 << 10;
-/// Stored pages that the engine remembers (2 MiB of 40 bytes each).
+/// Number of stored pages that the engine remembers (2 MiB of 40 bytes each).
 const REMEMBERED: usize = 50_000;
-/// Chunks that two threads filter at once.
+/// Number of sections that two threads filter concurrently.
 const FILTER_CHUNKS: usize = 64;
-/// Pieces that two writers write at once.
+/// Number of pieces that each of two threads writes concurrently.
 const WRITES: usize = 4;
-/// How often that is tried; the fastest counts, since whatever else runs can
-/// only delay it.
+/// Number of repetitions. The fastest counts, because other load can only delay the writes.
 const TRIES: usize = 30;
-/// More of a write's time than this in fsync() means that there is a disk.
+/// Minimum fsync() time that indicates a disk, as a fraction of the write time.
 const DISK_SHARE: f64 = 0.2;
 const NANOSECONDS: f64 = 1e9;
 
-/// A source's pages at a dump level, ready to be measured.
+/// The pages of a source at a dump level, prepared for measurement.
 pub struct Sample<'a, 's> {
     kernel: &'a Kernel<'s>,
-    /// Which pages there are.
+    /// Shares of the page classes.
     pub kept: Kept,
     filter: Cost,
     units: Vec<UnitRuns>,
     equal: HashSet<u64>,
 }
 
-/// Costs of one codec, found in one round.
+/// Costs of one codec, measured in one round.
 #[derive(Clone, Debug)]
 pub struct Round {
     alone: StageTimes,
@@ -58,21 +57,21 @@ pub struct Round {
     disk_rate: f64,
 }
 
-/// One codec's rounds.
+/// All rounds of one codec.
 #[derive(Clone, Debug)]
 pub struct CodecRounds {
     /// The codec.
     pub compression: Compression,
-    /// What the rounds gave.
+    /// Results of the rounds.
     pub rounds: Vec<Round>,
 }
 
-/// What was measured, for the record.
+/// The complete calibration, for the record.
 #[derive(Clone, Debug, Serialize)]
 pub struct Calibration {
-    /// The pages.
+    /// Shares of the page classes.
     pub kept: Kept,
-    /// The costs: medians of all rounds.
+    /// Costs: medians of all rounds.
     pub costs: Costs,
 }
 
@@ -102,7 +101,9 @@ impl<'a, 's> Sample<'a, 's> {
         sample.filter.beside = thread::scope(|scope| {
             let other = scope.spawn(|| filter_all(kernel, &filter, timed));
             let mine = filter_all(kernel, &filter, timed);
-            let other = other.join().map_err(|_| anyhow::anyhow!("a thread died"))?;
+            let other = other
+                .join()
+                .map_err(|_| anyhow::anyhow!("a thread panicked"))?;
             anyhow::Ok((mine? + other?) / 2.0)
         })?;
         sample.find_runs(&filter, &chunks)?;
@@ -110,7 +111,7 @@ impl<'a, 's> Sample<'a, 's> {
         Ok(sample)
     }
 
-    /// Notes the kept pages of units all over memory.
+    /// Collects the runs of kept pages of batches throughout memory.
     fn find_runs(&mut self, filter: &Filter, chunks: &[PageFrame]) -> anyhow::Result<()> {
         let mut reader = self.kernel.source().reader(IoMethod::Read);
         let mut ram = Bitmap::new(SECTION_FRAMES as usize);
@@ -119,10 +120,10 @@ impl<'a, 's> Sample<'a, 's> {
         for first in chunks {
             filter.scan_section(reader.as_mut(), *first, &mut ram, &mut kept)?;
             self.kept.pages += kept.count();
-            for start in (0..kept.len()).step_by(UNIT_FRAMES as usize) {
-                let end = start + UNIT_FRAMES as usize;
+            for start in (0..kept.len()).step_by(BATCH_FRAMES as usize) {
+                let end = start + BATCH_FRAMES as usize;
                 let (mut from, mut runs) = (start, UnitRuns::new());
-                while let Some((at, len)) = kept.next_run(from, end, UNIT_FRAMES as usize) {
+                while let Some((at, len)) = kept.next_run(from, end, BATCH_FRAMES as usize) {
                     runs.push((first.0 + at as u64, len));
                     from = at + len;
                 }
@@ -192,8 +193,8 @@ impl<'a, 's> Sample<'a, 's> {
         Ok(())
     }
 
-    /// The units of a round: every `stride`-th, so that rounds differ and
-    /// together cover the dump; and of these the one half or the other.
+    /// Returns the batches of a round: every `stride`-th, so that the rounds differ and
+    /// together cover the dump; of these optionally one half.
     fn units(&self, round: usize, half: Option<usize>) -> impl Iterator<Item = &UnitRuns> {
         let pages: usize = self.units.iter().flatten().map(|run| run.1).sum();
         let stride = pages.div_ceil(SAMPLE_PAGES).max(1);
@@ -206,8 +207,8 @@ impl<'a, 's> Sample<'a, 's> {
             .map(|(_, unit)| unit)
     }
 
-    /// Measures all stages for `compression` once: in one thread, and in two
-    /// at once, each with a file of its own in `directory`.
+    /// Measures all stages for `compression` once: in one thread, and in two concurrently, each
+    /// with a separate file in `directory`.
     pub fn round(
         &self,
         compression: Compression,
@@ -216,7 +217,7 @@ impl<'a, 's> Sample<'a, 's> {
     ) -> anyhow::Result<Round> {
         let file = || {
             tempfile::tempfile_in(directory)
-                .with_context(|| format!("{}: cannot make a file there", directory.display()))
+                .with_context(|| format!("{}: cannot create a file in it", directory.display()))
         };
         let begin = CpuTime::now();
         let bench = Bench {
@@ -224,7 +225,7 @@ impl<'a, 's> Sample<'a, 's> {
             compression,
             equal: &self.equal,
         };
-        // Nothing to do is what starting costs: readers, context and buffers.
+        // A run without work measures the startup cost: readers, context and buffers.
         bench.run(std::iter::empty(), &file()?)?;
         let start = begin.elapsed().as_nanos() as f64;
         let scratch = file()?;
@@ -241,7 +242,9 @@ impl<'a, 's> Sample<'a, 's> {
         let beside = thread::scope(|scope| {
             let other = scope.spawn(|| half(1));
             let mine = half(0);
-            let other = other.join().map_err(|_| anyhow::anyhow!("a thread died"))?;
+            let other = other
+                .join()
+                .map_err(|_| anyhow::anyhow!("a thread panicked"))?;
             let mut both = mine?;
             both.merge(&other?);
             anyhow::Ok(both)
@@ -257,7 +260,7 @@ impl<'a, 's> Sample<'a, 's> {
         })
     }
 
-    /// The costs that follow from the rounds of some codecs.
+    /// Computes the costs from the rounds of several codecs.
     pub fn calibration(&self, codecs: &[CodecRounds], origin: String) -> Calibration {
         let all = || codecs.iter().flat_map(|codec| &codec.rounds);
         let over = |pick: &dyn Fn(&StageTimes) -> f64| median_cost(all(), pick);
@@ -317,7 +320,7 @@ fn median_cost<'r>(
     }
 }
 
-/// Filters chunks; gives nanoseconds for each.
+/// Filters sections; returns the nanoseconds per section.
 fn filter_all(kernel: &Kernel, filter: &Filter, chunks: &[PageFrame]) -> anyhow::Result<f64> {
     let mut reader = kernel.source().reader(IoMethod::Read);
     let mut ram = Bitmap::new(SECTION_FRAMES as usize);
@@ -329,8 +332,8 @@ fn filter_all(kernel: &Kernel, filter: &Filter, chunks: &[PageFrame]) -> anyhow:
     Ok(begin.elapsed().as_nanos() as f64 / chunks.len().max(1) as f64)
 }
 
-/// What the disk behind `file` takes in, as long as a sample was written and
-/// made durable; infinite where fsync() has next to nothing to do.
+/// Returns the write rate of the disk behind `file`, measured over writing and syncing a
+/// sample; infinite if fsync() takes almost no time.
 fn disk_rate(file: &File, times: &StageTimes, begin: Instant) -> anyhow::Result<f64> {
     let sync = Instant::now();
     file.sync_all()?;
@@ -343,10 +346,10 @@ fn disk_rate(file: &File, times: &StageTimes, begin: Instant) -> anyhow::Result<
     })
 }
 
-/// What a write takes longer if it waits for another's, in nanoseconds.
+/// Returns the additional time of a write that waits for another one, in nanoseconds.
 fn hand_over(file: &File, piece: usize) -> anyhow::Result<f64> {
     let (mut one, mut two) = (f64::INFINITY, f64::INFINITY);
-    // The first writes make the pages of the file, the others find them there.
+    // The first writes allocate the pages of the file; the others reuse them.
     writers(file, piece, true)?;
     for _ in 0..TRIES {
         one = one.min(writers(file, piece, false)?);
@@ -355,8 +358,8 @@ fn hand_over(file: &File, piece: usize) -> anyhow::Result<f64> {
     Ok((two - one).max(0.0))
 }
 
-/// Writes pieces of a file, with two threads at once or one; gives
-/// nanoseconds from one piece to the next.
+/// Writes pieces of a file with one thread, or with two concurrently; returns the nanoseconds
+/// per piece.
 fn writers(file: &File, piece: usize, two: bool) -> anyhow::Result<f64> {
     let data = vec![0x5a; piece.max(1)];
     let write = |from: usize| {
@@ -370,7 +373,9 @@ fn writers(file: &File, piece: usize, two: bool) -> anyhow::Result<f64> {
         thread::scope(|scope| {
             let other = scope.spawn(|| write(WRITES));
             let mine = write(0);
-            let other = other.join().map_err(|_| anyhow::anyhow!("a thread died"))?;
+            let other = other
+                .join()
+                .map_err(|_| anyhow::anyhow!("a thread panicked"))?;
             mine?;
             other?;
             anyhow::Ok(2 * WRITES)

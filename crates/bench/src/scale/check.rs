@@ -1,4 +1,4 @@
-//! Holds the model against dumps that are really made.
+//! Compares the model with real dumps.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use super::model::Machine;
 use super::simulate::simulate;
 use crate::results::median;
 
-/// Helpers that dumps are made with.
+/// Numbers of helpers of the dumps.
 pub const HELPERS: [usize; 2] = [1, 2];
-/// Bytes that the page cache takes before a writer has to wait, if it is a
-/// fifth of this many: the default of vm.dirty_ratio.
+/// Fraction of the available memory that may be dirty before a writer has to wait: the default
+/// of vm.dirty_ratio.
 const DIRTY_RATIO: f64 = 0.2;
 
 /// A dump that was predicted and made.
@@ -26,57 +26,56 @@ const DIRTY_RATIO: f64 = 0.2;
 pub struct Row {
     /// The codec.
     pub codec: String,
-    /// Helpers.
+    /// Number of helpers.
     pub helpers: usize,
-    /// Seconds that the model says.
+    /// Predicted time in seconds.
     pub predicted: f64,
-    /// Seconds that dumps took: the median.
+    /// Measured time in seconds, median.
     pub measured: f64,
-    /// Seconds of processor time that the model says.
+    /// Predicted CPU time in seconds.
     pub predicted_cpu: f64,
-    /// Seconds of processor time that dumps took: the median.
+    /// Measured CPU time in seconds, median.
     pub measured_cpu: f64,
-    /// The fastest and the slowest of them.
+    /// Fastest and slowest measured time in seconds.
     pub range: (f64, f64),
-    /// What bounds it in the model.
+    /// Bottleneck according to the model.
     pub bottleneck: &'static str,
 }
 
 impl Row {
-    /// Predicted to measured time, less one.
+    /// Returns the relative error of the predicted time.
     pub fn error(&self) -> f64 {
         self.predicted / self.measured - 1.0
     }
 
-    /// Predicted to measured processor time, less one. It tells something even
-    /// where other work runs on the machine and makes dumps wait.
+    /// Returns the relative error of the predicted CPU time. It is meaningful even if other
+    /// load delays the dumps.
     pub fn cpu_error(&self) -> f64 {
         self.predicted_cpu / self.measured_cpu - 1.0
     }
 }
 
-/// What to do.
+/// Plan of the measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The dump.
+    /// The dump to measure.
     pub source: PathBuf,
-    /// The program that makes dumps of it; `None` measures costs only.
+    /// The program that makes dumps; `None` to measure only costs.
     pub program: Option<PathBuf>,
     /// The dump level.
     pub level: DumpLevel,
-    /// The codecs whose costs are measured.
+    /// The codecs to measure.
     pub codecs: Vec<Compression>,
-    /// Those of them that dumps are made with.
+    /// Number of these codecs with which dumps are made.
     pub checked: usize,
-    /// How often each is done.
+    /// Number of rounds.
     pub runs: usize,
-    /// Where dumps and samples are written to.
+    /// Directory for dumps and samples.
     pub directory: PathBuf,
 }
 
-/// Measures costs and dumps by turns, since the machine may be faster at one
-/// time than at another; then predicts the dumps from the costs. `say` is told
-/// what is being done.
+/// Measures costs and dumps in turns, because the speed of the machine may vary over time; then
+/// predicts the dumps from the costs. `say` receives progress messages.
 pub fn run(
     plan: &Plan,
     sample: &Sample,
@@ -161,16 +160,19 @@ fn predict(
     })
 }
 
-/// Makes a dump; gives the seconds that it says its phases took, and those of
-/// processor time.
+/// Makes a dump; returns the seconds of its phases as reported, and its CPU time in seconds.
 fn dump(
     plan: &Plan,
     program: &Path,
     compression: Compression,
     helpers: usize,
 ) -> anyhow::Result<(f64, f64)> {
-    let directory = tempfile::tempdir_in(&plan.directory)
-        .with_context(|| format!("{}: cannot write there", plan.directory.display()))?;
+    let directory = tempfile::tempdir_in(&plan.directory).with_context(|| {
+        format!(
+            "{}: cannot create a directory in it",
+            plan.directory.display()
+        )
+    })?;
     let mut command = Command::new(program);
     command
         .args(["dump", "--json", "--io", "read", "--dump-level"])
@@ -183,7 +185,7 @@ fn dump(
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .with_context(|| format!("{}: cannot start it", program.display()))?;
+        .with_context(|| format!("{}: cannot start the program", program.display()))?;
     let mut text = Vec::new();
     if let Some(mut stdout) = child.stdout.take() {
         stdout.read_to_end(&mut text)?;
@@ -191,12 +193,16 @@ fn dump(
     let used = child.wait4()?;
     anyhow::ensure!(
         used.status.success(),
-        "{}: no dump was made; try bigiron dump -d {} -c {compression}",
+        "{}: the dump failed; run bigiron dump -d {} -c {compression} to see why",
         plan.source.display(),
         plan.level.number()
     );
-    let report: serde_json::Value = serde_json::from_slice(&text)
-        .with_context(|| format!("{} dump --json gave no JSON", program.display()))?;
+    let report: serde_json::Value = serde_json::from_slice(&text).with_context(|| {
+        format!(
+            "the output of {} dump --json is not JSON",
+            program.display()
+        )
+    })?;
     let seconds = report["seconds"].as_f64();
     let seconds = seconds.context("the dump's report has no seconds")?;
     let cpu = used.rusage.utime + used.rusage.stime;

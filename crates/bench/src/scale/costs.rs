@@ -1,43 +1,43 @@
-//! What pages cost, and the passes that follow from it.
+//! Costs of pages, and the passes derived from them.
 
 use serde::Serialize;
 
-use super::model::{Cost, Pass, Piece};
+use super::model::{Cost, Pass, WorkItem};
 
-/// Page frames of a chunk of the filter.
+/// Page frames per section of the filter.
 pub const SECTION_FRAMES: u64 = bigiron_kernel::SECTION_FRAMES;
-/// Page frames of a unit of the copy.
-pub const UNIT_FRAMES: u64 = 256;
-/// Bytes of a page.
+/// Page frames per batch of the copy.
+pub const BATCH_FRAMES: u64 = 256;
+/// Size of a page in bytes.
 pub const PAGE_BYTES: f64 = 4096.0;
-/// Bytes of a page's descriptor in a kdump-compressed dump.
+/// Size of a page descriptor in a kdump-compressed dump, in bytes.
 pub const DESCRIPTOR_BYTES: f64 = 24.0;
-/// Pages of struct pages for a chunk, 64 bytes each.
+/// Number of pages of struct pages per section, at 64 bytes per struct page.
 const STRUCT_PAGES: f64 = SECTION_FRAMES as f64 * 64.0 / PAGE_BYTES;
-/// Bytes of a chunk in both bitmaps.
+/// Size of a section's part of both bitmaps, in bytes.
 const BITMAP_BYTES: f64 = 2.0 * SECTION_FRAMES as f64 / 8.0;
-/// How far pieces differ from each other.
+/// Variation of the work per piece.
 const SPREAD: f64 = 0.5;
 
-/// What one codec does with a page that is neither zero nor equal to another.
+/// Costs of one codec for a page that is neither zero nor equal to another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CodecCosts {
-    /// The codec with its level.
+    /// Name of the codec, with level.
     pub name: String,
-    /// Compressing a page that gets smaller.
+    /// Compression of a page that shrinks.
     pub compressible: Cost,
-    /// Trying one that does not, and copying it.
+    /// Attempted compression and copy of a page that does not shrink.
     pub incompressible: Cost,
-    /// The part of pages that do not get smaller.
+    /// Fraction of pages that do not shrink.
     pub incompressible_share: f64,
-    /// Bytes that a page takes which gets smaller.
+    /// Average compressed size of pages that shrink, in bytes.
     pub compressed_bytes: f64,
-    /// write(), for each byte, in pieces as this codec makes them.
+    /// write() per byte, in pieces of this codec's size.
     pub write: Cost,
 }
 
 impl CodecCosts {
-    /// Bytes that a page takes on average.
+    /// Returns the average stored size of a page, in bytes.
     pub fn bytes(&self) -> f64 {
         let raw = self.incompressible_share;
         raw * PAGE_BYTES + (1.0 - raw) * self.compressed_bytes
@@ -50,29 +50,29 @@ impl CodecCosts {
     }
 }
 
-/// What does not depend on the codec.
+/// Costs that do not depend on the codec.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Costs {
-    /// Where they come from.
+    /// Origin of the figures.
     pub origin: String,
-    /// Filtering a chunk: reading its struct pages and deciding.
+    /// Filtering a section: reading and classifying its struct pages.
     pub filter: Cost,
     /// Reading a page.
     pub read: Cost,
-    /// Finding out that a page is zero.
+    /// Detecting a zero page.
     pub zero: Cost,
     /// Hashing a page and looking it up.
     pub hash: Cost,
     /// Reading and comparing the page that has the same hash.
     pub equal: Cost,
-    /// What a contended write takes longer.
+    /// Additional time of a contended write, in nanoseconds.
     pub hand_over: f64,
-    /// Opening, starting helpers and making their buffers.
+    /// Opening the source, starting helpers and allocating their buffers, in nanoseconds.
     pub start: f64,
-    /// What a disk writes, in bytes per second; infinite for memory.
+    /// Write rate of a disk in bytes per second; infinite for memory.
     #[serde(serialize_with = "finite_or_null")]
     pub disk_rate: f64,
-    /// What the codecs do.
+    /// Costs of each codec.
     pub codecs: Vec<CodecCosts>,
 }
 
@@ -80,54 +80,54 @@ fn finite_or_null<S: serde::Serializer>(value: &f64, serializer: S) -> Result<S:
     value.is_finite().then_some(*value).serialize(serializer)
 }
 
-/// Which pages a dump has.
+/// Shares of the page classes in a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Kept {
-    /// Page frames of RAM.
+    /// Number of page frames of RAM.
     pub frames: u64,
-    /// Page frames kept.
+    /// Number of kept page frames.
     pub pages: u64,
-    /// The part of them that is zero.
+    /// Fraction of zero pages among them.
     pub zero: f64,
-    /// The part of them that equals a page before.
+    /// Fraction of pages among them that equal an earlier page.
     pub equal: f64,
 }
 
 impl Kept {
-    /// Pages that are compressed and stored.
+    /// Returns the number of pages that are compressed and stored.
     pub fn stored(&self) -> f64 {
         self.pages as f64 * (1.0 - self.zero - self.equal)
     }
 }
 
 impl Costs {
-    /// The costs of a codec by name.
+    /// Returns the costs of a codec by name.
     pub fn codec(&self, name: &str) -> Option<&CodecCosts> {
         self.codecs.iter().find(|codec| codec.name == name)
     }
 
-    /// The two passes of a dump of these pages.
+    /// Returns the two passes of a dump of these pages.
     pub fn passes(&self, kept: &Kept, codec: &CodecCosts) -> Vec<Pass> {
         let reading = self.read.times(STRUCT_PAGES);
         let source = Cost {
             alone: reading.alone.min(self.filter.alone),
             beside: reading.beside.min(self.filter.beside),
         };
-        let filter = Piece {
+        let filter = WorkItem {
             source,
             cpu: self.filter.plus(source.times(-1.0)),
             write: codec.write.times(BITMAP_BYTES),
             bytes: BITMAP_BYTES,
             flushes: 0.0,
         };
-        let units = kept.frames.div_ceil(UNIT_FRAMES);
-        let pages = kept.pages as f64 / units.max(1) as f64;
-        let stored = kept.stored() / units.max(1) as f64;
+        let batches = kept.frames.div_ceil(BATCH_FRAMES);
+        let pages = kept.pages as f64 / batches.max(1) as f64;
+        let stored = kept.stored() / batches.max(1) as f64;
         let bytes = stored * codec.bytes() + pages * DESCRIPTOR_BYTES;
         let cpu = self.zero.times(pages * kept.zero);
         let cpu = cpu.plus(self.hash.times(pages * (1.0 - kept.zero)));
         let cpu = cpu.plus(self.equal.times(pages * kept.equal));
-        let copy = Piece {
+        let copy = WorkItem {
             source: self.read.times(pages),
             cpu: cpu.plus(codec.time().times(stored)),
             write: codec.write.times(bytes),
@@ -143,15 +143,15 @@ impl Costs {
             },
             Pass {
                 name: "copy",
-                pieces: units,
+                pieces: batches,
                 piece: copy,
                 spread: SPREAD,
             },
         ]
     }
 
-    /// Stated costs, for use without a source: round numbers for one core of a
-    /// server of about 3 GHz and pages of a kernel's own memory.
+    /// Returns stated costs, for use without a source: round numbers for a server core of about
+    /// 3 GHz and pages of kernel memory.
     pub fn stated() -> Self {
         let write = Cost::of(0.4);
         let codec = |name: &str, compressible, incompressible, compressed_bytes| CodecCosts {

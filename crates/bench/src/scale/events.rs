@@ -1,10 +1,10 @@
-//! The queue of events, and a resource that all who use it share equally.
+//! The event queue, and a resource shared equally by its users.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Something at a time; the earliest is the greatest, and of the same time the
-/// one that was added first, so that every run gives the same.
+/// An event with its time. The earliest is the greatest; among events of the same time the one
+/// added first, so that all runs have the same result.
 struct Timed<T> {
     time: f64,
     number: u64,
@@ -32,7 +32,7 @@ impl<T> Ord for Timed<T> {
     }
 }
 
-/// Events in order of time.
+/// Events in chronological order.
 pub struct Events<T> {
     heap: BinaryHeap<Timed<T>>,
     added: u64,
@@ -48,7 +48,7 @@ impl<T> Default for Events<T> {
 }
 
 impl<T> Events<T> {
-    /// `what` happens at `time`.
+    /// Adds the event `what` at `time`.
     pub fn add(&mut self, time: f64, what: T) {
         self.added += 1;
         self.heap.push(Timed {
@@ -58,7 +58,7 @@ impl<T> Events<T> {
         });
     }
 
-    /// The next event.
+    /// Removes and returns the next event.
     pub fn next(&mut self) -> Option<(f64, T)> {
         self.heap.pop().map(|event| (event.time, event.what))
     }
@@ -68,11 +68,10 @@ impl<T> Events<T> {
     }
 }
 
-/// A resource that goes at full speed for up to `capacity` users, and equally
-/// slower for more.
+/// A resource that serves up to `capacity` users at full speed, and more users equally slower.
 ///
-/// All users go at the same speed, so one clock that runs with that speed is
-/// enough: a user is done when the clock has gone on by its work.
+/// All users progress at the same speed, so one clock at that speed suffices: a user is done
+/// when the clock has advanced by its work.
 pub struct Shared {
     capacity: f64,
     clock: f64,
@@ -101,24 +100,24 @@ impl Shared {
         self.set_at = now;
     }
 
-    /// `user` begins with so much work.
+    /// Starts `user` with this amount of work.
     pub fn begin(&mut self, now: f64, user: usize, work: f64) {
         self.advance(now);
         self.users.add(self.clock + work, user);
         self.count += 1;
     }
 
-    /// When the next user is done, unless another begins.
+    /// Returns the time at which the next user is done, unless another begins before.
     pub fn next_end(&self) -> Option<f64> {
         let left = (self.users.first_time()? - self.clock).max(0.0);
         Some(self.set_at + left / self.speed())
     }
 
-    /// The user who is done now.
+    /// Removes and returns the user that is done at `now`.
     pub fn end(&mut self, now: f64) -> Option<usize> {
         self.advance(now);
         let (clock, user) = self.users.next()?;
-        // Rounding must not leave the clock behind who is done.
+        // Rounding must not leave the clock behind the finished user's time.
         self.clock = self.clock.max(clock);
         self.count -= 1;
         Some(user)
@@ -146,7 +145,7 @@ mod tests {
         bus.begin(0.0, 8, 30.0);
         assert_eq!(bus.next_end(), Some(20.0));
         assert_eq!(bus.end(20.0), Some(7));
-        // The other has done 10 of its 30 by then, and is alone from now on.
+        // By then the other has done 10 of its 30 units, and is alone from now on.
         assert_eq!(bus.next_end(), Some(40.0));
         assert_eq!(bus.end(40.0), Some(8));
         assert_eq!(bus.next_end(), None);

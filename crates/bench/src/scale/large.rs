@@ -9,31 +9,31 @@ use super::simulate::simulate;
 
 /// Page frames of 32 TB.
 pub const FRAMES: u64 = 32_000_000_000_000 / 4096;
-/// Helpers of the table.
+/// Numbers of helpers in the table.
 pub const HELPERS: [usize; 3] = [16, 64, 512];
-/// Disks of the table; and whether they take one file, whose lock lets one
-/// write through at a time, or a striped device, which has no such lock.
+/// Numbers of disks in the table, with true if they hold one file, whose lock admits one write
+/// at a time, and false for a striped device, which has no such lock.
 pub const DISKS: [(usize, bool); 4] = [(1, false), (4, false), (16, false), (16, true)];
-/// The dump levels of the table.
+/// Dump levels in the table.
 pub const LEVELS: [u8; 2] = [1, 31];
-/// Memory of a helper: windows, buffers and a codec's context.
+/// Memory per helper in bytes: windows, buffers and a codec's context.
 const PER_HELPER: u64 = 5 << 20;
-/// Memory that all helpers share.
+/// Memory shared by all helpers, in bytes.
 const SHARED: u64 = 4 << 20;
-/// Taking a piece of work is one atomic addition on a cache line that all
-/// helpers want.
+/// Time to take a piece of work, in nanoseconds: one atomic addition on a cache line contended
+/// by all helpers.
 const TAKE: f64 = 200.0;
 
-/// What the machine has beside helpers and disks.
+/// Properties of the machine other than helpers and disks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Hardware {
-    /// Bytes per second that one disk takes.
+    /// Write rate of one disk in bytes per second.
     pub disk_rate: f64,
-    /// Bytes per second that all helpers together can read from memory.
+    /// Read rate of memory for all helpers together, in bytes per second.
     pub bus_rate: f64,
-    /// Bytes that the helpers may take.
+    /// Memory available to the helpers, in bytes.
     pub memory: u64,
-    /// Bytes that may wait for the disks.
+    /// Maximum number of bytes waiting for the disks.
     pub buffer: f64,
 }
 
@@ -48,8 +48,8 @@ impl Default for Hardware {
     }
 }
 
-/// What a dump level keeps of it, stated: level 1 all, of which three tenths
-/// are zero; level 31 three hundredths, the kernel's own.
+/// Returns the stated shares of a dump level: level 1 keeps everything, three tenths of it
+/// zero; level 31 keeps three hundredths, the kernel's memory.
 pub fn kept(level: u8) -> Kept {
     let (part, zero) = if level & 30 == 0 {
         (1.0, 0.3)
@@ -64,24 +64,24 @@ pub fn kept(level: u8) -> Kept {
     }
 }
 
-/// One dump of the table.
+/// A dump in the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
     /// The dump level.
     pub level: u8,
     /// The codec.
     pub codec: String,
-    /// Helpers wanted.
+    /// Requested number of helpers.
     pub helpers: usize,
-    /// Disks.
+    /// Number of disks.
     pub disks: usize,
-    /// Whether they hold one file.
+    /// True if the disks hold one file.
     pub one_file: bool,
-    /// What came out.
+    /// Outcome of the simulation.
     pub outcome: Outcome,
 }
 
-/// Simulates one dump of the machine.
+/// Simulates a dump of the machine.
 pub fn dump(
     costs: &Costs,
     hardware: &Hardware,
@@ -111,8 +111,8 @@ pub fn dump(
     simulate(&machine, &costs.passes(kept, codec))
 }
 
-/// The whole table, codec by codec, and last the best codec of each cell, as
-/// one would have who always chose rightly.
+/// Returns the whole table, codec by codec, and last the best codec of each cell, as an always
+/// correct choice would have it.
 pub fn table(costs: &Costs, hardware: &Hardware) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Vec::new();
     for level in LEVELS {

@@ -1,13 +1,13 @@
-//! A model of the dump pipeline, to see how machines behave that are not at
-//! hand: discrete events, deterministic, calibrated from costs of stages.
+//! A model of the dump pipeline, for machines that are not available: discrete events,
+//! deterministic, calibrated with the costs of the stages.
 //!
-//! - [`model`]: what a machine and a dump are made of.
-//! - [`simulate`]: runs it; [`outcome`]: what came out.
-//! - [`costs`]: what pages cost, stated; [`calibrate`], [`stages`]: or measured.
-//! - [`check`]: holds the model against real dumps.
-//! - [`solaris`], [`remap`]: public measurements of the past, reproduced.
+//! - [`model`]: the description of a machine and a dump.
+//! - [`simulate`]: the simulation; [`outcome`]: its results.
+//! - [`costs`]: the stated costs of pages; [`calibrate`], [`stages`]: the measured ones.
+//! - [`check`]: the comparison with real dumps.
+//! - [`solaris`], [`remap`]: reproductions of published measurements.
 //! - [`large`]: a machine of 32 TB.
-//! - [`plot`]: time against helpers as a picture.
+//! - [`plot`]: a plot of time against helpers.
 
 pub mod calibrate;
 pub mod check;

@@ -1,21 +1,21 @@
-//! What a machine and a dump are made of, as far as time is concerned.
+//! The description of a machine and a dump, as far as it affects time.
 //!
 //! Times are in nanoseconds, sizes in bytes, rates in bytes per second.
 
 use bigiron_helpers::MemoryBudget;
 use serde::Serialize;
 
-/// The processor time of something, in nanoseconds.
+/// CPU time of an operation, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Cost {
-    /// While one helper works.
+    /// With one helper.
     pub alone: f64,
-    /// While others work beside it and share caches, cores and memory.
+    /// With several helpers, which share caches, cores and memory.
     pub beside: f64,
 }
 
 impl Cost {
-    /// The same with and without others.
+    /// Returns a cost that is the same with one helper and with several.
     pub fn of(nanoseconds: f64) -> Self {
         Self {
             alone: nanoseconds,
@@ -23,12 +23,12 @@ impl Cost {
         }
     }
 
-    /// What it is where `helpers` work.
+    /// Returns the time with `helpers` helpers.
     pub fn at(self, helpers: usize) -> f64 {
         if helpers > 1 { self.beside } else { self.alone }
     }
 
-    /// `count` times as much.
+    /// Returns the cost of `count` operations.
     pub fn times(self, count: f64) -> Self {
         Self {
             alone: self.alone * count,
@@ -36,7 +36,7 @@ impl Cost {
         }
     }
 
-    /// One after the other.
+    /// Returns the cost of both operations in sequence.
     pub fn plus(self, other: Self) -> Self {
         Self {
             alone: self.alone + other.alone,
@@ -45,47 +45,47 @@ impl Cost {
     }
 }
 
-/// What a helper takes at once: a chunk of the filter or a unit of pages.
+/// The work that a helper takes at once: a section of the filter or a batch of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Piece {
-    /// Bringing in bytes of the source; this is what helpers share the bus for.
+pub struct WorkItem {
+    /// Transfer of bytes of the source over the shared bus.
     pub source: Cost,
-    /// Looking at pages and compressing them.
+    /// Examination and compression of pages.
     pub cpu: Cost,
     /// write(): the copy into the page cache, under the file's lock.
     pub write: Cost,
-    /// Bytes that it adds to the dump.
+    /// Number of bytes added to the dump.
     pub bytes: f64,
-    /// TLB flushes that other CPUs are interrupted for.
+    /// Number of TLB flushes that interrupt other CPUs.
     pub flushes: f64,
 }
 
-/// One pass over all of memory.
+/// A pass over all memory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pass {
-    /// What it is called.
+    /// Name of the pass.
     pub name: &'static str,
-    /// How many pieces it has.
+    /// Number of pieces.
     pub pieces: u64,
-    /// What a piece is on average.
-    pub piece: Piece,
-    /// How far pieces differ: 0 not at all, 1 from nothing to twice the mean.
+    /// The average piece.
+    pub piece: WorkItem,
+    /// Variation between pieces: 0 for equal pieces, 1 for a range from nothing to twice the
+    /// mean.
     pub spread: f64,
 }
 
-/// What one CPU's TLB flush costs where `n` CPUs are online.
+/// Growth of the cost of a TLB flush with the number `n` of online CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum FlushGrowth {
-    /// The sender waits for the slowest of `n - 1` answers, each with an
-    /// exponential delay: the mean grows with the harmonic number.
+    /// The sender waits for the slowest of `n - 1` answers, each with an exponentially
+    /// distributed delay: the mean grows with the harmonic number.
     SlowestAnswer,
-    /// Each of the other `n - 1` CPUs' flushes interrupts this one and empties
-    /// its TLB.
+    /// The flushes of each of the other `n - 1` CPUs interrupt this one and empty its TLB.
     EveryCpu,
 }
 
 impl FlushGrowth {
-    /// How often the cost of one other CPU has to be paid.
+    /// Returns the cost as a multiple of that with one other CPU.
     pub fn factor(self, cpus: usize) -> f64 {
         let others = cpus.saturating_sub(1);
         match self {
@@ -95,61 +95,61 @@ impl FlushGrowth {
     }
 }
 
-/// TLB flushes across CPUs, as /proc/vmcore causes them.
+/// TLB flushes across CPUs, as caused by /proc/vmcore.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Flush {
-    /// Nanoseconds with one other CPU.
+    /// Time with one other CPU.
     pub nanoseconds: f64,
-    /// How that grows.
+    /// Growth with more CPUs.
     pub growth: FlushGrowth,
 }
 
-/// The memory that helpers may take.
+/// The memory available to helpers, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Memory {
-    /// For all together.
+    /// Total for all helpers.
     pub budget: u64,
-    /// What all share.
+    /// Memory that all helpers share.
     pub shared: u64,
-    /// What each takes.
+    /// Memory per helper.
     pub per_helper: u64,
 }
 
 /// The machine that makes the dump.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Machine {
-    /// Helpers that are wanted; memory may allow fewer.
+    /// Requested number of helpers; memory may allow fewer.
     pub helpers: usize,
-    /// What bounds them.
+    /// Memory limit of the helpers.
     pub memory: Option<Memory>,
-    /// Taking a piece of work, one helper after the other.
+    /// Time to take a piece of work, which one helper does at a time.
     pub take: f64,
-    /// How many helpers can read the source at full speed at the same time.
+    /// Number of helpers that can read the source at full speed concurrently.
     pub bus_helpers: f64,
     /// TLB flushes across CPUs.
     pub flush: Option<Flush>,
-    /// Whether writes go to one file, whose lock lets one at a time through.
+    /// True if writes go to one file, whose lock admits one at a time.
     pub one_file: bool,
-    /// What a write takes longer if it had to wait for the lock.
+    /// Additional time of a write that had to wait for the lock.
     pub hand_over: f64,
-    /// Disks that the dump is striped over.
+    /// Number of disks over which the dump is striped.
     pub disks: usize,
-    /// What each can write; infinite if nothing has to reach a disk.
+    /// Write rate of each disk; infinite if no disk is involved.
     pub disk_rate: f64,
-    /// Bytes that may wait for the disks: the page cache or a queue.
+    /// Bytes that may wait for the disks, in the page cache or a queue.
     pub buffer: f64,
-    /// A helper waits until its own bytes are on the disk.
+    /// True if a helper waits until its bytes are on disk.
     pub synchronous: bool,
-    /// Before the first pass.
+    /// Time before the first pass.
     pub start: f64,
-    /// After the last byte.
+    /// Time after the last byte.
     pub finish: f64,
-    /// Seeds the differences between pieces.
+    /// Seed of the variation between pieces.
     pub seed: u64,
 }
 
 impl Default for Machine {
-    /// One helper; nothing but its own work takes time.
+    /// One helper; only its own work takes time.
     fn default() -> Self {
         Self {
             helpers: 1,
@@ -171,7 +171,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// The helpers that fit into the memory.
+    /// Returns the number of helpers that fit in the memory.
     pub fn helpers_that_fit(&self) -> usize {
         match self.memory {
             None => self.helpers.max(1),

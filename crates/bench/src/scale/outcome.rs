@@ -1,13 +1,13 @@
-//! What came out of a simulated dump.
+//! The results of a simulated dump.
 
 use serde::Serialize;
 
-/// Time of all helpers together, in seconds.
+/// Total time of all helpers, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct HelperTime {
-    /// Reading the source, at full speed.
+    /// Reading the source at full speed.
     pub source: f64,
-    /// Looking at pages and compressing them.
+    /// Examining and compressing pages.
     pub cpu: f64,
     /// TLB flushes.
     pub flush: f64,
@@ -15,54 +15,54 @@ pub struct HelperTime {
     pub write: f64,
     /// Waiting for a piece of work.
     pub wait_take: f64,
-    /// Waiting for the bus, beyond the time of the reading itself.
+    /// Waiting for the bus, in addition to the time of the read itself.
     pub wait_bus: f64,
     /// Waiting for the file's lock.
     pub wait_lock: f64,
-    /// Waiting for room in the buffer, or for the disk itself.
+    /// Waiting for room in the buffer, or for the disk.
     pub wait_disk: f64,
 }
 
 impl HelperTime {
-    /// What was work.
+    /// Returns the time spent on work.
     pub fn busy(&self) -> f64 {
         self.source + self.cpu + self.flush + self.write
     }
 }
 
-/// The part of the time that something was in use, 0 to 1.
+/// Fraction of the time in which a resource was in use, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Utilisation {
-    /// The helpers' CPUs, on average.
+    /// The helpers' CPUs, average.
     pub cpu: f64,
     /// The memory bus.
     pub bus: f64,
     /// The lock of the file.
     pub lock: f64,
-    /// The place where work is taken.
+    /// The work queue.
     pub take: f64,
-    /// The disks, on average.
+    /// The disks, average.
     pub disks: f64,
 }
 
-/// What bounds a dump.
+/// The bottleneck of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bottleneck {
-    /// The helpers' own work: more of them would help.
+    /// The helpers' work: more helpers would be faster.
     Cpu,
     /// The memory bus.
     Bus,
-    /// The lock of the one file.
+    /// The lock of the single file.
     Lock,
-    /// The place where work is taken.
+    /// The work queue.
     Take,
     /// The disks.
     Disks,
 }
 
 impl Bottleneck {
-    /// A word for tables.
+    /// Returns the name used in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -77,22 +77,22 @@ impl Bottleneck {
 /// A simulated dump.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Helpers that worked.
+    /// Number of helpers that worked.
     pub helpers: usize,
-    /// All of it, in seconds.
+    /// Total time in seconds.
     pub seconds: f64,
-    /// The phases and their seconds: start, the passes, finish.
+    /// The phases with their durations in seconds: start, the passes, finish.
     pub phases: Vec<(&'static str, f64)>,
-    /// Bytes written.
+    /// Number of bytes written.
     pub bytes: f64,
-    /// What the helpers did.
+    /// Time of the helpers.
     pub time: HelperTime,
-    /// What was in use.
+    /// Utilisation of the resources.
     pub used: Utilisation,
 }
 
 impl Outcome {
-    /// What was in use most.
+    /// Returns the resource that was in use most.
     pub fn bottleneck(&self) -> Bottleneck {
         let used = &self.used;
         let mut most = (Bottleneck::Cpu, used.cpu);
@@ -110,13 +110,13 @@ impl Outcome {
     }
 }
 
-/// Writes seconds as `h:mm:ss`.
+/// Formats seconds as `h:mm:ss`.
 pub fn hours(seconds: f64) -> String {
     let whole = seconds.round().max(0.0) as u64;
     format!("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60)
 }
 
-/// Writes seconds as `mm:ss`.
+/// Formats seconds as `mm:ss`.
 pub fn minutes(seconds: f64) -> String {
     let whole = seconds.round().max(0.0) as u64;
     format!("{}:{:02}", whole / 60, whole % 60)

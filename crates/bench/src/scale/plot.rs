@@ -1,15 +1,15 @@
-//! Time against helpers as a picture.
+//! A plot of time against helpers.
 
 use bigiron_svg::{Axis, Corner, Mark, Plot};
 pub use bigiron_svg::{Line, Series, Style};
 
-/// Room for the names at the ends of the lines.
+/// Space for the names at the ends of the lines.
 const NAMES: f64 = 150.0;
-/// Helpers at the ends of the axis.
+/// Range of the helper axis.
 const HELPERS: (f64, f64) = (1.0, 1024.0);
-/// Seconds at the ends of the axis.
+/// Range of the time axis in seconds.
 const SECONDS: (f64, f64) = (4.0, 86_400.0);
-/// Marks of the axis of time.
+/// Ticks of the time axis.
 const TIMES: [(f64, &str); 9] = [
     (5.0, "5 s"),
     (10.0, "10 s"),
@@ -21,15 +21,15 @@ const TIMES: [(f64, &str); 9] = [
     (14_400.0, "4 h"),
     (43_200.0, "12 h"),
 ];
-/// What is drawn how.
+/// The legend.
 const LEGEND: [(Mark, &str); 3] = [
     (Mark::Bold, "model"),
     (Mark::Past, "model of a Solaris system, parallel bzip2"),
     (Mark::Point, "measured there, 2011"),
 ];
 
-/// Draws the series as SVG: lines are what the model says, those of the past what it says of
-/// machines of the past, and points what was measured there.
+/// Draws the series as SVG. Lines are results of the model, those of style `Past` for
+/// historical machines; points are the measurements made there.
 pub fn svg(title: &str, subtitle: &str, series: Vec<Series>) -> String {
     let helpers = (0..=10).map(|power| 1_u32 << power);
     Plot {

@@ -1,36 +1,36 @@
 //! /proc/vmcore by mmap() and by read() on 1, 2 and 4 CPUs, reproduced.
 //!
-//! Measured: HATAYAMA Daisuke, kexec mailing list, 3 July 2013: 32 GiB split
-//! among as many makedumpfiles as CPUs are online, to /dev/null.
+//! Measured: HATAYAMA Daisuke, kexec mailing list, 3 July 2013: 32 GiB divided among as many
+//! makedumpfile processes as CPUs are online, to /dev/null.
 //!
-//! The mechanism: what was mapped is unmapped again, and other CPUs are
-//! interrupted to flush their TLBs. It has one number, what a flush costs with
-//! one other CPU, taken from the rows of 1 and 2 CPUs; the row of 4 CPUs is
-//! predicted. How it grows differs by how much is flushed at once:
-//! - read() maps and unmaps each page (ioremap): a flush is one entry, so what
-//!   counts is that the sender waits for the slowest answer.
-//! - mmap() unmaps windows of 4 MiB: the flush empties the TLB of every CPU
-//!   that it reaches, so what counts is how many send one.
+//! The mechanism: mapped pages are unmapped again, and other CPUs are interrupted to flush
+//! their TLBs. It has one parameter, the cost of a flush with one other CPU, taken from the
+//! rows of 1 and 2 CPUs; the row of 4 CPUs is predicted. The growth of the cost depends on how
+//! much is flushed at once:
+//! - read() maps and unmaps each page (ioremap): a flush covers one entry, so the cost is the wait
+//!   for the slowest answer.
+//! - mmap() unmaps windows of 4 MiB: the flush empties the TLB of every CPU that it reaches, so the
+//!   cost is proportional to the number of senders.
 
 use serde::Serialize;
 
-use super::model::{Cost, Flush, FlushGrowth, Machine, Pass, Piece};
+use super::model::{Cost, Flush, FlushGrowth, Machine, Pass, WorkItem};
 use super::simulate::simulate;
 
 /// A column of the tables: seconds of each process with 1, 2 and 4 CPUs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Access {
-    /// mmap or read.
+    /// `mmap` or `read`.
     pub name: &'static str,
-    /// On one CPU.
+    /// With one CPU.
     pub one: f64,
-    /// On two.
+    /// With two CPUs.
     pub two: [f64; 2],
-    /// On four.
+    /// With four CPUs.
     pub four: [f64; 4],
-    /// Page frames that are unmapped at once.
+    /// Number of page frames unmapped at once.
     pub frames_at_once: u64,
-    /// How a flush's cost grows with CPUs.
+    /// Growth of a flush's cost with CPUs.
     pub growth: FlushGrowth,
 }
 
@@ -54,46 +54,46 @@ pub const ACCESSES: [Access; 2] = [
     },
 ];
 
-/// Page frames of the machine.
+/// Number of page frames of the machine.
 const FRAMES: u64 = (32 << 30) / 4096;
-/// Page frames of a simulated piece.
+/// Page frames per simulated piece.
 const PIECE: u64 = 1024;
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Row {
-    /// mmap or read.
+    /// `mmap` or `read`.
     pub name: &'static str,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: usize,
-    /// How often faster than one CPU, measured.
+    /// Measured speedup over one CPU.
     pub measured: f64,
-    /// The same in the model.
+    /// Speedup in the model.
     pub model: f64,
-    /// The model was not calibrated on this row.
+    /// True if the model was not calibrated on this row.
     pub predicted: bool,
-    /// What one flush costs with one other CPU, in microseconds.
+    /// Cost of a flush with one other CPU, in microseconds.
     pub flush: f64,
 }
 
 impl Row {
-    /// Model to measurement, less one.
+    /// Returns the relative error of the model.
     pub fn error(&self) -> f64 {
         self.model / self.measured - 1.0
     }
 }
 
-/// The second process's part of all work on two CPUs. The first has less,
-/// since its half of the addresses has holes; so it ends first, in the same
-/// proportion for both ways of access.
+/// Returns the second process's share of all work on two CPUs. The first has less, because its
+/// half of the addresses has holes; it ends first, in the same proportion for both access
+/// methods.
 fn second_part() -> f64 {
     let parts = ACCESSES.map(|access| access.two[1] / (access.two[0] + access.two[1]));
     parts.iter().sum::<f64>() / parts.len() as f64
 }
 
 impl Access {
-    /// Nanoseconds of a flush with one other CPU: what the slower of two
-    /// processes, whose other CPU works all the time, takes beyond its part.
+    /// Returns the nanoseconds of a flush with one other CPU: the time that the slower of two
+    /// processes, whose other CPU works throughout, takes in addition to its share.
     fn flush(&self) -> f64 {
         let part = second_part() * self.one;
         let extra = (self.two[1] / part - 1.0) * self.one;
@@ -113,10 +113,10 @@ impl Access {
         let pass = Pass {
             name: "copy",
             pieces,
-            piece: Piece {
+            piece: WorkItem {
                 source: Cost::of(self.one * 1e9 / pieces as f64),
                 flushes: PIECE as f64 / self.frames_at_once as f64,
-                ..Piece::default()
+                ..WorkItem::default()
             },
             spread: 0.0,
         };
@@ -124,7 +124,7 @@ impl Access {
     }
 }
 
-/// The rows of both tables. The published ratios compare mean times.
+/// Returns the rows of both tables. The published ratios compare mean times.
 pub fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     for access in &ACCESSES {

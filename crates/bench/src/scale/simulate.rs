@@ -1,27 +1,27 @@
-//! Runs a dump through the model, event by event.
+//! Simulates a dump, event by event.
 //!
-//! A helper takes a piece, reads it over the shared bus, works on it, waits for
-//! the lock and for room in the buffer, writes, and takes the next. The disks
-//! empty the buffer meanwhile. At the end of a pass all helpers meet.
+//! A helper takes a piece, reads it over the shared bus, works on it, waits for the lock and
+//! for room in the buffer, writes, and takes the next. Meanwhile the disks empty the buffer. At
+//! the end of a pass all helpers synchronize.
 
 use std::collections::VecDeque;
 
 use super::events::{Events, Shared};
-use super::model::{Machine, Pass, Piece};
+use super::model::{Machine, Pass, WorkItem};
 use super::outcome::{HelperTime, Outcome, Utilisation};
 
-/// Pieces of a pass at most, unless the helpers are many: neighbours are put
-/// together until so few are left.
+/// Maximum number of pieces of a pass, unless there are many helpers. Adjacent pieces are
+/// merged to stay below it.
 const MAX_PIECES: u64 = 16 << 10;
-/// Pieces that each helper gets at least, so that the end of a pass, where
-/// some have no work left, stays as short as it is.
+/// Minimum number of pieces per helper, so that merging does not lengthen the end of a pass,
+/// where some helpers have no work left.
 const PIECES_PER_HELPER: u64 = 64;
 const NANOSECONDS: f64 = 1e9;
 
 enum Event {
-    /// A helper has a piece of work.
+    /// A helper has taken a piece of work.
     Taken(usize),
-    /// Somebody may be done with the bus; an old number says it is out of date.
+    /// A helper may be done with the bus. An old number marks an outdated event.
     Bus(u64),
     /// A helper has compressed its piece.
     Computed(usize),
@@ -31,13 +31,13 @@ enum Event {
     OnDisk(usize),
 }
 
-/// Where a helper is.
+/// State of a helper.
 #[derive(Clone, Copy, Default)]
 struct Helper {
-    piece: Piece,
-    /// When it began to wait for what it waits for.
+    piece: WorkItem,
+    /// Start of the current wait.
     since: f64,
-    /// It had to wait for the lock.
+    /// True if it had to wait for the lock.
     contended: bool,
 }
 
@@ -46,7 +46,7 @@ struct Run<'a> {
     now: f64,
     events: Events<Event>,
     helpers: Vec<Helper>,
-    /// The pass at hand: pieces left, and how each differs from the mean.
+    /// The current pass, with the remaining pieces as factors of the mean.
     pass: &'a Pass,
     weights: Vec<f64>,
     merged: f64,
@@ -58,7 +58,7 @@ struct Run<'a> {
     lock_waiters: VecDeque<usize>,
     buffered: f64,
     room_waiters: VecDeque<usize>,
-    /// Pieces before each disk: whose, and how many bytes.
+    /// Pieces queued for each disk: helper and size in bytes.
     disks: Vec<VecDeque<(usize, f64)>>,
     next_disk: usize,
     time: HelperTime,
@@ -74,7 +74,7 @@ pub fn simulate(machine: &Machine, passes: &[Pass]) -> Outcome {
     let nothing = Pass {
         name: "",
         pieces: 0,
-        piece: Piece::default(),
+        piece: WorkItem::default(),
         spread: 0.0,
     };
     let mut run = Run {
@@ -118,7 +118,7 @@ pub fn simulate(machine: &Machine, passes: &[Pass]) -> Outcome {
 }
 
 impl<'a> Run<'a> {
-    /// Runs one pass until its last helper has no more work.
+    /// Runs one pass until the last helper has no more work.
     fn pass(&mut self, pass: &'a Pass, number: u64) {
         self.pass = pass;
         let count = self.helpers.len();
@@ -157,7 +157,7 @@ impl<'a> Run<'a> {
         };
         let scale = weight * self.merged;
         let mean = &self.pass.piece;
-        self.helpers[helper].piece = Piece {
+        self.helpers[helper].piece = WorkItem {
             source: mean.source.times(scale),
             cpu: mean.cpu.times(scale),
             write: mean.write.times(scale),
@@ -234,8 +234,8 @@ impl<'a> Run<'a> {
         let bytes = self.helpers[helper].piece.bytes;
         let mut room = self.machine.buffer;
         if self.merged > 1.0 {
-            // Pieces that were put together may be larger than the buffer;
-            // helpers and disks go on beside each other all the same.
+            // Merged pieces may be larger than the buffer. Helpers and disks still work
+            // concurrently.
             let pieces = 2 * self.disks.len() + self.helpers.len();
             room = room.max(self.pass.piece.bytes * self.merged * pieces as f64);
         }
@@ -346,7 +346,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How much each of `count` pieces differs from the mean; their mean is 1.
+/// Returns the sizes of `count` pieces relative to the mean; their mean is 1.
 fn weights(count: u64, spread: f64, seed: u64) -> Vec<f64> {
     let mut state = seed;
     let mut weights: Vec<f64> = (0..count)
@@ -359,7 +359,7 @@ fn weights(count: u64, spread: f64, seed: u64) -> Vec<f64> {
     weights
 }
 
-/// A number from 0 up to 1 (SplitMix64, Steele, Lea and Flood, 2014).
+/// Returns a number in the range from 0 to below 1 (SplitMix64, Steele, Lea and Flood, 2014).
 fn random(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;

@@ -1,54 +1,52 @@
 //! Parallel dumps of Solaris 10 9/10, reproduced.
 //!
-//! Measured: Steve Sistare, "Fast Crash Dump", 19 July 2011. Before, one CPU
-//! compressed with lzjb and waited for each write. After, all frozen CPUs
-//! compress chunks of 4 MB with bzip2 and one of them writes.
+//! Measured: Steve Sistare, "Fast Crash Dump", 19 July 2011. Before, one CPU compressed with
+//! lzjb and waited for each write. After, all frozen CPUs compress chunks of 4 MB with bzip2
+//! and one of them writes.
 //!
-//! The disk's bandwidth follows from the time before; the time after is what
-//! the model predicts.
+//! The disk's bandwidth is derived from the time before; the time after is the model's
+//! prediction.
 
 use serde::Serialize;
 
-use super::model::{Cost, Machine, Pass, Piece};
+use super::model::{Cost, Machine, Pass, WorkItem};
 use super::outcome::Outcome;
 use super::simulate::simulate;
 
-/// Bytes of a chunk ("in 4 MB chunks").
+/// Size of a chunk in bytes ("in 4 MB chunks").
 const CHUNK: f64 = 4e6;
-/// bzip2 takes "20X to 40X more" CPU time than lzjb; the low end.
+/// CPU time of bzip2 relative to lzjb, "20X to 40X more"; the low end.
 const BZIP2_COST: f64 = 20.0;
-/// A dump is bound by its disks when more helpers make it this little faster.
+/// Speedup by more helpers below which a dump counts as disk-bound.
 const PLATEAU: f64 = 1.05;
 
-/// One machine of the table.
+/// A machine of the table.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct System {
-    /// Its name.
+    /// Name of the machine.
     pub name: &'static str,
-    /// CPUs, as Solaris counts them: hardware threads.
+    /// Number of CPUs as counted by Solaris: hardware threads.
     pub cpus: usize,
-    /// Uncompressed kernel pages, in bytes.
+    /// Size of the uncompressed kernel pages in bytes.
     pub bytes: f64,
     /// bzip2's compression ratio.
     pub ratio: f64,
-    /// Measured seconds, serial with lzjb.
+    /// Measured seconds with the serial dump and lzjb.
     pub before: f64,
-    /// Measured seconds, parallel with bzip2.
+    /// Measured seconds with the parallel dump and bzip2.
     pub after: f64,
-    /// Stated: lzjb's ratio. "2x more than lzjb for most cases"; in "the
-    /// extreme case 39X vs 9X", which the M9000 is near.
+    /// Stated: lzjb's ratio. "2x more than lzjb for most cases"; in "the extreme case 39X vs
+    /// 9X", which the M9000 is near.
     pub lzjb_ratio: f64,
-    /// Stated: bytes per second of lzjb on one CPU that has its core alone.
+    /// Stated: throughput of lzjb in bytes per second on one CPU that has its core alone.
     pub lzjb_rate: f64,
-    /// Stated: how much slower a hardware thread is when its neighbours on the
-    /// core work too.
+    /// Stated: slowdown of a hardware thread while the other threads of its core work.
     pub sharing: f64,
 }
 
-/// The table. The rates of lzjb are estimates, by processor: SPARC64 VII of
-/// 2.5 GHz, UltraSPARC T2+ (in order, 8 threads a core), Xeon of 2.9 GHz,
-/// Opteron of 2.3 GHz. On x86 they are rates over a dump as it comes, of which
-/// much is zero or nearly so.
+/// The table. The rates of lzjb are estimates by processor: SPARC64 VII of 2.5 GHz, UltraSPARC
+/// T2+ (in order, 8 threads per core), Xeon of 2.9 GHz, Opteron of 2.3 GHz. On x86 they are
+/// rates over a typical dump, much of which is zero or nearly zero.
 pub const SYSTEMS: [System; 4] = [
     System {
         name: "M9000",
@@ -96,30 +94,31 @@ pub const SYSTEMS: [System; 4] = [
     },
 ];
 
-/// What the model says of a system.
+/// The model's prediction for a system.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
     /// The system.
     pub system: System,
-    /// Bytes per second of its disk, from the time before.
+    /// Bandwidth of its disk in bytes per second, derived from the time before.
     pub disk_rate: f64,
-    /// The dump before, simulated with that.
+    /// The dump before, simulated with that bandwidth.
     pub before: Outcome,
     /// The dump after: the prediction.
     pub after: Outcome,
-    /// Helpers from which on the disk bounds it; `None` if it has too few.
+    /// Number of helpers from which the dump is disk-bound; `None` if the system has fewer.
     pub helpers_needed: Option<usize>,
 }
 
 impl Prediction {
-    /// Predicted to measured time after, less one.
+    /// Returns the relative error of the predicted time after.
     pub fn error(&self) -> f64 {
         self.after.seconds / self.system.after - 1.0
     }
 }
 
 impl System {
-    /// What is left of the time before when the CPU had its part went to the disk.
+    /// Returns the disk's bandwidth: the time before, minus the CPU time, was spent on the
+    /// disk.
     pub fn disk_rate(&self) -> f64 {
         let compressing = self.bytes / self.lzjb_rate;
         self.bytes / self.lzjb_ratio / (self.before - compressing)
@@ -129,16 +128,16 @@ impl System {
         Pass {
             name: "dump",
             pieces: (self.bytes / CHUNK) as u64,
-            piece: Piece {
+            piece: WorkItem {
                 cpu: Cost::of(CHUNK / rate * 1e9),
                 bytes: CHUNK / ratio,
-                ..Piece::default()
+                ..WorkItem::default()
             },
             spread: 0.5,
         }
     }
 
-    /// The serial dump.
+    /// Simulates the serial dump.
     pub fn serial(&self) -> Outcome {
         let machine = Machine {
             disk_rate: self.disk_rate(),
@@ -148,7 +147,7 @@ impl System {
         simulate(&machine, &[self.pass(self.lzjb_rate, self.lzjb_ratio)])
     }
 
-    /// The parallel dump with so many helpers; each has one output buffer.
+    /// Simulates the parallel dump with this number of helpers; each has one output buffer.
     pub fn parallel(&self, helpers: usize) -> Outcome {
         let machine = Machine {
             helpers,
@@ -160,7 +159,7 @@ impl System {
         simulate(&machine, &[self.pass(rate, self.ratio)])
     }
 
-    /// Predicts the parallel dump. One CPU is the panic thread, which writes.
+    /// Predicts the parallel dump. One CPU is the panicking one, which writes.
     pub fn predict(&self) -> Prediction {
         let disk_rate = self.disk_rate();
         let on_disk = self.bytes / self.ratio / disk_rate;
@@ -188,7 +187,7 @@ impl System {
     }
 }
 
-/// All systems' predictions.
+/// Returns the predictions for all systems.
 pub fn predictions() -> Vec<Prediction> {
     SYSTEMS.iter().map(System::predict).collect()
 }

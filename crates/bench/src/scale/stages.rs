@@ -1,7 +1,7 @@
-//! Measures the stages of the copy, each by itself, over a sample of pages.
+//! Measures each stage of the copy separately, over a sample of pages.
 //!
-//! The stages stand here once more, apart from the engine, so that the model is
-//! built from what work costs and not from the runs that it is to predict.
+//! The stages are reimplemented here, separate from the engine, so that the model is built from
+//! the costs of the work and not from the runs that it predicts.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -16,24 +16,24 @@ use rustix::time::ClockId;
 
 use crate::clock::processor_time;
 
-use super::costs::{DESCRIPTOR_BYTES, UNIT_FRAMES};
+use super::costs::{BATCH_FRAMES, DESCRIPTOR_BYTES};
 
-/// Pages read at once, as the engine does.
+/// Pages read at once, as in the engine.
 pub const READ_PAGES: usize = 64;
-/// Pages in the stand-in for the table of stored pages, 2 MiB in all, and the
-/// sets of four slots that lead to them.
+/// Number of pages in the stand-in for the table of stored pages, 2 MiB in total, and number of
+/// sets of four slots that refer to them.
 const TABLE_PAGES: usize = (2 << 20) / 56;
 const TABLE_SETS: usize = TABLE_PAGES / 2;
 
-/// Runs of kept pages in one unit: first page frame and count.
+/// Runs of kept pages in a batch: first page frame and count.
 pub type UnitRuns = Vec<(u64, usize)>;
 
-/// A sum of times and how many pages (or bytes) they were for.
+/// A sum of times, with the number of pages (or bytes) that it covers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timed {
-    /// All of it, in nanoseconds.
+    /// Total time in nanoseconds.
     pub nanoseconds: f64,
-    /// Pages, or bytes for writes.
+    /// Number of pages, or of bytes for writes.
     pub count: f64,
 }
 
@@ -48,35 +48,35 @@ impl Timed {
         self.count += other.count;
     }
 
-    /// Nanoseconds for one; zero if there were none.
+    /// Returns the nanoseconds per page; zero if there were none.
     pub fn each(&self) -> f64 {
         self.nanoseconds / self.count.max(1.0)
     }
 }
 
-/// What the stages took.
+/// The times of all stages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StageTimes {
     /// Reading pages.
     pub read: Timed,
-    /// Looking for zeros, by zero pages.
+    /// Detecting zeros, per zero page.
     pub zero: Timed,
-    /// Hashing and looking up, by pages that are not zero.
+    /// Hashing and lookup, per nonzero page.
     pub hash: Timed,
     /// Reading and comparing equal pages.
     pub equal: Timed,
-    /// Compressing pages that get smaller.
+    /// Compressing pages that shrink.
     pub compressible: Timed,
-    /// Compressing pages that do not.
+    /// Compressing pages that do not shrink.
     pub incompressible: Timed,
-    /// Writing, by bytes.
+    /// Writing, per byte.
     pub write: Timed,
-    /// Bytes of the pages that got smaller.
+    /// Total compressed size of the pages that shrank, in bytes.
     pub compressed_bytes: f64,
 }
 
 impl StageTimes {
-    /// Adds another thread's.
+    /// Adds the times of another thread.
     pub fn merge(&mut self, other: &Self) {
         self.read.merge(&other.read);
         self.zero.merge(&other.zero);
@@ -89,8 +89,8 @@ impl StageTimes {
     }
 }
 
-/// The table of stored pages, as far as time goes: slots that are looked at for
-/// every page, and a ring that is written in order.
+/// A stand-in with the timing of the table of stored pages: slots that are read for every page,
+/// and a ring that is written in order.
 struct StandIn {
     sets: Vec<[u64; 4]>,
     ring: Vec<[u64; 5]>,
@@ -117,18 +117,18 @@ impl StandIn {
     }
 }
 
-/// What is measured with: the source, the codec, and a file to write to.
+/// A test bench: source, codec, and the file to write to.
 pub struct Bench<'a> {
     /// The source of pages.
     pub source: &'a dyn MemorySource,
     /// The codec.
     pub compression: Compression,
-    /// Page frames that equal another page.
+    /// Page frames that are equal to another page.
     pub equal: &'a HashSet<u64>,
 }
 
 impl Bench<'_> {
-    /// Takes the sample's units through all stages.
+    /// Takes the batches of the sample through all stages.
     pub fn run<'u>(
         &self,
         units: impl Iterator<Item = &'u UnitRuns>,
@@ -139,7 +139,7 @@ impl Bench<'_> {
         let mut comparer = self.source.reader(IoMethod::Read);
         let mut compressor = self.compression.compressor()?;
         let stores = self.compression.codec == Codec::None;
-        let mut data = vec![0; UNIT_FRAMES as usize * page_size];
+        let mut data = vec![0; BATCH_FRAMES as usize * page_size];
         let mut table = StandIn::new();
         let mut new_pages = ByPageHash::default();
         let mut whole = Vec::new();
@@ -162,8 +162,8 @@ impl Bench<'_> {
                     .add(begin.elapsed(), (pages.len() / page_size) as f64);
                 pages_in_unit += pages.len() / page_size;
 
-                // In one pass, as in the engine, where a page that was looked
-                // at is near when it is hashed.
+                // In one pass, as in the engine: a page is still in the cache when it is
+                // hashed.
                 let begin = CpuTime::now();
                 whole.clear();
                 for (number, page) in pages.chunks_exact(page_size).enumerate() {
@@ -230,7 +230,7 @@ impl Bench<'_> {
     }
 }
 
-/// What it takes to see that a page just read is zero.
+/// Returns the time to detect that a page in the cache is zero.
 fn zero_cost(page_size: usize) -> Duration {
     const ROUNDS: u32 = 16;
     let pages = vec![0_u8; READ_PAGES * page_size];
@@ -248,7 +248,7 @@ fn zero_cost(page_size: usize) -> Duration {
     begin.elapsed() / (ROUNDS * READ_PAGES as u32)
 }
 
-/// Runs of pages in pieces that are read at once.
+/// Splits runs of pages into pieces that are read at once.
 fn pieces(runs: &UnitRuns) -> impl Iterator<Item = (u64, usize)> + '_ {
     runs.iter().flat_map(|(first, len)| {
         (0..*len)
@@ -257,24 +257,24 @@ fn pieces(runs: &UnitRuns) -> impl Iterator<Item = (u64, usize)> + '_ {
     })
 }
 
-/// A point in the processor time of this thread: what else runs on the machine
-/// makes work wait, but not cost more.
+/// A point in this thread's CPU time. Other load on the machine delays work, but does not add
+/// to its CPU time.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuTime(Duration);
 
 impl CpuTime {
-    /// Now.
+    /// Returns the current CPU time.
     pub fn now() -> Self {
         Self(processor_time(ClockId::ThreadCPUTime))
     }
 
-    /// What was used since.
+    /// Returns the CPU time used since.
     pub fn elapsed(self) -> Duration {
         Self::now().0.saturating_sub(self.0)
     }
 }
 
-/// What asking for the time takes.
+/// Returns the cost of reading the clock.
 fn clock_cost() -> Duration {
     const TIMES: u32 = 1000;
     let begin = CpuTime::now();

@@ -1,21 +1,22 @@
-//! The model against sums that are known beforehand, and against history.
+//! Tests of the model against known sums, and against published measurements.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail so")]
 
 use super::costs::{Costs, Kept};
-use super::model::{Cost, FlushGrowth, Machine, Memory, Pass, Piece};
+use super::model::{Cost, FlushGrowth, Machine, Memory, Pass, WorkItem};
 use super::outcome::{Bottleneck, Outcome, hours};
 use super::simulate::simulate;
 use super::{large, remap, solaris};
 
 const PIECES: u64 = 4000;
 
-/// 100 µs of reading, 700 of work, 200 of writing, and a million bytes.
+/// Returns a pass with 100 µs of reading, 700 of work, 200 of writing, and a million bytes per
+/// piece.
 fn pass(spread: f64) -> Pass {
     Pass {
         name: "copy",
         pieces: PIECES,
-        piece: Piece {
+        piece: WorkItem {
             source: Cost::of(100e3),
             cpu: Cost::of(700e3),
             write: Cost::of(200e3),
@@ -43,7 +44,7 @@ fn assert_near(found: f64, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn one_helper_takes_the_sum_of_all_costs() {
+fn time_of_one_helper_is_the_sum_of_all_costs() {
     let outcome = run(Machine {
         start: 5e6,
         finish: 7e6,
@@ -59,7 +60,7 @@ fn one_helper_takes_the_sum_of_all_costs() {
 }
 
 #[test]
-fn helpers_that_share_nothing_divide_the_time() {
+fn helpers_without_shared_resources_divide_the_time() {
     for helpers in [2, 16, 64] {
         let outcome = run(Machine {
             helpers,
@@ -70,7 +71,7 @@ fn helpers_that_share_nothing_divide_the_time() {
 }
 
 #[test]
-fn a_slow_disk_takes_its_bytes_by_its_bandwidth_and_two_take_half() {
+fn slow_disk_limits_the_dump_to_its_bandwidth_and_two_disks_halve_the_time() {
     for disks in [1, 2] {
         let outcome = run(Machine {
             helpers: 32,
@@ -85,7 +86,7 @@ fn a_slow_disk_takes_its_bytes_by_its_bandwidth_and_two_take_half() {
 }
 
 #[test]
-fn who_waits_for_his_own_writes_takes_both_times() {
+fn synchronous_writes_add_both_times() {
     let outcome = run(Machine {
         disk_rate: 1e9,
         synchronous: true,
@@ -95,7 +96,7 @@ fn who_waits_for_his_own_writes_takes_both_times() {
 }
 
 #[test]
-fn the_lock_of_one_file_bounds_many_helpers() {
+fn lock_of_one_file_limits_many_helpers() {
     let machine = Machine {
         helpers: 64,
         one_file: true,
@@ -112,7 +113,7 @@ fn the_lock_of_one_file_bounds_many_helpers() {
 }
 
 #[test]
-fn the_bus_bounds_those_who_read_at_once() {
+fn bus_limits_concurrent_readers() {
     let mut pass = pass(0.5);
     pass.piece.source = Cost::of(1e6);
     pass.piece.cpu = Cost::default();
@@ -129,7 +130,7 @@ fn the_bus_bounds_those_who_read_at_once() {
 }
 
 #[test]
-fn taking_work_bounds_helpers_if_it_is_slow() {
+fn slow_work_queue_limits_helpers() {
     let outcome = run(Machine {
         helpers: 64,
         take: 100e3,
@@ -140,7 +141,7 @@ fn taking_work_bounds_helpers_if_it_is_slow() {
 }
 
 #[test]
-fn memory_bounds_the_helpers() {
+fn memory_limits_the_number_of_helpers() {
     let outcome = run(Machine {
         helpers: 64,
         memory: Some(Memory {
@@ -155,7 +156,7 @@ fn memory_bounds_the_helpers() {
 }
 
 #[test]
-fn work_beside_others_costs_what_it_costs_there() {
+fn work_of_several_helpers_has_the_cost_of_several() {
     let mut pass = pass(0.0);
     pass.piece.cpu.beside = 1400e3;
     let outcome = simulate(
@@ -169,7 +170,7 @@ fn work_beside_others_costs_what_it_costs_there() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_and_another_nearly_so() {
+fn same_seed_has_same_result_and_other_seed_a_similar_one() {
     let machine = |seed| Machine {
         helpers: 7,
         disk_rate: 3e9,
@@ -184,7 +185,7 @@ fn the_same_seed_gives_the_same_and_another_nearly_so() {
 }
 
 #[test]
-fn putting_pieces_together_changes_nothing() {
+fn merging_pieces_does_not_change_the_time() {
     let mut many = pass(0.5);
     many.pieces *= 1000;
     let machine = Machine {
@@ -199,7 +200,7 @@ fn putting_pieces_together_changes_nothing() {
 }
 
 #[test]
-fn a_dump_takes_what_its_pages_cost() {
+fn dump_takes_the_sum_of_its_pages_costs() {
     let costs = Costs::stated();
     let codec = costs.codec("lzo").unwrap();
     let kept = Kept {
@@ -218,14 +219,14 @@ fn a_dump_takes_what_its_pages_cost() {
 }
 
 #[test]
-fn a_flush_costs_more_with_more_cpus() {
+fn flush_costs_more_with_more_cpus() {
     assert_eq!(FlushGrowth::EveryCpu.factor(1), 0.0);
     assert_eq!(FlushGrowth::EveryCpu.factor(4), 3.0);
     assert_eq!(FlushGrowth::SlowestAnswer.factor(2), 1.0);
     assert_near(FlushGrowth::SlowestAnswer.factor(4), 11.0 / 6.0, 1e-12);
 }
 
-/// The x4450 came to 7 s, rounded: its error may be larger.
+/// The x4450's time was 7 s, rounded: its error may be larger.
 #[test]
 fn solaris_is_predicted_from_the_time_before() {
     for (prediction, tolerance) in solaris::predictions().iter().zip([0.10, 0.10, 0.25, 0.10]) {
@@ -258,7 +259,7 @@ fn four_cpus_on_vmcore_are_predicted_from_two() {
 }
 
 #[test]
-fn on_32_tb_disks_bound_many_helpers_and_cpus_few() {
+fn on_32_tb_many_helpers_are_disk_bound_and_few_are_cpu_bound() {
     let (costs, hardware) = (Costs::stated(), large::Hardware::default());
     let dump = |codec, helpers, place| {
         let codec = costs.codec(codec).unwrap();
@@ -276,7 +277,7 @@ fn on_32_tb_disks_bound_many_helpers_and_cpus_few() {
 }
 
 #[test]
-fn the_best_codec_of_a_cell_is_no_slower_than_any() {
+fn best_codec_of_a_cell_is_at_least_as_fast_as_any() {
     let cells = large::table(&Costs::stated(), &large::Hardware::default());
     for best in cells.iter().filter(|cell| cell.codec.starts_with("best")) {
         let same = |cell: &&large::Cell| {
@@ -294,7 +295,7 @@ fn the_best_codec_of_a_cell_is_no_slower_than_any() {
 }
 
 #[test]
-fn hours_are_written_as_people_read_them() {
+fn hours_are_formatted_as_h_mm_ss() {
     assert_eq!(hours(3599.6), "1:00:00");
     assert_eq!(hours(61.0), "0:01:01");
 }

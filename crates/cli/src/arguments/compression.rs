@@ -8,7 +8,7 @@ use bigiron_format::codec::{Codec, CodecError, Compression};
 
 use super::format::Format;
 
-/// The argument of `--compress`. Not every format takes each compression.
+/// Argument of `--compress`. Not every format supports every compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompressionArgument {
     /// A codec and its level.
@@ -23,7 +23,8 @@ impl CompressionArgument {
     /// Returns `format` with this compression and, for a vmdump, chunks of `chunk_bytes`.
     ///
     /// # Errors
-    /// The format does not take this compression.
+    ///
+    /// The format does not support this compression.
     pub fn of_format(
         self,
         format: Format,
@@ -66,7 +67,7 @@ impl CompressionArgument {
     }
 
     fn refused(self, format: &str, takes: &str) -> String {
-        format!("-f {format} cannot be compressed with {self}; it takes -c {takes}")
+        format!("-f {format} does not support -c {self}; use -c {takes}")
     }
 }
 

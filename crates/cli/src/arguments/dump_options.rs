@@ -22,9 +22,11 @@ use crate::size;
 )]
 #[command(after_long_help = DUMP_HELP)]
 pub struct DumpArguments {
-    /// The source (/proc/vmcore, an ELF core, a kdump-compressed or flattened dump, all parts
-    /// of a split or striped one, or - for standard input), followed by the output file (- for
-    /// standard output) unless the output is split or striped
+    /// The sources, followed by the output file unless the dump is split or striped
+    ///
+    /// A source is /proc/vmcore, an ELF core, a kdump-compressed or flattened dump, all parts
+    /// of a split or striped dump, or - for standard input. OUTPUT may be - for standard
+    /// output.
     #[arg(required = true, num_args = 1.., value_names = ["SOURCE", "OUTPUT"])]
     pub paths: Vec<PathBuf>,
     /// Options of the dump.
@@ -35,12 +37,15 @@ pub struct DumpArguments {
 /// Data to erase from a dump.
 #[derive(Clone, Debug, Args)]
 pub struct EraseArguments {
-    /// Erase the data named by the commands in FILE (makedumpfile.conf(5)); if any of it cannot
-    /// be erased, no dump is made
+    /// Erase the data named by the commands in FILE (makedumpfile.conf(5))
+    ///
+    /// If any of it cannot be erased, no dump is made.
     #[arg(long, value_name = "FILE")]
     pub erase: Option<PathBuf>,
-    /// With --erase: the kernel's vmlinux with debug information, which has the type of every
-    /// variable; without it, the symbols and BTF in the source are used
+    /// With --erase: the kernel's vmlinux with debug information
+    ///
+    /// It has the type of every variable. Without it, the symbols and BTF in the source are
+    /// used.
     #[arg(long, value_name = "VMLINUX", requires = "erase")]
     pub debuginfo: Option<PathBuf>,
 }
@@ -64,14 +69,17 @@ pub struct DumpOptionArgs {
     /// Data to erase.
     #[command(flatten)]
     pub erase: EraseArguments,
-    /// Split the dump into these files, written in parallel with about as many pages each;
-    /// crash and bigiron read them together. There is no OUTPUT then. Requires -f kdump
+    /// Split the dump into these files, written in parallel; requires -f kdump
+    ///
+    /// The files have about the same number of pages each, and replace OUTPUT. crash and
+    /// bigiron read them together.
     #[arg(long, value_name = "FILE,FILE", value_delimiter = ',')]
     #[arg(conflicts_with_all = ["encrypt", "device", "overwrite_device"])]
     pub split: Vec<PathBuf>,
-    /// Stripe a vmdump over these files, disks or partitions, written in parallel: its chunks
-    /// go to them in turn. All commands, such as `bigiron save`, read them together. There is
-    /// no OUTPUT then, and the format is vmdump
+    /// Stripe a vmdump over these files, disks or partitions, written in parallel
+    ///
+    /// Chunks are distributed round-robin. The files replace OUTPUT, and the format is vmdump.
+    /// All commands, such as `bigiron save`, read them together.
     #[arg(
         long,
         value_name = "FILE,FILE",
@@ -79,8 +87,8 @@ pub struct DumpOptionArgs {
         conflicts_with = "split"
     )]
     pub stripe: Vec<PathBuf>,
-    /// Pages to exclude, a sum: 1 zero pages, 2 page cache without private data, 4 all page
-    /// cache, 8 user memory, 16 free memory
+    /// Pages to exclude, the sum of: 1 zero pages, 2 page cache without private data, 4 all
+    /// page cache, 8 user memory, 16 free memory
     #[arg(short = 'd', long, value_name = "0..31", default_value_t = 31)]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=31))]
     pub dump_level: u8,
@@ -91,13 +99,14 @@ pub struct DumpOptionArgs {
     /// adaptive, which keeps CPUs and disk equally busy; for a vmdump, zstd or bzip2
     #[arg(short, long, value_name = "CODEC[:LEVEL]", default_value = "zstd")]
     pub compress: CompressionArgument,
-    /// Memory per chunk of a vmdump, a power of two from 64K to 4M: larger chunks make the dump
-    /// slightly smaller, and reading a single page slower
+    /// Memory per chunk of a vmdump, a power of two from 64K to 4M
+    ///
+    /// Larger chunks make the dump slightly smaller, and reads of single pages slower.
     #[arg(long, value_name = "SIZE", value_parser = size::chunk, default_value = "256K")]
     #[arg(hide_short_help = true)]
     pub chunk_size: u32,
-    /// Encrypt the dump for an age public key, or for the keys in a file; may be repeated. Only
-    /// --identity can read the dump
+    /// Encrypt the dump for an age public key, or for the keys in a file; may be repeated. The
+    /// dump can then be read only with --identity
     #[arg(long, value_name = "RECIPIENT")]
     pub encrypt: Vec<String>,
     /// Helper threads [default: one per CPU]
@@ -111,11 +120,12 @@ pub struct DumpOptionArgs {
     /// Memory for all helpers together, such as 64M [default: a quarter of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub memory_limit: Option<u64>,
-    /// Maximum number of bytes written per second, such as 50M, to leave bandwidth to others;
-    /// with --split or --stripe, per file
+    /// Maximum write rate in bytes per second, such as 50M, to leave bandwidth to others; with
+    /// --split or --stripe, per file
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub write_limit: Option<u64>,
-    /// Seconds without progress after which standard error reports what the dump waits for
+    /// Seconds without progress before a warning on standard error names what the dump is
+    /// waiting for
     #[arg(
         long,
         value_name = "SECONDS",
@@ -137,9 +147,10 @@ pub struct DumpOptionArgs {
     /// Replace OUTPUT if it exists
     #[arg(long)]
     pub overwrite: bool,
-    /// Treat OUTPUT as a raw dump device even if it is a file; disks and partitions always are.
-    /// The dump is written between two blocks that describe it, and `bigiron save` fetches it
-    /// from there
+    /// Treat OUTPUT as a raw dump device even if it is a regular file
+    ///
+    /// Disks and partitions are always dump devices. The dump is written between two blocks
+    /// that describe it, and `bigiron save` copies it from there.
     #[arg(long)]
     pub device: bool,
     /// Write to a dump device even if it holds a file system, a partition table, swap space or
@@ -158,16 +169,16 @@ pub struct DumpOptionArgs {
 }
 
 const DUMP_HELP: &str = "\
-Exit status: 0 the dump was made; 1 it was not, and standard error says why; 2 invalid command \
-line; 129, 130 or 143 ended by SIGHUP, SIGINT or SIGTERM.
+Exit status: 0 success; 1 failure, with the reason on standard error; 2 invalid command line; 129, \
+130 or 143 ended by SIGHUP, SIGINT or SIGTERM.
 
-Unreadable pages do not stop a dump: they are marked as lost, \
-a warning counts them and names the first, and the dump is marked incomplete, as it is if the \
-source itself is truncated or incomplete. `bigiron verify OUTPUT` then exits with 1.
+Unreadable pages do not stop a dump: they are marked as lost, a warning reports their number and \
+the first of them, and the dump is marked incomplete, as it is if the source itself is truncated \
+or incomplete. `bigiron verify OUTPUT` then exits with 1.
 
-After an interruption or a failed write, what was written stays in OUTPUT.incomplete, is marked \
-incomplete, and can be read: each page is present or marked as lost. In an ELF core, which cannot \
-mark pages, pages that were not yet copied are zeros.
+After an interruption or a failed write, the pages written so far stay in OUTPUT.incomplete, which \
+is marked incomplete and can be read: each page is present or marked as lost. In an ELF core, which \
+cannot mark pages, pages not yet copied are zeros.
 
 Examples:
   bigiron dump /proc/vmcore /var/crash/vmcore
@@ -178,9 +189,9 @@ Examples:
   bigiron dump /proc/vmcore --stripe /dev/sdb,/dev/sdc";
 
 const LIVE_HELP: &str = "\
-The kernel runs while its memory is copied, so pages are of different moments, and lists that \
-changed meanwhile may be broken. Each page by itself holds what it held at some moment. crash says \
-LIVE DUMP. Exit status as for `bigiron dump`.
+The kernel runs while its memory is copied, so pages are from different moments, and lists that \
+changed meanwhile may be inconsistent. Each single page has its contents of some moment. crash \
+reports LIVE DUMP. Exit status: as for `bigiron dump`.
 
 Requires root, and a kernel with /proc/kcore that is not locked down.
 
@@ -212,14 +223,14 @@ pub enum Without {
 
 impl DumpOptionArgs {
     /// Parses the recipients. They are not parsed with the other options, because an error
-    /// there repeats the argument, which may be a secret key.
+    /// there would print the argument, which may be a secret key.
     pub fn recipients(&self) -> Result<Option<Recipients>, RecipientsError> {
         let all = self.encrypt.iter().map(|text| text.parse());
         all.reduce(|one, other| Ok(Recipients::and(one?, other?)))
             .transpose()
     }
 
-    /// The options of the dump engine.
+    /// Returns the options of the dump engine.
     pub fn options(&self) -> DumpOptions {
         DumpOptions {
             level: DumpLevel::new(self.dump_level).unwrap_or(DumpLevel::MAX),

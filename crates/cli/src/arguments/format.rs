@@ -1,4 +1,4 @@
-//! `--format`.
+//! Argument of `--format`.
 
 use clap::ValueEnum;
 
@@ -11,7 +11,7 @@ pub enum Format {
     Flattened,
     /// ELF core, uncompressed
     Elf,
-    /// ELF core in compressed chunks, unpacked by zstd -d or bzip2 -d alone; the fastest and
+    /// ELF core in compressed chunks, which zstd -d or bzip2 -d unpacks; the fastest and
     /// smallest format
     Vmdump,
 }

@@ -23,18 +23,18 @@ pub struct MemoryArguments {
 /// Subcommands of `bigiron mem`.
 #[derive(Debug, Subcommand)]
 pub enum MemoryCommand {
-    /// Measure creating, locking and destroying memory: plain calls against helpers
+    /// Measure creating, locking and destroying memory, by plain calls and with helpers
     #[cfg(feature = "bench")]
     Bench(BenchArguments),
-    /// Create a segment or file of shared memory, with all pages populated
+    /// Create a segment or file of shared memory with all pages populated
     Create(CreateArguments),
     /// Remove segments or files of shared memory
     Destroy(DestroyArguments),
-    /// Show what can be faster on this machine, what prevents it, and how to change it
+    /// Report what can be accelerated on this machine, what prevents it, and how to enable it
     Explain(ExplainArguments),
     /// Populate the pages of existing segments, and the page cache of files
     Prewarm(PrewarmArguments),
-    /// Run a program whose large memory is populated, locked and freed by helpers
+    /// Run a program with helpers that populate, lock and free its large memory
     Run(RunArguments),
 }
 
@@ -47,7 +47,7 @@ pub enum Kind {
     Posix,
     /// A file of hugetlbfs: NAME in its mount, or a path
     Hugetlbfs,
-    /// A file anywhere: with its blocks allocated on a disk, or in tmpfs
+    /// A file in any directory, in tmpfs or on a disk with its blocks allocated
     File,
 }
 
@@ -85,7 +85,7 @@ pub struct CreateArguments {
     /// Lock a System V segment, so that it is never swapped out
     #[arg(long)]
     pub lock: bool,
-    /// Number of files NAME.0, NAME.1, …, which several processors free at the same time
+    /// Number of files NAME.0, NAME.1, …, which can be freed in parallel
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=64))]
     pub stripes: u8,
@@ -121,7 +121,7 @@ pub struct DestroyArguments {
     /// Wait until the memory is freed
     #[arg(long)]
     pub wait: bool,
-    /// Make the kernel's call alone, without helpers and reaper
+    /// Make only the system call, without helpers or a reaper
     #[arg(long)]
     pub plain: bool,
     /// Options for helpers.
@@ -162,7 +162,7 @@ pub struct ExplainArguments {
 
 const CREATE_HELP: &str = "\
 The id or the names are printed on standard output, everything else on standard error. A name appears \
-when the memory is complete. The memory is ordinary: any program can attach or open it, and ipcrm or rm \
+once the memory is populated. The memory is ordinary: any program can attach or open it, and ipcrm or rm \
 removes it.
 
 Examples:
@@ -171,8 +171,8 @@ Examples:
   bigiron mem create --size 16G --huge 1G --numa interleave=0-1";
 
 const DESTROY_HELP: &str = "\
-The segment no longer exists when the command returns; a reaper process may go on freeing its memory. \
---wait waits for that and reports both times. Memory that other processes still use is freed when they end.";
+The segment no longer exists when the command returns; a reaper process may still be freeing its memory. \
+--wait waits until it is done and reports both times. Memory that other processes still use is freed when they end.";
 
 fn key(text: &str) -> Result<i32, String> {
     let number = match text.strip_prefix("0x") {
@@ -220,19 +220,20 @@ pub struct RunArguments {
     /// Maximum number of helpers of one operation [default: 16, at most the number of processors]
     #[arg(long, value_name = "N")]
     pub helpers: Option<String>,
-    /// Smaller requests go straight to the kernel [default: 8M]
+    /// Minimum size of accelerated requests [default: 8M]
     #[arg(long, value_name = "SIZE")]
     pub threshold: Option<String>,
-    /// Treatment of segments that the program has created, by shmat: plain, huge, create or lock
+    /// Treatment, at shmat, of segments that the program has created: plain, huge, create or
+    /// lock
     #[arg(long, value_name = "HOW")]
     pub attach: Option<String>,
-    /// Way to free memory: plain, parallel or reaper
+    /// Method of freeing memory: plain, parallel or reaper
     #[arg(long, value_name = "HOW")]
     pub destroy: Option<String>,
     /// Assignment to any key of the policy
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Report which calls were accelerated and the time saved, on standard error or appended to FILE
+    /// Report the accelerated calls and the time saved, on standard error or appended to FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "stderr")]
     pub trace: Option<OsString>,
     /// The program and its arguments

@@ -47,13 +47,13 @@ pub struct InputArguments {
     /// Use the VMCOREINFO in this text file instead of the source's
     #[arg(long, value_name = "FILE")]
     pub vmcoreinfo: Option<PathBuf>,
-    /// Secret keys of age, in the format of age-keygen, for an encrypted source
+    /// File with age secret keys, in the format of age-keygen, for an encrypted source
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
-    /// How the source is read: by default mmap for /proc/vmcore, and read for other files
+    /// I/O method for the source: by default mmap for /proc/vmcore, and read for other files
     #[arg(long, value_name = "METHOD", default_value = "auto")]
     pub io: Io,
-    /// Pages of the source cached for address translation; 0 for none
+    /// Number of source pages cached for address translation; 0 disables the cache
     #[arg(long, value_name = "N", default_value_t = PhysicalMemory::DEFAULT_CACHE_PAGES as u32)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     pub cache_pages: u32,
@@ -91,7 +91,7 @@ impl From<Io> for IoMethod {
     }
 }
 
-/// The number of helper threads.
+/// Returns the number of helper threads.
 pub fn threads(wanted: Option<u16>) -> usize {
     wanted.map_or_else(processor_count, usize::from)
 }

@@ -29,7 +29,7 @@ impl LiveArguments {
 }
 
 impl DumpOptionArgs {
-    /// The output format.
+    /// Returns the output format.
     pub fn format(&self) -> Format {
         let usual = match self.stripe.is_empty() {
             true => Format::Kdump,
@@ -38,7 +38,7 @@ impl DumpOptionArgs {
         self.format.unwrap_or(usual)
     }
 
-    /// The parts of a split or striped dump; empty for a single output.
+    /// Returns the parts of a split or striped dump; empty for a single output.
     pub fn parts(&self) -> &[PathBuf] {
         match self.split.is_empty() {
             true => &self.stripe,
@@ -64,8 +64,8 @@ impl DumpOptionArgs {
             let text = "--stripe writes a vmdump; it cannot be combined with another --format";
             Some((ErrorKind::ArgumentConflict, text))
         } else if self.compress == CompressionArgument::Bzip2 {
-            let text = "--stripe requires -c zstd[:LEVEL]: nothing in bzip2 says where a stream \
-                        belongs once the end of a file is lost";
+            let text = "--stripe requires -c zstd[:LEVEL]: a bzip2 stream does not record its \
+                        position, which is needed if the end of a file is lost";
             Some((ErrorKind::ArgumentConflict, text))
         } else if files.len() < 2 {
             let text = "--stripe requires at least two files or devices: --stripe A,B";
@@ -73,7 +73,7 @@ impl DumpOptionArgs {
         } else if files.iter().enumerate().any(is_double) {
             Some((ErrorKind::ValueValidation, "--stripe names a file twice"))
         } else if files.iter().any(|file| file.as_os_str() == "-") {
-            let text = "--stripe takes files and devices, and - is standard output";
+            let text = "--stripe requires files or devices; - is standard output";
             Some((ErrorKind::ValueValidation, text))
         } else {
             None
@@ -94,7 +94,7 @@ impl DumpOptionArgs {
         } else if files.iter().enumerate().any(is_double) {
             Some((ErrorKind::ValueValidation, "--split names a file twice"))
         } else if files.iter().any(|file| file.as_os_str() == "-") {
-            let text = "--split takes files, and - is standard output";
+            let text = "--split requires files; - is standard output";
             Some((ErrorKind::ValueValidation, text))
         } else {
             None

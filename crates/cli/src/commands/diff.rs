@@ -24,7 +24,7 @@ pub struct DiffArguments {
     pub first: PathBuf,
     /// Another dump of the same machine
     pub second: PathBuf,
-    /// Secret keys of age, for encrypted dumps
+    /// File with age secret keys, for encrypted dumps
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
     /// Print every run of page frames that differs, one per line
@@ -44,10 +44,10 @@ pub struct DiffArguments {
 
 const DIFF_HELP: &str = "\
 Exit status: 0 both have the same pages with the same bytes; 1 they differ; 2 they cannot be \
-compared. A page that one dump left out and the other kept is a difference, even if it is zero.
+compared. A page that one dump excludes and the other keeps is a difference, even if it is zero.
 
-A line of --list is what is the matter (different, only-first, only-second, unreadable), the first \
-page frame, and how many.
+Each line of --list has the kind of difference (different, only-first, only-second, unreadable), \
+the first page frame, and the number of page frames.
 
 Examples:
   bigiron diff vmcore.kdump vmcore.vmdump
@@ -67,7 +67,7 @@ struct Report<'a> {
     only_first: Frames,
     only_second: Frames,
     unreadable: Frames,
-    /// Page frames after the highest one of RAM.
+    /// End of RAM in each dump: the first page frame after the highest one of RAM.
     ends: [u64; 2],
 }
 
@@ -76,7 +76,7 @@ struct Frames {
     count: u64,
     /// First page frame and length of each run.
     runs: Vec<(u64, u64)>,
-    /// True if there are more runs.
+    /// True if there are more runs than listed.
     more: bool,
 }
 
@@ -91,7 +91,7 @@ impl From<&FrameRuns> for Frames {
     }
 }
 
-/// Compares and prints.
+/// Compares the dumps and prints the result.
 pub fn run(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
     let stop = Stop::new();
     signals::watch(&stop)?;
@@ -152,8 +152,8 @@ fn list(found: &Comparison) -> String {
             let _ = writeln!(out, "{kind} {:#x} {}", run.first.0, run.count);
         }
         if !frames.is_complete() {
-            let told: u64 = frames.runs().iter().map(|run| run.count).sum();
-            let _ = writeln!(out, "# and {} more: {kind}", frames.count() - told);
+            let listed: u64 = frames.runs().iter().map(|run| run.count).sum();
+            let _ = writeln!(out, "# and {} more: {kind}", frames.count() - listed);
         }
     }
     out
@@ -171,7 +171,11 @@ fn text(arguments: &DiffArguments, found: &Comparison) -> String {
     for (what, frames) in kinds {
         if let Some(frame) = frames.first() {
             let count = size::group(frames.count());
-            let _ = writeln!(out, "{count} {what}, from page frame {:#x} on", frame.0);
+            let _ = writeln!(
+                out,
+                "{count} {what}, the first at page frame {:#x}",
+                frame.0
+            );
         }
     }
     out

@@ -41,7 +41,7 @@ pub struct DmesgArguments {
     /// Print only records of these levels
     #[arg(short, long, value_name = "LEVEL", value_delimiter = ',')]
     pub level: Vec<Level>,
-    /// Print only what was logged after the last `dmesg --clear`
+    /// Print only records logged after the last `dmesg --clear`
     #[arg(long)]
     pub since_clear: bool,
     /// Options for reading the source.
@@ -50,10 +50,10 @@ pub struct DmesgArguments {
 }
 
 const HELP: &str = "\
-Called by the name vmcore-dmesg it is that program: `vmcore-dmesg DUMP` prints the log as \
-vmcore-dmesg of kexec-tools does.
+If the program is called as vmcore-dmesg, `vmcore-dmesg DUMP` prints the log as vmcore-dmesg of \
+kexec-tools does.
 
-What of the log cannot be read is left out, and a warning on standard error says so.
+Unreadable parts of the log are skipped, with a warning on standard error.
 
 Examples:
   bigiron dmesg /proc/vmcore
@@ -224,7 +224,7 @@ fn with_log(
     Ok(())
 }
 
-/// Returns the log in the default format.
+/// Returns the log in the default format, and its summary.
 #[cfg(feature = "mount")]
 pub fn plain(kernel: &bigiron_kernel::Kernel) -> Result<(Vec<u8>, LogSummary), LogError> {
     let mut text = Vec::new();
@@ -232,9 +232,9 @@ pub fn plain(kernel: &bigiron_kernel::Kernel) -> Result<(Vec<u8>, LogSummary), L
     Ok((text, summary))
 }
 
-/// Runs as `vmcore-dmesg DUMP`; returns its exit code: 1 for an invalid command line, 2 for
-/// a dump that cannot be opened, others if the dump has no log. One difference: in a log of
-/// records that wrapped, kexec-tools prints the mark at the end of the buffer as an empty
+/// Runs as `vmcore-dmesg DUMP`; returns its exit code: 1 for an invalid command line, 2 for a
+/// dump that cannot be opened, others if the dump has no log. One difference remains: in a log
+/// of records that wrapped, kexec-tools prints the mark at the end of the buffer as an empty
 /// record.
 pub fn run_as_alias(program: &Path, arguments: &[OsString]) -> u8 {
     let [dump] = arguments else {

@@ -150,7 +150,7 @@ fn dump_output(
     let [output] = outputs else {
         if let Some(device) = outputs.iter().find(|output| is_block_device(output)) {
             anyhow::bail!(
-                "{}: is a disk or partition; --split makes files",
+                "{}: is a disk or partition; --split requires files",
                 device.display()
             );
         }
@@ -187,8 +187,8 @@ fn is_block_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
-/// A file is made under a temporary name and may replace its own source; a device has no other
-/// name.
+/// Returns an error if `output` is a source. A file may replace its own source, since it is
+/// made under a temporary name; a device has no other name.
 fn check_is_no_source(sources: &[PathBuf], output: &Path) -> anyhow::Result<()> {
     let identity = |path: &Path| {
         let metadata = fs::metadata(path).ok()?;
@@ -209,12 +209,13 @@ fn check_is_no_source(sources: &[PathBuf], output: &Path) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Erases what the commands in `config` name; if anything cannot be erased, there is no dump.
+/// Erases the data named by the commands in `config`; if any of it cannot be erased, no dump is
+/// made.
 fn erase(kernel: &mut Kernel, config: &Path, vmlinux: Option<&Path>) -> anyhow::Result<()> {
     anyhow::ensure!(
         !kernel.source().is_live(),
-        "{}: nothing can be erased for certain from a kernel that goes on running; dump it first, \
-         then the dump again with --erase",
+        "{}: data cannot be erased reliably from a running kernel; dump it first, then dump that dump \
+         with --erase",
         config.display()
     );
     if let Some(path) = vmlinux {
@@ -228,7 +229,7 @@ fn erase(kernel: &mut Kernel, config: &Path, vmlinux: Option<&Path>) -> anyhow::
     let problems: Vec<_> = erasure.problems.iter().map(ToString::to_string).collect();
     anyhow::ensure!(
         problems.is_empty(),
-        "{}: not all of it can be erased, so no dump is made:\n{}",
+        "{}: some of the data cannot be erased, so no dump is made:\n{}",
         config.display(),
         problems.join("\n")
     );

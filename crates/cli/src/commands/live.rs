@@ -15,12 +15,12 @@ pub fn run(arguments: &LiveArguments) -> anyhow::Result<()> {
     dump::make(&source, arguments.outputs(), &arguments.how)
 }
 
-/// Returns an error that names the requirements if /proc/kcore shows no memory.
+/// Returns an error that names the requirements if /proc/kcore cannot be opened.
 pub fn check_is_shown() -> anyhow::Result<()> {
     std::fs::File::open(RUNNING_KERNEL).with_context(|| {
         format!(
-            "{RUNNING_KERNEL}: the running kernel shows no memory; it takes root, a kernel with \
-             CONFIG_PROC_KCORE, and no lockdown of confidentiality \
+            "{RUNNING_KERNEL}: cannot read the running kernel's memory; this requires root, a kernel \
+             with CONFIG_PROC_KCORE, and no confidentiality lockdown \
              (/sys/kernel/security/lockdown)"
         )
     })?;

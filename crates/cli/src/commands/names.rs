@@ -19,7 +19,7 @@ use crate::tell::{print, tell};
 pub struct SymbolArguments {
     /// The dump, in any format; parts of a split or striped one as A,B,C
     dump: PathBuf,
-    /// Names, or hexadecimal addresses
+    /// Symbol names or hexadecimal addresses
     #[arg(required = true, value_name = "NAME|ADDRESS")]
     wanted: Vec<String>,
     /// Print one JSON object per line
@@ -31,10 +31,10 @@ pub struct SymbolArguments {
 }
 
 const SYMBOL_HELP: &str = "\
-The tables are the kernel's own, kallsyms, out of the dump; VMCOREINFO names it since Linux 6.0. Behind a \
-symbol of a module stands [MODULE]. Letters are those of nm(1).
+Symbols come from the kernel's own table in the dump, kallsyms, which VMCOREINFO names since Linux 6.0. A \
+symbol of a module is followed by [MODULE]. Letters are those of nm(1).
 
-Exit status: 0 all were found; 1 one was not.
+Exit status: 0 all symbols were found; 1 at least one was not.
 
 Examples:
   bigiron sym vmcore init_task
@@ -47,7 +47,7 @@ Examples:
 pub struct TypeArguments {
     /// The dump, in any format; parts of a split or striped one as A,B,C
     dump: PathBuf,
-    /// Structs, unions, enumerations, typedefs, base types or functions
+    /// Names of structs, unions, enumerations, typedefs, base types or functions
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     /// Print one JSON object per line
@@ -59,11 +59,11 @@ pub struct TypeArguments {
 }
 
 const TYPE_HELP: &str = "\
-The types are the kernel's own, BTF, out of the dump (CONFIG_DEBUG_INFO_BTF), and those of its modules \
-(CONFIG_DEBUG_INFO_BTF_MODULES). In front of each member is its offset in bytes. Of a function its prototype is \
-shown; NAME() is the function where a struct has the same name.
+Types come from the kernel's own BTF in the dump (CONFIG_DEBUG_INFO_BTF), and from that of its modules \
+(CONFIG_DEBUG_INFO_BTF_MODULES). Each member is preceded by its offset in bytes. A function is shown as its \
+prototype; NAME() selects the function if a struct has the same name.
 
-Exit status: 0 all were found; 1 one was not.
+Exit status: 0 all types were found; 1 at least one was not.
 
 Examples:
   bigiron type vmcore page
@@ -107,7 +107,7 @@ pub fn symbols(arguments: &SymbolArguments) -> anyhow::Result<()> {
             }
         }
         if missing {
-            tell_of_modules(&program);
+            warn_of_unknown_modules(&program);
         }
         anyhow::ensure!(!missing, "not all symbols were found");
         Ok(())
@@ -137,23 +137,23 @@ pub fn types(arguments: &TypeArguments) -> anyhow::Result<()> {
             }
         }
         if missing {
-            tell_of_modules(&program);
-            tell_of_types(&program);
+            warn_of_unknown_modules(&program);
+            print_unknown_types(&program);
         }
         anyhow::ensure!(!missing, "not all types were found");
         Ok(())
     })
 }
 
-/// Reports why a missing name may exist after all.
-fn tell_of_modules(program: &Program) {
+/// Warns if modules are unknown, since a missing name may be in one of them.
+fn warn_of_unknown_modules(program: &Program) {
     if let Some(reason) = &program.modules().missing {
         tell!("bigiron: not all modules are known: {reason}");
     }
 }
 
 /// Reports the modules whose types are unknown, and why.
-fn tell_of_types(program: &Program) {
+fn print_unknown_types(program: &Program) {
     let modules = program.modules();
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for module in &modules.list {
@@ -169,8 +169,8 @@ fn tell_of_types(program: &Program) {
     }
 }
 
-/// Finds all symbols of a name, which may have an offset, or the symbol that contains an
-/// address.
+/// Finds all symbols with a name, which may be followed by an offset, or the symbol that
+/// contains an address.
 fn find<'p>(program: &'p Program, wanted: &'p str) -> Vec<Located<'p>> {
     let (name, offset) = match wanted.split_once('+') {
         Some((name, offset)) => match hexadecimal(offset) {

@@ -17,7 +17,7 @@ use crate::tell::{is_closed_pipe, print, tell};
 
 /// Bytes per line.
 const LINE: u64 = 16;
-/// No read crosses this boundary: pages are as large or larger.
+/// Boundary that no read crosses; no page is smaller.
 const BOUNDARY: u64 = 4096;
 
 /// `bigiron read`.
@@ -35,10 +35,10 @@ pub struct ReadArguments {
     /// The CPU whose copy of a per-CPU variable is read
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
-    /// The address is physical
+    /// Treat the address as physical
     #[arg(long)]
     physical: bool,
-    /// Show bytes, this many of them [default: 256, or the size of the type]
+    /// Show this number of bytes instead of a value [default: 256, or the size of the type]
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = crate::size::parse)]
     length: Option<u64>,
     /// Write the raw bytes to standard output
@@ -47,7 +47,7 @@ pub struct ReadArguments {
     /// Nesting depth of structs shown; anonymous ones do not count
     #[arg(long, value_name = "N", default_value_t = 4)]
     depth: u8,
-    /// Show all elements of arrays, also repeated ones
+    /// Show all elements of arrays, including repeated ones
     #[arg(long)]
     full: bool,
     /// Print the value as JSON
@@ -59,24 +59,23 @@ pub struct ReadArguments {
 }
 
 const HELP: &str = "\
-The place begins with a symbol or an address in hexadecimal. Behind it: +OFFSET in hexadecimal, @CPU for a \
-variable that each CPU has, and then .member, ->member and [index].
+The location begins with a symbol or a hexadecimal address, followed by +OFFSET in hexadecimal, @CPU for a \
+per-CPU variable, and then .member, ->member and [index].
 
-TYPE is what stands at the symbol or address: task_struct, 'struct page', 'char*', 'list_head[16]'. Without it \
-the type is known of variables that each CPU has, and of some others such as init_task; of all others the bytes \
-are shown.
+TYPE is the type at the symbol or address: task_struct, 'struct page', 'char*', 'list_head[16]'. Without it, \
+the type is known for per-CPU variables and some others such as init_task; for all others, bytes are shown.
 
-What is not in the dump is told in its place. Pointers are followed by the symbol that they lie in, and those to \
+Missing data is reported in its place. A pointer is followed by the symbol that it points into, and a pointer to \
 char by the text.
 
-Exit status: 0 all was read; 1 there is no such place, or bytes of it are not in the dump.
+Exit status: 0 everything was read; 1 the location does not exist, or bytes of it are not in the dump.
 
 Examples:
   bigiron read vmcore init_task
   bigiron read vmcore init_task.real_parent->comm
   bigiron read vmcore runqueues@1.nr_running
   bigiron read vmcore ffff888003a51980 'struct super_block' --depth 1
-  bigiron read vmcore --raw -n 1M --physical 1000000 > piece";
+  bigiron read vmcore --raw -n 1M --physical 1000000 > bytes";
 
 /// A value as JSON.
 #[derive(Serialize)]
@@ -103,7 +102,7 @@ pub fn run(arguments: &ReadArguments) -> anyhow::Result<()> {
         if let (Some(address), None, true) =
             (plain, &arguments.written, wants_bytes || arguments.physical)
         {
-            anyhow::ensure!(!arguments.json, "--json prints values: give a TYPE");
+            anyhow::ensure!(!arguments.json, "--json requires a TYPE");
             return Bytes { kernel, space }.show(
                 address,
                 arguments.length.unwrap_or(256),
@@ -134,7 +133,7 @@ pub fn run(arguments: &ReadArguments) -> anyhow::Result<()> {
         let Some(value) = value else {
             anyhow::ensure!(
                 !arguments.json,
-                "--json prints values: give a TYPE, and neither --raw nor --length"
+                "--json requires a TYPE, and neither --raw nor --length"
             );
             let size = location.size().filter(|size| *size > 0).unwrap_or(256);
             let len = arguments.length.unwrap_or(size);
@@ -184,7 +183,7 @@ impl Bytes<'_, '_> {
         let mut done = 0;
         while done < len {
             let Some(at) = start.checked_add(done) else {
-                anyhow::bail!("there is no memory behind address {:016x}", u64::MAX);
+                anyhow::bail!("there is no memory beyond address {:016x}", u64::MAX);
             };
             let count = (BOUNDARY - at % BOUNDARY).min(len - done);
             let bytes = &mut piece[..count as usize];
@@ -264,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_stand_below_each_other_wherever_they_begin() {
+    fn columns_are_aligned_for_any_start_address() {
         let bytes: Vec<u8> = (0x3e..0x52).collect();
         let expected = "\
 000000000000fff0                                             3e 3f  |              >?|

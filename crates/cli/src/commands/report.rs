@@ -23,7 +23,7 @@ pub struct ReportArguments {
     /// The dump, in any format; all parts of a split or striped one, or - for standard input
     #[arg(required = true)]
     dump: Vec<PathBuf>,
-    /// The HTML file to create; - for standard output
+    /// The HTML file to create, or - for standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Replace the file if it exists
@@ -38,9 +38,9 @@ pub struct ReportArguments {
 }
 
 const HELP: &str = "\
-The page has all in itself and loads nothing: it can be kept, mailed, and opened without a network. \
-What it shows comes out of the machine's memory, so treat it as the dump. It has at most a few MB, \
-and up to 16 MiB of log.
+The page is self-contained and loads nothing: it can be archived, mailed, and opened without a network. \
+Its contents come from the machine's memory, so protect it like the dump. Its size is at most a few MB, \
+plus up to 16 MiB of log.
 
 Examples:
   bigiron report vmcore -o report.html
@@ -88,7 +88,7 @@ fn read_time_line(path: &Path) -> anyhow::Result<TimeLine> {
         .with_context(|| path.display().to_string())?;
     TimeLine::parse(&json, "the summary of bigiron dump --json").with_context(|| {
         format!(
-            "{}: has no phases: give what `bigiron dump --json` printed",
+            "{}: has no phases; expected the output of `bigiron dump --json`",
             path.display()
         )
     })

@@ -20,7 +20,7 @@ use crate::{progress, signals, size};
 
 /// Default directory.
 pub const DEFAULT_DIRECTORY: &str = "/var/crash";
-/// Unit of the progress counter.
+/// Bytes per unit of the progress counter.
 const BLOCK: u64 = 4096;
 
 /// `bigiron save`.
@@ -28,23 +28,24 @@ const BLOCK: u64 = 4096;
 #[command(override_usage = "bigiron save [OPTIONS] <SOURCE>... [DIR]")]
 #[command(after_long_help = HELP)]
 pub struct SaveArguments {
-    /// The dump: a dump device, a dump file, or all parts of a split or striped dump; then the
-    /// directory to save it in [default: /var/crash]
+    /// The dump, followed by the directory to save it in [default: /var/crash]
+    ///
+    /// The dump is a dump device, a dump file, or all parts of a split or striped dump.
     #[arg(required = true, value_names = ["SOURCE"])]
     pub paths: Vec<PathBuf>,
     /// Expand to an uncompressed ELF core, DIR/vmcore.N
     #[arg(short = 'f', long)]
     pub expand: bool,
-    /// Save a dump that was saved before, or that the device marks as saved
+    /// Save the dump even if it was saved before, or the device marks it as saved
     #[arg(short = 'd', long)]
     pub again: bool,
-    /// Leave the device's valid mark set
+    /// Keep the device's valid mark set
     #[arg(short, long)]
     pub keep: bool,
-    /// Do not write the kernel log beside the dump
+    /// Do not write the kernel log to DIR/dmesg.N
     #[arg(long)]
     pub no_log: bool,
-    /// Secret keys of age for an encrypted dump, which is saved decrypted
+    /// File with age secret keys; an encrypted dump is then saved decrypted
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
     /// Helper threads [default: one per CPU]
@@ -63,19 +64,19 @@ pub struct SaveArguments {
 }
 
 const HELP: &str = "\
-A dump keeps its compressed form as DIR/vmdump.N; an ELF core, which has none, becomes \
-DIR/vmcore.N. N counts up, and nothing is ever replaced. The kernel's log goes into DIR/dmesg.N, \
-and what is known of the dump into DIR/info.N. The parts of a split or striped dump become one \
-file; devices among them are marked as saved when it is there and no part is missing.
+A dump is saved in its compressed form as DIR/vmdump.N; an ELF core, which is not compressed, as \
+DIR/vmcore.N. N increases with each dump, and nothing is ever replaced. The kernel log is written to \
+DIR/dmesg.N, and a description of the dump to DIR/info.N. The parts of a split or striped dump become \
+one file; devices among them are marked as saved once that file exists and no part is missing.
 
-It can be killed at any moment and run again: the device's valid mark is cleared only when the \
-copy is on the disk, and a dump that is already saved is not saved again. The file DIR/minfree \
-says how many KiB must stay free.
+The command can be killed at any moment and run again: the device's valid mark is cleared only when \
+the copy is on the disk, and a dump that is already saved is not saved again. The file DIR/minfree \
+contains the number of KiB that must stay free.
 
 The last path is the directory if it is one, ends with a slash, or follows a disk or partition; \
-it is made if need be.
+it is created if necessary.
 
-Exit status: 0 the dump is saved, or there is none; 1 it is not, and standard error says why.
+Exit status: 0 the dump is saved, or there is none; 1 failure, with the reason on standard error.
 
 Examples:
   bigiron save /dev/disk/by-partlabel/crash
@@ -116,7 +117,7 @@ pub struct Work {
 
 /// The result.
 pub enum Outcome {
-    /// There is no dump that was not saved yet.
+    /// There is no unsaved dump.
     Nothing,
     /// A dump was started, but the machine stopped before anything was written.
     Empty,
@@ -169,7 +170,7 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     signals::watch(&stop)?;
     let waiting = |path: &Path| {
         tell!(
-            "bigiron: {}: waiting for another program that writes or saves it",
+            "bigiron: {}: waiting for another program that is writing or saving it",
             path.display()
         );
     };
@@ -197,8 +198,8 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     }
     if saved.encrypted {
         tell!(
-            "bigiron: {}: is encrypted, and kept so: no kernel log, and nobody knows whether it is \
-             complete; --identity FILE opens it",
+            "bigiron: {}: is encrypted and stays so: it has no kernel log and cannot be checked for \
+             completeness; --identity FILE decrypts it",
             saved.path.display()
         );
     }
@@ -216,7 +217,7 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Writes the kernel log beside the dump, if it has one.
+/// Writes the kernel log next to the saved dump, if the dump has one; returns its path.
 pub fn write_log(saved: &Saved, directory: &Path) -> Option<PathBuf> {
     let path = directory.join(format!("dmesg.{}", saved.number));
     if fs::symlink_metadata(&path).is_ok() {
@@ -228,7 +229,7 @@ pub fn write_log(saved: &Saved, directory: &Path) -> Option<PathBuf> {
         Ok(()) => Some(path),
         Err(error) => {
             tell!(
-                "bigiron: warning: no kernel log beside it: {}",
+                "bigiron: warning: cannot save the kernel log: {}",
                 crate::errors::message(&error)
             );
             None
@@ -236,7 +237,8 @@ pub fn write_log(saved: &Saved, directory: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The last path is the directory if it is one, or if it is to be created.
+/// Splits the arguments into sources and directory. The last path is the directory if it is
+/// one, or if it is to be created.
 fn split_paths(paths: &[PathBuf]) -> (&[PathBuf], PathBuf) {
     let is_block_device = |path: &Path| {
         fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
@@ -287,11 +289,11 @@ impl Outcome {
     /// Formats the result as text.
     fn text(&self, source: &str, seconds: f64) -> String {
         let (saved, log, mark_cleared) = match self {
-            Self::Nothing => return format!("{source}: no dump that is not saved yet"),
+            Self::Nothing => return format!("{source}: no unsaved dump"),
             Self::Empty => {
                 return format!(
-                    "{source}: a dump was begun, but the machine stopped before anything of it \
-                     was written: nothing to save"
+                    "{source}: nothing to save: the machine stopped before any part of the dump was \
+                     written"
                 );
             }
             Self::Saved {

@@ -27,11 +27,11 @@ pub struct VerifyArguments {
     /// interrupted
     #[arg(long)]
     pub repair: bool,
-    /// The source of the dump: every page must be equal. Parts of a split or striped one as
-    /// A,B,C
+    /// Source of the dump, to which every page must be equal; parts of a split or striped one
+    /// as A,B,C
     #[arg(long, value_name = "SOURCE")]
     pub against: Option<PathBuf>,
-    /// Secret keys of age, for encrypted dumps
+    /// File with age secret keys, for encrypted dumps
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
     /// Helper threads [default: one per CPU]
@@ -76,7 +76,7 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
     if let Some(source) = &against {
         anyhow::ensure!(
             source.memory().page_shift() == dump.memory().page_shift(),
-            "{}: has pages of another size than {}",
+            "{}: its page size differs from that of {}",
             source.path().display(),
             dump.path().display()
         );
@@ -121,7 +121,7 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
             None => String::new(),
         };
         let mut text = format!(
-            "{}: {} pages read{equal}; {} left out, {} lost",
+            "{}: {} pages read{equal}; {} excluded, {} lost",
             result.dump.display(),
             size::group(result.pages),
             size::group(result.left_out),
@@ -163,20 +163,20 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
     }
 }
 
-/// Writes the missing end of a vmdump.
+/// Writes the missing index and end of a vmdump.
 fn repair(dump: &[PathBuf]) -> anyhow::Result<()> {
     let [path] = dump else {
-        anyhow::bail!("--repair takes one vmdump");
+        anyhow::bail!("--repair requires exactly one vmdump");
     };
     match bigiron_dump::repair_vmdump(path)? {
         Some(repair) => tell!(
-            "bigiron: {}: index of {} chunks written, {} bytes of a cut one removed",
+            "bigiron: {}: index of {} chunks written, {} bytes of a truncated chunk removed",
             path.display(),
             size::group(repair.chunks),
             size::group(repair.cut_off)
         ),
         None => tell!(
-            "bigiron: {}: has its index; nothing to repair",
+            "bigiron: {}: its index is present; nothing to repair",
             path.display()
         ),
     }

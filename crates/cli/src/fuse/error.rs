@@ -8,12 +8,12 @@ use std::path::PathBuf;
 pub enum MountError {
     /// The kernel has no FUSE, or it is not available here.
     #[error(
-        "/dev/fuse: {source}: the kernel's FUSE is needed (`modprobe fuse`; in a container, give \
-         it the device)"
+        "/dev/fuse: {cause}: FUSE in the kernel is required (`modprobe fuse`; in a container, \
+         add the device)"
     )]
     NoFuse {
         /// The I/O error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The directory cannot be used.
     #[error("{}: {reason}", path.display())]
@@ -32,7 +32,7 @@ pub enum MountError {
         reason: String,
     },
     /// The directory is still mounted.
-    #[error("{}: cannot unmount: {reason}; do it by `umount {}`", path.display(), path.display())]
+    #[error("{}: cannot unmount: {reason}; run `umount {}`", path.display(), path.display())]
     Stays {
         /// The directory.
         path: PathBuf,
@@ -40,11 +40,11 @@ pub enum MountError {
         reason: String,
     },
     /// Requests of the kernel cannot be answered.
-    #[error("{}: cannot serve: {source}", path.display())]
+    #[error("{}: cannot serve: {cause}", path.display())]
     Serve {
         /// The directory.
         path: PathBuf,
         /// The I/O error.
-        source: io::Error,
+        cause: io::Error,
     },
 }

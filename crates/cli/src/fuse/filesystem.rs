@@ -157,7 +157,7 @@ impl Filesystem for TreeFilesystem {
             Ok(children) => children,
             Err(error) => return reply.error(error),
         };
-        // An offset is the number of preceding entries; the first two are these.
+        // An offset is the number of preceding entries, of which these two are the first.
         let dots = [(number.0, "."), (node.parent, "..")];
         let dots = dots.map(|(number, name)| (number, true, name));
         let listed = children.list.iter();

@@ -30,11 +30,11 @@ pub(crate) fn mount(directory: &Path, options: &str) -> Result<OwnedFd, MountErr
         .stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => refused(format!(
-            "only root may without {PROGRAM}, and that is not here: install the package fuse3"
+            "only root may mount without {PROGRAM}, which is not installed (package fuse3)"
         )),
         _ => refused(format!("{PROGRAM}: {error}")),
     })?;
-    // Otherwise our copy of its end would keep the socket open after it exits.
+    // Otherwise this process's copy of that end would keep the socket open after fusermount3 exits.
     drop(command);
     let received = receive(&ours);
     let output = child

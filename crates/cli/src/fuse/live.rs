@@ -1,6 +1,6 @@
-//! A tree that changes: nothing of it is cached, neither here nor by the kernel.
+//! A tree that changes: neither this program nor the kernel caches it.
 
-/// A tree whose directories and files come, go and change.
+/// A tree whose directories and files appear, disappear and change.
 ///
 /// Numbers are inode numbers: the root is 1, all others are above [`LAST_RESERVED`]. A number
 /// always means the same file, whether it exists or not. Threads call these methods
@@ -15,14 +15,14 @@ pub trait Live: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`Why::Gone`] if it does not exist.
+    /// [`RefusalKind::Gone`] if it does not exist.
     fn look(&self, number: u64) -> Result<Kind, Refusal>;
 
     /// Looks up `name` in `directory`; returns its number and kind.
     ///
     /// # Errors
     ///
-    /// [`Why::Gone`] if there is no such name.
+    /// [`RefusalKind::Gone`] if there is no such name.
     fn find(&self, directory: u64, name: &str) -> Result<(u64, Kind), Refusal>;
 
     /// Lists `directory`.
@@ -32,7 +32,7 @@ pub trait Live: Send + Sync + 'static {
     /// It does not exist, or cannot be listed.
     fn list(&self, directory: u64) -> Result<Listed, Refusal>;
 
-    /// Returns the contents of `file` now. An open file keeps them until it is closed.
+    /// Returns the present contents of `file`. An open file keeps them until it is closed.
     ///
     /// # Errors
     ///
@@ -46,13 +46,13 @@ pub trait Live: Send + Sync + 'static {
     /// The file does not accept it, or may not be written.
     fn write(&self, file: u64, _text: &[u8]) -> Result<(), Refusal> {
         Err(Refusal {
-            why: Why::ReadOnly,
+            why: RefusalKind::ReadOnly,
             reason: format!("file {file} cannot be written"),
         })
     }
 }
 
-/// Numbers up to this one stand for `.` and `..` in listings.
+/// Highest number reserved for `.` and `..` in listings.
 pub const LAST_RESERVED: u64 = 2;
 
 /// The kind of a file.
@@ -64,8 +64,8 @@ pub enum Kind {
     File {
         /// True if it can be written.
         writable: bool,
-        /// Current size. Reads return what the file had when it was opened; but since Linux 6.5
-        /// sendfile(2), which some programs use to copy, stops at this size
+        /// Current size. Reads return the contents from the time of opening; but since Linux
+        /// 6.5 sendfile(2), which some programs use to copy, stops at this size
         /// (filemap_splice_read, mm/filemap.c).
         size: u64,
     },
@@ -76,24 +76,24 @@ pub enum Kind {
 pub struct Listed {
     /// Number of the parent directory; the root is its own parent.
     pub parent: u64,
-    /// Names, numbers and whether they are directories, in order of numbers: a listing
-    /// continues after a number, so that entries are neither skipped nor repeated when others
-    /// come and go.
+    /// Name, number, and true for a directory, in order of numbers: a listing continues after a
+    /// number, so that entries are neither skipped nor repeated when others appear or
+    /// disappear.
     pub entries: Vec<(String, u64, bool)>,
 }
 
-/// Why a request is refused.
+/// Error class of a refused request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// It does not exist: ENOENT. This is not reported otherwise.
+pub enum RefusalKind {
+    /// The file does not exist: ENOENT. Not reported as a message.
     Gone,
     /// The file does not accept what was written: EINVAL.
     Invalid,
-    /// Not permitted: EACCES.
+    /// The operation is not permitted: EACCES.
     Denied,
     /// The file cannot be written: EROFS.
     ReadOnly,
-    /// It changed meanwhile: EAGAIN.
+    /// The file changed meanwhile: EAGAIN.
     Changed,
     /// Anything else: EIO.
     Failed,
@@ -102,18 +102,18 @@ pub enum Why {
 /// A refused request, with a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The reason, as an error number.
-    pub why: Why,
+    /// The error class.
+    pub why: RefusalKind,
     /// The reason, as text.
     pub reason: String,
 }
 
 impl Refusal {
-    /// The refusal for a missing file.
+    /// Returns the refusal for a missing file.
     pub fn gone() -> Self {
         Self {
-            why: Why::Gone,
-            reason: "it is not there".into(),
+            why: RefusalKind::Gone,
+            reason: "no such file".into(),
         }
     }
 }

@@ -13,10 +13,11 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
-use crate::fuse::live::{Kind, LAST_RESERVED, Listed, Live, Refusal, Why};
+use crate::fuse::live::{Kind, LAST_RESERVED, Listed, Live, Refusal, RefusalKind};
 use crate::fuse::served::{Served, configure};
 
-/// The kernel must ask each time, since it is not notified of changes.
+/// Lifetime of cached entries and attributes: none, since the kernel is not notified of
+/// changes.
 const NOT_KEPT: Duration = Duration::ZERO;
 
 /// A changing tree served by FUSE.
@@ -59,7 +60,7 @@ impl<L: Live> LiveFilesystem<L> {
         Ok(self.attributes(INodeNo(number), kind))
     }
 
-    /// Opens a file: its present contents stay with the handle.
+    /// Opens a file; the handle keeps its present contents.
     fn open_file(&self, number: INodeNo, mode: OpenAccMode) -> Result<FileHandle, Errno> {
         let kind = self.tree.look(number.0);
         let kind = kind.map_err(|refusal| self.refused(&refusal))?;
@@ -81,7 +82,7 @@ impl<L: Live> LiveFilesystem<L> {
 
     fn refused(&self, refusal: &Refusal) -> Errno {
         match refusal.why {
-            Why::Gone => Errno::ENOENT,
+            RefusalKind::Gone => Errno::ENOENT,
             why => {
                 self.served.failed(&refusal.reason);
                 errno(why)
@@ -90,15 +91,15 @@ impl<L: Live> LiveFilesystem<L> {
     }
 }
 
-/// The error number for the caller.
-fn errno(why: Why) -> Errno {
+/// Returns the error number for the caller.
+fn errno(why: RefusalKind) -> Errno {
     match why {
-        Why::Gone => Errno::ENOENT,
-        Why::Invalid => Errno::EINVAL,
-        Why::Denied => Errno::EACCES,
-        Why::ReadOnly => Errno::EROFS,
-        Why::Changed => Errno::EAGAIN,
-        Why::Failed => Errno::EIO,
+        RefusalKind::Gone => Errno::ENOENT,
+        RefusalKind::Invalid => Errno::EINVAL,
+        RefusalKind::Denied => Errno::EACCES,
+        RefusalKind::ReadOnly => Errno::EROFS,
+        RefusalKind::Changed => Errno::EAGAIN,
+        RefusalKind::Failed => Errno::EIO,
     }
 }
 
@@ -167,7 +168,7 @@ impl<L: Live> Filesystem for LiveFilesystem<L> {
         }
     }
 
-    /// A shell's `>` truncates a file before it writes: only that is permitted.
+    /// Permits only truncation, which a shell's `>` does before it writes.
     fn setattr(
         &self,
         _: &Request,
@@ -236,7 +237,7 @@ impl<L: Live> Filesystem for LiveFilesystem<L> {
             // The kernel sends at most the 16 MiB that were negotiated.
             Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
             Err(refusal) => {
-                // Always reported: writes are rare, and the writer wants to know.
+                // Not limited in number: writes are rare, and the writer needs the reason.
                 (self.served.tell)(&refusal.reason);
                 reply.error(errno(refusal.why));
             }

@@ -1,4 +1,4 @@
-//! Trees of generated files, mounted by FUSE. Knows nothing of dumps.
+//! Trees of generated files, mounted by FUSE. Independent of dumps.
 //!
 //! - [`tree`]: directories and files that do not change, generated on first use.
 //! - [`content`]: contents of files.
@@ -20,7 +20,7 @@ pub mod tree;
 
 pub use content::{Content, ContentError, Text};
 pub use error::MountError;
-pub use live::{Kind, Listed, Live, Refusal, Why};
+pub use live::{Kind, Listed, Live, Refusal, RefusalKind};
 pub use mountpoint::{Mountpoint, Unmounted};
 pub use session::{Options, Session};
 pub use tree::{Entry, Tree};

@@ -1,6 +1,6 @@
 //! The kernel's mount of a directory.
 //!
-//! By mount(2) if permitted, otherwise by fusermount3. libfuse is not needed.
+//! mount(2) is used if permitted, otherwise fusermount3. libfuse is not needed.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -21,12 +21,12 @@ const DEVICE: &str = "/dev/fuse";
 const TYPE: &str = "fuse.bigiron";
 const SUBTYPE: &str = "bigiron";
 
-/// The purpose and visibility of a mount.
+/// Permissions of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
-    /// Its files can be written.
+    /// True if files can be written.
     pub(crate) writable: bool,
-    /// Other users may access it.
+    /// True if other users have access.
     pub(crate) everyone: bool,
 }
 
@@ -40,15 +40,15 @@ impl Access {
     }
 }
 
-/// How a directory was unmounted.
+/// Outcome of unmounting a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmounted {
-    /// It was not in use.
+    /// The mount was not in use.
     Clean,
-    /// A program has a file of it open, or is in it. It is detached, and ends with its last
-    /// user.
+    /// The mount was in use: a program has an open file or its working directory in it. The
+    /// mount is detached, and ends with its last user.
     Lazy,
-    /// It was no longer mounted.
+    /// The directory was no longer mounted.
     Already,
 }
 
@@ -80,7 +80,7 @@ impl Mountpoint {
             },
             // fusermount3 may open what this process may not.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
-            Err(source) => return Err(MountError::NoFuse { source }),
+            Err(cause) => return Err(MountError::NoFuse { cause }),
         };
         let file = match file {
             Some(file) => file.into(),
@@ -101,13 +101,13 @@ impl Mountpoint {
         Ok(())
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Sets the read-ahead in KiB, if permitted: the file system itself can only ask for less
-    /// than the default of 128.
+    /// Sets the read-ahead in KiB, if permitted: a FUSE file system can only request less than
+    /// the default of 128.
     pub(crate) fn set_read_ahead(&self, kib: u32) {
         let Some(device) = self.device else { return };
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -118,13 +118,13 @@ impl Mountpoint {
         }
     }
 
-    /// Unmounts. If it is in use, it is detached at once, and ends with its last user.
+    /// Unmounts. A mount in use is detached at once, and ends with its last user.
     ///
     /// # Errors
     ///
-    /// It is still mounted.
+    /// The directory is still mounted.
     pub fn unmount(&self) -> Result<Unmounted, MountError> {
-        // Another mount may be there by now, or on top of it.
+        // By now another mount may have replaced or covered it.
         if let (Some(device), Ok(found)) = (self.device, fs::metadata(&self.directory))
             && found.dev() != device
         {
@@ -171,7 +171,7 @@ fn mount_directly(
     mount(name, directory, TYPE, flags, options.as_c_str())
 }
 
-/// Options for fusermount3, which ends an option at a comma.
+/// Returns the options for fusermount3, which splits them at commas.
 fn helper_options(name: &str, access: Access) -> String {
     let name = name.replace('\\', "\\\\").replace(',', "\\,");
     let write = if access.writable { "rw" } else { "ro" };
@@ -189,7 +189,7 @@ fn check(directory: &Path) -> Result<PathBuf, MountError> {
     };
     let why = |error: io::Error| {
         wrong(match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOENT) => "no such directory; make it first".into(),
+            Some(Errno::NOENT) => "no such directory; create it first".into(),
             Some(Errno::NOTCONN) => {
                 "the program of an earlier mount has exited; `umount` it first".into()
             }
@@ -213,7 +213,7 @@ fn refused(directory: &Path, error: Errno) -> MountError {
     MountError::Refused {
         path: directory.to_owned(),
         reason: match error {
-            Errno::NODEV => "the kernel has no FUSE; `modprobe fuse`".into(),
+            Errno::NODEV => "the kernel has no FUSE; try `modprobe fuse`".into(),
             error => error.to_string(),
         },
     }
@@ -231,7 +231,7 @@ mod tests {
         let why = |path: &Path| check(path).unwrap_err().to_string();
         assert!(why(at).contains("is not empty"), "{}", why(at));
         assert!(why(&at.join("file")).contains("is not a directory"));
-        assert!(why(&at.join("none")).contains("make it first"));
+        assert!(why(&at.join("none")).contains("create it first"));
         fs::create_dir(at.join("empty")).unwrap();
         assert!(check(&at.join("empty")).is_ok());
     }

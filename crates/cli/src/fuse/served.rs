@@ -8,7 +8,7 @@ use fuser::{Errno, FileAttr, FileType, INodeNo, InitFlags, KernelConfig};
 /// Maximum number of background requests of the kernel: read-ahead.
 const MAX_BACKGROUND: u16 = 64;
 /// Maximum number of reported read errors, since a reader may scan a damaged file.
-const MAX_TOLD: usize = 20;
+const MAX_REPORTED: usize = 20;
 
 /// Callback that reports why something cannot be read.
 pub(crate) type Tell = Box<dyn Fn(&str) + Send + Sync>;
@@ -18,7 +18,7 @@ pub(crate) struct Served {
     pub(crate) owner: (u32, u32),
     pub(crate) time: SystemTime,
     pub(crate) tell: Tell,
-    pub(crate) told: AtomicUsize,
+    pub(crate) reported: AtomicUsize,
 }
 
 impl Served {
@@ -52,11 +52,11 @@ impl Served {
 
     /// Reports the reason and returns the reader's error number.
     pub(crate) fn failed(&self, reason: &str) -> Errno {
-        match self.told.fetch_add(1, Ordering::Relaxed) {
-            told if told < MAX_TOLD => (self.tell)(reason),
-            MAX_TOLD => (self.tell)("further read errors are not reported"),
+        match self.reported.fetch_add(1, Ordering::Relaxed) {
+            reported if reported < MAX_REPORTED => (self.tell)(reason),
+            MAX_REPORTED => (self.tell)("further read errors are not reported"),
             // The counter must not overflow.
-            _ => self.told.store(MAX_TOLD + 1, Ordering::Relaxed),
+            _ => self.reported.store(MAX_REPORTED + 1, Ordering::Relaxed),
         }
         Errno::EIO
     }

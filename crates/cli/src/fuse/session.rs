@@ -23,15 +23,16 @@ const READ_AHEAD_KIB: u32 = 1024;
 
 /// Options of a mount.
 pub struct Options {
-    /// Shown in place of a device in lists of mounts.
+    /// Name shown instead of a device in lists of mounts.
     pub name: String,
     /// Serving threads, at least one.
     pub threads: usize,
     /// Time stamp of all files.
     pub time: SystemTime,
-    /// True if all users may read, by the modes of files; otherwise only the user who mounts.
+    /// True if all users may read, subject to the modes of files; otherwise only the user who
+    /// mounts.
     pub everyone: bool,
-    /// Reports why something cannot be read.
+    /// Callback that reports why something cannot be read.
     pub tell: Tell,
 }
 
@@ -78,7 +79,7 @@ impl Session {
             owner: (geteuid().as_raw(), getegid().as_raw()),
             time: options.time,
             tell: options.tell,
-            told: AtomicUsize::new(0),
+            reported: AtomicUsize::new(0),
         });
         let mut config = Config::default();
         config.n_threads = Some(options.threads.max(1));
@@ -89,11 +90,11 @@ impl Session {
             false => SessionACL::Owner,
         };
         let inner = fuser::Session::from_fd(filesystem, file, users, config);
-        let inner = inner.map_err(|source| {
+        let inner = inner.map_err(|cause| {
             let _ = mountpoint.unmount();
             MountError::Serve {
                 path: directory.to_owned(),
-                source,
+                cause,
             }
         })?;
         Ok(Self {
@@ -102,18 +103,18 @@ impl Session {
         })
     }
 
-    /// Serves in background threads until unmounted; then calls `ended`. On return the
-    /// directory can be read.
+    /// Serves in background threads until unmounted, then calls `ended`. The directory can be
+    /// read as soon as this returns.
     pub fn start(self, ended: impl FnOnce() + Send + 'static) -> Result<Serving, MountError> {
         let Self {
             run,
             mut mountpoint,
         } = self;
-        let failed = |mountpoint: &Mountpoint, source| {
+        let failed = |mountpoint: &Mountpoint, cause| {
             let _ = mountpoint.unmount();
             MountError::Serve {
                 path: mountpoint.directory().to_owned(),
-                source,
+                cause,
             }
         };
         let run = move || {
@@ -139,18 +140,18 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// The mount.
+    /// Returns the mount.
     pub fn mountpoint(&self) -> &Mountpoint {
         &self.mountpoint
     }
 
-    /// Waits until it is unmounted and no longer in use.
+    /// Waits until the tree is unmounted and no longer in use.
     pub fn join(self) -> Result<(), MountError> {
         let panicked = || Err(io::Error::other("a thread panicked"));
         let result = self.thread.join().unwrap_or_else(|_| panicked());
-        result.map_err(|source| MountError::Serve {
+        result.map_err(|cause| MountError::Serve {
             path: self.mountpoint.directory().to_owned(),
-            source,
+            cause,
         })
     }
 }

@@ -22,12 +22,12 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// A file.
+    /// Creates a file with this content.
     pub fn file(content: impl Content + 'static) -> Self {
         Self::File(Box::new(content))
     }
 
-    /// Creates a directory that `list` lists, once.
+    /// Creates a directory, which `list` lists once.
     pub fn directory(
         list: impl Fn() -> Result<Listing, ContentError> + Send + Sync + 'static,
     ) -> Self {
@@ -47,7 +47,7 @@ pub(crate) struct Node {
 /// The entries of a directory.
 #[derive(Default)]
 pub(crate) struct Children {
-    /// In order of listing: name, number, whether it is a directory.
+    /// Name, number, and true for a directory, in order of listing.
     pub(crate) list: Vec<(String, u64, bool)>,
     by_name: HashMap<String, usize>,
 }

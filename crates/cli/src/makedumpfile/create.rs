@@ -23,10 +23,10 @@ use crate::arguments::OnlineCpus;
 use crate::{online_cpus, source};
 use crate::{signals, watchdog};
 
-/// Time without progress after which a message reports what is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time without progress after which a message names what the dump is waiting for.
+const STALL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Makes the dump that the options ask for.
+/// Makes the dump that the options describe.
 pub fn run(settings: &Settings, vmcore: &Path, target: &Target) -> anyhow::Result<()> {
     for path in target.paths() {
         check_dump_file(settings, path)?;
@@ -61,13 +61,13 @@ pub fn run(settings: &Settings, vmcore: &Path, target: &Target) -> anyhow::Resul
     let summary = maker
         .make(target)
         .map_err(|error| source::name_error(error, vmcore))?;
-    tell(settings, &summary);
+    print_summary(settings, &summary);
     settings.messages.common(&format!("\n{}", target.saved()));
     Ok(())
 }
 
-/// Erases what the commands in `config` name. Commands that name nothing are skipped, as in
-/// makedumpfile.
+/// Erases the data named by the commands in `config`. Commands that match nothing are skipped,
+/// as in makedumpfile.
 fn erase(settings: &Settings, kernel: &mut Kernel, config: &Path) -> anyhow::Result<()> {
     let commands = crate::erase::read(config)
         .with_context(|| format!("Can't open config file({})", config.display()))?;
@@ -81,7 +81,7 @@ fn erase(settings: &Settings, kernel: &mut Kernel, config: &Path) -> anyhow::Res
     }
     if !erasure.problems.is_empty() {
         messages.notice(&format!(
-            "{} of the commands in {} erase nothing, or not all that they name",
+            "{} of the commands in {} erase nothing, or only part of the data that they name",
             erasure.problems.len(),
             config.display()
         ));
@@ -92,7 +92,7 @@ fn erase(settings: &Settings, kernel: &mut Kernel, config: &Path) -> anyhow::Res
 }
 
 /// Prints warnings and statistics.
-pub fn tell(settings: &Settings, summary: &Summary) {
+pub fn print_summary(settings: &Settings, summary: &Summary) {
     for warning in &summary.warnings {
         settings.messages.notice(warning);
     }
@@ -148,7 +148,7 @@ impl Maker<'_, '_> {
         let mut levels = self.settings.levels.iter().copied();
         let mut level = levels.next().unwrap_or_default();
         loop {
-            // Standard output cannot be taken back.
+            // Data written to standard output cannot be discarded.
             let next = match target {
                 Target::Stdout => None,
                 _ => levels.next(),
@@ -173,8 +173,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// Makes one dump at one level; with `again`, a dump that does not fit leaves nothing
-    /// behind.
+    /// Makes one dump at one level; with `again`, a dump that does not fit is discarded.
     pub fn once(
         &self,
         target: &Target,
@@ -198,7 +197,7 @@ impl Maker<'_, '_> {
             .then(|| progress::begin(&progress));
         let watched = watchdog::begin(
             &progress,
-            PATIENCE,
+            STALL_INTERVAL,
             self.source.display().to_string(),
             target.paths().first().map_or_else(
                 || "standard output".into(),
@@ -239,13 +238,13 @@ impl Maker<'_, '_> {
     }
 
     fn why_full(&self, error: &DumpError) -> String {
-        let DumpError::Write { path, source, .. } = error else {
+        let DumpError::Write { path, cause, .. } = error else {
             return String::new();
         };
-        let why = match (self.settings.size_limit, source.kind()) {
+        let why = match (self.settings.size_limit, cause.kind()) {
             (Some(limit), io::ErrorKind::FileTooLarge) => format!("Size limit({limit}) reached."),
             (_, io::ErrorKind::StorageFull) => "No space left on device".into(),
-            _ => source.to_string(),
+            _ => cause.to_string(),
         };
         format!("\nCan't write the dump file({}). {why}\n", path.display())
     }
@@ -265,10 +264,10 @@ impl Maker<'_, '_> {
             .messages
             .common("This is an incomplete dumpfile, but might analyzable.\n");
         match error {
-            DumpError::Write { path, source, .. } => DumpError::Write {
+            DumpError::Write { path, cause, .. } => DumpError::Write {
                 kept: Some(path.clone()),
                 path,
-                source,
+                cause,
             },
             _ => DumpError::Interrupted {
                 kept: Some(path.clone()),

@@ -11,7 +11,7 @@ use super::dump_file::check_dump_file;
 use super::input;
 use super::settings::Settings;
 
-/// Writes the log. What was written before an error is kept.
+/// Writes the log. Output written before an error is kept.
 pub fn run(settings: &Settings, vmcore: &Path, logfile: &Path) -> anyhow::Result<()> {
     check_dump_file(settings, logfile)?;
     let opened = input::open(settings, &[vmcore.to_owned()])?;

@@ -1,5 +1,6 @@
 //! Exit codes.
 
+use bigiron_dump::DumpError;
 use bigiron_kernel::KernelError;
 
 use crate::signals;
@@ -19,8 +20,11 @@ pub struct WrongRelease(pub String);
 /// Returns the exit code for an error; for a signal, the one that shells expect.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     let other_kernel = |cause: &(dyn std::error::Error + 'static)| {
-        matches!(cause.downcast_ref(), Some(KernelError::OtherKernel { .. }))
-            || cause.is::<WrongRelease>()
+        let kernel_error = match cause.downcast_ref() {
+            Some(DumpError::Kernel(cause) | DumpError::Filter { cause, .. }) => Some(cause),
+            _ => cause.downcast_ref(),
+        };
+        matches!(kernel_error, Some(KernelError::OtherKernel { .. })) || cause.is::<WrongRelease>()
     };
     if error.chain().any(other_kernel) {
         return WRONG_RELEASE;

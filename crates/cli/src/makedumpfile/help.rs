@@ -31,8 +31,8 @@ pub fn usage() -> String {
     let mut text = String::from(USAGE);
     for (class, title) in [
         (Class::Done, "Available options"),
-        (Class::Ignored, "Options that are taken and change nothing"),
-        (Class::Refused, "Options that are refused"),
+        (Class::Ignored, "Options that are accepted and ignored"),
+        (Class::Refused, "Options that are not supported"),
     ] {
         let _ = write!(text, "\n{title}:\n");
         for option in OPTIONS.iter().filter(|option| option.class == class) {
@@ -60,7 +60,7 @@ fn wrap(text: &mut String, words: &str) {
 /// whose options these are.
 pub fn version() -> String {
     format!(
-        "makedumpfile: version 1.7.2 (as done by bigiron {})\n\
+        "makedumpfile: version 1.7.2 (implemented by bigiron {})\n\
          lzo\tenabled\nsnappy\tenabled\nzstd\tenabled\n\n",
         env!("CARGO_PKG_VERSION")
     )

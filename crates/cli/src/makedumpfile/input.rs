@@ -33,7 +33,7 @@ pub fn open(settings: &Settings, paths: &[PathBuf]) -> anyhow::Result<Source> {
     Ok(opened)
 }
 
-/// The I/O method for VMCORE.
+/// Returns the I/O method for VMCORE.
 pub fn io_method(settings: &Settings) -> IoMethod {
     if settings.non_mmap {
         IoMethod::Read
@@ -42,7 +42,7 @@ pub fn io_method(settings: &Settings) -> IoMethod {
     }
 }
 
-/// Finds the kernel, with VMCOREINFO from where the options say.
+/// Finds the kernel, with the VMCOREINFO that the options name.
 pub fn kernel<'s>(settings: &Settings, opened: &'s Source) -> anyhow::Result<Kernel<'s>> {
     let given = settings.vmcoreinfo.as_deref();
     let given = given.map(source::read_vmcoreinfo).transpose()?;

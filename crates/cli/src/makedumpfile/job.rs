@@ -37,7 +37,7 @@ pub enum Target {
 }
 
 impl Job {
-    /// Returns the job that the options ask for; `None` for an invalid combination, which a
+    /// Returns the job that the options describe; `None` for an invalid combination, which a
     /// message may have explained.
     pub fn of(settings: &Settings) -> Option<Self> {
         #[cfg(feature = "dwarf")]

@@ -12,7 +12,7 @@ use super::settings::Settings;
 use super::{input, report};
 use crate::signals;
 
-/// Counts as a dump at level 31 would, and writes nothing.
+/// Counts pages as a dump at level 31 does, and writes no dump.
 pub fn run(settings: &Settings, vmcore: &Path) -> anyhow::Result<()> {
     let opened = input::open(settings, &[vmcore.to_owned()])?;
     let kernel = input::kernel(settings, &opened)?;

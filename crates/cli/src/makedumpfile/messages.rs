@@ -17,7 +17,7 @@ const REPORT: u8 = 16;
 #[derive(Clone, Copy, Debug)]
 pub struct Messages {
     level: u8,
-    /// Standard output is used for the dump.
+    /// True if standard output is reserved for the dump.
     all_to_stderr: bool,
 }
 
@@ -68,8 +68,8 @@ impl Messages {
         self.print(REPORT, text);
     }
 
-    /// Prints a common message that is not makedumpfile's own: it must not appear among those
-    /// on standard output.
+    /// Prints a common message that is not makedumpfile's own, on standard error: standard
+    /// output has only makedumpfile's messages.
     pub fn notice(&self, text: &str) {
         if self.level & COMMON != 0 {
             let _ = writeln!(io::stderr().lock(), "makedumpfile: {text}");
@@ -86,7 +86,7 @@ impl Messages {
         if self.level & kind == 0 {
             return;
         }
-        // An error cannot be reported anywhere.
+        // There is nowhere to report an error.
         let _ = if self.all_to_stderr {
             io::stderr().lock().write_all(text.as_bytes())
         } else {

@@ -3,9 +3,9 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `options`, `spec` | the table of all options, from which parser, help and documentation come |
+//! | `options`, `spec` | the table of all options, for parser, help and documentation |
 //! | `getopt`, `sizes` | the command line and its numbers, parsed as in C |
-//! | `settings`, `job` | what is requested, and valid combinations |
+//! | `settings`, `job` | the requested work, and valid combinations of options |
 //! | `messages`, `progress`, `report`, `help` | output |
 //! | `create`, `generate`, `levels`, `rearrange`, `reassemble`, `dmesg`, `mem_usage` | the work |
 //! | `input`, `vtop`, `dump_file` | VMCORE, an address in VMCORE, DUMPFILE |

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::spec::{Id, Spec, done, ignored, refused};
 
-const NO_XEN: &str = "dumps of Xen hosts are not read";
+const NO_XEN: &str = "dumps of Xen hosts are not supported";
 
 /// All options of makedumpfile 1.7.2, and -j.
 pub static OPTIONS: &[Spec] = &[
@@ -31,9 +31,9 @@ pub static OPTIONS: &[Spec] = &[
         Some('d'),
         None,
         Some("LEVEL"),
-        "leave pages out: the sum of 1 zero pages, 2 cache without private data, 4 all cache, \
-         8 user memory, 16 free pages; with several, N,M, the next one is tried when the output \
-         is full (default 0)",
+        "exclude pages, the sum of: 1 zero pages, 2 cache without private data, 4 all cache, \
+         8 user memory, 16 free pages; with several levels N,M, the next is tried when the \
+         output is full (default 0)",
     ),
     done(
         Id::SizeLimit,
@@ -54,16 +54,16 @@ pub static OPTIONS: &[Spec] = &[
         Some('x'),
         None,
         Some("VMLINUX"),
-        "must be the kernel of VMCORE, by its build id or its release; read for --config and -g, \
-         else VMCORE's own VMCOREINFO has all that is needed",
+        "kernel of VMCORE, checked by build ID or release; read only for --config and -g, since \
+         VMCORE's own VMCOREINFO is otherwise sufficient",
     ),
     done(
         Id::Vmcoreinfo,
         Some('i'),
         None,
         Some("VMCOREINFO"),
-        "take VMCOREINFO from this file; it must be of the release of VMCORE, and one without \
-         KASLR's offset gives way to the one in VMCORE",
+        "use the VMCOREINFO in this file; its release must be that of VMCORE, and one without \
+         the KASLR offset is overridden by the one in VMCORE",
     ),
     #[cfg(feature = "dwarf")]
     done(
@@ -71,7 +71,7 @@ pub static OPTIONS: &[Spec] = &[
         Some('g'),
         None,
         Some("VMCOREINFO"),
-        "write VMCOREINFO, made from the debug information of VMLINUX (-x)",
+        "write VMCOREINFO generated from the debug information of VMLINUX (-x)",
     ),
     #[cfg(not(feature = "dwarf"))]
     refused(
@@ -79,23 +79,23 @@ pub static OPTIONS: &[Spec] = &[
         Some('g'),
         None,
         Some("VMCOREINFO"),
-        "this build reads no DWARF; kernels since 2.6.24 carry their own VMCOREINFO, which is \
-         found in the dump even where no note has it",
+        "this build does not read DWARF; kernels since 2.6.24 contain their own VMCOREINFO, \
+         which is found in the dump even if no note has it",
     ),
     done(
         Id::Config,
         None,
         Some("config"),
         Some("FILE"),
-        "erase what the commands in FILE name (makedumpfile.conf(5)); without -x by the symbols and \
-         BTF in VMCORE (docs/erase.md)",
+        "erase the data named by the commands in FILE (makedumpfile.conf(5)); without -x, the \
+         symbols and BTF in VMCORE are used (docs/erase.md)",
     ),
     refused(
         Id::Eppic,
         None,
         Some("eppic"),
         Some("MACRO"),
-        "eppic macros are programs of a language that is not run here",
+        "the language of eppic macros is not implemented",
     ),
     done(
         Id::Flattened,
@@ -109,35 +109,35 @@ pub static OPTIONS: &[Spec] = &[
         Some('R'),
         None,
         None,
-        "make DUMPFILE of the flattened format on standard input",
+        "write DUMPFILE from the flattened format on standard input",
     ),
     done(
         Id::Split,
         None,
         Some("split"),
         None,
-        "write several DUMPFILEs, at the same time and with as many pages each",
+        "write several DUMPFILEs in parallel, with about the same number of pages each",
     ),
     done(
         Id::SplitblockSize,
         None,
         Some("splitblock-size"),
         Some("KB"),
-        "with --split: a file begins at a multiple of so much memory, from 1024 to 131072",
+        "with --split: each file begins at a multiple of this much memory, from 1024 to 131072",
     ),
     done(
         Id::Reassemble,
         None,
         Some("reassemble"),
         None,
-        "make one DUMPFILE of those of --split, compressed in the same way",
+        "join the DUMPFILEs of --split into one, with the same compression",
     ),
     done(
         Id::Threads,
         None,
         Some("num-threads"),
         Some("N"),
-        "threads that read, compress and write (default, and 0: one for each CPU)",
+        "number of threads that read, compress and write (default and 0: one per CPU)",
     ),
     done(
         Id::Threads,
@@ -151,14 +151,14 @@ pub static OPTIONS: &[Spec] = &[
         Some('b'),
         None,
         Some("ORDER"),
-        "256 page frames are read, compressed and written together",
+        "page frames are read, compressed and written in batches of 256",
     ),
     ignored(
         Id::CyclicBuffer,
         None,
         Some("cyclic-buffer"),
         Some("KB"),
-        "bitmaps live in the output or in a few MiB of memory; there are no cycles",
+        "bitmaps are in the output or in a few MiB of memory; there are no cycles",
     ),
     ignored(
         Id::WorkDir,
@@ -172,7 +172,7 @@ pub static OPTIONS: &[Spec] = &[
         None,
         Some("non-mmap"),
         None,
-        "read VMCORE with read(2), never mmap(2)",
+        "read VMCORE with read(2), not mmap(2)",
     ),
     refused(
         Id::XenSyms,
@@ -201,7 +201,7 @@ pub static OPTIONS: &[Spec] = &[
         Some('e'),
         None,
         None,
-        "the struct pages of pages left out are always kept: without them a dump cannot be \
+        "the struct pages of excluded pages are always kept: without them, a dump cannot be \
          filtered again or checked",
     ),
     refused(
@@ -209,14 +209,14 @@ pub static OPTIONS: &[Spec] = &[
         None,
         Some("diskset"),
         Some("VMCORE"),
-        "dumps of sadump are not read",
+        "sadump dumps are not supported",
     ),
     done(
         Id::MessageLevel,
         None,
         Some("message-level"),
         Some("LEVEL"),
-        "what is printed, the sum of 1 progress, 2 common, 4 errors, 8 debug, 16 report \
+        "messages to print, the sum of: 1 progress, 2 common, 4 errors, 8 debug, 16 report \
          (default 7)",
     ),
     done(
@@ -224,21 +224,21 @@ pub static OPTIONS: &[Spec] = &[
         None,
         Some("vtop"),
         Some("ADDRESS"),
-        "print the physical address of a kernel address, and the page table entries to it",
+        "print the physical address of a kernel address, and its page table entries",
     ),
     done(
         Id::DumpDmesg,
         None,
         Some("dump-dmesg"),
         None,
-        "write the kernel log in VMCORE to LOGFILE, nothing else",
+        "write only the kernel log in VMCORE, to LOGFILE",
     ),
     done(
         Id::PartialDmesg,
         None,
         Some("partial-dmesg"),
         None,
-        "with --dump-dmesg: only what came after the last `dmesg --clear`",
+        "with --dump-dmesg: only records logged after the last `dmesg --clear`",
     ),
     done(
         Id::MemUsage,
@@ -253,21 +253,21 @@ pub static OPTIONS: &[Spec] = &[
         None,
         Some("check-params"),
         None,
-        "only check the command line; best given first",
+        "only check the command line; should be the first option",
     ),
     done(
         Id::DryRun,
         None,
         Some("dry-run"),
         None,
-        "do everything but write DUMPFILE",
+        "do everything except write DUMPFILE",
     ),
     done(
         Id::ShowStats,
         None,
         Some("show-stats"),
         None,
-        "print report messages, as --message-level 16 added to the others",
+        "also print report messages, as if 16 were added to --message-level",
     ),
     done(Id::Debug, Some('D'), None, None, "print debug messages"),
     done(
@@ -275,9 +275,9 @@ pub static OPTIONS: &[Spec] = &[
         Some('f'),
         None,
         None,
-        "replace DUMPFILE if it is there already",
+        "replace DUMPFILE if it exists",
     ),
-    done(Id::Help, Some('h'), Some("help"), None, "print this"),
+    done(Id::Help, Some('h'), Some("help"), None, "print this help"),
     done(Id::Version, Some('v'), None, None, "print the version"),
 ];
 
@@ -289,9 +289,9 @@ pub fn markdown() -> String {
     let mut text = String::from("| option | class | |\n|---|---|---|\n");
     for option in OPTIONS {
         let class = match option.class {
-            Class::Done => "done",
+            Class::Done => "supported",
             Class::Ignored => "ignored, with a notice",
-            Class::Refused => "refused by name",
+            Class::Refused => "rejected by name",
         };
         let _ = writeln!(text, "| `{}` | {class} | {} |", option.usage(), option.text);
     }

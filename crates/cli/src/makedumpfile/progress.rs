@@ -11,7 +11,7 @@ use crate::background::Background;
 /// Time between two lines.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Name of a phase, if it is shown.
+/// Returns the name of a phase, if it is shown.
 pub fn name(phase: Phase) -> Option<&'static str> {
     match phase {
         Phase::Filtering => Some("Excluding unnecessary pages"),

@@ -10,7 +10,7 @@ use bigiron_format::flattened;
 use super::dump_file::check_dump_file;
 use super::settings::Settings;
 
-/// Writes each record at its offset. What came of a truncated stream is kept.
+/// Writes each record at its offset. The readable part of a truncated stream is kept.
 pub fn run(settings: &Settings, dumpfile: &Path) -> anyhow::Result<()> {
     check_dump_file(settings, dumpfile)?;
     let failed = || format!("Can't open the dump file({})", dumpfile.display());
@@ -34,7 +34,7 @@ pub fn run(settings: &Settings, dumpfile: &Path) -> anyhow::Result<()> {
     anyhow::ensure!(
         unpacked.complete,
         "the flattened stream on standard input ends after {} records without an end record: it \
-         was cut short",
+         is truncated",
         unpacked.records
     );
     let name = dumpfile.display();

@@ -9,7 +9,7 @@ use bigiron_format::kdump::{KdumpHeaders, flags_of_codec};
 use bigiron_helpers::Stop;
 use bigiron_kernel::source::DumpFile;
 
-use super::create::{Maker, tell};
+use super::create::{Maker, print_summary};
 use super::dump_file::check_dump_file;
 use super::input;
 use super::job::Target;
@@ -31,7 +31,7 @@ pub fn run(settings: &Settings, parts: &[PathBuf], dumpfile: &Path) -> anyhow::R
         stop: Stop::new(),
     };
     let summary = maker.make(&Target::File(dumpfile.to_owned()))?;
-    tell(settings, &summary);
+    print_summary(settings, &summary);
     let name = dumpfile.display();
     let messages = settings.messages;
     messages.common(&format!("\nThe dumpfile is saved to {name}.\n"));
@@ -64,7 +64,7 @@ fn check_ranges(headers: &[KdumpHeaders]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The codec of the parts; if there are several, the one with the best ratio.
+/// Returns the codec of the parts; if there are several, the one with the best ratio.
 fn compression(headers: &[KdumpHeaders]) -> Compression {
     let flags = headers.iter().fold(0, |flags, h| flags | h.codec_flags);
     let by_size = [Codec::Zstd, Codec::Zlib, Codec::Lzo, Codec::Snappy];

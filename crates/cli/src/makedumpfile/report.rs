@@ -26,7 +26,7 @@ impl Counts {
         };
         Self {
             total: summary.end_frame.0,
-            // Memory behind the last struct page is not counted.
+            // Memory beyond the last struct page is not counted.
             original: summary.ram.saturating_sub(left_out.device),
             zero,
             excluded: left_out.total() - left_out.device + zero,

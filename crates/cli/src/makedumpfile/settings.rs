@@ -122,7 +122,7 @@ impl Settings {
         );
     }
 
-    /// Reports ignored options, and refused ones: then returns false.
+    /// Reports ignored and refused options; returns false if an option is refused.
     pub fn judge_options(&self) -> bool {
         for spec in &self.ignored {
             let name = spec.usage();

@@ -1,6 +1,6 @@
 //! Numbers, parsed as by makedumpfile's C functions.
 
-/// atoi(3): leading digits, 0 if there are none.
+/// Parses like atoi(3): leading digits, 0 if there are none.
 pub fn atoi(text: &str) -> i64 {
     let text = text.trim_start();
     let (sign, digits) = match text.strip_prefix('-') {
@@ -13,7 +13,7 @@ pub fn atoi(text: &str) -> i64 {
     sign * digits[..end].parse::<i64>().unwrap_or(0)
 }
 
-/// strtoul(3) with the base from the prefix; what follows the number is ignored.
+/// Parses like strtoul(3), with the base from the prefix; text after the number is ignored.
 pub fn strtoul(text: &str) -> Option<u64> {
     let text = text.trim_start();
     let (digits, base) = if let Some(rest) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
@@ -29,7 +29,7 @@ pub fn strtoul(text: &str) -> Option<u64> {
     u64::from_str_radix(&digits[..end], base).ok()
 }
 
-/// A size with a suffix K, M, G, T, P or E, as parsed by the kernel's memparse().
+/// Parses a size with a suffix K, M, G, T, P or E, like the kernel's memparse().
 pub fn memparse(text: &str) -> Option<u64> {
     let (digits, shift) = match text.chars().last()?.to_ascii_uppercase() {
         'K' => (&text[..text.len() - 1], 10),

@@ -47,14 +47,14 @@ pub enum Id {
     Version,
 }
 
-/// The treatment of an option.
+/// Support for an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// It works as in makedumpfile.
+    /// Works as in makedumpfile.
     Done,
-    /// It controls something that this program does differently: a notice says so.
+    /// Ignored with a notice: it controls something that this program does differently.
     Ignored,
-    /// The program names it and fails.
+    /// Rejected by name: the program fails.
     Refused,
 }
 
@@ -67,7 +67,7 @@ pub struct Spec {
     /// Name of its value, if it takes one.
     pub value: Option<&'static str>,
     pub class: Class,
-    /// What it does, or why it does not.
+    /// The effect of the option, or the reason why it has none.
     pub text: &'static str,
 }
 
@@ -115,7 +115,7 @@ pub const fn refused(
 }
 
 impl Spec {
-    /// Its usage: `-d LEVEL`, `--split`.
+    /// Returns the usage: `-d LEVEL`, `--split`.
     pub fn usage(&self) -> String {
         let mut names = Vec::new();
         names.extend(self.short.map(|short| format!("-{short}")));

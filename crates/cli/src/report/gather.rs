@@ -17,7 +17,7 @@ use crate::report::users::Users;
 pub struct ReportOptions {
     /// Name of the dump: the file name.
     pub name: String,
-    /// How the source is read.
+    /// I/O method for the source.
     pub io: IoMethod,
     /// The time line for a dump without its own.
     pub time_line: Option<TimeLine>,
@@ -37,8 +37,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Gathers the data. What cannot be found is replaced by the reason: a damaged dump still
-    /// has a report.
+    /// Gathers the data. Data that cannot be found is replaced by the reason, so that a damaged
+    /// dump still has a report.
     pub fn of(kernel: &Kernel, options: &ReportOptions) -> Self {
         let program = Program::open(kernel);
         let bits = match &program {

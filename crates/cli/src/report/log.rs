@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// Maximum size of the log text on a page; a longer log is cut at the front.
 const MAX_BYTES: usize = 16 << 20;
-/// Size of a line besides its text.
+/// Estimated bytes per line in addition to its text.
 const LINE: usize = 24;
 /// Level of a line without one; levels are 0 to 7.
 const NO_LEVEL: u8 = 8;

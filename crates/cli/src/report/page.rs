@@ -52,7 +52,7 @@ pub fn render(report: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(rest.as_bytes())
 }
 
-/// The Content-Security-Policy.
+/// Returns the Content-Security-Policy.
 fn policy() -> String {
     format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
@@ -61,7 +61,7 @@ fn policy() -> String {
     )
 }
 
-/// The hash of an inline script or style, in the notation of a policy.
+/// Returns the hash of an inline script or style, in the notation of a policy.
 fn hash(text: &str) -> String {
     let mut name = "sha256-".to_owned();
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_in_the_page_and_nothing_else_may_be_loaded() {
+    fn page_is_self_contained_and_forbids_loading() {
         let page = rendered(&"");
         for place in PLACEHOLDERS {
             assert!(!page.contains(place), "{place}");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_those_that_browsers_make() {
+    fn hashes_are_those_that_browsers_compute() {
         // printf abc | openssl dgst -sha256 -binary | base64
         assert_eq!(
             hash("abc"),

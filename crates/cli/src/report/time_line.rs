@@ -1,4 +1,4 @@
-//! How the dump was made: phases and waits.
+//! Time line of a dump: phases and waits.
 
 use bigiron_format::vmdump::Tag;
 use bigiron_kernel::{Kernel, VmdumpSource};
@@ -16,7 +16,7 @@ const MAX_NAME: usize = 64;
 /// The time line of a dump.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TimeLine {
-    /// Its origin.
+    /// Origin of the time line, for the reader.
     from: &'static str,
     /// The phases in order.
     phases: Vec<Phase>,

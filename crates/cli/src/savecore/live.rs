@@ -7,14 +7,14 @@ use bigiron_dump::{ChunkCompression, DumpOptions, Format, Progress, ZstdChunks, 
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, RUNNING_KERNEL, Source};
 
-use super::settings::{NAME, Settings, tell_log};
+use super::settings::{NAME, Settings, print_log_path};
 use crate::commands::{live, save};
 use crate::source;
 use crate::tell::tell;
 use crate::{progress, signals};
 
-/// Makes the dump: an uncompressed one of the given file, which shows the memory of a kernel;
-/// otherwise a vmdump of the running kernel.
+/// Makes the dump: an ELF core of the memory in the given file, or, without one, a vmdump of
+/// the running kernel.
 pub fn save(settings: &Settings, directory: &Path) -> anyhow::Result<()> {
     let path = settings.file.clone();
     let path = path.unwrap_or_else(|| PathBuf::from(RUNNING_KERNEL));
@@ -51,7 +51,7 @@ pub fn save(settings: &Settings, directory: &Path) -> anyhow::Result<()> {
     if settings.verbose {
         let name = saved.path.display();
         tell!("{NAME}: saved a dump of {} in {name}", path.display());
-        tell_log(log.as_deref());
+        print_log_path(log.as_deref());
     }
     Ok(())
 }

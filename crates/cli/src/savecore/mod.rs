@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use bigiron_dump::SaveOptions;
 use bigiron_helpers::{MemoryBudget, processor_count};
 
-use self::settings::{NAME, Settings, tell_log};
+use self::settings::{NAME, Settings, print_log_path};
 use crate::commands::save::{DEFAULT_DIRECTORY, Outcome, Work, perform};
 use crate::tell::tell;
 
@@ -56,7 +56,7 @@ fn save(settings: &Settings) -> anyhow::Result<()> {
         .clone()
         .or_else(|| configured_path(&configured, "DEVICE"))
         .ok_or_else(|| {
-            anyhow::anyhow!("no dump device: give it with -f, or as DEVICE= in {CONFIGURATION}")
+            anyhow::anyhow!("no dump device; specify it with -f, or as DEVICE= in {CONFIGURATION}")
         })?;
     let work = Work {
         sources: vec![source.clone()],
@@ -74,20 +74,20 @@ fn save(settings: &Settings) -> anyhow::Result<()> {
     };
     let outcome = perform(&work)?;
     if settings.verbose {
-        tell(&outcome, &source);
+        print_outcome(&outcome, &source);
     }
     Ok(())
 }
 
-fn tell(outcome: &Outcome, source: &Path) {
+fn print_outcome(outcome: &Outcome, source: &Path) {
     let source = source.display();
     match outcome {
         Outcome::Nothing => tell!("{NAME}: {source}: dump already processed"),
-        Outcome::Empty => tell!("{NAME}: {source}: nothing of the dump was written"),
+        Outcome::Empty => tell!("{NAME}: {source}: no part of the dump was written"),
         Outcome::Saved { saved, log, .. } => {
             let path = saved.path.display();
             tell!("{NAME}: saved system crash dump of {source} in {path}");
-            tell_log(log.as_deref());
+            print_log_path(log.as_deref());
         }
     }
 }

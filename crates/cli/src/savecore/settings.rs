@@ -21,7 +21,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Parses the options like getopt(3C); the error is for people.
+    /// Parses the options like getopt(3C); an error is a message for the user.
     pub(super) fn parse(arguments: Vec<OsString>) -> Result<Self, String> {
         let mut settings = Self::default();
         let mut arguments = arguments.into_iter().peekable();
@@ -45,7 +45,7 @@ impl Settings {
                             true => arguments.next(),
                             false => Some(rest.to_owned()),
                         };
-                        let value = value.ok_or("option -f needs a file")?;
+                        let value = value.ok_or("option -f requires a file")?;
                         settings.file = Some(value.into());
                         break;
                     }
@@ -58,16 +58,16 @@ impl Settings {
             return Err("at most one directory can be given".into());
         }
         if settings.live && settings.read_only {
-            return Err("-L and -r cannot be combined: there is no mark to leave".into());
+            return Err("-L and -r cannot be combined: a live dump has no mark to keep".into());
         }
         Ok(settings)
     }
 }
 
-/// Prints the name of the file that has the log.
-pub(super) fn tell_log(log: Option<&Path>) {
+/// Reports the name of the saved log.
+pub(super) fn print_log_path(log: Option<&Path>) {
     if let Some(log) = log {
-        tell!("{NAME}: saved its log in {}", log.display());
+        tell!("{NAME}: saved the kernel log in {}", log.display());
     }
 }
 

@@ -21,7 +21,7 @@ fn with_page(kdump: &[u8], data: &[u8], flags: u32) -> Vec<u8> {
     bytes
 }
 
-/// Checks that the page is lost and named, and that all others are kept.
+/// Asserts that the page is lost and named, and that all others are kept.
 #[track_caller]
 fn loses_one_page(lab: &Lab, name: &str, bytes: &[u8]) {
     let (source, output) = (lab.file("damaged", bytes), lab.path("out"));
@@ -49,7 +49,7 @@ fn damaged_page_is_lost_and_reported_and_the_others_are_kept() {
     let descriptors = [
         ("a size of 0", 8, [0; 4]),
         ("a size beyond a page", 8, [0, 0, 1, 0]),
-        ("a codec nobody knows", 12, [0x40, 0, 0, 0]),
+        ("an unknown codec", 12, [0x40, 0, 0, 0]),
         ("two codecs", 12, [3, 0, 0, 0]),
         ("an offset beyond the file", 4, [0, 0, 1, 0]),
         ("an offset beyond all files", 4, [0xff; 4]),
@@ -69,7 +69,7 @@ fn damaged_page_is_lost_and_reported_and_the_others_are_kept() {
             .unwrap()
             .compress(&bomb, &mut data)
             .unwrap();
-        assert!(size <= 4096, "{} is no bomb", codec.name());
+        assert!(size <= 4096, "{} does not compress enough", codec.name());
         loses_one_page(&lab, codec.name(), &with_page(&kdump, &data[..size], flags));
         loses_one_page(
             &lab,
@@ -85,7 +85,7 @@ fn damaged_page_is_lost_and_reported_and_the_others_are_kept() {
 }
 
 #[test]
-fn descriptors_that_overlap_or_share_an_offset_are_survived() {
+fn descriptors_that_overlap_or_share_an_offset_cause_no_crash() {
     let lab = Lab::new();
     let kdump = fs::read(lab.dump("kdump", &["-d", "31", "-c", "none"])).unwrap();
     let layout = KdumpHeaders::read(kdump.as_slice()).unwrap().layout;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::common::{Lab, arg, command, finish, run};
 
-/// A kernel that Debian's makedumpfile 1.7.2 knows.
+/// A kernel that Debian's makedumpfile 1.7.2 supports.
 const MACHINE: &str = "kernel 6.1
     ram 0x0-0x9f 0x100-0x1fff
     pages 0x200 free order=9
@@ -21,7 +21,7 @@ const MACHINE: &str = "kernel 6.1
     pages 0x500 slab n=32 fill=zero ; 0x520 slab n=32 fill=const:7
     pages 0x600 thp ; 0x800 hugetlb order=9 ; 0xa00 slab order=2 n=3";
 
-/// A lab with a core that makedumpfile can open, and where dumps go.
+/// A lab with a core that makedumpfile can open, and a directory for dumps.
 fn lab() -> Lab {
     let lab = Lab::new();
     let machine = Synth::from_text(MACHINE).unwrap();
@@ -30,7 +30,7 @@ fn lab() -> Lab {
     lab
 }
 
-/// Its arguments, `more` among them.
+/// Returns the arguments of `bigiron bench dump`, including `more`.
 fn arguments(lab: &Lab, more: &[&str]) -> Vec<String> {
     let (core, dumps, results) = (lab.path("core"), lab.path("dumps"), lab.path("results"));
     let mut all: Vec<String> = [
@@ -57,7 +57,7 @@ fn measured(more: &[&str]) -> (Lab, Value) {
     let arguments = arguments(&lab, more);
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = run(&words).code(0);
-    assert_eq!(files_in(&lab, "dumps"), 0, "dumps are left behind");
+    assert_eq!(files_in(&lab, "dumps"), 0, "dumps are left");
     let printed = serde_json::from_str(&outcome.text()).unwrap();
     (lab, printed)
 }
@@ -86,7 +86,7 @@ fn every_row_is_measured_and_no_two_dumps_differ() {
     assert_eq!(makedumpfile["name"], "makedumpfile");
     let installed = !makedumpfile["path"].is_null();
     if !installed {
-        eprintln!("makedumpfile is not installed: only our own dumps are compared");
+        eprintln!("skipped: makedumpfile's dumps, since it is not installed");
     }
     for row in rows {
         let codec = row["codec"].as_str().unwrap();
@@ -113,9 +113,9 @@ fn every_row_is_measured_and_no_two_dumps_differ() {
 }
 
 #[test]
-fn a_core_that_makedumpfile_cannot_open_is_measured_without_it() {
+fn core_that_makedumpfile_cannot_open_is_measured_without_it() {
     if Command::new("makedumpfile").arg("-v").output().is_err() {
-        eprintln!("makedumpfile is not installed");
+        eprintln!("skipped: makedumpfile is not installed");
         return;
     }
     let lab = lab();
@@ -124,13 +124,13 @@ fn a_core_that_makedumpfile_cannot_open_is_measured_without_it() {
     let arguments = arguments(&lab, &["--runs", "1", "--codecs", "lzo", "--levels", "31"]);
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let text = run(&words).code(0).text();
-    let reason = "lzo -d 31: makedumpfile cannot dump it (exit status 1: ";
+    let reason = "lzo -d 31: makedumpfile cannot dump this source (exit status 1: ";
     assert!(text.contains(reason), "{text}");
     assert!(text.contains("as QEMU writes it"), "{text}");
 }
 
 #[test]
-fn a_signal_ends_it_and_leaves_no_dump_behind() {
+fn signal_ends_the_benchmark_and_leaves_no_dump() {
     let lab = lab();
     let arguments = arguments(&lab, &["--runs", "60000", "--codecs", "zstd"]);
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -147,7 +147,7 @@ fn a_signal_ends_it_and_leaves_no_dump_behind() {
 }
 
 #[test]
-fn what_does_not_make_sense_is_refused() {
+fn invalid_arguments_are_rejected() {
     let lab = lab();
     let core = lab.path("core");
     for wrong in [["--codecs", "gzip"], ["--levels", "32"], ["--runs", "0"]] {

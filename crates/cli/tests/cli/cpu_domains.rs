@@ -9,7 +9,7 @@ use serde_json::Value;
 const MACHINE: &str = "sockets=2 cores=4 threads=2";
 
 #[test]
-fn a_described_machine_has_the_domains_that_a_kernel_builds() {
+fn described_machine_has_the_domains_that_the_kernel_builds() {
     let tree = run(&["cpu", "domains", "--machine", MACHINE])
         .code(0)
         .text();
@@ -35,7 +35,7 @@ NUMA 0-15
 }
 
 #[test]
-fn what_changed_between_two_moments_is_told() {
+fn diff_lists_changes_since_a_saved_state() {
     let directory = tempfile::tempdir().unwrap();
     let before = directory.path().join("before.json");
     let json = run(&["cpu", "domains", "--machine", "cores=4", "--as", "json"])
@@ -69,7 +69,7 @@ fn what_changed_between_two_moments_is_told() {
 }
 
 #[test]
-fn a_dump_and_its_machine_agree() {
+fn dump_and_description_of_its_machine_have_the_same_domains() {
     let directory = tempfile::tempdir().unwrap();
     let vmcore = sample::unpack(directory.path());
     let table = |arguments: &[&str]| {
@@ -83,7 +83,7 @@ fn a_dump_and_its_machine_agree() {
 }
 
 #[test]
-fn other_sources_are_read_or_refused_by_name() {
+fn other_sources_are_read_or_rejected_by_name() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("schedstat");
     fs::write(
@@ -110,7 +110,7 @@ fn other_sources_are_read_or_refused_by_name() {
 }
 
 #[test]
-fn the_model_says_how_far_it_is_from_what_was_published() {
+fn model_is_within_15_percent_of_published_times() {
     let json = run(&["cpu", "simulate", "--history", "--json"])
         .code(0)
         .text();

@@ -1,5 +1,6 @@
-//! `bigiron cpu list`, `offline`, `online`, `smt` and `restore` on a machine of files, also when
-//! they are killed. Where a CPU's file is a pipe, it goes only when the test reads there.
+//! `bigiron cpu list`, `offline`, `online`, `smt` and `restore` on a machine made of files, also
+//! when killed. A CPU whose `online` file is a pipe changes its state only when the test reads the
+//! pipe.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::common::{Outcome, arg, command, finish, run};
 use serde_json::Value;
 
-/// For what another process is about to do.
+/// Time limit for an action of another process.
 const PATIENCE: Duration = Duration::from_secs(30);
 const CPUS: &str = "sys/devices/system/cpu";
 
@@ -71,7 +72,7 @@ impl Machine {
         [1, 2, 3].map(|cpu| self.says(&format!("{CPUS}/cpu{cpu}/online")))
     }
 
-    /// `rcu_expedited`, `verbose`, and whether there is a journal.
+    /// Returns `rcu_expedited`, `verbose`, and true if there is a journal.
     fn settings(&self) -> (String, String, bool) {
         (
             self.says("sys/kernel/rcu_expedited"),
@@ -85,7 +86,7 @@ impl Machine {
         assert_eq!(self.settings(), ("0".into(), "Y".into(), false));
     }
 
-    /// Makes a CPU go no sooner than [`read`] lets it.
+    /// Holds a CPU until [`read`] releases it.
     fn hold(&self, cpu: u32) -> PathBuf {
         let path = self.switch(cpu);
         fs::remove_file(&path).unwrap();
@@ -102,7 +103,7 @@ impl Machine {
         [&["cpu"], words, &["--root", arg(self.0.path())]].concat()
     }
 
-    /// Started, until settings are changed: then it is at the CPU that is held.
+    /// Starts a command and waits until it has changed the settings; it then waits for the held CPU.
     fn begin(&self, words: &[&str]) -> Child {
         let child = command(&self.words(words)).spawn().unwrap();
         wait("changed settings", || {
@@ -111,7 +112,7 @@ impl Machine {
         child
     }
 
-    /// All files with what is in them.
+    /// Returns all files with their contents.
     fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = BTreeMap::new();
         let mut directories = vec![self.0.path().to_owned()];
@@ -139,7 +140,7 @@ fn wait(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Lets a held CPU go.
+/// Releases a held CPU; returns the text written to it.
 fn read(pipe: &Path) -> String {
     let mut text = String::new();
     let mut file = fs::File::open(pipe).unwrap();
@@ -154,7 +155,7 @@ fn signal(name: &str, process: u32) {
     assert!(sent.unwrap().success());
 }
 
-/// The watchdog of a command: its one child.
+/// Returns the watchdog of a command, which is its only child.
 fn watchdog(child: &Child) -> u32 {
     let id = child.id();
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
@@ -168,7 +169,7 @@ fn watchdog(child: &Child) -> u32 {
 }
 
 #[test]
-fn cpus_go_and_come() {
+fn cpus_go_offline_and_come_online() {
     let machine = Machine::new();
     let text = machine.cpu(&["offline", "1-3"]).code(0).text();
     assert!(
@@ -181,7 +182,7 @@ fn cpus_go_and_come() {
     machine.write(&format!("{CPUS}/online"), "0\n");
     let text = machine.cpu(&["online", "0-1"]).code(0).text();
     assert!(
-        text.contains("CPU 0 is online already\nCPU 1 is online now"),
+        text.contains("CPU 0 is already online\nCPU 1 is online now"),
         "{text}"
     );
     machine.cpu(&["online", "all"]).code(0);
@@ -190,7 +191,7 @@ fn cpus_go_and_come() {
 }
 
 #[test]
-fn json_tells_plan_and_outcome_and_one_that_fails_does_not_stop_the_others() {
+fn failed_cpu_is_reported_in_json_and_does_not_stop_the_others() {
     let machine = Machine::new();
     fs::remove_file(machine.switch(1)).unwrap();
     symlink("/dev/full", machine.switch(1)).unwrap();
@@ -209,15 +210,15 @@ fn json_tells_plan_and_outcome_and_one_that_fails_does_not_stop_the_others() {
 }
 
 #[test]
-fn a_dry_run_and_a_refusal_change_nothing() {
+fn dry_run_and_rejected_commands_change_nothing() {
     let machine = Machine::new();
     let before = machine.files();
     let text = machine.cpu(&["smt", "off", "--dry-run"]).code(0).text();
     for line in [
         "offline in this order: 3 1\n",
         "write off to smt/control",
-        "rcu_expedited is 1 in place of 0\n",
-        "verbose is N in place of Y\n",
+        "rcu_expedited is 1 instead of 0\n",
+        "verbose is N instead of Y\n",
     ] {
         assert!(text.contains(line), "no {line:?} in {text}");
     }
@@ -226,9 +227,9 @@ fn a_dry_run_and_a_refusal_change_nothing() {
         (&["offline", "0"], "CPUs 0 cannot go offline"),
         (
             &["offline", "2,7-9"],
-            "CPUs 7-9 are not there; this machine has 0-3",
+            "CPUs 7-9 are not present; this machine has 0-3",
         ),
-        (&["online", "4"], "CPUs 4 are not there"),
+        (&["online", "4"], "CPUs 4 are not present"),
         (&["offline", ""], "no CPUs are named"),
         (&["online", ""], "no CPUs are named"),
     ] {
@@ -243,14 +244,11 @@ fn a_dry_run_and_a_refusal_change_nothing() {
 }
 
 #[test]
-fn list_shows_how_cpus_lie() {
+fn list_shows_the_topology() {
     let machine = Machine::new();
     let text = machine.cpu(&["list"]).code(0).text();
-    assert!(text.contains("cannot go  1 (0)\n"), "{text}");
-    assert!(
-        text.contains("2 for each core; smt/control says on\n"),
-        "{text}"
-    );
+    assert!(text.contains("always on  1 (0)\n"), "{text}");
+    assert!(text.contains("2 per core; smt/control is on\n"), "{text}");
     let json = machine.cpu(&["list", "--json"]).code(0);
     let answer: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(answer["online"], "0-3");
@@ -258,7 +256,7 @@ fn list_shows_how_cpus_lie() {
 }
 
 #[test]
-fn a_signal_ends_it_after_the_cpu_in_hand() {
+fn signal_ends_the_command_after_the_current_cpu() {
     for (name, code) in [("-TERM", 143), ("-INT", 130)] {
         let machine = Machine::new();
         let pipe = machine.hold(3);
@@ -275,7 +273,7 @@ fn a_signal_ends_it_after_the_cpu_in_hand() {
 }
 
 #[test]
-fn a_killed_command_leaves_settings_to_its_watchdog() {
+fn watchdog_restores_settings_of_a_killed_command() {
     let machine = Machine::new();
     machine.hold(3);
     for _ in 0..10 {
@@ -283,12 +281,12 @@ fn a_killed_command_leaves_settings_to_its_watchdog() {
         signal("-KILL", child.id());
         child.wait().unwrap();
         let before = || machine.settings() == ("0".into(), "Y".into(), false);
-        wait("settings put back", before);
+        wait("restored settings", before);
     }
 }
 
 #[test]
-fn where_the_watchdog_is_killed_too_restore_does_it() {
+fn restore_and_the_next_command_restore_settings_if_the_watchdog_is_killed_too() {
     let machine = Machine::new();
     machine.hold(3);
     let both = || {
@@ -300,27 +298,27 @@ fn where_the_watchdog_is_killed_too_restore_does_it() {
     };
     both();
     let text = machine.cpu(&["restore"]).code(0).text();
-    assert!(text.contains("rcu_expedited is 0 again"), "{text}");
+    assert!(text.contains("rcu_expedited restored to 0"), "{text}");
     machine.must_be_as_before();
     let text = machine.cpu(&["restore"]).code(0).text();
-    assert_eq!(text, "nothing to put back\n");
-    // The next command does it as well.
+    assert_eq!(text, "nothing to restore\n");
+    // The next command restores them too.
     both();
     machine
         .cpu(&["offline", "1"])
         .code(0)
-        .says(&["a command before this one was killed", "verbose is Y again"]);
+        .says(&["an earlier command was killed", "verbose restored to Y"]);
     machine.must_be_as_before();
-    // After a reboot there is nothing to put back.
+    // After a reboot there is nothing to restore.
     both();
     machine.write("proc/sys/kernel/random/boot_id", "another\n");
     let text = machine.cpu(&["restore"]).code(0).text();
-    assert_eq!(text, "nothing to put back\n");
+    assert_eq!(text, "nothing to restore\n");
     assert_eq!(machine.settings(), ("1".into(), "N".into(), false));
 }
 
 #[test]
-fn where_the_watchdog_alone_is_killed_the_command_does_it() {
+fn command_restores_settings_if_only_the_watchdog_is_killed() {
     let machine = Machine::new();
     let pipe = machine.hold(3);
     let child = machine.begin(&["offline", "3"]);
@@ -331,12 +329,12 @@ fn where_the_watchdog_alone_is_killed_the_command_does_it() {
 }
 
 #[test]
-fn a_second_command_is_refused_while_the_first_is_at_work() {
+fn second_command_is_rejected_while_the_first_runs() {
     let machine = Machine::new();
     let pipe = machine.hold(3);
     let child = machine.begin(&["offline", "3"]);
     let who = format!(
-        "`bigiron cpu offline 3`, process {}, is at work",
+        "`bigiron cpu offline 3`, process {}, is running",
         child.id()
     );
     machine.cpu(&["offline", "1"]).code(1).says(&[&who]);
@@ -349,7 +347,7 @@ fn a_second_command_is_refused_while_the_first_is_at_work() {
 }
 
 #[test]
-fn nothing_is_changed_but_cpus_where_that_is_wanted() {
+fn plain_mode_changes_no_settings() {
     let machine = Machine::new();
     let pipe = machine.hold(3);
     let child = command(&machine.words(&["offline", "3", "--plain"]))

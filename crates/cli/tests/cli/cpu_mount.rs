@@ -1,5 +1,5 @@
-//! Scheduler domains that are mounted, as their users see them: those of a described machine,
-//! since the running kernel's may not be there. vmtest/cpus has real ones.
+//! Mounted scheduler domains, as users see them: those of a described machine, since the running
+//! kernel may not have any. vmtest/cpus tests real ones.
 
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Seek, SeekFrom};
@@ -18,7 +18,7 @@ fn mount(directory: &tempfile::TempDir, options: &[&str]) -> Mounted {
 }
 
 #[test]
-fn domains_are_files_as_the_kernel_shows_them() {
+fn files_match_the_kernels_layout_and_the_domains() {
     if !can_mount() {
         return;
     }
@@ -40,7 +40,7 @@ fn domains_are_files_as_the_kernel_shows_them() {
     assert_eq!(text("cpu9/domain0/name"), "SMT\n");
     assert_eq!(text("cpu9/domain1/span"), "8-14\n");
     assert_eq!(text("cpu14/domain1/span"), "0-14\n");
-    // Every domain as `bigiron cpu domains` has it.
+    // Every domain equals that of `bigiron cpu domains`.
     let json = [
         "cpu",
         "domains",
@@ -86,7 +86,7 @@ fn domains_are_files_as_the_kernel_shows_them() {
 }
 
 #[test]
-fn every_way_of_reading_finds_the_text() {
+fn all_methods_of_reading_return_the_same_text() {
     if !can_mount() {
         return;
     }
@@ -121,7 +121,7 @@ fn every_way_of_reading_finds_the_text() {
 }
 
 #[test]
-fn a_described_machine_cannot_be_tuned() {
+fn files_of_a_described_machine_are_read_only() {
     if !can_mount() {
         return;
     }
@@ -139,9 +139,9 @@ fn a_described_machine_cannot_be_tuned() {
 }
 
 #[test]
-fn others_see_it_only_where_they_are_let() {
+fn other_users_have_access_only_with_allow_other() {
     if !can_mount() || !rustix::process::geteuid().is_root() {
-        println!("skipped: only root is somebody else too");
+        println!("skipped: only root can act as another user");
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -160,7 +160,7 @@ fn others_see_it_only_where_they_are_let() {
 }
 
 #[test]
-fn the_old_layout_has_flags_as_a_number() {
+fn sysctl_layout_has_numeric_flags() {
     if !can_mount() {
         return;
     }
@@ -178,7 +178,7 @@ fn the_old_layout_has_flags_as_a_number() {
 }
 
 #[test]
-fn thousands_of_cpus_are_listed_whole() {
+fn thousands_of_cpus_are_listed_completely() {
     if !can_mount() {
         return;
     }
@@ -197,7 +197,7 @@ fn thousands_of_cpus_are_listed_whole() {
 }
 
 #[test]
-fn tunings_that_make_no_sense_are_named() {
+fn invalid_tuning_rules_are_rejected_by_name() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("rules.json");
     for (text, why) in [

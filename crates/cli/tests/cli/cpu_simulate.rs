@@ -6,7 +6,7 @@ use crate::common;
 use crate::common::run;
 use serde_json::Value;
 
-/// KiB of address space for the model of the largest machine: what it may take at most.
+/// Maximum address space for the model of the largest machine, in KiB.
 const MAX_MEMORY: u32 = 256 << 10;
 
 fn json(arguments: &[&str]) -> Value {
@@ -29,7 +29,7 @@ fn total(row: &Value) -> f64 {
 }
 
 #[test]
-fn each_strategy_is_held_against_the_kernel_that_was_named() {
+fn strategies_are_compared_with_the_named_kernel() {
     let answer = json(&[]);
     let as_it_is = row(&answer, "debugfs", "normal");
     assert_eq!(answer["against"], "6.1");
@@ -44,7 +44,7 @@ fn each_strategy_is_held_against_the_kernel_that_was_named() {
     let speedup = total(as_it_is) / total(batched);
     assert!((batched["speedup"].as_f64().unwrap() / speedup - 1.0).abs() < 1e-9);
 
-    // The same machine under a kernel that shows nothing: no strategy saves the export again.
+    // The same machine under a kernel without the export: no strategy can save it.
     let newer = json(&["--kernel", "6.16"]);
     let off = row(&newer, "off", "normal");
     assert!((off["speedup"].as_f64().unwrap() - 1.0).abs() < 1e-9);
@@ -53,13 +53,13 @@ fn each_strategy_is_held_against_the_kernel_that_was_named() {
 
     let text = run(&["cpu", "simulate", "--kernel", "6.16"]).code(0).text();
     assert!(
-        text.contains("speedup against Linux 6.16 as it is"),
+        text.contains("speedup relative to Linux 6.16 with defaults"),
         "{text}"
     );
 }
 
 #[test]
-fn what_is_extrapolated_is_marked() {
+fn extrapolated_values_are_marked() {
     let mark = |machine: &str| json(&["--machine", machine])["extrapolated"].clone();
     assert_eq!(mark("sockets=15 cores=16 threads=8"), false);
     assert_eq!(mark("sockets=16 cores=16 threads=8"), true);
@@ -77,7 +77,7 @@ fn what_is_extrapolated_is_marked() {
 }
 
 #[test]
-fn growth_is_a_plot() {
+fn growth_can_be_plotted() {
     let plot = |arguments: &[&str]| {
         let all = [&["cpu", "simulate", "--growth", "--as", "svg"], arguments].concat();
         run(&all).code(0).text()
@@ -98,7 +98,7 @@ fn growth_is_a_plot() {
     ] {
         assert!(svg.contains(part), "{part}");
     }
-    // The published times are of one machine and one kernel's check.
+    // The published times are valid only for one machine and one kernel's check.
     let other = plot(&["--machine", "cores=64 threads=2", "--kernel", "6.16"]);
     assert_eq!(other.matches("<circle").count(), 0);
     run(&["cpu", "simulate", "--as", "svg"])
@@ -107,7 +107,7 @@ fn growth_is_a_plot() {
 }
 
 #[test]
-fn the_largest_machine_fits_a_bounded_memory() {
+fn largest_machine_is_simulated_in_bounded_memory() {
     let limited = format!("ulimit -v {MAX_MEMORY}; exec \"$0\" \"$@\"");
     let output = Command::new("sh")
         .args([
@@ -136,7 +136,7 @@ fn the_largest_machine_fits_a_bounded_memory() {
 
 #[cfg(feature = "hotplug")]
 #[test]
-fn costs_of_this_machine_say_what_was_measured_and_what_not() {
+fn costs_of_this_machine_are_marked_as_measured_or_assumed() {
     let answer = json(&["--costs", "measured", "--machine", "cores=8 threads=2"]);
     let origins = answer["origins"].as_array().unwrap();
     let how = |cost: &str| {
@@ -160,7 +160,7 @@ fn costs_of_this_machine_say_what_was_measured_and_what_not() {
 }
 
 #[test]
-fn a_machine_may_be_a_directory() {
+fn machine_is_read_from_a_directory() {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = directory.path().join(name);

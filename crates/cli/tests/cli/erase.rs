@@ -231,7 +231,7 @@ fn only_the_named_data_is_erased_in_every_format() {
 }
 
 #[test]
-fn erase_command_without_a_match_fails_a_dump_but_not_under_makedumpfiles_name() {
+fn erase_command_without_a_match_fails_a_dump_except_as_makedumpfile() {
     let (_directory, path) = lab(
         "erase init_task:task_struct.comm\nerase nothing\nerase init_task:task_struct.nothing\n\
          erase init_task\nerase init_task:no_struct\nerase init_task:task_struct.sched_migrated\n\

@@ -115,7 +115,7 @@ fn full_disk_leaves_a_readable_incomplete_file_and_the_old_output() {
     let lab = Lab::new();
     let at = lab.path("disk");
     let Some(_disk) = SmallDisk::mount(&at, 2) else {
-        println!("skipped: a full disk, since nothing can be mounted here");
+        println!("skipped: a full disk, since mounting is not permitted");
         return;
     };
     let (vmcore, output) = (lab.vmcore(), at.join("out"));

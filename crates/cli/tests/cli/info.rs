@@ -56,7 +56,7 @@ fn cause_of_the_crash_is_reported_for_every_format() {
     let shown = run(&["info", &source]).code(0).text();
     for line in [
         "dump      ELF core, not compressed, dump level 0, complete",
-        "crashed   1.2 s after the start",
+        "crashed   1.2 s after boot",
         "panic     Fatal exception",
         "fault     BUG: unable to handle page fault for address: ffffdead00000000",
         "task      a worse \u{fffd}[31m name (PID 4711) on CPU 3",

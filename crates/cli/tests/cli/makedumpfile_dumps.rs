@@ -208,7 +208,7 @@ fn next_level_is_tried_on_a_full_disk() {
     let lab = Lab::new();
     let at = lab.path("disk");
     let Some(_disk) = SmallDisk::mount(&at, 32) else {
-        println!("skipped: a full disk, since nothing can be mounted here");
+        println!("skipped: a full disk, since mounting is not permitted");
         return;
     };
     let outcome = lab.ours("-d 0,31 @vmcore @disk/dump").code(0);

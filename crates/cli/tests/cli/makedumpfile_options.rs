@@ -37,7 +37,7 @@ fn every_option_of_makedumpfiles_man_page_is_in_the_table() {
         .env("MANPAGER", "cat")
         .arg("makedumpfile");
     let Ok(output) = man.output() else {
-        println!("skipped: there is no man here");
+        println!("skipped: man is not installed");
         return;
     };
     // Removes the overstrikes with which man prints bold letters.
@@ -176,7 +176,7 @@ fn invalid_and_check_only_command_lines_exit_as_makedumpfile_does() {
 }
 
 #[test]
-fn the_name_makedumpfile_selects_its_command_line() {
+fn program_name_makedumpfile_selects_its_command_line() {
     let lab = Lab::new();
     let name = lab.path("makedumpfile");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bigiron"), &name).unwrap();

@@ -1,4 +1,4 @@
-//! `bigiron mem bench`: its output, and that it leaves nothing behind.
+//! `bigiron mem bench`: its output, and the removal of everything it creates.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -69,7 +69,10 @@ fn interrupted_benchmark_leaves_no_segment() {
     let first = lines.next().unwrap().unwrap();
     assert!(first.contains("round 1"), "{first}");
     while segments_of(process) == 0 {
-        assert!(child.try_wait().unwrap().is_none(), "it has ended early");
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "the benchmark ended early"
+        );
         std::thread::yield_now();
     }
     let pid = rustix::process::Pid::from_child(&child);

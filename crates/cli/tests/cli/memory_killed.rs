@@ -1,4 +1,4 @@
-//! What `bigiron mem` leaves behind when it is interrupted or killed at any moment.
+//! State left by `bigiron mem` when it is interrupted or killed at any moment.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use std::thread;
 use crate::segments;
 use crate::segments::{MIB, eventually, files, mem, name, processes_with, run, segment};
 
-/// Steps at which a process is stopped: each time when it has this much more memory than before.
+/// Shared memory of a process at which it is stopped, in MiB.
 const STEPS: [u64; 6] = [0, 1, 20, 80, 200, 400];
 
 fn start(arguments: &[&str]) -> Child {
@@ -17,7 +17,7 @@ fn start(arguments: &[&str]) -> Child {
 }
 
 fn signal(child: &Child, signal: i32) {
-    // SAFETY: a signal to this test's own child, which nobody has waited for.
+    // SAFETY: a signal to this test's own child, which has not been waited for.
     assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
 }
 
@@ -56,7 +56,7 @@ fn interrupted_create_leaves_nothing() {
 
 #[test]
 fn terminated_create_leaves_no_segment() {
-    // Until a process is terminated that has created a segment and has not finished.
+    // Repeated until a process is terminated between creating a segment and finishing.
     loop {
         let mut child = start(&["create", "-q", "--size", "600M", "--huge", "never"]);
         let creator = u64::from(child.id());
@@ -114,7 +114,7 @@ fn killed_destroy_leaves_a_whole_segment_or_none() {
         let id = run(&["create", "-q", "--size", "300M", "--huge", "never"]);
         let id = id.trim();
         let mut child = start(&["destroy", "-q", "--wait", id]);
-        // The moment varies; the result may not depend on it.
+        // The moment varies; the result must not depend on it.
         for _ in 0..round * 300 {
             thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! `bigiron mem run`: a program is itself, with the preload library.
+//! `bigiron mem run`: a program runs unchanged, with the preload library.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Any library will do: what is tested is what the program is given.
+/// Returns any library: the test checks only the environment of the program.
 fn library() -> PathBuf {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let line = maps
@@ -49,7 +49,7 @@ fn variable(output: &Output, name: &str) -> Option<String> {
 }
 
 #[test]
-fn the_program_is_the_same_process_with_its_own_exit_code() {
+fn program_keeps_the_process_id_and_its_exit_code() {
     let child = mem_run(&[], &["/bin/sh", "-c", "echo $$; exit 7"])
         .stdout(Stdio::piped())
         .spawn()
@@ -65,7 +65,7 @@ fn the_program_is_the_same_process_with_its_own_exit_code() {
 }
 
 #[test]
-fn signals_are_the_program_s_as_without_it() {
+fn signal_dispositions_and_mask_are_unchanged() {
     let run = mem_run(&[], &["grep", "^Sig[BI]", "/proc/self/status"]);
     let status = |prelude: &[&str], program: &[&OsStr]| {
         let (first, rest) = prelude.split_first().unwrap();
@@ -88,7 +88,7 @@ fn signals_are_the_program_s_as_without_it() {
     ];
     for prelude in preludes {
         let Some(plain) = status(prelude, &plain) else {
-            println!("skipped: {prelude:?} is not known here");
+            println!("skipped: {prelude:?} is not supported on this machine");
             continue;
         };
         assert!(plain.contains("SigIgn"), "{plain}");
@@ -97,7 +97,7 @@ fn signals_are_the_program_s_as_without_it() {
 }
 
 #[test]
-fn options_outdo_the_file_and_that_the_environment() {
+fn options_override_the_file_which_overrides_the_environment() {
     let directory = tempfile::tempdir().unwrap();
     let policy = directory.path().join("policy");
     fs::write(
@@ -147,7 +147,7 @@ fn options_outdo_the_file_and_that_the_environment() {
 }
 
 #[test]
-fn mistakes_of_a_policy_are_named_with_what_was_expected() {
+fn invalid_policies_are_rejected_with_the_expected_values() {
     let directory = tempfile::tempdir().unwrap();
     let policy = directory.path().join("policy");
     fs::write(&policy, "helpers=4\nattach=glue\n").unwrap();
@@ -186,7 +186,7 @@ fn mistakes_of_a_policy_are_named_with_what_was_expected() {
 }
 
 #[test]
-fn what_cannot_be_executed_has_the_exit_codes_of_env() {
+fn programs_that_cannot_be_executed_have_the_exit_codes_of_env() {
     let output = mem_run(&[], &["no-such-program"]).output().unwrap();
     said(&output, 127, &["no-such-program"]);
     let output = mem_run(&[], &["/etc/passwd"]).output().unwrap();
@@ -200,7 +200,7 @@ fn what_cannot_be_executed_has_the_exit_codes_of_env() {
 }
 
 #[test]
-fn without_the_library_it_says_where_it_looked() {
+fn missing_library_is_reported_with_the_searched_paths() {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("bin/bigiron");
     fs::create_dir(directory.path().join("bin")).unwrap();
@@ -239,7 +239,7 @@ fn without_the_library_it_says_where_it_looked() {
 }
 
 #[test]
-fn programs_that_cannot_be_reached_run_with_a_word_about_it() {
+fn static_and_setuid_programs_run_unaccelerated_with_a_notice() {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("a.c");
     fs::write(&source, "int main(void) { return 3; }\n").unwrap();
@@ -250,7 +250,7 @@ fn programs_that_cannot_be_reached_run_with_a_word_about_it() {
         let output = mem_run(&[], &[program.to_str().unwrap()]).output().unwrap();
         said(&output, 3, &["static", "not accelerated"]);
     } else {
-        println!("skipped: no C compiler makes static programs here");
+        println!("skipped: no C compiler that can link static programs");
     }
     let privileged = directory.path().join("privileged");
     fs::copy("/bin/true", &privileged).unwrap();
@@ -260,7 +260,7 @@ fn programs_that_cannot_be_reached_run_with_a_word_about_it() {
         .status()
         .unwrap();
     if !owner.success() {
-        println!("skipped: may not change owners");
+        println!("skipped: no permission to change owners");
         return;
     }
     fs::set_permissions(&privileged, fs::Permissions::from_mode(0o4755)).unwrap();

@@ -158,7 +158,7 @@ fn errors_name_the_limits_of_an_ordinary_user() {
     };
     let lock = user("--memlock=1048576", &["create", "--size", "2M", "--lock"]);
     let Some(lock) = lock.ok().filter(|output| output.status.code() == Some(1)) else {
-        println!("skipped: may not become another user with setpriv and prlimit");
+        println!("skipped: no permission to change the user with setpriv and prlimit");
         return;
     };
     fails(&lock, 1, "ulimit -l");
@@ -202,7 +202,7 @@ impl Drop for Group {
 #[test]
 fn control_group_without_room_is_an_error_before_memory_is_created() {
     let Some(group) = Group::new(96 * MIB) else {
-        println!("skipped: no control group can be made");
+        println!("skipped: cannot create a control group");
         return;
     };
     let name = name("grouped");
@@ -355,6 +355,6 @@ fn explain_agrees_with_sysfs() {
             assert_eq!(report["facts"]["processors"], 1);
             assert_eq!(report["steps"][0]["verdict"], "plain");
         }
-        Err(_) => println!("skipped: no taskset"),
+        Err(_) => println!("skipped: taskset is not installed"),
     }
 }

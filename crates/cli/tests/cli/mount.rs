@@ -230,7 +230,7 @@ fn open_file_is_served_until_it_is_closed() {
     mounted
         .end()
         .code(0)
-        .says(&["is unmounted", "has a file of it open"]);
+        .says(&["is unmounted", "has a file open"]);
 }
 
 #[test]

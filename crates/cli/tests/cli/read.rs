@@ -167,7 +167,7 @@ fn invalid_expressions_are_rejected_by_name() {
         (&["runqueues@2"], "CPU 2 of 2"),
         (&["init_task@0"], "init_task is not per CPU"),
         (&["linux_banner.x"], "its type is unknown"),
-        (&["linux_banner", "--json"], "give a TYPE"),
+        (&["linux_banner", "--json"], "requires a TYPE"),
     ] {
         let all = [&["read", arg(&vmcore)][..], arguments].concat();
         run(&all).code(1).says(&[told, "sample"]);
@@ -349,7 +349,7 @@ fn corrupt_tables_of_a_module_affect_only_that_module() {
     assert_eq!(still, TYPES.len() - 1);
 }
 
-/// Returns one type of each of four modules.
+/// One type of each of four modules.
 const TYPES: [&str; 4] = [
     "fw_cfg_sysfs_entry",
     "virtio_balloon",

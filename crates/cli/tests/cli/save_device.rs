@@ -119,7 +119,7 @@ fn made_by(device: &Path, program: &[&str]) -> bool {
     let made = Command::new(name).args(options).arg(device).output();
     let made = made.is_ok_and(|output| output.status.success());
     if !made {
-        println!("skipped: {name} is not here");
+        println!("skipped: {name} is not installed");
     }
     made
 }
@@ -171,7 +171,7 @@ fn file_systems_and_swap_space_are_kept_without_overwrite_device() {
         );
         assert!(
             fs::read(&place.device).unwrap() == before,
-            "{name} was written to"
+            "{name} was modified"
         );
         place.dump(&["--overwrite-device"]).code(0);
         assert!(place.is_valid());
@@ -267,7 +267,7 @@ fn corrupt_blocks_are_rejected_or_clamped_to_the_device() {
 fn block_device_is_detected_and_rejected_if_in_use() {
     let place = SaveLab::new();
     let Some(disk) = Disk::of(&place.device) else {
-        println!("skipped: a real disk, since no loop device can be had here");
+        println!("skipped: a real disk, since no loop device is available");
         return;
     };
     let (vmcore, name) = (arg(place.lab.vmcore()), disk.name.as_str());

@@ -33,13 +33,7 @@ fn saved_dumps_are_numbered_private_and_never_replaced() {
     }
     assert!(!info.contains("incomplete"));
     // Nothing is left to save, but the user may save the dump again.
-    assert!(
-        place
-            .save(&[])
-            .code(0)
-            .text()
-            .contains("no dump that is not saved")
-    );
+    assert!(place.save(&[]).code(0).text().contains("no unsaved dump"));
     place.save(&["--again"]).code(0);
     assert!(place.file("vmdump.9").exists());
     place.dump(&[]).code(0);
@@ -234,7 +228,7 @@ fn insufficient_space_is_detected_first_and_the_device_is_unchanged() {
     let place = SaveLab::with_dump(&["-d", "0", "-c", "none"]);
     let at = place.lab.path("disk");
     let Some(_disk) = SmallDisk::mount(&at, 8) else {
-        println!("skipped: a full disk, since nothing can be mounted here");
+        println!("skipped: a full disk, since mounting is not permitted");
         return;
     };
     let before = fs::read(&place.device).unwrap();

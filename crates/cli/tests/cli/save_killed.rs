@@ -19,7 +19,7 @@ fn holds(place: &SaveLab, contents: &[u8], at: &str) {
         }
         let bytes = fs::read(place.file(&name)).unwrap();
         if name.starts_with("vmdump.") {
-            assert!(bytes == contents, "{at}: {name} is not whole");
+            assert!(bytes == contents, "{at}: {name} is not complete");
             copies += 1;
         } else if name.starts_with("info.") {
             assert!(bytes.ends_with(b"\n"), "{at}: {name}");
@@ -28,7 +28,7 @@ fn holds(place: &SaveLab, contents: &[u8], at: &str) {
     assert!(copies <= 1, "{at}: {:?}", place.names());
     assert!(
         place.is_valid() || copies == 1,
-        "{at}: the mark is gone and no copy is there"
+        "{at}: the mark is cleared and there is no copy"
     );
 }
 
@@ -84,7 +84,7 @@ fn next_run_completes_a_run_killed_at_any_system_call() {
         .output()
         .is_ok_and(|output| output.status.success())
     {
-        println!("skipped: kills at each call to the system, since strace is not installed");
+        println!("skipped: kills at each system call, since strace is not installed");
         return;
     }
     let place = SaveLab::with_dump(&[]);

@@ -57,7 +57,7 @@ fn kernel_without_proc_kcore_is_reported_and_no_file_is_left() {
 fn each_dump_gets_the_next_number_and_replaces_nothing() {
     let lab = lab();
     let directory = directory(&lab);
-    fs::write(directory.join("unix.4"), "somebody's").unwrap();
+    fs::write(directory.join("unix.4"), "other data").unwrap();
     let line = ["-L", "-v", "-f", arg(lab.vmcore()), arg(&directory)];
     savecore(&line).code(0).says(&["vmcore.5", "dmesg.5"]);
     let first = fs::read(directory.join("vmcore.5")).unwrap();
@@ -123,7 +123,7 @@ fn minfree_is_respected_and_a_full_disk_keeps_no_file() {
 
     let small = lab.path("small");
     let Some(_disk) = SmallDisk::mount(&small, 4) else {
-        println!("skipped: a full disk, since nothing can be mounted here");
+        println!("skipped: a full disk, since mounting is not permitted");
         return;
     };
     savecore(&["-Lf", arg(lab.vmcore()), arg(&small)])

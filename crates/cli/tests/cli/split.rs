@@ -148,7 +148,7 @@ fn conflicting_options_are_usage_errors_and_write_nothing() {
 fn part_that_exists_or_is_on_a_full_disk_is_named() {
     let lab = Lab::new();
     let mut parts = parts(&lab);
-    lab.file("b", b"somebody's");
+    lab.file("b", b"other data");
     dump(&lab, &[], &parts)
         .code(1)
         .says(&[arg(&parts[1]), "--overwrite"]);
@@ -160,7 +160,7 @@ fn part_that_exists_or_is_on_a_full_disk_is_named() {
 
     let small = lab.path("small");
     let Some(_disk) = SmallDisk::mount(&small, 1) else {
-        println!("skipped: a full disk, since nothing can be mounted here");
+        println!("skipped: a full disk, since mounting is not permitted");
         return;
     };
     parts[1] = small.join("b");

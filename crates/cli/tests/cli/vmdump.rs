@@ -53,7 +53,7 @@ fn zstd_and_bzip2_unpack_the_same_core() {
     if let [zstd, bzip2] = &cores[..] {
         assert!(
             bzip2.starts_with(zstd),
-            "bzip2 has its index behind the core"
+            "bzip2 has the index after the core"
         );
     }
 }
@@ -86,7 +86,7 @@ fn compression_that_the_format_does_not_take_is_a_usage_error() {
         let arguments = ["dump", "-f", format, "-c", codec];
         run(&[&arguments[..], &[arg(lab.vmcore()), arg(&output)]].concat())
             .code(2)
-            .says(&[format, codec, "it takes -c"]);
+            .says(&[format, codec, "use -c"]);
     }
     assert!(!output.exists() && !lab.path("out.incomplete").exists());
 }

@@ -51,7 +51,7 @@ fn pages_in_holes_of_an_incomplete_dump_are_lost_and_the_others_are_equal() {
             "{found} of {lost}: {report}"
         );
         assert_eq!(report["damaged"], 0);
-        // A dump of it has the same pages, and no zeros in place of lost ones.
+        // A dump of it has the same pages, and no zeros instead of lost ones.
         let again = lab.path("again");
         run(&["dump", "-d", "0", arg(&cut), arg(&again)])
             .code(0)
@@ -106,13 +106,13 @@ fn stalled_dump_reports_what_it_waits_for() {
     let mut pipe = fs::File::open(pipe).unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut warning = String::new();
-    while !warning.contains("nothing has moved for") {
+    while !warning.contains("no progress for") {
         assert!(stderr.read_line(&mut warning).unwrap() > 0, "no warning");
     }
     assert!(pipe.read_to_end(&mut Vec::new()).unwrap() > 64 << 10);
     stderr.read_to_string(&mut warning).unwrap();
     assert!(child.wait().unwrap().success());
-    for part in ["pipe", "not return", "it continues, after"] {
+    for part in ["pipe", "not return", "progress resumed after"] {
         assert!(warning.contains(part), "no {part:?} in: {warning}");
     }
 }

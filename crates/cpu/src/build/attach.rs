@@ -1,13 +1,14 @@
-//! Which domains stay: those that do not contribute are taken out when a CPU gets
-//! its chain (cpu_attach_domain).
+//! Removal of domains that do not contribute, done when a CPU gets its chain
+//! (cpu_attach_domain).
 
-use super::groups::Group;
-use super::{Domain, Flags, Rules};
+use super::domain::{Domain, Group};
+use super::flags::Flags;
+use super::rules::Rules;
 
-/// The chain without degenerate domains.
+/// Returns the chain without degenerate domains.
 pub(super) fn without_degenerate(chain: Vec<Domain>, rules: &Rules) -> Vec<Domain> {
     let mut kept: Vec<Domain> = Vec::new();
-    // Flags that the group of the next one kept takes over.
+    // Flags that the group of the next kept domain takes over.
     let mut inherited: Option<Flags> = None;
     for mut domain in chain {
         let Some(child) = kept.last_mut() else {
@@ -15,7 +16,7 @@ pub(super) fn without_degenerate(chain: Vec<Domain>, rules: &Rules) -> Vec<Domai
             continue;
         };
         if is_degenerate_parent(child, &domain) {
-            // The spans match, so the property goes to the one below.
+            // The spans are equal, so the property moves to the child.
             if domain.flags.contains(Flags::PREFER_SIBLING) {
                 child.flags |= Flags::PREFER_SIBLING;
             }
@@ -29,7 +30,7 @@ pub(super) fn without_degenerate(chain: Vec<Domain>, rules: &Rules) -> Vec<Domai
     }
     if kept.first().is_some_and(is_degenerate) {
         kept.remove(0);
-        // Groups hold the flags of the domain below, which is gone.
+        // Groups hold the flags of the domain below, which was removed.
         if let Some(group) = kept.first_mut().and_then(|domain| domain.group.as_mut()) {
             group.flags = Flags::NONE;
         }
@@ -37,7 +38,7 @@ pub(super) fn without_degenerate(chain: Vec<Domain>, rules: &Rules) -> Vec<Domai
     kept
 }
 
-/// sd_degenerate.
+/// Returns true if a domain does not contribute (sd_degenerate).
 fn is_degenerate(domain: &Domain) -> bool {
     if domain.span.count_ones(..) == 1 {
         return true;
@@ -46,7 +47,7 @@ fn is_degenerate(domain: &Domain) -> bool {
     !(needs_groups && has_siblings(domain) || domain.flags.contains(Flags::WAKE_AFFINE))
 }
 
-/// sd_parent_degenerate.
+/// Returns true if a domain contributes nothing beyond its child (sd_parent_degenerate).
 fn is_degenerate_parent(child: &Domain, parent: &Domain) -> bool {
     if is_degenerate(parent) {
         return true;

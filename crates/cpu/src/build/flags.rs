@@ -1,4 +1,4 @@
-//! What is balanced in a domain: the flags of include/linux/sched/sd_flags.h.
+//! Flags of a scheduler domain (include/linux/sched/sd_flags.h).
 
 use std::ops::{BitOr, BitOrAssign};
 
@@ -6,7 +6,8 @@ use std::ops::{BitOr, BitOrAssign};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u16);
 
-/// Flags by bit, in the kernel's order: the name since 6.10, and the one before if it was another.
+/// Flag names by bit, in the kernel's order: the name since 6.10, and the earlier name if it
+/// was different.
 const NAMES: [(&str, Option<&str>); 16] = [
     ("SD_BALANCE_NEWIDLE", None),
     ("SD_BALANCE_EXEC", None),
@@ -27,7 +28,7 @@ const NAMES: [(&str, Option<&str>); 16] = [
 ];
 
 impl Flags {
-    /// None.
+    /// No flags.
     pub const NONE: Self = Self(0);
     /// Balance when about to go idle.
     pub const BALANCE_NEWIDLE: Self = Self(1);
@@ -35,7 +36,7 @@ impl Flags {
     pub const BALANCE_EXEC: Self = Self(1 << 1);
     /// Balance at fork.
     pub const BALANCE_FORK: Self = Self(1 << 2);
-    /// Let who is woken come to who wakes it.
+    /// Consider the waking CPU for the woken task.
     pub const WAKE_AFFINE: Self = Self(1 << 4);
     /// Members share the capacity of a core.
     pub const SHARE_CPUCAPACITY: Self = Self(1 << 7);
@@ -43,41 +44,41 @@ impl Flags {
     pub const CLUSTER: Self = Self(1 << 8);
     /// Members share a last-level cache.
     pub const SHARE_LLC: Self = Self(1 << 9);
-    /// One balances at a time.
+    /// Only one CPU balances at a time.
     pub const SERIALIZE: Self = Self(1 << 10);
-    /// Fill lower numbers first.
+    /// Fill lower-numbered CPUs first.
     pub const ASYM_PACKING: Self = Self(1 << 11);
-    /// Rather put tasks into a sibling domain.
+    /// Prefer to place tasks in a sibling domain.
     pub const PREFER_SIBLING: Self = Self(1 << 12);
     /// Groups may overlap.
     pub const OVERLAP: Self = Self(1 << 13);
-    /// Across memory nodes.
+    /// Balance across memory nodes.
     pub const NUMA: Self = Self(1 << 14);
-    /// What counts only with at least two groups (SDF_NEEDS_GROUPS): all but waking.
+    /// Flags that matter only with at least two groups (SDF_NEEDS_GROUPS): all but WAKE_AFFINE.
     pub(super) const NEED_GROUPS: Self = Self(!Self::WAKE_AFFINE.0);
 
-    /// Whether any flag of `other` is set.
+    /// Returns true if any flag of `other` is set.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether none is set.
+    /// Returns true if no flag is set.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Takes those of `other` away.
+    /// Clears the flags of `other`.
     pub fn remove(&mut self, other: Self) {
         self.0 &= !other.0;
     }
 
-    /// Those that are not in `other`.
+    /// Returns the flags that are not in `other`.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// All that have a name, by bits.
+    /// Returns all flags that have a name, as bit values and names.
     pub fn known(new_names: bool) -> Vec<(u64, String)> {
         let bits = (0..u16::BITS).map(|bit| Self(1 << bit));
         let named = bits.zip(NAMES).filter(|(_, (name, _))| !name.is_empty());
@@ -89,7 +90,7 @@ impl Flags {
         named.filter_map(names).collect()
     }
 
-    /// Their names in the kernel's order.
+    /// Returns the names in the kernel's order.
     pub fn names(self, new_names: bool) -> Vec<String> {
         let set = NAMES
             .iter()

@@ -1,25 +1,18 @@
-//! What a domain balances among: its groups. Of them only the first one and whether
-//! there are others decide what becomes of the domain.
+//! Groups of a domain, among which it balances. Whether a domain is kept depends only on its
+//! first group and on the existence of others.
 
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
+use super::domain::{Domain, Group};
+use super::flags::Flags;
 use super::levels::Level;
-use super::{Domain, Flags};
 
-/// A CPU's own group of a domain: the first in the ring.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Group {
-    pub(super) span: Arc<FixedBitSet>,
-    pub(super) flags: Flags,
-    /// Whether the ring has others.
-    pub(super) has_siblings: bool,
-}
-
-/// Gives each domain its group (build_sched_groups, build_overlap_sched_groups).
+/// Sets the group of each domain (build_sched_groups, build_overlap_sched_groups).
 pub(super) fn add_groups(chains: &mut [Vec<Domain>], levels: &[Level]) {
-    // How far each CPU's chain goes up: a sibling whose chain ended before a level has no group there.
+    // Highest level of each CPU's chain: a sibling whose chain ends below a level has no group
+    // there.
     let top: Vec<Option<usize>> = chains
         .iter()
         .map(|chain| chain.last().map(|domain| domain.level))
@@ -47,15 +40,15 @@ pub(super) fn add_groups(chains: &mut [Vec<Domain>], levels: &[Level]) {
     }
 }
 
-/// The CPUs of each group of a domain, in the order of the ring: that of the CPU itself first.
+/// Returns the CPUs of each group of a domain, in ring order: the CPU's own group comes first.
 pub(super) fn ring(
     chains: &[Vec<Domain>],
     levels: &[Level],
     cpu: usize,
-    place: usize,
+    index: usize,
 ) -> Vec<Arc<FixedBitSet>> {
-    let domain_at = |cpu: usize, place: usize| chains.get(cpu)?.get(place);
-    let Some(domain) = domain_at(cpu, place) else {
+    let domain_at = |cpu: usize, index: usize| chains.get(cpu)?.get(index);
+    let Some(domain) = domain_at(cpu, index) else {
         return Vec::new();
     };
     let overlap = levels.get(domain.level).is_some_and(|level| level.overlap);
@@ -67,15 +60,16 @@ pub(super) fn ring(
         if covered.contains(member) {
             continue;
         }
-        // Chains have one domain for each level, so that places are levels. One that ended before has none here.
-        let Some(sibling) = domain_at(member, place) else {
+        // Chains have one domain per level, so positions are levels. A shorter chain has no
+        // domain here.
+        let Some(sibling) = domain_at(member, index) else {
             continue;
         };
-        let child = |place: usize| domain_at(member, place.checked_sub(1)?);
-        let group = match (child(place), overlap) {
+        let child = |index: usize| domain_at(member, index.checked_sub(1)?);
+        let group = match (child(index), overlap) {
             (Some(child), false) => Arc::clone(&child.span),
             (None, false) => only(member, domain.span.len()),
-            (_, true) => descended(&domain.span, sibling, place, &child),
+            (_, true) => descended(&domain.span, sibling, index, &child),
         };
         covered.union_with(&group);
         covered.insert(member);
@@ -84,15 +78,16 @@ pub(super) fn ring(
     groups
 }
 
-/// The group of a domain of memory nodes that a sibling's chain gives (find_descended_sibling,
-/// build_group_from_child_sched_domain): it must not span out of the domain.
+/// Returns the group that a sibling's chain contributes to a domain of memory nodes
+/// (find_descended_sibling, build_group_from_child_sched_domain). It must not extend beyond the
+/// domain.
 fn descended<'a>(
     span: &FixedBitSet,
     sibling: &'a Domain,
-    place: usize,
+    index: usize,
     child: &dyn Fn(usize) -> Option<&'a Domain>,
 ) -> Arc<FixedBitSet> {
-    let mut sibling = (sibling, place);
+    let mut sibling = (sibling, index);
     let out = |at: usize| child(at).filter(|child| !child.span.is_subset(span));
     if out(sibling.1).is_some() {
         while let Some(lower) = out(sibling.1) {

@@ -1,49 +1,37 @@
-//! The levels of a machine, from the bottom up (default_topology, sched_init_numa).
+//! Topology levels of a machine, from the bottom up (default_topology, sched_init_numa).
 
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::{Flags, Rules};
+use super::flags::Flags;
+use super::rules::{Architecture, Rules};
 use crate::topology::Topology;
 
-/// Which levels an architecture has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Architecture {
-    /// SMT, CLS, MC and the package (build_sched_topology, arch/x86/kernel/smpboot.c). Where a
-    /// package has several memory nodes, it has none of its own.
-    X86,
-    /// SMT, CACHE, MC and the node (powerpc_topology, arch/powerpc/kernel/smp.c). All
-    /// CPUs of a small core share its cache.
-    Power,
-    /// SMT, CLS, MC and the node, as default_topology has them: arm64 and others.
-    Generic,
-}
-
-/// A level: for each CPU those that are with it there.
+/// Topology level, which assigns a set of CPUs to each CPU.
 #[derive(Clone, Debug)]
 pub struct Level {
-    /// The kernel's name.
+    /// The kernel's name of the level.
     pub name: &'static str,
-    /// What it adds to the flags of a domain.
+    /// Flags that the level adds to its domains.
     pub flags: Flags,
-    /// Whether sets may overlap: levels of memory nodes.
+    /// True if sets may overlap, as at levels of memory nodes.
     pub overlap: bool,
-    /// Of memory nodes: the distance up to which nodes belong together.
+    /// Distance up to which memory nodes belong together; 0 for other levels.
     pub distance: u32,
-    /// The number of its set, for each CPU.
+    /// Index of each CPU's set in `sets`.
     of: Vec<u32>,
     sets: Vec<Arc<FixedBitSet>>,
 }
 
 impl Level {
-    /// The CPUs that are with a CPU.
+    /// Returns the set of CPUs to which `cpu` belongs.
     pub fn mask(&self, cpu: usize) -> Option<&Arc<FixedBitSet>> {
         self.sets.get(*self.of.get(cpu)? as usize)
     }
 }
 
-/// All levels for the CPUs of `map`.
+/// Returns all levels for the CPUs in `map`.
 pub(super) fn levels(topology: &Topology, map: &FixedBitSet, rules: &Rules) -> Vec<Level> {
     let count = topology.cpu_count();
     let level = |name, flags, set_of: &dyn Fn(usize) -> (usize, FixedBitSet)| {
@@ -78,7 +66,7 @@ pub(super) fn levels(topology: &Topology, map: &FixedBitSet, rules: &Rules) -> V
     levels
 }
 
-/// x86_has_numa_in_package: some package has CPUs of two nodes.
+/// Returns true if a package has CPUs of two nodes (x86_has_numa_in_package).
 fn nodes_in_package(topology: &Topology) -> bool {
     let mut node_of = vec![None; topology.packages.count()];
     (0..topology.cpu_count()).any(|cpu| {
@@ -90,7 +78,8 @@ fn nodes_in_package(topology: &Topology) -> bool {
     })
 }
 
-/// A level of sets that do not overlap. The kernel's masks hold CPUs that are online.
+/// Returns a level whose sets do not overlap. Like the kernel's masks, the sets contain only
+/// online CPUs.
 fn partitioned(
     name: &'static str,
     flags: Flags,
@@ -120,7 +109,7 @@ fn partitioned(
     }
 }
 
-/// NODE, and a level for each further distance among nodes that have CPUs.
+/// Returns NODE, and a level for each further distance between nodes that have CPUs.
 fn numa(topology: &Topology, map: &FixedBitSet) -> Vec<Level> {
     let nodes: Vec<FixedBitSet> = (0..topology.nodes.count())
         .filter_map(|node| topology.nodes.members(node).cloned())
@@ -145,7 +134,7 @@ fn numa(topology: &Topology, map: &FixedBitSet) -> Vec<Level> {
     let of: Vec<u32> = (0..topology.cpu_count())
         .map(|cpu| topology.nodes.set_of(cpu) as u32)
         .collect();
-    let level = |(place, distance): (usize, &u32)| {
+    let level = |(index, distance): (usize, &u32)| {
         let within = |from: usize| {
             let mut set = FixedBitSet::with_capacity(topology.cpu_count());
             for to in alive.iter().filter(|to| between(from, **to) <= *distance) {
@@ -156,9 +145,9 @@ fn numa(topology: &Topology, map: &FixedBitSet) -> Vec<Level> {
             Arc::new(set)
         };
         Level {
-            name: if place == 0 { "NODE" } else { "NUMA" },
-            flags: if place == 0 { Flags::NONE } else { Flags::NUMA },
-            overlap: place > 0,
+            name: if index == 0 { "NODE" } else { "NUMA" },
+            flags: if index == 0 { Flags::NONE } else { Flags::NUMA },
+            overlap: index > 0,
             distance: *distance,
             of: of.clone(),
             sets: (0..nodes.len()).map(within).collect(),

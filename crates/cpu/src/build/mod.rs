@@ -1,15 +1,17 @@
-//! The kernel's builder of scheduler domains, for a machine that need not be there.
+//! Builds scheduler domains as the kernel would, for a machine that need not exist.
 //!
-//! It does what kernel/sched/topology.c does, in its order: levels from the bottom up until one
-//! spans all CPUs (build_sched_domains), groups, then away with domains that do not
+//! The builder follows kernel/sched/topology.c step by step: levels from the bottom up until
+//! one spans all CPUs (build_sched_domains), groups, then the removal of domains that do not
 //! contribute (cpu_attach_domain).
 
 mod attach;
+mod domain;
 mod flags;
 mod groups;
 mod levels;
 #[cfg(test)]
 mod properties;
+mod rules;
 mod sane;
 mod work;
 
@@ -20,67 +22,20 @@ use fixedbitset::FixedBitSet;
 use crate::domains::{SchedDomain, Tunables};
 use crate::list::CpuList;
 use crate::topology::Topology;
+use domain::Domain;
 pub use flags::Flags;
-use groups::Group;
-pub use levels::{Architecture, Level};
-pub use sane::{Insane, insane, once_is_sane, pairs_are_sane};
+pub use levels::Level;
+pub use rules::{Architecture, Rules};
+pub use sane::{InconsistentLevel, insane, once_is_sane, pairs_are_sane};
 pub use work::{Kind, Work, work};
 
-/// What differs between kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// Which levels an architecture has.
-    pub architecture: Architecture,
-    /// Names since 6.7 to 6.10: PKG for DIE, SD_SHARE_LLC for SD_SHARE_PKG_RESOURCES, and
-    /// SD_CLUSTER for clusters.
-    pub new_names: bool,
-    /// Whether a group takes over the flags of what was put in its child's place (bf2dc42d6beb, 6.6).
-    pub groups_follow: bool,
-    /// Nodes farther apart than this are not balanced at fork and exec (node_reclaim_distance).
-    pub reclaim_distance: u32,
-}
-
-impl Rules {
-    /// Linux 6.1 on x86.
-    pub const LINUX_6_1: Self = Self {
-        architecture: Architecture::X86,
-        new_names: false,
-        groups_follow: false,
-        // RECLAIM_DISTANCE, include/linux/topology.h.
-        reclaim_distance: 30,
-    };
-    /// Linux 6.12 on x86.
-    pub const LINUX_6_12: Self = Self {
-        new_names: true,
-        groups_follow: true,
-        ..Self::LINUX_6_1
-    };
-}
-
-/// A domain while it is built.
-#[derive(Clone, Debug)]
-struct Domain {
-    /// Its place among the levels.
-    level: usize,
-    /// Its depth below all others of its CPU when it was built: the kernel's `level`.
-    number: u32,
-    flags: Flags,
-    span: Arc<FixedBitSet>,
-    /// CPUs of its level, online or not.
-    weight: u64,
-    imbalance_pct: u32,
-    cache_nice_tries: u32,
-    group: Option<Group>,
-}
-
-/// The scheduler domains of each CPU that is online, the smallest first; those of other CPUs
-/// are empty.
+/// Returns the scheduler domains of each online CPU, smallest first; other CPUs have none.
 pub fn build(topology: &Topology, online: &CpuList, rules: &Rules) -> Vec<Vec<SchedDomain>> {
     build_apart(topology, online, &CpuList::default(), rules)
 }
 
-/// The same where some CPUs are set apart (`isolcpus=`): they have no domains and are in none, but
-/// the kernel counts them in intervals, and as CPUs of their nodes.
+/// Builds domains like [`build`], with some CPUs isolated (`isolcpus=`). These have no domains
+/// and belong to none, but the kernel counts them in intervals, and as CPUs of their nodes.
 pub fn build_apart(
     topology: &Topology,
     online: &CpuList,
@@ -101,7 +56,7 @@ pub fn build_apart(
         .collect()
 }
 
-/// The levels, and the chain of each CPU with its groups, before any domain goes.
+/// Returns the levels, and each CPU's chain with its groups, before any domain is removed.
 fn chains(
     topology: &Topology,
     online: &CpuList,
@@ -132,17 +87,17 @@ fn mask_of(topology: &Topology, online: &CpuList) -> FixedBitSet {
     map
 }
 
-/// The domains of a CPU before groups (the first loop of build_sched_domains).
+/// Returns the domains of a CPU, without groups (the first loop of build_sched_domains).
 fn chain_of(cpu: usize, levels: &[Level], map: &FixedBitSet, rules: &Rules) -> Vec<Domain> {
     let mut chain: Vec<Domain> = Vec::new();
-    for (place, level) in levels.iter().enumerate() {
+    for (index, level) in levels.iter().enumerate() {
         let Some(mask) = level.mask(cpu) else {
             continue;
         };
-        let mut domain = begin(place, level, mask, map, rules);
+        let mut domain = begin(index, level, mask, map, rules);
         if let Some(child) = chain.last() {
             domain.number = child.number + 1;
-            // "arch topology borken": a level must hold all that is below it.
+            // "arch topology borken": a level must contain the levels below it.
             if !child.span.is_subset(&domain.span) {
                 Arc::make_mut(&mut domain.span).union_with(&child.span);
             }
@@ -156,9 +111,9 @@ fn chain_of(cpu: usize, levels: &[Level], map: &FixedBitSet, rules: &Rules) -> V
     chain
 }
 
-/// What sd_init gives a domain.
+/// Returns a domain as initialized by sd_init.
 fn begin(
-    place: usize,
+    index: usize,
     level: &Level,
     mask: &Arc<FixedBitSet>,
     map: &FixedBitSet,
@@ -191,7 +146,7 @@ fn begin(
         Arc::make_mut(&mut span).intersect_with(map);
     }
     Domain {
-        level: place,
+        level: index,
         number: 0,
         flags,
         span,
@@ -246,23 +201,23 @@ mod tests {
     }
 
     #[test]
-    fn threads_caches_and_a_package() {
+    fn levels_of_threads_caches_and_a_package() {
         let cpus = tree("cores=4 threads=2 caches=2", "0-7");
-        // The example of kernel/sched/topology.c.
+        // Example in kernel/sched/topology.c.
         assert_eq!(cpus[0], ["SMT 0-1", "MC 0-3", "DIE 0-7"]);
         assert_eq!(cpus[5], ["SMT 4-5", "MC 4-7", "DIE 0-7"]);
     }
 
     #[test]
-    fn what_does_not_contribute_goes() {
-        // Without SMT the lowest level is one CPU; a package of one cache adds nothing.
+    fn domains_that_do_not_contribute_are_removed() {
+        // Without SMT, the lowest level has one CPU; a package with one cache adds nothing.
         assert_eq!(tree("cores=4", "0-3")[0], ["MC 0-3"]);
         assert_eq!(tree("cores=1", "0")[0], Vec::<String>::new());
         assert_eq!(tree("sockets=2", "0-1")[1], ["NUMA 0-1"]);
     }
 
     #[test]
-    fn cpus_that_are_off_line_are_in_no_domain() {
+    fn offline_cpus_are_in_no_domain() {
         let cpus = tree("cores=4 threads=2", "0,2-7");
         assert_eq!(cpus[0], ["MC 0,2-7"]);
         assert_eq!(cpus[1], Vec::<String>::new());
@@ -270,8 +225,8 @@ mod tests {
     }
 
     #[test]
-    fn nodes_by_distance() {
-        // The chain of four nodes of kernel/sched/topology.c.
+    fn node_levels_follow_distances() {
+        // Chain of four nodes in kernel/sched/topology.c.
         let machine = "sockets=4 distances=10,20,30,40;20,10,20,30;30,20,10,20;40,30,20,10";
         let cpus = tree(machine, "0-3");
         assert_eq!(cpus[0], ["NUMA 0-1", "NUMA 0-2", "NUMA 0-3"]);
@@ -280,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_and_intervals_of_far_nodes() {
+    fn flags_and_intervals_of_distant_nodes() {
         let machine = Topology::from_text("sockets=2 cores=2 threads=2 far=40").unwrap();
         let domains = build(&machine, &"0-7".parse().unwrap(), &Rules::LINUX_6_12);
         let numa = domains[0].last().unwrap();

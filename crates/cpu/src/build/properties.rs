@@ -1,4 +1,4 @@
-//! What holds of domains on any machine.
+//! Properties that hold for the domains of any machine.
 
 use fixedbitset::FixedBitSet;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::groups::ring;
 use super::*;
 
-/// A machine by words, with distances of all kinds, and the CPUs that are online.
+/// Description of a machine, with distances of all kinds, and its online and isolated CPUs.
 #[derive(Clone, Debug)]
 struct Case {
     words: String,
@@ -27,7 +27,7 @@ impl Case {
     }
 }
 
-/// Rows of distances: nothing, or any numbers, the same both ways or not.
+/// Returns rows of distances: none, symmetric, or arbitrary.
 fn distances(nodes: usize) -> impl Strategy<Value = Option<String>> {
     let number = prop_oneof![Just(12_u32), Just(20), Just(21), Just(30), Just(40)];
     let rows = prop::collection::vec(prop::collection::vec(number, nodes), nodes);
@@ -97,7 +97,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn spans_hold_their_cpu_and_each_other(case in case()) {
+    fn spans_contain_their_cpu_and_are_nested(case in case()) {
         let (topology, online, isolated) = case.parts();
         let built = build_apart(&topology, &online, &isolated, &case.rules);
         for (cpu, chain) in (0_u32..).zip(&built) {
@@ -111,7 +111,7 @@ proptest! {
                 prop_assert!(span.contains(cpu), "cpu{} {}", cpu, span);
                 prop_assert!(span.without(&online).is_empty());
                 prop_assert!(span.and(&isolated).is_empty());
-                // What would be the same once more, or one CPU, is degenerate.
+                // A domain equal to the one below, or with one CPU, is degenerate.
                 prop_assert!(below.without(&span).is_empty());
                 prop_assert!(span.len() > below.len().max(1), "cpu{} {} in {}", cpu, below, span);
                 below = span;
@@ -120,12 +120,12 @@ proptest! {
     }
 
     #[test]
-    fn groups_make_up_their_domain(case in case()) {
+    fn groups_cover_their_domain(case in case()) {
         let (topology, online, isolated) = case.parts();
         let (levels, chains) = chains(&topology, &online, &isolated, &case.rules);
         for (cpu, chain) in chains.iter().enumerate() {
-            for (place, domain) in chain.iter().enumerate() {
-                let groups = ring(&chains, &levels, cpu, place);
+            for (index, domain) in chain.iter().enumerate() {
+                let groups = ring(&chains, &levels, cpu, index);
                 let first = domain.group.clone().unwrap();
                 prop_assert_eq!(&first.span, &groups[0]);
                 prop_assert!(groups[0].contains(cpu));
@@ -137,16 +137,16 @@ proptest! {
                     prop_assert!(group.is_subset(&domain.span));
                     covered.union_with(group);
                 }
-                // Who has no domain at this level gives no group: there, firmware's distances are
-                // not the same both ways.
-                let all_reach = domain.span.ones().all(|member| chains[member].len() > place);
+                // A CPU without a domain at this level contributes no group: the firmware's
+                // distances are asymmetric there.
+                let all_reach = domain.span.ones().all(|member| chains[member].len() > index);
                 prop_assert!(!all_reach || covered == *domain.span);
             }
         }
     }
 
     #[test]
-    fn described_machines_make_sense_and_work_counts_what_is_built(case in case()) {
+    fn described_machines_are_sane_and_work_counts_match_the_domains(case in case()) {
         let (topology, online, _) = case.parts();
         prop_assert_eq!(insane(&topology, &online, &case.rules), []);
         let work = work(&topology, &online, &case.rules);
@@ -162,11 +162,11 @@ proptest! {
     }
 
     #[test]
-    fn both_checks_of_spans_say_the_same(
+    fn both_span_checks_agree(
         sets in prop::collection::vec(prop::collection::vec(any::<bool>(), 6), 6),
         like in prop::collection::vec(0..6_usize, 6),
     ) {
-        // Each CPU is in its own set. Some sets are copied, so that sane ones come up.
+        // Each CPU is in its own set. Some sets are copied, so that sane cases occur.
         let set = |cpu: usize| {
             let mut set = FixedBitSet::with_capacity(6);
             set.extend((0..6).filter(|other| sets[like[cpu]][*other] && like[*other] == like[cpu]));
@@ -180,8 +180,8 @@ proptest! {
     }
 }
 
-/// The groups of a node's domain, by the machines that kernel/sched/topology.c draws, whose nodes
-/// have one CPU each here.
+/// Returns the groups of a node's domain on a machine drawn in kernel/sched/topology.c, with
+/// one CPU per node.
 fn groups(distances: &str, node: usize, span: &str) -> Vec<String> {
     let nodes = distances.split(';').count();
     let words = format!("sockets={nodes} distances={distances}");
@@ -193,15 +193,15 @@ fn groups(distances: &str, node: usize, span: &str) -> Vec<String> {
         cpus.to_string()
     };
     let is_it = |domain: &Domain| levels[domain.level].overlap && list(&domain.span) == span;
-    let place = chains[node].iter().position(is_it).unwrap();
-    ring(&chains, &levels, node, place)
+    let index = chains[node].iter().position(is_it).unwrap();
+    ring(&chains, &levels, node, index)
         .iter()
         .map(|set| list(set))
         .collect()
 }
 
 #[test]
-fn groups_are_as_the_kernels_source_draws_them() {
+fn groups_match_the_drawings_in_the_kernel_source() {
     let four_in_a_ring = "10,20,30,20;20,10,20,30;30,20,10,20;20,30,20,10";
     assert_eq!(groups(four_in_a_ring, 0, "0-3"), ["0-1,3", "1-3"]);
     assert_eq!(groups(four_in_a_ring, 0, "0-1,3"), ["0", "1", "3"]);
@@ -213,6 +213,7 @@ fn groups_are_as_the_kernels_source_draws_them() {
     assert_eq!(groups(chain, 0, "0-3"), ["0-2", "1-3"]);
     assert_eq!(groups(chain, 1, "0-3"), ["0-2", "2-3"]);
     assert_eq!(groups(chain, 1, "0-2"), ["1", "2", "0"]);
-    // There a sibling's set would span out of the domain: it gives a smaller one (585b6d2723dc).
+    // The sibling's set would extend beyond the domain, so a smaller one is used
+    // (585b6d2723dc).
     assert_eq!(groups(chain, 0, "0-2"), ["0-1", "2"]);
 }

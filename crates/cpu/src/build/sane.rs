@@ -1,5 +1,5 @@
-//! Whether levels make sense: the kernel's check of its masks, as it was and as it is, and what
-//! each level must hold of the one below.
+//! Consistency of levels: the kernel's check of its masks, in its old and its linear form, and
+//! the check that each level contains the one below.
 
 use fixedbitset::FixedBitSet;
 
@@ -7,62 +7,63 @@ use super::{Level, Rules, levels, mask_of};
 use crate::list::CpuList;
 use crate::topology::Topology;
 
-/// What is wrong with a level.
+/// Inconsistency of a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Insane {
-    /// Two CPUs' sets overlap in part: the kernel builds nothing (topology_span_sane).
+pub enum InconsistentLevel {
+    /// The sets of two CPUs partially overlap: the kernel builds no domains
+    /// (topology_span_sane).
     Overlaps {
-        /// The level.
+        /// Name of the level.
         level: &'static str,
     },
-    /// A set lacks CPUs of the set below it. The kernel says "arch topology borken" and adds them
-    /// (build_sched_domain).
+    /// A set lacks CPUs of the set below it. The kernel reports "arch topology borken" and adds
+    /// them (build_sched_domain).
     Lacks {
-        /// The level.
+        /// Name of the level.
         level: &'static str,
-        /// The one below.
+        /// Name of the level below.
         below: &'static str,
-        /// The first CPU for which that is so.
+        /// First CPU whose set lacks CPUs.
         cpu: usize,
     },
 }
 
-impl std::fmt::Display for Insane {
+impl std::fmt::Display for InconsistentLevel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Overlaps { level } => {
                 write!(
                     f,
-                    "sets of CPUs of the level {level} overlap in part: a kernel builds no domains"
+                    "level {level}: sets of CPUs partially overlap; a kernel builds no domains"
                 )
             }
             Self::Lacks { level, below, cpu } => write!(
                 f,
-                "the level {level} of CPU {cpu} lacks CPUs of the level {below} below it: a kernel adds them"
+                "level {level} of CPU {cpu} lacks CPUs of level {below}, the one below; a kernel adds them"
             ),
         }
     }
 }
 
-/// What is wrong with the levels of a machine; nothing with those of a real one.
-pub fn insane(topology: &Topology, online: &CpuList, rules: &Rules) -> Vec<Insane> {
+/// Returns the inconsistencies of a machine's levels; a real machine has none.
+pub fn insane(topology: &Topology, online: &CpuList, rules: &Rules) -> Vec<InconsistentLevel> {
     let map = mask_of(topology, online);
     let levels = levels::levels(topology, &map, rules);
     let is_sane = |level: &Level| {
         let mask = |cpu| Some((cpu, level.mask(cpu)?.as_ref()));
         once_is_sane(&map.ones().filter_map(mask).collect::<Vec<_>>())
     };
-    let mut found: Vec<Insane> = levels
+    let mut found: Vec<InconsistentLevel> = levels
         .iter()
         .filter(|level| !level.overlap && !is_sane(level))
-        .map(|level| Insane::Overlaps { level: level.name })
+        .map(|level| InconsistentLevel::Overlaps { level: level.name })
         .collect();
     for (below, level) in levels.iter().zip(levels.iter().skip(1)) {
         let lacks = |cpu: &usize| match (below.mask(*cpu), level.mask(*cpu)) {
             (Some(below), Some(mask)) => !below.is_subset(mask),
             _ => false,
         };
-        found.extend(map.ones().find(lacks).map(|cpu| Insane::Lacks {
+        found.extend(map.ones().find(lacks).map(|cpu| InconsistentLevel::Lacks {
             level: level.name,
             below: below.name,
             cpu,
@@ -71,7 +72,8 @@ pub fn insane(topology: &Topology, online: &CpuList, rules: &Rules) -> Vec<Insan
     found
 }
 
-/// Each CPU's set with each other's: they must be equal or have nothing in common (ccf74128d66c).
+/// Returns true if the sets of any two CPUs are equal or disjoint, by comparing all pairs
+/// (ccf74128d66c).
 pub fn pairs_are_sane(masks: &[(usize, &FixedBitSet)]) -> bool {
     masks.iter().all(|(cpu, mask)| {
         let others = masks.iter().filter(|(other, _)| other != cpu);
@@ -80,8 +82,9 @@ pub fn pairs_are_sane(masks: &[(usize, &FixedBitSet)]) -> bool {
     })
 }
 
-/// Each CPU's set once (ce29a7da84cd): its lowest CPU names it. A set that was named before must be
-/// the same as then, and another must have nothing that was covered.
+/// Returns the same as [`pairs_are_sane`] with one visit per CPU (ce29a7da84cd). The lowest CPU
+/// identifies a set: a set must equal the earlier set with the same lowest CPU, or be disjoint
+/// from all earlier sets.
 pub fn once_is_sane(masks: &[(usize, &FixedBitSet)]) -> bool {
     let size = masks.iter().map(|(_, mask)| mask.len()).max().unwrap_or(0);
     let mut covered = FixedBitSet::with_capacity(size);
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_equal_or_apart() {
+    fn sane_sets_are_equal_or_disjoint() {
         let sane = check(&[&[0, 1], &[0, 1], &[2, 3], &[2, 3]]);
         assert_eq!(sane, [true; 2]);
         // The machine of ccf74128d66c: 0-2 and 1-3.
@@ -126,17 +129,17 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_does_not_hold_the_one_below_is_named() {
+    fn level_that_lacks_cpus_of_the_level_below_is_reported() {
         let rules = Rules::LINUX_6_12;
         let mut machine = Topology::from_text("sockets=2 cores=2 threads=2").unwrap();
         let all: CpuList = "0-7".parse().unwrap();
         assert_eq!(insane(&machine, &all, &rules), []);
-        // Caches of single threads, in cores of two.
+        // Caches of single threads, in cores of two threads.
         machine.caches = Topology::from_text("cores=8").unwrap().cores;
         let found = insane(&machine, &all, &rules);
         assert_eq!(
             found,
-            [Insane::Lacks {
+            [InconsistentLevel::Lacks {
                 level: "MC",
                 below: "CLS",
                 cpu: 0

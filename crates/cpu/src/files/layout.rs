@@ -1,4 +1,4 @@
-//! Which files a domain has, and how they are written.
+//! Files of a domain, and their formats.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use bigiron_kernel::types::btf::Btf;
 use crate::domains::SchedDomain;
 use crate::flags;
 
-/// All files, by the names of the kernel's, and `span`, which no kernel shows.
+/// All files: those of the kernel, and `span`, which no kernel exports.
 const FILES: [&str; 11] = [
     "name",
     "flags",
@@ -23,21 +23,21 @@ const FILES: [&str; 11] = [
     "span",
 ];
 
-/// A kernel's way to show domains.
+/// Layout in which a kernel exports domains.
 #[derive(Clone, Debug)]
 pub enum Layout {
-    /// Since 5.13, in debugfs (register_sd, kernel/sched/debug.c): flags by names.
+    /// Since 5.13: debugfs (register_sd, kernel/sched/debug.c), with flags by name.
     Debugfs,
-    /// Before, under /proc/sys/kernel/sched_domain (sd_alloc_ctl_domain_table): neither
-    /// `groups_flags` nor `level`, and until 5.9 flags as a decimal number.
+    /// Before 5.13: /proc/sys/kernel/sched_domain (sd_alloc_ctl_domain_table), without
+    /// `groups_flags` and `level`, and until 5.9 with flags as a decimal number.
     Sysctl {
-        /// Bits and their names. Where a name is not among them, flags are names, as from 5.10 to
-        /// 5.12 (5b9f8ff7b320).
+        /// Bits and names of flags. If a domain has a flag that is not listed, its flags are
+        /// written by name, as from 5.10 to 5.12 (5b9f8ff7b320).
         bits: Vec<(u64, String)>,
     },
 }
 
-/// The types of the running kernel.
+/// BTF types of the running kernel.
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 const NATIVE: Endian = if cfg!(target_endian = "little") {
     Endian::Little
@@ -46,7 +46,8 @@ const NATIVE: Endian = if cfg!(target_endian = "little") {
 };
 
 impl Layout {
-    /// The old one, with the bits that flags have in the running kernel, if its types tell.
+    /// Returns the old layout, with the flag bits of the running kernel if its types define
+    /// them.
     pub fn sysctl_of_running() -> Self {
         let types = fs::read(TYPES).ok();
         let types = types.and_then(|bytes| Btf::parse(bytes, NATIVE).ok());
@@ -56,14 +57,15 @@ impl Layout {
         }
     }
 
-    /// Files that it may have, each with its place in the list of all.
+    /// Returns the files that the layout may contain, each with its index among all files.
     pub(super) fn files(&self) -> impl Iterator<Item = (&'static str, u8)> + use<> {
         let old = matches!(self, Self::Sysctl { .. });
         let files = FILES.into_iter().zip(0..);
         files.filter(move |(name, _)| !(old && matches!(*name, "groups_flags" | "level")))
     }
 
-    /// What is in a file of `domain`; `None` if it has no such file, or nobody knows.
+    /// Returns the contents of a file of `domain`; `None` if the file does not exist or its
+    /// value is unknown.
     pub(super) fn text(&self, domain: &SchedDomain, file: u8) -> Option<String> {
         let (name, _) = self.files().find(|(_, found)| *found == file)?;
         let bits = match self {
@@ -79,18 +81,18 @@ impl Layout {
     }
 }
 
-/// The place of a file in the list of all.
+/// Returns the index of a file among all files.
 pub(super) fn file(name: &str) -> Option<u8> {
-    let place = FILES.iter().position(|file| *file == name)?;
-    u8::try_from(place).ok()
+    let index = FILES.iter().position(|file| *file == name)?;
+    u8::try_from(index).ok()
 }
 
-/// The name of a file by its place.
+/// Returns the name of the file at an index.
 pub(super) fn name(file: u8) -> Option<&'static str> {
     FILES.get(usize::from(file)).copied()
 }
 
-/// Flags as a number; `None` if one is not known.
+/// Returns flags as a number; `None` if one of them is unknown.
 fn number(flags: &[String], bits: &[(u64, String)]) -> Option<u64> {
     let bit = |flag: &String| {
         let known = bits.iter().find(|(_, name)| name == flag);
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_old_layout_has_flags_as_a_number_where_all_are_known() {
+    fn old_layout_has_numeric_flags_if_all_are_known() {
         let bits = vec![(1, "SD_BALANCE_NEWIDLE".into()), (8, "SD_NUMA".to_owned())];
         let domain = SchedDomain {
             name: Some("NUMA".into()),

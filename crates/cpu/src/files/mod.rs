@@ -1,101 +1,62 @@
-//! Scheduler domains as a directory of files, in the layout of the kernel's own: found out when
-//! somebody looks, and kept nowhere. CPUs that come and go cost it nothing.
+//! Scheduler domains as a directory tree, in the layout of the kernel's own. Contents are
+//! generated on access and not stored, so CPU hotplug costs nothing.
 
 mod layout;
 mod number;
 
 use crate::domains::SchedDomain;
-use crate::list::CpuList;
-use crate::source::{DomainSource, Running, SourceError};
-use crate::system::System;
-use crate::tree::DomainTree;
+use crate::source::{Chains, SourceError};
 use crate::tune::{Change, Tunable, TuneError, Tuner};
 
 pub use layout::Layout;
 pub use number::Inode;
 
-/// Who tells which CPUs there are, and the domains of each, at the moment of asking.
-pub trait Chains: Send + Sync {
-    /// CPUs that are online.
-    ///
-    /// # Errors
-    /// They are not told.
-    fn online(&self) -> Result<CpuList, SourceError>;
-
-    /// The domains of a CPU, the smallest first, as they were at one moment.
-    ///
-    /// # Errors
-    /// They cannot be read.
-    fn chain(&self, cpu: u32) -> Result<Vec<SchedDomain>, SourceError>;
-}
-
-impl Chains for Running {
-    fn online(&self) -> Result<CpuList, SourceError> {
-        Ok(System::running().online()?)
-    }
-
-    fn chain(&self, cpu: u32) -> Result<Vec<SchedDomain>, SourceError> {
-        DomainSource::chain(self, cpu)
-    }
-}
-
-/// What was read once stays.
-impl Chains for DomainTree {
-    fn online(&self) -> Result<CpuList, SourceError> {
-        Ok(self.cpus.keys().copied().collect())
-    }
-
-    fn chain(&self, cpu: u32) -> Result<Vec<SchedDomain>, SourceError> {
-        Ok(self.cpus.get(&cpu).cloned().unwrap_or_default())
-    }
-}
-
-/// The files of all CPUs' domains: `cpuN/domainM/FILE`.
+/// Files of the domains of all CPUs: `cpuN/domainM/FILE`.
 pub struct DomainFiles<C> {
     chains: C,
     layout: Layout,
-    /// Writes to the kernel; without it nothing can be written.
+    /// Writer to the kernel; without it, all files are read-only.
     tuner: Option<Tuner>,
 }
 
-/// Why a file cannot be read or written.
+/// Error of reading or writing a file.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    /// Nothing is there, or no more.
-    #[error("it is not there")]
+    /// The file or directory does not exist, or no longer exists.
+    #[error("no such file or directory")]
     Gone,
     /// The domains cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// It is not written.
-    #[error("{path}: {source}")]
+    /// The tunable cannot be set.
+    #[error("{path}: {cause}")]
     Tune {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Why.
-        source: TuneError,
+        /// Reason.
+        cause: TuneError,
     },
-    /// It is for reading only.
-    #[error("{path}: can only be read; {expected}")]
+    /// The file is read-only.
+    #[error("{path}: the file is read-only; {expected}")]
     ReadOnly {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What can be written instead.
+        /// Description of the writable files.
         expected: &'static str,
     },
 }
 
-/// What is at a place.
+/// Attributes of a file or directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// Whether it can be written.
+    /// True if the file is writable.
     pub writable: bool,
-    /// Bytes that are in it now; of a directory 0.
+    /// Current size in bytes; 0 for a directory.
     pub size: u64,
 }
 
 impl<C: Chains> DomainFiles<C> {
-    /// Those of `chains`. With `tuner`, tunables can be written.
+    /// Creates the files of `chains`. With `tuner`, tunables are writable.
     pub fn new(chains: C, layout: Layout, tuner: Option<Tuner>) -> Self {
         Self {
             chains,
@@ -104,17 +65,17 @@ impl<C: Chains> DomainFiles<C> {
         }
     }
 
-    /// Whether any file can be written.
+    /// Returns true if any file is writable.
     pub fn is_writable(&self) -> bool {
         self.tuner.is_some()
     }
 
-    /// What is at `spot`.
+    /// Returns the attributes of `inode`.
     ///
     /// # Errors
     /// [`FilesError::Gone`], or the domains cannot be read.
-    pub fn look(&self, spot: Inode) -> Result<Attributes, FilesError> {
-        match spot {
+    pub fn look(&self, inode: Inode) -> Result<Attributes, FilesError> {
+        match inode {
             Inode::Root => {}
             Inode::Cpu(cpu) => self.is_online(cpu)?,
             Inode::Domain(cpu, number) => {
@@ -123,19 +84,19 @@ impl<C: Chains> DomainFiles<C> {
             Inode::File(.., file) => {
                 return Ok(Attributes {
                     writable: self.is_tunable(file),
-                    size: self.read(spot)?.len() as u64,
+                    size: self.read(inode)?.len() as u64,
                 });
             }
         }
         Ok(Attributes::default())
     }
 
-    /// What a directory has by a name.
+    /// Finds an entry of a directory by name.
     ///
     /// # Errors
     /// As for [`DomainFiles::look`].
     pub fn find(&self, directory: Inode, name: &str) -> Result<(Inode, Attributes), FilesError> {
-        let spot = match directory {
+        let inode = match directory {
             Inode::Root => numbered(name, "cpu").map(Inode::Cpu),
             Inode::Cpu(cpu) => numbered(name, "domain").map(|number| Inode::Domain(cpu, number)),
             Inode::Domain(cpu, number) => {
@@ -143,12 +104,12 @@ impl<C: Chains> DomainFiles<C> {
             }
             Inode::File(..) => None,
         };
-        let spot = spot.filter(|spot| Inode::of(spot.number()) == Some(*spot));
-        let spot = spot.ok_or(FilesError::Gone)?;
-        Ok((spot, self.look(spot)?))
+        let inode = inode.filter(|inode| Inode::of(inode.number()) == Some(*inode));
+        let inode = inode.ok_or(FilesError::Gone)?;
+        Ok((inode, self.look(inode)?))
     }
 
-    /// What is in a directory, by rising numbers.
+    /// Returns the entries of a directory, in ascending order of their inode numbers.
     ///
     /// # Errors
     /// As for [`DomainFiles::look`].
@@ -178,24 +139,25 @@ impl<C: Chains> DomainFiles<C> {
         }
     }
 
-    /// What is in a file now.
+    /// Returns the current contents of a file.
     ///
     /// # Errors
     /// As for [`DomainFiles::look`].
-    pub fn read(&self, spot: Inode) -> Result<String, FilesError> {
-        let Inode::File(cpu, number, file) = spot else {
+    pub fn read(&self, inode: Inode) -> Result<String, FilesError> {
+        let Inode::File(cpu, number, file) = inode else {
             return Err(FilesError::Gone);
         };
         let domain = self.domain(cpu, number)?;
         self.layout.text(&domain, file).ok_or(FilesError::Gone)
     }
 
-    /// Sets a tunable to what was written to its file.
+    /// Sets a tunable to the value written to its file.
     ///
     /// # Errors
-    /// [`FilesError::Gone`], it is no tunable or no number, or the kernel does not take it.
-    pub fn write(&self, spot: Inode, text: &[u8]) -> Result<(), FilesError> {
-        let Inode::File(cpu, number, file) = spot else {
+    /// [`FilesError::Gone`]; the file is not a tunable; the text is not a number; or the kernel
+    /// rejects the value.
+    pub fn write(&self, inode: Inode, text: &[u8]) -> Result<(), FilesError> {
+        let Inode::File(cpu, number, file) = inode else {
             return Err(FilesError::Gone);
         };
         let name = layout::name(file).ok_or(FilesError::Gone)?;
@@ -203,7 +165,7 @@ impl<C: Chains> DomainFiles<C> {
         let (Some(tuner), Some(tunable)) = (&self.tuner, Tunable::by_name(name)) else {
             return Err(FilesError::ReadOnly {
                 path,
-                expected: "what can be written is min_interval, max_interval, busy_factor, imbalance_pct and \
+                expected: "writable files are min_interval, max_interval, busy_factor, imbalance_pct and \
                            cache_nice_tries of the running kernel",
             });
         };
@@ -214,7 +176,7 @@ impl<C: Chains> DomainFiles<C> {
             let mut results = tuner.write(&self.chains, std::slice::from_ref(&change))?;
             results.pop().unwrap_or(Ok(()))
         };
-        set().map_err(|source| FilesError::Tune { path, source })
+        set().map_err(|cause| FilesError::Tune { path, cause })
     }
 
     fn is_tunable(&self, file: u8) -> bool {
@@ -229,7 +191,7 @@ impl<C: Chains> DomainFiles<C> {
         }
     }
 
-    /// A CPU that is offline has no domains, so that nothing else need be asked.
+    /// Returns a domain. Offline CPUs have no domains, so they need no separate check.
     fn domain(&self, cpu: u32, number: u32) -> Result<SchedDomain, FilesError> {
         let chain = self.chains.chain(cpu)?;
         let domain = chain.into_iter().nth(number as usize);
@@ -237,11 +199,11 @@ impl<C: Chains> DomainFiles<C> {
     }
 }
 
-/// The number behind `prefix`, written as the kernel writes it.
+/// Returns the number after `prefix`, in the kernel's notation.
 fn numbered(name: &str, prefix: &str) -> Option<u32> {
     let digits = name.strip_prefix(prefix)?;
     let number: u32 = digits.parse().ok()?;
-    // No `+1` and no `01`.
+    // Neither `+1` nor `01`.
     (number.to_string() == digits).then_some(number)
 }
 

@@ -1,4 +1,4 @@
-//! Numbers of directories and files, which are computed and never kept.
+//! Inode numbers of directories and files, computed rather than stored.
 
 /// A directory or file of the tree, encoded in its inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,21 +7,22 @@ pub enum Inode {
     Root,
     /// The directory of a CPU.
     Cpu(u32),
-    /// The directory of a domain: the CPU, and its place in the chain.
+    /// The directory of a domain: CPU, and position in its chain.
     Domain(u32, u32),
-    /// A file of a domain: the CPU, the domain's place, and the file's in the list of all.
+    /// A file of a domain: CPU, position of the domain, and index of the file among all files.
     File(u32, u32, u8),
 }
 
-/// The root's number, as FUSE has it.
+/// Inode number of the root directory in FUSE.
 const ROOT: u64 = 1;
-/// The bits of a file and of a domain; 0 stands for none.
+/// Width of the file field and of the domain field, in bits; a field of 0 means none.
 const BITS: u32 = 8;
 /// Mask of [`BITS`] bits.
 const MASK: u64 = (1 << BITS) - 1;
 
 impl Inode {
-    /// The number: the CPU above, then the domain, then the file, each counted from 1.
+    /// Returns the inode number: the CPU in the high bits, then domain and file, each counted
+    /// from 1.
     pub fn number(self) -> u64 {
         let number = |cpu: u32, domain: u64, file: u64| {
             (u64::from(cpu) + 1) << (2 * BITS) | domain << BITS | file
@@ -71,8 +72,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_says_its_place() {
-        for spot in [
+    fn inode_numbers_round_trip() {
+        for inode in [
             Inode::Root,
             Inode::Cpu(0),
             Inode::Cpu(u32::MAX),
@@ -81,17 +82,17 @@ mod tests {
             Inode::File(8191, 31, 10),
             Inode::File(0, 0, 0),
         ] {
-            assert_eq!(Inode::of(spot.number()), Some(spot));
+            assert_eq!(Inode::of(inode.number()), Some(inode));
         }
-        // No CPU; a file of no domain; the numbers that FUSE keeps.
+        // No CPU; a file without a domain; numbers reserved by FUSE.
         for number in [0, 2, 0xffff, 0x1_0001, u64::MAX] {
             assert_eq!(Inode::of(number), None, "{number:#x}");
         }
     }
 
     #[test]
-    fn numbers_rise_as_a_listing_goes() {
-        let spots = [
+    fn inode_numbers_ascend_in_listing_order() {
+        let inodes = [
             Inode::Root,
             Inode::Cpu(0),
             Inode::Domain(0, 0),
@@ -100,7 +101,7 @@ mod tests {
             Inode::Domain(0, 1),
             Inode::Cpu(1),
         ];
-        assert!(spots.is_sorted_by_key(|spot| spot.number()));
+        assert!(inodes.is_sorted_by_key(|inode| inode.number()));
         assert_eq!(Inode::File(3, 1, 2).parent().parent(), Inode::Cpu(3));
     }
 }

@@ -2,10 +2,12 @@ use std::sync::{Mutex, PoisonError};
 
 use super::*;
 use crate::build::Rules;
-use crate::source::Machine;
+use crate::list::CpuList;
+use crate::source::{DomainSource, Machine};
 use crate::topology::Topology;
+use crate::tree::DomainTree;
 
-/// A machine whose CPUs come and go, and which counts what it is asked.
+/// Machine whose CPUs go offline and online, and which counts reads.
 #[derive(Default)]
 struct Fake {
     tree: Mutex<DomainTree>,
@@ -45,7 +47,7 @@ fn fake() -> Fake {
 
 fn walk(files: &DomainFiles<&Fake>, path: &str) -> Result<Inode, FilesError> {
     let mut names = path.split('/');
-    names.try_fold(Inode::Root, |spot, name| Ok(files.find(spot, name)?.0))
+    names.try_fold(Inode::Root, |inode, name| Ok(files.find(inode, name)?.0))
 }
 
 fn text(files: &DomainFiles<&Fake>, path: &str) -> Option<String> {
@@ -53,21 +55,21 @@ fn text(files: &DomainFiles<&Fake>, path: &str) -> Option<String> {
 }
 
 #[test]
-fn names_and_texts_are_the_kernels() {
+fn names_and_contents_match_the_kernel() {
     let fake = fake();
     let files = DomainFiles::new(&fake, Layout::Debugfs, None);
     let names = |path: &str| -> Vec<String> {
-        let spot = if path.is_empty() {
+        let inode = if path.is_empty() {
             Inode::Root
         } else {
             walk(&files, path).unwrap()
         };
-        let entries = files.list(spot).unwrap();
-        assert!(entries.is_sorted_by_key(|(_, spot)| spot.number()));
-        for (name, spot) in &entries {
-            let (found, seen) = files.find(spot.parent(), name).unwrap();
-            assert_eq!((found, seen.writable), (*spot, false));
-            let text = files.read(*spot).unwrap_or_default();
+        let entries = files.list(inode).unwrap();
+        assert!(entries.is_sorted_by_key(|(_, inode)| inode.number()));
+        for (name, inode) in &entries {
+            let (found, seen) = files.find(inode.parent(), name).unwrap();
+            assert_eq!((found, seen.writable), (*inode, false));
+            let text = files.read(*inode).unwrap_or_default();
             assert_eq!(seen.size, text.len() as u64);
         }
         entries.into_iter().map(|(name, _)| name).collect()
@@ -97,7 +99,7 @@ fn names_and_texts_are_the_kernels() {
 }
 
 #[test]
-fn what_is_not_there_is_not_found() {
+fn missing_names_are_not_found() {
     let fake = fake();
     let files = DomainFiles::new(&fake, Layout::Debugfs, None);
     for path in [
@@ -123,22 +125,22 @@ fn what_is_not_there_is_not_found() {
 }
 
 #[test]
-fn a_cpu_that_goes_takes_its_directory_along_and_comes_back_at_the_same_number() {
+fn offline_cpu_loses_its_directory_and_returns_with_the_same_inode() {
     let fake = fake();
     let files = DomainFiles::new(&fake, Layout::Debugfs, None);
-    let spot = walk(&files, "cpu3/domain0/span").unwrap();
+    let inode = walk(&files, "cpu3/domain0/span").unwrap();
     fake.set("0-2,4-7");
-    assert!(matches!(files.look(spot), Err(FilesError::Gone)));
+    assert!(matches!(files.look(inode), Err(FilesError::Gone)));
     assert!(walk(&files, "cpu3").is_err());
     assert_eq!(files.list(Inode::Root).unwrap().len(), 7);
-    // CPU 2 has lost its sibling: its smallest domain is another.
+    // CPU 2 has lost its sibling: its smallest domain is a different one.
     assert_eq!(text(&files, "cpu2/domain0/name").as_deref(), Some("MC\n"));
     fake.set("0-7");
-    assert_eq!(walk(&files, "cpu3/domain0/span").unwrap(), spot);
+    assert_eq!(walk(&files, "cpu3/domain0/span").unwrap(), inode);
 }
 
 #[test]
-fn nothing_is_asked_before_somebody_looks() {
+fn domains_are_read_only_on_access() {
     let fake = fake();
     let files = DomainFiles::new(&fake, Layout::Debugfs, None);
     for online in ["0-3", "0-7", "0", "0-7"] {
@@ -150,14 +152,14 @@ fn nothing_is_asked_before_somebody_looks() {
 }
 
 #[test]
-fn without_a_kernel_to_write_to_it_says_so() {
+fn write_to_a_described_machine_is_rejected() {
     let fake = fake();
     let files = DomainFiles::new(&fake, Layout::Debugfs, None);
     assert!(!files.is_writable());
-    let spot = walk(&files, "cpu0/domain0/imbalance_pct").unwrap();
-    let error = files.write(spot, b"120\n").unwrap_err().to_string();
+    let inode = walk(&files, "cpu0/domain0/imbalance_pct").unwrap();
+    let error = files.write(inode, b"120\n").unwrap_err().to_string();
     assert!(
-        error.contains("cpu0/domain0/imbalance_pct: can only be read"),
+        error.contains("cpu0/domain0/imbalance_pct: the file is read-only"),
         "{error}"
     );
 }

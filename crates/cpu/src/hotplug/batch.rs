@@ -1,8 +1,9 @@
-//! One rebuild of the scheduler's domains for many CPUs.
+//! Single rebuild of the scheduler domains for many CPUs.
 //!
-//! CPUs in an isolated partition of cgroup version 2 are in no domain. When such CPUs come or go,
-//! the list of domains stays as it is, and partition_sched_domains_locked (kernel/sched/topology.c)
-//! builds none. So one partition for all CPUs that go costs one rebuild in place of one for each.
+//! CPUs in an isolated partition of cgroup version 2 belong to no domain. When such CPUs go
+//! offline or come online, the list of domains stays the same, and
+//! partition_sched_domains_locked (kernel/sched/topology.c) builds none. One partition for all
+//! CPUs of an operation therefore costs one rebuild instead of one per CPU.
 
 use std::fs;
 
@@ -11,18 +12,14 @@ use super::settings::{Settings, Undo};
 use super::sys_root::{read, write};
 use crate::list::CpuList;
 
-/// The partition, below the root of the cgroups.
+/// Name of the partition, below the cgroup root.
 const NAME: &str = "bigiron-hotplug";
 const CONTROLLER: &str = "cpuset";
 
-/// Puts `cpus` into a partition that is removed when settings are put back. Or says why not: then
-/// there is none.
-pub(super) fn begin(
-    settings: &mut Settings,
-    place: &SysRoot,
-    cpus: &CpuList,
-) -> Result<(), String> {
-    let root = place.cgroups();
+/// Puts `cpus` into a partition that is removed when the settings are restored. On error,
+/// returns the reason, and no partition remains.
+pub(super) fn begin(settings: &mut Settings, root: &SysRoot, cpus: &CpuList) -> Result<(), String> {
+    let root = root.cgroups();
     let has = |name: &str| {
         let words = read(&root.join(name))
             .map_err(|error| format!("{}: {error}", root.join(name).display()));
@@ -35,7 +32,7 @@ pub(super) fn begin(
     let is_on = has("cgroup.subtree_control")?;
     let directory = root.join(NAME);
     if directory.exists() {
-        return Err(format!("{} is there already", directory.display()));
+        return Err(format!("{} already exists", directory.display()));
     }
     let undo = Undo::Cgroup {
         directory: directory.clone(),
@@ -55,7 +52,7 @@ pub(super) fn begin(
     match make() {
         Ok(state) if state == "isolated" => Ok(()),
         Ok(state) => {
-            // The kernel's reason is in parentheses.
+            // `state` contains the kernel's reason in parentheses.
             let _ = write(&partition, "member");
             Err(format!("the partition is {state:?}"))
         }

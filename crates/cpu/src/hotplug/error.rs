@@ -1,63 +1,61 @@
-//! Why nothing is begun.
+//! Errors that prevent a hotplug operation from starting.
 
 use crate::list::CpuList;
 use crate::system::CpuError;
 
 use super::SettingsError;
 
-/// Why CPUs are not taken offline or brought up. Nothing was changed.
+/// Error that prevents a hotplug operation from starting. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum HotplugError {
-    /// The CPUs cannot be looked at.
+    /// The CPU states cannot be read.
     #[error(transparent)]
     Cpus(#[from] CpuError),
-    /// Settings of the kernel cannot be changed for a while.
+    /// Kernel settings cannot be changed temporarily.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// CPUs that the machine does not have.
-    #[error("CPUs {asked} are not there; this machine has {present}")]
+    /// Some of the requested CPUs do not exist.
+    #[error("CPUs {asked} are not present; this machine has {present}")]
     NotThere {
-        /// Those that were asked for and are not.
+        /// Requested CPUs that are not present.
         asked: CpuList,
-        /// Those that are.
+        /// Present CPUs.
         present: CpuList,
     },
-    /// CPUs that the kernel lets nobody take offline.
+    /// CPUs that the kernel cannot take offline.
     #[error(
-        "CPUs {0} cannot go offline: the kernel gives them no file `online`, as for the CPU that a machine booted with"
+        "CPUs {0} cannot go offline: they have no `online` file in sysfs, as usual for the boot CPU"
     )]
     Fixed(CpuList),
     /// No CPU would be left for ordinary tasks.
     #[error(
-        "taking {asked} offline leaves {left}; at least one CPU that is not isolated must stay"
+        "taking CPUs {asked} offline leaves {left}; at least one CPU that is not isolated must stay online"
     )]
     Last {
-        /// Those that were asked for.
+        /// Requested CPUs.
         asked: CpuList,
-        /// What would be left: none, or isolated ones.
+        /// CPUs that would be left: `none`, or a list of isolated CPUs.
         left: String,
     },
-    /// A file cannot be written by this user, or by nobody.
-    #[error(
-        "{path}: {source}; expected to write there: as root, and with sysfs mounted for writing"
-    )]
+    /// A file is not writable for this user, or for any user.
+    #[error("{path}: {cause}; run as root, with sysfs mounted read-write")]
     NotAllowed {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What the system says.
-        source: std::io::Error,
+        /// Error of the access check.
+        cause: std::io::Error,
     },
-    /// Threads of a core that there cannot be.
+    /// Unsupported number of threads per core.
     #[error(
-        "{asked} threads for each core: cores have {most} online; expected from 1 to {most}, `on` or `off`"
+        "{asked} threads per core: cores have {most} online; expected 1 to {most}, `on` or `off`"
     )]
     Threads {
-        /// What was asked for.
+        /// Requested number of threads per core.
         asked: usize,
-        /// The most of any core.
+        /// Largest number of online threads of any core.
         most: usize,
     },
-    /// The kernel was told not to have hardware threads.
-    #[error("the kernel's smt/control says {0}: hardware threads stay offline until the next boot")]
+    /// SMT is disabled until the next boot (`forceoff`).
+    #[error("smt/control is {0}: hardware threads stay offline until the next boot")]
     ForcedOff(String),
 }

@@ -1,4 +1,4 @@
-//! A machine of files, for tests.
+//! Fake machine made of files, for tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use super::SysRoot;
 use super::settings::WatchdogCommand;
 
-/// A directory that looks like the root of a machine with four CPUs: two cores of two threads.
+/// Directory laid out as the root of a machine with four CPUs: two cores with two threads each.
 pub struct Fake {
     directory: tempfile::TempDir,
 }
 
 impl Fake {
-    /// All CPUs online; RCU as it is by default, and sched/verbose on.
+    /// Creates the machine with all CPUs online, default RCU settings, and sched/verbose on.
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let fake = Self { directory };
@@ -42,7 +42,7 @@ impl Fake {
         fake
     }
 
-    pub fn place(&self) -> SysRoot {
+    pub fn sys_root(&self) -> SysRoot {
         SysRoot::at(self.directory.path())
     }
 
@@ -50,7 +50,7 @@ impl Fake {
         self.directory.path().join(name)
     }
 
-    /// Makes a file, and its directories.
+    /// Creates a file and its directories.
     pub fn write(&self, name: &str, text: &str) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).unwrap();
@@ -58,20 +58,20 @@ impl Fake {
     }
 
     pub fn says(&self, name: &str) -> String {
-        self.place().says(name).unwrap()
+        self.sys_root().says(name).unwrap()
     }
 
-    /// What CPUs 1 to 3 are told.
+    /// Returns the contents of the `online` files of CPUs 1 to 3.
     pub fn switches(&self) -> [String; 3] {
         [1, 2, 3].map(|cpu| self.says(&format!("sys/devices/system/cpu/cpu{cpu}/online")))
     }
 
-    /// `rcu_expedited` and `verbose`.
+    /// Returns the values of `rcu_expedited` and `verbose`.
     pub fn settings(&self) -> [String; 2] {
         ["sys/kernel/rcu_expedited", "sys/kernel/debug/sched/verbose"].map(|name| self.says(name))
     }
 
-    /// One that is ready, waits, and does nothing.
+    /// Returns a watchdog that reports ready, waits, and does nothing.
     pub fn watchdog() -> WatchdogCommand {
         ["sh", "-c", "printf r >&0; cat >/dev/null"]
             .map(Into::into)

@@ -1,14 +1,15 @@
-//! Times of many CPUs, for people.
+//! Histogram of the times of many CPUs.
 
 use std::fmt::Write as _;
 
-use super::Took;
+use super::CpuDuration;
 
-/// The longest bar.
+/// Length of the longest bar, in characters.
 const WIDTH: usize = 40;
 
-/// A line for the middle and the longest, and one for each power of two of milliseconds.
-pub fn histogram(took: &[Took]) -> String {
+/// Returns a line with the median and the longest time, and one line for each power of two of
+/// milliseconds.
+pub fn histogram(took: &[CpuDuration]) -> String {
     let mut sorted: Vec<f64> = took.iter().map(|one| one.seconds).collect();
     sorted.sort_by(f64::total_cmp);
     let longest = took.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
@@ -59,9 +60,9 @@ mod tests {
     #[test]
     fn each_time_is_in_one_bin_and_the_fullest_has_the_longest_bar() {
         let seconds = [0.003, 0.0031, 0.0039, 0.009, 1.5];
-        let took: Vec<Took> = (0..)
+        let took: Vec<CpuDuration> = (0..)
             .zip(seconds)
-            .map(|(cpu, seconds)| Took { cpu, seconds })
+            .map(|(cpu, seconds)| CpuDuration { cpu, seconds })
             .collect();
         let text = histogram(&took);
         assert!(text.starts_with("each CPU: median 3.9 ms, longest 1.5 s (CPU 4)\n"));

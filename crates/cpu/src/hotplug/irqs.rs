@@ -1,4 +1,4 @@
-//! Interrupts that only CPUs that go take.
+//! Interrupts whose CPUs all go offline.
 
 use std::fs;
 
@@ -7,24 +7,24 @@ use serde::Serialize;
 use super::SysRoot;
 use crate::list::CpuList;
 
-/// An interrupt all of whose CPUs go.
+/// Interrupt whose online CPUs all go offline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Interrupt {
-    /// Its number.
+    /// Interrupt number.
     pub number: u32,
-    /// The CPUs that it may go to.
+    /// CPUs that may receive the interrupt.
     pub cpus: CpuList,
-    /// Whether its driver has the kernel manage it: then it is shut down with the last of its CPUs,
-    /// and its queue waits. `None` where the kernel does not tell: without
-    /// CONFIG_GENERIC_IRQ_DEBUGFS, or for whoever is not root.
+    /// True if the kernel manages the interrupt's affinity. A managed interrupt is shut down
+    /// with the last of its CPUs, and its queue waits. `None` if unknown: without
+    /// CONFIG_GENERIC_IRQ_DEBUGFS, or without root privileges.
     pub is_managed: Option<bool>,
-    /// What has asked for it.
+    /// Names of the registered handlers (`actions`).
     pub actions: String,
 }
 
-/// Interrupts that lose the last of their CPUs online when `going` go.
-pub(super) fn losing(place: &SysRoot, online: &CpuList, going: &CpuList) -> Vec<Interrupt> {
-    let Ok(entries) = fs::read_dir(place.path("proc/irq")) else {
+/// Returns the interrupts that lose the last of their online CPUs when `going` go offline.
+pub(super) fn losing(root: &SysRoot, online: &CpuList, going: &CpuList) -> Vec<Interrupt> {
+    let Ok(entries) = fs::read_dir(root.path("proc/irq")) else {
         return Vec::new();
     };
     let numbers = entries.flatten().filter_map(|entry| {
@@ -32,19 +32,19 @@ pub(super) fn losing(place: &SysRoot, online: &CpuList, going: &CpuList) -> Vec<
         name.to_str()?.parse::<u32>().ok()
     });
     let losing = numbers.filter_map(|number| {
-        let cpus = place.says(&format!("proc/irq/{number}/smp_affinity_list"))?;
+        let cpus = root.says(&format!("proc/irq/{number}/smp_affinity_list"))?;
         let cpus: CpuList = cpus.parse().ok()?;
         let on = cpus.and(online);
         if on.is_empty() || !on.without(going).is_empty() {
             return None;
         }
-        let actions = place.says(&format!("sys/kernel/irq/{number}/actions"));
+        let actions = root.says(&format!("sys/kernel/irq/{number}/actions"));
         let actions = actions.unwrap_or_default();
-        // One that nobody asked for goes nowhere.
+        // An interrupt without handlers is not delivered.
         (!actions.is_empty()).then(|| Interrupt {
             number,
             cpus,
-            is_managed: is_managed(place, number),
+            is_managed: is_managed(root, number),
             actions,
         })
     });
@@ -53,8 +53,8 @@ pub(super) fn losing(place: &SysRoot, online: &CpuList, going: &CpuList) -> Vec<
     losing
 }
 
-/// By the flags that debugfs shows (kernel/irq/debugfs.c).
-fn is_managed(place: &SysRoot, number: u32) -> Option<bool> {
-    let text = place.says(&format!("sys/kernel/debug/irq/irqs/{number}"))?;
+/// Returns true if debugfs shows the flag of managed interrupts (kernel/irq/debugfs.c).
+fn is_managed(root: &SysRoot, number: u32) -> Option<bool> {
+    let text = root.says(&format!("sys/kernel/debug/irq/irqs/{number}"))?;
     Some(text.contains("IRQD_AFFINITY_MANAGED"))
 }

@@ -1,8 +1,8 @@
-//! CPUs taken offline and brought up: what holds them back, in which order, how fast, and with
-//! which settings of the kernel meanwhile.
+//! Takes CPUs offline and brings them online: side effects, order, timing, and temporary kernel
+//! settings.
 
 mod batch;
-mod blockers;
+mod effects;
 mod error;
 #[cfg(test)]
 pub(crate) mod fake;
@@ -20,14 +20,14 @@ mod tasks;
 mod tests;
 mod work;
 
-pub use blockers::OfflineBlockers;
+pub use effects::OfflineEffects;
 pub use error::HotplugError;
 pub use histogram::histogram;
 pub use irqs::Interrupt;
-pub use plan::{Direction, Plan, Wanted};
+pub use plan::{Direction, Plan, SettingChange};
 pub use settings::SettingsError;
 pub use smt::Threads;
 pub use state::{CpuPosition, Cpus, Smt};
 pub use sys_root::SysRoot;
 pub use tasks::BoundTasks;
-pub use work::{Failure, Options, Outcome, Took, carry_out};
+pub use work::{CpuDuration, Failure, Options, Outcome, carry_out};

@@ -1,18 +1,19 @@
-//! In which order CPUs go.
+//! Order in which CPUs go offline.
 //!
-//! Each CPU that goes has the kernel build the domains of all that are left, and show them (until
-//! 6.3, and with sched/verbose). What that costs grows with the domains there are. A domain goes
-//! away when only one CPU is left in it, so cores are emptied to one thread each before caches are
-//! to one core each, packages to one cache each, and nodes: that gets rid of whole levels first.
+//! For each CPU that goes offline, the kernel rebuilds the domains of all remaining CPUs, and
+//! recreates their files (until 6.3 always, later with sched/verbose). The cost grows with the
+//! number of domains. A domain disappears when only one CPU is left in it. Cores are therefore
+//! reduced to one thread each first, then caches to one core each, packages to one cache each,
+//! and finally nodes: whole levels disappear early.
 
 use std::path::Path;
 
 use crate::list::CpuList;
 use crate::topology::{Partition, Topology};
 
-/// The order in which `going` of the CPUs `online` go offline; `directory` is
-/// `/sys/devices/system`. Brought up in the opposite order, they pass through the same states.
-/// Where it does not tell how CPUs lie, the highest go first.
+/// Returns the order in which `going`, a subset of the `online` CPUs, go offline; `directory`
+/// is `/sys/devices/system`. The reverse order, used to bring them online, passes through the
+/// same states. If the topology cannot be read, the highest CPUs go first.
 pub(super) fn order(directory: &Path, online: &CpuList, going: &CpuList) -> Vec<u32> {
     match Topology::from_directory(directory) {
         Ok(topology) => by_levels(&topology, online, going),
@@ -44,7 +45,8 @@ fn by_levels(topology: &Topology, online: &CpuList, going: &CpuList) -> Vec<u32>
     order
 }
 
-/// Of each set those that go, but one if none would stay; the highest first.
+/// Returns the CPUs of `going` in each set, highest first, except one CPU of each set that
+/// would become empty.
 fn all_but_one(level: &Partition, online: &CpuList, going: &CpuList) -> Vec<u32> {
     let mut sets: std::collections::BTreeMap<usize, Vec<u32>> = Default::default();
     for cpu in going.iter() {
@@ -70,7 +72,8 @@ mod tests {
     use super::*;
     use crate::build::{Rules, build};
 
-    /// Domains that kernels build and show while CPUs go in an order.
+    /// Returns the number of domains that a kernel builds and shows while CPUs go offline in
+    /// `order`.
     fn domains(topology: &Topology, order: &[u32]) -> usize {
         let mut online: CpuList = (0..topology.cpu_count() as u32).collect();
         let mut sum = 0;
@@ -91,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_go_first_core_by_core_then_cores_of_each_socket() {
+    fn threads_of_each_core_go_first_then_cores_of_each_socket() {
         let (.., order) = of("sockets=2 cores=2 threads=2", "1-7");
         assert_eq!(order, [7, 5, 3, 1, 6, 4, 2]);
         let (.., order) = of("cores=2 threads=4", "1-3,5-7");
@@ -101,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_domains_are_built_than_in_the_order_of_a_plain_loop() {
+    fn fewer_domains_are_built_than_in_ascending_order() {
         let mut fewer = 0;
         for words in [
             "sockets=2 cores=4 threads=4",

@@ -1,4 +1,4 @@
-//! What is about to be done, found out before anything is touched.
+//! Plan of a hotplug operation, computed before anything is changed.
 
 use std::path::PathBuf;
 
@@ -6,57 +6,59 @@ use rustix::fs::{Access, access};
 use serde::Serialize;
 
 use super::sys_root::read;
-use super::{Cpus, HotplugError, OfflineBlockers, SysRoot, order};
+use super::{Cpus, HotplugError, OfflineEffects, SysRoot, order};
 use crate::list::CpuList;
 
-/// Which way CPUs go.
+/// Direction of a hotplug operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// Offline.
+    /// CPUs are taken offline.
     Offline,
-    /// Online.
+    /// CPUs are brought online.
     Online,
 }
 
-/// A setting for the duration.
+/// Kernel setting to change for the duration of the operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Wanted {
-    /// The file.
+pub struct SettingChange {
+    /// Path of the file.
     pub file: PathBuf,
-    /// What it says.
+    /// Value before the operation.
     pub before: String,
-    /// What it is to say.
+    /// Value during the operation.
     pub during: String,
 }
 
-/// What is to be done.
+/// Plan of a hotplug operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Which way.
+    /// Direction of the operation.
     pub direction: Direction,
-    /// CPUs in their order.
+    /// CPUs, in the order of the operation.
     pub order: Vec<u32>,
-    /// Those that are where they should be.
+    /// Requested CPUs that already are in the requested state.
     pub already: CpuList,
-    /// What to know before.
-    pub hindrances: OfflineBlockers,
-    /// Settings that are changed for the duration.
-    pub settings: Vec<Wanted>,
-    /// Written to smt/control before CPUs are brought up: the kernel may bring them up by itself.
+    /// Side effects of taking the CPUs offline.
+    pub effects: OfflineEffects,
+    /// Settings to change for the duration of the operation.
+    pub settings: Vec<SettingChange>,
+    /// Value written to smt/control before CPUs are brought online; the kernel may then bring
+    /// them online itself.
     pub control_first: Option<String>,
-    /// Written to smt/control when CPUs have gone, as the kernel's policy from then on.
+    /// Value written to smt/control after the CPUs went offline; the kernel's policy from then
+    /// on.
     pub control_last: Option<String>,
-    /// What is not as one might expect.
+    /// Remarks for the user.
     pub notes: Vec<String>,
 }
 
 impl Plan {
-    /// Takes CPUs offline.
+    /// Plans taking CPUs offline.
     ///
     /// # Errors
-    /// Some are not there or cannot go, or none would be left.
-    pub fn offline(place: &SysRoot, cpus: &Cpus, asked: &CpuList) -> Result<Self, HotplugError> {
+    /// A CPU does not exist or cannot go offline, or no CPU would be left for ordinary tasks.
+    pub fn offline(root: &SysRoot, cpus: &Cpus, asked: &CpuList) -> Result<Self, HotplugError> {
         check_present(cpus, asked)?;
         let going = asked.and(&cpus.online);
         let fixed = going.and(&cpus.fixed);
@@ -73,33 +75,33 @@ impl Plan {
         if !fixed.is_empty() {
             return Err(HotplugError::Fixed(fixed));
         }
-        let order = order::order(&place.path("sys/devices/system"), &cpus.online, &going);
-        let mut plan = Self::new(place, Direction::Offline, order);
+        let order = order::order(&root.path("sys/devices/system"), &cpus.online, &going);
+        let mut plan = Self::new(root, Direction::Offline, order);
         plan.already = asked.without(&cpus.online);
-        plan.hindrances = OfflineBlockers::of(place, cpus, &going);
+        plan.effects = OfflineEffects::of(root, cpus, &going);
         Ok(plan)
     }
 
-    /// Brings CPUs up.
+    /// Plans bringing CPUs online.
     ///
     /// # Errors
-    /// Some are not there.
-    pub fn online(place: &SysRoot, cpus: &Cpus, asked: &CpuList) -> Result<Self, HotplugError> {
+    /// A CPU does not exist.
+    pub fn online(root: &SysRoot, cpus: &Cpus, asked: &CpuList) -> Result<Self, HotplugError> {
         check_present(cpus, asked)?;
-        // How they lie the kernel tells when they are up.
+        // Ascending: the kernel reports the topology of a CPU only while it is online.
         let order = asked.without(&cpus.online).iter().collect();
-        let mut plan = Self::new(place, Direction::Online, order);
+        let mut plan = Self::new(root, Direction::Online, order);
         plan.already = asked.and(&cpus.online);
         Ok(plan)
     }
 
-    fn new(place: &SysRoot, direction: Direction, order: Vec<u32>) -> Self {
-        let (settings, notes) = wanted(place);
+    fn new(root: &SysRoot, direction: Direction, order: Vec<u32>) -> Self {
+        let (settings, notes) = wanted(root);
         Self {
             direction,
             order,
             already: CpuList::default(),
-            hindrances: OfflineBlockers::default(),
+            effects: OfflineEffects::default(),
             settings,
             control_first: None,
             control_last: None,
@@ -107,14 +109,15 @@ impl Plan {
         }
     }
 
-    /// Whether there is nothing to do.
+    /// Returns true if there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty() && self.control_first.is_none() && self.control_last.is_none()
     }
 
-    /// Whether the files that are to be written can be, as far as that can be known before.
-    pub(super) fn check_allowed(&self, place: &SysRoot) -> Result<(), HotplugError> {
-        let system = place.system();
+    /// Checks that all files to be written are writable, as far as this can be known in
+    /// advance.
+    pub(super) fn check_allowed(&self, root: &SysRoot) -> Result<(), HotplugError> {
+        let system = root.system();
         let mut files: Vec<PathBuf> = self.order.iter().map(|cpu| system.switch(*cpu)).collect();
         if self.control_first.is_some() || self.control_last.is_some() {
             files.push(system.path("smt/control"));
@@ -122,7 +125,7 @@ impl Plan {
         for file in files {
             access(&file, Access::WRITE_OK).map_err(|errno| HotplugError::NotAllowed {
                 path: file.display().to_string(),
-                source: errno.into(),
+                cause: errno.into(),
             })?;
         }
         Ok(())
@@ -140,13 +143,14 @@ fn check_present(cpus: &Cpus, asked: &CpuList) -> Result<(), HotplugError> {
     }
 }
 
-/// Settings that make hotplug faster, as far as they are there and not so already.
-fn wanted(place: &SysRoot) -> (Vec<Wanted>, Vec<String>) {
+/// Returns the settings to change to make hotplug faster, and remarks. Settings that do not
+/// exist or already have the value are skipped.
+fn wanted(root: &SysRoot) -> (Vec<SettingChange>, Vec<String>) {
     let (mut settings, mut notes) = (Vec::new(), Vec::new());
     let mut want = |file: PathBuf, is_slow: fn(&str) -> bool, during: &str| {
         if let Some(before) = read(&file).ok().filter(|before| is_slow(before)) {
             let during = during.to_owned();
-            settings.push(Wanted {
+            settings.push(SettingChange {
                 file,
                 before,
                 during,
@@ -154,15 +158,15 @@ fn wanted(place: &SysRoot) -> (Vec<Wanted>, Vec<String>) {
         }
     };
     // kernel/rcu/update.c: where both are set, rcu_normal wins.
-    let normal = read(&place.rcu_normal()).is_ok_and(|value| value != "0");
+    let normal = read(&root.rcu_normal()).is_ok_and(|value| value != "0");
     if normal {
-        let name = place.rcu_normal().display().to_string();
+        let name = root.rcu_normal().display().to_string();
         notes.push(format!(
-            "{name} is set: RCU's grace periods cannot be expedited"
+            "{name} is set: RCU grace periods cannot be expedited"
         ));
     } else {
-        want(place.rcu_expedited(), |before| before == "0", "1");
+        want(root.rcu_expedited(), |before| before == "0", "1");
     }
-    want(place.verbose(), |before| before == "Y", "N");
+    want(root.verbose(), |before| before == "Y", "N");
     (settings, notes)
 }

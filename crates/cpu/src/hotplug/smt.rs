@@ -1,20 +1,20 @@
-//! Hardware threads of all cores.
+//! Number of online hardware threads per core.
 
 use super::{Cpus, HotplugError, Plan, SysRoot};
 use crate::list::CpuList;
 
-/// How many threads each core is to keep.
+/// Number of threads that each core keeps online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// One.
+    /// One thread.
     Off,
-    /// All.
+    /// All threads.
     On,
-    /// So many.
+    /// The given number of threads.
     Number(usize),
 }
 
-/// `on`, `off` or a number.
+/// Parses `on`, `off` or a number.
 impl std::str::FromStr for Threads {
     type Err = String;
 
@@ -25,7 +25,7 @@ impl std::str::FromStr for Threads {
             number => match number.parse() {
                 Ok(number) if number > 0 => Ok(Self::Number(number)),
                 _ => Err(format!(
-                    "{text:?}: expected `on`, `off`, or how many threads each core keeps"
+                    "{text:?}: expected `on`, `off`, or the number of threads to keep per core"
                 )),
             },
         }
@@ -33,24 +33,26 @@ impl std::str::FromStr for Threads {
 }
 
 impl Plan {
-    /// Leaves each core so many threads. Threads go offline one by one, as in [`Plan::offline`],
-    /// and then the kernel's smt/control is set, which finds nothing left to do. Threads that
-    /// are to come up, come up by smt/control all at once where it keeps them offline.
+    /// Plans to keep `threads` of each core online. Threads go offline one by one, as in
+    /// [`Plan::offline`]; then smt/control is set, and the kernel has nothing left to do.
+    /// Threads that the kernel keeps offline come online all at once when smt/control is set.
     ///
     /// # Errors
-    /// As of the others; or the kernel was told to have no threads, or cores have not so many.
-    pub fn smt(place: &SysRoot, cpus: &Cpus, threads: Threads) -> Result<Self, HotplugError> {
+    /// As for [`Plan::offline`] and [`Plan::online`]; or SMT is disabled until the next boot,
+    /// or cores have fewer threads.
+    pub fn smt(root: &SysRoot, cpus: &Cpus, threads: Threads) -> Result<Self, HotplugError> {
         let most = cpus.smt.threads;
         let is_kernels = cpus.smt.is_kernels();
         let mut plan = match threads {
-            Threads::On => Self::smt_on(place, cpus, "on")?,
-            Threads::Off | Threads::Number(1) => Self::smt_off(place, cpus, 1, "off")?,
+            Threads::On => Self::smt_on(root, cpus, "on")?,
+            Threads::Off | Threads::Number(1) => Self::smt_off(root, cpus, 1, "off")?,
             Threads::Number(asked) if asked <= most => {
-                Self::smt_off(place, cpus, asked, &asked.to_string())?
+                Self::smt_off(root, cpus, asked, &asked.to_string())?
             }
             Threads::Number(asked) if is_kernels => {
-                let mut plan = Self::smt_on(place, cpus, &asked.to_string())?;
-                // Which of them belong to the first so many of their cores, the kernel knows.
+                let mut plan = Self::smt_on(root, cpus, &asked.to_string())?;
+                // Only the kernel knows which offline threads are among the first `asked` of
+                // their cores.
                 plan.order.clear();
                 plan
             }
@@ -58,26 +60,26 @@ impl Plan {
         };
         if !is_kernels {
             let says = match &cpus.smt.control {
-                Some(word) => format!("smt/control says {word}"),
+                Some(word) => format!("smt/control is {word}"),
                 None => "there is no smt/control".into(),
             };
             plan.notes.push(format!(
-                "{says}: threads are told by their cores alone, and the kernel keeps no policy"
+                "{says}: threads are identified only by their cores, and the kernel's policy is not set"
             ));
         }
         Ok(plan)
     }
 
     fn smt_off(
-        place: &SysRoot,
+        root: &SysRoot,
         cpus: &Cpus,
         kept: usize,
         policy: &str,
     ) -> Result<Self, HotplugError> {
         let extra = |core: &&CpuList| core.iter().skip(kept).collect::<Vec<u32>>();
         let going: CpuList = cpus.cores().iter().flat_map(extra).collect();
-        let mut plan = Self::offline(place, cpus, &going)?;
-        // Nothing follows `forceoff` until the next boot.
+        let mut plan = Self::offline(root, cpus, &going)?;
+        // `forceoff` cannot be changed until the next boot.
         let has = cpus.smt.control.as_deref();
         if cpus.smt.is_kernels() && has != Some(policy) && has != Some("forceoff") {
             plan.control_last = Some(policy.to_owned());
@@ -85,12 +87,12 @@ impl Plan {
         Ok(plan)
     }
 
-    fn smt_on(place: &SysRoot, cpus: &Cpus, policy: &str) -> Result<Self, HotplugError> {
+    fn smt_on(root: &SysRoot, cpus: &Cpus, policy: &str) -> Result<Self, HotplugError> {
         let has = cpus.smt.control.as_deref();
         if let Some(word @ "forceoff") = has {
             return Err(HotplugError::ForcedOff(word.to_owned()));
         }
-        let mut plan = Self::online(place, cpus, &cpus.present)?;
+        let mut plan = Self::online(root, cpus, &cpus.present)?;
         plan.already = CpuList::default();
         if cpus.smt.is_kernels() && has != Some(policy) {
             plan.control_first = Some(policy.to_owned());

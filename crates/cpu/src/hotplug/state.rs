@@ -1,4 +1,4 @@
-//! The CPUs of the machine as they are.
+//! Current state of the CPUs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,16 +26,16 @@ pub struct Cpus {
     pub fixed: CpuList,
     /// Simultaneous multithreading.
     pub smt: Smt,
-    /// Position of each CPU; for an offline CPU the kernel shows its node at most.
+    /// Position of each CPU; for an offline CPU the kernel shows at most its node.
     #[serde(skip)]
-    pub spots: BTreeMap<u32, CpuPosition>,
+    pub positions: BTreeMap<u32, CpuPosition>,
 }
 
 /// SMT state, as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Smt {
-    /// Contents of smt/control: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`, or a number of
-    /// threads (powerpc since 6.6). `None` where the file is not there.
+    /// Contents of smt/control: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`, or a
+    /// number of threads (powerpc since 6.6). `None` if the file does not exist.
     pub control: Option<String>,
     /// Largest number of online threads of any core.
     pub threads: usize,
@@ -54,11 +54,11 @@ impl Smt {
 /// Position of a CPU in the topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuPosition {
-    /// Its socket, as the kernel numbers them.
+    /// Number of the socket, as assigned by the kernel.
     pub socket: Option<i32>,
-    /// Its memory node.
+    /// Number of the memory node.
     pub node: Option<u32>,
-    /// Online CPUs of its core, including itself.
+    /// Online CPUs of the core, including this one.
     pub siblings: CpuList,
 }
 
@@ -66,17 +66,20 @@ impl Cpus {
     /// Reads the CPU states from sysfs.
     ///
     /// # Errors
-    /// There are no lists of CPUs, or they make no sense.
-    pub fn read(place: &SysRoot) -> Result<Self, HotplugError> {
-        let system = place.system();
+    /// The lists of CPUs cannot be read or are invalid.
+    pub fn read(root: &SysRoot) -> Result<Self, HotplugError> {
+        let system = root.system();
         let (present, online) = (system.present()?, system.online()?);
         let mut nodes = Vec::new();
-        let spots: BTreeMap<u32, CpuPosition> = present
+        let positions: BTreeMap<u32, CpuPosition> = present
             .iter()
-            .map(|cpu| Ok((cpu, spot(&system, cpu, &online, &mut nodes)?)))
+            .map(|cpu| Ok((cpu, position(&system, cpu, &online, &mut nodes)?)))
             .collect::<Result<_, HotplugError>>()?;
         let has_no_file = |cpu: &u32| !system.has_switch(*cpu);
-        let threads = spots.values().map(|spot| spot.siblings.len()).max();
+        let threads = positions
+            .values()
+            .map(|position| position.siblings.len())
+            .max();
         Ok(Self {
             offline: present.without(&online),
             isolated: system.optional_list("isolated")?,
@@ -88,19 +91,20 @@ impl Cpus {
             },
             present,
             online,
-            spots,
+            positions,
         })
     }
 
-    /// Returns the online CPUs of each core, ordered by the first.
+    /// Returns the online CPUs of each core, ordered by their first CPU.
     pub fn cores(&self) -> Vec<&CpuList> {
-        let first = |(cpu, spot): (&u32, &CpuPosition)| spot.siblings.iter().next() == Some(*cpu);
-        let cores = self.spots.iter().filter(|entry| first(*entry));
-        cores.map(|(_, spot)| &spot.siblings).collect()
+        let first =
+            |(cpu, position): (&u32, &CpuPosition)| position.siblings.iter().next() == Some(*cpu);
+        let cores = self.positions.iter().filter(|entry| first(*entry));
+        cores.map(|(_, position)| &position.siblings).collect()
     }
 }
 
-fn spot(
+fn position(
     system: &System,
     cpu: u32,
     online: &CpuList,
@@ -115,7 +119,7 @@ fn spot(
     }
     let mut siblings = system.optional_list(&format!("cpu{cpu}/topology/core_cpus_list"))?;
     if siblings.is_empty() {
-        // Its name before Linux 5.3.
+        // Name of the file before Linux 5.3.
         siblings = system.optional_list(&format!("cpu{cpu}/topology/thread_siblings_list"))?;
     }
     let socket = system.value(&format!("cpu{cpu}/topology/physical_package_id"));
@@ -129,8 +133,9 @@ fn spot(
     })
 }
 
-/// By the link to it, which stays while a CPU is offline. Of nodes that other CPUs have, `nodes`, it is
-/// asked by name: to list all files of a CPU takes the kernel much longer.
+/// Returns the node of a CPU by its `nodeN` link, which remains while the CPU is offline. The
+/// known nodes of other CPUs, `nodes`, are tried by name first: listing all files of a CPU
+/// takes the kernel much longer.
 fn node(system: &System, cpu: u32, nodes: &mut Vec<u32>) -> Option<u32> {
     let has = |node: &&u32| system.path(&format!("cpu{cpu}/node{node}")).exists();
     if let Some(node) = nodes.iter().rev().find(has) {

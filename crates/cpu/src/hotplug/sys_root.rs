@@ -1,4 +1,4 @@
-//! The root below which the kernel's files are read and written.
+//! Root directory below which the kernel's files are read and written.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::system::System;
 
-/// The root of the files that are read and written: `/`, or a directory that looks like it.
+/// Root of the kernel's files: `/`, or a directory with the same layout.
 #[derive(Clone, Debug)]
 pub struct SysRoot {
     root: PathBuf,
@@ -23,7 +23,7 @@ impl SysRoot {
         Self { root: root.into() }
     }
 
-    /// The directory.
+    /// Returns the root directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -33,28 +33,29 @@ impl SysRoot {
         self.root.join(name)
     }
 
-    /// The CPUs.
+    /// Returns the interface to the CPU files below the root.
     pub fn system(&self) -> System {
         System::at(self.path("sys/devices/system/cpu"))
     }
 
-    /// Path of the switch: all RCU grace periods are expedited, unless `rcu_normal` is set
-    /// (kernel/rcu/update.c, rcu_gp_is_normal).
+    /// Returns the path of the switch that expedites all RCU grace periods, unless `rcu_normal`
+    /// is set (kernel/rcu/update.c, rcu_gp_is_normal).
     pub fn rcu_expedited(&self) -> PathBuf {
         self.path("sys/kernel/rcu_expedited")
     }
 
-    /// Path of the switch: no grace period is expedited.
+    /// Returns the path of the switch that disables expedited grace periods.
     pub fn rcu_normal(&self) -> PathBuf {
         self.path("sys/kernel/rcu_normal")
     }
 
-    /// Whether the kernel shows its scheduler domains as files, since 6.4 (34320745dfc9).
+    /// Returns the path of the switch that makes the kernel show its scheduler domains as
+    /// files, since 6.4 (34320745dfc9).
     pub fn verbose(&self) -> PathBuf {
         self.path("sys/kernel/debug/sched/verbose")
     }
 
-    /// The root of the cgroups, version 2.
+    /// Returns the root of the cgroup version 2 hierarchy.
     pub fn cgroups(&self) -> PathBuf {
         self.path("sys/fs/cgroup")
     }
@@ -71,7 +72,7 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     fs::read_to_string(path).map(|text| text.trim_end().to_owned())
 }
 
-/// Writes to a file that is there: the kernel's are, and making one would hide that it is not.
+/// Writes to an existing file. Creating a file would hide that the kernel does not have it.
 pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).open(path)?;
     io::Write::write_all(&mut file, value.as_bytes())

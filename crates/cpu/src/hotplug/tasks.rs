@@ -1,4 +1,4 @@
-//! Processes that run on nothing but CPUs that go.
+//! Processes bound only to CPUs that go offline.
 
 use std::fs;
 use std::io;
@@ -9,23 +9,23 @@ use serde::Serialize;
 use super::SysRoot;
 use crate::list::CpuList;
 
-/// Names that are told.
+/// Maximum number of processes listed by name.
 const MAX_NAMES: usize = 5;
 
-/// Processes that are bound to CPUs that go. The kernel lets them run elsewhere, and does not bind
-/// them again when the CPUs come back.
+/// Processes bound only to CPUs that go offline. The kernel allows them to run elsewhere, and
+/// does not restore the binding when the CPUs come back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BoundTasks {
-    /// How many.
+    /// Number of processes.
     pub count: usize,
-    /// Names and numbers of some.
+    /// Names and PIDs of the first few.
     pub some: Vec<String>,
 }
 
-/// By `Cpus_allowed_list` in /proc/PID/status. Kernel threads are left out: those bound to one CPU
-/// wait until it is back.
-pub(super) fn bound(place: &SysRoot, online: &CpuList, going: &CpuList) -> BoundTasks {
-    let Ok(entries) = fs::read_dir(place.path("proc")) else {
+/// Finds processes by `Cpus_allowed_list` in /proc/PID/status. Kernel threads are skipped:
+/// those bound to one CPU wait until it is back.
+pub(super) fn bound(root: &SysRoot, online: &CpuList, going: &CpuList) -> BoundTasks {
+    let Ok(entries) = fs::read_dir(root.path("proc")) else {
         return BoundTasks::default();
     };
     let mut numbers: Vec<u32> = entries
@@ -33,24 +33,24 @@ pub(super) fn bound(place: &SysRoot, online: &CpuList, going: &CpuList) -> Bound
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
     numbers.sort_unstable();
-    // Of a machine with a hundred thousand tasks almost none is bound: a system call each says so, where making the
-    // text of a status takes the kernel fifty times as long.
-    if place.root() == Path::new("/") {
+    // Of a hundred thousand tasks, hardly any is bound. One system call per task excludes the
+    // others; generating the text of a status file takes the kernel fifty times as long.
+    if root.root() == Path::new("/") {
         let staying = Mask::of(&online.without(going));
         numbers.retain(|number| !Mask::of_task(*number).is_some_and(|mask| mask.meets(&staying)));
-        // Of the rest most are the kernel's: each CPU has half a dozen of its own.
+        // Most of the rest are kernel threads: each CPU has half a dozen.
         numbers.retain(|number| !runs_no_program(*number));
     }
     let mut tasks = BoundTasks::default();
     for number in numbers {
-        let Some(status) = place.says(&format!("proc/{number}/status")) else {
+        let Some(status) = root.says(&format!("proc/{number}/status")) else {
             continue; // It has ended.
         };
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             line.map(str::trim)
         };
-        // kthreadd, and what it starts.
+        // kthreadd and its children.
         if number == 2 || field("PPid:") == Some("2") {
             continue;
         }
@@ -69,16 +69,17 @@ pub(super) fn bound(place: &SysRoot, online: &CpuList, going: &CpuList) -> Bound
     tasks
 }
 
-/// Whether a task is known to have no program, as kernel threads (proc_exe_link, fs/proc/base.c).
+/// Returns true if a task is known to have no program, as is the case for kernel threads
+/// (proc_exe_link, fs/proc/base.c).
 fn runs_no_program(number: u32) -> bool {
     let link = fs::read_link(format!("/proc/{number}/exe"));
     link.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// CPUs as the kernel's calls take them: bit 0 of the first word is CPU 0.
+/// CPU mask in the format of the kernel's system calls: bit 0 of the first word is CPU 0.
 struct Mask(Vec<libc::c_ulong>);
 
-/// More CPUs than any kernel has (NR_CPUS).
+/// Maximum number of CPUs of any kernel (NR_CPUS).
 const MAX_CPUS: usize = 8192;
 const WORD: usize = libc::c_ulong::BITS as usize;
 
@@ -93,10 +94,10 @@ impl Mask {
         Self(words)
     }
 
-    /// Where a task may run; `None` if it has ended, or may not be asked about.
+    /// Returns the affinity of a task; `None` if the task has ended or may not be queried.
     fn of_task(number: u32) -> Option<Self> {
         let mut words: Vec<libc::c_ulong> = vec![0; MAX_CPUS / WORD];
-        // SAFETY: the kernel writes at most as many bytes as it is told.
+        // SAFETY: the kernel writes at most the given number of bytes.
         let written = unsafe {
             libc::syscall(
                 libc::SYS_sched_getaffinity,
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_calls_mask_is_that_of_the_status() {
+    fn mask_from_system_call_matches_proc_status() {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let list = status
             .lines()
@@ -133,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn processes_run_programs() {
+    fn only_kernel_threads_have_no_program() {
         assert!(!runs_no_program(std::process::id()));
         assert!(
             !runs_no_program(1),
-            "nobody else's link can be read, but it is there"
+            "the link of another user's process exists, even if it is unreadable"
         );
-        // kthreadd, where this is not a namespace of its own.
+        // PID 2 is kthreadd, except in a PID namespace.
         if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
             assert!(runs_no_program(2));
         }

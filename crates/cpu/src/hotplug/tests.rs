@@ -1,4 +1,4 @@
-//! Plans and what comes of them, on fake files.
+//! Plans and their outcomes on fake files.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,29 +20,36 @@ fn options() -> Options {
 }
 
 fn offline(fake: &Fake, cpus: &str) -> Result<Plan, HotplugError> {
-    let place = fake.place();
-    Plan::offline(&place, &Cpus::read(&place).unwrap(), &list(cpus))
+    let root = fake.sys_root();
+    Plan::offline(&root, &Cpus::read(&root).unwrap(), &list(cpus))
 }
 
 fn smt(fake: &Fake, threads: &str) -> Result<Plan, HotplugError> {
-    let place = fake.place();
+    let root = fake.sys_root();
     let threads = threads.parse().unwrap();
-    Plan::smt(&place, &Cpus::read(&place).unwrap(), threads)
+    Plan::smt(&root, &Cpus::read(&root).unwrap(), threads)
 }
 
 fn go(fake: &Fake, plan: &Plan) -> Outcome {
-    carry_out(&fake.place(), plan, &options(), &|| false, &mut |_| {}).unwrap()
+    carry_out(&fake.sys_root(), plan, &options(), &|| false, &mut |_| {}).unwrap()
 }
 
 #[test]
-fn cpus_go_and_come_while_settings_are_changed_for_the_duration() {
+fn settings_are_changed_while_cpus_go_offline_and_restored_after() {
     let fake = Fake::new();
     let plan = offline(&fake, "1-3").unwrap();
     assert_eq!(plan.order, [3, 1, 2]);
     assert_eq!(plan.settings.len(), 2);
     let mut seen = Vec::new();
     let mut progress = |done| seen.push((done, fake.settings()));
-    let outcome = carry_out(&fake.place(), &plan, &options(), &|| false, &mut progress).unwrap();
+    let outcome = carry_out(
+        &fake.sys_root(),
+        &plan,
+        &options(),
+        &|| false,
+        &mut progress,
+    )
+    .unwrap();
     assert!(outcome.is_good(), "{outcome:?}");
     assert_eq!(outcome.done, list("1-3"));
     let during = ["1", "N"].map(str::to_owned);
@@ -52,8 +59,8 @@ fn cpus_go_and_come_while_settings_are_changed_for_the_duration() {
     assert_eq!(fake.switches(), ["0", "0", "0"]);
 
     fake.write("sys/devices/system/cpu/online", "0\n");
-    let cpus = Cpus::read(&fake.place()).unwrap();
-    let plan = Plan::online(&fake.place(), &cpus, &list("0-2")).unwrap();
+    let cpus = Cpus::read(&fake.sys_root()).unwrap();
+    let plan = Plan::online(&fake.sys_root(), &cpus, &list("0-2")).unwrap();
     assert_eq!(
         (plan.order.clone(), plan.already.clone()),
         (vec![1, 2], list("0"))
@@ -63,7 +70,7 @@ fn cpus_go_and_come_while_settings_are_changed_for_the_duration() {
 }
 
 #[test]
-fn one_that_fails_is_told_and_the_rest_go() {
+fn failed_cpu_is_reported_and_the_others_go_offline() {
     let fake = Fake::new();
     let switch = fake.path("sys/devices/system/cpu/cpu3/online");
     fs::remove_file(&switch).unwrap();
@@ -79,7 +86,7 @@ fn one_that_fails_is_told_and_the_rest_go() {
 }
 
 #[test]
-fn an_interruption_ends_it_between_two_cpus_and_leaves_smt_control_alone() {
+fn interruption_stops_between_cpus_and_leaves_smt_control_unchanged() {
     let fake = Fake::new();
     let mut plan = smt(&fake, "off").unwrap();
     assert_eq!(plan.order, [3, 1]);
@@ -87,7 +94,14 @@ fn an_interruption_ends_it_between_two_cpus_and_leaves_smt_control_alone() {
     let done = std::cell::Cell::new(0);
     let is_stopped = || done.get() == 1;
     let mut progress = |now| done.set(now);
-    let outcome = carry_out(&fake.place(), &plan, &options(), &is_stopped, &mut progress).unwrap();
+    let outcome = carry_out(
+        &fake.sys_root(),
+        &plan,
+        &options(),
+        &is_stopped,
+        &mut progress,
+    )
+    .unwrap();
     assert!(outcome.is_interrupted);
     assert_eq!((outcome.done, outcome.left), (list("3"), list("1-2")));
     assert_eq!(fake.switches(), ["1", "1", "0"]);
@@ -96,7 +110,7 @@ fn an_interruption_ends_it_between_two_cpus_and_leaves_smt_control_alone() {
 }
 
 #[test]
-fn threads_go_by_their_cores_and_then_the_kernel_is_told() {
+fn threads_go_offline_by_core_before_smt_control_is_set() {
     let fake = Fake::new();
     let plan = smt(&fake, "1").unwrap();
     assert_eq!(plan.control_last.as_deref(), Some("off"));
@@ -104,7 +118,7 @@ fn threads_go_by_their_cores_and_then_the_kernel_is_told() {
     assert_eq!(fake.switches(), ["0", "1", "0"]);
     assert_eq!(fake.says("sys/devices/system/cpu/smt/control"), "off");
 
-    // Now the kernel shows each alone.
+    // The kernel now lists each online thread alone.
     fake.write("sys/devices/system/cpu/online", "0,2\n");
     fake.write("sys/devices/system/cpu/online", "0,2\n");
     fake.write("sys/devices/system/cpu/cpu0/topology/core_cpus_list", "0\n");
@@ -112,18 +126,18 @@ fn threads_go_by_their_cores_and_then_the_kernel_is_told() {
     assert!(smt(&fake, "off").unwrap().is_empty());
     let plan = smt(&fake, "on").unwrap();
     assert_eq!(plan.control_first.as_deref(), Some("on"));
-    // This kernel brings nothing up by itself, so the rest is brought up one by one.
+    // The fake kernel brings no CPU online by itself, so the rest is brought online one by one.
     let outcome = go(&fake, &plan);
     assert!(
         outcome.is_good() && outcome.done == list("1,3"),
         "{outcome:?}"
     );
-    // A file of the kernel takes a write as a whole.
+    // A regular file keeps the rest of its old contents; a kernel file would not.
     assert_eq!(fake.says("sys/devices/system/cpu/smt/control"), "onf");
 }
 
 #[test]
-fn where_the_kernel_has_no_policy_threads_is_complete_by_their_cores() {
+fn without_smt_policy_threads_are_identified_by_their_cores() {
     let fake = Fake::new();
     fake.write("sys/devices/system/cpu/smt/control", "notsupported\n");
     let plan = smt(&fake, "off").unwrap();
@@ -134,7 +148,7 @@ fn where_the_kernel_has_no_policy_threads_is_complete_by_their_cores() {
     assert!(plan.notes.iter().any(|note| note.contains("notsupported")));
     let error = smt(&fake, "3").unwrap_err().to_string();
     assert!(
-        error.contains("3 threads for each core: cores have 2"),
+        error.contains("3 threads per core: cores have 2"),
         "{error}"
     );
     fake.write("sys/devices/system/cpu/smt/control", "forceoff\n");
@@ -142,10 +156,10 @@ fn where_the_kernel_has_no_policy_threads_is_complete_by_their_cores() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_anything_is_touched() {
+fn invalid_requests_are_refused_before_any_change() {
     let fake = Fake::new();
     let says = |cpus: &str| offline(&fake, cpus).unwrap_err().to_string();
-    assert!(says("2-5").contains("CPUs 4-5 are not there; this machine has 0-3"));
+    assert!(says("2-5").contains("CPUs 4-5 are not present; this machine has 0-3"));
     assert!(says("0-3").contains("leaves none"));
     assert!(says("0,2").contains("CPUs 0 cannot go"));
     fake.write("sys/devices/system/cpu/isolated", "2-3\n");
@@ -153,12 +167,15 @@ fn what_makes_no_sense_is_refused_before_anything_is_touched() {
     assert!(says("0-1").contains("leaves 2-3, which are isolated"));
     assert_eq!(fake.switches(), ["1", "1", "1"]);
     fake.write("sys/devices/system/cpu/online", "all of them\n");
-    let error = Cpus::read(&fake.place()).unwrap_err().to_string();
-    assert!(error.contains("cpu/online: \"all of them"), "{error}");
+    let error = Cpus::read(&fake.sys_root()).unwrap_err().to_string();
+    assert!(
+        error.contains("cpu/online: invalid CPU list \"all of them"),
+        "{error}"
+    );
 }
 
 #[test]
-fn rcu_normal_wins_over_expedited_and_is_told() {
+fn rcu_normal_overrides_expedited_and_is_noted() {
     let fake = Fake::new();
     fake.write("sys/kernel/rcu_normal", "1\n");
     let plan = offline(&fake, "1").unwrap();
@@ -171,7 +188,7 @@ fn rcu_normal_wins_over_expedited_and_is_told() {
 }
 
 #[test]
-fn what_loses_its_last_cpu_is_shown_before() {
+fn nodes_interrupts_and_tasks_losing_their_last_cpu_are_listed() {
     let fake = Fake::new();
     fake.write("sys/devices/system/cpu/isolated", "3\n");
     fake.write("sys/devices/system/cpu/nohz_full", "2-3\n");
@@ -195,32 +212,32 @@ fn what_loses_its_last_cpu_is_shown_before() {
     fake.write("proc/100/status", &status(1, "2-3"));
     fake.write("proc/101/status", &status(1, "1-3"));
     fake.write("proc/102/status", &status(2, "3"));
-    let hindrances = offline(&fake, "2-3").unwrap().hindrances;
-    assert_eq!(hindrances.nodes, [1]);
-    assert_eq!(hindrances.tasks.some, ["db (100)"]);
-    let text = hindrances.to_string();
+    let effects = offline(&fake, "2-3").unwrap().effects;
+    assert_eq!(effects.nodes, [1]);
+    assert_eq!(effects.tasks.some, ["db (100)"]);
+    let text = effects.to_string();
     for line in [
         "CPUs 3 are isolated",
         "CPUs 2-3 run without a tick",
         "memory node 1 is left",
         "managed interrupts that are shut down with the last of their CPUs: 30 (nvme0q1)\n",
-        "other CPUs for good: 31 (nvme0q1)\n",
+        "other CPUs permanently: 31 (nvme0q1)\n",
         "lose the last of their CPUs: 32 (nvme0q1); they move",
     ] {
         assert!(text.contains(line), "no {line:?} in {text}");
     }
-    assert_eq!(offline(&fake, "1").unwrap().hindrances.to_string(), "");
+    assert_eq!(offline(&fake, "1").unwrap().effects.to_string(), "");
 }
 
 #[test]
-fn without_cgroups_domains_are_rebuilt_for_each_cpu_and_that_is_said() {
+fn without_cgroups_domains_are_rebuilt_per_cpu_with_a_note() {
     let fake = Fake::new();
     let plan = offline(&fake, "1").unwrap();
     let batch = Options {
         batch: true,
         ..options()
     };
-    let outcome = carry_out(&fake.place(), &plan, &batch, &|| false, &mut |_| {}).unwrap();
+    let outcome = carry_out(&fake.sys_root(), &plan, &batch, &|| false, &mut |_| {}).unwrap();
     assert!(outcome.is_good());
     assert!(
         outcome
@@ -233,6 +250,6 @@ fn without_cgroups_domains_are_rebuilt_for_each_cpu_and_that_is_said() {
         watchdog: Vec::new(),
         ..options()
     };
-    let outcome = carry_out(&fake.place(), &plan, &plain, &|| false, &mut |_| {}).unwrap();
+    let outcome = carry_out(&fake.sys_root(), &plan, &plain, &|| false, &mut |_| {}).unwrap();
     assert!(outcome.is_good());
 }

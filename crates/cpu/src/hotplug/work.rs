@@ -1,4 +1,4 @@
-//! CPUs go, one after the other.
+//! Execution of a plan: CPUs change state one after another.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use super::{Direction, HotplugError, Plan, SysRoot, batch, reason};
 use crate::list::CpuList;
 use crate::system::{CpuError, System};
 
-/// Polling interval while the kernel brings CPUs up by itself.
+/// Polling interval while the kernel brings CPUs online by itself.
 const LOOK: Duration = Duration::from_millis(20);
 /// Timeout for the lock, which the watchdog of a killed command holds briefly.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Options of a hotplug operation.
 #[derive(Clone, Debug, Default)]
@@ -24,8 +24,8 @@ pub struct Options {
     pub command: String,
     /// Changes no kernel settings, like a plain loop over sysfs.
     pub plain: bool,
-    /// Has the kernel rebuild the domains once for all CPUs. What the kernel then does to the
-    /// affinity of tasks docs/cpu-hotplug.md says.
+    /// Makes the kernel rebuild the scheduler domains once for all CPUs. docs/cpu-hotplug.md
+    /// describes the effect on task affinity.
     pub batch: bool,
 }
 
@@ -42,17 +42,17 @@ pub struct Failure {
 
 /// Time that one CPU took.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Took {
+pub struct CpuDuration {
     /// CPU number.
     pub cpu: u32,
-    /// Seconds.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
 /// Outcome of a hotplug operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Whether CPUs were taken offline or brought online.
+    /// Direction of the operation.
     pub direction: Direction,
     /// CPUs whose state changed.
     pub done: CpuList,
@@ -63,8 +63,8 @@ pub struct Outcome {
     /// True if the operation was interrupted.
     pub is_interrupted: bool,
     /// Time of each CPU, in the order of the operation.
-    pub took: Vec<Took>,
-    /// Total time, including changing and restoring settings.
+    pub took: Vec<CpuDuration>,
+    /// Total time in seconds, including changing and restoring settings.
     pub seconds: f64,
     /// Error of writing smt/control.
     pub control_error: Option<String>,
@@ -85,23 +85,23 @@ impl Outcome {
     }
 }
 
-/// Carries out a plan: `progress` hears how many CPUs went or failed, and `is_stopped` is asked
-/// before each CPU.
+/// Carries out a plan. `progress` receives the number of CPUs that have changed state or
+/// failed; `is_stopped` is called before each CPU.
 ///
 /// # Errors
-/// This user may not, or settings cannot be made ready for a change: then nothing was changed. All
-/// else is in the outcome.
+/// The user lacks permission, or temporary settings cannot be prepared; nothing was changed.
+/// All other errors are in the outcome.
 pub fn carry_out(
-    place: &SysRoot,
+    root: &SysRoot,
     plan: &Plan,
     options: &Options,
     is_stopped: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Outcome, HotplugError> {
     let begin = Instant::now();
-    plan.check_allowed(place)?;
+    plan.check_allowed(root)?;
     let mut work = Work {
-        system: place.system(),
+        system: root.system(),
         outcome: Outcome {
             direction: plan.direction,
             done: CpuList::default(),
@@ -117,7 +117,7 @@ pub fn carry_out(
     };
     let settings = match options.plain {
         true => None,
-        false => Some(work.settings(place, plan, options)?),
+        false => Some(work.settings(root, plan, options)?),
     };
     work.go(plan, is_stopped, progress);
     if let Some(settings) = settings {
@@ -137,18 +137,19 @@ struct Work {
 }
 
 impl Work {
-    /// What makes hotplug faster. What cannot be set is told; it is only slower.
+    /// Changes the settings that make hotplug faster. A setting that cannot be changed is
+    /// noted; the operation is then slower.
     fn settings(
         &mut self,
-        place: &SysRoot,
+        root: &SysRoot,
         plan: &Plan,
         options: &Options,
     ) -> Result<Settings, HotplugError> {
         let (mut settings, undone) =
-            Settings::begin(place, &options.watchdog, PATIENCE, &options.command)?;
+            Settings::begin(root, &options.watchdog, LOCK_TIMEOUT, &options.command)?;
         for what in undone {
             if let Undone::Yes(what) | Undone::Left(what) = what {
-                let note = format!("a command before this one was killed: {what}");
+                let note = format!("an earlier command was killed: {what}");
                 self.outcome.notes.push(note);
             }
         }
@@ -156,12 +157,12 @@ impl Work {
             if let Err(error) = settings.set(&wanted.file, &wanted.during) {
                 self.outcome
                     .notes
-                    .push(format!("{error}; it goes on without"));
+                    .push(format!("{error}; continuing without this setting"));
             }
         }
         if options.batch && !plan.order.is_empty() {
             let cpus = plan.order.iter().copied().collect();
-            if let Err(why) = batch::begin(&mut settings, place, &cpus) {
+            if let Err(why) = batch::begin(&mut settings, root, &cpus) {
                 let note = format!("domains are rebuilt for each CPU: {why}");
                 self.outcome.notes.push(note);
             }
@@ -184,10 +185,10 @@ impl Work {
         let by_kernel = self.outcome.done.clone();
         let order = plan.order.iter().copied();
         let order: Vec<u32> = order.filter(|cpu| !by_kernel.contains(*cpu)).collect();
-        for (place, cpu) in order.iter().enumerate() {
+        for (root, cpu) in order.iter().enumerate() {
             if is_stopped() {
                 self.outcome.is_interrupted = true;
-                self.outcome.left = order.iter().skip(place).copied().collect();
+                self.outcome.left = order.iter().skip(root).copied().collect();
                 break;
             }
             self.one(*cpu);
@@ -196,7 +197,9 @@ impl Work {
         self.outcome.done = self.outcome.took.iter().map(|took| took.cpu).collect();
         if let Some(value) = &plan.control_last {
             if self.outcome.is_interrupted {
-                let note = format!("smt/control is not set to {value}, since not all is done");
+                let note = format!(
+                    "smt/control is not set to {value}, because the operation was interrupted"
+                );
                 self.outcome.notes.push(note);
             } else {
                 self.control_last(value);
@@ -208,7 +211,7 @@ impl Work {
         let begin = Instant::now();
         let direction = self.outcome.direction;
         match self.system.set_online(cpu, direction == Direction::Online) {
-            Ok(()) => self.outcome.took.push(Took {
+            Ok(()) => self.outcome.took.push(CpuDuration {
                 cpu,
                 seconds: begin.elapsed().as_secs_f64(),
             }),
@@ -220,8 +223,8 @@ impl Work {
         }
     }
 
-    /// The kernel brings all CPUs up in one call, which nothing ends early; meanwhile this looks
-    /// which are there.
+    /// Sets smt/control. The kernel brings all CPUs online in one call, which cannot be
+    /// interrupted; meanwhile, progress is read from the list of online CPUs.
     fn control_first(&mut self, value: &str, progress: &mut dyn FnMut(usize)) {
         let system = self.system.clone();
         let Ok(mut online) = system.online() else {
@@ -238,7 +241,7 @@ impl Work {
                     if !new.is_empty() {
                         since = Instant::now();
                     }
-                    let took = new.iter().map(|cpu| Took { cpu, seconds: each });
+                    let took = new.iter().map(|cpu| CpuDuration { cpu, seconds: each });
                     self.outcome.took.extend(took);
                     online = now;
                     progress(self.outcome.took.len());
@@ -252,10 +255,10 @@ impl Work {
         self.outcome.done = self.outcome.took.iter().map(|took| took.cpu).collect();
         if let Ok(Err(error)) = result {
             let advice = match takes_no_number(value, &error) {
-                true => "; this kernel knows `on` and `off` alone",
+                true => "; this kernel accepts only `on` and `off`",
                 false => "",
             };
-            self.outcome.control_error = Some(format!("{value} is not taken: {error}{advice}"));
+            self.outcome.control_error = Some(format!("cannot be set to {value}: {error}{advice}"));
         }
     }
 
@@ -263,23 +266,24 @@ impl Work {
         match self.system.set_smt_control(value) {
             Ok(()) => {}
             Err(error) if takes_no_number(value, &error) => self.outcome.notes.push(format!(
-                "this kernel's smt/control takes no number: CPUs are as asked for, but its policy is not {value}"
+                "this kernel's smt/control accepts no number: the CPUs are as requested, but the kernel's policy is not {value}"
             )),
             Err(error) => {
-                self.outcome.control_error = Some(format!("{value} is not taken: {error}"));
+                self.outcome.control_error = Some(format!("cannot be set to {value}: {error}"));
             }
         }
     }
 }
 
-/// Kernels without CONFIG_SMT_NUM_THREADS_DYNAMIC know `on` and `off` only.
+/// Returns true if the kernel accepts no number: without CONFIG_SMT_NUM_THREADS_DYNAMIC, only
+/// `on` and `off` are valid.
 fn takes_no_number(value: &str, error: &CpuError) -> bool {
     value.parse::<u32>().is_ok() && code(error) == Some(rustix::io::Errno::INVAL)
 }
 
 fn code(error: &CpuError) -> Option<rustix::io::Errno> {
-    let CpuError::File { source, .. } = error else {
+    let CpuError::File { cause, .. } = error else {
         return None;
     };
-    rustix::io::Errno::from_io_error(source)
+    rustix::io::Errno::from_io_error(cause)
 }

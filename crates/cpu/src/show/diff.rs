@@ -1,4 +1,4 @@
-//! What changed between two moments.
+//! Differences between two snapshots of the scheduler domains.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +7,18 @@ use serde::Serialize;
 use crate::domains::SchedDomain;
 use crate::tree::DomainTree;
 
-/// A change of a CPU's domains.
+/// Difference in the domains of one CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// The CPU.
+    /// CPU number.
     pub cpu: u32,
-    /// The place in its chain; `None` for the CPU itself.
+    /// Position in the CPU's chain; `None` for the CPU itself.
     pub number: Option<usize>,
-    /// What changed: `online`, or the name of a file of the kernel.
+    /// Name of the changed property: `online`, or the name of a kernel file.
     pub what: &'static str,
-    /// What it was; `None` if it was not there.
+    /// Old value; `None` if it did not exist.
     pub before: Option<String>,
-    /// What it is; `None` if it is not there any more.
+    /// New value; `None` if it no longer exists.
     pub after: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// What differs, CPU by CPU. Counters and costs change all the time and are left out.
+/// Returns the differences, CPU by CPU. Counters and costs change constantly and are ignored.
 pub fn changes(before: &DomainTree, after: &DomainTree) -> Vec<Change> {
     let cpus: BTreeSet<u32> = before
         .cpus
@@ -79,13 +79,13 @@ fn compare(
     new: Option<&SchedDomain>,
     changes: &mut Vec<Change>,
 ) {
-    /// Changes with every balancing.
-    const RESTLESS: &str = "max_newidle_lb_cost";
+    /// File that changes with every load balancing.
+    const VOLATILE: &str = "max_newidle_lb_cost";
     let files = |domain: Option<&SchedDomain>| domain.map(SchedDomain::files).unwrap_or_default();
     let (old, new) = (files(old), files(new));
     let mut names: Vec<&'static str> = Vec::new();
     for (name, _) in old.iter().chain(&new) {
-        if !names.contains(name) && *name != RESTLESS {
+        if !names.contains(name) && *name != VOLATILE {
             names.push(name);
         }
     }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_went_changes_the_others_spans() {
+    fn offline_cpu_changes_the_spans_of_the_others() {
         let (before, after) = (
             tree(&[(0, "0-2"), (1, "0-2"), (2, "0-2")]),
             tree(&[(0, "0,2"), (2, "0,2")]),

@@ -1,10 +1,10 @@
-//! The domains as a graph for Graphviz.
+//! Scheduler domains as a graph for Graphviz.
 
 use std::fmt::Write as _;
 
 use crate::tree::{DomainTree, Node};
 
-/// A directed graph from the outermost domains down.
+/// Returns a directed graph with edges from outer to inner domains.
 pub fn dot(tree: &DomainTree) -> String {
     let mut out =
         String::from("digraph domains {\n    node [shape=box, fontname=\"sans-serif\"];\n");
@@ -33,7 +33,7 @@ fn add(out: &mut String, node: &Node, parent: Option<usize>, next: &mut usize) {
     }
 }
 
-/// A name out of a dump may be anything.
+/// Escapes a label. A name from a dump may contain any character.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -54,7 +54,7 @@ mod tests {
     use crate::domains::SchedDomain;
 
     #[test]
-    fn names_cannot_leave_their_quotes() {
+    fn names_cannot_break_out_of_quotes() {
         let domain = SchedDomain {
             name: Some("a\"];\\\u{1b}".into()),
             ..SchedDomain::default()

@@ -1,5 +1,5 @@
-//! Scheduler domains for people and programs: a tree, a table, a graph, a picture, and
-//! what changed between two moments.
+//! Output of scheduler domains: a tree, a table, a graph, a picture, and the differences
+//! between two snapshots.
 
 mod diff;
 mod dot;

@@ -1,4 +1,4 @@
-//! The domains as a picture: CPUs from left to right, levels from top to bottom.
+//! Scheduler domains as a picture: CPUs from left to right, levels from top to bottom.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,16 +12,18 @@ const LEFT: f64 = 20.0;
 const TOP: f64 = 70.0;
 const ROW: f64 = 64.0;
 const GAP: f64 = 4.0;
-/// Boxes narrower than this have no room for words.
+/// Minimum width of a box with text.
 const WORDS: f64 = 64.0;
-/// More boxes than this nobody can tell apart, at less than a tenth of a pixel each.
+/// Maximum number of boxes. More could not be distinguished: each would be less than a tenth of
+/// a pixel wide.
 const MOST: usize = 1 << 14;
-/// Levels take these in turn, the outermost first. Told apart also by those who see no red.
+/// Colours of the levels, outermost first, repeated as needed. They are also distinguishable to
+/// people with red blindness.
 const COLOURS: [&str; 6] = [
     "#dbe9f6", "#b7d7e8", "#cfe8cf", "#fde3b5", "#f6cfc0", "#e2d4ee",
 ];
 
-/// An SVG of all domains. Without scripts, fonts or pictures from elsewhere.
+/// Returns an SVG picture of all domains, without scripts, fonts or external images.
 pub fn picture(tree: &DomainTree) -> String {
     let Forest { roots, warnings } = tree.forest(MOST);
     let places = places(&roots, tree);
@@ -53,7 +55,8 @@ pub fn picture(tree: &DomainTree) -> String {
     out
 }
 
-/// CPUs from left to right: those that share a small domain beside each other.
+/// Returns the column of each CPU, from left to right. CPUs that share a small domain are
+/// adjacent.
 fn places(roots: &[Node], tree: &DomainTree) -> HashMap<u32, usize> {
     fn visit(node: &Node, places: &mut HashMap<u32, usize>) {
         for child in &node.children {
@@ -87,7 +90,7 @@ struct Drawing<'a> {
 
 impl Drawing<'_> {
     fn draw(&mut self, node: &Node, level: usize) {
-        // A domain of nodes may lie apart: a box for each run of neighbours.
+        // The columns of a domain may be apart: draw a box for each run of adjacent columns.
         let mut columns: Vec<usize> = node
             .span
             .iter()
@@ -129,7 +132,7 @@ impl Drawing<'_> {
     }
 
     fn words(&mut self, node: &Node, x: f64, y: f64, room: f64) {
-        /// Of a letter, about.
+        /// Approximate width of a letter.
         const LETTER: f64 = 8.0;
         let most = (room / LETTER) as usize;
         let cut = |text: &str| match text.chars().count() > most {
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_of_a_domain_lie_beside_each_other() {
+    fn cpus_of_a_domain_are_adjacent() {
         let picture = picture(&one("MC", "0,8,16"));
         assert_eq!(picture.matches("<rect x=").count(), 1);
         assert!(picture.contains("of 3 CPUs"));

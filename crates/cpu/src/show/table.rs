@@ -1,4 +1,4 @@
-//! The domains as a table: a line for each level and kind of domain.
+//! Scheduler domains as a table: a line for each level and kind of domain.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::domains::{SchedDomain, Tunables};
 use crate::tree::DomainTree;
 
-/// What domains of one line have in common. Ordered by level, then by size.
+/// Common properties of the domains of one line. Ordered by level, then by name and size.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     number: usize,
@@ -16,7 +16,8 @@ struct Kind {
     flags: Option<Vec<String>>,
 }
 
-/// For each level: how many CPUs have a domain of it, how large it is, its tunables and flags.
+/// Returns a line for each kind of domain: level, number of CPUs that have one, size, tunables
+/// and flags.
 pub fn table(tree: &DomainTree) -> String {
     let mut kinds: BTreeMap<Kind, usize> = BTreeMap::new();
     for domain in tree.cpus.values().flatten() {
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpus_of_one_kind_share_a_line() {
+    fn domains_of_one_kind_share_a_line() {
         let domain = |cpu: u32, span: &str| SchedDomain {
             cpu,
             name: Some("SMT".into()),

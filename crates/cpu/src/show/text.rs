@@ -1,22 +1,22 @@
-//! The domains as an indented tree.
+//! Scheduler domains as an indented tree.
 
 use std::fmt::Write as _;
 
 use crate::tree::{DomainTree, Node};
 
-/// How much of a tree is written.
+/// Amount of detail in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Of neighbours that look alike the first, and how many there are.
+    /// Only the first of similar neighbours, and their number.
     Alike,
-    /// All of them.
+    /// All domains.
     All,
 }
 
-/// Neighbours are put together when there are more than this.
+/// Number of similar neighbours above which they are combined.
 const FEW: usize = 2;
 
-/// The tree, a domain in a line.
+/// Returns the tree with one domain per line.
 pub fn text(tree: &DomainTree, detail: Detail) -> String {
     let mut out = String::new();
     let forest = tree.forest(DomainTree::MAX_NODES);
@@ -45,7 +45,7 @@ fn write_level(out: &mut String, nodes: &[Node], indent: &str, detail: Detail) {
         let after = others.get(together..).unwrap_or_default();
         let last = after.is_empty();
         let is_root = indent.is_empty();
-        // Roots stand at the margin; what is below them hangs on lines.
+        // Roots are not indented; branches connect the domains below them.
         let (branch, below) = match (is_root, last) {
             (true, _) => ("", ""),
             (false, true) => ("└─ ", "   "),
@@ -72,10 +72,11 @@ fn write_level(out: &mut String, nodes: &[Node], indent: &str, detail: Detail) {
     }
 }
 
-/// Stands for the indentation below a root, which is none.
+/// Marks the indentation below a root, which is empty.
 const ROOT: &str = "\u{1}";
 
-/// Whether two nodes have the same shape: names and numbers of CPUs, all the way down.
+/// Returns true if two nodes have the same shape: names, flags and numbers of CPUs, at all
+/// depths.
 fn is_alike(one: &Node, other: &Node) -> bool {
     one.name == other.name
         && one.span.len() == other.span.len()
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_look_alike_are_put_together() {
+    fn similar_neighbours_are_combined() {
         let tree = machine("sockets=2 cores=4 threads=2");
         let expected = "\
 NUMA 0-15
@@ -121,7 +122,7 @@ NUMA 0-15
     }
 
     #[test]
-    fn cpus_without_domains_are_named() {
+    fn cpus_without_domains_are_listed() {
         assert_eq!(
             text(&machine("cores=1"), Detail::Alike),
             "without domains: 0\n"

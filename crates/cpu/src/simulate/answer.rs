@@ -1,66 +1,67 @@
-//! How long SMT off takes with each strategy.
+//! Duration of SMT off with each strategy.
 
 use serde::Serialize;
 
 use super::strategy::{Kernel, KernelName, Rcu, STRATEGIES};
 use super::{Costs, Moments, Simulation};
 
-/// The word for the newest kernel, that is beside all others.
+/// Strategy name of the newest kernel, which is listed after all others.
 pub(super) const NEWEST: &str = "newest (6.16)";
 
-/// The sizes of machines that costs are known of: fewest and most CPUs.
+/// Range of machine sizes for which costs are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Known {
-    /// Fewest CPUs.
+pub struct KnownSizes {
+    /// Smallest number of CPUs.
     pub fewest: usize,
-    /// Most.
+    /// Largest number of CPUs.
     pub most: usize,
 }
 
-impl Known {
-    /// Whether a machine of so many CPUs is outside.
+impl KnownSizes {
+    /// Returns true if a machine with `cpus` CPUs is outside the range.
     pub fn is_extrapolated(&self, cpus: usize) -> bool {
         !(self.fewest..=self.most).contains(&cpus)
     }
 }
 
-/// Everything about one machine.
+/// Results for one machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
-    /// The kernel that all is held against.
+    /// Baseline kernel of the comparison.
     pub against: KernelName,
-    /// Its time, in seconds, if nobody does anything about it.
+    /// Time of the baseline with its defaults, in seconds.
     pub as_it_is: f64,
-    /// Of which sizes of machines costs are known.
-    pub known: Known,
-    /// Whether this machine is smaller or larger than those.
+    /// Machine sizes for which costs are known.
+    pub known: KnownSizes,
+    /// True if the machine is outside that range.
     pub extrapolated: bool,
-    /// Each strategy, with RCU as it is and expedited.
+    /// Each strategy, with normal and with expedited RCU.
     pub rows: Vec<Row>,
 }
 
-/// A strategy.
+/// Result of a strategy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// A word for it.
+    /// Name of the strategy.
     pub strategy: &'static str,
-    /// What it is.
+    /// Description of the strategy.
     pub what: String,
-    /// The kernel, and how CPUs are taken offline there.
+    /// Kernel, and the method of taking CPUs offline.
     pub kernel: Kernel,
-    /// What it takes.
+    /// Simulated times.
     #[serde(flatten)]
     pub simulation: Simulation,
-    /// What most of the time goes to.
+    /// Name of the category with the largest time.
     pub largest: &'static str,
-    /// How many times faster than that kernel as it is.
+    /// Speedup relative to the baseline with its defaults.
     pub speedup: f64,
-    /// Whether the machine is smaller or larger than what costs are known of.
+    /// True if the machine is outside the range for which costs are known.
     pub extrapolated: bool,
 }
 
-/// All strategies on one machine, with that kernel's check of spans, and at last with the newest one.
-pub fn answer(moments: &Moments, against: KernelName, costs: &Costs, known: Known) -> Answer {
+/// Computes all strategies on one machine, with the span check of the baseline, and finally the
+/// newest kernel.
+pub fn answer(moments: &Moments, against: KernelName, costs: &Costs, known: KnownSizes) -> Answer {
     let base = against.kernel();
     let as_it_is = moments.run(base, costs);
     let extrapolated = known.is_extrapolated(as_it_is.cpus);
@@ -114,10 +115,10 @@ mod tests {
     use crate::topology::Topology;
 
     #[test]
-    fn the_kernel_itself_is_as_fast_as_itself_and_small_machines_are_marked() {
+    fn baseline_has_speedup_one_and_small_machines_are_marked() {
         let topology = Topology::from_text("sockets=2 cores=2 threads=4").unwrap();
         let moments = Moments::new(&topology, &Rules::LINUX_6_1, Order::ByCore, 4);
-        let known = Known {
+        let known = KnownSizes {
             fewest: KNOWN_CPUS.0,
             most: KNOWN_CPUS.1,
         };
@@ -125,7 +126,7 @@ mod tests {
         assert_eq!(answer.rows.len(), 15);
         assert!((answer.rows[0].speedup - 1.0).abs() < 1e-9);
         assert!(answer.rows.iter().all(|row| row.extrapolated));
-        // Grace periods are all of it where there are few CPUs.
+        // With few CPUs, grace periods dominate.
         assert_eq!(answer.rows[3].largest, "RCU");
         assert!(answer.rows[14].speedup > 10.0);
     }

@@ -1,14 +1,14 @@
-//! The same on machines of all sizes.
+//! Times on machines of all sizes.
 
 use serde::Serialize;
 
-use super::answer::{Known, NEWEST};
+use super::answer::{KnownSizes, NEWEST};
 use super::strategy::{Kernel, KernelName, Rcu, STRATEGIES};
 use super::{Costs, Moments, Order};
 use crate::build::Rules;
 use crate::topology::{Topology, TopologyTextError};
 
-/// CPUs of the machines: powers of two, and the largest that times were published of.
+/// Sizes of the machines in CPUs: powers of two, and the largest with published times.
 pub const SIZES: [usize; 9] = [64, 128, 256, 512, 1024, 1920, 2048, 4096, 8192];
 
 /// A method of taking CPUs offline.
@@ -16,11 +16,11 @@ pub const SIZES: [usize; 9] = [64, 128, 256, 512, 1024, 1920, 2048, 4096, 8192];
 pub struct OfflineMethod {
     /// Name of the strategy.
     pub strategy: &'static str,
-    /// The kernel, and what is done there.
+    /// Kernel, and the method of taking CPUs offline.
     pub kernel: Kernel,
 }
 
-/// A machine's times.
+/// Times of one machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// Description of the machine.
@@ -29,9 +29,9 @@ pub struct Point {
     pub cpus: usize,
     /// Number of CPUs taken offline.
     pub offlined: usize,
-    /// Whether it is smaller or larger than what costs are known of.
+    /// True if the machine is outside the range for which costs are known.
     pub extrapolated: bool,
-    /// Seconds, for each method.
+    /// Time of each method, in seconds.
     pub seconds: Vec<f64>,
 }
 
@@ -40,20 +40,21 @@ pub struct Point {
 pub struct Growth {
     /// The methods.
     pub ways: Vec<OfflineMethod>,
-    /// The machines, the smallest first.
+    /// The machines, smallest first.
     pub points: Vec<Point>,
 }
 
-/// All strategies on machines made of the same sockets. Sizes that cannot be made of them are left out.
+/// Computes all strategies on machines built from the same sockets. Sizes that cannot be built
+/// from them are skipped.
 ///
 /// # Errors
-/// The words describe no machine.
+/// The description of the machine is invalid.
 pub fn growth(
     words: &str,
     rules: &Rules,
     against: KernelName,
     costs: &Costs,
-    known: Known,
+    known: KnownSizes,
     samples: usize,
 ) -> Result<Growth, TopologyTextError> {
     Topology::from_text(words)?;
@@ -97,8 +98,9 @@ pub fn growth(
     Ok(Growth { ways, points })
 }
 
-/// A machine of so many CPUs with more or fewer of the same sockets; of one smaller socket, if one is
-/// too large. Distances between single nodes go: those of more nodes are not known.
+/// Returns a machine with `cpus` CPUs: more or fewer of the same sockets, or one smaller socket
+/// if a socket is too large; `None` if that is not possible. Distances between individual nodes
+/// are dropped, because they are unknown for other numbers of nodes.
 pub fn scaled(words: &str, cpus: usize) -> Option<(String, Topology)> {
     let is = |word: &str, key: &str| {
         word.strip_prefix(key)
@@ -128,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_are_made_of_the_same_sockets() {
+    fn machines_are_scaled_by_sockets() {
         let words = |machine, cpus| scaled(machine, cpus).map(|(words, _)| words);
         let power = "cores=16 threads=8 far=40";
         assert_eq!(words(MACHINE, 1920), Some(format!("sockets=15 {power}")));
@@ -140,9 +142,9 @@ mod tests {
     }
 
     #[test]
-    fn larger_machines_take_longer_and_those_beyond_what_was_published_are_marked() {
+    fn larger_machines_take_longer_and_extrapolated_sizes_are_marked() {
         let rules = Rules::LINUX_6_1;
-        let known = Known {
+        let known = KnownSizes {
             fewest: KNOWN_CPUS.0,
             most: KNOWN_CPUS.1,
         };

@@ -1,27 +1,25 @@
-//! What was published of a machine with 1920 CPUs, and what the model says of it.
+//! Published times of a machine with 1920 CPUs, compared with the model.
 //!
-//! "sched/debug: CPU hotplug operation suffers in a large cpu systems", linux-kernel, 17 October
-//! 2022: POWER10, 15 sockets of 16 cores with 8 threads; `ppc64_cpu --smt=off` takes 1680 CPUs offline.
+//! "sched/debug: CPU hotplug operation suffers in a large cpu systems", linux-kernel, 17
+//! October 2022: POWER10, 15 sockets of 16 cores with 8 threads; `ppc64_cpu --smt=off` takes
+//! 1680 CPUs offline.
 
 use serde::Serialize;
 
+use super::costs::TRACING;
 use super::strategy::{Export, Kernel, KernelName};
 use super::{Costs, Moments, Order};
 use crate::build::{Architecture, Rules};
 use crate::topology::Topology;
 
-/// How much slower functions are under the function-graph tracer, by which the published times of
-/// functions were taken: stated, chosen so that times of functions and of whole operations agree.
-pub const TRACING: f64 = 1.475;
-
-/// That machine.
+/// Description of that machine.
 pub const MACHINE: &str = "sockets=15 cores=16 threads=8 far=40";
 
-/// CPUs of the smallest and the largest machine that times were published of: outside of them the
-/// model extrapolates.
+/// CPUs of the smallest and the largest machine with published times. The model extrapolates
+/// outside this range.
 pub const KNOWN_CPUS: (usize, usize) = (240, 1920);
 
-/// Seconds of `ppc64_cpu --smt=off` there, by kernels.
+/// Published times of `ppc64_cpu --smt=off` on that machine, in seconds, by kernel.
 pub const WHOLE_TIMES: [(&str, f64); 4] = [
     ("5.11 (sysctl)", 29.0 * 60.0 + 22.007),
     ("5.14 (debugfs)", 58.0 * 60.0 + 15.719),
@@ -29,27 +27,27 @@ pub const WHOLE_TIMES: [(&str, f64); 4] = [
     ("6.0-rc4, sysctl again", 32.0 * 60.0 + 20.486),
 ];
 
-/// A published number beside the model's.
+/// A published time, and the model's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Published {
-    /// The table.
+    /// Title of the table.
     pub table: &'static str,
-    /// The row.
+    /// Label of the row.
     pub what: &'static str,
-    /// Seconds that were published.
+    /// Published time, in seconds.
     pub published: f64,
-    /// Seconds by the model.
+    /// Time of the model, in seconds.
     pub model: f64,
 }
 
 impl Published {
-    /// How far the model is off: 0.1 for 10 per cent too long.
+    /// Returns the relative error of the model: 0.1 if it is 10 per cent too long.
     pub fn error(&self) -> f64 {
         self.model / self.published - 1.0
     }
 }
 
-/// The published tables. Models of `samples` moments each.
+/// Returns the published tables, with models of `samples` samples each.
 pub fn history(costs: &Costs, samples: usize) -> Vec<Published> {
     let rules = Rules {
         architecture: Architecture::Power,
@@ -132,7 +130,7 @@ pub fn history(costs: &Costs, samples: usize) -> Vec<Published> {
         let model = traced(built(simulation) + simulation.first.export);
         rows.push(row(ONE, what, published, model));
     }
-    // The functions alone. 240 CPUs are an eighth of the large machine's.
+    // The export functions alone: 240 CPUs are an eighth of the large machine.
     let debugfs = debugfs.first.export / 8.0;
     rows.push(row(
         SMALL,
@@ -155,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_tables_come_out_within_15_per_cent() {
+    fn model_is_within_15_per_cent_of_the_published_times() {
         let rows = history(&Costs::POWER10, 12);
         assert_eq!(rows.len(), 13);
         for row in &rows {

@@ -1,8 +1,9 @@
-//! How long it takes to take CPUs offline: a model, for machines larger than the one at hand.
+//! Model of the time to take CPUs offline, for machines larger than the present one.
 //!
-//! For each CPU that goes, the kernel waits for grace periods of RCU, rebuilds the scheduling
-//! domains of all CPUs that stay, and shows them to user space by some strategy. The domains
-//! are those of [`crate::build`]; what basic operations cost is published or measured here.
+//! For each CPU taken offline, the kernel waits for RCU grace periods, rebuilds the scheduler
+//! domains of all remaining CPUs, and exports them to user space by some strategy. The domains
+//! are those of [`crate::build`]; the costs of basic operations are published, or measured on
+//! the present machine.
 
 mod answer;
 mod costs;
@@ -16,10 +17,10 @@ mod strategy;
 mod terms;
 
 pub use crate::build::Work;
-pub use answer::{Answer, Known, Row, answer};
-pub use costs::{Costs, MASKS_OF_A_DOMAIN};
+pub use answer::{Answer, KnownSizes, Row, answer};
+pub use costs::{Costs, MASKS_OF_A_DOMAIN, TRACING};
 pub use growth::{Growth, OfflineMethod, Point, SIZES, growth, scaled};
-pub use history::{KNOWN_CPUS, MACHINE, Published, TRACING, WHOLE_TIMES, history};
+pub use history::{KNOWN_CPUS, MACHINE, Published, WHOLE_TIMES, history};
 #[cfg(feature = "hotplug")]
 pub use measure::{Basis, Measured, Origin, measure};
 pub use picture::picture;

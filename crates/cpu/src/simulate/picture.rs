@@ -1,4 +1,4 @@
-//! Growth as a plot.
+//! Plot of times by machine size.
 
 use bigiron_svg::{Axis, Corner, Line, Mark, Plot, Series, Style};
 
@@ -6,9 +6,10 @@ use super::answer::NEWEST;
 use super::growth::Growth;
 use super::strategy::Rcu;
 
-/// Lines closer to each other than this, at all sizes, are one line with both names.
+/// Relative distance below which two lines, at all sizes, are drawn as one line with both
+/// names.
 const TOGETHER: f64 = 0.06;
-/// Marks of the axis of time.
+/// Ticks of the time axis.
 const TIMES: [(f64, &str); 11] = [
     (1e-3, "1 ms"),
     (1e-2, "10 ms"),
@@ -23,16 +24,17 @@ const TIMES: [(f64, &str); 11] = [
     (3_600_000.0, "1000 h"),
 ];
 
-/// Several ways that take the same time.
+/// Methods that take the same time.
 struct Bundle {
     names: Vec<&'static str>,
     rcu: Rcu,
-    /// The number of the first of them.
+    /// Index of the first method.
     way: usize,
 }
 
-/// An SVG of seconds against CPUs, both logarithmic: a line for each strategy and pace of RCU. What is
-/// extrapolated is dashed. `published` are points: CPUs and seconds; `origin` says whose costs these are.
+/// Returns an SVG of seconds against CPUs, both logarithmic, with a line for each strategy and
+/// RCU mode. Extrapolated parts are dashed. `published` contains points of CPUs and seconds;
+/// `origin` names the source of the costs.
 pub fn picture(growth: &Growth, published: &[(f64, f64)], origin: &str) -> String {
     let bundles = bundles(growth);
     let mut series = Vec::new();
@@ -66,8 +68,8 @@ pub fn picture(growth: &Growth, published: &[(f64, f64)], origin: &str) -> Strin
         });
     }
     let mut legend = vec![
-        (Mark::Bold, "model, RCU as it is".to_owned()),
-        (Mark::Thin, "model, RCU expedited".to_owned()),
+        (Mark::Bold, "model, normal RCU".to_owned()),
+        (Mark::Thin, "model, expedited RCU".to_owned()),
         (Mark::Dashed, "extrapolated".to_owned()),
     ];
     if !published.is_empty() {
@@ -86,7 +88,7 @@ pub fn picture(growth: &Growth, published: &[(f64, f64)], origin: &str) -> Strin
         .last()
         .map_or("", |point| point.machine.as_str());
     Plot {
-        title: "How long leaving one thread in each core takes".into(),
+        title: "Time to leave one thread per core online".into(),
         subtitle: format!("Largest machine: {machine}\n{origin}"),
         x: Axis {
             label: "CPUs of the machine".into(),
@@ -94,7 +96,7 @@ pub fn picture(growth: &Growth, published: &[(f64, f64)], origin: &str) -> Strin
             marks: marks(growth),
         },
         y: Axis {
-            label: "time for all CPUs that go".into(),
+            label: "time for all CPUs taken offline".into(),
             ends: ends(growth),
             marks: times(ends(growth)),
         },
@@ -106,7 +108,7 @@ pub fn picture(growth: &Growth, published: &[(f64, f64)], origin: &str) -> Strin
     .svg()
 }
 
-/// Ways of a kind have one colour, whatever RCU does.
+/// Returns the colour of a strategy, which does not depend on the RCU mode.
 fn colour(strategy: &str) -> usize {
     match strategy {
         "debugfs" => 0,
@@ -117,7 +119,7 @@ fn colour(strategy: &str) -> usize {
     }
 }
 
-/// Ways, those together that nobody could tell apart.
+/// Groups methods whose lines are indistinguishable.
 fn bundles(growth: &Growth) -> Vec<Bundle> {
     let close = |one: usize, other: usize| {
         growth.points.iter().all(
@@ -145,8 +147,8 @@ fn bundles(growth: &Growth) -> Vec<Bundle> {
     bundles
 }
 
-/// A way's line, cut where extrapolation begins and ends. A piece between a known size and one that
-/// is not is extrapolated.
+/// Returns the line of a method, split where extrapolation begins and ends. A segment between a
+/// known and an unknown size is extrapolated.
 fn parts(growth: &Growth, way: usize) -> Vec<(bool, Vec<(f64, f64)>)> {
     let mut parts: Vec<(bool, Vec<(f64, f64)>)> = Vec::new();
     for pair in growth.points.windows(2) {
@@ -166,14 +168,14 @@ fn parts(growth: &Growth, way: usize) -> Vec<(bool, Vec<(f64, f64)>)> {
     parts
 }
 
-/// Sizes that have room for their numbers.
+/// Returns the sizes that have room for a label.
 fn marks(growth: &Growth) -> Vec<(f64, String)> {
     let sizes = growth.points.iter().map(|point| point.cpus);
     let two = sizes.filter(|cpus| cpus.is_power_of_two());
     two.map(|cpus| (cpus as f64, cpus.to_string())).collect()
 }
 
-/// The shortest and the longest time, and some room above for the legend.
+/// Returns the range of times, with room above for the legend.
 fn ends(growth: &Growth) -> (f64, f64) {
     let all = || {
         growth
@@ -206,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_extrapolated_is_dashed_and_what_is_alike_is_one_line() {
+    fn extrapolation_is_dashed_and_equal_methods_share_a_line() {
         let way = |strategy| OfflineMethod {
             strategy,
             kernel: KernelName::Linux6_1.kernel(),
@@ -227,7 +229,7 @@ mod tests {
             ],
         };
         let svg = picture(&growth, &[(128.0, 5.0)], "costs & more");
-        // Two lines of two pieces each; the rest are in the style sheet and the legend.
+        // Two lines of two parts each; the others are in the style sheet and the legend.
         assert_eq!(svg.matches("<path class=\"line k").count(), 2);
         assert_eq!(svg.matches("<path class=\"line dashed k").count(), 2);
         assert!(

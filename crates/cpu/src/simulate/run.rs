@@ -1,4 +1,4 @@
-//! CPUs going offline one after the other.
+//! CPUs going offline one after another.
 
 use serde::Serialize;
 
@@ -9,50 +9,50 @@ use crate::build::{Rules, work};
 use crate::list::CpuList;
 use crate::topology::Topology;
 
-/// In which order CPUs go.
+/// Order in which CPUs go offline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// All threads of a core but the first, core by core.
     ByCore,
-    /// The last thread of each core, then the one before.
+    /// The last thread of each core, then the one before it.
     ByThread,
 }
 
-/// What came of it.
+/// Result of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Simulation {
-    /// CPUs at the beginning.
+    /// Number of CPUs at the start.
     pub cpus: usize,
-    /// CPUs that went.
+    /// Number of CPUs taken offline.
     pub offlined: usize,
-    /// How often domains were built.
+    /// Number of domain rebuilds.
     pub rebuilds: usize,
-    /// All seconds.
+    /// Times for all CPUs, in seconds.
     pub total: Terms,
-    /// Those of the first CPU that went, when all others were there.
+    /// Times for the first CPU, while all others are online.
     pub first: Terms,
-    /// Those of the last.
+    /// Times for the last CPU.
     pub last: Terms,
 }
 
-/// The moments of taking all hardware threads but the first of each core offline: what there is
-/// to build at each. Any kernel and costs may be put on them.
+/// States of a machine while all hardware threads but the first of each core are taken offline,
+/// and the rebuild in each state. Kernel and costs are chosen later.
 #[derive(Clone, Debug)]
 pub struct Moments {
     cpus: usize,
     offlined: usize,
-    /// Each with the number of CPUs that it stands for.
+    /// Rebuilds, each with the number of CPUs that it represents.
     samples: Vec<(f64, Rebuild)>,
     first: Rebuild,
     last: Rebuild,
-    /// All CPUs that go at once, and what is left built again.
+    /// Rebuilds for removing all CPUs at once, and for the remaining CPUs once more.
     at_once: [Rebuild; 2],
 }
 
 impl Moments {
-    /// Builds domains for at most `samples` moments and some more: each stands for as many CPUs
-    /// before as after it.
+    /// Builds domains for at most `samples` states, and for the first and last ones; each
+    /// sample represents as many CPUs before as after it.
     pub fn new(topology: &Topology, rules: &Rules, order: Order, samples: usize) -> Self {
         let going = order_of(topology, order);
         let state = |gone: usize| -> Work {
@@ -68,8 +68,8 @@ impl Moments {
                 .collect();
             work(topology, &list, rules)
         };
-        // The CPU at a place in the order goes, when those before it have gone.
-        let step = |place: usize| Rebuild::new(&state(place), &state(place + 1));
+        // The CPU at `index` goes offline after those before it.
+        let step = |index: usize| Rebuild::new(&state(index), &state(index + 1));
         let width = going.len().div_ceil(samples.max(1)).max(1);
         let starts = (0..going.len()).step_by(width);
         let samples = starts.map(|start| {
@@ -78,7 +78,7 @@ impl Moments {
         });
         let samples = samples.collect();
         let (all, left) = (state(0), state(going.len()));
-        let at = |place: Option<usize>| place.map(step).unwrap_or_default();
+        let at = |index: Option<usize>| index.map(step).unwrap_or_default();
         Self {
             cpus: topology.cpu_count(),
             offlined: going.len(),
@@ -89,7 +89,7 @@ impl Moments {
         }
     }
 
-    /// How long it takes by these costs.
+    /// Returns the times with a kernel and costs.
     pub fn run(&self, kernel: Kernel, costs: &Costs) -> Simulation {
         let down = down(kernel, costs);
         let mut total = Terms::default();
@@ -129,7 +129,7 @@ impl Moments {
     }
 }
 
-/// The CPUs that go, in order.
+/// Returns the CPUs to take offline, in order.
 fn order_of(topology: &Topology, order: Order) -> Vec<usize> {
     let cores = || (0..topology.cores.count()).filter_map(|core| topology.cores.members(core));
     match order {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn rarer_export_and_faster_rcu_are_never_dearer() {
+    fn less_export_and_faster_rcu_reduce_the_time() {
         let moments = moments("sockets=2 cores=4 threads=4");
         let base = KernelName::Linux6_1.kernel();
         let total = |export, batched, rcu| {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_set_apart_first_cost_two_rebuilds_and_each_its_own_part() {
+    fn isolating_cpus_first_costs_two_rebuilds_and_the_rest_per_cpu() {
         let moments = moments("sockets=2 cores=4 threads=4");
         let kernel = Kernel {
             batched: true,
@@ -186,13 +186,13 @@ mod tests {
         assert!((simulation.total.hotplug - 24.0 * costs.hotplug).abs() < 1e-9);
         assert!((simulation.total.rcu - 48.0 * costs.grace_period).abs() < 1e-9);
         assert_eq!(simulation.first.build, 0.0);
-        // Eight CPUs are left: no more than twice what building for all 32 takes.
+        // Eight CPUs remain: less than twice the cost of building for all 32.
         let whole = moments.run(KernelName::Linux6_1.kernel(), &costs).first;
         assert!(simulation.total.build > 0.0 && simulation.total.build < 2.0 * whole.build);
     }
 
     #[test]
-    fn where_no_core_has_two_threads_nothing_goes() {
+    fn no_cpu_goes_offline_without_smt() {
         let simulation = moments("cores=4").run(KernelName::Linux6_1.kernel(), &Costs::POWER10);
         assert_eq!((simulation.offlined, simulation.total.total()), (0, 0.0));
     }

@@ -1,12 +1,12 @@
-//! What differs between kernels, and what may be done about it.
+//! Kernels, and strategies that make hotplug faster.
 
 use serde::Serialize;
 
-/// How a kernel checks that levels do not overlap in part.
+/// Kernel's method of checking that levels do not partially overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpanCheck {
-    /// Each CPU with each other: 6.1.
+    /// Each CPU with every other: 6.1.
     Pairs,
     /// Each pair of CPUs once: 6.12.
     HalfOfPairs,
@@ -14,57 +14,58 @@ pub enum SpanCheck {
     Once,
 }
 
-/// How domains are shown to user space.
+/// Method of exporting domains to user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Export {
-    /// Not at all: since 6.4, unless sched/verbose is on.
+    /// No export: since 6.4, unless sched/verbose is on.
     Off,
-    /// All files of all CPUs in debugfs, made anew each time: 5.13 to 6.3.
+    /// All files of all CPUs in debugfs, recreated each time: 5.13 to 6.3.
     Debugfs,
     /// The same under /proc/sys: until 5.12.
     Sysctl,
-    /// debugfs, but only the CPUs whose domains changed in kind.
+    /// debugfs, but only CPUs whose domains changed in kind.
     Incremental,
-    /// Made when somebody looks: a number says that all has changed.
+    /// Generated on access; a counter signals that everything has changed.
     Lazy,
 }
 
-/// Whether somebody has RCU hurry.
+/// RCU mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rcu {
-    /// Nobody.
+    /// Normal grace periods.
     Normal,
-    /// /sys/kernel/rcu_expedited.
+    /// Expedited grace periods (/sys/kernel/rcu_expedited).
     Expedited,
 }
 
-/// A kernel, and how CPUs are taken offline there.
+/// Kernel, and the method of taking CPUs offline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Kernel {
-    /// How levels are checked.
+    /// Span check.
     pub span_check: SpanCheck,
-    /// How domains are shown.
+    /// Export of domains.
     pub export: Export,
-    /// Whether RCU hurries.
+    /// RCU mode.
     pub rcu: Rcu,
-    /// Whether all CPUs that go are first set apart in an isolated partition (cgroup cpuset), so that
-    /// domains are built once for all of them and, when the partition goes, once more. A CPU without
-    /// domains leaves the list of domains as it is, and partition_sched_domains_locked builds none.
+    /// True if all CPUs are first moved to an isolated partition (cgroup cpuset), so that
+    /// domains are built once for all of them, and once more when the partition is removed. A
+    /// CPU without domains does not change the list of domains, and
+    /// partition_sched_domains_locked builds none.
     pub batched: bool,
 }
 
-/// A way to show domains, and to take CPUs offline.
+/// Strategy of exporting domains and of taking CPUs offline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strategy {
-    /// A word for it.
+    /// Name.
     pub key: &'static str,
-    /// What it is.
+    /// Description.
     pub what: &'static str,
-    /// How domains are shown.
+    /// Export of domains.
     pub export: Export,
-    /// Whether CPUs are set apart first.
+    /// True if CPUs are isolated first.
     pub batched: bool,
 }
 
@@ -82,7 +83,7 @@ const fn strategy(
     }
 }
 
-/// All of them.
+/// All strategies.
 pub const STRATEGIES: [Strategy; 7] = [
     strategy(
         "debugfs",
@@ -93,27 +94,27 @@ pub const STRATEGIES: [Strategy; 7] = [
     strategy("sysctl", "sysctl, all (until 5.12)", Export::Sysctl, false),
     strategy(
         "incremental",
-        "debugfs, what changed",
+        "debugfs, changed CPUs only",
         Export::Incremental,
         false,
     ),
     strategy("off", "none (verbose off)", Export::Off, false),
-    strategy("lazy", "when looked at", Export::Lazy, false),
+    strategy("lazy", "on access", Export::Lazy, false),
     strategy(
         "batched",
-        "debugfs, CPUs set apart first",
+        "debugfs, CPUs isolated first",
         Export::Debugfs,
         true,
     ),
     strategy(
         "batched-off",
-        "none, CPUs set apart first",
+        "none, CPUs isolated first",
         Export::Off,
         true,
     ),
 ];
 
-/// Kernels by what matters here.
+/// Kernels, grouped by the differences that matter to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum KernelName {
     /// Until 5.12: sysctl.
@@ -122,16 +123,16 @@ pub enum KernelName {
     /// 5.13 to 6.3: debugfs.
     #[serde(rename = "6.1")]
     Linux6_1,
-    /// 6.4 to 6.15: nothing is shown unless sched/verbose is on.
+    /// 6.4 to 6.15: no export unless sched/verbose is on.
     #[serde(rename = "6.12")]
     Linux6_12,
-    /// Since 6.16: and the check of spans is linear.
+    /// Since 6.16: as before, with a linear span check.
     #[serde(rename = "6.16")]
     Linux6_16,
 }
 
 impl KernelName {
-    /// What it does if nobody does anything about it.
+    /// Returns the kernel with its defaults.
     pub fn kernel(self) -> Kernel {
         let (export, span_check) = match self {
             Self::Linux5_12 => (Export::Sysctl, SpanCheck::Pairs),
@@ -147,7 +148,8 @@ impl KernelName {
         }
     }
 
-    /// By what uname says, such as `6.1.0-30-amd64`; the newest, if it is no number.
+    /// Returns the kernel of a uname release such as `6.1.0-30-amd64`; the newest if the
+    /// release does not start with a version.
     pub fn of_release(release: &str) -> Self {
         let number = |text: &str| {
             let digits = text.split(|c: char| !c.is_ascii_digit()).next()?;
@@ -162,7 +164,7 @@ impl KernelName {
         }
     }
 
-    /// Its number.
+    /// Returns the version number.
     pub fn number(self) -> &'static str {
         match self {
             Self::Linux5_12 => "5.12",
@@ -178,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_is_complete_by_what_changed() {
+    fn releases_map_to_kernels() {
         for (release, kernel) in [
             ("4.19.0", KernelName::Linux5_12),
             ("5.12.3-custom", KernelName::Linux5_12),

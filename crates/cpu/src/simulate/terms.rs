@@ -1,4 +1,4 @@
-//! Seconds, by what they go to.
+//! Times by category, in seconds.
 
 use serde::Serialize;
 
@@ -6,34 +6,35 @@ use super::costs::MASKS_OF_A_DOMAIN;
 use super::strategy::{Export, Kernel, Rcu, SpanCheck};
 use super::{Costs, Work};
 
-/// Files of a domain: name, flags, groups_flags, level, five tunables, max_newidle_lb_cost.
+/// Number of files of a domain: name, flags, groups_flags, level, five tunables,
+/// max_newidle_lb_cost.
 const FILES: f64 = 10.0;
-/// Times that a mask is gone through where each CPU is checked once: equality, or an intersection
-/// and a union.
+/// Number of passes over a mask if each CPU is checked once: an equality test, or an
+/// intersection and a union.
 const CHECK_ONCE: f64 = 2.0;
 
-/// Seconds by what they go to.
+/// Times by category, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Terms {
-    /// Taking CPUs down.
+    /// Taking CPUs offline.
     pub hotplug: f64,
     /// Waiting for RCU.
     pub rcu: f64,
     /// Building domains.
     pub build: f64,
-    /// Checking spans; the kernel does it within build_sched_domains.
+    /// Checking spans, which the kernel does within build_sched_domains.
     pub span_check: f64,
-    /// Showing domains.
+    /// Exporting domains.
     pub export: f64,
 }
 
 impl Terms {
-    /// All of it.
+    /// Returns the sum of all categories.
     pub fn total(&self) -> f64 {
         self.named().iter().map(|(_, seconds)| seconds).sum()
     }
 
-    /// Each with its name.
+    /// Returns each category with its name.
     pub fn named(&self) -> [(&'static str, f64); 5] {
         [
             ("hotplug", self.hotplug),
@@ -44,14 +45,14 @@ impl Terms {
         ]
     }
 
-    /// The name of the largest.
+    /// Returns the name of the largest category.
     pub fn largest(&self) -> &'static str {
         let named = self.named();
         let largest = named.iter().max_by(|one, other| one.1.total_cmp(&other.1));
         largest.map_or("", |(name, _)| name)
     }
 
-    /// Adds another so many times.
+    /// Adds `other`, multiplied by `times`.
     pub(super) fn add(&mut self, other: &Self, times: f64) {
         self.hotplug += other.hotplug * times;
         self.rcu += other.rcu * times;
@@ -61,12 +62,13 @@ impl Terms {
     }
 }
 
-/// What a rebuild depends on: the domains before and after, and what of them changed in kind.
+/// Inputs of a rebuild: the work before and after, and the domains that changed in kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rebuild {
     before: Work,
     after: Work,
-    /// CPUs with other levels or flags than before, their domains before, and now.
+    /// Number of CPUs whose levels or flags changed, and numbers of their domains before and
+    /// after.
     changed: (f64, f64, f64),
 }
 
@@ -94,7 +96,8 @@ impl Rebuild {
         }
     }
 
-    /// Building, checking and showing once. Nothing is built where no CPU is left.
+    /// Returns the times of building, checking and exporting once. Nothing is built if no CPU
+    /// is left.
     pub(super) fn terms(&self, kernel: Kernel, costs: &Costs) -> Terms {
         let work = &self.after;
         let (cpus, words) = (work.cpus as f64, work.words as f64);
@@ -117,7 +120,7 @@ impl Rebuild {
     fn export(&self, export: Export, costs: &Costs) -> f64 {
         let cpus = |work: &Work| work.cpus as f64;
         let shown = |work: &Work| work.shown as f64;
-        // What was there is removed, what is there now is made.
+        // Old files are removed, and new ones created.
         let debugfs = |cpus_before: f64, before: f64, cpus: f64, now: f64| {
             cpus * costs.debugfs_lookup
                 + (cpus_before + before * (1.0 + FILES)) * costs.debugfs_remove
@@ -140,7 +143,7 @@ impl Rebuild {
     }
 }
 
-/// Taking one CPU down, without building anything.
+/// Returns the times of taking one CPU offline, without a rebuild.
 pub(super) fn down(kernel: Kernel, costs: &Costs) -> Terms {
     let period = match kernel.rcu {
         Rcu::Normal => costs.grace_period,

@@ -1,5 +1,5 @@
-//! What the kernel's debugfs, or before 5.13 its sysctl, shows: names, flags and tunables,
-//! without spans (register_sd, kernel/sched/debug.c).
+//! Domains exported by the kernel's debugfs, or by its sysctl before 5.13: names, flags and
+//! tunables, without spans (register_sd, kernel/sched/debug.c).
 
 use std::fs;
 use std::io;
@@ -9,22 +9,22 @@ use super::{DomainSource, SourceError};
 use crate::domains::{SchedDomain, Tunables};
 use crate::tree::DomainTree;
 
-/// Domains of a CPU that are looked at; no kernel has so many.
+/// Maximum number of domains read per CPU; no kernel has as many.
 const MAX_DOMAINS: usize = 300;
 
-/// The directory of domains in debugfs, the old one under /proc/sys, or a copy.
+/// Directory of domains in debugfs, the old one under /proc/sys, or a copy.
 #[derive(Clone, Debug)]
 pub struct Debugfs {
     root: PathBuf,
 }
 
 impl Debugfs {
-    /// The running kernel's.
+    /// Returns the directory of the running kernel.
     pub fn running() -> Self {
         Self::at("/sys/kernel/debug/sched/domains")
     }
 
-    /// Another place.
+    /// Returns a directory at another path.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -36,10 +36,10 @@ impl DomainSource for Debugfs {
             source: self.root.display().to_string(),
             ..DomainTree::default()
         };
-        let entries = fs::read_dir(&self.root).map_err(|source| SourceError::File {
+        let entries = fs::read_dir(&self.root).map_err(|cause| SourceError::File {
             path: self.root.clone(),
-            source,
-            next: "debugfs must be mounted, and since 6.4 sched/verbose be Y: try another source",
+            cause,
+            next: "mount debugfs and, since Linux 6.4, set sched/verbose to Y; or try another source",
         })?;
         let name = |entry: fs::DirEntry| entry.file_name().to_str().map(str::to_owned);
         for name in entries.flatten().filter_map(name) {
@@ -58,8 +58,8 @@ impl DomainSource for Debugfs {
 }
 
 impl Debugfs {
-    /// Whether domains of a CPU can be read: since 6.4 there are some only while sched/verbose is Y, and a
-    /// kernel that is locked down shows names without contents.
+    /// Returns true if the domains of a CPU can be read. Since 6.4 they exist only while
+    /// sched/verbose is Y, and a locked-down kernel shows names without contents.
     pub(super) fn can_be_read(&self) -> bool {
         let first = fs::read_dir(&self.root).ok().and_then(|mut all| all.next());
         let path = first.and_then(Result::ok).map(|entry| entry.path());
@@ -82,16 +82,16 @@ impl Debugfs {
 fn domain(cpu: u32, number: usize, directory: &Path) -> Result<SchedDomain, SourceError> {
     let text = |name: &str| match fs::read_to_string(directory.join(name)) {
         Ok(text) => Ok(Some(text.trim_end().to_owned())),
-        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(SourceError::File {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(SourceError::File {
             path: directory.join(name),
-            next: match source.kind() {
+            next: match cause.kind() {
                 io::ErrorKind::PermissionDenied => {
-                    "only root may, and nobody where the kernel is locked down: try another source"
+                    "this requires root, and a kernel that is not locked down; or try another source"
                 }
-                _ => "a domain goes when CPUs come or go: try again",
+                _ => "domains disappear when CPUs go offline or online; try again",
             },
-            source,
+            cause,
         }),
     };
     let value = |name: &str| -> Result<Option<u64>, SourceError> {
@@ -101,7 +101,7 @@ fn domain(cpu: u32, number: usize, directory: &Path) -> Result<SchedDomain, Sour
         let wrong = |_| SourceError::Line {
             path: directory.join(name),
             line: 1,
-            reason: format!("{text:?} is no number"),
+            reason: format!("invalid number {text:?}"),
         };
         text.parse().map(Some).map_err(wrong)
     };
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn files_in_the_kernels_format_are_read() {
         let directory = tempfile::tempdir().unwrap();
         let domain = SchedDomain {
             cpu: 3,
@@ -156,23 +156,23 @@ mod tests {
             max_newidle_lb_cost: Some(7),
             ..SchedDomain::default()
         };
-        let place = directory.path().join("cpu3/domain0");
-        fs::create_dir_all(&place).unwrap();
+        let path = directory.path().join("cpu3/domain0");
+        fs::create_dir_all(&path).unwrap();
         fs::create_dir_all(directory.path().join("cpu4")).unwrap();
         for (name, text) in domain.files() {
-            fs::write(place.join(name), text).unwrap();
+            fs::write(path.join(name), text).unwrap();
         }
         let source = Debugfs::at(directory.path());
         let tree = source.read().unwrap();
         assert_eq!(tree.cpus[&3], [domain]);
         assert!(tree.cpus[&4].is_empty());
-        fs::write(place.join("level"), "high").unwrap();
+        fs::write(path.join("level"), "high").unwrap();
         let error = source.read().unwrap_err().to_string();
         assert!(error.contains("domain0/level:1"), "{error}");
     }
 
     #[test]
-    fn without_debugfs_it_says_what_else_there_is() {
+    fn missing_debugfs_is_reported_with_an_alternative() {
         let error = Debugfs::at("/nonexistent/domains").read().unwrap_err();
         assert!(error.to_string().contains("try another source"), "{error}");
     }

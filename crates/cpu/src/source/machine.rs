@@ -1,4 +1,4 @@
-//! A machine that is described: the domains that a kernel would build on it.
+//! Domains that a kernel would build on a described machine.
 
 use super::{DomainSource, SourceError};
 use crate::build::{Rules, build_apart, insane};
@@ -6,18 +6,18 @@ use crate::list::CpuList;
 use crate::topology::Topology;
 use crate::tree::DomainTree;
 
-/// A described machine.
+/// Described machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// What it is, for people.
+    /// Description, for the user.
     pub description: String,
-    /// How its CPUs lie.
+    /// Topology of the CPUs.
     pub topology: Topology,
-    /// Those that are online.
+    /// Online CPUs.
     pub online: CpuList,
-    /// Those that are set apart from all domains (`isolcpus=`).
+    /// CPUs isolated from all domains (`isolcpus=`).
     pub isolated: CpuList,
-    /// The kernel that runs there.
+    /// Rules of the kernel that builds the domains.
     pub rules: Rules,
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpus_on_line_have_their_domains() {
+    fn online_cpus_have_domains() {
         let machine = Machine {
             description: "four".into(),
             topology: Topology::from_text("cores=2 threads=2").unwrap(),

@@ -1,6 +1,7 @@
-//! Where scheduler domains can be read.
+//! Sources of scheduler domains.
 
 pub mod bpf;
+mod chains;
 mod debugfs;
 mod machine;
 mod running;
@@ -14,72 +15,74 @@ use crate::system::CpuError;
 use crate::tree::DomainTree;
 
 pub use bpf::{Bpf, BpfError};
+pub use chains::Chains;
 pub use debugfs::Debugfs;
 pub use machine::Machine;
 pub use running::{Running, running};
 pub use schedstat::Schedstat;
 
-/// A place that tells the scheduler domains of a kernel.
+/// Source of a kernel's scheduler domains.
 pub trait DomainSource {
-    /// The domains of all CPUs, as they are now.
+    /// Reads the current domains of all CPUs.
     ///
     /// # Errors
-    /// The place is not there or may not be read, or holds what no kernel writes.
+    /// The source does not exist, is not readable, or has contents that no kernel writes.
     fn read(&self) -> Result<DomainTree, SourceError>;
 
-    /// The domains of one CPU, as they are now, the smallest first; none of a CPU that is not online.
+    /// Reads the current domains of one CPU, smallest first; empty if the CPU is not online.
     ///
     /// # Errors
-    /// As of [`DomainSource::read`].
+    /// As for [`DomainSource::read`].
     fn chain(&self, cpu: u32) -> Result<Vec<SchedDomain>, SourceError> {
         Ok(self.read()?.cpus.remove(&cpu).unwrap_or_default())
     }
 
-    /// What changes when the domains of a CPU are built anew; `None` of a place that does not tell.
+    /// Returns a mark that changes when the domains of a CPU are rebuilt; `None` if the source
+    /// has no marks.
     ///
     /// # Errors
-    /// As of [`DomainSource::read`].
+    /// As for [`DomainSource::read`].
     fn mark(&self, _cpu: u32) -> Result<Option<Mark>, SourceError> {
         Ok(None)
     }
 }
 
-/// Changes when a kernel builds the domains of a CPU anew, and not otherwise. It means nothing else, and
-/// nothing after a boot. After two rebuilds it may rarely be what it was before them: the kernel
-/// may have given the new domains the place of the old.
+/// Value that changes if and only if a kernel rebuilds the domains of a CPU. It has no other
+/// meaning, and is not valid after a reboot. Rarely, two rebuilds restore an earlier value,
+/// because the kernel may reuse the memory of the old domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mark(u32);
 
-/// Why domains cannot be read.
+/// Error of reading domains.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// A file or directory cannot be read.
-    #[error("{}: {source}; {next}", path.display())]
+    #[error("{}: {cause}; {next}", path.display())]
     File {
-        /// Which.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-        /// What can be done.
+        /// Error of the system call.
+        cause: io::Error,
+        /// Advice for the user.
         next: &'static str,
     },
-    /// A line is none of the kernel's.
+    /// A line has an unexpected format.
     #[error("{}:{line}: {reason}", path.display())]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The line's number, from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// What was expected.
+        /// Reason, such as the expected format.
         reason: String,
     },
-    /// The running kernel cannot be asked by BPF.
+    /// BPF cannot read the running kernel.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// The CPUs that are online are not told.
+    /// The list of online CPUs cannot be read.
     #[error(transparent)]
     Cpus(#[from] CpuError),
-    /// A place outside of this crate, such as a dump, has its own reasons.
+    /// Error of a source outside this crate, such as a dump.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
 }

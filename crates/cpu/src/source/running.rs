@@ -1,36 +1,37 @@
-//! The running kernel, by the place that tells most of it and can be read.
+//! The running kernel, read from the most informative source available.
 
 use super::{Bpf, Debugfs, DomainSource, Mark, Schedstat, SourceError};
 use crate::domains::SchedDomain;
 use crate::tree::DomainTree;
 
-/// The running kernel: by BPF, or else by debugfs with the spans of /proc/schedstat, or else by that alone.
+/// The running kernel, read by BPF. Without BPF, it is read from debugfs with the spans of
+/// /proc/schedstat, or from only one of the two.
 pub struct Running {
-    place: Box<dyn DomainSource + Send + Sync>,
+    domains: Box<dyn DomainSource + Send + Sync>,
     warnings: Vec<String>,
 }
 
-/// Finds the place of the running kernel that tells most.
+/// Finds the most informative source of the running kernel.
 ///
 /// # Errors
-/// There is none; the error says why BPF, which has the fewest needs, tells nothing.
+/// No source is readable. The error is that of BPF, which has the fewest requirements.
 pub fn running() -> Result<Running, SourceError> {
     match Bpf::load() {
         Ok(bpf) => Ok(Running {
-            place: Box::new(bpf),
+            domains: Box::new(bpf),
             warnings: Vec::new(),
         }),
         Err(error) => match second_best(Debugfs::running(), Schedstat::running()) {
-            Some((place, what)) => Ok(Running {
-                place,
-                warnings: vec![format!("BPF tells nothing here: {error}"), what.into()],
+            Some((domains, what)) => Ok(Running {
+                domains,
+                warnings: vec![format!("BPF is not available: {error}"), what.into()],
             }),
             None => Err(error.into()),
         },
     }
 }
 
-/// The better one of those that can be read, and what it is.
+/// Returns the better of the readable sources, and its description.
 fn second_best(
     debugfs: Debugfs,
     schedstat: Schedstat,
@@ -38,23 +39,24 @@ fn second_best(
     match (debugfs.can_be_read(), schedstat.can_be_read()) {
         (true, true) => Some((
             Box::new(Both { debugfs, schedstat }),
-            "read from debugfs instead, with spans of /proc/schedstat",
+            "read from debugfs instead, with spans from /proc/schedstat",
         )),
         (true, false) => Some((
             Box::new(debugfs),
-            "read from debugfs instead, which does not tell spans",
+            "read from debugfs instead, which has no spans",
         )),
         (false, true) => Some((
             Box::new(schedstat),
-            "read from /proc/schedstat instead, which tells neither flags nor tunables: root's debugfs would, \
-             since Linux 6.4 with Y in sched/verbose",
+            "read from /proc/schedstat instead, which has neither flags nor tunables; debugfs has both, but requires \
+             root and, since Linux 6.4, sched/verbose set to Y",
         )),
         (false, false) => None,
     }
 }
 
 impl Running {
-    /// Why a better place could not be read, and what would help; nothing if this is the best.
+    /// Returns the reason why a better source cannot be read, with advice; empty if this is the
+    /// best one.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -62,17 +64,17 @@ impl Running {
 
 impl DomainSource for Running {
     fn read(&self) -> Result<DomainTree, SourceError> {
-        let mut tree = self.place.read()?;
+        let mut tree = self.domains.read()?;
         tree.warnings.splice(0..0, self.warnings.iter().cloned());
         Ok(tree)
     }
 
     fn chain(&self, cpu: u32) -> Result<Vec<SchedDomain>, SourceError> {
-        self.place.chain(cpu)
+        self.domains.chain(cpu)
     }
 
     fn mark(&self, cpu: u32) -> Result<Option<Mark>, SourceError> {
-        self.place.mark(cpu)
+        self.domains.mark(cpu)
     }
 }
 
@@ -90,7 +92,7 @@ impl DomainSource for Both {
         for (cpu, chain) in &mut tree.cpus {
             let spans = spans.cpus.remove(cpu).unwrap_or_default();
             if !add_spans(chain, spans) {
-                let text = format!("CPU {cpu}: its domains changed meanwhile: spans are missing");
+                let text = format!("CPU {cpu}: spans are missing, because its domains changed");
                 tree.warnings.push(text);
             }
         }
@@ -104,7 +106,8 @@ impl DomainSource for Both {
     }
 }
 
-/// Whether both are of one chain, as far as can be seen.
+/// Adds spans and counters to a chain. Returns false if the two evidently are not the same
+/// chain.
 fn add_spans(chain: &mut [SchedDomain], spans: Vec<SchedDomain>) -> bool {
     let is_one =
         |(one, other): (&SchedDomain, &SchedDomain)| other.name.is_none() || one.name == other.name;
@@ -125,18 +128,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_bpf_the_kernels_files_are_put_together() {
+    fn debugfs_and_schedstat_are_combined_without_bpf() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         let (domains, stat) = (root.join("domains"), root.join("schedstat"));
         let second = || second_best(Debugfs::at(&domains), Schedstat::at(&stat));
         assert!(second().is_none());
         for cpu in [0, 1] {
-            let place = domains.join(format!("cpu{cpu}/domain0"));
-            fs::create_dir_all(&place).unwrap();
-            fs::write(place.join("name"), "MC\n").unwrap();
+            let domains = domains.join(format!("cpu{cpu}/domain0"));
+            fs::create_dir_all(&domains).unwrap();
+            fs::write(domains.join("name"), "MC\n").unwrap();
         }
-        assert!(second().unwrap().1.contains("does not tell spans"));
+        assert!(second().unwrap().1.contains("has no spans"));
         let text = "version 17\ncpu0 0\ndomain0 MC 3 7\ncpu1 0\ndomain0 SMT 3 7\n";
         fs::write(&stat, text).unwrap();
         let (both, what) = second().unwrap();
@@ -144,7 +147,7 @@ mod tests {
         let tree = both.read().unwrap();
         let span = |cpu| tree.cpus[&cpu][0].span.as_ref().map(ToString::to_string);
         assert_eq!(span(0), Some("0-1".into()));
-        assert_eq!(span(1), None, "another name: the domains changed meanwhile");
+        assert_eq!(span(1), None, "different name: the domains changed");
         assert!(tree.warnings[0].contains("CPU 1"), "{:?}", tree.warnings);
         assert_eq!(both.chain(0).unwrap(), tree.cpus[&0]);
         assert!(both.chain(9).unwrap().is_empty());

@@ -9,7 +9,7 @@ use crate::domains::SchedDomain;
 use crate::list::CpuList;
 use crate::tree::DomainTree;
 
-/// Versions whose lines are known: 15 has them since 2.6.25, 16 since 6.14, 17 since 6.15.
+/// Supported versions: 15 since 2.6.25, 16 since 6.14, 17 since 6.15.
 const VERSIONS: [u32; 3] = [15, 16, 17];
 
 /// /proc/schedstat, or a copy of it.
@@ -19,20 +19,20 @@ pub struct Schedstat {
 }
 
 impl Schedstat {
-    /// The running kernel's.
+    /// Returns the file of the running kernel.
     pub fn running() -> Self {
         Self::at("/proc/schedstat")
     }
 
-    /// A copy.
+    /// Returns a copy at another path.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// What a text of it tells.
+    /// Parses the contents of the file.
     ///
     /// # Errors
-    /// A line is none of the kernel's.
+    /// A line has an unexpected format.
     pub fn parse(&self, text: &str) -> Result<DomainTree, SourceError> {
         let cpus = parse(text).map_err(|(line, reason)| SourceError::Line {
             path: self.path.clone(),
@@ -46,7 +46,7 @@ impl Schedstat {
         })
     }
 
-    /// Whether it is there.
+    /// Returns true if the file can be opened.
     pub(super) fn can_be_read(&self) -> bool {
         fs::File::open(&self.path).is_ok()
     }
@@ -54,16 +54,16 @@ impl Schedstat {
 
 impl DomainSource for Schedstat {
     fn read(&self) -> Result<DomainTree, SourceError> {
-        let text = fs::read_to_string(&self.path).map_err(|source| SourceError::File {
+        let text = fs::read_to_string(&self.path).map_err(|cause| SourceError::File {
             path: self.path.clone(),
-            source,
-            next: "this kernel may be built without CONFIG_SCHEDSTATS: try another source",
+            cause,
+            next: "the kernel may lack CONFIG_SCHEDSTATS; try another source",
         })?;
         self.parse(&text)
     }
 }
 
-/// The CPUs of a text, or the line that is not understood and why.
+/// Returns the domains of each CPU, or the number of the first invalid line and the reason.
 fn parse(text: &str) -> Result<BTreeMap<u32, Vec<SchedDomain>>, (usize, String)> {
     let mut cpus: BTreeMap<u32, Vec<SchedDomain>> = BTreeMap::new();
     let (mut version, mut current) = (None, None);
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_versions_are_read() {
+    fn all_versions_are_parsed() {
         let old = "version 15\ntimestamp 4295\ncpu0 0 0 1\ndomain0 3 1 2 3\ndomain1 00000000,0000000f 4\ncpu1 0\ndomain0 3\n";
         let cpus = parse(old).unwrap();
         assert_eq!(cpus.len(), 2);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_named_by_its_line() {
+    fn invalid_lines_are_reported_by_number() {
         for (text, line) in [
             ("", 1),
             ("version 14\n", 1),

@@ -1,5 +1,5 @@
-//! How the CPUs of a machine lie together: threads in cores, cores in clusters and under
-//! caches, those in packages, and memory nodes with distances between them.
+//! Topology of a machine's CPUs: threads in cores, cores in clusters and under caches, those in
+//! packages, and memory nodes with distances between them.
 
 mod sysfs;
 mod text;
@@ -8,52 +8,52 @@ use fixedbitset::FixedBitSet;
 
 pub use text::TopologyTextError;
 
-/// A distance from a node to itself (LOCAL_DISTANCE, include/linux/topology.h).
+/// Distance from a node to itself (LOCAL_DISTANCE, include/linux/topology.h).
 pub const LOCAL_DISTANCE: u32 = 10;
 
-/// The most CPUs of a described machine: twice what NR_CPUS of x86 allows. Sets of them, one for each core,
-/// grow with the square.
+/// Maximum number of CPUs of a described machine: twice the maximum NR_CPUS of x86. The sets of
+/// CPUs, one for each core, grow with the square.
 pub const MAX_CPUS: usize = 1 << 14;
 
-/// The most nodes: MAX_NUMNODES, by CONFIG_NODES_SHIFT of at most 10.
+/// Maximum number of nodes: MAX_NUMNODES, since CONFIG_NODES_SHIFT is at most 10.
 pub const MAX_NODES: usize = 1 << 10;
 
-/// CPUs by kinds of nearness. Each kind parts all CPUs into sets: what cannot be told
-/// apart is in one.
+/// Partitions of the CPUs by proximity. Each divides all CPUs into sets; CPUs that it does not
+/// distinguish are in one set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// CPUs of a core: hardware threads.
+    /// CPUs (hardware threads) of each core.
     pub cores: Partition,
-    /// Cores that share a cache below the last (`cluster_cpus`).
+    /// Cores that share a cache below the last level (`cluster_cpus`).
     pub clusters: Partition,
     /// CPUs under the same last-level cache.
     pub caches: Partition,
-    /// CPUs of a package.
+    /// CPUs of each package.
     pub packages: Partition,
-    /// CPUs of a memory node, by the node's place in [`Topology::distances`].
+    /// CPUs of each memory node, numbered as in [`Topology::distances`].
     pub nodes: Partition,
-    /// From each node to each, as firmware tells it.
+    /// Distance from each node to each node, as reported by the firmware.
     pub distances: Vec<Vec<u32>>,
 }
 
 impl Topology {
-    /// CPUs that the machine has.
+    /// Returns the number of CPUs.
     pub fn cpu_count(&self) -> usize {
         self.cores.of.len()
     }
 }
 
-/// CPUs parted into sets.
+/// Division of the CPUs into sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
-    /// The number of its set, for each CPU.
+    /// Set number of each CPU.
     of: Vec<u32>,
-    /// The CPUs of each set.
+    /// CPUs of each set.
     sets: Vec<FixedBitSet>,
 }
 
 impl Partition {
-    /// By the number of its set for each CPU. Numbers must be below `sets`.
+    /// Creates a partition from the set number of each CPU. Numbers must be below `sets`.
     fn new(of: Vec<u32>, sets: usize) -> Self {
         let mut members = vec![FixedBitSet::with_capacity(of.len()); sets];
         for (cpu, set) in of.iter().enumerate() {
@@ -64,7 +64,8 @@ impl Partition {
         Self { of, sets: members }
     }
 
-    /// By anything that is equal for CPUs of one set; sets are numbered as they come.
+    /// Creates a partition from a key for each CPU, equal for the CPUs of one set. Sets are
+    /// numbered in order of appearance.
     fn by_key<K: Eq + std::hash::Hash>(keys: impl IntoIterator<Item = K>) -> Self {
         let mut numbers = std::collections::HashMap::new();
         let of: Vec<u32> = keys
@@ -77,17 +78,17 @@ impl Partition {
         Self::new(of, numbers.len())
     }
 
-    /// The number of the set of a CPU; 0 for a CPU that there is not.
+    /// Returns the set number of a CPU; 0 for a CPU that does not exist.
     pub fn set_of(&self, cpu: usize) -> usize {
         self.of.get(cpu).map_or(0, |set| *set as usize)
     }
 
-    /// The CPUs of a set.
+    /// Returns the CPUs of a set.
     pub fn members(&self, set: usize) -> Option<&FixedBitSet> {
         self.sets.get(set)
     }
 
-    /// How many sets there are.
+    /// Returns the number of sets.
     pub fn count(&self) -> usize {
         self.sets.len()
     }

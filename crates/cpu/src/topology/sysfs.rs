@@ -1,4 +1,4 @@
-//! A machine as its kernel shows it under /sys/devices/system, there or in a copy.
+//! Topology from /sys/devices/system, or from a copy of it.
 
 use std::fs;
 use std::io;
@@ -8,18 +8,18 @@ use super::{LOCAL_DISTANCE, MAX_CPUS, MAX_NODES, Partition, Topology};
 use crate::list::CpuList;
 use crate::system::CpuError;
 
-/// Caches of a CPU that are looked at: L1 twice, L2, L3, L4, and room.
+/// Maximum number of caches read for a CPU: L1 twice, L2, L3, L4, and spare.
 const MAX_CACHES: usize = 16;
-/// A list of CPUs is shorter, unless each second of 65536 is in it.
+/// Maximum size of a file. Even a list of every second CPU of 65536 is shorter.
 const MAX_BYTES: u64 = 1 << 20;
 
 impl Topology {
-    /// Reads what a kernel shows under `/sys/devices/system`, or a copy of that: of `cpu`, and of
-    /// `node` where there are several memory nodes. What it shows of CPUs that are offline is
-    /// nothing: they lie alone.
+    /// Reads the topology from `/sys/devices/system` or a copy: from `cpu`, and from `node` if
+    /// there are several memory nodes. The kernel shows nothing about CPUs that are offline;
+    /// each is treated as a core without siblings.
     ///
     /// # Errors
-    /// The list of CPUs is missing, or a file holds what no kernel writes.
+    /// The list of CPUs is missing, or a file contains something that no kernel writes.
     pub fn from_directory(directory: &Path) -> Result<Self, CpuError> {
         let files = Files { directory };
         let present = files.list("cpu/present")?;
@@ -27,15 +27,15 @@ impl Topology {
         if count == 0 || count > MAX_CPUS {
             return Err(CpuError::Senseless {
                 path: directory.join("cpu/present"),
-                reason: format!("{count} CPUs; expected from 1 to {MAX_CPUS}"),
+                reason: format!("{count} CPUs; expected 1 to {MAX_CPUS}"),
             });
         }
         let (nodes, distances) = files.nodes(count)?;
-        // Whatever the hardware says, what belongs to two nodes shares nothing to the scheduler
-        // (topology_sane, arch/x86/kernel/smpboot.c; cpu_coregroup_mask, drivers/base/arch_topology.c).
-        // A package may have several nodes.
+        // Whatever the hardware reports, the scheduler does not treat CPUs of two nodes as
+        // sharing anything (topology_sane, arch/x86/kernel/smpboot.c; cpu_coregroup_mask,
+        // drivers/base/arch_topology.c). A package may have several nodes.
         let part = |within_node: bool, sets: &Sets<'_>| {
-            // What the file of one CPU says holds for all that it names: files of large machines are many.
+            // The file of one CPU applies to all CPUs in it: large machines have many files.
             let mut first_of: Vec<Option<u32>> = vec![None; count];
             let mut keys = Vec::with_capacity(count);
             for cpu in 0..count {
@@ -45,8 +45,8 @@ impl Topology {
                         let set = sets(cpu)?.unwrap_or_default();
                         let first = set.iter().next().unwrap_or(cpu as u32);
                         for member in set.iter() {
-                            if let Some(place) = first_of.get_mut(member as usize) {
-                                place.get_or_insert(first);
+                            if let Some(index) = first_of.get_mut(member as usize) {
+                                index.get_or_insert(first);
                             }
                         }
                         first
@@ -77,11 +77,12 @@ impl Topology {
         })
     }
 
-    /// Which CPUs a directory as that of [`Topology::from_directory`] shows as online, and which as set
-    /// apart from all scheduler domains (`isolcpus=`). Without its files all are online, and none apart.
+    /// Returns the online CPUs in a directory as for [`Topology::from_directory`], and those
+    /// isolated from all scheduler domains (`isolcpus=`). Without these files, all CPUs are
+    /// online and none is isolated.
     ///
     /// # Errors
-    /// A file holds what no kernel writes.
+    /// A file contains something that no kernel writes.
     pub fn cpus_in(directory: &Path) -> Result<(CpuList, CpuList), CpuError> {
         let files = Files { directory };
         let online = match files.first_of(&["cpu/online".to_owned()])? {
@@ -93,7 +94,7 @@ impl Topology {
     }
 }
 
-/// A set that a CPU is in, as a file shows it.
+/// Function that reads the set of a CPU from a file.
 type Sets<'a> = dyn Fn(usize) -> Result<Option<CpuList>, CpuError> + 'a;
 
 struct Files<'a> {
@@ -109,17 +110,17 @@ impl Files<'_> {
             io::Read::read_to_string(&mut io::Read::take(file, MAX_BYTES), &mut text)?;
             Ok(text)
         };
-        read().map_err(|source| CpuError::File {
+        read().map_err(|cause| CpuError::File {
             path: path.clone(),
-            source,
+            cause,
         })
     }
 
-    /// `None` where the kernel does not show it.
+    /// Reads a file; returns `None` if the kernel does not show it.
     fn read_if_there(&self, name: &str) -> Result<Option<String>, CpuError> {
         match self.read(name) {
             Ok(text) => Ok(Some(text)),
-            Err(CpuError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Err(CpuError::File { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -127,9 +128,9 @@ impl Files<'_> {
     }
 
     fn parse(&self, name: &str, text: &str) -> Result<CpuList, CpuError> {
-        text.parse().map_err(|source| CpuError::List {
+        text.parse().map_err(|cause| CpuError::List {
             path: self.directory.join(name),
-            source,
+            cause,
         })
     }
 
@@ -146,7 +147,7 @@ impl Files<'_> {
         Ok(None)
     }
 
-    /// The CPUs that share the cache of the highest level with a CPU.
+    /// Returns the CPUs that share the highest-level cache with a CPU.
     fn last_cache(&self, cpu: usize) -> Result<Option<CpuList>, CpuError> {
         let mut last: Option<(u32, String)> = None;
         for index in 0..MAX_CACHES {
@@ -161,12 +162,12 @@ impl Files<'_> {
         }
         match last {
             Some((_, name)) => self.first_of(&[name]),
-            // Where no cache is known, what shares a core shares one.
+            // Without information about caches, CPUs that share a core share a cache.
             None => self.first_of(&[format!("cpu/cpu{cpu}/topology/core_cpus_list")]),
         }
     }
 
-    /// Nodes that have CPUs, and the distances among them.
+    /// Returns the nodes that have CPUs, and the distances between them.
     fn nodes(&self, cpus: usize) -> Result<(Partition, Vec<Vec<u32>>), CpuError> {
         let one = || {
             let partition = Partition::by_key((0..cpus).map(|_| 0));
@@ -181,7 +182,7 @@ impl Files<'_> {
         }
         let mut of = vec![None; cpus];
         let mut with_cpus = Vec::new();
-        for (place, node) in online.iter().enumerate() {
+        for (index, node) in online.iter().enumerate() {
             let list = self.list(&format!("node/node{node}/cpulist"))?;
             for cpu in list.iter() {
                 if let Some(node_of) = of.get_mut(cpu as usize) {
@@ -189,7 +190,7 @@ impl Files<'_> {
                 }
             }
             if !list.is_empty() {
-                with_cpus.push((place, node));
+                with_cpus.push((index, node));
             }
         }
         if with_cpus.is_empty() {
@@ -206,7 +207,7 @@ impl Files<'_> {
             let row = row.unwrap_or_default();
             let chosen: Option<Vec<u32>> = with_cpus
                 .iter()
-                .map(|(place, _)| row.get(*place).copied().filter(|far| *far <= 255))
+                .map(|(index, _)| row.get(*index).copied().filter(|far| *far <= 255))
                 .collect();
             let expected = || {
                 let nodes = online.len();
@@ -214,7 +215,7 @@ impl Files<'_> {
             };
             distances.push(chosen.ok_or_else(expected)?);
         }
-        // A CPU that is offline belongs to no node that is shown.
+        // No node lists an offline CPU; it is assigned to the first node.
         let of = of.into_iter().map(|node| node.unwrap_or(0)).collect();
         Ok((Partition::new(of, with_cpus.len()), distances))
     }
@@ -237,7 +238,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// Two nodes of two cores with two threads; CPU 7 is offline.
+    /// Creates two nodes of two cores with two threads; CPU 7 is offline.
     fn machine(root: &Path) {
         write(root, "cpu/present", "0-7\n");
         for cpu in 0..7 {
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_a_real_directory_is_read() {
+    fn copied_directory_is_read() {
         let directory = tempfile::tempdir().unwrap();
         machine(directory.path());
         let machine = Topology::from_directory(directory.path()).unwrap();
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_of_two_nodes_is_one_for_each() {
+    fn cache_across_two_nodes_is_split() {
         let directory = tempfile::tempdir().unwrap();
         machine(directory.path());
         for cpu in 0..7 {
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_senseless_is_named() {
+    fn error_names_a_missing_or_invalid_file() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         let error = || Topology::from_directory(root).unwrap_err().to_string();
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_at_hand_is_read() {
+    fn running_machine_is_read() {
         let machine = Topology::from_directory(Path::new("/sys/devices/system")).unwrap();
         assert!(machine.cpu_count() >= 1);
     }

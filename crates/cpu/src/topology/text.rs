@@ -1,54 +1,56 @@
-//! A machine in a line of text.
+//! Topology from a line of text.
 
 use super::{LOCAL_DISTANCE, MAX_CPUS, MAX_NODES, Partition, Topology};
 
-/// Why a text describes no machine.
+/// Error in the description of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} describes no machine: {reason}; write it like `sockets=2 cores=4 threads=2`")]
+#[error(
+    "invalid topology {text:?}: {reason}; expected a description such as `sockets=2 cores=4 threads=2`"
+)]
 pub struct TopologyTextError {
     text: String,
     reason: String,
 }
 
-/// What a text says, and what is taken where it says nothing.
+/// Parsed description, with defaults for omitted words.
 struct Description {
     sockets: usize,
-    /// Memory nodes in a socket.
+    /// Memory nodes per socket.
     nodes: usize,
-    /// Last-level caches in a node.
+    /// Last-level caches per node.
     caches: usize,
-    /// Clusters under a cache; 0 for every core one of its own.
+    /// Clusters per cache; 0: each core is a cluster.
     clusters: usize,
-    /// Cores in a socket.
+    /// Cores per socket.
     cores: usize,
     threads: usize,
-    /// Between nodes of one socket, and of two.
+    /// Distance between nodes of one socket; `far` is that between nodes of two.
     near: u32,
     far: u32,
-    /// All of them, in rows.
+    /// Rows of the distance table, if it is given.
     distances: Option<Vec<Vec<u32>>>,
-    /// Whether the threads of a core have numbers next to each other.
+    /// True if the threads of a core have consecutive numbers.
     adjacent: bool,
 }
 
 impl Topology {
-    /// A regular machine by words such as `sockets=2 cores=4 threads=2`:
+    /// Creates a regular machine from words such as `sockets=2 cores=4 threads=2`:
     ///
-    /// | word | means | unless given |
+    /// | word | meaning | default |
     /// |---|---|---|
     /// | `sockets=` | packages | 1 |
-    /// | `cores=` | cores of a package | 1 |
-    /// | `threads=` | hardware threads of a core | 1 |
-    /// | `numa=` | memory nodes of a package | 1 |
-    /// | `caches=` | last-level caches of a memory node | 1 |
-    /// | `clusters=` | clusters under a cache; 0: each core is one | 0 |
-    /// | `near=`, `far=` | distance between nodes of a package, of two | 12, 20 |
-    /// | `distances=` | all of them: `10,20;20,10` | from these |
-    /// | `numbering=` | `threads`: the threads of a core follow each other; `cores`: first one of each core | `threads` |
+    /// | `cores=` | cores per package | 1 |
+    /// | `threads=` | hardware threads per core | 1 |
+    /// | `numa=` | memory nodes per package | 1 |
+    /// | `caches=` | last-level caches per memory node | 1 |
+    /// | `clusters=` | clusters per cache; 0: each core is one | 0 |
+    /// | `near=`, `far=` | distance between nodes of one package, of two packages | 12, 20 |
+    /// | `distances=` | table of all distances: `10,20;20,10` | from `near` and `far` |
+    /// | `numbering=` | `threads`: the threads of a core have consecutive numbers; `cores`: the first thread of each core comes first | `threads` |
     ///
     /// # Errors
-    /// A word that is not one of these, parts that do not come out even, or a machine larger than
-    /// [`MAX_CPUS`] CPUs or [`MAX_NODES`] nodes.
+    /// An unknown word, parts that do not divide evenly, or a machine larger than [`MAX_CPUS`] CPUs
+    /// or [`MAX_NODES`] nodes.
     pub fn from_text(text: &str) -> Result<Self, TopologyTextError> {
         let wrong = |reason: String| TopologyTextError {
             text: text.chars().take(120).collect(),
@@ -78,7 +80,7 @@ fn describe(text: &str) -> Result<Description, String> {
             .ok_or(format!("{word:?} has no value"))?;
         let count = || match value.parse::<usize>() {
             Ok(count) if (1..=MAX_CPUS).contains(&count) => Ok(count),
-            _ => Err(format!("{word:?} is no number from 1 to {MAX_CPUS}")),
+            _ => Err(format!("{word:?} is not a number from 1 to {MAX_CPUS}")),
         };
         match key {
             "sockets" => description.sockets = count()?,
@@ -93,8 +95,8 @@ fn describe(text: &str) -> Result<Description, String> {
             "distances" => description.distances = Some(rows(value)?),
             "numbering" if value == "threads" => description.adjacent = true,
             "numbering" if value == "cores" => description.adjacent = false,
-            "numbering" => return Err(format!("{word:?} is neither threads nor cores")),
-            _ => return Err(format!("there is no word {key:?}")),
+            "numbering" => return Err(format!("{word:?} is neither `threads` nor `cores`")),
+            _ => return Err(format!("unknown word {key:?}")),
         }
     }
     Ok(description)
@@ -105,12 +107,13 @@ fn rows(value: &str) -> Result<Vec<Vec<u32>>, String> {
     value.split(';').map(row).collect()
 }
 
-/// Distances are bytes; below that of a node to itself are none (node_distance, ACPI's SLIT).
+/// Parses a distance, which is a byte and not below that of a node to itself (node_distance,
+/// ACPI's SLIT).
 fn distance(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(distance) if (LOCAL_DISTANCE..=255).contains(&distance) => Ok(distance),
         _ => Err(format!(
-            "{text:?} is no distance from {LOCAL_DISTANCE} to 255"
+            "{text:?} is not a distance from {LOCAL_DISTANCE} to 255"
         )),
     }
 }
@@ -138,7 +141,7 @@ fn build(description: &Description) -> Result<Topology, String> {
             return Ok(whole / parts);
         }
         Err(format!(
-            "{whole} cores cannot be parted evenly into {parts} {what}"
+            "{whole} cores cannot be divided evenly into {parts} {what}"
         ))
     };
     let node_cores = part(cores, nodes, "memory nodes")?;
@@ -158,7 +161,7 @@ fn build(description: &Description) -> Result<Topology, String> {
         }
         Some(_) => {
             return Err(format!(
-                "`distances` must have {all_nodes} rows of as many numbers"
+                "`distances` must have {all_nodes} rows of {all_nodes} numbers"
             ));
         }
         None => {
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_regular_machine() {
+    fn regular_machine_is_divided_evenly() {
         let machine = Topology::from_text("sockets=2 cores=4 threads=2 numa=2").unwrap();
         assert_eq!(machine.cpu_count(), 16);
         assert_eq!(members(&machine.cores, 3), [2, 3]);
@@ -204,15 +207,15 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_machine_is_refused_by_its_word() {
+    fn invalid_descriptions_are_rejected_with_the_reason() {
         for (text, reason) in [
             ("sockets", "no value"),
-            ("sockets=0", "no number"),
+            ("sockets=0", "not a number"),
             ("cores=3 numa=2", "evenly"),
             ("cores=16384 threads=2", "more than"),
             ("sockets=2 distances=10,20", "rows"),
             ("far=300", "distance"),
-            ("speed=3", "no word"),
+            ("speed=3", "unknown word"),
             ("numbering=random", "neither"),
         ] {
             let error = Topology::from_text(text).unwrap_err().to_string();

@@ -1,69 +1,69 @@
-//! Why a tunable is not set.
+//! Errors of setting a tunable.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a tunable is not set.
+/// Error of setting a tunable.
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
-    /// What was written is no number that it takes.
+    /// The text is not a valid value of the tunable.
     #[error("{text:?}: expected a number from 0 to {most}")]
     Value {
-        /// What was written.
+        /// Text that was written.
         text: String,
-        /// The largest.
+        /// Largest valid value.
         most: u64,
     },
-    /// The kernel shows no files of domains.
+    /// The kernel has no files of domains.
     #[error(
         "{}: the kernel shows no scheduler domains there; debugfs must be mounted (`mount -t debugfs none \
-         /sys/kernel/debug`), and the kernel not be booted with debugfs=off", root.display()
+         /sys/kernel/debug`), and the kernel booted without debugfs=off", root.display()
     )]
     NoFiles {
-        /// Where they would be.
+        /// Expected directory of the files.
         root: PathBuf,
     },
-    /// Nobody may write to the kernel's files.
+    /// The user may not write to the kernel's files.
     #[error(
-        "{}: {source}; be root, outside of what forbids debugfs, on a kernel that is not locked down \
+        "{}: {cause}; run as root, where debugfs is not blocked, on a kernel that is not locked down \
          (/sys/kernel/security/lockdown)", path.display()
     )]
     Denied {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
-        source: io::Error,
+        /// Error of the system call.
+        cause: io::Error,
     },
     /// The kernel's file cannot be written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
-        source: io::Error,
+        /// Error of the system call.
+        cause: io::Error,
     },
-    /// The kernel's files cannot be made to show, or not be hidden again.
+    /// The kernel's files cannot be shown, or cannot be hidden again.
     #[error("{}: {reason}", path.display())]
     Verbose {
-        /// The switch.
+        /// Path of sched/verbose.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// The domain became another one meanwhile.
-    #[error("{what}: the kernel built its domains anew meanwhile; try again")]
+    /// The domain was replaced in the meantime.
+    #[error("{what}: the kernel rebuilt its domains in the meantime; try again")]
     Rebuilt {
-        /// Which.
+        /// Path of the tunable.
         what: String,
     },
-    /// The kernel has another value than was written.
-    #[error("{what}: {wanted} was written, and the kernel has {found}")]
+    /// The kernel has a different value than was written.
+    #[error("{what}: {wanted} was written, but the kernel has {found}")]
     NotTaken {
-        /// Which.
+        /// Path of the tunable.
         what: String,
-        /// What was written.
+        /// Value that was written.
         wanted: u64,
-        /// What it has.
+        /// Value that the kernel has.
         found: u64,
     },
     /// The domains cannot be read.
@@ -74,9 +74,9 @@ pub enum TuneError {
 impl TuneError {
     pub(super) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        |source| match source.kind() {
-            io::ErrorKind::PermissionDenied => Self::Denied { path, source },
-            _ => Self::File { path, source },
+        |cause| match cause.kind() {
+            io::ErrorKind::PermissionDenied => Self::Denied { path, cause },
+            _ => Self::File { path, cause },
         }
     }
 }

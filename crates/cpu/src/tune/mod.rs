@@ -1,5 +1,5 @@
-//! What an administrator may change of scheduler domains: set in the running kernel, noted down,
-//! and put back after the kernel has built its domains anew, which forgets it.
+//! Tunables of scheduler domains: set in the running kernel, saved, and restored after a
+//! rebuild of the domains, which resets them.
 
 mod error;
 mod plan;
@@ -12,7 +12,7 @@ mod watch;
 pub use error::TuneError;
 pub use plan::{Plan, plan};
 pub use rules::{Rule, Rules};
-pub use save::{Which, save};
+pub use save::{SavedValues, save};
 pub use tunable::Tunable;
 pub use tuner::{Change, RestoreSetting, TemporarySettings, Tuner};
 pub use watch::Watch;

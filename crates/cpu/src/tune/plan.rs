@@ -1,25 +1,25 @@
-//! What must change for domains to be as rules want them.
+//! Changes that rules require.
 
 use std::collections::BTreeMap;
 
 use super::{Change, Rules, Tunable};
 use crate::domains::SchedDomain;
-use crate::files::Chains;
 use crate::list::CpuList;
+use crate::source::Chains;
 use crate::source::SourceError;
 
-/// What must change, what need not, and what cannot.
+/// Result of comparing rules with the current domains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Values that are others.
+    /// Values to change.
     pub changes: Vec<Change>,
-    /// Values that are as they are wanted.
+    /// Number of values that already match.
     pub already: usize,
-    /// What rules are for, and is not there any more, for people.
+    /// Domains and CPUs that rules name but that do not exist, described for the user.
     pub gone: Vec<String>,
 }
 
-/// What must change for the domains of `chains` to be as `rules` want them.
+/// Returns the changes that `rules` require in the domains of `chains`.
 ///
 /// # Errors
 /// The domains cannot be read.
@@ -35,18 +35,19 @@ pub fn plan(rules: &Rules, chains: &dyn Chains) -> Result<Plan, SourceError> {
     for (rule, seen) in rules.rules.iter().zip(seen) {
         let used: CpuList = seen.into_iter().collect();
         if used.is_empty() {
-            plan.gone.push(format!("{rule}: there is none"));
+            plan.gone.push(format!("{rule}: not found"));
             continue;
         }
         let missing = rule.cpus.as_ref().map(|cpus| cpus.without(&used));
         if let Some(missing) = missing.filter(|missing| !missing.is_empty()) {
-            plan.gone.push(format!("{rule}: CPUs {missing} have none"));
+            plan.gone
+                .push(format!("{rule}: not found on CPUs {missing}"));
         }
     }
     Ok(plan)
 }
 
-/// Adds what `domain` needs, and notes its CPU for each rule that is for it.
+/// Adds the changes for `domain`, and records its CPU for each rule that applies to it.
 fn add(plan: &mut Plan, rules: &Rules, domain: &SchedDomain, seen: &mut [Vec<u32>]) {
     let mut wanted: BTreeMap<Tunable, u64> = BTreeMap::new();
     for (rule, seen) in rules.rules.iter().zip(seen) {

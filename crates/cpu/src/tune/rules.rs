@@ -1,4 +1,4 @@
-//! Tunings as an administrator writes them down.
+//! Tunings as written by an administrator.
 
 use std::fmt;
 
@@ -8,49 +8,49 @@ use super::Tunable;
 use crate::domains::SchedDomain;
 use crate::list::CpuList;
 
-/// Tunings, as they stand in a file. Where two rules set the same, the later counts.
+/// Contents of a file of tunings. Later rules override earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
-    /// What they are for, for people.
+    /// Purpose of the rules, for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
     /// The rules.
     pub rules: Vec<Rule>,
 }
 
-/// What domains of a kind are to have.
+/// Values for domains of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// The name of the level, such as `MC`; without it all levels.
+    /// Name of the level, such as `MC`; all levels if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// The kernel's number of the level, where several have one name, as `NUMA` may.
+    /// The kernel's number of the level, where several levels share a name, as `NUMA` may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<u32>,
-    /// Whose domains; without it all CPUs'.
+    /// CPUs whose domains are set; all CPUs if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuList>,
-    /// Milliseconds.
+    /// Minimum interval between balancing, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_interval: Option<u64>,
-    /// Milliseconds.
+    /// Maximum interval between balancing, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_interval: Option<u64>,
-    /// A factor.
+    /// Factor by which the interval grows while the CPU is busy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_factor: Option<u32>,
-    /// Per cent.
+    /// Load that another group must have, in per cent of this group's load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imbalance_pct: Option<u32>,
-    /// Attempts.
+    /// Number of attempts that skip cache-hot tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_nice_tries: Option<u32>,
 }
 
 impl Rules {
-    /// What is wrong with them; `None` if nothing is.
+    /// Describes the first invalid rule; `None` if all rules are valid.
     pub fn fault(&self) -> Option<String> {
         let without = self
             .rules
@@ -58,14 +58,14 @@ impl Rules {
             .position(|rule| rule.values().is_empty())?;
         let known = Tunable::ALL.map(Tunable::name).join(", ");
         Some(format!(
-            "rule {} sets nothing; expected some of {known}",
+            "rule {} sets nothing; expected at least one of {known}",
             without + 1
         ))
     }
 }
 
 impl Rule {
-    /// What it sets.
+    /// Returns the tunables that the rule sets, with their values.
     pub fn values(&self) -> Vec<(Tunable, u64)> {
         let values = Tunable::ALL.map(|tunable| (tunable, self.value(tunable)));
         let set = |(tunable, value): (Tunable, Option<u64>)| value.map(|value| (tunable, value));
@@ -82,7 +82,7 @@ impl Rule {
         }
     }
 
-    /// Sets a value. One that the tunable cannot have is the largest.
+    /// Sets a value; a value too large for the tunable becomes the largest one.
     pub(super) fn set(&mut self, tunable: Tunable, value: u64) {
         let short = Some(u32::try_from(value).unwrap_or(u32::MAX));
         match tunable {
@@ -94,7 +94,7 @@ impl Rule {
         }
     }
 
-    /// Whether it is for this domain.
+    /// Returns true if the rule applies to `domain`.
     pub fn is_for(&self, domain: &SchedDomain) -> bool {
         let cpus = self.cpus.as_ref();
         (self.domain.is_none() || self.domain == domain.name)
@@ -103,7 +103,7 @@ impl Rule {
     }
 }
 
-/// Which domains it is for, for people.
+/// Describes the domains to which the rule applies.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.domain {

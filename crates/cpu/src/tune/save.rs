@@ -1,36 +1,37 @@
-//! Notes the tunings of a kernel down, as short as an administrator would.
+//! Saves the tunings of a kernel as a short list of rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Rule, Rules, Tunable};
 use crate::domains::{SchedDomain, Tunables};
-use crate::files::Chains;
 use crate::list::CpuList;
+use crate::source::Chains;
 use crate::source::SourceError;
 use crate::tree::DomainTree;
 
-/// What is noted down.
+/// Values to save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// What differs from what the kernel gives a domain.
+pub enum SavedValues {
+    /// Values that differ from the kernel's own.
     Changed,
-    /// Everything.
+    /// All values.
     All,
 }
 
-/// Levels: the name, and the kernel's number where several have that name.
+/// Name of a level, and the kernel's number where several levels share the name.
 type Level = (Option<String>, Option<u32>);
 type Values = Vec<(Tunable, u64)>;
 
-/// Rules that give the domains of `chains` what they have now. `built` is what the kernel would build
-/// with nobody set apart, if that is known: intervals follow from it.
+/// Returns rules that set the domains of `chains` to their current values. `built`, if known,
+/// contains the domains that the kernel would build without isolated CPUs; they determine the
+/// kernel's own intervals.
 ///
 /// # Errors
 /// The domains cannot be read.
 pub fn save(
     chains: &dyn Chains,
     built: Option<&DomainTree>,
-    which: Which,
+    which: SavedValues,
 ) -> Result<Rules, SourceError> {
     let mut domains = Vec::new();
     for cpu in chains.online()?.iter() {
@@ -41,7 +42,7 @@ pub fn save(
         let level = domain.level.filter(|_| ambiguous.contains(&domain.name));
         (domain.name.clone(), level)
     };
-    // The CPUs of each level, and those that have a value there.
+    // CPUs of each level, and CPUs of each level with the same values.
     let mut all: BTreeMap<Level, Vec<u32>> = BTreeMap::new();
     let mut found: BTreeMap<(Level, Values), Vec<u32>> = BTreeMap::new();
     for domain in &domains {
@@ -52,12 +53,12 @@ pub fn save(
         let usual = usual(domain, built);
         let values = Tunable::ALL.map(|tunable| (tunable, tunable.of(tunables)));
         let differs = |(tunable, value): &(Tunable, u64)| {
-            which == Which::All || !usual.is(*tunable, *value, tunables)
+            which == SavedValues::All || !usual.is(*tunable, *value, tunables)
         };
         let values: Values = values.into_iter().filter(differs).collect();
         if !values.is_empty() {
-            let place = found.entry((level(domain), values)).or_default();
-            place.push(domain.cpu);
+            let cpus = found.entry((level(domain), values)).or_default();
+            cpus.push(domain.cpu);
         }
     }
     let rule = |((level, values), cpus): ((Level, Values), Vec<u32>)| {
@@ -80,7 +81,7 @@ pub fn save(
     })
 }
 
-/// Names that several domains of one CPU have.
+/// Returns the names that several domains of one CPU share.
 fn ambiguous(domains: &[SchedDomain]) -> BTreeSet<Option<String>> {
     let mut seen = BTreeSet::new();
     let mut twice = BTreeSet::new();
@@ -92,16 +93,17 @@ fn ambiguous(domains: &[SchedDomain]) -> BTreeSet<Option<String>> {
     twice
 }
 
-/// What the kernel gives a domain.
+/// The kernel's own values for a domain.
 struct Usual {
     imbalance_pct: u64,
     cache_nice_tries: u64,
-    /// CPUs of its level online: `min_interval`, and half of `max_interval`.
+    /// Possible numbers of online CPUs of its level: `min_interval`, and half of
+    /// `max_interval`.
     weights: Vec<u64>,
 }
 
 impl Usual {
-    /// Whether a domain has this value by the kernel.
+    /// Returns true if the kernel itself would set this value.
     fn is(&self, tunable: Tunable, value: u64, all: &Tunables) -> bool {
         match tunable {
             Tunable::MinInterval | Tunable::MaxInterval if self.weighs(all) => true,
@@ -113,9 +115,9 @@ impl Usual {
         }
     }
 
-    /// Whether both intervals are of one weight that the domain may have. Where no span is told,
-    /// that may be any; since 6.10 it may count the CPU that went last (sched_cpu_deactivate,
-    /// kernel/sched/core.c).
+    /// Returns true if both intervals follow from one weight that the domain may have. If the
+    /// span is unknown, any weight is possible. Since 6.10 the weight may count the CPU that
+    /// went offline last (sched_cpu_deactivate, kernel/sched/core.c).
     fn weighs(&self, all: &Tunables) -> bool {
         let weight = all.min_interval;
         let fits = weight.checked_mul(2) == Some(all.max_interval);
@@ -125,7 +127,7 @@ impl Usual {
     }
 }
 
-/// What sd_init (kernel/sched/topology.c, since 5.10) gives a domain.
+/// Returns the values set by sd_init (kernel/sched/topology.c, since 5.10).
 fn usual(domain: &SchedDomain, built: Option<&DomainTree>) -> Usual {
     let flags = domain.flags.as_deref().unwrap_or_default();
     let has = |names: &[&str]| flags.iter().any(|flag| names.contains(&flag.as_str()));
@@ -138,7 +140,7 @@ fn usual(domain: &SchedDomain, built: Option<&DomainTree>) -> Usual {
     } else {
         (117, 1)
     };
-    // The span leaves out who is set apart, and the kernel's weight does not.
+    // The span excludes isolated CPUs; the kernel's weight includes them.
     let same = |other: &&SchedDomain| other.name == domain.name && other.level == domain.level;
     let chain = built.and_then(|tree| tree.cpus.get(&domain.cpu));
     let whole = chain.and_then(|chain| chain.iter().find(same));

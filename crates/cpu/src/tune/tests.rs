@@ -7,20 +7,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::build::Rules as Kernel;
 use crate::domains::SchedDomain;
-use crate::files::{Chains, DomainFiles, FilesError, Layout};
+use crate::files::{DomainFiles, FilesError, Layout};
 use crate::list::CpuList;
+use crate::source::Chains;
 use crate::source::{Debugfs, DomainSource, Machine, SourceError};
 use crate::topology::Topology;
 use crate::tree::DomainTree;
 
-/// A kernel in a directory: its domains are in `memory`, and show in `sched/domains` while
+/// Kernel in a directory. Its domains are in `memory`, and visible in `sched/domains` while
 /// `sched/verbose` is Y.
 struct Kernelish {
     directory: tempfile::TempDir,
     shown: Arc<AtomicUsize>,
 }
 
-/// Shows them as the kernel does.
+/// Shows the domains as the kernel does.
 struct Switch(PathBuf, Arc<AtomicUsize>);
 
 impl TemporarySettings for Switch {
@@ -69,16 +70,16 @@ impl Kernelish {
         machine.read().unwrap()
     }
 
-    /// All domains anew, as the kernel does: with its own values.
+    /// Rebuilds all domains with the kernel's own values.
     fn build(&self, online: &str) {
         let _ = fs::remove_dir_all(self.memory());
         for (cpu, chain) in Self::tree(online).cpus {
             for domain in chain {
                 let number = domain.number;
-                let place = self.memory().join(format!("cpu{cpu}/domain{number}"));
-                fs::create_dir_all(&place).unwrap();
+                let path = self.memory().join(format!("cpu{cpu}/domain{number}"));
+                fs::create_dir_all(&path).unwrap();
                 for (name, text) in domain.files() {
-                    fs::write(place.join(name), text).unwrap();
+                    fs::write(path.join(name), text).unwrap();
                 }
             }
         }
@@ -106,7 +107,7 @@ impl Chains for &Kernelish {
     fn chain(&self, cpu: u32) -> Result<Vec<SchedDomain>, SourceError> {
         let mut chain = DomainSource::chain(&Debugfs::at(self.memory()), cpu)?;
         for domain in &mut chain {
-            // As BPF does, and the kernel's files do not.
+            // BPF provides spans; the kernel's files do not.
             let span = self.text(&format!("cpu{cpu}/domain{}/span", domain.number));
             domain.span = Some(span.parse().unwrap());
         }
@@ -125,7 +126,7 @@ fn rules(json: &str) -> Rules {
 }
 
 #[test]
-fn numbers_are_those_of_the_kernels_files() {
+fn numbers_are_parsed_as_by_the_kernels_files() {
     let value = |tunable: Tunable, text: &str| tunable.parse(text.as_bytes()).ok();
     let most = Tunable::ImbalancePct;
     for (text, right) in [
@@ -157,33 +158,33 @@ fn numbers_are_those_of_the_kernels_files() {
 }
 
 #[test]
-fn a_written_file_sets_the_kernels_and_hides_its_files_again() {
+fn write_sets_the_kernels_value_and_hides_its_files_again() {
     let kernel = Kernelish::new();
     let files = DomainFiles::new(&kernel, Layout::Debugfs, Some(kernel.tuner()));
-    let spot = |name: &str| {
+    let inode = |name: &str| {
         let (cpu, _) = files.find(crate::files::Inode::Root, "cpu3").unwrap();
         let (domain, _) = files.find(cpu, "domain1").unwrap();
         files.find(domain, name).unwrap()
     };
-    let (file, seen) = spot("imbalance_pct");
+    let (file, seen) = inode("imbalance_pct");
     assert!(seen.writable && seen.size == 4);
-    assert!(!spot("flags").1.writable && !spot("max_newidle_lb_cost").1.writable);
+    assert!(!inode("flags").1.writable && !inode("max_newidle_lb_cost").1.writable);
     files.write(file, b"125\n").unwrap();
     assert_eq!(kernel.text("cpu3/domain1/imbalance_pct"), "125\n");
     assert_eq!(kernel.text("cpu2/domain1/imbalance_pct"), "117\n");
     assert_eq!(files.read(file).unwrap(), "125\n");
     assert_eq!(kernel.verbose(), "N\n");
-    // What is no number never reaches the kernel.
+    // An invalid number never reaches the kernel.
     let error = files.write(file, b"many\n").unwrap_err();
     let wrong = "cpu3/domain1/imbalance_pct: \"many\\n\": expected a number from 0 to 4294967295";
     assert_eq!(error.to_string(), wrong);
     assert_eq!(kernel.shown.load(Ordering::Relaxed), 1);
-    let flags = files.write(spot("flags").0, b"1").unwrap_err();
+    let flags = files.write(inode("flags").0, b"1").unwrap_err();
     assert!(matches!(flags, FilesError::ReadOnly { .. }));
 }
 
 #[test]
-fn without_the_kernels_files_it_says_what_is_missing() {
+fn missing_kernel_files_are_reported() {
     let kernel = Kernelish::new();
     fs::remove_file(kernel.directory.path().join("sched/verbose")).unwrap();
     let chains = &kernel;
@@ -194,7 +195,7 @@ fn without_the_kernels_files_it_says_what_is_missing() {
 }
 
 #[test]
-fn a_domain_that_became_another_is_not_written() {
+fn replaced_domain_is_not_written() {
     let kernel = Kernelish::new();
     let chains = &kernel;
     let domain = &Chains::chain(&chains, 2).unwrap()[0];
@@ -211,7 +212,7 @@ fn a_domain_that_became_another_is_not_written() {
 }
 
 #[test]
-fn a_short_rule_is_for_all_domains_of_a_name_and_a_later_one_counts_more() {
+fn rule_applies_to_all_domains_of_a_name_and_later_rules_override() {
     let kernel = Kernelish::new();
     let chains = &kernel;
     let rules = rules(
@@ -224,8 +225,8 @@ fn a_short_rule_is_for_all_domains_of_a_name_and_a_later_one_counts_more() {
     let before = plan(&rules, &chains).unwrap();
     assert_eq!((before.changes.len(), before.already), (8, 8));
     let gone = [
-        "domain MC of CPUs 0-1,9: CPUs 9 have none",
-        "domain PKG: there is none",
+        "domain MC of CPUs 0-1,9: not found on CPUs 9",
+        "domain PKG: not found",
     ];
     assert_eq!(before.gone, gone);
     let results = kernel.tuner().write(&chains, &before.changes).unwrap();
@@ -238,10 +239,10 @@ fn a_short_rule_is_for_all_domains_of_a_name_and_a_later_one_counts_more() {
 }
 
 #[test]
-fn what_was_saved_comes_back_after_a_rebuild() {
+fn saved_values_are_restored_after_a_rebuild() {
     let kernel = Kernelish::new();
     let chains = &kernel;
-    let untouched = save(&chains, None, Which::Changed).unwrap();
+    let untouched = save(&chains, None, SavedValues::Changed).unwrap();
     assert_eq!(untouched.rules, []);
     let wanted = r#"{"rules":[{"domain":"MC","imbalance_pct":125},{"domain":"SMT","cpus":"2-3","min_interval":7}]}"#;
     let apply = |rules: &Rules| {
@@ -251,19 +252,19 @@ fn what_was_saved_comes_back_after_a_rebuild() {
         changes.len()
     };
     assert_eq!(apply(&rules(wanted)), 10);
-    let saved = save(&chains, None, Which::Changed).unwrap();
+    let saved = save(&chains, None, SavedValues::Changed).unwrap();
     assert_eq!(serde_json::to_string(&saved).unwrap(), wanted);
-    let all = save(&chains, None, Which::All).unwrap();
+    let all = save(&chains, None, SavedValues::All).unwrap();
     kernel.build("0-6");
     kernel.build("0-7");
-    assert_eq!(save(&chains, None, Which::Changed).unwrap().rules, []);
+    assert_eq!(save(&chains, None, SavedValues::Changed).unwrap().rules, []);
     assert_eq!(apply(&saved), 10);
-    assert_eq!(save(&chains, None, Which::Changed).unwrap(), saved);
+    assert_eq!(save(&chains, None, SavedValues::Changed).unwrap(), saved);
     assert_eq!(apply(&all), 0);
 }
 
 #[test]
-fn intervals_by_the_whole_machine_are_no_change_where_cpus_are_set_apart() {
+fn intervals_that_count_isolated_cpus_are_not_saved() {
     let built = Kernelish::tree("0-7");
     let mut apart = built.clone();
     apart.cpus.retain(|cpu, _| *cpu < 4);
@@ -271,7 +272,7 @@ fn intervals_by_the_whole_machine_are_no_change_where_cpus_are_set_apart() {
         domain.span = Some(domain.span.take().unwrap().and(&"0-3".parse().unwrap()));
     }
     let named = |built| {
-        let rules = save(&apart, built, Which::Changed).unwrap().rules;
+        let rules = save(&apart, built, SavedValues::Changed).unwrap().rules;
         let names = rules.into_iter().map(|rule| rule.domain.unwrap());
         names.collect::<Vec<_>>()
     };
@@ -280,7 +281,7 @@ fn intervals_by_the_whole_machine_are_no_change_where_cpus_are_set_apart() {
 }
 
 #[test]
-fn levels_of_one_name_is_complete_apart_by_number() {
+fn levels_with_the_same_name_are_distinguished_by_number() {
     let topology = "sockets=4 distances=10,20,30,40;20,10,20,30;30,20,10,20;40,30,20,10";
     let machine = Machine {
         description: String::new(),
@@ -299,13 +300,13 @@ fn levels_of_one_name_is_complete_apart_by_number() {
             .unwrap()
             .busy_factor = 32;
     }
-    let rules = save(&tree, None, Which::Changed).unwrap();
+    let rules = save(&tree, None, SavedValues::Changed).unwrap();
     assert!(rules.rules.iter().all(|rule| rule.level.is_some()));
     assert_eq!(plan(&rules, &tree).unwrap().changes, []);
 }
 
 #[test]
-fn a_rule_that_sets_nothing_or_has_an_unknown_word_is_a_fault() {
+fn rule_without_values_or_with_an_unknown_word_is_rejected() {
     let fault = rules(r#"{"rules": [{"domain": "MC"}]}"#).fault().unwrap();
     assert!(fault.contains("rule 1 sets nothing"), "{fault}");
     assert!(fault.contains("imbalance_pct"));
@@ -320,7 +321,7 @@ fn a_rule_that_sets_nothing_or_has_an_unknown_word_is_a_fault() {
 }
 
 #[test]
-fn a_watch_sees_a_rebuild_once() {
+fn watch_reports_a_rebuild_once() {
     let kernel = Kernelish::new();
     let chains = &kernel;
     let mut watch = Watch::default();
@@ -329,7 +330,7 @@ fn a_watch_sees_a_rebuild_once() {
     kernel.build("0-6");
     assert!(watch.look(&chains).unwrap());
     assert!(!watch.look(&chains).unwrap());
-    // Values that move by themselves are no rebuild.
+    // Values that change by themselves are not a rebuild.
     fs::write(
         kernel.memory().join("cpu0/domain0/max_newidle_lb_cost"),
         "99\n",

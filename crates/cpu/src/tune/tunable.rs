@@ -5,27 +5,27 @@ use serde::{Deserialize, Serialize};
 use super::TuneError;
 use crate::domains::Tunables;
 
-/// Longer numbers are none.
+/// Maximum number of digits of a number.
 const MAX_DIGITS: usize = 40;
 
-/// One of what an administrator may change of a domain.
+/// Value of a domain that an administrator may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tunable {
-    /// Milliseconds between balancing, at least.
+    /// Minimum interval between balancing, in milliseconds.
     MinInterval,
-    /// Milliseconds between balancing, at most.
+    /// Maximum interval between balancing, in milliseconds.
     MaxInterval,
-    /// How much longer the interval is while the CPU is busy.
+    /// Factor by which the interval grows while the CPU is busy.
     BusyFactor,
-    /// Per cent of this group's load that another must have.
+    /// Load that another group must have, in per cent of this group's load.
     ImbalancePct,
-    /// Attempts that leave alone what has a warm cache.
+    /// Number of attempts that skip cache-hot tasks.
     CacheNiceTries,
 }
 
 impl Tunable {
-    /// All of them.
+    /// All tunables.
     pub const ALL: [Self; 5] = [
         Self::MinInterval,
         Self::MaxInterval,
@@ -34,7 +34,7 @@ impl Tunable {
         Self::CacheNiceTries,
     ];
 
-    /// The name of the kernel's file.
+    /// Returns the name of the kernel's file.
     pub fn name(self) -> &'static str {
         match self {
             Self::MinInterval => "min_interval",
@@ -45,12 +45,12 @@ impl Tunable {
         }
     }
 
-    /// The one of that name.
+    /// Returns the tunable with a name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tunable| tunable.name() == name)
     }
 
-    /// Its value among others.
+    /// Returns the value of this tunable.
     pub fn of(self, tunables: &Tunables) -> u64 {
         match self {
             Self::MinInterval => tunables.min_interval,
@@ -61,8 +61,9 @@ impl Tunable {
         }
     }
 
-    /// The largest value: intervals are `unsigned long`, the others `unsigned int`, of which the
-    /// kernel's files silently cut off what is above (debugfs_u32_set, fs/debugfs/file.c).
+    /// Returns the largest value. Intervals are `unsigned long`; the others are `unsigned int`,
+    /// for which the kernel's files silently drop the high bits (debugfs_u32_set,
+    /// fs/debugfs/file.c).
     pub fn most(self) -> u64 {
         match self {
             Self::MinInterval | Self::MaxInterval => u64::MAX,
@@ -70,11 +71,11 @@ impl Tunable {
         }
     }
 
-    /// A number as the kernel's file takes it: decimal, `0x` and hexadecimal, or `0` and octal, and
-    /// one end of line (kstrtoull).
+    /// Parses a number as the kernel's file does (kstrtoull): decimal, hexadecimal after `0x`,
+    /// or octal after `0`, followed by at most one newline.
     ///
     /// # Errors
-    /// It is none, or too large.
+    /// The text is not a number, or the number is too large.
     pub fn parse(self, text: &[u8]) -> Result<u64, TuneError> {
         let text = String::from_utf8_lossy(text);
         let wrong = || TuneError::Value {

@@ -1,7 +1,7 @@
-//! Sets tunables in the running kernel, by its own files.
+//! Sets tunables in the running kernel, through its own files.
 //!
-//! Since 6.4 the kernel shows them only while sched/verbose is Y (34320745dfc9), and then rebuilds
-//! cost more. So that is set for as short as it takes to write, and put back.
+//! Since 6.4 the files exist only while sched/verbose is Y (34320745dfc9), which makes rebuilds
+//! more expensive. It is therefore Y only while values are written, and then restored.
 
 use std::fs;
 use std::io::Write;
@@ -10,51 +10,51 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{Tunable, TuneError};
 use crate::domains::SchedDomain;
-use crate::files::Chains;
+use crate::source::Chains;
 
-/// Where debugfs shows the scheduler.
+/// Directory of the scheduler in debugfs.
 const DEBUGFS: &str = "/sys/kernel/debug/sched";
-/// Where the files are before 5.13.
+/// Directory of the files before 5.13.
 const SYSCTL: &str = "/proc/sys/kernel/sched_domain";
 
-/// Changes a setting of the kernel for a while.
+/// Changes kernel settings temporarily.
 pub trait TemporarySettings: Send + Sync {
-    /// Writes `value` to `file`, and puts back what was there when the result is dropped, or its
-    /// holder killed.
+    /// Writes `value` to `file`. The previous contents are restored when the result is dropped,
+    /// or when its process is killed.
     ///
     /// # Errors
-    /// It was not changed; the reason for people.
+    /// The setting was not changed; the error is the reason, for the user.
     fn set(&self, file: &Path, value: &str) -> Result<Box<dyn RestoreSetting>, String>;
 }
 
-/// A setting that was changed, and is put back when this is dropped.
+/// Temporary setting, restored on drop.
 pub trait RestoreSetting {
-    /// Puts it back.
+    /// Restores the setting.
     ///
     /// # Errors
-    /// It is not as it was; the reason for people.
+    /// The setting was not restored; the error is the reason, for the user.
     fn restore(self: Box<Self>) -> Result<(), String>;
 }
 
-/// A value that a tunable is to have.
+/// New value of a tunable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The CPU.
+    /// CPU number.
     pub cpu: u32,
-    /// The domain's place in its chain.
+    /// Position of the domain in its chain.
     pub number: usize,
-    /// The domain's name, if it has one: another one is not changed.
+    /// Name of the domain, if it has one; a domain with another name is not changed.
     pub name: Option<String>,
-    /// What is set.
+    /// Tunable to set.
     pub tunable: Tunable,
-    /// What it had before, if that is known.
+    /// Previous value, if known.
     pub before: Option<u64>,
-    /// What it is to have.
+    /// New value.
     pub value: u64,
 }
 
 impl Change {
-    /// A change of `domain`.
+    /// Creates a change of `domain`.
     pub fn of(domain: &SchedDomain, tunable: Tunable, value: u64) -> Self {
         let before = domain.tunables.as_ref();
         Self {
@@ -67,29 +67,30 @@ impl Change {
         }
     }
 
-    /// The file, below the directory of domains.
+    /// Returns the path of the file, relative to the directory of domains.
     pub fn path(&self) -> String {
         let name = self.tunable.name();
         format!("cpu{}/domain{}/{name}", self.cpu, self.number)
     }
 }
 
-/// Writes to the kernel's files.
+/// Writer to the kernel's files.
 pub struct Tuner {
     debugfs: PathBuf,
     sysctl: PathBuf,
     temporary: Box<dyn TemporarySettings>,
-    /// One shows and hides the files at a time.
+    /// Held while the files are shown and hidden again.
     turn: Mutex<()>,
 }
 
 impl Tuner {
-    /// Of the running kernel.
+    /// Creates a writer to the running kernel.
     pub fn running(temporary: impl TemporarySettings + 'static) -> Self {
         Self::at(DEBUGFS, SYSCTL, temporary)
     }
 
-    /// Of directories that look like the kernel's `debug/sched` and `sched_domain`.
+    /// Creates a writer to directories laid out as the kernel's `debug/sched` and
+    /// `sched_domain`.
     pub fn at(
         debugfs: impl Into<PathBuf>,
         sysctl: impl Into<PathBuf>,
@@ -103,10 +104,11 @@ impl Tuner {
         }
     }
 
-    /// Makes changes, and looks by `chains` whether the kernel has them: one result for each.
+    /// Writes the changes, and checks with `chains` that the kernel has them. Returns one
+    /// result per change.
     ///
     /// # Errors
-    /// The kernel's files do not show, or sched/verbose was not put back.
+    /// The kernel's files cannot be shown, or sched/verbose was not restored.
     pub fn write(
         &self,
         chains: &dyn Chains,
@@ -134,7 +136,8 @@ impl Tuner {
         Ok(results.map(check).collect())
     }
 
-    /// The directory of the kernel's files, and what hides them again if they were hidden.
+    /// Returns the directory of the kernel's files, and a guard that hides them if they were
+    /// hidden before.
     fn show(&self) -> Result<(PathBuf, Option<Box<dyn RestoreSetting>>), TuneError> {
         let root = self.debugfs.join("domains");
         for there in [&root, &self.sysctl] {
@@ -163,7 +166,7 @@ impl Tuner {
     }
 }
 
-/// Whether a directory is there with something in it.
+/// Returns true if a directory exists and is not empty.
 fn has_entries(directory: &Path) -> Result<bool, TuneError> {
     match fs::read_dir(directory) {
         Ok(mut entries) => Ok(entries.next().is_some()),
@@ -179,7 +182,7 @@ fn write(root: &Path, change: &Change) -> Result<(), TuneError> {
     let rebuilt = || TuneError::Rebuilt {
         what: change.path(),
     };
-    // The kernel's directories have numbers only: the name says whether it is the same domain.
+    // The kernel's directories are only numbered; the name shows that the domain is the same.
     let name = path.with_file_name("name");
     match fs::read_to_string(&name) {
         Ok(found)
@@ -191,15 +194,15 @@ fn write(root: &Path, change: &Change) -> Result<(), TuneError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(rebuilt()),
         Err(error) => return Err(TuneError::file(name)(error)),
     }
-    // Not fs::write, which would make the file where there is none.
+    // Not fs::write, which would create a missing file.
     let file = fs::OpenOptions::new().write(true).open(&path);
     let text = format!("{}\n", change.value);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(TuneError::file(path))
 }
 
-/// The kernel's file points into the domain's memory: where domains were built anew just then,
-/// the write went to one that nobody uses.
+/// Checks that the kernel has the value. The kernel's file points into the memory of the
+/// domain: if the domains were rebuilt at that moment, the write went to an unused domain.
 fn check(chains: &dyn Chains, change: &Change) -> Result<(), TuneError> {
     let what = || change.path();
     let chain = chains.chain(change.cpu);
@@ -207,7 +210,7 @@ fn check(chains: &dyn Chains, change: &Change) -> Result<(), TuneError> {
     let domain = chain.get(change.number);
     let domain = domain.filter(|domain| change.name.is_none() || domain.name == change.name);
     let domain = domain.ok_or_else(|| TuneError::Rebuilt { what: what() })?;
-    // A source that tells no tunables cannot tell this one.
+    // A source without tunables cannot check this one.
     let Some(tunables) = &domain.tunables else {
         return Ok(());
     };

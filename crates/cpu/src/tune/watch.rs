@@ -1,23 +1,23 @@
-//! Learns cheaply that a kernel has built its domains anew.
+//! Detects rebuilds of domains at low cost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domains::SchedDomain;
-use crate::files::Chains;
 use crate::list::CpuList;
+use crate::source::Chains;
 use crate::source::{DomainSource, Mark, SourceError};
 
-/// What is looked at of a CPU.
+/// Observed state of a CPU's domains.
 #[derive(Debug, PartialEq, Eq)]
 enum Sign {
     Mark(Mark),
-    /// Where the source tells no marks.
+    /// Used if the source has no marks.
     Chain(Vec<SchedDomain>),
 }
 
-/// A few CPUs, and what was seen of them: the kernel builds the domains of all CPUs that can
-/// exchange tasks together (partition_sched_domains, kernel/sched/topology.c), so that one of
-/// them tells of the others.
+/// Observed states of a few CPUs. The kernel rebuilds the domains of all CPUs that can exchange
+/// tasks together (partition_sched_domains, kernel/sched/topology.c), so one of these CPUs is
+/// representative of the others.
 #[derive(Debug, Default)]
 pub struct Watch {
     seen: BTreeMap<u32, Sign>,
@@ -25,7 +25,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Looks, and says whether anything was built anew since it looked last; at first, yes.
+    /// Returns true if any domain was rebuilt since the previous call; the first call returns
+    /// true.
     ///
     /// # Errors
     /// The domains cannot be read.
@@ -39,7 +40,8 @@ impl Watch {
             return Ok(false);
         }
         self.seen.clear();
-        // Before the chains are read: what is built anew meanwhile is then seen next time.
+        // Before the caller reads the chains: a rebuild in the meantime is detected by the next
+        // call.
         for cpu in few(chains, &online)? {
             self.seen.insert(cpu, look_at(chains, cpu)?);
         }
@@ -54,15 +56,15 @@ fn look_at<C: Chains + DomainSource>(chains: &C, cpu: u32) -> Result<Sign, Sourc
     }
     let mut chain = Chains::chain(chains, cpu)?;
     for domain in &mut chain {
-        // These move by themselves.
+        // These change by themselves.
         domain.max_newidle_lb_cost = None;
         domain.counters.clear();
     }
     Ok(Sign::Chain(chain))
 }
 
-/// The first and the last CPU of each largest domain, one that has none, and all whose domains do
-/// not say what they span.
+/// Returns the CPUs to observe: the first and the last CPU of each largest domain, one CPU
+/// without domains, and every CPU whose domains have no span.
 fn few(chains: &impl Chains, online: &CpuList) -> Result<Vec<u32>, SourceError> {
     let mut few = Vec::new();
     let mut covered = BTreeSet::new();

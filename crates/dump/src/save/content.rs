@@ -8,7 +8,7 @@ use bigiron_kernel::Identities;
 use bigiron_kernel::source::{decrypt, is_encrypted};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::SaveOptions;
+use super::options::SaveOptions;
 use super::recognise::is_elf;
 use crate::device::refused;
 use crate::error::DumpError;
@@ -71,6 +71,14 @@ impl Content {
         match self {
             Self::Plain { is_elf } | Self::Decrypted { is_elf, .. } => *is_elf,
             Self::Encrypted => false,
+        }
+    }
+
+    /// Returns the decrypted bytes, for an encrypted dump with a key.
+    pub fn decrypted(&self) -> Option<&dyn ReadAt> {
+        match self {
+            Self::Decrypted { bytes, .. } => Some(bytes.as_ref()),
+            Self::Plain { .. } | Self::Encrypted => None,
         }
     }
 

@@ -6,7 +6,8 @@ use bigiron_format::ReadAt;
 use bigiron_helpers::{WorkCursor, run};
 use rustix::fs::ioctl_ficlone;
 
-use super::{Job, Made, space};
+use super::job::{Made, SaveJob};
+use super::space;
 use crate::error::DumpError;
 use crate::output::{FileOutput, Output, keep};
 use crate::page::is_zero;
@@ -18,7 +19,7 @@ const STEP: u64 = 1 << 20;
 const BLOCK: usize = 4096;
 
 /// Copies the origin into the temporary file.
-pub fn write(job: &Job) -> Result<Made, DumpError> {
+pub fn write(job: &SaveJob) -> Result<Made, DumpError> {
     let (origin, temporary) = (job.origin, job.temporary);
     let bytes = origin.bytes()?;
     let size = bytes.size();
@@ -69,7 +70,7 @@ pub struct CopyRange<'a> {
 
 /// Copies ranges, whose targets must not overlap; returns the number of bytes that were not
 /// holes.
-pub fn copy(job: &Job, ranges: &[CopyRange], output: &dyn Output) -> Result<u64, DumpError> {
+pub fn copy(job: &SaveJob, ranges: &[CopyRange], output: &dyn Output) -> Result<u64, DumpError> {
     let (progress, stop) = (job.progress, job.stop);
     let mut runs = Vec::new();
     for range in ranges {
@@ -137,10 +138,10 @@ pub fn put(bytes: &[u8], to: u64, output: &dyn Output, progress: &Progress) -> i
 }
 
 /// The error for a failed [`put`].
-pub fn write_error(output: &dyn Output, source: io::Error) -> DumpError {
+pub fn write_error(output: &dyn Output, cause: io::Error) -> DumpError {
     DumpError::Write {
         path: output.kept().unwrap_or_default(),
-        source,
+        cause,
         kept: None,
     }
 }

@@ -3,7 +3,8 @@
 use bigiron_format::bitmap::Bitmap;
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, MemorySource, PhysicalMemory, SECTION_FRAMES};
 
-use super::{Job, Made, space, unpack};
+use super::job::{Made, SaveJob};
+use super::{space, unpack};
 use crate::dump::dump_into;
 use crate::error::DumpError;
 use crate::format::Format;
@@ -13,7 +14,7 @@ use crate::output::FileOutput;
 /// Writes the core into the temporary file: all pages that the dump has, with holes for zeros.
 /// Only this function distinguishes formats with their own way of unpacking from those that go
 /// through the dump pipeline.
-pub fn write(job: &Job) -> Result<Made, DumpError> {
+pub fn write(job: &SaveJob) -> Result<Made, DumpError> {
     let (options, temporary) = (job.options, job.temporary);
     let source = job.origin.open_source()?;
     if let Some(dump) = source.memory().vmdump() {

@@ -10,7 +10,7 @@ use bigiron_format::{FormatError, ReadAt};
 use crate::page::is_zero;
 
 /// Bytes read in one step: whole page descriptors.
-const PIECE: u64 = (DESCRIPTOR_SIZE as u64) << 14;
+const READ_BYTES: u64 = (DESCRIPTOR_SIZE as u64) << 14;
 
 /// Returns the length of the dump; 0 if nothing was written yet, the whole size if it is
 /// unknown.
@@ -40,9 +40,9 @@ fn used_by_kdump(contents: &dyn ReadAt) -> Result<u64, FormatError> {
     let (layout, size) = (headers.layout, contents.size());
     let (mut pages, mut at) = (0, layout.dumped_bitmap());
     let end = layout.descriptors();
-    let mut bits = Bitmap::new(PIECE as usize * 8);
+    let mut bits = Bitmap::new(READ_BYTES as usize * 8);
     while at < end && at < size {
-        let len = PIECE.min(end - at).min(size - at) as usize;
+        let len = READ_BYTES.min(end - at).min(size - at) as usize;
         bits.clear();
         contents.read_exact_at("a bitmap", at, &mut bits.as_bytes_mut()[..len])?;
         pages += bits.count();
@@ -50,11 +50,11 @@ fn used_by_kdump(contents: &dyn ReadAt) -> Result<u64, FormatError> {
     }
     let end = layout.descriptor(pages).min(size);
     let (mut used, mut at) = (end, layout.descriptors());
-    let mut bytes = vec![0; PIECE as usize];
+    let mut bytes = vec![0; READ_BYTES as usize];
     while at < end {
-        let piece = &mut bytes[..PIECE.min(end - at) as usize];
-        contents.read_exact_at("page descriptors", at, piece)?;
-        for descriptor in piece.chunks_exact(DESCRIPTOR_SIZE) {
+        let descriptors = &mut bytes[..READ_BYTES.min(end - at) as usize];
+        contents.read_exact_at("page descriptors", at, descriptors)?;
+        for descriptor in descriptors.chunks_exact(DESCRIPTOR_SIZE) {
             let descriptor = PageDescriptor::decode(descriptor, headers.endian).unwrap_or_default();
             let behind = descriptor.offset.saturating_add(u64::from(descriptor.size));
             // A descriptor that points beyond the device is damaged and does not count.
@@ -62,7 +62,7 @@ fn used_by_kdump(contents: &dyn ReadAt) -> Result<u64, FormatError> {
                 used = used.max(behind);
             }
         }
-        at += piece.len() as u64;
+        at += descriptors.len() as u64;
     }
     Ok(used)
 }
@@ -75,11 +75,11 @@ pub fn used_by_vmdump(contents: impl ReadAt + 'static) -> u64 {
         let file = VmdumpFile::open(Box::new(contents))?;
         let mut packed = Vec::new();
         let mut used = 0;
-        for piece in (0..file.chunk_groups()).rev() {
-            if let Some(place) = file.index_record(piece) {
-                used = place.offset.saturating_add(place.size);
+        for group in (0..file.chunk_groups()).rev() {
+            if let Some(record) = file.index_record(group) {
+                used = record.offset.saturating_add(record.size);
             } else {
-                let chunks = file.chunks(piece)?;
+                let chunks = file.chunks(group)?;
                 // The data may not have reached the disk together with its header.
                 let whole = |chunk: &&Chunk| file.read_packed(chunk, &mut packed).is_ok();
                 used = chunks.iter().rev().find(whole).map_or(0, |chunk| {
@@ -99,8 +99,8 @@ pub fn used_by_vmdump(contents: impl ReadAt + 'static) -> u64 {
         };
         for step in Walk::new(file.bytes(), file.header(), rest) {
             match step {
-                WalkItem::Record { extent: place, .. } => {
-                    used = place.offset.saturating_add(place.size)
+                WalkItem::Record { extent, .. } => {
+                    used = extent.offset.saturating_add(extent.size);
                 }
                 _ => break,
             }

@@ -7,7 +7,8 @@ use bigiron_helpers::Stop;
 use bigiron_kernel::Kernel;
 
 use super::directory::{Directory, Record, Temporary};
-use super::{Saved, space};
+use super::saved::Saved;
+use super::space;
 use crate::dump::dump_into;
 use crate::dump_id::new_dump_id;
 use crate::error::DumpError;
@@ -88,9 +89,9 @@ pub fn save_kernel(
 pub fn discarded(temporary: &Temporary, error: DumpError) -> DumpError {
     temporary.discard();
     match error {
-        DumpError::Write { path, source, .. } => DumpError::Write {
+        DumpError::Write { path, cause, .. } => DumpError::Write {
             path,
-            source,
+            cause,
             kept: None,
         },
         DumpError::Interrupted { .. } => DumpError::Interrupted { kept: None },

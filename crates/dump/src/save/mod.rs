@@ -14,13 +14,18 @@
 
 mod content;
 mod copy;
+mod device;
 mod directory;
 mod expand;
 mod extent;
+mod job;
 mod live;
+mod merge;
+mod options;
 mod origin;
 mod parts;
 mod recognise;
+mod saved;
 mod space;
 mod stripes;
 mod unpack;
@@ -28,59 +33,21 @@ mod whole;
 
 use std::path::{Path, PathBuf};
 
-use bigiron_format::device::DumpId;
-use bigiron_helpers::{MemoryBudget, Stop};
+use bigiron_helpers::Stop;
 use bigiron_kernel::Source;
 
 use crate::error::DumpError;
 use crate::progress::{Phase, Progress};
 
-use directory::{Directory, Record, Temporary};
+use directory::{Directory, Record};
+use job::{Made, SaveJob};
 use live::discarded;
+use options::OpenContext;
 use origin::Origin;
 
 pub use live::save_kernel;
-
-/// Options of a save.
-#[derive(Clone, Debug)]
-pub struct SaveOptions {
-    /// The target directory.
-    pub directory: PathBuf,
-    /// Expand to an uncompressed ELF core.
-    pub expand: bool,
-    /// Save a dump that was saved before.
-    pub again: bool,
-    /// Leave the device's valid mark set.
-    pub keep_mark: bool,
-    /// The file with the age secret keys of an encrypted dump; without it such a dump is copied
-    /// as it is.
-    pub identity: Option<PathBuf>,
-    /// Maximum number of helper threads.
-    pub threads: usize,
-    /// Memory for all helpers together.
-    pub memory: MemoryBudget,
-}
-
-/// The result of a save.
-#[derive(Clone, Debug)]
-pub struct Saved {
-    /// The dump's id.
-    pub id: DumpId,
-    /// The dump's number in the directory.
-    pub number: u64,
-    /// The dump's file.
-    pub path: PathBuf,
-    /// True if an earlier run saved the dump.
-    pub before: bool,
-    /// Size of the file, in bytes.
-    pub bytes: u64,
-    /// Bytes copied; the rest are holes.
-    pub copied: u64,
-    /// The reason why the dump is incomplete; `None` if it is complete, or if that is unknown.
-    pub damage: Option<String>,
-    /// True if the copy is still encrypted, so that its contents are unknown.
-    pub encrypted: bool,
-}
+pub use options::SaveOptions;
+pub use saved::Saved;
 
 /// A dump to be saved.
 pub struct Save {
@@ -99,7 +66,12 @@ impl Save {
         stop: &Stop,
         waiting: &dyn Fn(&Path),
     ) -> Result<Option<Self>, DumpError> {
-        let origin = Origin::open(sources, &options, stop, waiting)?;
+        let context = OpenContext {
+            options: &options,
+            stop,
+            waiting,
+        };
+        let origin = Origin::open(sources, context)?;
         Ok(origin.map(|origin| Self { origin, options }))
     }
 
@@ -143,7 +115,7 @@ impl Save {
             }
         }
         progress.begin(Phase::Copying, 0);
-        let job = Job {
+        let job = SaveJob {
             origin,
             options,
             directory: &directory,
@@ -151,7 +123,7 @@ impl Save {
             progress,
             stop,
         };
-        let made = job.write().map_err(|error| discarded(&temporary, error))?;
+        let made = write(&job).map_err(|error| discarded(&temporary, error))?;
         progress.begin(Phase::Finishing, 0);
         let note = Record {
             id,
@@ -187,73 +159,37 @@ impl Save {
     }
 }
 
-/// A copy in progress.
-struct Job<'a> {
-    origin: &'a Origin,
-    options: &'a SaveOptions,
-    directory: &'a Directory,
-    temporary: &'a Temporary,
-    progress: &'a Progress,
-    stop: &'a Stop,
-}
-
-impl Job<'_> {
-    /// Writes the copy under its temporary name and makes it durable.
-    fn write(&self) -> Result<Made, DumpError> {
-        let (origin, options, temporary) = (self.origin, self.options, self.temporary);
-        let mut made = if options.expand && !origin.is_elf() {
-            expand::write(self)?
-        } else if origin.stripes().is_some() {
-            stripes::join(self)?
-        } else if let Some(parts) = origin.parts() {
-            parts::join(self, parts)?
-        } else {
-            copy::write(self)?
-        };
-        if origin.is_encrypted() {
-            made.damage = origin.damage().map(ToOwned::to_owned);
-            return Ok(made);
-        }
-        let written = Source::open(&[temporary.path().to_owned()]);
-        let damage = match &written {
-            Ok(source) => source.damage().map(ToOwned::to_owned),
-            // The contents of a device are kept, whatever they are.
-            Err(error) => Some(format!("it cannot be read as a dump: {error}")),
-        };
-        let place = temporary.path().display().to_string();
-        let damage = damage.map(|text| text.replace(&place, "the copy"));
-        let of_origin = origin.damage().map(ToOwned::to_owned);
-        let is_stripes = origin.stripes().is_some();
-        made.damage = match (of_origin, made.damage) {
-            // Only the end of a part was cut off; the copy has a new end.
-            _ if is_stripes && !options.expand && damage.is_none() => None,
-            (Some(why), Some(lost)) if is_stripes => Some(format!("{why}; {lost}")),
-            (why, made) => why.or(damage).or(made),
-        };
-        Ok(made)
+/// Writes the copy under its temporary name and makes it durable.
+fn write(job: &SaveJob) -> Result<Made, DumpError> {
+    let (origin, options, temporary) = (job.origin, job.options, job.temporary);
+    let mut made = if options.expand && !origin.is_elf() {
+        expand::write(job)?
+    } else if origin.stripes().is_some() {
+        merge::write(job)?
+    } else if let Some(parts) = origin.parts() {
+        parts::write(job, parts)?
+    } else {
+        copy::write(job)?
+    };
+    if origin.is_encrypted() {
+        made.damage = origin.damage().map(ToOwned::to_owned);
+        return Ok(made);
     }
-}
-
-/// A copy under its temporary name.
-struct Made {
-    bytes: u64,
-    copied: u64,
-    damage: Option<String>,
-}
-
-impl Saved {
-    fn before(id: DumpId, number: u64, path: PathBuf, encrypted: bool) -> Result<Self, DumpError> {
-        let error = DumpError::output(&path, "look at it", "");
-        let metadata = std::fs::metadata(&path).map_err(error)?;
-        Ok(Self {
-            id,
-            number,
-            path,
-            before: true,
-            bytes: metadata.len(),
-            copied: 0,
-            damage: None,
-            encrypted,
-        })
-    }
+    let written = Source::open(&[temporary.path().to_owned()]);
+    let damage = match &written {
+        Ok(source) => source.damage().map(ToOwned::to_owned),
+        // The contents of a device are kept, whatever they are.
+        Err(error) => Some(format!("it cannot be read as a dump: {error}")),
+    };
+    let place = temporary.path().display().to_string();
+    let damage = damage.map(|text| text.replace(&place, "the copy"));
+    let of_origin = origin.damage().map(ToOwned::to_owned);
+    let is_stripes = origin.stripes().is_some();
+    made.damage = match (of_origin, made.damage) {
+        // Only the end of a part was cut off; the copy has a new end.
+        _ if is_stripes && !options.expand && damage.is_none() => None,
+        (Some(why), Some(lost)) if is_stripes => Some(format!("{why}; {lost}")),
+        (why, made) => why.or(damage).or(made),
+    };
+    Ok(made)
 }

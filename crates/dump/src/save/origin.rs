@@ -1,26 +1,22 @@
 //! The source of a save.
 
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
-use bigiron_format::device::{DeviceContents, DumpId, FoundDump, is_device};
+use bigiron_format::device::DumpId;
 use bigiron_format::{FormatError, ReadAt};
-use bigiron_helpers::Stop;
 use bigiron_kernel::source::{DumpFile, is_encrypted};
 use bigiron_kernel::{Identities, Source, SourceError};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::SaveOptions;
 use super::content::Content;
-use super::recognise::{id_of_file, is_in, is_raw_device, is_striped, length_of_cut};
+use super::device::DeviceDump;
+use super::options::OpenContext;
+use super::recognise::{id_of_file, is_in, is_raw_device, is_striped};
 use super::stripes::Stripes;
 use super::whole::Whole;
-use crate::device::{RawDevice, in_words, refused};
+use crate::device::refused;
 use crate::error::DumpError;
 
-/// Delay between two attempts to lock.
-const LOCK_WAIT: Duration = Duration::from_millis(50);
 /// An open and locked source.
 pub struct Origin {
     paths: Vec<PathBuf>,
@@ -32,14 +28,7 @@ pub struct Origin {
 
 enum Kind {
     /// A raw dump device.
-    Device {
-        device: RawDevice,
-        found: Box<FoundDump>,
-        /// Length of the dump in the contents, in bytes.
-        length: u64,
-        damage: Option<String>,
-        content: Content,
-    },
+    Device(Box<DeviceDump>),
     /// A file.
     File { file: DumpFile, content: Content },
     /// All parts of a split dump.
@@ -50,46 +39,16 @@ enum Kind {
 
 impl Origin {
     /// See [`super::Save::open`].
-    pub fn open(
-        paths: &[PathBuf],
-        options: &SaveOptions,
-        stop: &Stop,
-        waiting: &dyn Fn(&Path),
-    ) -> Result<Option<Self>, DumpError> {
+    pub fn open(paths: &[PathBuf], context: OpenContext) -> Result<Option<Self>, DumpError> {
         if let [path] = paths {
-            if is_raw_device(path)? {
-                let device = Self::open_device(path, options, stop, waiting)?;
-                let is_part =
-                    |device: &Self| !device.is_nothing() && is_striped(&device.paths, options);
-                if !device.as_ref().is_some_and(is_part) {
-                    return Ok(device);
-                }
-                drop(device);
-                return Self::open_stripes(paths, options, stop, waiting);
-            }
-            if is_striped(paths, options) {
-                return Self::open_stripes(paths, options, stop, waiting);
-            }
-            let file = DumpFile::open(path)?;
-            let content = Content::of(Box::new(DumpFile::open(path)?), path, options)?;
-            let origin = Self {
-                paths: paths.to_vec(),
-                id: content.id(id_of_file(path)?),
-                kind: Kind::File { file, content },
-                identity: options.identity.clone(),
-            };
-            // A file that is not a dump is refused before anything is copied.
-            if !origin.is_encrypted() {
-                origin.open_source()?;
-            }
-            return Ok(Some(origin));
+            return Self::open_one(path, context);
         }
         let mut is_stripes = false;
         for path in paths {
             is_stripes |= is_raw_device(path)?;
         }
-        if is_stripes || is_striped(paths, options) {
-            return Self::open_stripes(paths, options, stop, waiting);
+        if is_stripes || is_striped(paths, context.options) {
+            return Self::open_stripes(paths, context);
         }
         for path in paths {
             if is_encrypted(&DumpFile::open(path)?) {
@@ -114,13 +73,45 @@ impl Origin {
         }))
     }
 
-    fn open_stripes(
-        paths: &[PathBuf],
-        options: &SaveOptions,
-        stop: &Stop,
-        waiting: &dyn Fn(&Path),
-    ) -> Result<Option<Self>, DumpError> {
-        let stripes = Stripes::open(paths, options, stop, waiting)?;
+    /// Opens a device or a file; one of them may be the first part of a striped dump.
+    fn open_one(path: &Path, context: OpenContext) -> Result<Option<Self>, DumpError> {
+        let (options, paths) = (context.options, [path.to_owned()]);
+        if is_raw_device(path)? {
+            let Some(device) = DeviceDump::open(path, context)? else {
+                return Ok(None);
+            };
+            if !device.is_nothing() && is_striped(&paths, options) {
+                // The stripes lock it again.
+                drop(device);
+                return Self::open_stripes(&paths, context);
+            }
+            return Ok(Some(Self {
+                paths: paths.into(),
+                id: device.id(),
+                kind: Kind::Device(Box::new(device)),
+                identity: options.identity.clone(),
+            }));
+        }
+        if is_striped(&paths, options) {
+            return Self::open_stripes(&paths, context);
+        }
+        let file = DumpFile::open(path)?;
+        let content = Content::of(Box::new(DumpFile::open(path)?), path, options)?;
+        let origin = Self {
+            paths: paths.into(),
+            id: content.id(id_of_file(path)?),
+            kind: Kind::File { file, content },
+            identity: options.identity.clone(),
+        };
+        // A file that is not a dump is refused before anything is copied.
+        if !origin.is_encrypted() {
+            origin.open_source()?;
+        }
+        Ok(Some(origin))
+    }
+
+    fn open_stripes(paths: &[PathBuf], context: OpenContext) -> Result<Option<Self>, DumpError> {
+        let stripes = Stripes::open(paths, context)?;
         Ok(stripes.map(|stripes| Self {
             paths: match stripes.is_nothing() {
                 true => paths.to_vec(),
@@ -128,84 +119,14 @@ impl Origin {
             },
             id: stripes.id(),
             kind: Kind::Stripes(Box::new(stripes)),
-            identity: options.identity.clone(),
-        }))
-    }
-
-    pub(super) fn open_device(
-        path: &Path,
-        options: &SaveOptions,
-        stop: &Stop,
-        waiting: &dyn Fn(&Path),
-    ) -> Result<Option<Self>, DumpError> {
-        let device = RawDevice::open(path, !options.keep_mark)?;
-        let mut told = false;
-        while !device.try_lock()? {
-            if !told {
-                waiting(path);
-                told = true;
-            }
-            if stop.is_set() {
-                return Err(DumpError::Interrupted { kept: None });
-            }
-            thread::sleep(LOCK_WAIT);
-        }
-        let Some(found) = device.find()? else {
-            let mut front = [0; 16];
-            let read = device.read_exact_at("the first block", 0, &mut front);
-            if read.is_ok() && is_device(&front) {
-                let reason = "is a dump device whose blocks at the start and at the end are both \
-                              damaged";
-                return Err(refused(path, reason));
-            }
-            return Ok(None);
-        };
-        if found.good.len() < 2
-            && let Some(what) = in_words(&device.claims()?)
-        {
-            let reason = format!("was a dump device and now has another use: {what}");
-            return Err(refused(path, reason));
-        }
-        if !found.header.valid && !options.again {
-            return Ok(None);
-        }
-        let (offset, most) = found.contents(device.size());
-        let contents = DeviceContents::new(&device, offset, most);
-        let is_cut = found.is_cut(device.size());
-        let (length, damage) = if !found.header.complete {
-            let why = "the machine stopped while the dump was written";
-            let length = if is_encrypted(&contents) {
-                // Without the key only the device records the length.
-                found.header.length.min(most)
-            } else {
-                length_of_cut(path, offset, &contents)
-            };
-            (length, Some(why.to_owned()))
-        } else if is_cut {
-            let why = "the device is shorter than the dump on it";
-            (most, Some(why.to_owned()))
-        } else {
-            (most, None)
-        };
-        let contents = DeviceContents::new(DumpFile::open(path)?, offset, length);
-        let content = Content::of(Box::new(contents), path, options)?;
-        Ok(Some(Self {
-            paths: vec![path.to_owned()],
-            id: content.id(found.header.id),
-            kind: Kind::Device {
-                device,
-                found: Box::new(found),
-                length,
-                damage,
-                content,
-            },
-            identity: options.identity.clone(),
+            identity: context.options.identity.clone(),
         }))
     }
 
     fn content(&self) -> Option<&Content> {
         match &self.kind {
-            Kind::Device { content, .. } | Kind::File { content, .. } => Some(content),
+            Kind::Device(device) => Some(device.content()),
+            Kind::File { content, .. } => Some(content),
             Kind::Parts | Kind::Stripes(_) => None,
         }
     }
@@ -253,7 +174,7 @@ impl Origin {
     /// Returns true if nothing of the dump was written.
     pub fn is_nothing(&self) -> bool {
         match &self.kind {
-            Kind::Device { length, .. } => *length == 0,
+            Kind::Device(device) => device.is_nothing(),
             Kind::Stripes(stripes) => stripes.is_nothing(),
             _ => false,
         }
@@ -262,9 +183,7 @@ impl Origin {
     /// The reason why the dump is incomplete, according to the device or the encryption.
     pub fn damage(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Device {
-                damage, content, ..
-            } => damage.as_deref().or(content.damage()),
+            Kind::Device(device) => device.damage(),
             Kind::File { content, .. } => content.damage(),
             Kind::Stripes(stripes) => stripes.damage(),
             Kind::Parts => None,
@@ -273,20 +192,12 @@ impl Origin {
 
     /// The bytes of the dump; those of the first file if there are several.
     pub fn bytes(&self) -> Result<Box<dyn ReadAt + '_>, DumpError> {
-        if let Some(Content::Decrypted { bytes, .. }) = self.content() {
-            return Ok(Box::new(Whole(bytes.as_ref())));
-        }
         match &self.kind {
-            Kind::Device {
-                device,
-                found,
-                length,
-                ..
-            } => {
-                let contents = DeviceContents::new(device, found.header.offset, *length);
-                Ok(Box::new(contents))
+            Kind::Device(device) => Ok(device.bytes()),
+            Kind::File { file, content } => {
+                let bytes = content.decrypted().unwrap_or(file);
+                Ok(Box::new(Whole(bytes)))
             }
-            Kind::File { file, .. } => Ok(Box::new(Whole(file))),
             Kind::Parts | Kind::Stripes(_) => Ok(Box::new(DumpFile::open(self.path())?)),
         }
     }
@@ -294,20 +205,16 @@ impl Origin {
     /// The file, if it is copied unchanged.
     pub fn whole_file(&self) -> Option<&DumpFile> {
         match &self.kind {
-            Kind::File {
-                content: Content::Decrypted { .. },
-                ..
-            } => None,
-            Kind::File { file, .. } => Some(file),
-            Kind::Device { .. } | Kind::Parts | Kind::Stripes(_) => None,
+            Kind::File { file, content } if content.decrypted().is_none() => Some(file),
+            Kind::File { .. } | Kind::Device(_) | Kind::Parts | Kind::Stripes(_) => None,
         }
     }
 
     /// Adds the path to an error.
-    pub fn read_error(&self, source: FormatError) -> DumpError {
+    pub fn read_error(&self, cause: FormatError) -> DumpError {
         SourceError::Format {
             path: self.path().to_owned(),
-            source,
+            cause,
         }
         .into()
     }
@@ -328,8 +235,8 @@ impl Origin {
     pub fn about(&self) -> Vec<(&'static str, String)> {
         let names: Vec<_> = self.paths.iter().map(|p| p.display().to_string()).collect();
         let mut about = vec![("source", names.join(" "))];
-        if let Kind::Device { found, .. } = &self.kind {
-            let header = &found.header;
+        if let Kind::Device(device) = &self.kind {
+            let header = device.header();
             about.push(("host", header.utsname.names[1].clone()));
             about.push(("kernel", header.utsname.release().to_owned()));
             about.push(("begun", header.began.to_string()));
@@ -341,25 +248,18 @@ impl Origin {
     /// Returns true if there is a mark that [`Self::clear`] clears.
     pub fn has_mark(&self) -> bool {
         match &self.kind {
-            Kind::Device { found, .. } => found.header.valid,
+            Kind::Device(device) => device.has_mark(),
             Kind::Stripes(stripes) => stripes.has_mark(),
             _ => false,
         }
     }
 
-    /// Clears the valid mark in all valid blocks of a device; the place of an invalid one may
-    /// belong to another program by now.
+    /// Clears the valid marks of all devices.
     pub fn clear(&self) -> Result<(), DumpError> {
-        let (device, found) = match &self.kind {
-            Kind::Device { device, found, .. } => (device, found),
-            Kind::Stripes(stripes) => return stripes.clear(),
-            _ => return Ok(()),
-        };
-        let mut header = found.header.clone();
-        header.valid = false;
-        header.generation += 1;
-        device
-            .put(&header, &found.good)
-            .map_err(|error| device.error("clear its valid mark", error))
+        match &self.kind {
+            Kind::Device(device) => device.clear(),
+            Kind::Stripes(stripes) => stripes.clear(),
+            Kind::File { .. } | Kind::Parts => Ok(()),
+        }
     }
 }

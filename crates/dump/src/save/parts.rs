@@ -13,7 +13,8 @@ use bigiron_helpers::Stop;
 use bigiron_kernel::source::DumpFile;
 
 use super::copy::{CopyRange, copy, write_error};
-use super::{Job, Made, space};
+use super::job::{Made, SaveJob};
+use super::space;
 use crate::device::refused;
 use crate::error::DumpError;
 use crate::output::{FileOutput, Output, keep};
@@ -47,7 +48,7 @@ struct Part {
 }
 
 /// Joins the files at `paths` in the temporary file.
-pub fn join(job: &Job, paths: &[PathBuf]) -> Result<Made, DumpError> {
+pub fn write(job: &SaveJob, paths: &[PathBuf]) -> Result<Made, DumpError> {
     let (origin, temporary) = (job.origin, job.temporary);
     let mut parts = open(paths)?;
     let total = place(&mut parts).map_err(|error| origin.read_error(error))?;

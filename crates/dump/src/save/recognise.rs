@@ -10,7 +10,8 @@ use bigiron_kernel::source::{DumpFile, is_plain_dump};
 use bigiron_kernel::{Identities, Source};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{SaveOptions, extent};
+use super::extent;
+use super::options::SaveOptions;
 use crate::error::DumpError;
 
 /// Size of one sample of a file, and number of samples that identify it.

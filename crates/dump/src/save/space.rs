@@ -95,7 +95,7 @@ fn full(directory: &Directory, text: String) -> DumpError {
     DumpError::Output {
         path: directory.root().to_owned(),
         action: "save into it",
-        source: io::Error::new(io::ErrorKind::StorageFull, text),
+        cause: io::Error::new(io::ErrorKind::StorageFull, text),
         hint: "",
     }
 }

@@ -1,26 +1,24 @@
 //! The parts of a striped dump, on dump devices and in files, in any order.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use bigiron_format::ReadAt;
 use bigiron_format::device::DumpId;
-use bigiron_helpers::Stop;
 use bigiron_kernel::source::DumpFile;
 use bigiron_kernel::{Identities, Source};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::origin::Origin;
+use super::device::DeviceDump;
+use super::options::{OpenContext, SaveOptions};
 use super::recognise::{id_of_file, is_raw_device};
-use super::{Job, Made, SaveOptions, space};
+use super::space;
 use crate::device::refused;
 use crate::error::DumpError;
-use crate::output::{FileOutput, Output, keep};
-use crate::progress::Phase;
-use crate::vmdump::{MergeOptions, merge};
 
 /// The parts that were given.
 pub struct Stripes {
     /// Parts on devices, locked.
-    devices: Vec<Origin>,
+    devices: Vec<DeviceDump>,
     files: Vec<PathBuf>,
     /// Parts with contents, from which the dump is read.
     paths: Vec<PathBuf>,
@@ -32,19 +30,19 @@ pub struct Stripes {
 
 impl Stripes {
     /// Opens the parts. Returns `None` if all are on devices and were saved before.
-    pub fn open(
-        paths: &[PathBuf],
-        options: &SaveOptions,
-        stop: &Stop,
-        waiting: &dyn Fn(&Path),
-    ) -> Result<Option<Self>, DumpError> {
+    pub fn open(paths: &[PathBuf], context: OpenContext) -> Result<Option<Self>, DumpError> {
+        let options = context.options;
         // A fixed order prevents a deadlock of two runs that save the same parts.
         let mut paths = paths.to_vec();
         paths.sort_unstable();
         // An earlier run that was killed may have cleared the marks of some devices.
-        let of_devices = SaveOptions {
+        let also_saved = SaveOptions {
             again: true,
             ..options.clone()
+        };
+        let of_devices = OpenContext {
+            options: &also_saved,
+            ..context
         };
         let (mut devices, mut files) = (Vec::new(), Vec::new());
         let (mut parts, mut ids) = (Vec::new(), Vec::new());
@@ -55,7 +53,7 @@ impl Stripes {
                 files.push(path.clone());
                 continue;
             }
-            let device = Origin::open_device(path, &of_devices, stop, waiting)?;
+            let device = DeviceDump::open(path, of_devices)?;
             let device = device.ok_or_else(|| refused(path, "has no dump on it"))?;
             ids.push(device.id());
             if !device.is_nothing() {
@@ -63,7 +61,7 @@ impl Stripes {
             }
             devices.push(device);
         }
-        let is_marked = devices.iter().any(Origin::has_mark);
+        let is_marked = devices.iter().any(DeviceDump::has_mark);
         if devices.len() == paths.len() && !is_marked && !options.again {
             return Ok(None);
         }
@@ -115,15 +113,27 @@ impl Stripes {
         self.damage.as_deref()
     }
 
+    /// Number of bytes of data in all parts.
+    pub fn data_bytes(&self) -> Result<u64, DumpError> {
+        let mut bytes = 0;
+        for device in &self.devices {
+            bytes += device.bytes().size();
+        }
+        for file in &self.files {
+            bytes += space::data_bytes(&DumpFile::open(file)?);
+        }
+        Ok(bytes)
+    }
+
     /// Returns true if there are marks that [`Self::clear`] clears: none while another part may
     /// be found and saved together with these.
     pub fn has_mark(&self) -> bool {
-        self.is_whole && self.devices.iter().any(Origin::has_mark)
+        self.is_whole && self.devices.iter().any(DeviceDump::has_mark)
     }
 
     /// Clears the marks of all devices.
     pub fn clear(&self) -> Result<(), DumpError> {
-        self.devices.iter().try_for_each(Origin::clear)
+        self.devices.iter().try_for_each(DeviceDump::clear)
     }
 }
 
@@ -134,51 +144,4 @@ fn id_of(mut ids: Vec<DumpId>) -> DumpId {
     hash.update(b"stripes");
     ids.iter().for_each(|id| hash.update(&id.0));
     DumpId(hash.digest128().to_le_bytes())
-}
-
-/// Joins the parts to one vmdump in the temporary file.
-pub fn join(job: &Job) -> Result<Made, DumpError> {
-    let (origin, temporary) = (job.origin, job.temporary);
-    let source = origin.open_source()?;
-    let Some(dump) = source.memory().vmdump() else {
-        return Err(refused(origin.path(), "is not a part of a striped vmdump"));
-    };
-    let mut needed = 0;
-    if let Some(stripes) = origin.stripes() {
-        for device in &stripes.devices {
-            needed += device.bytes()?.size();
-        }
-        for file in &stripes.files {
-            needed += space::data_bytes(&DumpFile::open(file)?);
-        }
-    }
-    space::check(job.directory, needed)?;
-    let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
-    let error = DumpError::write(temporary.path());
-    let header = dump.header();
-    job.progress
-        .begin(Phase::Copying, header.core_size >> header.page_shift);
-    let options = MergeOptions {
-        threads: job.options.threads,
-        memory: job.options.memory,
-        progress: job.progress,
-        stop: job.stop,
-    };
-    let merged = keep(
-        || output.sync().map_err(error),
-        job.progress,
-        job.stop,
-        || merge(dump, &output, &options, &error),
-    )?;
-    temporary.sync()?;
-    let damage = match (merged.lost, merged.reason) {
-        (0, reason) => reason,
-        (lost, None) => Some(format!("{lost} pages lost")),
-        (lost, Some(reason)) => Some(format!("{lost} pages lost; {reason}")),
-    };
-    Ok(Made {
-        bytes: merged.bytes,
-        copied: merged.bytes,
-        damage,
-    })
 }

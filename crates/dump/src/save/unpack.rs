@@ -10,7 +10,8 @@ use bigiron_helpers::{Stop, run};
 use bigiron_kernel::VmdumpSource;
 
 use super::copy::{put, write_error};
-use super::{Job, Made, space};
+use super::job::{Made, SaveJob};
+use super::space;
 use crate::error::DumpError;
 use crate::output::{FileOutput, Output, keep};
 use crate::progress::Phase;
@@ -23,7 +24,7 @@ const INDEX: u64 = 2 << 20;
 const GROWTH: u64 = 64 << 10;
 
 /// Unpacks `dump` into the job's temporary file; `damage` describes defects known already.
-pub fn write(job: &Job, dump: &VmdumpSource, damage: Option<&str>) -> Result<Made, DumpError> {
+pub fn write(job: &SaveJob, dump: &VmdumpSource, damage: Option<&str>) -> Result<Made, DumpError> {
     let temporary = job.temporary;
     let header = dump.header();
     let expected = Expected::of(dump);
@@ -212,7 +213,7 @@ enum Failure {
 
 /// The work of one helper.
 fn unpack(
-    job: &Job,
+    job: &SaveJob,
     dump: &VmdumpSource,
     cursor: &Cursor,
     output: &dyn Output,

@@ -20,21 +20,21 @@ pub fn check_vmdump(
     stop: &Stop,
 ) -> Result<Vec<String>, FormatError> {
     let mut findings = check_order(dump);
-    let mut pieces: Vec<(usize, Option<usize>)> = Vec::new();
+    let mut groups: Vec<(usize, Option<usize>)> = Vec::new();
     for (number, part) in dump.parts().iter().enumerate() {
-        pieces.push((number, None));
-        pieces.extend((0..part.file.chunk_groups()).map(|piece| (number, Some(piece))));
+        groups.push((number, None));
+        groups.extend((0..part.file.chunk_groups()).map(|group| (number, Some(group))));
     }
-    let cursor = WorkCursor::new(pieces.len() as u64);
+    let cursor = WorkCursor::new(groups.len() as u64);
     let parts = run(helpers, stop, |_| {
         let mut found: Vec<(usize, Finding)> = Vec::new();
         let mut packed = Vec::new();
         while let Some(index) = cursor.take(stop) {
-            let (number, piece) = pieces[index as usize];
+            let (number, group) = groups[index as usize];
             let file = &dump.parts()[number].file;
             if found.len() < MAX_FINDINGS {
-                let new = match piece {
-                    Some(piece) => check_group(file, piece, &mut packed)?,
+                let new = match group {
+                    Some(group) => check_group(file, group, &mut packed)?,
                     None => check(file)?,
                 };
                 found.extend(new.into_iter().map(|finding| (number, finding)));

@@ -173,7 +173,7 @@ impl Merge<'_> {
     fn help(&self) -> Result<Losses, DumpError> {
         let mut losses = Losses::default();
         let mut zeros = Zeros::default();
-        let mut pieces = Vec::new();
+        let mut records = Vec::new();
         let (progress, stop) = (self.options.progress, self.options.stop);
         while let Some((number, work)) = self.take() {
             let (packed, len) = match work {
@@ -190,9 +190,9 @@ impl Merge<'_> {
                 }
             };
             self.turns.put(number, packed, stop, |packed| {
-                Ok::<_, DumpError>(lock(&self.placer).place(packed, &mut pieces)?)
+                Ok::<_, DumpError>(lock(&self.placer).place(packed, &mut records)?)
             })?;
-            self.write(pieces.drain(..))?;
+            self.write(records.drain(..))?;
             progress.add(len >> self.dump.header().page_shift);
         }
         Ok(losses)
@@ -245,12 +245,12 @@ impl Merge<'_> {
         compress(chunk, headers.get(range).unwrap_or_default())
     }
 
-    fn write(&self, pieces: impl IntoIterator<Item = PlacedRecord>) -> Result<(), DumpError> {
-        for piece in pieces {
-            let written = self.output.write_at(piece.offset, &piece.bytes);
+    fn write(&self, records: impl IntoIterator<Item = PlacedRecord>) -> Result<(), DumpError> {
+        for record in records {
+            let written = self.output.write_at(record.offset, &record.bytes);
             written.map_err(self.error)?;
-            self.options.progress.add_written(piece.bytes.len() as u64);
-            self.buffers.give(piece.bytes);
+            self.options.progress.add_written(record.bytes.len() as u64);
+            self.buffers.give(record.bytes);
         }
         Ok(())
     }
@@ -271,8 +271,8 @@ impl Merge<'_> {
         let roots = || self.dump.parts().iter().filter_map(|part| part.file.root());
         let was_complete = roots().next().is_some() && roots().all(|root| root.complete);
         let complete = was_complete && whole && merged.lost == 0;
-        let pieces = lock(&self.placer).end_chunks()?;
-        self.write(pieces)?;
+        let records = lock(&self.placer).end_chunks()?;
+        self.write(records)?;
         merged.reason = merged.reason.or(damage);
         let metadata = self.metadata(&merged);
         let (output, error, progress) = (self.output, self.error, self.options.progress);
@@ -281,13 +281,15 @@ impl Merge<'_> {
         let ends = placer.end(complete, &metadata)?;
         let ends_at = ends
             .iter()
-            .map(|piece| piece.offset + piece.bytes.len() as u64);
+            .map(|record| record.offset + record.bytes.len() as u64);
         merged.bytes = ends_at.max().unwrap_or(0);
         // Sync first: the root must not be durable before all chunks are.
         output.sync().map_err(error)?;
-        for piece in ends {
-            output.write_at(piece.offset, &piece.bytes).map_err(error)?;
-            progress.add_written(piece.bytes.len() as u64);
+        for record in ends {
+            output
+                .write_at(record.offset, &record.bytes)
+                .map_err(error)?;
+            progress.add_written(record.bytes.len() as u64);
         }
         Ok(merged)
     }

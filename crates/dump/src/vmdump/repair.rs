@@ -139,8 +139,8 @@ impl Found {
             frames: None,
             counts: Counts::default(),
         };
-        for piece in 0..file.chunk_groups() {
-            let chunks = file.chunks(piece);
+        for group in 0..file.chunk_groups() {
+            let chunks = file.chunks(group);
             found
                 .chunks
                 .extend(chunks.map_err(|error| DumpError::Layout(error.to_string()))?);
@@ -235,25 +235,25 @@ fn write_end(
     let metadata = serde_json::to_vec(&metadata).unwrap_or_default();
     let chunks = found.counts.chunks;
     let mut placer = PartPlacer::resume(header, end, found.counts, found.directory, found.frames);
-    let mut pieces: Vec<PlacedRecord> = Vec::new();
+    let mut records: Vec<PlacedRecord> = Vec::new();
     for chunk in found.chunks {
         placer
-            .index_again(chunk, &mut pieces)
+            .index_again(chunk, &mut records)
             .map_err(std::io::Error::other)?;
     }
     placer
-        .end_chunks(&mut pieces)
+        .end_chunks(&mut records)
         .map_err(std::io::Error::other)?;
-    pieces.push(
+    records.push(
         placer
             .end(complete, &metadata)
             .map_err(std::io::Error::other)?,
     );
     file.set_len(end)?;
     let mut written = 0;
-    for piece in &pieces {
-        file.write_all_at(&piece.bytes, piece.offset)?;
-        written += piece.bytes.len() as u64;
+    for record in &records {
+        file.write_all_at(&record.bytes, record.offset)?;
+        written += record.bytes.len() as u64;
     }
     file.sync_all()?;
     Ok(Repair {

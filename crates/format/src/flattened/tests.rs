@@ -208,7 +208,7 @@ fn failing_sink_ends_unpacking() {
     )
     .unwrap_err();
     assert!(
-        matches!(error, FormatError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+        matches!(error, FormatError::Io { cause, .. } if cause.kind() == io::ErrorKind::StorageFull)
     );
 }
 

@@ -62,10 +62,7 @@ pub fn unpack(
             sink(offset, piece).map_err(|error| FormatError::Io {
                 what: "a flattened record",
                 offset: at,
-                source: io::Error::new(
-                    error.kind(),
-                    format!("its data cannot be written: {error}"),
-                ),
+                cause: io::Error::new(error.kind(), format!("its data cannot be written: {error}")),
             })?;
             let count = piece.len();
             offset += count as u64;
@@ -120,11 +117,11 @@ impl<'a, R: Read> Input<'a, R> {
                 Ok(0) => return Ok(false),
                 Ok(count) => self.end += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(source) => {
+                Err(cause) => {
                     return Err(FormatError::Io {
                         what: "the flattened stream",
                         offset: self.position + self.held().len() as u64,
-                        source,
+                        cause,
                     });
                 }
             }

@@ -42,10 +42,10 @@ pub fn read(program: &Program, module: VirtAddr) -> Result<Option<String>, Inspe
     for index in 0..count.min(MAX_NOTES) {
         let at = VirtAddr(first.0.wrapping_add(index * each));
         let size = program.value(at, "bin_attribute", "size")?;
-        let place = program.pointer(at, "bin_attribute", "private")?;
+        let note = program.pointer(at, "bin_attribute", "private")?;
         let mut bytes = [0; NOTE_BYTES];
         let len = size.min(NOTE_BYTES as u64) as usize;
-        program.kernel().read("a note", place, &mut bytes[..len])?;
+        program.kernel().read("a note", note, &mut bytes[..len])?;
         let endian = program.kernel().source().endian();
         if let Some(found) = in_note(&bytes[..len], endian) {
             return Ok(text(found));

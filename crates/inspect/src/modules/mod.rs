@@ -12,28 +12,24 @@
 //! | | `refptr`, per CPU | earlier |
 
 mod build_id;
+mod list;
 mod lookup;
 mod symbols;
 mod types;
 
-use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use bigiron_format::VirtAddr;
-use bigiron_kernel::symbols::Symbols;
-use bigiron_kernel::types::btf::Btf;
 use bigiron_kernel::types::{Named, Shape, TypeTable};
-use serde::Serialize;
 
 use crate::error::InspectError;
-use crate::json::hexadecimal;
 use crate::program::Program;
 
+use list::MAX_MODULES;
+pub use list::{Module, Modules, Region};
 pub use lookup::Located;
 
-/// Maximum number of modules; machines have 50 to 300.
-const MAX_MODULES: usize = 4096;
 /// Maximum number of elements of `mem[]`; seven since 6.4.
 const MAX_REGIONS: u64 = 32;
 /// Maximum memory for the symbols and types of all modules, in bytes.
@@ -41,140 +37,39 @@ const NAME_BYTES: usize = 256 << 20;
 /// Taint letters by bit (taint_flags in kernel/panic.c).
 const TAINTS: &[u8] = b"PFSRMBUDAWCIOELKXTNJ";
 
-/// The modules of a kernel.
-#[derive(Debug, Serialize)]
-pub struct Modules {
-    /// In the kernel's order: youngest first.
-    pub list: Vec<Module>,
-    /// The reason why the list may be incomplete or is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub missing: Option<String>,
-    /// Address range of the kernel image.
-    #[serde(skip)]
-    image: Range<u64>,
-    /// Memory that is left for symbols and types.
-    #[serde(skip)]
-    left: AtomicUsize,
-    /// Addresses of their types.
-    #[serde(skip)]
-    btf_addresses: OnceLock<types::BtfAddresses>,
-}
-
-/// A module.
-#[derive(Debug, Serialize)]
-pub struct Module {
-    /// Name.
-    pub name: String,
-    /// Address of its struct module.
-    #[serde(serialize_with = "hexadecimal")]
-    pub address: VirtAddr,
-    /// Start of its code, as in /proc/modules.
-    #[serde(serialize_with = "hexadecimal")]
-    pub base: VirtAddr,
-    /// Size of all its memory, as printed by lsmod.
-    pub size: u64,
-    /// `live`, `coming`, `going` or `unformed`.
-    pub state: String,
-    /// Number of users, including other modules; `None` without CONFIG_MODULE_UNLOAD.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub references: Option<i64>,
-    /// The modules that use it.
-    pub used_by: Vec<String>,
-    /// Its taint letters.
-    pub taints: String,
-    /// Version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// Build id, in hexadecimal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub build_id: Option<String>,
-    /// Its memory.
-    pub regions: Vec<Region>,
-    /// Fields that could not be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<String>,
-    #[serde(skip)]
-    symbols: OnceLock<Symbols>,
-    #[serde(skip)]
-    types: OnceLock<Result<Btf, String>>,
-}
-
-/// A memory region of a module.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Region {
-    /// Name: `text`, `data`, `rodata`, `init_text`; `core` and `init` for kernels that do not
-    /// separate them.
-    pub name: String,
-    /// Start address.
-    #[serde(serialize_with = "hexadecimal")]
-    pub start: VirtAddr,
-    /// Size, in bytes.
-    pub size: u64,
-}
-
-impl Region {
-    /// Returns true if the address is in the region.
-    pub fn holds(&self, address: VirtAddr) -> bool {
-        (address.0.checked_sub(self.start.0)).is_some_and(|offset| offset < self.size)
+impl Program<'_, '_> {
+    /// Its modules, read on first use.
+    pub fn modules(&self) -> &Modules {
+        self.names.modules.get_or_init(|| read(self))
     }
 }
 
-impl Module {
-    /// Returns the region that contains the address.
-    pub fn region(&self, address: VirtAddr) -> Option<&Region> {
-        self.regions.iter().find(|region| region.holds(address))
-    }
-
-    /// Returns the value, or records why it is missing.
-    fn take<T>(&mut self, what: &str, found: Result<T, InspectError>) -> Option<T> {
-        found
-            .map_err(|error| self.missing.push(format!("{what}: {error}")))
-            .ok()
-    }
-}
-
-impl Modules {
-    /// Reads the list; what cannot be read is listed in `missing`.
-    pub(crate) fn read(program: &Program) -> Self {
-        let mut modules = Self {
-            list: Vec::new(),
-            missing: None,
-            image: lookup::image(program.symbols()),
-            left: AtomicUsize::new(NAME_BYTES),
-            btf_addresses: OnceLock::new(),
-        };
-        let walk = program
-            .symbol("modules")
-            .and_then(|head| program.list(head, "module", "list", MAX_MODULES));
-        match walk {
-            Ok(walk) => {
-                modules.missing = walk
-                    .cut
-                    .map(|reason| format!("the list of modules is incomplete: {reason}"));
-                let all = walk.items.into_iter();
-                modules.list = all.map(|at| module(program, at)).collect();
-            }
-            Err(InspectError::NoSymbol { .. }) => {
-                modules.missing = Some("the kernel has no symbol modules (CONFIG_MODULES)".into());
-            }
-            Err(error) => modules.missing = Some(error.to_string()),
+/// Reads the list; what cannot be read is listed in `missing`.
+fn read(program: &Program) -> Modules {
+    let mut modules = Modules {
+        list: Vec::new(),
+        missing: None,
+        image: lookup::image(program.symbols()),
+        left: AtomicUsize::new(NAME_BYTES),
+        btf_addresses: OnceLock::new(),
+    };
+    let walk = program
+        .symbol("modules")
+        .and_then(|head| program.list(head, "module", "list", MAX_MODULES));
+    match walk {
+        Ok(walk) => {
+            modules.missing = walk
+                .cut
+                .map(|reason| format!("the list of modules is incomplete: {reason}"));
+            let all = walk.items.into_iter();
+            modules.list = all.map(|at| module(program, at)).collect();
         }
-        modules
+        Err(InspectError::NoSymbol { .. }) => {
+            modules.missing = Some("the kernel has no symbol modules (CONFIG_MODULES)".into());
+        }
+        Err(error) => modules.missing = Some(error.to_string()),
     }
-
-    /// Reserves memory from the limit; returns false if it is exceeded.
-    fn take(&self, bytes: usize) -> bool {
-        let room = |left: usize| left.checked_sub(bytes);
-        let order = Ordering::Relaxed;
-        self.left.fetch_update(order, order, room).is_ok()
-    }
-
-    /// Finds a module by name; `-` and `_` are equal, as in modprobe.
-    pub fn find(&self, name: &str) -> Option<&Module> {
-        let name = name.replace('-', "_");
-        let mut all = self.list.iter();
-        all.find(|module| module.name.replace('-', "_") == name)
-    }
+    modules
 }
 
 fn module(program: &Program, address: VirtAddr) -> Module {
@@ -223,8 +118,8 @@ fn module(program: &Program, address: VirtAddr) -> Module {
 
 fn state(program: &Program, address: VirtAddr) -> Result<String, InspectError> {
     let value = program.value(address, "module", "state")?;
-    let place = program.place("module", "state")?;
-    let names = program.types().enumerators(place.type_id)?;
+    let member = program.locate("module", "state")?;
+    let names = program.types().enumerators(member.type_id)?;
     let found = names
         .iter()
         .find(|(_, known)| known.cast_unsigned() == value);
@@ -263,9 +158,9 @@ fn regions(program: &Program, address: VirtAddr) -> Result<Vec<Region>, InspectE
 /// Reads `mem[]`, one element per value of enum mod_mem_type.
 fn types_of_memory(program: &Program, address: VirtAddr) -> Result<Vec<Region>, InspectError> {
     let each = program.size_of("module_memory")?.max(1);
-    let place = program.place("module", "mem")?;
+    let member = program.locate("module", "mem")?;
     let first = program.member(address, "module", "mem")?;
-    let count = match program.shape(place.type_id)? {
+    let count = match program.shape(member.type_id)? {
         Shape::Array(_, count) => count.min(MAX_REGIONS),
         _ => 0,
     };

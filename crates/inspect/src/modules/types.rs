@@ -11,13 +11,10 @@ use bigiron_format::VirtAddr;
 use bigiron_kernel::types::TypeTable;
 use bigiron_kernel::types::btf::{self, Btf};
 
-use super::{MAX_MODULES, Module, Modules};
+use super::list::{MAX_MODULES, Module, Modules};
 use crate::definition::{Definition, define};
 use crate::error::InspectError;
 use crate::program::Program;
-
-/// The struct btf of each struct module.
-pub type BtfAddresses = Result<HashMap<VirtAddr, VirtAddr>, String>;
 
 impl Modules {
     /// Returns the types of a module, including those of the kernel.
@@ -78,11 +75,11 @@ fn btf_addresses(program: &Program) -> Result<HashMap<VirtAddr, VirtAddr>, Inspe
         other => other,
     }?;
     let walk = program.list(head, "btf_module", "list", MAX_MODULES)?;
-    let place = |at: VirtAddr| {
+    let start = |at: VirtAddr| {
         let module = program.pointer(at, "btf_module", "module").ok()?;
         Some((module, program.pointer(at, "btf_module", "btf").ok()?))
     };
-    Ok(walk.items.into_iter().filter_map(place).collect())
+    Ok(walk.items.into_iter().filter_map(start).collect())
 }
 
 /// A definition, and the module that contains it.

@@ -183,8 +183,8 @@ impl<'p, 'k, 's> Finder<'p, 'k, 's> {
     /// Returns the non-empty list of each priority.
     fn real_time_lists(&self, queue: VirtAddr) -> Result<Vec<VirtAddr>, InspectError> {
         let program = self.program;
-        let place = program.place("rt_rq", "active.queue")?;
-        let Shape::Array(element, count) = program.shape(place.type_id)? else {
+        let member = program.locate("rt_rq", "active.queue")?;
+        let Shape::Array(element, count) = program.shape(member.type_id)? else {
             return Ok(Vec::new());
         };
         let size = size_of(program.types(), element)?.unwrap_or(0);
@@ -222,8 +222,8 @@ impl<'p, 'k, 's> Finder<'p, 'k, 's> {
 
     /// Adds the task that contains an entity.
     fn add_entity(&mut self, entity: VirtAddr, member: &str, delayed: bool) {
-        match self.program.place("task_struct", member) {
-            Ok(place) => self.add(VirtAddr(entity.0.wrapping_sub(place.offset)), delayed),
+        match self.program.locate("task_struct", member) {
+            Ok(member) => self.add(VirtAddr(entity.0.wrapping_sub(member.offset)), delayed),
             Err(error) => self.gap(error.to_string()),
         }
     }

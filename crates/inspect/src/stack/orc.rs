@@ -7,7 +7,7 @@
 
 use bigiron_format::VirtAddr;
 use bigiron_kernel::KernelError;
-use bigiron_kernel::types::Place;
+use bigiron_kernel::types::MemberLocation;
 
 use crate::error::InspectError;
 use crate::program::Program;
@@ -111,15 +111,15 @@ struct Table {
 #[derive(Debug)]
 struct Layout {
     size: u64,
-    sp_offset: Place,
-    bp_offset: Place,
-    sp_reg: Place,
-    bp_reg: Place,
-    kind: Place,
+    sp_offset: MemberLocation,
+    bp_offset: MemberLocation,
+    sp_reg: MemberLocation,
+    bp_reg: MemberLocation,
+    kind: MemberLocation,
     /// Types are encoded as since 6.4.
     has_end_type: bool,
-    signal: Option<Place>,
-    end: Option<Place>,
+    signal: Option<MemberLocation>,
+    end: Option<MemberLocation>,
 }
 
 /// The tables of the kernel; those of modules are read on demand.
@@ -167,14 +167,18 @@ impl Orc {
         if ip.0 == 0 {
             return Ok(Some(Entry::NULL_CALL));
         }
-        match self.place(program, ip)? {
-            Some(place) => self.layout.read(program, place).map(Some),
+        match self.entry_of(program, ip)? {
+            Some(entry) => self.layout.read(program, entry).map(Some),
             None => Ok(None),
         }
     }
 
     /// Returns the address of that entry.
-    pub fn place(&self, program: &Program, ip: VirtAddr) -> Result<Option<VirtAddr>, InspectError> {
+    pub fn entry_of(
+        &self,
+        program: &Program,
+        ip: VirtAddr,
+    ) -> Result<Option<VirtAddr>, InspectError> {
         let Some(table) = self.table(program, ip)? else {
             return Ok(None);
         };
@@ -239,29 +243,30 @@ impl Table {
 
 impl Layout {
     fn of(program: &Program) -> Result<Self, InspectError> {
-        let place = |path: &str| program.place("orc_entry", path);
-        let kind = place("type")?;
+        let member = |path: &str| program.locate("orc_entry", path);
+        let kind = member("type")?;
         Ok(Self {
             size: program.size_of("orc_entry")?,
-            sp_offset: place("sp_offset")?,
-            bp_offset: place("bp_offset")?,
-            sp_reg: place("sp_reg")?,
-            bp_reg: place("bp_reg")?,
+            sp_offset: member("sp_offset")?,
+            bp_offset: member("bp_offset")?,
+            sp_reg: member("sp_reg")?,
+            bp_reg: member("bp_reg")?,
             has_end_type: kind.bits.is_none_or(|(_, bits)| bits >= 3),
             kind,
-            signal: place("signal").ok(),
-            end: place("end").ok(),
+            signal: member("signal").ok(),
+            end: member("end").ok(),
         })
     }
 
     fn read(&self, program: &Program, at: VirtAddr) -> Result<Entry, InspectError> {
-        let value = |place: &Place| program.value_at(at, place);
-        let flag = |place: &Option<Place>| match place {
-            Some(place) => Ok::<_, InspectError>(value(place)? != 0),
+        let value = |member: &MemberLocation| program.value_at(at, member);
+        let flag = |member: &Option<MemberLocation>| match member {
+            Some(member) => Ok::<_, InspectError>(value(member)? != 0),
             None => Ok(false),
         };
         // s16.
-        let offset = |place| Ok::<_, InspectError>(i64::from((value(place)? as u16).cast_signed()));
+        let offset =
+            |member| Ok::<_, InspectError>(i64::from((value(member)? as u16).cast_signed()));
         let sp = base(value(&self.sp_reg)?);
         let number = value(&self.kind)?;
         let kind = match (self.has_end_type, number) {

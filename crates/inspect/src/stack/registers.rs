@@ -88,9 +88,9 @@ pub fn of_cpu(
         .filter(is_status)
         .map(|note| registers(&note))
         .collect();
-    let place = online.iter().position(|known| *known == cpu);
-    let found = place.filter(|_| notes.len() == online.len());
-    Ok(found.and_then(|place| notes.get(place).copied().flatten()))
+    let index = online.iter().position(|known| *known == cpu);
+    let found = index.filter(|_| notes.len() == online.len());
+    Ok(found.and_then(|index| notes.get(index).copied().flatten()))
 }
 
 /// Reads crash_notes (kernel/crash_core.c): allocated per CPU, filled by crash_save_cpu.

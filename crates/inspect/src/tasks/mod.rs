@@ -6,7 +6,7 @@ mod state;
 use std::collections::{HashMap, HashSet};
 
 use bigiron_format::VirtAddr;
-use bigiron_kernel::types::Place;
+use bigiron_kernel::types::MemberLocation;
 use serde::Serialize;
 
 use crate::cpus::online_cpus;
@@ -229,35 +229,35 @@ struct Counted {
 
 /// Locations of the fields of task_struct.
 struct Layout {
-    pid: Place,
-    tgid: Place,
-    parent: Place,
-    flags: Place,
-    mm: Place,
+    pid: MemberLocation,
+    tgid: MemberLocation,
+    parent: MemberLocation,
+    flags: MemberLocation,
+    mm: MemberLocation,
     /// `__state` since 5.14 (commit 2f064a59a11f).
-    state: Place,
-    exit_state: Place,
+    state: MemberLocation,
+    exit_state: MemberLocation,
     /// In thread_info since 5.16 (commit bcf9033e5449).
-    cpu: Option<Place>,
+    cpu: Option<MemberLocation>,
     /// Missing without SMP.
-    on_cpu: Option<Place>,
+    on_cpu: Option<MemberLocation>,
     states: States,
     rss: Result<Rss, String>,
 }
 
 impl Layout {
     fn of(program: &Program) -> Result<Self, InspectError> {
-        let place = |path: &str| program.place("task_struct", path);
+        let member = |path: &str| program.locate("task_struct", path);
         Ok(Self {
-            pid: place("pid")?,
-            tgid: place("tgid")?,
-            parent: place("real_parent")?,
-            flags: place("flags")?,
-            mm: place("mm")?,
-            state: place("__state").or_else(|_| place("state"))?,
-            exit_state: place("exit_state")?,
-            cpu: place("thread_info.cpu").or_else(|_| place("cpu")).ok(),
-            on_cpu: place("on_cpu").ok(),
+            pid: member("pid")?,
+            tgid: member("tgid")?,
+            parent: member("real_parent")?,
+            flags: member("flags")?,
+            mm: member("mm")?,
+            state: member("__state").or_else(|_| member("state"))?,
+            exit_state: member("exit_state")?,
+            cpu: member("thread_info.cpu").or_else(|_| member("cpu")).ok(),
+            on_cpu: member("on_cpu").ok(),
             states: States::of(program),
             rss: Rss::of(program).map_err(|error| error.to_string()),
         })
@@ -308,7 +308,7 @@ impl Layout {
         address: VirtAddr,
         counted: &mut Counted,
     ) -> Result<Task, InspectError> {
-        let number = |place: &Place| program.value_at(address, place);
+        let number = |member: &MemberLocation| program.value_at(address, member);
         // pid_t is an int; the upper half does not belong to it.
         let pid_of = |value: u64| (value as u32).cast_signed();
         let state_bits = number(&self.state)?;
@@ -322,7 +322,9 @@ impl Layout {
             .flatten();
         let parent = VirtAddr(number(&self.parent)?);
         let parent = program.value_at(parent, &self.tgid).ok();
-        let optional = |place: &Option<Place>| place.as_ref().and_then(|place| number(place).ok());
+        let optional = |member: &Option<MemberLocation>| {
+            member.as_ref().and_then(|member| number(member).ok())
+        };
         Ok(Task {
             pid: pid_of(number(&self.pid)?),
             tgid: pid_of(number(&self.tgid)?),

@@ -1,7 +1,7 @@
 //! Resident memory of a task: mm_struct.rss_stat.
 
 use bigiron_format::VirtAddr;
-use bigiron_kernel::types::{Place, Shape, TypeTable, resolve, size_of};
+use bigiron_kernel::types::{MemberLocation, Shape, TypeTable, resolve, size_of};
 
 use crate::cpus::online_cpus;
 use crate::error::InspectError;
@@ -24,8 +24,8 @@ enum Form {
     PerCpu {
         array: u64,
         size: u64,
-        count: Place,
-        counters: Place,
+        count: MemberLocation,
+        counters: MemberLocation,
     },
     /// Atomic counters, and each thread's cached share.
     Atomic { array: u64, thread: Option<u64> },
@@ -35,21 +35,21 @@ impl Rss {
     /// Determines the layout from the kernel's types.
     pub fn of(program: &Program) -> Result<Self, InspectError> {
         let types = program.types();
-        let stat = program.place("mm_struct", "rss_stat")?;
+        let stat = program.locate("mm_struct", "rss_stat")?;
         let form = match resolve(types, stat.type_id)?.1.shape {
             Shape::Array(element, _) => Form::PerCpu {
                 array: stat.offset,
                 size: size_of(types, element)?.unwrap_or(0),
-                count: program.place_in(element, "count")?,
-                counters: program.place_in(element, "counters")?,
+                count: program.locate_in(element, "count")?,
+                counters: program.locate_in(element, "counters")?,
             },
             _ => Form::Atomic {
-                array: program.place("mm_struct", "rss_stat.count")?.offset,
+                array: program.locate("mm_struct", "rss_stat.count")?.offset,
                 // With SPLIT_RSS_COUNTING; ints.
                 thread: program
-                    .place("task_struct", "rss_stat.count")
+                    .locate("task_struct", "rss_stat.count")
                     .ok()
-                    .map(|place| place.offset),
+                    .map(|member| member.offset),
             },
         };
         let mut counters = Vec::new();

@@ -246,13 +246,13 @@ impl<'p> Location<'p> {
         let error = |error: bigiron_kernel::KernelError| error.to_string();
         let (outer, _) = resolve(&self.types, self.known_type()?).map_err(error)?;
         let found = find_member(&self.types, outer, name).map_err(error)?;
-        let place = found.ok_or_else(|| {
+        let member = found.ok_or_else(|| {
             let outer = declaration(&self.types, outer, "").unwrap_or_default();
             format!("{outer} has no member {name}")
         })?;
-        self.address = VirtAddr(self.address.0.wrapping_add(place.offset));
-        self.type_id = Some(place.type_id);
-        self.bits = place.bits;
+        self.address = VirtAddr(self.address.0.wrapping_add(member.offset));
+        self.type_id = Some(member.type_id);
+        self.bits = member.bits;
         Ok(())
     }
 
@@ -314,10 +314,10 @@ fn start<'p>(program: &'p Program, name: &str) -> Result<Start<'p>, String> {
             });
         }
         (None, many) => {
-            let places = many.iter().map(|found| found.symbol.address.to_string());
-            let places = places.collect::<Vec<_>>().join(", ");
+            let addresses = many.iter().map(|found| found.symbol.address.to_string());
+            let addresses = addresses.collect::<Vec<_>>().join(", ");
             return Err(format!(
-                "several symbols have that name; give one's address: {places}"
+                "several symbols have that name; give one's address: {addresses}"
             ));
         }
     };

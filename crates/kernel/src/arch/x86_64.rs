@@ -119,10 +119,10 @@ impl PageTables {
             let shift = 12 + 9 * level;
             let index = address.0 >> shift & 0x1ff;
             let mut entry = [0; 8];
-            let place = PhysAddr(table + index * 8);
-            memory.read(place, &mut entry)?;
+            let entry_address = PhysAddr(table + index * 8);
+            memory.read(entry_address, &mut entry)?;
             let entry = Endian::Little.u64(&entry, 0).unwrap_or(0) & !self.encryption;
-            visit(level, place, entry);
+            visit(level, entry_address, entry);
             if entry & PRESENT == 0 {
                 return Ok(None);
             }

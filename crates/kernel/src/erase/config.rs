@@ -45,9 +45,9 @@ impl Config {
             let number = index + 1;
             let Some(section) = line.strip_prefix('[') else {
                 let split = line.split_ascii_whitespace();
-                words.extend(split.enumerate().map(|(place, text)| Word {
+                words.extend(split.enumerate().map(|(index, text)| Word {
                     line: number,
-                    first: place == 0,
+                    first: index == 0,
                     text,
                 }));
                 continue;

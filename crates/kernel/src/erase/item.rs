@@ -11,7 +11,7 @@ use crate::error::KernelError;
 use crate::kernel_memory::KernelMemory;
 use crate::symbols::Symbols;
 use crate::types::{
-    self, Place, Shape, Type, TypeId, TypeTable, WithAddedTypes, find_member, size_of,
+    self, MemberLocation, Shape, Type, TypeId, TypeTable, WithAddedTypes, find_member, size_of,
 };
 
 /// Maximum number of bytes erased of a string without a length, as in makedumpfile.
@@ -40,7 +40,7 @@ pub(super) struct Scope<'a> {
     /// KASLR offset from the linked address.
     moved: u64,
     found: RefCell<HashMap<String, Item>>,
-    members: RefCell<HashMap<(TypeId, String), Option<Place>>>,
+    members: RefCell<HashMap<(TypeId, String), Option<MemberLocation>>>,
 }
 
 impl<'a> Scope<'a> {
@@ -148,30 +148,30 @@ impl<'a> Scope<'a> {
     pub(super) fn member(&self, outer: Item, name: &str) -> Result<Item, String> {
         let key = (outer.type_id, name.to_owned());
         let known = self.members.borrow().get(&key).cloned();
-        let place = match known {
-            Some(place) => place,
+        let location = match known {
+            Some(location) => location,
             None => {
-                let mut place = find_member(&self.types, outer.type_id, name).map_err(text)?;
-                if place.is_none() {
-                    place = self.inner_member(outer.type_id, name, MAX_DEPTH)?;
+                let mut location = find_member(&self.types, outer.type_id, name).map_err(text)?;
+                if location.is_none() {
+                    location = self.inner_member(outer.type_id, name, MAX_DEPTH)?;
                 }
-                self.members.borrow_mut().insert(key, place.clone());
-                place
+                self.members.borrow_mut().insert(key, location.clone());
+                location
             }
         };
-        let Some(place) = place else {
+        let Some(location) = location else {
             let (_, found) = self.resolve(outer.type_id)?;
             let found = found.name.unwrap_or_default();
             return Err(format!("struct '{found}' has no member '{name}'"));
         };
-        if place.bits.is_some() {
+        if location.bits.is_some() {
             return Err(format!(
                 "'{name}' is a bit field, which cannot be erased by itself"
             ));
         }
         Ok(Item {
-            address: outer.address.wrapping_add(place.offset),
-            type_id: place.type_id,
+            address: outer.address.wrapping_add(location.offset),
+            type_id: location.type_id,
         })
     }
 
@@ -181,7 +181,7 @@ impl<'a> Scope<'a> {
         outer: TypeId,
         name: &str,
         depth: usize,
-    ) -> Result<Option<Place>, String> {
+    ) -> Result<Option<MemberLocation>, String> {
         if depth == 0 {
             return Err("structs are nested too deeply".into());
         }
@@ -190,13 +190,13 @@ impl<'a> Scope<'a> {
             if !matches!(found.shape, Shape::Struct(_) | Shape::Union(_)) {
                 continue;
             }
-            let mut place = find_member(&self.types, inner, name).map_err(text)?;
-            if place.is_none() {
-                place = self.inner_member(inner, name, depth - 1)?;
+            let mut location = find_member(&self.types, inner, name).map_err(text)?;
+            if location.is_none() {
+                location = self.inner_member(inner, name, depth - 1)?;
             }
-            if let Some(place) = place {
-                let offset = place.offset.saturating_add(member.bit_offset / 8);
-                return Ok(Some(Place { offset, ..place }));
+            if let Some(location) = location {
+                let offset = location.offset.saturating_add(member.bit_offset / 8);
+                return Ok(Some(MemberLocation { offset, ..location }));
             }
         }
         Ok(None)

@@ -58,14 +58,14 @@ pub(super) fn for_each(
         };
         let outer = structure(&scope.types, name).map_err(super::item::text)?;
         let type_id = outer.ok_or_else(|| format!("struct '{name}' not found"))?;
-        let place = scope.member(
+        let link = scope.member(
             Item {
                 address: 0,
                 type_id,
             },
             member,
         )?;
-        if !is_list_head(scope, place)? {
+        if !is_list_head(scope, link)? {
             return Err(format!("member '{member}' is not a list_head"));
         }
         let next = |address| {
@@ -75,7 +75,7 @@ pub(super) fn for_each(
         let begin = next(first.address)?;
         return walk(begin, first.address, &next, &mut |node| {
             visit(Item {
-                address: node.wrapping_sub(place.address),
+                address: node.wrapping_sub(link.address),
                 type_id,
             });
         });

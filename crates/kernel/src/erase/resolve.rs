@@ -45,11 +45,11 @@ pub fn resolve(
 ) -> Erasure {
     let mut work = Work {
         scope: Scope::new(memory, symbols, types, moved),
-        pieces: Vec::new(),
-        by_place: HashMap::new(),
+        ranges: Vec::new(),
+        by_address: HashMap::new(),
         lines: Vec::new(),
         problems: config.problems.clone(),
-        told: HashSet::new(),
+        reported: HashSet::new(),
         modules: HashSet::new(),
     };
     for (module, command) in &config.commands {
@@ -72,7 +72,7 @@ pub fn resolve(
                     }
                 }
                 if let Err(text) = ended {
-                    work.tell(command.line, text);
+                    work.report(command.line, text);
                 }
             }
         }
@@ -81,7 +81,7 @@ pub fn resolve(
 }
 
 /// A range to erase.
-struct Piece {
+struct EraseRange {
     address: u64,
     len: u64,
     byte: u8,
@@ -98,20 +98,20 @@ struct Line {
 
 struct Work<'a> {
     scope: Scope<'a>,
-    pieces: Vec<Piece>,
+    ranges: Vec<EraseRange>,
     /// Ranges by physical start address.
-    by_place: HashMap<u64, usize>,
+    by_address: HashMap<u64, usize>,
     lines: Vec<Line>,
     problems: Vec<Problem>,
-    told: HashSet<usize>,
+    reported: HashSet<usize>,
     modules: HashSet<String>,
 }
 
 impl Work<'_> {
     /// Each problem is reported once per line, since all elements of a loop may have the same
     /// one.
-    fn tell(&mut self, line: usize, text: String) {
-        if self.told.insert(line) {
+    fn report(&mut self, line: usize, text: String) {
+        if self.reported.insert(line) {
             self.problems.push(Problem { line, text });
         }
     }
@@ -122,7 +122,7 @@ impl Work<'_> {
                 Command::Erase(erase) => erase.line,
                 Command::Loop(command) => command.line,
             };
-            self.tell(
+            self.report(
                 line,
                 format!("symbols of modules are not read: section [{module}] is skipped"),
             );
@@ -133,11 +133,11 @@ impl Work<'_> {
         match self.extent(erase, element) {
             Ok(Some((address, len))) => {
                 if let Err(text) = self.add(erase, address, len, slot) {
-                    self.tell(erase.line, text);
+                    self.report(erase.line, text);
                 }
             }
             Ok(None) => {}
-            Err(text) => self.tell(erase.line, text),
+            Err(text) => self.report(erase.line, text),
         }
     }
 
@@ -235,22 +235,22 @@ impl Work<'_> {
         len: u64,
         slot: &mut Option<usize>,
     ) -> Result<(), String> {
-        let place = self.scope.memory.translate(VirtAddr(address));
-        let Some(leaf) = place.map_err(super::item::text)? else {
+        let translated = self.scope.memory.translate(VirtAddr(address));
+        let Some(leaf) = translated.map_err(super::item::text)? else {
             return Err(not_mapped(address));
         };
-        if let Some(index) = self.by_place.get(&leaf.physical.0) {
-            let piece = &mut self.pieces[*index];
-            if len > piece.len {
-                piece.len = len;
-                let (line, index) = piece.slot;
+        if let Some(index) = self.by_address.get(&leaf.physical.0) {
+            let range = &mut self.ranges[*index];
+            if len > range.len {
+                range.len = len;
+                let (line, index) = range.slot;
                 if let Some(size) = &mut self.lines[line].sizes[index] {
                     *size = len;
                 }
             }
             return Ok(());
         }
-        if self.pieces.len() == MAX_RANGES {
+        if self.ranges.len() == MAX_RANGES {
             return Err(format!("more than {MAX_RANGES} ranges to erase"));
         }
         let lines = &mut self.lines;
@@ -264,8 +264,8 @@ impl Work<'_> {
         let nullify = erase.amount == Amount::Nullify;
         let sizes = &mut self.lines[line].sizes;
         sizes.push((!nullify).then_some(len));
-        self.by_place.insert(leaf.physical.0, self.pieces.len());
-        self.pieces.push(Piece {
+        self.by_address.insert(leaf.physical.0, self.ranges.len());
+        self.ranges.push(EraseRange {
             address,
             len,
             byte: if nullify { 0 } else { ERASED },
@@ -277,9 +277,9 @@ impl Work<'_> {
 
     fn finish(mut self) -> Erasure {
         let mut blanks = Vec::new();
-        for piece in std::mem::take(&mut self.pieces) {
-            if let Err(text) = self.pages_of(&piece, &mut blanks) {
-                self.tell(piece.line, text);
+        for range in std::mem::take(&mut self.ranges) {
+            if let Err(text) = self.pages_of(&range, &mut blanks) {
+                self.report(range.line, text);
             }
         }
         self.problems.sort_by_key(|problem| problem.line);
@@ -292,12 +292,12 @@ impl Work<'_> {
 
     /// Splits a range into physical ranges page by page: virtually contiguous pages need not be
     /// physically contiguous.
-    fn pages_of(&self, piece: &Piece, blanks: &mut Vec<Blank>) -> Result<(), String> {
+    fn pages_of(&self, range: &EraseRange, blanks: &mut Vec<Blank>) -> Result<(), String> {
         let mut done = 0;
         let mut last: Option<Blank> = None;
-        while done < piece.len {
-            let address = piece.address.checked_add(done);
-            let address = address.ok_or_else(|| not_mapped(piece.address))?;
+        while done < range.len {
+            let address = range.address.checked_add(done);
+            let address = address.ok_or_else(|| not_mapped(range.address))?;
             let leaf = self.scope.memory.translate(VirtAddr(address));
             let found = match leaf {
                 Ok(Some(leaf)) if leaf.len > 0 => leaf,
@@ -311,14 +311,14 @@ impl Work<'_> {
                 }
             };
             let start = found.physical.0;
-            let len = found.len.min(piece.len - done);
+            let len = found.len.min(range.len - done);
             let end = start.saturating_add(len);
             match &mut last {
                 Some(blank) if blank.end == start => blank.end = end,
                 _ => blanks.extend(last.replace(Blank {
                     start,
                     end,
-                    byte: piece.byte,
+                    byte: range.byte,
                 })),
             }
             done += len;

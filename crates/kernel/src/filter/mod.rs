@@ -10,7 +10,7 @@ use bigiron_format::{PageFrame, PageFrameRange};
 use crate::error::KernelError;
 use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
-use crate::page::{BlockClassifier, PageLayout, Wanted};
+use crate::page::{BlockClassifier, ExcludedClasses, PageLayout};
 use crate::source::{PageReader, SECTION_FRAMES};
 
 pub use result::{ExcludedCounts, SectionResult};
@@ -52,8 +52,8 @@ impl DumpLevel {
         self.0 & 16 != 0
     }
 
-    fn wanted(self) -> Wanted {
-        Wanted {
+    fn wanted(self) -> ExcludedClasses {
+        ExcludedClasses {
             cache: self.0 & 2 != 0,
             cache_private: self.0 & 4 != 0,
             user: self.0 & 8 != 0,
@@ -65,7 +65,7 @@ impl DumpLevel {
 /// Decides which page frames are kept.
 pub struct Filter<'a, 's> {
     kernel: &'a Kernel<'s>,
-    wanted: Wanted,
+    wanted: ExcludedClasses,
     struct_pages: Option<(MemMap, PageLayout)>,
     /// Classifier for blocks of struct pages, if their layout allows it.
     blocks: Option<BlockClassifier>,

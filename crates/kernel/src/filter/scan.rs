@@ -8,7 +8,7 @@ use crate::error::KernelError;
 use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
 use crate::page::{
-    BLOCK_PAGES, BlockClasses, BlockClassifier, PageClass, PageLayout, Verdict, Wanted,
+    BLOCK_PAGES, BlockClasses, BlockClassifier, ExcludedClasses, PageClass, PageLayout, Verdict,
 };
 use crate::source::PageReader;
 
@@ -20,7 +20,7 @@ const MAX_HEAD_ORDER: u32 = 22;
 /// The scan of one section's struct pages.
 pub(super) struct Scan<'a, 's> {
     pub(super) kernel: &'a Kernel<'s>,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: ExcludedClasses,
     pub(super) blocks: Option<&'a BlockClassifier>,
     pub(super) map: &'a MemMap,
     pub(super) layout: &'a PageLayout,

@@ -6,7 +6,7 @@
 
 use bigiron_format::bytes::Endian;
 
-use super::{PageLayout, PageType, Wanted};
+use super::{ExcludedClasses, PageLayout, PageType};
 
 /// Struct pages in a block: one per bit of a word.
 pub(crate) const BLOCK_PAGES: usize = 64;
@@ -64,7 +64,7 @@ fn ones(condition: bool) -> u32 {
     u32::from(condition).wrapping_neg()
 }
 
-/// A [`PageLayout`] and a [`Wanted`], prepared for many struct pages.
+/// A [`PageLayout`] and a [`ExcludedClasses`], prepared for many struct pages.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockClassifier {
     flags_word: usize,
@@ -90,7 +90,7 @@ pub(crate) struct BlockClassifier {
 
 impl BlockClassifier {
     /// Returns `None` if the layout of struct pages does not allow blocks.
-    pub(crate) fn new(layout: &PageLayout, wanted: Wanted) -> Option<Self> {
+    pub(crate) fn new(layout: &PageLayout, wanted: ExcludedClasses) -> Option<Self> {
         if layout.size != STRUCT_BYTES || layout.endian != Endian::Little {
             return None;
         }

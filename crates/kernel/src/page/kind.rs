@@ -1,9 +1,9 @@
 //! The use of every page frame, including those that no dump level excludes.
 
-use super::{PageClass, PageLayout, PageType, Wanted, is};
+use super::{ExcludedClasses, PageClass, PageLayout, PageType, is};
 
 /// Selects all classes, since the class itself is of interest.
-const ALL: Wanted = Wanted {
+const ALL: ExcludedClasses = ExcludedClasses {
     cache: true,
     cache_private: true,
     user: true,

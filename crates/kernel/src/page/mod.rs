@@ -118,7 +118,7 @@ impl Verdict {
 
 /// The classes that a dump level excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ExcludedClasses {
     /// Page cache without private data.
     pub cache: bool,
     /// All page cache.
@@ -216,7 +216,13 @@ impl PageLayout {
     /// The order of tests is makedumpfile's (__exclude_unnecessary_pages), so that a page of
     /// two classes counts the same. A tail is kept here, since its head was already classified.
     #[inline]
-    pub fn classify(&self, frame: u64, page: &[u8], second: &[u8], wanted: Wanted) -> Verdict {
+    pub fn classify(
+        &self,
+        frame: u64,
+        page: &[u8],
+        second: &[u8],
+        wanted: ExcludedClasses,
+    ) -> Verdict {
         if self.is_tail(page) {
             return Verdict::KEEP;
         }
@@ -268,7 +274,7 @@ impl PageLayout {
         page: &[u8],
         compound: bool,
         second: &[u8],
-        wanted: Wanted,
+        wanted: ExcludedClasses,
     ) -> Option<PageClass> {
         let anonymous = !slab && self.u64(page, self.mapping) & MAPPING_ANON != 0;
         // PG_swapcache counts only with PG_swapbacked since that flag exists (commit
@@ -366,7 +372,7 @@ mod tests {
     fn order_is_used_only_in_a_tail() {
         let info = Vmcoreinfo::parse(INFO.as_bytes(), 0).unwrap();
         let layout = PageLayout::new(&info, Endian::Little).unwrap();
-        let wanted = Wanted {
+        let wanted = ExcludedClasses {
             cache: true,
             cache_private: true,
             user: true,

@@ -194,11 +194,11 @@ impl Walk<'_> {
         if seq < self.from_seq {
             return Ok(true);
         }
-        let place = ring.place(word(layout.begin), word(layout.next));
-        let text = match place {
-            Place::Nothing => RecordText::Absent,
-            Place::EmptyLine => RecordText::EmptyLine,
-            Place::Block { start, room } => {
+        let location = ring.locate(word(layout.begin), word(layout.next));
+        let text = match location {
+            TextLocation::Nothing => RecordText::Absent,
+            TextLocation::EmptyLine => RecordText::EmptyLine,
+            TextLocation::Block { start, room } => {
                 let len = endian.u16(&self.info, layout.text_len).unwrap_or(0);
                 let len = u64::from(len).min(room);
                 let Some(left) = self.text_left.checked_sub(len) else {
@@ -235,7 +235,7 @@ impl Walk<'_> {
 
 /// Location of a record's text.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum TextLocation {
     Nothing,
     EmptyLine,
     /// Offset in the ring after the block's id, and number of bytes there.
@@ -247,16 +247,16 @@ enum Place {
 
 impl Ring {
     /// Locates a text block, like get_data() of printk_ringbuffer.c.
-    fn place(&self, begin: u64, next: u64) -> Place {
+    fn locate(&self, begin: u64, next: u64) -> TextLocation {
         if begin & next & NO_DATA != 0 {
             return match (begin, next) {
-                (EMPTY_LINE, EMPTY_LINE) => Place::EmptyLine,
-                _ => Place::Nothing,
+                (EMPTY_LINE, EMPTY_LINE) => TextLocation::EmptyLine,
+                _ => TextLocation::Nothing,
             };
         }
         let (begin, next) = (begin % self.text_size, next % self.text_size);
         let (begin, end) = match (begin, next) {
-            _ if begin == next => return Place::Nothing,
+            _ if begin == next => return TextLocation::Nothing,
             (begin, next) if begin < next => (begin, next),
             // A block that ends exactly at the end of the ring. Before 67e1b0052f6b such a
             // block wrapped and had its end after the start, which makedumpfile 1.7.2 assumes.
@@ -267,8 +267,8 @@ impl Ring {
         };
         let start = begin + WORD as u64;
         match end.checked_sub(start) {
-            Some(room) => Place::Block { start, room },
-            None => Place::Nothing,
+            Some(room) => TextLocation::Block { start, room },
+            None => TextLocation::Nothing,
         }
     }
 }

@@ -12,7 +12,13 @@ pub enum LogError {
     Kernel(#[from] KernelError),
     /// The output cannot be written.
     #[error("cannot write the kernel log: {0}")]
-    Write(#[from] io::Error),
+    Write(io::Error),
+}
+
+impl From<io::Error> for LogError {
+    fn from(cause: io::Error) -> Self {
+        Self::Write(cause)
+    }
 }
 
 /// Callback for each record, oldest first.

@@ -19,9 +19,9 @@ pub(super) struct OnDevice {
 /// Returns the contents of a raw dump device, or the file unchanged if it is not one.
 pub(super) fn enter(file: ElfBytes) -> Result<Result<OnDevice, ElfBytes>, SourceError> {
     let path = file.path().to_owned();
-    let error = |source| SourceError::Format {
+    let error = |cause| SourceError::Format {
         path: path.clone(),
-        source,
+        cause,
     };
     let mut front = [0; 16];
     let known = match file.read().read_exact_at("the signature", 0, &mut front) {
@@ -86,9 +86,9 @@ fn check_claims(
     if found.good.len() == 2 {
         return Ok(());
     }
-    let claims = find_claims(device).map_err(|source| SourceError::Format {
+    let claims = find_claims(device).map_err(|cause| SourceError::Format {
         path: path.to_owned(),
-        source,
+        cause,
     })?;
     match claims.first() {
         None => Ok(()),

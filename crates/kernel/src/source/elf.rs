@@ -2,19 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use bigiron_format::bitmap::Bitmap;
-use bigiron_format::bytes::Endian;
-use bigiron_format::elf::{CoreHeaders, LoadSegment, Notes};
+use bigiron_format::elf::{CoreHeaders, LoadSegment};
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PageFrame, PhysAddr, ReadAt, VirtAddr};
 
-use super::elf_reader::ElfReader;
-use super::file::{DumpFile, IoMethod};
+use super::SECTION_FRAMES;
+use super::file::DumpFile;
 use super::live;
-use super::{
-    CacheUsage, Extensions, HeaderAddresses, MemorySource, PageReader, SECTION_FRAMES,
-    SharedAccess, SourceFacts,
-};
 use crate::arch::{self, Architecture};
 use crate::error::SourceError;
 
@@ -32,15 +26,15 @@ const MAX_RATIO: u64 = 4096;
 /// An ELF core: /proc/vmcore, a copy of it, or a dump of a virtual machine.
 pub struct ElfSource {
     pub(super) bytes: ElfBytes,
-    headers: CoreHeaders,
-    architecture: &'static Architecture,
+    pub(super) headers: CoreHeaders,
+    pub(super) architecture: &'static Architecture,
     /// Sorted by physical address, without overlaps.
     pub(super) segments: Vec<LoadSegment>,
     pub(super) page_shift: u32,
-    vmcoreinfo: Option<(usize, usize)>,
-    damage: Option<String>,
-    live: bool,
-    readers: usize,
+    pub(super) vmcoreinfo: Option<(usize, usize)>,
+    pub(super) damage: Option<String>,
+    pub(super) live: bool,
+    pub(super) readers: usize,
 }
 
 /// The bytes of an ELF core.
@@ -78,9 +72,9 @@ impl ElfSource {
     /// Reads the headers of an ELF core.
     pub fn new(bytes: ElfBytes) -> Result<Self, SourceError> {
         let path = bytes.path().to_owned();
-        let format_error = |source| SourceError::Format {
+        let format_error = |cause| SourceError::Format {
             path: path.clone(),
-            source,
+            cause,
         };
         let mut headers = CoreHeaders::read(bytes.read()).map_err(format_error)?;
         let live = path == Path::new(live::RUNNING_KERNEL);
@@ -155,7 +149,11 @@ impl ElfSource {
 
     /// Calls `visit` for each segment that overlaps the section at `first`, with the frames of
     /// the section from the segment's start to its end and to the end of its data.
-    fn for_each_segment(&self, first: PageFrame, mut visit: impl FnMut(usize, usize, usize)) {
+    pub(super) fn for_each_segment(
+        &self,
+        first: PageFrame,
+        mut visit: impl FnMut(usize, usize, usize),
+    ) {
         let shift = self.page_shift;
         let section_start = first.0 << shift;
         let section_end = (first.0 + SECTION_FRAMES) << shift;
@@ -240,12 +238,6 @@ impl ElfSource {
     }
 }
 
-/// Returns true if a segment's virtual address is valid: QEMU writes the physical address
-/// there.
-fn is_kernel(address: VirtAddr) -> bool {
-    address.0 >> 63 != 0
-}
-
 /// Sorts by physical address and cuts overlaps with segments earlier in the file.
 fn sort_segments(segments: &[LoadSegment]) -> Vec<LoadSegment> {
     let mut sorted = segments.to_vec();
@@ -289,121 +281,6 @@ fn find_damage(headers: &CoreHeaders, size: u64) -> Option<String> {
     headers
         .incomplete
         .then(|| "its writer marked it incomplete (e_flags at offset 48)".into())
-}
-
-impl MemorySource for ElfSource {
-    fn kind(&self) -> &'static str {
-        if self.live {
-            "the running kernel"
-        } else {
-            "ELF core"
-        }
-    }
-
-    fn page_shift(&self) -> u32 {
-        self.page_shift
-    }
-
-    fn endian(&self) -> Endian {
-        self.headers.endian
-    }
-
-    fn machine(&self) -> &str {
-        self.architecture.name
-    }
-
-    fn end_frame(&self) -> PageFrame {
-        let end = self
-            .segments
-            .last()
-            .map_or(0, |s| s.physical.0 + s.memory_size);
-        PageFrame(end.div_ceil(1 << self.page_shift))
-    }
-
-    fn notes(&self) -> Notes<'_> {
-        self.headers.notes()
-    }
-
-    fn vmcoreinfo_note(&self) -> Option<&[u8]> {
-        let (offset, len) = self.vmcoreinfo?;
-        self.headers.notes.get(offset..offset + len)
-    }
-
-    fn facts(&self) -> SourceFacts<'_> {
-        SourceFacts {
-            is_live: self.live,
-            damage: self.damage.as_deref(),
-            ..SourceFacts::from_notes(self.notes())
-        }
-    }
-
-    fn extensions(&self) -> Extensions<'_> {
-        Extensions {
-            header_addresses: Some(self),
-            shared_access: Some(self),
-            ..Extensions::default()
-        }
-    }
-
-    fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
-        bits.clear();
-        self.for_each_segment(first, |start, end, _| bits.set_range(start, end));
-        Ok(())
-    }
-
-    fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
-        bits.clear();
-        self.for_each_segment(first, |start, _, data_end| bits.set_range(start, data_end));
-        Ok(())
-    }
-
-    fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
-        let start = first.0 / SECTION_FRAMES * SECTION_FRAMES;
-        let address = start << self.page_shift;
-        let index = self
-            .segments
-            .partition_point(|s| s.physical.0 + s.memory_size <= address);
-        let segment = self.segments.get(index)?;
-        let frame = segment.physical.0.max(address) >> self.page_shift;
-        Some(PageFrame(frame / SECTION_FRAMES * SECTION_FRAMES))
-    }
-
-    fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_> {
-        Box::new(ElfReader::new(self, io))
-    }
-}
-
-impl HeaderAddresses for ElfSource {
-    fn virtual_address(&self, frame: PageFrame) -> Option<VirtAddr> {
-        let address = frame.address(self.page_shift)?.0;
-        let segment = self
-            .segment_of(address)
-            .filter(|segment| is_kernel(segment.virt))?;
-        segment.virt.checked_add(address - segment.physical.0)
-    }
-
-    fn segment_address(&self, address: VirtAddr) -> Option<u64> {
-        let holds = |segment: &&LoadSegment| {
-            let offset = address.0.wrapping_sub(segment.virt.0);
-            is_kernel(segment.virt) && offset < segment.memory_size
-        };
-        let segment = self.headers.segments.iter().find(holds)?;
-        Some(segment.physical.0 + (address.0 - segment.virt.0))
-    }
-
-    fn header_segments(&self) -> &[LoadSegment] {
-        &self.headers.segments
-    }
-}
-
-impl SharedAccess for ElfSource {
-    fn cache_usage(&self) -> Option<CacheUsage> {
-        None
-    }
-
-    fn parallel_readers(&self) -> usize {
-        self.readers
-    }
 }
 
 #[cfg(test)]

@@ -35,9 +35,9 @@ impl ReaderBytes<'_> {
             Self::Copied { from, path, buffer } => {
                 buffer.resize(len, 0);
                 from.read_exact_at("memory", offset, buffer)
-                    .map_err(|source| SourceError::Format {
+                    .map_err(|cause| SourceError::Format {
                         path: path.to_path_buf(),
-                        source,
+                        cause,
                     })?;
                 Ok(buffer)
             }

@@ -27,10 +27,10 @@ pub struct Identities(Vec<Box<dyn age::Identity>>);
 impl Identities {
     /// Reads keys in the format of age-keygen.
     pub fn from_file(path: &Path) -> Result<Self, SourceError> {
-        let error = |source| SourceError::Io {
+        let error = |cause| SourceError::Io {
             path: path.to_owned(),
             action: "read secret keys from it",
-            source,
+            cause,
         };
         let file = std::fs::File::open(path).map_err(error)?;
         let keys = age::IdentityFile::from_buffer(io::BufReader::new(file)).map_err(error)?;

@@ -45,10 +45,10 @@ impl DumpFile {
     /// Opens the file at `path`.
     pub fn open(path: &Path) -> Result<Self, SourceError> {
         let error = |action| {
-            move |source| SourceError::Io {
+            move |cause| SourceError::Io {
                 path: path.to_owned(),
                 action,
-                source,
+                cause,
             }
         };
         // Opening a pipe would otherwise wait for a writer.
@@ -90,11 +90,11 @@ impl DumpFile {
     pub fn from_file(file: File, path: PathBuf) -> Result<Self, SourceError> {
         let size = match file.metadata() {
             Ok(metadata) => metadata.len(),
-            Err(source) => {
+            Err(cause) => {
                 return Err(SourceError::Io {
                     path,
                     action: "look at it",
-                    source,
+                    cause,
                 });
             }
         };
@@ -112,10 +112,10 @@ impl DumpFile {
     }
 
     /// Adds the path to an error.
-    pub fn error(&self, source: FormatError) -> SourceError {
+    pub fn error(&self, cause: FormatError) -> SourceError {
         SourceError::Format {
             path: self.path.clone(),
-            source,
+            cause,
         }
     }
 

@@ -3,20 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use bigiron_format::bitmap::Bitmap;
-use bigiron_format::bytes::Endian;
 use bigiron_format::codec::Codec;
-use bigiron_format::elf::Notes;
 use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, flags_of_codec};
 use bigiron_format::{FormatError, PageFrame, PageFrameRange, ReadAt};
 
-use super::file::IoMethod;
 #[cfg(feature = "cache")]
-use super::kdump_cached::{CachedKdumpReader, KdumpCache};
-use super::kdump_reader::KdumpReader;
-use super::{
-    CacheUsage, Extensions, MemorySource, PageReader, SECTION_FRAMES, SeeStored, SharedAccess,
-    SourceFacts, StoredSizes,
-};
+use super::MemorySource;
+use super::SECTION_FRAMES;
+#[cfg(feature = "cache")]
+use super::kdump_cache::KdumpCache;
 use crate::arch;
 use crate::error::SourceError;
 use crate::ranks::SectionRanks;
@@ -38,23 +33,23 @@ pub(super) struct Part {
 }
 
 impl Part {
-    fn error(&self, source: FormatError) -> SourceError {
+    fn error(&self, cause: FormatError) -> SourceError {
         SourceError::Format {
             path: self.path.clone(),
-            source,
+            cause,
         }
     }
 }
 
 /// A kdump-compressed dump.
 pub struct KdumpSource {
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
     /// Dumped pages by section, from the dumped bitmap.
     ranks: SectionRanks,
-    vmcoreinfo: Option<Vec<u8>>,
-    damage: Option<String>,
+    pub(super) vmcoreinfo: Option<Vec<u8>>,
+    pub(super) damage: Option<String>,
     #[cfg(feature = "cache")]
-    cache: Option<KdumpCache>,
+    pub(super) cache: Option<KdumpCache>,
 }
 
 impl KdumpSource {
@@ -63,9 +58,9 @@ impl KdumpSource {
         let mut parts = Vec::with_capacity(files.len());
         for (bytes, path) in files {
             let headers =
-                KdumpHeaders::read(bytes.as_ref()).map_err(|source| SourceError::Format {
+                KdumpHeaders::read(bytes.as_ref()).map_err(|cause| SourceError::Format {
                     path: path.clone(),
-                    source,
+                    cause,
                 })?;
             let end = headers.end_frame;
             let (start, stop) = headers.split.unwrap_or((0, end));
@@ -127,7 +122,7 @@ impl KdumpSource {
         self.cache = KdumpCache::new(bytes, self.page_shift());
     }
 
-    fn codecs(&self) -> Vec<&'static str> {
+    pub(super) fn codecs(&self) -> Vec<&'static str> {
         let flags = self.parts.iter().map(|part| part.headers.codec_flags);
         let flags = flags.fold(0, |all, flags| all | flags);
         let named = |codec: &Codec| flags_of_codec(*codec) & flags != 0;
@@ -139,7 +134,7 @@ impl KdumpSource {
         &self.parts[0].path
     }
 
-    fn head(&self) -> &KdumpHeaders {
+    pub(super) fn head(&self) -> &KdumpHeaders {
         &self.parts[0].headers
     }
 
@@ -148,7 +143,12 @@ impl KdumpSource {
     }
 
     /// Reads the bits of one section from the bitmap at offset `bitmap`.
-    fn read_bits(&self, bitmap: u64, section: u64, bits: &mut Bitmap) -> Result<(), SourceError> {
+    pub(super) fn read_bits(
+        &self,
+        bitmap: u64,
+        section: u64,
+        bits: &mut Bitmap,
+    ) -> Result<(), SourceError> {
         bits.clear();
         let layout = &self.head().layout;
         let offset = section * SECTION_BYTES;
@@ -194,7 +194,7 @@ impl KdumpSource {
     /// Returns the first section from `section` on that may have a bit set in the bitmap at
     /// offset `bitmap`. A file may claim far more page frames than it has; the holes of a
     /// sparse file are skipped.
-    fn next_used_section(&self, bitmap: u64, section: u64) -> Option<u64> {
+    pub(super) fn next_used_section(&self, bitmap: u64, section: u64) -> Option<u64> {
         let bytes = &self.parts[0].bytes;
         let data = bytes.next_data(bitmap.saturating_add(section.saturating_mul(SECTION_BYTES)));
         let found = section.max(data.saturating_sub(bitmap) / SECTION_BYTES);
@@ -285,123 +285,4 @@ fn check_parts(parts: &[Part]) -> Result<(), SourceError> {
         end = part.frames.end;
     }
     Ok(())
-}
-
-impl MemorySource for KdumpSource {
-    fn kind(&self) -> &'static str {
-        if self.parts.len() > 1 {
-            "split kdump-compressed"
-        } else {
-            "kdump-compressed"
-        }
-    }
-
-    fn page_shift(&self) -> u32 {
-        self.head().block_size.trailing_zeros()
-    }
-
-    fn endian(&self) -> Endian {
-        self.head().endian
-    }
-
-    fn machine(&self) -> &str {
-        self.head().utsname.machine()
-    }
-
-    fn end_frame(&self) -> PageFrame {
-        PageFrame(self.head().end_frame)
-    }
-
-    fn notes(&self) -> Notes<'_> {
-        self.head().notes()
-    }
-
-    fn vmcoreinfo_note(&self) -> Option<&[u8]> {
-        self.vmcoreinfo.as_deref()
-    }
-
-    fn facts(&self) -> SourceFacts<'_> {
-        let head = self.head();
-        SourceFacts {
-            erase_info: &head.erase_info,
-            utsname: Some(&head.utsname),
-            dump_level: (head.dump_level & 31) as u8,
-            codecs: self.codecs(),
-            is_live: false,
-            damage: self.damage.as_deref(),
-        }
-    }
-
-    fn extensions(&self) -> Extensions<'_> {
-        Extensions {
-            stored_sizes: Some(self),
-            shared_access: Some(self),
-            ..Extensions::default()
-        }
-    }
-
-    fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
-        self.read_bits(
-            self.head().layout.ram_bitmap(),
-            first.0 / SECTION_FRAMES,
-            bits,
-        )
-    }
-
-    fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
-        self.dumped_in_section(first, bits)?;
-        // Pages between the given parts are in files that were not given.
-        let mut covered = 0;
-        for part in &self.parts {
-            let inside = |frame: PageFrame| {
-                frame.0.clamp(first.0, first.0 + SECTION_FRAMES) as usize - first.0 as usize
-            };
-            bits.clear_range(covered, inside(part.frames.start));
-            covered = inside(part.frames.end);
-        }
-        bits.clear_range(covered, SECTION_FRAMES as usize);
-        Ok(())
-    }
-
-    fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
-        let bitmap = self.head().layout.ram_bitmap();
-        let section = self.next_used_section(bitmap, first.0 / SECTION_FRAMES)?;
-        Some(PageFrame(section * SECTION_FRAMES))
-    }
-
-    fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
-        #[cfg(feature = "cache")]
-        if let Some(cache) = &self.cache {
-            return Box::new(CachedKdumpReader::new(self, cache));
-        }
-        Box::new(KdumpReader::new(self))
-    }
-}
-
-impl StoredSizes for KdumpSource {
-    fn stored(&self, first: PageFrame, see: &mut SeeStored<'_>) -> Result<(), SourceError> {
-        self.stored_in(first, see)
-    }
-}
-
-impl SharedAccess for KdumpSource {
-    #[cfg(feature = "cache")]
-    fn cache_usage(&self) -> Option<CacheUsage> {
-        self.cache.as_ref().map(KdumpCache::usage)
-    }
-
-    #[cfg(not(feature = "cache"))]
-    fn cache_usage(&self) -> Option<CacheUsage> {
-        None
-    }
-
-    #[cfg(feature = "cache")]
-    fn parallel_readers(&self) -> usize {
-        self.cache.as_ref().map_or(1, |_| super::parallel_readers())
-    }
-
-    #[cfg(not(feature = "cache"))]
-    fn parallel_readers(&self) -> usize {
-        1
-    }
 }

@@ -81,9 +81,9 @@ impl<'a> KdumpReader<'a> {
         self.descriptors.resize(len * DESCRIPTOR_SIZE, 0);
         part.bytes
             .read_exact_at("page descriptors", offset, &mut self.descriptors)
-            .map_err(|source| SourceError::Format {
+            .map_err(|cause| SourceError::Format {
                 path: part.path.clone(),
-                source,
+                cause,
             })?;
         let decode = |bytes| PageDescriptor::decode(bytes, part.headers.endian).unwrap_or_default();
         let found = self.descriptors.chunks_exact(DESCRIPTOR_SIZE).map(decode);
@@ -106,9 +106,9 @@ impl<'a> KdumpReader<'a> {
         pages: &mut [u8],
     ) -> Result<(), SourceError> {
         let page_size = part.headers.block_size as usize;
-        let format_error = |source| SourceError::Format {
+        let format_error = |cause| SourceError::Format {
             path: part.path.clone(),
-            source,
+            cause,
         };
         let start = group.iter().map(|d| d.offset).min().unwrap_or(0);
         let end = group
@@ -251,7 +251,7 @@ fn group_len(descriptors: &[PageDescriptor], page_size: u64, file_size: u64) -> 
 
 fn out_of_file(part: &Part, descriptor: &PageDescriptor, size: u64) -> SourceError {
     let stop = descriptor.offset.saturating_add(u64::from(descriptor.size));
-    let source = if stop > size {
+    let cause = if stop > size {
         FormatError::Truncated {
             what: "page data",
             offset: descriptor.offset,
@@ -268,6 +268,6 @@ fn out_of_file(part: &Part, descriptor: &PageDescriptor, size: u64) -> SourceErr
     };
     SourceError::Format {
         path: part.path.clone(),
-        source,
+        cause,
     }
 }

@@ -6,12 +6,16 @@ mod buffer;
 mod cache;
 mod device;
 mod elf;
+mod elf_memory;
 mod elf_reader;
 mod encrypted;
 mod file;
 mod kdump;
 #[cfg(feature = "cache")]
+mod kdump_cache;
+#[cfg(feature = "cache")]
 mod kdump_cached;
+mod kdump_memory;
 mod kdump_reader;
 mod live;
 mod mapping;
@@ -21,6 +25,7 @@ mod stored;
 mod vmdump;
 #[cfg(feature = "cache")]
 mod vmdump_cached;
+mod vmdump_memory;
 mod vmdump_parts;
 mod vmdump_reader;
 
@@ -40,7 +45,6 @@ pub use kdump::KdumpSource;
 pub use live::RUNNING_KERNEL;
 pub use open::Source;
 pub use pages::SharedPages;
-pub use stored::SeeStored;
 pub use vmdump::{NotZero, VmdumpSource};
 pub use vmdump_parts::VmdumpPart;
 
@@ -176,6 +180,9 @@ pub trait HeaderAddresses {
         &[]
     }
 }
+
+/// Receives a stored page frame and its size in the file, in bytes.
+pub type SeeStored<'v> = dyn FnMut(PageFrame, u64) + 'v;
 
 /// A source with compressed pages.
 pub trait StoredSizes {

@@ -127,9 +127,9 @@ impl Source {
                 Kind::Kdump => parts.push((file.into_read(), path)),
                 Kind::Flattened => {
                     flattened = true;
-                    let error = |source| SourceError::Format {
+                    let error = |cause| SourceError::Format {
                         path: path.clone(),
-                        source,
+                        cause,
                     };
                     let inner =
                         FlattenedFile::open(file.into_read(), Limits::default()).map_err(error)?;
@@ -277,15 +277,15 @@ fn unpack_stream(
     spool: File,
     name: &Path,
 ) -> Result<(DumpFile, Option<Summary>), SourceError> {
-    let format_error = |source| SourceError::Format {
+    let format_error = |cause| SourceError::Format {
         path: name.to_owned(),
-        source,
+        cause,
     };
     let io_error = |action| {
-        move |source| SourceError::Io {
+        move |cause| SourceError::Io {
             path: name.to_owned(),
             action,
-            source,
+            cause,
         }
     };
     let mut front = vec![0; flattened::SIGNATURE.len()];
@@ -318,9 +318,9 @@ fn unpack_stream(
 }
 
 fn recognise(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
-    let error = |source| SourceError::Format {
+    let error = |cause| SourceError::Format {
         path: path.to_owned(),
-        source,
+        cause,
     };
     let mut front = [0; 16];
     let mut filled = 0;
@@ -328,11 +328,11 @@ fn recognise(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
         match bytes.read_at(filled as u64, &mut front[filled..]) {
             Ok(0) => break,
             Ok(count) => filled += count,
-            Err(source) => {
+            Err(cause) => {
                 return Err(error(FormatError::Io {
                     what: "the signature",
                     offset: filled as u64,
-                    source,
+                    cause,
                 }));
             }
         }

@@ -6,22 +6,15 @@ use bigiron_format::vmdump::{Chunk, ChunkKind};
 use bigiron_format::{FormatError, PageFrame};
 
 use super::kdump::KdumpSource;
-use super::{MemorySource, SECTION_FRAMES, VmdumpSource};
+use super::vmdump::VmdumpSource;
+use super::{MemorySource, SECTION_FRAMES, SeeStored, StoredSizes};
 use crate::error::SourceError;
 
 /// Page descriptors read at once.
 const DESCRIPTORS: usize = 4096;
 
-/// Receives a stored page frame and its size in the file, in bytes.
-pub type SeeStored<'v> = dyn FnMut(PageFrame, u64) + 'v;
-
-impl KdumpSource {
-    /// See [`StoredSizes::stored`](super::StoredSizes::stored).
-    pub(super) fn stored_in(
-        &self,
-        first: PageFrame,
-        see: &mut SeeStored<'_>,
-    ) -> Result<(), SourceError> {
+impl StoredSizes for KdumpSource {
+    fn stored(&self, first: PageFrame, see: &mut SeeStored<'_>) -> Result<(), SourceError> {
         let mut bits = Bitmap::new(SECTION_FRAMES as usize);
         let rank = self.dumped_in_section(first, &mut bits)?;
         let mut bytes = Vec::new();
@@ -43,9 +36,9 @@ impl KdumpSource {
             bytes.resize(len * DESCRIPTOR_SIZE, 0);
             part.bytes
                 .read_exact_at("page descriptors", offset, &mut bytes)
-                .map_err(|source: FormatError| SourceError::Format {
+                .map_err(|cause: FormatError| SourceError::Format {
                     path: part.path.clone(),
-                    source,
+                    cause,
                 })?;
             let page_size = u64::from(part.headers.block_size);
             for (page, descriptor) in bytes.chunks_exact(DESCRIPTOR_SIZE).enumerate() {
@@ -63,13 +56,8 @@ impl KdumpSource {
     }
 }
 
-impl VmdumpSource {
-    /// See [`StoredSizes::stored`](super::StoredSizes::stored).
-    pub(super) fn stored_in(
-        &self,
-        first: PageFrame,
-        see: &mut SeeStored<'_>,
-    ) -> Result<(), SourceError> {
+impl StoredSizes for VmdumpSource {
+    fn stored(&self, first: PageFrame, see: &mut SeeStored<'_>) -> Result<(), SourceError> {
         let shift = self.page_shift();
         for (start, offset, pages) in self.elf().file_ranges(first) {
             let end = offset + (pages << shift);

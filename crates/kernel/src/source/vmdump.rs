@@ -3,24 +3,15 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
-use bigiron_format::bitmap::Bitmap;
-use bigiron_format::bytes::Endian;
-use bigiron_format::elf::{LoadSegment, Notes};
-use bigiron_format::vmdump::{
-    Chunk, ChunkKind, Container, CoreOrder, Gap, VmdumpFile, VmdumpHeader,
-};
-use bigiron_format::{PageFrame, ReadAt};
+use bigiron_format::ReadAt;
+use bigiron_format::elf::LoadSegment;
+use bigiron_format::vmdump::{Chunk, CoreOrder, Gap, VmdumpFile, VmdumpHeader};
 
-use super::elf::{ElfBytes, ElfSource};
-use super::file::IoMethod;
 #[cfg(feature = "cache")]
-use super::vmdump_cached::{CachedVmdumpReader, ChunkCache};
+use super::cache::PageCache;
+use super::elf::{ElfBytes, ElfSource};
 use super::vmdump_parts::{VmdumpPart, VmdumpParts};
-use super::vmdump_reader::VmdumpReader;
-use super::{
-    CacheUsage, Extensions, HeaderAddresses, MemorySource, PageReader, SeeStored, SharedAccess,
-    SourceFacts, StoredSizes,
-};
+use super::{HeaderAddresses, MemorySource};
 use crate::error::SourceError;
 
 /// Maximum RAM that a file of any size may claim.
@@ -28,15 +19,19 @@ const MAX_WITHOUT_DATA: u64 = 1 << 40;
 /// Maximum ratio of RAM to file size beyond that: 1 GiB of excluded pages takes 32 KiB.
 const MAX_RATIO: u64 = 1 << 16;
 
+/// The cache of a vmdump, keyed by position in the core.
+#[cfg(feature = "cache")]
+pub(super) type ChunkCache = PageCache<Chunk>;
+
 /// A vmdump: one file, or the parts of a striped one.
 pub struct VmdumpSource {
-    parts: VmdumpParts,
+    pub(super) parts: VmdumpParts,
     /// The core's headers, which map its bytes to page frames.
-    elf: ElfSource,
-    damage: Option<String>,
+    pub(super) elf: ElfSource,
+    pub(super) damage: Option<String>,
     not_zero: Mutex<Option<NotZero>>,
     #[cfg(feature = "cache")]
-    cache: Option<ChunkCache>,
+    pub(super) cache: Option<ChunkCache>,
 }
 
 /// An excluded page that is not zero.
@@ -278,144 +273,5 @@ impl ReadAt for CoreHeaderBytes {
 
     fn size(&self) -> u64 {
         self.size
-    }
-}
-
-impl MemorySource for VmdumpSource {
-    fn kind(&self) -> &'static str {
-        match self.header().container {
-            Container::Zstd if self.header().is_striped() => "striped vmdump",
-            Container::Zstd => "vmdump",
-            Container::Bzip2 => "vmdump in bzip2",
-        }
-    }
-
-    fn page_shift(&self) -> u32 {
-        self.elf.page_shift()
-    }
-
-    fn endian(&self) -> Endian {
-        self.elf.endian()
-    }
-
-    fn machine(&self) -> &str {
-        self.elf.machine()
-    }
-
-    fn end_frame(&self) -> PageFrame {
-        self.elf.end_frame()
-    }
-
-    fn notes(&self) -> Notes<'_> {
-        self.elf.notes()
-    }
-
-    fn vmcoreinfo_note(&self) -> Option<&[u8]> {
-        self.elf.vmcoreinfo_note()
-    }
-
-    fn facts(&self) -> SourceFacts<'_> {
-        let names = &self.header().utsname;
-        SourceFacts {
-            // A truncated file in bzip2 has no header.
-            utsname: Some(names).filter(|names| !names.machine().is_empty()),
-            dump_level: self.header().dump_level & 31,
-            codecs: vec![self.header().container.name()],
-            damage: self.damage.as_deref(),
-            ..SourceFacts::from_notes(self.notes())
-        }
-    }
-
-    fn extensions(&self) -> Extensions<'_> {
-        Extensions {
-            header_addresses: Some(&self.elf),
-            stored_sizes: Some(self),
-            shared_access: Some(self),
-            vmdump: Some(self),
-        }
-    }
-
-    fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
-        self.elf.ram(first, bits)
-    }
-
-    fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
-        bits.clear();
-        let shift = self.page_shift();
-        for (start, offset, pages) in self.elf.file_ranges(first) {
-            let end = offset + (pages << shift);
-            let mut position = offset;
-            while position < end {
-                let Some(found) = self.parts.chunk_at(position)? else {
-                    // Readers of a lost page get an error.
-                    let next = match self.parts.lost_up_to(position)? {
-                        Some(next) => next,
-                        None => {
-                            position = self.parts.next_position(position)?;
-                            continue;
-                        }
-                    };
-                    let from = start + ((position - offset) >> shift) as usize;
-                    let to = start + ((next.min(end) - offset) >> shift) as usize;
-                    (from..to).for_each(|bit| bits.set(bit));
-                    position = next;
-                    continue;
-                };
-                let chunk = &found.chunks[found.index];
-                let stop = chunk.end().min(end);
-                if chunk.kind == ChunkKind::Pages {
-                    for page in
-                        (position - chunk.position) >> shift..(stop - chunk.position) >> shift
-                    {
-                        if Chunk::bit(&chunk.dumped, page) {
-                            let at = chunk.position + (page << shift);
-                            bits.set(start + ((at - offset) >> shift) as usize);
-                        }
-                    }
-                }
-                position = stop;
-            }
-        }
-        Ok(())
-    }
-
-    fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
-        self.elf.next_section(first)
-    }
-
-    fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
-        #[cfg(feature = "cache")]
-        if let Some(cache) = &self.cache {
-            return Box::new(CachedVmdumpReader::new(self, cache));
-        }
-        Box::new(VmdumpReader::new(self))
-    }
-}
-
-impl StoredSizes for VmdumpSource {
-    fn stored(&self, first: PageFrame, see: &mut SeeStored<'_>) -> Result<(), SourceError> {
-        self.stored_in(first, see)
-    }
-}
-
-impl SharedAccess for VmdumpSource {
-    #[cfg(feature = "cache")]
-    fn cache_usage(&self) -> Option<CacheUsage> {
-        self.cache.as_ref().map(ChunkCache::usage)
-    }
-
-    #[cfg(not(feature = "cache"))]
-    fn cache_usage(&self) -> Option<CacheUsage> {
-        None
-    }
-
-    #[cfg(feature = "cache")]
-    fn parallel_readers(&self) -> usize {
-        self.cache.as_ref().map_or(1, |_| super::parallel_readers())
-    }
-
-    #[cfg(not(feature = "cache"))]
-    fn parallel_readers(&self) -> usize {
-        1
     }
 }

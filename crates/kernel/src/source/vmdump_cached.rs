@@ -7,14 +7,11 @@ use bigiron_format::PageFrame;
 use bigiron_format::vmdump::Chunk;
 
 use super::PageReader;
-use super::cache::{PageCache, Unpacked};
+use super::cache::Unpacked;
 use super::pages::SharedPages;
-use super::vmdump::VmdumpSource;
+use super::vmdump::{ChunkCache, VmdumpSource};
 use super::vmdump_reader::{PageLocation, Unpacker};
 use crate::error::SourceError;
-
-/// The cache of a vmdump, keyed by position in the core.
-pub(super) type ChunkCache = PageCache<Chunk>;
 
 /// One helper's reader, with its own codec context and most recently used chunk.
 pub(super) struct CachedVmdumpReader<'a> {

@@ -31,10 +31,10 @@ impl VmdumpPart {
         format!("part {} of {count}", index + 1)
     }
 
-    pub(super) fn error(&self, source: FormatError) -> SourceError {
+    pub(super) fn error(&self, cause: FormatError) -> SourceError {
         SourceError::Format {
             path: self.path.clone(),
-            source,
+            cause,
         }
     }
 
@@ -80,7 +80,7 @@ impl VmdumpParts {
         for (bytes, path) in files {
             match VmdumpFile::open(bytes) {
                 Ok(file) => parts.push(VmdumpPart { file, path }),
-                Err(source) => return Err(SourceError::Format { path, source }),
+                Err(cause) => return Err(SourceError::Format { path, cause }),
             }
         }
         parts.sort_by_key(|part| part.file.header().stripe.0);

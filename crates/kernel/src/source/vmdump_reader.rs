@@ -139,13 +139,13 @@ impl<'a> VmdumpReader<'a> {
     }
 
     /// Makes the chunk with the page the first of the kept ones.
-    fn load(&mut self, place: &PageLocation) -> Result<(), SourceError> {
-        let holds = |kept: &Unpacked| place.is_in(&kept.chunk);
+    fn load(&mut self, location: &PageLocation) -> Result<(), SourceError> {
+        let holds = |kept: &Unpacked| location.is_in(&kept.chunk);
         if let Some(at) = self.chunks.iter().position(holds) {
             self.chunks[..=at].rotate_right(1);
             return Ok(());
         }
-        let found = place.find(self.source)?;
+        let found = location.find(self.source)?;
         let chunk = found.chunk();
         // The buffer of the oldest one is reused.
         let kept: usize = self.chunks.iter().map(|kept| kept.bytes.len()).sum();
@@ -177,11 +177,11 @@ fn lost(source: &VmdumpSource, frame: PageFrame) -> SourceError {
 
 impl PageReader for VmdumpReader<'_> {
     fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
-        let place = PageLocation::of(self.source, first)?;
-        self.load(&place)?;
+        let location = PageLocation::of(self.source, first)?;
+        self.load(&location)?;
         let Some(Unpacked { chunk, bytes }) = self.chunks.first() else {
             return Err(absent(self.source, first));
         };
-        Ok(&bytes[place.run(self.source, chunk, count)?])
+        Ok(&bytes[location.run(self.source, chunk, count)?])
     }
 }

@@ -27,12 +27,12 @@ const ADDRESSES_AT_ONCE: usize = 16 << 10;
 /// Reads the symbols; returns `None` if VMCOREINFO does not locate them.
 pub fn read(memory: &dyn KernelMemory) -> Result<Option<Symbols>, KernelError> {
     let info = memory.info();
-    let place = |name: &str| info.symbol(&format!("kallsyms_{name}"));
+    let address_of = |name: &str| info.symbol(&format!("kallsyms_{name}"));
     let (Some(names), Some(count), Some(token_table), Some(token_index)) = (
-        place("names"),
-        place("num_syms"),
-        place("token_table"),
-        place("token_index"),
+        address_of("names"),
+        address_of("num_syms"),
+        address_of("token_table"),
+        address_of("token_index"),
     ) else {
         return Ok(None);
     };
@@ -75,7 +75,11 @@ pub fn read(memory: &dyn KernelMemory) -> Result<Option<Symbols>, KernelError> {
             .push(text, 0, *kind)
             .ok_or_else(|| bad_name(&name))?;
     }
-    match (place("offsets"), place("relative_base"), place("addresses")) {
+    match (
+        address_of("offsets"),
+        address_of("relative_base"),
+        address_of("addresses"),
+    ) {
         (Some(offsets), Some(base), _) => relative(memory, &mut symbols, offsets, base)?,
         // Without CONFIG_KALLSYMS_BASE_RELATIVE, which was removed in 6.11 (commit
         // 64e166099b69).
@@ -186,7 +190,7 @@ fn read_u32(
 /// The token of each byte of a compressed name.
 struct Tokens {
     text: Vec<u8>,
-    places: Vec<Range<usize>>,
+    ranges: Vec<Range<usize>>,
 }
 
 impl Tokens {
@@ -215,18 +219,18 @@ impl Tokens {
                 });
             }
         }
-        let place = |start: usize| {
+        let range = |start: usize| {
             let rest = text.get(start..).unwrap_or_default();
             let end = rest.iter().position(|byte| *byte == 0);
             start..start + end.unwrap_or(rest.len())
         };
-        let places = starts.into_iter().map(place).collect();
-        Ok(Self { text, places })
+        let ranges = starts.into_iter().map(range).collect();
+        Ok(Self { text, ranges })
     }
 
     fn token(&self, byte: u8) -> &[u8] {
-        let place = self.places.get(usize::from(byte)).cloned();
-        self.text.get(place.unwrap_or_default()).unwrap_or_default()
+        let range = self.ranges.get(usize::from(byte)).cloned();
+        self.text.get(range.unwrap_or_default()).unwrap_or_default()
     }
 }
 

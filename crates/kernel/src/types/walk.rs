@@ -9,7 +9,7 @@ const MAX_DEPTH: usize = 64;
 
 /// The location of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct MemberLocation {
     /// Offset in bytes from the start of the outer type; for a bit field, of its first byte.
     pub offset: u64,
     /// Type.
@@ -88,7 +88,7 @@ pub fn find_member(
     types: &dyn TypeTable,
     outer: TypeId,
     name: &str,
-) -> Result<Option<Place>, KernelError> {
+) -> Result<Option<MemberLocation>, KernelError> {
     find(types, outer, name, 0, MAX_DEPTH)
 }
 
@@ -98,7 +98,7 @@ fn find(
     name: &str,
     base: u64,
     depth: usize,
-) -> Result<Option<Place>, KernelError> {
+) -> Result<Option<MemberLocation>, KernelError> {
     if depth == 0 {
         return Err(circular("a struct"));
     }
@@ -107,7 +107,7 @@ fn find(
         .iter()
         .find(|member| member.name.as_deref() == Some(name))
     {
-        return Ok(Some(place(member, base)));
+        return Ok(Some(location(member, base)));
     }
     for member in members.iter().filter(|member| member.name.is_none()) {
         let (inner, found) = resolve(types, member.type_id)?;
@@ -115,15 +115,15 @@ fn find(
             continue;
         }
         let base = base.saturating_add(member.bit_offset / 8);
-        if let Some(place) = find(types, inner, name, base, depth - 1)? {
-            return Ok(Some(place));
+        if let Some(location) = find(types, inner, name, base, depth - 1)? {
+            return Ok(Some(location));
         }
     }
     Ok(None)
 }
 
-fn place(member: &Member, base: u64) -> Place {
-    Place {
+fn location(member: &Member, base: u64) -> MemberLocation {
+    MemberLocation {
         offset: base.saturating_add(member.bit_offset / 8),
         type_id: member.type_id,
         bits: member.bit_size.map(|size| (member.bit_offset % 8, size)),

@@ -1,4 +1,4 @@
-//! What a call's memory consists of, collected region by region.
+//! Collects the memory of a call, region by region.
 
 use rustix::io::Errno;
 use rustix::param::page_size;
@@ -10,13 +10,14 @@ use crate::operation::{Access, populate, unmap_pages};
 use crate::policy::Policy;
 use crate::region::{JobRegion, Region};
 
-/// Maximum number of regions in one job; more regions make several jobs. They lie on the caller's stack.
+/// Maximum number of regions in one job, which is on the caller's stack; more regions make
+/// several jobs.
 const MAX_REGIONS: usize = 64;
 
-/// How many pages are looked at to see what a region is like.
+/// Number of sampled pages of a region.
 const SAMPLES: usize = 5;
 
-/// Regions for one kind of work, done whenever there are enough.
+/// Regions for one kind of work, which is done as soon as the list is full.
 pub(super) struct RegionList<'a, W> {
     regions: [JobRegion; MAX_REGIONS],
     count: usize,
@@ -36,7 +37,7 @@ impl<'a, W: Fn(&mut [JobRegion], &Settings) -> Outcome> RegionList<'a, W> {
         }
     }
 
-    /// Adds a region, and does the work if there is no room for more.
+    /// Adds a region; does the work first if the list is full.
     pub(super) fn add(&mut self, region: Region) {
         if region.is_empty() {
             return;
@@ -62,19 +63,19 @@ impl<'a, W: Fn(&mut [JobRegion], &Settings) -> Outcome> RegionList<'a, W> {
         self.count = 0;
     }
 
-    /// Does what is left, and tells what became of all.
+    /// Does the remaining work and returns the total outcome.
     pub(super) fn finish(mut self) -> Option<Outcome> {
         self.work();
         self.outcome
     }
 }
 
-/// Whether a signal waits that ends the program.
+/// True if a signal that ends the program is pending.
 fn interrupted(outcome: Option<Outcome>) -> bool {
     outcome.is_some_and(|outcome| outcome.error == Some(Errno::INTR))
 }
 
-/// Both, of different memory.
+/// Combines the outcomes of two regions.
 pub(super) fn add(one: Option<Outcome>, other: Outcome) -> Outcome {
     let Some(one) = one else {
         return other;
@@ -86,23 +87,24 @@ pub(super) fn add(one: Option<Outcome>, other: Outcome) -> Outcome {
     }
 }
 
-/// Both, if there is another.
+/// Combines two outcomes, of which either may be missing.
 pub(super) fn add_some(one: Option<Outcome>, other: Option<Outcome>) -> Option<Outcome> {
     other.map_or(one, |other| Some(add(one, other)))
 }
 
-/// Work that makes pages.
+/// Returns the work that makes pages.
 pub(super) fn populating(access: Access) -> impl Fn(&mut [JobRegion], &Settings) -> Outcome {
     move |regions, settings| populate(regions, access, settings)
 }
 
-/// Work that takes pages out of this process.
+/// Returns the work that removes pages from this process.
 pub(super) fn dropping() -> impl Fn(&mut [JobRegion], &Settings) -> Outcome {
     |regions, settings| unmap_pages(regions, settings)
 }
 
-/// How the kernel makes the pages of a mapping that it locks or populates
-/// (populate_vma_page_range of mm/gup.c); `None` where that is left to it, or nothing is made.
+/// Returns the access by which the kernel makes the pages of a mapping that it locks or
+/// populates (populate_vma_page_range of mm/gup.c); `None` if that is left to the kernel, or if
+/// no pages are made.
 pub(super) fn access(mapping: &Mapping) -> Option<Access> {
     if mapping.of_device || mapping.special || !(mapping.readable || mapping.writable) {
         None
@@ -111,7 +113,7 @@ pub(super) fn access(mapping: &Mapping) -> Option<Access> {
     }
 }
 
-/// How many of a few pages all over a region are there, and how many were looked at.
+/// Returns the number of sampled pages of a region that are present, and the number of samples.
 pub(super) fn sample(region: Region) -> (usize, usize) {
     let page = page_size();
     let step = (region.length() / SAMPLES).max(page) & !(page - 1);
@@ -129,8 +131,8 @@ pub(super) fn sample(region: Region) -> (usize, usize) {
     (there, looked)
 }
 
-/// Whether giving a region back is worth helpers: it takes a tenth of the time of making it,
-/// and nothing where not much is there, as far as a few pages tell.
+/// True if helpers are worthwhile to free a region. Freeing takes a tenth of the time of making
+/// the pages, and none if few pages are present; the presence is estimated from samples.
 pub(super) fn is_worth_dropping(policy: &Policy, region: Region) -> bool {
     const TIMES: usize = 8;
     let least = policy.settings.straight_below.saturating_mul(TIMES);
@@ -141,17 +143,18 @@ pub(super) fn is_worth_dropping(policy: &Policy, region: Region) -> bool {
     there * 2 > looked
 }
 
-/// Regions whose pages are taken out of this process. The first part is done alone: with huge
-/// pages the kernel's own call is done before helpers are there.
+/// Regions whose pages are removed from this process. The first part is done by the caller
+/// alone: with huge pages the kernel's own call returns before helpers have started.
 pub(super) struct DropList<'a, W> {
     regions: RegionList<'a, W>,
     first: Option<Outcome>,
     is_quick: bool,
 }
 
-/// What is done alone.
+/// Bytes of that first part.
 const ALONE: usize = 8 << 20;
-/// Bytes in a nanosecond: 4 KiB pages go at a third of it, huge pages at four times.
+/// Bytes per nanosecond: 4 KiB pages are freed at a third of this rate, huge pages at four
+/// times this rate.
 const QUICK: u128 = 64;
 
 pub(super) fn drop_list(
@@ -172,7 +175,7 @@ impl<W: Fn(&mut [JobRegion], &Settings) -> Outcome> DropList<'_, W> {
         if self.first.is_some() {
             return self.regions.add(region);
         }
-        // Not what lies before the first huge page, if there is enough behind it.
+        // Skip what lies before the first huge page if enough memory follows.
         let begin = region.start().next_multiple_of(HUGE_PAGE);
         let begin = if region.end().saturating_sub(begin) < ALONE {
             region.start()
@@ -193,7 +196,8 @@ impl<W: Fn(&mut [JobRegion], &Settings) -> Outcome> DropList<'_, W> {
         self.add(Region::between(middle, region.end()));
     }
 
-    /// Does what is left, and tells what became of all; `None` where it was not worth it.
+    /// Does the remaining work and returns the total outcome; `None` if the work was too small
+    /// for helpers.
     pub(super) fn finish(self) -> Option<Outcome> {
         if self.is_quick {
             return None;
@@ -202,7 +206,7 @@ impl<W: Fn(&mut [JobRegion], &Settings) -> Outcome> DropList<'_, W> {
     }
 }
 
-/// Whether all is there already, as far as a few pages tell.
+/// True if all sampled pages are present.
 pub(super) fn is_made(region: Region) -> bool {
     let (there, looked) = sample(region);
     there == looked

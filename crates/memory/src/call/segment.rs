@@ -21,7 +21,7 @@ use crate::policy::{Attach, Destroy, Policy};
 use crate::reaper::{Held, Reaper, is_advisable};
 use crate::region::{JobRegion, Region};
 
-/// As shmget(2).
+/// Acts as shmget(2).
 pub fn shmget(
     policy: &Policy,
     state: &State,
@@ -34,7 +34,7 @@ pub fn shmget(
     Ok(id)
 }
 
-/// Remembers what a shmget(2) of these arguments has returned.
+/// Records the result of a shmget(2) with these arguments.
 #[inline]
 pub fn note_shmget(
     policy: &Policy,
@@ -50,7 +50,7 @@ pub fn note_shmget(
     let new = key == libc::IPC_PRIVATE || flags & libc::IPC_EXCL != 0;
     let kept_apart = flags & (libc::SHM_HUGETLB | libc::SHM_NORESERVE) != 0;
     let known = if is_large(policy, size) {
-        // That it was not there before is seen when it is attached.
+        // Whether it existed before is found out when it is attached.
         (!kept_apart).then_some(Segment::Ours)
     } else {
         new.then_some(Segment::Small)
@@ -58,9 +58,9 @@ pub fn note_shmget(
     state.note_segment(id, known.unwrap_or(Segment::Other));
 }
 
-/// As shmat(2).
+/// Acts as shmat(2).
 ///
-/// The pages of a segment that this process has just made are made too, if the policy says so
+/// Also makes the pages of a segment that this process has just created, if the policy says so
 /// and they fit well into free memory.
 pub fn shmat(
     policy: &Policy,
@@ -93,7 +93,7 @@ pub fn shmat(
     }
 }
 
-/// The bytes of a large segment that this process made, and nobody has attached so far.
+/// Returns the size of a large segment that this process created and that was never attached.
 fn new_segment(policy: &Policy, id: c_int) -> Option<usize> {
     let segment = system::segment(id).ok()?;
     let ours = segment.shm_cpid.unsigned_abs() == system::process();
@@ -101,7 +101,7 @@ fn new_segment(policy: &Policy, id: c_int) -> Option<usize> {
     (new && is_large(policy, segment.shm_segsz)).then_some(segment.shm_segsz)
 }
 
-/// Attaches a segment where huge pages can be mapped. The kernel does so by itself only where
+/// Attaches a segment at an address where huge pages can be mapped. The kernel does so only if
 /// all shared memory has huge pages (shmem_get_unmapped_area of mm/shmem.c).
 fn attach_aligned(policy: &Policy, id: c_int, bytes: usize, flags: c_int) -> Option<usize> {
     if !policy.huge || policy.attach == Attach::Plain || bytes < huge::HUGE_PAGE {
@@ -114,7 +114,7 @@ fn attach_aligned(policy: &Policy, id: c_int, bytes: usize, flags: c_int) -> Opt
         .ok()
 }
 
-/// Remembers an attachment, if it is large.
+/// Records an attachment, if it is large.
 fn note(policy: &Policy, state: &State, id: c_int, address: usize) -> Option<Region> {
     let bytes = system::segment(id).ok()?.shm_segsz;
     if !is_large(policy, bytes) {
@@ -127,7 +127,7 @@ fn note(policy: &Policy, state: &State, id: c_int, address: usize) -> Option<Reg
     Some(region)
 }
 
-/// What the policy says about a new segment, that is attached in `region`.
+/// Applies the policy to a new segment, attached in `region`.
 fn create(policy: &Policy, id: c_int, region: Region, settings: &Settings) -> Option<Outcome> {
     let whole = matches!(policy.attach, Attach::Create | Attach::Lock);
     if !whole || !fits(region) || !can_populate() {
@@ -143,22 +143,22 @@ fn create(policy: &Policy, id: c_int, region: Region, settings: &Settings) -> Op
         populate(&mut regions, Access::Read, settings)
     };
     if policy.attach == Attach::Lock {
-        // Where that is not allowed the segment is as without this policy.
+        // If that is not allowed, the segment stays as without this policy.
         let _ = system::shmctl(id, libc::SHM_LOCK, 0);
     }
     Some(outcome)
 }
 
-/// Whether memory that a program did not touch yet can be made without harm: a quarter of
-/// what is free stays.
+/// True if memory that the program has not touched yet can be made without harm: a quarter of
+/// the free memory must remain.
 fn fits(region: Region) -> bool {
     region.length() as u64 <= available_memory() / 4 * 3
 }
 
-/// As shmdt(2).
+/// Acts as shmdt(2).
 ///
-/// Helpers take the page tables down before. Where this is the last of a segment that is
-/// marked to be destroyed, a reaper frees it, if the policy says so.
+/// Helpers remove the page tables first. If this is the last attachment of a segment that is
+/// marked for destruction, a reaper frees it, if the policy says so.
 pub fn shmdt(policy: &Policy, state: &State, address: usize) -> Answer<()> {
     let plain = || system::shmdt(address);
     let attached = state
@@ -183,18 +183,18 @@ pub fn shmdt(policy: &Policy, state: &State, address: usize) -> Answer<()> {
     Answer { result, outcome }
 }
 
-/// In the mode of a segment: it goes with its last attachment.
+/// Bit in the mode of a segment that is destroyed with its last attachment.
 const SHM_DEST: u32 = 0o1000;
 
-/// Takes the page tables of what is still attached of a segment in a region down.
+/// Removes the page tables of the parts of a region where a segment is still attached.
 fn take_down(id: c_int, region: Region, settings: &Settings) -> Option<Outcome> {
     let mut regions = drop_list(settings);
     each_part(id, region, |part| regions.add(part));
     regions.finish()
 }
 
-/// Calls `each` for the parts of a region where a segment is mapped: of what was attached
-/// there, a program may have mapped other things over.
+/// Calls `each` for the parts of a region where a segment is mapped. The program may have
+/// mapped other things over parts of an attachment.
 fn each_part(id: c_int, region: Region, mut each: impl FnMut(Region)) {
     let _ = mapping::for_each(region, |mapping| {
         if mapping.system_v && mapping.shared && mapping.inode == u64::from(id.unsigned_abs()) {
@@ -212,18 +212,18 @@ fn reaper_for(policy: &Policy, state: &State, id: c_int, bytes: usize) -> Option
     Reaper::start(program, &[Held::SystemV(id)], None).ok()
 }
 
-/// Lets the reaper go, and waits until the segment is gone for all who look.
+/// Releases the reaper, and waits until the segment no longer exists.
 fn finish(reaper: Option<Reaper>, id: c_int) {
     if let Some(reaper) = reaper {
         reaper.go().wait_until_gone(id);
     }
 }
 
-/// As shmctl(2).
+/// Acts as shmctl(2).
 ///
-/// SHM_LOCK makes the pages that it locks, and IPC_RMID of a segment that nobody has attached
-/// leaves it to a reaper, where the policy says so. `argument` is what the command
-/// wants: the address of the caller's memory, or nothing.
+/// SHM_LOCK also makes the pages that it locks. IPC_RMID of a segment without attachments
+/// leaves it to a reaper, if the policy says so. `argument` depends on the command: the address
+/// of the caller's memory, or nothing.
 pub fn shmctl(
     policy: &Policy,
     state: &State,
@@ -259,8 +259,8 @@ pub fn shmctl(
     }
 }
 
-/// Makes the pages of a segment that is locked now: of one that this process made, and has
-/// attached.
+/// Makes the pages of a segment that is now locked, if this process created it and has attached
+/// it.
 fn make_locked(policy: &Policy, state: &State, id: c_int) -> Option<Outcome> {
     if !policy.create_locked || state.segment(id) != Segment::Ours {
         return None;

@@ -1,4 +1,4 @@
-//! What the calls remember of a process.
+//! State of a process, recorded by its calls.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -12,50 +12,50 @@ use rustix::param::page_size;
 use super::region_table::RegionTable;
 use crate::region::Region;
 
-/// Segments that are remembered; ids that are in use at the same time differ in their
-/// lowest bits (ipc_buildid of ipc/util.c).
+/// Number of segments recorded; ids that are in use at the same time differ in their lowest
+/// bits (ipc_buildid of ipc/util.c).
 const SEGMENTS: usize = 256;
 
-/// What the calls remember of a process. Whatever does not fit is forgotten, and its calls
-/// are plain.
+/// State of a process, recorded by its calls. What does not fit is forgotten, and its calls are
+/// plain.
 #[derive(Debug)]
 pub struct State {
-    /// By the lowest bits of its id: the id above, what is known below.
+    /// Indexed by the lowest bits of the id: the rest of the id, and the recorded kind.
     segments: [AtomicU64; SEGMENTS],
-    /// Where segments are attached, with their ids.
+    /// Regions where segments are attached, with their ids.
     attachments: RegionTable,
-    /// Private memory that the program asked for itself.
+    /// Private memory that the program mapped itself.
     private: RegionTable,
-    /// A word that is a [`Future`]. On a page that is empty in the child of a fork, as
-    /// locks are not inherited.
+    /// A word that holds a [`Future`]. It is on a page that is zeroed in the child of a fork,
+    /// since locks are not inherited.
     future: AtomicPtr<AtomicU32>,
     large: AtomicBool,
     program: OnceLock<&'static CStr>,
     time_to_halt: OnceLock<Duration>,
 }
 
-/// What is known of a segment from the call that made it.
+/// Kind of a segment, known from the call that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Segment {
-    /// Too small to be shared.
+    /// Too small to be shared among helpers.
     Small = 1,
-    /// Made by this process, and its pages may be made.
+    /// Created by this process; its pages may be made.
     Ours = 2,
-    /// Another: of somebody else, or one whose pages are not to be made.
+    /// Any other: created by another process, or with pages that must not be made.
     Other = 3,
 }
 
-/// What becomes of memory that is mapped from now on, by mlockall(2).
+/// Effect of mlockall(2) on future mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Future {
-    /// It is not locked.
+    /// They are not locked.
     Free = 0,
-    /// It is locked, and its pages are made.
+    /// They are locked, and their pages are made.
     Locked = 1,
-    /// It is locked as its pages come. Nothing makes them when it is mapped, MAP_POPULATE
-    /// neither (populate_vma_page_range of mm/gup.c).
+    /// They are locked as their pages are faulted in. Nothing makes the pages at mapping time,
+    /// not even MAP_POPULATE (populate_vma_page_range of mm/gup.c).
     OnFault = 2,
 }
 
@@ -66,7 +66,7 @@ impl Default for State {
 }
 
 impl State {
-    /// Of a process that has done nothing yet.
+    /// Returns the state of a process that has made no calls yet.
     pub const fn new() -> Self {
         Self {
             segments: [const { AtomicU64::new(0) }; SEGMENTS],
@@ -79,7 +79,7 @@ impl State {
         }
     }
 
-    /// Sets the program that is the reaper, an absolute path. Without one there is none.
+    /// Sets the reaper's program, an absolute path. Without one there is no reaper.
     pub fn set_program(&self, program: &'static CStr) {
         self.program.get_or_init(|| program);
     }
@@ -88,7 +88,7 @@ impl State {
         self.program.get().copied()
     }
 
-    /// Sets how long the end of the process waits for its threads to halt, instead of a time that
+    /// Sets the time that the end of the process waits for its threads to halt. The default
     /// depends on the size of its memory.
     pub fn set_time_to_halt(&self, time: Duration) {
         self.time_to_halt.get_or_init(|| time);
@@ -98,12 +98,12 @@ impl State {
         self.time_to_halt.get().copied()
     }
 
-    /// That the process, or the one that it was forked from, has large memory.
+    /// Records that the process, or the one that it was forked from, has large memory.
     pub(super) fn note_large(&self) {
         self.large.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it ever had.
+    /// True if it ever had large memory.
     #[inline]
     pub fn has_large(&self) -> bool {
         self.large.load(Ordering::Relaxed)
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// [`Segment::Other`] for one that is not remembered.
+    /// Returns the kind of a segment; [`Segment::Other`] for one that is not recorded.
     #[inline]
     pub(super) fn segment(&self, id: i32) -> Segment {
         let seen = self.slot(id).map_or(0, |slot| slot.load(Ordering::Relaxed));
@@ -128,7 +128,7 @@ impl State {
         }
     }
 
-    /// Whether a segment is known to be too small to be shared.
+    /// True if a segment is known to be too small to be shared.
     #[inline]
     pub fn is_small_segment(&self, id: i32) -> bool {
         self.segment(id) == Segment::Small
@@ -138,41 +138,41 @@ impl State {
         self.segments.get(id as u32 as usize % SEGMENTS)
     }
 
-    /// Remembers that a segment is attached at an address.
+    /// Records that a segment is attached at an address.
     pub(super) fn note_attachment(&self, id: i32, region: Region) {
         self.attachments.note(region, id as u32);
     }
 
-    /// What is attached at an address; it is forgotten.
+    /// Returns and forgets the segment that is attached at an address.
     pub(super) fn take_attachment(&self, address: usize) -> Option<(i32, Region)> {
         let (region, id) = self.attachments.take(address)?;
         Some((id as i32, region))
     }
 
-    /// Where a segment is attached; one of several places.
+    /// Returns a region where a segment is attached.
     pub(super) fn attachment_of(&self, id: i32) -> Option<Region> {
         let mut attached = self.attachments.iter();
         attached.find_map(|(region, other)| (other == id as u32).then_some(region))
     }
 
-    /// That the program unmaps memory now.
+    /// Records that the program unmaps memory.
     pub fn note_unmapped(&self, address: usize, length: usize) {
         if let Some(region) = Region::new(address, length) {
             self.private.forget(region);
         }
     }
 
-    /// What large private memory of no file the program has mapped, and not unmapped.
+    /// Large private anonymous memory that is mapped by the program.
     pub(super) fn private(&self) -> &RegionTable {
         &self.private
     }
 
-    /// Has room for [`State::note_future`]: before the process locks what it maps, or
-    /// that page would be locked too.
+    /// Allocates the page for [`State::note_future`]. Must be called before the process locks
+    /// its future mappings, or that page would be locked too.
     pub(super) fn prepare_future(&self) {
         if self.future.load(Ordering::Acquire).is_null() {
             let word = fork_sensitive_word();
-            // Where two threads come here at once, one page too many stays.
+            // If two threads arrive at once, one superfluous page stays.
             let _ = self.future.compare_exchange(
                 ptr::null_mut(),
                 word,
@@ -182,7 +182,7 @@ impl State {
         }
     }
 
-    /// What becomes of what is mapped from now on.
+    /// Records the effect on future mappings.
     pub(super) fn note_future(&self, future: Future) {
         if future != Future::Free {
             self.prepare_future();
@@ -194,7 +194,7 @@ impl State {
         }
     }
 
-    /// What becomes of what is mapped now.
+    /// Returns the effect on mappings created now.
     pub(super) fn future(&self) -> Future {
         let word = self.future.load(Ordering::Acquire);
         if word.is_null() {
@@ -209,9 +209,10 @@ impl State {
     }
 }
 
-/// A word that is 0 in the child of a fork; null if the kernel has no such memory.
+/// Returns a word that is 0 in the child of a fork; null if the kernel does not support such
+/// memory.
 pub(super) fn fork_sensitive_word() -> *mut AtomicU32 {
-    // SAFETY: a new mapping, where the kernel has room.
+    // SAFETY: creates a new mapping at an address that the kernel chooses.
     let page = unsafe {
         mmap_anonymous(
             ptr::null_mut(),
@@ -223,7 +224,7 @@ pub(super) fn fork_sensitive_word() -> *mut AtomicU32 {
     let Ok(page) = page else {
         return ptr::null_mut();
     };
-    // SAFETY: the page is this function's.
+    // SAFETY: the page belongs to this function.
     match unsafe { madvise(page, page_size(), Advice::LinuxWipeOnFork) } {
         Ok(()) => page.cast(),
         Err(_) => ptr::null_mut(),
@@ -235,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_are_known_by_their_ids() {
+    fn segments_are_found_by_id() {
         let state = State::new();
         state.note_segment(3, Segment::Ours);
         assert_eq!(state.segment(3), Segment::Ours);
@@ -253,14 +254,14 @@ mod tests {
         assert!(state.future.load(Ordering::Relaxed).is_null());
         state.note_future(Future::Locked);
         assert_eq!(state.future(), Future::Locked);
-        // SAFETY: the child only looks at a word and ends.
+        // SAFETY: the child only reads a word and exits.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: ends the child, of which nobody expects more.
+            // SAFETY: ends the child, which has nothing else to do.
             unsafe { libc::_exit(state.future() as i32) };
         }
         let mut status = 0;
-        // SAFETY: the child is this test's.
+        // SAFETY: the child belongs to this test.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
         assert_eq!(state.future(), Future::Locked);

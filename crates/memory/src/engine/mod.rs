@@ -23,12 +23,12 @@ pub const MAX_HELPERS: usize = 16;
 /// A slice, unless pages are larger: some hundred microseconds of work.
 pub const SLICE: usize = 4 << 20;
 
-/// Work that takes less for a MiB is done before helpers have begun: page tables of huge
-/// pages, or of nothing. Those of 4 KiB pages take five times as long.
+/// Work that takes less time per MiB is done before helpers have started: page tables of huge
+/// pages, or of empty memory. Those of 4 KiB pages take five times as long.
 const QUICK_MIB: Duration = Duration::from_micros(6);
 const MIB: f64 = (1 << 20) as f64;
 
-/// The most slices, or a few more, of memory that may be empty.
+/// Approximate maximum number of slices of memory that may be empty.
 const MAX_SLICES: usize = 4096;
 
 /// Sharing of an operation.
@@ -100,16 +100,15 @@ impl Outcome {
     }
 }
 
-/// Helpers that work anywhere in this process now, and above them the process's
-/// number: many threads that call at once share the processors, and the child of a fork
-/// has none of its parent's helpers.
+/// Number of helpers that work anywhere in this process, with the process id in the upper bits:
+/// threads that call at the same time share the processors, and the child of a fork has none of
+/// its parent's helpers.
 static AT_WORK: AtomicU64 = AtomicU64::new(0);
 
-/// Does `step` for all slices of `regions`. The first error ends it early; slices
-/// that others have in hand are still done.
+/// Calls `step` for all slices of `regions`. The first error ends the operation early; slices
+/// in progress are completed.
 ///
-/// `step` is called by threads that share nothing but memory, and must keep to
-/// what [`run_bare`] asks.
+/// `step` is called by threads that share only memory, and must obey the rules of [`run_bare`].
 pub fn share(
     regions: &mut [JobRegion],
     settings: &Settings,
@@ -118,11 +117,11 @@ pub fn share(
     run(regions, settings, step, false)
 }
 
-/// The same for work of which nobody knows whether there is much: the caller begins, and
-/// helpers come as soon as a slice takes its time.
+/// As [`share`], for work of unknown size: the caller begins, and helpers start as soon as a
+/// slice takes long.
 ///
-/// Slices are larger where there would be very many: in terabytes that were only reserved
-/// there is nothing to do, which the kernel sees faster in one call than in millions.
+/// Slices are larger if there would be very many. Terabytes that were only reserved contain no
+/// work, which the kernel finds out faster in one call than in millions.
 pub fn share_if_long(
     regions: &mut [JobRegion],
     settings: &Settings,
@@ -194,7 +193,7 @@ fn run(
     outcome
 }
 
-/// Small requests: each region by one call, and nothing else that would take time.
+/// Handles small requests: one call per region.
 fn straight(
     slices: &Slices<'_>,
     began: Duration,
@@ -223,11 +222,11 @@ struct Job<'a, S> {
     cursor: WorkCursor,
     pace: Pace,
     bytes: AtomicU64,
-    /// Nanoseconds.
+    /// In nanoseconds.
     busy: AtomicU64,
     /// The first errno; 0 for none.
     error: AtomicI32,
-    /// The signals that the caller held back before.
+    /// The signals that the caller blocked before.
     blocked: u64,
 }
 
@@ -245,19 +244,19 @@ impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
         }
     }
 
-    /// What each helper does; number 0 is the caller, who also sets the pace.
+    /// Work of each helper; number 0 is the caller, which also sets the pace.
     fn work(&self, number: usize) {
         while self.pace.may_work(number) && self.take_slice(number).is_some() {
             if number == 0 {
                 self.pace.look(self.bytes.load(Ordering::Relaxed), now());
             }
         }
-        // Whoever finds nothing left sends home those who still wait for their turn.
+        // A helper that finds no work left releases those that still wait for their turn.
         self.pace.end();
     }
 
-    /// What the caller does alone: whether that was all. Two slices in a row that take their
-    /// time end it: one may only have been interrupted.
+    /// Works alone; returns true if that completed the work. Two slow slices in a row end it: a
+    /// single one may only have been interrupted.
     fn work_while_quick(&self) -> bool {
         let mut slow = 0;
         while slow < 2 {
@@ -270,8 +269,8 @@ impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
         false
     }
 
-    /// One slice by a helper: its bytes, and what it took. `None` where there is no more, or
-    /// nothing more is to be done.
+    /// Processes one slice; returns its bytes and its duration. `None` if there is no work
+    /// left, or if the operation was ended.
     fn take_slice(&self, number: usize) -> Option<(usize, Duration)> {
         if self.error.load(Ordering::Relaxed) != 0 {
             return None;
@@ -299,11 +298,11 @@ impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
     }
 }
 
-/// Helpers that were counted in, beside the caller.
+/// Helpers counted in, besides the caller.
 struct Reserved(usize);
 
 impl Reserved {
-    /// As many of `wanted` as there are processors without one.
+    /// Reserves up to `wanted` helpers, limited by the processors without one.
     fn others(wanted: usize, processors: usize) -> Self {
         let mut granted = 0;
         change_at_work(|at_work| {
@@ -332,7 +331,7 @@ fn change_at_work(mut change: impl FnMut(usize) -> usize) {
     });
 }
 
-/// The monotonic clock, read without the C library.
+/// Returns the monotonic clock, read without the C library.
 pub(crate) fn now() -> Duration {
     let time = clock_gettime(ClockId::Monotonic);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

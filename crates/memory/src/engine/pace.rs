@@ -1,31 +1,32 @@
-//! How many helpers work: more while that makes the whole faster.
+//! Number of active helpers, which grows as long as throughput rises.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::word::Word;
 
-/// Helpers at the beginning. As many are worth having on any machine.
+/// Helpers at the start; this many are worthwhile on any machine.
 const FIRST: u32 = 4;
-/// How long a number of helpers is watched before the next.
+/// Measuring time for a number of helpers before the next step.
 const WATCH: Duration = Duration::from_millis(10);
-/// Twice the helpers must do this much more, in per cent, or more are not added:
-/// beyond the memory's bandwidth they only get in each other's way.
+/// Throughput in per cent that twice the helpers must reach, or no more are added: beyond the
+/// memory bandwidth they only slow each other down.
 const WORTH: u64 = 120;
 
-/// Set in [`Pace::gate`] when its number is final.
+/// Flag in [`Pace::gate`]: its number is final.
 const SETTLED: u32 = 1 << 31;
 
-/// Lets helpers work by their numbers, and more of them as long as that helps.
+/// Admits helpers by number, and more of them as long as throughput rises.
 #[derive(Debug)]
 pub(super) struct Pace {
     helpers: u32,
-    /// Numbers below it work, the others wait for it to change. One word with
-    /// [`SETTLED`], so that none waits for a change that was.
+    /// Helpers with numbers below it work, the others wait for it to change. It is one word
+    /// with [`SETTLED`], so that none waits for a change that has already happened.
     gate: Word,
-    /// The highest limit there was.
+    /// The highest limit so far.
     most: AtomicU32,
-    /// Only the caller's: bytes and nanoseconds at the begin of the watch, and the rate of the last.
+    /// Used by the caller alone: bytes and nanoseconds at the start of the measurement, and the
+    /// last rate.
     watch_bytes: AtomicU64,
     watch_began: AtomicU64,
     last_rate: AtomicU64,
@@ -46,7 +47,7 @@ impl Pace {
         }
     }
 
-    /// Whether the helper of this number may take a slice. Waits while that is open.
+    /// True if the helper with this number may take a slice. Waits until that is decided.
     pub(super) fn may_work(&self, number: usize) -> bool {
         loop {
             let gate = self.gate.get();
@@ -60,7 +61,8 @@ impl Pace {
         }
     }
 
-    /// Looks at what was done, `bytes` by the time `now`, and decides. Called by one helper.
+    /// Decides on the number of helpers, from the `bytes` done by the time `now`. Called by one
+    /// helper.
     pub(super) fn look(&self, bytes: u64, now: Duration) {
         let gate = self.gate.get();
         if gate & SETTLED != 0 {
@@ -77,12 +79,12 @@ impl Pace {
             return;
         }
         let done = bytes.saturating_sub(self.watch_bytes.load(Ordering::Relaxed));
-        // Bytes in a microsecond, a thousand times: fine enough, and far from overflow.
+        // Thousandths of a byte per microsecond: precise enough, and far from overflow.
         let rate = done.saturating_mul(1000) / (elapsed / 1000).max(1);
         let last = self.last_rate.swap(rate, Ordering::Relaxed);
         let limit = gate;
         if last != 0 && rate.saturating_mul(100) < last.saturating_mul(WORTH) {
-            // The last doubling brought little: half of them did as well.
+            // The last doubling gained little: half as many are as fast.
             let best = if rate < last {
                 (limit / 2).max(1)
             } else {
@@ -97,13 +99,13 @@ impl Pace {
         }
     }
 
-    /// Nobody who waits begins any more.
+    /// Releases all waiting helpers without work.
     pub(super) fn end(&self) {
         self.gate.set(SETTLED);
         self.gate.wake_all();
     }
 
-    /// The most helpers that were let in.
+    /// The maximum number of helpers admitted so far.
     pub(super) fn most_at_work(&self) -> usize {
         self.most.load(Ordering::Relaxed) as usize
     }
@@ -113,7 +115,7 @@ impl Pace {
         self.watch_began.store(now.max(1), Ordering::Relaxed);
     }
 
-    /// From the gate that was seen to another; nothing if all has ended meanwhile.
+    /// Changes the gate from the observed value; does nothing if the operation has ended.
     fn change(&self, seen: u32, gate: u32) {
         if self.gate.change(seen, gate) {
             self.most.fetch_max(gate & !SETTLED, Ordering::Relaxed);
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_are_added_while_that_helps() {
+    fn helpers_are_added_while_throughput_rises() {
         let pace = Pace::new(16);
         assert!(pace.may_work(3));
         pace.look(0, after(0));
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn where_more_helpers_are_slower_some_are_sent_home() {
+    fn helpers_that_slow_the_work_are_released() {
         let pace = Pace::new(16);
         pace.look(0, after(0));
         pace.look(100 << 20, after(10));
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn where_more_helpers_bring_little_no_more_come() {
+    fn small_gain_stops_the_growth() {
         let pace = Pace::new(64);
         pace.look(0, after(0));
         pace.look(100 << 20, after(10));
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn few_helpers_work_at_once_and_the_end_frees_those_who_wait() {
+    fn few_helpers_start_and_the_end_releases_the_waiting_ones() {
         let pace = Pace::new(2);
         assert!(pace.may_work(1));
         let pace = Pace::new(8);
@@ -174,7 +176,7 @@ mod tests {
     }
 }
 
-/// In all orders in which threads can meet (`./test loom`).
+/// Tests all orders in which threads can meet (`./test loom`).
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
@@ -185,9 +187,10 @@ mod model {
         Duration::from_millis(1 + milliseconds)
     }
 
-    /// Whoever waits goes home or to work, whatever comes first: more helpers, or the end.
+    /// A waiting helper is released or admitted, whichever comes first: more helpers, or the
+    /// end.
     #[test]
-    fn nobody_waits_for_ever() {
+    fn no_helper_waits_forever() {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = builder.preemption_bound.or(Some(3));
         builder.check(|| {
@@ -204,7 +207,7 @@ mod model {
             pace.look(100 << 20, after(10));
             pace.end();
             let worked = waiting.map(|thread| thread.join().unwrap());
-            // Both were let in by the same change, or neither.
+            // Both were admitted by the same change, or neither.
             assert!(worked[0] || !worked[1]);
         });
     }

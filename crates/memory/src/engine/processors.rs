@@ -1,4 +1,4 @@
-//! Which processors helpers run on.
+//! Processors that helpers run on.
 
 use std::sync::OnceLock;
 
@@ -6,14 +6,14 @@ use bigiron_helpers::{MAX_BARE_THREADS, ThreadId};
 
 use crate::region::Region;
 
-/// Processors that a mask has room for: what NR_CPUS may be at most on any architecture.
+/// Processors in a mask: the maximum of NR_CPUS on any architecture.
 const MAX_PROCESSORS: usize = 8192;
-/// Nodes likewise (CONFIG_NODES_SHIFT is at most 10).
+/// Maximum number of nodes (CONFIG_NODES_SHIFT is at most 10).
 const MAX_NODES: usize = 1024;
 const WORD: usize = u64::BITS as usize;
 const MASK: usize = MAX_PROCESSORS / WORD;
 
-/// A set of processors, as `sched_setaffinity` takes it.
+/// A set of processors, as passed to `sched_setaffinity`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mask([u64; MASK]);
 
@@ -26,14 +26,14 @@ impl Mask {
         }
     }
 
-    /// Takes out what is not in `other`.
+    /// Removes the processors that are not in `other`.
     fn keep(&mut self, other: &Self) {
         for (word, other) in self.0.iter_mut().zip(&other.0) {
             *word &= other;
         }
     }
 
-    /// Adds what is in both others.
+    /// Adds the processors that are in both others.
     fn add_common(&mut self, one: &Self, other: &Self) {
         for (word, (one, other)) in self.0.iter_mut().zip(one.0.iter().zip(&other.0)) {
             *word |= one & other;
@@ -51,7 +51,7 @@ impl Mask {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Becomes those of the calling thread; none if the kernel does not say.
+    /// Becomes the set of the calling thread; empty if the kernel does not report it.
     fn inherit(&mut self) {
         // SAFETY: the kernel writes at most the given length into the mask. The
         // system call itself takes masks longer than glibc's cpu_set_t.
@@ -69,21 +69,21 @@ impl Mask {
     }
 }
 
-/// What does not change while a program runs.
+/// Facts that do not change while the program runs.
 struct Facts {
     /// Processor time that the control group allows, in whole processors.
     quota: usize,
-    /// The processors of each node; empty where there is one node.
+    /// Processors of each node; empty if there is only one node.
     nodes: Vec<(usize, Mask)>,
 }
 
 static FACTS: OnceLock<Facts> = OnceLock::new();
 
-/// Reads what is asked of the system once: nodes, and the control group's quota.
-/// Allocates, so it is called before the first operation of an allocator, if at
-/// all: without it the machine is taken for one of one node.
+/// Reads the system's facts once: nodes, and the control group's quota. It allocates, so it is
+/// called before the first operation of an allocator. Without it the machine is assumed to have
+/// one node.
 pub fn prepare() {
-    // Found out at the first use, for which rustix may open a file, and allocate.
+    // Determined at first use, when rustix may open a file and allocate.
     let _ = rustix::param::page_size();
     let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     FACTS.get_or_init(|| Facts {
@@ -96,7 +96,7 @@ pub fn prepare() {
     });
 }
 
-/// Whether the kernel says so in one short file, as on most machines.
+/// True if one short file of the kernel says so, as on most machines.
 fn has_one_node() -> bool {
     std::fs::read("/sys/devices/system/node/online").is_ok_and(|online| online == b"0\n")
 }
@@ -122,7 +122,7 @@ fn read_nodes(directory: &str) -> Vec<(usize, Mask)> {
     if nodes.len() < 2 { Vec::new() } else { nodes }
 }
 
-/// A list such as `0-3,8`; empty for a node without processors.
+/// Parses a list such as `0-3,8`; empty for a node without processors.
 fn parse_list(list: &str) -> Option<Mask> {
     let mut mask = Mask::NONE;
     for range in list.split(',').filter(|range| !range.is_empty()) {
@@ -133,21 +133,21 @@ fn parse_list(list: &str) -> Option<Mask> {
     Some(mask)
 }
 
-/// The processors for one operation: those that this thread may use, by the nodes
-/// that its memory is to come from.
+/// Processors for one operation: those that this thread may use, by the nodes that its memory
+/// comes from.
 pub struct Processors {
     all: Mask,
     quota: usize,
-    /// Indexes into the nodes of [`Facts`]; helpers go round them.
+    /// Indexes into the nodes of [`Facts`]; helpers are distributed over them in turn.
     nodes: [u16; MAX_BARE_THREADS],
     node_count: usize,
 }
 
 impl Processors {
-    /// For memory of `regions`. A policy of the memory or of the thread decides on which
-    /// nodes it is made, and helpers run there. Without one it is made where it is first
-    /// touched: so they stay on this thread's node, where the plain call would have
-    /// put it; or with `spread` run on all.
+    /// Returns the processors for the memory of `regions`. A policy of the memory or of the
+    /// thread determines its nodes, and helpers run there. Without a policy memory comes from
+    /// the node that touches it first: helpers stay on this thread's node, as with the plain
+    /// call, or run on all nodes with `spread`.
     pub(super) fn for_memory(regions: impl Iterator<Item = Region>, spread: bool) -> Self {
         let mut processors = Self {
             all: Mask::NONE,
@@ -191,13 +191,14 @@ impl Processors {
         }
     }
 
-    /// How many helpers can work at the same time.
+    /// Returns the number of helpers that can work at the same time.
     pub fn count(&self) -> usize {
         self.all.count().clamp(1, self.quota.max(1))
     }
 
-    /// Binds a helper to the processors of its node, where the machine has several. The
-    /// scheduler chooses among them: a helper bound to one would wait behind whoever runs there.
+    /// Binds a helper to the processors of its node, if the machine has several. The scheduler
+    /// chooses among them: a helper bound to a single one would wait behind other threads
+    /// there.
     pub(super) fn place(&self, helper: usize, thread: ThreadId) {
         let Some(facts) = FACTS.get().filter(|_| self.node_count > 0) else {
             return;
@@ -212,7 +213,8 @@ impl Processors {
         };
         let mut mask = *node;
         mask.keep(&self.all);
-        // SAFETY: the kernel reads the mask. Where it refuses, the helper runs where this thread may.
+        // SAFETY: the kernel reads the mask. If it refuses, the helper runs where this thread
+        // may.
         unsafe {
             libc::syscall(
                 libc::SYS_sched_setaffinity,
@@ -224,16 +226,16 @@ impl Processors {
     }
 }
 
-/// Adds the nodes from which the policy of a region takes memory; none for the
-/// policy to take it where it is touched. See get_mempolicy(2).
+/// Adds the nodes from which the policy of a region takes memory; none if memory comes from the
+/// node that touches it. See get_mempolicy(2).
 fn add_policy(region: Region, nodes: &mut [u64; MAX_NODES / WORD]) {
     /// The policy of an address, not of the thread.
     const MPOL_F_ADDR: usize = 2;
     const MPOL_LOCAL: i32 = 4;
     let mut mode = 0_i32;
     let mut named = [0_u64; MAX_NODES / WORD];
-    // SAFETY: the kernel writes a mode and at most this many nodes. It takes the
-    // thread's policy where the region has none (do_get_mempolicy of mm/mempolicy.c).
+    // SAFETY: the kernel writes a mode and at most this many nodes. It uses the thread's policy
+    // if the region has none (do_get_mempolicy of mm/mempolicy.c).
     let status = unsafe {
         libc::syscall(
             libc::SYS_get_mempolicy,
@@ -252,7 +254,7 @@ fn add_policy(region: Region, nodes: &mut [u64; MAX_NODES / WORD]) {
     }
 }
 
-/// The node of the processor that this thread runs on.
+/// Returns the node of the processor that this thread runs on.
 fn current_node() -> Option<usize> {
     let (mut processor, mut node) = (0_u32, 0_u32);
     // SAFETY: the kernel writes two numbers.
@@ -260,11 +262,11 @@ fn current_node() -> Option<usize> {
     (status == 0).then_some(node as usize)
 }
 
-/// Whether a signal waits that ends the program: it must not wait for gigabytes.
-/// Signals with a handler wait, as they do for a system call; so do those that the program
-/// itself held back before, `blocked`.
+/// True if a signal that ends the program is pending: it must not wait for gigabytes. Signals
+/// with a handler wait, as during a system call; so do signals that the program itself had
+/// blocked, `blocked`.
 pub(super) fn must_end(blocked: u64) -> bool {
-    /// What ends nothing by itself: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH.
+    /// Signals that end nothing by default: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH.
     const HARMLESS: [i32; 8] = [
         libc::SIGCHLD,
         libc::SIGCONT,
@@ -276,7 +278,7 @@ pub(super) fn must_end(blocked: u64) -> bool {
         libc::SIGWINCH,
     ];
     let mut pending = 0_u64;
-    // SAFETY: the kernel writes a number of the size that it is told.
+    // SAFETY: the kernel writes a number of the given size.
     let status =
         unsafe { libc::syscall(libc::SYS_rt_sigpending, &raw mut pending, size_of::<u64>()) };
     let waiting = pending & !blocked;
@@ -287,7 +289,7 @@ pub(super) fn must_end(blocked: u64) -> bool {
         if waiting & (1 << (signal - 1)) == 0 || HARMLESS.contains(&signal) {
             return false;
         }
-        // SAFETY: an action of zeros is valid, and the call fills what it is given.
+        // SAFETY: an action of zeros is valid, and the call fills it.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &mut action) == 0
@@ -302,7 +304,7 @@ mod tests {
     use bigiron_helpers::held_signals;
 
     #[test]
-    fn lists_of_processors() {
+    fn processor_lists_are_parsed() {
         assert_eq!(parse_list("0-3,8,70-71").map(|mask| mask.count()), Some(7));
         assert_eq!(parse_list("").map(|mask| mask.count()), Some(0));
         assert_eq!(
@@ -333,17 +335,18 @@ mod tests {
     }
 
     #[test]
-    fn this_thread_may_run_somewhere() {
+    fn set_of_this_thread_is_not_empty() {
         let processors = Processors::for_memory(std::iter::empty(), false);
         assert!(processors.count() >= 1);
         assert!(!must_end(held_signals()));
     }
 
     #[test]
-    fn a_signal_that_ends_the_program_ends_the_work_unless_it_was_held_back_before() {
+    fn fatal_signal_ends_the_work_unless_it_was_already_blocked() {
         let bit = |signal: i32| 1_u64 << (signal - 1);
         let before = held_signals();
-        // SAFETY: the set is this function's; the signals go to this thread alone, which holds them back.
+        // SAFETY: the set belongs to this function; the signals go to this thread alone, which
+        // blocks them.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             let signals = [libc::SIGTERM, libc::SIGWINCH, libc::SIGRTMIN() + 3];

@@ -1,5 +1,5 @@
-//! A number that threads wait for: a futex; with `--cfg loom` one that loom knows, which tries
-//! the orders in which threads can meet.
+//! A number that threads wait for: a futex; with `--cfg loom` a model of one, for which loom
+//! tries all orders in which threads can meet.
 
 #[cfg(not(loom))]
 mod of_kernel {
@@ -19,7 +19,7 @@ mod of_kernel {
             self.0.load(Ordering::Acquire)
         }
 
-        /// Changes it to `value` if it is `seen`; whether it was.
+        /// Changes it to `value` if it is `seen`; returns true on success.
         pub fn change(&self, seen: u32, value: u32) -> bool {
             self.0
                 .compare_exchange(seen, value, Ordering::Release, Ordering::Relaxed)
@@ -31,7 +31,7 @@ mod of_kernel {
             self.0.fetch_or(bits, Ordering::Release);
         }
 
-        /// Waits if it is `value`, until somebody wakes all; may return without that.
+        /// Waits while it is `value`, until another thread wakes all; may return spuriously.
         pub fn wait(&self, value: u32) {
             let _ = futex::wait(&self.0, futex::Flags::PRIVATE, value, None);
         }
@@ -47,7 +47,7 @@ mod of_loom {
     use loom::sync::atomic::{AtomicU32, Ordering};
     use loom::sync::{Condvar, Mutex};
 
-    /// The lock is the kernel's of a futex: it looks at the number and goes to sleep in one.
+    /// The kernel's lock of a futex: it compares the number and goes to sleep atomically.
     #[derive(Debug)]
     pub struct Word(AtomicU32, Mutex<()>, Condvar);
 

@@ -1,4 +1,4 @@
-//! The way from the caller to the reaper's program: two processes in the caller's memory.
+//! Launch of the reaper's program, by two processes in the caller's memory.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::fd::RawFd;
@@ -14,12 +14,12 @@ use crate::c_string_buf::CStringBuf;
 
 const STACK: usize = 32 << 10;
 const PATH: usize = 4096;
-/// The program's name, its command, the socket, what is held, the report, and a NULL.
+/// The program's name, its command, the socket, the held objects, the report, and a NULL.
 const ARGUMENTS: usize = 1 + COMMAND.len() + 1 + MAX_HELD + 1 + 1;
 
-/// What the processes on the way to the reaper need while they run in this process's memory.
-/// In a mapping of its own: where the program is not ready in time it stays, since a
-/// process may still stand on its stacks.
+/// Data for the processes between the caller and the reaper, which run in this process's
+/// memory. It is in a separate mapping: if the program does not start in time, the mapping
+/// stays, since a process may still run on its stacks.
 pub(super) struct Launch {
     arguments: [*const c_char; ARGUMENTS],
     environment: [*const c_char; 1],
@@ -27,14 +27,14 @@ pub(super) struct Launch {
     /// `r` and a path.
     report: [u8; PATH + 1],
     words: [ArgumentText; 1 + MAX_HELD],
-    /// Descriptors that the program is to have.
+    /// Descriptors that the program inherits.
     kept: [RawFd; 1 + MAX_HELD],
     kept_count: usize,
-    /// 1 until the last process on the way has left this memory (CLONE_CHILD_CLEARTID).
+    /// 1 until the last of these processes has left this memory (CLONE_CHILD_CLEARTID).
     alive: AtomicU32,
 }
 
-/// It, and behind it the stacks of the last process and of the one before.
+/// The mapping: a [`Launch`], followed by the stacks of the two processes.
 pub(super) struct Mapped(*mut Launch);
 
 const MAPPED: usize = size_of::<Launch>().next_multiple_of(STACK) + 2 * STACK;
@@ -49,7 +49,7 @@ impl Launch {
         if held.len() > MAX_HELD {
             return Err(Errno::TOOBIG);
         }
-        // SAFETY: a new mapping, where the kernel has room.
+        // SAFETY: creates a new mapping at an address that the kernel chooses.
         let base = unsafe {
             mmap_anonymous(
                 ptr::null_mut(),
@@ -59,11 +59,10 @@ impl Launch {
             )?
         };
         let mapped = Mapped(base.cast());
-        // A child of a fork at this moment would keep it for good.
-        // SAFETY: nobody uses it yet.
+        // The child of a concurrent fork would keep it forever. SAFETY: it is not in use yet.
         let _ = unsafe { madvise(base, MAPPED, Advice::LinuxDontFork) };
-        // SAFETY: the mapping is of zeros, which all fields may be, and this
-        // function's alone.
+        // SAFETY: the mapping contains zeros, which are valid for all fields, and belongs to
+        // this function.
         let launch = unsafe { &mut *mapped.0 };
         copy(program.to_bytes_with_nul(), &mut launch.program)?;
         let mut count = 0;
@@ -103,26 +102,26 @@ impl Launch {
 }
 
 impl Mapped {
-    /// The end of one of the stacks.
+    /// Returns the end of one of the stacks.
     fn top(launch: *mut Launch, number: usize) -> *mut c_void {
         launch
             .wrapping_byte_add(MAPPED - number * STACK)
             .cast::<c_void>()
     }
 
-    /// A child that no `wait` but this one finds, which starts the reaper as
-    /// its child and ends: so the reaper is nobody's.
+    /// Creates a child that only the `wait` here finds; it starts the reaper as its child and
+    /// exits, so that the reaper has no parent in this program.
     pub(super) fn clone_twice(&self) -> Result<(), Errno> {
         const FLAGS: c_int = libc::CLONE_VM | libc::CLONE_VFORK;
-        // SAFETY: the stack is used by nobody else, and the child runs while this thread waits
-        // for its end: it may use the thread's memory.
+        // SAFETY: the stack is otherwise unused. This thread waits for the end of the child,
+        // which may therefore use the thread's memory.
         let child = unsafe { libc::clone(begin, Self::top(self.0, 0), FLAGS, self.0.cast()) };
         if child < 0 {
             return Err(last_error());
         }
         loop {
-            // SAFETY: it waits for a process. One without a signal for its end is
-            // found by __WCLONE alone.
+            // SAFETY: waits for a process. A child without an exit signal is found only with
+            // __WCLONE.
             let status = unsafe {
                 libc::syscall(
                     libc::SYS_wait4,
@@ -141,22 +140,22 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: `map` made it.
+        // SAFETY: `map` created it.
         let alive = unsafe { (*self.0).alive.load(Ordering::Acquire) };
         if alive == 0 {
-            // SAFETY: nobody uses it any more: the first process has ended, and the last has
-            // left this memory or never was.
+            // SAFETY: it is no longer in use: the first process has ended, and the last has
+            // left this memory or was never created.
             let _ = unsafe { munmap(self.0.cast(), MAPPED) };
         }
     }
 }
 
-/// The child: its end leaves the reaper to init.
+/// Entry of the child; its end leaves the reaper to init.
 extern "C" fn begin(launch: *mut c_void) -> c_int {
     let launch = launch.cast::<Launch>();
-    // SAFETY: `alive` is in the mapping, which stays until the kernel has written 0 there.
-    // The reaper-to-be shares this memory until it executes its program, and may not be
-    // waited for; what it uses of it is in the mapping.
+    // SAFETY: `alive` is in the mapping, which stays until the kernel has written 0 there. The
+    // future reaper shares this memory until it executes its program; what it uses is in the
+    // mapping.
     unsafe {
         (*launch).alive.store(1, Ordering::Release);
         let status = libc::clone(
@@ -175,13 +174,13 @@ extern "C" fn begin(launch: *mut c_void) -> c_int {
     0
 }
 
-/// The reaper-to-be, in the caller's memory, beside the caller. Its descriptors are its own.
+/// Entry of the future reaper, which runs in the caller's memory next to the caller, with its
+/// own descriptors.
 extern "C" fn become_reaper(launch: *mut c_void) -> c_int {
-    // SAFETY: it stays until this process has left it, and nobody changes it.
+    // SAFETY: it stays until this process has left it, and does not change.
     let launch = unsafe { &*launch.cast::<Launch>() };
-    // SAFETY: system calls on this process's descriptors, and on strings and lists that end
-    // as they must. Where the kernel has no such call (before 5.11) the reaper
-    // itself closes what it should not have.
+    // SAFETY: system calls on this process's descriptors, and on terminated strings and lists.
+    // If the kernel lacks a call (before 5.11), the reaper closes the other descriptors itself.
     unsafe {
         libc::syscall(
             libc::SYS_close_range,

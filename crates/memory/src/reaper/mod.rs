@@ -1,14 +1,14 @@
-//! A process that takes the last reference to memory, so that it and not the
-//! caller pays for giving it back.
+//! A process that takes over the last reference to memory, so that freeing the memory costs its
+//! time instead of the caller's.
 //!
-//! The kernel frees the pages of a segment or a file with one processor, within the call
-//! that drops the last reference. Somebody who holds one more reference when the caller's
-//! call is made, and drops it then, takes that work over. Between those two moments
-//! the segment is as it is between two calls of the plain kind; when
-//! [`Finishing::wait_until_gone`] returns it is gone for all who look.
+//! The kernel frees the pages of a segment or a file on one processor, within the call that
+//! drops the last reference. A process that holds another reference during the caller's call,
+//! and drops it afterwards, takes over that work. Between these two moments the segment is in
+//! the same state as between two plain calls; when [`Finishing::wait_until_gone`] returns, it
+//! no longer exists.
 //!
-//! The reaper is a program of its own with a small address space, and no child of
-//! anybody who would notice. If it dies at any moment, the kernel drops what it holds.
+//! The reaper is a separate program with a small address space, and not a child of any process
+//! that would notice. If it dies, the kernel drops what it holds.
 
 mod client;
 mod judge;
@@ -25,26 +25,26 @@ pub use serve::{requested, serve};
 
 use crate::c_string_buf::CStringBuf;
 
-/// The environment variable with the program that is the reaper, for the preload library:
-/// its path, absolute.
+/// Environment variable with the absolute path of the reaper's program, for the preload
+/// library.
 pub const PROGRAM_VARIABLE: &str = "BIGIRON_MEM_PROGRAM";
 
-/// The most things that one reaper holds.
+/// Maximum number of objects that one reaper holds.
 pub const MAX_HELD: usize = 64;
 
-/// What is held.
+/// An object to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// A System V segment, by its id: attached.
+    /// A System V segment, by its id; the reaper attaches it.
     SystemV(i32),
-    /// A file or shared memory, by a descriptor of the caller: inherited.
+    /// A file or shared memory, by a descriptor of the caller; the reaper inherits it.
     Descriptor(RawFd),
 }
 
-/// What stands before the [`ArgumentText`]s among the arguments.
+/// Arguments before the [`ArgumentText`]s.
 const COMMAND: [&CStr; 2] = [c"mem", c"reap"];
 
-/// `s` for the socket, `v` for a segment, `d` for a descriptor, and a number.
+/// `s` for the socket, `v` for a segment, or `d` for a descriptor, followed by a number.
 type ArgumentText = CStringBuf<16>;
 
 impl Held {

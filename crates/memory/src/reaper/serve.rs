@@ -14,16 +14,16 @@ use rustix::io::Errno;
 
 use super::{COMMAND, socket};
 
-/// What is held, ready to let go.
+/// A held object.
 #[derive(Clone, Copy, Debug)]
 enum Reference {
-    /// Attached there.
+    /// Attached at an address.
     Attached(usize),
     /// Open.
     Descriptor(RawFd),
 }
 
-/// Whether a program's arguments, its name the first, make it a reaper.
+/// True if a program's arguments, including its name, make it a reaper.
 pub fn requested(mut arguments: impl Iterator<Item = OsString>) -> bool {
     let is = |argument: Option<OsString>, word: &std::ffi::CStr| {
         argument.is_some_and(|argument| argument.as_bytes() == word.to_bytes())
@@ -32,13 +32,13 @@ pub fn requested(mut arguments: impl Iterator<Item = OsString>) -> bool {
     COMMAND.iter().all(|word| is(arguments.next(), word))
 }
 
-/// Holds what the arguments behind `mem reap` say, says so on the socket, and waits there for
-/// a byte or the end; then lets go of all, and writes there the nanoseconds which that
-/// took. The exit code: 1 where something cannot be held, 2 for arguments
-/// that make no sense.
+/// Holds the objects that the arguments after `mem reap` name, confirms that on the socket, and
+/// waits there for a byte or the end of the caller. Then releases all objects and writes the
+/// nanoseconds that this took to the socket. Returns the exit code: 1 if an object cannot be
+/// held, 2 for invalid arguments.
 pub fn serve(arguments: impl Iterator<Item = OsString>) -> i32 {
     let Some(arguments) = ReaperArguments::parse(arguments.skip(1 + COMMAND.len())) else {
-        let text: &[u8] = b"bigiron: mem reap is started by bigiron alone\n";
+        let text: &[u8] = b"bigiron: mem reap is started only by bigiron\n";
         let _ = io::stderr().write_all(text);
         return 2;
     };
@@ -67,19 +67,20 @@ pub fn serve(arguments: impl Iterator<Item = OsString>) -> i32 {
         && let Ok(mut file) = OpenOptions::new().append(true).create(true).open(path)
     {
         let milliseconds = took.as_secs_f64() * 1e3;
-        let line = format!("bigiron: reaper: {bytes} bytes given back in {milliseconds:.1} ms\n");
+        let line = format!("bigiron: reaper: {bytes} bytes freed in {milliseconds:.1} ms\n");
         let _ = file.write_all(line.as_bytes());
     }
     0
 }
 
-/// Waits for the caller's word, or for its end, which is the same. A child that another of the caller's
-/// threads has forked keeps the socket open, so that its end alone does not tell.
+/// Waits for the caller's byte, or for its end, which has the same meaning. A child that
+/// another thread of the caller has forked keeps the socket open, so the end of the caller is
+/// also checked directly.
 fn wait_for_word(socket_to_caller: RawFd) {
     const LOOK: Duration = Duration::from_secs(1);
     let caller = peer(socket_to_caller);
     let is_there = |caller| {
-        // SAFETY: signal 0 is none.
+        // SAFETY: signal 0 is not delivered.
         let status = unsafe { libc::kill(caller, 0) };
         status == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
     };
@@ -88,7 +89,7 @@ fn wait_for_word(socket_to_caller: RawFd) {
     {}
 }
 
-/// The process that has made the socket.
+/// Returns the process that created the socket.
 fn peer(socket: RawFd) -> Option<i32> {
     let mut who = libc::ucred {
         pid: 0,
@@ -96,7 +97,7 @@ fn peer(socket: RawFd) -> Option<i32> {
         gid: 0,
     };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes a structure of the size that it is told.
+    // SAFETY: the kernel writes a structure of the given size.
     let status = unsafe {
         libc::getsockopt(
             socket,
@@ -106,11 +107,11 @@ fn peer(socket: RawFd) -> Option<i32> {
             &mut size,
         )
     };
-    // 0 is a process outside of this one's namespace.
+    // 0 is a process outside the namespace of this one.
     (status == 0 && who.pid > 0).then_some(who.pid)
 }
 
-/// What the arguments say.
+/// Parsed arguments.
 #[derive(Debug)]
 struct ReaperArguments {
     socket: RawFd,
@@ -146,15 +147,16 @@ impl ReaperArguments {
         descriptor == self.socket || self.descriptors.contains(&descriptor)
     }
 
-    /// Takes hold of all, and says how many bytes that is; `None` where something cannot be.
+    /// Holds all objects and returns their total size in bytes; `None` if one cannot be held.
     fn hold(&self) -> Option<(Vec<Reference>, u64)> {
         let (mut references, mut bytes) = (Vec::new(), 0);
         for id in &self.segments {
-            // SAFETY: a new mapping where the kernel has room, and a structure that it fills.
+            // SAFETY: creates a new mapping at an address that the kernel chooses, and a
+            // structure that the kernel fills.
             let (address, state) = unsafe {
                 let mut address = libc::shmat(*id, ptr::null(), libc::SHM_RDONLY);
                 if address.addr() == usize::MAX {
-                    // It may be written and not read.
+                    // It may be writable but not readable.
                     address = libc::shmat(*id, ptr::null(), 0);
                 }
                 let mut state: libc::shmid_ds = mem::zeroed();
@@ -168,7 +170,7 @@ impl ReaperArguments {
             references.push(Reference::Attached(address));
         }
         for descriptor in &self.descriptors {
-            // SAFETY: it is only looked at, and not closed by this.
+            // SAFETY: it is only examined, and not closed here.
             let file = mem::ManuallyDrop::new(unsafe { File::from_raw_fd(*descriptor) });
             bytes += file.metadata().ok()?.blocks() * 512;
             references.push(Reference::Descriptor(*descriptor));
@@ -178,24 +180,25 @@ impl ReaperArguments {
 }
 
 impl Reference {
-    /// Without allocating, as bare threads must.
+    /// Does not allocate, as required of bare threads.
     fn let_go(self) {
         match self {
             Self::Attached(address) => {
                 let address = ptr::with_exposed_provenance::<c_void>(address);
-                // SAFETY: nobody uses what is attached there.
+                // SAFETY: the attached memory is not in use.
                 unsafe { libc::syscall(libc::SYS_shmdt, address) };
             }
-            // SAFETY: the descriptor was inherited for this.
+            // SAFETY: the descriptor was inherited for this purpose.
             Self::Descriptor(descriptor) => drop(unsafe { OwnedFd::from_raw_fd(descriptor) }),
         }
     }
 }
 
-/// Nobody's terminal, directory or descriptors, no signals that end it half-way, no core.
+/// Detaches from terminal, directory and other descriptors; ignores signals that would end it
+/// halfway; disables core dumps.
 fn become_a_daemon(arguments: &ReaperArguments) {
-    // SAFETY: calls on this process, which has one thread, and on sets and limits of
-    // this function. What fails is not needed.
+    // SAFETY: calls on this process, which has one thread, and on sets and limits of this
+    // function. Failures are harmless.
     unsafe {
         let mut all: libc::sigset_t = mem::zeroed();
         libc::sigfillset(&mut all);
@@ -222,12 +225,12 @@ fn close_range(first: RawFd, last: RawFd, arguments: &ReaperArguments) {
     if first > last {
         return;
     }
-    // SAFETY: nothing in this program uses those descriptors.
+    // SAFETY: this program does not use those descriptors.
     let status = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     if status != 0 {
-        // Before 5.9: as many as there can usually be.
+        // Before 5.9: the usual maximum number.
         for descriptor in (first..=last.min(4095)).filter(|number| !arguments.keeps(*number)) {
-            // SAFETY: the same.
+            // SAFETY: as above.
             unsafe { libc::close(descriptor) };
         }
     }

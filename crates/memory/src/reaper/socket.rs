@@ -1,5 +1,5 @@
-//! What caller and reaper say to each other. Not by the C library's calls, in which a thread
-//! can be cancelled.
+//! Messages between caller and reaper. They avoid the C library's calls, which are cancellation
+//! points.
 
 use std::ffi::{c_long, c_void};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -8,7 +8,7 @@ use std::{io, ptr};
 
 use rustix::io::Errno;
 
-/// Two sockets that are connected, close-on-exec.
+/// Returns two connected sockets, close-on-exec.
 pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     let mut pair = [-1; 2];
     // SAFETY: the kernel writes two descriptors.
@@ -24,11 +24,11 @@ pub(super) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     if status != 0 {
         return Err(last_error());
     }
-    // SAFETY: both are new, and nobody else's.
+    // SAFETY: both are new, and have no other owner.
     Ok(unsafe { (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])) })
 }
 
-/// Sends some bytes; without SIGPIPE where nobody reads any more.
+/// Sends bytes; without SIGPIPE if the other side is closed.
 pub(super) fn send(socket: RawFd, bytes: &[u8]) -> Result<(), Errno> {
     // SAFETY: the kernel reads the bytes.
     let sent = unsafe {
@@ -49,7 +49,7 @@ pub(super) fn send(socket: RawFd, bytes: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Bytes that come within `limit`, else ETIMEDOUT; 0 where the other side has gone.
+/// Receives bytes; ETIMEDOUT if none arrive within `limit`, 0 if the other side is closed.
 pub(super) fn receive(socket: RawFd, buffer: &mut [u8], limit: Duration) -> Result<usize, Errno> {
     let end = Instant::now() + limit;
     loop {
@@ -105,7 +105,7 @@ fn take(socket: RawFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     }
 }
 
-/// What the last system call answered.
+/// Returns the error of the last system call.
 pub(super) fn last_error() -> Errno {
     io::Error::last_os_error()
         .raw_os_error()

@@ -1,4 +1,4 @@
-//! Memory that exists, mapped here.
+//! Attachment of existing memory.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use crate::engine::{self, Settings};
 use crate::operation::{forget, unmap_pages};
 
 impl Segment {
-    /// Maps memory that somebody else has made, at an address where huge pages can be mapped
-    /// unless `pages` says that there are none to be.
+    /// Maps existing memory, at an address where huge pages can be mapped unless `pages`
+    /// excludes them.
     ///
-    /// Its pages stay as they are: see [`Target::prewarm`].
+    /// Its pages are not made: see [`Target::prewarm`].
     pub fn attach(
         target: &Target,
         pages: Huge,
@@ -45,11 +45,11 @@ impl Segment {
         })
     }
 
-    /// Ends its use here; what has an id or a name stays in the system. Page tables are taken
-    /// down by helpers before.
+    /// Unmaps it; what has an id or a name stays in the system. Helpers remove the page tables
+    /// first.
     pub fn detach(self) -> Result<(), SegmentError> {
         let mut regions = [self.region().into()];
-        // What fails here is done by unmapping.
+        // Unmapping completes whatever fails here.
         let _ = match self.backing {
             Backing::Anonymous => forget(&mut regions, &self.settings),
             _ => unmap_pages(&mut regions, &self.settings),
@@ -109,7 +109,7 @@ fn attach_files(
         false => ProtFlags::READ | ProtFlags::WRITE,
     };
     let pages = match files.first().and_then(file_system) {
-        // Its pages are aligned by the kernel.
+        // The kernel aligns the pages of hugetlbfs.
         Some(HUGETLBFS) => Huge::Never,
         _ => pages,
     };

@@ -1,4 +1,4 @@
-//! What is behind a segment: an id, or files.
+//! Backing of a segment: an id, or files.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -11,32 +11,32 @@ use rustix::io::Errno;
 
 use super::{Huge, Kind, Request, SegmentError, system};
 
-/// Where POSIX shared memory is (glibc's and musl's).
+/// Directory of POSIX shared memory (glibc and musl).
 pub const POSIX: &str = "/dev/shm";
 
 /// `st_type` of hugetlbfs and tmpfs (include/uapi/linux/magic.h).
 pub const HUGETLBFS: u64 = 0x9584_58f6;
 pub const TMPFS: u64 = 0x0102_1994;
 
-/// The kernel's place for the logarithm of a page size among flags (SHM_HUGE_SHIFT,
-/// MFD_HUGE_SHIFT, MAP_HUGE_SHIFT).
+/// Shift of the logarithm of a page size in flags (SHM_HUGE_SHIFT, MFD_HUGE_SHIFT,
+/// MAP_HUGE_SHIFT).
 pub const HUGE_SHIFT: u32 = 26;
 
-/// What exists in the system. Dropping it removes what has a name, unless that is kept.
+/// An object in the system. Dropping it removes its names, unless it is kept.
 #[derive(Debug)]
 pub enum Backing {
     /// A System V segment.
     SystemV { id: i32, keep: bool },
-    /// Files side by side, each of `each` bytes; the last may be shorter.
+    /// Consecutive files, each of `each` bytes; the last may be shorter.
     Files {
         files: Vec<OwnedFd>,
-        /// Of files that have names.
+        /// Paths of files with names.
         paths: Vec<PathBuf>,
-        /// Names that are removed again.
+        /// Number of names to remove on drop.
         named: usize,
         each: usize,
     },
-    /// Nothing but the mapping.
+    /// An anonymous mapping.
     Anonymous,
 }
 
@@ -49,7 +49,7 @@ impl Backing {
         }
     }
 
-    /// Names what has none so far, and leaves all in the system.
+    /// Gives files their names, and leaves everything in the system.
     pub fn keep(&mut self) -> Result<(), SegmentError> {
         match self {
             Self::SystemV { keep, .. } => *keep = true,
@@ -104,7 +104,7 @@ fn system_v(request: &Request, key: Option<i32>) -> Result<Backing, SegmentError
     Ok(Backing::SystemV { id, keep: false })
 }
 
-/// The paths of a named kind, one for each stripe.
+/// Returns the paths of a named kind, one for each stripe.
 pub fn paths(kind: &Kind, stripes: usize) -> Vec<PathBuf> {
     let path = match kind {
         Kind::Posix { name } => Path::new(POSIX).join(name.trim_start_matches('/')),
@@ -117,14 +117,14 @@ pub fn paths(kind: &Kind, stripes: usize) -> Vec<PathBuf> {
     (0..stripes).map(|number| stripe(&path, number)).collect()
 }
 
-/// The name of a part of a striped segment.
+/// Returns the name of a part of a striped segment.
 pub fn stripe(path: &Path, number: usize) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
     PathBuf::from(name)
 }
 
-/// The directory that a file of this kind is in.
+/// Returns the directory of a file of this kind.
 pub fn directory_of(kind: &Kind) -> Option<PathBuf> {
     let path = paths(kind, 1).pop()?;
     let parent = path
@@ -133,7 +133,7 @@ pub fn directory_of(kind: &Kind) -> Option<PathBuf> {
     Some(parent.unwrap_or(Path::new(".")).to_owned())
 }
 
-/// Bytes of each stripe: whole huge pages.
+/// Returns the size of each stripe in bytes: whole huge pages.
 pub fn bytes_of_each(request: &Request) -> usize {
     match request.stripes {
         1 => request.bytes,
@@ -205,8 +205,8 @@ fn add_file(
     ftruncate(&file, length).map_err(failed("be made that long"))?;
     let on_disk = !matches!(file_system(&file), Some(TMPFS | HUGETLBFS));
     if on_disk || !request.populate {
-        // Room that is there for sure. Not of shared memory whose pages are made next: what
-        // is reserved in small pages becomes no huge ones.
+        // Reserves the space. Not for shared memory whose pages are made next: space reserved
+        // in small pages does not become huge pages.
         match fallocate(&file, FallocateFlags::empty(), 0, length) {
             Ok(()) | Err(Errno::OPNOTSUPP) => {}
             Err(errno) => return Err(failed("be given its room")(errno)),
@@ -216,8 +216,8 @@ fn add_file(
     Ok(())
 }
 
-/// A file without a name, which it gets when it is whole; or, on file systems without such,
-/// with its name.
+/// Creates a file without a name, which is added when it is complete; on file systems without
+/// support, with its name.
 fn new_file(path: &Path, request: &Request) -> Result<(OwnedFd, bool), Errno> {
     let mode = Mode::from_raw_mode(request.mode);
     if rustix::fs::lstat(path).is_ok() {
@@ -257,7 +257,7 @@ fn memfd(request: &Request) -> Result<OwnedFd, Errno> {
     memfd_create(name.as_str(), flags)
 }
 
-/// The kind of file system that a file is on.
+/// Returns the type of the file system of a file.
 pub fn file_system(file: impl AsFd) -> Option<u64> {
     #[allow(clippy::unnecessary_cast)] // the field's type differs between processors
     fstatfs(file).ok().map(|state| state.f_type as u64)

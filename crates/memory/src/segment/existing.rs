@@ -1,4 +1,4 @@
-//! Memory that somebody else has made.
+//! Existing memory: segments and files of other programs.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -17,10 +17,10 @@ use crate::huge;
 use crate::operation::{Access, populate};
 use crate::region::JobRegion;
 
-/// How much of a file is mapped at a time.
+/// Bytes of a file mapped at a time.
 const WINDOW: u64 = 1 << 30;
 
-/// Memory that exists.
+/// Existing memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A System V segment, by its id.
@@ -29,20 +29,21 @@ pub enum Target {
     Files(Vec<PathBuf>),
 }
 
-/// What was done to be ready.
+/// Outcome of a prewarm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prewarmed {
-    /// Bytes whose pages are there now.
+    /// Bytes whose pages are now present.
     pub bytes: u64,
-    /// What it took.
+    /// Duration.
     pub elapsed: Duration,
-    /// The most helpers at work, the caller among them.
+    /// Maximum number of active helpers, including the caller.
     pub helpers: usize,
 }
 
 impl Target {
-    /// Finds what a text names: the id of a System V segment, or its key as `0x…`; the name of
-    /// POSIX shared memory, whole or striped, as `/name` or `name`; or the path of a file.
+    /// Finds the object that a text names: the id of a System V segment, or its key as `0x…`;
+    /// the name of POSIX shared memory, whole or striped, as `/name` or `name`; or the path of
+    /// a file.
     pub fn find(text: &str) -> Result<Self, SegmentError> {
         if let Some(key) = text.strip_prefix("0x") {
             let key = u32::from_str_radix(key, 16).map_err(|_| nothing(text))?;
@@ -69,7 +70,7 @@ impl Target {
         found.map(Self::Files).ok_or_else(|| nothing(text))
     }
 
-    /// Bytes of it.
+    /// Returns its size in bytes.
     pub fn bytes(&self) -> Result<u64, SegmentError> {
         match self {
             Self::SystemV(id) => system::shm_state(*id)
@@ -88,8 +89,8 @@ impl Target {
         }
     }
 
-    /// Makes all its pages: of shared memory those that are missing, of an ordinary file those
-    /// of the page cache. Nothing is written.
+    /// Makes all its pages: the missing pages of shared memory, or the page cache of an
+    /// ordinary file. Writes nothing.
     pub fn prewarm(
         &self,
         pages: Huge,
@@ -142,8 +143,8 @@ impl Target {
         })
     }
 
-    /// Locks a System V segment for as long as it is there (SHM_LOCK). What is locked of
-    /// other memory is locked by those who have it mapped.
+    /// Locks a System V segment as long as it exists (SHM_LOCK). Other memory can be locked
+    /// only by processes that map it.
     pub fn lock(&self) -> Result<(), SegmentError> {
         match self {
             Self::SystemV(id) => system::shmctl(*id, libc::SHM_LOCK)
@@ -155,7 +156,7 @@ impl Target {
         }
     }
 
-    /// Removes it. Of files only those of tmpfs and hugetlbfs: others are no memory.
+    /// Removes it. Files are removed only from tmpfs and hugetlbfs: others are not memory.
     pub fn remove(&self, how: &Removal<'_>) -> Result<Removed, SegmentError> {
         match self {
             Self::SystemV(id) => remove::system_v(*id, how),
@@ -198,7 +199,7 @@ fn nothing(text: &str) -> SegmentError {
     }
 }
 
-/// The file, or the stripes that have its name.
+/// Returns the file, or the stripes with its name.
 fn files_of(path: &Path) -> Option<Vec<PathBuf>> {
     if fs::symlink_metadata(path).is_ok() {
         return Some(vec![path.to_owned()]);
@@ -217,7 +218,7 @@ fn read_all(regions: &mut [JobRegion], pages: Huge, settings: &Settings) -> Outc
     }
 }
 
-/// Window by window: a file may be larger than the address space that limits allow.
+/// Works window by window: a file may be larger than the address space limit allows.
 fn prewarm_file(
     path: &Path,
     pages: Huge,
@@ -239,7 +240,7 @@ fn prewarm_file(
             expected: "an ordinary file, or shared memory".into(),
         });
     }
-    // Huge pages are for memory; a disk's file has those that its file system gives.
+    // Huge pages are for memory; on a disk, the file system chooses the page size.
     let pages = if is_memory(path) { pages } else { Huge::Never };
     let size = state.st_size.unsigned_abs();
     #[allow(clippy::unnecessary_cast)] // the field's type differs between processors
@@ -248,7 +249,7 @@ fn prewarm_file(
         let length = (size - at).min(WINDOW) as usize;
         let window = Mapped::read_only(&file, at, length.next_multiple_of(page_size()))
             .or_else(|errno| match errno {
-                // A file of hugetlbfs is mapped in its own pages.
+                // A file of hugetlbfs is mapped in its own page size.
                 Errno::INVAL => Mapped::read_only(&file, at, length.next_multiple_of(page)),
                 other => Err(other),
             })

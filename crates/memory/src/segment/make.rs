@@ -1,4 +1,4 @@
-//! How segments are made and locked.
+//! Creation and locking of segments.
 
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -15,10 +15,10 @@ use crate::operation::{Access, populate};
 use crate::region::{JobRegion, Region};
 use crate::{engine, huge};
 
-/// Bytes between two looks at the progress: a fraction of a second, and more than all helpers
-/// have in hand.
+/// Bytes between two progress reports: a fraction of a second of work, and more than all
+/// helpers have in progress.
 const STEP: usize = 256 << 20;
-/// Looks at the progress of one operation, at most: each step waits for its last helper.
+/// Maximum number of progress reports of one operation: each step waits for its last helper.
 const STEPS: usize = 256;
 
 impl Segment {
@@ -40,7 +40,7 @@ impl Segment {
         lock(self, progress)
     }
 
-    /// Unlocks what [`Segment::lock`] and SHM_LOCK have locked.
+    /// Unlocks memory locked by [`Segment::lock`] and SHM_LOCK.
     pub fn unlock(&mut self) -> Result<(), SegmentError> {
         unlock(self)
     }
@@ -82,7 +82,7 @@ fn create(request: &Request, progress: &mut Progress<'_>) -> Result<Segment, Seg
     Ok(segment)
 }
 
-/// The request with whole pages, and what it is checked for.
+/// Returns the request with whole pages, after checking it.
 fn complete(request: &Request) -> Result<Request, SegmentError> {
     let wrong = |what: &str, expected: &str| {
         Err(SegmentError::Wrong {
@@ -201,9 +201,10 @@ fn make_pages(
     Ok(total)
 }
 
-/// How the pages of new memory are made. As by writing: pages of shared memory that were only read
-/// are clean, and the kernel drops clean pages of zeros (shmem_recalc_inode of mm/shmem.c), by
-/// itself and for drop_caches. Those of a disk's file would all be written to the disk.
+/// Returns the access by which the pages of new memory are made: writing. Pages of shared
+/// memory that were only read are clean, and the kernel drops clean pages of zeros
+/// (shmem_recalc_inode of mm/shmem.c), by itself and for drop_caches. A file on a disk is only
+/// read, or all its pages would be written to the disk.
 fn access(backing: &Backing) -> Access {
     match backing {
         Backing::Files { files, .. } => {
@@ -217,8 +218,8 @@ fn access(backing: &Backing) -> Access {
     }
 }
 
-/// Does `step` for a region part by part, and says how far it is in between. Of stripes
-/// of so many bytes each part has some of all, so that helpers seldom meet in one.
+/// Calls `step` for a region part by part, and reports progress in between. Each part contains
+/// some of all stripes of the given size, so that helpers seldom work on the same stripe.
 pub fn in_steps(
     region: Region,
     stripe: Option<usize>,
@@ -249,14 +250,14 @@ pub fn in_steps(
     Ok(())
 }
 
-/// Of each stripe the bytes `from` on, in small regions of all in turns.
+/// Returns part of each stripe, from byte `from` on, as small regions of all stripes in turn.
 fn parts(
     region: Region,
     each: usize,
     from: usize,
     length: usize,
 ) -> impl Iterator<Item = JobRegion> {
-    /// What one helper takes of a stripe before the next: more than a slice.
+    /// Bytes of a stripe before the next stripe follows: more than a slice.
     const TURN: usize = 16 << 20;
     let is_striped = each < region.length();
     let turn = if is_striped { TURN } else { length };
@@ -273,7 +274,7 @@ fn parts(
 fn failure(what: &str, errno: Errno) -> SegmentError {
     let error = SegmentError::system(what, "have its pages made", errno);
     match errno {
-        // A touch would have raised SIGBUS.
+        // An access would have raised SIGBUS.
         Errno::FAULT => {
             error.hinted("; its file system or pool of huge pages is full, or its file was cut")
         }
@@ -282,10 +283,10 @@ fn failure(what: &str, errno: Errno) -> SegmentError {
     }
 }
 
-/// The settings of one that is attached, for its pages.
+/// The settings for the pages of an attached segment.
 fn lock(segment: &mut Segment, progress: &mut Progress<'_>) -> Result<(), SegmentError> {
     let failed = |errno| SegmentError::system(&segment.what, "be locked", errno);
-    // Fails before anything is made, where limits do not allow it.
+    // Fails before any page is made if limits do not allow it.
     match system::mlock_on_fault(segment.region()) {
         Ok(()) => {}
         // Before Linux 4.4, and in valgrind.
@@ -300,8 +301,9 @@ fn lock(segment: &mut Segment, progress: &mut Progress<'_>) -> Result<(), Segmen
     let made = in_steps(segment.region(), None, &segment.what, progress, |regions| {
         populate(regions, access, &settings)
     });
-    // What comes into a mapping that is locked on demand is locked, and no page is missing now: mlock would only
-    // walk over all of it once more, by one processor (mlock_vma_folio of mm/internal.h).
+    // New pages of a mapping that is locked on fault are locked, and no page is missing now:
+    // mlock would only walk over all of it again, on one processor (mlock_vma_folio of
+    // mm/internal.h).
     made.inspect_err(|_| {
         let _ = system::munlock(segment.region());
     })
@@ -321,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_stripes_cover_all_of_them_once() {
+    fn parts_cover_all_stripes_once() {
         let region = Region::new(1 << 30, (5 << 30) + (6 << 20)).unwrap();
         for stripe in [None, Some(2 << 30), Some(64 << 20)] {
             let mut all: Vec<(usize, usize)> = Vec::new();
@@ -349,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_says_so_ends_it() {
+    fn progress_callback_can_stop_the_work() {
         let region = Region::new(1 << 30, 4 << 30).unwrap();
         let mut steps = 0;
         let result = in_steps(region, None, "x", &mut |_| ControlFlow::Break(()), |_| {

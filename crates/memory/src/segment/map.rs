@@ -14,7 +14,7 @@ use crate::mapping;
 use crate::operation::advise;
 use crate::region::Region;
 
-/// A mapping that ends when it is dropped.
+/// A mapping; dropping it unmaps.
 #[derive(Debug)]
 pub struct Mapped {
     region: Region,
@@ -28,7 +28,7 @@ enum MappedBy {
 }
 
 impl Mapped {
-    /// Maps all of `backing`, `bytes` long, for reading and writing.
+    /// Maps all of `backing`, which is `bytes` long, for reading and writing.
     pub fn new(backing: &Backing, bytes: usize, huge: Huge) -> Result<Self, Errno> {
         let mapped = match backing {
             Backing::SystemV { id, .. } => Self::attach(*id, bytes, huge, 0)?,
@@ -39,7 +39,8 @@ impl Mapped {
             }
         };
         if huge == Huge::Never {
-            // Where the system gives all programs huge pages. Kernels without any refuse it.
+            // For systems that use huge pages for all programs. Kernels without huge pages
+            // refuse it.
             let _ = advise(mapped.region, Advice::LinuxNoHugepage);
         }
         Ok(mapped)
@@ -54,8 +55,8 @@ impl Mapped {
         let by = MappedBy::Attach;
         let region = Region::new(address, length).ok_or(Errno::NOMEM)?;
         let first = Self { region, by };
-        // The kernel attaches whole pages, and does not say that they are those of a pool: then
-        // more than was reserved would be mapped over.
+        // The kernel attaches whole pages, and does not report their size if they come from a
+        // pool: more than the reserved range would be mapped over.
         let is_whole = mapping::at(address).is_some_and(|mapping| mapping.region == region);
         let reserved = is_whole.then(|| aligned(length, huge)).flatten();
         let Some(reserved) = reserved else {
@@ -75,7 +76,7 @@ impl Mapped {
 
     /// Maps `length` bytes of a file for reading.
     pub fn read_only(file: impl AsFd, offset: u64, length: usize) -> Result<Self, Errno> {
-        // SAFETY: a new mapping, where the kernel has room.
+        // SAFETY: creates a new mapping at an address that the kernel chooses.
         let address = unsafe {
             mmap(
                 ptr::null_mut(),
@@ -106,7 +107,7 @@ impl Mapped {
             flags |= MapFlags::FIXED;
         }
         let at = reserved.map_or(ptr::null_mut(), Region::pointer);
-        // SAFETY: where the kernel has room, or over what was reserved for this.
+        // SAFETY: at an address that the kernel chooses, or over the range reserved for this.
         let mapped =
             unsafe { mmap_anonymous(at, bytes, ProtFlags::READ | ProtFlags::WRITE, flags) };
         if let (Err(_), Some(reserved)) = (&mapped, reserved) {
@@ -115,7 +116,7 @@ impl Mapped {
         Self::of(mapped?.addr(), bytes)
     }
 
-    /// Maps files side by side, all but the last of `each` bytes.
+    /// Maps files consecutively, all but the last `each` bytes long.
     pub fn files(
         files: &[impl AsFd],
         bytes: usize,
@@ -124,7 +125,7 @@ impl Mapped {
         protection: ProtFlags,
     ) -> Result<Self, Errno> {
         let reserved = match files {
-            // Pages of a pool are aligned by the kernel.
+            // The kernel aligns the pages of a pool.
             [_] => aligned(bytes, huge),
             _ => Some(reserve(bytes.next_multiple_of(page_size()))?),
         };
@@ -140,7 +141,8 @@ impl Mapped {
             let at = reserved.map_or(ptr::null_mut(), |reserved| {
                 reserved.pointer().wrapping_byte_add(start)
             });
-            // SAFETY: where the kernel has room, or over what was reserved for this.
+            // SAFETY: at an address that the kernel chooses, or over the range reserved for
+            // this.
             let mapped =
                 unsafe { mmap(at, length, protection, MapFlags::SHARED | fixed, file, 0)? };
             first.get_or_insert(mapped.addr());
@@ -153,14 +155,14 @@ impl Mapped {
         self.region
     }
 
-    /// Ends it, and says how that went.
+    /// Unmaps it, and returns the result.
     pub fn end(self) -> Result<(), Errno> {
         let region = self.region;
         let by = self.by;
         std::mem::forget(self);
         match by {
             MappedBy::Attach => system::shmdt(region),
-            // SAFETY: it is this mapping's, and nobody uses it any more.
+            // SAFETY: it belongs to this mapping, and is no longer in use.
             MappedBy::Map => unsafe { munmap(region.pointer(), region.length()) },
         }
     }
@@ -175,7 +177,7 @@ impl Drop for Mapped {
     }
 }
 
-/// Addresses where huge pages can be mapped, for memory that may have some.
+/// Reserves addresses where huge pages can be mapped, for memory that may have some.
 fn aligned(bytes: usize, huge: Huge) -> Option<Region> {
     let wanted = huge == Huge::Auto && bytes >= HUGE_PAGE;
     wanted
@@ -184,6 +186,6 @@ fn aligned(bytes: usize, huge: Huge) -> Option<Region> {
 }
 
 fn unmap(region: Region) {
-    // SAFETY: the caller mapped it, and nobody uses it any more.
+    // SAFETY: the caller mapped it, and it is no longer in use.
     let _ = unsafe { munmap(region.pointer(), region.length()) };
 }

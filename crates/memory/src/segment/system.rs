@@ -1,4 +1,4 @@
-//! System calls that rustix has not.
+//! System calls that rustix does not provide.
 
 use std::ffi::c_long;
 use std::io;
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::request::MAX_NODES;
 use crate::region::Region;
 
-/// Raw system calls: in a process with the preload library the C library's would be
+/// Raw system calls: in a process with the preload library, the C library's calls would be
 /// accelerated twice.
 fn checked(status: c_long) -> Result<c_long, Errno> {
     if status != -1 {
@@ -24,22 +24,22 @@ fn checked(status: c_long) -> Result<c_long, Errno> {
 }
 
 pub fn shmget(key: i32, bytes: usize, flags: i32) -> Result<i32, Errno> {
-    // SAFETY: it makes or finds a segment.
+    // SAFETY: creates or finds a segment.
     checked(unsafe { libc::syscall(libc::SYS_shmget, key, bytes, flags) }).map(|id| id as i32)
 }
 
-/// At a place of the kernel's choice, or over what is mapped `at` a place of the caller's.
+/// At an address that the kernel chooses, or over the mapping `at` an address of the caller.
 pub fn shmat(id: i32, at: Option<Region>, flags: i32) -> Result<usize, Errno> {
     let (address, flags) = at.map_or((ptr::null_mut(), flags), |at| {
         (at.pointer(), flags | libc::SHM_REMAP)
     });
-    // SAFETY: a new mapping; what is mapped over is the caller's.
+    // SAFETY: creates a new mapping; an existing one there belongs to the caller.
     checked(unsafe { libc::syscall(libc::SYS_shmat, id, address, flags) })
         .map(|address| address as usize)
 }
 
 pub fn shmdt(region: Region) -> Result<(), Errno> {
-    // SAFETY: the caller attached it, and ends its use.
+    // SAFETY: the caller attached it, and no longer uses it.
     checked(unsafe { libc::syscall(libc::SYS_shmdt, region.pointer()) }).map(drop)
 }
 
@@ -51,7 +51,7 @@ pub fn shmctl(id: i32, command: i32) -> Result<(), Errno> {
 
 pub fn shm_state(id: i32) -> Result<libc::shmid_ds, Errno> {
     let mut state = MaybeUninit::<libc::shmid_ds>::zeroed();
-    // SAFETY: the kernel fills it; zeros are valid too.
+    // SAFETY: the kernel fills it; zeros are also valid.
     unsafe {
         checked(libc::syscall(
             libc::SYS_shmctl,
@@ -64,14 +64,14 @@ pub fn shm_state(id: i32) -> Result<libc::shmid_ds, Errno> {
 }
 
 pub fn mlock(region: Region) -> Result<(), Errno> {
-    // SAFETY: it changes nothing that a program sees.
+    // SAFETY: changes nothing that a program sees.
     checked(unsafe { libc::syscall(libc::SYS_mlock, region.pointer(), region.length()) }).map(drop)
 }
 
-/// Locks pages as they come.
+/// Locks pages as they are faulted in.
 pub fn mlock_on_fault(region: Region) -> Result<(), Errno> {
     const MLOCK_ONFAULT: i32 = 1;
-    // SAFETY: the same.
+    // SAFETY: as above.
     checked(unsafe {
         libc::syscall(
             libc::SYS_mlock2,
@@ -84,12 +84,12 @@ pub fn mlock_on_fault(region: Region) -> Result<(), Errno> {
 }
 
 pub fn munlock(region: Region) -> Result<(), Errno> {
-    // SAFETY: the same.
+    // SAFETY: as above.
     checked(unsafe { libc::syscall(libc::SYS_munlock, region.pointer(), region.length()) })
         .map(drop)
 }
 
-/// Pages of `region` come from `nodes` by a policy: MPOL_BIND or MPOL_INTERLEAVE.
+/// Takes the pages of `region` from `nodes` by a policy: MPOL_BIND or MPOL_INTERLEAVE.
 pub fn mbind(region: Region, policy: i32, nodes: &[usize]) -> Result<(), Errno> {
     const WORD: usize = u64::BITS as usize;
     let mut mask = [0_u64; MAX_NODES / WORD];
@@ -113,10 +113,10 @@ pub fn mbind(region: Region, policy: i32, nodes: &[usize]) -> Result<(), Errno> 
     .map(drop)
 }
 
-/// The node of each page; negative for one that is not there.
+/// Returns the node of each page; negative for a page that is not present.
 pub fn nodes_of(pages: &[usize]) -> Result<Vec<i32>, Errno> {
     let mut nodes = vec![0_i32; pages.len()];
-    // SAFETY: as many addresses are read as statuses written; without nodes nothing moves.
+    // SAFETY: reads as many addresses as it writes statuses; without nodes no page is moved.
     checked(unsafe {
         libc::syscall(
             libc::SYS_move_pages,
@@ -131,7 +131,7 @@ pub fn nodes_of(pages: &[usize]) -> Result<Vec<i32>, Errno> {
     Ok(nodes)
 }
 
-/// Gives a file without a name one.
+/// Gives a name to a file without one.
 pub fn link(file: BorrowedFd<'_>, path: &std::path::Path) -> Result<(), Errno> {
     use rustix::fs::{AtFlags, CWD, linkat};
     let open = format!("/proc/self/fd/{}", file.as_raw_fd());

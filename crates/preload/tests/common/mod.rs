@@ -8,14 +8,15 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A policy that accelerates small sizes too, and does nothing that the program does not ask for.
+/// A policy that also accelerates small sizes, and does nothing that the program does not
+/// request.
 pub const SMALL: &str = "threshold=64K,chunk=64K,huge=never,attach=plain,exit=plain";
 
 /// [`SMALL`], with an accelerated end of the process.
 pub const SMALL_TO_THE_END: &str = "threshold=64K,chunk=64K,huge=never,attach=plain,exit=parallel";
 
-/// Seconds that the end of a process waits for its threads to halt, in place of the usual few
-/// milliseconds: the tests must not depend on how busy the machine is.
+/// Seconds that the end of a process waits for its threads to halt, instead of the default of a
+/// few milliseconds: the tests must not depend on the load of the machine.
 pub const PATIENT: (&str, &str) = ("BIGIRON_MEM_TEST_HALT_SECONDS", "600");
 
 /// The path of the library that cargo builds for the test.

@@ -1,6 +1,6 @@
-//! A growing buffer with fields at offsets.
+//! A growing byte buffer with fields at given offsets.
 
-/// Bytes that are set field by field, in little endian.
+/// Bytes that are set field by field, little-endian.
 pub(super) struct Bytes(pub(super) Vec<u8>);
 
 impl Bytes {

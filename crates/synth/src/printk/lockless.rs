@@ -1,4 +1,4 @@
-//! kernel/printk/printk_ringbuffer.{h,c} of 5.10 on, for x86_64.
+//! The ring buffer of kernel/printk/printk_ringbuffer.{h,c} from 5.10 on, for x86_64.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -6,8 +6,8 @@ use std::fmt::Write;
 use super::bytes::Bytes;
 use super::log::{KernelLog, LogForm, LogImage, LogRecord, Written};
 
-/// Places of the pieces: the variables `prb` and `clear_seq`, the ring itself, and
-/// behind it descriptors, infos and text.
+/// Offsets of the parts: the variables `prb` and `clear_seq`, the ring itself, and then
+/// descriptors, infos and text.
 const PRB: u64 = 0;
 const CLEAR_SEQ: u64 = 8;
 const RING: u64 = 64;
@@ -24,7 +24,7 @@ struct Entry {
     index: usize,
     next: u64,
     has_text: bool,
-    /// Its text was overwritten; its descriptor is there until that is needed.
+    /// True if the text was overwritten and the descriptor is still present.
     reusable: bool,
 }
 
@@ -41,7 +41,7 @@ impl Writer<'_> {
         1 << self.log.text_bits
     }
 
-    /// data_alloc(): where a block of text goes, and what it pushes out.
+    /// data_alloc(): allocates a block of text, and pushes out old ones.
     fn block(&mut self, text: &[u8], id: u64) -> (u64, u64) {
         let bytes = (text.len() as u64 + 8).next_multiple_of(8);
         // data_check_size().
@@ -70,7 +70,7 @@ impl Writer<'_> {
         (begin, next)
     }
 
-    /// data_push_tail(): the oldest text goes, and its record with it.
+    /// data_push_tail(): drops the oldest text, with its record.
     fn overwrite_text(&mut self) {
         let has_text = |entry: &&mut Entry| entry.has_text && !entry.reusable;
         if let Some(oldest) = self.entries.iter_mut().find(has_text) {
@@ -81,7 +81,7 @@ impl Writer<'_> {
         }
     }
 
-    /// desc_push_tail(): the oldest descriptor goes.
+    /// desc_push_tail(): drops the oldest descriptor.
     fn overwrite_descriptor(&mut self) {
         if let Some(entry) = self.entries.pop_front()
             && entry.has_text
@@ -94,7 +94,7 @@ impl Writer<'_> {
 
 pub(super) fn image(log: &KernelLog, base: u64) -> LogImage {
     let count = 1_u64 << log.descriptor_bits;
-    // DESC0_ID and BLK0_LPOS: one step before both counters turn over.
+    // DESC0_ID and BLK0_LPOS: one step before both counters wrap.
     let first_id = (count + 1).wrapping_neg() & ID_BITS;
     let id_of = |index: usize| (first_id + 1 + index as u64) & ID_BITS;
     let start = (1_u64 << log.text_bits).wrapping_neg();
@@ -162,7 +162,7 @@ pub(super) fn image(log: &KernelLog, base: u64) -> LogImage {
         .map_or(head_id, |entry| id_of(entry.index));
 
     bytes.u64(PRB, base + RING);
-    // struct latched_seq, just being written: its first copy is not to be used.
+    // struct latched_seq during a write: its first copy must not be used.
     bytes.u32(CLEAR_SEQ, 7);
     bytes.u64(CLEAR_SEQ + 8, 0xdead);
     bytes.u64(CLEAR_SEQ + 16, log.cleared as u64);

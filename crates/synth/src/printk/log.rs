@@ -1,46 +1,46 @@
-//! The log to be written: its form and its records.
+//! The log to write: its form and its records.
 
 use crate::error::SynthError;
 
-/// How the kernel keeps its log.
+/// Format of the kernel's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogForm {
-    /// The ring buffer of 5.10 on; blocks of text that would end just at the end of the
-    /// ring go to its start.
+    /// The ring buffer from 5.10 on. A block of text that would end exactly at the end of the
+    /// ring is placed at its start.
     Lockless,
-    /// The same from 67e1b0052f6b on: such blocks stay where they are.
+    /// The same from 67e1b0052f6b on: such blocks stay at the end.
     LocklessToTheEnd,
-    /// The `struct printk_log` of 3.11 to 5.9.
+    /// The `struct printk_log` from 3.11 to 5.9.
     Records,
-    /// The same by its name up to 3.10, `struct log`.
+    /// The same with its name up to 3.10, `struct log`.
     OldRecords,
     /// The characters of kernels before 3.5.
     Text,
 }
 
-/// How far the writing of a record has come.
+/// State of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
-    /// It is whole and closed.
+    /// Complete and closed.
     Finalized,
-    /// It is whole; text might have been added to it.
+    /// Complete, but more text may be appended.
     Committed,
     /// The writer was interrupted.
     Reserved,
-    /// It has no block of text since it is an empty line.
+    /// An empty line, without a block of text.
     EmptyLine,
-    /// It has no block of text since the ring had no room.
+    /// Without a block of text, because the ring had no room.
     NoRoom,
 }
 
-/// One call of printk().
+/// A call of printk().
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogRecord {
-    /// Nanoseconds since boot.
+    /// Time since boot in nanoseconds.
     pub ts_nsec: u64,
-    /// 0 to 7.
+    /// Level, 0 to 7.
     pub level: u8,
-    /// 0 is the kernel.
+    /// Facility; 0 is the kernel.
     pub facility: u8,
     /// A PID, or a CPU with bit 31 set.
     pub caller: u32,
@@ -48,12 +48,12 @@ pub struct LogRecord {
     pub text: Vec<u8>,
     /// Subsystem and device.
     pub device: Option<(String, String)>,
-    /// Other than [`Written::Finalized`] in lockless rings only.
+    /// State; other than [`Written::Finalized`] only in lockless rings.
     pub written: Written,
 }
 
 impl LogRecord {
-    /// A message of the kernel.
+    /// Returns a message of the kernel.
     pub fn new(ts_nsec: u64, text: &[u8]) -> Self {
         Self {
             ts_nsec,
@@ -67,34 +67,34 @@ impl LogRecord {
     }
 }
 
-/// A log to be put into memory.
+/// A log to write to memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelLog {
-    /// How it is kept.
+    /// Format of the log.
     pub form: LogForm,
-    /// log2 of the bytes for text.
+    /// log2 of the size of the text in bytes.
     pub text_bits: u32,
     /// log2 of the number of descriptors.
     pub descriptor_bits: u32,
-    /// All that was logged since boot, the overwritten too.
+    /// All records since boot, including overwritten ones.
     pub records: Vec<LogRecord>,
-    /// How many of them were there at the last `dmesg --clear`.
+    /// Number of records at the last `dmesg --clear`.
     pub cleared: usize,
 }
 
 /// A log in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogImage {
-    /// The lines of VMCOREINFO about it.
+    /// The lines of VMCOREINFO that describe it.
     pub info: String,
-    /// What is at its address.
+    /// The bytes at its address.
     pub bytes: Vec<u8>,
-    /// Indices of the records that are still there, oldest first.
+    /// Indices of the records that are still present, oldest first.
     pub kept: Vec<usize>,
 }
 
 impl KernelLog {
-    /// An empty log with room for 4 KiB of text.
+    /// Returns an empty log with room for 4 KiB of text.
     pub fn new(form: LogForm) -> Self {
         Self {
             form,
@@ -105,7 +105,7 @@ impl KernelLog {
         }
     }
 
-    /// `count` records of all kinds that there are.
+    /// Sets `count` records that cover all kinds.
     pub fn with_records(mut self, count: usize) -> Self {
         for number in self.records.len()..self.records.len() + count {
             let ts_nsec = number as u64 * 98_765_432_101;
@@ -141,10 +141,10 @@ impl KernelLog {
         matches!(self.form, LogForm::Lockless | LogForm::LocklessToTheEnd)
     }
 
-    /// Reads `log FORM [n=COUNT] [text_bits=N] [descriptor_bits=N] [cleared=COUNT]`.
+    /// Parses `log FORM [n=COUNT] [text_bits=N] [descriptor_bits=N] [cleared=COUNT]`.
     pub(crate) fn from_words(line: usize, words: &[&str]) -> Result<Self, SynthError> {
         let fail = |message: &str| SynthError::line(line, message.to_owned());
-        let forms = "log wants lockless, lockless-to-the-end, records, old-records or text";
+        let forms = "log: expected lockless, lockless-to-the-end, records, old-records or text";
         let (form, settings) = words.split_first().ok_or_else(|| fail(forms))?;
         let mut log = Self::new(match *form {
             "lockless" => LogForm::Lockless,

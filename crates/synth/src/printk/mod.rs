@@ -1,4 +1,4 @@
-//! The kernel's log as printk() leaves it in memory, and the text expected from it.
+//! The kernel's log as printk() stores it in memory, and the text expected from it.
 
 mod bytes;
 mod lockless;
@@ -9,7 +9,7 @@ mod text;
 pub use log::{KernelLog, LogForm, LogImage, LogRecord, Written};
 
 impl KernelLog {
-    /// The log at an address that is a multiple of 8.
+    /// Returns the log at the address `base`, a multiple of 8.
     pub fn image(&self, base: u64) -> LogImage {
         match self.form {
             LogForm::Lockless | LogForm::LocklessToTheEnd => lockless::image(self, base),
@@ -19,8 +19,8 @@ impl KernelLog {
         }
     }
 
-    /// What `makedumpfile --dump-dmesg` of x86_64 makes of it; with `since_clear`,
-    /// what `--partial-dmesg` should.
+    /// Returns the output of `makedumpfile --dump-dmesg` of x86_64 for this log or, with
+    /// `since_clear`, the correct output of `--partial-dmesg`.
     pub fn expected_text(&self, since_clear: bool) -> Vec<u8> {
         let image = self.image(0);
         let first = if since_clear { self.cleared } else { 0 };

@@ -1,4 +1,5 @@
-//! kernel/printk/printk.c of 3.5 to 5.9, for x86_64: log_store(), log_make_free_space().
+//! The log of kernel/printk/printk.c from 3.5 to 5.9, for x86_64: log_store(),
+//! log_make_free_space().
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -6,7 +7,7 @@ use std::fmt::Write;
 use super::bytes::Bytes;
 use super::log::{KernelLog, LogImage};
 
-/// Places of the variables.
+/// Offsets of the variables.
 const LOG_BUF: u64 = 0;
 const LOG_BUF_LEN: u64 = 8;
 const FIRST_IDX: u64 = 12;
@@ -20,7 +21,7 @@ pub(super) fn image(log: &KernelLog, base: u64, name: &str) -> LogImage {
     let size = 1_u64 << log.text_bits;
     let mut buffer = Bytes(vec![0; size as usize]);
     let (mut next, mut clear) = (0, 0);
-    // Offsets and numbers of the records that are there.
+    // Offsets and indices of the records that are still present.
     let mut kept: VecDeque<(u64, usize)> = VecDeque::new();
     for (index, record) in log.records.iter().enumerate() {
         if index == log.cleared {
@@ -31,14 +32,14 @@ pub(super) fn image(log: &KernelLog, base: u64, name: &str) -> LogImage {
         });
         let dictionary = dictionary.unwrap_or_default();
         let used = HEADER + (record.text.len() + dictionary.len()) as u64;
-        // LOG_ALIGN is that of a u64.
+        // LOG_ALIGN is the alignment of a u64.
         let bytes = used.next_multiple_of(8);
         let free = |first: Option<&(u64, usize)>| match first {
             Some((first, _)) if next > *first => (size - next).max(*first),
             Some((first, _)) => first - next,
             None => (size - next).max(next),
         };
-        // One more header must fit, for the mark that says where the end is.
+        // Another header must fit, for the mark at the end of the data.
         while free(kept.front()) < bytes + HEADER && kept.pop_front().is_some() {}
         if next + bytes + HEADER > size {
             buffer.put(next, &[0; HEADER as usize]);

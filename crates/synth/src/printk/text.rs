@@ -1,18 +1,18 @@
-//! kernel/printk.c before 3.5, for x86_64: emit_log_char().
+//! The log of kernel/printk.c before 3.5, for x86_64: emit_log_char().
 
 use std::fmt::Write;
 
 use super::bytes::Bytes;
 use super::log::{KernelLog, LogImage};
 
-/// Places of the variables.
+/// Offsets of the variables.
 const LOG_BUF: u64 = 0;
 const LOG_BUF_LEN: u64 = 8;
 const LOG_END: u64 = 12;
 const LOGGED_CHARS: u64 = 16;
 const BUFFER: u64 = 64;
 
-/// All characters since boot, and how many were there at the last clear.
+/// Returns all characters since boot, and their number at the last clear.
 fn characters(log: &KernelLog, cleared: usize) -> (Vec<u8>, usize) {
     let (mut all, mut before) = (Vec::new(), 0);
     for (index, record) in log.records.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What several tests share.
+//! Helpers shared by the tests.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Is a program installed? Says so when it is not.
+/// Returns true if a program is installed; otherwise prints a message.
 pub fn installed(program: &str, argument: &str) -> bool {
     let found = Command::new(program).arg(argument).output().is_ok();
     if !found {
@@ -21,7 +21,7 @@ pub fn installed(program: &str, argument: &str) -> bool {
     found
 }
 
-/// A file that goes away with its owner.
+/// A file that is removed on drop.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
@@ -35,7 +35,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A file never made is no trouble.
+        // The file may not exist.
         let _ = std::fs::remove_file(&self.0);
     }
 }

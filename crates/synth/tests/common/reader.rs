@@ -1,5 +1,5 @@
-//! A reader of a few lines, written apart from the builder: VMCOREINFO, the page
-//! tables and mem_section.
+//! A short reader of VMCOREINFO, the page tables and mem_section, written independently of the
+//! builder.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ impl<'a> Reader<'a> {
         u64::from_le_bytes(bytes.try_into().unwrap())
     }
 
-    /// Walks the page tables.
+    /// Translates an address by the page tables.
     pub fn translate(&self, vaddr: u64) -> Option<u64> {
         let base = self.decimal("NUMBER(phys_base)");
         let sme = match self.info.get("NUMBER(sme_mask)") {
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
         self.phys(paddr.unwrap_or_else(|| panic!("{vaddr:#x} is not mapped")))
     }
 
-    /// Virtual address of a frame's struct page, through mem_section.
+    /// Returns the virtual address of a frame's struct page, by mem_section.
     pub fn struct_page(&self, pfn: u64) -> Option<u64> {
         let size = self.offset("SIZE(mem_section)");
         let per_root = 4096 / size;

@@ -1,4 +1,4 @@
-//! `bigiron bench dump`: bigiron beside makedumpfile and others.
+//! `bigiron bench dump`: compares dumps by bigiron, makedumpfile and compressors.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use crate::tell::tell;
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct DumpBenchArguments {
-    /// What is dumped: an ELF core or a kdump-compressed dump
+    /// Source of the dumps: an ELF core or a kdump-compressed dump
     source: PathBuf,
     /// Codecs
     #[arg(long, value_name = "CODEC,...", value_delimiter = ',')]
@@ -34,45 +34,47 @@ pub struct DumpBenchArguments {
     )]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=31))]
     levels: Vec<u8>,
-    /// How often each is run; the median counts
+    /// Runs per measurement, of which the median is reported
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
-    /// Helpers, and threads of other programs, at most [default: one for each CPU]
+    /// Maximum number of helpers, and of threads of other programs [default: one per CPU]
     #[arg(short = 'j', long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: Option<u16>,
-    /// Where the dumps go [default: /dev/shm if they fit, else where temporary files go]
+    /// Directory for the dumps [default: /dev/shm if they fit, otherwise the directory for
+    /// temporary files]
     #[arg(long, value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
-    /// Where the raw times are kept
+    /// Directory for the raw times
     #[arg(long, value_name = "DIRECTORY", default_value = "bench-results")]
     results: PathBuf,
-    /// Leave out vmdumps, and zstd, lbzip2 and pbzip2 on the whole ELF core
+    /// Skip vmdumps, and zstd, lbzip2 and pbzip2 on the whole ELF core
     #[arg(long)]
     no_compressors: bool,
-    /// Print what is kept, as JSON, in place of the table
+    /// Print the saved results as JSON instead of the table
     #[arg(long)]
     json: bool,
 }
 
 const HELP: &str = "\
-Runs bigiron with one and with all helpers and makedumpfile without threads and with 1, 2, 4 and \
-so on up to N, in turns, and compares what they make, page by page. A mode of makedumpfile that \
-is twice as slow as its best is not run again, and one four times as slow is ended. Beside them stands the limit: the bare codec over \
-the same pages, in memory. Programs that are not installed are left out.
+Runs bigiron with one helper and with all, and makedumpfile without threads and with 1, 2, 4 and \
+so on up to N threads, alternately, and compares their dumps page by page. A mode of makedumpfile \
+that takes twice as long as its best is not run again, and one that takes four times as long is \
+stopped. The bare codec over the same pages in memory is the limit. Programs that are not installed \
+are skipped.
 
-Exit status: 0 it was measured; 1 it was not, or two dumps have other bytes in the same page; \
-129, 130 or 143 a signal ended it. All dumps are removed in the end.";
+Exit status: 0 success; 1 failure, or two dumps differ in the bytes of a page; 129, 130 or 143 ended \
+by a signal. All dumps are removed at the end.";
 
-/// Measures, prints and keeps the results.
+/// Measures, prints and saves the results.
 pub fn run(arguments: &DumpBenchArguments) -> anyhow::Result<()> {
     let stop = Stop::new();
     signals::watch(&stop)?;
     let machine = Machine::here();
     let levels = arguments.levels.iter().copied().filter_map(DumpLevel::new);
     let options = PeersOptions {
-        program: std::env::current_exe().context("cannot find this program's own file")?,
+        program: std::env::current_exe().context("cannot find the path of this program")?,
         source: arguments.source.clone(),
         codecs: arguments.codecs.clone(),
         levels: levels.collect(),
@@ -93,13 +95,13 @@ pub fn run(arguments: &DumpBenchArguments) -> anyhow::Result<()> {
     let wrong = measured.wrong_rows();
     anyhow::ensure!(
         wrong.is_empty(),
-        "{}: two dumps of the same source do not agree; the notes under the table say where",
+        "{}: two dumps of the same source differ; see the notes below the table",
         wrong.join(", ")
     );
     Ok(())
 }
 
-/// Where the results really are, whatever directory this is.
+/// Returns the absolute path of the results.
 fn shown(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

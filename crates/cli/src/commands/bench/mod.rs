@@ -10,19 +10,20 @@ use clap::{Args, Subcommand};
 /// `bigiron bench`.
 #[derive(Debug, Args)]
 pub struct BenchArguments {
-    /// What to measure.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: BenchCommand,
 }
 
-/// What to measure.
+/// Subcommands of `bigiron bench`.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Compare dumps of a source by bigiron, makedumpfile and compressors, and the bare codec
+    /// Compare dumps of a source by bigiron, makedumpfile and compressors with the bare codec
     Dump(dump::DumpBenchArguments),
-    /// Model the dump of a larger machine, checked against dumps made here and published times
+    /// Predict dump times of larger machines, and check the model against local dumps and
+    /// published times
     Scale(scale::ScaleArguments),
-    /// Measure how fast a source can be read by mmap and by read, with 1, 2, 4, ... helpers
+    /// Measure the read rate of a source by mmap and by read, with 1, 2, 4, ... helpers
     Vmcore(vmcore::VmcoreArguments),
 }
 

@@ -1,4 +1,4 @@
-//! `bigiron bench scale`: how the dump would do on larger machines.
+//! `bigiron bench scale`: predicts dump times of larger machines.
 
 use std::path::PathBuf;
 
@@ -27,45 +27,45 @@ const CHECKED: usize = 3;
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct ScaleArguments {
-    /// A dump whose pages the costs are measured on; without it they are stated
+    /// Dump on whose pages the costs are measured; without it, stated costs are used
     source: Option<PathBuf>,
-    /// What is left out of SOURCE
+    /// Dump level: pages of SOURCE to exclude
     #[arg(short = 'd', long, value_name = "0..31", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=31))]
     dump_level: u8,
-    /// How often costs are measured and dumps made; medians count
+    /// Runs per cost and per dump, of which the median is used
     #[arg(long, default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=100))]
     runs: u16,
-    /// Measure costs only, make no dumps to hold the model against
+    /// Measure only the costs; make no dumps to check the model
     #[arg(long)]
     no_check: bool,
-    /// Where samples and dumps are written to [default: beside SOURCE]
+    /// Directory for samples and dumps [default: that of SOURCE]
     #[arg(long, value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
-    /// Bytes a second that a disk of the large machine takes, like 2G
+    /// Write rate of each disk of the large machine, in bytes per second, such as 2G
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     disk_rate: Option<u64>,
-    /// Bytes a second that all its helpers together can read from memory
+    /// Memory read rate of all helpers of the large machine together, in bytes per second
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     bus_rate: Option<u64>,
-    /// Memory that its helpers may take together
+    /// Memory for all helpers of the large machine together
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory_limit: Option<u64>,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
-    /// Draw time against helpers
+    /// Draw dump time against the number of helpers
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 }
 
 const HELP: &str = "\
-Without SOURCE it prints what the model makes of public measurements of the past, and a machine \
-of 32 TB with stated costs. With SOURCE it measures the costs here, makes dumps with 1 and 2 \
-helpers beside the dump it was given, and prints what the model says of them.
+Without SOURCE, prints the model's predictions for published measurements, and for a machine of \
+32 TB with stated costs. With SOURCE, measures the costs on this machine, makes dumps with 1 and 2 \
+helpers next to SOURCE, and prints the model's predictions for them.
 
-docs/scale.md says what is in the model and what is not.";
+docs/scale.md describes the model and what it leaves out.";
 
 #[derive(Serialize)]
 struct Everything<'a> {
@@ -80,12 +80,12 @@ struct Everything<'a> {
     large_table: &'a [large::Cell],
 }
 
-/// Calibrates if there is a source, simulates, and prints.
+/// Measures the costs if there is a source, simulates, and prints the tables.
 pub fn run(arguments: &ScaleArguments) -> anyhow::Result<()> {
     if let Some(path) = &arguments.plot {
         anyhow::ensure!(
             path.extension().is_some_and(|extension| extension == "svg"),
-            "{}: the picture is an SVG; give a name that ends with .svg",
+            "{}: the plot is an SVG; its name must end in .svg",
             path.display()
         );
     }
@@ -111,7 +111,7 @@ pub fn run(arguments: &ScaleArguments) -> anyhow::Result<()> {
     if let Some(path) = &arguments.plot {
         let picture = picture(&costs, &hardware, &past)?;
         std::fs::write(path, picture)
-            .with_context(|| format!("{}: cannot write the picture", path.display()))?;
+            .with_context(|| format!("{}: cannot write the plot", path.display()))?;
     }
     if arguments.json {
         let everything = Everything {
@@ -162,7 +162,7 @@ fn measure(
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     };
-    let program = std::env::current_exe().context("cannot find this program")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     let codecs: Result<Vec<Compression>, _> = CODECS.iter().map(|name| name.parse()).collect();
     let plan = Plan {
         directory: arguments.directory.clone().unwrap_or_else(beside),
@@ -178,8 +178,8 @@ fn measure(
     check::run(&plan, &sample, &|what| tell!("bigiron: {what}"))
 }
 
-/// Time against helpers for a machine of 32 TB, one line for each number of
-/// disks, with the Solaris systems beside it.
+/// Draws time against helpers for a machine of 32 TB, with one line per number of disks, and
+/// the Solaris systems.
 fn picture(
     costs: &Costs,
     hardware: &Hardware,
@@ -220,7 +220,7 @@ fn picture(
             style: Style::Line(Line::bold(colour)),
         });
     }
-    let title = "More helpers help until the disks are full";
+    let title = "More helpers help until the disks are saturated";
     let subtitle = format!(
         "32 TB of memory, dump level 31 keeps 3 % of it, {name}, disks of {:.1} GB/s",
         hardware.disk_rate / 1e9
@@ -228,7 +228,7 @@ fn picture(
     Ok(plot::svg(title, &subtitle, series))
 }
 
-/// 1, 1.4, 2, 2.8, 4 and so on up to and with `most`.
+/// Returns 1, 2, 3, 4, 6, 8, 11 and so on (rounded powers of √2), up to and including `most`.
 fn helpers_up_to(most: usize) -> impl Iterator<Item = usize> {
     let mut all: Vec<usize> = (0..)
         .map(|step| 2_f64.powf(f64::from(step) / 2.0).round() as usize)

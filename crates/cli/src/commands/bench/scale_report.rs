@@ -12,7 +12,7 @@ use bigiron_bench::scale::{remap, solaris};
 
 use crate::size;
 
-/// What was measured.
+/// Formats the measured costs.
 pub fn calibration(calibration: &Calibration) -> String {
     let (kept, costs) = (&calibration.kept, &calibration.costs);
     let mut text = format!(
@@ -23,11 +23,11 @@ pub fn calibration(calibration: &Calibration) -> String {
         100.0 * kept.zero,
         100.0 * kept.equal,
         "",
-        "alone",
-        "beside one"
+        "1 helper",
+        "2 helpers"
     );
     for (name, cost, unit, scale) in [
-        ("filter, a chunk", costs.filter, "µs", 1e3),
+        ("filter, a section", costs.filter, "µs", 1e3),
         ("read, a page", costs.read, "ns", 1.0),
         ("zero, a page", costs.zero, "ns", 1.0),
         ("hash, a page", costs.hash, "ns", 1.0),
@@ -56,11 +56,11 @@ pub fn calibration(calibration: &Calibration) -> String {
     let disk = if costs.disk_rate.is_finite() {
         format!("{:.2} GB/s to the disk", costs.disk_rate / 1e9)
     } else {
-        "nothing waits for a disk".into()
+        "no disk limit".into()
     };
     let _ = write!(
         text,
-        "\nlock handed over in {:.1} µs, start {:.1} ms, {disk}",
+        "\nlock handover {:.1} µs, start {:.1} ms, {disk}",
         costs.hand_over / 1e3,
         costs.start / 1e6
     );
@@ -76,10 +76,10 @@ fn line(text: &mut String, name: &str, cost: Cost, unit: &str, scale: f64) {
     );
 }
 
-/// Predicted and real dumps.
+/// Formats predicted and measured dumps.
 pub fn check(rows: &[Row]) -> String {
     let mut text = format!(
-        "Dumps made here; times hold where nothing else runs, processor times always\n\
+        "Dumps made on this machine; times are valid only if it is idle, processor times always\n\
          {:8} {:>7}  {:>26}   {:>26}   bound by\n{:16}  {:>9} {:>8} {:>7}   {:>9} {:>8} {:>7}",
         "codec",
         "helpers",
@@ -111,11 +111,11 @@ pub fn check(rows: &[Row]) -> String {
     text
 }
 
-/// Solaris, 2011.
+/// Formats the predictions for Solaris, 2011.
 pub fn solaris(predictions: &[solaris::Prediction]) -> String {
     let mut text = format!(
         "Parallel dumps of Solaris (Sistare, Fast Crash Dump, 2011): serial lzjb before, parallel \
-         bzip2 after;\nthe disk's rate is from the time before, the time after is the model's\n\
+         bzip2 after;\nthe disk rate follows from the time before; the time after is predicted\n\
          {:7} {:>5} {:>9} {:>8} {:>10} {:>9} {:>7}   bound by",
         "system", "CPUs", "disk", "before", "model", "measured", "error"
     );
@@ -144,11 +144,11 @@ pub fn solaris(predictions: &[solaris::Prediction]) -> String {
     text
 }
 
-/// mmap and read of /proc/vmcore, 2013.
+/// Formats mmap and read of /proc/vmcore, 2013.
 pub fn vmcore_access(rows: &[remap::Row]) -> String {
     let mut text = format!(
         "/proc/vmcore on several CPUs (Hatayama, kexec mailing list, 3 July 2013): speed against \
-         one CPU;\nthe cost of a TLB flush is from the rows of 2 CPUs, those of 4 are the model's\n\
+         one CPU;\nthe cost of a TLB flush follows from the rows of 2 CPUs; those of 4 are predicted\n\
          {:5} {:>5} {:>9} {:>9} {:>7}   one flush",
         "", "CPUs", "measured", "model", "error"
     );
@@ -171,11 +171,11 @@ fn percent(kept: &Kept, part: f64) -> f64 {
     100.0 * part / kept.frames as f64
 }
 
-/// The machine of 32 TB.
+/// Formats the predictions for a machine of 32 TB.
 pub fn large(costs: &Costs, hardware: &Hardware, cells: &[Cell]) -> String {
     let mut text = format!(
         "A machine of 32 TB: disks of {:.1} GB/s, {:.0} GB/s from memory, {} for helpers; costs \
-         {}\nh:mm:ss, and what bounds it: cpu, bus, lock of the file, disk",
+         {}\nh:mm:ss and the bottleneck: cpu, bus, file lock, disk",
         hardware.disk_rate / 1e9,
         hardware.bus_rate / 1e9,
         size::format(hardware.memory),
@@ -216,7 +216,7 @@ pub fn large(costs: &Costs, hardware: &Hardware, cells: &[Cell]) -> String {
     text
 }
 
-/// Who waits for what with many helpers and one disk, as an example.
+/// Formats the phases and waits with 64 helpers and 4 disks, as an example.
 fn waits(cells: &[&Cell]) -> String {
     let find = |cell: &&&Cell| cell.codec == "zstd:1" && cell.helpers == 64 && cell.disks == 4;
     let Some(cell) = cells.iter().find(find) else {
@@ -231,7 +231,7 @@ fn waits(cells: &[&Cell]) -> String {
         .map(|(name, seconds)| format!("{name} {}", hours(*seconds)))
         .collect();
     format!(
-        "\nzstd:1, 64 helpers, 4 disks: {}; helpers {:.0} % at work, waiting {:.0} % for disks, \
+        "\nzstd:1, 64 helpers, 4 disks: {}; helpers {:.0} % busy, waiting {:.0} % for disks, \
          {:.0} % for the bus,\n{:.0} % for the lock, {:.0} % for work; bus {:.0} % used, disks \
          {:.0} %",
         phases.join(", "),

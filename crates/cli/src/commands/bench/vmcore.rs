@@ -1,4 +1,4 @@
-//! `bigiron bench vmcore`: how fast can a source be read?
+//! `bigiron bench vmcore`: measures the read rate of a source.
 
 use std::path::PathBuf;
 
@@ -12,26 +12,26 @@ use clap::Args;
 /// `bigiron bench vmcore`.
 #[derive(Debug, Args)]
 pub struct VmcoreArguments {
-    /// What is read; in a capture kernel /proc/vmcore
+    /// Source to read; in a capture kernel, /proc/vmcore
     #[arg(default_value = "/proc/vmcore")]
     source: PathBuf,
     /// Numbers of helpers [default: 1, 2, 4 and so on up to the number of CPUs]
     #[arg(short = 'j', long, value_name = "N", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: Vec<u16>,
-    /// How often each is run
+    /// Runs per measurement
     #[arg(long, default_value_t = 3)]
     runs: usize,
     /// The dump level
     #[arg(short = 'd', long, value_name = "0..31", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=31))]
     dump_level: u8,
-    /// Where the results go.
+    /// Options for the output.
     #[command(flatten)]
     output: OutputArguments,
 }
 
-/// Dumps to nowhere, by mmap and by read, with more and more helpers.
+/// Dumps without an output, by mmap and by read, with increasing numbers of helpers.
 pub fn run(arguments: &VmcoreArguments) -> anyhow::Result<()> {
     let machine = Machine::here();
     let source = Source::open(std::slice::from_ref(&arguments.source))?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use bigiron_cpu::build::{Architecture, Rules};
 use bigiron_cpu::show::{self, Detail};
-use bigiron_cpu::source::{self as place, Bpf, Debugfs, DomainSource, Machine, Schedstat};
+use bigiron_cpu::source::{self as root, Bpf, Debugfs, DomainSource, Machine, Schedstat};
 use bigiron_cpu::topology::Topology;
 use bigiron_cpu::{CpuList, DomainTree};
 use bigiron_inspect::{Program, SchedDomains};
@@ -20,55 +20,57 @@ use crate::tell::{print, tell};
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct DomainsArguments {
-    /// A dump, in any format; parts of a split or striped one as A,B,C. Without it, and without
-    /// another source, the running kernel
+    /// A dump, in any format; the parts of a split or striped one as A,B,C [default: the
+    /// running kernel]
     #[arg(conflicts_with_all = ["machine", "sysfs", "bpf", "schedstat", "debugfs"])]
     dump: Option<PathBuf>,
-    /// A machine by words, such as 'sockets=2 cores=8 threads=2 numa=2'
+    /// Description of a machine, such as 'sockets=2 cores=8 threads=2 numa=2'
     #[arg(long, value_name = "WORDS", group = "from")]
     machine: Option<String>,
-    /// A machine by its directory /sys/devices/system, or a copy of that
+    /// Directory /sys/devices/system of a machine, or a copy
     #[arg(long, value_name = "DIR", group = "from")]
     sysfs: Option<PathBuf>,
-    /// The running kernel's memory, by a BPF program that is run for this and attached to nothing
+    /// Read the running kernel by a BPF program, which runs only for this and is attached to
+    /// nothing
     #[arg(long, group = "from")]
     bpf: bool,
-    /// /proc/schedstat, or a copy
+    /// Read /proc/schedstat, or a copy
     #[arg(long, value_name = "FILE", group = "from", num_args = 0..=1, require_equals = true, default_missing_value = "/proc/schedstat")]
     schedstat: Option<PathBuf>,
-    /// The kernel's own files in debugfs or, of old kernels, under /proc/sys/kernel/sched_domain
+    /// Read the kernel's own files in debugfs or, for old kernels, under
+    /// /proc/sys/kernel/sched_domain
     #[arg(long, value_name = "DIR", group = "from", num_args = 0..=1, require_equals = true, default_missing_value = "/sys/kernel/debug/sched/domains")]
     debugfs: Option<PathBuf>,
-    /// Of a described machine: the kernel that is to build them
+    /// Kernel that builds the domains of a described machine
     #[arg(long, value_name = "KERNEL", value_enum, default_value_t)]
     kernel: KernelName,
-    /// Of a described machine: whose levels it has
+    /// Architecture of a described machine, which determines the levels
     #[arg(long, value_enum, default_value_t)]
     arch: ArchitectureName,
-    /// Of a described machine: the CPUs that are online [default: all, or those of --sysfs]
+    /// Online CPUs of a described machine [default: all, or those of --sysfs]
     #[arg(long, value_name = "LIST")]
     online: Option<CpuList>,
-    /// What is printed
+    /// Output format
     #[arg(long = "as", value_name = "FORM", value_enum, default_value_t)]
     form: Form,
-    /// Print all domains with their flags, not only the first of those that look alike
+    /// Print all domains with their flags, not only the first of similar ones
     #[arg(long)]
     all: bool,
-    /// Say what differs from what `--as json` printed before
+    /// Print the differences from FILE, an earlier output of `--as json`
     #[arg(long, value_name = "FILE")]
     diff: Option<PathBuf>,
-    /// How a dump is read.
+    /// Options for reading a dump.
     #[command(flatten)]
     source: SourceArguments,
 }
 
 const HELP: &str = "\
-The running kernel is read by the first of --bpf, --debugfs and --schedstat that works. BPF tells everything; it needs root, \
-or CAP_BPF and CAP_PERFMON, Linux 5.10, BTF, and CONFIG_KALLSYMS_ALL. debugfs (root; since Linux 6.4 only while \
-sched/verbose is Y) has no spans, /proc/schedstat no flags. A dump has all of it.
+The running kernel is read by the first of --bpf, --debugfs and --schedstat that works. BPF provides all values, and requires \
+root, or CAP_BPF and CAP_PERFMON; Linux 5.10; BTF; and CONFIG_KALLSYMS_ALL. debugfs (root; since Linux 6.4 only while \
+sched/verbose is Y) has no spans, and /proc/schedstat has no flags. A dump has all values.
 
-Words of --machine: sockets, cores (of a socket), threads (of a core), numa (nodes of a socket), caches (of a node), \
-clusters (of a cache), near, far, distances=10,20;20,10, numbering=threads|cores.
+Words of --machine: sockets, cores (per socket), threads (per core), numa (nodes per socket), caches (per node), \
+clusters (per cache), near, far, distances=10,20;20,10, numbering=threads|cores.
 
 Examples:
   bigiron cpu domains
@@ -77,23 +79,23 @@ Examples:
   bigiron cpu domains --as json > before.json; …; bigiron cpu domains --diff before.json";
 
 const NO_SYSFS: &str =
-    "--sysfs takes a directory such as /sys/devices/system, with `cpu` and `node` in it";
+    "--sysfs expects a directory such as /sys/devices/system, with `cpu` and `node` in it";
 const NO_BPF: &str = "BPF cannot read the domains of this kernel; --debugfs or --schedstat may";
-const NOTHING: &str = "neither BPF nor debugfs nor /proc/schedstat tells the domains of this kernel; \
+const NOTHING: &str = "cannot read the domains of this kernel by BPF, debugfs or /proc/schedstat; \
                        --sysfs=/sys/devices/system builds them";
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Form {
-    /// A domain on each line, what it holds below it
+    /// One domain per line, with the domains that it contains below it
     #[default]
     Tree,
-    /// A line for each level and kind of domain
+    /// One line per level and kind of domain
     Table,
-    /// Everything
+    /// All values, as JSON
     Json,
     /// A graph for Graphviz
     Dot,
-    /// A picture
+    /// An SVG picture
     Svg,
 }
 
@@ -115,7 +117,7 @@ pub(super) enum ArchitectureName {
     Generic,
 }
 
-/// The rules of a kernel on an architecture.
+/// Returns the rules of a kernel on an architecture.
 pub(super) fn rules(kernel: KernelName, architecture: ArchitectureName) -> Rules {
     let rules = match kernel {
         KernelName::Linux6_1 => Rules::LINUX_6_1,
@@ -132,14 +134,14 @@ pub(super) fn rules(kernel: KernelName, architecture: ArchitectureName) -> Rules
     }
 }
 
-/// Reads the domains and shows them.
+/// Reads the domains, and prints them or their differences.
 pub fn run(arguments: &DomainsArguments) -> anyhow::Result<()> {
     let tree = read(arguments)?;
     for warning in &tree.warnings {
         tell!("bigiron: warning: {warning}");
     }
     if let Some(before) = &arguments.diff {
-        return tell_changes(before, &tree);
+        return print_changes(before, &tree);
     }
     let detail = if arguments.all {
         Detail::All
@@ -181,7 +183,7 @@ fn read(arguments: &DomainsArguments) -> anyhow::Result<DomainTree> {
         let bpf = Bpf::load().context(NO_BPF)?;
         Ok(bpf.read()?)
     } else {
-        Ok(place::running().context(NOTHING)?.read()?)
+        Ok(root::running().context(NOTHING)?.read()?)
     }
 }
 
@@ -195,13 +197,14 @@ fn of_dump(dump: &Path, source: &SourceArguments) -> anyhow::Result<DomainTree> 
     })
 }
 
-fn tell_changes(before: &Path, tree: &DomainTree) -> anyhow::Result<()> {
+fn print_changes(before: &Path, tree: &DomainTree) -> anyhow::Result<()> {
     let name = before.display();
     let text = std::fs::read(before).with_context(|| name.to_string())?;
-    let before: DomainTree = serde_json::from_slice(&text)
-        .with_context(|| format!("{name}: expected what `bigiron cpu domains --as json` prints"))?;
+    let before: DomainTree = serde_json::from_slice(&text).with_context(|| {
+        format!("{name}: expected the output of `bigiron cpu domains --as json`")
+    })?;
     if before.cpus.is_empty() {
-        bail!("{name}: there are no CPUs in it");
+        bail!("{name}: no CPUs in this file");
     }
     let mut text = String::new();
     for change in show::changes(&before, tree) {

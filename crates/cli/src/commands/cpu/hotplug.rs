@@ -1,4 +1,5 @@
-//! What `bigiron cpu offline`, `online` and `smt` share: a plan is made, shown, and carried out.
+//! Common part of `bigiron cpu offline`, `online` and `smt`: a plan is made, shown, and carried
+//! out.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -18,36 +19,37 @@ use crate::progress::Line;
 use crate::signals;
 use crate::tell::{print, tell};
 
-/// The words by which [`watchdog`] starts this program as one. They are no command for people, and are
-/// looked for before all others: whoever changes settings waits for it.
+/// Internal subcommand with which [`watchdog`] starts this program as a watchdog. It is checked
+/// before all other commands, because the process that changes settings waits for it.
 pub const WATCHDOG: &str = "watchdog";
 pub(super) const ROOT: &str = "--root";
 
-/// How CPUs go.
+/// Options of hotplug commands.
 #[derive(Debug, Args)]
 pub struct HotplugArguments {
-    /// Say what would be done, and change nothing
+    /// Print the plan, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Have the kernel rebuild its scheduling domains once for all CPUs, by an isolated cpuset
-    /// partition. Bindings of processes and kernel threads may be lost: docs/cpu-hotplug.md
+    /// Rebuild the scheduler domains once for all CPUs, by means of an isolated cpuset
+    /// partition; CPU bindings of processes and kernel threads may be lost
+    /// (docs/cpu-hotplug.md)
     #[arg(long, conflicts_with = "plain")]
     batch: bool,
-    /// Change no settings of the kernel meanwhile: neither RCU's pace nor sched/verbose
+    /// Change no kernel settings temporarily: neither RCU expediting nor sched/verbose
     #[arg(long)]
     plain: bool,
-    /// One JSON object
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// No progress
+    /// Do not show progress
     #[arg(short, long)]
     quiet: bool,
-    /// Where the kernel's files are.
+    /// Root of the kernel's files.
     #[command(flatten)]
     pub(super) root: RootArguments,
 }
 
-/// Where the kernel's files are: tests have some of their own.
+/// Root of the kernel's files, which tests replace.
 #[derive(Debug, Args)]
 pub struct RootArguments {
     #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
@@ -55,42 +57,42 @@ pub struct RootArguments {
 }
 
 impl RootArguments {
-    /// The place.
-    pub fn place(&self) -> SysRoot {
+    /// Returns the root of the kernel's files.
+    pub fn sys_root(&self) -> SysRoot {
         SysRoot::at(&self.root)
     }
 }
 
-/// How this program starts its watchdog.
-pub fn watchdog(place: &SysRoot) -> WatchdogCommand {
-    let root = place.root().canonicalize();
-    let root = root.unwrap_or_else(|_| place.root().to_owned());
-    // Also where the program's file was replaced since.
+/// Returns the command line of the watchdog.
+pub fn watchdog(root: &SysRoot) -> WatchdogCommand {
+    let path = root.root();
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    // Valid even if the program's file was replaced.
     let words = ["/proc/self/exe", "cpu", WATCHDOG, ROOT].map(OsString::from);
-    words.into_iter().chain([root.into()]).collect()
+    words.into_iter().chain([path.into()]).collect()
 }
 
-/// Everything, for programs.
+/// Complete output, for programs.
 #[derive(Serialize)]
 struct Answer<'a> {
     plan: &'a Plan,
-    /// `None` where nothing was to be changed.
+    /// `None` if nothing was to be changed.
     outcome: Option<&'a Outcome>,
 }
 
-/// Makes the plan, shows what it means, and carries it out.
+/// Makes the plan, prints its side effects, and carries it out.
 pub fn run(
     arguments: &HotplugArguments,
     command: String,
     plan: impl FnOnce(&SysRoot, &Cpus) -> Result<Plan, HotplugError>,
 ) -> anyhow::Result<()> {
-    let place = arguments.root.place();
-    let cpus = Cpus::read(&place)?;
-    let mut plan = plan(&place, &cpus)?;
+    let root = arguments.root.sys_root();
+    let cpus = Cpus::read(&root)?;
+    let mut plan = plan(&root, &cpus)?;
     if arguments.plain {
         plan.settings.clear();
     }
-    for line in plan.hindrances.to_string().lines() {
+    for line in plan.effects.to_string().lines() {
         tell!("bigiron: warning: {line}");
     }
     if arguments.dry_run {
@@ -106,12 +108,13 @@ pub fn run(
         };
     }
     let options = Options {
-        watchdog: watchdog(&place),
+        watchdog: watchdog(&root),
         command,
         plain: arguments.plain,
         batch: arguments.batch,
     };
-    // Before anything is changed: a signal finds somebody who puts it back.
+    // Before anything is changed: an early signal must not prevent settings from being
+    // restored.
     let stop = Stop::new();
     signals::watch(&stop)?;
     let message = match plan.direction {
@@ -124,7 +127,7 @@ pub fn run(
     };
     let mut line = Line::of_cpus(message, total as u64, arguments.quiet);
     let mut progress = |done: usize| line.show(done as u64);
-    let outcome = carry_out(&place, &plan, &options, &|| stop.is_set(), &mut progress)?;
+    let outcome = carry_out(&root, &plan, &options, &|| stop.is_set(), &mut progress)?;
     drop(line);
     report(arguments, &plan, &outcome)
 }
@@ -136,12 +139,12 @@ fn answer(plan: &Plan, outcome: Option<&Outcome>) -> anyhow::Result<()> {
 fn already(plan: &Plan) -> String {
     let state = state(plan.direction);
     match plan.already.is_empty() {
-        true => format!("no CPU is to go {state}"),
-        false => format!("{} {state} already", are(&plan.already)),
+        true => format!("no CPU has to go {state}"),
+        false => format!("{} already {state}", are(&plan.already)),
     }
 }
 
-/// `CPU 3 is`, `CPUs 3-5 are`.
+/// Returns `CPU 3 is` or `CPUs 3-5 are`.
 fn are(cpus: &CpuList) -> String {
     match cpus.len() {
         1 => format!("CPU {cpus} is"),
@@ -156,14 +159,14 @@ fn state(direction: Direction) -> &'static str {
     }
 }
 
-/// What `--dry-run` prints.
+/// Returns the output of `--dry-run`.
 fn describe(plan: &Plan, arguments: &HotplugArguments) -> String {
     let mut out = String::new();
     let order: Vec<String> = plan.order.iter().map(u32::to_string).collect();
     if let Some(value) = &plan.control_first {
         let _ = writeln!(
             out,
-            "write {value} to smt/control, by which the kernel brings CPUs up"
+            "write {value} to smt/control; the kernel then brings CPUs online"
         );
     }
     if order.is_empty() && plan.control_first.is_none() {
@@ -183,14 +186,14 @@ fn describe(plan: &Plan, arguments: &HotplugArguments) -> String {
         let file = wanted.file.display();
         let _ = writeln!(
             out,
-            "meanwhile {file} is {} in place of {}",
+            "during the operation, {file} is {} instead of {}",
             wanted.during, wanted.before
         );
     }
     if arguments.batch {
         let _ = writeln!(
             out,
-            "meanwhile these CPUs are in an isolated cpuset partition"
+            "during the operation, these CPUs are in an isolated cpuset partition"
         );
     }
     for note in &plan.notes {
@@ -247,7 +250,7 @@ fn summary(plan: &Plan, outcome: &Outcome) -> String {
         let count = outcome.took.len();
         let _ = writeln!(
             out,
-            "{} {state} now: {count} in {:.2} s, {:.1} a second",
+            "{} {state} now: {count} in {:.2} s, {:.1} per second",
             are(&outcome.done),
             outcome.seconds,
             count as f64 / outcome.seconds.max(1e-9)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use bigiron_cpu::CpuList;
-use bigiron_cpu::hotplug::{Cpus, OfflineBlockers};
+use bigiron_cpu::hotplug::{Cpus, OfflineEffects};
 use clap::Args;
 use serde::Serialize;
 
@@ -14,10 +14,10 @@ use crate::tell::print;
 /// `bigiron cpu list`.
 #[derive(Debug, Args)]
 pub struct ListArguments {
-    /// One JSON object
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Where the kernel's files are.
+    /// Root of the kernel's files.
     #[command(flatten)]
     root: RootArguments,
 }
@@ -27,14 +27,14 @@ struct Answer {
     #[serde(flatten)]
     cpus: Cpus,
     rows: Vec<Row>,
-    /// Of taking all CPUs offline that can go.
-    hindrances: OfflineBlockers,
+    /// Side effects of taking every possible CPU offline.
+    effects: OfflineEffects,
 }
 
 /// CPUs of a socket in a memory node.
 #[derive(Default, Serialize)]
 struct Row {
-    /// `None` for CPUs offline, of which the kernel does not tell.
+    /// `None` for offline CPUs, whose socket the kernel does not report.
     socket: Option<i32>,
     node: Option<u32>,
     cores: usize,
@@ -43,14 +43,14 @@ struct Row {
     offline: CpuList,
 }
 
-/// Shows the CPUs.
+/// Prints the CPUs.
 pub fn run(arguments: &ListArguments) -> anyhow::Result<()> {
-    let place = arguments.root.place();
-    let cpus = Cpus::read(&place)?;
+    let root = arguments.root.sys_root();
+    let cpus = Cpus::read(&root)?;
     let going = cpus.online.without(&cpus.fixed);
     let answer = Answer {
         rows: rows(&cpus),
-        hindrances: OfflineBlockers::of(&place, &cpus, &going),
+        effects: OfflineEffects::of(&root, &cpus, &going),
         cpus,
     };
     match arguments.json {
@@ -61,13 +61,13 @@ pub fn run(arguments: &ListArguments) -> anyhow::Result<()> {
 
 fn rows(cpus: &Cpus) -> Vec<Row> {
     let mut rows: BTreeMap<_, (Row, Vec<u32>, Vec<u32>)> = BTreeMap::new();
-    for (cpu, spot) in &cpus.spots {
-        let entry = rows.entry((spot.socket, spot.node)).or_default();
+    for (cpu, position) in &cpus.positions {
+        let entry = rows.entry((position.socket, position.node)).or_default();
         let (row, online, offline) = entry;
-        (row.socket, row.node) = (spot.socket, spot.node);
+        (row.socket, row.node) = (position.socket, position.node);
         if cpus.online.contains(*cpu) {
-            row.cores += usize::from(spot.siblings.iter().next() == Some(*cpu));
-            row.threads = row.threads.max(spot.siblings.len());
+            row.cores += usize::from(position.siblings.iter().next() == Some(*cpu));
+            row.threads = row.threads.max(position.siblings.len());
             online.push(*cpu);
         } else {
             offline.push(*cpu);
@@ -92,18 +92,18 @@ fn text(answer: &Answer) -> String {
         ("present", &cpus.present),
         ("online", &cpus.online),
         ("offline", &cpus.offline),
-        ("cannot go", &cpus.fixed),
+        ("always on", &cpus.fixed),
         ("isolated", &cpus.isolated),
         ("nohz_full", &cpus.nohz_full),
     ] {
         let _ = writeln!(out, "{name:<10} {}", count(list));
     }
     let control = match &cpus.smt.control {
-        Some(word) => format!("smt/control says {word}"),
+        Some(word) => format!("smt/control is {word}"),
         None => "no smt/control".into(),
     };
     let threads = cpus.smt.threads;
-    let _ = writeln!(out, "{:<10} {threads} for each core; {control}", "threads");
+    let _ = writeln!(out, "{:<10} {threads} per core; {control}", "threads");
     let _ = writeln!(
         out,
         "\n{:>6} {:>5} {:>6} {:>8}  {:<20} offline",
@@ -126,12 +126,12 @@ fn text(answer: &Answer) -> String {
             list(&row.offline)
         );
     }
-    let hindrances = answer.hindrances.to_string();
-    if !hindrances.is_empty() {
+    let effects = answer.effects.to_string();
+    if !effects.is_empty() {
         let _ = writeln!(
             out,
-            "\nIf all that can go went offline:\n{}",
-            hindrances.trim_end()
+            "\nSide effects of taking every possible CPU offline:\n{}",
+            effects.trim_end()
         );
     }
     out

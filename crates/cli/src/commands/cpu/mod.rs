@@ -1,4 +1,4 @@
-//! `bigiron cpu`: scheduler domains, and what it costs to take CPUs offline.
+//! `bigiron cpu`: scheduler domains, and the cost of taking CPUs offline.
 
 mod domains;
 #[cfg(feature = "hotplug")]
@@ -30,41 +30,41 @@ pub use restore::run_watchdog;
 /// `bigiron cpu`.
 #[derive(Debug, Args)]
 pub struct CpuArguments {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     command: CpuCommand,
 }
 
 #[derive(Debug, Subcommand)]
 enum CpuCommand {
-    /// Show the scheduler domains of the running kernel, of a dump, or of a machine that is described
+    /// Show the scheduler domains of the running kernel, of a dump, or of a described machine
     Domains(Box<domains::DomainsArguments>),
-    /// Show the scheduler domains as files, in the kernel's own layout, at no cost to hotplug
+    /// Mount the scheduler domains as files, in the kernel's own layout, at no cost to hotplug
     #[cfg(all(feature = "hotplug", feature = "mount"))]
     Mount(mount::MountArguments),
-    /// Note down what is set of scheduler domains, and put it back after the kernel forgot it
+    /// Save tunings of scheduler domains, and restore them after the kernel has reset them
     #[cfg(feature = "hotplug")]
     Tune(tune::TuneArguments),
-    /// Show the CPUs, how they lie together, and what holds them online
+    /// Show the CPUs, their topology, and what keeps them online
     #[cfg(feature = "hotplug")]
     List(list::ListArguments),
     /// Take CPUs offline
     #[cfg(feature = "hotplug")]
     Offline(offline::OfflineArguments),
-    /// Bring CPUs up
+    /// Bring CPUs online
     #[cfg(feature = "hotplug")]
     Online(online::OnlineArguments),
-    /// Leave each core one hardware thread, all, or some
+    /// Set the number of online hardware threads per core
     #[cfg(feature = "hotplug")]
     Smt(smt::SmtArguments),
-    /// Put back settings that a killed command left changed
+    /// Restore settings left changed by a killed command
     #[cfg(feature = "hotplug")]
     Restore(restore::RestoreArguments),
-    /// Say how long taking hardware threads offline takes, by a model
+    /// Predict the time to take hardware threads offline, by a model
     Simulate(simulate::SimulateArguments),
 }
 
-/// Does what was asked for.
+/// Runs the subcommand.
 pub fn run(arguments: &CpuArguments) -> anyhow::Result<()> {
     match &arguments.command {
         CpuCommand::Domains(arguments) => domains::run(arguments),

@@ -3,54 +3,56 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use crate::fuse::{Kind, Listed, Live, Options, Refusal, Session, Why};
+use crate::fuse::{Kind, Listed, Live, Options, Refusal, RefusalKind, Session};
 use bigiron_cpu::CpuList;
 use bigiron_cpu::build::Flags;
-use bigiron_cpu::files::{Attributes, Chains, DomainFiles, FilesError, Inode, Layout};
+use bigiron_cpu::files::{Attributes, DomainFiles, FilesError, Inode, Layout};
+use bigiron_cpu::source::Chains;
 use bigiron_cpu::source::{self, DomainSource, Machine};
 use bigiron_cpu::topology::Topology;
 use bigiron_cpu::tune::{TuneError, Tuner};
 use clap::{Args, ValueEnum};
 
 use super::domains::{ArchitectureName, KernelName, rules};
-use super::temporary::BySettings;
+use super::temporary::JournaledSettings;
 use crate::commands::mount::serve;
 use crate::tell::tell;
 
-/// Threads that serve: each look takes microseconds.
+/// Number of serving threads; each request takes microseconds.
 const THREADS: usize = 2;
-/// For another command that changes sched/verbose: a program that writes to a file waits so long.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time to wait for another command that changes sched/verbose; a program that writes to a file
+/// waits as long.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// `bigiron cpu mount`.
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct MountArguments {
-    /// The directory, an empty one
+    /// The directory, which must be empty
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Whose files they are like
+    /// Layout of the files
     #[arg(long, value_enum, default_value_t)]
     layout: LayoutName,
-    /// Let nothing be written
+    /// Make all files read-only
     #[arg(long)]
     read_only: bool,
-    /// Let all users look; only the one who mounts can write
+    /// Grant access to all users; only the user who mounts can write
     #[arg(long)]
     allow_other: bool,
-    /// In place of the running kernel, a machine by words, as for `bigiron cpu domains --machine`
+    /// Described machine instead of the running kernel, as for `bigiron cpu domains --machine`
     #[arg(long, value_name = "WORDS")]
     machine: Option<String>,
-    /// Of a described machine: the kernel that is to build the domains
+    /// Kernel that builds the domains of a described machine
     #[arg(long, value_name = "KERNEL", value_enum, default_value_t)]
     kernel: KernelName,
-    /// Of a described machine: whose levels it has
+    /// Architecture of a described machine, which determines the levels
     #[arg(long, value_enum, default_value_t)]
     arch: ArchitectureName,
-    /// Of a described machine: the CPUs that are online [default: all]
+    /// Online CPUs of a described machine [default: all]
     #[arg(long, value_name = "LIST", requires = "machine")]
     online: Option<CpuList>,
-    /// Print nothing but errors and warnings
+    /// Print only errors and warnings
     #[arg(short, long)]
     quiet: bool,
 }
@@ -60,20 +62,20 @@ enum LayoutName {
     /// /sys/kernel/debug/sched/domains, since Linux 5.13
     #[default]
     Debugfs,
-    /// /proc/sys/kernel/sched_domain, before, with flags as a number
+    /// /proc/sys/kernel/sched_domain, before Linux 5.13, with flags as a number
     Sysctl,
 }
 
 const HELP: &str = "\
-DIR has cpuN/domainM/ with the kernel's files, and span. They are made when somebody looks at them, out of the \
-kernel's memory; while nobody looks, and while CPUs come and go, they cost nothing. A CPU that is offline has no \
-directory. A file that is open keeps what it had when it was opened.
+DIR contains cpuN/domainM/ with the kernel's files, and span. They are generated on access from the kernel's \
+memory; otherwise they cost nothing, also while CPUs go offline and online. An offline CPU has no directory. An open \
+file keeps the contents from when it was opened.
 
-min_interval, max_interval, busy_factor, imbalance_pct and cache_nice_tries can be written. The kernel takes them by its \
-own files in debugfs alone, which it shows since Linux 6.4 only while sched/verbose is Y: that is set while writing, \
-and put back.
+min_interval, max_interval, busy_factor, imbalance_pct and cache_nice_tries are writable. The kernel accepts values only \
+through its own files in debugfs, which since Linux 6.4 exist only while sched/verbose is Y: it is set while a value is \
+written, and restored.
 
-It stays mounted until it is unmounted (umount DIR) or the program gets a signal (Ctrl-C).
+The files stay mounted until they are unmounted (umount DIR) or the program receives a signal (Ctrl-C).
 
 Examples:
   bigiron cpu mount /mnt &
@@ -82,7 +84,7 @@ Examples:
   umount /mnt
   bigiron cpu mount /mnt --machine 'sockets=2 cores=64 threads=2 caches=8'";
 
-/// Mounts, and serves until that is unmounted.
+/// Mounts the domains and serves them until they are unmounted.
 pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
     match &arguments.machine {
         Some(words) => {
@@ -114,8 +116,8 @@ pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
                 LayoutName::Debugfs => Layout::Debugfs,
                 LayoutName::Sysctl => Layout::sysctl_of_running(),
             };
-            let tuner = Tuner::running(BySettings {
-                patience: PATIENCE,
+            let tuner = Tuner::running(JournaledSettings {
+                lock_timeout: LOCK_TIMEOUT,
                 command: "bigiron cpu mount",
             });
             let tuner = Some(tuner).filter(|_| !arguments.read_only);
@@ -141,7 +143,7 @@ fn mount<C: Chains + 'static>(
     serve(session, what, arguments.quiet)
 }
 
-/// The files as FUSE serves them.
+/// Files as served by FUSE.
 struct Served<C>(DomainFiles<C>);
 
 impl<C: Chains + 'static> Live for Served<C> {
@@ -150,21 +152,21 @@ impl<C: Chains + 'static> Live for Served<C> {
     }
 
     fn look(&self, number: u64) -> Result<Kind, Refusal> {
-        let spot = spot(number)?;
-        let seen = self.0.look(spot).map_err(refusal)?;
-        Ok(kind(spot, seen))
+        let inode = inode(number)?;
+        let seen = self.0.look(inode).map_err(refusal)?;
+        Ok(kind(inode, seen))
     }
 
     fn find(&self, directory: u64, name: &str) -> Result<(u64, Kind), Refusal> {
-        let found = self.0.find(spot(directory)?, name);
-        let (spot, seen) = found.map_err(refusal)?;
-        Ok((spot.number(), kind(spot, seen)))
+        let found = self.0.find(inode(directory)?, name);
+        let (inode, seen) = found.map_err(refusal)?;
+        Ok((inode.number(), kind(inode, seen)))
     }
 
     fn list(&self, directory: u64) -> Result<Listed, Refusal> {
-        let directory = spot(directory)?;
+        let directory = inode(directory)?;
         let entries = self.0.list(directory).map_err(refusal)?.into_iter();
-        let entry = |(name, spot): (String, Inode)| (name, spot.number(), !spot.is_file());
+        let entry = |(name, inode): (String, Inode)| (name, inode.number(), !inode.is_file());
         Ok(Listed {
             parent: directory.parent().number(),
             entries: entries.map(entry).collect(),
@@ -172,21 +174,21 @@ impl<C: Chains + 'static> Live for Served<C> {
     }
 
     fn read(&self, file: u64) -> Result<Vec<u8>, Refusal> {
-        let text = self.0.read(spot(file)?);
+        let text = self.0.read(inode(file)?);
         text.map(String::into_bytes).map_err(refusal)
     }
 
     fn write(&self, file: u64, text: &[u8]) -> Result<(), Refusal> {
-        self.0.write(spot(file)?, text).map_err(refusal)
+        self.0.write(inode(file)?, text).map_err(refusal)
     }
 }
 
-fn spot(number: u64) -> Result<Inode, Refusal> {
+fn inode(number: u64) -> Result<Inode, Refusal> {
     Inode::of(number).ok_or_else(Refusal::gone)
 }
 
-fn kind(spot: Inode, seen: Attributes) -> Kind {
-    match spot.is_file() {
+fn kind(inode: Inode, seen: Attributes) -> Kind {
+    match inode.is_file() {
         true => Kind::File {
             writable: seen.writable,
             size: seen.size,
@@ -195,19 +197,19 @@ fn kind(spot: Inode, seen: Attributes) -> Kind {
     }
 }
 
-/// What the caller sees, and what is told.
+/// Returns the error for the calling program, and the reason to print.
 fn refusal(error: FilesError) -> Refusal {
     let why = match &error {
-        FilesError::Gone => Why::Gone,
-        FilesError::Source(_) => Why::Failed,
-        FilesError::ReadOnly { .. } => Why::Denied,
-        FilesError::Tune { source, .. } => match source {
-            TuneError::Value { .. } => Why::Invalid,
-            TuneError::NoFiles { .. } => Why::ReadOnly,
-            TuneError::Denied { .. } => Why::Denied,
-            TuneError::Rebuilt { .. } | TuneError::Verbose { .. } => Why::Changed,
+        FilesError::Gone => RefusalKind::Gone,
+        FilesError::Source(_) => RefusalKind::Failed,
+        FilesError::ReadOnly { .. } => RefusalKind::Denied,
+        FilesError::Tune { cause, .. } => match cause {
+            TuneError::Value { .. } => RefusalKind::Invalid,
+            TuneError::NoFiles { .. } => RefusalKind::ReadOnly,
+            TuneError::Denied { .. } => RefusalKind::Denied,
+            TuneError::Rebuilt { .. } | TuneError::Verbose { .. } => RefusalKind::Changed,
             TuneError::File { .. } | TuneError::NotTaken { .. } | TuneError::Source(_) => {
-                Why::Failed
+                RefusalKind::Failed
             }
         },
     };

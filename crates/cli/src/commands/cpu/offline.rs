@@ -11,16 +11,17 @@ use super::hotplug::{self, HotplugArguments};
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct OfflineArguments {
-    /// CPUs, such as 4-7,12
+    /// CPUs to take offline, such as 4-7,12
     cpus: CpuList,
-    /// How.
+    /// Hotplug options.
     #[command(flatten)]
     how: HotplugArguments,
 }
 
 const HELP: &str = "\
-While CPUs go, RCU's grace periods are expedited and the kernel's files of scheduling domains are off; both are put back \
-whatever happens. Ctrl-C ends it after the CPU in hand. CPUs that fail are told, and the rest go.
+While CPUs go offline, RCU grace periods are expedited, and the kernel's files of scheduler domains are off; both settings \
+are always restored. Ctrl-C ends the command after the current CPU. CPUs that fail are reported, and the others still go \
+offline.
 
 Examples:
   bigiron cpu offline 4-7 --dry-run
@@ -32,7 +33,7 @@ pub fn run(arguments: &OfflineArguments) -> anyhow::Result<()> {
         bail!("no CPUs are named; expected a list such as 4-7,12");
     }
     let command = format!("bigiron cpu offline {}", arguments.cpus);
-    hotplug::run(&arguments.how, command, |place, cpus| {
-        Plan::offline(place, cpus, &arguments.cpus)
+    hotplug::run(&arguments.how, command, |root, cpus| {
+        Plan::offline(root, cpus, &arguments.cpus)
     })
 }

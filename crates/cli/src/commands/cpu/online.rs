@@ -12,21 +12,21 @@ use super::hotplug::{self, HotplugArguments};
 /// `bigiron cpu online`.
 #[derive(Debug, Args)]
 pub struct OnlineArguments {
-    /// CPUs, such as 4-7,12, or all
+    /// CPUs to bring online, such as 4-7,12, or all
     #[arg(value_name = "CPUS")]
-    cpus: Which,
-    /// How.
+    cpus: Selection,
+    /// Hotplug options.
     #[command(flatten)]
     how: HotplugArguments,
 }
 
 #[derive(Clone, Debug)]
-enum Which {
+enum Selection {
     All,
     Some(CpuList),
 }
 
-impl FromStr for Which {
+impl FromStr for Selection {
     type Err = CpuListError;
 
     fn from_str(text: &str) -> Result<Self, CpuListError> {
@@ -37,18 +37,18 @@ impl FromStr for Which {
     }
 }
 
-/// Brings CPUs up.
+/// Brings CPUs online.
 pub fn run(arguments: &OnlineArguments) -> anyhow::Result<()> {
     let asked = match &arguments.cpus {
-        Which::All => None,
-        Which::Some(list) if list.is_empty() => {
+        Selection::All => None,
+        Selection::Some(list) if list.is_empty() => {
             bail!("no CPUs are named; expected a list such as 4-7,12, or `all`");
         }
-        Which::Some(list) => Some(list),
+        Selection::Some(list) => Some(list),
     };
     let name = asked.map_or("all".to_owned(), CpuList::to_string);
     let command = format!("bigiron cpu online {name}");
-    hotplug::run(&arguments.how, command, |place, cpus| {
-        Plan::online(place, cpus, asked.unwrap_or(&cpus.offline))
+    hotplug::run(&arguments.how, command, |root, cpus| {
+        Plan::online(root, cpus, asked.unwrap_or(&cpus.offline))
     })
 }

@@ -1,4 +1,4 @@
-//! `bigiron cpu restore`, and the watchdog that makes it needless.
+//! `bigiron cpu restore`, and the watchdog that usually makes it unnecessary.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use super::hotplug::{ROOT, RootArguments};
 use crate::errors;
 use crate::tell::{print, tell};
 
-/// Time that a watchdog at work is given to finish.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time to wait for an active watchdog to finish.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Exit code for an invalid command line.
 const USAGE: u8 = 2;
 
 /// `bigiron cpu restore`.
 #[derive(Debug, Args)]
 pub struct RestoreArguments {
-    /// Where the kernel's files are.
+    /// Root of the kernel's files.
     #[command(flatten)]
     root: RootArguments,
 }
 
-/// Puts back what killed commands left.
+/// Restores the settings left by killed commands.
 pub fn run(arguments: &RestoreArguments) -> anyhow::Result<()> {
-    let undone = restore(&arguments.root.place(), PATIENCE)?;
+    let undone = restore(&arguments.root.sys_root(), LOCK_TIMEOUT)?;
     let lines = lines(&undone);
     print(&match lines.is_empty() {
-        true => "nothing to put back\n".to_owned(),
+        true => "nothing to restore\n".to_owned(),
         false => lines.join("\n") + "\n",
     })
 }
@@ -55,21 +55,21 @@ pub fn run_watchdog(arguments: &[OsString]) -> u8 {
     }
 }
 
-/// Waits for the end of the command that started this one.
-fn watch(place: &SysRoot) -> anyhow::Result<()> {
+/// Waits for the end of the command that started this process, and restores its settings.
+fn watch(root: &SysRoot) -> anyhow::Result<()> {
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         flag::register(signal, Arc::default()).context("cannot catch signals")?;
     }
-    for line in lines(&serve(place)?) {
+    for line in lines(&serve(root)?) {
         tell!("bigiron: {line}");
     }
     Ok(())
 }
 
 fn lines(undone: &[Undone]) -> Vec<&str> {
-    let told = undone.iter().filter_map(|what| match what {
+    let lines = undone.iter().filter_map(|what| match what {
         Undone::Yes(what) | Undone::Left(what) => Some(what.as_str()),
         Undone::Already => None,
     });
-    told.collect()
+    lines.collect()
 }

@@ -9,19 +9,19 @@ use super::hotplug::{self, HotplugArguments};
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct SmtArguments {
-    /// off: one thread for each core; on: all; or how many
+    /// off: one thread per core; on: all; or the number of threads per core
     #[arg(value_name = "off|on|N")]
     threads: Threads,
-    /// How.
+    /// Hotplug options.
     #[command(flatten)]
     how: HotplugArguments,
 }
 
 const HELP: &str = "\
-Threads go offline one by one, and then smt/control is set, so that the kernel keeps it so. `on` sets smt/control first: \
-where it was off, the kernel brings all CPUs up in one call that nothing interrupts.";
+Threads go offline one by one; smt/control is set last, so that the kernel keeps the state. `on` sets smt/control first: \
+if it was off, the kernel brings all CPUs online in one call, which cannot be interrupted.";
 
-/// Leaves each core so many threads.
+/// Sets the number of online threads per core.
 pub fn run(arguments: &SmtArguments) -> anyhow::Result<()> {
     let threads = match arguments.threads {
         Threads::Off => "off".to_owned(),
@@ -29,7 +29,7 @@ pub fn run(arguments: &SmtArguments) -> anyhow::Result<()> {
         Threads::Number(number) => number.to_string(),
     };
     let command = format!("bigiron cpu smt {threads}");
-    hotplug::run(&arguments.how, command, |place, cpus| {
-        Plan::smt(place, cpus, arguments.threads)
+    hotplug::run(&arguments.how, command, |root, cpus| {
+        Plan::smt(root, cpus, arguments.threads)
     })
 }

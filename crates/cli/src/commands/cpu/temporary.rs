@@ -1,5 +1,5 @@
-//! Shows the kernel's own files of domains for a while, and hides them again whatever happens: as
-//! `bigiron cpu offline` changes settings.
+//! Temporary kernel settings that are always restored, as those of `bigiron cpu offline`: here,
+//! to show the kernel's own files of domains.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use bigiron_cpu::tune::{RestoreSetting, TemporarySettings};
 
 use super::hotplug::watchdog;
 
-/// By a journal and a watchdog process.
-pub struct BySettings {
-    /// For another command that changes settings.
-    pub patience: Duration,
-    /// What this one does.
+/// Temporary settings by means of a journal and a watchdog process.
+pub struct JournaledSettings {
+    /// Time to wait for another command that changes settings.
+    pub lock_timeout: Duration,
+    /// Description of this command, for other commands that wait.
     pub command: &'static str,
 }
 
 struct Held(Settings);
 
-impl TemporarySettings for BySettings {
+impl TemporarySettings for JournaledSettings {
     fn set(&self, file: &Path, value: &str) -> Result<Box<dyn RestoreSetting>, String> {
-        let place = SysRoot::running();
-        let watchdog = watchdog(&place);
-        let begun = Settings::begin(&place, &watchdog, self.patience, self.command);
+        let root = SysRoot::running();
+        let watchdog = watchdog(&root);
+        let begun = Settings::begin(&root, &watchdog, self.lock_timeout, self.command);
         let (mut settings, _) = begun.map_err(|error| error.to_string())?;
         let set = settings.set(file, value);
         set.map_err(|error| error.to_string())?;

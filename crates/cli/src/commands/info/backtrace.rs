@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::page::Page;
 use super::topic::Topic;
 
-/// Stacks of CPUs: name in JSON.
+/// JSON name of the stacks of CPUs.
 pub const BACKTRACE: &str = "backtrace";
-/// Stacks of all tasks: name in JSON.
+/// JSON name of the stacks of all tasks.
 pub const STACKS: &str = "stacks";
 
 /// The stacks of several tasks.
@@ -81,7 +81,7 @@ fn of_cpus(program: &Program) -> Result<Stacks, InspectError> {
     })
 }
 
-/// Stacks of selected online CPUs.
+/// Returns the stacks of the online CPUs that `choose` selects.
 fn of_some(
     program: &Program,
     choose: impl Fn(&[usize]) -> Vec<usize>,
@@ -139,7 +139,7 @@ fn show(found: &Stacks, page: &mut Page) {
             page.line("", &call(frame));
         }
         if let Some(reason) = &trace.cut {
-            page.line("", &format!("(no further: {reason})"));
+            page.line("", &format!("(the trace ends here: {reason})"));
         }
     }
     for gap in &found.gaps {
@@ -149,7 +149,7 @@ fn show(found: &Stacks, page: &mut Page) {
 
 fn without_tables(found: &Stacks, page: &mut Page) {
     if let Some(reason) = &found.without_tables {
-        page.line("", &format!("(by frame pointers alone: {reason})"));
+        page.line("", &format!("(by frame pointers only: {reason})"));
     }
 }
 

@@ -11,7 +11,7 @@ use super::page::Page;
 use super::topic::Topic;
 use crate::size;
 
-/// Names of the topics in JSON.
+/// JSON names of the topics.
 pub const MEMORY: &str = "memory_use";
 pub const PAGES: &str = "page_classes";
 
@@ -71,7 +71,7 @@ pub fn find(program: &Program) -> anyhow::Result<Topic> {
     Topic::of(MEMORY, found, show)
 }
 
-/// Processes by resident memory, largest first.
+/// Returns processes by resident memory, largest first.
 fn tasks(program: &Program) -> Result<Vec<TaskUse>, InspectError> {
     let tasks = Tasks::of(program)?.tasks.into_iter();
     // All threads of a process share their memory.
@@ -115,7 +115,7 @@ fn show(found: &Memory, page: &mut Page) {
         let (size, total, free) = (size::format(pool.size), pool.total, pool.free);
         page.line(
             "",
-            &format!("huge pages of {size}: {total}, of them free {free}"),
+            &format!("huge pages of {size}: {total}, {free} of them free"),
         );
     }
     show_slabs(&found.slabs, page);

@@ -44,7 +44,7 @@ pub struct InfoArguments {
     source: SourceArguments,
 }
 
-/// Topics besides the overview; each takes time according to its size.
+/// Topics besides the overview; the time that each takes depends on its size.
 #[derive(Clone, Copy, Debug, Args)]
 struct TopicArguments {
     /// Show all of the following
@@ -76,8 +76,8 @@ struct TopicArguments {
 impl TopicArguments {
     /// Finds the requested topics. The kernel's symbols are not read if there are none.
     fn find(self, kernel: &Kernel) -> anyhow::Result<Vec<Topic>> {
-        let is_wanted = |known: &&Known| self.all || (known.is_wanted)(&self);
-        let wanted: Vec<&Known> = TABLE.iter().filter(is_wanted).collect();
+        let is_wanted = |known: &&TopicEntry| self.all || (known.is_wanted)(&self);
+        let wanted: Vec<&TopicEntry> = TABLE.iter().filter(is_wanted).collect();
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
@@ -95,48 +95,48 @@ impl TopicArguments {
 }
 
 /// A topic.
-struct Known {
-    /// Name in JSON.
+struct TopicEntry {
+    /// JSON name.
     name: &'static str,
-    /// Returns true if it was requested.
+    /// Returns true if the topic was requested.
     is_wanted: fn(&TopicArguments) -> bool,
-    /// Finds it.
+    /// Collects the data of the topic.
     find: fn(&Program) -> anyhow::Result<Topic>,
 }
 
 /// All topics, in order of output.
-const TABLE: &[Known] = &[
-    Known {
+const TABLE: &[TopicEntry] = &[
+    TopicEntry {
         name: tasks::NAME,
         is_wanted: |wanted| wanted.tasks,
         find: tasks::find,
     },
-    Known {
+    TopicEntry {
         name: run_queues::NAME,
         is_wanted: |wanted| wanted.run_queues,
         find: run_queues::find,
     },
-    Known {
+    TopicEntry {
         name: backtrace::BACKTRACE,
         is_wanted: |wanted| wanted.backtrace,
         find: backtrace::find,
     },
-    Known {
+    TopicEntry {
         name: backtrace::STACKS,
         is_wanted: |wanted| wanted.stacks,
         find: backtrace::find_all,
     },
-    Known {
+    TopicEntry {
         name: memory::MEMORY,
         is_wanted: |wanted| wanted.memory,
         find: memory::find,
     },
-    Known {
+    TopicEntry {
         name: memory::PAGES,
         is_wanted: |wanted| wanted.pages,
         find: memory::find_pages,
     },
-    Known {
+    TopicEntry {
         name: modules::NAME,
         is_wanted: |wanted| wanted.modules,
         find: modules::find,
@@ -144,8 +144,8 @@ const TABLE: &[Known] = &[
 ];
 
 const HELP: &str = "\
-No debug symbols are needed: the kernel's own words in its log say why it stopped, and all else is told by the \
-symbols and types in its memory (kallsyms named in VMCOREINFO, Linux 6.0 and later; CONFIG_DEBUG_INFO_BTF).
+No debug symbols are needed: the cause of the crash comes from the kernel log, and everything else from the symbols \
+and types in the kernel's memory (kallsyms, which VMCOREINFO names since Linux 6.0; BTF, CONFIG_DEBUG_INFO_BTF).
 
 Examples:
   bigiron info vmcore
@@ -220,7 +220,7 @@ fn page(overview: &Overview) -> Page {
         page.line("", "the kernel was running while it was dumped");
     }
     if !dump.erased.is_empty() {
-        page.line("erased", &format!("{} pieces of data", dump.erased.len()));
+        page.line("erased", &format!("{} data items", dump.erased.len()));
     }
     page.line(
         "kernel",
@@ -247,12 +247,12 @@ fn page(overview: &Overview) -> Page {
     page
 }
 
-/// Formats `2026-11-21 16:05:12 UTC, 81.2 s after the start`.
+/// Formats `2026-11-21 16:05:12 UTC, 81.2 s after boot`.
 fn when(overview: &Overview) -> Option<String> {
     let crash = overview.crash.as_ref();
     let event = crash.and_then(|crash| crash.panic.as_ref().or(crash.with_trace()));
     let nanoseconds = event.and_then(|event| event.ts_nsec);
-    let since_start = nanoseconds.map(|ts| format!("{:.1} s after the start", ts as f64 / 1e9));
+    let since_start = nanoseconds.map(|ts| format!("{:.1} s after boot", ts as f64 / 1e9));
     let time = overview
         .crash_time
         .and_then(|time| jiff::Timestamp::from_second(time).ok());
@@ -272,7 +272,7 @@ fn why(page: &mut Page, overview: &Overview) {
             page.line("why", "the log has no panic and no fault");
             return;
         }
-        None => page.line("panic", "none in the log; the last event in it:"),
+        None => page.line("panic", "none in the log; its last event:"),
     }
     if let Some(cause) = &crash.cause {
         page.line(label(cause.kind), &cause.message);
@@ -282,7 +282,7 @@ fn why(page: &mut Page, overview: &Overview) {
     };
     page.optional("task", task(event).as_deref());
     page.optional("at", event.instruction.as_deref());
-    // A question mark means: found on the stack, but not in the chain of calls.
+    // A question mark denotes an address found on the stack but not in the call chain.
     let sure = event.trace.iter().filter(|call| !call.starts_with("? "));
     for (index, call) in sure.clone().take(SHOWN_TRACE).enumerate() {
         page.line(if index == 0 { "trace" } else { "" }, call);

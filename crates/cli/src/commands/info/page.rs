@@ -9,7 +9,8 @@ const LABEL: usize = 10;
 pub struct Page(pub String);
 
 impl Page {
-    /// Adds a line. Control characters come from the dump and must not reach a terminal.
+    /// Adds a line. Control characters are removed: they come from the dump and must not reach
+    /// a terminal.
     pub fn line(&mut self, label: &str, value: &str) {
         let value = printable(value);
         let _ = writeln!(self.0, "{}", format!("{label:<LABEL$}{value}").trim_end());

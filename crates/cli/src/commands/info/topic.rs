@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::page::Page;
 
-/// A requested topic: what was found out about it, as JSON and as text.
+/// A requested topic: its data, as JSON and as text.
 pub struct Topic {
-    /// Name of the topic in JSON.
+    /// JSON name.
     pub name: &'static str,
     /// The result as JSON.
     pub json: Value,

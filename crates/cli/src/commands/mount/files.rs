@@ -10,14 +10,14 @@ use super::sched::{self, Names};
 use crate::commands::{dmesg, info};
 use crate::tell::tell;
 
-/// The source of the files.
+/// The kernel and its memory, from which the files are generated.
 pub struct Files {
     kernel: &'static Kernel<'static>,
     core: Arc<CoreView<'static>>,
 }
 
 impl Files {
-    /// Creates the files of `kernel`'s dump, which is read as `io` says.
+    /// Creates the files of `kernel`'s dump, which is read by the method `io`.
     pub fn new(kernel: &'static Kernel<'static>, io: IoMethod) -> Result<Self, DumpError> {
         Ok(Self {
             kernel,

@@ -17,8 +17,8 @@ use crate::tell::tell;
 #[cfg(feature = "hotplug")]
 pub use serve::serve;
 
-/// Default maximum of serving threads: usually one program reads a dump, and read-ahead uses a
-/// few more.
+/// Default maximum number of serving threads: usually one program reads a dump, and read-ahead
+/// occupies a few more.
 const MAX_THREADS: usize = 16;
 
 /// `bigiron mount`.
@@ -44,17 +44,17 @@ pub struct MountArguments {
 }
 
 const HELP: &str = "\
-DIR has, made when somebody looks at it:
+DIR contains these files, each generated when it is first read:
 
   vmcore         the dump as a plain ELF core, for crash, drgn and gdb
   dmesg          what `bigiron dmesg` prints
   vmcoreinfo     VMCOREINFO
   info.json      what `bigiron info --json` prints
-  sched/domains  the scheduling domains of each CPU, as the kernel's debugfs shows them
+  sched/domains  the scheduler domains of each CPU, as the kernel's debugfs shows them
 
-It stays mounted until it is unmounted (umount DIR, or fusermount3 -u DIR for users) or the program \
-gets a signal (Ctrl-C). A file that is still open then can be read to its end; a second signal ends \
-that.
+The dump stays mounted until it is unmounted (umount DIR, or fusermount3 -u DIR for users) or the \
+program receives a signal (Ctrl-C). Files still open then can be read until they are closed; a second \
+signal ends the program at once.
 
 Examples:
   bigiron mount vmcore.vmdump /mnt &
@@ -81,7 +81,7 @@ pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
             None => threads(None).min(MAX_THREADS),
         },
         time: time.unwrap_or_else(|_| SystemTime::now()),
-        // A dump holds secrets.
+        // A dump contains secrets.
         everyone: false,
         tell: Box::new(move |text| tell!("bigiron: {}: {text}", name.display())),
     };

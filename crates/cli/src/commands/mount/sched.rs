@@ -15,7 +15,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Creates the lazy names of `kernel`.
+    /// Creates the names of `kernel`, not yet read.
     pub fn new(kernel: &'static Kernel<'static>) -> Self {
         Self {
             kernel,
@@ -29,7 +29,7 @@ impl Names {
     }
 }
 
-/// The directory `sched`.
+/// Creates the directory `sched`.
 pub fn directory(names: Arc<Names>) -> Entry {
     Entry::directory(move || {
         let names = Arc::clone(&names);

@@ -7,7 +7,7 @@ use signal_hook::iterator::Signals;
 
 use crate::tell::{print, tell};
 
-/// Mounts by `mount`, reports that `what` is mounted unless `quiet`, and serves it.
+/// Mounts with `mount`, reports that `what` is mounted unless `quiet`, and serves it.
 pub fn serve(
     mount: impl FnOnce() -> Result<Session, MountError>,
     what: &str,
@@ -19,8 +19,9 @@ pub fn serve(
     let serving = mount()?.start(move || handle.close())?;
     let directory = serving.mountpoint().directory().display();
     if !quiet {
-        let text =
-            format!("{what} is mounted on {directory}; Ctrl-C or `umount {directory}` ends that\n");
+        let text = format!(
+            "{what} is mounted on {directory}; Ctrl-C or `umount {directory}` unmounts it\n"
+        );
         if let Err(error) = print(&text) {
             serving.mountpoint().unmount()?;
             return Err(error);
@@ -43,10 +44,10 @@ fn unmount(mountpoint: &Mountpoint) {
     let directory = mountpoint.directory().display();
     match mountpoint.unmount() {
         Ok(Unmounted::Lazy) => tell!(
-            "bigiron: {directory} is unmounted, but some program still has a file of it open or is \
-             in it, and is served until it ends; a second signal ends that at once"
+            "bigiron: {directory} is unmounted, but a program still has a file open or its working \
+             directory there, and is served until it ends; a second signal exits at once"
         ),
         Ok(Unmounted::Clean | Unmounted::Already) => {}
-        Err(error) => tell!("bigiron: {error}; until then it is served"),
+        Err(error) => tell!("bigiron: {error}; it is served until then"),
     }
 }

@@ -1,6 +1,6 @@
-// Physical addresses along a line, on which long holes are short.
+// An axis of physical addresses, on which long holes are shortened.
 
-/** Where bins lie. A place on the axis is a number from 0 to `length`. */
+/** Positions of the bins. A position on the axis is a number from 0 to `length`. */
 function makeAxis(map) {
   const width = map.bin_frames * map.page_size;
   const numbers = map.bins.map((bin) => bin[0]);
@@ -13,14 +13,14 @@ function makeAxis(map) {
     const before = pieces[pieces.length - 1];
     if (before) {
       const hole = numbers[first] - (before.number + before.count);
-      // A hole that is longer than the memory around it would hide that.
+      // A hole longer than the memory around it would hide that memory.
       length += Math.min(hole, shortest * (hole > shortest * 8 ? 2 : 1));
     }
     pieces.push({ start: length, count: end - first, first, number: numbers[first] });
     length += end - first;
     first = end;
   }
-  /** The piece that begins at or before a place. */
+  /** Returns the piece that begins at or before a position. */
   const pieceAt = (place) => {
     let low = 0;
     let high = pieces.length;
@@ -35,7 +35,7 @@ function makeAxis(map) {
     length: Math.max(length, 1),
     width,
     pieces,
-    /** The bins between two places: from, to (behind the last) in the table of bins. */
+    /** Returns the bins between two positions: index of the first, and index after the last, for each piece. */
     bins(from, to) {
       const found = [];
       for (const piece of pieces) {
@@ -47,7 +47,7 @@ function makeAxis(map) {
       }
       return found;
     },
-    /** The physical address at a place; in a hole, where that begins. */
+    /** Returns the physical address at a position; in a hole, the address at which the hole begins. */
     address(place) {
       const piece = pieceAt(place) || pieces[0];
       if (!piece) return 0;
@@ -56,7 +56,7 @@ function makeAxis(map) {
   };
 }
 
-/** What is seen of an axis: zoom and place, for all who draw along it. */
+/** The visible part of an axis, shared by everything drawn along it. */
 function makeView(axis, changed) {
   const least = Math.min(8, axis.length);
   const view = {
@@ -68,7 +68,7 @@ function makeView(axis, changed) {
       view.to = view.from + size;
       changed();
     },
-    /** Zooms by a factor around a part of the width: 0 is left, 1 right. */
+    /** Zooms by a factor around a fraction of the width: 0 is left, 1 is right. */
     zoom(factor, around) {
       const size = view.to - view.from;
       const fixed = view.from + size * around;
@@ -86,7 +86,7 @@ function makeView(axis, changed) {
   return view;
 }
 
-/** Wheel, drag, pinch and keys on a canvas. */
+/** Handles wheel, drag, pinch and keys on a canvas. */
 function steer(canvas, view, point) {
   const pointers = new Map();
   const share = (x) => {
@@ -94,7 +94,7 @@ function steer(canvas, view, point) {
     return Math.min(1, Math.max(0, (x - box.left) / Math.max(1, box.width)));
   };
   canvas.addEventListener('wheel', (event) => {
-    // Who scrolls past the map must not be caught by it.
+    // Scrolling past the map must not zoom it.
     if (document.activeElement !== canvas && !event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
     if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) view.move(event.deltaX / 800);
@@ -106,7 +106,7 @@ function steer(canvas, view, point) {
     try {
       canvas.setPointerCapture(event.pointerId);
     } catch {
-      // The finger is gone already.
+      // The pointer is already released.
     }
     point(share(event.clientX));
   });
@@ -148,8 +148,8 @@ function steer(canvas, view, point) {
 }
 
 /**
- * A canvas that is as sharp as the screen: gives what to draw with, its size in the screen's own pixels, and how many
- * of them are one of the page's. In other units columns would run into each other.
+ * Sizes a canvas in device pixels, so that columns do not blur into each other. Returns its context, its size in device
+ * pixels, and the number of device pixels per CSS pixel.
  */
 function fit(canvas, height) {
   const scale = window.devicePixelRatio || 1;

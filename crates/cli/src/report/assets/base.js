@@ -1,8 +1,8 @@
-// What all parts use: the data, elements, numbers for people.
+// Shared by all sections: the data, elements, number formatting.
 
 const data = JSON.parse(document.getElementById('data').textContent);
 
-/** An element. Children are nodes or text; text never becomes markup. */
+/** Creates an element. Children are nodes or text; text never becomes markup. */
 function el(tag, properties, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(properties || {})) {
@@ -15,7 +15,7 @@ function el(tag, properties, ...children) {
   return node;
 }
 
-/** Bytes, in the largest unit that is not too large. */
+/** Formats bytes in the largest unit in which the number is at least 1. */
 function bytes(count) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
   let unit = 0;
@@ -27,7 +27,7 @@ function bytes(count) {
   return `${count.toFixed(digits)} ${units[unit]}`;
 }
 
-/** A whole number with its thousands apart. */
+/** Formats a whole number with its digits grouped in threes. */
 function grouped(count) {
   return String(Math.round(count)).replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
 }
@@ -47,7 +47,7 @@ function seconds(count) {
   return count >= 1 ? `${count.toFixed(2)} s` : `${(count * 1000).toFixed(count < 0.01 ? 2 : 0)} ms`;
 }
 
-/** Whether a part of the report is known; where not, it says why. */
+/** Returns true if a part of the report is known; otherwise the part has the reason. */
 function isKnown(part) {
   return Boolean(part) && part.not_known === undefined;
 }
@@ -56,7 +56,7 @@ function notes(texts) {
   return (texts || []).map((text) => el('p', { class: 'note' }, text));
 }
 
-/** Makes a section and its link at the top. */
+/** Creates a section, and its link at the top. */
 function section(id, title, ...children) {
   const card = el('section', { class: 'card', id, 'aria-labelledby': `${id}-title` },
     el('h2', { id: `${id}-title` }, title), ...children);
@@ -65,15 +65,15 @@ function section(id, title, ...children) {
 }
 
 function unknownSection(id, title, part) {
-  return section(id, title, el('p', { class: 'note' }, `Not known: ${part ? part.not_known : 'it is not in the report'}.`));
+  return section(id, title, el('p', { class: 'note' }, `Not known: ${part ? part.not_known : 'not in the report'}.`));
 }
 
-/** A colour of the style sheet, as it is now. */
+/** Returns the present value of a colour of the style sheet. */
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-// Who draws on a canvas is told when colours or widths have changed.
+// Functions that redraw a canvas after a change of colours or width.
 const painters = [];
 function repaint() {
   for (const paint of painters) paint();

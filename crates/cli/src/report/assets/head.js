@@ -1,4 +1,4 @@
-// The top: why the kernel stopped, and what it was.
+// The head: the cause of the crash, and the machine.
 
 const KINDS = {
   panic: 'Kernel panic', oops: 'Fault', lockup: 'Lockup', 'hung-task': 'Hung task', stall: 'RCU stall',
@@ -34,7 +34,7 @@ function traceOf(event) {
   const sure = event.trace.filter((call) => !call.startsWith('? ')).length;
   const calls = event.trace.map((call) => el('li', { class: call.startsWith('? ') ? 'mono unsure' : 'mono' }, call));
   return el('details', { class: 'trace', open: true },
-    el('summary', {}, `Call trace, ${sure} calls`, sure < calls.length ? ' (? was only found on the stack)' : ''),
+    el('summary', {}, `Call trace, ${sure} calls`, sure < calls.length ? ' (?: only found on the stack)' : ''),
     el('ol', { tabindex: '0', 'aria-label': 'Call trace, the innermost first' }, calls));
 }
 
@@ -45,7 +45,7 @@ function makeHead() {
   const first = crash.panic || crash.cause;
   const event = [crash.panic, crash.cause].find((one) => one && one.trace.length) || first;
   const title = first ? first.message
-    : overview.crash ? 'The log tells of no panic and no fault' : 'Why it stopped is not known: the dump has no readable log';
+    : overview.crash ? 'The log has no panic and no fault' : 'Cause unknown: the dump has no readable log';
   const tag = crash.panic ? KINDS.panic : crash.cause ? `No panic in the log; last: ${KINDS[crash.cause.kind] || crash.cause.kind}` : 'No crash';
   const at = first && first.ts_nsec !== undefined ? first.ts_nsec : crash.last_ts_nsec;
   const card = el('section', { class: first ? 'card crash' : 'card crash calm', id: 'crash', 'aria-labelledby': 'crash-title' },
@@ -70,11 +70,11 @@ function makeHead() {
   if (trace) card.append(trace);
   const warnings = [...(overview.warnings || [])];
   if (dump.damage) warnings.unshift(dump.damage);
-  if (dump.live) warnings.unshift('The kernel ran on while it was dumped: what belongs together may be of different moments.');
-  if (dump.erased && dump.erased.length) warnings.unshift(`${dump.erased.length} pieces of data were erased from the dump.`);
+  if (dump.live) warnings.unshift('The kernel was running while it was dumped: related data may be from different moments.');
+  if (dump.erased && dump.erased.length) warnings.unshift(`${dump.erased.length} data items were erased from the dump.`);
   card.append(...notes(warnings));
   document.getElementById('sections').append(el('a', { href: '#crash' }, 'Crash'));
-  // Without a name the host is called (none).
+  // The kernel reports a host without a name as (none).
   const name = kernel.host && kernel.host !== '(none)' ? kernel.host : data.name || 'Crash dump';
   document.getElementById('brand').textContent = name;
   document.title = `${name}: ${title}`;

@@ -1,4 +1,4 @@
-// The kernel's log: only the lines in sight are elements, and a search goes in slices.
+// The kernel log: only visible lines are elements, and a search runs in slices.
 
 const LINE_HEIGHT = 20;
 const BEYOND = 20;
@@ -15,11 +15,11 @@ function stamp(nanoseconds) {
   return `[${String(whole).padStart(5)}.${String(rest).padStart(6, '0')}] `;
 }
 
-/** The text with what was looked for marked. */
+/** Returns the text with matches of the search marked. */
 function marked(text, wanted) {
   if (!wanted) return [text];
   const low = text.toLowerCase();
-  // Some letters have lower case ones of another length: their places do not match.
+  // Some letters change length in lower case; offsets would not match.
   if (low.length !== text.length) return [text];
   const pieces = [];
   let at = 0;
@@ -117,7 +117,7 @@ function makeLog() {
       draw();
     });
   }, { passive: true });
-  // A line that was found, among its neighbours.
+  // Shows a found line among its neighbours.
   visible.addEventListener('dblclick', (event) => {
     const line = event.target.closest('[data-line]');
     if (!line || !seen) return;
@@ -144,11 +144,11 @@ function makeLog() {
   });
   painters.push(draw);
   const card = section('log', 'Log',
-    el('p', { class: 'lead' }, 'Type to search, or press / from anywhere. A double click on a line that was found shows it among its neighbours.'),
+    el('p', { class: 'lead' }, 'Type to search, or press / from anywhere. Double-click a found line to see it among its neighbours.'),
     el('div', { class: 'tools log-tools', role: 'search' }, input, level,
       el('button', { type: 'button', onclick: () => jump(false) }, 'First'), el('button', { type: 'button', onclick: () => jump(true) }, 'Last'), status),
     box, printed,
-    ...notes([...(log.left_out ? [`The log was too long for a page: its first ${grouped(log.left_out)} lines are left out.`] : []), ...log.warnings]));
+    ...notes([...(log.left_out ? [`The log is too long for a page: its first ${grouped(log.left_out)} lines are omitted.`] : []), ...log.warnings]));
   card.classList.add('long');
   return { card, begin: () => {
     layOut();

@@ -1,4 +1,4 @@
-// Puts all together.
+// Builds the page.
 
 function setScheme(scheme) {
   document.documentElement.dataset.scheme = scheme;
@@ -17,11 +17,11 @@ const main = document.getElementById('main');
 const log = makeLog();
 const parts = [makeHead(), makeMap(), ...makeUsers(), makeTimeLine(), makeDomains()];
 main.replaceChildren(...parts, log.card || log);
-// The log is last on the page, and so in the list of sections.
+// The log is the last section, also in the list of sections.
 const links = document.getElementById('sections');
 const logLink = links.querySelector('a[href="#log"]');
 if (logLink) links.append(logLink);
-document.getElementById('footer').textContent = `${data.name ? `${data.name}; ` : ''}made by ${data.made_by}. Everything in this page is in the page; it loads nothing.`;
+document.getElementById('footer').textContent = `${data.name ? `${data.name}; ` : ''}made by ${data.made_by}. This page is self-contained and loads nothing.`;
 if (log.begin) log.begin();
 repaint();
 

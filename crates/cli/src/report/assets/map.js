@@ -1,12 +1,12 @@
-// Memory by use along the physical addresses, and what of it the dump has.
+// Memory by use along the physical addresses, and the part of it in the dump.
 
 const MAP_HEIGHT = 230;
 const STORED_HEIGHT = 110;
 const TICKS = 22;
-// In a bin: its number, page frames of RAM, of them in the dump, bytes stored; then class and count in turn.
+// Fields of a bin: number, page frames of RAM, page frames in the dump, bytes stored; then pairs of class and count.
 const [RAM, PRESENT, STORED, COUNTS] = [1, 2, 3, 4];
 
-/** Adds up the bins between two places of the axis. */
+/** Sums the bins between two positions on the axis. */
 function sumOf(map, axis, from, to) {
   const sum = { ram: 0, present: 0, stored: 0, frames: 0, counts: new Array(map.classes.length).fill(0) };
   for (const [first, end] of axis.bins(from, to)) {
@@ -30,7 +30,7 @@ function makeMap() {
   const used = map.classes.map((_, index) => index).filter((index) => map.total[index] > 0);
   const canvas = el('canvas', {
     tabindex: '0', role: 'img', id: 'map-canvas', 'aria-describedby': 'map-told',
-    'aria-label': 'Memory by use along the physical addresses. Arrow keys point, + and - zoom, 0 shows all.',
+    'aria-label': 'Memory by use along the physical addresses. Arrow keys move the cursor, + and - zoom, 0 shows everything.',
   });
   const below = map.stored === null ? null : el('canvas', { role: 'img', id: 'stored-canvas', 'aria-label': 'Bytes in the dump along the physical addresses' });
   const tip = el('div', { class: 'tip', hidden: true, role: 'presentation' });
@@ -95,7 +95,7 @@ function makeMap() {
     }
   };
 
-  /** What is no RAM shows as hatched ground. */
+  /** Hatches the background, which shows where there is no RAM. */
   function hatch(context, width, height, scale) {
     context.save();
     context.beginPath();
@@ -141,7 +141,7 @@ function makeMap() {
     const rows = used.filter((index) => sum.counts[index] > 0);
     rows.sort((a, b) => sum.counts[b] - sum.counts[a]);
     const bounds = boundsOf(from, from + size / width);
-    const title = sum.frames ? `${hex(bounds[0])} – ${hex(bounds[1] - 1)}` : 'no memory here';
+    const title = sum.frames ? `${hex(bounds[0])} – ${hex(bounds[1] - 1)}` : 'no memory';
     const line = (key, name, value) => el('tr', {}, el('td', {}, key), el('td', {}, name), el('td', {}, value));
     tip.replaceChildren(el('strong', { class: 'mono' }, title),
       el('table', {},
@@ -156,7 +156,7 @@ function makeMap() {
     told.textContent = `${title}: ${rows.map((index) => `${map.classes[index].title} ${percent(sum.counts[index], sum.ram)}`).join(', ')}`;
   };
 
-  /** The addresses that the bins between two places stand for. */
+  /** Returns the address range of the bins between two positions. */
   function boundsOf(from, to) {
     const found = axis.bins(from, to);
     if (!found.length) return [0, 1];
@@ -182,7 +182,7 @@ function makeMap() {
   for (const one of [canvas, below]) if (one) steer(one, view, point);
 
   const button = (text, label, work) => el('button', { type: 'button', 'aria-label': label, title: label, onclick: work }, text);
-  const legend = el('ul', { class: 'legend', 'aria-label': 'Uses of memory; each can be switched off in the map' },
+  const legend = el('ul', { class: 'legend', 'aria-label': 'Uses of memory; click to hide or show one in the map' },
     used.map((index) => {
       const one = el('button', { type: 'button', 'aria-pressed': 'true', 'data-class': map.classes[index].name,
         onclick: () => {
@@ -196,8 +196,8 @@ function makeMap() {
     }));
 
   return section('memory', 'Memory',
-    el('p', { class: 'lead' }, `${bytes(map.ram * map.page_size)} of RAM by physical address; each column is ${bytes(axis.width)} or more. Hatched ground is no RAM. `,
-      'Drag to move, pinch or use the wheel with Ctrl to zoom, point to see numbers.'),
+    el('p', { class: 'lead' }, `${bytes(map.ram * map.page_size)} of RAM by physical address; each column covers at least ${bytes(axis.width)}. Hatched areas are not RAM. `,
+      'Drag to move, pinch or turn the wheel with Ctrl to zoom, point to see details.'),
     el('div', { class: 'tools' },
       button('+', 'Zoom in', () => view.zoom(2, 0.5)), button('−', 'Zoom out', () => view.zoom(0.5, 0.5)),
       button('◀', 'To lower addresses', () => view.move(-0.5)), button('▶', 'To higher addresses', () => view.move(0.5)),
@@ -208,7 +208,7 @@ function makeMap() {
       below ? [below, el('div', { class: 'key' },
         el('span', {}, swatch('raw', true), `${bytes(map.present * map.page_size)} of memory in the dump`),
         el('span', {}, swatch('stored', true), `stored as ${bytes(map.stored)} (${(map.present * map.page_size / Math.max(1, map.stored)).toFixed(1)} times smaller)`))]
-        : el('p', { class: 'soft' }, `${bytes(map.present * map.page_size)}: in this format pages lie as they are, not compressed.`)),
+        : el('p', { class: 'soft' }, `${bytes(map.present * map.page_size)}: this format stores pages uncompressed.`)),
     ...notes(map.warnings));
 }
 

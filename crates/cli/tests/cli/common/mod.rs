@@ -101,7 +101,7 @@ pub fn wait_while_running(child: &mut Child, condition: impl Fn() -> bool) -> bo
         if child.try_wait().unwrap().is_some() {
             return false;
         }
-        assert!(begin.elapsed() < TIME_LIMIT, "it hangs");
+        assert!(begin.elapsed() < TIME_LIMIT, "the program hangs");
         thread::sleep(Duration::from_millis(1));
     }
     true
@@ -132,7 +132,7 @@ pub fn finish(mut child: Child) -> Outcome {
         if begin.elapsed() > TIME_LIMIT {
             child.kill().unwrap();
             child.wait().unwrap();
-            panic!("it hangs; stderr: {}", stderr.join().unwrap());
+            panic!("the program hangs; stderr: {}", stderr.join().unwrap());
         }
         thread::sleep(Duration::from_millis(2));
     };
@@ -204,13 +204,13 @@ pub fn incomplete_but_equal(dump: &Path, source: &Path) {
         .says(&["incomplete but usable", arg(dump)]);
 }
 
-/// The machine of most tests.
+/// Returns the machine of most tests.
 pub fn machine() -> &'static Machine {
     static MADE: OnceLock<Machine> = OnceLock::new();
     MADE.get_or_init(|| Synth::from_text(MACHINE).unwrap())
 }
 
-/// Its ELF core.
+/// Returns the machine's ELF core.
 pub fn image() -> &'static ElfImage {
     static MADE: OnceLock<ElfImage> = OnceLock::new();
     MADE.get_or_init(|| machine().elf_image(&ElfShape::vmcore()))
@@ -257,7 +257,7 @@ impl Lab {
     }
 }
 
-/// Returns for each page frame whether the dump has its data.
+/// Returns true for each page frame whose data is in the dump.
 pub fn present(path: &Path) -> Vec<bool> {
     let source = Source::open(&[path.to_owned()]).unwrap();
     let memory = source.memory();

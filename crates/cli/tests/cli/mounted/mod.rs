@@ -96,12 +96,12 @@ impl Mounted {
         assert!(sent.unwrap().success());
     }
 
-    /// Waits until it has left the list of mounts.
+    /// Waits until the mount has disappeared from the list of mounts.
     #[track_caller]
     pub fn wait_until_gone(&self) {
         let begin = Instant::now();
         while self.is_listed() {
-            assert!(begin.elapsed() < TIME_LIMIT, "it stays mounted");
+            assert!(begin.elapsed() < TIME_LIMIT, "still mounted");
             thread::sleep(Duration::from_millis(5));
         }
     }

@@ -130,7 +130,7 @@ pub fn installed() -> bool {
     found
 }
 
-/// Returns its output without the message about the kernel's version, which only makedumpfile prints.
+/// Returns the output without the message about the kernel's version, which only makedumpfile prints.
 pub fn said(outcome: &Outcome) -> String {
     outcome.text().replace(
         "The kernel version is not supported.\nThe makedumpfile operation may be incomplete.\n",

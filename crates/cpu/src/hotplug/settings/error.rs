@@ -1,56 +1,56 @@
-//! What goes wrong with settings.
+//! Errors of temporary kernel settings.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why settings of the kernel were not changed, or not put back.
+/// Error of changing or restoring kernel settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// A file cannot be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
-        source: io::Error,
+        /// Error of the system call.
+        cause: io::Error,
     },
-    /// Another command has changed settings for a while, and is still at work.
-    #[error("{} is held: {holder} is at work; wait for its end, or see `bigiron cpu restore`", path.display())]
+    /// Another command with temporary settings is still running.
+    #[error("{} is locked: {holder} is running; wait for its end, or see `bigiron cpu restore`", path.display())]
     Busy {
-        /// The lock.
+        /// Path of the lock.
         path: PathBuf,
-        /// Who holds it.
+        /// Description of the lock's holder.
         holder: String,
     },
-    /// The journal's directory may be written by others.
-    #[error("{}: {reason}; expected a directory that only its owner, the user who runs this, can write", path.display())]
+    /// The journal's directory is unsafe: others may write to it.
+    #[error("{}: {reason}; expected a directory owned by the current user and writable only by that user", path.display())]
     Unsafe {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// What is wrong.
+        /// Reason why it is unsafe.
         reason: &'static str,
     },
-    /// The journal makes no sense.
-    #[error("{}: {source}; see what it holds, put the old values back by hand, and remove it", path.display())]
+    /// The journal cannot be parsed.
+    #[error("{}: {cause}; inspect the file, restore the old values manually, and remove it", path.display())]
     Journal {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
-        /// What is wrong.
-        source: serde_json::Error,
+        /// Parse error.
+        cause: serde_json::Error,
     },
-    /// Nobody would put the settings back after a kill.
+    /// The watchdog, which restores settings after a kill, cannot be started.
     #[error(
-        "the process that would put settings back after a kill does not start: {0}; nothing was changed"
+        "cannot start the watchdog, which restores settings after a kill: {0}; nothing was changed"
     )]
     Watchdog(io::Error),
-    /// Some settings are not as they were.
-    #[error("not put back: {}; `bigiron cpu restore` tries again", .0.join("; "))]
+    /// Some settings cannot be restored.
+    #[error("settings not restored: {}; `bigiron cpu restore` tries again", .0.join("; "))]
     NotPutBack(Vec<String>),
 }
 
 impl SettingsError {
     pub(super) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        |source| Self::File { path, source }
+        |cause| Self::File { path, cause }
     }
 }

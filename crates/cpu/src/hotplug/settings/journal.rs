@@ -1,4 +1,4 @@
-//! What was changed for a while, on a file that outlives whoever changed it.
+//! Journal of temporary settings: a file that outlives the process that changed them.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,31 +10,32 @@ use serde::{Deserialize, Serialize};
 use super::{SettingsError, Undo, Undone};
 use crate::hotplug::SysRoot;
 
-/// Where it is, below the root: in memory, so that no reboot finds it.
+/// Directory of the journal, below the root. It is on a tmpfs, so the journal does not survive
+/// a reboot.
 const DIRECTORY: &str = "run/bigiron";
 const NAME: &str = "cpu.journal";
 
-/// Who changed what.
+/// Settings changed by one process, with the information needed to undo the changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
-    /// The boot (/proc/sys/kernel/random/boot_id): after another one nothing is left to undo.
+    /// Boot ID (/proc/sys/kernel/random/boot_id). After another boot there is nothing to undo.
     pub boot: String,
-    /// Who changes the settings.
+    /// PID of the process that changes the settings.
     pub process: u32,
-    /// When that process began, in the kernel's ticks after the boot: process numbers come again.
+    /// Start time of that process, in clock ticks after boot: PIDs are reused.
     pub started: u64,
-    /// What it does.
+    /// Command that the process runs.
     pub command: String,
-    /// Changes, in their order.
+    /// Changes, in the order they were made.
     pub undo: Vec<Undo>,
 }
 
 impl Journal {
-    /// For this process.
-    pub(super) fn new(place: &SysRoot, command: &str) -> Self {
+    /// Returns an empty journal of this process.
+    pub(super) fn new(root: &SysRoot, command: &str) -> Self {
         let process = std::process::id();
         Self {
-            boot: boot(place),
+            boot: boot(root),
             process,
             started: started(process).unwrap_or(0),
             command: command.to_owned(),
@@ -42,12 +43,13 @@ impl Journal {
         }
     }
 
-    /// The directory of journal and lock, made where it is not there.
+    /// Returns the directory of journal and lock; creates it if it does not exist.
     ///
     /// # Errors
-    /// It cannot be made, or others can write there: they could have files written by root.
-    pub(super) fn directory(place: &SysRoot) -> Result<PathBuf, SettingsError> {
-        let path = place.path(DIRECTORY);
+    /// It cannot be created, or others can write to it: they could make root write to files of
+    /// their choice.
+    pub(super) fn directory(root: &SysRoot) -> Result<PathBuf, SettingsError> {
+        let path = root.path(DIRECTORY);
         let failed = || SettingsError::file(&path);
         let mut builder = fs::DirBuilder::new();
         builder
@@ -57,41 +59,43 @@ impl Journal {
             .map_err(failed())?;
         let data = fs::symlink_metadata(&path).map_err(failed())?;
         let reason = if !data.is_dir() {
-            "it is none"
+            "not a directory"
         } else if data.uid() != rustix::process::geteuid().as_raw() {
-            "it is somebody else's"
+            "owned by another user"
         } else if data.mode() & 0o022 != 0 {
-            "others can write to it"
+            "writable by other users"
         } else {
             return Ok(path);
         };
         Err(SettingsError::Unsafe { path, reason })
     }
 
-    /// The journal that is there, if it is of this boot; one of another boot is removed.
+    /// Returns the existing journal if it is from this boot; removes a journal from another
+    /// boot.
     ///
     /// # Errors
-    /// It cannot be read, or is none.
-    pub(super) fn read(place: &SysRoot) -> Result<Option<Self>, SettingsError> {
-        let path = Self::directory(place)?.join(NAME);
+    /// The journal cannot be read or parsed.
+    pub(super) fn read(root: &SysRoot) -> Result<Option<Self>, SettingsError> {
+        let path = Self::directory(root)?.join(NAME);
         let text = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text.map_err(SettingsError::file(&path))?,
         };
-        let journal: Self = serde_json::from_slice(&text).map_err(|source| {
+        let journal: Self = serde_json::from_slice(&text).map_err(|cause| {
             let path = path.clone();
-            SettingsError::Journal { path, source }
+            SettingsError::Journal { path, cause }
         })?;
-        if journal.boot != boot(place) {
-            Self::remove(place)?;
+        if journal.boot != boot(root) {
+            Self::remove(root)?;
             return Ok(None);
         }
         Ok(Some(journal))
     }
 
-    /// Puts it in the place of the one before, on the disk: whoever reads sees one or the other.
-    pub(super) fn write(&self, place: &SysRoot) -> Result<(), SettingsError> {
-        let directory = Self::directory(place)?;
+    /// Writes the journal to disk and replaces the previous one atomically: a reader sees one
+    /// or the other.
+    pub(super) fn write(&self, root: &SysRoot) -> Result<(), SettingsError> {
+        let directory = Self::directory(root)?;
         let (path, new) = (directory.join(NAME), directory.join("cpu.journal.new"));
         let write = || {
             let mut options = fs::OpenOptions::new();
@@ -105,9 +109,9 @@ impl Journal {
         write().map_err(SettingsError::file(&path))
     }
 
-    /// Removes the one that is there.
-    pub(super) fn remove(place: &SysRoot) -> Result<(), SettingsError> {
-        let path = place.path(DIRECTORY).join(NAME);
+    /// Removes the journal.
+    pub(super) fn remove(root: &SysRoot) -> Result<(), SettingsError> {
+        let path = root.path(DIRECTORY).join(NAME);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(SettingsError::file(path)(error))
@@ -116,9 +120,9 @@ impl Journal {
         }
     }
 
-    /// Undoes everything, the last change first, and then removes the journal. What cannot be
-    /// undone stays in it.
-    pub(super) fn restore(mut self, place: &SysRoot) -> Result<Vec<Undone>, SettingsError> {
+    /// Undoes all changes, the last one first, and then removes the journal. Changes that
+    /// cannot be undone stay in it.
+    pub(super) fn restore(mut self, root: &SysRoot) -> Result<Vec<Undone>, SettingsError> {
         let (mut undone, mut failures, mut left) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(undo) = self.undo.pop() {
             match undo.undo() {
@@ -130,31 +134,30 @@ impl Journal {
             }
         }
         if failures.is_empty() {
-            Self::remove(place)?;
+            Self::remove(root)?;
             return Ok(undone);
         }
         self.undo = left;
-        self.write(place)?;
+        self.write(root)?;
         Err(SettingsError::NotPutBack(failures))
     }
 
-    /// Whether the process that wrote it is still there.
+    /// Returns true if the process that wrote the journal is still running.
     pub(super) fn is_alive(&self) -> bool {
         started(self.process) == Some(self.started)
     }
 }
 
-fn boot(place: &SysRoot) -> String {
-    place
-        .says("proc/sys/kernel/random/boot_id")
+fn boot(root: &SysRoot) -> String {
+    root.says("proc/sys/kernel/random/boot_id")
         .unwrap_or_default()
 }
 
-/// When a process began (proc_pid_stat(5), field 22).
+/// Returns the start time of a process (proc_pid_stat(5), field 22).
 fn started(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(Path::new("/proc").join(process.to_string()).join("stat"));
     let stat = stat.ok()?;
-    // The name, in parentheses, may have anything in it.
+    // The process name, in parentheses, may contain any character.
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_ascii_whitespace().nth(19)?.parse().ok()
 }

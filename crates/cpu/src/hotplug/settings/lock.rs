@@ -1,4 +1,4 @@
-//! One at a time.
+//! Lock that admits one command at a time.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,13 +11,14 @@ use rustix::io::Errno;
 use super::{Journal, SettingsError};
 use crate::hotplug::SysRoot;
 
-/// Between two tries.
+/// Interval between attempts.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// A lock that lasts until the file is closed by everyone who has it: this process and its
-/// watchdog. So nobody takes a temporary value for the old one.
-pub(super) fn take(place: &SysRoot, patience: Duration) -> Result<fs::File, SettingsError> {
-    let path = Journal::directory(place)?.join("cpu.lock");
+/// Takes the lock, waiting up to `lock_timeout`. The lock lasts until every process that has the
+/// file open, this one and its watchdog, has closed it, so that no command mistakes a temporary
+/// value for the old one.
+pub(super) fn take(root: &SysRoot, lock_timeout: Duration) -> Result<fs::File, SettingsError> {
+    let path = Journal::directory(root)?.join("cpu.lock");
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     let file = options
@@ -28,9 +29,9 @@ pub(super) fn take(place: &SysRoot, patience: Duration) -> Result<fs::File, Sett
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(file),
-            Err(Errno::WOULDBLOCK) if begin.elapsed() < patience => thread::sleep(AGAIN),
+            Err(Errno::WOULDBLOCK) if begin.elapsed() < lock_timeout => thread::sleep(AGAIN),
             Err(Errno::WOULDBLOCK) => {
-                let holder = match Journal::read(place) {
+                let holder = match Journal::read(root) {
                     Ok(Some(journal)) if journal.is_alive() => {
                         format!("`{}`, process {},", journal.command, journal.process)
                     }

@@ -1,10 +1,11 @@
-//! Settings of the kernel that are changed for a while, and put back whatever happens.
+//! Temporary kernel settings, restored however the process ends.
 //!
-//! Before anything is changed the old values are in a journal under `/run/bigiron`, and a watchdog
-//! process waits for the end of this one. A normal end, an error and a signal put them back here;
-//! after SIGKILL the watchdog does; if that was killed too, [`restore`] or the next
-//! [`Settings::begin`]. A lock keeps two commands from taking each other's temporary values for
-//! the old ones. After a power cut the kernel has its own defaults.
+//! Before anything is changed, the old values are stored in a journal under `/run/bigiron`, and
+//! a watchdog process waits for the end of this one. After a normal end, an error or a signal,
+//! this process restores them; after SIGKILL, the watchdog does; if the watchdog was killed
+//! too, [`restore`] or the next [`Settings::begin`] does. A lock prevents two commands from
+//! mistaking each other's temporary values for the old ones. After a power failure the kernel
+//! has its own defaults.
 
 mod error;
 mod journal;
@@ -25,12 +26,11 @@ use super::SysRoot;
 use super::sys_root::{read, write};
 use watchdog::Watchdog;
 
-/// Changed settings. When it is dropped, they are put back; [`Settings::restore`] tells what
-/// came of it.
+/// Changed settings. They are restored on drop; [`Settings::restore`] also returns the result.
 #[derive(Debug)]
 pub struct Settings {
-    place: SysRoot,
-    /// `None` when all is put back.
+    root: SysRoot,
+    /// `None` once all settings are restored.
     active: Option<Active>,
 }
 
@@ -43,40 +43,40 @@ struct Active {
 }
 
 impl Settings {
-    /// Gets everything ready for changes: the lock, which may take `patience`, and the watchdog.
-    /// What a killed command left is put back first, and told. `command` says what this one does,
-    /// for whoever finds it at work.
+    /// Prepares for changes: takes the lock, waiting up to `lock_timeout`, and starts the watchdog.
+    /// Settings left by a killed command are restored first and returned. `command` describes
+    /// this command to others that find the lock held.
     ///
     /// # Errors
-    /// Another command is at work, the journal's directory cannot be used, or the watchdog does
-    /// not start; then nothing was changed.
+    /// Another command is running, the journal's directory cannot be used, or the watchdog does
+    /// not start; nothing was changed.
     pub fn begin(
-        place: &SysRoot,
+        root: &SysRoot,
         watchdog: &WatchdogCommand,
-        patience: Duration,
+        lock_timeout: Duration,
         command: &str,
     ) -> Result<(Self, Vec<Undone>), SettingsError> {
-        let lock = lock::take(place, patience)?;
-        let undone = match Journal::read(place)? {
-            Some(left) => left.restore(place)?,
+        let lock = lock::take(root, lock_timeout)?;
+        let undone = match Journal::read(root)? {
+            Some(left) => left.restore(root)?,
             None => Vec::new(),
         };
         let active = Active {
-            journal: Journal::new(place, command),
+            journal: Journal::new(root, command),
             watchdog: Watchdog::start(watchdog, &lock).map_err(SettingsError::Watchdog)?,
             _lock: lock,
         };
         let settings = Self {
-            place: place.clone(),
+            root: root.clone(),
             active: Some(active),
         };
         Ok((settings, undone))
     }
 
-    /// Sets a file to a value; whether that changed anything.
+    /// Sets a file to a value; returns true if this changed the value.
     ///
     /// # Errors
-    /// The file cannot be read or written, or the journal cannot be.
+    /// The file cannot be read or written, or the journal cannot be written.
     pub fn set(&mut self, file: &Path, value: &str) -> Result<bool, SettingsError> {
         let before = read(file).map_err(SettingsError::file(file))?;
         if before == value {
@@ -91,26 +91,26 @@ impl Settings {
         Ok(true)
     }
 
-    /// Notes a change that the caller is about to make.
+    /// Records a change that the caller is about to make.
     ///
     /// # Errors
-    /// The journal cannot be written: then the change must not be made.
+    /// The journal cannot be written; the change must not be made then.
     pub fn note(&mut self, undo: Undo) -> Result<(), SettingsError> {
         let Some(active) = &mut self.active else {
             return Ok(());
         };
         active.journal.undo.push(undo);
-        let written = active.journal.write(&self.place);
+        let written = active.journal.write(&self.root);
         if written.is_err() {
             active.journal.undo.pop();
         }
         written
     }
 
-    /// Puts everything back.
+    /// Restores all settings.
     ///
     /// # Errors
-    /// Something is not as it was: it stays in the journal.
+    /// A setting cannot be restored; it stays in the journal.
     pub fn restore(mut self) -> Result<Vec<Undone>, SettingsError> {
         self.end()
     }
@@ -119,7 +119,7 @@ impl Settings {
         let Some(active) = self.active.take() else {
             return Ok(Vec::new());
         };
-        let undone = active.journal.restore(&self.place);
+        let undone = active.journal.restore(&self.root);
         active.watchdog.dismiss();
         undone
     }
@@ -127,20 +127,20 @@ impl Settings {
 
 impl Drop for Settings {
     fn drop(&mut self) {
-        // What fails stays in the journal.
+        // Settings that cannot be restored stay in the journal.
         let _ = self.end();
     }
 }
 
-/// Puts back what a killed command left, if its watchdog was killed as well. Waits up to `patience`
-/// for a watchdog that is at it.
+/// Restores settings left by a killed command whose watchdog was killed as well. Waits up to
+/// `lock_timeout` for a watchdog that is still restoring them.
 ///
 /// # Errors
-/// A command is at work, or something cannot be put back.
-pub fn restore(place: &SysRoot, patience: Duration) -> Result<Vec<Undone>, SettingsError> {
-    let _lock = lock::take(place, patience)?;
-    match Journal::read(place)? {
-        Some(journal) => journal.restore(place),
+/// Another command is running, or a setting cannot be restored.
+pub fn restore(root: &SysRoot, lock_timeout: Duration) -> Result<Vec<Undone>, SettingsError> {
+    let _lock = lock::take(root, lock_timeout)?;
+    match Journal::read(root)? {
+        Some(journal) => journal.restore(root),
         None => Ok(Vec::new()),
     }
 }

@@ -1,4 +1,4 @@
-//! How one change is undone.
+//! Undoing a single change.
 
 use std::fs;
 use std::io;
@@ -8,41 +8,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::hotplug::sys_root::{read, write};
 
-/// A change, with what is needed to undo it.
+/// Change, with the information needed to undo it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Undo {
-    /// A value in a file.
+    /// Value written to a file.
     Value {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What was in it.
+        /// Value before the change.
         before: String,
-        /// What was written.
+        /// Value written.
         during: String,
     },
-    /// A cgroup that was made.
+    /// Created cgroup.
     Cgroup {
-        /// It.
+        /// Directory of the cgroup.
         directory: PathBuf,
-        /// The file where `+cpuset` was written for it, if that was needed.
+        /// File to which `+cpuset` was written for the cgroup, if that was necessary.
         controller: Option<PathBuf>,
     },
 }
 
-/// What came of undoing.
+/// Result of undoing a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
-    /// It is as it was.
+    /// The change was undone.
     Yes(String),
-    /// There was nothing to undo, since it is as it was already.
+    /// Nothing was left to undo.
     Already,
-    /// Somebody else has set it since then, and knows better.
+    /// The current state was kept, because another process has changed it since.
     Left(String),
 }
 
 impl Undo {
-    /// Puts it back. What somebody else has set meanwhile stays.
+    /// Undoes the change. A value that another process has set since is kept.
     pub(super) fn undo(&self) -> Result<Undone, String> {
         match self {
             Self::Value {
@@ -54,7 +54,7 @@ impl Undo {
                 let failed = |error: io::Error| format!("{name} to {before}: {error}");
                 let now = match read(file) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                        return Ok(Undone::Left(format!("{name} is gone")));
+                        return Ok(Undone::Left(format!("{name} no longer exists")));
                     }
                     now => now.map_err(failed)?,
                 };
@@ -62,11 +62,13 @@ impl Undo {
                     return Ok(Undone::Already);
                 }
                 if now != *during {
-                    let left = format!("{name} is {now} by somebody else; it was {before}");
+                    let left = format!(
+                        "{name} was set to {now} by another process and is kept; it was {before}"
+                    );
                     return Ok(Undone::Left(left));
                 }
                 write(file, before).map_err(failed)?;
-                Ok(Undone::Yes(format!("{name} is {before} again")))
+                Ok(Undone::Yes(format!("{name} restored to {before}")))
             }
             Self::Cgroup {
                 directory,
@@ -76,8 +78,8 @@ impl Undo {
     }
 }
 
-/// A partition first becomes a plain cgroup: rmdir alone rebuilds domains some time later
-/// (cpuset_css_offline).
+/// Removes a cgroup. A partition first becomes a plain cgroup: rmdir alone rebuilds the domains
+/// only some time later (cpuset_css_offline).
 fn remove(directory: &PathBuf, controller: Option<&PathBuf>) -> Result<Undone, String> {
     let name = directory.display();
     let _ = write(&directory.join("cpuset.cpus.partition"), "member");
@@ -85,18 +87,18 @@ fn remove(directory: &PathBuf, controller: Option<&PathBuf>) -> Result<Undone, S
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
         removed => removed
             .map(|()| false)
-            .map_err(|error| format!("{name} is still there: {error}"))?,
+            .map_err(|error| format!("{name} cannot be removed: {error}"))?,
     };
     if let Some(file) = controller {
         let has_it = read(file).is_ok_and(|has| has.split(' ').any(|one| one == "cpuset"));
         if has_it {
             let failed = |error| format!("{} still has cpuset: {error}", file.display());
             write(file, "-cpuset").map_err(failed)?;
-            return Ok(Undone::Yes(format!("{name} is gone")));
+            return Ok(Undone::Yes(format!("{name} removed")));
         }
     }
     Ok(match is_gone {
         true => Undone::Already,
-        false => Undone::Yes(format!("{name} is gone")),
+        false => Undone::Yes(format!("{name} removed")),
     })
 }

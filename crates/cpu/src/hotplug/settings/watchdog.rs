@@ -1,4 +1,4 @@
-//! A process that puts settings back when the one that changed them is killed.
+//! Process that restores settings when the process that changed them is killed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,13 +14,13 @@ use crate::hotplug::SysRoot;
 
 const READY: u8 = b'r';
 const DONE: u8 = b'd';
-/// It is there in some milliseconds; a machine that needs longer than this is in trouble.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout for the start of the watchdog, which normally takes milliseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How the watchdog is started: a program and its arguments, which must call [`serve`].
+/// Command that starts the watchdog: a program, which must call [`serve`], and its arguments.
 pub type WatchdogCommand = Vec<OsString>;
 
-/// The watchdog, seen from the process that it watches.
+/// Watchdog, as seen by the process that it watches.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     process: Child,
@@ -28,11 +28,11 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts it and waits until it is ready. It holds `lock` as long as it lives.
+    /// Starts the watchdog and waits until it is ready. It holds `lock` for its whole life.
     pub(super) fn start(command: &[OsString], lock: &fs::File) -> io::Result<Self> {
         let (program, arguments) = command
             .split_first()
-            .ok_or_else(|| io::Error::other("no program is named"))?;
+            .ok_or_else(|| io::Error::other("no watchdog program given"))?;
         let (channel, its) = UnixStream::pair()?;
         let process = Command::new(program)
             .args(arguments)
@@ -41,7 +41,7 @@ impl Watchdog {
             .current_dir("/")
             .spawn()?;
         let mut watchdog = Self { process, channel };
-        watchdog.channel.set_read_timeout(Some(PATIENCE))?;
+        watchdog.channel.set_read_timeout(Some(LOCK_TIMEOUT))?;
         let mut word = [0];
         let heard = watchdog.channel.read_exact(&mut word);
         if let Err(error) = heard {
@@ -52,25 +52,25 @@ impl Watchdog {
         Ok(watchdog)
     }
 
-    /// Lets it end without doing anything.
+    /// Ends the watchdog without restoring anything.
     pub(super) fn dismiss(mut self) {
-        // It may have been killed.
+        // The watchdog may have been killed.
         let _ = self.channel.write_all(&[DONE]);
         let _ = self.channel.shutdown(Shutdown::Both);
         let _ = self.process.wait();
     }
 }
 
-/// The watchdog's whole life: standard input is its channel, and standard output the lock, to
-/// which it must not write. It puts settings back if the channel ends without a word.
+/// Runs the watchdog. Standard input is its channel; standard output is the lock, and must not
+/// be written to. If the channel closes without a message, the watchdog restores the settings.
 ///
-/// The caller sees to it that no signal ends it.
+/// The caller must ensure that no signal ends the process.
 ///
 /// # Errors
-/// It is started by hand, or settings cannot be put back.
-pub fn serve(place: &SysRoot) -> Result<Vec<Undone>, SettingsError> {
+/// The process was not started as a watchdog, or settings cannot be restored.
+pub fn serve(root: &SysRoot) -> Result<Vec<Undone>, SettingsError> {
     let channel = || -> io::Result<UnixStream> {
-        // A session of its own: no signal of the terminal, and none for the process group.
+        // A new session receives no signals of the terminal, and none for the process group.
         rustix::process::setsid()?;
         let mut channel = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         channel.write_all(&[READY])?;
@@ -86,8 +86,8 @@ pub fn serve(place: &SysRoot) -> Result<Vec<Undone>, SettingsError> {
     };
     match heard {
         Ok(1) if word == [DONE] => Ok(Vec::new()),
-        _ => match Journal::read(place)? {
-            Some(journal) => journal.restore(place),
+        _ => match Journal::read(root)? {
+            Some(journal) => journal.restore(root),
             None => Ok(Vec::new()),
         },
     }

@@ -1,25 +1,26 @@
-//! What building domains is made of.
+//! Costs of the operations of a domain build.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fixedbitset::FixedBitSet;
 
-use super::{Basis, Measured, median};
+use super::measured::{Basis, Measured, median};
 use crate::build::pairs_are_sane;
 
-/// CPUs of the largest machine that is measured with; of a larger one the memory would be too much.
-const MOST: usize = 8192;
-/// Bits of masks whose words are timed.
+/// Number of CPUs of the largest machine used for measuring; a larger one would need too much
+/// memory.
+const MAX_CPUS: usize = 8192;
+/// Size of the timed masks, in bits.
 const BITS: usize = 8192;
-/// Bytes without masks: struct sched_domain, sched_domain_shared, sched_group and
-/// sched_group_capacity of Linux 6.1 on x86, as pahole tells of them, and whether a mask follows.
+/// Sizes of struct sched_domain, sched_domain_shared, sched_group and sched_group_capacity, in
+/// bytes and without masks, as reported by pahole for Linux 6.1 on x86; true if a mask follows.
 const STRUCTURES: [(usize, bool); 4] = [(304, true), (16, false), (40, true), (48, true)];
-/// How often words, members and generations are gone through.
+/// Number of passes over words, members and generations.
 const TIMES: usize = 2000;
 
 pub(super) fn measure(cpus: usize, measured: &mut Measured) {
-    let cpus = cpus.clamp(64, MOST);
+    let cpus = cpus.clamp(64, MAX_CPUS);
     let costs = &mut measured.costs;
     costs.mask_word = mask_word();
     costs.check_word = check_word();
@@ -39,7 +40,7 @@ pub(super) fn measure(cpus: usize, measured: &mut Measured) {
     measured.say(&names, Basis::Measured, by);
 }
 
-/// Every other CPU.
+/// Returns a mask of every other CPU.
 fn half(bits: usize) -> FixedBitSet {
     let mut mask = FixedBitSet::with_capacity(bits);
     mask.extend((0..bits).step_by(2));
@@ -59,7 +60,7 @@ fn mask_word() -> f64 {
     time / (4 * TIMES * BITS / 64) as f64
 }
 
-/// By the check itself, of cores with eight threads.
+/// Measures the check itself, on cores with eight threads.
 fn check_word() -> f64 {
     const CPUS: usize = 256;
     let mask = |cpu: usize| {
@@ -89,12 +90,13 @@ fn member(cpus: usize) -> f64 {
     time / (rounds * cpus) as f64
 }
 
-/// Memory of a structure, all zeros.
+/// Allocates zeroed memory for a structure.
 fn zeroed(bytes: usize) -> Vec<u64> {
     vec![0; bytes.div_ceil(8)]
 }
 
-/// Making and freeing all structures of the domains of one level, without the time for their masks.
+/// Measures creating and freeing all structures of the domains of one level, without the time
+/// for their masks.
 fn domain(cpus: usize) -> f64 {
     let mask = cpus.div_ceil(64) * 8;
     let time = median(|| {
@@ -102,7 +104,7 @@ fn domain(cpus: usize) -> f64 {
             .flat_map(|_| STRUCTURES)
             .map(|(bytes, has_mask)| {
                 let mut memory = zeroed(bytes + if has_mask { mask } else { 0 });
-                // sd_init writes what is not zero; pages must be there.
+                // sd_init writes the nonzero members; pages must be present.
                 let words = bytes / 8;
                 memory.iter_mut().take(words).for_each(|word| *word = 1);
                 memory
@@ -113,17 +115,17 @@ fn domain(cpus: usize) -> f64 {
     time / cpus as f64
 }
 
-/// Going over all CPUs' domains, each of which is somewhere else in memory.
+/// Measures visiting the domains of all CPUs, which are scattered in memory.
 fn sibling(cpus: usize) -> f64 {
     let bytes = STRUCTURES[0].0 + cpus.div_ceil(64) * 8;
     let domains: Vec<Vec<u64>> = (0..cpus).map(|_| zeroed(bytes)).collect();
-    // A step that meets every CPU once: odd where their number is even.
+    // A stride that visits each CPU once: odd, where the number of CPUs is even.
     let step = (cpus * 5 / 8) | 1;
     let time = median(|| {
         let mut sum = 0_u64;
         for number in 0..cpus {
             let at = domains.get((number * step) % cpus);
-            // The child's address, and the first word of its span.
+            // The address of the child, and the first word of its span.
             let words = at.map(|domain| (domain.first(), domain.get(38)));
             if let Some((Some(child), Some(span))) = black_box(words) {
                 sum = sum.wrapping_add(*child).wrapping_add(*span);

@@ -1,4 +1,4 @@
-//! What making and removing files in memory costs, in debugfs' place.
+//! Costs of creating and removing files in memory, as a stand-in for debugfs.
 
 use std::fs;
 use std::io;
@@ -7,17 +7,17 @@ use std::time::Instant;
 
 use rustix::fs::{AtFlags, FileType, Mode, mkdirat, mknodat, statat, statfs, unlinkat};
 
-use super::{Basis, Measured, ROUNDS};
+use super::measured::{Basis, Measured, ROUNDS};
 
-/// Where file systems in memory mostly are.
-const PLACES: [&str; 3] = ["/dev/shm", "/run", "/tmp"];
+/// Usual mount points of file systems in memory.
+const CANDIDATES: [&str; 3] = ["/dev/shm", "/run", "/tmp"];
 /// Magic numbers of tmpfs and ramfs (include/uapi/linux/magic.h).
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
-/// Directories, and files in each of them.
+/// Number of directories, each of which contains all of [`FILES`].
 const DIRECTORIES: usize = 200;
 const FILES: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
-/// Seconds of one of each.
+/// Seconds per operation.
 struct Times {
     directory: f64,
     file: f64,
@@ -33,13 +33,13 @@ pub(super) fn measure(measured: &mut Measured) {
         "debugfs_file",
     ];
     let sysctl = ["sysctl_remove", "sysctl_table", "sysctl_cpu"];
-    let found = PLACES.iter().find_map(|place| {
-        let place = Path::new(place);
-        Some((place, in_memory(place)?, medians(place).ok()?))
+    let found = CANDIDATES.iter().find_map(|directory| {
+        let directory = Path::new(directory);
+        Some((directory, in_memory(directory)?, medians(directory).ok()?))
     });
-    let Some((place, kind, times)) = found else {
+    let Some((directory, kind, times)) = found else {
         let by =
-            "as of a POWER10 of 2022: no file can be made in memory, in /dev/shm, /run or /tmp";
+            "value of a POWER10 of 2022: no files can be created in memory (/dev/shm, /run, /tmp)";
         measured.say(&debugfs, Basis::Assumed, by);
         measured.say(&sysctl, Basis::Assumed, by);
         return;
@@ -54,24 +54,24 @@ pub(super) fn measure(measured: &mut Measured) {
     costs.sysctl_table *= faster;
     costs.sysctl_cpu *= faster;
     let by = format!(
-        "files in {kind} at {}, less the system call; not in debugfs",
-        place.display()
+        "files in {kind} at {} instead of debugfs, without the system call",
+        directory.display()
     );
     measured.say(&debugfs, Basis::StandIn, by);
     let by =
-        format!("as of a POWER10 of 2022, times {faster:.2}, as a file there is to a file here");
+        format!("value of a POWER10 of 2022, times {faster:.2}, the ratio of the costs of a file");
     measured.say(&sysctl, Basis::Assumed, by);
 }
 
-/// What is mounted there, if it is in memory.
-fn in_memory(place: &Path) -> Option<&'static str> {
-    let kind = statfs(place).ok()?.f_type as u64;
+/// Returns the type of the file system at `directory`, if it is in memory.
+fn in_memory(directory: &Path) -> Option<&'static str> {
+    let kind = statfs(directory).ok()?.f_type as u64;
     let number = IN_MEMORY.iter().position(|magic| *magic == kind)?;
     ["tmpfs", "ramfs"].get(number).copied()
 }
 
-fn medians(place: &Path) -> io::Result<Times> {
-    let all: io::Result<Vec<Times>> = (0..ROUNDS).map(|_| once(place)).collect();
+fn medians(directory: &Path) -> io::Result<Times> {
+    let all: io::Result<Vec<Times>> = (0..ROUNDS).map(|_| once(directory)).collect();
     let all = all?;
     let median = |of: fn(&Times) -> f64| {
         let mut times: Vec<f64> = all.iter().map(of).collect();
@@ -86,7 +86,7 @@ fn medians(place: &Path) -> io::Result<Times> {
     })
 }
 
-/// Removed with all that is in it, whatever happens.
+/// Directory that is removed on drop, with its contents.
 struct Directory(PathBuf);
 
 impl Drop for Directory {
@@ -95,10 +95,11 @@ impl Drop for Directory {
     }
 }
 
-/// Makes, finds and removes them by their names in open directories. What finding one costs is the
-/// system call and the way to the name, which a kernel that makes files has none of.
-fn once(place: &Path) -> io::Result<Times> {
-    let own = place.join(format!("bigiron-simulate-{}", std::process::id()));
+/// Creates, looks up and removes directories and files, by name in open directories. A lookup
+/// costs the system call and the resolution of the name. A kernel that creates files needs
+/// neither, so this cost is subtracted from the others.
+fn once(parent: &Path) -> io::Result<Times> {
+    let own = parent.join(format!("bigiron-simulate-{}", std::process::id()));
     fs::create_dir(&own)?;
     let own = Directory(own);
     let top = fs::File::open(&own.0)?;
@@ -118,7 +119,7 @@ fn once(place: &Path) -> io::Result<Times> {
             all.try_for_each(|at| FILES.iter().try_for_each(|name| work(at, name)))
         })
     };
-    // debugfs makes files without opening them.
+    // debugfs creates files without opening them.
     let file = each(&|at, name| mknodat(at, name, FileType::RegularFile, Mode::RUSR, 0))?;
     let lookup = each(&|at, name| statat(at, name, AtFlags::SYMLINK_NOFOLLOW).map(drop))?;
     let remove = each(&|at, name| unlinkat(at, name, AtFlags::empty()))?;
@@ -131,7 +132,7 @@ fn once(place: &Path) -> io::Result<Times> {
     })
 }
 
-/// Seconds of each of so many.
+/// Returns the seconds per item of `work`, which handles `count` items.
 fn timed(count: usize, mut work: impl FnMut() -> rustix::io::Result<()>) -> io::Result<f64> {
     let start = Instant::now();
     work()?;

@@ -1,4 +1,4 @@
-//! What waiting for RCU costs.
+//! Costs of waiting for RCU.
 
 use std::fs;
 use std::path::Path;
@@ -6,19 +6,19 @@ use std::time::Instant;
 
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
-use super::{Basis, Measured};
+use super::measured::{Basis, Measured};
 use crate::tune::TemporarySettings;
 
 const SWITCH: &str = "/sys/kernel/rcu_expedited";
-/// Grace periods that are waited for. Each may take some ten milliseconds.
+/// Number of grace periods to measure. Each may take some ten milliseconds.
 const PERIODS: usize = 11;
-/// Of expedited ones, that take microseconds.
+/// Number of expedited grace periods to measure. Each takes microseconds.
 const EXPEDITED: usize = 101;
 
 pub(super) fn measure(expedite: Option<&dyn TemporarySettings>, measured: &mut Measured) {
     let (normal, expedited) = (["grace_period"], ["grace_period_expedited"]);
     let by = "membarrier(MEMBARRIER_CMD_GLOBAL), which is synchronize_rcu";
-    let assumed = |why: &str| format!("as of a POWER10 of 2022: {why}");
+    let assumed = |why: &str| format!("value of a POWER10 of 2022: {why}");
     if let Err(why) = can_wait() {
         measured.say(&normal, Basis::Assumed, assumed(why));
         measured.say(&expedited, Basis::Assumed, assumed(why));
@@ -41,7 +41,7 @@ pub(super) fn measure(expedite: Option<&dyn TemporarySettings>, measured: &mut M
         None => measured.say(&normal, Basis::Assumed, assumed("membarrier failed")),
     }
     let set = match expedite {
-        None => Err(format!("{SWITCH} is left as it is without --expedite")),
+        None => Err(format!("{SWITCH} is not changed without --expedite")),
         Some(switch) => switch.set(Path::new(SWITCH), "1"),
     };
     let time = set.and_then(|held| {
@@ -58,14 +58,16 @@ pub(super) fn measure(expedite: Option<&dyn TemporarySettings>, measured: &mut M
     }
 }
 
-/// The call waits for nothing where one CPU is online, and is not there with nohz_full
-/// (kernel/sched/membarrier.c).
+/// Checks that the system call waits for grace periods. With one online CPU it returns at once,
+/// and with nohz_full it is not available (kernel/sched/membarrier.c).
 fn can_wait() -> Result<(), &'static str> {
     if !membarrier_query().contains(MembarrierQuery::GLOBAL) {
         return Err("this kernel has no MEMBARRIER_CMD_GLOBAL");
     }
     match fs::read_to_string("/sys/devices/system/cpu/online") {
-        Ok(online) if online.trim() == "0" => Err("one CPU waits for no grace period"),
+        Ok(online) if online.trim() == "0" => {
+            Err("with one online CPU, there is no grace period to wait for")
+        }
         _ => Ok(()),
     }
 }
@@ -75,7 +77,7 @@ fn is_expedited() -> bool {
     text.is_ok_and(|text| text.trim() != "0")
 }
 
-/// The median of so many grace periods, in seconds.
+/// Returns the median of `times` grace periods, in seconds.
 fn period(times: usize) -> Option<f64> {
     let wait = || {
         let start = Instant::now();

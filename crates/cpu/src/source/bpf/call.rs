@@ -1,4 +1,4 @@
-//! bpf(2), as far as it is needed: a map of one value, a program, a run of it.
+//! The required subset of bpf(2): a map with one value, a program, and a run of the program.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -6,10 +6,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use super::BpfError;
 use super::program::Instruction;
 
-/// Bytes of `union bpf_attr` that any of these commands reads; the kernel takes what is longer
-/// than it knows if the rest is zero.
+/// Size of `union bpf_attr` in bytes, as large as any of these commands reads. The kernel
+/// accepts a larger union than its own if the rest is zero.
 const ATTRIBUTES: usize = 128;
-/// Bytes of the verifier's log: some lines for each instruction up to the one that it does not take.
+/// Size of the verifier's log in bytes: some lines for each instruction up to the rejected one.
 const LOG: usize = 1 << 20;
 
 #[derive(Clone, Copy)]
@@ -43,22 +43,22 @@ impl Attributes {
         self.u64(offset, value.cast::<u8>().expose_provenance() as u64)
     }
 
-    /// What the kernel left there.
+    /// Returns a value stored by the kernel.
     fn get_u32(&self, offset: usize) -> u32 {
         let bytes = self.0.get(offset..).and_then(|rest| rest.first_chunk());
         bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
     }
 
     fn put(&mut self, offset: usize, bytes: &[u8]) {
-        if let Some(place) = self.0.get_mut(offset..offset + bytes.len()) {
-            place.copy_from_slice(bytes);
+        if let Some(target) = self.0.get_mut(offset..offset + bytes.len()) {
+            target.copy_from_slice(bytes);
         }
     }
 
     /// # Safety
-    /// Addresses among the attributes must point to what the command reads and writes there.
+    /// Addresses in the attributes must be valid for what the command reads and writes there.
     unsafe fn call(&mut self, command: Command) -> io::Result<i32> {
-        // SAFETY: the attributes are as long as is said; the rest is the caller's promise.
+        // SAFETY: the attributes have the given length; the caller guarantees the rest.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_bpf,
@@ -74,30 +74,30 @@ impl Attributes {
     }
 }
 
-/// What became of a command that failed.
+/// Converts the error of a failed command.
 fn failed(command: &'static str) -> impl Fn(io::Error) -> BpfError {
-    move |source| match source.raw_os_error() {
-        Some(libc::EPERM) => BpfError::Permission { command, source },
+    move |cause| match cause.raw_os_error() {
+        Some(libc::EPERM) => BpfError::Permission { command, cause },
         Some(libc::ENOSYS) => BpfError::NoBpf,
-        _ => BpfError::Call { command, source },
+        _ => BpfError::Call { command, cause },
     }
 }
 
 /// # Safety
-/// The number must be that of a descriptor which nobody else owns.
+/// The descriptor must be open, and must have no other owner.
 unsafe fn owned(descriptor: i32) -> OwnedFd {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
-/// An array of one value.
+/// Array map with one value.
 pub(super) struct Map {
     descriptor: OwnedFd,
     size: usize,
 }
 
 impl Map {
-    /// With a value of `size` bytes, all zero.
+    /// Creates a map with a value of `size` bytes, all zero.
     pub(super) fn new(size: usize) -> Result<Self, BpfError> {
         const ARRAY: u32 = 2;
         let mut attributes = Attributes::new()
@@ -109,7 +109,7 @@ impl Map {
         let descriptor = unsafe { attributes.call(Command::MapCreate) };
         let descriptor = descriptor.map_err(failed("MAP_CREATE"))?;
         Ok(Self {
-            // SAFETY: the kernel has just made it.
+            // SAFETY: the kernel has just created the descriptor.
             descriptor: unsafe { owned(descriptor) },
             size,
         })
@@ -119,32 +119,32 @@ impl Map {
         self.descriptor.as_raw_fd()
     }
 
-    /// A copy of the value.
+    /// Returns a copy of the value.
     pub(super) fn value(&self) -> Result<Vec<u8>, BpfError> {
-        // Values are copied in multiples of 8 bytes.
+        // The kernel copies values in multiples of 8 bytes.
         let mut value = vec![0_u8; self.size.next_multiple_of(8)];
         let key = 0_u32;
         let mut attributes = Attributes::new()
             .u32(0, self.descriptor().cast_unsigned())
             .address(8, &raw const key)
             .address(16, value.as_mut_ptr());
-        // SAFETY: the key has four bytes, the value as many as the map's.
+        // SAFETY: the key has four bytes, and the buffer is as large as the map's value.
         unsafe { attributes.call(Command::MapLookup) }.map_err(failed("MAP_LOOKUP_ELEM"))?;
         Ok(value)
     }
 }
 
-/// A program that the verifier has accepted.
+/// Program accepted by the verifier.
 pub(super) struct Program {
     descriptor: OwnedFd,
 }
 
 impl Program {
-    /// Gives the kernel a program.
+    /// Loads a program into the kernel.
     pub(super) fn load(instructions: &[Instruction]) -> Result<Self, BpfError> {
         const RAW_TRACEPOINT: u32 = 17;
-        // The kernel lets only those programs read its memory whose licence goes with the GPL: this
-        // program may be used under either.
+        // Only programs with a GPL-compatible licence may read the kernel's memory; this
+        // program may be used under either licence.
         const LICENCE: &std::ffi::CStr = c"Dual MIT/GPL";
         let attributes = |log: Option<&mut Vec<u8>>| {
             let attributes = Attributes::new()
@@ -160,12 +160,12 @@ impl Program {
                 None => attributes,
             }
         };
-        // SAFETY: as many instructions as is said, and a string with its end.
+        // SAFETY: the number of instructions is correct, and the licence is NUL-terminated.
         let loaded = unsafe { attributes(None).call(Command::ProgramLoad) };
         let error = match loaded {
             Ok(descriptor) => {
                 return Ok(Self {
-                    // SAFETY: the kernel has just made it.
+                    // SAFETY: the kernel has just created the descriptor.
                     descriptor: unsafe { owned(descriptor) },
                 });
             }
@@ -177,22 +177,22 @@ impl Program {
         ) {
             return Err(failed("PROG_LOAD")(error));
         }
-        // Once more, for the reason. A log that is too short is an error too.
+        // Load again to get the reason. A log that is too short also causes an error.
         let mut log = vec![0_u8; LOG];
-        // SAFETY: as above, and a log as long as is said.
+        // SAFETY: as above, and the log has the given length.
         let _ = unsafe { attributes(Some(&mut log)).call(Command::ProgramLoad) };
         let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
         let refused = BpfError::of_log(&String::from_utf8_lossy(text));
         Err(refused.unwrap_or_else(|| failed("PROG_LOAD")(error)))
     }
 
-    /// Runs it once, here and now; what it returns.
+    /// Runs the program once, synchronously, and returns its result.
     pub(super) fn run(&self, arguments: [u64; 2]) -> Result<u32, BpfError> {
         let mut attributes = Attributes::new()
             .u32(0, self.descriptor.as_raw_fd().cast_unsigned())
             .u32(40, size_of_val(&arguments) as u32)
             .address(48, arguments.as_ptr());
-        // SAFETY: the arguments are as long as is said.
+        // SAFETY: the arguments have the given length.
         unsafe { attributes.call(Command::ProgramRun) }.map_err(failed("PROG_TEST_RUN"))?;
         Ok(attributes.get_u32(4))
     }

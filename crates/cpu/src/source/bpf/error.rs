@@ -1,77 +1,80 @@
-//! Why the running kernel cannot be asked by BPF, and what would help.
+//! Errors of reading the running kernel by BPF, with advice.
 
 use std::io;
 
-use super::TYPES;
 use crate::system::CpuError;
 
-/// Why the running kernel cannot be asked by BPF.
+/// BTF types of the running kernel (CONFIG_DEBUG_INFO_BTF).
+pub(super) const TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// Error of reading the running kernel by BPF.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
     /// The kernel's types cannot be read.
     #[error("{TYPES}: {0}; the kernel must have BTF (CONFIG_DEBUG_INFO_BTF)")]
     Types(io::Error),
-    /// They are damaged, or lack what is asked for.
+    /// The kernel's types are damaged or incomplete.
     #[error("{TYPES}: {0}")]
     Lacks(String),
-    /// Not everybody may read the kernel's memory.
+    /// The user may not read the kernel's memory.
     #[error(
-        "bpf(BPF_{command}): {source}; be root, or have CAP_BPF and CAP_PERFMON, outside of what forbids bpf() (seccomp)"
+        "bpf(BPF_{command}): {cause}; run as root, or with CAP_BPF and CAP_PERFMON, where bpf() is not blocked (seccomp)"
     )]
     Permission {
-        /// What was asked.
+        /// Name of the command.
         command: &'static str,
-        /// What the kernel said.
-        source: io::Error,
+        /// Error of the system call.
+        cause: io::Error,
     },
-    /// Nobody may: lockdown=confidentiality.
+    /// No user may read the kernel's memory (lockdown=confidentiality).
     #[error(
-        "the kernel is locked down, so that BPF may not read its memory (/sys/kernel/security/lockdown says confidentiality)"
+        "the kernel is locked down (/sys/kernel/security/lockdown is confidentiality): BPF may not read its memory"
     )]
     LockedDown,
-    /// The kernel does not tell where its variables are.
+    /// The kernel does not provide the address of `runqueues`.
     #[error(
-        "the kernel knows no address of `runqueues`; it must have CONFIG_KALLSYMS_ALL, as those of most distributions have"
+        "the kernel does not provide the address of `runqueues`; expected CONFIG_KALLSYMS_ALL, as in most distributions"
     )]
     NoSymbol,
-    /// There is no such system call.
-    #[error("the kernel has no bpf() (CONFIG_BPF_SYSCALL)")]
+    /// The kernel has no bpf() system call.
+    #[error("the kernel has no bpf() system call (CONFIG_BPF_SYSCALL)")]
     NoBpf,
-    /// The kernel refused something else.
-    #[error("bpf(BPF_{command}): {source}; expected Linux 5.10 or later")]
+    /// The kernel rejected a command for another reason.
+    #[error("bpf(BPF_{command}): {cause}; expected Linux 5.10 or later")]
     Call {
-        /// What was asked.
+        /// Name of the command.
         command: &'static str,
-        /// What the kernel said.
-        source: io::Error,
+        /// Error of the system call.
+        cause: io::Error,
     },
-    /// The verifier refused the program.
-    #[error("the kernel refuses the BPF program: {reason}; expected Linux 5.10 or later")]
+    /// The verifier rejected the program.
+    #[error("the kernel rejected the BPF program: {reason}; expected Linux 5.10 or later")]
     Refused {
-        /// The last line of its log.
+        /// Last line of the verifier's log.
         reason: String,
     },
-    /// A chain has no end that was found.
-    #[error("CPU {cpu}: its chain of domains goes on behind {found} of them; try again")]
+    /// The end of a chain was not found.
+    #[error("CPU {cpu}: the chain of domains has no end after {found} domains; try again")]
     Chain {
-        /// Whose.
+        /// CPU of the chain.
         cpu: u32,
-        /// Domains that were read.
+        /// Number of domains read.
         found: usize,
     },
-    /// The CPUs are not told.
+    /// The list of CPUs cannot be read.
     #[error(transparent)]
     Cpus(#[from] CpuError),
 }
 
 impl BpfError {
-    /// By what the verifier says (kernel/bpf/verifier.c); `None` if it says nothing.
+    /// Returns the error described by the verifier's log (kernel/bpf/verifier.c); `None` if the
+    /// log contains none.
     pub(super) fn of_log(log: &str) -> Option<Self> {
         if log.contains("failed to find the address for kernel symbol") {
             return Some(Self::NoSymbol);
         }
-        // bpf_tracing_func_proto, kernel/trace/bpf_trace.c: under lockdown there is no such function, though
-        // its name is known.
+        // bpf_tracing_func_proto, kernel/trace/bpf_trace.c: under lockdown the helper does not
+        // exist, although its name is known.
         if log.contains("bpf_probe_read_kernel#") {
             return Some(Self::LockedDown);
         }
@@ -86,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_verifier_says_becomes_what_would_help() {
+    fn verifier_logs_become_advice() {
         let text = |log: &str| BpfError::of_log(log).map(|error| error.to_string());
         let symbol = "ldimm64 failed to find the address for kernel symbol 'runqueues'.\nprocessed 0 insns\n";
         assert!(text(symbol).unwrap().contains("CONFIG_KALLSYMS_ALL"));
@@ -96,7 +99,7 @@ mod tests {
         ] {
             assert!(text(log).unwrap().contains("locked down"), "{log}");
         }
-        // A kernel without that function knows no name of it.
+        // A kernel that lacks the helper does not know its name.
         let old = text("9: (85) call unknown#153\ninvalid func unknown#153\n\n").unwrap();
         assert!(old.contains("invalid func unknown#153"), "{old}");
         assert_eq!(text("processed 0 insns\n"), None);

@@ -1,27 +1,30 @@
-//! Where the kernel has what is asked for, by its own types, and what the program
-//! leaves of it in its map.
+//! Layout of the kernel's structures, from its own types, and of the map that the program
+//! fills.
 
 use bigiron_format::bytes::Endian;
 use bigiron_kernel::KernelError;
 use bigiron_kernel::types::btf::Btf;
-use bigiron_kernel::types::{self, Place, TypeId};
+use bigiron_kernel::types::{self, MemberLocation, TypeId};
 
 use super::BpfError;
 use crate::domains::{SchedDomain, Tunables};
 use crate::flags;
 
-/// Domains of a CPU that are copied. SMT, cluster, cache, package, node, and a level for each distance
-/// between nodes, of which the largest known machines have eight, are less than half of it.
+/// Maximum number of domains copied per CPU. SMT, cluster, cache, package, node, and a level
+/// for each distance between nodes (eight on the largest known machines) are less than half of
+/// it.
 pub(super) const MAX_DOMAINS: usize = 32;
-/// Names are shorter.
+/// Size of a name in bytes; the kernel's names are shorter.
 pub(super) const NAME: usize = 16;
-/// Before the first domain: how many are copied, and the address of the next; 0 behind the last.
+/// Size of the header in bytes: the number of domains copied, and the address of the next
+/// domain, which is 0 after the last one.
 pub(super) const HEAD: usize = 16;
-/// Before each domain: its address, the flags of its group, its name.
+/// Size of the header of each domain in bytes: its address, the flags of its group, its name.
 pub(super) const BEFORE: usize = 16 + NAME;
-/// Structs are smaller: a run queue, the largest, has some thousand bytes for each of its classes.
+/// Maximum size of a struct in bytes. The largest, a run queue, has some thousand bytes for
+/// each scheduling class.
 const MAX_STRUCT: u64 = 1 << 16;
-/// NR_CPUS of any kernel is less.
+/// Maximum number of CPUs; NR_CPUS of every kernel is smaller.
 const MAX_CPUS: usize = 1 << 16;
 
 const NATIVE: Endian = if cfg!(target_endian = "little") {
@@ -30,19 +33,19 @@ const NATIVE: Endian = if cfg!(target_endian = "little") {
     Endian::Big
 };
 
-/// Offsets and sizes, in bytes, in a kernel.
+/// Offsets and sizes in a kernel, in bytes.
 #[derive(Debug)]
 pub struct Layout {
-    /// BTF's number of the variable `runqueues`.
+    /// BTF ID of the variable `runqueues`.
     pub(super) runqueues: u32,
     pub(super) rq_sd: i32,
     pub(super) rq_rd: i32,
     pub(super) parent: i16,
     pub(super) groups: i16,
     pub(super) group_flags: i32,
-    /// `None` of a kernel without CONFIG_SCHED_DEBUG.
+    /// `None` for a kernel without CONFIG_SCHED_DEBUG.
     pub(super) name: Option<i16>,
-    /// Of a domain with its span behind it.
+    /// Size of a domain, including its span.
     pub(super) domain_size: usize,
     span: usize,
     cpus: usize,
@@ -50,7 +53,7 @@ pub struct Layout {
     flags: Vec<(u64, String)>,
 }
 
-/// Numbers in sched_domain.
+/// Numeric members of struct sched_domain.
 #[derive(Debug)]
 struct Fields {
     level: Field,
@@ -63,10 +66,10 @@ struct Fields {
     max_newidle_lb_cost: Field,
 }
 
-/// Where it is, and how many bytes it has: 4 or 8.
+/// Offset and size of a member in bytes; the size is 4 or 8.
 type Field = (usize, usize);
 
-/// A struct of the kernel.
+/// Struct of the kernel.
 struct Struct<'t> {
     types: &'t Btf,
     name: &'static str,
@@ -80,7 +83,7 @@ impl<'t> Struct<'t> {
         let id = id.ok_or_else(|| lacks(&format!("struct {name}")))?;
         let size = types::size_of(types, id).map_err(damaged)?;
         let size = size.filter(|size| *size <= MAX_STRUCT);
-        let size = size.ok_or_else(|| lacks(&format!("sensible size of struct {name}")))?;
+        let size = size.ok_or_else(|| lacks(&format!("struct {name} of valid size")))?;
         Ok(Self {
             types,
             name,
@@ -89,19 +92,20 @@ impl<'t> Struct<'t> {
         })
     }
 
-    /// A member that begins inside, or right behind if it has no size of its own.
-    fn member(&self, name: &str) -> Result<Option<Place>, BpfError> {
-        let place = types::find_member(self.types, self.id, name).map_err(damaged)?;
-        Ok(place.filter(|place| place.offset <= self.size && place.bits.is_none()))
+    /// Returns a member that begins inside the struct, or directly after it if the member has
+    /// no size of its own.
+    fn member(&self, name: &str) -> Result<Option<MemberLocation>, BpfError> {
+        let member = types::find_member(self.types, self.id, name).map_err(damaged)?;
+        Ok(member.filter(|member| member.offset <= self.size && member.bits.is_none()))
     }
 
-    /// Where a member is, that lies inside with its `size` bytes.
+    /// Returns the offset of a member of `size` bytes that lies inside the struct.
     fn offset<T: TryFrom<u64>>(&self, name: &str, size: u64) -> Result<T, BpfError> {
         let lacks = || lacks(&format!("member {}.{name} of {size} bytes", self.name));
-        let place = self.member(name)?.ok_or_else(lacks)?;
-        let own = types::size_of(self.types, place.type_id).map_err(damaged)?;
-        let inside = own == Some(size) && place.offset + size <= self.size;
-        let offset = inside.then(|| T::try_from(place.offset).ok()).flatten();
+        let member = self.member(name)?.ok_or_else(lacks)?;
+        let own = types::size_of(self.types, member.type_id).map_err(damaged)?;
+        let inside = own == Some(size) && member.offset + size <= self.size;
+        let offset = inside.then(|| T::try_from(member.offset).ok()).flatten();
         offset.ok_or_else(lacks)
     }
 
@@ -112,7 +116,7 @@ impl<'t> Struct<'t> {
 }
 
 fn lacks(what: &str) -> BpfError {
-    BpfError::Lacks(format!("there is no {what}"))
+    BpfError::Lacks(format!("no {what}"))
 }
 
 fn damaged(error: KernelError) -> BpfError {
@@ -120,10 +124,11 @@ fn damaged(error: KernelError) -> BpfError {
 }
 
 impl Layout {
-    /// By the types (BTF) of a kernel whose CPUs have numbers below `cpus`.
+    /// Determines the layout from the types (BTF) of a kernel whose CPU numbers are below
+    /// `cpus`.
     ///
     /// # Errors
-    /// They are damaged, or lack a struct, a member or the variable.
+    /// The types are damaged, or lack a struct, a member or the variable.
     pub fn of(types: Vec<u8>, cpus: usize) -> Result<Self, BpfError> {
         const POINTER: u64 = size_of::<usize>() as u64;
         let cpus = cpus.clamp(1, MAX_CPUS);
@@ -131,8 +136,8 @@ impl Layout {
         let domain = Struct::of(&types, "sched_domain")?;
         let queue = Struct::of(&types, "rq")?;
         let group = Struct::of(&types, "sched_group")?;
-        // A flexible array at the end, or no member at all (e379dce8af11): then the CPUs stand right
-        // behind the struct.
+        // A flexible array at the end, or no member (e379dce8af11): the mask then follows the
+        // struct directly.
         let span = domain.member("span")?;
         let span = span.map_or(domain.size, |span| span.offset) as usize;
         let runqueues = types.variable_number("runqueues");
@@ -144,7 +149,7 @@ impl Layout {
             groups: domain.offset("groups", POINTER)?,
             group_flags: group.offset("flags", 4)?,
             name: domain.offset("name", POINTER).ok(),
-            // Masks have whole longs (cpumask_size, include/linux/cpumask.h).
+            // Masks consist of whole longs (cpumask_size, include/linux/cpumask.h).
             domain_size: span.max(domain.size as usize) + cpus.div_ceil(64) * 8,
             span,
             cpus,
@@ -162,29 +167,35 @@ impl Layout {
         })
     }
 
-    /// Bytes of the place of one domain.
+    /// Returns the size of a domain's slot in bytes.
     pub(super) fn stride(&self) -> usize {
         (BEFORE + self.domain_size).next_multiple_of(8)
     }
 
-    /// Where the place of a domain begins.
-    fn place(&self, number: usize) -> usize {
+    /// Returns the offset of a domain's slot.
+    fn offset_of(&self, number: usize) -> usize {
         HEAD + number * self.stride()
     }
 
-    /// Bytes of all that the program leaves.
+    /// Returns the size of the map's value in bytes.
     pub fn value_size(&self) -> usize {
-        self.place(MAX_DOMAINS)
+        self.offset_of(MAX_DOMAINS)
     }
 
-    /// What the program left of the domains of a CPU.
+    /// Decodes the domains of a CPU from the map's value.
     ///
     /// # Errors
-    /// The chain has no end, or `value` is not what the program leaves.
+    /// The chain has no end, or `value` was not written by the program.
     pub fn chain(&self, cpu: u32, value: &[u8]) -> Result<Vec<SchedDomain>, BpfError> {
         let head = |offset| number(value, (offset, 8)).unwrap_or(u64::MAX);
         let count = head(0).min(MAX_DOMAINS as u64) as usize;
-        let domain = |at| self.domain(cpu, at, value.get(self.place(at)..self.place(at + 1))?);
+        let domain = |at| {
+            self.domain(
+                cpu,
+                at,
+                value.get(self.offset_of(at)..self.offset_of(at + 1))?,
+            )
+        };
         let chain: Vec<SchedDomain> = (0..count).map_while(domain).collect();
         if head(8) == 0 && chain.len() == count {
             return Ok(chain);
@@ -193,8 +204,8 @@ impl Layout {
         Err(BpfError::Chain { cpu, found })
     }
 
-    fn domain(&self, cpu: u32, at: usize, place: &[u8]) -> Option<SchedDomain> {
-        let (before, domain) = place.split_at_checked(BEFORE)?;
+    fn domain(&self, cpu: u32, at: usize, record: &[u8]) -> Option<SchedDomain> {
+        let (before, domain) = record.split_at_checked(BEFORE)?;
         let value = |field: Field| number(domain, field);
         let short = |field: Field| value(field).map(|value| value as u32);
         let name = self.name.and_then(|_| {
@@ -227,7 +238,7 @@ impl Layout {
     }
 }
 
-/// A number of 4 or 8 bytes, as this machine writes it.
+/// Reads a number of 4 or 8 bytes in native byte order.
 fn number(bytes: &[u8], (offset, size): Field) -> Option<u64> {
     match size {
         4 => NATIVE.u32(bytes, offset).map(u64::from),

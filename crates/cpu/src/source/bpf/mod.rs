@@ -1,9 +1,9 @@
-//! The running kernel's own domains, by a BPF program that is run when somebody asks and is
-//! attached to nothing: at any other time it costs the kernel nothing.
+//! Domains of the running kernel, read by a BPF program. The program runs on request and is
+//! attached to nothing, so it costs the kernel nothing at any other time.
 //!
-//! The program walks from `runqueues` of one CPU, `rq->sd`, up and copies each domain, within a
-//! read-side section of RCU (bpf_prog_test_run_raw_tp, net/bpf/test_run.c), so that a chain is as it
-//! was at one moment. Offsets and sizes are those of the kernel's BTF.
+//! For one CPU, the program starts at `rq->sd` in `runqueues`, walks up and copies each domain.
+//! It runs in an RCU read-side critical section (bpf_prog_test_run_raw_tp, net/bpf/test_run.c),
+//! so a chain is consistent. Offsets and sizes are from the kernel's BTF.
 
 mod call;
 mod error;
@@ -20,25 +20,24 @@ use crate::tree::DomainTree;
 use call::{Map, Program};
 
 pub use error::BpfError;
+use error::TYPES;
 pub use layout::Layout;
 
-/// The types of the running kernel (CONFIG_DEBUG_INFO_BTF).
-const TYPES: &str = "/sys/kernel/btf/vmlinux";
-
-/// A program in the running kernel, ready to be run for any CPU by any thread. It goes with this.
+/// BPF program in the running kernel, which any thread can run for any CPU. It is unloaded on
+/// drop.
 pub struct Bpf {
     layout: Layout,
     map: Map,
     program: Program,
-    /// Held from a run that writes to the map until that is read.
+    /// Held from a run that writes to the map until the map is read.
     turn: Mutex<()>,
 }
 
 impl Bpf {
-    /// Gives the program to the running kernel.
+    /// Loads the program into the running kernel.
     ///
     /// # Errors
-    /// No types, no permission, lockdown, or a kernel that lacks something.
+    /// Types or permissions are missing, the kernel is locked down, or it lacks a feature.
     pub fn load() -> Result<Self, BpfError> {
         let bytes = fs::read(TYPES).map_err(BpfError::Types)?;
         let possible = System::running().possible()?;
@@ -55,8 +54,8 @@ impl Bpf {
         })
     }
 
-    /// The domains of a CPU as they are now, the smallest first; none of a CPU that is offline, set
-    /// apart, or not there.
+    /// Returns the current domains of a CPU, smallest first; empty if the CPU is offline,
+    /// isolated, or does not exist.
     ///
     /// # Errors
     /// The kernel does not run the program, or the chain has no end.
@@ -69,8 +68,8 @@ impl Bpf {
         self.layout.chain(cpu, &value)
     }
 
-    /// What changes when the domains of a CPU are built anew: see [`Mark`]. It is less work than the
-    /// chain, and threads do not wait for each other.
+    /// Returns a mark that changes when the domains of a CPU are rebuilt: see [`Mark`]. A mark
+    /// costs less than the chain, and threads do not wait for each other.
     ///
     /// # Errors
     /// The kernel does not run the program.

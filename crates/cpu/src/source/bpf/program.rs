@@ -1,50 +1,49 @@
-//! The program: instructions of the kernel's virtual machine
-//! (Documentation/bpf/standardization/instruction-set.rst).
+//! The BPF program, as instructions (Documentation/bpf/standardization/instruction-set.rst).
 //!
-//! Its first argument is a CPU. It returns the [`Mark`](crate::source::Mark) of the CPU's domains, and copies
-//! them into the map unless the second argument is other than 0.
+//! The first argument is a CPU. The program returns the [`Mark`](crate::source::Mark) of the
+//! CPU's domains, and copies the domains into the map if the second argument is 0.
 
 use super::layout::{BEFORE, HEAD, Layout, MAX_DOMAINS, NAME};
 
-/// An instruction, as `struct bpf_insn`.
+/// Instruction, laid out as `struct bpf_insn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Instruction {
     code: u8,
-    /// The destination and the source: bit fields, which C puts lowest first on little-endian
-    /// machines and highest first on others.
+    /// Destination and source registers: bit fields, which C allocates lowest first on
+    /// little-endian machines and highest first on others.
     registers: u8,
     offset: i16,
     immediate: i32,
 }
 
-/// Registers: 0 is what a call gives, 1 to 5 its arguments, 6 to 9 are kept.
+/// Registers: 0 holds the result of a call, and 1 to 5 its arguments; 6 to 9 are preserved.
 const R0: u8 = 0;
 const R1: u8 = 1;
 const R2: u8 = 2;
 const R3: u8 = 3;
-/// The address of the CPU's queue, later of a domain.
+/// Address of the CPU's run queue, later of a domain.
 const AT: u8 = 6;
-/// The map's value.
+/// Address of the map's value.
 const VALUE: u8 = 7;
-/// The second argument, later the place of the domain in hand.
+/// Second argument, later the slot of the current domain.
 const PLACE: u8 = 8;
-/// The CPU, later its mark.
+/// CPU number, later the CPU's mark.
 const CPU: u8 = 9;
 const MARK: u8 = 9;
-/// The end of the stack.
+/// End of the stack.
 const STACK: u8 = 10;
 
-/// Helpers (enum bpf_func_id of include/uapi/linux/bpf.h).
+/// Helper functions (enum bpf_func_id in include/uapi/linux/bpf.h).
 const PROBE_READ_KERNEL: i32 = 113;
 const PROBE_READ_KERNEL_STR: i32 = 115;
 const PER_CPU_PTR: i32 = 153;
 
-/// What the number of a 64-bit constant stands for.
+/// Kinds of 64-bit constants, which determine the meaning of their number.
 const MAP_VALUE: u8 = 2;
 const BTF_VARIABLE: u8 = 3;
 
-/// The program for the kernel of `layout`, with a map of one value.
+/// Returns the program for the kernel of `layout`, with a map of one value.
 pub(super) fn instructions(layout: &Layout, map: i32) -> Vec<Instruction> {
     let mut code = Code::default();
     code.load(CPU, R1, 0);
@@ -85,8 +84,8 @@ pub(super) fn instructions(layout: &Layout, map: i32) -> Vec<Instruction> {
     code.finish()
 }
 
-/// A number of the addresses of the first domain and of the root domain, which are both made anew with
-/// the domains; objects lie at multiples of 64 bytes.
+/// Computes a number from the addresses of the first domain and of the root domain, both of
+/// which are reallocated by a rebuild. Objects are aligned to 64 bytes.
 fn mark(code: &mut Code) {
     code.load(MARK, STACK, -8);
     code.shift_right(MARK, 6);
@@ -96,12 +95,13 @@ fn mark(code: &mut Code) {
     code.add_register(MARK, R1);
 }
 
-/// Where a member of the domain is, from its place.
+/// Returns the offset of a domain's member in its slot.
 fn member(offset: i16) -> i16 {
     (BEFORE as i16).saturating_add(offset)
 }
 
-/// Copies what is at the address, or ends where that cannot be read: the count and the address tell.
+/// Copies the domain at the address, or ends if it cannot be read, which the count and the next
+/// address then show.
 fn copy_domain(code: &mut Code, layout: &Layout) {
     code.store(PLACE, 0, AT);
     code.copy(R1, PLACE);
@@ -125,7 +125,7 @@ fn copy_domain(code: &mut Code, layout: &Layout) {
     }
 }
 
-/// Instructions as they are put together.
+/// Program under construction.
 #[derive(Default)]
 struct Code {
     instructions: Vec<Instruction>,
@@ -148,7 +148,7 @@ impl Code {
         });
     }
 
-    /// Eight bytes at `from` + `offset`.
+    /// Loads eight bytes at `from` + `offset`.
     fn load(&mut self, to: u8, from: u8, offset: i16) {
         self.add_instruction(0x79, to, from, offset, 0);
     }
@@ -185,7 +185,7 @@ impl Code {
         self.add_instruction(0x77, to, 0, 0, bits);
     }
 
-    /// What the kernel puts in the place of `number`: two instructions long.
+    /// Loads a constant that the kernel substitutes for `number`; two instructions long.
     fn constant(&mut self, to: u8, kind: u8, number: i32) {
         self.add_instruction(0x18, to, kind, 0, number);
         self.add_instruction(0, 0, 0, 0, 0);
@@ -205,13 +205,13 @@ impl Code {
         self.to_end.push(jump);
     }
 
-    /// A jump whose distance is not known yet.
+    /// Adds a jump whose distance is not known yet, and returns its index.
     fn jump_unless_zero(&mut self, register: u8) -> usize {
         self.add_instruction(0x55, register, 0, 0, 0);
         self.instructions.len() - 1
     }
 
-    /// Makes the jump one to what comes next.
+    /// Makes the next instruction the target of a jump.
     fn land(&mut self, jump: usize) {
         let here = self.instructions.len();
         if let Some(instruction) = self.instructions.get_mut(jump) {

@@ -2,7 +2,7 @@
 
 use gimli::{AttributeValue, DebugStr, Reader, constants as dw};
 
-use super::{Dwarf, Entry, Slice, Unit};
+use super::data::{Dwarf, Entry, Slice, Unit};
 use crate::error::KernelError;
 use crate::types::TypeId;
 

@@ -3,51 +3,25 @@
 //! `.debug_info` takes hundreds of megabytes, so it is read unit by unit; an index of names and
 //! the most recently used units are kept.
 
+mod data;
 mod facts;
 mod source_file;
 mod units;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use bigiron_format::bytes::Endian;
-use gimli::{
-    DwTag, EndianSlice, EntriesCursor, Reader, RunTimeEndian, UnitHeader, UnitOffset,
-    constants as dw,
-};
+use gimli::{DwTag, EntriesCursor, Reader, RunTimeEndian, UnitHeader, UnitOffset, constants as dw};
 
+use data::{Entry, Slice, Unit, Variable};
 use facts::Facts;
-use units::Unit;
+
+pub use data::Dwarf;
 
 use super::{Member, Named, Shape, Type, TypeId, TypeTable};
 use crate::error::KernelError;
-use crate::vmlinux::{ElfSection, Vmlinux};
-
-type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
-type Entry<'a, 'u> = gimli::DebuggingInformationEntry<'a, 'u, Slice<'u>>;
-
-/// The types in the DWARF of a vmlinux.
-pub struct Dwarf<'a> {
-    vmlinux: &'a Vmlinux,
-    info: ElfSection,
-    abbreviations: Vec<u8>,
-    strings: Vec<u8>,
-    endian: RunTimeEndian,
-    /// Offset of each unit in `.debug_info`.
-    starts: Vec<u64>,
-    names: HashMap<Named, HashMap<Box<str>, TypeId>>,
-    enumerators: HashMap<Box<str>, i64>,
-    variables: HashMap<Box<str>, Vec<Variable>>,
-    units: RefCell<Vec<(u64, Rc<Unit>)>>,
-}
-
-#[derive(Clone, Copy)]
-struct Variable {
-    type_id: TypeId,
-    /// Address; `None` for a declaration.
-    address: Option<u64>,
-}
+use crate::vmlinux::Vmlinux;
 
 impl<'a> Dwarf<'a> {
     /// Builds the index of all names, which reads `.debug_info` once; returns `None` if the
@@ -86,11 +60,6 @@ impl<'a> Dwarf<'a> {
             start += unit.bytes.len() as u64;
         }
         Ok(Some(dwarf))
-    }
-
-    fn damaged(&self, offset: u64, error: impl std::fmt::Display) -> KernelError {
-        self.vmlinux
-            .unusable(&format!(".debug_info at {offset:#x}: {error}"))
     }
 
     /// Adds the names of one unit to the index.

@@ -2,7 +2,7 @@
 
 use gimli::{AttributeValue, DebugLine, DebugLineStr, constants as dw};
 
-use super::Dwarf;
+use super::data::Dwarf;
 use crate::error::KernelError;
 use crate::types::{Named, TypeTable};
 

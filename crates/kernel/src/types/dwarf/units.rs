@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use gimli::{Abbreviations, DebugAbbrev, DebugInfo, UnitHeader, UnitOffset};
+use gimli::{DebugAbbrev, DebugInfo, UnitHeader, UnitOffset};
 
-use super::{Dwarf, Entry, Slice};
+use super::data::{Dwarf, Entry, Slice, Unit};
 use crate::error::KernelError;
 use crate::types::TypeId;
 
@@ -12,13 +12,6 @@ use crate::types::TypeId;
 const KEPT_UNITS: usize = 8;
 /// Maximum size of a compilation unit; the largest of a kernel have 1 MiB.
 const MAX_UNIT: u64 = 256 << 20;
-
-/// The bytes of one unit.
-pub(super) struct Unit {
-    pub(super) start: u64,
-    pub(super) bytes: Vec<u8>,
-    pub(super) abbreviations: Abbreviations,
-}
 
 impl Dwarf<'_> {
     pub(super) fn read_unit(&self, start: u64) -> Result<Unit, KernelError> {
@@ -69,8 +62,8 @@ impl Dwarf<'_> {
             .and_then(|index| self.starts.get(index));
         let start = *start.ok_or_else(|| self.damaged(id.0, "no unit"))?;
         let mut units = self.units.borrow_mut();
-        if let Some(place) = units.iter().position(|(found, _)| *found == start) {
-            let unit = units.remove(place);
+        if let Some(index) = units.iter().position(|(found, _)| *found == start) {
+            let unit = units.remove(index);
             units.insert(0, unit);
         } else {
             let unit = Rc::new(self.read_unit(start)?);

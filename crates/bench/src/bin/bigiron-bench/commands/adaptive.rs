@@ -1,4 +1,4 @@
-//! `bigiron-bench adaptive`: does adaptive compression find the best?
+//! `bigiron-bench adaptive`: compares adaptive compression with every fixed one.
 
 use std::num::NonZeroU64;
 
@@ -15,15 +15,15 @@ pub struct AdaptiveArguments {
     /// The dumps that are timed.
     #[command(flatten)]
     trial: TrialArguments,
-    /// Megabytes (10^6 bytes) a second of the disks that are simulated
+    /// Bandwidths of the simulated disks in MB/s (10^6 bytes)
     #[arg(long, value_delimiter = ',', default_value = "50,500,5000")]
     rates: Vec<NonZeroU64>,
-    /// Where the results go.
+    /// Output of the results.
     #[command(flatten)]
     output: OutputArguments,
 }
 
-/// Every fixed compression and the adaptive one, on each disk.
+/// Measures every fixed compression and the adaptive one on each disk.
 pub fn run(arguments: &AdaptiveArguments) -> anyhow::Result<()> {
     let machine = Machine::here();
     let (source, place) = arguments.trial.open()?;

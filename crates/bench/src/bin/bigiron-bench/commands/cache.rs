@@ -1,4 +1,4 @@
-//! `bigiron-bench cache`: what the page cache brings.
+//! `bigiron-bench cache`: measures the effect of the page cache.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -14,9 +14,10 @@ use clap::Args;
 
 use bigiron_bench::output::print;
 
-/// Cache sizes of the table: none, as in makedumpfile's patch of 2012, ours.
+/// Cache sizes in the table, in pages: none, as in makedumpfile's patch of 2012, and the
+/// default.
 const CACHE_PAGES: [usize; 3] = [0, 8, bigiron_kernel::PhysicalMemory::DEFAULT_CACHE_PAGES];
-/// Virtual addresses looked up one by one in the second workload.
+/// Number of virtual addresses looked up individually in the second workload.
 const LOOKUPS: u64 = 200_000;
 
 /// `bigiron-bench cache`.
@@ -29,9 +30,9 @@ pub struct CacheArguments {
     runs: usize,
 }
 
-/// Two workloads: the filter, which translates once for each run of struct
-/// pages, as on bare metal; and single struct pages all over the machine, each
-/// translated and read for itself, as makedumpfile reads a Xen guest's.
+/// Measures two workloads: the filter, which translates once per run of struct pages, as on
+/// bare metal; and single struct pages spread over the machine, each translated and read
+/// separately, as makedumpfile reads a Xen guest's.
 pub fn run(arguments: &CacheArguments) -> anyhow::Result<()> {
     let (path, runs) = (&arguments.source, arguments.runs.max(1));
     let source = Source::open(&[path.to_owned()])?;
@@ -99,12 +100,12 @@ fn many_lookups(kernel: &Kernel) -> anyhow::Result<()> {
     let per_section = 1_u64 << map.frames_shift();
     let mut flags = [0; 8];
     for lookup in 0..LOOKUPS {
-        // A stride that is no power of two goes all over the machine.
+        // A stride that is not a power of two visits all of the machine.
         let section = addresses[(lookup % addresses.len() as u64) as usize];
         let index = lookup.wrapping_mul(4099) % per_section;
         let address = section
             .checked_add(index * map.page_struct_size())
-            .context("the memory map wraps around")?;
+            .context("the memory map wraps around the address space")?;
         if kernel.translate(address)?.is_some() {
             kernel.read("a struct page", address, &mut flags)?;
         }

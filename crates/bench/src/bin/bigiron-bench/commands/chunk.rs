@@ -1,4 +1,4 @@
-//! `bigiron-bench chunk`: how large should the chunks of a vmdump be?
+//! `bigiron-bench chunk`: compares chunk sizes of vmdumps.
 
 use crate::measure::chunk::{ChunkOptions, measure, table};
 use bigiron_bench::machine::Machine;
@@ -13,15 +13,15 @@ pub struct ChunkArguments {
     /// The dumps that are timed.
     #[command(flatten)]
     trial: TrialArguments,
-    /// The level of zstd
+    /// Compression level of zstd
     #[arg(long, default_value_t = 1, allow_hyphen_values = true)]
     zstd_level: i32,
-    /// Where the results go.
+    /// Output of the results.
     #[command(flatten)]
     output: OutputArguments,
 }
 
-/// The same dump by one helper with chunks of each size.
+/// Makes the same dump with one helper and chunks of each size.
 pub fn run(arguments: &ChunkArguments) -> anyhow::Result<()> {
     let machine = Machine::here();
     let (source, place) = arguments.trial.open()?;

@@ -1,4 +1,4 @@
-//! `bigiron-bench filter`: how fast struct pages are looked at.
+//! `bigiron-bench filter`: measures the throughput of the filter.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 
 use bigiron_bench::output::OutputArguments;
 
-/// How the source is read.
+/// Access method for the source.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Io {
     /// The faster of the two
@@ -44,12 +44,12 @@ pub struct FilterArguments {
     /// How to read the source
     #[arg(long, value_enum, default_value_t = Io::Auto)]
     io: Io,
-    /// Where the results go.
+    /// Output of the results.
     #[command(flatten)]
     output: OutputArguments,
 }
 
-/// The filter alone: from the source and from memory, beside a mere sum of the
+/// Measures the filter alone: from the source and from memory, compared with a plain sum of the
 /// same bytes; with 64 struct pages at once and one by one.
 pub fn run(arguments: &FilterArguments) -> anyhow::Result<()> {
     let machine = Machine::here();

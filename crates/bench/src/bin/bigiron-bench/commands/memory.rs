@@ -1,4 +1,4 @@
-//! `bigiron-bench memory`: what a dump takes, from small machines to large ones.
+//! `bigiron-bench memory`: measures the memory used by dumps of small and large machines.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use bigiron_format::codec::{Codec, Compression};
 use bigiron_helpers::{format_size, group_digits, parse_size};
 use clap::{Args, ValueEnum};
 
-/// A format of dumps.
+/// Dump format.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
     /// kdump-compressed
@@ -52,21 +52,21 @@ pub struct MemoryArguments {
     /// Format of the dumps
     #[arg(short, long, value_enum, default_value_t = Format::Kdump)]
     format: Format,
-    /// Go over every struct page of machines above 1 TiB too, not over a sample
+    /// Filter all struct pages of machines above 1 TiB, instead of a sample
     #[arg(long)]
     every_struct_page: bool,
-    /// Where the dumps go, one at a time [default: the directory for temporary files]
+    /// Directory for the dumps, one at a time [default: the directory for temporary files]
     #[arg(long)]
     directory: Option<PathBuf>,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
-    /// Make the one dump in this process and print its result
+    /// Make a single dump in this process and print its result
     #[arg(long, hide = true)]
     in_this_process: bool,
 }
 
-/// Makes each dump in a child process, so that its peak is its own.
+/// Makes each dump in a child process, so that it has its own peak.
 pub fn run(arguments: &MemoryArguments) -> anyhow::Result<()> {
     let directory = arguments
         .directory
@@ -101,10 +101,10 @@ pub fn run(arguments: &MemoryArguments) -> anyhow::Result<()> {
     }
 }
 
-/// The case of a child: one size, one number of threads.
+/// Runs the case of a child: one size, one number of threads.
 fn run_here(arguments: &MemoryArguments, directory: &Path) -> anyhow::Result<()> {
     let ([size], [threads]) = (&arguments.sizes[..], &arguments.threads[..]) else {
-        bail!("one process makes one dump: give one size and one number of threads");
+        bail!("--in-this-process requires one size and one number of threads");
     };
     let options = DumpOptions {
         threads: usize::from(*threads),
@@ -124,7 +124,7 @@ fn run_child(
     threads: u16,
     directory: &Path,
 ) -> anyhow::Result<MemoryResult> {
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let program = std::env::current_exe().context("cannot determine the path of this program")?;
     let mut command = Command::new(&program);
     command
         .args(["memory", "--in-this-process"])
@@ -140,14 +140,14 @@ fn run_child(
     }
     let output = command
         .output()
-        .with_context(|| format!("{}: cannot start it", program.display()))?;
+        .with_context(|| format!("{}: cannot start the program", program.display()))?;
     ensure!(
         output.status.success(),
         "the dump of a machine of {} with {threads} threads failed: {}",
         format_size(size),
         output.status
     );
-    serde_json::from_slice(&output.stdout).context("the child's result cannot be read")
+    serde_json::from_slice(&output.stdout).context("cannot parse the child's result")
 }
 
 fn format_name(format: Format) -> String {

@@ -1,4 +1,4 @@
-//! The commands: their options, and what they print.
+//! The commands: options and output.
 
 mod adaptive;
 mod cache;
@@ -16,12 +16,12 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "bigiron-bench", version, max_term_width = 100)]
 pub struct Arguments {
-    /// What to measure.
+    /// The measurement.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to measure.
+/// The measurement.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Compare adaptive compression with every fixed one, on slow and fast disks

@@ -1,4 +1,4 @@
-//! `bigiron-bench optimizations`: what does each of them bring?
+//! `bigiron-bench optimizations`: measures the effect of each optimisation.
 
 use crate::measure::optimizations::{OptimizationsOptions, measure, table};
 use bigiron_bench::machine::Machine;
@@ -18,12 +18,12 @@ pub struct OptimizationsArguments {
     #[arg(short, long, value_delimiter = ',')]
     #[arg(default_value = "none,lzo,zlib,snappy,zstd")]
     compress: Vec<Compression>,
-    /// Where the results go.
+    /// Output of the results.
     #[command(flatten)]
     output: OutputArguments,
 }
 
-/// The same dump with all optimisations, and without each.
+/// Makes the same dump with all optimisations, and without each.
 pub fn run(arguments: &OptimizationsArguments) -> anyhow::Result<()> {
     let machine = Machine::here();
     let (source, place) = arguments.trial.open()?;

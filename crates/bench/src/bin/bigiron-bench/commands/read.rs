@@ -1,4 +1,4 @@
-//! `bigiron-bench read`: what reading a dump here and there costs.
+//! `bigiron-bench read`: measures random reads of a dump.
 
 use std::path::PathBuf;
 
@@ -20,15 +20,16 @@ pub struct ReadArguments {
     /// Runs of each; the median counts
     #[arg(long, default_value_t = 5)]
     runs: usize,
-    /// Bytes of the cache; half of them is the working set
+    /// Size of the cache; the working set is half of it
     #[arg(long, value_name = "SIZE", default_value_t = Source::DEFAULT_CACHE)]
     #[arg(value_parser = parse_size)]
     cache: u64,
-    /// Only write the physical addresses of what is read, for others to read the same: files `all`,
-    /// `hot` and `cold` in this directory, of little-endian integers of 64 bits
+    /// Only write the physical addresses of the pages read, so that other programs can read the
+    /// same ones: files `all`, `hot` and `cold` in this directory, of 64-bit little-endian
+    /// integers
     #[arg(long, value_name = "DIRECTORY")]
     list: Option<PathBuf>,
-    /// Where the results go.
+    /// Output of the results.
     #[command(flatten)]
     output: OutputArguments,
 }

@@ -1,4 +1,4 @@
-//! `bigiron-bench stripes`: are several disks as much faster as they are many?
+//! `bigiron-bench stripes`: measures the speedup of dumps striped over several disks.
 
 use std::num::NonZeroU64;
 
@@ -16,19 +16,19 @@ pub struct StripesArguments {
     /// The dumps that are timed.
     #[command(flatten)]
     trial: TrialArguments,
-    /// Megabytes (10^6 bytes) a second of each disk that is simulated
+    /// Bandwidth of each simulated disk in MB/s (10^6 bytes)
     #[arg(long, default_value = "20")]
     rate: NonZeroU64,
-    /// Files that the dump is striped over, the first for comparison
+    /// Numbers of files over which the dump is striped; the first is the reference
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     #[arg(value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
     parts: Vec<usize>,
-    /// Where the results go.
+    /// Output of the results.
     #[command(flatten)]
     output: OutputArguments,
 }
 
-/// The same dump to one slow disk and to several.
+/// Makes the same dump on one slow disk and on several.
 pub fn run(arguments: &StripesArguments) -> anyhow::Result<()> {
     let machine = Machine::here();
     let (source, place) = arguments.trial.open()?;

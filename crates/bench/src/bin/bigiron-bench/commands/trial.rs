@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bigiron_bench::peers::Place;
+use bigiron_bench::peers::OutputDirectory;
 use bigiron_helpers::processor_count;
 use bigiron_kernel::{DumpLevel, Source};
 use clap::Args;
@@ -19,7 +19,7 @@ pub struct TrialArguments {
     #[arg(short = 'd', long, value_name = "0..31", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=31))]
     dump_level: u8,
-    /// Helper threads [default: one for each CPU]
+    /// Helper threads [default: one per CPU]
     #[arg(short = 'j', long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: Option<u16>,
@@ -29,11 +29,11 @@ pub struct TrialArguments {
 }
 
 impl TrialArguments {
-    /// Opens the source and makes a directory for dumps of it.
-    pub fn open(&self) -> anyhow::Result<(Source, Place)> {
+    /// Opens the source and creates a directory for its dumps.
+    pub fn open(&self) -> anyhow::Result<(Source, OutputDirectory)> {
         let source = Source::open(std::slice::from_ref(&self.source))?;
         let needed = source.memory().end_frame().0 << source.memory().page_shift();
-        let place = Place::choose(self.directory.as_deref(), needed)?;
+        let place = OutputDirectory::choose(self.directory.as_deref(), needed)?;
         Ok((source, place))
     }
 

@@ -1,7 +1,7 @@
-//! Adaptive compression beside every fixed one, on disks of any speed.
+//! Adaptive compression compared with every fixed one, on disks of any speed.
 //!
-//! The disk is simulated by the engine's own limit of bytes a second; all the
-//! rest is the real pipeline, writing to memory.
+//! The disk is simulated by the engine's bandwidth limit. Everything else is the real pipeline,
+//! writing to memory.
 
 use std::fmt::Write as _;
 use std::num::NonZeroU64;
@@ -15,62 +15,62 @@ use serde::Serialize;
 use super::trial;
 use bigiron_bench::results::median;
 
-/// From fast to strong. Above level 9 of zstd a page of 4 KiB gets only one or
-/// two per cent smaller.
+/// In ascending order of strength. Above level 9 of zstd a page of 4 KiB shrinks only by one or
+/// two per cent more.
 const FIXED: [&str; 15] = [
     "none", "zstd:-50", "zstd:-20", "snappy", "lzo", "zstd:-7", "zstd:-5", "zstd:-3", "zstd:-1",
     "zstd:1", "zstd:2", "zstd:3", "zstd:5", "zstd:7", "zstd:9",
 ];
-/// A level this much slower than the best is not run again, and if it is a
-/// strong one, none is tried that is stronger and takes still more time.
+/// A level this many times slower than the best is not run again. If it is a strong level, no
+/// stronger one is tried, because it would take even longer.
 const HOPELESS: f64 = 1.6;
 
-/// What to measure.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct AdaptiveOptions {
-    /// Bytes a second of the disks.
+    /// Bandwidths of the disks in bytes per second.
     pub rates: Vec<NonZeroU64>,
     /// The dump level.
     pub level: DumpLevel,
-    /// Helper threads.
+    /// Number of helper threads.
     pub threads: usize,
-    /// How often each is run.
+    /// Number of runs of each.
     pub runs: usize,
 }
 
-/// One compression on one disk.
+/// Result of one compression on one disk.
 #[derive(Clone, Debug, Serialize)]
 pub struct Timed {
-    /// As on the command line.
+    /// Name as on the command line.
     pub compression: String,
     /// The median of `runs`.
     pub seconds: f64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub bytes: u64,
-    /// Seconds of each run.
+    /// Duration of each run in seconds.
     pub runs: Vec<f64>,
 }
 
-/// All compressions on one disk.
+/// Results of all compressions on one disk.
 #[derive(Clone, Debug, Serialize)]
 pub struct Disk {
-    /// Bytes a second.
+    /// Bandwidth in bytes per second.
     pub rate: u64,
-    /// The adaptive one.
+    /// Adaptive compression.
     pub adaptive: Timed,
-    /// Share of the memory that the adaptive one compressed in each way.
+    /// Fraction of the memory that the adaptive compression compressed with each method.
     pub shares: Vec<(String, f64)>,
-    /// The fixed ones.
+    /// Fixed compressions.
     pub fixed: Vec<Timed>,
-    /// Fixed ones that were not run, since a weaker one was processor-bound
-    /// and much slower than the best already.
+    /// Fixed compressions that were not run, because a weaker one was CPU-bound and already
+    /// much slower than the best.
     pub left_out: Vec<String>,
-    /// Adaptive against the best fixed one; 1.1 is 10% slower.
+    /// Ratio of adaptive to best fixed time; 1.1 is 10% slower.
     pub ratio: f64,
 }
 
 impl Disk {
-    /// The fixed compression that took the least time.
+    /// Returns the fastest fixed compression.
     pub fn best(&self) -> Option<&Timed> {
         self.fixed
             .iter()
@@ -78,7 +78,7 @@ impl Disk {
     }
 }
 
-/// Dumps `source` in every way on every disk, in turns.
+/// Dumps `source` with every compression on every disk, in turns.
 pub fn measure(
     source: &Source,
     directory: &Path,
@@ -145,13 +145,14 @@ fn one_disk(
     })
 }
 
-/// The least time of all.
+/// Returns the shortest time of all.
 fn best_of(fixed: &[Timed]) -> f64 {
     let seconds = fixed.iter().map(|timed| timed.seconds);
     seconds.fold(f64::INFINITY, f64::min)
 }
 
-/// Weak ones are slow where the disk is: that says nothing about stronger ones.
+/// True for weak compressions. If one of these is slow, the disk is the reason, which says
+/// nothing about stronger ones.
 fn is_fast(name: &str) -> bool {
     FIXED.iter().position(|other| *other == name) <= FIXED.iter().position(|n| *n == "zstd:1")
 }
@@ -182,7 +183,7 @@ fn shares_of(units: &[(Compression, u64)]) -> Vec<(String, f64)> {
         .collect()
 }
 
-/// The results for people.
+/// Formats the results as a table.
 pub fn table(disks: &[Disk]) -> String {
     let mut out = String::new();
     write_table(&mut out, disks).unwrap_or_default();
@@ -220,7 +221,7 @@ fn write_table(out: &mut String, disks: &[Disk]) -> std::fmt::Result {
         if !disk.left_out.is_empty() {
             writeln!(
                 out,
-                "  stronger ones, slower still: {}",
+                "  stronger ones, even slower: {}",
                 disk.left_out.join(", ")
             )?;
         }

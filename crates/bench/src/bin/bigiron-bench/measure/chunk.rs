@@ -1,6 +1,6 @@
-//! How large the chunks of a vmdump should be: what they cost and bring in
-//! dumping, beside the bare codec at the same size, and what reading one page
-//! costs, for which a whole chunk is decompressed.
+//! The best chunk size of vmdumps: the cost and benefit of each size for dumps, compared with
+//! the bare codec at the same size, and the cost of reading one page, which decompresses a
+//! whole chunk.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,38 +21,38 @@ use serde::Serialize;
 use bigiron_bench::clock::processor_time;
 use bigiron_bench::results::median;
 
-/// The sizes that are tried, in KiB.
+/// Chunk sizes in KiB.
 const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
-/// Pages read one by one.
+/// Number of pages read individually.
 const READS: usize = 400;
 
-/// What to measure.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct ChunkOptions {
-    /// The level of zstd.
+    /// Compression level of zstd.
     pub zstd_level: i32,
     /// The dump level.
     pub level: DumpLevel,
-    /// How often each is run; medians count.
+    /// Number of runs of each. Results are medians.
     pub runs: usize,
 }
 
-/// One size of chunks.
+/// Result for one chunk size.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChunkRow {
     /// The codec.
     pub codec: String,
-    /// Bytes of memory in a chunk.
+    /// Memory per chunk in bytes.
     pub chunk_bytes: u64,
-    /// Bytes of the dump.
+    /// Size of the dump in bytes.
     pub bytes: u64,
-    /// Bytes of the pages dumped.
+    /// Size of the dumped pages in bytes.
     pub pages_bytes: u64,
-    /// Processor seconds of the whole dump, by one helper.
+    /// CPU time of the whole dump with one helper, in seconds.
     pub dump_seconds: f64,
-    /// Processor seconds of the bare codec on the same chunks.
+    /// CPU time of the bare codec on the same chunks, in seconds.
     pub bare_seconds: f64,
-    /// Microseconds to read a page somewhere, on average.
+    /// Average time to read a random page, in microseconds.
     pub read_microseconds: f64,
 }
 
@@ -77,7 +77,7 @@ pub fn measure(
     Ok(rows.iter().filter_map(|rows| middle(rows)).collect())
 }
 
-/// The medians of several runs.
+/// Returns the medians of several runs.
 fn middle(rows: &[ChunkRow]) -> Option<ChunkRow> {
     let of = |field: fn(&ChunkRow) -> f64| median(&rows.iter().map(field).collect::<Vec<_>>());
     Some(ChunkRow {
@@ -115,7 +115,7 @@ fn once(
     let dump_seconds = (processor_time(ClockId::ProcessCPUTime) - before).as_secs_f64();
     let dumped = Source::open(std::slice::from_ref(&path))?;
     let Some(vmdump) = dumped.memory().vmdump() else {
-        anyhow::bail!("{}: is no vmdump", path.display());
+        anyhow::bail!("{}: not a vmdump", path.display());
     };
     let row = ChunkRow {
         codec: compression.to_string(),
@@ -130,7 +130,7 @@ fn once(
     Ok(row)
 }
 
-/// The codec alone, on the chunks of `file`.
+/// Measures the codec alone on the chunks of `file`; returns the CPU time in seconds.
 fn bare_seconds(file: &VmdumpFile, compression: ChunkCompression) -> anyhow::Result<f64> {
     let mut compressor = match compression {
         ChunkCompression::Zstd(chunks) => ChunkCompressor::zstd(chunks.level)?,
@@ -153,7 +153,7 @@ fn bare_seconds(file: &VmdumpFile, compression: ChunkCompression) -> anyhow::Res
     Ok(seconds)
 }
 
-/// What reading a page takes, of pages spread over all of memory.
+/// Returns the average time to read a page, in microseconds, for pages spread over all memory.
 fn read_microseconds(memory: &dyn MemorySource) -> anyhow::Result<f64> {
     let mut present = Bitmap::new(SECTION_FRAMES as usize);
     let mut frames = Vec::new();
@@ -166,8 +166,8 @@ fn read_microseconds(memory: &dyn MemorySource) -> anyhow::Result<f64> {
     let mut reader = memory.reader(IoMethod::Auto);
     let begin = Instant::now();
     for number in 0..READS {
-        // Far from the one before, so that no chunk is in the cache: by the
-        // golden ratio the places spread evenly.
+        // Each page is far from the previous one, so that its chunk is not in the cache:
+        // multiples of the golden ratio spread evenly.
         let place = (number as f64 * 0.618_033_988_75).fract();
         let frame = frames[(place * frames.len() as f64) as usize];
         reader.pages(frame, 1)?;
@@ -175,7 +175,7 @@ fn read_microseconds(memory: &dyn MemorySource) -> anyhow::Result<f64> {
     Ok(begin.elapsed().as_secs_f64() * 1e6 / READS as f64)
 }
 
-/// The rows as text.
+/// Formats the rows as text.
 pub fn table(rows: &[ChunkRow]) -> String {
     let mut out = String::from(
         "codec      chunk KiB         MB   ratio   CPU s   bare s   CPU/bare   MB/s bare   us a page\n",

@@ -1,5 +1,4 @@
-//! What each optimisation brings: the same dump with all of them, and without
-//! each, in turns.
+//! The effect of each optimisation: the same dump with all of them, and without each, in turns.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,45 +11,45 @@ use serde::Serialize;
 use super::trial;
 use bigiron_bench::results::median;
 
-/// What to measure.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct OptimizationsOptions {
     /// The codecs.
     pub compressions: Vec<Compression>,
     /// The dump level.
     pub level: DumpLevel,
-    /// Helper threads.
+    /// Number of helper threads.
     pub threads: usize,
-    /// How often each is run.
+    /// Number of runs of each.
     pub runs: usize,
 }
 
-/// One way to dump.
+/// Result of one variant.
 #[derive(Clone, Debug, Serialize)]
 pub struct Variant {
-    /// What is different.
+    /// The difference from the default.
     pub name: &'static str,
-    /// Median of the wall-clock times.
+    /// Median wall time in seconds.
     pub seconds: f64,
-    /// Median of the processor times, which other work disturbs less.
+    /// Median CPU time in seconds, which other load affects less.
     pub cpu_seconds: f64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub bytes: u64,
 }
 
-/// All ways to dump with one codec.
+/// Results of all variants with one codec.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The codec.
     pub compression: String,
-    /// The first has all optimisations.
+    /// The variants; the first has all optimisations.
     pub variants: Vec<Variant>,
 }
 
-/// Makes usual options different.
+/// A change of the default options.
 type Change = fn(&mut DumpOptions);
 
-/// The ways to dump: a name, and what differs from the usual.
+/// The variants: name and change.
 const VARIANTS: [(&str, Change); 6] = [
     ("all", |_| ()),
     ("without equal pages", |options| {
@@ -68,7 +67,7 @@ const VARIANTS: [(&str, Change); 6] = [
     ("all, mapped source", |options| options.io = IoMethod::Mmap),
 ];
 
-/// Dumps `source` in every way.
+/// Dumps `source` with every variant.
 pub fn measure(
     source: &Source,
     directory: &Path,
@@ -116,7 +115,7 @@ fn row(
     })
 }
 
-/// The results for people.
+/// Formats the results as a table.
 pub fn table(rows: &[Row]) -> String {
     let mut out = String::new();
     write_table(&mut out, rows).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Striped dumps: the same dump to one slow disk and to several, each as slow.
+//! Striped dumps: the same dump on one slow disk and on several disks of the same speed.
 
 use std::fmt::Write as _;
 use std::num::NonZeroU64;
@@ -11,21 +11,21 @@ use serde::Serialize;
 use super::trial::run_output;
 use bigiron_bench::results::median;
 
-/// A dump in so many parts.
+/// Result of a dump with a number of parts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Files.
+    /// Number of files.
     pub parts: usize,
-    /// Median of the wall-clock times.
+    /// Median wall time in seconds.
     pub seconds: f64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub bytes: u64,
-    /// How many times as fast as the first row, by bytes a second.
+    /// Speedup over the first row, by bytes per second.
     pub speedup: f64,
 }
 
-/// Dumps `source` striped over each of `counts` files, `runs` times in turns, each
-/// file written at `limit` bytes a second at most.
+/// Dumps `source` striped over each of `counts` files, `runs` times in turns, with each file
+/// limited to `limit` bytes per second.
 pub fn measure(
     source: &Source,
     directory: &Path,
@@ -59,7 +59,7 @@ pub fn measure(
     Ok(rows.into_iter().map(finish).collect())
 }
 
-/// A vmdump striped over `parts` files in `directory`, or in one file.
+/// Returns an output of a vmdump striped over `parts` files in `directory`, or in one file.
 fn output(directory: &Path, parts: usize) -> DumpOutput {
     let chunks = ZstdChunks::default();
     let name = |part| OutputTarget::File(directory.join(format!("dump{part}")));
@@ -82,7 +82,7 @@ fn row(parts: usize) -> Row {
     }
 }
 
-/// The results for people.
+/// Formats the results as a table.
 pub fn table(rows: &[Row]) -> String {
     let mut out = format!("{:>5} {:>10} {:>9} {:>8}", "files", "time", "size", "speed");
     for row in rows {

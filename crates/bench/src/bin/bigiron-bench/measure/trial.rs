@@ -10,21 +10,21 @@ use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source};
 use rustix::time::ClockId;
 use serde::Serialize;
 
-/// What one dump took.
+/// The resources used by one dump.
 #[derive(Clone, Debug, Serialize)]
 pub struct Trial {
-    /// Wall-clock time from the opened source to the output under its name.
+    /// Wall time in seconds, from the opened source to the output under its final name.
     pub seconds: f64,
-    /// Processor time of the whole process, user and system.
+    /// CPU time of the whole process in seconds, user and system.
     pub cpu_seconds: f64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub bytes: u64,
-    /// What the engine says about it.
+    /// The engine's summary.
     #[serde(skip)]
     pub summary: Summary,
 }
 
-/// Dumps `source` to a file in `directory`, which is removed again.
+/// Dumps `source` to a file in `directory`, which is then removed.
 pub fn run(
     source: &Source,
     directory: &Path,
@@ -35,7 +35,7 @@ pub fn run(
     run_output(source, &output, options)
 }
 
-/// Dumps `source` to `output`, whose files are removed again.
+/// Dumps `source` to `output`, whose files are then removed.
 pub fn run_output(
     source: &Source,
     output: &DumpOutput,
@@ -62,7 +62,7 @@ pub fn run_output(
     Ok(trial)
 }
 
-/// Processor time that this process has used, in seconds.
+/// Returns the CPU time used by this process, in seconds.
 fn cpu_seconds() -> f64 {
     processor_time(ClockId::ProcessCPUTime).as_secs_f64()
 }

@@ -1,73 +1,76 @@
 //! `bigiron cpu simulate`.
 
+mod results;
 mod text;
 
 use std::path::{Path, PathBuf};
 
 use bigiron_cpu::simulate::{
-    self as model, Answer, Costs, Growth, KNOWN_CPUS, Known, Moments, Order, Published, TRACING,
+    self as model, Costs, KNOWN_CPUS, KnownSizes, Moments, Order, TRACING,
 };
 use bigiron_cpu::topology::Topology;
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
 use super::domains::{ArchitectureName, KernelName as Names, rules};
 #[cfg(feature = "hotplug")]
-use super::temporary::BySettings;
+use super::temporary::JournaledSettings;
 use crate::tell::{print, tell};
+use results::{Basis, GrowthResults, MachineResults, Origins};
 
-/// Moments of a machine for which domains are built: more of them change little.
+/// Number of states of a machine for which domains are built; more of them change the result
+/// little.
 const SAMPLES: usize = 8;
-/// What the running kernel shows of itself.
+/// Topology of the running machine.
 const HERE: &str = "/sys/devices/system";
 
 /// `bigiron cpu simulate`.
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct SimulateArguments {
-    /// The machine by words, as for `bigiron cpu domains --machine`
+    /// Description of the machine, as for `bigiron cpu domains --machine`
     #[arg(long, value_name = "WORDS", group = "which", default_value = model::MACHINE)]
     machine: String,
-    /// A machine by its directory /sys/devices/system, or a copy of that
+    /// Directory /sys/devices/system of a machine, or a copy
     #[arg(long, value_name = "DIR", group = "which")]
     sysfs: Option<PathBuf>,
-    /// The machine at hand
+    /// Simulate this machine
     #[arg(long, group = "which")]
     here: bool,
-    /// Whose levels it has [default: power; with --here and --sysfs this machine's]
+    /// Architecture, which determines the levels [default: power; with --here and --sysfs, that
+    /// of this machine]
     #[arg(long, value_enum)]
     arch: Option<ArchitectureName>,
-    /// The kernel that all is held against [default: 6.1; with --here the running one]
+    /// Baseline kernel of the comparison [default: 6.1; with --here, the running one]
     #[arg(long, value_enum)]
     kernel: Option<KernelName>,
-    /// Whose costs of basic operations
+    /// Source of the costs of basic operations
     #[arg(long, value_enum, default_value_t)]
     costs: CostsName,
-    /// Measure also with /sys/kernel/rcu_expedited on, for some milliseconds
+    /// Also measure with /sys/kernel/rcu_expedited on, for some milliseconds
     #[cfg(feature = "hotplug")]
     #[arg(long)]
     expedite: bool,
-    /// The same on machines of 64 to 8192 CPUs, of the same sockets
+    /// Simulate machines of 64 to 8192 CPUs, built from the same sockets
     #[arg(long, conflicts_with_all = ["sysfs", "here", "history"])]
     growth: bool,
-    /// Hold the model against what was published of a machine with 1920 CPUs
+    /// Compare the model with the published times of a machine with 1920 CPUs
     #[arg(long)]
     history: bool,
-    /// What is printed
+    /// Output format
     #[arg(long = "as", value_name = "FORM", value_enum, default_value_t)]
     form: Form,
-    /// The same as --as json
+    /// Same as --as json
     #[arg(long, conflicts_with = "form")]
     json: bool,
 }
 
 const HELP: &str = "\
-How long it takes to leave one hardware thread in each core, by ways to show the scheduler domains to user space, by \
-RCU's pace, and with all CPUs that go set apart first, which builds the domains twice and not once for each. \
-What is a guess is marked: extrapolated are machines that no costs are known of.
+Predicts the time to take all hardware threads but one of each core offline: for each method of exporting the scheduler \
+domains to user space, with normal and expedited RCU, and with all these CPUs isolated first, so that domains are built \
+twice instead of once per CPU. Predictions for machine sizes without known costs are marked as extrapolated.
 
-Costs are those of a POWER10 of 2022, or measured here in a few seconds. Nothing is taken offline for it; what cannot be \
-measured is assumed, and the output says which.
+Costs are those of a POWER10 of 2022, or are measured on this machine in a few seconds, without taking any CPU offline. \
+Costs that cannot be measured are assumed; the output names them.
 
 Examples:
   bigiron cpu simulate
@@ -78,16 +81,16 @@ Examples:
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum KernelName {
-    /// Until 5.12: domains are shown by sysctl
+    /// Until 5.12: domains are exported by sysctl
     #[value(name = "5.12")]
     Linux5_12,
-    /// 5.13 to 6.3: by debugfs
+    /// 5.13 to 6.3: domains are exported by debugfs
     #[value(name = "6.1")]
     Linux6_1,
-    /// 6.4 to 6.15: only if asked for
+    /// 6.4 to 6.15: domains are exported only on request
     #[value(name = "6.12")]
     Linux6_12,
-    /// Since 6.16: and they are checked in less time
+    /// Since 6.16: the same, and the span check is faster
     #[value(name = "6.16")]
     Linux6_16,
 }
@@ -97,7 +100,7 @@ enum CostsName {
     /// A POWER10 with 1920 CPUs, as published in 2022
     #[default]
     Power10,
-    /// This machine's
+    /// This machine, measured now
     #[cfg(feature = "hotplug")]
     Measured,
 }
@@ -107,56 +110,13 @@ enum Form {
     /// A table
     #[default]
     Text,
-    /// Everything
+    /// All values, as JSON
     Json,
-    /// Of --growth: a plot
+    /// A plot, with --growth
     Svg,
 }
 
-/// Where costs are from, for programs.
-#[cfg(feature = "hotplug")]
-type Origins = Vec<model::Origin>;
-#[cfg(not(feature = "hotplug"))]
-type Origins = Vec<()>;
-
-/// The costs and what is known of them.
-#[derive(Serialize)]
-struct Basis {
-    /// In words.
-    #[serde(rename = "costs_of")]
-    of: String,
-    costs: Costs,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    origins: Origins,
-    #[serde(skip)]
-    known: Known,
-}
-
-/// Everything about one machine, for programs.
-#[derive(Serialize)]
-struct Everything {
-    machine: String,
-    #[serde(flatten)]
-    basis: Basis,
-    tracing: f64,
-    #[serde(flatten)]
-    answer: Answer,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    history: Vec<Published>,
-}
-
-/// Everything about machines of all sizes.
-#[derive(Serialize)]
-struct AllSizes {
-    #[serde(flatten)]
-    basis: Basis,
-    against: model::KernelName,
-    known: Known,
-    #[serde(flatten)]
-    growth: Growth,
-}
-
-/// Runs the model and prints what it says.
+/// Runs the model and prints its results.
 pub fn run(arguments: &SimulateArguments) -> anyhow::Result<()> {
     let form = if arguments.json {
         Form::Json
@@ -164,7 +124,7 @@ pub fn run(arguments: &SimulateArguments) -> anyhow::Result<()> {
         arguments.form
     };
     if form == Form::Svg && !arguments.growth {
-        anyhow::bail!("--as svg draws how times grow with machines: it needs --growth");
+        anyhow::bail!("--as svg needs --growth: it plots the times of machines of all sizes");
     }
     match arguments.growth {
         true => all_sizes(arguments, form),
@@ -179,7 +139,7 @@ fn one_machine(arguments: &SimulateArguments, form: Form) -> anyhow::Result<()> 
     let rules = rules(names(against), architecture(arguments));
     let moments = Moments::new(&topology, &rules, Order::ByCore, SAMPLES);
     let answer = model::answer(&moments, against, &basis.costs, basis.known);
-    let everything = Everything {
+    let everything = MachineResults {
         machine,
         history: match arguments.history {
             true => model::history(&Costs::POWER10, SAMPLES),
@@ -208,7 +168,7 @@ fn all_sizes(arguments: &SimulateArguments, form: Form) -> anyhow::Result<()> {
         basis.known,
         SAMPLES,
     )?;
-    let sizes = AllSizes {
+    let sizes = GrowthResults {
         known: basis.known,
         basis,
         against,
@@ -249,13 +209,14 @@ fn machine(arguments: &SimulateArguments) -> anyhow::Result<(String, Topology)> 
     let off = topology.cpu_count().saturating_sub(online.len());
     if off > 0 {
         tell!(
-            "bigiron: {off} CPUs are offline, and nothing tells where: each counts as a core that is online"
+            "bigiron: {off} CPUs are offline, and their topology is unknown: each counts as an online core"
         );
     }
     Ok((directory.display().to_string(), topology))
 }
 
-/// By default, of a description the published machine's; of a directory this machine's.
+/// Returns the architecture: by default, that of the published machine for a description, and
+/// that of this machine for a directory.
 fn architecture(arguments: &SimulateArguments) -> ArchitectureName {
     let described = arguments.sysfs.is_none() && !arguments.here;
     arguments.arch.unwrap_or(match std::env::consts::ARCH {
@@ -280,7 +241,7 @@ fn against(arguments: &SimulateArguments) -> model::KernelName {
     }
 }
 
-/// Whose names of levels a kernel has.
+/// Returns the kernel with the same names of levels.
 fn names(kernel: model::KernelName) -> Names {
     match kernel {
         model::KernelName::Linux5_12 | model::KernelName::Linux6_1 => Names::Linux6_1,
@@ -293,7 +254,7 @@ fn published() -> Basis {
         of: "a POWER10 of 2022, with 240 to 1920 CPUs".into(),
         costs: Costs::POWER10,
         origins: Origins::new(),
-        known: Known {
+        known: KnownSizes {
             fewest: KNOWN_CPUS.0,
             most: KNOWN_CPUS.1,
         },
@@ -305,8 +266,8 @@ fn basis(arguments: &SimulateArguments, cpus: usize) -> Basis {
     if matches!(arguments.costs, CostsName::Power10) {
         return published();
     }
-    let settings = BySettings {
-        patience: std::time::Duration::ZERO,
+    let settings = JournaledSettings {
+        lock_timeout: std::time::Duration::ZERO,
         command: "bigiron cpu simulate --expedite",
     };
     let expedite = arguments
@@ -317,10 +278,10 @@ fn basis(arguments: &SimulateArguments, cpus: usize) -> Basis {
     let here = present.map_or(here, |topology| topology.cpu_count());
     let measured = model::measure(cpus, expedite);
     Basis {
-        of: format!("this machine of {here} CPUs"),
+        of: format!("this machine with {here} CPUs"),
         costs: measured.costs,
         origins: measured.origins,
-        known: Known {
+        known: KnownSizes {
             fewest: here,
             most: here,
         },

@@ -1,34 +1,34 @@
-//! What `bigiron cpu simulate` prints for people.
+//! Text output of `bigiron cpu simulate`.
 
 use std::fmt::Write as _;
 
 use bigiron_cpu::simulate::{KernelName, Rcu};
 
-use super::{AllSizes, Basis, Everything};
+use super::results::{Basis, GrowthResults, MachineResults};
 
-/// Whose costs and which kernel, in a line.
+/// Returns a line with the origin of the costs and the kernel of the span check.
 pub(super) fn origin(basis: &Basis, against: KernelName) -> String {
     format!(
-        "Costs of {}; spans are checked as by Linux {}",
+        "Costs of {}; span check of Linux {}",
         basis.of,
         against.number()
     )
 }
 
-/// One machine.
-pub(super) fn machine(everything: &Everything) -> String {
+/// Returns the text for one machine.
+pub(super) fn machine(everything: &MachineResults) -> String {
     let mut out = String::new();
     let answer = &everything.answer;
     let Some(first) = answer.rows.first() else {
         return out;
     };
     let (cpus, offlined) = (first.simulation.cpus, first.simulation.offlined);
-    let _ = writeln!(out, "A model: {offlined} of {cpus} CPUs go offline");
+    let _ = writeln!(out, "Model: {offlined} of {cpus} CPUs go offline");
     let _ = writeln!(out, "costs of {}", everything.basis.of);
     if answer.extrapolated {
         let _ = writeln!(
             out,
-            "extrapolated: {cpus} CPUs, and costs are known of {}",
+            "extrapolated: {cpus} CPUs; costs are known for {}",
             known(everything.basis.known.fewest, everything.basis.known.most)
         );
     }
@@ -42,13 +42,13 @@ pub(super) fn machine(everything: &Everything) -> String {
     out
 }
 
-fn rows(out: &mut String, everything: &Everything) {
+fn rows(out: &mut String, everything: &MachineResults) {
     let answer = &everything.answer;
     let _ = writeln!(
         out,
         "\n{:<43} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {:<8} {:>8}",
-        "domains are shown by",
-        "all",
+        "export of domains",
+        "total",
         "hotplug",
         "RCU",
         "build",
@@ -75,24 +75,24 @@ fn rows(out: &mut String, everything: &Everything) {
     }
     let _ = writeln!(
         out,
-        "seconds; speedup against Linux {} as it is, {}",
+        "seconds; speedup relative to Linux {} with defaults, {}",
         answer.against.number(),
         duration(answer.as_it_is)
     );
 }
 
-/// Machines of all sizes.
-pub(super) fn growth(sizes: &AllSizes) -> String {
+/// Returns the text for machines of all sizes.
+pub(super) fn growth(sizes: &GrowthResults) -> String {
     let mut out = String::new();
     let growth = &sizes.growth;
     let _ = writeln!(
         out,
-        "A model: leaving one thread in each core\n{}",
+        "Model: one thread per core stays online\n{}",
         origin(&sizes.basis, sizes.against)
     );
     let _ = writeln!(
         out,
-        "*: extrapolated, costs are known of {}\n",
+        "*: extrapolated; costs are known for {}\n",
         known(sizes.known.fewest, sizes.known.most)
     );
     let _ = write!(out, "{:<28}", "CPUs");
@@ -140,7 +140,7 @@ fn origins(out: &mut String, basis: &Basis) {
 #[cfg(not(feature = "hotplug"))]
 fn origins(_: &mut String, _: &Basis) {}
 
-fn history(out: &mut String, everything: &Everything) {
+fn history(out: &mut String, everything: &MachineResults) {
     let mut table = "";
     for row in &everything.history {
         if row.table != table {
@@ -169,7 +169,7 @@ fn known(fewest: usize, most: usize) -> String {
     }
 }
 
-/// Minutes and seconds, or less, or hours.
+/// Formats a duration: hours and minutes, minutes and seconds, or a smaller unit.
 fn duration(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     match whole {
@@ -179,7 +179,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Seconds without a unit, with as many places as tell something.
+/// Formats seconds without a unit, with the significant decimals.
 fn seconds(seconds: f64) -> String {
     match seconds {
         0.0 => "0".into(),

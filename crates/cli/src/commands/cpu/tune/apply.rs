@@ -7,32 +7,32 @@ use std::time::Duration;
 
 use anyhow::bail;
 use bigiron_cpu::CpuList;
-use bigiron_cpu::files::Chains;
+use bigiron_cpu::source::Chains;
 use bigiron_cpu::tune::{Change, Plan, Rules, TuneError, Tuner, plan};
 use clap::Args;
 
-use super::{read, running, tuner};
+use super::system::{read_rules, running_kernel, tuner};
 use crate::tell::{print, tell};
 
-/// For another command that changes sched/verbose.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Failures that are told one by one.
-const MAX_TOLD: usize = 20;
+/// Time to wait for another command that changes sched/verbose.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of failures reported individually.
+const MAX_REPORTED: usize = 20;
 
 /// `bigiron cpu tune apply`.
 #[derive(Debug, Args)]
 pub struct ApplyArguments {
-    /// The rules, as `save` writes them
+    /// File of rules, as written by `save`
     file: PathBuf,
-    /// Say what would be changed, and change nothing
+    /// Print the changes, and change nothing
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Puts back what the file says.
+/// Applies the rules of the file.
 pub fn run(arguments: &ApplyArguments) -> anyhow::Result<()> {
-    let rules = read(&arguments.file)?;
-    let running = running()?;
+    let rules = read_rules(&arguments.file)?;
+    let running = running_kernel()?;
     let plan = plan(&rules, &running)?;
     for gone in &plan.gone {
         tell!("bigiron: warning: {gone}");
@@ -45,26 +45,26 @@ pub fn run(arguments: &ApplyArguments) -> anyhow::Result<()> {
         );
         return print(&summary);
     }
-    let tuner = tuner(PATIENCE, "bigiron cpu tune apply");
+    let tuner = tuner(LOCK_TIMEOUT, "bigiron cpu tune apply");
     let results = tuner.write(&running, &plan.changes)?;
     let (done, failed) = parted(&plan.changes, results);
     print(&summary(&done, &plan, "changed"))?;
-    tell_failures(&failed);
+    print_failures(&failed);
     match failed.len() {
         0 => Ok(()),
-        count => bail!("{count} of {} values are not set", plan.changes.len()),
+        count => bail!("{count} of {} values were not set", plan.changes.len()),
     }
 }
 
-/// What came of applying rules once more.
+/// Result of applying rules again.
 pub(super) struct Applied {
-    /// What was changed, for people; empty if nothing was to be.
+    /// Description of the changes for the user; empty if there are none.
     pub(super) text: String,
-    /// Why something is not set.
+    /// Reason why a value was not set.
     pub(super) failure: Option<String>,
 }
 
-/// Applies rules to what the kernel has now.
+/// Applies rules to the current domains.
 pub(super) fn again(rules: &Rules, chains: &dyn Chains, tuner: &Tuner) -> Applied {
     let failed = |failure: String| Applied {
         text: String::new(),
@@ -102,16 +102,16 @@ fn parted(
     (done, failed)
 }
 
-fn tell_failures(failed: &[TuneError]) {
-    for error in failed.iter().take(MAX_TOLD) {
+fn print_failures(failed: &[TuneError]) {
+    for error in failed.iter().take(MAX_REPORTED) {
         tell!("bigiron: {error}");
     }
-    if failed.len() > MAX_TOLD {
-        tell!("bigiron: and {} more", failed.len() - MAX_TOLD);
+    if failed.len() > MAX_REPORTED {
+        tell!("bigiron: and {} more", failed.len() - MAX_REPORTED);
     }
 }
 
-/// A line for each kind of change, and one for all.
+/// Returns one line per kind of change, and a total.
 fn summary(changes: &[&Change], plan: &Plan, verb: &str) -> String {
     let mut kinds: BTreeMap<_, Vec<u32>> = BTreeMap::new();
     for change in changes {
@@ -128,6 +128,6 @@ fn summary(changes: &[&Change], plan: &Plan, verb: &str) -> String {
         let _ = writeln!(out, "{name} {tunable}: {before} -> {value}  CPUs {cpus}");
     }
     let (count, already) = (changes.len(), plan.already);
-    let _ = writeln!(out, "{count} values {verb}, {already} are so already");
+    let _ = writeln!(out, "{count} values {verb}, {already} unchanged");
     out
 }

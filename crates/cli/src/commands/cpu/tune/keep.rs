@@ -12,32 +12,34 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::apply::again;
-use super::{read, running, tuner};
+use super::system::{read_rules, running_kernel, tuner};
 use crate::tell::{print, tell};
 
-/// For another command that changes sched/verbose: it looks again soon anyway.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Time to wait for another command that changes sched/verbose; the next check tries again
+/// soon.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// While CPUs go one after the other, it waits this often for an end of it: what is set would be
-/// forgotten at once, and since 6.4 setting it makes the kernel's files of all CPUs each time.
+/// Maximum number of checks to wait for the end of a series of rebuilds, while CPUs go offline
+/// one after another. A value set earlier would be lost at once, and since 6.4 setting it makes
+/// the kernel create the files of all CPUs each time.
 const MAX_WAITS: u32 = 60;
 
 /// `bigiron cpu tune keep`.
 #[derive(Debug, Args)]
 pub struct KeepArguments {
-    /// The rules, as `save` writes them; read anew at SIGHUP
+    /// File of rules, as written by `save`; reread on SIGHUP
     file: PathBuf,
-    /// Look whether the domains were built anew every so many milliseconds
+    /// Milliseconds between checks for a rebuild
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     #[arg(value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
     every: u64,
 }
 
-/// Stays until a signal comes.
+/// Runs until a signal ends it.
 pub fn run(arguments: &KeepArguments) -> anyhow::Result<()> {
-    let mut rules = read(&arguments.file)?;
-    let running = running()?;
-    let tuner = tuner(PATIENCE, "bigiron cpu tune keep");
+    let mut rules = read_rules(&arguments.file)?;
+    let running = running_kernel()?;
+    let tuner = tuner(LOCK_TIMEOUT, "bigiron cpu tune keep");
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot catch signals")?;
     let (sender, received) = mpsc::channel();
     thread::Builder::new()
@@ -52,9 +54,9 @@ pub fn run(arguments: &KeepArguments) -> anyhow::Result<()> {
         .context("cannot start a thread")?;
     let mut watch = Watch::default();
     watch.look(&running)?;
-    // What went wrong last: it is told once, and tried again.
+    // Last failure, which is reported once, and retried.
     let mut failure: Option<String> = None;
-    // Whether rules are to be applied, and how often that was put off.
+    // True if rules have to be applied, and the number of checks for which this was postponed.
     let mut due = true;
     let mut waits = 0;
     loop {
@@ -73,14 +75,14 @@ pub fn run(arguments: &KeepArguments) -> anyhow::Result<()> {
             Err(error) => Some(error.to_string()),
         };
         if let Some(text) = now.as_ref().filter(|_| now != failure) {
-            tell!("bigiron: {text}; it is tried again");
+            tell!("bigiron: {text}; retrying");
         }
         failure = now;
         match received.recv_timeout(Duration::from_millis(arguments.every)) {
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(SIGHUP) => match read(&arguments.file) {
+            Ok(SIGHUP) => match read_rules(&arguments.file) {
                 Ok(read) => (rules, due) = (read, true),
-                Err(error) => tell!("bigiron: {error:#}; the rules stay as they are"),
+                Err(error) => tell!("bigiron: {error:#}; the rules are unchanged"),
             },
             Ok(_) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }

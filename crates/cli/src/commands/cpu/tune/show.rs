@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use bigiron_cpu::DomainTree;
-use bigiron_cpu::files::Chains;
-use bigiron_cpu::tune::{Rule, Rules, Tunable, Which, save};
+use bigiron_cpu::source::Chains;
+use bigiron_cpu::tune::{Rule, Rules, SavedValues, Tunable, save};
 
-/// Values by levels; those that differ from the kernel's own are marked.
+/// Returns the values by level, and marks those that differ from the kernel's own.
 pub fn show(chains: &dyn Chains, built: Option<&DomainTree>) -> anyhow::Result<String> {
-    let all = save(chains, built, Which::All)?;
-    let changed = save(chains, built, Which::Changed)?;
+    let all = save(chains, built, SavedValues::All)?;
+    let changed = save(chains, built, SavedValues::Changed)?;
     let online = chains.online()?.to_string();
     let mut out = format!("{:<10} {:<16}", "domain", "CPUs");
     for tunable in Tunable::ALL {
@@ -34,12 +34,12 @@ pub fn show(chains: &dyn Chains, built: Option<&DomainTree>) -> anyhow::Result<S
         out.push('\n');
     }
     if !changed.rules.is_empty() {
-        out += "* differs from what the kernel gives\n";
+        out += "* differs from the kernel's own value\n";
     }
     Ok(out)
 }
 
-/// Whether a tunable of the domains of `rule` is among `changed`.
+/// Returns true if a tunable of the domains of `rule` is in `changed`.
 fn differs(changed: &Rules, rule: &Rule, tunable: Tunable) -> bool {
     let value = |rule: &Rule| {
         let values = rule.values();
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_marked() {
+    fn differing_values_are_marked() {
         let domain = |cpu, imbalance_pct| SchedDomain {
             cpu,
             name: Some("PKG".into()),
@@ -88,6 +88,6 @@ mod tests {
             .collect();
         assert_eq!(lines[1], ["PKG", "0", "2", "4", "16", "117", "1"]);
         assert_eq!(lines[2], ["PKG", "1", "2", "4", "16", "140*", "1"]);
-        assert!(text.ends_with("* differs from what the kernel gives\n"));
+        assert!(text.ends_with("* differs from the kernel's own value\n"));
     }
 }

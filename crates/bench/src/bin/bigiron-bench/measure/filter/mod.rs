@@ -1,4 +1,4 @@
-//! How fast the filter goes through struct pages, beside the bare memory.
+//! Throughput of the filter over struct pages, compared with that of bare memory.
 
 mod struct_pages;
 
@@ -15,43 +15,43 @@ use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, PageReader, SECTION_FR
 use serde::Serialize;
 
 use bigiron_bench::results::median_time;
-use struct_pages::{Chunk, Copies, CountingReader};
+use struct_pages::{Copies, CountingReader, Section};
 
-/// Bytes of struct pages in memory: more than any processor's cache holds.
+/// Size in bytes of the struct pages held in memory: larger than the cache of any processor.
 const IN_MEMORY: usize = 256 << 20;
 
-/// What to measure.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct FilterOptions {
     /// The dump.
     pub source: PathBuf,
-    /// How it is read.
+    /// Access method for the source.
     pub io: IoMethod,
     /// The dump level.
     pub level: DumpLevel,
-    /// How often each is run; the median counts.
+    /// Number of runs of each. Results are medians.
     pub runs: usize,
 }
 
-/// What came out.
+/// The complete results.
 #[derive(Clone, Debug, Serialize)]
 pub struct FilterResults {
     /// The dump.
     pub source: String,
-    /// The release of its kernel.
+    /// Release of the crashed kernel.
     pub kernel: String,
     /// The dump level.
     pub level: u8,
-    /// Struct pages that the filter decided about.
+    /// Number of struct pages classified by the filter.
     pub struct_pages: u64,
-    /// Bytes that they are together.
+    /// Size of these struct pages in bytes.
     pub bytes: u64,
-    /// Bytes of them that were read; the rest was leapt over, as free blocks
-    /// and compound pages are.
+    /// Number of bytes of them that were read. The rest was skipped, as in free blocks and
+    /// compound pages.
     pub bytes_read: u64,
-    /// Seconds to open the dump, find its kernel, and make the filter.
+    /// Time to open the dump, find its kernel, and create the filter, in seconds.
     pub open_seconds: f64,
-    /// Seconds of the first filtering, with all that is done once.
+    /// Duration of the first filter run in seconds, including one-time work.
     pub first_seconds: f64,
     /// The measurements.
     pub rows: Vec<Row>,
@@ -60,28 +60,27 @@ pub struct FilterResults {
 /// One measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What was run.
+    /// Name of the measurement.
     pub name: String,
-    /// Threads that ran it.
+    /// Number of threads.
     pub helpers: usize,
-    /// Struct pages in one run.
+    /// Number of struct pages per run.
     pub struct_pages: u64,
-    /// Bytes of struct pages in one run.
+    /// Size of the struct pages per run in bytes.
     pub bytes: u64,
-    /// Seconds of each run.
+    /// Duration of each run in seconds.
     pub seconds: Vec<f64>,
-    /// Their median.
+    /// Median duration in seconds.
     pub median_seconds: f64,
-    /// Struct pages a second, for each helper.
+    /// Struct pages per second and helper.
     pub struct_pages_per_second: f64,
-    /// Bytes of struct pages a second, all helpers together.
+    /// Bytes of struct pages per second, for all helpers together.
     pub bytes_per_second: f64,
-    /// The row that says how fast the bytes alone can be had.
+    /// True for the row with the throughput of the bytes alone.
     pub bare: bool,
 }
 
-/// Measures everything. All are run in turn, so that what else the machine
-/// does meets all of them.
+/// Measures everything, in turns, so that other load on the machine affects all rows alike.
 pub fn measure(options: &FilterOptions) -> anyhow::Result<FilterResults> {
     let begin = Instant::now();
     let source = Source::open(std::slice::from_ref(&options.source))?;
@@ -95,17 +94,17 @@ pub fn measure(options: &FilterOptions) -> anyhow::Result<FilterResults> {
         bytes: 0,
     };
     let begin = Instant::now();
-    let struct_pages = run_filter(&filter, &mut counting, &bench.chunks)?;
+    let struct_pages = run_filter(&filter, &mut counting, &bench.sections)?;
     let first_seconds = begin.elapsed().as_secs_f64();
     anyhow::ensure!(
         struct_pages > 0 && bench.copied > 0,
-        "{}: no struct pages",
+        "{}: no struct pages found",
         options.source.display()
     );
 
     let mut one_by_one = Filter::new(&kernel, options.level)?;
     one_by_one.exact_only();
-    // Page cache is hardly ever in large blocks, so nearly nothing is leapt over.
+    // Page cache is rarely in large blocks, so almost nothing is skipped.
     let cache_only = DumpLevel::new(2).unwrap_or_default();
     let cache_only = Filter::new(&kernel, cache_only)?;
     let filters = [
@@ -138,7 +137,7 @@ pub fn measure(options: &FilterOptions) -> anyhow::Result<FilterResults> {
         kernel: kernel.info().release().unwrap_or_default().to_owned(),
         level: options.level.number(),
         struct_pages,
-        bytes: bench.bytes(&bench.chunks),
+        bytes: bench.bytes(&bench.sections),
         bytes_read: counting.bytes,
         open_seconds,
         first_seconds,
@@ -146,7 +145,7 @@ pub fn measure(options: &FilterOptions) -> anyhow::Result<FilterResults> {
     })
 }
 
-/// What one run did.
+/// The amount of work done by one run.
 struct Work {
     struct_pages: u64,
     bytes: u64,
@@ -184,11 +183,11 @@ fn add_run(rows: &mut Vec<Row>, name: String, helpers: usize, work: Work) {
     row.bytes_per_second = row.bytes as f64 / row.median_seconds;
 }
 
-/// A source, its chunks, and copies of the struct pages of the first of them.
+/// A source, its sections, and copies of the struct pages of the first ones.
 struct Bench<'a, 's> {
     kernel: &'a Kernel<'s>,
     io: IoMethod,
-    chunks: Vec<Chunk>,
+    sections: Vec<Section>,
     copied: usize,
     copies: Copies,
     struct_bytes: u64,
@@ -197,21 +196,21 @@ struct Bench<'a, 's> {
 impl<'a, 's> Bench<'a, 's> {
     fn new(kernel: &'a Kernel<'s>, io: IoMethod) -> anyhow::Result<Self> {
         let page_shift = kernel.source().page_shift();
-        let chunks = struct_pages::chunks(kernel)?;
+        let sections = struct_pages::sections(kernel)?;
         let (mut copied, mut pages) = (0, 0);
-        for chunk in &chunks {
-            pages += chunk.pages();
+        for section in &sections {
+            pages += section.pages();
             if pages << page_shift > IN_MEMORY as u64 {
                 break;
             }
             copied += 1;
         }
         let mut reader = kernel.source().reader(io);
-        let copies = Copies::new(reader.as_mut(), &chunks[..copied], page_shift, IN_MEMORY)?;
+        let copies = Copies::new(reader.as_mut(), &sections[..copied], page_shift, IN_MEMORY)?;
         Ok(Self {
             kernel,
             io,
-            chunks,
+            sections,
             copied,
             copies,
             struct_bytes: kernel.info().size("page").unwrap_or(64) as u64,
@@ -222,8 +221,8 @@ impl<'a, 's> Bench<'a, 's> {
         self.kernel.source().page_shift()
     }
 
-    fn bytes(&self, chunks: &[Chunk]) -> u64 {
-        let pages: u64 = chunks.iter().map(Chunk::pages).sum();
+    fn bytes(&self, sections: &[Section]) -> u64 {
+        let pages: u64 = sections.iter().map(Section::pages).sum();
         pages << self.page_shift()
     }
 
@@ -252,7 +251,7 @@ impl<'a, 's> Bench<'a, 's> {
     fn filter_source(&self, filter: &Filter) -> anyhow::Result<Work> {
         let mut reader = self.reader();
         let begin = Instant::now();
-        let struct_pages = run_filter(filter, reader.as_mut(), &self.chunks)?;
+        let struct_pages = run_filter(filter, reader.as_mut(), &self.sections)?;
         Ok(self.work(struct_pages, begin))
     }
 
@@ -261,9 +260,9 @@ impl<'a, 's> Bench<'a, 's> {
         let helper = || -> anyhow::Result<u64> {
             let mut reader = self.reader();
             let mut struct_pages = 0;
-            while let Some(chunk) = self.chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let chunk = std::slice::from_ref(chunk);
-                struct_pages += run_filter(filter, reader.as_mut(), chunk)?;
+            while let Some(section) = self.sections.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let section = std::slice::from_ref(section);
+                struct_pages += run_filter(filter, reader.as_mut(), section)?;
             }
             Ok(struct_pages)
         };
@@ -283,15 +282,15 @@ impl<'a, 's> Bench<'a, 's> {
     fn bare_source(&self) -> anyhow::Result<Work> {
         let mut reader = self.reader();
         let begin = Instant::now();
-        let bytes = struct_pages::bare_read(reader.as_mut(), &self.chunks, self.page_shift())?;
+        let bytes = struct_pages::bare_read(reader.as_mut(), &self.sections, self.page_shift())?;
         Ok(self.bare_work(bytes, begin))
     }
 
-    /// Filters the copy whose turn it is: the one that was used longest ago.
+    /// Filters the least recently used copy.
     fn filter_copy(&self, filter: &Filter) -> anyhow::Result<Work> {
         let mut reader = self.copies.reader();
         let begin = Instant::now();
-        let struct_pages = run_filter(filter, &mut reader, &self.chunks[..self.copied])?;
+        let struct_pages = run_filter(filter, &mut reader, &self.sections[..self.copied])?;
         Ok(self.work(struct_pages, begin))
     }
 
@@ -303,17 +302,17 @@ impl<'a, 's> Bench<'a, 's> {
     }
 }
 
-/// Filters `chunks`; gives how many struct pages that were.
+/// Filters `sections`; returns the amount of work done.
 fn run_filter(
     filter: &Filter,
     reader: &mut dyn PageReader,
-    chunks: &[Chunk],
+    sections: &[Section],
 ) -> anyhow::Result<u64> {
     let mut ram = Bitmap::new(SECTION_FRAMES as usize);
     let mut kept = Bitmap::new(SECTION_FRAMES as usize);
     let mut struct_pages = 0;
-    for chunk in chunks {
-        let first: PageFrame = chunk.first;
+    for section in sections {
+        let first: PageFrame = section.first;
         let result = filter.scan_section(reader, first, &mut ram, &mut kept)?;
         black_box(kept.as_bytes());
         struct_pages += result.scanned;
@@ -321,7 +320,7 @@ fn run_filter(
     Ok(struct_pages)
 }
 
-/// The results as a table.
+/// Formats the results as a table.
 pub fn table(results: &FilterResults) -> String {
     let mega = |value: f64| value / 1e6;
     let mut table = format!(

@@ -1,4 +1,4 @@
-//! Where the struct pages of a source are, and readers of them alone.
+//! The locations of a source's struct pages, and readers restricted to them.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -9,51 +9,51 @@ use bigiron_format::PageFrame;
 use bigiron_kernel::mem_map::MemMap;
 use bigiron_kernel::{Kernel, PageReader, SECTION_FRAMES, SourceError};
 
-/// Pages read at once by the bare read: as the filter does.
+/// Pages read at once by the bare read, as in the filter.
 const PAGES_AT_ONCE: u64 = 64;
 
-/// Pages full of struct pages, one behind the other in physical memory.
+/// Consecutive physical pages that contain only struct pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// The first.
+    /// First page frame.
     pub first: PageFrame,
-    /// How many.
+    /// Number of pages.
     pub pages: u64,
 }
 
-/// A chunk of page frames and where its struct pages are.
+/// A section of page frames, with the locations of its struct pages.
 #[derive(Clone, Debug)]
-pub struct Chunk {
-    /// The first page frame it tells about.
+pub struct Section {
+    /// First page frame described by the struct pages.
     pub first: PageFrame,
-    /// Its struct pages.
+    /// Locations of the struct pages.
     pub runs: Vec<Run>,
 }
 
-impl Chunk {
-    /// Pages that its struct pages fill.
+impl Section {
+    /// Returns the number of pages that the struct pages fill.
     pub fn pages(&self) -> u64 {
         self.runs.iter().map(|run| run.pages).sum()
     }
 }
 
-/// All chunks of a source. What cannot be translated is left out.
-pub fn chunks(kernel: &Kernel) -> anyhow::Result<Vec<Chunk>> {
+/// Returns all sections of a source. Struct pages that cannot be translated are omitted.
+pub fn sections(kernel: &Kernel) -> anyhow::Result<Vec<Section>> {
     let map = MemMap::find(kernel)?;
-    let chunks = kernel.source().sections().map(|first| Chunk {
+    let sections = kernel.source().sections().map(|first| Section {
         first,
         runs: runs_of(kernel, &map, first),
     });
-    Ok(chunks.collect())
+    Ok(sections.collect())
 }
 
 fn runs_of(kernel: &Kernel, map: &MemMap, first: PageFrame) -> Vec<Run> {
     let page_shift = kernel.source().page_shift();
     let (shift, size) = (map.frames_shift(), map.page_struct_size());
     let mut runs: Vec<Run> = Vec::new();
-    let (mut frame, chunk_end) = (first.0, first.0 + SECTION_FRAMES);
-    while frame < chunk_end {
-        let end = (((frame >> shift) + 1) << shift).min(chunk_end);
+    let (mut frame, section_end) = (first.0, first.0 + SECTION_FRAMES);
+    while frame < section_end {
+        let end = (((frame >> shift) + 1) << shift).min(section_end);
         if let Ok(Some(section)) = map.section(kernel, frame >> shift) {
             let mut address = map.page_struct(section, PageFrame(frame));
             let mut rest = ((end - frame) * size) >> page_shift;
@@ -76,22 +76,22 @@ fn runs_of(kernel: &Kernel, map: &MemMap, first: PageFrame) -> Vec<Run> {
     runs
 }
 
-/// Adds up the words of all struct pages: how long it takes at least to have
-/// looked at each. Gives the number of bytes.
+/// Sums the words of all struct pages, which takes the minimum time of reading each. Returns
+/// the number of bytes.
 pub fn bare_read(
     reader: &mut dyn PageReader,
-    chunks: &[Chunk],
+    sections: &[Section],
     page_shift: u32,
 ) -> Result<u64, SourceError> {
     let mut read = 0;
-    read_all(reader, chunks, page_shift, |bytes| {
+    read_all(reader, sections, page_shift, |bytes| {
         black_box(sum(bytes));
         read += bytes.len() as u64;
     })?;
     Ok(read)
 }
 
-/// The sum of the words of `bytes`, which are a multiple of eight.
+/// Returns the sum of the words of `bytes`, whose length is a multiple of eight.
 pub fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.as_chunks().0.iter();
     words.fold(0, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)))
@@ -99,11 +99,11 @@ pub fn sum(bytes: &[u8]) -> u64 {
 
 fn read_all(
     reader: &mut dyn PageReader,
-    chunks: &[Chunk],
+    sections: &[Section],
     page_shift: u32,
     mut take: impl FnMut(&[u8]),
 ) -> Result<(), SourceError> {
-    for run in chunks.iter().flat_map(|chunk| &chunk.runs) {
+    for run in sections.iter().flat_map(|section| &section.runs) {
         let mut done = 0;
         while done < run.pages {
             let count = (run.pages - done).min(PAGES_AT_ONCE);
@@ -120,10 +120,10 @@ fn read_all(
     Ok(())
 }
 
-/// Copies of a source's struct pages in memory, so many that they are in no
-/// processor's cache when their turn comes again.
+/// Copies of a source's struct pages in memory, so many that none is in a CPU cache when it is
+/// used again.
 pub struct Copies {
-    /// Of each run: its first page frame, and where it is in a copy.
+    /// First page frame of each run, with its range in a copy.
     index: Vec<(PageFrame, Range<usize>)>,
     bytes: Vec<u8>,
     copy_len: usize,
@@ -132,10 +132,10 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Copies the struct pages of `chunks` until there are `bytes` of them.
+    /// Copies the struct pages of `sections` until the copies have `bytes` bytes.
     pub fn new(
         reader: &mut dyn PageReader,
-        chunks: &[Chunk],
+        sections: &[Section],
         page_shift: u32,
         bytes: usize,
     ) -> Result<Self, SourceError> {
@@ -146,10 +146,10 @@ impl Copies {
             turn: AtomicUsize::new(0),
             page_shift,
         };
-        for chunk in chunks {
-            for run in &chunk.runs {
-                let one = Chunk {
-                    first: chunk.first,
+        for section in sections {
+            for run in &section.runs {
+                let one = Section {
+                    first: section.first,
                     runs: vec![*run],
                 };
                 let start = copies.bytes.len();
@@ -169,7 +169,7 @@ impl Copies {
         Ok(copies)
     }
 
-    /// The copy that was given longest ago.
+    /// Returns the least recently used copy.
     pub fn next(&self) -> &[u8] {
         let count = self.bytes.len().checked_div(self.copy_len).unwrap_or(0);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
@@ -177,7 +177,7 @@ impl Copies {
         &self.bytes[number * self.copy_len..][..self.copy_len]
     }
 
-    /// A reader of the copy that was given longest ago.
+    /// Returns a reader of the least recently used copy.
     pub fn reader(&self) -> CopyReader<'_> {
         CopyReader {
             copies: self,
@@ -186,8 +186,7 @@ impl Copies {
     }
 }
 
-/// Reads struct pages where they lie in memory, without copying them; all
-/// other pages are absent.
+/// Reads struct pages from memory without copying them. All other pages are absent.
 pub struct CopyReader<'a> {
     copies: &'a Copies,
     bytes: &'a [u8],
@@ -213,11 +212,11 @@ impl PageReader for CopyReader<'_> {
     }
 }
 
-/// Counts the bytes that another reader gives.
+/// Counts the bytes returned by another reader.
 pub struct CountingReader<'a> {
     /// The other reader.
     pub reader: Box<dyn PageReader + 'a>,
-    /// Bytes given so far.
+    /// Number of bytes returned so far.
     pub bytes: u64,
 }
 

@@ -1,6 +1,6 @@
-//! Reading a dump here and there, through the cache that all its readers share:
-//! beside the bare codec and beside a reader of its own, warm and cold, by several
-//! threads, and what a pass over the whole dump leaves of what is hot.
+//! Random reads of a dump through the cache that all its readers share: compared with the bare
+//! codec and with a reader that has its own cache, warm and cold, with several threads, and
+//! after a pass over the whole dump, to measure how much of the working set stays cached.
 
 mod pages;
 mod rows;
@@ -17,19 +17,19 @@ use pages::{Numbers, Pages};
 pub use rows::{ReadResults, Row, table};
 use rows::{compare, middle, row};
 
-/// Random reads of what is warm that are timed.
+/// Number of timed random reads of warm pages.
 const WARM_READS: usize = 400_000;
-/// A cache that is soon full, and then only gives its memory from one to the next.
+/// Size in bytes of a cache that fills quickly and then only reuses its memory.
 const SMALL_CACHE: u64 = 8 << 20;
 
-/// What to measure.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// The dump, in all its files.
+    /// All files of the dump.
     pub dump: Vec<PathBuf>,
-    /// Bytes of the cache.
+    /// Size of the cache in bytes.
     pub cache: u64,
-    /// How often each is run; medians count.
+    /// Number of runs of each. Results are medians.
     pub runs: usize,
 }
 
@@ -59,7 +59,7 @@ pub fn measure(options: &ReadOptions) -> anyhow::Result<ReadResults> {
             let what = "front to back, shared cache";
             run.push(sequential(source.memory(), &pages, what, threads)?);
         }
-        // All of a larger one is memory fresh from the system at first.
+        // With a larger cache, all its memory would at first be newly allocated by the system.
         let mut source = Source::open(&options.dump)?;
         source.set_cache(options.cache.min(SMALL_CACHE));
         let what = "front to back, small shared cache";
@@ -88,17 +88,17 @@ pub fn measure(options: &ReadOptions) -> anyhow::Result<ReadResults> {
     Ok(results)
 }
 
-/// Physical addresses, for others to read the same pages.
+/// Physical addresses, with which other programs can read the same pages.
 pub struct Addresses {
-    /// All pages, from front to back.
+    /// All pages in ascending order.
     pub all: Vec<u64>,
     /// The working set.
     pub hot: Vec<u64>,
-    /// Those that are read cold.
+    /// The pages read cold.
     pub cold: Vec<u64>,
 }
 
-/// Says which pages [`measure`] reads.
+/// Returns the addresses of the pages that [`measure`] reads.
 pub fn addresses(options: &ReadOptions) -> anyhow::Result<Addresses> {
     let source = Source::open(&options.dump)?;
     let pages = Pages::of(source.memory(), options.cache)?;
@@ -116,20 +116,21 @@ fn open(options: &ReadOptions) -> anyhow::Result<Source> {
     Ok(source)
 }
 
-/// How often something was decompressed, and the most bytes there were.
+/// Returns the number of decompressions, and the peak size of the cache in bytes.
 fn usage(source: &Source) -> (u64, u64) {
     let usage = source.memory().cache_usage().unwrap_or_default();
     (usage.unpacked, usage.peak_bytes)
 }
 
-/// Of `reads`, those that decompressed nothing, if `before` was decompressed before them.
+/// Returns the fraction of `reads` that decompressed nothing; `before` is the number of
+/// decompressions before them.
 fn hits(source: &Source, before: u64, reads: u64) -> Option<f64> {
     let usage = source.memory().cache_usage()?;
     let misses = usage.unpacked.saturating_sub(before);
     Some(1.0 - misses as f64 / reads.max(1) as f64)
 }
 
-/// The codec alone on the chunks of a vmdump, and with all that reading one takes.
+/// Measures the codec alone on the chunks of a vmdump, and the complete read of a chunk.
 fn bare(source: &Source, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let Some(vmdump) = source.memory().vmdump() else {
         return Ok(());
@@ -160,7 +161,7 @@ fn bare(source: &Source, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All pages from front to back, in place; threads take turns of 256 KiB.
+/// Reads all pages in ascending order, in place. Threads take turns of 256 KiB.
 fn sequential(
     memory: &dyn MemorySource,
     pages: &Pages,
@@ -195,7 +196,7 @@ fn sequential(
     ))
 }
 
-/// Copies each of `frames` by a call of its own.
+/// Copies each of `frames` by a separate call.
 fn each(
     memory: &dyn MemorySource,
     frames: &[PageFrame],
@@ -213,7 +214,7 @@ fn each(
     Ok(row(what, 1, reads, reads << shift, begin.elapsed()))
 }
 
-/// The working set at random by one thread and by two, copied and not, and again
+/// Reads the working set randomly with one thread and with two, copied and in place, and again
 /// after a pass over the whole dump.
 fn warm(source: &Source, pages: &Pages, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let physical = PhysicalMemory::new(source.memory(), IoMethod::Auto, 0);
@@ -278,7 +279,8 @@ fn random(
     ))
 }
 
-/// Copies as many pages at random out of as much bare memory: what no cache can beat.
+/// Copies the same number of random pages from the same amount of plain memory: an upper limit
+/// for any cache.
 fn bare_copies(pages: &Pages, threads: usize) -> anyhow::Result<Row> {
     let size = 1_usize << pages.shift;
     let memory: Vec<u8> = (0..pages.hot.len() * size).map(|at| at as u8).collect();

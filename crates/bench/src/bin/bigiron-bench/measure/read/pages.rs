@@ -1,21 +1,21 @@
-//! Which pages of a dump are read.
+//! Selection of the pages that are read.
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_kernel::{MemorySource, SECTION_FRAMES};
 
-/// Page frames that are in or out of the working set together: some chunks of a vmdump,
-/// which need not begin where they do.
+/// Page frames that are in or out of the working set together: a few chunks of a vmdump, with
+/// which they need not be aligned.
 const BLOCK: usize = 256;
-/// Pages that are read cold.
+/// Number of pages read cold.
 const COLD_READS: usize = 1000;
-/// Bytes that are read at once from front to back.
+/// Bytes read at once in sequential reads.
 const LONG: usize = 256 << 10;
 
-/// What is read: a dump's pages.
+/// The pages of a dump.
 pub(super) struct Pages {
     pub(super) shift: u32,
-    /// All, in order.
+    /// All pages, in ascending order.
     pub(super) all: Vec<PageFrame>,
     /// The working set: half of the cache.
     pub(super) hot: Vec<PageFrame>,
@@ -53,7 +53,7 @@ impl Pages {
         })
     }
 
-    /// Pages all over the dump.
+    /// Returns pages spread over the whole dump.
     pub(super) fn cold(&self) -> Vec<PageFrame> {
         let count = COLD_READS.min(self.all.len());
         let places = (0..count).map(|number| spread(number, self.all.len()));
@@ -62,7 +62,7 @@ impl Pages {
             .collect()
     }
 
-    /// Runs of pages in order, each at most [`LONG`].
+    /// Returns runs of consecutive pages, each at most [`LONG`].
     pub(super) fn runs(&self) -> Vec<(PageFrame, usize)> {
         let mut runs: Vec<(PageFrame, usize)> = Vec::new();
         for frame in &self.all {
@@ -79,14 +79,14 @@ impl Pages {
     }
 }
 
-/// One of `count` places, far from the one of the number before: by the golden ratio
-/// they spread evenly.
+/// Returns one of `count` positions, far from that of the previous number: multiples of the
+/// golden ratio spread evenly.
 fn spread(number: usize, count: usize) -> usize {
     let place = (number as f64 * 0.618_033_988_75).fract();
     ((place * count as f64) as usize).min(count.saturating_sub(1))
 }
 
-/// Numbers that look random: xorshift64, by Marsaglia.
+/// Pseudo-random numbers: xorshift64, by Marsaglia.
 pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {

@@ -1,4 +1,4 @@
-//! What reading a dump cost: rows, their medians and ratios.
+//! The rows of the results, with medians and ratios.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,43 +7,43 @@ use serde::Serialize;
 
 use bigiron_bench::results::median;
 
-/// One way to read.
+/// Result of one kind of read.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
-    /// What was read, and how.
+    /// Description of the read.
     pub what: String,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Bytes.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// The median of the seconds that they took.
+    /// Median time in seconds.
     pub seconds: f64,
-    /// How many times as long as the row that it is held against took.
+    /// Ratio to the time of the row with which it is compared.
     pub ratio: Option<f64>,
-    /// Of all reads, those that had to decompress nothing.
+    /// Fraction of the reads that decompressed nothing.
     pub hits: Option<f64>,
-    /// All seconds that were measured.
+    /// All measured times in seconds.
     pub all_seconds: Vec<f64>,
 }
 
-/// What was measured.
+/// The complete results.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReadResults {
-    /// What kind of dump it is.
+    /// Kind of the dump.
     pub kind: String,
-    /// Pages in it.
+    /// Number of pages in the dump.
     pub pages: u64,
-    /// Bytes that the cache may take.
+    /// Maximum size of the cache in bytes.
     pub cache_bytes: u64,
-    /// The most that it took.
+    /// Peak size of the cache in bytes.
     pub peak_bytes: u64,
     /// The rows.
     pub rows: Vec<Row>,
 }
 
-/// A row of one run.
+/// Returns the row of one run.
 pub(super) fn row(what: &str, threads: usize, reads: u64, bytes: u64, time: Duration) -> Row {
     Row {
         what: what.to_owned(),
@@ -55,7 +55,7 @@ pub(super) fn row(what: &str, threads: usize, reads: u64, bytes: u64, time: Dura
     }
 }
 
-/// The medians of the same row in several runs.
+/// Returns the medians of the same row in several runs.
 pub(super) fn middle(rows: &[&Row]) -> Option<Row> {
     let seconds: Vec<f64> = rows.iter().map(|row| row.seconds).collect();
     let hits: Vec<f64> = rows.iter().filter_map(|row| row.hits).collect();
@@ -68,8 +68,8 @@ pub(super) fn middle(rows: &[&Row]) -> Option<Row> {
     })
 }
 
-/// Holds reading from front to back against the codec, or else against a reader with a
-/// cache of its own, cold pages against such a reader, and copies against bare ones.
+/// Compares sequential reads with the codec, or else with a reader that has its own cache; cold
+/// pages with such a reader; and copies with plain copies.
 pub(super) fn compare(rows: &mut [Row]) {
     let of = |name: &str| {
         rows.iter()
@@ -94,7 +94,7 @@ pub(super) fn compare(rows: &mut [Row]) {
     }
 }
 
-/// The results as text.
+/// Formats the results as text.
 pub fn table(results: &ReadResults) -> String {
     let mut out = format!(
         "{}, {} pages, a cache of {} MiB that took {:.1} MiB at most\n{:46} {:>7} {:>10} {:>10} {:>11} {:>7} {:>8}",

@@ -1,4 +1,4 @@
-//! What is to be known before CPUs go.
+//! Side effects of taking CPUs offline.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,14 +11,14 @@ use super::state::Cpus;
 use super::tasks::{self, BoundTasks};
 use crate::list::CpuList;
 
-/// What would change with CPUs that go, beside their number. None of it stops them.
+/// Side effects of taking CPUs offline, other than having fewer CPUs. None of them prevents it.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct OfflineBlockers {
-    /// Those that are isolated: somebody meant them for one thing.
+pub struct OfflineEffects {
+    /// Isolated CPUs, which were reserved for a purpose.
     pub isolated: CpuList,
-    /// Those without a tick.
+    /// CPUs without a periodic tick (`nohz_full`).
     pub nohz_full: CpuList,
-    /// Memory nodes that are left without a CPU online.
+    /// Memory nodes left without an online CPU.
     pub nodes: Vec<u32>,
     /// Interrupts that lose their last CPU.
     pub interrupts: Vec<Interrupt>,
@@ -26,27 +26,27 @@ pub struct OfflineBlockers {
     pub tasks: BoundTasks,
 }
 
-impl OfflineBlockers {
-    /// Of CPUs online that go.
-    pub fn of(place: &SysRoot, cpus: &Cpus, going: &CpuList) -> Self {
+impl OfflineEffects {
+    /// Returns the effects of taking the online CPUs in `going` offline.
+    pub fn of(root: &SysRoot, cpus: &Cpus, going: &CpuList) -> Self {
         let going = &going.and(&cpus.online);
         let nodes = |cpus_there: &CpuList| -> BTreeSet<u32> {
-            let spots = cpus_there.iter().filter_map(|cpu| cpus.spots.get(&cpu));
-            spots.filter_map(|spot| spot.node).collect()
+            let positions = cpus_there.iter().filter_map(|cpu| cpus.positions.get(&cpu));
+            positions.filter_map(|position| position.node).collect()
         };
         let left = nodes(&cpus.online.without(going));
         Self {
             isolated: cpus.isolated.and(going),
             nohz_full: cpus.nohz_full.and(going),
             nodes: nodes(going).difference(&left).copied().collect(),
-            interrupts: irqs::losing(place, &cpus.online, going),
-            tasks: tasks::bound(place, &cpus.online, going),
+            interrupts: irqs::losing(root, &cpus.online, going),
+            tasks: tasks::bound(root, &cpus.online, going),
         }
     }
 }
 
-/// A line for each.
-impl fmt::Display for OfflineBlockers {
+/// Writes one line per effect.
+impl fmt::Display for OfflineEffects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.isolated.is_empty() {
             writeln!(
@@ -59,7 +59,7 @@ impl fmt::Display for OfflineBlockers {
             writeln!(f, "CPUs {} run without a tick (nohz_full)", self.nohz_full)?;
         }
         for node in &self.nodes {
-            writeln!(f, "memory node {node} is left without a CPU online")?;
+            writeln!(f, "memory node {node} is left without an online CPU")?;
         }
         let managed = |state| {
             let some = self
@@ -80,7 +80,7 @@ impl fmt::Display for OfflineBlockers {
         if !moved.is_empty() {
             writeln!(
                 f,
-                "interrupts that go to other CPUs for good: {}",
+                "interrupts that move to other CPUs permanently: {}",
                 some(&moved)
             )?;
         }
@@ -89,7 +89,7 @@ impl fmt::Display for OfflineBlockers {
             writeln!(
                 f,
                 "interrupts that lose the last of their CPUs: {unknown}; they move to others, or are shut down \
-                 if managed, which this kernel does not tell (no /sys/kernel/debug/irq)"
+                 if managed, which this kernel does not report (no /sys/kernel/debug/irq)"
             )?;
         }
         if self.tasks.count > 0 {
@@ -99,7 +99,7 @@ impl fmt::Display for OfflineBlockers {
             };
             writeln!(
                 f,
-                "processes that are bound to nothing but these CPUs, and lose that binding when they next run: {}: {}{and_more}",
+                "processes bound only to these CPUs, which lose that binding when they next run: {}: {}{and_more}",
                 self.tasks.count,
                 self.tasks.some.join(", ")
             )?;
@@ -108,7 +108,7 @@ impl fmt::Display for OfflineBlockers {
     }
 }
 
-/// The first few.
+/// Joins the first five elements and counts the rest.
 fn some(list: &[String]) -> String {
     let shown: Vec<&str> = list.iter().take(5).map(String::as_str).collect();
     match list.len() - shown.len() {

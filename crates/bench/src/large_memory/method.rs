@@ -1,110 +1,111 @@
-//! The ways to create, lock and destroy memory that are measured.
+//! The methods to create, lock and destroy memory.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What memory.
+/// Kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Memory {
     /// A System V segment.
     Segment,
-    /// Several of them, one behind the other.
+    /// Several consecutive segments.
     Striped(usize),
     /// A System V segment of hugetlb pages.
     Hugetlb,
-    /// A file without a name.
+    /// A memfd.
     Memfd,
-    /// Private memory.
+    /// Private anonymous memory.
     Anonymous,
 }
 
 impl Memory {
-    /// Whether it lives as long as somebody refers to it, not only while it is mapped.
+    /// True if the memory lives as long as it is referenced, not only while it is mapped.
     pub fn is_shared(self) -> bool {
         self != Self::Anonymous
     }
 
-    /// Whether it is a segment or several.
+    /// True if the memory consists of one or more segments.
     pub fn is_segment(self) -> bool {
         matches!(self, Self::Segment | Self::Striped(_) | Self::Hugetlb)
     }
 }
 
-/// How its pages are made.
+/// Method to populate the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Make {
-    /// By writing a byte to each.
+    /// A write of one byte to each page.
     Touch,
-    /// By MADV_POPULATE_READ, in one call: the best that one thread can do with shared memory.
+    /// MADV_POPULATE_READ in one call: the fastest method for shared memory in one thread.
     OneCall,
-    /// By as many helpers, at most.
+    /// Up to this number of helpers.
     Helpers(usize),
-    /// By as many helpers, in huge pages.
+    /// Up to this number of helpers, with huge pages.
     HugeHelpers(usize),
-    /// By whatever locks it.
+    /// The call that locks the memory.
     ByLock,
 }
 
-/// How it is locked.
+/// Method to lock the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lock {
-    /// Not at all.
+    /// Not locked.
     No,
-    /// By SHM_LOCK.
+    /// SHM_LOCK.
     Shm,
-    /// By `mlock`.
+    /// `mlock`.
     Mlock,
-    /// By `mlock2(MLOCK_ONFAULT)` before, and `mlock` after its pages are made.
+    /// `mlock2(MLOCK_ONFAULT)` before the population, and `mlock` after it.
     OnFault,
 }
 
-/// How it is given back.
+/// Method to release the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Destroy {
-    /// By the plain calls, after `munlock` where it was locked by `mlock`.
+    /// The plain calls, after `munlock` if the memory was locked by `mlock`.
     Plain,
-    /// Its page tables by as many helpers, then by the plain calls; several segments at once.
+    /// The page tables by up to this number of helpers, then the plain calls; several segments
+    /// concurrently.
     Helpers(usize),
-    /// The same, with a reaper that has the last reference.
+    /// The same, with a reaper that holds the last reference.
     Reaper(usize),
 }
 
-/// A setting of the kernel that a way needs.
+/// A kernel setting required by a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Needs {
     /// None.
     Nothing,
-    /// Shared memory in huge pages where programs ask for them.
+    /// Huge pages for shared memory on madvise.
     ShmemAdvise,
     /// Free hugetlb pages.
     Pool,
 }
 
-/// One way from nothing to nothing.
+/// A method to create, lock and destroy memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Way {
-    /// What memory.
+pub struct Method {
+    /// Kind of memory.
     pub memory: Memory,
-    /// Whether it asks for huge pages (MADV_HUGEPAGE).
+    /// True to request huge pages by MADV_HUGEPAGE.
     pub advise_huge: bool,
-    /// How its pages are made.
+    /// Method to populate the memory.
     pub make: Make,
-    /// How it is locked.
+    /// Method to lock the memory.
     pub lock: Lock,
-    /// How it is given back.
+    /// Method to release the memory.
     pub destroy: Destroy,
-    /// What the kernel must allow.
+    /// Required kernel setting.
     pub needs: Needs,
 }
 
-impl Way {
-    /// A segment by the plain calls.
+impl Method {
+    /// A segment with the plain calls.
     pub const PLAIN: Self = Self {
         memory: Memory::Segment,
         advise_huge: false,
@@ -114,13 +115,13 @@ impl Way {
         needs: Needs::Nothing,
     };
 
-    /// Whether it is to have huge pages, and so addresses for them.
+    /// True if the memory should have huge pages, and thus needs aligned addresses.
     pub fn wants_huge(&self) -> bool {
         self.advise_huge || matches!(self.make, Make::HugeHelpers(_))
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for Method {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             memory,

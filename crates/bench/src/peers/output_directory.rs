@@ -1,4 +1,4 @@
-//! Where the outputs of a measurement go.
+//! The directory for the outputs of a measurement.
 
 use std::env;
 use std::fs::Permissions;
@@ -10,23 +10,23 @@ use bigiron_helpers::available_memory;
 use rustix::fs::{statfs, statvfs};
 use tempfile::TempDir;
 
-/// In memory on every Linux with glibc.
+/// In memory on every Linux system with glibc.
 const SHARED_MEMORY: &str = "/dev/shm";
 /// TMPFS_MAGIC and RAMFS_MAGIC (linux/magic.h).
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
-/// Free memory that is left to the programs and the page cache: one in this many.
+/// One part in this many of the free memory is left to the programs and the page cache.
 const LEFT_OVER: u64 = 4;
 
-/// A directory of this process's own, gone in the end.
-pub struct Place {
+/// A temporary directory of this process, removed on drop.
+pub struct OutputDirectory {
     directory: TempDir,
-    /// Whether it is in memory; else a disk is measured too.
+    /// True if the directory is in memory; otherwise the disk is measured as well.
     pub in_memory: bool,
 }
 
-impl Place {
-    /// A directory with room for `needed` bytes: in `wanted`, or else in
-    /// memory, or else where temporary files go.
+impl OutputDirectory {
+    /// Creates a directory with room for `needed` bytes: in `wanted` if given, otherwise in
+    /// memory, or else in the directory for temporary files.
     pub fn choose(wanted: Option<&Path>, needed: u64) -> anyhow::Result<Self> {
         let parent = match wanted {
             Some(wanted) => wanted.to_owned(),
@@ -38,7 +38,7 @@ impl Place {
         let room = room(&parent)?;
         anyhow::ensure!(
             room >= needed,
-            "{}: the outputs need about {} MiB, and there is room for {} MiB; name a directory \
+            "{}: the outputs need about {} MiB, and {} MiB are available; choose a directory \
              with more room by --directory",
             parent.display(),
             needed.div_ceil(1 << 20),
@@ -48,7 +48,7 @@ impl Place {
             .prefix("bigiron-bench-")
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(&parent)
-            .with_context(|| format!("{}: cannot make a directory in it", parent.display()))?;
+            .with_context(|| format!("{}: cannot create a directory in it", parent.display()))?;
         let in_memory = is_in_memory(directory.path());
         Ok(Self {
             directory,
@@ -56,23 +56,23 @@ impl Place {
         })
     }
 
-    /// The directory itself.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// The directory it is in.
+    /// Returns the parent directory.
     pub fn parent(&self) -> &Path {
         self.directory.path().parent().unwrap_or(Path::new("/"))
     }
 }
 
-/// Bytes that can be written into `directory` without harm.
+/// Returns the number of bytes that can be written to `directory` without harm.
 fn room(directory: &Path) -> anyhow::Result<u64> {
     let found = statvfs(directory).with_context(|| format!("{}", directory.display()))?;
     let free = found.f_bavail.saturating_mul(found.f_frsize);
@@ -80,7 +80,7 @@ fn room(directory: &Path) -> anyhow::Result<u64> {
     Ok(memory.map_or(free, |memory| free.min(memory - memory / LEFT_OVER)))
 }
 
-/// Whether a file or directory is in memory.
+/// True if a file or directory is in memory.
 pub fn is_in_memory(directory: &Path) -> bool {
     statfs(directory).is_ok_and(|found| IN_MEMORY.contains(&found.f_type))
 }
@@ -90,15 +90,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_refused_with_both_sizes() {
+    fn insufficient_space_is_an_error_with_both_sizes() {
         let wanted = env::temp_dir();
-        let error = Place::choose(Some(&wanted), u64::MAX).err().unwrap();
+        let error = OutputDirectory::choose(Some(&wanted), u64::MAX)
+            .err()
+            .unwrap();
         assert!(error.to_string().contains("--directory"), "{error}");
     }
 
     #[test]
-    fn the_directory_is_nobody_elses_and_gone_in_the_end() {
-        let place = Place::choose(Some(&env::temp_dir()), 1).unwrap();
+    fn directory_is_private_and_removed_on_drop() {
+        let place = OutputDirectory::choose(Some(&env::temp_dir()), 1).unwrap();
         let file = place.file("x");
         std::fs::write(&file, "x").unwrap();
         let mode = file.parent().unwrap().metadata().unwrap().permissions();

@@ -1,0 +1,25 @@
+//! One copy: its source, its target, and its result.
+
+use bigiron_helpers::Stop;
+
+use super::directory::{Directory, Temporary};
+use super::options::SaveOptions;
+use super::origin::Origin;
+use crate::progress::Progress;
+
+/// A copy in progress.
+pub struct SaveJob<'a> {
+    pub origin: &'a Origin,
+    pub options: &'a SaveOptions,
+    pub directory: &'a Directory,
+    pub temporary: &'a Temporary,
+    pub progress: &'a Progress,
+    pub stop: &'a Stop,
+}
+
+/// A copy under its temporary name.
+pub struct Made {
+    pub bytes: u64,
+    pub copied: u64,
+    pub damage: Option<String>,
+}

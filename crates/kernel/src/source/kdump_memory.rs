@@ -1,0 +1,131 @@
+//! The memory of a kdump-compressed dump.
+
+use bigiron_format::PageFrame;
+use bigiron_format::bitmap::Bitmap;
+use bigiron_format::bytes::Endian;
+use bigiron_format::elf::Notes;
+
+use super::file::IoMethod;
+use super::kdump::KdumpSource;
+#[cfg(feature = "cache")]
+use super::kdump_cache::KdumpCache;
+#[cfg(feature = "cache")]
+use super::kdump_cached::CachedKdumpReader;
+use super::kdump_reader::KdumpReader;
+use super::{
+    CacheUsage, Extensions, MemorySource, PageReader, SECTION_FRAMES, SharedAccess, SourceFacts,
+};
+use crate::error::SourceError;
+
+impl MemorySource for KdumpSource {
+    fn kind(&self) -> &'static str {
+        if self.parts.len() > 1 {
+            "split kdump-compressed"
+        } else {
+            "kdump-compressed"
+        }
+    }
+
+    fn page_shift(&self) -> u32 {
+        self.head().block_size.trailing_zeros()
+    }
+
+    fn endian(&self) -> Endian {
+        self.head().endian
+    }
+
+    fn machine(&self) -> &str {
+        self.head().utsname.machine()
+    }
+
+    fn end_frame(&self) -> PageFrame {
+        PageFrame(self.head().end_frame)
+    }
+
+    fn notes(&self) -> Notes<'_> {
+        self.head().notes()
+    }
+
+    fn vmcoreinfo_note(&self) -> Option<&[u8]> {
+        self.vmcoreinfo.as_deref()
+    }
+
+    fn facts(&self) -> SourceFacts<'_> {
+        let head = self.head();
+        SourceFacts {
+            erase_info: &head.erase_info,
+            utsname: Some(&head.utsname),
+            dump_level: (head.dump_level & 31) as u8,
+            codecs: self.codecs(),
+            is_live: false,
+            damage: self.damage.as_deref(),
+        }
+    }
+
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions {
+            stored_sizes: Some(self),
+            shared_access: Some(self),
+            ..Extensions::default()
+        }
+    }
+
+    fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
+        self.read_bits(
+            self.head().layout.ram_bitmap(),
+            first.0 / SECTION_FRAMES,
+            bits,
+        )
+    }
+
+    fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
+        self.dumped_in_section(first, bits)?;
+        // Pages between the given parts are in files that were not given.
+        let mut covered = 0;
+        for part in &self.parts {
+            let inside = |frame: PageFrame| {
+                frame.0.clamp(first.0, first.0 + SECTION_FRAMES) as usize - first.0 as usize
+            };
+            bits.clear_range(covered, inside(part.frames.start));
+            covered = inside(part.frames.end);
+        }
+        bits.clear_range(covered, SECTION_FRAMES as usize);
+        Ok(())
+    }
+
+    fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
+        let bitmap = self.head().layout.ram_bitmap();
+        let section = self.next_used_section(bitmap, first.0 / SECTION_FRAMES)?;
+        Some(PageFrame(section * SECTION_FRAMES))
+    }
+
+    fn reader(&self, _io: IoMethod) -> Box<dyn PageReader + '_> {
+        #[cfg(feature = "cache")]
+        if let Some(cache) = &self.cache {
+            return Box::new(CachedKdumpReader::new(self, cache));
+        }
+        Box::new(KdumpReader::new(self))
+    }
+}
+
+impl SharedAccess for KdumpSource {
+    #[cfg(feature = "cache")]
+    fn cache_usage(&self) -> Option<CacheUsage> {
+        self.cache.as_ref().map(KdumpCache::usage)
+    }
+
+    #[cfg(not(feature = "cache"))]
+    fn cache_usage(&self) -> Option<CacheUsage> {
+        None
+    }
+
+    #[cfg(feature = "cache")]
+    fn parallel_readers(&self) -> usize {
+        self.cache.as_ref().map_or(1, |_| super::parallel_readers())
+    }
+
+    #[cfg(not(feature = "cache"))]
+    fn parallel_readers(&self) -> usize {
+        1
+    }
+}
