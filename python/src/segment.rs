@@ -74,7 +74,8 @@ impl MemorySegment {
             match self.users.load(Ordering::Acquire) {
                 0 => Ok(inner.segment.take()),
                 users => {
-                    let text = format!("{users} views of the segment are still there");
+                    let views = if users == 1 { "view" } else { "views" };
+                    let text = format!("the segment still has {users} {views}: release them first");
                     Err(PyBufferError::new_err(text))
                 }
             }

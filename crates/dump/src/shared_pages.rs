@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_what_it_was_given_and_forgets_the_oldest() {
+    fn stored_pages_are_found_and_the_oldest_are_evicted() {
         let table = table(1000);
         assert_eq!(table.find(0), None);
         let all = table.lock().pages.len() as u64;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_that_is_alike_is_not_taken_for_another() {
+    fn equal_hash_bits_do_not_match_a_different_page() {
         let table = table(1);
         let given = 0x1234_5678_0000_0001;
         table.insert([(given, page(1))].into_iter());
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_one_helper_stores_is_found_whole_by_the_others() {
+    fn page_stored_by_one_helper_is_found_intact_by_others() {
         let table = table(100);
         let found = run(4, &Stop::new(), |_| {
             let mut found = 0_u64;

@@ -27,7 +27,7 @@ fn read(view: &CoreView, offset: u64, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn pieces_of_any_size_are_those_of_the_whole() {
+fn reads_of_any_size_agree_with_the_whole_core() {
     let machine = Synth::from_text(MACHINE).unwrap();
     with_view(&machine, |view| {
         let size = usize::try_from(view.size()).unwrap();
@@ -47,7 +47,7 @@ fn pieces_of_any_size_are_those_of_the_whole() {
 }
 
 #[test]
-fn behind_the_end_there_is_nothing() {
+fn reads_past_the_end_return_nothing() {
     let machine = Synth::from_text(MACHINE).unwrap();
     with_view(&machine, |view| {
         let size = view.size();
@@ -60,7 +60,7 @@ fn behind_the_end_there_is_nothing() {
 }
 
 #[test]
-fn the_core_is_one_that_says_the_same() {
+fn core_has_the_same_contents_as_its_dump() {
     let machine = Synth::from_text(MACHINE).unwrap();
     with_view(&machine, |view| {
         let bytes = read(view, 0, usize::try_from(view.size()).unwrap());
@@ -75,7 +75,7 @@ fn the_core_is_one_that_says_the_same() {
 }
 
 #[test]
-fn addresses_that_the_source_does_not_have_are_those_of_the_page_tables() {
+fn missing_segment_addresses_come_from_the_page_tables() {
     let machine = Synth::from_text(MACHINE).unwrap();
     let source = Source::from_bytes(Box::new(machine.elf(&ElfShape::qemu())), "qemu".into());
     let source = source.unwrap();

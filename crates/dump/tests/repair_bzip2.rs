@@ -89,7 +89,7 @@ fn ends(dump: &Source) -> Vec<usize> {
 }
 
 #[test]
-fn of_a_hundred_cuts_all_get_an_index_of_what_is_there() {
+fn hundred_truncated_dumps_are_all_repaired() {
     let lab = Lab::new();
     let whole = ends(&open(&lab.file(&lab.whole)));
     let core = *whole.last().unwrap();
@@ -152,7 +152,7 @@ fn repaired(lab: &Lab, whole: &[usize], (number, cut): (usize, usize)) {
 }
 
 #[test]
-fn a_repaired_dump_that_is_cut_once_more_is_repaired_once_more() {
+fn repaired_dump_can_be_truncated_and_repaired_again() {
     let lab = Lab::new();
     let whole = ends(&open(&lab.file(&lab.whole)));
     let path = lab.file(&lab.whole[..whole[whole.len() / 2] + 100]);
@@ -177,7 +177,7 @@ fn a_repaired_dump_that_is_cut_once_more_is_repaired_once_more() {
 }
 
 #[test]
-fn what_bzip2_unpacks_of_a_repaired_dump_begins_with_what_is_left_of_the_core() {
+fn bzip2_output_of_a_repaired_dump_starts_with_the_remaining_core() {
     let lab = Lab::new();
     let unpacked = |path: &Path| {
         let output = Command::new("bzip2").args(["-dc"]).arg(path).output();

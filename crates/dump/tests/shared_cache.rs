@@ -135,7 +135,7 @@ fn read_by_many(source: &Source, pages: &[(PageFrame, Vec<u8>)]) -> CacheUsage {
 }
 
 #[test]
-fn many_threads_get_every_page_right_within_the_memory_allowed() {
+fn many_threads_read_every_page_within_the_memory_limit() {
     for (name, parts) in dumps() {
         let mut source = source_of(&parts);
         let pages: Vec<_> = pages_of(&source).into_iter().step_by(2).collect();
@@ -151,7 +151,7 @@ fn many_threads_get_every_page_right_within_the_memory_allowed() {
 }
 
 #[test]
-fn each_chunk_is_decompressed_once_however_many_want_it() {
+fn concurrent_readers_decompress_each_chunk_once() {
     for (name, parts) in dumps() {
         let mut source = source_of(&parts);
         let pages = pages_of(&source);
@@ -185,7 +185,7 @@ fn chunks_of_pages(part: &[u8]) -> usize {
 }
 
 #[test]
-fn pages_that_are_kept_stay_as_they_are_when_the_cache_has_long_forgotten_them() {
+fn held_pages_are_unchanged_after_eviction() {
     for (name, parts) in dumps() {
         let mut source = source_of(&parts);
         let pages = pages_of(&source);
@@ -208,7 +208,7 @@ fn pages_that_are_kept_stay_as_they_are_when_the_cache_has_long_forgotten_them()
 }
 
 #[test]
-fn damage_is_told_each_time_to_everybody_and_hurts_no_other_page() {
+fn damage_is_reported_to_every_reader_and_affects_no_other_page() {
     for (name, mut parts) in dumps() {
         let whole = pages_of(&source_of(&parts));
         let part = parts.last_mut().unwrap();
@@ -252,7 +252,7 @@ fn damage_is_told_each_time_to_everybody_and_hurts_no_other_page() {
 }
 
 #[test]
-fn a_page_that_was_not_dumped_is_absent_as_without_a_cache() {
+fn excluded_page_is_absent_with_and_without_a_cache() {
     for (name, parts) in dumps() {
         let mut source = source_of(&parts);
         let end = source.memory().end_frame().0;
@@ -273,7 +273,7 @@ fn a_page_that_was_not_dumped_is_absent_as_without_a_cache() {
 }
 
 #[test]
-fn a_cache_too_small_for_anything_is_none() {
+fn cache_too_small_for_one_chunk_is_disabled() {
     for (name, parts) in dumps() {
         let mut source = source_of(&parts);
         let pages = pages_of(&source);

@@ -19,7 +19,7 @@ use stripe::{
 };
 
 #[test]
-fn parts_in_any_order_are_the_dump_that_one_file_would_be() {
+fn parts_in_any_order_equal_the_dump_in_one_file() {
     let whole_dump = open(&[whole()]).unwrap();
     let right = read_all(&whole_dump);
     for count in [2, 3, 7] {
@@ -55,7 +55,7 @@ fn parts_in_any_order_are_the_dump_that_one_file_would_be() {
 }
 
 #[test]
-fn saved_together_they_are_byte_for_byte_the_dump_of_one_file() {
+fn saved_parts_equal_the_dump_in_one_file_byte_for_byte() {
     for count in [2, 3, 7] {
         let parts = parts(count, ID);
         let order: Vec<&[u8]> = parts.iter().rev().map(Vec::as_slice).collect();
@@ -70,7 +70,7 @@ fn saved_together_they_are_byte_for_byte_the_dump_of_one_file() {
 }
 
 #[test]
-fn what_does_not_belong_together_is_named() {
+fn parts_of_different_dumps_are_named() {
     let other = parts(2, *b"fedcba9876543210");
     let three = parts(3, ID);
     let [first, second] = two() else { panic!() };
@@ -91,7 +91,7 @@ fn what_does_not_belong_together_is_named() {
 }
 
 #[test]
-fn without_a_part_its_pages_are_lost_and_all_others_there() {
+fn missing_part_loses_only_its_own_pages() {
     let parts = parts(3, ID);
     let right = read_all(&open(&[whole()]).unwrap());
     for missing in 0..3 {
@@ -134,7 +134,7 @@ fn without_a_part_its_pages_are_lost_and_all_others_there() {
 }
 
 #[test]
-fn a_cut_part_loses_only_what_was_behind_its_cut() {
+fn truncated_part_loses_only_pages_after_its_end() {
     let mut random = Random(7);
     let right = read_all(&open(&[whole()]).unwrap());
     for round in 0..60 {
@@ -180,7 +180,7 @@ fn a_cut_part_loses_only_what_was_behind_its_cut() {
 }
 
 #[test]
-fn parts_that_were_both_cut_are_read_as_far_as_they_go() {
+fn truncated_parts_are_read_to_their_ends() {
     let mut random = Random(11);
     for _ in 0..20 {
         let cut = |bytes: &'static [u8], random: &mut Random| {
@@ -201,7 +201,7 @@ fn parts_that_were_both_cut_are_read_as_far_as_they_go() {
 }
 
 #[test]
-fn every_flipped_bit_is_found_and_named_or_harmless() {
+fn every_flipped_bit_is_detected_or_harmless() {
     let mut random = Random(1);
     let right = read_all(&open(&[whole()]).unwrap());
     let mut harmless = 0;
@@ -229,7 +229,7 @@ fn every_flipped_bit_is_found_and_named_or_harmless() {
 }
 
 #[test]
-fn a_full_disk_under_one_part_is_named_and_the_others_are_kept() {
+fn full_disk_of_one_part_is_named_and_other_parts_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("good");
     let targets = [
@@ -255,7 +255,7 @@ fn a_full_disk_under_one_part_is_named_and_the_others_are_kept() {
 }
 
 #[test]
-fn what_cannot_be_striped_is_said() {
+fn invalid_striped_outputs_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let target = |name: &str| OutputTarget::File(directory.path().join(name));
     // The command line refuses to stripe other formats and bzip2: a `DumpOutput` cannot express
@@ -274,7 +274,7 @@ fn golden(index: usize) -> PathBuf {
 }
 
 #[test]
-fn stripes_of_version_1_can_be_read_and_are_still_written_so() {
+fn stripes_of_version_1_are_read_and_written() {
     if std::env::var_os("BIGIRON_WRITE_GOLDEN").is_some() {
         for (index, bytes) in two().iter().enumerate() {
             fs::write(golden(index), bytes).unwrap();

@@ -74,7 +74,7 @@ fn findings(dump: &Source) -> Vec<String> {
 }
 
 #[test]
-fn a_whole_dump_has_no_findings_in_either_container() {
+fn complete_dump_has_no_findings_in_either_container() {
     for compression in [ZSTD, ChunkCompression::Bzip2] {
         let bytes = vmdump(compression);
         let dump = open(&bytes).unwrap();
@@ -88,7 +88,7 @@ fn a_whole_dump_has_no_findings_in_either_container() {
 }
 
 #[test]
-fn every_flipped_bit_is_found_and_named_or_harmless() {
+fn every_flipped_bit_is_detected_or_harmless() {
     let mut random = Random(1);
     for (compression, flips) in [(ZSTD, 1000), (ChunkCompression::Bzip2, 10)] {
         let good = vmdump(compression);
@@ -125,7 +125,7 @@ fn every_flipped_bit_is_found_and_named_or_harmless() {
 }
 
 #[test]
-fn an_excluded_page_that_is_not_zero_is_found() {
+fn excluded_page_with_data_is_reported() {
     let good = vmdump(ZSTD);
     let dump = open(&good).unwrap();
     let file = dump.memory().vmdump().unwrap().file();
@@ -171,7 +171,7 @@ fn an_excluded_page_that_is_not_zero_is_found() {
 }
 
 #[test]
-fn a_cut_dump_has_every_page_of_its_whole_chunks() {
+fn truncated_dump_keeps_every_page_of_its_complete_chunks() {
     let mut random = Random(2);
     for (compression, cuts) in [(ZSTD, 1000), (ChunkCompression::Bzip2, 8)] {
         let good = vmdump(compression);
@@ -196,7 +196,7 @@ fn a_cut_dump_has_every_page_of_its_whole_chunks() {
             match dump.damage() {
                 Some(damage) if has_root => assert!(damage.contains("truncated"), "{damage}"),
                 Some(damage) => assert!(damage.contains("no root"), "{damage}"),
-                None => assert!(has_root, "cut at {len}, and nobody knows"),
+                None => assert!(has_root, "truncated at {len} without a warning"),
             }
             let there = |chunk: &&bigiron_format::vmdump::Chunk| {
                 let head = chunk.head_size(container) as u64;
@@ -221,7 +221,7 @@ fn a_cut_dump_has_every_page_of_its_whole_chunks() {
 }
 
 #[test]
-fn a_repaired_dump_is_found_by_its_index_again() {
+fn repaired_dump_opens_by_its_index() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("dump");
     let good = vmdump(ZSTD);
@@ -251,7 +251,7 @@ fn a_repaired_dump_is_found_by_its_index_again() {
 }
 
 #[test]
-fn bytes_of_another_dump_behind_the_end_are_never_taken_for_this_one() {
+fn leftovers_of_another_dump_after_the_end_are_ignored() {
     let good = vmdump(ZSTD);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("other");
@@ -282,7 +282,7 @@ fn golden(name: &str) -> PathBuf {
 }
 
 #[test]
-fn dumps_of_version_1_can_be_read_and_are_still_written_so() {
+fn dumps_of_version_1_are_read_and_written() {
     for (name, compression) in [
         ("version-1.zstd.vmdump", ZSTD),
         ("version-1.bzip2.vmdump", ChunkCompression::Bzip2),

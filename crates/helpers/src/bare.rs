@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_there_before_anybody_begins_and_gone_at_the_end() {
+    fn all_threads_start_before_the_work_and_end_after_it() {
         let tasks = || std::fs::read_dir("/proc/self/task").unwrap().count();
         let began = AtomicU32::new(0);
         let mut placed = Vec::new();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_call_at_once_do_not_meet() {
+    fn concurrent_calls_are_independent() {
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_wait_until_the_work_is_done() {
+    fn signals_are_deferred_until_the_work_ends() {
         static HANDLED: AtomicU32 = AtomicU32::new(0);
         extern "C" fn handle(_signal: c_int) {
             HANDLED.fetch_add(1, Ordering::SeqCst);

@@ -60,7 +60,7 @@ mod tests {
     use crate::BoundedQueue;
 
     #[test]
-    fn both_run_and_both_results_come_back() {
+    fn both_closures_run_and_return_their_results() {
         let (queue, stop) = (BoundedQueue::new(1, 1), Stop::new());
         let result = run_beside(
             &stop,
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_beside_stops_the_main_part_and_is_the_one_that_counts() {
+    fn error_of_the_side_thread_stops_the_main_work_and_is_returned() {
         let (queue, stop) = (BoundedQueue::new(1, 1), Stop::new());
         let result = run_beside(
             &stop,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_main_part_ends_what_runs_beside() {
+    fn error_of_the_main_work_stops_the_side_thread() {
         let (queue, stop) = (BoundedQueue::<u8>::new(1, 1), Stop::new());
         let result = run_beside(
             &stop,
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "on purpose")]
-    fn a_panic_beside_reaches_the_caller() {
+    fn panic_of_the_side_thread_reaches_the_caller() {
         let (queue, stop) = (BoundedQueue::new(1, 1), Stop::new());
         let _ = run_beside(
             &stop,

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helpers_are_as_many_as_fit() {
+    fn number_of_helpers_fits_the_memory() {
         let budget = MemoryBudget::of(20 << 20);
         assert_eq!(budget.helpers(8, 4 << 20, 4 << 20), 4);
         assert_eq!(budget.helpers(2, 4 << 20, 4 << 20), 2);

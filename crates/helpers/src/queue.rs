@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn items_come_out_in_the_order_in_which_they_went_in() {
+    fn items_are_popped_in_push_order() {
         let (queue, stop) = (BoundedQueue::new(3, u64::MAX), Stop::new());
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn no_item_is_lost_or_doubled_and_the_bounds_hold() {
+    fn no_item_is_lost_or_duplicated_and_the_limits_hold() {
         const MAX_ITEMS: usize = 5;
         const MAX_WEIGHT: u64 = 12;
         let (queue, stop) = (BoundedQueue::new(MAX_ITEMS, MAX_WEIGHT), Stop::new());
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_waits_for_room_in_items_and_in_weight_and_a_giant_goes_in_alone() {
+    fn push_waits_for_both_limits_and_an_oversized_item_is_alone() {
         let stop = Stop::new();
         for (max_items, weight, next) in [(2, 1, 1), (9, 50, 1), (0, u64::MAX, u64::MAX)] {
             let queue = BoundedQueue::new(max_items, 100);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_wakes_all_who_wait_and_leaves_what_is_in_the_queue() {
+    fn close_wakes_all_waiters_and_keeps_queued_items() {
         let stop = Stop::new();
         let full = all_go_home_at(&stop, |full, empty| {
             full.close();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_that_nobody_announces_sends_all_home() {
+    fn unannounced_stop_wakes_all_waiters() {
         let stop = Stop::new();
         let full = all_go_home_at(&stop, |_, _| stop.set());
         assert_eq!(full.pop(&stop), None);

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_stops_the_others_and_is_the_one_reported() {
+    fn first_error_stops_other_helpers_and_is_returned() {
         let (cursor, stop) = (WorkCursor::new(u64::MAX), Stop::new());
         let result = run(4, &stop, |_| {
             while let Some(chunk) = cursor.take(&stop) {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "on purpose")]
-    fn a_panic_reaches_the_caller_and_stops_the_others() {
+    fn panic_reaches_the_caller_and_stops_other_helpers() {
         let (cursor, stop) = (WorkCursor::new(u64::MAX), Stop::new());
         let _ = run(2, &stop, |number| {
             while let Some(chunk) = cursor.take(&stop) {

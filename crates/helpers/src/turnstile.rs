@@ -52,7 +52,7 @@ mod tests {
     use crate::{WorkCursor, run};
 
     #[test]
-    fn results_come_out_in_the_order_of_their_chunks() {
+    fn results_are_ordered_by_chunk() {
         let (cursor, stop, turnstile) = (WorkCursor::new(2000), Stop::new(), Turnstile::new());
         let out = Mutex::new(Vec::new());
         run(6, &stop, |_| {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_goes_home_when_the_work_is_stopped() {
+    fn stop_wakes_all_waiters() {
         let (stop, turnstile) = (Stop::new(), Turnstile::new());
         stop.set();
         assert_eq!(turnstile.pass(5, &stop, || ()), None);

@@ -1,6 +1,6 @@
-//! Models of the engine: loom runs each in all orders in which its threads can
-//! meet, and fails when one of them ends in a wrong result or with a sleeper
-//! whom nobody wakes. `./test loom` runs them.
+//! Models of the engine. loom runs each in all possible interleavings of its
+//! threads, and fails if one ends with a wrong result or with a thread that
+//! sleeps forever. `./test loom` runs them.
 //!
 //! Loom knows neither time nor scoped threads. A wait that has a timeout for the
 //! sake of a [`Stop`] ends here by a notification, or by `time_passes`, which
@@ -75,7 +75,7 @@ fn every_chunk_is_taken_exactly_once() {
 }
 
 #[test]
-fn who_sees_the_stop_sees_its_reason_and_takes_no_chunk() {
+fn stop_is_visible_with_its_reason_and_no_chunk_is_taken() {
     model(|| {
         let shared = share((WorkCursor::new(u64::MAX), AtomicU64::new(0)));
         let other = start(&shared, |(_, reason), stop| {
@@ -92,7 +92,7 @@ fn who_sees_the_stop_sees_its_reason_and_takes_no_chunk() {
 }
 
 #[test]
-fn the_turnstile_lets_all_through_in_order() {
+fn turnstile_keeps_the_order() {
     model(|| {
         let shared = share((WorkCursor::new(3), Turnstile::new(), Mutex::new(Vec::new())));
         let work = |(cursor, turnstile, out): &(_, Turnstile, Mutex<Vec<u64>>), stop: &Stop| {
@@ -111,7 +111,7 @@ fn the_turnstile_lets_all_through_in_order() {
 }
 
 #[test]
-fn a_timeout_at_the_turnstile_lets_nobody_through_early() {
+fn turnstile_timeout_does_not_break_the_order() {
     model(|| {
         let shared = share((Turnstile::new(), AtomicU64::new(0)));
         let second = start(&shared, |(turnstile, passed), stop| {
@@ -125,7 +125,7 @@ fn a_timeout_at_the_turnstile_lets_nobody_through_early() {
 }
 
 #[test]
-fn the_stop_sends_everybody_home_from_the_turnstile() {
+fn stop_wakes_all_waiters_at_the_turnstile() {
     model(|| {
         let shared = share(Turnstile::new());
         let others = [1, 2].map(|chunk| {
@@ -142,7 +142,7 @@ fn the_stop_sends_everybody_home_from_the_turnstile() {
 }
 
 #[test]
-fn nothing_is_lost_or_doubled_between_two_who_push_and_one_who_pops() {
+fn two_producers_and_one_consumer_lose_and_duplicate_nothing() {
     model(|| {
         let shared = share(BoundedQueue::new(2, 9));
         let pushers = [vec![0, 1], vec![10]].map(|items| {
@@ -166,7 +166,7 @@ fn nothing_is_lost_or_doubled_between_two_who_push_and_one_who_pops() {
 }
 
 #[test]
-fn nothing_is_lost_or_doubled_between_one_who_pushes_and_two_who_pop() {
+fn one_producer_and_two_consumers_lose_and_duplicate_nothing() {
     model(|| {
         let shared = share(BoundedQueue::new(2, 9));
         let poppers = [(); 2].map(|()| start(&shared, pop_all));
@@ -209,17 +209,17 @@ fn the_bound_holds(most_items: usize, weight: u64, most_weight: u64) {
 }
 
 #[test]
-fn the_bound_in_items_is_never_exceeded() {
+fn item_limit_is_never_exceeded() {
     the_bound_holds(1, 1, 9);
 }
 
 #[test]
-fn the_bound_in_weight_is_never_exceeded() {
+fn weight_limit_is_never_exceeded() {
     the_bound_holds(9, 2, 3);
 }
 
 #[test]
-fn the_room_of_one_heavy_item_lets_two_light_ones_in() {
+fn removed_heavy_item_makes_room_for_two_light_ones() {
     model(|| {
         let shared = share(BoundedQueue::new(2, 2));
         shared.what.push(9, 2, &shared.stop).unwrap();
@@ -236,7 +236,7 @@ fn the_room_of_one_heavy_item_lets_two_light_ones_in() {
 }
 
 #[test]
-fn closing_leaves_nobody_waiting_for_room() {
+fn close_wakes_waiting_producers() {
     model(|| {
         let shared = share(BoundedQueue::new(1, 9));
         shared.what.push(9, 1, &shared.stop).unwrap();
@@ -250,7 +250,7 @@ fn closing_leaves_nobody_waiting_for_room() {
 }
 
 #[test]
-fn closing_leaves_nobody_waiting_for_work() {
+fn close_wakes_waiting_consumers() {
     model(|| {
         let shared = share(BoundedQueue::<u64>::new(1, 9));
         let poppers = [(); 2].map(|()| start(&shared, BoundedQueue::pop));
@@ -260,7 +260,7 @@ fn closing_leaves_nobody_waiting_for_work() {
 }
 
 #[test]
-fn the_stop_sends_everybody_home_from_a_full_and_from_an_empty_queue() {
+fn stop_wakes_waiters_at_full_and_empty_queues() {
     model(|| {
         let shared = share([BoundedQueue::new(1, 9), BoundedQueue::new(1, 9)]);
         shared.what[0].push(9, 1, &shared.stop).unwrap();
@@ -277,7 +277,7 @@ fn the_stop_sends_everybody_home_from_a_full_and_from_an_empty_queue() {
 }
 
 #[test]
-fn a_timeout_at_the_queue_breaks_no_bound_and_makes_no_item() {
+fn queue_timeout_keeps_the_limits_and_creates_no_item() {
     model(|| {
         let shared = share(BoundedQueue::new(1, 9));
         shared.what.push(0, 1, &shared.stop).unwrap();

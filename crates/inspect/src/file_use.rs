@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_add_up_to_one() {
+    fn results_of_helpers_add_up() {
         let (mut one, mut other) = (FileCounts::default(), FileCounts::default());
         one.see(Some(8), 3);
         other.see(Some(8), 4);

@@ -105,7 +105,7 @@ fn kernel() -> Btf {
 }
 
 #[test]
-fn functions_and_qualifiers_are_written_as_c_writes_them() {
+fn functions_and_qualifiers_are_printed_in_c_syntax() {
     let types = kernel();
     let written = |id, name| declaration(&types, TypeId(id), name).unwrap();
     assert_eq!(written(4, "text"), "const char *text");
@@ -132,7 +132,7 @@ fn functions_and_qualifiers_are_written_as_c_writes_them() {
 }
 
 #[test]
-fn a_modules_table_goes_on_where_the_kernels_ends() {
+fn module_types_continue_the_kernels_type_ids() {
     let base = Arc::new(kernel());
     let first = base.len() as u32;
     let mut table = Table::after(&base);

@@ -89,7 +89,7 @@ fn counters_caches_and_classes_agree_with_each_other() {
 }
 
 #[test]
-fn slabs_and_page_tables_are_those_that_the_guest_saw() {
+fn slabs_and_page_tables_agree_with_the_guest() {
     let flags = unpacked("linux-6.1-5level.kpageflags.zst");
     let flags: Vec<u64> = flags
         .as_chunks::<8>()
@@ -157,7 +157,7 @@ fn cyclic_list_of_caches_ends() {
 }
 
 #[test]
-fn free_objects_that_lead_anywhere_are_said_and_the_rest_is_there() {
+fn invalid_free_pointers_are_reported_and_other_objects_listed() {
     let whole = sample();
     for value in [0xffff_ffff_ffff_ffff_u64, 0x4141_4141_4141_4141] {
         let bytes = damaged(&whole, |program| {
@@ -180,7 +180,7 @@ fn free_objects_that_lead_anywhere_are_said_and_the_rest_is_there() {
 }
 
 #[test]
-fn a_directory_that_is_its_own_grandchild_has_a_path_with_an_end() {
+fn path_of_a_cyclic_directory_is_bounded() {
     let whole = sample();
     let bytes = damaged(&whole, |program| {
         let map = map_of(program);

@@ -18,7 +18,7 @@ fn first_domain(program: &Program) -> (VirtAddr, usize) {
 }
 
 #[test]
-fn the_domains_are_those_of_the_machine() {
+fn domains_agree_with_the_machine() {
     with_program(&sample(), |program| {
         let domains = SchedDomains::new(program).unwrap();
         assert_eq!(domains.cpus().unwrap(), [0, 1]);
@@ -44,7 +44,7 @@ fn the_domains_are_those_of_the_machine() {
 }
 
 #[test]
-fn a_chain_without_an_end_is_damage() {
+fn endless_chain_is_reported_as_damage() {
     let mut bytes = sample();
     let (domain, at) = with_program(&bytes, first_domain);
     assert_eq!(bytes[at..at + 8], [0; 8], "the only domain has no parent");

@@ -31,7 +31,7 @@ fn functions(trace: &Trace) -> Vec<&str> {
 }
 
 #[test]
-fn every_task_and_every_stack_of_the_sample_is_there() {
+fn all_tasks_and_stacks_of_the_sample_are_read() {
     with_program(&sample(), |program| {
         let tasks = Tasks::of(program).unwrap();
         assert_eq!(tasks.gaps, Vec::<String>::new());
@@ -95,7 +95,7 @@ fn cyclic_list_is_read_from_both_ends() {
 }
 
 #[test]
-fn tables_know_the_first_instruction_of_every_function_of_modules_too() {
+fn unwind_tables_cover_the_first_instruction_of_module_functions() {
     with_program(&sample(), |program| {
         let orc = Orc::of(program).unwrap();
         let modules = program.modules();
@@ -130,7 +130,7 @@ fn tables_know_the_first_instruction_of_every_function_of_modules_too() {
 }
 
 #[test]
-fn a_stack_and_tables_that_lie_end_a_trace_with_a_reason() {
+fn invalid_stack_or_tables_end_a_trace_with_a_reason() {
     let mut bytes = sample();
     let (sleeper, sp, count, first) = with_program(&bytes, |program| {
         let sleeper = task(&Tasks::of(program).unwrap(), 2).clone();

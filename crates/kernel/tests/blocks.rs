@@ -198,7 +198,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn blocks_decide_as_one_by_one_whatever_is_in_struct_pages(
+    fn blocks_agree_with_single_pages_for_any_struct_pages(
         seed: u64,
         preset in proptest::sample::select(presets()),
         in_256 in proptest::sample::select(vec![0, 1, 8, 64, 256]),
@@ -213,7 +213,7 @@ proptest! {
 
 /// Layouts that blocks are not made for must not be taken for ones that they are.
 #[test]
-fn other_layouts_decide_as_one_by_one() {
+fn blocks_agree_with_single_pages_in_other_layouts() {
     for preset in ["5.4", "6.12"] {
         let mut machine = Synth::from_text(&random_machine(5, preset)).unwrap();
         let info = change_info(&machine, str::to_owned);

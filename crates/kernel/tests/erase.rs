@@ -134,7 +134,7 @@ fn problem(erasure: &Erasure, text: &str) {
 }
 
 #[test]
-fn each_kind_of_data_is_erased_as_its_type_says() {
+fn data_is_erased_by_its_type() {
     let words = [
         (0x20, BASE + 0x100),
         (0x128, BASE + 0x800),

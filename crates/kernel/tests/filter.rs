@@ -77,7 +77,7 @@ fn every_level_keeps_the_expected_pages_on_every_kernel() {
 }
 
 #[test]
-fn every_shape_of_elf_core_leads_to_the_same_pages() {
+fn every_elf_core_layout_keeps_the_same_pages() {
     for preset in ["4.19", "6.1", "6.12", "7.1"] {
         let machine = Synth::from_text(&random_machine(7, preset)).unwrap();
         let expected = machine.expected_dumpable(31);
@@ -98,7 +98,7 @@ const SMALL: &str = "ram 0x0-0x9f 0x100-0x1fff\n\
     pages 0x200 free order=9 ; 0x400 cache n=16 ; 0x600 thp ; 0x800 hugetlb\n";
 
 #[test]
-fn vmcoreinfo_is_found_in_memory_where_no_note_has_it() {
+fn vmcoreinfo_without_a_note_is_found_in_memory() {
     let text = format!("kernel 6.1 levels=5 kaslr=0x1e00000 vmcoreinfo=page\n{SMALL}");
     let machine = Synth::from_text(&text).unwrap();
     let (_file, source) = open(&machine.elf(&ElfShape::qemu()));
@@ -112,7 +112,7 @@ fn vmcoreinfo_is_found_in_memory_where_no_note_has_it() {
 }
 
 #[test]
-fn without_any_vmcoreinfo_the_error_says_how_to_give_one() {
+fn missing_vmcoreinfo_is_an_error_that_names_the_option() {
     let text = format!("kernel 6.12 vmcoreinfo=none\n{SMALL}");
     let machine = Synth::from_text(&text).unwrap();
     let (_file, source) = open(&machine.elf(&ElfShape::vmcore()));
@@ -130,7 +130,7 @@ fn without_any_vmcoreinfo_the_error_says_how_to_give_one() {
 }
 
 #[test]
-fn the_zones_count_the_free_pages_that_the_filter_finds() {
+fn zone_counters_agree_with_the_filters_free_pages() {
     for preset in presets() {
         let machine = Synth::from_text(&random_machine(3, preset)).unwrap();
         let (_file, source) = open(&machine.elf(&ElfShape::vmcore()));
@@ -141,7 +141,7 @@ fn the_zones_count_the_free_pages_that_the_filter_finds() {
 }
 
 #[test]
-fn utsname_comes_from_the_kernels_memory() {
+fn utsname_is_read_from_kernel_memory() {
     let text = format!("kernel 6.12 kaslr=0x200000\n{SMALL}");
     let machine = Synth::from_text(&text).unwrap();
     let (_file, source) = open(&machine.elf(&ElfShape::vmcore()));
@@ -151,7 +151,7 @@ fn utsname_comes_from_the_kernels_memory() {
 }
 
 #[test]
-fn the_cache_saves_reads_of_page_tables() {
+fn cache_reduces_page_table_reads() {
     let text = format!("kernel 6.12 vmemmap_leaf=4k\n{SMALL}");
     let machine = Synth::from_text(&text).unwrap();
     let (_file, source) = open(&machine.elf(&ElfShape::vmcore()));

@@ -107,7 +107,7 @@ fn kallsyms_and_btf_agree_with_vmcoreinfo() {
 }
 
 #[test]
-fn symbols_lie_where_the_kernel_is_and_names_lead_back() {
+fn symbols_are_inside_the_kernel_and_resolve_back_to_addresses() {
     with_sample(|_, symbols, btf| {
         let stext = symbols.find("_stext").unwrap();
         let (found, distance) = symbols

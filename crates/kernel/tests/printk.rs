@@ -27,7 +27,7 @@ fn expected(log: &KernelLog, since_clear: bool) -> String {
 }
 
 #[test]
-fn a_log_that_turned_over_often_is_as_makedumpfile_prints_it() {
+fn wrapped_log_equals_makedumpfile() {
     for form in FORMS {
         for count in [0, 1, 2, 30, 61, 300, 1000] {
             let log = KernelLog::new(form).with_records(count);
@@ -46,7 +46,7 @@ fn a_log_that_turned_over_often_is_as_makedumpfile_prints_it() {
 }
 
 #[test]
-fn a_dump_gives_the_log_through_its_page_tables() {
+fn log_is_read_through_the_page_tables_of_a_dump() {
     for (form, levels) in [("lockless", 5), ("records", 4), ("text", 4)] {
         let machine = format!(
             "kernel 5.10 levels={levels} kaslr=0x1e00000\nram 0x0-0xfff\n\
@@ -89,7 +89,7 @@ fn records_before_the_last_clear_are_omitted_on_request() {
 }
 
 #[test]
-fn up_to_5_12_the_place_of_the_clear_is_a_plain_number() {
+fn before_5_13_the_clear_index_is_a_plain_number() {
     let mut log = KernelLog::new(LogForm::Lockless).with_records(20);
     log.cleared = 15;
     let mut memory = LogMemory::new(&log);
@@ -101,7 +101,7 @@ fn up_to_5_12_the_place_of_the_clear_is_a_plain_number() {
 }
 
 #[test]
-fn a_clear_that_the_buffer_has_overwritten_leaves_nothing_out() {
+fn overwritten_clear_position_omits_no_record() {
     let log = KernelLog::new(LogForm::Records).with_records(300);
     let mut memory = LogMemory::new(&log);
     let next = memory.u32_at("log_next_idx");
@@ -112,7 +112,7 @@ fn a_clear_that_the_buffer_has_overwritten_leaves_nothing_out() {
 }
 
 #[test]
-fn all_that_a_ring_keeps_of_a_record_is_there() {
+fn all_fields_of_a_record_are_read() {
     let log = KernelLog::new(LogForm::Lockless).with_records(30);
     let memory = LogMemory::new(&log);
     let mut seqs = Vec::new();
@@ -147,7 +147,7 @@ fn all_that_a_ring_keeps_of_a_record_is_there() {
 }
 
 #[test]
-fn a_descriptor_that_is_for_another_record_by_now_is_passed_over() {
+fn reused_descriptor_is_skipped() {
     let log = KernelLog::new(LogForm::Lockless).with_records(10);
     let mut memory = LogMemory::new(&log);
     let descriptor = memory.u64_at("prb") - 64 + 256 + 5 * 24;
@@ -181,7 +181,7 @@ fn record_levels_are_read_if_the_layout_is_known() {
 }
 
 #[test]
-fn lines_of_characters_are_taken_apart() {
+fn character_logs_are_split_into_lines() {
     let mut log = KernelLog::new(LogForm::Text);
     log.records.push(LogRecord::new(1_234_567_000, b"one\ntwo"));
     let mut memory = LogMemory::new(&log);
@@ -210,7 +210,7 @@ fn lines_of_characters_are_taken_apart() {
 }
 
 #[test]
-fn styles_differ_as_the_programs_do() {
+fn styles_equal_those_of_dmesg_and_makedumpfile() {
     let mut log = KernelLog::new(LogForm::Lockless);
     let mut record = LogRecord::new(12_000_345_000, b"a\nb\xff\x01");
     record.level = 4;
@@ -246,7 +246,7 @@ fn styles_differ_as_the_programs_do() {
 }
 
 #[test]
-fn a_lost_page_costs_its_own_records_only() {
+fn lost_page_loses_only_its_own_records() {
     for form in [LogForm::Lockless, LogForm::Text] {
         let mut log = KernelLog::new(form).with_records(400);
         log.text_bits = 14;
@@ -271,7 +271,7 @@ fn a_lost_page_costs_its_own_records_only() {
 }
 
 #[test]
-fn without_the_keys_of_a_log_the_error_names_them() {
+fn missing_log_keys_are_named_by_the_error() {
     let log = KernelLog::new(LogForm::Lockless).with_records(3);
     let mut memory = LogMemory::new(&log);
     memory.set("OFFSET(printk_info.ts_nsec)", None);
@@ -301,7 +301,7 @@ fn record() -> impl Strategy<Value = LogRecord> {
 
 proptest! {
     #[test]
-    fn any_log_is_as_makedumpfile_prints_it(
+    fn any_log_equals_makedumpfile(
         form in prop_oneof![
             Just(LogForm::Lockless),
             Just(LogForm::LocklessToTheEnd),

@@ -55,7 +55,7 @@ fn ring(memory: &LogMemory) -> u64 {
 }
 
 #[test]
-fn sizes_of_rings_that_no_kernel_has_are_refused() {
+fn implausible_ring_sizes_are_refused() {
     for offset in [0, 48] {
         for bits in [0_u32, 32, 40, 63, 64, u32::MAX] {
             let mut memory = memory(LogForm::Lockless);
@@ -68,7 +68,7 @@ fn sizes_of_rings_that_no_kernel_has_are_refused() {
 }
 
 #[test]
-fn a_ring_larger_than_memory_is_read_as_far_as_it_is_there() {
+fn ring_larger_than_memory_is_read_to_the_last_available_page() {
     for (offset, bits) in [(0, 27_u32), (48, 31)] {
         let mut memory = memory(LogForm::Lockless);
         let ring = ring(&memory);
@@ -82,7 +82,7 @@ fn a_ring_larger_than_memory_is_read_as_far_as_it_is_there() {
 }
 
 #[test]
-fn a_head_far_from_the_tail_cuts_the_log_and_ends() {
+fn distance_from_tail_to_head_is_bounded() {
     let mut memory = memory(LogForm::Lockless);
     let (ring, count) = (ring(&memory), read(&memory).unwrap().records);
     memory.write(ring + 32, &0x1234_5678_9abc_def0_u64.to_le_bytes());
@@ -93,7 +93,7 @@ fn a_head_far_from_the_tail_cuts_the_log_and_ends() {
 }
 
 #[test]
-fn records_that_all_claim_the_same_text_do_not_multiply_it() {
+fn records_sharing_one_text_do_not_multiply_it() {
     let mut log = KernelLog::new(LogForm::Lockless).with_records(500);
     (log.text_bits, log.descriptor_bits) = (14, 9);
     let mut memory = LogMemory::new(&log);
@@ -133,7 +133,7 @@ fn records_without_length_end_the_walk() {
 }
 
 #[test]
-fn lengths_and_indices_that_make_no_sense_are_refused() {
+fn implausible_lengths_and_indices_are_refused() {
     for (form, symbol, value) in [
         (LogForm::Records, "log_buf_len", 0_u32),
         (LogForm::Records, "log_buf_len", u32::MAX),
@@ -151,7 +151,7 @@ fn lengths_and_indices_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn fields_outside_of_their_structure_and_words_of_32_bits_are_refused() {
+fn fields_outside_their_structure_and_32_bit_words_are_refused() {
     for (key, value) in [
         ("SIZE(prb_desc)", "0"),
         ("SIZE(prb_desc)", "16"),
@@ -170,7 +170,7 @@ fn fields_outside_of_their_structure_and_words_of_32_bits_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
-    fn any_bytes_anywhere_do_no_harm(
+    fn arbitrary_bytes_anywhere_are_harmless(
         form in proptest::sample::select(&FORMS[..]),
         edits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u64>(), 1..9_usize), 0..24),
         keys in proptest::collection::vec((any::<usize>(), "[0-9a-f]{1,16}"), 0..3),

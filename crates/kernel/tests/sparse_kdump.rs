@@ -31,7 +31,7 @@ fn peak_memory() -> u64 {
 }
 
 #[test]
-fn holes_of_a_sparse_kdump_file_cost_neither_time_nor_memory() {
+fn holes_of_a_sparse_kdump_file_take_no_time_or_memory() {
     let layout = Layout::new(4096, 0, END);
     let mut utsname = Utsname::default();
     utsname.names[4] = "x86_64".into();

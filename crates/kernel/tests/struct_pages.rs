@@ -63,7 +63,7 @@ fn excluded(kernel: &Kernel) -> ExcludedCounts {
 }
 
 #[test]
-fn classes_are_those_of_the_filter_on_every_kernel() {
+fn classes_agree_with_the_filter_on_every_kernel() {
     for preset in presets() {
         for seed in 0..3 {
             let text = random_machine(seed, preset);

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_at_odd_addresses_is_made_of_small_pages() {
+    fn unaligned_memory_uses_small_pages() {
         let reserved = reserve(3 * HUGE_PAGE).unwrap();
         let region = Region::between(reserved.start() + 4096, reserved.end());
         map_shared(region);

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_group_counts() {
+    fn tightest_control_group_limits_the_memory() {
         let root = tempfile::tempdir().unwrap();
         group(root.path(), "", "max\n", "1\n", "");
         group(

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_what_it_uses() {
+    fn mapping_of_the_stack_is_found() {
         let local = 1_u8;
         let here = std::ptr::from_ref(&local).addr();
         let mapping = at(here).unwrap();

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn page_tables_go_and_what_they_showed_stays() {
+    fn page_tables_are_freed_and_contents_stay() {
         const LENGTH: usize = 64 << 20;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping.

@@ -5,7 +5,7 @@
 use bigiron_memory::policy::{KEYS, Policy};
 
 #[test]
-fn the_table_of_keys_is_the_parser_s() {
+fn documented_keys_equal_those_of_the_parser() {
     let text = include_str!("../../../docs/memory.md");
     let (_, table) = text
         .split_once("| key | values | default | meaning |")

@@ -54,7 +54,7 @@ fn byte(segment: &Segment, at: usize) -> *mut u8 {
 }
 
 #[test]
-fn a_system_v_segment_is_there_with_all_its_pages_and_gone_in_the_end() {
+fn system_v_segment_is_populated_and_destroyed() {
     for huge in [Huge::Auto, Huge::Never] {
         let mut request = system_v(65 * MIB + 1);
         (request.huge, request.mode) = (huge, 0o640);
@@ -85,7 +85,7 @@ fn smaps(segment: &Segment, name: &str) -> usize {
 }
 
 #[test]
-fn new_pages_are_no_clean_ones_that_the_kernel_may_drop() {
+fn new_pages_are_dirty() {
     for huge in [Huge::Auto, Huge::Never] {
         for mut request in [system_v(16 * MIB), posix("dirty", 16 * MIB)] {
             request.huge = huge;
@@ -117,7 +117,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_disk_that_is_full_half_way_is_an_error_and_nothing_is_left() {
+fn full_disk_is_an_error_and_leaves_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::mount(&directory.path().join("disk"), 700) else {
         println!("skipped: may not mount a file system");
@@ -150,7 +150,7 @@ fn a_disk_that_is_full_half_way_is_an_error_and_nothing_is_left() {
 }
 
 #[test]
-fn a_segment_that_is_dropped_stays_for_others() {
+fn dropped_segment_stays_for_other_processes() {
     let segment = create(&system_v(8 * MIB)).unwrap();
     let id = segment.id().unwrap();
     drop(segment);
@@ -164,7 +164,7 @@ fn a_segment_that_is_dropped_stays_for_others() {
 }
 
 #[test]
-fn a_key_is_taken_once() {
+fn existing_key_is_refused() {
     let key = 0x4269_0000 | (std::process::id() & 0xffff) as i32;
     let mut request = system_v(MIB);
     request.kind = Kind::SystemV { key: Some(key) };
@@ -179,7 +179,7 @@ fn a_key_is_taken_once() {
 }
 
 #[test]
-fn posix_memory_appears_whole_and_others_see_what_is_written() {
+fn posix_segment_appears_complete_and_is_shared() {
     for stripes in [1, 3] {
         let mut request = posix(&format!("posix{stripes}"), 41 * MIB);
         (request.stripes, request.mode) = (stripes, 0o664);
@@ -220,7 +220,7 @@ fn posix_memory_appears_whole_and_others_see_what_is_written() {
 }
 
 #[test]
-fn memfds_are_one_memory_over_several() {
+fn memfd_segment_spans_several_memfds() {
     let kind = Kind::Memfd {
         name: "bigiron-test".into(),
     };
@@ -246,7 +246,7 @@ fn memfds_are_one_memory_over_several() {
 }
 
 #[test]
-fn anonymous_memory_is_made_and_locked_on_demand() {
+fn anonymous_memory_is_populated_and_locked_on_request() {
     let mut request = Request::new(Kind::Anonymous, 4 * MIB);
     request.populate = false;
     let mut segment = create(&request).unwrap();
@@ -261,7 +261,7 @@ fn anonymous_memory_is_made_and_locked_on_demand() {
 }
 
 #[test]
-fn whoever_ends_it_leaves_nothing() {
+fn interrupted_creation_leaves_nothing() {
     let key = 0x4270_0000 | (std::process::id() & 0xffff) as i32;
     let mut request = system_v(600 * MIB);
     request.kind = Kind::SystemV { key: Some(key) };
@@ -275,7 +275,7 @@ fn whoever_ends_it_leaves_nothing() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_what_does() {
+fn invalid_requests_are_refused_with_a_valid_alternative() {
     let with = |change: &dyn Fn(&mut Request)| {
         let mut request = system_v(MIB);
         change(&mut request);
@@ -321,7 +321,7 @@ fn what_makes_no_sense_is_refused_with_what_does() {
 }
 
 #[test]
-fn pages_are_where_the_policy_says() {
+fn pages_are_on_the_nodes_of_the_policy() {
     let mut request = system_v(16 * MIB);
     request.numa = Numa::Bind(vec![0]);
     let segment = create(&request).unwrap();
@@ -333,7 +333,7 @@ fn pages_are_where_the_policy_says() {
 }
 
 #[test]
-fn prewarming_makes_pages_and_changes_nothing() {
+fn prewarming_populates_pages_and_changes_no_data() {
     let mut request = posix("prewarm", 20 * MIB);
     request.populate = false;
     let segment = create(&request).unwrap();

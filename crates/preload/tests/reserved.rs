@@ -23,7 +23,7 @@ fn memory_over_reserved_addresses() {
 }
 
 #[test]
-fn it_has_huge_pages() {
+fn reserved_addresses_get_huge_pages() {
     let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
     if setting.is_ok_and(|text| text.contains("[deny]")) {
         println!("skipped: shmem_enabled is deny");

@@ -32,7 +32,7 @@ fn threads_are_cancelled() {
 }
 
 #[test]
-fn the_user_changes() {
+fn calls_after_a_change_of_user() {
     same("users", &["mmap", "munmap"]);
 }
 

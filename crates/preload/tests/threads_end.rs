@@ -74,7 +74,7 @@ fn stacks_in_freed_memory() {
 }
 
 #[test]
-fn the_first_thread_has_ended() {
+fn threads_continue_after_the_first_thread_ends() {
     always_freed("first-ended");
 }
 

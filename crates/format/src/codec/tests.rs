@@ -171,7 +171,7 @@ fn contexts_take_the_stated_memory() {
 
 proptest! {
     #[test]
-    fn any_data_comes_back(data in prop::collection::vec(any::<u8>(), 0..3000), copies in 1..4usize) {
+    fn any_data_round_trips(data in prop::collection::vec(any::<u8>(), 0..3000), copies in 1..4usize) {
         let data = data.repeat(copies);
         for codec in Codec::ALL {
             let (mut stored, mut back) = (vec![0; 16384], vec![0; data.len()]);

@@ -74,7 +74,7 @@ fn newer_block_is_used() {
 }
 
 #[test]
-fn blocks_with_wrong_place_or_contents_are_refused() {
+fn blocks_with_wrong_location_or_contents_are_refused() {
     let whole = device(&header(), &header());
     let mut swapped = whole.clone();
     swapped.rotate_right(BLOCK_SIZE);

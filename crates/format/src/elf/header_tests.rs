@@ -85,7 +85,7 @@ fn other_files_are_refused_by_field() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(mut bytes in proptest::collection::vec(any::<u8>(), 64..400)) {
+    fn arbitrary_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 64..400)) {
         bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
         bytes[16..18].copy_from_slice(&[4, 0]);
         bytes[54..56].copy_from_slice(&[56, 0]);

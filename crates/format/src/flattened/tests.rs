@@ -256,7 +256,7 @@ proptest! {
 
     /// A file truncated anywhere reads as the complete records in it.
     #[test]
-    fn cut_files_are_read_as_far_as_they_go(records in records(), cut in any::<prop::sample::Index>()) {
+    fn truncated_files_are_read_to_their_end(records in records(), cut in any::<prop::sample::Index>()) {
         let bytes = flattened(&records);
         let cut = HEADER_LEN + cut.index(bytes.len() - HEADER_LEN);
         let mut left = cut - HEADER_LEN;

@@ -84,7 +84,7 @@ fn implausible_fields_are_refused_by_name() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(
+    fn arbitrary_bytes_never_panic(
         changes in proptest::collection::vec((0_usize..4300, any::<u8>()), 0..20),
     ) {
         let mut bytes = headers().encode();

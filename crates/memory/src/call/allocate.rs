@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allocated_is_locked_and_there_as_by_the_plain_call() {
+    fn allocated_memory_is_populated_and_locked_as_by_the_plain_call() {
         assert!(in_child(|| {
             const BYTES: usize = 2 << 20;
             let pages = BYTES / rustix::param::page_size();

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_meets_a_region_is_forgotten() {
+    fn overlapping_regions_are_forgotten() {
         let table = RegionTable::new();
         (1..=4).for_each(|at| table.note(region(at), 0));
         table.forget(Region::between((2 << 20) + 1, (3 << 20) + 1));

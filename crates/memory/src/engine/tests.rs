@@ -31,7 +31,7 @@ fn every_chunk_is_done_once_and_counted() {
 }
 
 #[test]
-fn the_first_error_ends_it() {
+fn first_error_stops_the_work() {
     let mut regions = [Region::between(0, 1 << 30)].map(JobRegion::from);
     let outcome = share(&mut regions, &settings(4), |region| {
         if region.start() < 1 << 20 {
@@ -45,7 +45,7 @@ fn the_first_error_ends_it() {
 }
 
 #[test]
-fn what_may_be_empty_is_not_cut_into_millions() {
+fn slices_of_sparse_regions_are_bounded() {
     let count = AtomicU64::new(0);
     let mut regions = [Region::between(0, 16 << 40)].map(JobRegion::from);
     let outcome = share_if_long(&mut regions, &settings(4), |_| {
@@ -57,7 +57,7 @@ fn what_may_be_empty_is_not_cut_into_millions() {
 }
 
 #[test]
-fn small_requests_start_nobody() {
+fn small_requests_start_no_helper() {
     let mut regions = [Region::between(0, 1 << 20)].map(JobRegion::from);
     let big_enough = Settings {
         straight_below: (1 << 20) + 1,
@@ -67,7 +67,7 @@ fn small_requests_start_nobody() {
 }
 
 #[test]
-fn reserved_helpers_are_given_back_on_drop() {
+fn reserved_helpers_are_released_on_drop() {
     const ROUNDS: u32 = 100_000;
     for _ in 0..ROUNDS {
         drop(Reserved::others(4, usize::MAX));

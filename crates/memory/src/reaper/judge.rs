@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_is_not_worth_it_and_more_than_there_is_not_safe() {
+    fn segments_that_are_too_small_or_too_large_need_no_reaper() {
         assert!(!is_advisable(MIN_BYTES - 1));
         assert!(!is_advisable(usize::MAX));
     }

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_s_lines_are_added_up() {
+    fn lines_of_smaps_are_added_up() {
         let mut state = State::default();
         for line in [
             "Size:               4096 kB",

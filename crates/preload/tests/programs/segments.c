@@ -135,7 +135,7 @@ static void keys(void)
 	}
 }
 
-/* Of a segment of somebody else nothing is made. */
+/* Another user's segment is not populated. */
 static void foreign(void)
 {
 	int pipes[2];

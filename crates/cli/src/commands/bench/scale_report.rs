@@ -175,7 +175,7 @@ fn percent(kept: &Kept, part: f64) -> f64 {
 pub fn large(costs: &Costs, hardware: &Hardware, cells: &[Cell]) -> String {
     let mut text = format!(
         "A machine of 32 TB: disks of {:.1} GB/s, {:.0} GB/s from memory, {} for helpers; costs \
-         {}\nh:mm:ss and the bottleneck: cpu, bus, file lock, disk",
+         {}\nh:mm:ss and the bottleneck: cpu, bus, lock (of the file), disk",
         hardware.disk_rate / 1e9,
         hardware.bus_rate / 1e9,
         size::format(hardware.memory),

@@ -320,18 +320,18 @@ impl Fragment {
 
 proptest! {
     #[test]
-    fn data_as_in_pages_comes_back(src in page_like()) {
+    fn page_like_data_round_trips(src in page_like()) {
         round_trips(&src)?;
     }
 
     #[test]
-    fn any_bytes_come_back(src in prop::collection::vec(any::<u8>(), 0..5000)) {
+    fn any_bytes_round_trip(src in prop::collection::vec(any::<u8>(), 0..5000)) {
         round_trips(&src)?;
     }
 
     /// From two byte values, which compress best, to all.
     #[test]
-    fn bytes_of_some_values_come_back(
+    fn bytes_of_few_values_round_trip(
         src in prop::collection::vec(any::<u8>(), 0..9000),
         mask in any::<u8>(),
     ) {
@@ -341,7 +341,7 @@ proptest! {
 
     /// The stream is written if it fits exactly, and not with one byte less.
     #[test]
-    fn the_room_is_used_to_its_end(src in page_like()) {
+    fn destination_can_be_filled_completely(src in page_like()) {
         let stream = encoded(&src);
         let mut dst = vec![0; stream.len()];
         prop_assert_eq!(Encoder::new().encode(&src, &mut dst), Some(stream.len()));
@@ -350,7 +350,7 @@ proptest! {
     }
 
     #[test]
-    fn codes_are_complete_and_as_short_as_can_be(
+    fn codes_are_complete_and_optimal(
         counts in prop::collection::vec(prop_oneof![Just(0), 1..9u32, 1..2000u32], 2..286),
     ) {
         prop_assume!(counts.iter().filter(|&&count| count > 0).count() > 1);

@@ -200,18 +200,18 @@ enum Fragment {
 
 proptest! {
     #[test]
-    fn structured_data_comes_back(src in structured()) {
+    fn structured_data_round_trips(src in structured()) {
         prop_assert_eq!(decoded(&encoded(&src), src.len()).unwrap(), src);
     }
 
     #[test]
-    fn incompressible_data_comes_back(src in prop::collection::vec(any::<u8>(), 0..5000)) {
+    fn incompressible_data_round_trips(src in prop::collection::vec(any::<u8>(), 0..5000)) {
         prop_assert_eq!(decoded(&encoded(&src), src.len()).unwrap(), src);
     }
 
     /// The stream is written if it fits exactly, and not with one byte less.
     #[test]
-    fn the_room_is_used_to_its_end(src in structured()) {
+    fn destination_can_be_filled_completely(src in structured()) {
         let stream = encoded(&src);
         let mut dst = vec![0; stream.len()];
         prop_assert_eq!(Encoder::new().encode(&src, &mut dst), Some(stream.len()));
@@ -220,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_decode_or_fail_within_the_room(
+    fn any_bytes_decode_or_fail_within_the_destination(
         stream in prop::collection::vec(any::<u8>(), 0..300),
         room in 0..5000usize,
     ) {
