@@ -10,6 +10,7 @@ mod errors;
 #[cfg(feature = "mount")]
 mod fuse;
 mod makedumpfile;
+mod memory_limit;
 mod online_cpus;
 mod progress;
 #[cfg(feature = "report")]

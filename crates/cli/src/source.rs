@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bigiron_dump::DumpError;
 use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
+use bigiron_helpers::processor_count;
 use bigiron_kernel::printk::LogError;
 use bigiron_kernel::{Identities, Kernel, KernelError, Source};
 
 use crate::arguments::SourceArguments;
+use crate::memory_limit;
 
 /// Opens the files of one dump. `-` is standard input, which is unpacked into an unnamed file
 /// in the directory `spool`, since a dump is read at random. `identity` has the keys of an
@@ -41,10 +43,15 @@ pub fn open(paths: &[PathBuf], spool: &Path, identity: Option<&Path>) -> anyhow:
 /// Opens a dump for random access by one or many threads.
 pub fn open_for_inspection(dump: &[PathBuf], options: &SourceArguments) -> anyhow::Result<Source> {
     let identity = options.input.identity.as_deref();
+    #[cfg(feature = "inspect")]
+    let cache = options.cache;
+    #[cfg(not(feature = "inspect"))]
+    let cache = 0;
+    memory_limit::limit_reading(None, processor_count(), cache);
     #[allow(unused_mut, reason = "without `inspect` there is no cache")]
     let mut opened = open(dump, &std::env::temp_dir(), identity)?;
     #[cfg(feature = "inspect")]
-    opened.set_cache(options.cache);
+    opened.set_cache(cache);
     Ok(opened)
 }
 

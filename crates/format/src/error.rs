@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::memory_limit::{self, MemoryLimitExceeded};
+
 /// A dump file could not be read or violates its format.
 ///
 /// Offsets are byte offsets in the file. The owner of the file adds its name.
@@ -43,6 +45,14 @@ pub enum FormatError {
         /// The value found.
         found: String,
     },
+    /// An item needs more memory than the limit allows.
+    #[error("at offset {offset:#x}: {cause}")]
+    Memory {
+        /// Offset of the item.
+        offset: u64,
+        /// The item, its size and the limit.
+        cause: MemoryLimitExceeded,
+    },
     /// Compressed data cannot be decompressed.
     #[error("{codec} data at offset {offset:#x} is damaged: {reason}")]
     Codec {
@@ -69,5 +79,11 @@ impl FormatError {
             expected: expected.into(),
             found: found.into(),
         }
+    }
+
+    /// Returns an error if `what`, described at `offset`, would exceed the memory limit with
+    /// `bytes` in memory.
+    pub fn check_memory(what: &'static str, offset: u64, bytes: u64) -> Result<(), Self> {
+        memory_limit::check(what, bytes).map_err(|cause| Self::Memory { offset, cause })
     }
 }

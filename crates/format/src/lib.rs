@@ -12,6 +12,7 @@ pub mod elf;
 pub mod error;
 pub mod flattened;
 pub mod kdump;
+pub mod memory_limit;
 pub mod vmcoreinfo;
 pub mod vmdump;
 

@@ -12,6 +12,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::arguments::threads;
+use crate::memory_limit;
 use crate::tell::tell;
 use crate::{progress, signals, size};
 use crate::{source, summary};
@@ -96,6 +97,8 @@ pub fn run(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
     let stop = Stop::new();
     signals::watch(&stop)?;
     let identities = source::identities(arguments.identity.as_deref())?;
+    let helpers = threads(arguments.threads);
+    memory_limit::limit_reading(None, helpers, 0);
     let open = |path: &Path| Source::open_with(&source::parts_of(path), &identities);
     let (first, second) = (open(&arguments.first)?, open(&arguments.second)?);
     for source in [&first, &second] {
@@ -107,7 +110,6 @@ pub fn run(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
     let progress = Arc::new(Progress::new());
     let page_size = 1 << first.memory().page_shift();
     let display = progress::begin(&progress, page_size, arguments.quiet);
-    let helpers = threads(arguments.threads);
     let found = compare(first.memory(), second.memory(), helpers, &progress, &stop);
     drop(display);
     let found = found?;

@@ -12,6 +12,7 @@ use bigiron_helpers::Stop;
 use bigiron_kernel::Kernel;
 
 use crate::arguments::{DumpArguments, DumpOptionArgs};
+use crate::memory_limit;
 use crate::progress;
 use crate::tell::tell;
 use crate::{online_cpus, source, summary};
@@ -37,6 +38,7 @@ pub fn make(
         _ if to_stdout => std::env::temp_dir(),
         _ => Path::new(".").to_owned(),
     };
+    memory_limit::limit_opening(arguments.memory_limit);
     let opened = source::open(paths, &directory, arguments.source.identity.as_deref())?;
     let given = arguments
         .source
@@ -52,6 +54,7 @@ pub fn make(
         arguments.quiet,
     );
     let options = arguments.options();
+    memory_limit::opened(options.memory);
     let mut kernel = Kernel::find(
         &opened,
         given,

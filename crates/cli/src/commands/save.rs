@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::dmesg;
 use crate::arguments::threads;
+use crate::memory_limit;
 use crate::summary;
 use crate::tell::tell;
 use crate::{progress, signals, size};
@@ -150,6 +151,7 @@ pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
         log: !arguments.no_log,
         shows_progress: !arguments.quiet && !arguments.json,
     };
+    memory_limit::limit_opening(arguments.memory_limit);
     let outcome = perform(&work)?;
     let source = sources.first().cloned().unwrap_or_default();
     let seconds = begin.elapsed().as_secs_f64();
@@ -178,6 +180,7 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     let Some(save) = found else {
         return Ok(Outcome::Nothing);
     };
+    memory_limit::opened(work.options.memory);
     let clears = save.has_mark() && !work.options.keep_mark;
     if save.is_nothing() {
         if clears {

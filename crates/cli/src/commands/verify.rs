@@ -12,6 +12,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::arguments::threads;
+use crate::memory_limit;
 use crate::progress;
 use crate::tell::tell;
 use crate::{signals, size};
@@ -68,6 +69,8 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
         repair(&arguments.dump)?;
     }
     let identities = source::identities(arguments.identity.as_deref())?;
+    let helpers = threads(arguments.threads);
+    memory_limit::limit_reading(None, helpers, 0);
     let dump = Source::open_with(&arguments.dump, &identities)?;
     let against = match &arguments.against {
         Some(path) => Some(Source::open_with(&source::parts_of(path), &identities)?),
@@ -86,7 +89,7 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
     let found = bigiron_dump::verify(
         dump.memory(),
         against.as_ref().map(Source::memory),
-        threads(arguments.threads),
+        helpers,
         &progress,
         &stop,
     );

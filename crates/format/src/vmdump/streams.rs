@@ -85,6 +85,8 @@ pub(super) fn scan(file: &(impl ReadAt + ?Sized)) -> Result<Scanned, FormatError
         let (packed, len) = next_stream(file, offset, &mut out)?;
         streams.push((offset, packed, len));
         offset += u64::from(packed);
+        let size = (front.len() + len) as u64;
+        FormatError::check_memory("the ELF headers of the core", 0, size)?;
         front.extend_from_slice(&out[..len]);
         match header_of(&front) {
             Ok(header) if header.memory_offset <= front.len() as u64 => break header,
