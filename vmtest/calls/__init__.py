@@ -1,1 +1,1 @@
-"""Runs third-party tests of memory and process calls, plainly and under a preload library. See ../suites."""
+"""Runs third-party tests of memory and process calls, with and without a preload library. See ../suites."""

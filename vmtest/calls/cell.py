@@ -1,5 +1,5 @@
-"""One run of a program with its own namespaces, directories and time limit: runs do not affect each other, and nothing
-is left behind."""
+"""Runs a program in its own namespaces and directories and with a time limit: runs do not affect each other, and leave
+nothing behind."""
 
 import os
 import shlex
@@ -13,11 +13,12 @@ from pathlib import Path
 from lab.errors import LabError, Unavailable
 
 NOBODY = 65534
-# Maximum output; the rest is cut, so that a program that writes without end does not fill the memory.
+# Maximum bytes of output; the rest is discarded, so that endless output does not fill the memory.
 OUTPUT_AT_MOST = 4 << 20
 
-# /mnt becomes /tmp after the copy, since the library to preload may itself be in /tmp. The shell stays, because signals
-# do not end the first process of a PID namespace; when the shell ends, all other processes in the namespace end.
+# /mnt becomes /tmp only after the copies, since the library to preload may itself be in /tmp. The shell stays the first
+# process of the PID namespace, because signals do not end that process; when the shell ends, all other processes in the
+# namespace end.
 _SCRIPT = """
 mount -t tmpfs -o mode=1777 cell /mnt
 while [ $# -gt 0 ]; do cp "$1" "/mnt/$2"; shift 2; done
@@ -30,7 +31,7 @@ status=0
 if [ -e .trace ]; then cat .trace >&2; fi
 exit $status
 """
-# Directory for a program's trace, which is kept.
+# Directory for the trace of a program, which the result includes.
 TRACE = "/tmp/.trace"
 
 
@@ -56,7 +57,7 @@ class Run:
 
 
 class Cell:
-    """Isolates processes on this machine."""
+    """Isolates processes."""
 
     def __init__(self) -> None:
         kept_apart = ["--ipc", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
@@ -64,11 +65,11 @@ class Cell:
         self._before = ["unshare", *([] if self.is_root else ["--user", "--map-root-user"]), *kept_apart]
         try:
             probe = subprocess.run([*self._before, "true"], capture_output=True, text=True)
-            said = probe.stderr.strip() if probe.returncode else ""
+            reason = probe.stderr.strip() if probe.returncode else ""
         except FileNotFoundError as error:
-            said = str(error)
-        if said:
-            raise Unavailable(f"programs cannot be kept apart here, which takes namespaces: {said}")
+            reason = str(error)
+        if reason:
+            raise Unavailable(f"programs cannot be isolated on this machine, which requires namespaces: {reason}")
 
     def run(
         self,
@@ -80,8 +81,8 @@ class Cell:
         seconds: float,
         traced: bool = False,
     ) -> Run:
-        """Runs a command in /tmp, a directory with copies of `files` under the given names, as the user nobody or as
-        root. With `traced`, the result includes the contents of TRACE."""
+        """Runs a command as the user nobody or as root in /tmp, a directory with copies of `files` under the given
+        names. With `traced`, the result includes the contents of TRACE."""
         variables = [f"{key}={value}" for key, value in environment.items()]
         user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
         copied = [word for name, path in files.items() for word in (str(path), name)]

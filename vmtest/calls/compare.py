@@ -1,4 +1,4 @@
-"""Runs a program plainly and under the library, and reports differences."""
+"""Runs a program with and without the library, and reports differences."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from pathlib import Path
 from .cell import TRACE, Cell, Run
 from .programs import Built
 
-# Number of further runs, plain and under the library, if the first two runs differ.
+# Number of further runs of each kind if the first two runs differ.
 AGAIN = 3
 UNSUPPORTED = 77
 
@@ -18,8 +18,8 @@ class Verdict(Enum):
     """Result of the comparison of one program."""
 
     SAME = "same"
-    FLAKY = "flaky"  # plain runs differ as well
-    ANY_LIBRARY = "any library"  # an empty library makes the same difference
+    FLAKY = "flaky"  # plain runs differ from each other as well
+    ANY_LIBRARY = "any library"  # an empty library causes the same difference
     DIFFERENT = "different"
     NOT_RUN = "cannot run"
 
@@ -32,7 +32,7 @@ class Judged:
     policy: str
     verdict: Verdict
     why: str = ""
-    # True if the program itself reports success, without the library.
+    # True if the program reports success in a plain run.
     passes: bool = False
 
 
@@ -47,14 +47,14 @@ _VARYING = (
 
 
 def without_varying(output: bytes) -> bytes:
-    """Returns an output without addresses, times and process ids."""
+    """Returns the output without addresses, times and process ids."""
     for pattern, instead in _VARYING:
         output = pattern.sub(instead, output)
     return output
 
 
 def without_numbers(output: bytes) -> bytes:
-    """Returns an output without numbers: for programs whose numbers differ between two plain runs."""
+    """Returns the output without numbers, for programs whose numbers differ between plain runs."""
     return re.sub(rb"\b(0x)?[0-9a-fA-F]*\d[0-9a-fA-F]*\b", b"N", without_varying(output))
 
 
@@ -114,17 +114,17 @@ class Comparison:
         return replace(run, output=without_numbers(run.output)) if program.numbers_vary else run
 
     def plainly(self, built: Built) -> Run:
-        """Runs a program without any library."""
+        """Runs a program without a library."""
         return self._run(built, "", None)
 
     def accelerated(self, built: Built, policy: str) -> int:
-        """Returns the number of a program's calls in which helpers took part, according to the library's trace."""
+        """Returns the number of the program's calls in which helpers took part, according to the library's trace."""
         traced = ",".join(filter(None, (policy, f"trace={TRACE}")))
         lines = self._run(built, traced, self._library).trace.splitlines()
         return sum(b" helper" in line for line in lines)
 
     def differs(self, built: Built, plain: Run) -> bool:
-        """Returns true if one run under the library differs from a plain one."""
+        """Returns true if one run under the library differs from a plain run."""
         return not _same(plain, self._run(built, "", self._library))
 
     def judge(self, built: Built, policy: str, plain: Run) -> Judged:
@@ -137,7 +137,7 @@ class Comparison:
         loadeds = [loaded, *(self._run(built, policy, self._library) for _ in range(AGAIN))]
         verdict, why = _weigh(plains, loadeds)
         if verdict is Verdict.DIFFERENT:
-            # A program with varying output may need many runs to show all its variants.
+            # A program with varying output may need many runs to show all variants.
             plains += [self.plainly(built) for _ in range(2 * AGAIN)]
             verdict, why = _weigh(plains, loadeds)
         if verdict is Verdict.DIFFERENT:
@@ -148,7 +148,7 @@ class Comparison:
 
 
 def _weigh(plains: Sequence[Run], loadeds: Sequence[Run]) -> tuple[Verdict, str]:
-    """Returns the verdict of several runs of both kinds."""
+    """Returns a verdict from several runs of both kinds."""
     odd = [run for run in loadeds if not any(_same(plain, run) for plain in plains)]
     if not odd:
         return (Verdict.SAME, "") if _all_same(plains) else (Verdict.FLAKY, _first_difference(*_two(plains)))
@@ -161,7 +161,7 @@ def _weigh(plains: Sequence[Run], loadeds: Sequence[Run]) -> tuple[Verdict, str]
         return Verdict.SAME, ""
     if len(masked) == 1:
         return Verdict.DIFFERENT, why
-    # The output differs between runs; only the exit status can be compared.
+    # The output differs between plain runs; only the exit status can be compared.
     return Verdict.FLAKY, _first_difference(*_two(plains))
 
 
@@ -175,11 +175,11 @@ def _two(runs: Sequence[Run]) -> tuple[Run, Run]:
 
 
 def cannot_run(plain: Run, seconds: float) -> str | None:
-    """Returns the reason why a program cannot be judged, according to its plain run; None if it can."""
+    """Returns the reason why a program cannot be judged, based on its plain run; None if it can be judged."""
     if plain.status is None:
         return f"takes longer than {seconds:.0f} s"
     if plain.status == UNSUPPORTED:
-        return "says that it is not supported here" + _last_line(plain)
+        return "reports that it is not supported" + _last_line(plain)
     if plain.status in (126, 127) and not plain.output:
         return "cannot be started"
     return None

@@ -1,19 +1,18 @@
-"""The programs of ../conformance: transcripts of the behaviour that manual pages and standards promise for each
-call."""
+"""The programs of ../conformance, which print transcripts of behaviour that manual pages and standards guarantee."""
 
 from pathlib import Path
 
 from .programs import Program
 
-# Folders about locking and ownership, where root has more rights.
+# Folders about locking and ownership: the results depend on rights.
 _OF_RIGHTS = ("lock", "shm")
 
 _FOLDER = Path(__file__).resolve().parents[1] / "conformance"
 
 
 def find(*, root: bool) -> list[Program]:
-    """Returns all programs for an ordinary user and, where root is available, for root those whose result depends on
-    rights."""
+    """Returns all programs for an ordinary user and, if `root` is available, those that depend on rights for root
+    too."""
     users = (False, True) if root else (False,)
     sources = sorted(_FOLDER.rglob("*.c"))
     return [

@@ -1,4 +1,4 @@
-/* A library that does nothing: what differs under it too is the doing of LD_PRELOAD. As every library of Rust's it has
-   thread-local memory, for which threads allocate more, and needs libgcc_s. */
+/* A library without functions: differences under it are caused by LD_PRELOAD itself. Like every Rust library, it has
+ * thread-local memory, which enlarges threads, and requires libgcc_s. */
 extern __thread int bigiron_suites_empty;
 __thread int bigiron_suites_empty = 1;

@@ -1,4 +1,4 @@
-/* A library with one fault, FAULT: vmtest/suites --selftest sees to it that the suites notice each of them. */
+/* A library with one fault, FAULT: vmtest/suites --selftest tests that the suites detect each fault. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-"""The tests of glibc, one by one against the system's C library. Of glibc only the tests and their support library are
+"""The tests of glibc, run one by one with the system's C library. Only the tests and their support library are
 built."""
 
 import os
@@ -15,7 +15,7 @@ from .programs import Program
 
 HEADERS = Path(__file__).resolve().parent / "headers"
 
-# Tests close to memory, processes and threads come first.
+# Tests of memory, processes and threads come first.
 DIRECTORIES = (
     "posix", "nptl", "sysdeps/pthread", "sysvipc", "misc", "malloc", "rt", "sysdeps/unix/sysv/linux", "io", "signal",
     "time", "stdlib", "stdio-common", "string", "setjmp", "dirent", "socket", "dlfcn", "elf", "libio", "wcsmbs",
@@ -23,21 +23,21 @@ DIRECTORIES = (
     "login", "inet", "resolv", "nss", "gmon", "timezone", "crypt", "math",
 )  # fmt: skip
 
-# The short run: programs that call functions replaced by the library.
+# Selects the short run: programs that call functions which the library replaces.
 _NEAR = re.compile(r"\b(mmap|mmap64|munmap|mremap|mlock|mlock2|mlockall|munlock|shmat|shmdt|shmget|shmctl|xmmap|"
                    r"xmunmap|on_exit|_exit|pthread_attr_setstack)\s*\(")
 
-# Tests that would harm the machine or other programs on it.
+# Tests that would harm the machine or its other programs.
 _LEFT_OUT = {
     "tst-clock_settime": "sets the machine's clock",
     "tst-settimeofday": "sets the machine's clock",
     "tst-adjtime": "sets the machine's clock",
     "tst-ntp_adjtime": "sets the machine's clock",
     "tst-clock2": "sets the machine's clock",
-    "tst-malloc-too-large": "asks for more memory than there is, for minutes",
+    "tst-malloc-too-large": "requests more memory than exists, for minutes",
 }  # fmt: skip
 
-# It prints the size of its address space, which includes a library.
+# Prints the size of its address space, which includes any library.
 _NUMBERS_VARY = {"tst-dynarray-fail"}
 
 _PATHS = ("OBJDIR", "INSTDIR", "LIBDIR", "BINDIR", "SBINDIR", "ROOTSBINDIR", "SLIBDIR", "COMPLOCALEDIR", "LOCALEDIR",
@@ -56,7 +56,8 @@ def _flags(tree: Path) -> list[str]:
 
 
 def _behind(tree: Path, *directories: str) -> list[str]:
-    """Returns folders of the source that are searched after those of the system, whose headers they must not hide."""
+    """Returns flags for folders of the source that are searched after the system's folders, to avoid hiding their
+    headers."""
     return [word for name in directories for word in ("-idirafter", str(tree / name))]
 
 
@@ -69,7 +70,7 @@ def support_library(tree: Path) -> Path:
         text = (tree / "support" / "Makefile").read_text()
         listed = re.search(r"^libsupport-routines = (.*?[^\\])$", text, re.DOTALL | re.MULTILINE)
         if listed is None:
-            raise LabError(f"{tree}/support/Makefile has no list libsupport-routines: another glibc than 2.36?")
+            raise LabError(f"{tree}/support/Makefile has no list libsupport-routines: not glibc 2.36?")
         objects = final.parent / "objects"
         objects.mkdir(parents=True, exist_ok=True)
         behind = _behind(tree, "sysdeps/unix/sysv/linux", "include", ".")
@@ -89,16 +90,16 @@ def support_library(tree: Path) -> Path:
         return final
 
 
-def _arguments(source: Path, told: makefiles.Told) -> tuple[str, ...]:
-    """Returns the arguments of a test. Tests of string functions spend most of a minute on random strings, so they run
-    with fewer."""
+def _arguments(source: Path, makefile: makefiles.Makefile) -> tuple[str, ...]:
+    """Returns the arguments of a test. Tests of string functions get fewer random strings, which would take most of a
+    minute."""
     text = source.read_text(errors="replace")
     if "test-string.h" in text and not re.search(r"define\s+ITERATIONS", text):
         return ("--iterations=200",)
-    return told.arguments.get(source.stem, ())
+    return makefile.arguments.get(source.stem, ())
 
 
-def _program(tree: Path, library: Path, directory: str, told: makefiles.Told, name: str) -> Program | None:
+def _program(tree: Path, library: Path, directory: str, makefile: makefiles.Makefile, name: str) -> Program | None:
     source = tree / directory / f"{name}.c"
     if not source.exists():
         return None
@@ -108,23 +109,23 @@ def _program(tree: Path, library: Path, directory: str, told: makefiles.Told, na
         suite=f"glibc/{directory}",
         name=name,
         source=source,
-        flags=(*_flags(tree), *told.flags.get(name, ()), "-iquote", str(tree), *behind),
+        flags=(*_flags(tree), *makefile.flags.get(name, ()), "-iquote", str(tree), *behind),
         libraries=(str(library), *_LIBRARIES),
-        arguments=_arguments(source, told),
+        arguments=_arguments(source, makefile),
         numbers_vary=name in _NUMBERS_VARY,
-        left_out=_LEFT_OUT.get(name) or told.not_run.get(name),
+        left_out=_LEFT_OUT.get(name) or makefile.not_run.get(name),
     )
 
 
 def find(*, near: bool) -> list[Program]:
-    """Returns all tests of glibc; with `near`, only those whose source calls functions replaced by the library."""
+    """Returns all tests of glibc; with `near`, only those whose source calls functions that the library replaces."""
     tree = store.source(*store.GLIBC)
     library = support_library(tree)
     found: list[Program] = []
     for directory in DIRECTORIES:
-        told = makefiles.read(tree / directory / "Makefile")
-        for name in sorted(told.tests | told.not_run.keys()):
-            program = _program(tree, library, directory, told, name)
+        makefile = makefiles.read(tree / directory / "Makefile")
+        for name in sorted(makefile.tests | makefile.not_run.keys()):
+            program = _program(tree, library, directory, makefile, name)
             if program and (not near or _NEAR.search((tree / directory / f"{name}.c").read_text(errors="replace"))):
                 found.append(program)
     return found

@@ -1,4 +1,4 @@
-"""Huge pages for the duration of a run: settings of the whole machine, which are restored afterwards."""
+"""Enables huge pages during a run. The settings of the machine are restored afterwards."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.errors import Unavailable
 
-# A pool, as the kernel's tests of hugetlbfs need it, and transparent huge pages for shared memory on request.
+# A pool, required by the kernel's tests of hugetlbfs, and transparent huge pages for shared memory on request.
 _SETTINGS = (
     (Path("/proc/sys/vm/nr_hugepages"), "256"),
     (Path("/sys/kernel/mm/transparent_hugepage/enabled"), "madvise"),
@@ -16,7 +16,7 @@ _SETTINGS = (
 
 
 def _read(path: Path) -> str:
-    """Returns the current setting: of a choice, the value in brackets."""
+    """Returns the current value of a setting; among several choices, the one in brackets."""
     text = path.read_text().strip()
     return text.split("[", 1)[1].split("]", 1)[0] if "[" in text else text
 
@@ -25,7 +25,7 @@ def _read(path: Path) -> str:
 def pages() -> Iterator[None]:
     """Provides huge pages while the block runs."""
     if os.geteuid() != 0:
-        raise Unavailable("huge pages are set by root alone")
+        raise Unavailable("setting huge pages requires root")
     before = [(path, _read(path)) for path, _ in _SETTINGS]
     try:
         for path, value in _SETTINGS:

@@ -5,13 +5,13 @@ from pathlib import Path
 from . import store
 from .programs import Program
 
-# Programs of a folder: all its C files except those that are parts of others.
+# Programs of a folder: all its C files except those that are parts of other programs.
 _PARTS = {"vm_util", "common", "fuse_mnt", "write_to_hugetlbfs", "parse_vdso", "helpers"}
 _FOLDERS = ("vm", "ipc", "memfd", "pidfd", "clone3", "proc", "sigaltstack", "rseq", "membarrier",
             "kcmp", "rlimits", "futex/functional", "vDSO", "exec", "core", "user_events", "x86", "nolibc",
             "ptrace", "signal", "capabilities", "mincore", "mqueue", "openat2", "tmpfs", "size", "splice")  # fmt: skip
 
-# Additional source files with which the folder's Makefile compiles a program.
+# Additional source files of a program, as in the folder's Makefile.
 _WITH = {
     "vm": ("vm_util.c",),
     "memfd": ("common.c",),
@@ -31,7 +31,7 @@ _ARGUMENTS = {
     "memfd/fuse_test": ("./none",),
 }
 
-# Their output depends on the time as a seed, and on how many pages each thread met first.
+# Their output depends on the time, used as a seed, and on the pages that each thread met first.
 _NUMBERS_VARY = {"vm/mremap_test", "vm/userfaultfd"}
 
 _CHANGES_THE_MACHINE = "changes settings of the whole machine"
@@ -41,11 +41,11 @@ _LEFT_OUT = {
     "vm/compaction_test": _CHANGES_THE_MACHINE,
     "vm/protection_keys": _CHANGES_THE_MACHINE,
     "vm/split_huge_page_test": _CHANGES_THE_MACHINE,
-    "vm/gup_test": "needs a kernel built for it (CONFIG_GUP_TEST)",
-    "vm/hmm-tests": "needs a kernel built for it (CONFIG_TEST_HMM)",
+    "vm/gup_test": "requires a kernel with CONFIG_GUP_TEST",
+    "vm/hmm-tests": "requires a kernel with CONFIG_TEST_HMM",
 }
 
-# Also run as root: tests of memory that stay within their own process.
+# Also run as root: tests of memory that affect only their own process.
 _AS_ROOT = (
     "hugepage-mmap", "hugepage-mremap", "hugepage-shm", "hugetlb-madvise", "madv_populate", "map_fixed_noreplace",
     "map_hugetlb", "map_populate", "memfd_secret", "mlock-random-test", "mlock2-tests", "mremap_dontunmap",

@@ -1,21 +1,21 @@
-"""Parses names, arguments and flags of the tests from glibc's Makefiles. Only assignments are understood; conditions
-are not."""
+"""Reads names, arguments and flags of tests from glibc's Makefiles. Only assignments are interpreted, not
+conditions."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Lists of tests. Entries of lists of the second kind are tests as well, but not run, for the given reason.
+# Lists of tests. Entries of the second kind of list are tests too, but are not run, for the given reason.
 _TESTS = re.compile(r"(?:tests|tests-internal|tests-static|test-srcs|strop-tests)")
 _NOT_RUN = {
-    "xtests": "glibc does not run it in `make check`: it takes long or changes the machine",
-    "tests-container": "is made for a root directory of its own, with a whole glibc in it",
+    "xtests": "`make check` does not run it: it takes long or changes the machine",
+    "tests-container": "requires a root directory with a complete glibc",
 }
 
 
 @dataclass
-class Told:
+class Makefile:
     """The tests of one directory's Makefile."""
 
     tests: set[str] = field(default_factory=set)
@@ -33,30 +33,30 @@ def _assignments(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _plain_words(value: str, name: str) -> tuple[str, ...] | None:
-    """Returns the words of a value; none if they use variables other than the program's own name."""
+    """Returns the words of a value; none if it contains variables other than the program's own name."""
     for variable in ("$(host-test-program-cmd)", "$(host-built-program-cmd)"):
         value = value.replace(variable, f"/tmp/{name}")
     return None if "$" in value else tuple(word.strip("'\"") for word in value.split())
 
 
-def read(path: Path) -> Told:
-    """Reads a Makefile; a missing file results in no tests."""
-    told = Told()
+def read(path: Path) -> Makefile:
+    """Reads a Makefile; a missing file yields no tests."""
+    makefile = Makefile()
     if not path.exists():
-        return told
+        return makefile
     for variable, value in _assignments(path.read_text(errors="replace")):
         if _TESTS.fullmatch(variable):
-            # strop-tests lists names of functions; the tests' names have the prefix test-.
+            # strop-tests lists names of functions; the names of the tests have the prefix test-.
             before = "test-" if variable == "strop-tests" else ""
-            told.tests.update(before + word for word in value.split() if "$" not in word)
+            makefile.tests.update(before + word for word in value.split() if "$" not in word)
         elif variable in _NOT_RUN:
-            told.not_run.update((word, _NOT_RUN[variable]) for word in value.split() if "$" not in word)
+            makefile.not_run.update((word, _NOT_RUN[variable]) for word in value.split() if "$" not in word)
         elif variable.endswith("-ARGS"):
             name = variable.removesuffix("-ARGS")
             words = _plain_words(value, name)
             if words:
-                told.arguments[name] = words
+                makefile.arguments[name] = words
         elif variable.startswith("CFLAGS-") and variable.endswith(".c"):
             name = variable.removeprefix("CFLAGS-").removesuffix(".c")
-            told.flags[name] = told.flags.get(name, ()) + (_plain_words(value, name) or ())
-    return told
+            makefile.flags[name] = makefile.flags.get(name, ()) + (_plain_words(value, name) or ())
+    return makefile

@@ -1,4 +1,4 @@
-"""One program of a suite: its sources and its arguments."""
+"""Programs of a suite: sources, arguments, and builds."""
 
 import hashlib
 import os
@@ -11,16 +11,16 @@ from pathlib import Path
 
 from . import store
 
-# Two at a time, to leave the machine usable for other work.
+# Number of concurrent builds: leaves the machine usable for other work.
 JOBS = 2
 COMPILING_TAKES_AT_MOST = 120
-# Headers in these folders are part of the compiled sources; those of an unpacked source do not change.
+# Headers in these folders are included in the cache key; those of unpacked sources do not change.
 _OURS = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program built from one C file, or one that is already there (`installed`)."""
+    """A program to build from one C file, or one that is installed (`installed`)."""
 
     suite: str
     name: str
@@ -29,16 +29,16 @@ class Program:
     libraries: tuple[str, ...] = ()
     installed: str | None = None
     arguments: tuple[str, ...] = ()
-    # Reason why the program is not run, if known in advance.
+    # reason not to run the program, if known in advance
     left_out: str | None = None
     as_root: bool = False
-    # True if the program prints numbers that always vary: of the clock, or of everything that is loaded.
+    # True if the program prints numbers that always vary, such as times or sizes that include the loaded libraries.
     numbers_vary: bool = False
 
 
 @dataclass(frozen=True)
 class Built:
-    """A program that can be run, or the reason why there is none."""
+    """A program that can be run, or the reason why it cannot."""
 
     program: Program
     path: Path | None
@@ -60,11 +60,11 @@ def _digest(program: Program, salt: str) -> str:
     return hashed.hexdigest()[:24]
 
 
-def _reason(said: str) -> str:
-    """Returns the line of a compiler's output that states the reason."""
-    lines = [line for line in said.splitlines() if "error:" in line or "undefined reference" in line]
+def _reason(output: str) -> str:
+    """Returns the line of the compiler's output that states the reason."""
+    lines = [line for line in output.splitlines() if "error:" in line or "undefined reference" in line]
     if not lines:
-        return (said.strip().splitlines() or ["the compiler failed without a word"])[-1]
+        return (output.strip().splitlines() or ["the compiler failed without a message"])[-1]
     line = lines[0]
     for mark in ("fatal error: ", "error: "):
         if mark in line:
@@ -73,7 +73,7 @@ def _reason(said: str) -> str:
 
 
 def build(program: Program, salt: str) -> Built:
-    """Compiles a program, or takes it from the cache; failures to compile are cached too."""
+    """Compiles a program or takes it from the cache, which also contains failures."""
     if program.left_out:
         return Built(program, None, program.left_out)
     if program.installed:
@@ -94,22 +94,22 @@ def build(program: Program, salt: str) -> Built:
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=program.source.parent,
                               timeout=COMPILING_TAKES_AT_MOST)
-        status, said = done.returncode, done.stderr
+        status, output = done.returncode, done.stderr
     except subprocess.TimeoutExpired:
-        status, said = 1, f"error: compiling takes longer than {COMPILING_TAKES_AT_MOST} s"
+        status, output = 1, f"error: compiling takes longer than {COMPILING_TAKES_AT_MOST} s"
     for older in [path for path in directory.iterdir() if path.is_file() and path != partial]:
         older.unlink()
     if status == 0:
         partial.rename(made)
         return Built(program, made)
     partial.unlink(missing_ok=True)
-    why = f"cannot be built: {_reason(said)}"
+    why = f"cannot be built: {_reason(output)}"
     failed.write_text(why)
     return Built(program, None, why)
 
 
 def build_all(programs: Iterable[Program]) -> list[Built]:
-    """Builds programs, several at a time, and returns them in order."""
+    """Builds programs concurrently, and returns them in order."""
     compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
     with ThreadPoolExecutor(JOBS) as pool:
         return list(pool.map(lambda program: build(program, compiler), programs))

@@ -1,5 +1,5 @@
-"""Tests that the suites notice faults: a library with any of the faults must make a difference, one without faults
-none."""
+"""Tests that the suites detect faults: a library with any of the faults must cause a difference, a library without
+faults none."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ from lab.errors import LabError
 
 from . import store
 
-# Programs that each notice at least one fault.
+# Programs that detect at least one fault each.
 PROGRAMS = ("lock/all", "lock/errors", "lock/limits", "lock/parts", "map/errors", "map/fixed", "map/populate",
             "process/exits", "process/traces", "shm/destroy", "shm/detach_errors", "shm/locking", "shm/stat")
 
@@ -34,10 +34,10 @@ def faults() -> int:
 
 
 def run(differences: Callable[[Path], list[str]]) -> None:
-    """Tests all faults. `differences` returns the names of the programs that differ under a library. Ends at the first
-    fault that no program shows."""
+    """Tests all faults. `differences` returns the names of the programs that differ under a library. Stops at the first
+    fault that no program detects."""
     for fault in range(faults() + 1):
         noticed = differences(_library(fault))
         print(f"fault {fault:2}: {', '.join(noticed) if noticed else 'no difference'}", flush=True)
         if bool(noticed) != bool(fault):
-            raise LabError("that is a difference without a fault" if noticed else "that fault was not noticed")
+            raise LabError("a difference without a fault" if noticed else "the fault was not detected")

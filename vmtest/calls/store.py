@@ -7,7 +7,7 @@ from pathlib import Path
 from lab import cache, kernels, tools
 from lab.errors import Unavailable
 
-# Debian packages of the tests, and the parts unpacked: (package, tarball, members).
+# Debian packages of the tests, and the parts to unpack: (package, tarball, members).
 GLIBC = ("glibc-source", "usr/src/glibc/glibc-*.tar.xz", ())
 LINUX = ("linux-source-6.1", "usr/src/linux-source-6.1.tar.xz", ("*/tools/testing/selftests/*",))
 
@@ -22,7 +22,7 @@ def root() -> Path:
 
 
 def source(package: str, tarball: str, members: tuple[str, ...]) -> Path:
-    """Returns the unpacked tree of a source package, from the cache or from the network."""
+    """Returns the unpacked tree of a source package, from the cache or the network."""
     kept = root() / "sources" / package
     with cache.lock(f"source-{package}"):
         if not kept.exists():

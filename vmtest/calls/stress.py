@@ -2,7 +2,7 @@
 
 from .programs import Program
 
-# Operations that take about a second, and other options of a stressor.
+# Number of operations that takes about a second, and other options of a stressor.
 _STRESSORS: dict[str, tuple[int, tuple[str, ...]]] = {
     "shm-sysv": (40, ("--shm-sysv-bytes", "8M")),
     "shm": (20, ("--shm-bytes", "16M")),
@@ -62,7 +62,7 @@ _NEAR = ("shm-sysv", "shm", "mlock", "mlockmany", "mmap", "mmapfork", "mremap", 
 
 
 def find(*, near: bool) -> list[Program]:
-    """Returns one program for each stressor; with `near`, for those of memory only."""
+    """Returns one program for each stressor; with `near`, only for stressors of memory."""
     return [
         Program(
             suite="stress-ng",

@@ -1,4 +1,4 @@
-"""The final output: a table, and each program that differed."""
+"""The final report: a table, and the programs that differed."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ def _row(name: str, judged: Sequence[Judged]) -> tuple[str, ...]:
 
 
 def table(judged: Sequence[Judged]) -> str:
-    """Returns one line for each suite, and one for all."""
+    """Returns one line for each suite, and one for the total."""
     suites: dict[str, list[Judged]] = defaultdict(list)
     for one in judged:
         suites[one.built.program.suite].append(one)
@@ -33,7 +33,7 @@ def table(judged: Sequence[Judged]) -> str:
 
 
 def named(judged: Sequence[Judged], verdict: Verdict) -> list[str]:
-    """Returns the programs with a verdict, each with its reason."""
+    """Returns the programs with a verdict, with their reasons."""
     return [
         f"{verdict.value}: {one.built.program.suite} {one.built.program.name}: {one.why}"
         for one in judged
@@ -42,6 +42,6 @@ def named(judged: Sequence[Judged], verdict: Verdict) -> list[str]:
 
 
 def reasons(judged: Sequence[Judged]) -> list[str]:
-    """Returns the reasons why programs cannot run here, the most frequent first."""
+    """Returns the reasons why programs cannot run, most frequent first."""
     counts = Counter(one.why for one in judged if one.verdict is Verdict.NOT_RUN)
     return [f"{count:5} {why}" for why, count in counts.most_common()]

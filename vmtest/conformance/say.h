@@ -1,8 +1,6 @@
-/* What the programs of this folder share: they call, and say what came of it. A transcript has no addresses, process
-   ids or times in it, so that two runs of a program say the same.
-
-   Each program goes through several sizes: small ones, which go straight to the kernel, and large ones, which a library
-   may share among helpers. */
+/* Shared by the programs of this folder, which make calls and print the results. A transcript contains no addresses,
+ * process ids or times, so two runs of a program print the same. Each program uses several sizes: small ones, which a
+ * library passes to the kernel, and large ones, which it may share among helpers. */
 #ifndef SAY_H
 #define SAY_H
 
@@ -30,12 +28,12 @@
 #define ANON (MAP_PRIVATE | MAP_ANONYMOUS)
 #define SHARED (MAP_SHARED | MAP_ANONYMOUS)
 
-/* What is gone through: below, at and above thresholds of 64 KiB and of a few MiB. */
+/* Sizes below, at and above thresholds of 64 KiB and of several MiB. */
 static const size_t sizes[] __attribute__((unused)) = {PAGE, 60 * KB, 64 * KB, 1 * MB, 3 * MB + 5 * PAGE, 48 * MB};
-/* For locked memory, of which an ordinary user has 8 MiB. */
+/* Sizes for locked memory: an ordinary user may lock 8 MiB. */
 static const size_t lockable[] __attribute__((unused)) = {PAGE, 64 * KB, 1 * MB, 5 * MB + 3 * PAGE};
 
-/* Says a call by its text and what it gave: a number, or -1 with the name of the error. */
+/* Prints the text of a call and its result: a number, or -1 with the name of the error. */
 #define SAY(call)                                                                                                     \
 	__extension__({                                                                                                   \
 		errno = 0;                                                                                                    \
@@ -46,7 +44,7 @@ static const size_t lockable[] __attribute__((unused)) = {PAGE, 64 * KB, 1 * MB,
 		said_;                                                                                                        \
 	})
 
-/* The same for a call that gives an address: "ok" or the error. */
+/* The same for a call that returns an address: prints "ok" or the error. */
 #define SAY_ADDRESS(call)                                                                                             \
 	__extension__({                                                                                                   \
 		errno = 0;                                                                                                    \
@@ -65,7 +63,7 @@ __attribute__((unused)) static void say_result(const char *text, long result, in
 		printf("%s: %ld\n", text, result);
 }
 
-/* Ends a program that cannot go on. */
+/* Ends a program that cannot continue. */
 __attribute__((unused, noreturn)) static void stop(const char *what)
 {
 	printf("cannot go on: %s: %s\n", what, strerrorname_np(errno));
@@ -81,7 +79,7 @@ __attribute__((unused)) static char *map(size_t size, int protection, int flags)
 	return at;
 }
 
-/* Says pages as runs: "3x1 2x0" are three resident ones and two that are not; '-' is not mapped. */
+/* Prints resident pages as runs: "3x1 2x0" means three resident pages and two that are not; '-' is not mapped. */
 __attribute__((unused)) static void say_resident(const char *what, char *at, size_t size)
 {
 	printf("%s resident:", what);
@@ -103,7 +101,7 @@ __attribute__((unused)) static void say_resident(const char *what, char *at, siz
 	printf("\n");
 }
 
-/* A number of /proc/self/status, in KiB where that has a unit. */
+/* Returns a number from /proc/self/status, in KiB if it has that unit. */
 __attribute__((unused)) static long status_of(const char *key)
 {
 	FILE *file = fopen("/proc/self/status", "r");
@@ -122,8 +120,8 @@ __attribute__((unused)) static void say_locked(const char *what)
 	printf("%s: VmLck %ld kB\n", what, status_of("VmLck"));
 }
 
-/* Says the mappings within a range, with neighbours that are alike joined: offset and size in pages, protection,
-   "lo" for locked. How the kernel divides a range into areas is its own affair. */
+/* Prints the mappings within a range: offset and size in pages, protection, "lo" if locked. Equal adjacent mappings are
+ * joined, because the kernel's division of a range into areas is unspecified. */
 __attribute__((unused)) static void say_mappings(const char *what, char *at, size_t size)
 {
 	FILE *file = fopen("/proc/self/smaps", "r");
@@ -153,7 +151,7 @@ __attribute__((unused)) static void say_mappings(const char *what, char *at, siz
 		fclose(file);
 }
 
-/* Fills memory with numbers that tell pages and places apart, and counts what is not as it was filled. */
+/* Fills memory with numbers that differ for each word and seed, and counts the words that differ from them. */
 __attribute__((unused)) static uint64_t mark_of(size_t offset, uint64_t seed)
 {
 	return (offset + 1) * 0x9e3779b97f4a7c15UL ^ seed;
@@ -173,7 +171,7 @@ __attribute__((unused)) static size_t wrong(const char *at, size_t size, uint64_
 	return count;
 }
 
-/* How many words are not zero. */
+/* Returns the number of words that are not zero. */
 __attribute__((unused)) static size_t not_zero(const char *at, size_t size)
 {
 	size_t count = 0;
@@ -182,7 +180,7 @@ __attribute__((unused)) static size_t not_zero(const char *at, size_t size)
 	return count;
 }
 
-/* Runs a function in a child, and says how that ended. */
+/* Runs a function in a child, and prints the child's exit status. */
 __attribute__((unused)) static void in_child(const char *what, void (*function)(void))
 {
 	fflush(stdout);
@@ -203,7 +201,7 @@ __attribute__((unused)) static void in_child(const char *what, void (*function)(
 		printf("%s: child ended with %d\n", what, WEXITSTATUS(status));
 }
 
-/* What a touch of memory gives: 1, or 0 where it raises a signal. */
+/* Accesses memory in a child; returns 1, or the negated signal that the access raised. */
 __attribute__((unused)) static int touch(volatile char *at, int write)
 {
 	fflush(stdout);

@@ -11,7 +11,7 @@ from tools import Bigiron
 from verdict import CannotJudge, Verdict
 
 Judge = Callable[[Bigiron, str, Path, Path], Verdict]
-"""Takes the program, vmlinux, the dump, and a file of the same memory that drgn opens."""
+"""Called with the program, vmlinux, the dump, and a file of the same memory that drgn opens."""
 
 
 def main(description: str | None, judge: Judge) -> int:

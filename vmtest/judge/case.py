@@ -1,4 +1,4 @@
-"""One real vmcore, and the files that rows of the matrix share."""
+"""One real vmcore, and the files that several rows of the matrix use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Row = tuple[str, Check]
 
 
 class Case:
-    """One vmcore and the files that rows share: references are made once, by the first process that needs them."""
+    """One vmcore and its shared files: the first process that needs a reference makes it."""
 
     def __init__(
         self,
@@ -50,7 +50,8 @@ class Case:
 
     @contextmanager
     def _to_make(self, name: str) -> Iterator[tuple[Path, bool]]:
-        """Yields a file that rows share, and whether it must still be made; other processes wait meanwhile."""
+        """Yields the path of a shared file, and true if it must still be made. Other processes wait until it is
+        complete."""
         target = self.directory / name
         with open(self.directory / f".{name}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -75,7 +76,7 @@ class Case:
 
     @cached_property
     def explainer(self) -> Explainer | None:
-        """Returns the rules, for kernels that they cover."""
+        """Returns the rules, or None for kernels that they do not cover."""
         try:
             return Explainer(self.vmcore)
         except CannotJudge:
@@ -96,15 +97,15 @@ class Case:
         return same_dmesg.by_makedumpfile(self.makedumpfile, self.openable, self.scratch)
 
     def judge_by_crash(self, dump: Path, vmlinux: Path) -> Verdict:
-        """Judges whether crash prints the same for a dump as for the vmcore; the latter is queried once."""
-        with self._to_make("said-by-crash") as (kept, missing):
+        """Judges that crash prints the same for a dump as for the vmcore, which is queried only once."""
+        with self._to_make("crash-output") as (kept, missing):
             if missing:
-                said, theirs = crash_text.run(str(vmlinux), [str(dump), str(self.openable)], crash_text.COMMANDS)
+                ours, theirs = crash_text.run(str(vmlinux), [str(dump), str(self.openable)], crash_text.COMMANDS)
                 kept.write_bytes(pickle.dumps(theirs))
         if not missing:
             theirs = pickle.loads(kept.read_bytes())
-            (said,) = crash_text.run(str(vmlinux), [str(dump)], crash_text.COMMANDS)
-        return crash_text.compare_answers((str(dump), str(self.openable)), said, theirs)
+            (ours,) = crash_text.run(str(vmlinux), [str(dump)], crash_text.COMMANDS)
+        return crash_text.compare_answers((str(dump), str(self.openable)), ours, theirs)
 
     @property
     def scratch(self) -> Path:
@@ -151,11 +152,11 @@ class Case:
 
 
 def judge_codec(dump: Path, codec: str | None, verdict: Verdict) -> None:
-    """Judges that the requested codec was used: a dump of raw pages is correct, but large."""
+    """Judges that the requested codec was used: a dump of raw pages would be valid, but large."""
     if codec is None:
         return
     name = codec.split(":")[0]
     status = Kdump(dump).status
     found = {codec for bit, codec in kdump_layout.CODECS.items() if status & bit}
     right = {"none": set(), "adaptive": kdump_layout.ADAPTIVE}.get(name, {name})
-    verdict.require(found == right, f"asked for {name}, the header says {sorted(found)}")
+    verdict.require(found == right, f"requested {name}, the header has {sorted(found)}")

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Judges whether crash prints the same for two dumps of one vmcore.
 
-Both dumps are opened concurrently, each by its own crash. Errors of crash are
-the same for either dump, and those lines are compared like all others; but a
-crash that does not reach its prompt has judged nothing, which is reported by
-exit code 3. Debian's crash 8.0.2 opens kernel 6.1 and does not open 6.12.
+Each dump is opened by its own crash, concurrently. crash's error messages are the same for both dumps, and are compared
+like all other lines. A crash that does not reach its prompt has judged nothing, which is reported by exit code 3.
+Debian's crash 8.0.2 opens kernel 6.1, but not 6.12.
 """
 
 from __future__ import annotations
@@ -99,16 +98,16 @@ def judge(
 def compare_answers(
     dumps: tuple[str, str], ours: Answers, theirs: Answers, commands: tuple[str, ...] = COMMANDS
 ) -> Verdict:
-    """Compares existing output of crash for both dumps."""
+    """Compares the collected outputs of crash for both dumps."""
     a, b = dumps
     verdict = Verdict(f"crash on {Path(a).name} and {Path(b).name}")
     if not ours.opened and not theirs.opened:
-        said = " / ".join(filter(None, ours.start_up))[:200]
-        raise CannotJudge(f"crash opens neither dump: {said or 'it ends in silence'}")
+        output = " / ".join(filter(None, ours.start_up))[:200]
+        raise CannotJudge(f"crash opens neither dump: {output or 'no output'}")
     for dump, answers in ((a, ours), (b, theirs)):
         if not answers.opened:
-            said = " / ".join(filter(None, answers.start_up))[:200]
-            verdict.differ(f"crash opens only the other dump, not {Path(dump).name}: {said}")
+            output = " / ".join(filter(None, answers.start_up))[:200]
+            verdict.differ(f"crash opens only the other dump, not {Path(dump).name}: {output}")
             return verdict
     compare("start-up", ours.start_up, theirs.start_up, verdict)
     for command in commands:

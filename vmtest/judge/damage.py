@@ -1,4 +1,4 @@
-"""Ways to damage a dump; a judge must notice each of them."""
+"""Ways to damage a dump. The judges must detect each of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def poke_sub(at: int, code: str, value: int) -> Edit:
 
 
 def find(dump: Kdump, raw: bool) -> int:
-    """Returns a descriptor of the wanted kind that no other page shares, well inside."""
+    """Returns a descriptor of this kind that no other page shares, in the middle of the dump."""
     targets = [entry.offset for entry in dump.descriptors]
     return next(
         index
@@ -43,14 +43,15 @@ def poke_descriptor(at: int, code: str, value: int) -> Edit:
 
 
 FIRST_BYTES = frozenset(range(1, 16)) | {0x78}
-"""Of a page in LZO that begins with literals, and of one in zlib."""
+"""First byte of LZO data that starts with literals, and of zlib data."""
 
 
 def flip_data(raw: bool) -> Edit:
-    """Flips one bit of a page's data: a raw one's in the middle, a compressed one's where that changes the page.
+    """Flips one bit of a page's data: in the middle of a raw page; in a compressed page, where the flip changes the
+    page.
 
-    A match of LZO may copy the same bytes from elsewhere, so that the flip loses nothing. Data that begins with 1 to 15
-    begins with at least four literals; zlib has a checksum.
+    A match of LZO may copy the same bytes from elsewhere, so that a flip there changes nothing. Data that starts with 1
+    to 15 starts with at least four literals; zlib has a checksum.
     """
 
     def edit(file: mmap.mmap, dump: Kdump) -> None:
@@ -137,7 +138,7 @@ STRUCTURAL: dict[str, Edit] = {
     "machine empty": poke(12 + 4 * 65, "B", 0),
     "phys_base": poke_sub(0, "Q", 4096),
     "dump_level 32": poke_sub(8, "i", 32),
-    "split neither yes nor no": poke_sub(12, "i", 7),
+    "split neither 0 nor 1": poke_sub(12, "i", 7),
     "VMCOREINFO elsewhere": poke_sub(32, "Q", 4096 + 104),
     "VMCOREINFO shorter": poke_sub(40, "Q", 100),
     "notes shorter": poke_sub(56, "Q", 1000),
@@ -150,7 +151,7 @@ STRUCTURAL: dict[str, Edit] = {
     "offset 0": poke_descriptor(0, "Q", 0),
     "size over a page": poke_descriptor(8, "I", 5000),
     "size 0": poke_descriptor(8, "I", 0),
-    "compressed called raw": poke_descriptor(12, "I", 0),
+    "compressed page marked raw": poke_descriptor(12, "I", 0),
     "flags of another codec": poke_descriptor(12, "I", 4),
     "file cut": cut,
 }
@@ -163,8 +164,8 @@ PAGES: dict[str, Edit] = {
 }
 
 BITMAPS: dict[str, Edit] = {
-    "a page less": flip_bit(1, first_dumped),
-    "a page more": flip_bit(1, first_excluded),
+    "one page fewer": flip_bit(1, first_dumped),
+    "one page more": flip_bit(1, first_excluded),
     "RAM less": flip_bit(0, first_dumped),
     "RAM more": flip_bit(0, not_ram),
 }

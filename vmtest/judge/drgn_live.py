@@ -1,6 +1,6 @@
 """Judges whether drgn, with debug symbols, can read the dump of a running kernel.
 
-Lists that were changed while they were copied may lead nowhere, so only data that a kernel never changes is read.
+Lists that changed during the dump may be broken, so only constant data of the kernel is read.
 """
 
 import hashlib

@@ -73,8 +73,8 @@ def flattened_rows(case: Case) -> Iterator[Row]:
         case.bigiron.dump("-", target, FULL, "lzo", stdin=flat)
         return case.judge(target, FULL)
 
-    yield "flattened file, put in order by makedumpfile -R", file_out
-    yield "flattened stdout, put in order by makedumpfile -R", pipe_out
+    yield "flattened file, rearranged by makedumpfile -R", file_out
+    yield "flattened stdout, rearranged by makedumpfile -R", pipe_out
     yield "source: makedumpfile -F, as a file", file_in
     yield "source: makedumpfile -F, from stdin", pipe_in
 

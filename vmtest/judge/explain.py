@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Explains page frames about which two dumps of one level disagree.
+"""Explains page frames in which two dumps of one level differ.
 
-A makedumpfile older than the kernel keeps or drops the wrong pages. The correct
-side is then decided here, from the raw struct pages of the source, by rules
-derived from the kernel's sources and not from any dumper's. They hold for
-kernels whose page types are exact values in the top byte of page_type (6.12 on,
-4ffca5a96678 "mm: support only one page_type per page"); others are refused.
+A makedumpfile older than the kernel keeps or drops the wrong pages. This module then decides which dump is correct,
+from the source's struct pages, by rules derived from the kernel's sources and not from any dumper. The rules hold for
+kernels whose page types are exact values in the top byte of page_type (from 6.12 on, 4ffca5a96678 "mm: support only one
+page_type per page"); other kernels are refused.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ TYPED = "4ffca5a96678, 6.12: a page type is an exact value in page_type's top by
 SLAB = "46df8e73a4a3, 6.10: slab is a page type and no flag, so `mapping` is slab's own"
 ORDER = "ebc1baf5c9b4, 6.6: the order of a folio is in the low byte of page[1].flags"
 HUGETLB = "d99e3140a4d3, 6.9: hugetlb is a page type and no destructor"
-FLAGS = "include/linux/page-flags.h and mm_types.h: flags and mapping as ever"
+FLAGS = "include/linux/page-flags.h and mm_types.h: flags and mapping"
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Reason:
         return self.always or bool(level & self.levels)
 
 
-NO_STRUCT_PAGE = Reason("without a struct page, so no rule speaks of it", 0, "mem_section")
+NO_STRUCT_PAGE = Reason("without a struct page, so no rule applies", 0, "mem_section")
 
 
 class StructPages:
@@ -123,8 +122,8 @@ class Rules:
     def free_pages(self, limit: int) -> int:
         """Returns every page frame in a block of the buddy allocator.
 
-        Only a block's first page has the type, so a page's own struct page is
-        not sufficient; the set is made once, block by block.
+        Only a block's first page has the type, so a page's own struct page is not sufficient. The set is computed once,
+        block by block.
         """
         free = 0
         for pfn in range(limit):
@@ -208,7 +207,7 @@ class Explainer:
         return {pfn: self._reasons[pfn] for pfn in bits.members(pfns)}
 
     def expected(self, ram: int, level: int, limit: int) -> int:
-        """Returns the page frames that a dump of this level keeps, by the rules alone."""
+        """Returns the page frames that a dump of this level must keep, by the rules alone."""
         kept = 0
         for pfn, reason in self.reasons(ram, limit).items():
             if not reason.excluded(level):
@@ -218,7 +217,7 @@ class Explainer:
     def judge(self, ours: int, theirs: int, level: int, limit: int) -> Verdict:
         """Judges all differences: the rules must agree with `ours` in each.
 
-        Zero pages keep their bit, so level bit 1 decides nothing here.
+        Zero pages keep their bit, so level bit 1 has no effect.
         """
         verdict = Verdict(f"differences at level {level}")
         counts: Counter[tuple[str, str, str]] = Counter()
@@ -226,10 +225,10 @@ class Explainer:
             kept = bool(ours >> pfn & 1)
             right = not reason.excluded(level)
             if kept == right and reason is not NO_STRUCT_PAGE:
-                side = "rightly kept" if kept else "rightly left out"
+                side = "correctly kept" if kept else "correctly excluded"
                 counts[side, reason.what, reason.citation] += 1
             else:
-                side = "kept" if kept else "left out"
+                side = "kept" if kept else "excluded"
                 verdict.differ(
                     f"pfn {pfn:#x} (address {pfn << 12:#x}): {side} at level {level}, "
                     f"but it is: {reason.what} ({reason.citation})"
@@ -256,8 +255,8 @@ def main() -> int:
     peers_venv.run_inside()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", help="the core that was dumped, unfiltered")
-    parser.add_argument("ours", help="the dump (or raw bitmap) that ought to be right")
-    parser.add_argument("theirs", help="the one it differs from")
+    parser.add_argument("ours", help="the dump (or raw bitmap) that is expected to be correct")
+    parser.add_argument("theirs", help="the dump (or raw bitmap) to compare with")
     parser.add_argument("--level", type=int, required=True)
     arguments = parser.parse_args()
     ours, limit = read_pages(arguments.ours)

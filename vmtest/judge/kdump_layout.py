@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Judges the structure of a kdump-compressed file, without reading its pages.
 
-The parser here is written from the format's description and shares nothing with
-the project's own, so one misreading cannot hide in both.
+This parser is written from the description of the format and shares no code with the project's own parser, so a
+misreading of the format cannot affect both.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def judge_sub_header(dump: Kdump, verdict: Verdict) -> None:
     require(0 <= dump.dump_level <= 31, f"dump_level is {dump.dump_level}")
     require(dump.split in (0, 1), f"split is {dump.split}")
     if dump.split:
-        # makedumpfile gives parts for which no page frames are left an empty range
+        # makedumpfile writes an empty range to parts without page frames.
         require(
             dump.start_pfn <= dump.end_pfn <= dump.max_mapnr,
             f"split covers {dump.start_pfn}..{dump.end_pfn} of {dump.max_mapnr}",
@@ -303,7 +303,7 @@ def descriptor_fault(entry: Descriptor, dump: Kdump, table_end: int) -> str | No
         return f"{where}: past the file's end {dump.file_size:#x}"
     if not 0 < entry.size <= dump.block_size:
         return f"{where}: not within 1..{dump.block_size}"
-    # The status names all codecs of the pages; a page has one of them, or none.
+    # The status names the codecs of all pages; each page has one of them, or none.
     if entry.flags and (entry.flags not in CODECS or not entry.flags & dump.status):
         return f"{where}: flags {entry.flags:#x}, but status {dump.status:#x}"
     if entry.flags == 0 and entry.size != dump.block_size:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Judges a dump as Debian's own libkdumpfile reads it.
+"""Judges a dump as Debian's libkdumpfile reads it.
 
-Its version differs from the one inside drgn, and its attributes show how a
-reader interprets a file: architecture, kernel, page size, VMCOREINFO. Only the
-system's Python has the binding, so the script restarts itself in it.
+Its version differs from the one inside drgn, and its attributes show a reader's interpretation of the file:
+architecture, kernel, page size, VMCOREINFO. Only the system's Python has the binding, so the script restarts itself
+there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SAMPLES = 4096
 
 
 def run_inside() -> None:
-    """Restarts in the system's Python unless this one has the binding."""
+    """Restarts the script in the system's Python unless this one has the binding."""
     try:
         import kdumpfile  # noqa: F401
     except ImportError:

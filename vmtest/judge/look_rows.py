@@ -1,4 +1,4 @@
-"""Rows of the matrix: data read from a dump, by other programs and by bigiron."""
+"""Rows of the matrix: data read from a dump by other programs and by bigiron."""
 
 from __future__ import annotations
 

@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
-"""Compares bigiron's dumps of real vmcores with makedumpfile's and with the sources.
+"""Compares bigiron's dumps of real vmcores with makedumpfile's dumps and with the sources.
 
-Every row makes a dump in one way and judges its structure, the page frames it
-keeps, and every page's bytes. The page frames are those that makedumpfile
-keeps; for a kernel too new for the installed makedumpfile, they are those of
-the rules in explain.py, and every difference from makedumpfile's choice must be
-explained by them.
+Every row makes a dump in one way, and judges its structure, its page frames, and the bytes of every page. The expected
+page frames are those that makedumpfile keeps. For a kernel too new for the installed makedumpfile, they follow from the
+rules in explain.py, which must explain every difference from makedumpfile's choice.
 
-Two rows are judged at a time, each in a process of its own with files of its
-own; their lines are printed in the rows' order.
+Two rows are judged at a time, each in a separate process with its own files. Their lines are printed in the order of
+the rows.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from verdict import CannotJudge, Verdict
 QUICK_LEVELS = (0, 1, 2, 4, 8, 16, 23, 31)
 SHOWN = 3
 PROCESSES = 2
-TOLD = (
+REPORTED_COUNTS = (
     "descriptors",
     "pages equal",
     "absent pages fault",
@@ -51,7 +49,7 @@ TOLD = (
 def rows(
     case: Case, levels: list[int], codecs: list[str], quick: bool, vmlinux: Path | None
 ) -> Iterator[Row]:
-    """Yields all rows of one vmcore; the quick choice has every level and codec once."""
+    """Yields all rows of one vmcore; a quick selection has every level and codec once."""
     if quick:
         for level, codec in zip(levels, itertools.cycle(codecs)):
             yield plain_row(case, level, codec)
@@ -94,7 +92,7 @@ class Outcome:
 
 
 def outcome(name: str, check: Check) -> Outcome:
-    """Judges one row; a row that raises has failed."""
+    """Judges one row; an exception counts as a failure."""
     started = time.monotonic()
     try:
         verdict = check()
@@ -104,12 +102,12 @@ def outcome(name: str, check: Check) -> Outcome:
         verdict = Verdict(name)
         verdict.differ(str(error))
     seconds = time.monotonic() - started
-    told = [f"{verdict.counts[what]} {what}" for what in TOLD if what in verdict.counts]
-    explained = sum(n for what, n in verdict.counts.items() if what.startswith("rightly"))
+    reported = [f"{verdict.counts[what]} {what}" for what in REPORTED_COUNTS if what in verdict.counts]
+    explained = sum(n for what, n in verdict.counts.items() if what.startswith("correctly"))
     if explained:
-        told.append(f"{explained} differences explained")
+        reported.append(f"{explained} differences explained")
     word = "OK  " if verdict.passed else "FAIL"
-    lines = [f"{word} {name}: {', '.join([*told, f'{seconds:.1f} s'])}"]
+    lines = [f"{word} {name}: {', '.join([*reported, f'{seconds:.1f} s'])}"]
     lines += [f"  {line}" for line in verdict.explain(SHOWN)]
     return Outcome("passed" if verdict.passed else "failed", lines)
 
@@ -137,7 +135,7 @@ class RowsOfCase:
 
 
 def judge_case(case: Case, tally: dict[str, int], *choice: Any) -> None:
-    """Judges all rows of one vmcore; the arguments after the case are those of `rows`."""
+    """Judges all rows of one vmcore. The arguments after the case are those of `rows`."""
     numbers = range(len(list(rows(case, *choice))))
     with ProcessPoolExecutor(PROCESSES, initializer=RowsOfCase.open, initargs=(case, *choice)) as pool:
         for judged in pool.map(RowsOfCase.outcome, numbers):
@@ -145,13 +143,13 @@ def judge_case(case: Case, tally: dict[str, int], *choice: Any) -> None:
 
 
 def by_vmcore(pairs: list[str]) -> dict[Path, Path]:
-    """Parses VMCORE=PATH options to a table."""
+    """Parses VMCORE=PATH options into a table."""
     split = (pair.split("=", 1) for pair in pairs)
     return {Path(vmcore).resolve(): Path(path) for vmcore, path in split}
 
 
 def numbers(text: str) -> list[int]:
-    """Parses `0-3,31` to a list."""
+    """Parses `0-3,31` into a list."""
     found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -165,9 +163,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--vmcores", required=True, type=Path, nargs="+")
     parser.add_argument("--levels", type=numbers, help="such as 0-31 or 1,17,31")
     parser.add_argument("--codecs", type=lambda text: text.split(","), default=list(CODECS))
-    parser.add_argument("--quick", action="store_true", help="a choice for every day")
+    parser.add_argument("--quick", action="store_true", help="a short selection of rows")
     parser.add_argument("--expected", action="append", default=[], metavar="VMCORE=DIR",
-                        help="raw bitmaps ram.bitmap and level-NN.bitmap that must agree too")
+                        help="raw bitmaps ram.bitmap and level-NN.bitmap, which must match too")
     parser.add_argument("--vmlinux", action="append", default=[], metavar="VMCORE=PATH",
                         help="debug symbols: adds the rows of crash and drgn")
     return parser.parse_args()
@@ -177,9 +175,9 @@ def main() -> int:
     peers_venv.run_inside()
     options = arguments()
     expected, vmlinux = by_vmcore(options.expected), by_vmcore(options.vmlinux)
-    strangers = {*expected, *vmlinux} - {path.resolve() for path in options.vmcores}
-    if strangers:
-        print(f"not among --vmcores: {', '.join(map(str, strangers))}", file=sys.stderr)
+    unknown = {*expected, *vmlinux} - {path.resolve() for path in options.vmcores}
+    if unknown:
+        print(f"not among --vmcores: {', '.join(map(str, unknown))}", file=sys.stderr)
         return 2
     levels = options.levels or list(QUICK_LEVELS if options.quick else range(32))
     tally = {"passed": 0, "failed": 0, "skipped": 0}

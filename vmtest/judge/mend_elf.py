@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Copies an ELF core so that makedumpfile can open it.
+"""Copies an ELF core in a form that makedumpfile can open.
 
-makedumpfile reads the program headers right after the ELF header, whatever
-e_phoff is; QEMU 7.2 puts section headers there. The copy has the program
-headers where makedumpfile reads them, no section headers, and the same segments
-with their data moved by whole blocks. Nothing else is changed: p_vaddr stays as
-it was, because makedumpfile walks the page tables if it is of no use.
+makedumpfile reads the program headers right after the ELF header, regardless of e_phoff; QEMU 7.2 writes section
+headers there. The copy has the program headers where makedumpfile reads them, no section headers, and the same segments
+with their data moved by whole blocks. Nothing else is changed. p_vaddr is kept too: makedumpfile walks the page tables
+if it cannot use it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Judges whether other programs find the same in a mounted dump as in the vmcore itself.
+"""Judges whether other programs read the same data from a mounted dump as from the vmcore itself.
 
-crash, drgn and gdb open the core that the mount shows, whatever the dump's format. The scheduling domains that it lists
-are compared with drgn's walk of the kernel's own structures.
+crash, drgn and gdb open the mount's core, for any format of the dump. The mount's scheduling domains are compared with
+drgn's walk of the kernel's own structures.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NUMBERS = ("level", "min_interval", "max_interval", "busy_factor", "imbalance_pc
 def mounted(bigiron: Bigiron, *dump: Path) -> Iterator[Path]:
     """Yields a directory with the files of a dump."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        raise CannotJudge("/dev/fuse may not be used here")
+        raise CannotJudge("no access to /dev/fuse")
     with tempfile.TemporaryDirectory(prefix="bigiron-mounted-") as directory:
         command = [str(bigiron.program), "mount", *map(str, dump), directory]
         served = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -43,9 +43,9 @@ def mounted(bigiron: Bigiron, *dump: Path) -> Iterator[Path]:
                 raise ToolFailed(f"{' '.join(command)}: {served.stderr.read().strip()}")
             yield Path(directory)
             served.send_signal(signal.SIGINT)
-            said = served.communicate(timeout=SECONDS)[1]
-            if served.returncode != 0 or said:
-                raise ToolFailed(f"{' '.join(command)}: exit {served.returncode}: {said.strip()}")
+            output = served.communicate(timeout=SECONDS)[1]
+            if served.returncode != 0 or output:
+                raise ToolFailed(f"{' '.join(command)}: exit {served.returncode}: {output.strip()}")
             if os.path.ismount(directory):
                 raise ToolFailed(f"{directory} is still mounted")
         finally:
@@ -55,19 +55,19 @@ def mounted(bigiron: Bigiron, *dump: Path) -> Iterator[Path]:
 
 
 def judge_gdb(banner: int, core: Path) -> Verdict:
-    """Judges whether gdb recognizes the core's notes as the CPUs' registers, and reads its memory at the kernel's
+    """Judges that gdb recognizes the core's notes as the CPUs' registers, and reads its memory at the kernel's
     addresses."""
     if not shutil.which("gdb"):
         raise CannotJudge("gdb is not installed")
     verdict = Verdict("gdb")
-    # Without vmlinux: all output is from the core.
+    # Without vmlinux, so all output comes from the core.
     command = ["gdb", "-nx", "-batch", "-ex", "info threads", "-ex", f"x/s {banner:#x}", "-c", str(core)]
     ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False)
-    said = ended.stdout + ended.stderr
-    verdict.require(ended.returncode == 0, f"gdb ends with {ended.returncode}: {said[-200:]}")
-    verdict.require("not a core dump" not in said and "not in executable format" not in said, f"gdb: {said[-200:]}")
-    verdict.require("Linux version" in said, f"no banner: {said[-200:]}")
-    verdict.require("* 1" in said, f"no thread: {said[-200:]}")
+    output = ended.stdout + ended.stderr
+    verdict.require(ended.returncode == 0, f"gdb ends with {ended.returncode}: {output[-200:]}")
+    verdict.require("not a core dump" not in output and "not in executable format" not in output, f"gdb: {output[-200:]}")
+    verdict.require("Linux version" in output, f"no banner: {output[-200:]}")
+    verdict.require("* 1" in output, f"no thread: {output[-200:]}")
     return verdict
 
 
@@ -120,7 +120,7 @@ def cpu_list(cpus: list[int]) -> str:
 
 
 def judge_domains(vmlinux: str | Path, root: Path, vmcore: str | Path) -> Verdict:
-    """Judges whether the mounted files of scheduling domains match drgn's."""
+    """Judges that the mounted files of scheduling domains match drgn's data."""
     verdict = Verdict("scheduling domains")
     top = root / "sched" / "domains"
     ours = {str(path.relative_to(top)): path.read_text() for path in top.rglob("*") if path.is_file()}
@@ -133,11 +133,11 @@ def judge_domains(vmlinux: str | Path, root: Path, vmcore: str | Path) -> Verdic
 
 
 def judge_texts(bigiron: Bigiron, root: Path, dump: list[Path]) -> Verdict:
-    """Judges whether dmesg and info.json match the output of the commands."""
+    """Judges that dmesg and info.json match the output of the commands."""
     verdict = Verdict("texts")
     for name, command in (("dmesg", ["dmesg"]), ("info.json", ["info", "--json"])):
-        said = subprocess.run([str(bigiron.program), *command, *map(str, dump)], capture_output=True, check=False).stdout
-        verdict.require((root / name).read_bytes() == said, f"{name} is not what `bigiron {' '.join(command)}` prints")
+        output = subprocess.run([str(bigiron.program), *command, *map(str, dump)], capture_output=True, check=False).stdout
+        verdict.require((root / name).read_bytes() == output, f"{name} differs from the output of `bigiron {' '.join(command)}`")
     return verdict
 
 
@@ -166,7 +166,7 @@ def main() -> int:
     parser.add_argument("bigiron", type=Path)
     parser.add_argument("vmlinux", help="with debug symbols, of the dump's kernel")
     parser.add_argument("dump", type=Path)
-    parser.add_argument("vmcore", type=Path, help="what the dump was made from")
+    parser.add_argument("vmcore", type=Path, help="source of the dump")
     arguments = parser.parse_args()
 
     def by_crash(core: Path) -> Verdict:

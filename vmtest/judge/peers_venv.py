@@ -1,6 +1,6 @@
 """The Python environment with drgn and pyzstd, made on first use.
 
-The versions are pinned, so that the judges do not change by themselves.
+The versions are pinned, so that the results of judges do not change with new versions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def cache_dir() -> Path:
 
 
 def make_environment() -> Path:
-    """Makes the environment if it does not exist yet; returns its Python."""
+    """Makes the environment if necessary; returns its Python."""
     home = cache_dir() / "venv"
     stamp = home / "requirement"
     python = home / "bin" / "python3"

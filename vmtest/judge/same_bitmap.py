@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Judges whether two kdump-compressed files keep the same page frames.
 
-The second may also be a raw bitmap, least significant bit first; it is then
-compared with one bitmap of the first file: the second, or, if its name begins
-with `ram`, the first.
+The second file may also be a raw bitmap, least significant bit first. It is then compared with one bitmap of the first
+file: the first bitmap if its name starts with `ram`, otherwise the second.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def expect_none(name: str, pages: int, verdict: Verdict) -> None:
 
 
 def judge(a: str | Path, b: str | Path) -> Verdict:
-    """Compares both bitmaps; a page beyond one file's max_mapnr is absent there."""
+    """Compares both bitmaps. Pages beyond a file's max_mapnr are absent from it."""
     verdict = Verdict(f"bitmaps of {Path(a).name} and {Path(b).name}")
     try:
         dump = Kdump(a)

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Judges whether `bigiron dmesg` prints a dump's kernel log as other programs do.
 
-makedumpfile --dump-dmesg, vmcore-dmesg of kexec-tools and crash's `log` write
-the same log in slightly different forms; each is compared with bigiron's, byte
-by byte, as far as its form allows.
+makedumpfile --dump-dmesg, vmcore-dmesg of kexec-tools and crash's `log` write the same log in slightly different forms.
+Each is compared with bigiron's output, byte by byte, as far as the form allows.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from tools import Bigiron, Makedumpfile, ToolFailed
 from verdict import CannotJudge, Verdict
 
 SECONDS = 900
-# Minimum log of any kernel from its start to its crash.
+# Minimum lines in the log of any kernel from its start to its crash.
 LEAST_LINES = 50
 
 
 def equal(what: str, ours: bytes, theirs: bytes, verdict: Verdict) -> None:
-    """Compares two logs, line by line, each with its line feed."""
+    """Compares two logs line by line, including line feeds."""
     a, b = ours.splitlines(keepends=True), theirs.splitlines(keepends=True)
     verdict.require(len(b) >= LEAST_LINES, f"{what}: only {len(b)} lines to compare with")
     for number, (left, right) in enumerate(zip(a, b), 1):
         if left == right:
             verdict.count("lines equal")
         else:
-            verdict.differ(f"{what}, line {number}: we say {left!r}, it says {right!r}")
+            verdict.differ(f"{what}, line {number}: ours {left!r}, theirs {right!r}")
     if len(a) != len(b):
-        verdict.differ(f"{what}: we have {len(a)} lines, it has {len(b)}")
+        verdict.differ(f"{what}: {len(a)} lines in ours, {len(b)} in theirs")
 
 
 def narrow_escapes(log: bytes) -> bytes:
@@ -72,17 +71,17 @@ def judge_vmcore_dmesg(bigiron: Bigiron, vmcore: Path, directory: Path) -> Verdi
         raise CannotJudge("vmcore-dmesg (kexec-tools) is not installed")
     ours = directory / "vmcore-dmesg"
     ours.symlink_to(bigiron.program.resolve())
-    said = [
+    output = [
         subprocess.run([str(program), str(vmcore)], capture_output=True, timeout=SECONDS)
         for program in (ours, theirs)
     ]
-    # It uses the virtual addresses of PT_LOADs, which QEMU does not know.
-    if b"No program header covering" in said[1].stderr:
+    # vmcore-dmesg uses the virtual addresses of PT_LOADs, which QEMU does not write.
+    if b"No program header covering" in output[1].stderr:
         raise CannotJudge("vmcore-dmesg finds no virtual addresses in this ELF core")
     verdict = Verdict("vmcore-dmesg")
-    for ended in said:
+    for ended in output:
         verdict.require(ended.returncode == 0, ended.stderr.decode(errors="replace").strip())
-    equal("vmcore-dmesg", said[0].stdout, said[1].stdout, verdict)
+    equal("vmcore-dmesg", output[0].stdout, output[1].stdout, verdict)
     return verdict
 
 
@@ -91,8 +90,8 @@ def judge_crash(bigiron: Bigiron, vmlinux: Path, dump: Path) -> Verdict:
     (answers,) = crash_text.run(str(vmlinux), [str(dump)], ("log",))
     theirs = answers.commands.get("log", [])
     if len(theirs) < LEAST_LINES:
-        said = " / ".join(filter(None, answers.start_up))[:200]
-        raise CannotJudge(f"crash gives no log: {said or 'it ends in silence'}")
+        output = " / ".join(filter(None, answers.start_up))[:200]
+        raise CannotJudge(f"crash prints no log: {output or 'no output'}")
     ours = crash_text.clean(bigiron.log(dump).decode(errors="replace"))
     verdict = Verdict("crash log")
     crash_text.compare("log", ours, theirs, verdict)

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
-"""Judges whether two ELF dumps hold the same page frames with the same bytes.
+"""Judges whether two ELF dumps contain the same page frames with the same bytes.
 
-A page frame is present if p_filesz covers it; one that only p_memsz covers was
-excluded. A dumper may write short runs of unwanted pages with their data,
-because a segment of their own costs more: makedumpfile does so below 256 pages.
-The present pages are therefore judged in one of two ways: equal in A and B, or,
-with `--kept`, right by the bitmap of a kdump-compressed file of the same level,
-whatever is done with short runs.
+A page frame is present if p_filesz covers it; one that only p_memsz covers was excluded. A dumper may write short runs
+of unwanted pages with their data, because a separate segment would cost more: makedumpfile does so below 256 pages. The
+present pages are therefore judged in one of two ways: equal in A and B; or, with `--kept`, correct according to the
+bitmap of a kdump-compressed file of the same level, which permits either treatment of short runs.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ SHORT_RUN = 256
 
 
 def compare_bytes(name: str, a: ElfCore, b: ElfCore, verdict: Verdict) -> None:
-    """Compares the bytes of every page frame present in both."""
+    """Compares the bytes of every page frame that is present in both."""
     size = a.page_size
     for start, end in bits.runs(a.present() & b.present(), LONGEST_COMPARE):
         ours = a.read(start * size, (end - start) * size)
@@ -49,13 +47,13 @@ def compare_bytes(name: str, a: ElfCore, b: ElfCore, verdict: Verdict) -> None:
 
 
 def compare_headers(a: ElfCore, b: ElfCore, verdict: Verdict) -> None:
-    """Compares machine, completeness, notes, and the existing memory."""
+    """Compares machine, completeness, notes, and the extent of memory."""
     verdict.require(
         a.machine == b.machine, f"e_machine is {a.machine} and {b.machine}"
     )
     for core in (a, b):
         verdict.require(
-            not core.flags & INCOMPLETE, f"{core.path.name} says it is incomplete"
+            not core.flags & INCOMPLETE, f"{core.path.name} is marked as incomplete"
         )
     ours = {(note.name, note.kind, note.data) for note in a.notes()}
     theirs = {(note.name, note.kind, note.data) for note in b.notes()}
@@ -81,11 +79,10 @@ def zero_pages(core: ElfCore, pages: int) -> int:
 def judge_selection(
     elf: str | Path, kept: str | Path, source: str | Path
 ) -> Verdict:
-    """Judges that pages kept by the level are present, and long runs of unwanted ones are not.
+    """Judges that pages kept by the level are present, and that long runs of unwanted pages are not.
 
-    Zero pages are excluded only at a level with bit 1, as makedumpfile -E does.
-    Memory beyond the kdump file's max_mapnr has no struct page to judge it by,
-    and a dumper may keep or drop it.
+    Zero pages are excluded only at a level with bit 1, as makedumpfile -E does. Memory beyond the kdump file's
+    max_mapnr has no struct page to judge it by, so a dumper may keep or drop it.
     """
     verdict = Verdict(f"pages in ELF {Path(elf).name}")
     try:
@@ -136,7 +133,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("a", help="an ELF dump")
     parser.add_argument("b", help="another, at the same level")
-    parser.add_argument("--source", help="the ELF core that both were made of")
+    parser.add_argument("--source", help="the ELF core from which both were made")
     parser.add_argument(
         "--kept", help="a kdump-compressed file of the level (needs --source)"
     )

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Judges whether bigiron erases the same data as `makedumpfile --config`.
 
-Both make a dump with the same commands and the same vmlinux. Every page must be
-equal, as drgn reads it, and so must the dumps' records of the erased data. The
-VMCOREINFO files that `-g` makes of that vmlinux are also compared.
+Both programs make a dump with the same commands and the same vmlinux. Every page, read by drgn, must be equal, and so
+must the dumps' records of the erased data. The VMCOREINFO files that `-g` makes from this vmlinux are compared too.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from verdict import CannotJudge, Verdict
 
 LEVEL = "31"
 # One command of each kind: members, strings, numbers, sizes, pointers, an array, lists by list_head in both directions
-# and by their own pointers; and two invalid ones.
+# and by their own pointers. Two commands are invalid.
 COMMANDS = """\
 erase init_uts_ns.name.nodename
 erase saved_command_line
@@ -65,7 +64,7 @@ def eraseinfo(dump: Path) -> bytes:
 def same_pages(ours: Path, theirs: Path, verdict: Verdict) -> None:
     """Compares all pages of two dumps, which must have the same pages."""
     described = Kdump(ours).described
-    if not verdict.require(described == Kdump(theirs).described, "other pages are dumped"):
+    if not verdict.require(described == Kdump(theirs).described, "different pages are dumped"):
         return
     size = Kdump(ours).block_size
     readers = DrgnReader(ours), DrgnReader(theirs)
@@ -96,14 +95,14 @@ def judge(
         run([makedumpfile.program, *options, str(theirs)])
     except ToolFailed as error:
         raise CannotJudge(f"makedumpfile does not erase from this kernel: {error}") from None
-    said = run([str(bigiron.program), "makedumpfile", *options, str(ours)]).stderr
+    output = run([str(bigiron.program), "makedumpfile", *options, str(ours)]).stderr
     verdict = Verdict("erased")
     for line in ("Config error at 6: symbol", "Config error at 7: struct"):
-        verdict.require(line in said, f"we do not say {line!r}")
+        verdict.require(line in output, f"our output lacks {line!r}")
     same_pages(ours, theirs, verdict)
     text = eraseinfo(theirs)
-    verdict.require(text.count(b"\n") > 50, f"they erased only {text!r}")
-    verdict.require(eraseinfo(ours) == text, "the erase info is another")
+    verdict.require(text.count(b"\n") > 50, f"makedumpfile erased only {text!r}")
+    verdict.require(eraseinfo(ours) == text, "the erase info differs")
     return verdict
 
 
@@ -117,7 +116,7 @@ def judge_vmcoreinfo(
     verdict = Verdict("VMCOREINFO")
     a, b = (set(path.read_text().splitlines()) for path in (ours, theirs))
     verdict.count("lines equal", len(a & b))
-    verdict.require(len(b) > 50, f"they have only {len(b)} lines")
+    verdict.require(len(b) > 50, f"makedumpfile wrote only {len(b)} lines")
     for line in sorted(a ^ b):
         verdict.differ(f"only {'ours' if line in a else 'theirs'} has {line}")
     return verdict

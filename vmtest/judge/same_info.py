@@ -15,8 +15,8 @@ from verdict import Verdict
 
 
 def kernel_calls(calls: list[str]) -> list[str]:
-    """Returns the calls from panic() out to the entry into the kernel. Each program names the symbols in assembler by
-    its own rule."""
+    """Returns the calls from panic() out to the entry into the kernel. Each program names assembler symbols by its own
+    rule."""
     entry = next((index for index, call in enumerate(calls) if call.startswith("entry_")), len(calls))
     return calls[calls.index("panic") : entry]
 
@@ -48,11 +48,11 @@ def by_drgn(vmlinux: str | Path, dump: str | Path) -> dict[str, Any]:
 
 def by_bigiron(bigiron: Bigiron, dump: Path) -> dict[str, Any]:
     """Returns the same facts from `bigiron info`."""
-    said = bigiron.info(dump)
-    kernel = said["kernel"]
+    output = bigiron.info(dump)
+    kernel = output["kernel"]
     facts = {name: kernel[name] for name in ("release", "version", "host", "build_id")}
-    facts["cpus"] = said["cpus"]
-    panic = said["crash"].get("panic")
+    facts["cpus"] = output["cpus"]
+    panic = output["crash"].get("panic")
     if panic:
         facts |= {name: panic[name] for name in ("pid", "command", "cpu")}
         sure = (call for call in panic["trace"] if not call.startswith("?"))
@@ -64,9 +64,9 @@ def judge(bigiron: Bigiron, vmlinux: str | Path, dump: str | Path, openable: str
     """Compares bigiron's output for `dump` with drgn's for `openable`, the same memory."""
     verdict = Verdict("info")
     ours, theirs = by_bigiron(bigiron, Path(dump)), by_drgn(vmlinux, openable)
-    verdict.require(ours.keys() == theirs.keys(), f"we know {sorted(ours)}, drgn {sorted(theirs)}")
+    verdict.require(ours.keys() == theirs.keys(), f"facts: ours {sorted(ours)}, drgn {sorted(theirs)}")
     for name in ours.keys() & theirs.keys():
-        verdict.require(ours[name] == theirs[name], f"{name}: we say {ours[name]!r}, drgn {theirs[name]!r}")
+        verdict.require(ours[name] == theirs[name], f"{name}: ours {ours[name]!r}, drgn {theirs[name]!r}")
     return verdict
 
 

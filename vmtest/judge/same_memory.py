@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Judges whether `bigiron info --memory --pages` counts the same as drgn with debug symbols, and as crash.
 
-Slab caches and the kernel's counters are compared with drgn's. The classes of pages are those that a dump of level 31
-counts. The classes that no dump excludes are counted again by drgn from page->flags and page->page_type.
+Slab caches and the kernel's counters are compared with drgn's. The classes of pages must equal the counts of a dump of
+level 31. Classes that no dump excludes are counted again by drgn, from page->flags and page->page_type.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Peer:
             }
 
     def in_use(self) -> Counter[str]:
-        """Returns the allocated objects by cache name; drgn finds them one by one in a few caches."""
+        """Returns the allocated objects by cache name; drgn counts them one by one in a few caches."""
         from drgn.helpers.linux import for_each_slab_cache, slab_cache_for_each_allocated_object
 
         found: Counter[str] = Counter()
@@ -106,7 +106,7 @@ class Peer:
         from drgn.helpers.linux import pfn_to_page
 
         size = self.program.type("struct page").size
-        # An unnamed union contains it.
+        # _mapcount is in an unnamed union.
         mapcount_at = self.drgn.offsetof(self.program.type("struct page"), "_mapcount")
         head_at = self.drgn.offsetof(self.program.type("struct page"), "compound_head")
         flags = {one.name: one.value for one in self.program.type("enum pageflags").enumerators}
@@ -162,61 +162,61 @@ def ram_of(core: str | Path) -> list[tuple[int, int]]:
 
 
 def judge_slabs(ours: dict[str, Any], peer: Peer, verdict: Verdict) -> None:
-    """Compares slab caches by name and numbers; two may share a name."""
+    """Compares slab caches by name and numbers; several caches may share a name."""
     names = ("name", "object_size", "size", "per_slab", "slabs", "objects", "bytes")
     theirs = Counter(tuple(cache[name] for name in names) for _, cache in peer.slab_caches())
-    said = Counter(tuple(cache[name] for name in names) for cache in ours["caches"])
-    verdict.count("slab caches", sum(said.values()))
-    verdict.require(said == theirs, f"slab caches: only ours {list((said - theirs))[:3]}, drgn {list((theirs - said))[:3]}")
+    output = Counter(tuple(cache[name] for name in names) for cache in ours["caches"])
+    verdict.count("slab caches", sum(output.values()))
+    verdict.require(output == theirs, f"slab caches: only ours {list((output - theirs))[:3]}, drgn {list((theirs - output))[:3]}")
     verdict.require(not ours["warnings"], f"slab caches: {ours['warnings'][:3]}")
     allocated = peer.in_use()
     in_use = Counter({cache["name"]: cache["in_use"] for cache in ours["caches"] if cache["name"] in allocated})
     verdict.count("caches whose objects were counted one by one", len(allocated))
-    verdict.require(in_use == allocated, f"objects in use: we say {dict(in_use)}, drgn {dict(allocated)}")
+    verdict.require(in_use == allocated, f"objects in use: ours {dict(in_use)}, drgn {dict(allocated)}")
 
 
 def judge_crash(ours: dict[str, Any], vmlinux: str | Path, core: str | Path, verdict: Verdict) -> None:
     """Compares with crash, for kernels that it opens."""
     try:
-        (said,) = crash_text.run(str(vmlinux), [str(core)], ("sys", "kmem -i", "kmem -s"))
+        (output,) = crash_text.run(str(vmlinux), [str(core)], ("sys", "kmem -i", "kmem -s"))
     except CannotJudge as reason:
         verdict.note(str(reason))
         return
-    if not said.opened:
+    if not output.opened:
         verdict.note("crash does not open this kernel")
         return
     pages = {}
-    for line in said.commands["kmem -i"]:
+    for line in output.commands["kmem -i"]:
         words = line.replace(" MEM", "_MEM").replace(" HUGE", "_HUGE").split()
         if len(words) > 1 and words[1].isdigit():
             pages[words[0]] = int(words[1])
     counters = ours["counters"]
-    verdict.require(pages["TOTAL_MEM"] == ours["total"], f"total: crash {pages['TOTAL_MEM']}, we {ours['total']}")
+    verdict.require(pages["TOTAL_MEM"] == ours["total"], f"total: crash {pages['TOTAL_MEM']}, ours {ours['total']}")
     verdict.require(pages["FREE"] == counters["NR_FREE_PAGES"], f"free: crash {pages['FREE']}")
     huge = sum(pool["total"] * pool["size"] for pool in ours["huge"]) // PAGE
-    verdict.require(pages.get("TOTAL_HUGE", 0) == huge, f"huge pages: crash {pages.get('TOTAL_HUGE')}, we {huge}")
-    rows = [line.split() for line in said.commands["kmem -s"][1:]]
+    verdict.require(pages.get("TOTAL_HUGE", 0) == huge, f"huge pages: crash {pages.get('TOTAL_HUGE')}, ours {huge}")
+    rows = [line.split() for line in output.commands["kmem -s"][1:]]
     theirs = Counter((row[6], int(row[1]), int(row[3]), int(row[4])) for row in rows if len(row) == 7 and row[1].isdigit())
     wanted = Counter((one["name"], one["object_size"], one["objects"], one["slabs"]) for one in ours["slabs"]["caches"])
     verdict.count("slab caches by crash", sum(theirs.values()))
     missing = theirs - wanted
-    verdict.require(bool(theirs) and not missing, f"slab caches of crash alone: {list(missing)[:3]}")
+    verdict.require(bool(theirs) and not missing, f"slab caches only in crash: {list(missing)[:3]}")
 
 
 def judge(
     bigiron: Bigiron, vmlinux: str | Path, dump: Path, vmcore: Path, openable: str | Path
 ) -> Verdict:
-    """Compares bigiron's output for `dump`, made of `vmcore`, with the data in `openable`, the same memory."""
+    """Compares bigiron's output for `dump`, made from `vmcore`, with the data in `openable`, the same memory."""
     verdict = Verdict("memory")
-    said = bigiron.info(dump, "--memory", "--pages")
-    memory, pages = said["memory_use"], said["page_classes"]
+    output = bigiron.info(dump, "--memory", "--pages")
+    memory, pages = output["memory_use"], output["page_classes"]
     peer = Peer(vmlinux, openable)
     theirs = peer.counters()
     verdict.count("counters", len(theirs))
     verdict.require(memory["counters"] == theirs,
                     f"counters: {[(name, memory['counters'].get(name), theirs[name]) for name in theirs if memory['counters'].get(name) != theirs[name]][:3]}")
     total = peer.program["_totalram_pages"].counter.value_()
-    verdict.require(memory["total"] == total, f"RAM for the allocator: we say {memory['total']}, drgn {total}")
+    verdict.require(memory["total"] == total, f"RAM for the allocator: ours {memory['total']}, drgn {total}")
     judge_slabs(memory["slabs"], peer, verdict)
     judge_crash(memory, vmlinux, openable, verdict)
     classes = pages["classes"]
@@ -226,10 +226,10 @@ def judge(
     excluded = bigiron.dump_summary(vmcore, 31)["pages"]["excluded"]
     # A kdump-compressed file ends at the last struct page.
     verdict.require(pages["ram"] in (frames, frames - excluded["device"]),
-                    f"page frames of RAM: we say {pages['ram']}, the ELF core {frames}, of devices {excluded['device']}")
+                    f"page frames of RAM: ours {pages['ram']}, the ELF core {frames}, of devices {excluded['device']}")
     found = peer.flagged(ram)
     for name in FLAGGED:
-        verdict.require(classes[name] == found[name], f"{name}: we say {classes[name]} page frames, drgn {found[name]}")
+        verdict.require(classes[name] == found[name], f"{name}: ours {classes[name]} page frames, drgn {found[name]}")
     for name in DUMPED:
         verdict.require(classes[name] == excluded[name], f"{name}: {classes[name]} page frames, a dump counts {excluded[name]}")
     cached = sum(one["pages"] for one in pages["files"]) + pages["without_file"]
@@ -244,7 +244,7 @@ def main() -> int:
     parser.add_argument("bigiron", type=Path)
     parser.add_argument("vmlinux", help="with debug symbols, of the dump's kernel")
     parser.add_argument("dump", type=Path)
-    parser.add_argument("--vmcore", type=Path, help="what the dump was made of, if it is not the vmcore itself")
+    parser.add_argument("--vmcore", type=Path, help="source of the dump, if the dump is not the vmcore itself")
     arguments = parser.parse_args()
     vmcore = arguments.vmcore or arguments.dump
     return judge(Bigiron(arguments.bigiron), arguments.vmlinux, arguments.dump, vmcore, vmcore).finish()

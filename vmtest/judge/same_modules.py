@@ -95,11 +95,11 @@ def judge_symbols(bigiron: Bigiron, dump: Path, modules: Iterable[Any], verdict:
     for module in modules:
         name = module.name.string_().decode()
         wanted = symbols_of(module)
-        said: dict[str, set[tuple[int, str]]] = {}
+        output: dict[str, set[tuple[int, str]]] = {}
         for found in bigiron.named("sym", dump, wanted):
             if found.get("module") == name:
-                said.setdefault(found["name"], set()).add((int(found["address"], 16), found["kind"]))
-        verdict.require(said == wanted, f"{name}: {set(said) ^ set(wanted)}")
+                output.setdefault(found["name"], set()).add((int(found["address"], 16), found["kind"]))
+        verdict.require(output == wanted, f"{name}: {set(output) ^ set(wanted)}")
         verdict.count("symbols of modules", len(wanted))
         functions = {address: symbol for symbol, places in wanted.items() for address, kind in places if kind in "tT"}
         inside = [address for address in functions if memory_of(module)[0][0] <= address < sum(memory_of(module)[0])]
@@ -127,7 +127,7 @@ MODULE_TYPES = {
     "virtio_pci": ("struct virtio_pci_device",),
     "virtio_ring": ("struct vring_virtqueue",),
 }
-"""Types that only the module has, by the module's name."""
+"""Types that exist only in a module, by the module's name."""
 
 
 def judge(bigiron: Bigiron, vmlinux: str | Path, dump: Path, openable: str | Path) -> Verdict:
@@ -139,10 +139,10 @@ def judge(bigiron: Bigiron, vmlinux: str | Path, dump: Path, openable: str | Pat
     program = drgn.Program()
     program.set_core_dump(str(openable))
     program.load_debug_info([str(vmlinux)])
-    theirs, said = by_drgn(program), bigiron.info(dump, "--modules")["modules"]
-    ours = by_bigiron(said["list"])
-    verdict.require(ours == theirs, f"modules: we say {ours}, drgn {theirs}")
-    verdict.require(len(theirs) > 2, f"{len(theirs)} modules judge nothing")
+    theirs, listed = by_drgn(program), bigiron.info(dump, "--modules")["modules"]
+    ours = by_bigiron(listed["list"])
+    verdict.require(ours == theirs, f"modules: ours {ours}, drgn {theirs}")
+    verdict.require(len(theirs) > 2, f"{len(theirs)} modules are too few to judge")
     verdict.count("modules", len(theirs))
     modules = list(list_for_each_entry("struct module", program["modules"].address_of_(), "list"))
     judge_symbols(bigiron, dump, modules, verdict)
@@ -161,24 +161,24 @@ def judge_by_crash(bigiron: Bigiron, vmlinux: str | Path, dump: Path, openable: 
     """Compares bigiron's output for `dump` with crash's `mod` and `sym -m` of `openable`, the same memory."""
     modules = bigiron.info(dump, "--modules")["modules"]["list"]
     lists = tuple(f"sym -m {module['name']}" for module in modules)
-    (said,) = crash_text.run(str(vmlinux), [str(openable)], ("sys", "mod", *lists))
-    if not said.opened:
-        words = " / ".join(filter(None, said.start_up))[:200]
-        raise CannotJudge(f"crash does not open it: {words or 'it ends in silence'}")
+    (answers,) = crash_text.run(str(vmlinux), [str(openable)], ("sys", "mod", *lists))
+    if not answers.opened:
+        words = " / ".join(filter(None, answers.start_up))[:200]
+        raise CannotJudge(f"crash does not open it: {words or 'no output'}")
     verdict = Verdict("modules, by crash")
-    rows = [re.match(r"([0-9a-f]{16}) +(\S+) +([0-9a-f]{16}) +(\d+) ", line) for line in said.commands["mod"]]
+    rows = [re.match(r"([0-9a-f]{16}) +(\S+) +([0-9a-f]{16}) +(\d+) ", line) for line in answers.commands["mod"]]
     theirs = {(row[2], int(row[1], 16), int(row[3], 16), int(row[4])) for row in rows if row}
     ours = {(each["name"], int(each["address"], 16), int(each["base"], 16), each["size"]) for each in modules}
-    verdict.require(ours == theirs, f"we say {ours - theirs}, crash {theirs - ours}")
+    verdict.require(ours == theirs, f"ours {ours - theirs}, crash {theirs - ours}")
     verdict.count("modules", len(theirs))
     for module, command in zip(modules, lists, strict=True):
-        symbols = [re.match(r"([0-9a-f]{16}) \((\S)\) (\S+)", line) for line in said.commands[command]]
+        symbols = [re.match(r"([0-9a-f]{16}) \((\S)\) (\S+)", line) for line in answers.commands[command]]
         found: dict[str, set[str]] = {}
         for symbol in filter(None, symbols):
             found.setdefault(symbol[1], set()).add(symbol[3])
         verdict.require(len(found) > 2, f"crash has {len(found)} symbols of {module['name']}")
-        # Of several symbols at one address bigiron names the first, and crash omits the suffixes that compilers add
-        # after a dot.
+        # bigiron names the first of several symbols at one address. crash omits suffixes that compilers add after a
+        # dot.
         for address, each in zip(found, bigiron.named("sym", dump, found), strict=True):
             same = any(f"{each['name']}.".startswith(f"{name}.") for name in found[address])
             whole = same and each["offset"] == 0 and each.get("module") == module["name"]
@@ -188,7 +188,7 @@ def judge_by_crash(bigiron: Bigiron, vmlinux: str | Path, dump: Path, openable: 
 
 
 def judge_by_both(bigiron: Bigiron, vmlinux: str, dump: Path, openable: Path) -> Verdict:
-    """Compares with drgn, and with crash where it opens the dump."""
+    """Compares with drgn, and with crash if it opens the dump."""
     verdict = judge(bigiron, vmlinux, dump, openable)
     try:
         verdict.merge(judge_by_crash(bigiron, vmlinux, dump, openable))

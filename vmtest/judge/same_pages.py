@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Judges whether a dump's pages are the source's bytes, as drgn reads them.
+"""Judges whether a dump's pages equal the source's, as drgn reads them.
 
-drgn reads kdump-compressed files through libkdumpfile, so neither the layout
-nor the decompression uses this project's code. Excluded page frames must fault
-in the reader: a zero page instead would be wrong data.
+drgn reads kdump-compressed files through libkdumpfile, so neither the layout nor the decompression uses this project's
+code. The reader must report an error for excluded page frames: a zero page instead would be wrong data.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class DrgnReader:
 
 
 class Comparison:
-    """One process's share; source and dump are both opened once."""
+    """The share of one process, which opens source and dump once."""
 
     def __init__(self, source: str, dump: str) -> None:
         self.kdump = Kdump(dump)
@@ -60,9 +59,9 @@ class Comparison:
         for pfn in bits.members(chunk & ~self.kdump.described):
             answer = self.reader.read(pfn * self.page_size, self.page_size)
             if isinstance(answer, bytes):
-                verdict.differ(f"{self._where(pfn)}: left out, but the reader has it")
+                verdict.differ(f"{self._where(pfn)}: excluded, but the reader returns data")
             elif not any(word in answer for word in ABSENT):
-                verdict.differ(f"{self._where(pfn)}: left out; the reader: {answer}")
+                verdict.differ(f"{self._where(pfn)}: excluded; the reader: {answer}")
             verdict.count("absent pages fault")
         return verdict
 
@@ -113,7 +112,7 @@ def judge(source: str | Path, dump: str | Path) -> Verdict:
     alien = header.described & ~source_pages
     if alien:
         first = next(bits.members(alien))
-        verdict.differ(f"pfn {first:#x} is dumped, but the source has no such memory")
+        verdict.differ(f"pfn {first:#x} is dumped, but the source lacks this memory")
     chunks = [(at, min(at + CHUNK, limit)) for at in range(0, limit, CHUNK)]
     with ProcessPoolExecutor(
         PROCESSES, initializer=_open, initargs=(str(source), str(dump))
@@ -127,7 +126,7 @@ def main() -> int:
     peers_venv.run_inside()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", help="the ELF core that was dumped")
-    parser.add_argument("dump", nargs="+", help="kdump-compressed files made of it")
+    parser.add_argument("dump", nargs="+", help="kdump-compressed files made from it")
     arguments = parser.parse_args()
     verdicts = [judge(arguments.source, dump) for dump in arguments.dump]
     return max(verdict.finish() for verdict in verdicts)

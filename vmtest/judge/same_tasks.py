@@ -17,7 +17,7 @@ from verdict import Verdict
 
 
 def rss(program: Any, task: Any) -> int | None:
-    """Returns the pages in memory; for a kernel thread drgn has 0, bigiron nothing."""
+    """Returns the resident pages of a task. For a kernel thread, drgn has 0 and bigiron none."""
     from drgn.helpers.linux.mm import task_rss
 
     PF_KTHREAD = 0x200000
@@ -33,7 +33,7 @@ def stack(program: Any, task: Any) -> list[int] | None:
     except ValueError:
         return None
     real = [frame.pc for frame in trace if not frame.is_inline]
-    # drgn continues into the program that called the kernel.
+    # drgn continues into the user program that called the kernel.
     return list(itertools.takewhile(lambda pc: pc >> 63, real))
 
 
@@ -57,11 +57,11 @@ def by_drgn(program: Any) -> dict[int, dict[str, Any]]:
     }
 
 
-def by_bigiron(said: dict[str, Any]) -> dict[int, dict[str, Any]]:
+def by_bigiron(output: dict[str, Any]) -> dict[int, dict[str, Any]]:
     """Returns the same from `bigiron info --tasks --stacks`."""
-    traces = {task["address"]: task for task in said["stacks"]["tasks"]}
+    traces = {task["address"]: task for task in output["stacks"]["tasks"]}
     found: dict[int, dict[str, Any]] = {}
-    for task in said["tasks"]["tasks"]:
+    for task in output["tasks"]["tasks"]:
         names = ("pid", "tgid", "parent", "name", "state", "cpu", "on_cpu")
         facts = {name: task[name] for name in names}
         facts["rss_pages"] = task.get("rss_pages")
@@ -87,17 +87,17 @@ def judge_tasks(verdict: Verdict, ours: dict[int, dict[str, Any]], theirs: dict[
             elif fact == "rss_pages" and expected is not None:
                 verdict.count("RSS")
             named = f"{ours[address]['name']} (PID {ours[address]['pid']})"
-            verdict.require(found == expected, f"{named}, {fact}: we say {found}, drgn {expected}")
+            verdict.require(found == expected, f"{named}, {fact}: ours {found}, drgn {expected}")
         verdict.count("tasks")
 
 
-def judge_run_queues(verdict: Verdict, program: Any, said: list[dict[str, Any]]) -> None:
+def judge_run_queues(verdict: Verdict, program: Any, output: list[dict[str, Any]]) -> None:
     """Compares the running and the waiting tasks of each CPU."""
     from drgn.helpers.linux import for_each_online_cpu
     from drgn.helpers.linux.sched import cpu_curr, cpu_rq, rq_for_each_fair_task, rq_for_each_rt_task
 
-    verdict.require([queue["cpu"] for queue in said] == list(for_each_online_cpu(program)), "other CPUs than drgn")
-    for queue in said:
+    verdict.require([queue["cpu"] for queue in output] == list(for_each_online_cpu(program)), "the CPUs differ from drgn's")
+    for queue in output:
         cpu = queue["cpu"]
         rq, current = cpu_rq(program, cpu), cpu_curr(program, cpu)
         facts = {
@@ -117,11 +117,12 @@ def judge_run_queues(verdict: Verdict, program: Any, said: list[dict[str, Any]])
             facts[name] = (ours - mine, theirs - mine)
             verdict.count("queued tasks", len(theirs))
         for name, (ours, theirs) in facts.items():
-            verdict.require(ours == theirs, f"CPU {cpu}, {name}: we say {ours}, drgn {theirs}")
+            verdict.require(ours == theirs, f"CPU {cpu}, {name}: ours {ours}, drgn {theirs}")
 
 
 def judge_names(verdict: Verdict, program: Any, ours: dict[int, dict[str, Any]]) -> None:
-    """Judges every frame's function: one begins there, and drgn knows no start of a function in between."""
+    """Judges the function of every frame: a function starts at that address, and drgn finds no other start in
+    between."""
     for frame in (frame for task in ours.values() for frame in task["frames"]):
         at = int(frame["address"], 16)
         inside = at - (not frame["interrupted"])
@@ -131,7 +132,7 @@ def judge_names(verdict: Verdict, program: Any, ours: dict[int, dict[str, Any]])
             nearest = program.symbol(inside).address <= start
         except LookupError:
             named = nearest = False
-        # Two names may have one address: either program chooses one of the aliases.
+        # An address may have several names; each program chooses one of them.
         verdict.require(named and nearest, f"{at:#x} is not {frame.get('symbol')}+{frame.get('offset', 0):#x}")
         verdict.count("names")
 
@@ -144,11 +145,11 @@ def judge(bigiron: Bigiron, vmlinux: str | Path, dump: str | Path, openable: str
     program = drgn.Program()
     program.set_core_dump(str(openable))
     program.load_debug_info([str(vmlinux)])
-    said = bigiron.info(Path(dump), "--tasks", "--stacks", "--run-queues")
-    ours = by_bigiron(said)
+    output = bigiron.info(Path(dump), "--tasks", "--stacks", "--run-queues")
+    ours = by_bigiron(output)
     judge_tasks(verdict, ours, by_drgn(program))
     judge_names(verdict, program, ours)
-    judge_run_queues(verdict, program, said["run_queues"])
+    judge_run_queues(verdict, program, output["run_queues"])
     return verdict
 
 

@@ -26,24 +26,24 @@ WORDS = {
     "long int": "long",
     "short int": "short",
 }
-"""Base types as compilers name them, and as drgn does."""
+"""Base types, by the compilers' names and by drgn's."""
 FUNCTIONS = ("vfs_read", "schedule", "panic", "printk_sprint", "kmem_cache_alloc", "wake_up_process", "do_exit", "seq_printf",
              "bpf_prog_run_generic_xdp", "request_threaded_irq", "register_chrdev_region", "proc_create", "kthread_create_on_node",
              "iterate_fd", "walk_page_range", "__alloc_pages", "vfs_ioctl", "hrtimer_start_range_ns", "copy_from_kernel_nofault")
 
 
 def plain(written: str) -> str:
-    """Returns a type without the parts that two programs may write differently."""
+    """Returns a type without parts that programs write differently."""
     for theirs, ours in WORDS.items():
         written = re.sub(rf"\b{theirs}\b", ours, written)
-    # Unnamed structs are only `struct` here, BTF does not distinguish [] from [0], and each program places blanks
+    # Unnamed structs are only `struct` in bigiron, BTF does not distinguish [] from [0], and each program places blanks
     # differently.
     written = written.replace("<anonymous>", "").replace("[0]", "[]")
     return re.sub(r"\s+", "", written)
 
 
 def faults(value: Any) -> bool:
-    """Returns true if drgn cannot read it either."""
+    """Returns true if drgn cannot read the object either."""
     import drgn
 
     try:
@@ -60,13 +60,13 @@ class Compared:
         self.verdict, self.program = verdict, program
 
     def require(self, same: bool, what: str, ours: Any, theirs: Any) -> None:
-        self.verdict.require(same, f"{what}: we say {ours!r}, drgn {theirs!r}")
+        self.verdict.require(same, f"{what}: ours {ours!r}, drgn {theirs!r}")
 
     def value(self, what: str, ours: dict[str, Any], theirs: Any) -> None:
-        """Compares one value with everything in it."""
+        """Compares one value, including everything in it."""
         kind = ours["kind"]
         if kind == "unread":
-            self.require(faults(theirs), what, ours["reason"], "that it can be read")
+            self.require(faults(theirs), what, ours["reason"], "readable")
             self.verdict.count("absent parts")
         elif kind == "struct":
             self.members(what, ours["members"], theirs.type_, theirs)
@@ -182,15 +182,15 @@ def places(program: Any) -> Iterator[tuple[list[str], Any]]:
 
 
 def judge_functions(bigiron: Bigiron, dump: Path, program: Any, verdict: Verdict) -> None:
-    """Compares prototypes of functions that both know, letter by letter except blanks and the names of base types."""
+    """Compares the prototypes of functions that both programs know, ignoring blanks and the names of base types."""
     known = []
     for name in FUNCTIONS:
         try:
             known.append((name, program.function(name).type_))
         except LookupError:
             continue
-    said = bigiron.named("type", dump, [f"{name}()" for name, _ in known])
-    for (name, type_), found in zip(known, said, strict=True):
+    output = bigiron.named("type", dump, [f"{name}()" for name, _ in known])
+    for (name, type_), found in zip(known, output, strict=True):
         theirs = type_.type_name().replace("(", f" {name}(", 1) if "(*" not in type_.type_name() else None
         verdict.require(found["kind"] == "function", f"{name} is {found['kind']}")
         if theirs:
@@ -208,12 +208,12 @@ def judge(bigiron: Bigiron, vmlinux: str | Path, dump: Path, openable: str | Pat
     program.load_debug_info([str(vmlinux)])
     compared = Compared(verdict, program)
     for arguments, theirs in places(program):
-        (said,) = bigiron.named("read", dump, [*arguments, "--full", "--depth", "30"])
+        (output,) = bigiron.named("read", dump, [*arguments, "--full", "--depth", "30"])
         written = theirs.type_.type_name()
-        verdict.require(plain(said["type"]) == plain(written), f"{arguments}: {said['type']}, drgn {written}")
+        verdict.require(plain(output["type"]) == plain(written), f"{arguments}: {output['type']}, drgn {written}")
         if theirs.address_ is not None:
-            verdict.require(int(said["address"], 16) == theirs.address_, f"{arguments}: {said['address']}, drgn {theirs.address_:x}")
-        compared.value(" ".join(arguments), said, theirs)
+            verdict.require(int(output["address"], 16) == theirs.address_, f"{arguments}: {output['address']}, drgn {theirs.address_:x}")
+        compared.value(" ".join(arguments), output, theirs)
         verdict.count("places")
     judge_functions(bigiron, dump, program, verdict)
     return verdict

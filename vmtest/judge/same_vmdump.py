@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Judges the output of `zstd -d` or `bzip2 -d` for a vmdump.
 
-It must be an ELF core whose kept pages are the source's and all others zeros.
-A kdump-compressed file of the same level determines the kept pages; another
-judge compares it with makedumpfile's.
+It must be an ELF core with the source's bytes in kept pages and zeros in all others. The kept pages are those of a
+kdump-compressed file of the same level, which another judge compares with makedumpfile's.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def unpack(dump: str | Path, core: str | Path) -> None:
 
 
 def compare_pages(core: ElfCore, source: ElfCore, kept: Kdump, verdict: Verdict) -> None:
-    """Judges that kept pages are the source's, and excluded ones are zeros."""
+    """Judges that kept pages equal the source's, and that excluded pages are zeros."""
     size = core.page_size
     for start, end in bits.runs(kept.dumped, LONGEST_COMPARE):
         ours = core.read(start * size, (end - start) * size)
@@ -66,7 +65,7 @@ def seekable_reader_agrees(dump: str | Path, core: str | Path, verdict: Verdict)
     random = Random(1)
     size = Path(core).stat().st_size
     with pyzstd.SeekableZstdFile(dump, "rb") as theirs, open(core, "rb") as unpacked:
-        verdict.require(theirs.seek(0, 2) == size, "the seek table has another length")
+        verdict.require(theirs.seek(0, 2) == size, "the seek table has a different length")
         for _ in range(SEEKABLE_READS):
             start, length = random.randrange(size), random.randrange(1, LONGEST_SEEKABLE_READ)
             theirs.seek(start)
@@ -74,7 +73,7 @@ def seekable_reader_agrees(dump: str | Path, core: str | Path, verdict: Verdict)
             if theirs.read(length) == unpacked.read(length):
                 verdict.count("random reads by the seek table", 1)
             else:
-                verdict.differ(f"the seek table gives other bytes at {start:#x}")
+                verdict.differ(f"the seek table yields different bytes at {start:#x}")
 
 
 def gdb_opens(core: str | Path, verdict: Verdict) -> None:
@@ -82,8 +81,8 @@ def gdb_opens(core: str | Path, verdict: Verdict) -> None:
     if not shutil.which("gdb"):
         return
     command = ["gdb", "-nx", "-batch", "-ex", "info files", "-c", str(core)]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=900).stdout
-    verdict.require("load1" in said, f"gdb finds no memory in {Path(core).name}")
+    output = subprocess.run(command, capture_output=True, text=True, timeout=900).stdout
+    verdict.require("load1" in output, f"gdb finds no memory in {Path(core).name}")
 
 
 def judge(dump: str | Path, core: str | Path, source: str | Path, kept: str | Path) -> Verdict:
@@ -104,8 +103,8 @@ def judge(dump: str | Path, core: str | Path, source: str | Path, kept: str | Pa
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dump", help="a vmdump")
-    parser.add_argument("core", help="where to unpack it")
-    parser.add_argument("source", help="the ELF core that it was made of")
+    parser.add_argument("core", help="path for the unpacked core")
+    parser.add_argument("source", help="the ELF core from which it was made")
     parser.add_argument("kept", help="a kdump-compressed file of the same level")
     options = parser.parse_args()
     try:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Proves that the judges detect what they are meant to detect.
+"""Proves that the judges detect the faults that they are made for.
 
-Every judge must pass makedumpfile's own dump of a vmcore, and must notice each
-way of damaging a copy of it. With --vmlinux, crash and drgn are tested as well.
+Every judge must pass makedumpfile's own dump of a vmcore, and must detect each kind of damage to a copy of it. With
+--vmlinux, crash and drgn are tested too.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Bench:
 
 
 def kdump_cases(bench: Bench) -> Iterator[Case]:
-    """Judges of kdump-compressed files."""
+    """The judges of kdump-compressed files."""
 
     def layout(edit: Edit) -> bool:
         return kdump_layout.judge(bench.damaged(bench.lzo, edit)).passed
@@ -105,7 +105,7 @@ def kdump_cases(bench: Bench) -> Iterator[Case]:
 
 
 def raw_bitmap_cases(bench: Bench) -> Iterator[Case]:
-    """A raw bitmap as the other side."""
+    """The judge of bitmaps, with a raw bitmap as the second file."""
     raw = bench.directory / "level-31.bitmap"
 
     def judge(edit: Edit) -> bool:
@@ -114,7 +114,7 @@ def raw_bitmap_cases(bench: Bench) -> Iterator[Case]:
         return same_bitmap.judge(bench.lzo, raw).passed
 
     yield "raw bitmap", lambda: judge(lambda file, dump: None), True
-    yield "raw bitmap: a page less", lambda: judge(flip_bit(1, first_dumped)), False
+    yield "raw bitmap: one page fewer", lambda: judge(flip_bit(1, first_dumped)), False
 
 
 def elf_cases(bench: Bench) -> Iterator[Case]:
@@ -137,7 +137,7 @@ def elf_cases(bench: Bench) -> Iterator[Case]:
         file[segment.offset + segment.filesz // 2] ^= 4
 
     def shorter(file: bytearray, core: ElfCore) -> None:
-        # A segment at the start of memory: the kernel's text is in two segments of /proc/vmcore.
+        # A segment at the start of memory: /proc/vmcore has the kernel's text in two segments.
         loads = [fields for fields in core.raw_headers if fields[0] == PT_LOAD]
         lowest = min(
             (n for n, fields in enumerate(loads) if fields[5]), key=lambda n: loads[n][4]
@@ -160,7 +160,7 @@ def elf_cases(bench: Bench) -> Iterator[Case]:
 
     edits = {
         "a bit flipped": flip,
-        "a page less": shorter,
+        "one page fewer": shorter,
         "a segment moved": moved,
         "a note changed": note,
         "incomplete": incomplete,
@@ -183,7 +183,7 @@ def mended_case(bench: Bench) -> Case:
 
 
 def dmesg_cases(bench: Bench) -> Iterator[Case]:
-    """The comparison of two logs, with makedumpfile's log on both sides."""
+    """The judge of kernel logs, with makedumpfile's log on both sides."""
     log = same_dmesg.by_makedumpfile(bench.makedumpfile, bench.openable, bench.directory)
 
     def judge(ours: bytes, theirs: bytes) -> bool:
@@ -199,7 +199,7 @@ def dmesg_cases(bench: Bench) -> Iterator[Case]:
 
 
 def explain_cases(bench: Bench) -> Iterator[Case]:
-    """The rules agree with themselves, and with no single change."""
+    """The rules must agree with their own selection, and with no change of it."""
     try:
         explainer = explain.Explainer(bench.vmcore)
     except CannotJudge as reason:
@@ -214,8 +214,8 @@ def explain_cases(bench: Bench) -> Iterator[Case]:
     yield "explain: the rules' own choice", lambda: judge(right), True
     stays = next(bits.members(right & dump.dumped))
     goes = next(bits.members(dump.ram & ~right & ~dump.dumped))
-    yield "explain: a page less", lambda: judge(right & ~(1 << stays)), False
-    yield "explain: a page more", lambda: judge(right | 1 << goes), False
+    yield "explain: one page fewer", lambda: judge(right & ~(1 << stays)), False
+    yield "explain: one page more", lambda: judge(right | 1 << goes), False
 
 
 def libkdumpfile_cases(bench: Bench) -> Iterator[Case]:
@@ -240,7 +240,7 @@ def libkdumpfile_cases(bench: Bench) -> Iterator[Case]:
 
 
 def inspection_cases(bench: Bench, bigiron: Bigiron, vmlinux: Path) -> Iterator[Case]:
-    """Judges of bigiron's output, on dumps whose memory differs from the memory that drgn reads."""
+    """The judges of bigiron's output, on dumps whose memory differs from the memory that drgn reads."""
     judges = {
         "info": (same_info.judge, replace(b"sysrq_handle_crash+", b"sysrq_handle_crasx+")),
         "tasks and stacks": (same_tasks.judge, replace(b"kthreadd\0", b"kthreadx\0")),
@@ -253,15 +253,15 @@ def inspection_cases(bench: Bench, bigiron: Bigiron, vmlinux: Path) -> Iterator[
             try:
                 return judge(bigiron, str(vmlinux), dump, bench.openable).passed
             except ToolFailed:
-                # A name that drgn knows is not in the dump.
+                # A name known to drgn is missing from the dump.
                 return False
 
         yield name, lambda p=passes: p(bench.raw), True
-        yield f"{name}: other words in memory", lambda p=passes, e=edit: p(bench.damaged(bench.raw, e)), False
+        yield f"{name}: different data in memory", lambda p=passes, e=edit: p(bench.damaged(bench.raw, e)), False
 
 
 def symbol_cases(bench: Bench, vmlinux: Path) -> Iterator[Case]:
-    """crash and drgn with debug symbols, on dumps whose memory differs."""
+    """The judges with crash and drgn and debug symbols, on dumps with different memory."""
 
     def tasks(b: Path) -> bool:
         return drgn_tasks.judge(vmlinux, bench.openable, b).passed
@@ -271,14 +271,14 @@ def symbol_cases(bench: Bench, vmlinux: Path) -> Iterator[Case]:
 
     @cache
     def answers() -> dict[str, crash_text.Answers]:
-        """Returns crash's output for three dumps, opened concurrently because crash takes long."""
+        """Returns crash's output for three dumps, which are opened concurrently because crash is slow."""
         log = bench.damaged(bench.raw, replace(b"Command line:", b"Command lime:"))
         dumps = [str(dump) for dump in (bench.raw, bench.lzo, log)]
         return dict(zip(("raw", "lzo", "log"), crash_text.run(str(vmlinux), dumps, crash_text.COMMANDS)))
 
     def crash(b: str) -> bool:
-        said = answers()
-        return crash_text.compare_answers(("raw", b), said["raw"], said[b]).passed
+        printed = answers()
+        return crash_text.compare_answers(("raw", b), printed["raw"], printed[b]).passed
 
     yield "tasks: another name", lambda: tasks(name()), False
     yield "crash", lambda: crash("lzo"), True
@@ -286,7 +286,7 @@ def symbol_cases(bench: Bench, vmlinux: Path) -> Iterator[Case]:
 
 
 def carry_out(cases: Iterator[Case]) -> tuple[int, int]:
-    """Runs the cases; a judge that raises has not judged."""
+    """Runs the cases; an exception counts as no verdict."""
     passed = failed = 0
     for name, judge, expected in cases:
         try:
@@ -296,10 +296,10 @@ def carry_out(cases: Iterator[Case]) -> tuple[int, int]:
             continue
         if verdict == expected:
             passed += 1
-            print(f"OK   {name}: {'passes' if verdict else 'noticed'}", flush=True)
+            print(f"OK   {name}: {'passes' if verdict else 'detected'}", flush=True)
         else:
             failed += 1
-            print(f"FAIL {name}: {'went unnoticed' if verdict else 'does not pass'}", flush=True)
+            print(f"FAIL {name}: {'not detected' if verdict else 'does not pass'}", flush=True)
     return passed, failed
 
 
@@ -321,8 +321,8 @@ def main() -> int:
     peers_venv.run_inside()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("vmcore", type=Path)
-    parser.add_argument("--vmlinux", type=Path, help="debug symbols of its kernel")
-    parser.add_argument("--bigiron", type=Path, help="for the judges of what it tells of a dump")
+    parser.add_argument("--vmlinux", type=Path, help="debug symbols of the vmcore's kernel")
+    parser.add_argument("--bigiron", type=Path, help="enables the judges of bigiron's output")
     options = parser.parse_args()
     roomy = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="bigiron-selftest-", dir=roomy) as directory:

@@ -1,4 +1,4 @@
-"""makedumpfile and bigiron, each run with one call."""
+"""Runs makedumpfile and bigiron, one call for each operation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ToolFailed(Exception):
 
 
 def run(command: list[str], stdin: Path | None = None, stdout: Path | None = None) -> None:
-    """Runs a program, its standard streams connected to files where given."""
+    """Runs a program with its standard streams connected to the given files."""
     source = open(stdin, "rb") if stdin else subprocess.DEVNULL
     target = open(stdout, "wb") if stdout else subprocess.PIPE
     try:
@@ -28,7 +28,7 @@ def run(command: list[str], stdin: Path | None = None, stdout: Path | None = Non
             command, stdin=source, stdout=target, stderr=subprocess.PIPE, timeout=SECONDS
         )
     except subprocess.TimeoutExpired:
-        raise ToolFailed(f"{' '.join(command)}: not done after {SECONDS} s") from None
+        raise ToolFailed(f"{' '.join(command)}: no end within {SECONDS} s") from None
     finally:
         for stream in (source, target):
             if not isinstance(stream, int):
@@ -73,7 +73,7 @@ class Makedumpfile:
         return target
 
     def flatten(self, source: Path, target: Path, level: int) -> Path:
-        """Makes a flattened file, as it would go through a pipe."""
+        """Makes a flattened file, as written to a pipe."""
         flags = self.codecs[self.cheapest]
         run([self.program, "-F", *flags, "-d", str(level), str(source)], stdout=target)
         return target
@@ -131,26 +131,26 @@ class Bigiron:
         command = [str(self.program), "dmesg", *options, str(dump)]
         ended = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
         if ended.returncode != 0 or ended.stderr:
-            said = ended.stderr.decode(errors="replace").strip()
-            raise ToolFailed(f"{' '.join(command)}: exit {ended.returncode}: {said}")
+            output = ended.stderr.decode(errors="replace").strip()
+            raise ToolFailed(f"{' '.join(command)}: exit {ended.returncode}: {output}")
         return ended.stdout
 
     def info(self, dump: Path, *options: str) -> dict[str, Any]:
         """Returns the machine-readable output of `bigiron info` for a dump."""
-        return json.loads(self._said("info", "--json", *options, str(dump)))
+        return json.loads(self._output("info", "--json", *options, str(dump)))
 
     def dump_summary(self, source: Path, level: int) -> dict[str, Any]:
         """Returns the summary of a dump at a level; the dump is not stored."""
-        return json.loads(self._said("dump", "--json", "--overwrite", "-d", str(level), "-c", "none", str(source), "/dev/null"))
+        return json.loads(self._output("dump", "--json", "--overwrite", "-d", str(level), "-c", "none", str(source), "/dev/null"))
 
     def named(self, command: str, dump: Path, names: Iterable[str]) -> list[dict[str, Any]]:
         """Returns the machine-readable output of `bigiron sym` or `bigiron type` for names."""
         wanted = list(names)
         if not wanted:
             return []
-        return [json.loads(line) for line in self._said(command, "--json", str(dump), *wanted).splitlines()]
+        return [json.loads(line) for line in self._output(command, "--json", str(dump), *wanted).splitlines()]
 
-    def _said(self, *arguments: str) -> bytes:
+    def _output(self, *arguments: str) -> bytes:
         command = [str(self.program), *arguments]
         ended = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
         if ended.returncode != 0:

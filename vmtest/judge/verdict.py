@@ -1,7 +1,7 @@
-"""The result of every judge: the number of comparisons, and the first differences.
+"""The result of a judge: the number of comparisons, and the first differences.
 
-A judge that says only "OK" may have compared nothing at all, so a verdict carries counts, and one that counted nothing
-does not pass.
+A judge that prints only "OK" may have compared nothing. A verdict therefore carries counts, and does not pass without
+any.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ SHOWN = 10
 
 
 class CannotJudge(Exception):
-    """The other program or file needed for a comparison is not available.
+    """A program or file needed for a comparison is not available.
 
-    That is neither agreement nor disagreement: exit code 3, and a skipped row.
+    This is neither agreement nor disagreement: exit code 3, and a skipped row.
     """
 
     def finish(self) -> int:
@@ -39,7 +39,7 @@ class Verdict:
         self.counts[what] += number
 
     def note(self, text: str) -> None:
-        """Records information for readers that is not a difference."""
+        """Records information that is not a difference."""
         self.notes.append(text)
 
     def differ(self, text: str, number: int = 1) -> None:
@@ -49,7 +49,7 @@ class Verdict:
             self.differences.append(text)
 
     def require(self, holds: bool, text: str) -> bool:
-        """Checks one rule: it is counted, and recorded as a difference if it does not hold."""
+        """Checks one rule: counts it, and records a difference if it does not hold."""
         self.count("rules")
         if not holds:
             self.differ(text)

@@ -1,4 +1,4 @@
-"""One guest that crashes, and the actions of its capture kernel, given by a shell script."""
+"""A guest that crashes. A shell script determines the work of its capture kernel."""
 
 import functools
 import subprocess
@@ -17,18 +17,18 @@ from .recipes import EVERY_CLASS, Recipe
 HERE = Path(__file__).resolve().parent.parent
 GUEST = HERE / "guest-kdump"
 PAGE = 4096
-# Modules loaded before others that need them, in the order of their dependencies.
+# Modules in the order of their dependencies.
 XFS = ("crc32c_generic", "libcrc32c", "xfs")
 PORT = ("virtio_console",)
 
 
 @dataclass(frozen=True)
 class Disk:
-    """A disk of the guest, from /dev/vdb on."""
+    """A disk of the guest; the first is /dev/vdb."""
 
     mebibytes: int
     file_system: str = ""  # ext4 or xfs; empty for a raw disk
-    drive: str = ""  # further options of QEMU's -drive: cache=…, throttling.…
+    drive: str = ""  # further options of QEMU's -drive, such as cache=… or throttling.…
     error_at: int = 0  # first byte at which writes fail
 
 
@@ -42,15 +42,15 @@ class Plan:
     levels: int = 4
     ram_mib: int = 384
     crashkernel: str = "128M"
-    cached_mib: int = 48  # of page cache, and the same amount of shared memory
+    cached_mib: int = 48  # page cache in MiB; the guest has as much shared memory
     cpus: int = 2
     capture_words: str = "nr_cpus=1"
     disks: Sequence[Disk] = ()
     modules: Sequence[str] = ()
     port: bool = False  # a virtio port to the host
-    files: Mapping[str, Path] = field(default_factory=dict)  # for the capture kernel, all executable
-    environment: Mapping[str, str] = field(default_factory=dict)  # for the script
-    during: Callable[["Crashed"], None] | None = None  # called continuously
+    files: Mapping[str, Path] = field(default_factory=dict)  # files for the capture kernel, all executable
+    environment: Mapping[str, str] = field(default_factory=dict)  # environment of the script
+    during: Callable[["Crashed"], None] | None = None  # called repeatedly while the guest runs
     timeout: int = 420
 
 
@@ -64,7 +64,7 @@ class Crashed:
         self.marks: dict[str, float] = {}
         self.lines: list[tuple[float, str]] = []
         self.cut = False
-        self.done: set[str] = set()  # actions of `during` that are done
+        self.done: set[str] = set()  # completed actions of `during`
         try:
             self._run(program, accel or qemu.accelerator(plan.levels))
         except BaseException:
@@ -128,7 +128,7 @@ class Crashed:
         return archive.finish()
 
     def _data_disk(self, kernel: kernels.Kernel, capture_initrd: bytes) -> None:
-        """The disk that the first kernel reads: files for its page cache, and the capture kernel."""
+        """Makes the disk that the first kernel reads: files for its page cache, and the capture kernel."""
         plan = self.plan
         recipe = Recipe("kdump", plan.series, plan.levels, "kdump", plan.ram_mib, plan=dict(EVERY_CLASS) | {
             "cache_clean": (plan.cached_mib << 20) // PAGE, "compressible": 0,
@@ -151,14 +151,14 @@ class Crashed:
                 tools.run([tools.find("mkfs.xfs") or "mkfs.xfs", "-q", self.image(place)])
 
     def _drives(self) -> list[str]:
-        # Devices are named one by one, because these must precede the ones of if=virtio.
+        # Devices are named explicitly, because these must precede those of if=virtio.
         data = f"if=none,id=data,format=raw,file={self.work / 'data'},cache=unsafe"
         options = ["-drive", data, "-device", "virtio-blk-pci,drive=data"]
         for place, disk in enumerate(self.plan.disks):
             drive = f"if=none,id=d{place},format=raw,"
             if disk.error_at:
                 rules = self.work / f"rules{place}"
-                # block/blkdebug.c: after the event, each write that begins at or after the sector fails.
+                # block/blkdebug.c: after the event, every write at or past the sector fails.
                 rules.write_text(
                     f'[inject-error]\nevent = "pwritev"\niotype = "write"\nerrno = "5"\n'
                     f'sector = "{disk.error_at // 512}"\nonce = "off"\n'
@@ -217,16 +217,16 @@ class Crashed:
         """Returns all machine-readable lines of the guest."""
         return notes.console_records("\n".join(line for _, line in self.lines))
 
-    def said(self, text: str) -> bool:
+    def printed(self, text: str) -> bool:
         """Returns true if a line of the console contains the text."""
         return any(text in line for _, line in self.lines)
 
     def ran(self, name: str) -> dict[str, Any]:
-        """Returns the record of a program that the script ran; empty if the program never ended."""
+        """Returns the record of a program run by the script; empty if the program did not end."""
         return next((record for record in self.records if record.get("run") == name), {})
 
     def fetch(self, place: int, name: str) -> Path:
-        """Copies a file from a disk: from ext4 by debugfs, from a raw disk the whole disk."""
+        """Copies a file from a disk: from ext4 by debugfs; from a raw disk, the whole disk."""
         if not self.plan.disks[place].file_system:
             return self.image(place)
         target = self.work / f"fetched-{place}-{name}"
@@ -236,7 +236,7 @@ class Crashed:
         return target
 
     def names(self, place: int) -> list[str]:
-        """Returns the names of the files in the root of an ext4 disk."""
+        """Returns the names in the root directory of an ext4 disk."""
         listed = tools.run(["/usr/sbin/debugfs", "-R", "ls -p /", self.image(place)])
         return [line.split("/")[5] for line in listed.splitlines() if line.count("/") > 5 and line.split("/")[5]]
 

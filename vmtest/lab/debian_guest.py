@@ -1,4 +1,4 @@
-"""A guest that runs Debian: its disk, from its first boot through crash and capture to its second boot."""
+"""A guest that runs Debian, from its first boot through crash and capture to its second boot."""
 
 import shutil
 import tempfile
@@ -13,7 +13,7 @@ from .errors import LabError
 GUEST = Path(__file__).resolve().parent.parent / "guest-debian"
 IMAGE_MIB = 1536
 DUMP_DISK_MIB = 512
-# Before the crash, of the capture kernel, and after it.
+# First boot, capture kernel, second boot.
 BOOTS = 3
 # Notes of the guest (guest-debian/vmtest), and the directory in which kdump-tools and bigiron-save.service store dumps.
 NOTES = "/var/lib/vmtest"
@@ -22,17 +22,17 @@ CRASHES = "/var/crash"
 
 @dataclass(frozen=True)
 class Plan:
-    """A Debian and its configuration."""
+    """Configuration of a Debian guest."""
 
-    files: Mapping[str, str] = field(default_factory=dict)  # settings of its administrator: path and content
+    files: Mapping[str, str] = field(default_factory=dict)  # configuration files of its administrator: path and content
     dump_disk: str = ""  # a second disk, by the serial number "dump": raw, or with ext4
     ram_mib: int = 640
-    crashkernel: str = "384M-:128M"  # of Debian's /etc/default/grub.d/kdump-tools.cfg
+    crashkernel: str = "384M-:128M"  # value in Debian's /etc/default/grub.d/kdump-tools.cfg
     timeout: int = 1200
 
 
 class DebianGuest:
-    """A Debian that was booted, crashed, rebooted and was powered off."""
+    """A Debian guest that was booted, crashed, rebooted and powered off."""
 
     def __init__(self, tree: Tree, packages: Sequence[Path], plan: Plan, accel: str) -> None:
         self.tree = tree
@@ -66,9 +66,9 @@ class DebianGuest:
         debian_tree.install(root, packages)
         for path, text in self.plan.files.items():
             (root / path).write_text(text)
-        # Done automatically for a new kernel, and by an administrator after a change of /etc/default/bigiron.
+        # Runs automatically for a new kernel; an administrator runs it after a change of /etc/default/bigiron.
         debian_tree.run_in(root, ["/etc/kernel/postinst.d/kdump-tools", release])
-        # kdump-config compares the files; it would spend minutes on remaking an initrd that it did not make itself.
+        # kdump-config compares the files; without this copy it would spend minutes on remaking the initrd.
         shutil.copy(root / "etc/kdump/sysctl.conf", root / f"var/lib/kdump/latest_sysctls-{release}")
         initrds = {
             name: debian_tree.run_in(root, ["lsinitramfs", f"{name}/initrd.img-{release}"]).splitlines()
@@ -83,7 +83,7 @@ class DebianGuest:
         return initrds
 
     def _run(self, accel: str) -> None:
-        # Devices are named one by one, because the root's must come first to be /dev/vda.
+        # Devices are named explicitly: the root disk must come first, as /dev/vda.
         images = {"root": self.image}
         if self.plan.dump_disk:
             images["dump"] = self.work / "dump.img"
@@ -112,7 +112,7 @@ class DebianGuest:
 
     def _seen(self, line: str) -> None:
         self.lines.append(line)
-        # A guest that fails to boot reboots endlessly.
+        # A guest that cannot boot reboots endlessly.
         if sum("] Linux version" in line for line in self.lines) > BOOTS:
             raise LabError(f"the guest boots more than {BOOTS} times\n{self.tail()}")
         for record in notes.console_records(line):
@@ -124,7 +124,7 @@ class DebianGuest:
     def _take_files(self) -> None:
         """Copies the guest's files from its disk."""
         if self.marks != ["first-boot", "panic", "second-boot"]:
-            raise LabError(f"the guest came only to {self.marks}\n{self.tail()}")
+            raise LabError(f"the guest reached only {self.marks}\n{self.tail()}")
         debugfs = tools.find("debugfs") or "debugfs"
         for path in (NOTES, CRASHES):
             tools.run([debugfs, "-R", f"rdump {path} {self.work}", self.image])
@@ -132,7 +132,7 @@ class DebianGuest:
     def tail(self) -> str:
         return "\n".join(self.lines[-25:])
 
-    def said(self, text: str) -> bool:
+    def printed(self, text: str) -> bool:
         """Returns true if a line of the console contains the text."""
         return any(text in line for line in self.lines)
 

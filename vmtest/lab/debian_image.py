@@ -1,5 +1,4 @@
-"""An image of a capture kernel that dracut makes with the project's module, with the options of kdump-utils'
-mkdumprd."""
+"""An image for a capture kernel, made by dracut with the project's module and the options of kdump-utils' mkdumprd."""
 
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ from .recipes import RECIPES
 
 SOURCE = "6.1-5level-kdump"
 MODULES = "usr/lib/dracut/modules.d"
-# The line of kdump.conf, and the options that kdump.sh adds to it in a capture kernel with two processors.
+# Line of kdump.conf, and the options that kdump.sh adds in a capture kernel with two processors.
 CORE_COLLECTOR = "makedumpfile -l --message-level 7 -d 31"
 SCRIPT = f"""
 set -e
@@ -31,14 +30,14 @@ makedumpfile -v >/var/crash/version
 
 
 def judge(tree: Tree, packages: Sequence[Path], bigiron: Bigiron, work: Path) -> Verdict:
-    """Makes the image, runs its programs on a real vmcore, and judges their output."""
+    """Makes the image, runs its programs on a real vmcore, and judges the output."""
     verdict = Verdict("dracut")
     root = debian_tree.copy(tree, work / "root")
-    # Without bigiron-makedumpfile: the system keeps its own makedumpfile, and only the image has bigiron's.
+    # Without bigiron-makedumpfile: the system keeps its own makedumpfile; only the image has bigiron's.
     debian_tree.install(root, [path for path in packages if path.name.startswith("bigiron_")])
     image = _make_image(root, tree.kernel.release, "kdump.img", ["IN_KDUMP=1"])
     ordinary = _make_image(root, tree.kernel.release, "ordinary.img", [])
-    verdict.require(not (ordinary / "usr/bin/bigiron").exists(), "the module puts itself into an ordinary image")
+    verdict.require(not (ordinary / "usr/bin/bigiron").exists(), "the module is part of an ordinary image")
     program = (root / "usr/lib/bigiron/bigiron").read_bytes()
     for name in ("usr/bin/bigiron", "usr/bin/makedumpfile", "sbin/makedumpfile", "sbin/vmcore-dmesg"):
         there = (image / name).exists() and (image / name).read_bytes() == program
@@ -54,7 +53,7 @@ def judge(tree: Tree, packages: Sequence[Path], bigiron: Bigiron, work: Path) ->
 
 
 def _make_image(root: Path, release: str, name: str, environment: list[str]) -> Path:
-    """Makes an image of all modules that consider themselves part of it, and unpacks it."""
+    """Makes an image with all modules that select themselves, and unpacks it."""
     standin = root / MODULES / "99standin"
     if not standin.exists():
         shutil.copytree(GUEST / "99standin", standin)
@@ -67,7 +66,7 @@ def _make_image(root: Path, release: str, name: str, environment: list[str]) -> 
 
 def _look_at_dumps(image: Path, bigiron: Bigiron, verdict: Verdict) -> None:
     vmcore = make.make(RECIPES[SOURCE]) / "vmcore"
-    # The image's /proc is an empty directory, because nothing is mounted on it.
+    # The image's /proc is an empty directory: nothing is mounted on it.
     shutil.copy(vmcore, image / "proc/vmcore")
     crash = image / "var/crash"
     crash.mkdir(parents=True)
@@ -76,12 +75,12 @@ def _look_at_dumps(image: Path, bigiron: Bigiron, verdict: Verdict) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env={"PATH": path})
     if done.returncode != 0:
         raise LabError(f"the programs in the image fail: {done.stderr.strip() or done.stdout.strip()}")
-    verdict.require("makedumpfile Completed." in done.stdout, f"core_collector does not say so: {done.stdout}")
+    verdict.require("makedumpfile Completed." in done.stdout, f"the output is not that of core_collector: {done.stdout}")
     dump = crash / "vmcore-incomplete"
     verdict.merge(kdump_layout.judge(dump))
     verdict.require(kdump_layout.Kdump(dump).dump_level == 31, "the dump's level is not 31")
     for made in (dump, crash / "raw"):
-        verdict.require(bigiron.verify(made) == 0, f"bigiron verify finds a fault in {made.name}")
+        verdict.require(bigiron.verify(made) == 0, f"bigiron verify fails for {made.name}")
     verdict.require(dump.stat().st_mode & 0o777 == 0o600, "others may read the dump")
     reference = same_dmesg.by_makedumpfile(Makedumpfile(), vmcore, crash)
     same_dmesg.equal("makedumpfile", bigiron.log(dump), reference, verdict)

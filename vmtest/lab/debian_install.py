@@ -1,4 +1,4 @@
-"""Installs the packages in a Debian by apt, replacing makedumpfile, and removes them again."""
+"""Installs the packages in a Debian by apt, which replaces makedumpfile, and removes them again."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,31 +14,31 @@ NAMES = ("bigiron", "bigiron-makedumpfile", "libbigiron-mem0", "libbigiron-mem-d
 
 
 def judge(tree: Tree, packages: Sequence[Path], work: Path) -> Verdict:
-    """Installs the packages and checks them, goes back to makedumpfile, purges them, and checks for leftovers."""
+    """Installs and checks the packages, restores makedumpfile, purges the packages, and checks for remaining files."""
     verdict = Verdict("install")
     root = debian_tree.copy(tree, work / "root")
     before = _files(root)
     debian_tree.install(root, packages)
-    verdict.require(_installed(root, "kdump-tools"), "kdump-tools is gone")
-    verdict.require(not _installed(root, "makedumpfile"), "makedumpfile is still there")
+    verdict.require(_installed(root, "kdump-tools"), "kdump-tools was removed")
+    verdict.require(not _installed(root, "makedumpfile"), "makedumpfile is still installed")
     owner = debian_tree.run_in(root, ["dpkg", "-S", "/usr/bin/makedumpfile"]).strip()
     verdict.require(owner == "bigiron-makedumpfile: /usr/bin/makedumpfile", f"{owner}")
-    said = debian_tree.run_in(root, ["makedumpfile", "-v"])
-    verdict.require("makedumpfile: version" in said, f"makedumpfile -v says {said!r}")
+    output = debian_tree.run_in(root, ["makedumpfile", "-v"])
+    verdict.require("makedumpfile: version" in output, f"makedumpfile -v prints {output!r}")
     debian_tree.run_in(root, ["makedumpfile", "--check-params", "-c", "-d", "31", "-F", "/proc/vmcore"])
     enabled = debian_tree.run_in(root, ["systemctl", "is-enabled", "bigiron-save.service"]).strip()
     verdict.require(enabled == "enabled", f"bigiron-save.service is {enabled}")
-    verdict.require(debian_tree.run_in(root, ["dpkg", "-V", *NAMES]) == "", "dpkg -V finds fault with our own packages")
+    verdict.require(debian_tree.run_in(root, ["dpkg", "-V", *NAMES]) == "", "dpkg -V reports changes in our own packages")
     known = debian_tree.run_in(root, ["ldconfig", "-p"])
-    verdict.require("libbigiron_mem.so.0 " in known, "the loader does not know the C library")
+    verdict.require("libbigiron_mem.so.0 " in known, "the loader does not find the C library")
 
     (theirs,) = (root / ARCHIVES).glob("makedumpfile_*.deb")
     debian_tree.run_in(root, ["apt-get", "install", "-y", "--no-download", f"/{theirs.relative_to(root)}"])
-    verdict.require(not _installed(root, "bigiron-makedumpfile"), "bigiron-makedumpfile is still there")
+    verdict.require(not _installed(root, "bigiron-makedumpfile"), "bigiron-makedumpfile is still installed")
     verdict.require(not (root / "usr/bin/makedumpfile").is_symlink(), "makedumpfile is still a link")
     debian_tree.run_in(root, ["apt-get", "purge", "-y", *NAMES])
     after = _files(root)
-    verdict.require(after == before, f"left over: {sorted(after - before)[:10]}, gone: {sorted(before - after)[:10]}")
+    verdict.require(after == before, f"remaining: {sorted(after - before)[:10]}, missing: {sorted(before - after)[:10]}")
     return verdict
 
 

@@ -34,18 +34,18 @@ class Scenario:
 
     name: str
     shows: str
-    attempt: Attempt  # takes the tree, the packages and the accelerator
+    attempt: Attempt  # called with the tree, the packages and the accelerator
 
 
 def program_of(packages: Sequence[Path], directory: Path) -> Bigiron:
-    """Returns the program in the packages, which judges its own dumps along with the other programs."""
+    """Returns the program in the packages, which judges its own dumps together with the other programs."""
     for package in packages:
         subprocess.run(["dpkg-deb", "-x", package, directory], check=True)
     return Bigiron(directory / "usr/bin/bigiron")
 
 
 def in_guest(plan: Plan, judge: Callable[[DebianGuest, Bigiron], Verdict]) -> Attempt:
-    """Runs a guest that crashes."""
+    """Returns an attempt that runs a crashing guest."""
 
     def attempt(tree: Tree, packages: Sequence[Path], accel: str) -> Verdict:
         with DebianGuest(tree, packages, plan, accel) as guest:
@@ -67,10 +67,10 @@ def in_image(tree: Tree, packages: Sequence[Path], _: str) -> Verdict:
 
 
 def healthy(guest: DebianGuest, verdict: Verdict) -> None:
-    """Judges that the system is unchanged from its packages, and all services run."""
-    verdict.require(guest.note("failed-units") == "", f"units that failed: {guest.note('failed-units')}")
+    """Judges that the system's files match its packages, and that all services run."""
+    verdict.require(guest.note("failed-units") == "", f"failed units: {guest.note('failed-units')}")
     changed = guest.note("dpkg-verify")
-    verdict.require(changed == changed_by_hand(guest), f"files that are not as their packages have them:\n{changed}")
+    verdict.require(changed == changed_by_hand(guest), f"files that differ from their packages:\n{changed}")
     verdict.require(guest.note("makedumpfile") == "/usr/bin/bigiron", "makedumpfile is not bigiron")
     verdict.require("ready to kdump" in guest.note("kdump-config"), guest.note("kdump-config"))
     for name in PROGRAMS:
@@ -79,30 +79,31 @@ def healthy(guest: DebianGuest, verdict: Verdict) -> None:
 
 
 def changed_by_hand(guest: DebianGuest) -> str:
-    """Returns the expected output of `dpkg -V` for conffiles that the plan has changed."""
+    """Returns the expected output of `dpkg -V` for conffiles changed by the plan."""
     return "\n".join(f"??5?????? c /{path}" for path in sorted(guest.plan.files))
 
 
 def opened_by_crash(dump: Path, guest: DebianGuest, bigiron: Bigiron, verdict: Verdict) -> None:
-    """Judges that crash finds the machine, its panic, and the task that caused it."""
+    """Judges that crash finds the machine, its panic, and the task that caused the panic."""
     vmlinux = str(kernels.debug_symbols(guest.tree.kernel))
     (answers,) = crash_text.run(vmlinux, [str(dump)], ("sys", "bt"))
     if not verdict.require(answers.opened, f"crash does not open {dump.name}: {' / '.join(answers.start_up)[:300]}"):
         return
     system = "\n".join(answers.commands["sys"])
     for text in (guest.tree.kernel.release, PANIC):
-        verdict.require(text in system, f"crash's sys does not have {text!r}\n{system}")
+        verdict.require(text in system, f"crash's sys does not contain {text!r}\n{system}")
     trace = "\n".join(answers.commands.get("bt", []))
-    verdict.require("sysrq_handle_crash" in trace, f"crash's bt does not show how it crashed\n{trace}")
+    verdict.require("sysrq_handle_crash" in trace, f"crash's bt does not show the cause of the crash\n{trace}")
     verdict.merge(same_dmesg.judge_crash(bigiron, Path(vmlinux), dump))
 
 
 def whole(plain: Path, log: bytes, bigiron: Bigiron, verdict: Verdict) -> None:
-    """Judges a complete dump of level 31: other programs print the same log, and it equals the log saved beside it."""
+    """Judges a complete dump of level 31: other programs print the same log, which equals the log saved with the
+    dump."""
     verdict.merge(kdump_layout.judge(plain))
     level = kdump_layout.Kdump(plain).dump_level
     verdict.require(level == 31, f"the dump's level is {level}")
-    verdict.require(bigiron.verify(plain) == 0, "bigiron verify finds a fault")
+    verdict.require(bigiron.verify(plain) == 0, "bigiron verify fails")
     reference = same_dmesg.by_makedumpfile(Makedumpfile(), plain, plain.parent)
     same_dmesg.equal("saved log and makedumpfile", same_dmesg.narrow_escapes(log), reference, verdict)
     same_dmesg.equal("saved log and bigiron", log, bigiron.log(plain), verdict)
@@ -111,7 +112,7 @@ def whole(plain: Path, log: bytes, bigiron: Bigiron, verdict: Verdict) -> None:
 
 
 def only(paths: list[Path], what: str, verdict: Verdict) -> Path | None:
-    """Returns the path if there is exactly one; else records a difference."""
+    """Returns the path if there is exactly one; otherwise records a difference."""
     names = [path.name for path in paths]
     return paths[0] if verdict.require(len(paths) == 1, f"{what}: {names or 'none'}") else None
 
@@ -123,32 +124,32 @@ def by_kdump_tools(guest: DebianGuest, bigiron: Bigiron, service: str = "Result=
     healthy(guest, verdict)
     verdict.require(service in guest.note("bigiron-save"), guest.note("bigiron-save"))
     for text in ("running makedumpfile -F -c -d 31 /proc/vmcore", "kdump-tools: saved vmcore in"):
-        verdict.require(guest.said(text), f"kdump-tools does not say {text!r}")
+        verdict.require(guest.printed(text), f"kdump-tools does not print {text!r}")
     found = [path for path in guest.crashes.iterdir() if re.fullmatch(r"\d{12}", path.name)]
     directory = only(found, f"directories of crashes\n{guest.note('crash-files')}", verdict)
     if directory is None:
         return verdict
     names = sorted(path.name for path in directory.iterdir())
     stamp = directory.name
-    if not verdict.require(names == [f"dmesg.{stamp}", f"dump.{stamp}"], f"it has {names}"):
+    if not verdict.require(names == [f"dmesg.{stamp}", f"dump.{stamp}"], f"its directory contains {names}"):
         return verdict
     dump, log = directory / f"dump.{stamp}", directory / f"dmesg.{stamp}"
-    # makedumpfile creates the log's file; kdump-tools creates the dump's, with its umask.
+    # makedumpfile creates the log; kdump-tools creates the dump, with its umask.
     mode = log.stat().st_mode & 0o777
     verdict.require(mode == 0o600, f"the log has mode {mode:o}")
-    verdict.require(bigiron.verify(dump) == 0, "bigiron verify finds a fault in the flattened dump")
+    verdict.require(bigiron.verify(dump) == 0, "bigiron verify fails for the flattened dump")
     whole(Makedumpfile().rearrange(dump, guest.work / "plain"), log.read_bytes(), bigiron, verdict)
     opened_by_crash(dump, guest, bigiron, verdict)
     return verdict
 
 
 def through_device(guest: DebianGuest, bigiron: Bigiron) -> Verdict:
-    """Judges that the capture kernel's initrd has written the dump to a disk, and that the service has saved it."""
+    """Judges that the capture kernel's initrd wrote the dump to a disk, and that the service saved it from there."""
     verdict = Verdict("dump device")
     healthy(guest, verdict)
     for text in (f"bigiron: dumping /proc/vmcore to {DEVICE}", f"bigiron: the dump is on {DEVICE}; rebooting"):
-        verdict.require(guest.said(text), f"the capture kernel does not say {text!r}\n{guest.tail()}")
-    verdict.require(not guest.said("running makedumpfile"), "kdump-tools has saved it too")
+        verdict.require(guest.printed(text), f"the capture kernel does not print {text!r}\n{guest.tail()}")
+    verdict.require(not guest.printed("running makedumpfile"), "kdump-tools saved a dump too")
     state, log = guest.note("bigiron-save"), guest.note("bigiron-save-log")
     for text in ("Result=success", "ConditionResult=yes", "ExecMainStatus=0"):
         verdict.require(text in state, f"bigiron-save.service: {state}\n{log}")
@@ -165,21 +166,21 @@ def through_device(guest: DebianGuest, bigiron: Bigiron) -> Verdict:
     command = [bigiron.program, "save", guest.work / "dump.img", f"{again}/"]
     ended = subprocess.run(command, capture_output=True, text=True)
     nothing = ended.returncode == 0 and not list(again.glob("vmdump.*"))
-    verdict.require(nothing, f"the disk still says that it has a dump: {ended.stdout}{ended.stderr}")
+    verdict.require(nothing, f"the disk still contains a dump: {ended.stdout}{ended.stderr}")
     return verdict
 
 
 def refused_device(guest: DebianGuest, bigiron: Bigiron) -> Verdict:
-    """Judges a configured device with a file system: it is unchanged, and kdump-tools saves the dump in its own way."""
+    """Judges a configured device with a file system: it is unchanged, and kdump-tools saves the dump itself."""
     verdict = by_kdump_tools(guest, bigiron, "Result=success")
-    verdict.require(guest.said(f"bigiron: the dump to {DEVICE} failed; the boot continues"), "the dump was not refused")
+    verdict.require(guest.printed(f"bigiron: the dump to {DEVICE} failed; the boot continues"), "the dump was not refused")
     tools.run([tools.find("e2fsck") or "e2fsck", "-fn", guest.work / "dump.img"])
     return verdict
 
 
 SCENARIOS = [
-    Scenario("install", "apt puts the packages in makedumpfile's place, and takes them away again", by_apt),
-    Scenario("dracut", "kdump-utils' core_collector in an image by dracut with the module", in_image),
+    Scenario("install", "apt installs the packages instead of makedumpfile, and removes them", by_apt),
+    Scenario("dracut", "kdump-utils' core_collector in a dracut image with the module", in_image),
     Scenario(
         "kdump-tools",
         "kdump-tools saves the dump, with bigiron as its makedumpfile",
@@ -187,12 +188,12 @@ SCENARIOS = [
     ),
     Scenario(
         "dump-device",
-        "the capture kernel's initrd writes to a bare disk, bigiron-save.service saves it",
+        "the capture kernel's initrd writes to a raw disk, bigiron-save.service saves the dump",
         in_guest(Plan(files={"etc/default/bigiron": SETTINGS}, dump_disk="bare"), through_device),
     ),
     Scenario(
         "refused-device",
-        "the dump device has a file system: nothing is written there, kdump-tools saves the dump",
+        "the dump device has a file system: it is unchanged, kdump-tools saves the dump",
         in_guest(Plan(files={"etc/default/bigiron": SETTINGS}, dump_disk="ext4"), refused_device),
     ),
 ]

@@ -1,4 +1,4 @@
-"""Debian 12 in a directory: debootstrapped, with a kernel of the lab and kdump-tools. Made once, then kept."""
+"""Debian 12 in a directory, debootstrapped with kdump-tools and one of the lab's kernels. It is made once and kept."""
 
 import hashlib
 import os
@@ -15,13 +15,13 @@ from .kernels import Kernel
 
 SUITE = "bookworm"
 SERIES = "6.1"
-# Packages of a Debian with kdump-tools, including makedumpfile, which it recommends.
+# Packages of a Debian with kdump-tools, including makedumpfile, which kdump-tools recommends.
 PACKAGES = (
     "initramfs-tools", "kdump-tools", "makedumpfile", "procps", "systemd-sysv", "udev", "zstd",
     # For the image that tests the dracut module.
     "cpio", "dracut-core",
 )  # fmt: skip
-# All modules that the guest's disks and file system need. An initrd with most modules, or with those that mkinitramfs
+# Modules required by the guest's disks and file system. An initrd with most modules, or with those that mkinitramfs
 # detects on the running machine, takes minutes to make in an emulated guest.
 MODULES = ("virtio_pci", "virtio_blk", "ext4", "crc32c_generic")
 FILES = {
@@ -31,9 +31,9 @@ FILES = {
     "etc/hostname": "debian\n",
     "etc/apt/apt.conf.d/90guest": 'APT::Install-Recommends "false";\nAPT::Sandbox::User "root";\n',
 }
-# apt's cache of packages; makedumpfile's package stays there for reinstallation.
+# apt's package cache, which keeps makedumpfile's package for reinstallation.
 ARCHIVES = "var/cache/apt/archives"
-# Daily jobs of a server are not needed in a guest that runs for a minute.
+# Daily jobs, not needed in a guest that runs for minutes.
 MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer")
 
 
@@ -46,7 +46,7 @@ class Tree:
 
 
 def _sources() -> list[tuple[str, str]]:
-    """Returns URI and distribution of the suite's main parts, as configured for this machine's apt."""
+    """Returns URI and distribution of the suite's main components, as configured for this machine's apt."""
     form = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
     listed = tools.run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"])
     found = {(fields[0], fields[1]) for line in listed.splitlines() if (fields := line.split())[2:] == ["main"]}
@@ -57,7 +57,7 @@ def _sources() -> list[tuple[str, str]]:
 
 
 def run_in(root: Path, command: Sequence[str], *, timeout: float = 900) -> str:
-    """Runs a command with this root, in namespaces of its own, so that its mounts end with it; returns its standard
+    """Runs a command with this root in separate namespaces, so that its mounts end with it; returns its standard
     output."""
     inner = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
     environment = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"]
@@ -67,9 +67,9 @@ def run_in(root: Path, command: Sequence[str], *, timeout: float = 900) -> str:
 
 
 def get() -> Tree:
-    """Returns the tree, made now unless it exists."""
+    """Returns the tree, and makes it if necessary."""
     if os.geteuid() != 0:
-        raise Unavailable("a Debian is only debootstrapped as root")
+        raise Unavailable("debootstrap requires root")
     tools.need("apt-get", "debootstrap", "mke2fs")
     kernel = kernels.get(SERIES)
     recipe = repr((SUITE, PACKAGES, FILES, MASKED, ARCHIVES, kernel.version))
@@ -88,7 +88,7 @@ def _make(root: Path, kernel: Kernel) -> None:
     try:
         tools.run(["debootstrap", "--variant=minbase", SUITE, root, mirror], timeout=1800)
     except LabError as error:
-        raise Unavailable(f"no Debian can be debootstrapped here: {error}") from error
+        raise Unavailable(f"debootstrap is not possible on this machine: {error}") from error
     for path, text in FILES.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
@@ -104,7 +104,7 @@ def _make(root: Path, kernel: Kernel) -> None:
         run_in(root, ["apt-get", "install", "-y", f"{kernel.package}={kernel.version}"])
     except LabError as error:
         raise Unavailable(
-            f"{kernel.package} {kernel.version} is not to be had any more; vmtest/vmcores make --remake takes the "
+            f"{kernel.package} {kernel.version} is no longer available; vmtest/vmcores make --remake uses the "
             f"newest kernel\n{error}"
         ) from error
     for unit in MASKED:
@@ -116,7 +116,7 @@ def _make(root: Path, kernel: Kernel) -> None:
 
 
 def copy(tree: Tree, target: Path) -> Path:
-    """Makes a copy that may be changed; blocks are shared where the file system can do that."""
+    """Makes a copy that may be changed; it shares blocks if the file system supports that."""
     done = subprocess.run(["cp", "-a", "--reflink=auto", tree.root, target], capture_output=True, text=True)
     if done.returncode != 0:
         raise LabError(f"cannot copy the Debian: {done.stderr.strip()}")

@@ -22,7 +22,7 @@ def _module_files(kernel: Kernel) -> Iterator[bytes]:
 
 
 def _log_lines() -> Iterator[bytes]:
-    """Yields endless text like that of a server's log; the same each time."""
+    """Yields endless text similar to a server's log, the same for each call."""
     dice = random.Random(6)
     programs = ["sshd", "cron", "kernel", "postfix/smtpd", "systemd", "dbus-daemon", "nginx", "dhclient"]
     events = ["session opened for", "connection closed by", "lease renewed from", "timeout on"]
@@ -40,7 +40,7 @@ def _log_lines() -> Iterator[bytes]:
 
 
 def _write_file(path: Path, size: int, *sources: Iterator[bytes]) -> None:
-    """Writes the sources one after the other, cut at `size`."""
+    """Writes the sources in sequence, up to `size` bytes."""
     left = size
     with open(path, "wb") as file:
         for source in sources:
@@ -52,8 +52,8 @@ def _write_file(path: Path, size: int, *sources: Iterator[bytes]) -> None:
 
 
 def make_data_disk(image: Path, recipe: Recipe, kernel: Kernel, more: Mapping[str, bytes] | None = None) -> None:
-    """Makes an ext4 image with the file the guest reads, one it loses a page of, `more` files, and room for those it
-    writes."""
+    """Makes an ext4 image with a file that the guest reads, a file that loses a page, the files in `more`, and room for
+    files that the guest writes."""
     tools.need("mke2fs")
     tree = image.with_suffix(".tree")
     tree.mkdir()
@@ -70,7 +70,7 @@ def make_data_disk(image: Path, recipe: Recipe, kernel: Kernel, more: Mapping[st
 
 def make_ext4(image: Path, tree: Path, mebibytes: int) -> None:
     """Makes an image with a copy of `tree`, which is removed."""
-    # Debian's kernels have crc32c as a module, and ext4 requires it if the disk has metadata checksums.
+    # In Debian's kernels, crc32c is a module; ext4 requires it if the disk has metadata checksums.
     mke2fs = tools.find("mke2fs") or "mke2fs"
     tools.run([mke2fs, "-q", "-t", "ext4", "-b", "4096", "-O", "^metadata_csum", "-d", tree, image, f"{mebibytes}M"])
     shutil.rmtree(tree)

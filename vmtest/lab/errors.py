@@ -1,4 +1,4 @@
-"""The two kinds of failures to make a vmcore. A caller that runs tests must distinguish them."""
+"""The two kinds of failure when a vmcore is made. Callers that run tests must distinguish them."""
 
 
 class LabError(Exception):
@@ -6,4 +6,4 @@ class LabError(Exception):
 
 
 class Unavailable(LabError):
-    """This machine lacks a tool, a package or the network: a test may be skipped with this reason. Exit status 3."""
+    """This machine lacks a tool, a package or the network: a test may be skipped. Exit status 3."""

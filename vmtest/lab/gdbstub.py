@@ -1,7 +1,7 @@
-"""The part of GDB's remote protocol that is needed to make a kernel call address 0.
+"""Makes a kernel call address 0, by the necessary part of GDB's remote protocol.
 
-QEMU serves it (-gdb). Debian's kernels have no module that crashes on demand except by panic(), so the effect of a
-stray pointer is simulated here: an idle processor continues at address 0, in kernel mode.
+QEMU implements the protocol (-gdb). Debian's kernels have no module that crashes on demand other than by panic(), so
+this module simulates a stray pointer: an idle processor continues at address 0, in kernel mode.
 """
 
 import re
@@ -15,7 +15,7 @@ RIP = 16
 
 
 class Stub:
-    """A connection; while it is open the machine is stopped."""
+    """A connection; the machine is stopped while it is open."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -51,14 +51,14 @@ class Stub:
         return answer
 
     def jump_to_zero(self) -> None:
-        """Makes the first processor continue at address 0. If it stopped in user mode, this would only kill a
-        program."""
+        """Makes the first processor continue at address 0. Requires kernel mode: in user mode, the jump would only kill
+        a program."""
         self.ask("Hg1")
         registers = bytes.fromhex(self.ask("g"))
         rip = int.from_bytes(registers[RIP * 8 : RIP * 8 + 8], "little")
         if rip < 1 << 63:
             raise LabError(f"the processor is in user mode, at {rip:#x}")
-        # All of them at once: QEMU accepts "P" only from clients that have read its description of the registers.
+        # All registers at once: QEMU accepts "P" only from clients that have read its register description.
         if self.ask("G" + (registers[: RIP * 8] + bytes(8) + registers[RIP * 8 + 8 :]).hex()) != "OK":
             raise LabError("QEMU's gdb stub does not set the registers")
         self._send("c")

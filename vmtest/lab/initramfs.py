@@ -1,5 +1,5 @@
-"""The guest's root file system: busybox, the project's programs and the modules, in the cpio archive that the kernel
-unpacks."""
+"""The guest's root file system: a cpio archive, unpacked by the kernel, with busybox, the project's programs and
+modules."""
 
 import lzma
 import re
@@ -14,8 +14,8 @@ from .kernels import Kernel
 
 GUEST = Path(__file__).resolve().parent.parent / "guest"
 
-# In the order they must be loaded: the unpacked package has no modules.dep. Debian 6.12 has some of them built in.
-# qemu_fw_cfg passes the address of VMCOREINFO to QEMU, which puts it into the dump it writes.
+# In loading order, since the unpacked package has no modules.dep. Some are built into Debian's 6.12. qemu_fw_cfg passes
+# the address of VMCOREINFO to QEMU, which includes it in the dump.
 MODULES = [
     "virtio_ring",
     "virtio",
@@ -53,7 +53,7 @@ class Archive:
         self._add(name, stat.S_IFDIR | 0o755, b"")
 
     def add_console(self) -> None:
-        """Adds /dev/console, character device 5:1: without it the kernel starts init with no standard output."""
+        """Adds /dev/console, character device 5:1: without it, init has no standard output."""
         self._add("dev/console", stat.S_IFCHR | 0o600, b"")
 
     def finish(self) -> bytes:
@@ -62,7 +62,7 @@ class Archive:
 
 
 def compile_guest(program: str, sources: list[str], into: Path) -> bytes:
-    """Compiles one static program of guest/."""
+    """Compiles one static program from guest/."""
     tools.need("gcc")
     output = into / program
     tools.run(["gcc", "-O2", "-std=gnu17", "-static", "-s", "-o", output, *(GUEST / source for source in sources)])
@@ -71,13 +71,13 @@ def compile_guest(program: str, sources: list[str], into: Path) -> bytes:
 
 def libraries(program: Path) -> set[str]:
     """Returns the shared objects that a program needs, including the loader, by their paths."""
-    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout  # fails for static ones
-    return set(re.findall(r"(/\S+) \(0x", said))
+    printed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout  # fails for static programs
+    return set(re.findall(r"(/\S+) \(0x", printed))
 
 
 def add_programs(archive: Archive, programs: Mapping[str, Path]) -> None:
-    """Adds programs and libraries under their names in the guest, and the shared objects that they need. The
-    directories of the names must exist."""
+    """Adds programs and libraries by their names in the guest, with the required shared objects. The directories of the
+    names must exist."""
     needed = sorted({path for program in programs.values() for path in libraries(program)})
     directories = {str(parent)[1:] for path in needed for parent in Path(path).parents if parent != Path("/")}
     for directory in sorted(directories):
@@ -89,7 +89,7 @@ def add_programs(archive: Archive, programs: Mapping[str, Path]) -> None:
 
 
 def modules(kernel: Kernel, names: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Returns names and contents of those that the kernel has as modules: others are built in."""
+    """Returns name and content of each module that the kernel package has; the others are built in."""
     found = []
     for name in names:
         files = [*kernel.modules.rglob(f"{name}.ko"), *kernel.modules.rglob(f"{name}.ko.xz")]

@@ -1,4 +1,4 @@
-"""Debian's kernels: found with apt, downloaded without installing, unpacked into the cache."""
+"""Debian's kernels: found with apt, downloaded without installing, and unpacked into the cache."""
 
 import json
 import os
@@ -16,8 +16,8 @@ class Kernel:
     """One unpacked kernel."""
 
     series: str  # 6.1
-    release: str  # as printed by uname -r: 6.1.0-53-cloud-amd64
-    version: str  # of the Debian package: 6.1.187-1
+    release: str  # output of uname -r, such as 6.1.0-53-cloud-amd64
+    version: str  # version of the Debian package, such as 6.1.187-1
     package: str
     directory: Path
 
@@ -31,7 +31,7 @@ class Kernel:
 
 
 def _apt_options() -> list[str]:
-    # apt-get download as root drops to the user _apt, which cannot write to the cache.
+    # As root, apt-get download changes to the user _apt, which cannot write to the cache.
     return ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
 
 
@@ -40,7 +40,7 @@ def _release_order(release: str) -> list[int]:
 
 
 def _packages(series: str) -> list[str]:
-    """Returns the names of the series' cloud kernels that apt knows, newest first."""
+    """Returns the series' cloud kernel packages that apt lists, newest first."""
     name = rf"linux-image-{re.escape(series)}\.[^ ]*-cloud-amd64"
     listed = tools.run(["apt-cache", "search", "--names-only", f"^{name}$"])
     names = [line.split()[0] for line in listed.splitlines() if line]
@@ -79,8 +79,8 @@ def cached(series: str) -> list[Kernel]:
 
 
 def get(series: str, *, newest: bool = False) -> Kernel:
-    """Returns a kernel of a series such as "6.1": the cached one, so that vmcores made on different days match; the
-    newest that apt offers if there is none, or if `newest` is set."""
+    """Returns a kernel of a series such as "6.1": the cached one, so that vmcores made on different days match. If none
+    is cached, or `newest` is set, returns the newest that apt offers."""
     with cache.lock(f"kernel-{series}"):
         have = cached(series)
         if have and not newest:

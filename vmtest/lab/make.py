@@ -24,10 +24,10 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Capture:
-    """Actions of the capture kernel: at least, it copies /proc/vmcore to its third disk."""
+    """Additions to the capture kernel, which always copies /proc/vmcore to its third disk."""
 
     overlay: bytes = b""  # an archive that is unpacked over its root file system
-    disks: list[Path] = field(default_factory=list)  # further disks, from /dev/vde on
+    disks: list[Path] = field(default_factory=list)  # further disks; the first is /dev/vde
     last_words: str = "bigiron-vmtest: captured"
 
 
@@ -39,7 +39,7 @@ def find(recipe: Recipe) -> Path | None:
 
 
 def kernel_of(recipe: Recipe) -> Kernel:
-    """Returns the kernel of an existing vmcore; else the one with which it would be made."""
+    """Returns the kernel of an existing vmcore, or the kernel with which it would be made."""
     made = find(recipe)
     if made:
         release = json.loads((made / "manifest.json").read_text())["kernel"]["release"]
@@ -49,8 +49,8 @@ def kernel_of(recipe: Recipe) -> Kernel:
     return kernels.get(recipe.series)
 
 
-def twice(name: str, levels: int, attempt: Callable[[str], Made]) -> Made:
-    """Calls `attempt` with an accelerator, with one retry: emulated guests sometimes hang."""
+def with_retry(name: str, levels: int, attempt: Callable[[str], Made]) -> Made:
+    """Calls `attempt` with an accelerator, and once more if it fails: emulated guests sometimes hang."""
     try:
         return attempt(qemu.accelerator(levels))
     except Unavailable:
@@ -61,7 +61,7 @@ def twice(name: str, levels: int, attempt: Callable[[str], Made]) -> Made:
 
 
 def make(recipe: Recipe, *, remake: bool = False) -> Path:
-    """Returns the directory of the vmcore, made now unless it exists."""
+    """Returns the directory of the vmcore, and makes it if necessary."""
     with cache.lock(recipe.name):
         made = find(recipe)
         if made and not remake:
@@ -70,7 +70,7 @@ def make(recipe: Recipe, *, remake: bool = False) -> Path:
         tools.static_busybox()
         kernel = kernels.get(recipe.series, newest=remake)
         final = cache.root() / f"{recipe.name}-{kernel.version}-{recipe.hash()}"
-        return twice(recipe.name, recipe.levels, lambda accel: _attempt(recipe, kernel, final, accel))
+        return with_retry(recipe.name, recipe.levels, lambda accel: _attempt(recipe, kernel, final, accel))
 
 
 def _attempt(recipe: Recipe, kernel: Kernel, final: Path, accel: str) -> Path:
@@ -94,7 +94,7 @@ def _attempt(recipe: Recipe, kernel: Kernel, final: Path, accel: str) -> Path:
 def run_guest(
     recipe: Recipe, kernel: Kernel, made: Path, work: Path, accel: str, capture: Capture = Capture()
 ) -> str:
-    """Leaves `vmcore` in `made` and the notes disk in `work`; returns the console's text."""
+    """Runs the guest; leaves `vmcore` in `made` and the notes disk in `work`. Returns the console's text."""
     initrd = work / "initrd"
     initrd.write_bytes(initramfs.build(kernel, recipe.plan_text(), work))
     images = [work / name for name in ("data", "notes")]
@@ -130,15 +130,15 @@ def run_guest(
 
 
 def _vmcore_disk(recipe: Recipe, work: Path) -> Path:
-    """Makes the disk to which the capture kernel copies /proc/vmcore: the size of memory and headers."""
+    """Makes the disk for the copy of /proc/vmcore, large enough for memory and headers."""
     image = work / "vmcore"
     disks.make_raw_disk(image, (recipe.ram_mib + 2) << 20)
     return image
 
 
 def _capture_disk(kernel: Kernel, initrd: Path, capture: Capture, work: Path) -> Path:
-    """Returns the files of the capture kernel: the same kernel and the same archive, with its mode on the command line.
-    The kernel unpacks consecutive archives, one over the other."""
+    """Makes the disk with the capture kernel's files: the same kernel and archive, and its mode on the command line.
+    The kernel unpacks consecutive archives over each other."""
     tree = work / "capture.tree"
     tree.mkdir()
     shutil.copy(kernel.vmlinuz, tree / "vmlinuz")
@@ -149,10 +149,10 @@ def _capture_disk(kernel: Kernel, initrd: Path, capture: Capture, work: Path) ->
 
 
 def _take_copy(console: str, disk: Path, vmcore: Path) -> None:
-    """Cuts the raw disk at the size /proc/vmcore had."""
+    """Cuts the raw disk to the size of /proc/vmcore."""
     sizes = [record["vmcore"] for record in notes.console_records(console) if "vmcore" in record]
     if len(sizes) != 1 or not 0 < sizes[0] <= disk.stat().st_size:
-        raise LabError(f"the capture kernel said sizes {sizes} of /proc/vmcore")
+        raise LabError(f"the capture kernel reported sizes {sizes} of /proc/vmcore")
     shutil.move(disk, vmcore)
     with open(vmcore, "r+b") as file:
         file.truncate(sizes[0])
@@ -164,8 +164,7 @@ def _sha256(path: Path) -> str:
 
 
 def _vmcoreinfo_levels(vmcore: Path) -> int:
-    """Returns the vmcore's own number of levels, which must match the recipe. VMCOREINFO is near the start of the
-    file."""
+    """Returns the number of paging levels according to the vmcore. VMCOREINFO is near the start of the file."""
     with open(vmcore, "rb") as file:
         head = file.read(1 << 20)
     _, key, rest = head.partition(b"NUMBER(pgtable_l5_enabled)=")
@@ -183,14 +182,14 @@ def _manifest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, console: s
     for kind, asked in recipe.plan.items():
         if kind in ("compressible", "slab") or kind in missing:
             continue
-        # A few of the newest pages may still be in a processor's list of pages to be put on the LRU lists.
+        # A few of the newest pages may still be in a processor's batch for the LRU lists.
         if counted.get(kind, 0) < asked * 15 // 16:
             raise LabError(
-                f"the guest was asked for {asked} pages of {kind} and holds {counted.get(kind, 0)}: {counted}"
+                f"{asked} pages of {kind} were requested, the guest has {counted.get(kind, 0)}: {counted}"
             )
     levels = _vmcoreinfo_levels(made / "vmcore")
     if levels != recipe.levels:
-        raise LabError(f"the guest ran with {levels} levels of page tables, the recipe wants {recipe.levels}")
+        raise LabError(f"the guest ran with {levels} levels of page tables, the recipe requires {recipe.levels}")
     return {
         "recipe": {"name": recipe.name, "version": RECIPE_VERSION, "hash": recipe.hash()},
         "kernel": {"release": kernel.release, "package": kernel.package, "version": kernel.version},
@@ -201,7 +200,7 @@ def _manifest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, console: s
             **counted,
             "offline": recipe.balloon,
             "slab": recipe.plan["slab"],
-            # The number of free pages changes until the last moment.
+            # The number of free pages changes until the dump.
             "free": whole_machine["free"] // 2,
         },
         "missing": missing,

@@ -1,4 +1,4 @@
-"""Reads the guest's reports about itself: on its console, and on its notes disk (guest/report.c)."""
+"""Reads the guest's reports about its memory: from its console, and from its notes disk (guest/report.c)."""
 
 import json
 from collections import Counter
@@ -11,7 +11,7 @@ MARK = "bigiron-vmtest: "
 KPAGEFLAGS_AT = 8 << 20
 NOTES_SIZE = KPAGEFLAGS_AT + (32 << 20)
 
-# include/uapi/linux/kernel-page-flags.h; from 32 on include/linux/kernel-page-flags.h
+# include/uapi/linux/kernel-page-flags.h; from 32 on, include/linux/kernel-page-flags.h
 BITS = {
     "dirty": 4,
     "lru": 5,
@@ -31,7 +31,7 @@ BITS = {
 
 
 def console_records(console: str) -> list[dict[str, Any]]:
-    """Returns the machine-readable lines; a line interrupted by the kernel's own messages is left out."""
+    """Returns the machine-readable lines, without those interrupted by kernel messages."""
     records = []
     for line in console.splitlines():
         _, mark, rest = line.partition(MARK)
@@ -44,7 +44,7 @@ def console_records(console: str) -> list[dict[str, Any]]:
 
 
 def _class_of(flags: int) -> str:
-    """Returns the class of one page frame by the kernel's flags; the first that fits."""
+    """Returns the class of one page frame by the kernel's flags; the first match decides."""
     has = {name for name, bit in BITS.items() if flags >> bit & 1}
     for name in ("nopage", "hwpoison", "buddy", "offline", "slab", "pgtable", "huge"):
         if name in has:
@@ -67,7 +67,7 @@ def histogram(kpageflags: bytes) -> dict[str, int]:
 
 
 def split(disk: Path, frames: int, into: Path) -> dict[str, int]:
-    """Writes the notes disk's two parts as pages.txt and kpageflags, and returns the histogram."""
+    """Splits the notes disk into pages.txt and kpageflags; returns the histogram."""
     with open(disk, "rb") as file:
         text = file.read(KPAGEFLAGS_AT).rstrip(b"\0")
         kpageflags = file.read(frames * 8)

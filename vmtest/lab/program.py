@@ -1,4 +1,4 @@
-"""The static bigiron that capture kernels run."""
+"""The static bigiron for capture kernels."""
 
 import subprocess
 from collections.abc import Sequence
@@ -13,8 +13,7 @@ SKIPPED = 77
 
 
 def static(given: Path | None, *options: str) -> Path:
-    """Returns the program at `given`, which must be static; else one that scripts/static builds now with these
-    options."""
+    """Returns the program at `given`, which must be static, or builds one by scripts/static with these options."""
     program = (given or _build(options)).resolve()
     if not is_static(program):
         raise LabError(f"{program} is not static")
@@ -22,12 +21,12 @@ def static(given: Path | None, *options: str) -> Path:
 
 
 def _build(options: Sequence[str]) -> Path:
-    """Makes the capture build (docs/static.md): the capture kernel has no libraries."""
+    """Makes the capture build (docs/static.md), which is static: the capture kernel has no libraries."""
     done = subprocess.run([ROOT / "scripts" / "static", *options], stdout=subprocess.PIPE, text=True)
-    said = done.stdout.strip().splitlines() or [""]
+    output = done.stdout.strip().splitlines() or [""]
     if done.returncode == SKIPPED:
-        raise Unavailable(f"no static bigiron: {said[-1].removeprefix('SKIP ')}")
+        raise Unavailable(f"no static bigiron: {output[-1].removeprefix('SKIP ')}")
     if done.returncode != 0:
         raise LabError("scripts/static could not build a static bigiron")
     # The last line is "PATH: SIZE bytes, static".
-    return Path(said[-1].rsplit(":", 1)[0])
+    return Path(output[-1].rsplit(":", 1)[0])

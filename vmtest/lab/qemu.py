@@ -1,4 +1,4 @@
-"""One virtual machine: its command line, its console, its monitor (QMP)."""
+"""One virtual machine: command line, console and monitor (QMP)."""
 
 import functools
 import json
@@ -14,17 +14,17 @@ from .errors import LabError
 
 MACHINE = "q35"
 
-# Emulation by one thread, which runs all processors in turn. With a thread for each, QEMU before 8.1 may execute stale
-# code that another processor has just changed (its commit deba78709ae8): a guest whose clock becomes unstable patches
-# sched_clock_cpu() and dies of an int3 there, the more likely the more processors it has. One thread also switches to
-# the next processor when one waits by `pause`: 64 processors that wait for each other in stop_machine take seconds with
-# a thread for each, and milliseconds with one thread.
+# Emulation with one thread for all processors. With one thread per processor, QEMU before 8.1 may execute stale code
+# that another processor has just changed (its commit deba78709ae8): a guest whose clock becomes unstable patches
+# sched_clock_cpu() and dies of an int3 there, more likely with more processors. A single thread also switches to the
+# next processor when one waits by `pause`: 64 processors that wait for each other in stop_machine take milliseconds,
+# instead of seconds with one thread each.
 ONE_THREAD = "tcg,thread=single"
 
-# A boot sector that enables XSAVE, executes xrstor, and writes 0x10 to port 0xf4, where the device isa-debug-exit
-# ends QEMU with status 0x10 * 2 + 1. Every kernel executes xrstor. A KVM that emulates instructions of the guest
-# instead of running them, as some hypervisors do inside a virtual machine, cannot: its emulator
-# (arch/x86/kvm/emulate.c) has neither this one nor cmpxchg16b nor any that is VEX-encoded.
+# A boot sector that enables XSAVE, executes xrstor, and writes 0x10 to port 0xf4, where the device isa-debug-exit ends
+# QEMU with status 0x10 * 2 + 1. Every kernel executes xrstor. Inside a virtual machine, some hypervisors emulate the
+# guest's instructions instead of running them; such a KVM cannot start a kernel, because its emulator
+# (arch/x86/kvm/emulate.c) supports neither xrstor nor cmpxchg16b nor VEX-encoded instructions.
 _BOOT_SECTOR = (
     b"\x31\xc0\x8e\xd8"  # xor ax, ax; mov ds, ax
     b"\x0f\x20\xe0\x66\x0d\x00\x02\x04\x00\x0f\x22\xe0"  # set OSFXSR and OSXSAVE in cr4
@@ -37,8 +37,8 @@ _KVM_GAVE_UP = b"KVM internal error"
 
 @functools.cache
 def kvm_works() -> bool:
-    """Returns true if /dev/kvm runs a guest: inside some virtual machines the device exists, and a guest never starts
-    or is stopped at an instruction that every kernel needs."""
+    """Returns true if /dev/kvm runs a guest. Inside some virtual machines the device exists, but a guest never starts,
+    or stops at an instruction that every kernel executes."""
     if not Path("/dev/kvm").exists():
         return False
     with tempfile.TemporaryDirectory() as directory:
@@ -57,13 +57,13 @@ def kvm_works() -> bool:
 
 
 def accelerator(levels: int) -> str:
-    """Returns KVM if it works and, for five levels, if this machine's processor supports them; else emulation."""
+    """Returns KVM if it works and, for five levels, this machine's processor supports them; otherwise emulation."""
     has_la57 = "la57" in Path("/proc/cpuinfo").read_text(errors="replace").split()
     return "kvm" if kvm_works() and (levels == 4 or has_la57) else "tcg"
 
 
 class Machine:
-    """A running QEMU. Leaving the `with` block always ends it."""
+    """A running QEMU, which ends with the `with` block."""
 
     def __init__(
         self,
@@ -120,11 +120,11 @@ class Machine:
 
     def _fail(self, why: str) -> LabError:
         tail = "\n".join(self.console().splitlines()[-25:])
-        said = self.console_file.with_name("qemu.log").read_text(errors="replace").strip()
-        return LabError(f"{why}\n{said}\n--- end of the console ---\n{tail}")
+        printed = self.console_file.with_name("qemu.log").read_text(errors="replace").strip()
+        return LabError(f"{why}\n{printed}\n--- end of the console ---\n{tail}")
 
     def _check_running(self) -> None:
-        """Raises an error if KVM gave up: QEMU then pauses the guest forever."""
+        """Raises an error if KVM failed: QEMU then pauses the guest forever."""
         if _KVM_GAVE_UP in self.console_file.with_name("qemu.log").read_bytes():
             raise self._fail("KVM stopped the guest")
 
@@ -135,14 +135,14 @@ class Machine:
             if 'bigiron-vmtest: {"error"' in self.console():
                 raise self._fail("the guest reports an error")
             if self._process.poll() is not None and text not in self.console():
-                raise self._fail(f"QEMU ended (status {self._process.returncode}) before the guest said {text!r}")
+                raise self._fail(f"QEMU ended (status {self._process.returncode}) before the guest printed {text!r}")
             if time.monotonic() > self._deadline:
-                raise self._fail(f"the guest did not say {text!r} in time")
+                raise self._fail(f"the guest did not print {text!r} in time")
             time.sleep(0.1)
 
     def follow(self, seen: Callable[[str], None], tick: Callable[[], None]) -> None:
-        """Passes each complete line of the console to `seen` as soon as it arrives, until the machine is off. `tick` is
-        called continuously."""
+        """Passes each complete line of the console to `seen` as soon as it arrives, until the machine is off. Calls
+        `tick` repeatedly."""
         done = 0
         while True:
             ended = self._process.poll() is not None
@@ -160,7 +160,7 @@ class Machine:
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """Simulates a power cut: writing stops immediately."""
+        """Ends QEMU at once, which simulates a power cut."""
         self._process.kill()
         self._process.wait()
 

@@ -1,4 +1,4 @@
-"""The speed at which a capture kernel can read /proc/vmcore: mmap and read, with one processor and with more."""
+"""Compares the speed of mmap and read on /proc/vmcore in a capture kernel, with one processor and with several."""
 
 from pathlib import Path
 
@@ -28,8 +28,8 @@ def tables(cpus: int, ram_mib: int, runs: int, program: Path) -> str:
     """Returns the output of `bigiron bench vmcore` in the capture kernel."""
     with Crashed(plan(cpus, ram_mib, runs), program) as crashed:
         if crashed.ran("bench").get("status") != 0:
-            raise LabError(f"bigiron bench vmcore did not end well\n{crashed.tail()}")
+            raise LabError(f"bigiron bench vmcore failed\n{crashed.tail()}")
         lines = [line.removeprefix("bench: ") for _, line in crashed.lines if line.startswith("bench: ")]
     if accelerator(LEVELS) == "tcg":
-        lines.append("The guest's processors are emulated: these figures compare ways to read, not machines.")
+        lines.append("The guest's processors are emulated: compare ways to read with these figures, not machines.")
     return "\n".join(lines)

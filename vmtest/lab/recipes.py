@@ -1,6 +1,6 @@
-"""The recipes of vmcores. Sizes in plans are pages of 4 KiB.
+"""The recipes of vmcores. Sizes are in pages of 4 KiB.
 
-KASLR stays on everywhere (no `nokaslr`): a reader that only works at the default addresses must fail here.
+KASLR is always on (no `nokaslr`): a reader that works only at the default addresses must fail here.
 """
 
 import hashlib
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 
 from .initramfs import GUEST
 
-# Increase it when the host's side changes the contents of a vmcore.
+# To be increased when a change on the host's side changes the contents of vmcores.
 RECIPE_VERSION = 1
 
 EVERY_CLASS = {
@@ -29,8 +29,7 @@ EVERY_CLASS = {
     "poison": 5,
 }
 
-# All classes, with the smallest number of each that is still several runs of pages: samples that ship with the sources
-# must be small.
+# All classes, each with few pages that still form several runs: samples that ship with the sources must be small.
 A_LITTLE_OF_EVERY_CLASS = {
     "compressible": 1,
     "hugetlb": 512,
@@ -59,15 +58,15 @@ class Recipe:
 
     name: str
     series: str
-    levels: int  # of page tables
-    how: str  # "qemu": dump-guest-memory; "kdump": a panic, and /proc/vmcore copied by the capture kernel
+    levels: int  # levels of page tables
+    how: str  # "qemu": dump-guest-memory; "kdump": a panic, after which the capture kernel copies /proc/vmcore
     ram_mib: int
     standard: bool = True
     crashkernel_mib: int = 0
     balloon: int = 6144
     plan: dict[str, int] = field(default_factory=lambda: dict(EVERY_CLASS))
     command_line: str = ""
-    timeout: int = 420  # seconds, for the whole life of the guest, on a slow and busy machine
+    timeout: int = 420  # seconds for the whole run of the guest, on a slow and busy machine
 
     def plan_text(self) -> str:
         return "".join(f"{kind} {pages}\n" for kind, pages in self.plan.items())
@@ -87,7 +86,7 @@ _ALL = [
     Recipe("6.12-4level-qemu", "6.12", 4, "qemu", 256),
     Recipe("6.1-5level-kdump", "6.1", 5, "kdump", 384, crashkernel_mib=128),
     Recipe("6.12-4level-kdump", "6.12", 4, "kdump", 384, crashkernel_mib=128),
-    # init_on_free=1 zeroes data that the boot leaves in free pages, which would not compress.
+    # init_on_free=1 clears data that the boot leaves in free pages and that would compress badly.
     Recipe(
         "sample",
         "6.1",

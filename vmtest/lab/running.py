@@ -24,7 +24,7 @@ DUMPS = ("kdump", "elf", "stream")
 
 
 class Running:
-    """The guest, from its boot to its end: its dumps and its reports about them."""
+    """The guest's whole run: its dumps, and its reports about them."""
 
     def __init__(self, program: Path, levels: int, accel: str) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="bigiron-live.")
@@ -79,7 +79,7 @@ class Running:
             if "error" in record:
                 raise LabError(f"the guest reports: {record['error']}\n{console[-2000:]}")
         if not any(record.get("run") == "cp" for record in records):
-            raise LabError(f"the guest did not come to its end\n{console[-2000:]}")
+            raise LabError(f"the guest did not finish\n{console[-2000:]}")
         return records
 
     def ran(self, name: str) -> dict[str, Any]:
@@ -87,11 +87,11 @@ class Running:
         return next((record for record in self.records if record.get("run") == name), {})
 
     def dump(self, name: str) -> Path:
-        """Returns the dump of this name, as a local file."""
+        """Returns a local copy of the dump of this name."""
         target = self.work / f"{name}.dump"
         if not target.exists():
             if name == "stream":
-                # Old data of the disk follows the stream's end record.
+                # The disk's old data follows the stream's end record.
                 Makedumpfile().rearrange(self.work / "stream", target)
             else:
                 self.fetch(name, target)
@@ -104,25 +104,25 @@ class Running:
         tools.run(["/usr/sbin/debugfs", "-R", f"dump /{name} {target}", self.work / "files"])
 
     def same_constants(self, name: str, vmlinux: Path, dump: Path, verdict: Verdict) -> None:
-        """Judges that the kernel's read-only memory is the same in all dumps."""
+        """Judges that the kernel's read-only memory is equal in all dumps."""
         self.constants[name] = drgn_live.constants(vmlinux, dump)
         same = len(set(self.constants.values())) == 1
-        verdict.require(same, f"the kernel's read-only memory is not the same in all dumps: {self.constants}")
+        verdict.require(same, f"the kernel's read-only memory differs between dumps: {self.constants}")
 
 
 def judge(running: Running, name: str, bigiron: Bigiron, vmlinux: Path | None) -> Verdict:
-    """Judges that one dump is complete and marked as live, and that readers can use it."""
+    """Judges that a dump is complete and marked as live, and that other programs can read it."""
     verdict = Verdict(name)
     ran = running.ran(name)
     if not verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}"):
         return verdict
     summary = ran.get("summary") or {}
-    verdict.require(summary.get("pages", {}).get("lost") == 0, f"it lost pages: {summary.get('pages')}")
+    verdict.require(summary.get("pages", {}).get("lost") == 0, f"lost pages: {summary.get('pages')}")
     verdict.require(summary.get("source_kind") == "the running kernel", f"dumped: {summary.get('source_kind')}")
     dump = running.dump(name)
     if name != "elf":
         verdict.merge(kdump_layout.judge(dump))
-    verdict.require(bigiron.verify(dump) == 0, "bigiron verify finds a fault")
+    verdict.require(bigiron.verify(dump) == 0, "bigiron verify fails")
     log = Makedumpfile().log(dump, running.work / f"{name}.log")
     verdict.require(MARKER in log, f"makedumpfile does not find {MARKER!r} in the dump's kernel log")
     if vmlinux is None:
@@ -138,16 +138,17 @@ def judge_by_crash(dump: Path, name: str, vmlinux: Path, verdict: Verdict) -> No
     """Judges that crash opens the dump, recognizes it as live, and finds its log and modules."""
     [answers] = crash_text.run(str(vmlinux), [str(dump)], ("sys", "log", "mod"))
     if not answers.opened:
-        said = " / ".join(answers.start_up)[:300]
-        # An ELF core has no mark that makes crash tolerate tasks that ended while they were copied.
-        changed = name == "elf" and "not found in PID hash" in said
-        verdict.require(changed, f"crash does not open it: {said}")
+        output = " / ".join(answers.start_up)[:300]
+        # crash tolerates tasks that ended during the dump only if the dump is marked as live, which an ELF core cannot
+        # be.
+        changed = name == "elf" and "not found in PID hash" in output
+        verdict.require(changed, f"crash does not open it: {output}")
         if changed:
-            print(f"    {name}: crash cannot tell that it is live, and misses a task: {said}")
+            print(f"    {name}: crash does not recognize it as live, and misses a task: {output}")
         return
     system = "\n".join(answers.commands["sys"])
-    # crash has no mark for ELF cores that leaves VMCOREINFO intact.
-    verdict.require("LIVE DUMP" in system or name == "elf", f"crash does not see that the dump is live:\n{system}")
+    # crash's mark for live ELF cores would replace VMCOREINFO.
+    verdict.require("LIVE DUMP" in system or name == "elf", f"crash does not recognize the dump as live:\n{system}")
     verdict.require(any(MARKER in line for line in answers.commands["log"]), "crash does not find the marker in the log")
     verdict.require(any("virtio" in line for line in answers.commands["mod"]), "crash finds no modules")
 
@@ -162,7 +163,7 @@ def judge_savecore(running: Running, bigiron: Bigiron, vmlinux: Path | None) -> 
     running.fetch(dump.name, dump)
     if not verdict.require(dump.exists(), "no vmdump.0 on the guest's disk"):
         return verdict
-    verdict.require(bigiron.verify(dump) == 0, "bigiron verify finds a fault")
+    verdict.require(bigiron.verify(dump) == 0, "bigiron verify fails")
     if vmlinux:
         tools.run(["zstd", "-q", "-d", "-f", dump, "-o", core])
         verdict.merge(drgn_live.judge(vmlinux, core, running.kernel.release))

@@ -1,4 +1,4 @@
-"""Packs the vmcore of the recipe `sample` into samples/, where it ships with the sources."""
+"""Packs the vmcore of the recipe `sample` into samples/, which ships with the sources."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,7 @@ NAME = "linux-6.1-5level"
 
 
 def pack() -> list[Path]:
-    """Packs the vmcore. zstd's level 19 keeps its window at 8 MiB, which any zstd unpacks without an option."""
+    """Packs the vmcore. zstd's level 19 keeps its window at 8 MiB, which zstd unpacks without an option."""
     tools.need("zstd")
     made = make.make(RECIPES["sample"])
     SAMPLES.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The scenarios of vmtest/kdump: the kind of crash, the output of the dump, and failures on the way."""
+"""The scenarios of vmtest/kdump: kinds of crashes, outputs of dumps, and failures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from verdict import Verdict
 
 from .crash import PORT, XFS, Crashed, Disk, Plan
 
-# Text that the first kernel logs before it crashes: every dump must contain it.
+# Logged by the first kernel before it crashes; every dump must contain it.
 MARKER = "bigiron-vmtest: marker before the panic"
-# Memory available in a capture kernel with 256 MB.
+# Memory limit for the dump in a capture kernel with 256 MB.
 MOST_MEMORY = 64 << 20
 POWER_CUT_AFTER = 3.0
 STALL = 12.0
@@ -36,61 +36,61 @@ def whole_dump(crashed: Crashed, bigiron: Bigiron, dump: Path, verdict: Verdict,
     verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}\n{crashed.tail()}")
     summary = ran.get("summary") or {}
     peak = summary.get("peak_memory", 0)
-    verdict.require(0 < peak < MOST_MEMORY, f"peak memory {peak} bytes, allowed are {MOST_MEMORY}")
-    verdict.require(summary.get("pages", {}).get("lost") == 0, "it lost pages")
+    verdict.require(0 < peak < MOST_MEMORY, f"peak memory {peak} bytes, limit {MOST_MEMORY}")
+    verdict.require(summary.get("pages", {}).get("lost") == 0, "lost pages")
     verdict.merge(kdump_layout.judge(dump))
     log = Makedumpfile().log(dump, crashed.work / "log")
     for text in (MARKER, panic_text):
         verdict.require(text in log, f"makedumpfile does not find {text!r} in the dump's kernel log")
-    verdict.require(bigiron.verify(dump) == 0, "bigiron verify finds a fault")
+    verdict.require(bigiron.verify(dump) == 0, "bigiron verify fails")
     return verdict
 
 
 def on_ext4(panic_text: str) -> Callable[[Crashed, Bigiron], Verdict]:
-    """Judges the dump on a file system that the host can read."""
+    """Judges a dump on a file system that the host can read."""
     return lambda crashed, bigiron: whole_dump(
         crashed, bigiron, crashed.fetch(0, "vmcore"), Verdict("dump"), panic_text
     )
 
 
 def on_disk(place: int) -> Callable[[Crashed, Bigiron], Verdict]:
-    """Judges the dump on a disk without a file system; the data after it does not belong to it."""
+    """Judges a dump on a disk without a file system; data after the dump does not belong to it."""
     return lambda crashed, bigiron: whole_dump(crashed, bigiron, crashed.image(place), Verdict("dump"), "sysrq")
 
 
 def from_device(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """Judges the dump that was written to a disk without a file system, and saved once from there to a file system."""
+    """Judges a dump that was written to a disk without a file system and saved from there to a file system, once."""
     verdict = Verdict("dump")
     saved, again = (crashed.ran(name).get("summary") or {} for name in ("save", "again"))
-    verdict.require(saved.get("complete") is True, f"it was not saved: {saved}\n{crashed.tail()}")
-    verdict.require(saved.get("mark_cleared") is True, f"its mark is not cleared: {saved}")
-    verdict.require(again.get("found") is False, f"it is there once more: {again}")
+    verdict.require(saved.get("complete") is True, f"the dump was not saved: {saved}\n{crashed.tail()}")
+    verdict.require(saved.get("mark_cleared") is True, f"the disk's mark was not cleared: {saved}")
+    verdict.require(again.get("found") is False, f"the dump was saved again: {again}")
     names = crashed.names(1)
     for name in ("vmdump.0", "dmesg.0", "info.0"):
         verdict.require(name in names, f"no {name}: {names}")
-    verdict.require(not any(name.endswith("incomplete") or name == "vmdump.1" for name in names), f"left over: {names}")
+    verdict.require(not any(name.endswith("incomplete") or name == "vmdump.1" for name in names), f"remaining files: {names}")
     dump = crashed.fetch(1, "vmdump.0")
-    verdict.require(MARKER in crashed.fetch(1, "dmesg.0").read_text(errors="replace"), "its log is not beside it")
-    verdict.require(bigiron.verify(crashed.image(0)) == 0, "bigiron verify finds a fault on the disk")
+    verdict.require(MARKER in crashed.fetch(1, "dmesg.0").read_text(errors="replace"), "the log was not saved with the dump")
+    verdict.require(bigiron.verify(crashed.image(0)) == 0, "bigiron verify fails on the disk")
     return whole_dump(crashed, bigiron, dump, verdict, "sysrq")
 
 
 def through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """Judges a flattened dump, as received."""
+    """Judges a flattened dump received through the port."""
     verdict = Verdict("dump")
-    verdict.require(bigiron.verify(crashed.received) == 0, "bigiron verify finds a fault in the flattened dump")
+    verdict.require(bigiron.verify(crashed.received) == 0, "bigiron verify fails for the flattened dump")
     plain = Makedumpfile().rearrange(crashed.received, crashed.work / "plain")
     return whole_dump(crashed, bigiron, plain, verdict, "sysrq")
 
 
 def vmdump_through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """Judges a vmdump, as received: zstd alone converts it to an ELF core."""
+    """Judges a vmdump received through the port: zstd alone converts it to an ELF core."""
     verdict = Verdict("vmdump")
     ran = crashed.ran("dump")
     verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}\n{crashed.tail()}")
     peak = (ran.get("summary") or {}).get("peak_memory", 0)
-    verdict.require(0 < peak < MOST_MEMORY, f"peak memory {peak} bytes, allowed are {MOST_MEMORY}")
-    verdict.require(bigiron.verify(crashed.received) == 0, "bigiron verify finds a fault in the vmdump")
+    verdict.require(0 < peak < MOST_MEMORY, f"peak memory {peak} bytes, limit {MOST_MEMORY}")
+    verdict.require(bigiron.verify(crashed.received) == 0, "bigiron verify fails for the vmdump")
     core = crashed.work / "core"
     same_vmdump.unpack(crashed.received, core)
     log = Makedumpfile().log(core, crashed.work / "log")
@@ -100,42 +100,42 @@ def vmdump_through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
 
 
 def cut_dump(crashed: Crashed, bigiron: Bigiron, verdict: Verdict) -> Verdict:
-    """Judges the remains of a failed dump: under its temporary name, marked, and readable."""
+    """Judges the partial output of a failed dump: it has its temporary name, is marked, and is readable."""
     crashed.repair(0)
     names = crashed.names(0)
-    verdict.require("vmcore" not in names, f"a dump that is not whole has its final name: {names}")
-    if verdict.require("vmcore.incomplete" in names, f"nothing is kept: {names}"):
+    verdict.require("vmcore" not in names, f"an incomplete dump has its final name: {names}")
+    if verdict.require("vmcore.incomplete" in names, f"no partial dump was kept: {names}"):
         kept = crashed.fetch(0, "vmcore.incomplete")
         status, report = bigiron.verify_report(kept)
         verdict.require(status == 1, f"bigiron verify exits with {status}, not 1")
-        verdict.require(report.get("complete") is False, f"it does not call it usable: {report}")
+        verdict.require(report.get("complete") is False, f"the partial dump is not reported as usable: {report}")
         verdict.require(report.get("pages", 0) > 0, f"no page can be read: {report}")
     return verdict
 
 
 def failed(status: int, text: str) -> Callable[[Crashed, Bigiron], Verdict]:
-    """Judges that the program ended with this status, reported the reason, and left its partial output."""
+    """Judges that the program ended with this status, reported the reason, and kept its partial output."""
 
     def judge(crashed: Crashed, bigiron: Bigiron) -> Verdict:
         verdict = Verdict("cut dump")
         ran = crashed.ran("dump")
         verdict.require(ran.get("status") == status, f"exit status {ran.get('status')}, not {status}\n{crashed.tail()}")
-        verdict.require(crashed.said(text), f"it does not say {text!r}\n{crashed.tail()}")
+        verdict.require(crashed.printed(text), f"the output does not contain {text!r}\n{crashed.tail()}")
         return cut_dump(crashed, bigiron, verdict)
 
     return judge
 
 
 def power_cut(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """Judges a power cut: no report is possible, and the file system is in the state of that moment."""
+    """Judges a power cut: no report is possible, and the file system remains in its state of that moment."""
     verdict = Verdict("cut dump")
     verdict.require(crashed.cut, "the power was not cut")
-    verdict.require(not crashed.ran("dump"), "the dump was done before the power was cut")
+    verdict.require(not crashed.ran("dump"), "the dump was complete before the power was cut")
     return cut_dump(crashed, bigiron, verdict)
 
 
 def cut_power_soon(crashed: Crashed) -> None:
-    """Powers the machine off some seconds after the start of the dump."""
+    """Cuts the power some seconds after the start of the dump."""
     if not crashed.cut and crashed.seconds_since("dump") > POWER_CUT_AFTER:
         crashed.power_cut()
 
@@ -151,29 +151,29 @@ def stall_disk(crashed: Crashed) -> None:
 def stalled(crashed: Crashed, bigiron: Bigiron) -> Verdict:
     """Judges that the stall was reported, and the dump succeeded."""
     verdict = Verdict("stall")
-    verdict.require(crashed.said("no progress for"), f"it is silent about the disk\n{crashed.tail()}")
-    verdict.require(crashed.said("/mnt/vmcore"), "it does not name what it waits for")
-    verdict.require(crashed.said("progress resumed after"), "it does not say that it goes on")
+    verdict.require(crashed.printed("no progress for"), f"the stall was not reported\n{crashed.tail()}")
+    verdict.require(crashed.printed("/mnt/vmcore"), "the report does not name the disk")
+    verdict.require(crashed.printed("progress resumed after"), "the end of the stall was not reported")
     return whole_dump(crashed, bigiron, crashed.fetch(0, "vmcore"), verdict, "sysrq")
 
 
 def next_level(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """Judges that the dump is of the second level, because the first did not fit."""
+    """Judges that the dump has the second level, because the first did not fit."""
     verdict = Verdict("level")
     ran = crashed.ran("dump")
     verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}\n{crashed.tail()}")
     names = crashed.names(0)
-    verdict.require(not any("incomplete" in name for name in names), f"the first attempt is left over: {names}")
+    verdict.require(not any("incomplete" in name for name in names), f"the first attempt remains: {names}")
     dump = crashed.fetch(0, "vmcore")
     verdict.merge(kdump_layout.judge(dump))
     level = kdump_layout.Kdump(dump).dump_level
     verdict.require(level == 31, f"the dump's level is {level}")
-    verdict.require(bigiron.verify(dump) == 0, "bigiron verify finds a fault")
+    verdict.require(bigiron.verify(dump) == 0, "bigiron verify fails")
     return verdict
 
 
 def log_only(crashed: Crashed, _: Bigiron) -> Verdict:
-    """Judges the kernel's log, without a dump."""
+    """Judges the kernel's log, printed without a dump."""
     verdict = Verdict("log")
     text = crashed.image(0).read_bytes().rstrip(b"\0").decode(errors="replace")
     for wanted in ("Linux version", MARKER, "sysrq: Trigger a crash"):
@@ -182,9 +182,9 @@ def log_only(crashed: Crashed, _: Bigiron) -> Verdict:
 
 
 def with_cpus(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """Judges that the CPU that was offline took part in the dump."""
+    """Judges that the offline CPU was brought online and took part in the dump."""
     verdict = Verdict("CPUs")
-    verdict.require(crashed.said("CPUs 1 are online now"), f"no CPU was brought up\n{crashed.tail()}")
+    verdict.require(crashed.printed("CPUs 1 are online now"), f"no CPU was brought online\n{crashed.tail()}")
     helpers = (crashed.ran("dump").get("summary") or {}).get("helpers")
     verdict.require(helpers == 2, f"{helpers} helpers, not 2")
     return whole_dump(crashed, bigiron, crashed.fetch(0, "vmcore"), verdict, "sysrq")
@@ -192,32 +192,32 @@ def with_cpus(crashed: Crashed, bigiron: Bigiron) -> Verdict:
 
 EXT4 = (Disk(256, "ext4"),)
 SCENARIOS = [
-    Scenario("sysrq-ext4", "panic by sysrq, dump into ext4", Plan("ext4", disks=EXT4), on_ext4("sysrq")),
+    Scenario("sysrq-ext4", "panic by sysrq, dump to ext4", Plan("ext4", disks=EXT4), on_ext4("sysrq")),
     Scenario(
         "null-ext4",
-        "the kernel jumps to address 0",
+        "panic by a jump to address 0",
         Plan("ext4", panic="null", disks=EXT4),
         on_ext4("NULL pointer dereference"),
         quick=True,
     ),
     Scenario(
-        "hung-task", "a task that hangs", Plan("ext4", panic="hung", disks=EXT4), on_ext4("hung_task: blocked tasks")
+        "hung-task", "panic by a hung task", Plan("ext4", panic="hung", disks=EXT4), on_ext4("hung_task: blocked tasks")
     ),
     Scenario(
         "nmi",
-        "somebody presses the NMI button",
+        "panic by the NMI button",
         Plan("ext4", panic="nmi", disks=EXT4),
         on_ext4("NMI: Not continuing"),
     ),
     Scenario(
         "xfs",
-        "dump into XFS",
+        "dump to XFS",
         Plan("xfs", disks=(Disk(320, "xfs"), Disk(256)), modules=XFS),
         on_disk(1),
     ),
     Scenario(
         "raw",
-        "dump onto a disk without a file system, saved from there",
+        "dump to a disk without a file system, saved from there",
         Plan("raw", disks=(Disk(256), Disk(256, "ext4"))),
         from_device,
     ),
@@ -230,39 +230,39 @@ SCENARIOS = [
     ),
     Scenario(
         "port-vmdump",
-        "a vmdump through a pipe, unpacked by zstd alone",
+        "vmdump through a pipe, unpacked by zstd alone",
         Plan("port", port=True, modules=PORT, environment={"how": "-f vmdump"}),
         vmdump_through_port,
         quick=True,
     ),
-    Scenario("disk-full", "the disk is full", Plan("full", disks=(Disk(24, "ext4"),)), failed(1, "os error 28")),
+    Scenario("disk-full", "full disk", Plan("full", disks=(Disk(24, "ext4"),)), failed(1, "os error 28")),
     Scenario(
         "next-level",
-        "the disk is full, and a stricter level fits",
+        "full disk; a stricter level fits",
         Plan("levels", disks=(Disk(48, "ext4"),)),
         next_level,
     ),
-    Scenario("log", "only the kernel's log, by the name vmcore-dmesg", Plan("dmesg", disks=(Disk(4),)), log_only),
+    Scenario("log", "only the kernel's log, as vmcore-dmesg", Plan("dmesg", disks=(Disk(4),)), log_only),
     Scenario(
         "write-error",
-        "a disk that fails half-way",
+        "disk error during the dump",
         Plan("error", disks=(Disk(256, "ext4", error_at=40 << 20),)),
         failed(1, "os error 5"),
     ),
-    Scenario("sigterm", "somebody ends it", Plan("term", disks=EXT4), failed(143, "interrupted")),
+    Scenario("sigterm", "dump terminated by SIGTERM", Plan("term", disks=EXT4), failed(143, "interrupted")),
     Scenario(
         "power-cut",
-        "the power goes",
+        "power cut during the dump",
         Plan("power", disks=(Disk(256, "ext4", drive="cache=writethrough"),), during=cut_power_soon),
         power_cut,
         quick=True,
     ),
     Scenario(
-        "stalled-disk", "a disk that hangs for a while", Plan("stalled", disks=EXT4, during=stall_disk), stalled
+        "stalled-disk", "stalled disk", Plan("stalled", disks=EXT4, during=stall_disk), stalled
     ),
     Scenario(
         "cpus",
-        "a CPU of the capture kernel that is offline",
+        "offline CPU in the capture kernel",
         Plan("cpus", disks=EXT4, capture_words="nr_cpus=2"),
         with_cpus,
         quick=True,

@@ -1,4 +1,4 @@
-"""The smallest memory with which a capture kernel can make its dump."""
+"""Finds the least memory with which a capture kernel can make its dump."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ RAM_MIB = 4096
 
 
 def attempt(crashkernel: int, program: Path) -> str:
-    """Returns one line of the table; raises if there is no dump."""
+    """Returns one line of the table; raises an error if there is no dump."""
     plan = Plan(
         "ext4",
         disks=(Disk(256, "ext4"),),
@@ -33,7 +33,7 @@ def attempt(crashkernel: int, program: Path) -> str:
 
 
 def table(program: Path) -> str:
-    """Returns a table of all sizes, in MiB, down to the first that fails."""
+    """Returns a table of decreasing sizes in MiB, down to the first that fails."""
     lines = [f"{'crashkernel':11} {'total':>6} {'free':>6} {'helpers':>8} {'peak RSS':>9}   (MiB)"]
     for size in SIZES:
         try:

@@ -1,4 +1,4 @@
-"""The time from panic to reboot by stages, with bigiron and with makedumpfile in the same guest."""
+"""Measures the time from panic to reboot by stages, with bigiron and with makedumpfile in the same guest."""
 
 import re
 import shutil
@@ -10,9 +10,9 @@ from . import initramfs
 from .crash import Crashed, Disk, Plan
 from .errors import LabError, Unavailable
 
-CODEC = ("lzo", "-l")  # the fastest that Debian's makedumpfile has
+CODEC = ("lzo", "-l")  # the fastest codec of Debian's makedumpfile
 CPUS = 2
-# From one mark to the next.
+# Each stage lasts from one mark to the next.
 STAGES = (
     ("panic to capture kernel", "panic", "capture-kernel"),
     ("capture kernel to its first process", "capture-kernel", "capture-init"),
@@ -21,12 +21,12 @@ STAGES = (
 
 
 def with_libraries(name: str) -> dict[str, Path]:
-    """Returns a program of this machine and the files it needs, by their paths in the guest."""
+    """Returns a program of this machine and the files that it needs, by path in the guest."""
     found = shutil.which(name)
     if not found:
         raise Unavailable(f"{name} is not installed. Install with: apt-get install {name}")
     files = {name: Path(found)}
-    # glibc loads it when the first thread ends; programs are not linked with it.
+    # glibc loads this library when the first thread ends; programs are not linked with it.
     beside = [str(path) for path in Path("/lib/x86_64-linux-gnu").glob("libgcc_s.so.1")]
     for path in [*initramfs.libraries(Path(found)), *beside]:
         files[path.removeprefix("/")] = Path(path).resolve()
@@ -55,7 +55,7 @@ def plan(rounds: int, ram_mib: int) -> Plan:
 
 
 def table(crashed: Crashed) -> str:
-    """Returns the medians, for people."""
+    """Returns the medians as text."""
     seconds = defaultdict(list)
     failed = set()
     for record in crashed.records:
@@ -63,7 +63,7 @@ def table(crashed: Crashed) -> str:
             continue
         name = re.sub(r" +", " ", record["run"].rpartition(" #")[0])
         if record["status"] != 0:
-            # makedumpfile's threads abort both with and without some libraries.
+            # makedumpfile's threads sometimes abort, with and without some libraries.
             if name.startswith("bigiron"):
                 raise LabError(f"{record['run']} ended with {record['status']}\n{crashed.tail()}")
             failed.add(f"{name}: ended with {record['status']} after {record['end'] - record['begin']:.1f} s")
@@ -87,7 +87,7 @@ def table(crashed: Crashed) -> str:
             if name.startswith("makedumpfile") and name.endswith(f"-d {level}")
         )
         lines.append(
-            f"-d {level}: dump {theirs / ours:.2f} times as fast as makedumpfile's best; from panic to reboot "
-            f"{fixed + ours:.1f} s for {fixed + theirs:.1f} s"
+            f"-d {level}: dump {theirs / ours:.2f} times as fast as makedumpfile's best; panic to reboot "
+            f"{fixed + ours:.1f} s instead of {fixed + theirs:.1f} s"
         )
     return "\n".join(lines)

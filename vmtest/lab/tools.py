@@ -1,4 +1,4 @@
-"""Programs of the host: their packages, and running them with a time limit."""
+"""Runs programs of the host with a time limit, and installs their packages."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ PACKAGE_OF = {
 
 
 def run(command: Sequence[str | Path], *, timeout: float = 600, cwd: Path | None = None) -> str:
-    """Returns the standard output of a command. A failure shows the end of the output."""
+    """Returns the standard output of a command. After a failure, raises an error with the end of the output."""
     try:
         done = subprocess.run(command, cwd=cwd, timeout=timeout, capture_output=True, text=True, errors="replace")
     except FileNotFoundError as error:
@@ -30,18 +30,18 @@ def run(command: Sequence[str | Path], *, timeout: float = 600, cwd: Path | None
     except subprocess.TimeoutExpired as error:
         raise LabError(f"{command[0]} took longer than {timeout:.0f} s") from error
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().splitlines()[-5:]
-        raise LabError(f"{' '.join(map(str, command))}: exit status {done.returncode}\n" + "\n".join(said))
+        output = (done.stderr or done.stdout).strip().splitlines()[-5:]
+        raise LabError(f"{' '.join(map(str, command))}: exit status {done.returncode}\n" + "\n".join(output))
     return done.stdout
 
 
 def find(program: str) -> str | None:
-    """Searches like `which`, and also in directories that only root's PATH includes: mke2fs is in /usr/sbin."""
+    """Searches like `which`, but also in directories that only root's PATH contains: mke2fs is in /usr/sbin."""
     return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin")
 
 
 def update_package_lists() -> bool:
-    """Updates the package lists, which a fresh container lacks. Returns true if apt has new ones now."""
+    """Updates the package lists, which a fresh container lacks. Returns true if apt has new lists."""
     if os.geteuid() != 0 or find("apt-get") is None:
         return False
     try:
@@ -52,7 +52,7 @@ def update_package_lists() -> bool:
 
 
 def need(*programs: str) -> None:
-    """Ensures that the programs exist: installs them if permitted, else reports the packages to install."""
+    """Ensures that the programs exist: installs them if permitted, otherwise reports the packages to install."""
     missing = sorted({PACKAGE_OF[program] for program in programs if find(program) is None})
     if not missing:
         return
@@ -70,12 +70,12 @@ def need(*programs: str) -> None:
 
 
 def is_static(program: Path) -> bool:
-    """Returns true for a static program: a dynamic one names its loader in PT_INTERP, right after the headers."""
+    """Returns true for a static program. A dynamic one names its loader in PT_INTERP, right after the headers."""
     return b"/ld-" not in program.read_bytes()[:4096]
 
 
 def static_busybox() -> Path:
-    """Returns a static busybox. The guest has no libraries, so a dynamic one (package busybox) does not work."""
+    """Returns a static busybox. The guest has no libraries, so the dynamic one (package busybox) does not work."""
     need("busybox")
     path = Path(find("busybox") or "busybox")
     if not is_static(path):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 REBUILD = "partition_sched_domains_locked"
-# Targets: the factor by which a mount may slow it down, and the factor by which the kernel's own files of 6.1 do.
+# Targets: the maximum slowdown by a mount, and the expected slowdown by the kernel's own debugfs files in 6.1.
 MOUNT = 1.01
 EXPORT = 4.0
 COLUMNS = (
@@ -25,7 +25,7 @@ def _function(row: Row, names: Sequence[str]) -> Row | None:
 
 
 def tables(boots: Sequence[Row]) -> Iterator[str]:
-    """Yields lines of text: for each guest medians in milliseconds, and seconds of the whole operation."""
+    """Yields lines of text: medians for each guest in milliseconds, and the seconds of the whole operation."""
     for boot in boots:
         yield f"\n{boot['kernel']}, {boot['boot']} ({boot['command_line']}): {boot['cpus']} of {boot['smp'].partition(',')[0]} CPUs"
         heads = "".join(f"{name:>9}" for name, _ in COLUMNS)
@@ -50,7 +50,7 @@ def _ratio(many: Sequence[float], few: Sequence[float]) -> tuple[float, float, f
 
 def _line(good: bool, what: str, ratio: tuple[float, float, float], aim: str) -> tuple[bool, str]:
     middle, low, high = ratio
-    return good, f"{'reached  ' if good else 'NOT      '}{what}: {middle:.3f} ({low:.3f} to {high:.3f}), aim {aim}"
+    return good, f"{'reached  ' if good else 'NOT      '}{what}: {middle:.3f} ({low:.3f} to {high:.3f}), target {aim}"
 
 
 def targets(boots: Sequence[Row]) -> Iterator[tuple[bool, str]]:
@@ -63,9 +63,9 @@ def targets(boots: Sequence[Row]) -> Iterator[tuple[bool, str]]:
             if none is None or "ways" in boot["boot"]:
                 continue
             quiet[boot["kernel"]] = rows
-            # Spread of rounds of the same kind.
+            # Variation between rounds of the same kind.
             halves = _ratio(none["functions"][REBUILD]["medians"][1:], none["functions"][REBUILD]["medians"])
-            yield True, f"         {boot['kernel']} {way}: noise of {REBUILD}: {halves[1]:.3f} to {halves[2]:.3f}"
+            yield True, f"         {boot['kernel']} {way}: variation of {REBUILD}: {halves[1]:.3f} to {halves[2]:.3f}"
             for shown in ("mount", "file", "read"):
                 row = rows.get((shown, "loop", way))
                 if row is None:
@@ -73,7 +73,7 @@ def targets(boots: Sequence[Row]) -> Iterator[tuple[bool, str]]:
                 medians = _ratio(row["functions"][REBUILD]["medians"], none["functions"][REBUILD]["medians"])
                 yield _line(medians[0] <= MOUNT, f"{boot['kernel']} {way}: {REBUILD}, {shown}", medians, f"at most {MOUNT}")
                 whole = _ratio(row["seconds"], none["seconds"])
-                yield _line(whole[0] <= MOUNT, f"{boot['kernel']} {way}: the whole, {shown}", whole, f"at most {MOUNT}")
+                yield _line(whole[0] <= MOUNT, f"{boot['kernel']} {way}: whole operation, {shown}", whole, f"at most {MOUNT}")
     for boot in boots:
         rows = _rows(boot)
         for way in ("down", "up"):
@@ -88,4 +88,4 @@ def targets(boots: Sequence[Row]) -> Iterator[tuple[bool, str]]:
             loop, smt = (rows.get((shown, how, "down")) for how in ("loop", "bigiron_smt"))
             if loop and smt and "ways" in boot["boot"]:
                 ratio = _ratio(smt["seconds"], loop["seconds"])
-                yield _line(ratio[0] <= 1, f"{boot['kernel']} smt off by bigiron, beside a loop", ratio, "at most 1")
+                yield _line(ratio[0] <= 1, f"{boot['kernel']} smt off by bigiron, relative to a loop", ratio, "at most 1")

@@ -7,16 +7,16 @@ from . import guest
 from .guest import Topology
 
 MACHINE = Topology("8", "8,sockets=2,cores=2,threads=2")
-# Files that no debugfs has, and those that 6.1 lacks (ed74cc4995d3, 287372fa39f5).
+# Files that debugfs lacks in every kernel, and those that it lacks in 6.1 (ed74cc4995d3, 287372fa39f5).
 OURS = {"6.1": {"span", "groups_flags", "level"}, "6.12": {"span"}}
-# Changes while CPUs are idle.
+# Value that changes while CPUs are idle.
 MOVES = "max_newidle_lb_cost"
 
 FUNCTIONS = """
 SCHED=/sys/kernel/debug/sched
 KERNEL=$SCHED/domains
 VALUE=cpu0/domain1/imbalance_pct
-# With the kernel's own files shown, since 6.4 by verbose, which is N before and after.
+# With the kernel's own files visible: from 6.4 on, verbose shows them; it is N before and after.
 shown() {
     hidden=
     [ -d $KERNEL ] || { hidden=1; echo Y >$SCHED/verbose; }
@@ -26,7 +26,7 @@ shown() {
 part() { echo "---"; echo "--- $1"; }
 try() { "$@" 2>&1; echo "status $?"; }
 put() { echo "$1" >"$2"; }
-# Until a command works, for half a minute.
+# Repeats a command until it succeeds, for at most half a minute.
 until_so() {
     tries=0
     until "$@"; do
@@ -38,7 +38,7 @@ until_so() {
 cpu() { echo "$2" >"/sys/devices/system/cpu/cpu$1/online"; }
 rebuilt() { cpu 7 0; cpu 7 1; }
 is() { [ "$(shown cat $KERNEL/$VALUE)" = "$1" ]; }
-# Without a touch on verbose, which is somebody else's just then.
+# Does not change verbose, which another command is using.
 looks() { [ "$(cat /mnt/$VALUE)" = "$1" ]; }
 mount_it() {
     /bigiron cpu mount /mnt "$@" >/tmp/mount.log 2>&1 &
@@ -50,7 +50,7 @@ mount_it() {
 SCRIPT = """
 mount_it
 part differences
-# A line that begins with --- would end the part.
+# A line that starts with --- would end the section.
 shown diff -r $KERNEL /mnt | sed 's/^---/===/'
 echo compared
 part size
@@ -113,7 +113,7 @@ echo "status $?"
 cat $SCHED/verbose
 ls /run/bigiron
 part killed
-# At moments from before it begins to after it has ended.
+# Kills at moments from before the start of the work until after its end.
 sed s/125/126/ /tmp/saved >/tmp/other
 now() { cut -d' ' -f1 /proc/uptime | tr -d .; }
 /bigiron cpu tune apply /tmp/other >/dev/null
@@ -132,7 +132,7 @@ while [ $round -lt 12 ]; do
     until_so grep -q N $SCHED/verbose || echo "verbose stays on"
     round=$((round + 1))
 done
-# Half of them or more, unless the machine has become much faster meanwhile.
+# Usually at least half are killed in time; three suffice, because the machine may have become faster since the first run.
 echo "killed $((killed > 2))"
 /bigiron cpu restore
 cat $SCHED/verbose
@@ -143,7 +143,7 @@ cat /mnt/cpu0/domain0/flags
 umount /mnt
 wait $mounter
 part refused
-# Without the kernel's types BPF cannot be asked.
+# BPF requires the kernel's types.
 mount -t tmpfs none /sys/kernel/btf
 mount_it
 ls -1 /mnt/cpu0/domain1
@@ -192,12 +192,12 @@ def _differences(text: str, series: str) -> list[str]:
         elif not in_moving:
             wrong.append(line)
     if not whole or any(f"Only in /mnt: cpu{cpu}/domain0/span" not in text for cpu in range(8)):
-        wrong.append("diff says nothing of a span: was all compared?")
+        wrong.append("diff reports no span file: was everything compared?")
     return wrong
 
 
-def _lacks(text: str, words: list[str]) -> list[str]:
-    """Returns `words` from the first one that is missing in this order."""
+def _missing(text: str, words: list[str]) -> list[str]:
+    """Returns `words` from the first one that is missing or out of order."""
     at = 0
     for place, word in enumerate(words):
         found = text.find(word, at)
@@ -207,8 +207,8 @@ def _lacks(text: str, words: list[str]) -> list[str]:
     return []
 
 
-# Expected output of each part, in its order.
-SAYS: dict[str, list[str]] = {
+# Expected output of each part, in order.
+EXPECTED: dict[str, list[str]] = {
     "size": ["264\n24\nsame\n", "-r--r--r--\n-rw-r--r--\n"],
     "held": ["2-3\n2-3\n", "No such file", "status 1\n7\n0-2\nsame number\n"],
     "written": [
@@ -238,7 +238,7 @@ SAYS: dict[str, list[str]] = {
 }
 
 
-# Expected output where BPF is refused: 6.1 shows everything by other means, and 6.12 with verbose N only the spans.
+# Expected output where BPF is refused: 6.1 shows everything by other means, 6.12 with verbose N only the spans.
 REFUSED = {
     "6.1": ["flags\n", "imbalance_pct\n", "name\n", "span\n", "0-3\n", "status 0\n", "127*", "status 0\n", "BPF is not available"],
     "6.12": ["span\n0-3\n", "status 1\n", "cannot be read", "status 1\n", "BPF is not available"],
@@ -247,21 +247,21 @@ REFUSED = {
 
 def _part(console: str, series: str, name: str) -> dict[str, Any]:
     text = guest.section(console, name)
-    says = SAYS | {"refused": REFUSED[series]}
-    wrong = _differences(text, series) if name == "differences" else _lacks(text, says[name])
+    expected = EXPECTED | {"refused": REFUSED[series]}
+    wrong = _differences(text, series) if name == "differences" else _missing(text, expected[name])
     if name == "left" and "journal" in text:
         wrong.append("a journal is left")
     if name == "old" and ("level" in text or not any(line.isdigit() for line in text.splitlines())):
         wrong.append("flags as a number")
     for line in [*wrong[:12], *(text.splitlines()[-20:] if wrong else [])]:
         print(f"    {line}")
-    said = f"{len(wrong)} things are otherwise" if wrong else "as expected"
-    return {"run": f"{series} {name}", "status": len(wrong), "said": said}
+    detail = f"{len(wrong)} unexpected results" if wrong else "as expected"
+    return {"run": f"{series} {name}", "status": len(wrong), "detail": detail}
 
 
 def run(bigiron: Path, series: str, full: bool) -> list[dict[str, Any]]:
-    """Runs all parts; the kernel without debugfs runs in a guest of its own."""
+    """Runs all parts. The kernel without debugfs has a guest of its own."""
     console = _boot(series, bigiron, SCRIPT)
-    names = ["differences", *(name for name in SAYS if name != "without"), "refused"]
+    names = ["differences", *(name for name in EXPECTED if name != "without"), "refused"]
     records = [_part(console, series, name) for name in names]
     return records + [_part(_boot(series, bigiron, WITHOUT, "debugfs=off"), series, "without")]

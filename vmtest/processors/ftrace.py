@@ -11,7 +11,7 @@ from lab.errors import LabError
 
 from . import guest
 
-# Those functions of a list that the kernel has are traced from entry to exit, including sleep.
+# Traces the listed functions that exist in the kernel, from entry to exit, including sleep.
 SETUP = """
 tracing=/sys/kernel/tracing
 trace() {
@@ -49,10 +49,10 @@ class Span:
 
 
 def spans(console: str) -> Iterator[Span]:
-    """Yields all spans, in order of time."""
+    """Yields all spans in order of time."""
     text = gzip.decompress(base64.b64decode(guest.section(console, "trace"))).decode(errors="replace")
     if "LOST" in text:
-        raise LabError("the guest's trace has lost some of its events: its buffer is too small")
+        raise LabError("the guest's trace has lost events: its buffer is too small")
     current = None
     for line in text.splitlines():
         found = LINE.match(line)

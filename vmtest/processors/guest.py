@@ -11,7 +11,7 @@ from lab import initramfs, kernels, make, notes, qemu, tools
 from lab.errors import LabError
 
 INIT = Path(__file__).resolve().parent.parent / "guest-cpus" / "init"
-# QEMU's `max` looks like an AMD processor to the kernel, which then sees no SMT.
+# With QEMU's `max`, the kernel detects an AMD processor and no SMT.
 INTEL = "max,la57=off,vendor=GenuineIntel"
 
 
@@ -23,7 +23,7 @@ class Topology:
     smp: str  # value of -smp, such as 8,sockets=2,cores=2,threads=2
     processor: str = INTEL
     nodes: tuple[str, ...] = ()  # CPUs of each memory node
-    distances: tuple[tuple[int, int, int], ...] = ()  # between two nodes
+    distances: tuple[tuple[int, int, int], ...] = ()  # distances between two nodes
     ram_mib: int = 1024
 
     def words(self) -> list[str]:
@@ -65,7 +65,7 @@ def run(
     accel: str = qemu.ONE_THREAD,
     seconds: float = 600,
 ) -> str:
-    """Returns the console of a guest in which `script`, for busybox's shell, ran to its end."""
+    """Runs `script` in a guest, by busybox's shell, and returns the console after the script has ended."""
     kernel = kernels.get(series)
     with tempfile.TemporaryDirectory(prefix="bigiron-cpus.") as directory:
         work = Path(directory)
@@ -87,9 +87,9 @@ def run(
         ) as machine:
             machine.wait_for_end()
             console = machine.console()
-            said = (work / "qemu.log").read_text(errors="replace")
+            log = (work / "qemu.log").read_text(errors="replace")
     if not any("end" in record for record in notes.console_records(console)):
-        raise LabError(f"the guest did not come to its end\n{said}{console[-3000:]}")
+        raise LabError(f"the guest did not finish\n{log}{console[-3000:]}")
     return console
 
 
@@ -102,13 +102,13 @@ def run_here(
     command_line: str = "",
     seconds: float = 600,
 ) -> str:
-    """Calls `run` with this machine's means of running guests, and again if it fails."""
+    """Calls `run` with this machine's accelerator, and once more if it fails."""
 
     def attempt(accel: str) -> str:
         accel = qemu.ONE_THREAD if accel == "tcg" else accel
         return run(topology, series, programs, script, command_line=f"quiet {command_line}", accel=accel, seconds=seconds)
 
-    return make.twice(topology.name, 4, attempt)
+    return make.with_retry(topology.name, 4, attempt)
 
 
 def records(console: str) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ def records(console: str) -> list[dict[str, Any]]:
 
 
 def section(console: str, name: str) -> str:
-    """Returns the text between the line `--- NAME` and the next line that begins with `---`."""
+    """Returns the text between the line `--- NAME` and the next line that starts with `---`."""
     found = re.search(rf"^--- {re.escape(name)}\n(.*?)^---", console, re.MULTILINE | re.DOTALL)
     if not found:
         raise LabError(f"the guest's console has no section {name}\n{console[-3000:]}")

@@ -1,5 +1,5 @@
-"""Tests of CPUs of real kernels that go offline and come back: compared with the kernel's own files, and with
-interrupts and kills."""
+"""Tests of taking CPUs of real kernels offline and bringing them online: comparison with the kernel's own files,
+interrupts, and kills."""
 
 import json
 import re
@@ -11,9 +11,9 @@ from . import guest
 from .guest import Topology
 
 MACHINE = Topology("hotplug", "8,sockets=2,cores=2,threads=2")
-# CPUs of a memory node, and isolated CPUs.
-APART = Topology("hotplug-apart", "8,sockets=2,cores=2,threads=2", nodes=("0-3", "4-7"))
-APART_LINE = "isolcpus=6-7 nohz_full=5"
+# A guest with two memory nodes and isolated CPUs.
+ISOLATED = Topology("hotplug-isolated", "8,sockets=2,cores=2,threads=2", nodes=("0-3", "4-7"))
+ISOLATED_LINE = "isolcpus=6-7 nohz_full=5"
 
 # The state of CPUs and domains, and settings that must not change.
 COMMON = """
@@ -54,7 +54,7 @@ SOME=$!
 sleep 10000 &
 FREE=$!
 tasks() { for task in $BOUND $SOME $FREE; do grep Cpus_allowed_list /proc/$task/status; done; }
-each() { # NAME, and how all CPUs but the first go and come, and threads
+each() { # NAME, then four commands: other CPUs offline, online, SMT off, on
     $2; state "$1 offline"
     $3; state "$1 online"
     echo "--- $1 tasks"; tasks; echo "---"
@@ -71,7 +71,7 @@ each bigiron "/bigiron cpu offline 1-7" "/bigiron cpu online all" "/bigiron cpu 
 try plain /bigiron cpu smt off --plain
 state plain-off
 try plain-on /bigiron cpu smt on --plain
-# A thread that the kernel keeps offline, and what is refused.
+# A hardware thread that the kernel keeps offline, and refused requests.
 control off
 try kept /bigiron cpu online 1
 try two /bigiron cpu smt 2
@@ -84,15 +84,15 @@ mount -o remount,rw /sys
 state refused
 each batch "/bigiron cpu offline 1-7 --batch" "/bigiron cpu online all --batch" "/bigiron cpu smt off --batch" \\
     "/bigiron cpu smt on --batch"
-# Interrupted when the first is gone.
+# Interrupts the command when the first CPU is offline.
 for signal in INT TERM; do
     state "before $signal"
-    /bigiron cpu offline 1-7 --json >/tmp/json 2>/tmp/said &
+    /bigiron cpu offline 1-7 --json >/tmp/json 2>/tmp/log &
     while grep -q ^1 $C/cpu7/online; do usleep 1000; done
     kill -$signal $!
     wait $!
     code=$?
-    echo "--- after $signal"; echo "exit $code"; cat /tmp/said /tmp/json; echo "---"
+    echo "--- after $signal"; echo "exit $code"; cat /tmp/log /tmp/json; echo "---"
     state "left by $signal"
     /bigiron cpu online all
     state "again $signal"
@@ -100,7 +100,7 @@ done
 """
 )
 
-APART_SCRIPT = (
+ISOLATED_SCRIPT = (
     COMMON
     + """
 try list /bigiron cpu list --json
@@ -110,7 +110,7 @@ try refused /bigiron cpu offline 0-5
 """
 )
 
-# Targets of a kill: the command, its process group (the watchdog has a session of its own), or both and the watchdog.
+# Targets of a kill: the command; its process group (the watchdog has its own session); or the command and the watchdog.
 KILLS = (
     COMMON
     + """
@@ -124,7 +124,7 @@ at_work() { # waits until settings are changed, as long as it takes to start a p
     done
 }
 now() { cut -d' ' -f1 /proc/uptime | tr -d .; }
-/bigiron cpu offline 1-7 >/tmp/said 2>&1 &
+/bigiron cpu offline 1-7 >/tmp/log 2>&1 &
 at_work 2000
 begin=$(now)
 wait
@@ -133,9 +133,9 @@ number=0
 while [ $number -lt COUNT ]; do
     batch=; [ $((number % 2)) = 0 ] || batch=--batch
     words="offline 1-7"; [ "$(cat $C/online)" != 0 ] || words="online all"
-    setsid /bigiron cpu $words $batch >/tmp/said 2>&1 &
+    setsid /bigiron cpu $words $batch >/tmp/log 2>&1 &
     process=$!
-    # Starting a program takes longest here, so most are killed when settings are changed. RANDOM ends at 32767.
+    # Starting a program takes longest in the guest, so most kills wait for the journal. RANDOM is at most 32767.
     at_work $((number % 5 ? 2000 : 0))
     usleep $((RANDOM * (took / 100) / 400))
     watchdog=$(cat /proc/$process/task/$process/children 2>/dev/null)
@@ -155,7 +155,7 @@ while [ $number -lt COUNT ]; do
     done
     good=false; ! same || good=true
     say "{\\"kill\\": $number, \\"code\\": $code, \\"during\\": $during, \\"good\\": $good}"
-    if [ $good = false ]; then settings; cat /tmp/said /tmp/restored; fi
+    if [ $good = false ]; then settings; cat /tmp/log /tmp/restored; fi
     number=$((number + 1))
 done
 /bigiron cpu online all
@@ -218,9 +218,9 @@ class _Checks:
                 self._wrong += 1
                 print(f"    {self._run}: {what}: no {part!r} in {text!r}")
 
-    def record(self, said: str = "") -> dict[str, Any]:
+    def record(self, detail: str = "") -> dict[str, Any]:
         found = f"{self._wrong} of {self._count} checks failed" if self._wrong else f"{self._count} checks"
-        return {"run": self._run, "status": self._wrong, "said": found + said}
+        return {"run": self._run, "status": self._wrong, "detail": found + detail}
 
 
 def _json(text: str) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def _cpus(text: str) -> set[int]:
 
 def _states(series: str, bigiron: Path) -> dict[str, Any]:
     console = _guest(MACHINE, series, bigiron, STATES)
-    checks = _Checks(f"{series} the same states")
+    checks = _Checks(f"{series} equal states")
 
     def part(name: str) -> str:
         return guest.section(console, name).replace("\r", "")
@@ -258,7 +258,7 @@ def _states(series: str, bigiron: Path) -> dict[str, Any]:
     checks.has("three", part("three"), "only `on` and `off`", "exit 1")
     checks.has("last", part("last"), "leaves none", "exit 1")
     checks.has("read-only", part("read-only"), "Read-only file system", "exit 1")
-    # A binding with an online CPU left survives either method.
+    # With both methods, the affinity of a task is kept if one of its CPUs is still online.
     checks.equal("tasks", part("bigiron tasks"), part("loop tasks"))
     for name, code in (("INT", 130), ("TERM", 143)):
         after = part(f"after {name}")
@@ -268,12 +268,12 @@ def _states(series: str, bigiron: Path) -> dict[str, Any]:
         checks.equal(f"{name}: done and left", (done | left, done & left), (set(range(1, 8)), set()))
         checks.equal(f"{name}: online", _cpus(part(f"left by {name}").splitlines()[0]), left | {0})
     batch = " ".join(line.split(":")[1].strip() for line in part("batch tasks").splitlines())
-    return checks.record(f"; bindings 7, 5-6, 0-7 are {batch} after --batch")
+    return checks.record(f"; affinities 7, 5-6, 0-7 are {batch} after --batch")
 
 
-def _apart(series: str, bigiron: Path) -> dict[str, Any]:
-    console = _guest(APART, series, bigiron, APART_SCRIPT, APART_LINE)
-    checks = _Checks(f"{series} CPUs that are set apart")
+def _isolated(series: str, bigiron: Path) -> dict[str, Any]:
+    console = _guest(ISOLATED, series, bigiron, ISOLATED_SCRIPT, ISOLATED_LINE)
+    checks = _Checks(f"{series} isolated CPUs")
     told = _json(guest.section(console, "list"))
     checks.equal("list", (told["isolated"], told["nohz_full"], told["online"]), ("6-7", "5", "0-7"))
     checks.equal("nodes", [(row["node"], row["online"]) for row in told["rows"]], [(0, "0-3"), (1, "4-7")])
@@ -286,22 +286,22 @@ def _apart(series: str, bigiron: Path) -> dict[str, Any]:
 
 def _kills(series: str, bigiron: Path, count: int) -> dict[str, Any]:
     console = _guest(MACHINE, series, bigiron, KILLS.replace("COUNT", str(count)), seconds=900 + 30 * count)
-    checks = _Checks(f"{series} killed at random moments")
+    checks = _Checks(f"{series} kills at random moments")
     kills = [record for record in guest.records(console) if "kill" in record]
     checks.equal("kills", len(kills), count)
     for kill in kills:
         checks.equal(f"kill {kill['kill']}", kill["good"], True)
     killed = [kill for kill in kills if kill["code"] == KILLED]
     during = sum(kill["during"] for kill in killed)
-    checks.equal("some while settings were changed", during >= count / 10, True)
+    checks.equal("kills while settings were changed", during >= count / 10, True)
     checks.has("end", guest.section(console, "end"), "0-7")
     if any(not kill["good"] for kill in kills):
         print(console[-6000:])
-    return checks.record(f"; {len(killed)} of {count} were in time, {during} while settings were changed")
+    return checks.record(f"; {len(killed)} of {count} were killed in time, {during} while settings were changed")
 
 
 def _calls(text: str, function: str) -> list[float]:
-    """Returns the microseconds of each call, by the function-graph tracer."""
+    """Returns the duration of each call in microseconds, from the function-graph tracer."""
     found = re.findall(rf"([0-9.]+) us +\|.*\b{function}\b", text)
     return [float(one) for one in found]
 
@@ -309,18 +309,18 @@ def _calls(text: str, function: str) -> list[float]:
 def _rebuilds(series: str, bigiron: Path) -> dict[str, Any]:
     console = _guest(MACHINE, series, bigiron, REBUILDS)
     checks = _Checks(f"{series} rebuilds of domains")
-    said = []
+    detail = []
     for way, builds in (("loop", 4), ("bigiron", 4), ("batch", 1)):
         for direction in ("off", "on"):
             parts = [guest.section(console, f"{run} {way} {direction}") for run in range(1, RUNS + 1)]
             counts = {len(_calls(part, "build_sched_domains")) for part in parts}
             checks.equal(f"{way} {direction}", counts, {builds})
             medians = [median(sum(_calls(part, function)) for part in parts) / 1000 for function in FUNCTIONS]
-            said.append(f"{way} {direction} " + "/".join(f"{one:.2f}" for one in medians))
-    return checks.record(f"; ms in {', '.join(FUNCTIONS)}: {'; '.join(said)}")
+            detail.append(f"{way} {direction} " + "/".join(f"{one:.2f}" for one in medians))
+    return checks.record(f"; ms in {', '.join(FUNCTIONS)}: {'; '.join(detail)}")
 
 
 def run(bigiron: Path, series: str, full: bool) -> list[dict[str, Any]]:
-    """Tests states, isolated CPUs, rebuilds, and kills: 100 of them, or 10."""
-    records = [part(series, bigiron) for part in (_states, _apart, _rebuilds)]
+    """Tests states, isolated CPUs, rebuilds, and kills (100, or 10 unless `full`)."""
+    records = [part(series, bigiron) for part in (_states, _isolated, _rebuilds)]
     return [*records, _kills(series, bigiron, 100 if full else 10)]

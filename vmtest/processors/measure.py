@@ -1,4 +1,4 @@
-"""Measures the cost of taking CPUs offline in a guest with many: with several methods, with and without visible
+"""Measures the cost of taking CPUs offline in a guest with many CPUs: by several methods, with and without visible
 scheduling domains."""
 
 import statistics
@@ -15,7 +15,7 @@ from lab.errors import LabError
 from . import ftrace, guest
 from .guest import Topology
 
-# Without it the kernel uses a device as its clock, and each read of it leaves the emulation.
+# Without this option, the kernel uses a device as its clock, and each read of the clock leaves the emulation.
 COMMAND_LINE = "quiet tsc=reliable"
 CPUS = 64
 SECONDS = 420
@@ -29,7 +29,7 @@ cpu=/sys/devices/system/cpu
 mkdir -p /sys/fs/cgroup
 mount -t cgroup2 cgroup /sys/fs/cgroup
 verbose() { [ ! -e /sys/kernel/debug/sched/verbose ] || echo "$1" >/sys/kernel/debug/sched/verbose; }
-# How scheduling domains are shown.
+# Ways to show scheduling domains.
 shown_none() { verbose N; }
 shown_export() { verbose Y; }
 shown_mount() {
@@ -42,14 +42,14 @@ shown_read() {
     while look; do sleep 1; done &
     reader=$!
 }
-# One file a second, by a shell that starts nothing for it: to start a program takes ten times as long as to read.
+# Reads one file per second in the shell itself: starting a program takes ten times as long as the read.
 shown_file() {
     shown_mount
     [ -p never ] || mkfifo never
     while read -r _ </mnt/cpu0/domain0/busy_factor; do read -r -t 1 _ <>never; done 2>/dev/null &
     reader=$!
 }
-# All files of a CPU that stays online. It takes a quarter of a second of the one processor that all CPUs are run by.
+# Reads all files of a CPU that stays online: a quarter of a second on the one processor that runs all CPUs.
 look() { cat /mnt/cpu0/domain*/* >/dev/null 2>&1; }
 hide() {
     [ -z "$reader" ] || kill "$reader"
@@ -57,7 +57,7 @@ hide() {
     ! mounted /mnt || umount /mnt
     wait
 }
-# How CPUs go and come.
+# Ways to take CPUs offline and bring them online.
 down_loop() { for one in $list; do echo 0 >$cpu/cpu$one/online; done; }
 up_loop() { for one in $list; do echo 1 >$cpu/cpu$one/online; done; }
 down_expedited() { echo 1 >/sys/kernel/rcu_expedited; down_loop; echo 0 >/sys/kernel/rcu_expedited; }
@@ -77,7 +77,7 @@ up_bigiron_smt() { /bigiron cpu smt --quiet on >/dev/null; }
 # once SHOWN HOW
 once() {
     shown_"$1"
-    # What looking takes by itself.
+    # Duration of the read itself.
     if [ "$1" = mount ]; then
         mark mount look look
         look
@@ -103,10 +103,10 @@ class Boot:
     name: str
     series: str
     command_line: str
-    # The ways to show domains and to take CPUs offline, in the order of a round.
+    # Ways to show domains and ways to take CPUs offline, in the order of a round.
     cases: tuple[tuple[str, str], ...]
     rounds: int
-    # Number of CPUs to take offline; 0 for all second threads.
+    # Number of CPUs to take offline; 0 for all second hardware threads.
     count: int = 16
 
     @property
@@ -136,11 +136,11 @@ def _lines(boot: Boot, cpus: int) -> Iterator[str]:
     chosen = [str(cpu) for cpu in (seconds[-boot.count :] if boot.count else seconds)]
     yield f"cpus={cpus} round=0 list='{' '.join(chosen)}' commas={','.join(chosen)}"
     yield f"trace {' '.join(FUNCTIONS)}"
-    # Code that is emulated for the first time takes longer.
+    # Code is slower when it is emulated for the first time.
     yield f"once {boot.cases[0][0]} loop"
     yield "echo >$tracing/trace"
     for number in range(boot.rounds):
-        # The order varies, because the machine may have other work.
+        # The order rotates, because other work may run on the machine.
         turn = number % len(boot.cases)
         for shown, way in (*boot.cases[turn:], *boot.cases[:turn]):
             yield f"once {shown} {way}"
@@ -148,20 +148,20 @@ def _lines(boot: Boot, cpus: int) -> Iterator[str]:
 
 
 def _middle(values: Sequence[float]) -> dict[str, float]:
-    """Returns the median, and the range of the middle half."""
+    """Returns the median and the range of the middle half."""
     quarters = statistics.quantiles(values, n=4) if len(values) > 1 else [values[0]] * 3
     return {name: round(value, 4) for name, value in zip(("low", "median", "high"), quarters)}
 
 
 def _summary(spans: Sequence[ftrace.Span]) -> dict[str, Any]:
-    """Returns the times of rounds of the same kind."""
+    """Returns the statistics of rounds of the same kind."""
     calls: dict[str, list[float]] = defaultdict(list)
     for span in spans:
         for name, values in span.calls.items():
             calls[name].extend(values)
     return {
         "seconds": [round(span.seconds, 4) for span in spans],
-        # Time other than that of the kernel's taking CPUs offline or bringing them online.
+        # Time outside the kernel functions that take CPUs offline or bring them online.
         "around": [
             round(span.seconds - (sum(span.calls.get("_cpu_down", [])) + sum(span.calls.get("_cpu_up", []))) / 1000, 4)
             for span in spans
@@ -170,7 +170,7 @@ def _summary(spans: Sequence[ftrace.Span]) -> dict[str, Any]:
             name: {
                 "calls": len(values),
                 "ms": _middle(values),
-                # The total, for each round.
+                # Total of each round.
                 "sums": [round(sum(span.calls.get(name, [])), 3) for span in spans],
                 "medians": [round(statistics.median(span.calls[name]), 4) for span in spans if span.calls.get(name)],
             }
@@ -182,7 +182,7 @@ def _summary(spans: Sequence[ftrace.Span]) -> dict[str, Any]:
 def traced(
     boot: Boot, cpus: int, programs: Mapping[str, Path], seconds: float
 ) -> tuple[list[dict[str, Any]], list[ftrace.Span]]:
-    """Returns a guest's failures and its rounds."""
+    """Returns the failures and the rounds of a guest."""
     topology = Topology("many", smp(cpus), ram_mib=2048)
     script = "\n".join(_lines(boot, cpus))
     console = guest.run(topology, boot.series, programs, script, command_line=boot.words, seconds=seconds)
@@ -195,7 +195,7 @@ def smp(cpus: int) -> str:
 
 
 def run(boot: Boot, cpus: int, programs: Mapping[str, Path], seconds: float) -> dict[str, Any]:
-    """Returns the figures of one guest."""
+    """Runs one guest and returns its figures."""
     failed, spans = traced(boot, cpus, programs, seconds)
     rows: dict[tuple[str, ...], list[ftrace.Span]] = defaultdict(list)
     for span in spans:
@@ -216,8 +216,8 @@ def run(boot: Boot, cpus: int, programs: Mapping[str, Path], seconds: float) -> 
     }
 
 
-def twice(boot: Boot, cpus: int, programs: Mapping[str, Path]) -> dict[str, Any]:
-    """Runs it with one retry: emulated guests sometimes hang."""
+def with_retry(boot: Boot, cpus: int, programs: Mapping[str, Path]) -> dict[str, Any]:
+    """Runs a guest, and once more if it fails: emulated guests sometimes hang."""
     try:
         return run(boot, cpus, programs, SECONDS)
     except LabError as error:

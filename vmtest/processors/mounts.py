@@ -1,4 +1,4 @@
-"""Tests if taking CPUs offline takes longer with bigiron's mount in place: many rounds, with confidence intervals."""
+"""Tests whether bigiron's mount makes taking CPUs offline slower: many rounds, with confidence intervals."""
 
 import random
 import statistics
@@ -15,22 +15,22 @@ from lab.errors import LabError
 
 from . import measure
 
-# Without an export, with a mount that is not read, and with one from which one file is read per second.
+# No export; a mount that is not read; a mount from which one file is read per second.
 CASES = tuple((shown, "loop") for shown in ("none", "mount", "file"))
-# Rounds of a guest: the maximum that fits in its trace.
+# Rounds of a guest: the maximum that fits in its trace buffer.
 ROUNDS = 10
 SECONDS = 600
 REBUILD = "partition_sched_domains_locked"
 WHOLE = {"down": "_cpu_down", "up": "_cpu_up"}
 COMMAND_LINES = {"6.1": "debugfs=off", "6.12": ""}
-# Interruptions make a call longer, never shorter: the fastest tenth of all calls were hardly interrupted.
+# Quantile of the fastest calls. Interruptions only make calls longer, so the fastest tenth was hardly interrupted.
 QUICK = 0.1
 RESAMPLES = 2000
 
 
 @dataclass
 class Round:
-    """One round of one way."""
+    """One round: a way to show domains, and a direction."""
 
     seconds: float
     # Milliseconds of each call, in the order of CPUs.
@@ -63,12 +63,12 @@ def _guests(series: str, count: int, programs: Mapping[str, Path]) -> Rounds:
                 everything[key].extend(rounds)
         except LabError as error:
             # Emulated guests sometimes hang.
-            print(f"{series}: without this guest: {str(error)[:200]}", file=sys.stderr)
+            print(f"{series}: guest omitted: {str(error)[:200]}", file=sys.stderr)
     return everything
 
 
 def run(series: Sequence[str], count: int, programs: Mapping[str, Path]) -> list[dict[str, Any]]:
-    """Runs all rounds of `count` guests of each kernel. Those of two kernels run concurrently: a guest is one
+    """Runs all rounds of `count` guests of each kernel. Guests of two kernels run concurrently; each guest uses one
     thread."""
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda one: _guests(one, count, programs), series))
@@ -100,7 +100,7 @@ def _mean(rounds: Sequence[dict[str, Any]]) -> float:
 def _interval(
     of: Callable[[Sequence[dict[str, Any]]], float], many: Sequence[dict[str, Any]], few: Sequence[dict[str, Any]]
 ) -> tuple[float, float, float]:
-    """Returns a ratio and its 95 per cent confidence interval: adjacent rounds are drawn together."""
+    """Returns a ratio and its 95 per cent confidence interval; adjacent rounds are resampled together."""
     chance = random.Random(1)
     count = min(len(many), len(few))
     drawn = []
@@ -112,15 +112,15 @@ def _interval(
 
 
 def figures(boots: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yields ratios to the same without a mount."""
+    """Yields ratios to rounds without a mount."""
     for boot in boots:
         rows = {(row["shown"], row["way"]): row["rounds"] for row in boot["rows"]}
         yield f"\n{boot['kernel']} ({boot['command_line'] or 'sched/verbose N'})"
-        yield f"{'':30}{'':6}{'rounds':>7}   {REBUILD:32}{'one CPU':26}the whole, mean"
+        yield f"{'':30}{'':6}{'rounds':>7}   {REBUILD:32}{'one CPU':26}whole operation, mean"
         for way in ("down", "up"):
             none = rows["none", way]
-            pairs = [("the same again", none[1:], none[:-1])]
-            pairs += [(f"with a mount, {told}", rows[shown, way], none) for shown, told in (("mount", "not read"), ("file", "read"))]
+            pairs = [("no mount, next round", none[1:], none[:-1])]
+            pairs += [(f"with a mount, {use}", rows[shown, way], none) for shown, use in (("mount", "not read"), ("file", "read"))]
             for name, many, few in pairs:
                 ratios = [_interval(lambda rounds, name=name: _quick(rounds, name), many, few) for name in (REBUILD, WHOLE[way])]
                 ratios.append(_interval(_mean, many, few))

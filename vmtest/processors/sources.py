@@ -16,18 +16,18 @@ from .guest import Topology
 from .trees import SCRIPT as TREES
 from .trees import Moment
 
-# Nanoseconds beyond the duration of any balancing: a higher written cost can only decay (update_newidle_cost,
+# Longer than any balancing, in nanoseconds: after this cost is written, it can only decay (update_newidle_cost,
 # kernel/sched/fair.c).
 WRITTEN = 1_000_000_000
-# Values with the same name in debugfs and JSON, and those that debugfs writes as words.
+# Values with equal names in debugfs and JSON; values that debugfs writes as words.
 NUMBERS = ("min_interval", "max_interval", "busy_factor", "imbalance_pct", "cache_nice_tries")
 WORDS = ("flags", "groups_flags")
 
 FUNCTIONS = """
 tree() { echo "--- $1"; /bigiron cpu domains --bpf --as json | gzip | base64; echo "---"; }
 both() { shot "$1: before"; tree "$1"; shot "$1: after"; }
-said() { echo "--- $1"; shift; "$@" 2>&1; echo "status $?"; echo "---"; }
-# As nobody, with the capabilities that are given.
+show() { echo "--- $1"; shift; "$@" 2>&1; echo "status $?"; echo "---"; }
+# As user nobody, with the given capabilities.
 with() { /setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps "$1" --ambient-caps "$1" /bigiron cpu domains $2; }
 tune() {
     for domain in /sys/kernel/debug/sched/domains/cpu0/domain*; do
@@ -61,19 +61,19 @@ class Judged:
 
     differences: list[str] = field(default_factory=list)
     domains: int = 0
-    values: int = 0  # compared values
-    moved: int = 0  # values that changed while they were read, so not compared
+    values: int = 0  # number of compared values
+    moved: int = 0  # number of values that changed while they were read, and are not compared
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Returns the result in one line."""
         if self.differences:
             return f"{len(self.differences)} differences"
-        return f"{self.domains} domains, {self.values} values alike, {self.moved} moved meanwhile"
+        return f"{self.domains} domains, {self.values} values equal, {self.moved} changed while read"
 
 
 def judge(before: Moment, tree: dict[str, Any], after: Moment, series: str) -> Judged:
-    """Compares the tree of `bigiron cpu domains --bpf --as json` with the kernel's own files read before and after.
-    Values that the kernel itself changed in between are counted, not compared."""
+    """Compares the tree of `bigiron cpu domains --bpf --as json` with the kernel's own files, read before and after it.
+    Values that the kernel changed in between are counted, not compared."""
     judged = Judged()
     earlier, later = before.domains(series), after.domains(series)
     if tree["warnings"] or tree["source"] != "the running kernel":
@@ -103,7 +103,7 @@ def judge(before: Moment, tree: dict[str, Any], after: Moment, series: str) -> J
 
 
 def _as_files(domain: dict[str, Any]) -> dict[str, Any]:
-    """Converts a domain of JSON to the terms of the kernel's files."""
+    """Converts a domain from JSON to the form of the kernel's files."""
     named = {name: str(domain[name]) for name in ("name", "level", "max_newidle_lb_cost")}
     words = {name: " ".join(domain[name]) for name in WORDS}
     return {**named, **words, **{name: str(domain["tunables"][name]) for name in NUMBERS}, "span": _cpus(domain["span"])}
@@ -115,7 +115,7 @@ def _cpus(text: str) -> set[int]:
 
 
 def _unpacked(console: str, name: str) -> dict[str, Any]:
-    """Returns the tree that the script printed."""
+    """Returns the tree printed by the script."""
     text = gzip.decompress(base64.b64decode(guest.section(console, name)))
     if not text:
         raise LabError(f"bigiron printed no tree ({name})\n{console[-3000:]}")
@@ -123,15 +123,15 @@ def _unpacked(console: str, name: str) -> dict[str, Any]:
     return tree
 
 
-def _still(tree: dict[str, Any]) -> dict[str, Any]:
-    """Removes values that change while CPUs are idle."""
+def _without_moving(tree: dict[str, Any]) -> dict[str, Any]:
+    """Clears values that change while CPUs are idle."""
     return {cpu: [{**domain, "max_newidle_lb_cost": 0} for domain in chain] for cpu, chain in tree["cpus"].items()}
 
 
 def _boot(machine: Topology, series: str, bigiron: Path, command_line: str, lines: list[str]) -> str:
     setpriv = shutil.which("setpriv")
     if not setpriv:
-        raise LabError("setpriv is not there: it comes with util-linux")
+        raise LabError("setpriv is not installed: it is part of util-linux")
     programs = {"bigiron": bigiron, "setpriv": Path(setpriv)}
     return guest.run_here(machine, series, programs, "\n".join(lines), command_line=command_line, seconds=600)
 
@@ -139,12 +139,12 @@ def _boot(machine: Topology, series: str, bigiron: Path, command_line: str, line
 def _record(run: str, judged: Judged) -> dict[str, Any]:
     for line in judged.differences[:12]:
         print(f"    {line}")
-    return {"run": run, "status": len(judged.differences), "said": judged.said()}
+    return {"run": run, "status": len(judged.differences), "detail": judged.summary()}
 
 
 def _compare(machine: Topology, series: str, bigiron: Path) -> list[dict[str, Any]]:
-    """Compares all moments of a machine, and once more where the kernel shows nothing."""
-    # Before the kernel's domains are made visible.
+    """Compares all states of a machine, and also while the kernel's files are hidden."""
+    # First without the kernel's domain files.
     lines = [FUNCTIONS, f"tree {QUIET}", TREES]
     for name, before in MOMENTS:
         lines += [before, f'both "{name}"']
@@ -154,37 +154,37 @@ def _compare(machine: Topology, series: str, bigiron: Path) -> list[dict[str, An
     for name, tree in moments.items():
         shots = [Moment.of(guest.section(console, f"{name}: {when}")) for when in ("before", "after")]
         records.append(_record(f"{series} {machine.name}, {name}", judge(shots[0], tree, shots[1], series)))
-    shown = _still(moments[MOMENTS[0][0]])
+    shown = _without_moving(moments[MOMENTS[0][0]])
     hidden = {"verbose not set": _unpacked(console, QUIET)}
     hidden["debugfs=off"] = _unpacked(_boot(machine, series, bigiron, "debugfs=off", [FUNCTIONS, f"tree {QUIET}"]), QUIET)
     for name, tree in hidden.items():
         judged = Judged(domains=sum(map(len, tree["cpus"].values())))
         judged.values = judged.domains
-        if _still(tree) != shown:
-            judged.differences.append("the tree is another than with the kernel's own files shown")
+        if _without_moving(tree) != shown:
+            judged.differences.append("the tree differs from the one with the kernel's own files visible")
         records.append(_record(f"{series} {machine.name}, {name}", judged))
     return records
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A setting in which BPF is refused or allowed, and the expected output."""
+    """A command in an environment where BPF is allowed or refused, and its expected output."""
 
     name: str
     command: str
     words: tuple[str, ...]
 
 
-# As user nobody: first with sufficient rights, then with half of them, then with none.
+# As user nobody: with all required capabilities, with one of two, and with none.
 REFUSALS = (
     Refusal("CAP_BPF and CAP_PERFMON", "with +bpf,+perfmon --bpf", ("SMT 0-1", "status 0")),
     Refusal("CAP_BPF alone", "with +bpf --bpf", ("CAP_PERFMON", "status 1")),
-    Refusal("nobody asks for BPF", "with -all --bpf", ("CAP_BPF", "--debugfs or --schedstat", "status 1")),
-    Refusal("nobody asks for anything", "with -all", ("CAP_BPF", "/proc/schedstat instead", "domain0 0-1", "status 0")),
+    Refusal("no capability, BPF", "with -all --bpf", ("CAP_BPF", "--debugfs or --schedstat", "status 1")),
+    Refusal("no capability, any source", "with -all", ("CAP_BPF", "/proc/schedstat instead", "domain0 0-1", "status 0")),
 )
 LOCKED = (
     Refusal("locked down, BPF", "/bigiron cpu domains --bpf", ("locked down", "status 1")),
-    Refusal("locked down, anything", "/bigiron cpu domains", ("locked down", "/proc/schedstat instead", "status 0")),
+    Refusal("locked down, any source", "/bigiron cpu domains", ("locked down", "/proc/schedstat instead", "status 0")),
 )
 
 
@@ -192,20 +192,20 @@ def _refuse(series: str, bigiron: Path) -> list[dict[str, Any]]:
     """Tests the output where BPF is refused."""
     records = []
     for command_line, refusals in (("", REFUSALS), ("lockdown=confidentiality", LOCKED)):
-        lines = [FUNCTIONS, "chmod 755 /", *(f'said "{refusal.name}" {refusal.command}' for refusal in refusals)]
+        lines = [FUNCTIONS, "chmod 755 /", *(f'show "{refusal.name}" {refusal.command}' for refusal in refusals)]
         console = _boot(MACHINES[0], series, bigiron, command_line, lines)
         for refusal in refusals:
             text = guest.section(console, refusal.name)
             missing = [word for word in refusal.words if word not in text]
             if missing:
                 print(f"    {text}")
-            said = f"does not say {missing}" if missing else "says what is missing and what helps"
-            records.append({"run": f"{series} {refusal.name}", "status": len(missing), "said": said})
+            detail = f"does not contain {missing}" if missing else "names the missing right and an alternative"
+            records.append({"run": f"{series} {refusal.name}", "status": len(missing), "detail": detail})
     return records
 
 
 def _built(*words: str) -> Path:
-    """Returns a program of bigiron's own tests."""
+    """Builds a program of bigiron's own tests and returns its path."""
     command = ["cargo", *words, "--locked", "--quiet", "--profile", "unit", "-p", "bigiron-cpu", "--message-format", "json"]
     messages = [json.loads(line) for line in tools.run(command, timeout=1800).splitlines() if line.startswith("{")]
     programs = [message["executable"] for message in messages if message.get("executable")]
@@ -218,7 +218,7 @@ REBUILDS = 3
 
 
 def _marks(series: str) -> list[dict[str, Any]]:
-    """Tests the marks that BPF reports for rebuilt domains, also with many threads, and measures the cost of
+    """Tests the marks that BPF reports for rebuilt domains, also with many threads, and measures the time of
     reading."""
     programs = {"sources": _built("build", "--example", "sources"), "bpf": _built("test", "--no-run", "--test", "bpf")}
     lines = ["echo Y >/sys/kernel/debug/sched/verbose", "echo --- costs", "/sources", "echo ---"]
@@ -233,23 +233,23 @@ def _marks(series: str) -> list[dict[str, Any]]:
     wrong = [] if marks[0] and marks[0] == marks[1] else ["marks changed without a rebuild"]
     for before, after in zip(marks[1:], marks[2:]):
         same = [cpu for cpu in before if before[cpu] == after.get(cpu)]
-        wrong += [f"CPU {', '.join(same)}: the mark is the same after a rebuild"] if same else []
+        wrong += [f"CPU {', '.join(same)}: the mark did not change in a rebuild"] if same else []
     costs = guest.section(console, "costs").splitlines()
     took = {name: int(value) / 1000 for name, value in (line.split() for line in costs if len(line.split()) == 2)}
     read = ", ".join(f"{name} {took[name]:.2f} ms" for name in ("bpf.load", "bpf", "bpf.mark", "debugfs", "schedstat"))
-    said = f"{len(wrong)} differences" if wrong else f"{2 * REBUILDS} rebuilds seen; {read}"
+    detail = f"{len(wrong)} differences" if wrong else f"{2 * REBUILDS} rebuilds seen; {read}"
     threads = guest.section(console, "threads")
     fine = "test result: ok" in threads and "skipped" not in threads
     for line in [*wrong, *([] if fine else [threads])]:
         print(f"    {line}")
     return [
-        {"run": f"{series} marks of {len(marks[0])} CPUs", "status": len(wrong), "said": said},
-        {"run": f"{series} many threads", "status": int(not fine), "said": "all get their own" if fine else "failed"},
+        {"run": f"{series} marks of {len(marks[0])} CPUs", "status": len(wrong), "detail": detail},
+        {"run": f"{series} many threads", "status": int(not fine), "detail": "all have their own" if fine else "failed"},
     ]
 
 
 def run(bigiron: Path, series: str, full: bool) -> list[dict[str, Any]]:
-    """Runs the comparisons; the second machine only in a full run."""
+    """Runs the comparisons. The second machine is used only in a full run."""
     machines = MACHINES if full else MACHINES[:1]
     compared = [record for machine in machines for record in _compare(machine, series, bigiron)]
     return compared + _refuse(series, bigiron) + _marks(series)

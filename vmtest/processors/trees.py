@@ -15,11 +15,11 @@ from lab.errors import LabError
 from . import guest
 from .guest import Topology
 
-# Since 6.10 domains are rebuilt while the CPU that goes offline still counts as online (sched_cpu_deactivate,
+# From 6.10 on, domains are rebuilt while the CPU that goes offline still counts as online (sched_cpu_deactivate,
 # kernel/sched/core.c): their intervals include it until the next rebuild.
-COUNTS_WHO_LEAVES = ("6.12",)
+COUNTS_LEAVING_CPU = ("6.12",)
 
-# Reads all compared files in one process: each line is a file's name and its text.
+# Reads all compared files in one process: each line has the file's name and its text.
 SCRIPT = """
 echo Y >/sys/kernel/debug/sched/verbose
 set_to() { echo "$1" >"/sys/devices/system/cpu/cpu$2/online"; }
@@ -43,7 +43,7 @@ shot() {
 """
 
 
-# Files of a domain; those that the kernel has are compared.
+# Files of a domain, by kernel.
 FILES = {
     "6.1": "busy_factor cache_nice_tries flags imbalance_pct max_interval max_newidle_lb_cost min_interval name",
     "6.12": "busy_factor cache_nice_tries flags groups_flags imbalance_pct level max_interval max_newidle_lb_cost "
@@ -53,13 +53,13 @@ FILES = {
 
 @dataclass(frozen=True)
 class Case:
-    """A machine, and the changes to its CPUs: each moment is compared."""
+    """A machine, and the states of its CPUs in which domains are compared."""
 
     topology: Topology
-    # Names of the moments, and the lines of the script before each.
+    # Names of the states, and the script lines that precede each.
     moments: tuple[tuple[str, str], ...] = (("all online", ""),)
     command_line: str = ""
-    # Series of kernels with which it is tested even in a quick run.
+    # Kernels with which it is tested in a quick run too.
     quick: tuple[str, ...] = ()
 
 
@@ -81,14 +81,14 @@ CASES = (
             ("one thread offline", "off 3"),
             ("a core offline", "off 2"),
             ("a package offline", "off 4 5 6 7"),
-            ("all back", "on 2 3 4 5 6 7"),
+            ("all online again", "on 2 3 4 5 6 7"),
             ("SMT off", "smt off"),
         ),
         quick=BOTH,
     ),
     Case(
         Topology("dies", "12,sockets=1,dies=3,cores=2,threads=2"),
-        (("all online", ""), ("a die but for one CPU offline", "off 5 6 7"), ("one die", "off 4 8 9 10 11")),
+        (("all online", ""), ("a die offline except one CPU", "off 5 6 7"), ("one die", "off 4 8 9 10 11")),
     ),
     Case(
         Topology("AMD", "16,sockets=2,cores=4,threads=2", processor="EPYC,+topoext"),
@@ -96,7 +96,7 @@ CASES = (
     ),
     Case(
         Topology("no threads", "6,sockets=3,cores=2,threads=1"),
-        (("all online", ""), ("a package of one", "off 3"), ("one left", "off 1 2 4 5")),
+        (("all online", ""), ("a package of one", "off 3"), ("one CPU left", "off 1 2 4 5")),
     ),
     Case(Topology("lonely", "2,sockets=2,cores=1,threads=1")),
     Case(
@@ -104,7 +104,7 @@ CASES = (
             "three nodes, one without CPUs", "8,sockets=2,cores=2,threads=2",
             nodes=("0-3", "", "4-7"), distances=((0, 1, 40), (0, 2, 21), (1, 2, 17)),
         ),
-        (("all online", ""), ("a node offline", "off 4 5 6 7"), ("one of it back", "on 6")),
+        (("all online", ""), ("a node offline", "off 4 5 6 7"), ("one of its CPUs online", "on 6")),
     ),
     Case(
         Topology(
@@ -119,7 +119,7 @@ CASES = (
             "chain", "8,sockets=4,cores=2,threads=1", nodes=("0-1", "2-3", "4-5", "6-7"),
             distances=((0, 1, 20), (0, 2, 30), (0, 3, 40), (1, 2, 20), (1, 3, 30), (2, 3, 20)),
         ),
-        (("all online", ""), ("the middle offline", "off 2 3 4"), ("the rest", "off 5; on 2 3")),
+        (("all online", ""), ("the middle offline", "off 2 3 4"), ("middle online again", "off 5; on 2 3")),
         quick=("6.1",),
     ),
     Case(
@@ -173,7 +173,7 @@ CASES = (
 
 @dataclass(frozen=True)
 class Moment:
-    """The state of a guest at one moment."""
+    """The files of a guest in one state."""
 
     files: dict[str, str]
 
@@ -191,7 +191,7 @@ class Moment:
         return cls({name: "".join(f"{line}\n" for line in content) for name, content in files.items()})
 
     def write(self, into: Path) -> None:
-        """Writes the files under /sys/devices/system."""
+        """Writes the files below /sys/devices/system."""
         for name, text in self.files.items():
             if name.startswith(("cpu/", "node/")):
                 path = into / name
@@ -199,7 +199,7 @@ class Moment:
                 path.write_text(text)
 
     def domains(self, series: str) -> dict[str, list[dict[str, Any]]]:
-        """Returns the kernel's domains by CPU: files of debugfs, with spans of /proc/schedstat."""
+        """Returns the kernel's domains by CPU: the files of debugfs, with the spans from /proc/schedstat."""
         spans = self._spans()
         cpus: dict[str, list[dict[str, Any]]] = {cpu: [] for cpu in spans}
         for cpu, masks in spans.items():
@@ -210,7 +210,7 @@ class Moment:
                     raise LabError(f"debugfs shows {sorted(fields)} of domain{number} of CPU {cpu}")
                 cpus[cpu].append({"span": span, **{name: text.strip() for name, text in sorted(fields.items())}})
             if f"domains/cpu{cpu}/domain{len(masks)}/name" in self.files:
-                raise LabError(f"debugfs shows domain{len(masks)} of CPU {cpu}, which /proc/schedstat has not")
+                raise LabError(f"debugfs shows domain{len(masks)} of CPU {cpu}, which /proc/schedstat lacks")
         return cpus
 
     def _spans(self) -> dict[str, list[set[int]]]:
@@ -230,7 +230,7 @@ def _numbers(cpus: str) -> set[int]:
 
 
 def _built(bigiron: Path, series: str, moment: Moment) -> dict[str, list[dict[str, Any]]]:
-    """Returns the domains that bigiron builds for the machine, in the terms of the kernel's files."""
+    """Returns the domains that bigiron builds for the machine, in the form of the kernel's files."""
     with tempfile.TemporaryDirectory(prefix="bigiron-cpus.") as directory:
         moment.write(Path(directory))
         command = [bigiron, "cpu", "domains", "--sysfs", directory, "--kernel", series, "--as", "json"]
@@ -252,7 +252,7 @@ def _built(bigiron: Path, series: str, moment: Moment) -> dict[str, list[dict[st
 
 
 def _without_the_last(kernel: dict[str, list[dict[str, Any]]], built: dict[str, list[dict[str, Any]]]) -> int:
-    """Removes the last CPU that went offline from the kernel's intervals; returns the number of domains that counted
+    """Removes the CPU that went offline last from the kernel's intervals; returns the number of domains that included
     it."""
     found = 0
     for cpu, chain in kernel.items():
@@ -265,7 +265,7 @@ def _without_the_last(kernel: dict[str, list[dict[str, Any]]], built: dict[str, 
 
 
 def differences(kernel: dict[str, list[dict[str, Any]]], built: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    """Yields differences between the kernel's domains and bigiron's, in lines for people."""
+    """Yields the differences between the kernel's domains and bigiron's as lines of text."""
     for cpu in sorted(kernel.keys() | built.keys(), key=int):
         theirs, ours = kernel.get(cpu), built.get(cpu)
         if theirs is None or ours is None:
@@ -275,7 +275,7 @@ def differences(kernel: dict[str, list[dict[str, Any]]], built: dict[str, list[d
             yield f"CPU {cpu}: the kernel has {_short(theirs)}, bigiron {_short(ours)}"
             continue
         for number, (their, our) in enumerate(zip(theirs, ours)):
-            # Changes while CPUs are idle.
+            # This value changes while CPUs are idle.
             for name in sorted(their.keys() - {"max_newidle_lb_cost"}):
                 if their[name] != our.get(name):
                     yield f"CPU {cpu} domain{number} {name}: the kernel has {their[name]}, bigiron {our.get(name)}"
@@ -295,18 +295,18 @@ def _try(case: Case, series: str, bigiron: Path) -> list[dict[str, Any]]:
         moment = Moment.of(guest.section(console, str(number)))
         kernel = moment.domains(series)
         built = _built(bigiron, series, moment)
-        leaving = series in COUNTS_WHO_LEAVES and re.search(r"\boff\b[^;]*$", before)
+        leaving = series in COUNTS_LEAVING_CPU and re.search(r"\boff\b[^;]*$", before)
         late = _without_the_last(kernel, built) if leaving else 0
         wrong = list(differences(kernel, built))
         for line in wrong[:12]:
             print(f"    {line}")
         count = sum(map(len, kernel.values()))
-        said = f"{len(wrong)} differences" if wrong else f"{count} domains of {len(kernel)} CPUs"
-        said += f", {late} count the CPU that went last" if late else ""
-        records.append({"run": f"{series} {case.topology.name}, {name}", "status": len(wrong), "said": said})
+        detail = f"{len(wrong)} differences" if wrong else f"{count} domains of {len(kernel)} CPUs"
+        detail += f", {late} include the CPU that went offline last" if late else ""
+        records.append({"run": f"{series} {case.topology.name}, {name}", "status": len(wrong), "detail": detail})
     return records
 
 
 def run(bigiron: Path, series: str, full: bool) -> list[dict[str, Any]]:
-    """Runs all machines, or the most informative ones."""
+    """Runs all machines, or those selected for a quick run."""
     return [record for case in CASES if full or series in case.quick for record in _try(case, series, bigiron)]

@@ -1,2 +1,1 @@
-"""Random calls on memory, and programs that are killed at random moments, plainly and under a preload library. See
-../stress."""
+"""Random calls on memory, and programs killed at random moments; plain and under a preload library. See ../stress."""

@@ -1,4 +1,4 @@
-"""A control group for memory, of either version: limits memory and counts the rest after a test."""
+"""A memory control group, version 1 or 2: limits memory during a test, and measures what remains afterwards."""
 
 import os
 from contextlib import suppress
@@ -10,8 +10,8 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 class Cgroup:
-    """A control group with this limit in bytes, made on creation; removed at the end of the `with` block, when it is
-    empty."""
+    """A control group with a limit in bytes. It is created by the constructor, and removed at the end of the `with`
+    block, when it is empty."""
 
     def __init__(self, name: str, most: int | None = None) -> None:
         self.old = (ROOT / "memory" / "cgroup.procs").exists()
@@ -20,7 +20,7 @@ class Cgroup:
         try:
             self.path.mkdir()
             if not (self.path / self._usage).exists():
-                # Version 2 enables controllers only if the parent group does.
+                # In version 2, a group has a controller only if its parent enables it.
                 (parent / "cgroup.subtree_control").write_text("+memory")
             if most is not None:
                 (self.path / self._limit).write_text(str(most))
@@ -38,18 +38,18 @@ class Cgroup:
         return "memory.usage_in_bytes" if self.old else "memory.current"
 
     def join(self) -> None:
-        """Moves the calling process into the group; to be called in a child."""
+        """Moves the calling process into the group. Called in a child."""
         (self.path / "cgroup.procs").write_text(str(os.getpid()))
 
     def usage(self) -> int:
-        """Returns the bytes charged to the group, except pages of files: those of the programs themselves are charged
-        to their first reader, and the kernel keeps them."""
+        """Returns the bytes charged to the group without page cache: the programs' own file pages are charged to the
+        first reader, and stay cached."""
         stat = dict(line.split() for line in (self.path / "memory.stat").read_text().splitlines())
         files = int(stat["cache" if self.old else "file"]) - int(stat["shmem"])
         return int((self.path / self._usage).read_text()) - files
 
     def killed(self) -> int:
-        """Returns the number of processes that the kernel killed for lack of memory."""
+        """Returns the number of processes killed by the kernel for lack of memory."""
         text = (self.path / ("memory.oom_control" if self.old else "memory.events")).read_text()
         return int(next(line.split()[1] for line in text.splitlines() if line.startswith("oom_kill ")))
 

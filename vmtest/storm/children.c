@@ -1,4 +1,4 @@
-/* Steps that make processes: all that a program can share with them, or leave to them, must be as before. */
+/* Steps that create processes. Everything that a process shares or inherits must be the same as in a plain run. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -45,7 +45,7 @@ static void in_a_fork(struct world *world) {
     tell(world, status_of(child), "fork %zu+%zu %d", range.page, range.pages, end);
 }
 
-/* The child has the memory of its parent, who waits. */
+/* The child borrows the memory of its parent, which waits. */
 static void in_a_vfork(struct world *world) {
     int end = DRAW(world, 0, 1, 2);
     fflush(world->out);
@@ -66,7 +66,7 @@ static int borrower(void *world) {
     _exit(9);
 }
 
-/* A process that shares memory, and no more. */
+/* A process that shares only memory. */
 static void in_a_clone(struct world *world) {
     const size_t room = 64 << 10;
     unsigned char *stack = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);

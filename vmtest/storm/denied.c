@@ -1,4 +1,4 @@
-/* A program under a filter: madvise knows nothing of populating, as before Linux 5.14. */
+/* Runs a program under a seccomp filter in which madvise cannot populate, as before Linux 5.14. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>

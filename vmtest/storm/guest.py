@@ -1,4 +1,4 @@
-"""A guest with three nodes, one of them without processors: programs run in it plainly and under the library."""
+"""A guest with three nodes, one of them without processors. Programs run in it with and without the library."""
 
 import re
 import tempfile
@@ -20,7 +20,7 @@ SECONDS = 600
 def _archive(library: Path, work: Path) -> bytes:
     archive = initramfs.Archive()
     programs = {"storm": build(work), "lib/libbigiron_preload.so": library}
-    # The reaper; the guest has no other.
+    # The library's reaper; the guest has no other.
     if library.with_name("bigiron").exists():
         programs["bigiron"] = library.with_name("bigiron")
     for directory in ("dev", "lib"):
@@ -42,7 +42,8 @@ def _nodes() -> list[str]:
 
 
 def run_guest(library: Path, series: str, accel: str) -> list[dict[str, Any]]:
-    """Runs the tests in a guest with a kernel of this series; returns name, status and last words of each."""
+    """Runs the tests in a guest with a kernel of this series; returns the name, the status and the last output of
+    each."""
     kernel = kernels.get(series)
     with tempfile.TemporaryDirectory(prefix="bigiron-memory.") as directory:
         work = Path(directory)
@@ -65,10 +66,10 @@ def run_guest(library: Path, series: str, accel: str) -> list[dict[str, Any]]:
             console = machine.console()
     records = notes.console_records(console)
     if not any("end" in record for record in records):
-        raise LabError(f"the guest did not come to its end\n{console[-3000:]}")
+        raise LabError(f"the guest did not finish\n{console[-3000:]}")
     for record in records:
         if record.get("status"):
             name = record["run"]
-            said = [line for line in console.splitlines() if line.startswith(f"{name}: ") or re.match(r"[-+]\S", line)]
-            print("\n".join(f"    {line}" for line in said[-12:]))
+            output = [line for line in console.splitlines() if line.startswith(f"{name}: ") or re.match(r"[-+]\S", line)]
+            print("\n".join(f"    {line}" for line in output[-12:]))
     return [record for record in records if "run" in record]

@@ -1,4 +1,4 @@
-"""Programs that are killed at any moment: only objects that the program itself had not removed yet may remain."""
+"""Kills programs at random moments: only objects that the program had not yet removed may remain."""
 
 import os
 import random
@@ -13,47 +13,47 @@ from lab.errors import LabError, Unavailable
 
 from . import left
 from .cgroup import Cgroup
-from .parts import Told
+from .parts import Results
 from .run import SMALL, Library
 
-# Sizes of objects that a program makes and destroys, and its maximum lifetime. The larger ones go to the reaper.
+# Size of the objects, and maximum lifetime of the program in seconds. The larger objects go to the reaper.
 SIZES = ((32 << 20, 0.15), (32 << 20, 0.15), (300 << 20, 1.0))
 # Tolerance for caches and the kernel's batched counting.
 TOLERANCE = 8 << 20
 
 
 def _read(journal: Path) -> tuple[int, int, int, int]:
-    """Reads the account that the program keeps (victim.c)."""
+    """Reads the program's journal (victim.c)."""
     making, segment, rounds, destroying = struct.unpack("4i", journal.read_bytes())
     return making, segment, rounds, destroying
 
 
 def _leftovers(journal: Path, group: Cgroup | None, before: int) -> str:
-    """Returns the defects after a program was killed; empty if there are none."""
+    """Returns the defects found after a kill; empty if there are none."""
     if not left.wait_until(lambda: not left.processes()):
-        return f"    processes are left: {', '.join(left.processes())}"
+        return f"    processes remain: {', '.join(left.processes())}"
     making, segment, _, _ = _read(journal)
     found = left.segments()
     wrong = []
-    # A program killed while making an object may leave one that it did not note.
+    # A program killed while creating a segment may leave one that it has not recorded.
     allowed = {segment} if not making else {number for number, _, _ in found[:1]}
     for number, size, attached in found:
         if attached or number not in allowed:
-            wrong.append(f"    segment {number} of {size} bytes, attached {attached}, is left; allowed: {allowed}")
+            wrong.append(f"    segment {number} of {size} bytes, attached {attached}, remains; allowed: {allowed}")
     left.remove_segments()
     if left.files():
-        wrong.append(f"    files are left in /dev/shm: {left.files()}")
+        wrong.append(f"    files remain in /dev/shm: {left.files()}")
     if group and not left.wait_until(lambda: group.usage() <= before + TOLERANCE):
-        wrong.append(f"    {group.usage() - before} bytes of memory are not back")
+        wrong.append(f"    {group.usage() - before} bytes of memory were not freed")
     return "\n".join(wrong)
 
 
-def kills(program: Path, library: Path, count: int, seed: int, told: Told) -> str:
-    """Kills `count` programs; returns the number of rounds they had done."""
+def kills(program: Path, library: Path, count: int, seed: int, results: Results) -> str:
+    """Kills `count` programs; returns a summary."""
     chance = random.Random(seed)
     rounds = reapers = 0
-    # This process is the first of a PID namespace. Its name must identify it as one that reaps all children: otherwise
-    # programs have no reaper there.
+    # This process is the first of a PID namespace. The library must recognize it by its name as an init that reaps all
+    # children; otherwise programs do not use the reaper.
     Path("/proc/self/comm").write_text("init")
     try:
         group: Cgroup | None = Cgroup("kills")
@@ -76,11 +76,11 @@ def kills(program: Path, library: Path, count: int, seed: int, told: Told) -> st
                 time.sleep(chance.uniform(0.002, longest))
             os.kill(victim.pid, signal.SIGKILL)
             if victim.wait(60) != -signal.SIGKILL:
-                raise LabError(f"the program ended by itself, status {victim.returncode}: too little memory here?")
+                raise LabError(f"the program ended by itself, status {victim.returncode}: not enough memory?")
             reapers += any("(bigiron)" in name for name in left.processes())
             rounds += _read(journal)[2]
-            told.tell(f"kill {number} (seed {seed}, {size >> 20} MiB)", _leftovers(journal, group, before))
+            results.record(f"kill {number} (seed {seed}, {size >> 20} MiB)", _leftovers(journal, group, before))
     if group:
         with group:
             pass
-    return f"{count} programs killed after {rounds} rounds, {reapers} while others were giving their memory back"
+    return f"{count} programs killed after {rounds} rounds, in {reapers} cases the reaper was still freeing memory"

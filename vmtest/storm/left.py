@@ -1,4 +1,4 @@
-"""Leftovers of programs in these namespaces, which contain nothing else."""
+"""Finds what programs left behind in these namespaces, which contain nothing else."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ IPC_RMID = 0
 
 
 def reap() -> None:
-    """Reaps orphaned grandchildren, which become children of the first process."""
+    """Reaps orphaned processes, which become children of the first process."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -21,7 +21,7 @@ def reap() -> None:
 
 
 def processes() -> list[str]:
-    """Returns the other processes, by number and name."""
+    """Returns the other processes, as number and name."""
     reap()
     found = []
     for path in Path("/proc").glob("[0-9]*"):
@@ -34,19 +34,19 @@ def processes() -> list[str]:
 
 
 def segments() -> list[tuple[int, int, int]]:
-    """Returns System V segments: number, bytes, number of attachments."""
+    """Returns the System V segments, as id, bytes and number of attachments."""
     lines = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     return [(int(fields[1]), int(fields[3]), int(fields[6])) for fields in lines]
 
 
 def remove_segments() -> None:
-    """Removes the segments of programs that were killed."""
+    """Removes the segments of killed programs."""
     for number, _, _ in segments():
         ctypes.CDLL(None).shmctl(number, IPC_RMID, None)
 
 
 def files() -> list[str]:
-    """Returns the files of shared memory."""
+    """Returns the files in /dev/shm."""
     return [path.name for path in Path("/dev/shm").iterdir()]
 
 

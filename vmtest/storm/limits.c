@@ -1,4 +1,5 @@
-/* One call on more memory than there may be: what becomes of it is told, unless the program is killed for it. */
+/* Each call requests more memory than may be available. Prints the result of each call, unless the call kills the
+ * program. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +40,7 @@ static void a_segment(size_t size) {
     say("shmget", id >= 0);
     void *at = shmat(id, NULL, 0);
     say("shmat", at != (void *)-1);
-    /* Whatever becomes of this process, it leaves no segment. */
+    /* Marks the segment for removal now: none remains, however this process ends. */
     shmctl(id, IPC_RMID, NULL);
     if (at == (void *)-1)
         return;
@@ -49,7 +50,7 @@ static void a_segment(size_t size) {
     say("shmdt", shmdt(at) == 0);
 }
 
-/* A file of a file system that is smaller than it, at STORM_FILE. */
+/* Maps a file at STORM_FILE that is larger than its file system. */
 static void a_file(size_t size, int kind) {
     const char *path = getenv("STORM_FILE");
     int file = path ? open(path, O_RDWR | O_CREAT | O_TRUNC, 0600) : -1;

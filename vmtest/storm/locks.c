@@ -1,4 +1,4 @@
-/* Steps that lock memory, piece by piece or all of it. */
+/* Steps that lock parts of memory, or all of it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ void step_of_locks(struct world *world) {
     size_t length = range.pages * PAGE;
     uint64_t odd = draw(world, 16);
     if (odd == 0)
-        address += 100; /* grown to whole pages */
+        address += 100; /* extended to whole pages */
     else if (odd == 1)
         length = ~0UL - PAGE; /* EINVAL or ENOMEM */
     else if (odd == 2)
@@ -41,7 +41,7 @@ void step_of_whole_process(struct world *world) {
                      MCL_FUTURE | MCL_ONFAULT, MCL_ONFAULT, 0, 64);
     tell(world, mlockall(flags), "mlockall %d", flags);
     look(world, draw_range(world));
-    /* What comes is locked from the beginning, in some of them. */
+    /* With MCL_FUTURE, later mappings are locked on creation. */
     for (uint64_t more = draw(world, 6); more > 0; more--) {
         world->step++;
         step_of_mappings(world);

@@ -1,4 +1,4 @@
-/* What can be seen of a world from inside its process. */
+/* Prints the state of a world as it is visible inside its process. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -29,8 +29,8 @@ uint64_t contents(const struct world *world, struct range range) {
     return digest;
 }
 
-/* A file of /proc. Not by stdio: a child that another thread forks and that exits sets the offset, which it shares, back
- * to where its copy of the stream was read to (exit(3) closes streams as fclose(3) does). */
+/* Reads a file of /proc without stdio. exit(3) closes streams as fclose(3) does, and sets the offset back to where the
+ * stream was read. A child forked by another thread shares that offset, so its exit would move the offset here. */
 static char *read_text(const char *path, char *text, size_t room) {
     size_t length = 0;
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -41,7 +41,7 @@ static char *read_text(const char *path, char *text, size_t room) {
     return text;
 }
 
-/* The number behind a name of /proc/self/status. */
+/* Returns the number after a name in /proc/self/status. */
 static unsigned long status(const char *name) {
     char text[8192], *found = strstr(read_text("/proc/self/status", text, sizeof text), name);
     return found ? strtoul(found + strlen(name), NULL, 10) : 0;
@@ -52,13 +52,13 @@ size_t locked_bytes(void) { return status("VmLck:") * 1024; }
 static unsigned long own_threads(void) { return status("Threads:"); }
 
 unsigned long threads_of_process(void) {
-    /* A sanitizer has some of its own, which come and go. */
+    /* A sanitizer's own threads come and go. */
     if (getenv("STORM_SANITIZER"))
         return 0;
     static unsigned long at_begin;
     if (!at_begin)
         at_begin = own_threads();
-    /* One that was joined is there for a moment more. */
+    /* A joined thread remains visible for a moment. */
     for (int look = 0; look < 2000 && own_threads() > at_begin; look++)
         usleep(500);
     return own_threads() - at_begin;
@@ -70,7 +70,7 @@ static void one_flag_less(char *flags, const char *flag) {
         memmove(found, found + strlen(flag), strlen(found + strlen(flag)) + 1);
 }
 
-/* A mapping of the arena, by pages of it. */
+/* A mapping in the arena; bounds in pages. */
 struct mapping {
     size_t start, end;
     char text[256];
@@ -87,13 +87,13 @@ static void show(struct world *world, struct mapping *shown, const struct mappin
         *shown = *next;
 }
 
-/* Where STORM_EXACT is set, all is shown. Else not that huge pages were asked for, nor where the kernel did not join two
- * neighbours for that, nor what it counts as committed, which goes by neighbours that were joined (anon_vma in
- * mprotect_fixup of mm/mprotect.c); and not how many pages are there.
+/* With STORM_EXACT, everything is printed. Without it, the following are omitted: requests for huge pages; boundaries
+ * between adjacent mappings that the kernel did not merge because of them; the accounting of committed memory, which
+ * depends on merged neighbours (anon_vma in mprotect_fixup of mm/mprotect.c); and the number of resident pages.
  *
- * All pages of memory that is locked, and beside that those of the process alone: of files, segments too, the kernel maps
- * some more (do_fault_around of mm/memory.c) and takes some away, those of zeros even without swap (the comment at
- * shmem_recalc_inode of mm/shmem.c). */
+ * The number of resident pages is printed for locked memory and for private mappings. For files and segments, the
+ * kernel maps additional pages (do_fault_around of mm/memory.c), and removes some that contain only zeros even without
+ * swap (the comment at shmem_recalc_inode of mm/shmem.c). */
 void look(struct world *world, struct range range) {
     fprintf(world->out, "%lu contents %zu+%zu %016lx\n", world->step, range.page, range.pages, contents(world, range));
     char access[8], *rest = read_text("/proc/self/smaps", world->smaps, SMAPS);
@@ -141,7 +141,7 @@ void look_at_segments(struct world *world) {
             tell(world, -1, "segment %d", at);
             continue;
         }
-        /* A fork of another thread attaches all segments for a moment. */
+        /* A fork by another thread briefly attaches all segments. */
         long attached = world->alone ? (long)is.shm_nattch : -2;
         tell(world, attached, "segment %d: %zu bytes, mode %o, made by %s, last %s, attached %d, detached %d", at,
              is.shm_segsz, is.shm_perm.mode, is.shm_cpid == getpid() ? "me" : "another",

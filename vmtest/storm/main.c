@@ -1,15 +1,15 @@
 /* storm: random calls on memory. See storm.h.
  *
- *     storm one SEED STEPS ROUNDS       one thread; between rounds it executes itself anew
- *     storm many SEED STEPS THREADS     threads, each as it would be alone
+ *     storm one SEED STEPS ROUNDS       one thread; executes itself again between rounds
+ *     storm many SEED STEPS THREADS     threads, each of which must behave as if alone
  *     storm together SEED PROCESSES THREADS ROUNDS
  *     storm signals SEED ROUNDS
  *     storm victim SEED BYTES JOURNAL   until it is killed
  *     storm limit WHAT BYTES
  *     storm numa all|local|spread
- *     storm denied MODE ARGUMENT...     another of these where madvise cannot populate
+ *     storm denied MODE ARGUMENT...     another mode, with a madvise that cannot populate
  *
- * Ends with 0, with 1 where something was wrong, with 2 where it could not be tried. */
+ * Exit status: 0 success, 1 failure, 2 not run. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ static int usage(void) {
     return 2;
 }
 
-/* What is left attached or not by the image before: nothing is attached. */
+/* Prints whether segments of the program before exec are still attached. None should be. */
 static void look_back(const char *ids) {
     char *rest;
     for (int number = 0; *ids; ids = *rest ? rest + 1 : rest, number++) {
@@ -87,8 +87,8 @@ static int run_many(uint64_t seed, unsigned long steps, unsigned count) {
     for (unsigned at = 0; at < count; at++)
         if (pthread_create(&threads[at].handle, NULL, run_thread, &threads[at]) != 0)
             return 2;
-    /* Nothing is printed before the last has ended: a child that one of them forks writes again, when it exits, what
-     * stands in the buffer of stdout. */
+    /* Prints nothing until all threads have ended: when a child forked by one of them exits, it writes its copy of the
+     * stdout buffer again. */
     for (unsigned at = 0; at < count; at++)
         pthread_join(threads[at].handle, NULL);
     for (unsigned at = 0; at < count; at++) {
@@ -100,14 +100,14 @@ static int run_many(uint64_t seed, unsigned long steps, unsigned count) {
     return 0;
 }
 
-/* STORM_LIMIT_LOCK=BYTES: as a user without privileges, who may lock so much. */
+/* STORM_LIMIT_LOCK=BYTES: runs as a user without privileges and with this limit on locked memory. */
 static void obey_limits(void) {
     const char *lock = getenv("STORM_LIMIT_LOCK");
     if (!lock)
         return;
     struct rlimit limit;
     getrlimit(RLIMIT_MEMLOCK, &limit);
-    /* What is locked counts for a user, not for a process: nobody else is this one. */
+    /* Locked segments are charged to the user, not to the process; no other process has this user id. */
     uid_t user = 3000000U + (uid_t)getpid();
     rlim_t wanted = strtoul(lock, NULL, 0);
     limit.rlim_cur = limit.rlim_max = wanted < limit.rlim_max ? wanted : limit.rlim_max;

@@ -1,4 +1,4 @@
-/* Steps that map, unmap, move and change memory of the arena. */
+/* Steps that map, unmap, move and change memory in the arena. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 
 void forget_after_failure(const struct world *world, struct range range, long result) {
     int error = errno;
-    /* Also what is locked; older kernels keep that. */
+    /* Includes locked pages, which older kernels keep. */
     if (result != 0 && madvise(address_of(world, range), range.pages * PAGE, MADV_DONTNEED_LOCKED) != 0)
         madvise(address_of(world, range), range.pages * PAGE, MADV_DONTNEED);
     errno = error;
@@ -49,7 +49,7 @@ static void map(struct world *world) {
          (long)offset);
 }
 
-/* Where the kernel chooses; written, read, and given back. */
+/* Maps at an address chosen by the kernel; writes, reads and unmaps it. */
 static void map_anywhere(struct world *world) {
     size_t length = (1 + draw(world, 300)) * PAGE - draw(world, 2) * 100;
     int more = DRAW(world, 0, MAP_POPULATE, MAP_LOCKED, MAP_POPULATE | MAP_LOCKED);
@@ -63,7 +63,8 @@ static void map_anywhere(struct world *world) {
         sum += made[at];
     memset(made, 0x5a, length);
     sum += made[length - 1];
-    /* A page in the middle, then what is on both sides: in the hole there may be another thread's memory now. */
+    /* Unmaps a page in the middle first, then the memory on both sides: another thread may have mapped memory in the
+     * hole. */
     size_t middle = length / 2 / PAGE * PAGE;
     long first = munmap(made + middle, PAGE);
     long rest = middle ? munmap(made, middle) : 0;
@@ -79,7 +80,7 @@ static void unmap(struct world *world) {
     switch (draw(world, 12)) {
     case 0: address += 1; break;     /* EINVAL */
     case 1: length = 0; break;       /* EINVAL */
-    case 2: length -= PAGE / 2; break; /* the whole page all the same */
+    case 2: length -= PAGE / 2; break; /* rounded up to the whole page */
     case 3: length = ~0UL; break;    /* EINVAL */
     }
     tell(world, munmap(address, length), "munmap %zu %zu", (size_t)(address - world->arena), length);
@@ -111,7 +112,8 @@ static void advise(struct world *world) {
     tell(world, result, "madvise %zu+%zu %d", range.page, range.pages, advice);
 }
 
-/* Into each page its mark, as far as pages may be written. By the kernel, who says EFAULT and raises nothing. */
+/* Writes a mark to each writable page. The kernel writes it: for other pages it returns EFAULT instead of raising a
+ * signal. */
 static void write_pages(struct world *world) {
     struct range range = draw_range(world);
     long written = 0;

@@ -1,5 +1,5 @@
-/* Where memory comes from on a machine of several nodes, and where helpers run. The node of each page is asked of the
- * kernel by move_pages. */
+/* Tests the nodes of memory and the processors of helpers on a machine with several nodes. move_pages(2) reports the
+ * node of each page. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -50,7 +50,7 @@ static void read_nodes(void) {
     }
 }
 
-/* Pages of each node. */
+/* Counts the pages on each node. */
 static void count_pages(unsigned char *at, size_t length, size_t *counts) {
     size_t count = length / PAGE;
     void **pages = calloc(count, sizeof *pages);
@@ -70,10 +70,10 @@ static void all_on(unsigned char *at, int node, const char *what) {
     size_t counts[MOST_NODES];
     count_pages(at, LENGTH, counts);
     if (counts[node] != LENGTH / PAGE) {
-        printf("numa: %s: pages of the nodes", what);
+        printf("numa: %s: pages per node", what);
         for (int other = 0; other < nodes; other++)
             printf(" %zu", counts[other]);
-        printf(", all should be on node %d\n", node);
+        printf("; expected: all on node %d\n", node);
         failed = 1;
     }
 }
@@ -92,7 +92,7 @@ static void own_policy(int mode, unsigned long mask) {
     must(syscall(SYS_set_mempolicy, mode, mode == DEFAULT ? NULL : &mask, 64UL) == 0, "set_mempolicy fails", mode);
 }
 
-/* Who looks at the threads of this process while others work: helpers run where this process may, nowhere else. */
+/* State of the thread that watches the others: helpers may run only where this process may. */
 static volatile int watching;
 static unsigned long helpers_seen, helpers_astray;
 
@@ -181,7 +181,7 @@ static void interleaved(void) {
     policy_of(at, INTERLEAVE, 3);
     must(mlock(at, LENGTH) == 0, "mlock fails", -1);
     count_pages(at, LENGTH, counts);
-    /* By huge pages where there are any, with small ones at the ends. */
+    /* Huge pages where available, with small ones at both ends. */
     must(counts[0] + counts[1] == LENGTH / PAGE && counts[0] > LENGTH / PAGE / 3 && counts[1] > LENGTH / PAGE / 3,
          "mbind(MPOL_INTERLEAVE) is not even", -1);
     munmap(at, LENGTH);
@@ -192,7 +192,7 @@ static void spread(void) {
     unsigned char *at = map(MAP_PRIVATE | MAP_POPULATE);
     count_pages(at, LENGTH, counts);
     for (int node = 0; node < nodes; node++)
-        must(counts[node] > 0 || CPU_COUNT(&of_node[node]) == 0, "numa=spread takes nothing from a node", node);
+        must(counts[node] > 0 || CPU_COUNT(&of_node[node]) == 0, "numa=spread uses no memory of a node", node);
     munmap(at, LENGTH);
 }
 
@@ -216,7 +216,7 @@ int run_numa(const char *how) {
     }
     watching = 0;
     pthread_join(watcher, NULL);
-    must(helpers_astray == 0, "helpers ran where this process may not", -1);
+    must(helpers_astray == 0, "helpers ran on processors that this process may not use", -1);
     printf("numa %s: %d nodes, helpers seen %s: %s\n", how, nodes, helpers_seen ? "yes" : "no", failed ? "WRONG" : "right");
     return failed;
 }

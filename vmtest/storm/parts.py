@@ -1,4 +1,4 @@
-"""The parts of the storm: each compares runs under the library with the plain one, or with required results."""
+"""The parts of the storm. Each compares runs under the library with a plain run, or with expected results."""
 
 import random
 import time
@@ -12,15 +12,15 @@ from .run import EXACT, PLAIN, SMALL, Library, Ran, first_difference, run
 MERGED = f"{SMALL},huge=never"
 
 
-class Told:
+class Results:
     """Counts successes and prints failures."""
 
     def __init__(self) -> None:
         self.passed = 0
         self.failed = 0
 
-    def tell(self, name: str, wrong: str) -> bool:
-        """Records a verdict: `wrong` is empty for a success. Successes are only counted."""
+    def record(self, name: str, wrong: str) -> bool:
+        """Records a result; `wrong` describes a failure and is empty for a success."""
         if wrong:
             self.failed += 1
             print(f"FAIL {name}\n{wrong}", flush=True)
@@ -31,8 +31,8 @@ class Told:
 
 def _same(plain: Ran, other: Ran) -> str:
     if plain.status != other.status:
-        said = "\n".join(other.output.splitlines()[-12:])
-        return f"    plain: {plain.ended}; with the library: {other.ended}\n{said}"
+        tail = "\n".join(other.output.splitlines()[-12:])
+        return f"    plain: {plain.ended}; with the library: {other.ended}\n{tail}"
     return "" if plain.output == other.output else first_difference(plain.output, other.output)
 
 
@@ -40,57 +40,57 @@ def _good(ran: Ran) -> str:
     return "" if ran.status == 0 else f"    {ran.ended}\n" + "\n".join(ran.output.splitlines()[-12:])
 
 
-def old(program: Path, library: Path, seed: int, told: Told) -> None:
+def old(program: Path, library: Path, seed: int, results: Results) -> None:
     """A kernel whose madvise cannot populate."""
     steps, more = ("denied", "one", seed, 800, 1), [("STORM_EXACT", "1")]
     plain = run(program, PLAIN, *steps, more=more)
-    told.tell(f"without MADV_POPULATE, plain, seed {seed}", _good(plain))
+    results.record(f"without MADV_POPULATE, plain, seed {seed}", _good(plain))
     other = run(program, Library(library, EXACT), *steps, more=more)
-    told.tell(f"without MADV_POPULATE, seed {seed}", _same(plain, other))
+    results.record(f"without MADV_POPULATE, seed {seed}", _same(plain, other))
 
 
-def one(program: Path, library: Path, seed: int, told: Told) -> None:
-    """One thread; two policies, and a user who may lock little."""
+def one(program: Path, library: Path, seed: int, results: Results) -> None:
+    """One thread: with two policies, and as a user who may lock little memory."""
     steps = ("one", seed, 1500, 2)
     for name, policy, more in (
         ("exact", EXACT, [("STORM_EXACT", "1")]),
         ("default", MERGED, []),
-        ("little may be locked", EXACT, [("STORM_LIMIT_LOCK", "1048576")]),
+        ("locked memory limited", EXACT, [("STORM_LIMIT_LOCK", "1048576")]),
     ):
         plain = run(program, PLAIN, *steps, more=more)
-        told.tell(f"one thread, plain, seed {seed}", _good(plain))
+        results.record(f"one thread, plain, seed {seed}", _good(plain))
         other = run(program, Library(library, policy), *steps, more=more)
-        told.tell(f"one thread, {name}, seed {seed}", _same(plain, other))
+        results.record(f"one thread, {name}, seed {seed}", _same(plain, other))
 
 
-def many(program: Path, library: Path, seed: int, told: Told) -> None:
+def many(program: Path, library: Path, seed: int, results: Results) -> None:
     """Many threads, each of which must behave as if alone."""
     steps = ("many", seed, 600, 6)
-    told.tell(f"threads, seed {seed}", _same(run(program, PLAIN, *steps), run(program, Library(library, MERGED), *steps)))
+    results.record(f"threads, seed {seed}", _same(run(program, PLAIN, *steps), run(program, Library(library, MERGED), *steps)))
 
 
-def together(program: Path, library: Path, seed: int, told: Told) -> None:
+def together(program: Path, library: Path, seed: int, results: Results) -> None:
     """Processes and threads on the same segments."""
-    told.tell(f"together, seed {seed}", _good(run(program, Library(library, SMALL), "together", seed, 3, 4, 150)))
+    results.record(f"together, seed {seed}", _good(run(program, Library(library, SMALL), "together", seed, 3, 4, 150)))
 
 
-def signals(program: Path, library: Path, seed: int, told: Told) -> None:
+def signals(program: Path, library: Path, seed: int, results: Results) -> None:
     """Signals before, in and after calls."""
-    told.tell(f"signals, seed {seed}", _good(run(program, Library(library, SMALL), "signals", seed, 200)))
+    results.record(f"signals, seed {seed}", _good(run(program, Library(library, SMALL), "signals", seed, 200)))
 
 
 STORMS = (one, old, many, together, signals)
 
 
-def storms(program: Path, library: Path, seconds: float, seed: int | None, told: Told) -> int:
+def storms(program: Path, library: Path, seconds: float, seed: int | None, results: Results) -> int:
     """Runs seeds until the time is over, each part at least once; returns the number of seeds."""
     began, count = time.monotonic(), 0
     first = seed if seed is not None else random.randrange(1 << 32)
     print(f"storms from seed {first} on", flush=True)
     while count == 0 or time.monotonic() - began < seconds:
         for storm in STORMS:
-            storm(program, library, first + count, told)
-            # Leftovers of the processes that were killed on purpose.
+            storm(program, library, first + count, results)
+            # Segments of the processes that were killed on purpose.
             left.remove_segments()
         count += 1
     return count

@@ -1,4 +1,4 @@
-"""The program storm: its build, and runs with and without the library."""
+"""Builds the program `storm`, and runs it with and without the library."""
 
 import os
 import signal
@@ -13,16 +13,16 @@ from lab.errors import LabError
 
 HERE = Path(__file__).resolve().parent
 LIBRARY = "libbigiron_preload.so"
-# Small enough that a piece of the arena is shared among helpers; the arena has 4 MiB.
+# The thresholds are small enough that parts of the arena, which has 4 MiB, are shared among helpers.
 SMALL = "threshold=64K,chunk=64K,helpers=16"
-# A policy without any visible effect, not even on the number of resident pages of a segment.
+# A policy without visible effects, even on the number of resident pages of a segment.
 EXACT = f"{SMALL},attach=plain,shm-lock=plain,huge=never"
 SECONDS = 1200
 
 
 @dataclass(frozen=True)
 class Library:
-    """The library that precedes the C library, if any."""
+    """The preload library; `path` is None for a plain run."""
 
     path: Path | None
     policy: str = ""
@@ -30,13 +30,13 @@ class Library:
     first: tuple[str, ...] = ()
 
     def environment(self) -> dict[str, str]:
-        """Returns the variables for a program."""
+        """Returns the program's environment."""
         clean = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C"}
         loaded = [*self.first, *([str(self.path)] if self.path else [])]
         preload = {"LD_PRELOAD": ":".join(loaded)} if loaded else {}
         if self.path is None:
             return clean | preload
-        # As set by `bigiron mem run`: the program that takes over long operations.
+        # Set by `bigiron mem run` too: the program that takes over long operations.
         program = self.path.with_name("bigiron")
         reaper = {"BIGIRON_MEM_PROGRAM": str(program)} if program.exists() else {}
         return clean | preload | reaper | {"BIGIRON_MEM": self.policy}
@@ -68,7 +68,7 @@ def build(into: Path, *flags: str) -> Path:
 
 
 def run(program: Path, library: Library, *arguments: object, more: Sequence[tuple[str, str]] = ()) -> Ran:
-    """Runs the program to its end. A timeout is an error by itself."""
+    """Runs the program to its end. Raises an error after a timeout."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             [program, *map(str, arguments)],
@@ -96,7 +96,7 @@ def _where_it_waits(pid: int) -> str:
 
 
 def first_difference(plain: str, other: str) -> str:
-    """Returns the first lines that differ, with the lines before them."""
+    """Returns the first differing lines, and the lines before them."""
     left, right = plain.splitlines(), other.splitlines()
     at = next((n for n, pair in enumerate(zip(left, right)) if pair[0] != pair[1]), min(len(left), len(right)))
     before = [f"      {line}" for line in left[max(0, at - 12) : at]]
@@ -104,7 +104,7 @@ def first_difference(plain: str, other: str) -> str:
 
 
 def find_library(given: Path | None) -> Path:
-    """Returns the library at `given`, or one that is built now."""
+    """Returns the library at `given`, or builds it."""
     if given:
         path = given.resolve()
     else:
@@ -112,5 +112,5 @@ def find_library(given: Path | None) -> Path:
         target = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent.parent / "target"))
         path = target.resolve() / "unit" / LIBRARY
     if not path.exists():
-        raise LabError(f"{path} is not there: build it with cargo build --profile unit -p bigiron-preload")
+        raise LabError(f"{path} does not exist: build it with cargo build --profile unit -p bigiron-preload")
     return path

@@ -20,7 +20,7 @@ static void get(struct world *world, struct segment *segment) {
     int flags = DRAW(world, IPC_CREAT | 0600, IPC_CREAT | 0600, IPC_CREAT | IPC_EXCL | 0640, 0600);
     int id = shmget(key_of(world, number), size, flags);
     tell(world, id < 0 ? -1 : 0, "shmget %d %zu %o", number, size, (unsigned)flags);
-    /* The same key gives the same segment: one place is enough for it. */
+    /* A key identifies one segment: it needs only one entry. */
     for (int at = 0; at < SEGMENTS; at++)
         if (world->segments[at].id == id)
             return;
@@ -69,7 +69,7 @@ static void attach_anywhere(struct world *world, struct segment *segment) {
 static void detach(struct world *world, struct segment *segment) {
     unsigned char *where = segment->fixed;
     switch (draw(world, 8)) {
-    case 0: where = address_of(world, draw_range(world)); break; /* whatever is there: most often EINVAL */
+    case 0: where = address_of(world, draw_range(world)); break; /* any existing mapping: most often EINVAL */
     case 1: where += 1; break;                                   /* EINVAL */
     case 2: case 3: case 4:
         if (segment->floating) {
@@ -84,7 +84,7 @@ static void detach(struct world *world, struct segment *segment) {
 
 static void forget(struct world *world, struct segment *segment) {
     tell(world, shmctl(segment->id, IPC_RMID, NULL), "IPC_RMID");
-    /* It stays as long as it is attached, and that a fork of another thread is for a moment. */
+    /* IPC_RMID keeps a segment while it is attached; a fork by another thread briefly attaches it. */
     if (draw(world, 3) == 0 && world->alone) {
         struct shmid_ds is;
         long result = shmctl(segment->id, IPC_STAT, &is);

@@ -36,7 +36,7 @@ static uint64_t mask(void) {
     return now;
 }
 
-/* One of everything, on memory of its own. */
+/* Makes each call once, on memory of its own. */
 static int everything(size_t length) {
     int good = 1;
     unsigned char *made = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -57,7 +57,7 @@ static int everything(size_t length) {
 
 static volatile sig_atomic_t pause_between;
 
-/* One alarm; the handler sets the next, so that what it interrupts goes on in between however slow the machine is. */
+/* Sets one alarm. The handler sets the next one, so the interrupted code makes progress on slow machines too. */
 static void alarms(int microseconds) {
     struct itimerval next = {{0, 0}, {0, microseconds}};
     pause_between = microseconds;
@@ -78,7 +78,7 @@ static void on_alarm(int signal) {
     errno = before;
 }
 
-/* A handler makes the calls that it interrupts. */
+/* Handlers make the same calls that they interrupt. */
 static void handlers_that_call(unsigned long rounds) {
     struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, NULL);
@@ -86,14 +86,14 @@ static void handlers_that_call(unsigned long rounds) {
     alarms(700);
     for (unsigned long round = 0; round < rounds; round++) {
         must(everything(LENGTH), "a call failed under alarms");
-        must(mask() == before, "the signal mask is another one after a call");
+        must(mask() == before, "a call changed the signal mask");
     }
     alarms(0);
-    must(handled > 0, "no alarm came");
+    must(handled > 0, "no alarm arrived");
 }
 
-/* A handler jumps out of whatever it interrupts; what is called afterwards works all the same. Other than by
- * addresses that it knows, a program could not give back what it had made when it jumped. */
+/* Handlers jump out of the calls that they interrupt; later calls must work. The arena is at a fixed address: otherwise
+ * a program could not free what a call had made when it was left by a jump. */
 static void jumps(unsigned long rounds) {
     unsigned char *arena = (unsigned char *)0x7eb000000000UL;
     volatile unsigned long round = 0;
@@ -120,11 +120,11 @@ static void jumps(unsigned long rounds) {
     alarms(0);
     munmap(arena, LENGTH);
     shmctl(id, IPC_RMID, NULL);
-    must(mask() == before, "the signal mask is another one after jumps");
-    must(threads_of_process() == 0, "threads are left after jumps");
+    must(mask() == before, "jumps changed the signal mask");
+    must(threads_of_process() == 0, "threads remain after jumps");
 }
 
-/* A signal that ends the program does so. */
+/* A fatal signal during a call ends the program. */
 static void deadly(struct world *world, unsigned long rounds) {
     for (unsigned long round = 0; round < rounds / 20 + 1; round++) {
         fflush(stdout);
@@ -141,7 +141,7 @@ static void deadly(struct world *world, unsigned long rounds) {
     }
 }
 
-/* What waits because the program wants it so stays where it is, and disturbs nothing. */
+/* Signals that the program blocks stay pending, and do not disturb calls. */
 static void held_back(void) {
     sigset_t set;
     int got = 0;
@@ -151,8 +151,8 @@ static void held_back(void) {
     sigprocmask(SIG_BLOCK, &set, NULL);
     raise(SIGTERM);
     kill(getpid(), SIGUSR1);
-    must(everything(LENGTH), "a call failed with a signal that waits");
-    must(sigwait(&set, &got) == 0 && sigwait(&set, &got) == 0, "a signal that waited is gone");
+    must(everything(LENGTH), "a call failed with a pending signal");
+    must(sigwait(&set, &got) == 0 && sigwait(&set, &got) == 0, "a pending signal was lost");
     sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
@@ -161,7 +161,7 @@ static void *on_a_small_stack(void *argument) {
     return everything(LENGTH) ? NULL : (void *)1;
 }
 
-/* The smallest stack that a thread may have, and the smallest of a handler. */
+/* The smallest stack allowed for a thread, and the smallest for a handler. */
 static void small_stacks(void) {
     pthread_attr_t attributes;
     pthread_t thread;
@@ -188,14 +188,14 @@ int run_signals(uint64_t seed, unsigned long rounds) {
     struct world world = {.random = seed};
     errno = 4711;
     must(everything(LENGTH), "a call failed");
-    must(errno == 4711, "a call that succeeds changes errno");
+    must(errno == 4711, "a successful call changed errno");
     handlers_that_call(rounds);
     jumps(rounds);
     deadly(&world, rounds);
     held_back();
     small_stacks();
-    must(threads_of_process() == 0, "threads are left");
-    must(locked_bytes() == 0, "memory is left locked");
+    must(threads_of_process() == 0, "threads remain");
+    must(locked_bytes() == 0, "memory remains locked");
     printf("signals: %s\n", failed ? "WRONG" : "right");
     return failed;
 }

@@ -1,5 +1,5 @@
-/* A storm of calls on memory, by a seed. What a call does and shows is printed, and never an address, a number of a
- * segment or of a process: two runs of one seed must print the same, whatever stands between the program and the kernel. */
+/* Random calls on memory, determined by a seed. Results and visible effects are printed without addresses or ids of
+ * segments and processes: two runs with the same seed must print the same, with and without a library. */
 #ifndef STORM_H
 #define STORM_H
 
@@ -9,76 +9,76 @@
 #include <sys/types.h>
 
 #define PAGE 4096UL
-/* Pages of an arena: the addresses that one world works on. */
+/* Pages of an arena, the address range of one world. */
 #define PAGES 1024UL
 #define SEGMENTS 6
 #define MOST_THREADS 32
-/* Bytes of /proc/self/smaps that are looked at: some 700 for a mapping. */
+/* Bytes of /proc/self/smaps that are read; a mapping takes about 700. */
 #define SMAPS (1UL << 20)
 
-/* A segment of System V shared memory; `id` is -1 where there is none. */
+/* A System V segment; `id` is -1 if none exists. */
 struct segment {
     int id;
     int key_number; /* 0: IPC_PRIVATE */
     size_t size;
-    /* Where it is attached in the arena, as an address, or at one of the kernel's choice. */
+    /* Addresses of its attachments: one in the arena, one chosen by the kernel. */
     void *fixed, *floating;
 };
 
-/* What one thread works on. Nobody else touches it. */
+/* State of one thread, which no other thread accesses. */
 struct world {
     uint64_t random;
     uint64_t seed;
-    unsigned number; /* of the thread */
-    int alone;       /* the process has no other threads: what is of the whole process may be done and looked at */
+    unsigned number; /* number of the thread */
+    int alone;       /* true if the process has no other threads: the whole process may then be changed and examined */
     unsigned char *arena;
     int file; /* a memfd */
     struct segment segments[SEGMENTS];
     FILE *out;
-    char *smaps; /* room for a text, made before anything is locked or limited */
+    char *smaps; /* buffer, allocated before memory is locked or limited */
     unsigned long step;
 };
 
 uint64_t draw(struct world *world, uint64_t below);
-/* One of `count` ints. */
+/* Returns one of `count` ints. */
 int draw_one(struct world *world, const int *choices, size_t count);
 #define DRAW(world, ...) \
     draw_one(world, (const int[]){__VA_ARGS__}, sizeof((int[]){__VA_ARGS__}) / sizeof(int))
 
-/* A piece of the arena. */
+/* A part of the arena. */
 struct range {
     size_t page, pages;
 };
 struct range draw_range(struct world *world);
 void *address_of(const struct world *world, struct range range);
 
-/* Prints the step: its name and arguments, its result, and errno where it failed. */
+/* Prints a step: name and arguments, result, and errno after a failure. */
 void tell(struct world *world, long result, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Takes pages away where a call that makes them failed: how many are there then is nobody's promise. The plain call
- * stops at the first that cannot be made, helpers have gone on elsewhere. Leaves errno as it is. */
+/* After a failed call, removes the pages that it populated, as their number is unspecified: the plain call stops at the
+ * first page that it cannot populate, while helpers may have populated later ones. Preserves errno. */
 void forget_after_failure(const struct world *world, struct range range, long result);
 
-/* What can be seen: contents of a piece, mappings of the arena, locked memory, segments. */
+/* Visible state: contents of a range, mappings of the arena, locked memory, segments. */
 uint64_t contents(const struct world *world, struct range range);
 void look(struct world *world, struct range range);
 void look_at_segments(struct world *world);
 size_t locked_bytes(void);
-/* Beside those that were there when it was called first; waits a moment for those that end. */
+/* Returns the number of threads beyond those at the first call; waits briefly for threads that are ending. */
 unsigned long threads_of_process(void);
 
 void world_begin(struct world *world, uint64_t seed, unsigned number, int alone, FILE *out);
 void world_end(struct world *world);
 void world_steps(struct world *world, unsigned long steps);
 
-/* Steps, by what they are about. */
+/* Steps, by subject. */
 void step_of_mappings(struct world *world);
 void step_of_locks(struct world *world);
 void step_of_segments(struct world *world);
 void step_of_children(struct world *world);
 void step_of_whole_process(struct world *world);
 
-/* Modes of the program (main.c): 0 when all was as it must be. */
+/* Modes of the program (main.c); return 0 on success. */
 int run_together(uint64_t seed, unsigned processes, unsigned threads, unsigned long rounds);
 int run_signals(uint64_t seed, unsigned long rounds);
 int run_victim(uint64_t seed, size_t size, const char *journal);

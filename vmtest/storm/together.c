@@ -1,5 +1,5 @@
-/* Threads of several processes on the same segments at the same time. Each page belongs to one thread, which alone
- * writes it and knows what it must hold. */
+/* Threads of several processes on the same segments at the same time. Each page belongs to one thread; only this thread
+ * writes the page, and it checks the contents. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@ struct common {
 struct worker {
     const struct common *common;
     unsigned number;
-    struct world world; /* for its random numbers */
+    struct world world; /* random numbers of the worker */
     uint64_t marks[COMMON][COMMON_PAGES];
     const char *wrong;
 };
@@ -38,7 +38,7 @@ static void check(struct worker *worker, int good, const char *what) {
 static void visit(struct worker *worker, int which, unsigned char *at, int write) {
     for (size_t page = worker->number; page < COMMON_PAGES; page += worker->common->workers) {
         uint64_t *mark = (uint64_t *)(at + page * PAGE + 8 * (page % 512));
-        check(worker, *mark == worker->marks[which][page], "a page of a segment lost what was written");
+        check(worker, *mark == worker->marks[which][page], "a page of a segment lost its contents");
         if (write)
             *mark = worker->marks[which][page] = draw(&worker->world, ~0UL);
     }
@@ -65,7 +65,7 @@ static void one_round(struct worker *worker) {
         default: {
             unsigned char *own = mmap(NULL, length, PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_ANONYMOUS | DRAW(world, MAP_POPULATE, MAP_LOCKED), -1, 0);
-            check(worker, own != MAP_FAILED && own[length - 1] == 0, "new memory is not there, or not zero");
+            check(worker, own != MAP_FAILED && own[length - 1] == 0, "new memory is missing, or not zero");
             if (own != MAP_FAILED) {
                 memset(own, 0xa5, length);
                 status = munmap(own, length);
@@ -89,7 +89,7 @@ static void *work(void *argument) {
     struct worker *worker = argument;
     for (unsigned long round = 0; round < worker->common->rounds && !worker->wrong; round++)
         one_round(worker);
-    /* What it wrote is there at the end too. */
+    /* Written pages must still have their contents at the end. */
     for (int which = 0; which < COMMON; which++) {
         unsigned char *at = shmat(worker->common->ids[which], NULL, 0);
         check(worker, at != (void *)-1, "the last shmat failed");
@@ -149,7 +149,7 @@ int run_together(uint64_t seed, unsigned processes, unsigned threads, unsigned l
             failed = 1;
         }
         if (shmctl(common.ids[which], IPC_RMID, NULL) != 0 || shmctl(common.ids[which], IPC_STAT, &is) == 0) {
-            printf("segment %d is there after IPC_RMID\n", which);
+            printf("segment %d remains after IPC_RMID\n", which);
             failed = 1;
         }
     }

@@ -1,5 +1,5 @@
-/* A program that makes, locks and destroys large memory until it is killed. Beside it, in a file, it keeps an account of
- * the segments that it would leave behind. */
+/* Creates, locks and destroys large objects until it is killed. A journal in a file records the segments that it would
+ * leave behind. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,12 +12,12 @@
 
 #include "storm.h"
 
-/* The file's contents; a segment is noted from before it is made until it was removed. */
+/* The journal. A segment is recorded from before its creation until after its removal. */
 struct journal {
-    volatile int making; /* in shmget now, or its number is not noted yet */
+    volatile int making; /* shmget is running, or its id is not recorded yet */
     volatile int segment;
     volatile int rounds;
-    volatile int destroying; /* what only this process has is given back now */
+    volatile int destroying; /* private objects are being freed */
 };
 
 static void a_segment(struct world *world, size_t size, struct journal *journal) {
@@ -81,7 +81,7 @@ int run_victim(uint64_t seed, size_t size, const char *path) {
             a_segment(&world, size, journal);
         else
             a_mapping(&world, size);
-        /* In some runs the end of the program is what is interrupted. */
+        /* In some rounds the program can be killed while a large process exits. */
         if (draw(&world, 8) == 0) {
             void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
             if (fork() == 0)

@@ -1,4 +1,4 @@
-/* A world: its random numbers, its arena, and which step comes next. */
+/* A world: its random numbers, its arena, and the choice of steps. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>
@@ -10,7 +10,8 @@
 
 #include "storm.h"
 
-/* Where arenas lie: far from what the kernel chooses, with room between them; ThreadSanitizer leaves it to programs. */
+/* Address of the first arena: far from addresses that the kernel chooses, with gaps between arenas, and in a range that
+ * ThreadSanitizer leaves to programs. */
 #define FIRST_ARENA 0x7ea000000000UL
 #define ARENA_STRIDE 0x100000000UL
 

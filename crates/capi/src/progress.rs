@@ -11,8 +11,8 @@ const FIRST: usize = 256 << 20;
 /// Approximate time of one part; starting helpers for each part costs less than a thousandth of it.
 const STEP: Duration = Duration::from_millis(250);
 
-/// Applies `operation` to each region, in steps if progress is reported. It stops after an error, or
-/// when the program asks to stop.
+/// Applies `operation` to each region, in steps if progress is reported. Stops after an error,
+/// or when the program's callback ends the operation.
 pub fn in_steps<T: Copy>(
     how: &ParsedOptions,
     regions: &[(Region, T)],
@@ -55,7 +55,7 @@ fn add(whole: &mut Outcome, part: Outcome) {
     whole.error = part.error;
 }
 
-/// Calls the program's progress function. Returns ECANCELED if that asks to stop.
+/// Calls the program's progress function. Returns ECANCELED if it ends the operation.
 pub fn report(options: &ParsedOptions, all: &Outcome) -> Option<Errno> {
     let progress = options.progress?;
     let (done, wanted) = (all.bytes as u64, all.wanted as u64);

@@ -126,7 +126,7 @@ fn attach(
         tracker.take(&made);
         made.result().map_err(|errno| SegmentError::System {
             what: target.to_string(),
-            action: "have its pages made",
+            action: "be populated",
             errno,
             hint: "",
         })?;

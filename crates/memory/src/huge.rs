@@ -1,11 +1,12 @@
-//! Shared memory in huge pages, also where the system does not provide them by itself.
+//! Shared memory in huge pages, even if the system's settings do not provide them.
 //!
-//! Shared memory has huge pages only as /sys/kernel/mm/transparent_hugepage/shmem_enabled says;
-//! its default is `never`. MADV_COLLAPSE (for shared memory since Linux 6.1) makes them
-//! regardless of that setting, except for `deny` (shmem_huge_global_enabled of mm/shmem.c;
-//! Documentation/admin-guide/mm/transhuge.rst). It joins pages that exist: a block without any
-//! page is left empty, while a block with one page and 511 holes becomes a huge page that is
-//! allocated and zeroed (collapse_file of mm/khugepaged.c).
+//! Shared memory has huge pages only as specified by
+//! /sys/kernel/mm/transparent_hugepage/shmem_enabled, by default `never`. MADV_COLLAPSE (for
+//! shared memory since Linux 6.1) creates them regardless of that setting, except for `deny`
+//! (shmem_huge_global_enabled of mm/shmem.c; Documentation/admin-guide/mm/transhuge.rst). It
+//! joins existing pages: a block without any page stays empty, while a block with one page and
+//! 511 holes becomes a huge page that is allocated and zeroed (collapse_file of
+//! mm/khugepaged.c).
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ use crate::engine::{Outcome, Settings, share};
 use crate::operation::{Access, advise, want_huge_pages};
 use crate::region::{JobRegion, Region};
 
-/// Size of a huge page of the page tables' second level, where base pages are 4 KiB.
+/// Size of a huge page at the second level of the page tables, with base pages of 4 KiB.
 pub const HUGE_PAGE: usize = 2 << 20;
 
 /// Minimum size of one collapse call. Each call waits until all processors have drained their
@@ -27,12 +28,12 @@ pub const HUGE_PAGE: usize = 2 << 20;
 const MIN_SLICE: usize = 64 << 20;
 /// Maximum size of one collapse call; beyond it the wait no longer matters.
 const MAX_SLICE: usize = 256 << 20;
-/// Slices per helper, so that all helpers end at about the same time.
+/// Number of slices per helper, so that all helpers end at about the same time.
 const SLICES_PER_HELPER: usize = 4;
 
-/// Makes the pages of shared mappings as [`crate::operation::populate`] does, in huge pages as
-/// far as the kernel has some: by its own settings, or else by collapsing. Only blocks of 2 MiB
-/// that lie at multiples of 2 MiB in this process too become huge (see [`reserve`]). Blocks
+/// Populates shared mappings as [`crate::operation::populate`] does, in huge pages as far as
+/// the kernel has some: by its settings, or else by collapsing. Only 2 MiB blocks that are also
+/// at multiples of 2 MiB in this process's address space become huge (see [`reserve`]). Blocks
 /// that already have pages stay as they are.
 ///
 /// Errors are those of populating. A lack of huge pages is not an error.
@@ -60,7 +61,8 @@ pub fn populate(regions: &mut [JobRegion], access: Access, settings: &Settings) 
     })
 }
 
-/// Makes huge pages of the blocks in `region`, unless the kernel makes them by itself.
+/// Populates the blocks in `region` with huge pages, unless the kernel already does so by its
+/// settings.
 fn collapse(region: Region, pages: Advice) -> Result<(), Errno> {
     let blocks = blocks(region);
     if blocks.is_empty() {
@@ -68,8 +70,9 @@ fn collapse(region: Region, pages: Advice) -> Result<(), Errno> {
     }
     let page = page_size();
     for start in (blocks.start()..blocks.end()).step_by(HUGE_PAGE) {
-        // A different page in each block: the huge page is allocated on the node of this page
-        // (hpage_collapse_find_target_node), and interleaving depends on the page's number.
+        // Each block is given a different page: the huge page is allocated on the node of this
+        // page (hpage_collapse_find_target_node), and interleaving depends on the page's
+        // number.
         let at = start / HUGE_PAGE * page % HUGE_PAGE;
         let one = |at: usize| Region::between(start + at, start + at + page);
         advise(one(at), pages)?;
@@ -87,13 +90,13 @@ fn collapse(region: Region, pages: Advice) -> Result<(), Errno> {
     }
 }
 
-/// Returns the whole blocks in a region.
+/// Returns the part of a region that consists of whole blocks.
 fn blocks(region: Region) -> Region {
     let start = region.start().saturating_add(HUGE_PAGE - 1) & !(HUGE_PAGE - 1);
     Region::between(start, region.end() & !(HUGE_PAGE - 1))
 }
 
-/// True if a page of shared memory is present, or if the kernel does not report it.
+/// True if a page of shared memory is resident, or if the kernel does not report it.
 fn is_resident(page: Region) -> bool {
     let mut resident = 1_u8;
     // SAFETY: the kernel writes one byte for one page.
@@ -102,9 +105,9 @@ fn is_resident(page: Region) -> bool {
 }
 
 /// Reserves `length` bytes of addresses from a multiple of 2 MiB, to be mapped over with
-/// MAP_FIXED or SHM_REMAP. `length` is a multiple of the page size, above 0.
+/// MAP_FIXED or SHM_REMAP. `length` is a multiple of the page size and not 0.
 ///
-/// Errors: ENOMEM if the process has no room.
+/// Errors: ENOMEM if the address space has not enough room.
 pub fn reserve(length: usize) -> Result<Region, Errno> {
     let room = length.checked_add(HUGE_PAGE).ok_or(Errno::NOMEM)?;
     // SAFETY: a new mapping, at an address chosen by the kernel.
@@ -135,7 +138,7 @@ pub fn reserve(length: usize) -> Result<Region, Errno> {
 mod tests {
     use super::*;
 
-    /// Maps shared memory of the kernel's own at `region`.
+    /// Maps the kernel's shared memory at `region`.
     fn map_shared(region: Region) {
         // SAFETY: over addresses that `reserve` returned to this test.
         unsafe {
@@ -163,12 +166,12 @@ mod tests {
         let region = reserve(HUGE_PAGE + 4096).unwrap();
         assert_eq!(region.start() % HUGE_PAGE, 0);
         assert_eq!(crate::mapping::at(region.start()).unwrap().region, region);
-        // SAFETY: this test's own.
+        // SAFETY: this test's own mapping.
         unsafe { munmap(region.pointer(), region.length()) }.unwrap();
     }
 
     #[test]
-    fn whole_blocks_become_huge_and_all_pages_are_there() {
+    fn whole_blocks_become_huge_and_all_pages_are_resident() {
         let length = 9 * HUGE_PAGE + 3 * 4096;
         let region = reserve(length).unwrap();
         map_shared(region);
@@ -182,11 +185,11 @@ mod tests {
         assert_eq!(unsafe { byte.add(HUGE_PAGE + 5000).read() }, 7);
         let huge = field(region, "ShmemPmdMapped:");
         if huge == 0 {
-            eprintln!("SKIP: no huge pages of shared memory here (Linux below 6.1, or denied)");
+            eprintln!("skipped: no huge pages for shared memory (before Linux 6.1, or denied)");
         } else {
             assert_eq!(huge, 9 * HUGE_PAGE);
         }
-        // SAFETY: this test's own.
+        // SAFETY: this test's own mapping.
         unsafe { munmap(region.pointer(), region.length()) }.unwrap();
     }
 
@@ -199,7 +202,7 @@ mod tests {
         assert_eq!(outcome.error, None);
         assert_eq!(field(region, "Rss:"), region.length());
         assert_eq!(field(region, "ShmemPmdMapped:"), 0);
-        // SAFETY: this test's own.
+        // SAFETY: this test's own mapping.
         unsafe { munmap(reserved.pointer(), reserved.length()) }.unwrap();
     }
 }

@@ -1,8 +1,8 @@
 //! Creates, locks and destroys large memory with helper threads.
 //!
-//! The kernel makes the pages of a segment, locks them and tears down its page tables in one
-//! system call on one processor. This crate cuts that work into slices. Helpers take a slice as
-//! soon as they finish the last one, and handle each with a system call of its own.
+//! The kernel populates a segment, locks it and tears down its page tables on one processor,
+//! each in one system call. This crate cuts that work into slices. Helpers take a slice as soon
+//! as they finish the last one, and process each by a separate system call.
 //!
 //! Everything below `operation` works inside an allocator's `mmap`: it allocates nothing, uses
 //! no thread-local memory, and leaves no threads behind.

@@ -9,10 +9,10 @@ use crate::c_string_buf::CStringBuf;
 
 /// Size of the buffer for the path of a control group's file.
 const PATH: usize = 1024;
-/// Bytes read of a file; /proc/meminfo and memory.stat are shorter.
+/// Maximum number of bytes read from a file; /proc/meminfo and memory.stat are shorter.
 const TEXT: usize = 8192;
 
-/// Mount point of control groups, and the names of their files.
+/// A hierarchy of control groups: its mount points and the names of its files.
 struct Hierarchy {
     /// Start of the hierarchy's line in /proc/self/cgroup, after the number.
     name: &'static str,
@@ -23,7 +23,7 @@ struct Hierarchy {
     reclaimable: &'static str,
 }
 
-/// Version 2, also beside version 1, and version 1 (cgroups(7)).
+/// Version 2, also mounted next to version 1, and version 1 (cgroups(7)).
 const HIERARCHIES: [Hierarchy; 2] = [
     Hierarchy {
         name: "::",
@@ -41,8 +41,8 @@ const HIERARCHIES: [Hierarchy; 2] = [
     },
 ];
 
-/// Returns the bytes that this process can have without swapping: MemAvailable, or less if a
-/// control group allows less; 0 if the system does not report it.
+/// Returns the bytes that this process can allocate without swapping: MemAvailable, or less if
+/// a control group allows less; 0 if the system does not report it.
 pub fn available_memory() -> u64 {
     let mut text = [0; TEXT];
     let machine = read_text(c"/proc/meminfo", &mut text)
@@ -64,8 +64,8 @@ pub fn may_lock_all() -> bool {
     effective.is_some_and(|mask| mask & (1 << CAP_IPC_LOCK) != 0)
 }
 
-/// True if this kernel supports an advice of madvise(2) and this process may give it.
-pub fn knows_advice(advice: i32) -> bool {
+/// True if this kernel supports an advice of madvise(2) and permits it to this process.
+pub fn supports_advice(advice: i32) -> bool {
     // SAFETY: advice on an empty range changes nothing.
     unsafe { libc::madvise(std::ptr::null_mut(), 0, advice) == 0 }
 }
@@ -78,7 +78,8 @@ pub fn left_in_group() -> Option<u64> {
     groups.lines().filter_map(left_by_line).min()
 }
 
-/// Returns the same for the group of a line of /proc/self/cgroup and its ancestors.
+/// Returns the remaining bytes of the group named by a line of /proc/self/cgroup and its
+/// ancestors.
 fn left_by_line(line: &str) -> Option<u64> {
     let (number, _) = line.split_once(':')?;
     let rest = line.get(number.len()..)?;
@@ -127,7 +128,7 @@ fn left_of(hierarchy: &Hierarchy, root: &str, group: &str) -> Option<u64> {
     Some(limit.saturating_sub(usage.saturating_sub(reclaimable)))
 }
 
-/// Returns numbers of this thread's status by their names; `None` if one is missing.
+/// Returns numbers from this thread's status by their names; `None` if one is missing.
 pub(crate) fn status<const N: usize>(names: [&str; N]) -> Option<[u64; N]> {
     let mut text = [0; 4096];
     let text = read_text(c"/proc/thread-self/status", &mut text).ok()?;
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!(left_below(&PLAIN, root, "/a/b"), Some(500));
         assert_eq!(left_below(&PLAIN, root, "/a"), Some(500));
         assert_eq!(left_below(&PLAIN, root, "/"), None);
-        // A group that is not visible from here; its ancestors are.
+        // A group that is not visible in this mount; its ancestors are.
         assert_eq!(left_below(&PLAIN, root, "/a/hidden"), Some(500));
     }
 
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_are_too_long_are_no_groups() {
+    fn path_that_is_too_long_has_no_limit() {
         let long = "/x".repeat(PATH);
         assert_eq!(left_below(&PLAIN, "/sys/fs/cgroup", &long), None);
     }

@@ -1,4 +1,4 @@
-//! Memory of a program, by its mappings.
+//! Parts of this process's memory, by its mappings.
 
 use std::ops::ControlFlow;
 
@@ -8,11 +8,12 @@ use crate::mapping;
 use crate::operation::Access;
 use crate::region::Region;
 
-/// Returns the parts of a region, with the access that makes the pages of each so that no later
-/// touch waits: private writable memory becomes the process's own. Neighbours that are alike
-/// form one part.
+/// Returns the parts of a region, each with the access that populates it so that no later
+/// access faults: private writable memory becomes the process's own. Adjacent parts with the
+/// same access are merged.
 ///
-/// Errors: ENOMEM if a part of the region is not mapped, and those of reading the list.
+/// Errors: ENOMEM if a part of the region is not mapped, and the errors of reading the list of
+/// mappings.
 pub fn parts(region: Region) -> Result<Vec<(Region, Access)>, Errno> {
     let mut parts: Vec<(Region, Access)> = Vec::new();
     let mut covered = region.start();

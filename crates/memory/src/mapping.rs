@@ -1,5 +1,5 @@
-//! Mappings of this process, read from /proc/thread-self/maps without allocating. The file of
-//! the process is empty once its first thread has ended.
+//! Mappings of this process, read from /proc/thread-self/maps without allocating.
+//! /proc/self/maps is empty once the first thread has ended.
 
 use std::ops::ControlFlow;
 
@@ -22,23 +22,23 @@ pub struct Mapping {
     pub executable: bool,
     /// True if writes are visible to other processes.
     pub shared: bool,
-    /// True for a mapping of a file or of shared memory.
+    /// True if it maps a file or shared memory.
     pub of_file: bool,
-    /// Inode number of the file; the id of a System V segment.
+    /// Inode number of the file; for a System V segment its id.
     pub inode: u64,
-    /// True if its name in the list is that of a System V segment.
+    /// True if its path in the list is that of a System V segment.
     pub system_v: bool,
-    /// True for memory that exists nowhere else: System V, POSIX or anonymous shared memory,
-    /// memfd. Its contents survive unmapping.
+    /// True for memory that no disk holds: System V, POSIX or anonymous shared memory, memfd.
+    /// Its contents survive unmapping.
     pub of_memory: bool,
     /// True if it may be backed by something other than memory or a file on disk.
     pub of_device: bool,
-    /// True for the stack, the vdso and others that the kernel names.
+    /// True for the stack, the vdso and other mappings that the kernel names.
     pub special: bool,
 }
 
 impl Mapping {
-    /// Returns its protection: PROT_...
+    /// Returns the protection as PROT_… flags.
     pub fn protection(&self) -> i32 {
         let bit = |allowed: bool, bit: i32| if allowed { bit } else { 0 };
         bit(self.readable, libc::PROT_READ)
@@ -47,7 +47,7 @@ impl Mapping {
     }
 }
 
-/// Prefixes of the names of shared memory (shmem_kernel_file_setup and its callers,
+/// Prefixes of the paths of shared memory (shmem_kernel_file_setup and its callers,
 /// hugetlb_file_setup).
 const MEMORY: [&str; 5] = [
     "/SYSV",
@@ -56,17 +56,17 @@ const MEMORY: [&str; 5] = [
     "/dev/zero",
     "/anon_hugepage",
 ];
-/// Prefixes of the names of other files that are not on a disk.
+/// Prefixes of the paths of other files that are not on a disk.
 const DEVICES: [&str; 4] = ["/dev/", "/sys/", "/proc/", "/drm"];
 
-/// Length to which a line is cut; all relevant fields stand before the path.
+/// Length at which a line is cut; all relevant fields are before the path.
 const LINE: usize = 128;
 
-/// Calls `each` for the mappings that meet `region`, in order, until it breaks. Signals must be
-/// blocked meanwhile in a program's own call: a handler that jumps out of it would leave the
-/// list open.
+/// Calls `each` for the mappings that overlap `region`, in order, until it breaks. Within a
+/// program's own call, signals must be blocked meanwhile: a handler that jumps out of the call
+/// would leave the list open.
 ///
-/// Errors are those of opening and reading the list; a process without /proc has none.
+/// Errors are those of opening and reading the list, which does not exist without /proc.
 pub fn for_each(
     region: Region,
     mut each: impl FnMut(Mapping) -> ControlFlow<()>,
@@ -109,7 +109,7 @@ pub fn at(address: usize) -> Option<Mapping> {
 /// writes it.
 fn parse(line: &[u8]) -> Option<Mapping> {
     let line = str::from_utf8(line).or_else(|error| {
-        // A path may hold any bytes, and may be cut.
+        // A path may contain any bytes, and may be cut.
         str::from_utf8(line.get(..error.valid_up_to()).unwrap_or_default())
     });
     let mut fields = line.ok()?.split_ascii_whitespace();
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_kernel() {
+    fn lines_are_parsed() {
         let mapping = parse(
             b"7f0000000000-7f0000200000 rw-s 00000000 00:01 32769      /SYSV00000000 (deleted)",
         )

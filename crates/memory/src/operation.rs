@@ -1,7 +1,7 @@
 //! Operations of the helpers on memory, each a job of [`crate::engine::share`].
 //!
-//! Errors are those of the kernel for the slice that failed. Work done before it stays done, as
-//! with the kernel's own calls.
+//! Errors are the kernel's errors for the slice that failed. Completed work remains, as with
+//! the kernel's own calls.
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
@@ -10,21 +10,20 @@ use crate::engine::{Outcome, Settings, share, share_if_long};
 use crate::mapping::Mapping;
 use crate::region::{JobRegion, Region};
 
-/// The access by which pages are made.
+/// Kind of access for which pages are populated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// As by reading: for shared memory. For shared memory of the kernel's own (SysV, POSIX,
-    /// memfd, hugetlbfs) this makes writable pages, and maps neighbours that already exist
-    /// along with them. A hole in a file stays a hole.
+    /// As by reading: for shared memory. In the kernel's own shared memory (SysV, POSIX, memfd,
+    /// hugetlbfs) this allocates writable pages, and also maps neighbouring pages that already
+    /// exist. A hole in a file stays a hole.
     Read,
     /// As by writing: for private memory. Shared pages become the process's own.
     Write,
 }
 
 impl Access {
-    /// Returns the access by which the kernel makes the pages of a mapping that it locks or
-    /// populates: private writable memory becomes the process's own (populate_vma_page_range of
-    /// mm/gup.c).
+    /// Returns the access for which the kernel populates a mapping that it locks or populates:
+    /// private writable memory becomes the process's own (populate_vma_page_range of mm/gup.c).
     pub fn of(mapping: &Mapping) -> Self {
         match mapping.writable && !mapping.shared {
             true => Self::Write,
@@ -33,10 +32,10 @@ impl Access {
     }
 }
 
-/// Makes the pages of regions and maps them (MADV_POPULATE_READ, MADV_POPULATE_WRITE).
+/// Populates regions (MADV_POPULATE_READ, MADV_POPULATE_WRITE).
 ///
 /// Errors: EINVAL if the kernel is older than 5.14 or a mapping cannot be populated, ENOMEM if
-/// a part is not mapped or memory is exhausted, EFAULT if touching the memory would raise a
+/// a part is not mapped or memory is exhausted, EFAULT if access to the memory would raise a
 /// signal, EHWPOISON for pages with a hardware error.
 pub fn populate(regions: &mut [JobRegion], access: Access, settings: &Settings) -> Outcome {
     let advice = match access {
@@ -46,8 +45,8 @@ pub fn populate(regions: &mut [JobRegion], access: Access, settings: &Settings) 
     share(regions, settings, |region| advise(region, advice))
 }
 
-/// Tears down the page tables of shared mappings. The pages stay, and the next touch maps them
-/// again. Includes locked memory if the kernel supports it (5.18).
+/// Tears down the page tables of shared mappings. The pages stay, and the next access maps them
+/// again. Includes locked memory if the kernel supports that (5.18).
 ///
 /// On private mappings this loses the contents: see [`forget`].
 pub fn unmap_pages(regions: &mut [JobRegion], settings: &Settings) -> Outcome {
@@ -75,11 +74,10 @@ pub fn want_huge_pages(region: Region) {
 
 /// Calls `madvise` once.
 ///
-/// A caller that advises on memory of others must know that no use of it would be broken by the
-/// advice.
+/// For memory that others use, the caller must ensure that the advice does not break that use.
 pub fn advise(region: Region, advice: Advice) -> Result<(), Errno> {
-    // SAFETY: of this module's advices only the one of `forget` changes visible contents, and
-    // its callers end the use of the memory with it.
+    // SAFETY: of this module's advices only the one of `forget` changes visible contents; its
+    // callers no longer use the memory afterwards.
     unsafe { madvise(region.pointer(), region.length(), advice) }
 }
 
@@ -88,7 +86,7 @@ mod tests {
     use super::*;
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-    /// Returns the resident bytes of a mapping of its own.
+    /// Returns the resident bytes of a region that is exactly one mapping.
     fn resident(region: Region) -> usize {
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let head = format!("{:x}-", region.start());
@@ -106,8 +104,8 @@ mod tests {
         let at = unsafe { mmap_anonymous(std::ptr::null_mut(), LENGTH, access, MapFlags::SHARED) };
         let at = at.unwrap();
         let region = Region::new(at.expose_provenance(), LENGTH).unwrap();
-        // First no page exists, then all, then the second half: helpers never start, start at
-        // once, or start late.
+        // At first no page is resident, then all are, then the second half: helpers never
+        // start, start at once, or start late.
         for (part, made) in [(0, 0), (LENGTH, LENGTH), (LENGTH / 2, LENGTH / 2)] {
             let half = Region::new(region.start() + LENGTH - part, part).unwrap();
             populate(&mut [half.into()], Access::Read, &Settings::default());
@@ -120,7 +118,7 @@ mod tests {
             // SAFETY: within the mapping.
             assert_eq!(unsafe { at.cast::<u8>().add(LENGTH - 1).read() }, 9);
         }
-        // SAFETY: this test's own.
+        // SAFETY: this test's own mapping.
         unsafe { munmap(at, LENGTH) }.unwrap();
     }
 }

@@ -1,43 +1,44 @@
-//! The policy: which calls are accelerated, and how. Keys and values come from a file, the command
-//! line or the environment, and are parsed without allocating.
+//! The policy: which calls are accelerated, and how. Keys and values come from a file, the
+//! command line or the environment, and are parsed without allocating.
 
 use crate::engine::Settings;
 
-/// The environment variable of `bigiron mem run` and the preload library: a policy in one line.
+/// Environment variable of `bigiron mem run` and the preload library, with a policy in one
+/// line.
 pub const VARIABLE: &str = "BIGIRON_MEM";
 
 /// Maximum length of the path of a trace, including the NUL.
 const PATH: usize = 256;
 
-/// The treatment of a large segment that this process has just created, by `shmat`.
+/// Treatment by `shmat` of a large segment that this process has just created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attach {
-    /// Attach it.
+    /// Only attach it.
     Plain,
-    /// Also request huge pages, where programs may.
+    /// Also request huge pages, if programs may.
     Huge,
-    /// Also populate it, if it fits well into free memory.
+    /// Also populate it, if enough free memory remains.
     Create,
     /// Also lock it, like an ISM segment of Solaris.
     Lock,
 }
 
-/// The way in which memory is freed.
+/// Method of freeing memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destroy {
-    /// By the kernel's call alone.
+    /// Only the kernel's call.
     Plain,
-    /// Helpers tear down page tables and free private pages first.
+    /// Helpers first tear down page tables and free private pages.
     Parallel,
-    /// Also, a reaper process does the work of a single processor while the caller goes on.
+    /// Also, a reaper process does the work of a single processor while the caller continues.
     Reaper,
 }
 
-/// The destination of the trace.
+/// Destination of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant)] // one of it in a process, and nothing may allocate
 pub enum Trace {
-    /// Nowhere.
+    /// No trace.
     No,
     /// Standard error.
     StandardError,
@@ -74,12 +75,13 @@ pub struct Policy {
     pub huge: bool,
     /// Treatment of new segments by `shmat`.
     pub attach: Attach,
-    /// True if SHM_LOCK populates the pages that it locks. Linux leaves that to the first access.
+    /// True if SHM_LOCK populates the pages that it locks. Linux leaves that to the first
+    /// access.
     pub create_locked: bool,
     /// True if `mlock`, `mlock2` and `mlockall` are accelerated.
     pub lock: bool,
-    /// True if large aligned blocks of an allocator are accelerated even though other threads may
-    /// map memory at the same time.
+    /// True if large aligned blocks of an allocator are accelerated even though other threads
+    /// may map memory at the same time.
     pub aligned_beside_others: bool,
     /// True if `mmap` with MAP_POPULATE or MAP_LOCKED is accelerated.
     pub populate: bool,
@@ -112,9 +114,9 @@ impl Default for Policy {
 /// The first invalid assignment of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidAssignment<'a> {
-    /// The assignment.
+    /// Text of the assignment.
     pub text: &'a str,
-    /// The expected form.
+    /// Expected form.
     pub expected: &'static str,
 }
 
@@ -127,11 +129,11 @@ impl std::fmt::Display for InvalidAssignment<'_> {
 /// A key of a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name.
+    /// Name of the key.
     pub name: &'static str,
-    /// The values that it takes.
+    /// Permitted values.
     pub values: &'static str,
-    /// A description in one line.
+    /// Description in one line.
     pub meaning: &'static str,
     set: fn(&mut Policy, &str) -> Option<()>,
 }
@@ -266,8 +268,8 @@ pub const KEYS: [Key; 13] = [
 ];
 
 impl Policy {
-    /// Applies assignments `key=value`, separated by commas or newlines; `#` starts a comment. Those
-    /// before an invalid one take effect.
+    /// Applies assignments `key=value`, separated by commas or newlines; `#` starts a comment.
+    /// Those before an invalid one take effect.
     pub fn change<'a>(&mut self, text: &'a str) -> Result<(), InvalidAssignment<'a>> {
         text.lines()
             .map(|line| line.split('#').next().unwrap_or(""))
@@ -315,7 +317,7 @@ fn plain_or_parallel(value: &str) -> Option<bool> {
     choice(value, [("plain", false), ("parallel", true)])
 }
 
-/// Parses a size in bytes, or with the suffix K, M, G or T (powers of 1024).
+/// Parses a size in bytes, optionally with the suffix K, M, G or T (powers of 1024).
 fn size(text: &str) -> Option<usize> {
     let text = text.trim_end_matches("iB");
     let unit = text.bytes().last()?.to_ascii_uppercase();

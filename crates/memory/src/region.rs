@@ -1,4 +1,4 @@
-//! Pieces of this process's address space.
+//! Ranges of this process's address space.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -11,7 +11,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// Returns `length` bytes from `address`; `None` if they pass the end of the address space.
+    /// Returns the `length` bytes from `address` on; `None` if they pass the end of the address
+    /// space.
     pub fn new(address: usize, length: usize) -> Option<Self> {
         let end = address.checked_add(length)?;
         Some(Self {
@@ -54,7 +55,8 @@ impl Region {
     }
 
     /// Extends the region at both ends to whole pages of `page` bytes, a power of two, as the
-    /// kernel does with a range to lock; `None` if that passes the end of the address space.
+    /// kernel does with a range to lock; `None` if the result passes the end of the address
+    /// space.
     pub fn to_pages(self, page: usize) -> Option<Self> {
         let end = self.end.checked_next_multiple_of(page)?;
         Some(Self {
@@ -63,7 +65,7 @@ impl Region {
         })
     }
 
-    /// Returns the first address, for a system call.
+    /// Returns the first address as a pointer, for a system call.
     pub fn pointer(self) -> *mut c_void {
         ptr::with_exposed_provenance_mut(self.start)
     }
@@ -83,7 +85,7 @@ impl Region {
     }
 }
 
-/// A region as part of one job over several.
+/// A region as one of the parts of a job.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JobRegion {
     region: Region,
@@ -116,7 +118,7 @@ pub struct Slices<'a> {
 }
 
 impl<'a> Slices<'a> {
-    /// Cuts `parts` at multiples of `slice_size` bytes.
+    /// Cuts `parts` into slices at multiples of `slice_size` bytes.
     pub fn of(parts: &'a mut [JobRegion], slice_size: usize) -> Self {
         let (mut count, mut bytes) = (0, 0_usize);
         for part in parts.iter_mut() {
@@ -142,7 +144,7 @@ impl<'a> Slices<'a> {
         self.bytes
     }
 
-    /// Returns the slice of a number below [`Slices::count`]; an empty region for others.
+    /// Returns the slice with this number; an empty region from [`Slices::count`] on.
     pub fn get(&self, number: u64) -> Region {
         let after = self
             .parts
@@ -166,7 +168,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn chunks_begin_at_multiples_of_their_size() {
+    fn slices_begin_at_multiples_of_their_size() {
         let mut parts = [Region::between(0x3000, 0x9000).into()];
         let slices = Slices::of(&mut parts, 0x4000);
         let all: Vec<_> = (0..slices.count()).map(|n| slices.get(n)).collect();
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_whole_ones_and_do_not_pass_the_end() {
+    fn whole_pages_do_not_pass_the_end() {
         let region = Region::new(0x1fff, 2).unwrap();
         assert_eq!(
             region.to_pages(0x1000),

@@ -1,4 +1,4 @@
-//! docs/memory.md has the keys of a policy as the parser has them.
+//! docs/memory.md documents the policy keys as the parser defines them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 

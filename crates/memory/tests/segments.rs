@@ -1,4 +1,4 @@
-//! Segments, by what the kernel says of them.
+//! Segments, compared with the kernel's reports about them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
@@ -26,7 +26,7 @@ fn posix(name: &str, bytes: usize) -> Request {
     Request::new(Kind::Posix { name }, bytes)
 }
 
-/// Where its name is, or that of its stripes begins.
+/// Returns the path of a POSIX segment, or the common start of its stripes' paths.
 fn place(request: &Request) -> String {
     match &request.kind {
         Kind::Posix { name } => format!("/dev/shm/{name}"),
@@ -34,7 +34,7 @@ fn place(request: &Request) -> String {
     }
 }
 
-/// Columns of a segment in the kernel's list: mode, size, attached, resident bytes.
+/// Returns a segment's columns in the kernel's list: mode, size, attachments, resident bytes.
 fn listed(id: i32) -> Option<(u32, usize, u32, usize)> {
     let list = fs::read_to_string("/proc/sysvipc/shm").unwrap();
     let id = id.to_string();
@@ -61,7 +61,7 @@ fn system_v_segment_is_populated_and_destroyed() {
         let segment = create(&request).unwrap();
         let id = segment.id().unwrap();
         let bytes = 65 * MIB + 4096;
-        // The size is the one that was asked for in whole pages.
+        // The size is the requested one in whole pages.
         assert_eq!(listed(id), Some((0o640, bytes, 1, bytes)));
         let state = segment.state().unwrap();
         assert_eq!(state.resident, bytes as u64);
@@ -74,7 +74,7 @@ fn system_v_segment_is_populated_and_destroyed() {
     }
 }
 
-/// A line of /proc/self/smaps for the mapping that begins with the segment.
+/// Returns a field in bytes of the mapping in /proc/self/smaps that begins with the segment.
 fn smaps(segment: &Segment, name: &str) -> usize {
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
     let head = format!("{:x}-", segment.region().start());
@@ -96,7 +96,7 @@ fn new_pages_are_dirty() {
     }
 }
 
-/// A file system of so many MiB that is unmounted in the end; `None` where that may not be.
+/// A tmpfs of a given number of MiB, unmounted on drop.
 struct SmallDisk(std::path::PathBuf);
 
 impl SmallDisk {
@@ -285,7 +285,10 @@ fn invalid_requests_are_refused_with_a_valid_alternative() {
     let nodes = "/sys/devices/system/node";
     for (said, part) in [
         (with(&|request| request.bytes = 0), "above 0"),
-        (with(&|request| request.bytes = usize::MAX), "all addresses"),
+        (
+            with(&|request| request.bytes = usize::MAX),
+            "whole address space",
+        ),
         (with(&|request| request.bytes = 1 << 60), "allows"),
         (with(&|request| request.stripes = 2), "POSIX memory, memfd"),
         (with(&|request| request.stripes = 65), "1 to 64"),

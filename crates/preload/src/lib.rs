@@ -7,9 +7,9 @@
 //!
 //! If the system refuses threads, advice, files or addresses, calls are the plain ones. One
 //! case cannot be handled: a seccomp filter that kills the process for `clone`, `madvise` or
-//! `unshare` instead of returning an error. Out of reach are static programs, programs that
-//! make system calls directly, the C library's own mappings, and set-user-ID programs, for
-//! which the dynamic linker ignores this library.
+//! `unshare` instead of returning an error. Static programs, programs that make system calls
+//! directly, the C library's internal mappings, and set-user-ID programs, for which the dynamic
+//! linker ignores this library, are out of reach.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 

@@ -29,7 +29,7 @@ pub(crate) fn policy() -> Option<&'static Policy> {
     known_policy().filter(|_| stack::has_room())
 }
 
-/// Returns the policy wherever the stack ends, for calls that only remember something.
+/// Returns the policy whatever the size of the stack, for calls that only record something.
 pub(crate) fn known_policy() -> Option<&'static Policy> {
     POLICY.get().filter(|policy| policy.enabled)
 }

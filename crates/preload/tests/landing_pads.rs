@@ -45,8 +45,8 @@ fn replaced_calls_have_no_landing_pads() {
         .collect();
     assert_eq!(calls.len(), CALLS.len());
 
-    // A frame description refers to a common information entry; one whose augmentation has an L
-    // is for functions with a table of landing pads.
+    // A frame description refers to a common information entry. An entry with an L in its
+    // augmentation is for functions with a table of landing pads.
     let frames = output("readelf", &["--wide", "--debug-dump=frames"]);
     let (mut entry, mut augmentations, mut checked) = ("", HashMap::new(), 0);
     for line in frames.lines() {

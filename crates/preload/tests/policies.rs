@@ -130,8 +130,8 @@ fn small_requests_are_the_plain_calls() {
     assert_eq!(trace, "");
 }
 
-/// Several threads prefault the pages of one call, as strace sees it. A helper may come too late
-/// for a slice on a busy machine, so the program runs until one does not.
+/// Several threads populate the pages of one call, as strace shows. On a busy machine helpers
+/// may find no slice left; the program therefore runs until one has worked.
 #[test]
 fn several_threads_work() {
     const MAX_RUNS: usize = 1000;

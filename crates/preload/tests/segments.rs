@@ -7,7 +7,7 @@ use common::{Program, SMALL, run};
 fn same(case: &str, accelerated: &[&str]) {
     if let Some(program) = Program::compile("segments") {
         program.same(&[case], SMALL, accelerated);
-        // Only a count of the pages can tell that they are populated at once.
+        // Only the number of resident pages shows that they are populated at once.
         let policy = SMALL.replace("attach=plain", "attach=create");
         let plain = run(&mut program.plain(&[case]));
         let (created, trace) = program.traced(&[case], &policy);

@@ -1,4 +1,4 @@
-/* Stands for glibc's internal header: one value for all threads, made by the first that needs it. */
+/* Replaces glibc's internal header: one value for all threads, made by the first thread that needs it. */
 #ifndef ALLOCATE_ONCE_H
 #define ALLOCATE_ONCE_H
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Stands for glibc's internal header: its atomics by those of the compiler. */
+/* Replaces glibc's internal header: atomics of the compiler. */
 #ifndef ATOMIC_H
 #define ATOMIC_H
 #define atomic_load_relaxed(place) __atomic_load_n((place), __ATOMIC_RELAXED)

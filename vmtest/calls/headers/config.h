@@ -1,1 +1,1 @@
-/* Stands for what glibc's configure would write: the tests that are used here need none of it. */
+/* Replaces the output of glibc's configure, which these tests do not need. */

@@ -1,4 +1,4 @@
-/* Stands for glibc's internal header: no other implementations than those that the program itself has. */
+/* Replaces glibc's internal header: only the implementations in the program itself. */
 #ifndef IFUNC_IMPL_LIST_H
 #define IFUNC_IMPL_LIST_H
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* Stands for glibc's internal header: a buffer that begins on the stack and grows on the heap. */
+/* Replaces glibc's internal header: a buffer that starts on the stack and grows on the heap. */
 #ifndef SCRATCH_BUFFER_H
 #define SCRATCH_BUFFER_H
 #include <errno.h>

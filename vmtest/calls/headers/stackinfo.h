@@ -1,4 +1,4 @@
-/* Stands for glibc's internal header: which way the stack grows on x86-64. */
+/* Replaces glibc's internal header: the direction of stack growth on x86-64. */
 #ifndef STACKINFO_H
 #define STACKINFO_H
 #include <elf.h>

@@ -1,4 +1,4 @@
-/* Stands for glibc's internal header: system calls by the public function. */
+/* Replaces glibc's internal header: system calls by the public function. */
 #ifndef SYSDEP_H
 #define SYSDEP_H
 #include <bits/types/struct_timespec.h>

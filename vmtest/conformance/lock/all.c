@@ -1,4 +1,4 @@
-/* mlockall: flags, limits, and what comes after it. */
+/* mlockall: flags, limits, and the effect on later mappings. */
 #include "say.h"
 
 static void flags(void)
@@ -11,7 +11,8 @@ static void flags(void)
 	SAY(munlockall());
 }
 
-/* With the library there is more to lock in the process, so what is there already stays out of the numbers. */
+/* With the library loaded the process has more memory to lock, so the printed numbers exclude memory that existed
+ * before. */
 static void current(void)
 {
 	char *at = map(1 * MB, RW, ANON), *none = map(1 * MB, PROT_NONE, ANON), *shared = map(1 * MB, RW, SHARED);

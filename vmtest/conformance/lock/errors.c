@@ -1,4 +1,4 @@
-/* mlock, mlock2 and munlock: what they refuse. */
+/* Errors of mlock, mlock2 and munlock. */
 #include "say.h"
 
 static void size(size_t size)
@@ -19,7 +19,7 @@ static void size(size_t size)
 	SAY(mlock((void *)(~0UL - PAGE), 2 * PAGE));
 	say_locked("nothing");
 	say_resident("nothing", at, size);
-	/* Addresses need not be those of pages. */
+	/* Addresses need not be aligned to pages. */
 	SAY(mlock(at + 1, size - 2));
 	say_locked("rounded");
 	say_resident("rounded", at, size);
@@ -28,7 +28,7 @@ static void size(size_t size)
 	SAY(munlock(at + 7, size - 7));
 	say_locked("unlocked");
 	SAY(munlock(at, size));
-	/* Beyond the ends. */
+	/* Ranges that extend past the mapping. */
 	SAY(mlock(at, size + 1));
 	say_mappings("too long", at, size);
 	SAY(munlock(at, size + 1));

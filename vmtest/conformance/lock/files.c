@@ -1,4 +1,4 @@
-/* mlock of mapped files: shared, private and read-only, and beyond the file's end. */
+/* mlock of mapped files: shared, private, read-only, and past the end of the file. */
 #include "say.h"
 
 static void range(const char *what, int file, size_t size, int protection, int flags)

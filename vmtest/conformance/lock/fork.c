@@ -1,4 +1,4 @@
-/* Locks over fork: a child has none; what it writes is its own, and the parent's pages stay locked. */
+/* Locks and fork: a child inherits none, its writes are private, and the parent's pages stay locked. */
 #include "say.h"
 
 static char *at;

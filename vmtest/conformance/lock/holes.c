@@ -1,4 +1,4 @@
-/* mlock over ranges with something missing in them, or that cannot be made: what is locked then, and what is there. */
+/* mlock of ranges with holes or inaccessible pages: locked ranges and resident pages afterwards. */
 #include "say.h"
 
 static void around(const char *what, size_t size, size_t hole, int protection)

@@ -1,4 +1,4 @@
-/* RLIMIT_MEMLOCK: what counts against it, and what is left when it does not suffice. */
+/* RLIMIT_MEMLOCK: memory that counts towards it, and the state after it is exceeded. */
 #include "say.h"
 
 static size_t size_now;
@@ -13,7 +13,7 @@ static void below(void)
 	say_resident("too much", at, 2 * size);
 	SAY(mlock(at, size));
 	say_locked("just enough");
-	/* What is locked already does not count twice. */
+	/* Memory that is locked already is not counted again. */
 	SAY(mlock(at, size));
 	SAY(mlock2(at, size, MLOCK_ONFAULT));
 	SAY(mlock(at, size));
@@ -52,7 +52,7 @@ static void none(void)
 	say_resident("at the end", at, size_now);
 }
 
-/* The limit is lowered when more than that is locked already. */
+/* The limit is lowered below the amount of locked memory. */
 static void lowered(void)
 {
 	char *at = map(size_now, RW, ANON);

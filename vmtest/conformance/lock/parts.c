@@ -1,4 +1,4 @@
-/* Ranges locked and unlocked in parts: pages there, areas of the address space, and the sum. */
+/* Ranges that are locked and unlocked in parts: resident pages, mappings, and the total. */
 #include "say.h"
 
 static void size(size_t size)

@@ -1,4 +1,4 @@
-/* Threads that lock and unlock their own ranges and parts of a common one, while others map and unmap. */
+/* Threads lock and unlock their own ranges and parts of a shared one, while other threads map and unmap memory. */
 #include <pthread.h>
 
 #include "say.h"

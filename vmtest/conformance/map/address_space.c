@@ -1,4 +1,4 @@
-/* RLIMIT_AS and RLIMIT_DATA: what fits, what does not, and that memory given back can be had again at once. */
+/* RLIMIT_AS and RLIMIT_DATA: sizes that fit and sizes that do not. Freed memory must be available again at once. */
 #include "say.h"
 
 static size_t size_now;

@@ -1,4 +1,4 @@
-/* mmap and munmap: what they refuse, with and without flags that make pages at once. */
+/* Errors of mmap and munmap, with and without flags that populate memory. */
 #include "say.h"
 
 static const int with[] = {0, MAP_POPULATE, MAP_LOCKED, MAP_POPULATE | MAP_LOCKED, MAP_POPULATE | MAP_NONBLOCK};

@@ -1,4 +1,4 @@
-/* MAP_FIXED and MAP_FIXED_NOREPLACE: what was there, what is beside it, and what comes instead. */
+/* MAP_FIXED and MAP_FIXED_NOREPLACE: the previous mapping, adjacent mappings, and the new one. */
 #include "say.h"
 
 static void size(size_t size, int more)
@@ -22,7 +22,7 @@ static void size(size_t size, int more)
 	SAY(mmap(at, size, RW, ANON | MAP_FIXED_NOREPLACE | more, -1, 0) == at);
 	SAY(not_zero(at, size));
 	say_mappings("again", room, 3 * size);
-	/* Half over it, half beside it. */
+	/* Half of the new mapping covers the old one. */
 	char *half = room + size / 2 / PAGE * PAGE;
 	SAY_ADDRESS(mmap(half, size, RW, ANON | MAP_FIXED_NOREPLACE | more, -1, 0));
 	SAY(mmap(half, size, RW, ANON | MAP_FIXED | more, -1, 0) == half);
@@ -30,7 +30,7 @@ static void size(size_t size, int more)
 	SAY(wrong(room, half - room, 1));
 	SAY(munmap(room, 3 * size));
 	say_mappings("gone", room, 3 * size);
-	/* A hint is no command. */
+	/* An address without MAP_FIXED is only a hint. */
 	at = mmap(room + size, size, RW, ANON | more, -1, 0);
 	SAY(at == room + size);
 	char *other = mmap(room + size, size, RW, ANON | more, -1, 0);

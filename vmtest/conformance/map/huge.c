@@ -1,4 +1,4 @@
-/* MAP_HUGETLB and advice about huge pages: errors, and contents. */
+/* MAP_HUGETLB and madvise for huge pages: errors, and contents. */
 #include "say.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* MAP_LOCKED: pages, accounting and the errors of limits. */
+/* MAP_LOCKED: resident pages, accounting, and errors when a limit is exceeded. */
 #include "say.h"
 
 static size_t size_now;
@@ -38,7 +38,7 @@ static void beyond(void)
 	SAY_ADDRESS(mmap(NULL, size_now, RW, ANON | MAP_LOCKED, -1, 0));
 	char *at = map(size_now, RW, ANON);
 	fill(at, size_now, 4);
-	/* Does the old mapping live when the new one is refused? */
+	/* Does a refused new mapping preserve the old one? */
 	SAY_ADDRESS(mmap(at, size_now, RW, ANON | MAP_LOCKED | MAP_FIXED, -1, 0));
 	say_mappings("refused", at, size_now);
 	SAY(wrong(at, size_now, 4));

@@ -1,4 +1,4 @@
-/* MAP_POPULATE: which pages are there afterwards, for every kind of memory and protection. */
+/* MAP_POPULATE: resident pages afterwards, for every kind of memory and protection. */
 #include "say.h"
 
 static const int protections[] = {PROT_NONE, PROT_READ, PROT_WRITE, RW, PROT_EXEC, PROT_READ | PROT_EXEC};

@@ -1,4 +1,4 @@
-/* memfds with seals, and mremap and mprotect of what was populated. */
+/* memfds with seals; mremap and mprotect of populated memory. */
 #include "say.h"
 
 static void sealed(size_t size)

@@ -1,4 +1,5 @@
-/* Files that are shorter than their mapping: pages behind the end cannot be made, and touching them kills. */
+/* Files that are shorter than their mapping: pages past the end cannot be populated, and accessing them raises
+ * SIGBUS. */
 #include "say.h"
 
 static void mapped(size_t length, size_t size, int flags)

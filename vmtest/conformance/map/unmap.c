@@ -1,4 +1,4 @@
-/* munmap of starts, middles, ends, holes and several mappings at once: what is gone, and what is as it was. */
+/* munmap of starts, middles, ends, holes and several mappings at once: removed and unchanged parts. */
 #include "say.h"
 
 static void part(const char *what, char *at, size_t size, size_t from, size_t length)

@@ -1,11 +1,11 @@
-/* What others still have is not lost by munmap: files, memfds, and memory shared with a child or copied for one. */
+/* munmap keeps memory that others use: files, memfds, and memory shared with a child or copied for it. */
 #include "say.h"
 
 static char *at;
 static size_t size_now;
 static int gates[2][2];
 
-/* The child waits until its parent has unmapped, and says then what it has. */
+/* The child waits until its parent has unmapped the memory, and then prints what it reads. */
 static void child_reads(void)
 {
 	char byte;

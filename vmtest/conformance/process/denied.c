@@ -1,4 +1,4 @@
-/* No more processes, no more files, hardly any memory, and system calls denied: the plain calls need none of it. */
+/* No more processes, no more files, little memory, denied system calls: the plain calls work without them. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Ends of a process that has much memory: statuses, handlers and their order, and what stdio has still to write. */
+/* Ends of a process with much memory: exit statuses, handlers and their order, and unwritten stdio output. */
 #include <pthread.h>
 
 #include "say.h"
@@ -38,7 +38,7 @@ static void by_underscore_exit(void)
 {
 	memory();
 	on_exit(handler, "never");
-	printf("flushed by hand\n");
+	printf("flushed explicitly\n");
 	fflush(stdout);
 	printf("never written");
 	_exit(300);
@@ -106,7 +106,7 @@ static void *touches(void *unused)
 	return NULL;
 }
 
-/* Threads that use the memory while the process ends. */
+/* Threads use the memory while the process ends. */
 static void while_used(void)
 {
 	pthread_t thread;

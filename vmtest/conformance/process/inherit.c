@@ -1,4 +1,4 @@
-/* fork in the middle of things: while other threads map, lock and unmap; and what the child has and can do. */
+/* fork while other threads map, lock and unmap memory; the state and abilities of the child. */
 #include <pthread.h>
 
 #include "say.h"

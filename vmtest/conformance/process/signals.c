@@ -1,4 +1,5 @@
-/* Signals that arrive during calls: handlers run in the calling thread, and calls give what they give without. */
+/* Signals that arrive during calls: handlers run in the calling thread, and results of calls are the same as without
+ * signals. */
 #include <pthread.h>
 #include <sys/time.h>
 
@@ -7,7 +8,8 @@
 static pthread_t main_thread;
 static volatile sig_atomic_t ticks, elsewhere, over;
 
-/* Once: a handler that takes longer than that on a busy machine would leave nothing for the rest of the program. */
+/* A single shot instead of a periodic timer: if a handler took longer than the interval on a busy machine, the program
+ * would make no progress. */
 static void tick_soon(void)
 {
 	struct itimerval soon = {{0, 0}, {0, 500}};
@@ -68,7 +70,7 @@ static void rounds(int flags, void (*handler)(int))
 	SAY(status_of("Threads"));
 }
 
-/* A handler may leave a call for good: what the call did not end is as if it had ended or not begun. */
+/* The handler maps the memory on a fault; the interrupted access is then repeated. */
 static void makes_on_fault(int signal, siginfo_t *about, void *context)
 {
 	(void)signal, (void)context;
@@ -87,7 +89,7 @@ static void faults(void)
 	SAY(wrong(room, 32 * MB, 1));
 }
 
-/* With all signals blocked nothing is lost. */
+/* With all signals blocked, none is lost. */
 static void blocked(void)
 {
 	sigset_t all, before;

@@ -1,4 +1,4 @@
-/* What calls must not leave behind: threads, children, files, errno, signals, and locks on files kept by others. */
+/* Calls must not leave traces: threads, children, files, errno, signals, or inherited file locks. */
 #include <dirent.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -45,7 +45,7 @@ static void check(const char *what)
 	printf(", files %+d", entries("/proc/self/fd") - files);
 	errno = 0;
 	pid_t child = waitpid(-1, &status, WNOHANG | __WALL);
-	printf(", wait %s", child < 0 ? strerrorname_np(errno) : "for a child that nobody made");
+	printf(", wait %s", child < 0 ? strerrorname_np(errno) : "for an unexpected child");
 	sigprocmask(SIG_SETMASK, NULL, &now);
 	sigpending(&pending);
 	printf(", signals %s and %s, SIGCHLD %d\n", differ(&now, &mask) ? "changed" : "as before",
@@ -83,7 +83,7 @@ static void calls(size_t size)
 	check("munmap of a memfd");
 }
 
-/* Whoever lends a helper a copy of its files would keep them open. */
+/* A helper process with a copy of the file table would keep these files open. */
 static void files_of_others(size_t size)
 {
 	int ends[2], locked = open("lock", O_RDWR | O_CREAT, 0600), other = open("lock", O_RDWR);
@@ -128,7 +128,7 @@ int main(void)
 			printf("-- %zu KiB\n", sizes[i] / KB);
 			calls(sizes[i]);
 		}
-		/* What ends later must not be noticed either. */
+		/* Effects that end later must not be noticeable either. */
 		usleep(300000);
 		check("a while later");
 		files_of_others(48 * MB);

@@ -1,4 +1,4 @@
-/* A child that shares its parent's memory ends by _exit: the memory is the parent's, and stays. */
+/* A child that shares its parent's memory ends by _exit: the parent's memory must remain. */
 #include <sched.h>
 #include <spawn.h>
 

@@ -1,4 +1,5 @@
-/* What is in a segment: zeros at first, also behind its last byte, and then what was written, as long as it lives. */
+/* The contents of a segment: zeros at first, also after its last byte; then the data written, as long as the segment
+ * exists. */
 #include "say.h"
 
 static void size(size_t size)
@@ -22,7 +23,7 @@ static void size(size_t size)
 	fill(at, size, 6);
 	SAY(shmctl(id, IPC_RMID, NULL));
 	SAY(wrong(at, size, 6));
-	/* The same pages at two places. */
+	/* The same pages at two addresses. */
 	char *other = shmat(id, NULL, 0);
 	fill(other, size, 7);
 	SAY(wrong(at, size, 7));

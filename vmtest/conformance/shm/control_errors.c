@@ -1,4 +1,4 @@
-/* shmctl: commands, ids and pointers that make no sense. */
+/* shmctl with invalid commands, ids and pointers. */
 #include "say.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* IPC_RMID: a segment without a key that lives until nobody has it, and is gone then, at once. */
+/* IPC_RMID: a segment loses its key, lives until its last detach, and is then removed at once. */
 #include "say.h"
 
 static void say_info(const char *when)
@@ -24,11 +24,11 @@ static void size(size_t size)
 	SAY(about.shm_perm.__key == IPC_PRIVATE);
 	SAY(shmctl(id, IPC_RMID, NULL));
 	SAY(shmget(key, size, 0));
-	/* A new one of that key is another. */
+	/* The same key now creates a different segment. */
 	int other = shmget(key, PAGE, 0600 | IPC_CREAT | IPC_EXCL);
 	SAY(other >= 0 && other != id);
 	SAY(shmctl(other, IPC_RMID, NULL));
-	/* By its id it can be attached as long as somebody has it. */
+	/* It can be attached by its id as long as an attachment remains. */
 	char *again = SAY_ADDRESS(shmat(id, NULL, SHM_RDONLY));
 	SAY(wrong(again, size, 3));
 	SAY(shmdt(at));
@@ -40,7 +40,7 @@ static void size(size_t size)
 	say_info("detached twice");
 	SAY(shmctl(id, IPC_STAT, &about));
 	SAY_ADDRESS(shmat(id, NULL, 0));
-	/* Never attached; attached and detached before. */
+	/* A segment that was never attached, and one that was attached and detached. */
 	id = shmget(key, size, 0600 | IPC_CREAT | IPC_EXCL);
 	SAY(id >= 0);
 	SAY(shmctl(id, IPC_RMID, NULL));

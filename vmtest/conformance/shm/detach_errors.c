@@ -1,4 +1,4 @@
-/* shmdt: addresses where no segment is attached, and parts of one. */
+/* shmdt: addresses without an attached segment, and parts of a segment. */
 #include "say.h"
 
 static long attached(int id)
@@ -34,7 +34,7 @@ static void size(size_t size)
 	SAY(shmctl(id, IPC_RMID, NULL));
 }
 
-/* Parts of a segment that were unmapped, mapped over, moved or protected. */
+/* Parts of an attachment that were unmapped, mapped over, moved or protected. */
 static void parts(size_t size)
 {
 	size_t third = size / 3 / PAGE * PAGE;
@@ -54,7 +54,7 @@ static void parts(size_t size)
 	say_mappings("after shmdt", at, size);
 	SAY(attached(id));
 	SAY(munmap(at, size));
-	/* Its start gone: the rest is still attached, but not at this address. */
+	/* Its start is unmapped: the rest is still attached, but not at this address. */
 	at = shmat(id, NULL, 0);
 	SAY(munmap(at, PAGE));
 	SAY(shmdt(at));

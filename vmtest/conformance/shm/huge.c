@@ -1,4 +1,4 @@
-/* SHM_HUGETLB: errors where there are no huge pages, or none for this user. */
+/* SHM_HUGETLB: errors if there are no huge pages, or none for this user. */
 #include "say.h"
 
 int main(void)

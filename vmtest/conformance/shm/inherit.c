@@ -1,4 +1,4 @@
-/* Segments over fork, exec and the ends of processes. */
+/* Segments across fork, exec and process exit. */
 #include "say.h"
 
 static long attached(int id)

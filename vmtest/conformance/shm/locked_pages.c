@@ -1,4 +1,4 @@
-/* mlock of an attached segment: accounting over shmdt, destruction and fork. */
+/* mlock of an attached segment: accounting after shmdt, destruction and fork. */
 #include "say.h"
 
 static void child(void)

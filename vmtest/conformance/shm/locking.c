@@ -1,4 +1,4 @@
-/* SHM_LOCK and SHM_UNLOCK: permission, limits and the flag; and what does not change by them. */
+/* SHM_LOCK and SHM_UNLOCK: permission, limits, the flag, and state that they must not change. */
 #include "say.h"
 
 static void say_mode(int id)
@@ -38,7 +38,7 @@ static void size(size_t size)
 	SAY(shmdt(at));
 }
 
-/* Locks as much as there may be, gives it back in every way there is, and locks as much again. */
+/* Locks up to the limit, frees the memory in every possible way, and locks as much again. */
 static void as_much_again(void)
 {
 	size_t most = 4 * MB;

@@ -1,4 +1,4 @@
-/* One segment many times in a process, and many segments. */
+/* One segment attached many times in a process, and many segments. */
 #include "say.h"
 
 static long attached(int id)

@@ -1,4 +1,4 @@
-/* Permissions of a segment, for its owner and for somebody else. Root may do all that its limits let it. */
+/* Permissions of a segment for its owner and for another user. For root, only limits apply. */
 #include "say.h"
 
 static int ids[4];
@@ -31,7 +31,7 @@ static void try(void)
 static void as_another(void)
 {
 	if (setgid(12345) || setuid(12345)) {
-		printf("no other user to be had\n");
+		printf("no other user available\n");
 		return;
 	}
 	try();

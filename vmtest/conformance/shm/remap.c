@@ -1,4 +1,4 @@
-/* SHM_REMAP: a segment instead of what is mapped, all of it or a part. */
+/* SHM_REMAP: a segment replaces an existing mapping, whole or in part. */
 #include "say.h"
 
 static void size(size_t size)
@@ -21,7 +21,7 @@ static void size(size_t size)
 	SAY(about.shm_nattch);
 	SAY(shmctl(two, IPC_STAT, &about));
 	SAY(about.shm_nattch);
-	/* Over the end of one mapping and the start of another. */
+	/* Across the end of one mapping and the start of another. */
 	SAY(shmat(one, room + size / 2 / PAGE * PAGE, SHM_REMAP) == room + size / 2 / PAGE * PAGE);
 	SAY(wrong(room + size / 2 / PAGE * PAGE, size, 8));
 	say_mappings("after the third", room, 3 * size);

@@ -1,4 +1,4 @@
-/* shmat: ids, addresses and flags that do not go together. */
+/* shmat with invalid combinations of ids, addresses and flags. */
 #include "say.h"
 
 static void size(size_t size)

@@ -1,4 +1,4 @@
-/* shmget: sizes, keys and permissions, as shmget(2) says. */
+/* shmget: sizes, keys and permissions, as shmget(2) documents them. */
 #include "say.h"
 
 int main(void)
@@ -26,7 +26,7 @@ int main(void)
 		SAY(about.shm_perm.mode);
 		SAY(shmctl(id, IPC_RMID, NULL));
 	}
-	/* As many as there may be of one size, and all of them gone again. */
+	/* Creates as many segments of one size as possible, and removes all of them. */
 	for (int round = 0; round < 2; round++) {
 		int ids[64], made = 0;
 		for (size_t i = 0; i < COUNT(ids); i++)

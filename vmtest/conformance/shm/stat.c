@@ -1,4 +1,4 @@
-/* IPC_STAT: every field, through the life of a segment. */
+/* IPC_STAT: every field, over the lifetime of a segment. */
 #include <time.h>
 
 #include "say.h"

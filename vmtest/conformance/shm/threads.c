@@ -1,4 +1,4 @@
-/* Many threads make, fill, check and destroy segments at the same time, and one that they share. */
+/* Many threads create, fill, check and destroy segments at the same time, including one that they share. */
 #include <pthread.h>
 
 #include "say.h"

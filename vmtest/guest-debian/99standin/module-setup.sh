@@ -1,6 +1,6 @@
 #!/bin/bash
-# dracut module in the place of kdump-utils' 99kdumpbase: puts the system's makedumpfile into the image, as that does.
-# vmtest/debian sees whose makedumpfile is there in the end.
+# A dracut module that stands in for kdump-utils' 99kdumpbase and also installs the system's makedumpfile into the
+# image. vmtest/debian checks whose makedumpfile the image contains in the end.
 
 check() {
     [[ ${IN_KDUMP-} ]]

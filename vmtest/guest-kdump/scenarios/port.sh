@@ -4,4 +4,4 @@ done
 begin=$(cut -d' ' -f1 /proc/uptime)
 # shellcheck disable=SC2086  # options, from the plan
 /bigiron dump --json $how /proc/vmcore - >"$port" 2>/tmp/err
-told dump $? "$begin" "$(cut -d' ' -f1 /proc/uptime)"
+report dump $? "$begin" "$(cut -d' ' -f1 /proc/uptime)"

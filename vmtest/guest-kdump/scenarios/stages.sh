@@ -1,4 +1,4 @@
-# Each program in its turn, several rounds; every dump is removed again, so that all find the disk alike.
+# Runs each program in turn, for several rounds; removes every dump, so that all start with the same disk.
 mounted /dev/vdb ext4
 mark ready
 round=0

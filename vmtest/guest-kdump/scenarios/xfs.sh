@@ -1,6 +1,6 @@
 mounted /dev/vdb xfs
 run dump /bigiron dump --json -c lzo /proc/vmcore /mnt/vmcore
 after /dev/vdb xfs
-# The host has nothing that reads XFS without mounting it.
+# The host cannot read XFS without mounting it, so the dump is copied to a raw disk.
 cat /mnt/vmcore >/dev/vdc
 sync

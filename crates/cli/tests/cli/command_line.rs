@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::common::{Lab, arg, machine, run, run_with_input};
+use crate::common::{Lab, NO_STALL_WARNING, arg, machine, run, run_with_input};
 
 const COMMANDS: [&str; 7] = [
     "dump",
@@ -121,8 +121,9 @@ fn json_report_has_all_documented_fields() {
 fn quiet_prints_nothing_on_success() {
     let lab = Lab::new();
     let output = lab.path("out");
+    let dump = ["dump", "--quiet", NO_STALL_WARNING, arg(lab.vmcore())];
     for arguments in [
-        &["dump", "--quiet", arg(lab.vmcore()), arg(&output)][..],
+        &[&dump[..], &[arg(&output)]].concat()[..],
         &[
             "verify",
             "--quiet",
@@ -137,7 +138,7 @@ fn quiet_prints_nothing_on_success() {
             (String::new(), String::new())
         );
     }
-    let outcome = run(&["dump", "--quiet", arg(lab.vmcore()), "-"]).code(0);
+    let outcome = run(&[&dump[..], &["-"]].concat()).code(0);
     assert_eq!(outcome.stderr, "");
 }
 

@@ -1,7 +1,8 @@
 //! Allocator memory while all new memory is locked.
 //!
-//! The C library's allocator maps large blocks by calls of its own, which no library can
-//! intercept. After mlockall(MCL_FUTURE) the kernel makes all their pages within these calls.
+//! The C library's allocator maps large blocks by internal calls, which no library can
+//! intercept. After mlockall(MCL_FUTURE) the kernel populates them completely within these
+//! calls.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +10,7 @@ use rustix::param::page_size;
 
 use super::HeldSignals;
 use super::end::is_alone;
-use super::lock::{Inaccessible, make_all};
+use super::lock::{Inaccessible, populate_all};
 use super::region_list::add_some;
 use super::state::Future;
 use super::system;
@@ -20,7 +21,8 @@ use crate::policy::Policy;
 use crate::region::Region;
 
 const MCL_ONFAULT: i32 = 4;
-/// Maximum number of mappings that are compared with new ones; with more, allocating is plain.
+/// Maximum number of existing mappings that are compared with new ones; if there are more, the
+/// allocator is called alone.
 const MAX_MAPPINGS: usize = 512;
 /// Maximum number of new mappings: those of the block, and those that other threads create
 /// meanwhile.
@@ -36,12 +38,11 @@ pub struct Block<T> {
 }
 
 /// Calls `plain`, which takes `bytes` from an allocator. In a process whose new memory is
-/// locked, helpers make the pages of its new mappings.
+/// locked, helpers populate the new mappings.
 ///
-/// While `plain` runs, new memory is locked as it is touched. During these microseconds this
-/// holds for other threads too. If there are any, this is done only if the policy allows it;
-/// their new mappings, as far as they lie where nothing was, are then found, locked and
-/// populated too.
+/// While `plain` runs, new memory is locked on fault, for some microseconds. This affects other
+/// threads too. If there are any, it is done only if the policy allows it; their new mappings,
+/// except those in place of earlier ones, are then found, locked and populated too.
 pub fn allocate<T>(
     policy: &Policy,
     state: &State,
@@ -60,8 +61,8 @@ pub fn allocate<T>(
         return (plain().result, None);
     }
     let block = plain();
-    // Unless another thread has unlocked everything meanwhile. MCL_FUTURE alone leaves existing
-    // mappings as they are (apply_mlockall_flags of mm/mlock.c).
+    // Skipped if another thread has unlocked everything meanwhile. MCL_FUTURE alone leaves
+    // existing mappings as they are (apply_mlockall_flags of mm/mlock.c).
     if state.future() == Future::Locked {
         let _ = system::mlockall(libc::MCL_FUTURE);
     }
@@ -70,14 +71,14 @@ pub fn allocate<T>(
         if part.is_empty() {
             return;
         }
-        let made = make_all(
+        let made = populate_all(
             part,
             Inaccessible::IsSkipped,
             policy,
             &settings(policy, &held),
         );
         outcome = add_some(outcome, made);
-        // Pages that cannot be made are not an error of an allocation.
+        // For an allocation, a failure to populate pages is not an error.
         let _ = system::mlock(part.start(), part.length());
     };
     let own = Region::new(block.address, bytes)
@@ -97,7 +98,7 @@ pub fn allocate<T>(
     (block.result, outcome)
 }
 
-/// The mappings at some moment, in order.
+/// The mappings at one moment, in order of addresses.
 struct MappingSnapshot {
     regions: [Region; MAX_MAPPINGS],
     count: usize,
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_were_not_there() {
+    fn new_parts_are_those_outside_the_snapshot() {
         let snapshot = snapshot(&[(10, 20), (20, 25), (40, 50)]);
         assert_eq!(parts(&snapshot, 10, 20), []);
         assert_eq!(parts(&snapshot, 12, 24), []);
@@ -205,7 +206,7 @@ mod tests {
         system::call(libc::SYS_mmap, arguments)
     }
 
-    fn pages_there(address: usize, bytes: usize) -> usize {
+    fn resident_pages(address: usize, bytes: usize) -> usize {
         let mut there = [0_u8; 1024];
         let pages = bytes / rustix::param::page_size();
         assert!(pages <= there.len());
@@ -224,10 +225,9 @@ mod tests {
         flags.is_some_and(|line| line.split_whitespace().any(|flag| flag == "lo"))
     }
 
-    /// Runs the test in a process of its own, whose locks are separate from those of other
-    /// tests.
+    /// Runs the test in a separate process, whose locks do not affect other tests.
     fn in_child(look: fn() -> bool) -> bool {
-        // SAFETY: the child is this thread alone, and exits at once.
+        // SAFETY: the child has only this thread, and exits at once.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let good = std::panic::catch_unwind(look).unwrap_or(false);
@@ -235,7 +235,7 @@ mod tests {
             unsafe { libc::_exit(if good { 7 } else { 1 }) };
         }
         let mut status = 0;
-        // SAFETY: the child from above.
+        // SAFETY: the child was created above.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7
     }
@@ -254,26 +254,26 @@ mod tests {
             policy.settings.straight_below = 1 << 20;
             let locked = super::super::mlockall(&policy, &state, libc::MCL_FUTURE);
             if locked.result.is_err() {
-                eprintln!("not run: this user may lock nothing");
+                eprintln!("skipped: this user may not lock memory");
                 return true;
             }
             let (address, outcome) = allocate(&policy, &state, BYTES, || {
                 let address = map(BYTES).unwrap();
-                // The kernel made no pages: that is left to helpers.
-                assert_eq!(pages_there(address, BYTES), 0);
+                // The kernel has populated no pages: that is left to helpers.
+                assert_eq!(resident_pages(address, BYTES), 0);
                 Block {
                     result: address,
                     address,
                 }
             });
             let outcome = outcome.unwrap();
-            let ours = pages_there(address, BYTES);
-            // The next mapping is the kernel's again.
+            let ours = resident_pages(address, BYTES);
+            // The kernel populates the next mapping again.
             let next = map(BYTES).unwrap();
             outcome.bytes >= BYTES
                 && ours == pages
                 && is_locked(address)
-                && pages_there(next, BYTES) == pages
+                && resident_pages(next, BYTES) == pages
         }));
     }
 }

@@ -17,34 +17,36 @@ use crate::mapping::{self, Mapping};
 use crate::policy::Policy;
 use crate::region::Region;
 
-/// Outcome for a process's memory at its end.
+/// Result of [`end_of_process`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
-    /// Work of the helpers; `None` without any.
+    /// Outcome of the helpers' work; `None` if they did none.
     pub outcome: Option<Outcome>,
-    /// True if private memory is gone, or other threads are halted for good. The process must
-    /// then end at once, without another step in code that may use private memory or wait for
-    /// these threads.
+    /// True if private memory is freed, or other threads are halted for good. The process must
+    /// then end at once, without running code that may use private memory or wait for these
+    /// threads.
     pub is_final: bool,
 }
 
-/// Factor by which memory must exceed the minimum for helpers, once more for each thread, to
-/// make up for halting threads: 50 microseconds each, in which the kernel alone frees a MiB.
+/// Halting a thread takes 50 microseconds, in which the kernel alone frees a MiB. Private
+/// memory must therefore exceed the minimum size for helpers by this factor plus the number of
+/// threads.
 const TIMES: usize = 8;
 
 /// Returns the time limit for halting other threads: a tenth of the time in which the kernel
-/// alone frees so many bytes in small pages, or a short minimum.
+/// alone frees this many bytes in small pages, plus a short minimum.
 fn time_to_halt(bytes: usize) -> Duration {
     const MIN_TIME: Duration = Duration::from_millis(10);
     MIN_TIME + Duration::from_nanos((bytes / 100) as u64)
 }
 
-/// True if most of this many bytes of private memory are in huge pages: the process had far
-/// fewer page faults than they have small pages. With huge pages the kernel alone is done
+/// True if most of the process's `bytes` of private memory are in huge pages: it had far fewer
+/// page faults than the memory has small pages. With huge pages the kernel alone has finished
 /// before helpers have started. The same holds for the child of a fork, whose pages are its
 /// parent's.
 fn is_of_huge_pages(bytes: usize) -> bool {
-    /// Small pages in a page of the kernel's own choice (mTHP) that still counts as small.
+    /// Maximum number of small pages in a page of a size chosen by the kernel (mTHP) that still
+    /// counts as small.
     const MAX_SMALL_PAGES: usize = 64;
     // SAFETY: all fields are numbers, for which zeros are valid.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
@@ -56,25 +58,25 @@ fn is_of_huge_pages(bytes: usize) -> bool {
     usize::try_from(faults).unwrap_or(0) < bytes / page_size() / MAX_SMALL_PAGES
 }
 
-/// Other users of the memory of this thread.
+/// Other users of this thread's memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Users {
-    /// None.
+    /// No other users.
     None,
     /// Other threads of this process.
     Threads,
-    /// Another process, as between vfork and exec; or unknown to the kernel.
+    /// Another process, as between vfork and exec; or the kernel does not report it.
     Unknown,
 }
 
-/// Frees large memory with helpers, as the end of the process would. `keep` are addresses in
-/// memory that is used until the end; the caller's stack is always kept.
+/// Frees large memory with helpers, as the end of the process would. `keep` contains addresses
+/// in memory that is used until the end; the caller's stack is always kept.
 ///
 /// Shared memory stays unchanged for others. Private memory is freed only if no other process
-/// uses it (such as a parent that waits in vfork), if other threads can be halted, and only
-/// with `last_steps`: the work of the process before that, which returns true if the process
-/// then ends. Only memory that the program has mapped itself is freed: debuggers and emulators
-/// may have memory of their own in the process.
+/// uses it (such as a parent that waits in vfork), if other threads can be halted, and if
+/// `last_steps` is given and returns true. It does the remaining work of the process, which
+/// must end afterwards. Only memory that the program itself has mapped is freed: debuggers and
+/// emulators may have their own memory in the process.
 pub fn end_of_process(
     policy: &Policy,
     state: &State,
@@ -177,8 +179,8 @@ pub(super) fn is_alone() -> bool {
     users() == Users::None
 }
 
-/// unshare(2) of memory does nothing, but fails if there is something to unshare
-/// (check_unshare_flags of kernel/fork.c).
+/// Determines the users by unshare(2), which does nothing here, but fails if there is something
+/// to unshare (check_unshare_flags of kernel/fork.c).
 fn users() -> Users {
     let alone = |flag: c_int| system::call(libc::SYS_unshare, [flag as usize]);
     if alone(libc::CLONE_VM).is_ok() && !holds_robust_locks(0) {

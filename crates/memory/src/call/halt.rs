@@ -1,9 +1,9 @@
 //! Permanent halt of the other threads of a process that ends.
 //!
 //! At the end of a process the kernel ends its threads wherever they are (exit_group). They are
-//! halted a moment earlier, so that none of them finds its memory already freed: a signal that
-//! the C library allows no program to block brings each thread into two instructions that use
-//! no memory.
+//! halted a moment earlier, so that none of them accesses freed memory: a signal that the C
+//! library does not let programs block brings each thread into two instructions that use no
+//! memory.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::{self, MaybeUninit};
@@ -24,18 +24,18 @@ use crate::c_string_buf::CStringBuf;
 use crate::engine::now;
 use crate::machine::{read_text, status};
 
-/// The signal by which the C library makes all threads change their user (SIGSETXID of
+/// The signal with which the C library changes the user of all threads (SIGSETXID of
 /// sysdeps/unix/sysv/linux/internal-signals.h of glibc).
 const SIGNAL: usize = 33;
 
 /// Number of halted threads.
 static HALTED: AtomicU32 = AtomicU32::new(0);
 
-/// The word that they wait for.
+/// Futex word that halted threads wait for; it never changes.
 static NEVER: AtomicU32 = AtomicU32::new(0);
 
-/// Word that is 1 in the process whose threads are halted and 0 in the child of a fork; and the
-/// previous handler of the signal.
+/// Pointer to a word that is 1 in the process whose threads are halted and 0 in the child of a
+/// fork; and the previous handler of the signal.
 static IN_PROCESS: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
 
@@ -46,9 +46,9 @@ static BEGUN: AtomicBool = AtomicBool::new(false);
 /// process has no other user, neither another process nor the kernel. The process must end
 /// afterwards in either case, without waiting for any thread.
 ///
-/// It is not attempted if a process that would see the signals watches this one, if a filter of
-/// system calls may end it, or while another thread does the same. `within` is the limit for
-/// all of it.
+/// Nothing is halted if a debugger, which would see the signals, traces this process, if a
+/// seccomp filter, which may kill it, applies to it, or if another thread has begun to halt
+/// threads. `within` is the time limit of the whole call.
 pub(super) fn halt_others(_held: &HeldSignals, within: Duration) -> bool {
     let deadline = now() + within;
     !is_watched()
@@ -63,12 +63,12 @@ pub(super) fn count_threads() -> usize {
     status(["Threads:"]).map_or(usize::MAX, |[count]| count as usize)
 }
 
-/// True if a debugger or a filter of system calls watches this process.
+/// True if a debugger traces this process, or a seccomp filter applies to it.
 fn is_watched() -> bool {
     status(["TracerPid:", "Seccomp:"]) != Some([0, 0])
 }
 
-/// struct kernel_sigaction. `sigaction` of the C library refuses its own signals.
+/// The kernel's struct sigaction: the C library's `sigaction` refuses its internal signals.
 #[repr(C)]
 #[derive(Default)]
 struct Action {
@@ -80,7 +80,8 @@ struct Action {
     held_back: u64,
 }
 
-/// Fails if the C library has no handler of its own: it has started no thread then.
+/// Installs [`halt_here`] as the handler. Returns false if the C library has not installed its
+/// handler: it has started no thread then.
 #[cfg(target_arch = "x86_64")]
 fn catch_signal() -> bool {
     const SA_RESTORER: u64 = 0x0400_0000;
@@ -112,33 +113,32 @@ fn catch_signal() -> bool {
     change((&raw const action).addr(), &mut before)
 }
 
-/// Other architectures: threads continue.
+/// Other architectures: threads cannot be halted.
 #[cfg(not(target_arch = "x86_64"))]
 fn catch_signal() -> bool {
     false
 }
 
-/// Counts this thread, and makes it wait forever. From the count on it uses no memory, not even
-/// its stack, which is freed. Its only system call is futex(2), which a filter of a thread must
-/// allow.
+/// Counts this thread, and makes it wait forever. After the count it uses no memory, not even
+/// its stack, which is freed. Its only system call is futex(2), which a seccomp filter of the
+/// thread must allow.
 ///
-/// In the child of a fork that another thread was making, the signal has no effect.
+/// The signal has no effect in the child of a fork that another thread was making.
 #[cfg(target_arch = "x86_64")]
 extern "C" fn halt_here(signal: c_int, about: *mut c_void, context: *mut c_void) {
     // SAFETY: the page is never unmapped.
     let is_child = unsafe { &*IN_PROCESS.load(Ordering::Relaxed) }.load(Ordering::Relaxed) == 0;
     if is_child {
         let before = HANDLER.load(Ordering::Relaxed);
-        // SAFETY: the C library's handler, as the kernel would call it.
+        // SAFETY: calls the C library's handler, as the kernel would.
         unsafe {
             let before: extern "C" fn(c_int, *mut c_void, *mut c_void) = mem::transmute(before);
             before(signal, about, context);
         }
         return;
     }
-    // SAFETY: it increments a number that always exists, and then waits for another, which
-    // never changes; it never returns. The kernel preserves all registers except rax, rcx and
-    // r11.
+    // SAFETY: this increments a number that always exists, then waits for another, which never
+    // changes, and does not return. The kernel preserves all registers except rax, rcx and r11.
     unsafe {
         std::arch::asm!(
             "lock inc dword ptr [{halted}]",
@@ -157,14 +157,14 @@ extern "C" fn halt_here(signal: c_int, about: *mut c_void, context: *mut c_void)
     }
 }
 
-/// Signals all other threads until all have halted.
+/// Signals all other threads until all have halted; returns false after the deadline.
 fn halt(deadline: Duration) -> bool {
     const FIRST_WAIT: Duration = Duration::from_millis(1);
     let mut rounds = 0;
     let mut wait = FIRST_WAIT;
     while now() < deadline {
-        // In this order: halted threads stay in the list. A thread that was created while the
-        // list was read, and is not in it, is in the next one.
+        // The order matters: halted threads stay in the list. A thread that was created while
+        // the list was read, and is missing in it, is in the next one.
         let halted = HALTED.load(Ordering::Acquire);
         let Some(others) = count_others() else {
             return false;
@@ -197,8 +197,8 @@ fn wait_for(halted: u32, deadline: Duration) {
     }
 }
 
-/// True if the kernel itself has threads in this process, of io_uring or vhost: signals do not
-/// halt them.
+/// True if the kernel has threads of its own in this process, for io_uring or vhost: signals do
+/// not halt them.
 fn has_workers_of_kernel() -> bool {
     /// PF_IO_WORKER and PF_USER_WORKER of include/linux/sched.h.
     const WORKERS: u64 = 0x10 | 0x4000;
@@ -206,8 +206,8 @@ fn has_workers_of_kernel() -> bool {
     for_each_thread(|thread| {
         let mut text = [0; 1024];
         let stat = read_of_thread(thread, "stat", &mut text).unwrap_or_default();
-        // After the name, which may hold anything: state, parent, group, session, terminal, its
-        // group.
+        // The fields after the name, which may contain anything: state, parent, group, session,
+        // terminal, foreground group, flags.
         let flags = stat.rsplit(')').next().unwrap_or_default();
         let flags = flags.split_ascii_whitespace().nth(6);
         found = flags
@@ -218,8 +218,8 @@ fn has_workers_of_kernel() -> bool {
     found
 }
 
-/// Returns the number of threads of this process, without this one, and without the first if
-/// that has ended: it stays in the list until the process ends.
+/// Returns the number of other threads of this process. The first thread is not counted once it
+/// has ended: it stays in the list until the process ends.
 fn count_others() -> Option<u32> {
     let mut threads = 0_u32;
     for_each_thread(|_| {
@@ -254,9 +254,9 @@ fn others_need_memory(deadline: Duration) -> bool {
     needed || threads.is_none() || handles_page_faults(deadline) || now() >= deadline
 }
 
-/// True if a thread (0 for this one) holds locks that the kernel releases at its end: it finds
-/// them by a list that may pass through private memory (exit_robust_list of kernel/futex). The
-/// list of a running thread may change at any time.
+/// True if a thread (0 for this one) holds locks that the kernel releases at its end: the
+/// kernel finds them by a list that may pass through private memory (exit_robust_list of
+/// kernel/futex). The list of a running thread may change at any time.
 pub(super) fn holds_robust_locks(thread: i32) -> bool {
     let (mut head, mut length) = (0_usize, 0_usize);
     let arguments = [
@@ -270,8 +270,8 @@ pub(super) fn holds_robust_locks(thread: i32) -> bool {
     if head == 0 {
         return false;
     }
-    // SAFETY: the list that the C library registered for the thread begins with a pointer, to
-    // itself if the list is empty. It exists as long as the thread does.
+    // SAFETY: the list that the C library registered for the thread begins with a pointer,
+    // which points to itself if the list is empty. It exists as long as the thread does.
     let first = unsafe { ptr::with_exposed_provenance::<usize>(head).read() };
     first != head
 }

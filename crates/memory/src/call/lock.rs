@@ -1,4 +1,4 @@
-//! Locked memory.
+//! Locking of memory.
 
 use std::ffi::c_int;
 use std::ops::ControlFlow;
@@ -7,8 +7,8 @@ use rustix::io::Errno;
 use rustix::param::page_size;
 
 use super::HeldSignals;
-use super::map::ask_for_huge_pages;
-use super::region_list::{RegionList, access, add_some, is_made, populating};
+use super::map::request_huge_pages;
+use super::region_list::{RegionList, access, add_some, is_resident, populating};
 use super::state::Future;
 use super::system;
 use super::{Answer, State, can_populate, is_large, settings};
@@ -25,22 +25,22 @@ const MCL_ONFAULT: c_int = 4;
 
 /// Acts as mlock(2).
 ///
-/// It first locks without making pages, which fails if the limit does not allow it. Helpers
-/// then make the pages. The plain call follows, and its result is returned.
+/// First locks without populating, which fails if the limit does not allow it. Helpers then
+/// populate the region. The plain call follows, and its result is returned.
 pub fn mlock(policy: &Policy, address: usize, length: usize) -> Answer<()> {
     let plain = || system::mlock(address, length);
     if !policy.lock || !is_large(policy, length) {
         return Answer::plain(plain());
     }
     let region = Region::new(address, length).and_then(|region| region.to_pages(page_size()));
-    let Some(region) = region.filter(|region| !is_made(*region) && can_populate()) else {
+    let Some(region) = region.filter(|region| !is_resident(*region) && can_populate()) else {
         return Answer::plain(plain());
     };
     let held = HeldSignals::hold();
     if cuts_segment(region) || system::mlock2(address, length, MLOCK_ONFAULT).is_err() {
         return Answer::plain(plain());
     }
-    let outcome = make_all(
+    let outcome = populate_all(
         region,
         Inaccessible::Stops,
         policy,
@@ -53,9 +53,9 @@ pub fn mlock(policy: &Policy, address: usize, length: usize) -> Answer<()> {
 }
 
 /// True if a region begins or ends within a mapping of a System V segment. Locking in two steps
-/// could split such a mapping differently from the plain call, and each part counts as an
-/// attachment (shm_nattch): the kernel moves the border between such mappings if their flags
-/// are alike, but removes none (is_mergeable_vma of mm/mmap.c).
+/// could split the mapping differently from the plain call, and each part counts as an
+/// attachment (shm_nattch): the kernel moves the border between two such mappings if their
+/// flags are alike, but does not merge them (is_mergeable_vma of mm/mmap.c).
 fn cuts_segment(region: Region) -> bool {
     let mut cuts = false;
     let _ = mapping::for_each(region, |mapping| {
@@ -71,11 +71,11 @@ fn cuts_segment(region: Region) -> bool {
 /// Acts as mlock2(2).
 pub fn mlock2(policy: &Policy, address: usize, length: usize, flags: u32) -> Answer<()> {
     if flags == 0 {
-        // The C library uses the older call then, which older kernels have too.
+        // The C library then uses the older call, which older kernels have too.
         return mlock(policy, address, length);
     }
     let result = system::mlock2(address, length, flags);
-    // It also does not distinguish an unknown call from unknown flags.
+    // Nor does the C library distinguish an unknown call from unknown flags.
     Answer::plain(result.map_err(|error| match error {
         Errno::NOSYS => Errno::INVAL,
         other => other,
@@ -91,11 +91,11 @@ pub fn mlockall(policy: &Policy, state: &State, flags: c_int) -> Answer<()> {
         && can_populate();
     let mut outcome = None;
     let held = HeldSignals::hold();
-    // Without MCL_FUTURE: mappings that others create meanwhile are locked by the call at the
-    // end.
+    // Without MCL_FUTURE: mappings that other threads create meanwhile are locked by the last
+    // call.
     if shared && system::mlockall(libc::MCL_CURRENT | MCL_ONFAULT).is_ok() {
         let everything = Region::between(0, usize::MAX);
-        outcome = make_all(
+        outcome = populate_all(
             everything,
             Inaccessible::IsSkipped,
             policy,
@@ -130,19 +130,19 @@ pub fn munlockall(state: &State) -> Result<(), Errno> {
     result
 }
 
-/// Treatment of the rest after a mapping that may not be accessed (__mm_populate of mm/gup.c).
+/// Treatment of a mapping that may not be accessed, and of those after it (__mm_populate of
+/// mm/gup.c).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inaccessible {
-    /// mlock ends there with an error, and makes no pages after it.
+    /// mlock stops there with an error, and populates nothing after it.
     Stops,
-    /// mlockall continues.
+    /// mlockall skips the mapping and continues.
     IsSkipped,
 }
 
-/// Makes the pages of all mappings in a region, each as the kernel makes the pages that it
-/// locks: private ones in huge pages if the policy requests them. Failures are left to the
-/// plain call.
-pub(super) fn make_all(
+/// Populates all mappings in a region, each as the kernel populates it when it locks it:
+/// private ones in huge pages if the policy requests them. Failures are left to the plain call.
+pub(super) fn populate_all(
     region: Region,
     inaccessible: Inaccessible,
     policy: &Policy,
@@ -156,7 +156,7 @@ pub(super) fn make_all(
             Some(Access::Write) => {
                 let large = part.length() >= settings.straight_below.max(HUGE_PAGE);
                 if policy.huge && large && !mapping.of_file {
-                    ask_for_huge_pages(part);
+                    request_huge_pages(part);
                 }
                 written.add(part);
             }

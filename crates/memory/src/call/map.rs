@@ -1,4 +1,4 @@
-//! Mappings: created with their pages, advised, removed.
+//! Mappings: created and populated, advised, removed.
 
 use std::ffi::c_int;
 use std::ops::ControlFlow;
@@ -23,13 +23,13 @@ const MLOCK_ONFAULT: u32 = 1;
 /// Arguments of mmap(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Address, or 0.
+    /// Address; 0 if the kernel chooses.
     pub address: usize,
     /// Length in bytes.
     pub length: usize,
-    /// Protection: PROT_...
+    /// Protection: PROT_… flags.
     pub protection: c_int,
-    /// Flags: MAP_...
+    /// Flags: MAP_….
     pub flags: c_int,
     /// File descriptor, or -1.
     pub descriptor: c_int,
@@ -59,7 +59,8 @@ impl Request {
         self.flags & libc::MAP_TYPE == libc::MAP_PRIVATE
     }
 
-    /// Returns the access by which its pages are made; `None` if that is left to the kernel.
+    /// Returns the access for which the mapping is populated; `None` if that is left to the
+    /// kernel.
     fn access(&self) -> Option<Access> {
         let kind = self.flags & libc::MAP_TYPE;
         let known = [
@@ -78,7 +79,7 @@ impl Request {
         }
     }
 
-    /// Returns the page size in bytes that MAP_HUGETLB requests, if it is given.
+    /// Returns the page size in bytes that MAP_HUGETLB requests, if specified.
     fn huge_page(&self) -> Option<usize> {
         let shift = self.flags >> libc::MAP_HUGE_SHIFT & libc::MAP_HUGE_MASK;
         (self.has(libc::MAP_HUGETLB) && shift > 0).then(|| 1_usize.checked_shl(shift as u32))?
@@ -87,8 +88,9 @@ impl Request {
 
 /// Acts as mmap(2).
 ///
-/// Helpers make the pages that MAP_POPULATE, MAP_LOCKED or an earlier mlockall(MCL_FUTURE)
-/// would have the kernel make. A failure to make them is not an error, as with the plain call.
+/// Helpers populate the memory that the kernel would populate because of MAP_POPULATE,
+/// MAP_LOCKED or an earlier mlockall(MCL_FUTURE). A failure to populate is not an error, as
+/// with the plain call.
 pub fn mmap(policy: &Policy, state: &State, request: &Request) -> Answer<usize> {
     if !is_large(policy, request.length) {
         return Answer::plain(request.plain());
@@ -145,15 +147,14 @@ fn map_large(policy: &Policy, state: &State, request: &Request) -> Answer<usize>
     match bare.plain() {
         Ok(address) => Answer {
             result: Ok(address),
-            outcome: make(policy, request, address, access, &settings(policy, &held)),
+            outcome: populate_new(policy, request, address, access, &settings(policy, &held)),
         },
         Err(error) => Answer::plain(Err(error)),
     }
 }
 
-/// Reserves addresses for a program that leaves the place to the kernel: at a multiple of 2
-/// MiB, since memory that it maps there could not have huge pages otherwise. `None` for other
-/// requests.
+/// Reserves addresses, if the kernel chooses them, at a multiple of 2 MiB: otherwise memory
+/// that the program maps there could not have huge pages. `None` for other requests.
 fn aligned(policy: &Policy, request: &Request) -> Option<Result<usize, Errno>> {
     let expected = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let is_reservation = request.protection == libc::PROT_NONE
@@ -176,9 +177,9 @@ fn aligned(policy: &Policy, request: &Request) -> Option<Result<usize, Errno>> {
     Some(result)
 }
 
-/// Creates a mapping whose pages are locked. `reserve` creates it such that its pages do not
-/// exist yet but will be locked when they are made. After any failure all is undone, and the
-/// plain call returns the reason.
+/// Creates a locked mapping. `reserve` creates it without populating it; pages are locked when
+/// they are faulted in. After a failure everything is undone, and the plain call returns the
+/// reason.
 fn locked(
     policy: &Policy,
     request: &Request,
@@ -189,7 +190,7 @@ fn locked(
     let Ok(address) = reserve(request) else {
         return Answer::plain(request.plain());
     };
-    let outcome = make(policy, request, address, access, &settings(policy, &held));
+    let outcome = populate_new(policy, request, address, access, &settings(policy, &held));
     if system::mlock(address, request.length).is_err() {
         system::undo_mapping(address, request.length);
         return Answer::plain(request.plain());
@@ -211,7 +212,7 @@ fn reserve(request: &Request) -> Result<usize, Errno> {
 }
 
 /// For a process whose new mappings are locked and populated at once: first maps inaccessible
-/// memory, for which the kernel makes no pages.
+/// memory, which the kernel does not populate.
 fn reserve_in_locked_process(request: &Request) -> Result<usize, Errno> {
     let bare = Request {
         protection: libc::PROT_NONE,
@@ -219,7 +220,7 @@ fn reserve_in_locked_process(request: &Request) -> Result<usize, Errno> {
     };
     let address = bare.plain()?;
     lock_on_fault(address, request.length)?;
-    // Pages of memory that is locked on fault are not made here (populate_vma_page_range of
+    // This populates nothing: the memory is locked on fault (populate_vma_page_range of
     // mm/gup.c).
     let allowed = system::mprotect(address, request.length, request.protection);
     allowed.inspect_err(|_| system::undo_mapping(address, request.length))?;
@@ -231,8 +232,8 @@ fn lock_on_fault(address: usize, length: usize) -> Result<(), Errno> {
     locked.inspect_err(|_| system::undo_mapping(address, length))
 }
 
-/// Makes the pages of a new mapping.
-fn make(
+/// Populates a new mapping.
+fn populate_new(
     policy: &Policy,
     request: &Request,
     address: usize,
@@ -241,7 +242,7 @@ fn make(
 ) -> Option<Outcome> {
     let region = Region::new(address, request.length)?.to_pages(page_size())?;
     if policy.huge && request.has(libc::MAP_ANONYMOUS) && !request.has(libc::MAP_HUGETLB) {
-        ask_for_huge_pages(region);
+        request_huge_pages(region);
     }
     let settings = Settings {
         slice: settings.slice.max(request.huge_page().unwrap_or(0)),
@@ -251,7 +252,7 @@ fn make(
 }
 
 /// Requests huge pages, unless the program has disabled them.
-pub(super) fn ask_for_huge_pages(region: Region) {
+pub(super) fn request_huge_pages(region: Region) {
     if huge_pages_are_allowed() {
         want_huge_pages(region);
     }
@@ -263,7 +264,7 @@ pub(super) fn huge_pages_are_allowed() -> bool {
     system::call(libc::SYS_prctl, arguments) == Ok(0)
 }
 
-/// True if a region lies in one mapping of shared memory.
+/// True if a region is within one mapping of shared memory.
 fn is_shared_memory(region: Region) -> bool {
     mapping::at(region.start()).is_some_and(|mapping| {
         let all = mapping.region.intersection(region) == region;
@@ -293,7 +294,8 @@ pub fn madvise(policy: &Policy, address: usize, length: usize, advice: c_int) ->
     } else {
         populate(&mut regions, access, &settings)
     };
-    // If a part cannot be made, the plain call returns the reason: it finds the others done.
+    // If a part cannot be populated, the plain call returns the reason: it finds the other
+    // parts populated.
     let result = outcome.error.map_or(Ok(()), |_| plain());
     Answer {
         result,
@@ -303,7 +305,7 @@ pub fn madvise(policy: &Policy, address: usize, length: usize, advice: c_int) ->
 
 /// Acts as munmap(2).
 ///
-/// Helpers free the pages first, of memory that will certainly be unmapped.
+/// Helpers first free the pages, if the memory will certainly be unmapped.
 pub fn munmap(policy: &Policy, address: usize, length: usize) -> Answer<()> {
     let plain = || system::munmap(address, length);
     let aligned = address.is_multiple_of(page_size());
@@ -315,7 +317,7 @@ pub fn munmap(policy: &Policy, address: usize, length: usize) -> Answer<()> {
         return Answer::plain(plain());
     };
     let held = HeldSignals::hold();
-    let outcome = if may_be_unmapped(region) && part_from_rest(region) {
+    let outcome = if may_be_unmapped(region) && split_at_ends(region) {
         drop_pages(region, &settings(policy, &held))
     } else {
         None
@@ -326,9 +328,10 @@ pub fn munmap(policy: &Policy, address: usize, length: usize) -> Answer<()> {
     }
 }
 
-/// True if helpers remove the pages of a mapping that ends: memory alone. For other private
-/// mappings that costs as much as the kernel's own call, and devices may behave differently.
-fn is_given_back(mapping: &Mapping) -> bool {
+/// True if helpers free the pages of a mapping that is removed: only memory that is not a
+/// file's or a device's. For other private mappings that costs as much as the kernel's own
+/// call, and devices may behave differently.
+fn is_freed_by_helpers(mapping: &Mapping) -> bool {
     if mapping.shared {
         mapping.of_memory
     } else {
@@ -336,13 +339,13 @@ fn is_given_back(mapping: &Mapping) -> bool {
     }
 }
 
-/// True if nothing in a region is sealed (mseal(2)). It gives each mapping the protection that
-/// it already has, which changes nothing, but fails where unmapping would.
+/// True if nothing in a region is sealed (mseal(2)). Sets the protection that each mapping
+/// already has: this changes nothing, but fails wherever unmapping would.
 fn may_be_unmapped(region: Region) -> bool {
     let mut allowed = true;
     let seen = mapping::for_each(region, |mapping| {
         let part = mapping.region.intersection(region);
-        if !mapping.shared && is_given_back(&mapping) {
+        if !mapping.shared && is_freed_by_helpers(&mapping) {
             let protection = mapping.protection();
             allowed = system::mprotect(part.start(), part.length(), protection).is_ok();
         }
@@ -355,34 +358,34 @@ fn may_be_unmapped(region: Region) -> bool {
     allowed && seen.is_ok()
 }
 
-/// Splits mappings at the start and end of a region. That fails if unmapping would: when the
+/// Splits mappings at the start and end of a region. Fails if unmapping would, that is, if the
 /// process has the maximum number of mappings.
-fn part_from_rest(region: Region) -> bool {
-    let mut parted = true;
+fn split_at_ends(region: Region) -> bool {
+    let mut split = true;
     let mut advised = None;
     let seen = mapping::for_each(region, |mapping| {
         let part = mapping.region.intersection(region);
-        if part != mapping.region && !mapping.shared && is_given_back(&mapping) {
-            parted = advise(part.start(), part.length(), libc::MADV_DONTFORK).is_ok();
-            if let (false, Some(before)) = (parted, advised) {
+        if part != mapping.region && !mapping.shared && is_freed_by_helpers(&mapping) {
+            split = advise(part.start(), part.length(), libc::MADV_DONTFORK).is_ok();
+            if let (false, Some(before)) = (split, advised) {
                 let before: Region = before;
                 let _ = advise(before.start(), before.length(), libc::MADV_DOFORK);
             }
             advised = Some(part);
         }
-        if parted {
+        if split {
             ControlFlow::Continue(())
         } else {
             ControlFlow::Break(())
         }
     });
-    parted && seen.is_ok()
+    split && seen.is_ok()
 }
 
 fn drop_pages(region: Region, settings: &Settings) -> Option<Outcome> {
     let mut regions = drop_list(settings);
     let _ = mapping::for_each(region, |mapping| {
-        if is_given_back(&mapping) {
+        if is_freed_by_helpers(&mapping) {
             regions.add(mapping.region.intersection(region));
         }
         ControlFlow::Continue(())

@@ -1,8 +1,9 @@
 //! System calls equivalent to the kernel's, with helpers.
 //!
 //! Results, errors and all effects that others can observe are those of the plain calls; in any
-//! unusual case the plain call is made. They allocate nothing, start no threads that outlive
-//! them, and block all signals meanwhile, as one long system call does. `errno` may be changed.
+//! unusual case the plain call is made. These functions allocate nothing, start no threads that
+//! outlive them, and block all signals meanwhile, as one long system call does. `errno` may be
+//! changed.
 //!
 //! [`State`] is their record of a process. One, in a static, serves all threads of the process,
 //! and stays correct in the child of a fork.
@@ -36,7 +37,7 @@ use crate::policy::Policy;
 pub struct Answer<T> {
     /// Return value of the plain call.
     pub result: Result<T, Errno>,
-    /// Work of the helpers; `None` if the plain call did it alone.
+    /// Outcome of the helpers' work; `None` if the plain call did everything.
     pub outcome: Option<Outcome>,
 }
 
@@ -50,12 +51,12 @@ impl<T> Answer<T> {
     }
 }
 
-/// True if this many bytes are worth helpers.
+/// True if a request of this many bytes is large enough for helpers.
 fn is_large(policy: &Policy, bytes: usize) -> bool {
     policy.enabled && bytes >= policy.settings.straight_below
 }
 
-/// Returns the settings for a caller that blocks all signals.
+/// Returns the settings for an operation during which all signals are blocked.
 fn settings(policy: &Policy, held: &HeldSignals) -> Settings {
     Settings {
         held_back: Some(held.before()),
@@ -63,8 +64,8 @@ fn settings(policy: &Policy, held: &HeldSignals) -> Settings {
     }
 }
 
-/// True if this kernel can populate memory (MADV_POPULATE_READ, 5.14), and permits it to this
-/// process.
+/// True if this kernel supports populating memory (MADV_POPULATE_READ, 5.14), and permits it to
+/// this process.
 fn can_populate() -> bool {
     system::madvise(0, 0, libc::MADV_POPULATE_READ).is_ok()
 }

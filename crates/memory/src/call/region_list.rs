@@ -1,4 +1,4 @@
-//! Collects the memory of a call, region by region.
+//! Collects the regions of a call.
 
 use rustix::io::Errno;
 use rustix::param::page_size;
@@ -10,14 +10,14 @@ use crate::operation::{Access, populate, unmap_pages};
 use crate::policy::Policy;
 use crate::region::{JobRegion, Region};
 
-/// Maximum number of regions in one job, which is on the caller's stack; more regions make
+/// Maximum number of regions in one job, which is on the caller's stack; more regions are
 /// several jobs.
 const MAX_REGIONS: usize = 64;
 
-/// Number of sampled pages of a region.
+/// Number of pages sampled in a region.
 const SAMPLES: usize = 5;
 
-/// Regions for one kind of work, which is done as soon as the list is full.
+/// Regions for one kind of work, which is done whenever the list is full, and at the end.
 pub(super) struct RegionList<'a, W> {
     regions: [JobRegion; MAX_REGIONS],
     count: usize,
@@ -37,7 +37,7 @@ impl<'a, W: Fn(&mut [JobRegion], &Settings) -> Outcome> RegionList<'a, W> {
         }
     }
 
-    /// Adds a region; does the work first if the list is full.
+    /// Adds a region; does the work if the list is then full.
     pub(super) fn add(&mut self, region: Region) {
         if region.is_empty() {
             return;
@@ -70,7 +70,7 @@ impl<'a, W: Fn(&mut [JobRegion], &Settings) -> Outcome> RegionList<'a, W> {
     }
 }
 
-/// True if a signal that ends the program is pending.
+/// True if a signal ended the work early.
 fn interrupted(outcome: Option<Outcome>) -> bool {
     outcome.is_some_and(|outcome| outcome.error == Some(Errno::INTR))
 }
@@ -87,24 +87,24 @@ pub(super) fn add(one: Option<Outcome>, other: Outcome) -> Outcome {
     }
 }
 
-/// Combines two outcomes, of which either may be missing.
+/// Combines two outcomes, each of which may be missing.
 pub(super) fn add_some(one: Option<Outcome>, other: Option<Outcome>) -> Option<Outcome> {
     other.map_or(one, |other| Some(add(one, other)))
 }
 
-/// Returns the work that makes pages.
+/// Returns the work of populating regions.
 pub(super) fn populating(access: Access) -> impl Fn(&mut [JobRegion], &Settings) -> Outcome {
     move |regions, settings| populate(regions, access, settings)
 }
 
-/// Returns the work that removes pages from this process.
+/// Returns the work of removing pages from this process.
 pub(super) fn dropping() -> impl Fn(&mut [JobRegion], &Settings) -> Outcome {
     |regions, settings| unmap_pages(regions, settings)
 }
 
-/// Returns the access by which the kernel makes the pages of a mapping that it locks or
-/// populates (populate_vma_page_range of mm/gup.c); `None` if that is left to the kernel, or if
-/// no pages are made.
+/// Returns the access for which the kernel populates a mapping that it locks or populates
+/// (populate_vma_page_range of mm/gup.c); `None` if that is left to the kernel, or if the
+/// mapping is not populated.
 pub(super) fn access(mapping: &Mapping) -> Option<Access> {
     if mapping.of_device || mapping.special || !(mapping.readable || mapping.writable) {
         None
@@ -113,7 +113,8 @@ pub(super) fn access(mapping: &Mapping) -> Option<Access> {
     }
 }
 
-/// Returns the number of sampled pages of a region that are present, and the number of samples.
+/// Returns the number of sampled pages of a region that are resident, and the number of
+/// samples.
 pub(super) fn sample(region: Region) -> (usize, usize) {
     let page = page_size();
     let step = (region.length() / SAMPLES).max(page) & !(page - 1);
@@ -131,8 +132,8 @@ pub(super) fn sample(region: Region) -> (usize, usize) {
     (there, looked)
 }
 
-/// True if helpers are worthwhile to free a region. Freeing takes a tenth of the time of making
-/// the pages, and none if few pages are present; the presence is estimated from samples.
+/// True if freeing a region is worth starting helpers. Freeing takes a tenth of the time of
+/// populating, and almost none if few pages are resident, which is estimated from samples.
 pub(super) fn is_worth_dropping(policy: &Policy, region: Region) -> bool {
     const TIMES: usize = 8;
     let least = policy.settings.straight_below.saturating_mul(TIMES);
@@ -143,18 +144,18 @@ pub(super) fn is_worth_dropping(policy: &Policy, region: Region) -> bool {
     there * 2 > looked
 }
 
-/// Regions whose pages are removed from this process. The first part is done by the caller
-/// alone: with huge pages the kernel's own call returns before helpers have started.
+/// Regions whose pages are removed from this process. The caller does the first part alone:
+/// with huge pages the kernel's own call returns before helpers have started.
 pub(super) struct DropList<'a, W> {
     regions: RegionList<'a, W>,
     first: Option<Outcome>,
     is_quick: bool,
 }
 
-/// Bytes of that first part.
+/// Size of the first part in bytes.
 const ALONE: usize = 8 << 20;
-/// Bytes per nanosecond: 4 KiB pages are freed at a third of this rate, huge pages at four
-/// times this rate.
+/// Rate in bytes per nanosecond above which the rest is left to the kernel's own call: 4 KiB
+/// pages are freed at a third of this rate, huge pages at four times this rate.
 const QUICK: u128 = 64;
 
 pub(super) fn drop_list(
@@ -175,7 +176,7 @@ impl<W: Fn(&mut [JobRegion], &Settings) -> Outcome> DropList<'_, W> {
         if self.first.is_some() {
             return self.regions.add(region);
         }
-        // Skip what lies before the first huge page if enough memory follows.
+        // The part before the first huge page is skipped if enough memory follows.
         let begin = region.start().next_multiple_of(HUGE_PAGE);
         let begin = if region.end().saturating_sub(begin) < ALONE {
             region.start()
@@ -206,8 +207,8 @@ impl<W: Fn(&mut [JobRegion], &Settings) -> Outcome> DropList<'_, W> {
     }
 }
 
-/// True if all sampled pages are present.
-pub(super) fn is_made(region: Region) -> bool {
+/// True if all sampled pages are resident.
+pub(super) fn is_resident(region: Region) -> bool {
     let (there, looked) = sample(region);
     there == looked
 }

@@ -1,4 +1,4 @@
-//! A few regions recorded by threads without locks.
+//! A table of a few regions, which threads share without locks.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ pub(super) struct RegionTable([Slot; CAPACITY]);
 
 #[derive(Debug)]
 struct Slot {
-    /// 0 for none, [`BUSY`] while it changes.
+    /// Start address; 0 for an empty entry, [`BUSY`] while the entry changes.
     start: AtomicUsize,
     length: AtomicUsize,
     number: AtomicU32,
@@ -34,7 +34,8 @@ impl RegionTable {
         )
     }
 
-    /// Records a region. Any region with the same start is forgotten: it is gone.
+    /// Records a region. An earlier region with the same start no longer exists and is
+    /// replaced.
     pub(super) fn note(&self, region: Region, number: u32) {
         while self.take(region.start()).is_some() {}
         for slot in &self.0 {
@@ -58,7 +59,7 @@ impl RegionTable {
         self.0.iter().find_map(|slot| slot.take(start))
     }
 
-    /// Forgets all regions that overlap a region.
+    /// Removes all regions that overlap `region`.
     pub(super) fn forget(&self, region: Region) {
         for slot in &self.0 {
             if let Some((noted, _)) = slot.get()
@@ -77,7 +78,7 @@ impl RegionTable {
 
 impl Slot {
     fn take(&self, start: usize) -> Option<(Region, u32)> {
-        // Most places are another's: looking is cheaper than trying.
+        // Most entries have another start: reading is cheaper than trying to change them.
         if self.start.load(Ordering::Relaxed) != start {
             return None;
         }
@@ -116,7 +117,7 @@ mod tests {
         for at in 1..=CAPACITY + 1 {
             table.note(region(at), at as u32);
         }
-        // There was no room for the last.
+        // The last region did not fit.
         assert_eq!(table.take((CAPACITY + 1) << 20), None);
         assert_eq!(table.iter().count(), CAPACITY);
         assert_eq!(table.take(7 << 20), Some((region(7), 7)));
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_find_what_they_noted() {
+    fn threads_find_the_regions_they_noted() {
         let table = RegionTable::new();
         std::thread::scope(|scope| {
             for thread in 1..=8 {

@@ -7,8 +7,8 @@ use rustix::io::Errno;
 use rustix::param::page_size;
 
 use super::HeldSignals;
-use super::map::{ask_for_huge_pages, huge_pages_are_allowed};
-use super::region_list::{RegionList, drop_list, is_made, is_worth_dropping};
+use super::map::{huge_pages_are_allowed, request_huge_pages};
+use super::region_list::{RegionList, drop_list, is_resident, is_worth_dropping};
 use super::state::Segment;
 use super::system;
 use super::{Answer, State, can_populate, is_large, settings};
@@ -50,7 +50,7 @@ pub fn note_shmget(
     let new = key == libc::IPC_PRIVATE || flags & libc::IPC_EXCL != 0;
     let kept_apart = flags & (libc::SHM_HUGETLB | libc::SHM_NORESERVE) != 0;
     let known = if is_large(policy, size) {
-        // Whether it existed before is found out when it is attached.
+        // Whether the segment is new is determined when it is attached.
         (!kept_apart).then_some(Segment::Ours)
     } else {
         new.then_some(Segment::Small)
@@ -60,8 +60,8 @@ pub fn note_shmget(
 
 /// Acts as shmat(2).
 ///
-/// Also makes the pages of a segment that this process has just created, if the policy says so
-/// and they fit well into free memory.
+/// Also populates a segment that this process has just created, if the policy requests that and
+/// enough free memory remains.
 pub fn shmat(
     policy: &Policy,
     state: &State,
@@ -86,14 +86,15 @@ pub fn shmat(
     };
     let outcome = note(policy, state, id, address)
         .filter(|_| new.is_some())
-        .and_then(|region| create(policy, id, region, &settings(policy, &held)));
+        .and_then(|region| apply_policy(policy, id, region, &settings(policy, &held)));
     Answer {
         result: Ok(address),
         outcome,
     }
 }
 
-/// Returns the size of a large segment that this process created and that was never attached.
+/// Returns the size of a segment that is large, was created by this process, and has never been
+/// attached; `None` for others.
 fn new_segment(policy: &Policy, id: c_int) -> Option<usize> {
     let segment = system::segment(id).ok()?;
     let ours = segment.shm_cpid.unsigned_abs() == system::process();
@@ -101,8 +102,8 @@ fn new_segment(policy: &Policy, id: c_int) -> Option<usize> {
     (new && is_large(policy, segment.shm_segsz)).then_some(segment.shm_segsz)
 }
 
-/// Attaches a segment at an address where huge pages can be mapped. The kernel does so only if
-/// all shared memory has huge pages (shmem_get_unmapped_area of mm/shmem.c).
+/// Attaches a segment at an address where huge pages can be mapped. The kernel chooses such
+/// addresses only if all shared memory has huge pages (shmem_get_unmapped_area of mm/shmem.c).
 fn attach_aligned(policy: &Policy, id: c_int, bytes: usize, flags: c_int) -> Option<usize> {
     if !policy.huge || policy.attach == Attach::Plain || bytes < huge::HUGE_PAGE {
         return None;
@@ -128,11 +129,16 @@ fn note(policy: &Policy, state: &State, id: c_int, address: usize) -> Option<Reg
 }
 
 /// Applies the policy to a new segment, attached in `region`.
-fn create(policy: &Policy, id: c_int, region: Region, settings: &Settings) -> Option<Outcome> {
+fn apply_policy(
+    policy: &Policy,
+    id: c_int,
+    region: Region,
+    settings: &Settings,
+) -> Option<Outcome> {
     let whole = matches!(policy.attach, Attach::Create | Attach::Lock);
     if !whole || !fits(region) || !can_populate() {
         if policy.attach != Attach::Plain && policy.huge {
-            ask_for_huge_pages(region);
+            request_huge_pages(region);
         }
         return None;
     }
@@ -143,22 +149,22 @@ fn create(policy: &Policy, id: c_int, region: Region, settings: &Settings) -> Op
         populate(&mut regions, Access::Read, settings)
     };
     if policy.attach == Attach::Lock {
-        // If that is not allowed, the segment stays as without this policy.
+        // If that is not permitted, the segment stays as without this policy.
         let _ = system::shmctl(id, libc::SHM_LOCK, 0);
     }
     Some(outcome)
 }
 
-/// True if memory that the program has not touched yet can be made without harm: a quarter of
-/// the free memory must remain.
+/// True if memory that the program has not accessed yet can be populated without harm: a
+/// quarter of the free memory must remain.
 fn fits(region: Region) -> bool {
     region.length() as u64 <= available_memory() / 4 * 3
 }
 
 /// Acts as shmdt(2).
 ///
-/// Helpers remove the page tables first. If this is the last attachment of a segment that is
-/// marked for destruction, a reaper frees it, if the policy says so.
+/// Helpers first remove the page tables. If this is the last attachment of a segment that is
+/// marked for destruction, a reaper frees the segment if the policy allows it.
 pub fn shmdt(policy: &Policy, state: &State, address: usize) -> Answer<()> {
     let plain = || system::shmdt(address);
     let attached = state
@@ -171,7 +177,7 @@ pub fn shmdt(policy: &Policy, state: &State, address: usize) -> Answer<()> {
         return Answer::plain(plain());
     }
     let held = HeldSignals::hold();
-    let outcome = take_down(id, region, &settings(policy, &held));
+    let outcome = remove_page_tables(id, region, &settings(policy, &held));
     let reaper = system::segment(id)
         .ok()
         .filter(|segment| {
@@ -183,18 +189,18 @@ pub fn shmdt(policy: &Policy, state: &State, address: usize) -> Answer<()> {
     Answer { result, outcome }
 }
 
-/// Bit in the mode of a segment that is destroyed with its last attachment.
+/// Mode bit of a segment that is destroyed with its last attachment.
 const SHM_DEST: u32 = 0o1000;
 
 /// Removes the page tables of the parts of a region where a segment is still attached.
-fn take_down(id: c_int, region: Region, settings: &Settings) -> Option<Outcome> {
+fn remove_page_tables(id: c_int, region: Region, settings: &Settings) -> Option<Outcome> {
     let mut regions = drop_list(settings);
     each_part(id, region, |part| regions.add(part));
     regions.finish()
 }
 
 /// Calls `each` for the parts of a region where a segment is mapped. The program may have
-/// mapped other things over parts of an attachment.
+/// mapped something else over parts of an attachment.
 fn each_part(id: c_int, region: Region, mut each: impl FnMut(Region)) {
     let _ = mapping::for_each(region, |mapping| {
         if mapping.system_v && mapping.shared && mapping.inode == u64::from(id.unsigned_abs()) {
@@ -212,7 +218,7 @@ fn reaper_for(policy: &Policy, state: &State, id: c_int, bytes: usize) -> Option
     Reaper::start(program, &[Held::SystemV(id)], None).ok()
 }
 
-/// Releases the reaper, and waits until the segment no longer exists.
+/// Makes the reaper release the segment, and waits until the segment no longer exists.
 fn finish(reaper: Option<Reaper>, id: c_int) {
     if let Some(reaper) = reaper {
         reaper.go().wait_until_gone(id);
@@ -221,9 +227,9 @@ fn finish(reaper: Option<Reaper>, id: c_int) {
 
 /// Acts as shmctl(2).
 ///
-/// SHM_LOCK also makes the pages that it locks. IPC_RMID of a segment without attachments
-/// leaves it to a reaper, if the policy says so. `argument` depends on the command: the address
-/// of the caller's memory, or nothing.
+/// SHM_LOCK also populates the pages that it locks. IPC_RMID leaves a segment without
+/// attachments to a reaper, if the policy allows it. `argument` depends on the command: the
+/// address of a structure of the caller, or nothing.
 pub fn shmctl(
     policy: &Policy,
     state: &State,
@@ -238,7 +244,7 @@ pub fn shmctl(
     match command {
         libc::SHM_LOCK => {
             let result = plain();
-            let outcome = result.ok().and_then(|_| make_locked(policy, state, id));
+            let outcome = result.ok().and_then(|_| populate_locked(policy, state, id));
             Answer { result, outcome }
         }
         libc::IPC_RMID => {
@@ -259,14 +265,13 @@ pub fn shmctl(
     }
 }
 
-/// Makes the pages of a segment that is now locked, if this process created it and has attached
-/// it.
-fn make_locked(policy: &Policy, state: &State, id: c_int) -> Option<Outcome> {
+/// Populates a segment that is now locked, if this process created it and has attached it.
+fn populate_locked(policy: &Policy, state: &State, id: c_int) -> Option<Outcome> {
     if !policy.create_locked || state.segment(id) != Segment::Ours {
         return None;
     }
     let region = state.attachment_of(id)?;
-    if is_made(region) || !fits(region) || !can_populate() {
+    if is_resident(region) || !fits(region) || !can_populate() {
         return None;
     }
     let held = HeldSignals::hold();

@@ -1,4 +1,4 @@
-//! State of a process, recorded by its calls.
+//! Record of a process's state, maintained by its calls.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -12,22 +12,22 @@ use rustix::param::page_size;
 use super::region_table::RegionTable;
 use crate::region::Region;
 
-/// Number of segments recorded; ids that are in use at the same time differ in their lowest
+/// Number of recorded segments; ids that are in use at the same time differ in their lowest
 /// bits (ipc_buildid of ipc/util.c).
 const SEGMENTS: usize = 256;
 
-/// State of a process, recorded by its calls. What does not fit is forgotten, and its calls are
-/// plain.
+/// Record of a process's state, maintained by its calls. Entries that do not fit are dropped,
+/// and their calls are plain.
 #[derive(Debug)]
 pub struct State {
-    /// Indexed by the lowest bits of the id: the rest of the id, and the recorded kind.
+    /// Indexed by the lowest bits of the id; each entry has the rest of the id, and the kind.
     segments: [AtomicU64; SEGMENTS],
     /// Regions where segments are attached, with their ids.
     attachments: RegionTable,
-    /// Private memory that the program mapped itself.
+    /// Private memory that the program itself has mapped.
     private: RegionTable,
-    /// A word that holds a [`Future`]. It is on a page that is zeroed in the child of a fork,
-    /// since locks are not inherited.
+    /// A word with a [`Future`]. It is on a page that is zeroed in the child of a fork, since
+    /// locks are not inherited.
     future: AtomicPtr<AtomicU32>,
     large: AtomicBool,
     program: OnceLock<&'static CStr>,
@@ -38,11 +38,11 @@ pub struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Segment {
-    /// Too small to be shared among helpers.
+    /// Too small for helpers.
     Small = 1,
-    /// Created by this process; its pages may be made.
+    /// Created by this process; may be populated.
     Ours = 2,
-    /// Any other: created by another process, or with pages that must not be made.
+    /// Any other: created by another process, or not to be populated.
     Other = 3,
 }
 
@@ -52,10 +52,10 @@ pub(super) enum Segment {
 pub(super) enum Future {
     /// They are not locked.
     Free = 0,
-    /// They are locked, and their pages are made.
+    /// They are locked and populated.
     Locked = 1,
-    /// They are locked as their pages are faulted in. Nothing makes the pages at mapping time,
-    /// not even MAP_POPULATE (populate_vma_page_range of mm/gup.c).
+    /// Their pages are locked as they are faulted in. Mapping does not populate them, not even
+    /// with MAP_POPULATE (populate_vma_page_range of mm/gup.c).
     OnFault = 2,
 }
 
@@ -79,7 +79,7 @@ impl State {
         }
     }
 
-    /// Sets the reaper's program, an absolute path. Without one there is no reaper.
+    /// Sets the reaper's program, an absolute path. Without one no reaper is started.
     pub fn set_program(&self, program: &'static CStr) {
         self.program.get_or_init(|| program);
     }
@@ -98,12 +98,12 @@ impl State {
         self.time_to_halt.get().copied()
     }
 
-    /// Records that the process, or the one that it was forked from, has large memory.
+    /// Records that the process, or its parent before a fork, has large memory.
     pub(super) fn note_large(&self) {
         self.large.store(true, Ordering::Relaxed);
     }
 
-    /// True if it ever had large memory.
+    /// True if the process ever had large memory.
     #[inline]
     pub fn has_large(&self) -> bool {
         self.large.load(Ordering::Relaxed)
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// Returns the kind of a segment; [`Segment::Other`] for one that is not recorded.
+    /// Returns the kind of a segment; [`Segment::Other`] if it is not recorded.
     #[inline]
     pub(super) fn segment(&self, id: i32) -> Segment {
         let seen = self.slot(id).map_or(0, |slot| slot.load(Ordering::Relaxed));
@@ -128,7 +128,7 @@ impl State {
         }
     }
 
-    /// True if a segment is known to be too small to be shared.
+    /// True if a segment is known to be too small for helpers.
     #[inline]
     pub fn is_small_segment(&self, id: i32) -> bool {
         self.segment(id) == Segment::Small
@@ -138,12 +138,12 @@ impl State {
         self.segments.get(id as u32 as usize % SEGMENTS)
     }
 
-    /// Records that a segment is attached at an address.
+    /// Records that a segment is attached in a region.
     pub(super) fn note_attachment(&self, id: i32, region: Region) {
         self.attachments.note(region, id as u32);
     }
 
-    /// Returns and forgets the segment that is attached at an address.
+    /// Removes and returns the record of the segment that is attached at an address.
     pub(super) fn take_attachment(&self, address: usize) -> Option<(i32, Region)> {
         let (region, id) = self.attachments.take(address)?;
         Some((id as i32, region))
@@ -162,17 +162,17 @@ impl State {
         }
     }
 
-    /// Large private anonymous memory that is mapped by the program.
+    /// Returns the large private anonymous memory that the program has mapped.
     pub(super) fn private(&self) -> &RegionTable {
         &self.private
     }
 
     /// Allocates the page for [`State::note_future`]. Must be called before the process locks
-    /// its future mappings, or that page would be locked too.
+    /// its future mappings: otherwise that page would be locked too.
     pub(super) fn prepare_future(&self) {
         if self.future.load(Ordering::Acquire).is_null() {
             let word = fork_sensitive_word();
-            // If two threads arrive at once, one superfluous page stays.
+            // If two threads get here at the same time, one superfluous page stays.
             let _ = self.future.compare_exchange(
                 ptr::null_mut(),
                 word,
@@ -182,7 +182,7 @@ impl State {
         }
     }
 
-    /// Records the effect on future mappings.
+    /// Records the effect of mlockall on future mappings.
     pub(super) fn note_future(&self, future: Future) {
         if future != Future::Free {
             self.prepare_future();
@@ -194,7 +194,7 @@ impl State {
         }
     }
 
-    /// Returns the effect on mappings created now.
+    /// Returns the effect of mlockall on mappings created now.
     pub(super) fn future(&self) -> Future {
         let word = self.future.load(Ordering::Acquire);
         if word.is_null() {

@@ -1,16 +1,17 @@
 //! System calls by number, with a program's own arguments.
 //!
-//! The C library's names are not used: in the preload library those are its own.
+//! The C library's functions are not used: in the preload library they would be the replaced
+//! ones.
 
 use std::ffi::{c_int, c_long};
 
 use rustix::io::Errno;
 
-/// Makes one system call. `errno` of this thread is changed on failure.
+/// Makes one system call. Changes this thread's `errno` on failure.
 pub(crate) fn call<const N: usize>(number: c_long, arguments: [usize; N]) -> Result<usize, Errno> {
     let argument = |at: usize| arguments.get(at).copied().unwrap_or(0);
-    // SAFETY: what the arguments point to is the caller's, who passes on what a program
-    // asked for, or its own memory.
+    // SAFETY: the memory behind the arguments is the caller's own, or belongs to a program
+    // whose call the caller passes on.
     let result = unsafe {
         libc::syscall(
             number,
@@ -75,7 +76,7 @@ pub(crate) fn shmdt(address: usize) -> Result<(), Errno> {
     call(libc::SYS_shmdt, [address]).map(drop)
 }
 
-/// `argument` depends on the command: an address, or nothing.
+/// shmctl(2). `argument` depends on the command: an address, or nothing.
 pub(crate) fn shmctl(id: c_int, command: c_int, argument: usize) -> Result<c_int, Errno> {
     let arguments = [id as usize, command as usize, argument];
     call(libc::SYS_shmctl, arguments).map(|result| result as c_int)
@@ -89,7 +90,7 @@ pub(crate) fn segment(id: c_int) -> Result<libc::shmid_ds, Errno> {
     Ok(segment)
 }
 
-/// Returns this process's number in its namespace.
+/// Returns this process's id in its PID namespace.
 pub(crate) fn process() -> u32 {
     rustix::process::getpid().as_raw_pid().unsigned_abs()
 }

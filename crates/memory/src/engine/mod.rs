@@ -20,30 +20,30 @@ pub use processors::{Processors, prepare};
 /// enough to leave the rest of a large machine to others.
 pub const MAX_HELPERS: usize = 16;
 
-/// A slice, unless pages are larger: some hundred microseconds of work.
+/// Default size of a slice, unless pages are larger: some hundred microseconds of work.
 pub const SLICE: usize = 4 << 20;
 
-/// Work that takes less time per MiB is done before helpers have started: page tables of huge
-/// pages, or of empty memory. Those of 4 KiB pages take five times as long.
+/// Work that takes less time per MiB ends before helpers have started: tearing down page tables
+/// of huge pages, or of empty memory. Page tables of 4 KiB pages take five times as long.
 const QUICK_MIB: Duration = Duration::from_micros(6);
 const MIB: f64 = (1 << 20) as f64;
 
-/// Approximate maximum number of slices of memory that may be empty.
+/// Approximate maximum number of slices for memory that may be empty.
 const MAX_SLICES: usize = 4096;
 
-/// Sharing of an operation.
+/// Settings for sharing an operation among helpers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Maximum number of helpers, including the caller; 1 is the caller alone.
     pub helpers: usize,
     /// Size in bytes below which the caller works alone: starting helpers would take longer.
     pub straight_below: usize,
-    /// Bytes that one helper takes at a time; a power of two.
+    /// Bytes that a helper takes at a time; a power of two.
     pub slice: usize,
-    /// True if helpers work on all nodes of the memory when no policy names the nodes.
+    /// True if helpers run on all nodes when no policy names the nodes of the memory.
     pub spread: bool,
-    /// For a caller that blocks all signals: those that it blocked before, bit 0 for signal 1.
-    /// They do not end an operation early.
+    /// For a caller that blocks all signals: the set of signals that were blocked before, with
+    /// bit 0 for signal 1. They do not end an operation early.
     pub held_back: Option<u64>,
 }
 
@@ -68,11 +68,11 @@ pub struct Outcome {
     pub wanted: usize,
     /// Number of helpers that worked, including the caller.
     pub helpers: usize,
-    /// Time from its beginning to its end.
+    /// Time from the start to the end of the operation.
     pub elapsed: Duration,
     /// Total working time of all helpers.
     pub busy: Duration,
-    /// The first error of a slice, which ended it early.
+    /// The first error of a slice; it ended the operation early.
     pub error: Option<Errno>,
 }
 
@@ -87,7 +87,7 @@ impl Outcome {
         self.error.map_or(Ok(self), Err)
     }
 
-    /// Combines two operations, one after the other.
+    /// Combines the outcomes of two operations, one after the other.
     pub fn then(self, next: Self) -> Self {
         Self {
             bytes: self.bytes.max(next.bytes),
@@ -100,9 +100,9 @@ impl Outcome {
     }
 }
 
-/// Number of helpers that work anywhere in this process, with the process id in the upper bits:
-/// threads that call at the same time share the processors, and the child of a fork has none of
-/// its parent's helpers.
+/// Number of helpers in the whole process, with the process id in the upper bits. Threads that
+/// call at the same time share the processors; the child of a fork has none of its parent's
+/// helpers.
 static AT_WORK: AtomicU64 = AtomicU64::new(0);
 
 /// Calls `step` for all slices of `regions`. The first error ends the operation early; slices
@@ -117,11 +117,11 @@ pub fn share(
     run(regions, settings, step, false)
 }
 
-/// As [`share`], for work of unknown size: the caller begins, and helpers start as soon as a
-/// slice takes long.
+/// As [`share`], for work of unknown size: the caller begins alone, and helpers start as soon
+/// as a slice takes long.
 ///
-/// Slices are larger if there would be very many. Terabytes that were only reserved contain no
-/// work, which the kernel finds out faster in one call than in millions.
+/// Slices are larger if there would be very many of them. Terabytes that were only reserved
+/// contain no work, and the kernel finds that out faster in one call than in millions.
 pub fn share_if_long(
     regions: &mut [JobRegion],
     settings: &Settings,
@@ -222,11 +222,11 @@ struct Job<'a, S> {
     cursor: WorkCursor,
     pace: Pace,
     bytes: AtomicU64,
-    /// In nanoseconds.
+    /// Total working time in nanoseconds.
     busy: AtomicU64,
     /// The first errno; 0 for none.
     error: AtomicI32,
-    /// The signals that the caller blocked before.
+    /// Signals that the caller blocked before the operation.
     blocked: u64,
 }
 
@@ -255,8 +255,8 @@ impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
         self.pace.end();
     }
 
-    /// Works alone; returns true if that completed the work. Two slow slices in a row end it: a
-    /// single one may only have been interrupted.
+    /// Works alone; returns true if that completed the work. Stops after two slow slices in a
+    /// row: a single one may only have been interrupted.
     fn work_while_quick(&self) -> bool {
         let mut slow = 0;
         while slow < 2 {
@@ -269,8 +269,8 @@ impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
         false
     }
 
-    /// Processes one slice; returns its bytes and its duration. `None` if there is no work
-    /// left, or if the operation was ended.
+    /// Processes one slice; returns its bytes and its duration. `None` if no work is left, or
+    /// if the operation was ended.
     fn take_slice(&self, number: usize) -> Option<(usize, Duration)> {
         if self.error.load(Ordering::Relaxed) != 0 {
             return None;
@@ -298,11 +298,11 @@ impl<'a, S: Fn(Region) -> Result<(), Errno>> Job<'a, S> {
     }
 }
 
-/// Helpers counted in, besides the caller.
+/// A number of helpers, without the caller, counted in [`AT_WORK`] until the drop.
 struct Reserved(usize);
 
 impl Reserved {
-    /// Reserves up to `wanted` helpers, limited by the processors without one.
+    /// Reserves up to `wanted` helpers, but no more than there are processors without a helper.
     fn others(wanted: usize, processors: usize) -> Self {
         let mut granted = 0;
         change_at_work(|at_work| {

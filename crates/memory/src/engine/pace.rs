@@ -7,20 +7,20 @@ use super::word::Word;
 
 /// Helpers at the start; this many are worthwhile on any machine.
 const FIRST: u32 = 4;
-/// Measuring time for a number of helpers before the next step.
+/// Time for which a number of helpers is measured before the next step.
 const WATCH: Duration = Duration::from_millis(10);
-/// Throughput in per cent that twice the helpers must reach, or no more are added: beyond the
-/// memory bandwidth they only slow each other down.
+/// Throughput that twice the helpers must reach, in per cent; below it no more are added.
+/// Beyond the memory bandwidth they only slow each other down.
 const WORTH: u64 = 120;
 
-/// Flag in [`Pace::gate`]: its number is final.
+/// Flag in [`Pace::gate`]: the limit is final.
 const SETTLED: u32 = 1 << 31;
 
-/// Admits helpers by number, and more of them as long as throughput rises.
+/// Admits helpers by number; the limit grows as long as throughput rises.
 #[derive(Debug)]
 pub(super) struct Pace {
     helpers: u32,
-    /// Helpers with numbers below it work, the others wait for it to change. It is one word
+    /// Limit: helpers with lower numbers work, the others wait for a change. It shares a word
     /// with [`SETTLED`], so that none waits for a change that has already happened.
     gate: Word,
     /// The highest limit so far.
@@ -61,8 +61,7 @@ impl Pace {
         }
     }
 
-    /// Decides on the number of helpers, from the `bytes` done by the time `now`. Called by one
-    /// helper.
+    /// Sets the limit from the `bytes` done by the time `now`. Called by one helper only.
     pub(super) fn look(&self, bytes: u64, now: Duration) {
         let gate = self.gate.get();
         if gate & SETTLED != 0 {
@@ -105,7 +104,7 @@ impl Pace {
         self.gate.wake_all();
     }
 
-    /// The maximum number of helpers admitted so far.
+    /// Returns the maximum number of helpers admitted so far.
     pub(super) fn most_at_work(&self) -> usize {
         self.most.load(Ordering::Relaxed) as usize
     }
@@ -115,7 +114,8 @@ impl Pace {
         self.watch_began.store(now.max(1), Ordering::Relaxed);
     }
 
-    /// Changes the gate from the observed value; does nothing if the operation has ended.
+    /// Changes the gate if it still has the value `seen`; does nothing if the operation has
+    /// ended.
     fn change(&self, seen: u32, gate: u32) {
         if self.gate.change(seen, gate) {
             self.most.fetch_max(gate & !SETTLED, Ordering::Relaxed);
@@ -176,7 +176,7 @@ mod tests {
     }
 }
 
-/// Tests all orders in which threads can meet (`./test loom`).
+/// Tests all interleavings of the threads (`./test loom`).
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
@@ -187,8 +187,7 @@ mod model {
         Duration::from_millis(1 + milliseconds)
     }
 
-    /// A waiting helper is released or admitted, whichever comes first: more helpers, or the
-    /// end.
+    /// A waiting helper is released or admitted, whichever happens first.
     #[test]
     fn no_helper_waits_forever() {
         let mut builder = loom::model::Builder::new();

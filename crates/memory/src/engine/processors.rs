@@ -1,4 +1,4 @@
-//! Processors that helpers run on.
+//! Processors on which helpers run.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use bigiron_helpers::{MAX_BARE_THREADS, ThreadId};
 
 use crate::region::Region;
 
-/// Processors in a mask: the maximum of NR_CPUS on any architecture.
+/// Number of processors in a mask: the maximum of NR_CPUS on any architecture.
 const MAX_PROCESSORS: usize = 8192;
 /// Maximum number of nodes (CONFIG_NODES_SHIFT is at most 10).
 const MAX_NODES: usize = 1024;
@@ -33,7 +33,7 @@ impl Mask {
         }
     }
 
-    /// Adds the processors that are in both others.
+    /// Adds the processors that are in both `one` and `other`.
     fn add_common(&mut self, one: &Self, other: &Self) {
         for (word, (one, other)) in self.0.iter_mut().zip(one.0.iter().zip(&other.0)) {
             *word |= one & other;
@@ -51,7 +51,8 @@ impl Mask {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Becomes the set of the calling thread; empty if the kernel does not report it.
+    /// Replaces the set by that of the calling thread; empties it if the kernel does not report
+    /// one.
     fn inherit(&mut self) {
         // SAFETY: the kernel writes at most the given length into the mask. The
         // system call itself takes masks longer than glibc's cpu_set_t.
@@ -69,7 +70,7 @@ impl Mask {
     }
 }
 
-/// Facts that do not change while the program runs.
+/// Properties of the machine that do not change while the program runs.
 struct Facts {
     /// Processor time that the control group allows, in whole processors.
     quota: usize,
@@ -79,11 +80,10 @@ struct Facts {
 
 static FACTS: OnceLock<Facts> = OnceLock::new();
 
-/// Reads the system's facts once: nodes, and the control group's quota. It allocates, so it is
-/// called before the first operation of an allocator. Without it the machine is assumed to have
-/// one node.
+/// Reads nodes and control-group quota once. This allocates, and is therefore called before an
+/// allocator's first operation. Without it the machine is assumed to have one node.
 pub fn prepare() {
-    // Determined at first use, when rustix may open a file and allocate.
+    // Both are determined at first use, when rustix may open a file and allocate.
     let _ = rustix::param::page_size();
     let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     FACTS.get_or_init(|| Facts {
@@ -96,7 +96,7 @@ pub fn prepare() {
     });
 }
 
-/// True if one short file of the kernel says so, as on most machines.
+/// True if the kernel's short list of nodes names one only, as on most machines.
 fn has_one_node() -> bool {
     std::fs::read("/sys/devices/system/node/online").is_ok_and(|online| online == b"0\n")
 }
@@ -133,8 +133,7 @@ fn parse_list(list: &str) -> Option<Mask> {
     Some(mask)
 }
 
-/// Processors for one operation: those that this thread may use, by the nodes that its memory
-/// comes from.
+/// Processors for one operation: those that this thread may use, on the nodes of the memory.
 pub struct Processors {
     all: Mask,
     quota: usize,
@@ -144,10 +143,10 @@ pub struct Processors {
 }
 
 impl Processors {
-    /// Returns the processors for the memory of `regions`. A policy of the memory or of the
-    /// thread determines its nodes, and helpers run there. Without a policy memory comes from
-    /// the node that touches it first: helpers stay on this thread's node, as with the plain
-    /// call, or run on all nodes with `spread`.
+    /// Returns the processors for the memory of `regions`. If the memory or the thread has a
+    /// policy, helpers run on the policy's nodes. Without a policy, memory comes from the node
+    /// that touches it first: helpers stay on this thread's node, as with the plain call, or
+    /// run on all nodes with `spread`.
     pub(super) fn for_memory(regions: impl Iterator<Item = Region>, spread: bool) -> Self {
         let mut processors = Self {
             all: Mask::NONE,
@@ -196,9 +195,9 @@ impl Processors {
         self.all.count().clamp(1, self.quota.max(1))
     }
 
-    /// Binds a helper to the processors of its node, if the machine has several. The scheduler
-    /// chooses among them: a helper bound to a single one would wait behind other threads
-    /// there.
+    /// Binds a helper to the processors of its node, if the machine has several nodes. The
+    /// scheduler chooses among them: a helper bound to a single processor would wait behind
+    /// other threads there.
     pub(super) fn place(&self, helper: usize, thread: ThreadId) {
         let Some(facts) = FACTS.get().filter(|_| self.node_count > 0) else {
             return;
@@ -227,9 +226,9 @@ impl Processors {
 }
 
 /// Adds the nodes from which the policy of a region takes memory; none if memory comes from the
-/// node that touches it. See get_mempolicy(2).
+/// node that touches it first. See get_mempolicy(2).
 fn add_policy(region: Region, nodes: &mut [u64; MAX_NODES / WORD]) {
-    /// The policy of an address, not of the thread.
+    /// Flag: the policy of an address, not of the thread.
     const MPOL_F_ADDR: usize = 2;
     const MPOL_LOCAL: i32 = 4;
     let mut mode = 0_i32;
@@ -262,11 +261,12 @@ fn current_node() -> Option<usize> {
     (status == 0).then_some(node as usize)
 }
 
-/// True if a signal that ends the program is pending: it must not wait for gigabytes. Signals
-/// with a handler wait, as during a system call; so do signals that the program itself had
-/// blocked, `blocked`.
+/// True if a signal that ends the program is pending: the program must not wait for gigabytes.
+/// Signals with a handler wait, as during a system call; so do those in `blocked`, which the
+/// program had blocked before.
 pub(super) fn must_end(blocked: u64) -> bool {
-    /// Signals that end nothing by default: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH.
+    /// Signals that do not end a program by default: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG,
+    /// WINCH.
     const HARMLESS: [i32; 8] = [
         libc::SIGCHLD,
         libc::SIGCONT,

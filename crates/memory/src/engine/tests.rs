@@ -10,7 +10,7 @@ fn settings(helpers: usize) -> Settings {
 }
 
 #[test]
-fn every_chunk_is_done_once_and_counted() {
+fn every_slice_is_done_once_and_counted() {
     let mut regions = [
         Region::between(0, 1 << 20),
         Region::between(3 << 20, 4 << 20),
@@ -72,6 +72,6 @@ fn reserved_helpers_are_released_on_drop() {
     for _ in 0..ROUNDS {
         drop(Reserved::others(4, usize::MAX));
     }
-    // Other tests run helpers at the same time: far fewer.
+    // Other tests run helpers at the same time, but far fewer.
     assert!((AT_WORK.load(Ordering::Relaxed) as u32) < ROUNDS);
 }

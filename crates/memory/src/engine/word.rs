@@ -1,5 +1,5 @@
-//! A number that threads wait for: a futex; with `--cfg loom` a model of one, for which loom
-//! tries all orders in which threads can meet.
+//! A number whose changes threads wait for: a futex; with `--cfg loom` a model of one, for
+//! which loom tests all interleavings of the threads.
 
 #[cfg(not(loom))]
 mod of_kernel {
@@ -19,19 +19,20 @@ mod of_kernel {
             self.0.load(Ordering::Acquire)
         }
 
-        /// Changes it to `value` if it is `seen`; returns true on success.
+        /// Changes the word from `seen` to `value`; returns true on success.
         pub fn change(&self, seen: u32, value: u32) -> bool {
             self.0
                 .compare_exchange(seen, value, Ordering::Release, Ordering::Relaxed)
                 .is_ok()
         }
 
-        /// Sets bits of it.
+        /// Sets bits of the word.
         pub fn set(&self, bits: u32) {
             self.0.fetch_or(bits, Ordering::Release);
         }
 
-        /// Waits while it is `value`, until another thread wakes all; may return spuriously.
+        /// Waits while the word is `value`, until another thread wakes all; may return
+        /// spuriously.
         pub fn wait(&self, value: u32) {
             let _ = futex::wait(&self.0, futex::Flags::PRIVATE, value, None);
         }
@@ -47,7 +48,8 @@ mod of_loom {
     use loom::sync::atomic::{AtomicU32, Ordering};
     use loom::sync::{Condvar, Mutex};
 
-    /// The kernel's lock of a futex: it compares the number and goes to sleep atomically.
+    /// The mutex stands for the kernel's lock of a futex: comparing the number and going to
+    /// sleep are atomic.
     #[derive(Debug)]
     pub struct Word(AtomicU32, Mutex<()>, Condvar);
 

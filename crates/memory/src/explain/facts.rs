@@ -8,7 +8,7 @@ use bigiron_helpers::processor_count;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
-use crate::machine::{available_memory, knows_advice, left_in_group, may_lock_all};
+use crate::machine::{available_memory, left_in_group, may_lock_all, supports_advice};
 use crate::{preload, reaper};
 
 /// MADV_POPULATE_READ, MADV_DONTNEED_LOCKED and MADV_COLLAPSE
@@ -20,7 +20,7 @@ const COLLAPSE: i32 = 25;
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
 const POOLS: &str = "/sys/kernel/mm/hugepages";
 
-/// Properties of the machine, and rights and limits of this process.
+/// Properties of the machine, and the rights and limits of this process.
 #[derive(Debug, Default, Serialize)]
 pub struct Facts {
     /// Kernel release.
@@ -46,16 +46,16 @@ pub struct Facts {
     pub madv_collapse: bool,
     /// transparent_hugepage/enabled; empty if the kernel has no transparent huge pages.
     pub huge_pages: String,
-    /// transparent_hugepage/shmem_enabled, likewise.
+    /// transparent_hugepage/shmem_enabled; empty if the kernel has no transparent huge pages.
     pub huge_shared: String,
-    /// Settings other than `never` for single page sizes of shared memory, by size in KiB.
+    /// Settings other than `never` for individual page sizes of shared memory, by size in KiB.
     pub huge_shared_by_size: BTreeMap<u64, String>,
     /// Hugetlb pools, by page size in KiB.
     pub pools: BTreeMap<u64, Pool>,
     /// RLIMIT_MEMLOCK in bytes; `None` without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_limit: Option<u64>,
-    /// True if this process may lock memory beyond that limit.
+    /// True if this process may lock memory beyond RLIMIT_MEMLOCK (CAP_IPC_LOCK).
     pub may_lock_all: bool,
     /// Maximum size of a System V segment (kernel.shmmax).
     pub shmmax: u64,
@@ -94,9 +94,9 @@ impl Facts {
             nodes: count(&text("/sys/devices/system/node/online")).max(1),
             available_bytes: available_memory(),
             control_group_bytes: left_in_group(),
-            madv_populate: knows_advice(POPULATE),
-            madv_dontneed_locked: knows_advice(DONTNEED_LOCKED),
-            madv_collapse: knows_advice(COLLAPSE),
+            madv_populate: supports_advice(POPULATE),
+            madv_dontneed_locked: supports_advice(DONTNEED_LOCKED),
+            madv_collapse: supports_advice(COLLAPSE),
             huge_pages: chosen(&text(&format!("{THP}/enabled"))),
             huge_shared: chosen(&text(&format!("{THP}/shmem_enabled"))),
             huge_shared_by_size: by_size(Path::new(THP), |directory| {
@@ -122,7 +122,7 @@ impl Facts {
     }
 }
 
-/// Maps the directories `hugepages-NkB` by N.
+/// Returns the results of `found` for the directories `hugepages-NkB`, by N.
 fn by_size<T>(directory: &Path, found: impl Fn(&str) -> Option<T>) -> BTreeMap<u64, T> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries
@@ -137,7 +137,7 @@ fn by_size<T>(directory: &Path, found: impl Fn(&str) -> Option<T>) -> BTreeMap<u
         .collect()
 }
 
-/// Returns the word in brackets.
+/// Returns the word in brackets, the current setting.
 fn chosen(text: &str) -> String {
     let word = text
         .split_once('[')

@@ -1,4 +1,4 @@
-//! The operations on large memory, and which of them can be faster.
+//! Operations on large memory, and which of them can be faster.
 
 use bigiron_helpers::format_size;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use super::Facts;
 const HUGE_SHARED: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 const HUGE_PRIVATE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// Outcome for an operation.
+/// Verdict for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -20,16 +20,16 @@ pub enum Verdict {
     Plain,
 }
 
-/// An operation on large memory, and what can be changed to make it faster.
+/// An operation on large memory, with its verdict.
 #[derive(Debug, Serialize)]
 pub struct Stage {
     /// Name of the operation.
     pub step: &'static str,
-    /// Outcome on this machine.
+    /// Verdict on this machine.
     pub verdict: Verdict,
     /// Reason.
     pub why: String,
-    /// Changes that would make it faster; may be empty.
+    /// Changes that would make the operation faster; may be empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub change: Vec<String>,
 }

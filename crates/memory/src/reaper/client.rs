@@ -1,5 +1,5 @@
-//! The caller's side of a reaper. It neither allocates nor uses thread-local memory, and leaves
-//! nothing that the program could notice.
+//! The caller's side of a reaper. It neither allocates nor uses thread-local memory, and has no
+//! effect that the program could notice.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -15,43 +15,44 @@ use super::launch::Launch;
 use super::socket;
 use crate::call::system;
 
-/// The time limit for the start of a reaper, which takes a millisecond or two.
+/// Time limit for the start of a reaper, which takes a millisecond or two.
 const READY: Duration = Duration::from_millis(100);
-/// The time limit for the removal of a segment's id once the reaper lets go, which takes
-/// microseconds.
+/// Time limit for the removal of a segment's id after the reaper has released the segment,
+/// which takes microseconds.
 const GONE: Duration = Duration::from_secs(1);
 
-/// A process that holds references to memory and waits for the command to release them.
+/// A reaper process that holds references to memory until [`Reaper::go`].
 #[derive(Debug)]
 pub struct Reaper {
     socket: OwnedFd,
 }
 
-/// A reaper that was told to release its references. Dropping it does not wait.
+/// A reaper that is releasing its references. Dropping this value does not wait.
 #[derive(Debug)]
 pub struct Finishing {
     socket: OwnedFd,
-    /// The reaper's report, once it was received.
+    /// Time that the reaper took, once its report was received.
     took: Cell<Option<Duration>>,
 }
 
 impl Reaper {
-    /// Starts `program`, an absolute path, as a reaper that holds `held`. When it returns, all of
-    /// `held` is held. With `report` the reaper appends a line to that file when it has finished.
+    /// Starts `program`, an absolute path, as a reaper that holds `held`. On return, all of
+    /// `held` is held. With `report` the reaper appends a line to that file when it has
+    /// finished.
     ///
-    /// The calling process gets no child that any `wait` finds and no signal, and keeps one
-    /// descriptor, close-on-exec, until the result is dropped. The caller's signals are held back
-    /// meanwhile. `errno` may be changed.
+    /// The calling process receives no signal, and no child that any `wait` could find. It
+    /// keeps one descriptor, close-on-exec, until the result is dropped. The caller's signals
+    /// are blocked during the call. `errno` may be changed.
     ///
     /// Errors: those of the system calls; ETIMEDOUT if the program is not ready within 100 ms;
     /// ECHILD if it ended, for example because it may not attach a segment; E2BIG for more than
-    /// [`super::MAX_HELD`] references; ENAMETOOLONG. After an error nothing is held for longer
-    /// than the program takes to notice.
+    /// [`super::MAX_HELD`] references; ENAMETOOLONG. After an error, everything is released as
+    /// soon as the program notices.
     pub fn start(program: &CStr, held: &[Held], report: Option<&CStr>) -> Result<Self, Errno> {
         Self::start_within(program, held, report, READY)
     }
 
-    /// [`Reaper::start`] with another time limit.
+    /// As [`Reaper::start`], with another time limit.
     pub fn start_within(
         program: &CStr,
         held: &[Held],
@@ -75,7 +76,7 @@ impl Reaper {
         }
     }
 
-    /// Tells the reaper to release its references.
+    /// Makes the reaper release its references.
     pub fn go(self) -> Finishing {
         // A reaper that has died has released them too.
         let _ = socket::send(self.socket.as_raw_fd(), &[1]);
@@ -87,8 +88,8 @@ impl Reaper {
 }
 
 impl Finishing {
-    /// Waits until the id of a System V segment is gone, which is long before its pages are freed.
-    /// Returns false if it stays, because others have attached the segment.
+    /// Waits until the id of a System V segment is gone, long before its pages are freed.
+    /// Returns false if the id stays, because others have attached the segment.
     pub fn wait_until_gone(&self, id: i32) -> bool {
         let begin = Instant::now();
         let mut pause = Duration::ZERO;
@@ -110,8 +111,9 @@ impl Finishing {
         }
     }
 
-    /// Waits until all memory is freed, at most for `limit`. Returns the time that the reaper
-    /// took; `None` after the limit, and if the reaper was killed, which frees the memory too.
+    /// Waits until all memory is freed, but no longer than `limit`. Returns the time that the
+    /// reaper took; `None` after the limit, and if the reaper was killed, which frees the
+    /// memory too.
     pub fn wait(self, limit: Duration) -> Option<Duration> {
         if self.took.get().is_none() {
             let _ = self.receive(limit);
@@ -131,7 +133,7 @@ impl Finishing {
     }
 }
 
-/// Returns false if no segment has this id; a segment that may not be looked at exists.
+/// Returns false if no segment has this id. A segment that may not be inspected exists.
 fn is_there(id: i32) -> bool {
     !matches!(system::segment(id), Err(Errno::INVAL | Errno::IDRM))
 }

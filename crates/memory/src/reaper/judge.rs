@@ -5,14 +5,14 @@ use rustix::process::{child_subreaper, getpid};
 
 use crate::machine::{available_memory, read_text, status};
 
-/// Minimum size in bytes; below it, freeing takes no longer than starting a reaper.
+/// Minimum size in bytes; freeing less takes no longer than starting a reaper.
 pub const MIN_BYTES: usize = 256 << 20;
 
-/// What /proc/self/ns/pid is in the first namespace (PROC_PID_INIT_INO of
+/// Target of the link /proc/self/ns/pid in the first namespace (PROC_PID_INIT_INO of
 /// include/linux/proc_ns.h).
 const FIRST_NAMESPACE: &[u8] = b"pid:[4026531836]";
 
-/// Programs that are made to be the first of a container, and adopt orphans.
+/// Programs that are designed to be the first process of a container, and that adopt orphans.
 const INITS: [&str; 9] = [
     "systemd",
     "init",
@@ -25,15 +25,15 @@ const INITS: [&str; 9] = [
     "runit",
 ];
 
-/// True if a reaper should free `bytes` that are about to be freed. That requires enough of
-/// them, memory for the next program before they are free, and an init process that adopts the
-/// reaper, so that no program finds an unknown child. Under a seccomp filter the result is
-/// false: the filter may end a program that starts another.
+/// True if a reaper should free memory of `bytes`. This requires a large size, enough available
+/// memory for the next program before the reaper has finished, and an init process that adopts
+/// the reaper, so that no program finds an unknown child. Under a seccomp filter the result is
+/// false: the filter may kill a program that starts another.
 pub fn is_advisable(bytes: usize) -> bool {
     bytes >= MIN_BYTES && is_possible() && available_memory() >= bytes as u64
 }
 
-/// True if this process may have a reaper at all.
+/// True if this process may start a reaper.
 pub fn is_possible() -> bool {
     is_free_to_start() && orphans_go_to_init()
 }

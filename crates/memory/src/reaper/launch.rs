@@ -17,20 +17,20 @@ const PATH: usize = 4096;
 /// The program's name, its command, the socket, the held objects, the report, and a NULL.
 const ARGUMENTS: usize = 1 + COMMAND.len() + 1 + MAX_HELD + 1 + 1;
 
-/// Data for the processes between the caller and the reaper, which run in this process's
-/// memory. It is in a separate mapping: if the program does not start in time, the mapping
-/// stays, since a process may still run on its stacks.
+/// Data for the processes between the caller and the reaper, which run in the caller's memory.
+/// It has its own mapping, which stays if the program does not start in time, since a process
+/// may still run on its stacks.
 pub(super) struct Launch {
     arguments: [*const c_char; ARGUMENTS],
     environment: [*const c_char; 1],
     program: [u8; PATH],
-    /// `r` and a path.
+    /// The letter `r` and a path.
     report: [u8; PATH + 1],
     words: [ArgumentText; 1 + MAX_HELD],
     /// Descriptors that the program inherits.
     kept: [RawFd; 1 + MAX_HELD],
     kept_count: usize,
-    /// 1 until the last of these processes has left this memory (CLONE_CHILD_CLEARTID).
+    /// 1 until the last of these processes has left the caller's memory (CLONE_CHILD_CLEARTID).
     alive: AtomicU32,
 }
 
@@ -59,7 +59,8 @@ impl Launch {
             )?
         };
         let mapped = Mapped(base.cast());
-        // The child of a concurrent fork would keep it forever. SAFETY: it is not in use yet.
+        // Otherwise the child of a concurrent fork would keep it forever. SAFETY: the mapping
+        // is not in use yet.
         let _ = unsafe { madvise(base, MAPPED, Advice::LinuxDontFork) };
         // SAFETY: the mapping contains zeros, which are valid for all fields, and belongs to
         // this function.
@@ -102,15 +103,15 @@ impl Launch {
 }
 
 impl Mapped {
-    /// Returns the end of one of the stacks.
+    /// Returns the upper end of one of the stacks.
     fn top(launch: *mut Launch, number: usize) -> *mut c_void {
         launch
             .wrapping_byte_add(MAPPED - number * STACK)
             .cast::<c_void>()
     }
 
-    /// Creates a child that only the `wait` here finds; it starts the reaper as its child and
-    /// exits, so that the reaper has no parent in this program.
+    /// Creates a child that only the `wait` in this function finds. The child starts the reaper
+    /// as its own child and exits, so that the reaper has no parent in this program.
     pub(super) fn clone_twice(&self) -> Result<(), Errno> {
         const FLAGS: c_int = libc::CLONE_VM | libc::CLONE_VFORK;
         // SAFETY: the stack is otherwise unused. This thread waits for the end of the child,
@@ -143,18 +144,18 @@ impl Drop for Mapped {
         // SAFETY: `map` created it.
         let alive = unsafe { (*self.0).alive.load(Ordering::Acquire) };
         if alive == 0 {
-            // SAFETY: it is no longer in use: the first process has ended, and the last has
-            // left this memory or was never created.
+            // SAFETY: the mapping is no longer in use: the first process has ended, and the
+            // last has left this memory or was never created.
             let _ = unsafe { munmap(self.0.cast(), MAPPED) };
         }
     }
 }
 
-/// Entry of the child; its end leaves the reaper to init.
+/// Entry point of the child; its end leaves the reaper to init.
 extern "C" fn begin(launch: *mut c_void) -> c_int {
     let launch = launch.cast::<Launch>();
     // SAFETY: `alive` is in the mapping, which stays until the kernel has written 0 there. The
-    // future reaper shares this memory until it executes its program; what it uses is in the
+    // future reaper shares this memory until it executes its program, and uses only data in the
     // mapping.
     unsafe {
         (*launch).alive.store(1, Ordering::Release);
@@ -174,13 +175,14 @@ extern "C" fn begin(launch: *mut c_void) -> c_int {
     0
 }
 
-/// Entry of the future reaper, which runs in the caller's memory next to the caller, with its
-/// own descriptors.
+/// Entry point of the future reaper, which runs in the caller's memory next to the caller, with
+/// its own descriptors.
 extern "C" fn become_reaper(launch: *mut c_void) -> c_int {
-    // SAFETY: it stays until this process has left it, and does not change.
+    // SAFETY: the mapping stays until this process has left it, and does not change.
     let launch = unsafe { &*launch.cast::<Launch>() };
     // SAFETY: system calls on this process's descriptors, and on terminated strings and lists.
-    // If the kernel lacks a call (before 5.11), the reaper closes the other descriptors itself.
+    // If the kernel lacks close_range or its flag (before 5.11), the reaper closes the other
+    // descriptors itself.
     unsafe {
         libc::syscall(
             libc::SYS_close_range,

@@ -1,5 +1,5 @@
-//! A process that takes over the last reference to memory, so that freeing the memory costs its
-//! time instead of the caller's.
+//! A process that takes over the last reference to memory, and with it the time that freeing
+//! the memory takes.
 //!
 //! The kernel frees the pages of a segment or a file on one processor, within the call that
 //! drops the last reference. A process that holds another reference during the caller's call,
@@ -7,8 +7,8 @@
 //! the same state as between two plain calls; when [`Finishing::wait_until_gone`] returns, it
 //! no longer exists.
 //!
-//! The reaper is a separate program with a small address space, and not a child of any process
-//! that would notice. If it dies, the kernel drops what it holds.
+//! The reaper is a separate program with a small address space, and is not a child of any
+//! process that could notice it. If it dies, the kernel drops its references.
 
 mod client;
 mod judge;
@@ -44,7 +44,8 @@ pub enum Held {
 /// Arguments before the [`ArgumentText`]s.
 const COMMAND: [&CStr; 2] = [c"mem", c"reap"];
 
-/// `s` for the socket, `v` for a segment, or `d` for a descriptor, followed by a number.
+/// An argument: `s` for the socket, `v` for a segment, or `d` for a descriptor, followed by a
+/// number.
 type ArgumentText = CStringBuf<16>;
 
 impl Held {

@@ -14,16 +14,16 @@ use rustix::io::Errno;
 
 use super::{COMMAND, socket};
 
-/// A held object.
+/// A reference to a held object.
 #[derive(Clone, Copy, Debug)]
 enum Reference {
-    /// Attached at an address.
+    /// A segment, attached at an address.
     Attached(usize),
-    /// Open.
+    /// An open descriptor.
     Descriptor(RawFd),
 }
 
-/// True if a program's arguments, including its name, make it a reaper.
+/// True if a program's arguments, the first of which is its name, make it a reaper.
 pub fn requested(mut arguments: impl Iterator<Item = OsString>) -> bool {
     let is = |argument: Option<OsString>, word: &std::ffi::CStr| {
         argument.is_some_and(|argument| argument.as_bytes() == word.to_bytes())
@@ -32,8 +32,8 @@ pub fn requested(mut arguments: impl Iterator<Item = OsString>) -> bool {
     COMMAND.iter().all(|word| is(arguments.next(), word))
 }
 
-/// Holds the objects that the arguments after `mem reap` name, confirms that on the socket, and
-/// waits there for a byte or the end of the caller. Then releases all objects and writes the
+/// Holds the objects named by the arguments after `mem reap`, confirms that on the socket, and
+/// waits there for a byte or the end of the caller. Then releases all objects, and writes the
 /// nanoseconds that this took to the socket. Returns the exit code: 1 if an object cannot be
 /// held, 2 for invalid arguments.
 pub fn serve(arguments: impl Iterator<Item = OsString>) -> i32 {
@@ -49,14 +49,14 @@ pub fn serve(arguments: impl Iterator<Item = OsString>) -> i32 {
     if socket::send(arguments.socket, &[1]).is_err() {
         return 0;
     }
-    wait_for_word(arguments.socket);
+    wait_for_release(arguments.socket);
 
     let began = Instant::now();
     let cursor = WorkCursor::new(references.len() as u64);
     let threads = references.len().min(processor_count());
     run_bare(threads, |_, _| {}, &|_| {
         while let Some(reference) = cursor.next().and_then(|at| references.get(at as usize)) {
-            reference.let_go();
+            reference.release();
         }
     });
     let took = began.elapsed();
@@ -73,10 +73,10 @@ pub fn serve(arguments: impl Iterator<Item = OsString>) -> i32 {
     0
 }
 
-/// Waits for the caller's byte, or for its end, which has the same meaning. A child that
-/// another thread of the caller has forked keeps the socket open, so the end of the caller is
-/// also checked directly.
-fn wait_for_word(socket_to_caller: RawFd) {
+/// Waits for the caller's byte, or for the caller's end, which has the same meaning. A child
+/// forked by another thread of the caller keeps the socket open; the end of the caller is
+/// therefore also checked directly.
+fn wait_for_release(socket_to_caller: RawFd) {
     const LOOK: Duration = Duration::from_secs(1);
     let caller = peer(socket_to_caller);
     let is_there = |caller| {
@@ -107,7 +107,7 @@ fn peer(socket: RawFd) -> Option<i32> {
             &mut size,
         )
     };
-    // 0 is a process outside the namespace of this one.
+    // 0: the process is outside of this namespace.
     (status == 0 && who.pid > 0).then_some(who.pid)
 }
 
@@ -156,7 +156,7 @@ impl ReaperArguments {
             let (address, state) = unsafe {
                 let mut address = libc::shmat(*id, ptr::null(), libc::SHM_RDONLY);
                 if address.addr() == usize::MAX {
-                    // It may be writable but not readable.
+                    // The segment may be writable but not readable.
                     address = libc::shmat(*id, ptr::null(), 0);
                 }
                 let mut state: libc::shmid_ds = mem::zeroed();
@@ -170,7 +170,7 @@ impl ReaperArguments {
             references.push(Reference::Attached(address));
         }
         for descriptor in &self.descriptors {
-            // SAFETY: it is only examined, and not closed here.
+            // SAFETY: the descriptor is only inspected, and not closed here.
             let file = mem::ManuallyDrop::new(unsafe { File::from_raw_fd(*descriptor) });
             bytes += file.metadata().ok()?.blocks() * 512;
             references.push(Reference::Descriptor(*descriptor));
@@ -180,8 +180,8 @@ impl ReaperArguments {
 }
 
 impl Reference {
-    /// Does not allocate, as required of bare threads.
-    fn let_go(self) {
+    /// Releases the object. Does not allocate, as required of bare threads.
+    fn release(self) {
         match self {
             Self::Attached(address) => {
                 let address = ptr::with_exposed_provenance::<c_void>(address);
@@ -194,8 +194,8 @@ impl Reference {
     }
 }
 
-/// Detaches from terminal, directory and other descriptors; ignores signals that would end it
-/// halfway; disables core dumps.
+/// Detaches from terminal, directory and other descriptors, ignores signals that would end the
+/// release halfway, and disables core dumps.
 fn become_a_daemon(arguments: &ReaperArguments) {
     // SAFETY: calls on this process, which has one thread, and on sets and limits of this
     // function. Failures are harmless.
@@ -228,7 +228,7 @@ fn close_range(first: RawFd, last: RawFd, arguments: &ReaperArguments) {
     // SAFETY: this program does not use those descriptors.
     let status = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     if status != 0 {
-        // Before 5.9: the usual maximum number.
+        // Before Linux 5.9: up to the usual maximum number.
         for descriptor in (first..=last.min(4095)).filter(|number| !arguments.keeps(*number)) {
             // SAFETY: as above.
             unsafe { libc::close(descriptor) };

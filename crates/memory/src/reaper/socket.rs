@@ -1,5 +1,5 @@
-//! Messages between caller and reaper. They avoid the C library's calls, which are cancellation
-//! points.
+//! Messages between caller and reaper. They use system calls instead of the C library's
+//! functions, which are cancellation points.
 
 use std::ffi::{c_long, c_void};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -49,7 +49,8 @@ pub(super) fn send(socket: RawFd, bytes: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Receives bytes; ETIMEDOUT if none arrive within `limit`, 0 if the other side is closed.
+/// Receives bytes and returns their number, 0 if the other side is closed. ETIMEDOUT if none
+/// arrive within `limit`.
 pub(super) fn receive(socket: RawFd, buffer: &mut [u8], limit: Duration) -> Result<usize, Errno> {
     let end = Instant::now() + limit;
     loop {

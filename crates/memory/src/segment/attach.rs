@@ -17,7 +17,7 @@ impl Segment {
     /// Maps existing memory, at an address where huge pages can be mapped unless `pages`
     /// excludes them.
     ///
-    /// Its pages are not made: see [`Target::prewarm`].
+    /// The memory is not populated: see [`Target::prewarm`].
     pub fn attach(
         target: &Target,
         pages: Huge,
@@ -45,11 +45,11 @@ impl Segment {
         })
     }
 
-    /// Unmaps it; what has an id or a name stays in the system. Helpers remove the page tables
-    /// first.
+    /// Unmaps the segment; memory with an id or a name stays in the system. Helpers first
+    /// remove the page tables.
     pub fn detach(self) -> Result<(), SegmentError> {
         let mut regions = [self.region().into()];
-        // Unmapping completes whatever fails here.
+        // The result does not matter: unmapping completes the work.
         let _ = match self.backing {
             Backing::Anonymous => forget(&mut regions, &self.settings),
             _ => unmap_pages(&mut regions, &self.settings),
@@ -90,7 +90,7 @@ fn attach_files(
             |action| move |errno| SegmentError::system(path.display().to_string(), action, errno);
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = open(path, flags, Mode::empty()).map_err(failed("be opened"))?;
-        let state = fstat(&file).map_err(failed("be looked at"))?;
+        let state = fstat(&file).map_err(failed("be inspected"))?;
         sizes.push(usize::try_from(state.st_size).unwrap_or(0));
         files.push(file);
     }
@@ -101,7 +101,7 @@ fn attach_files(
     if !fit || sizes.contains(&0) {
         return Err(SegmentError::Wrong {
             what: format!("{what}: {sizes:?} bytes"),
-            expected: "shared memory that is not empty, or stripes that are equally long".into(),
+            expected: "shared memory that is not empty, or stripes of equal size".into(),
         });
     }
     let protection = match read_only {
@@ -109,7 +109,7 @@ fn attach_files(
         false => ProtFlags::READ | ProtFlags::WRITE,
     };
     let pages = match files.first().and_then(file_system) {
-        // The kernel aligns the pages of hugetlbfs.
+        // The kernel itself aligns mappings of hugetlbfs.
         Some(HUGETLBFS) => Huge::Never,
         _ => pages,
     };

@@ -1,4 +1,4 @@
-//! Backing of a segment: an id, or files.
+//! Backing of a segment: a System V id, files, or nothing.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -18,21 +18,21 @@ pub const POSIX: &str = "/dev/shm";
 pub const HUGETLBFS: u64 = 0x9584_58f6;
 pub const TMPFS: u64 = 0x0102_1994;
 
-/// Shift of the logarithm of a page size in flags (SHM_HUGE_SHIFT, MFD_HUGE_SHIFT,
+/// Position of the logarithm of a page size in flags (SHM_HUGE_SHIFT, MFD_HUGE_SHIFT,
 /// MAP_HUGE_SHIFT).
 pub const HUGE_SHIFT: u32 = 26;
 
-/// An object in the system. Dropping it removes its names, unless it is kept.
+/// An object in the system. Dropping it removes its names, unless [`Backing::keep`] was called.
 #[derive(Debug)]
 pub enum Backing {
     /// A System V segment.
     SystemV { id: i32, keep: bool },
-    /// Consecutive files, each of `each` bytes; the last may be shorter.
+    /// Consecutive files, each of `each` bytes; the last may be smaller.
     Files {
         files: Vec<OwnedFd>,
-        /// Paths of files with names.
+        /// Paths of the files; none for memfds.
         paths: Vec<PathBuf>,
-        /// Number of names to remove on drop.
+        /// Number of existing names, which are removed on drop.
         named: usize,
         each: usize,
     },
@@ -49,7 +49,7 @@ impl Backing {
         }
     }
 
-    /// Gives files their names, and leaves everything in the system.
+    /// Links files to their names, and leaves everything in the system on drop.
     pub fn keep(&mut self) -> Result<(), SegmentError> {
         match self {
             Self::SystemV { keep, .. } => *keep = true,
@@ -62,7 +62,7 @@ impl Backing {
             } => {
                 for (file, path) in files.iter().zip(paths.iter()).skip(*named) {
                     system::link(file.as_fd(), path).map_err(|errno| {
-                        SegmentError::system(path.display().to_string(), "be given its name", errno)
+                        SegmentError::system(path.display().to_string(), "be named", errno)
                     })?;
                     *named += 1;
                 }
@@ -93,18 +93,18 @@ fn system_v(request: &Request, key: Option<i32>) -> Result<Backing, SegmentError
         flags |= libc::SHM_HUGETLB | (size.trailing_zeros() << HUGE_SHIFT) as i32;
     }
     let id = system::shmget(key.unwrap_or(libc::IPC_PRIVATE), request.bytes, flags)
-        .map_err(|errno| SegmentError::system(request.what(), "be made", errno))
+        .map_err(|errno| SegmentError::system(request.what(), "be created", errno))
         .map_err(|error| match error.errno() {
             Errno::PERM if flags & libc::SHM_HUGETLB != 0 => {
                 error.hinted("; add this group to sysctl vm.hugetlb_shm_group")
             }
-            Errno::EXIST => error.hinted("; take another key, or remove the segment that has it"),
+            Errno::EXIST => error.hinted("; use another key, or remove the segment that has it"),
             _ => error,
         })?;
     Ok(Backing::SystemV { id, keep: false })
 }
 
-/// Returns the paths of a named kind, one for each stripe.
+/// Returns the paths of a kind with names, one for each stripe.
 pub fn paths(kind: &Kind, stripes: usize) -> Vec<PathBuf> {
     let path = match kind {
         Kind::Posix { name } => Path::new(POSIX).join(name.trim_start_matches('/')),
@@ -117,7 +117,7 @@ pub fn paths(kind: &Kind, stripes: usize) -> Vec<PathBuf> {
     (0..stripes).map(|number| stripe(&path, number)).collect()
 }
 
-/// Returns the name of a part of a striped segment.
+/// Returns the path of a stripe.
 pub fn stripe(path: &Path, number: usize) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
@@ -134,7 +134,7 @@ pub fn directory_of(kind: &Kind) -> Option<PathBuf> {
 }
 
 /// Returns the size of each stripe in bytes: whole huge pages.
-pub fn bytes_of_each(request: &Request) -> usize {
+pub fn stripe_bytes(request: &Request) -> usize {
     match request.stripes {
         1 => request.bytes,
         stripes => request
@@ -145,7 +145,7 @@ pub fn bytes_of_each(request: &Request) -> usize {
 }
 
 fn files(request: &Request) -> Result<Backing, SegmentError> {
-    let each = bytes_of_each(request);
+    let each = stripe_bytes(request);
     let mut backing = Backing::Files {
         files: Vec::new(),
         paths: paths(&request.kind, request.stripes),
@@ -160,7 +160,7 @@ fn files(request: &Request) -> Result<Backing, SegmentError> {
         else {
             return Err(SegmentError::Wrong {
                 what: format!("{} stripes", request.stripes),
-                expected: "fewer, of 2 MiB at least each".into(),
+                expected: "fewer, each of at least 2 MiB".into(),
             });
         };
         add_file(&mut backing, request, number, bytes.min(each))?;
@@ -192,32 +192,32 @@ fn add_file(
     };
     let file = match paths.get(number) {
         Some(path) => {
-            let (file, has_name) = new_file(path, request).map_err(failed("be made"))?;
+            let (file, has_name) = new_file(path, request).map_err(failed("be created"))?;
             *named += usize::from(has_name);
             file
         }
-        None => memfd(request).map_err(failed("be made"))?,
+        None => memfd(request).map_err(failed("be created"))?,
     };
     if !paths.is_empty() {
-        fchmod(&file, Mode::from_raw_mode(request.mode)).map_err(failed("be given its mode"))?;
+        fchmod(&file, Mode::from_raw_mode(request.mode)).map_err(failed("have its mode set"))?;
     }
     let length = bytes as u64;
-    ftruncate(&file, length).map_err(failed("be made that long"))?;
+    ftruncate(&file, length).map_err(failed("be extended"))?;
     let on_disk = !matches!(file_system(&file), Some(TMPFS | HUGETLBFS));
     if on_disk || !request.populate {
-        // Reserves the space. Not for shared memory whose pages are made next: space reserved
-        // in small pages does not become huge pages.
+        // Reserves the space. Not for shared memory that is populated next: space reserved in
+        // small pages does not become huge pages.
         match fallocate(&file, FallocateFlags::empty(), 0, length) {
             Ok(()) | Err(Errno::OPNOTSUPP) => {}
-            Err(errno) => return Err(failed("be given its room")(errno)),
+            Err(errno) => return Err(failed("have its space reserved")(errno)),
         }
     }
     files.push(file);
     Ok(())
 }
 
-/// Creates a file without a name, which is added when it is complete; on file systems without
-/// support, with its name.
+/// Creates a file without a name, which is linked when the file is complete; with its name on
+/// file systems that do not support this. Returns true for the latter.
 fn new_file(path: &Path, request: &Request) -> Result<(OwnedFd, bool), Errno> {
     let mode = Mode::from_raw_mode(request.mode);
     if rustix::fs::lstat(path).is_ok() {

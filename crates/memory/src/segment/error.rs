@@ -8,15 +8,15 @@ pub enum SegmentError {
     /// A limit of the system does not allow the request. Nothing was created.
     #[error("{what}: {wanted} bytes requested, but {limit} allows {allowed}; {remedy}")]
     Limit {
-        /// The memory requested.
+        /// The requested memory.
         what: String,
         /// Requested bytes.
         wanted: u64,
-        /// The limit's name.
+        /// Name of the limit.
         limit: String,
-        /// Bytes that it allows now.
+        /// Bytes that it currently allows.
         allowed: u64,
-        /// A way to raise the limit.
+        /// How to raise the limit.
         remedy: String,
         /// The errno that the system call would have returned.
         errno: Errno,
@@ -41,7 +41,7 @@ pub enum SegmentError {
         /// Advice, after a semicolon; may be empty.
         hint: &'static str,
     },
-    /// A signal or the caller stopped the operation.
+    /// A signal or the caller ended the operation early.
     #[error("{what}: interrupted")]
     Interrupted {
         /// The object of the operation.

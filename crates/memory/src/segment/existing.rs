@@ -32,18 +32,18 @@ pub enum Target {
 /// Outcome of a prewarm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prewarmed {
-    /// Bytes whose pages are now present.
+    /// Bytes whose pages are now resident.
     pub bytes: u64,
-    /// Duration.
+    /// Total time.
     pub elapsed: Duration,
-    /// Maximum number of active helpers, including the caller.
+    /// Maximum number of helpers at work, including the caller.
     pub helpers: usize,
 }
 
 impl Target {
-    /// Finds the object that a text names: the id of a System V segment, or its key as `0x…`;
-    /// the name of POSIX shared memory, whole or striped, as `/name` or `name`; or the path of
-    /// a file.
+    /// Finds the object named by a text: the id of a System V segment, or its key as `0x…`; the
+    /// name of POSIX shared memory, whole or striped, as `/name` or `name`; or the path of a
+    /// file.
     pub fn find(text: &str) -> Result<Self, SegmentError> {
         if let Some(key) = text.strip_prefix("0x") {
             let key = u32::from_str_radix(key, 16).map_err(|_| nothing(text))?;
@@ -56,7 +56,7 @@ impl Target {
             system::shm_state(id).map_err(|errno| {
                 let error =
                     SegmentError::system(format!("System V segment {id}"), "be found", errno);
-                error.hinted("; ipcs -m lists what there is")
+                error.hinted("; ipcs -m lists the existing segments")
             })?;
             return Ok(Self::SystemV(id));
         }
@@ -70,7 +70,7 @@ impl Target {
         found.map(Self::Files).ok_or_else(|| nothing(text))
     }
 
-    /// Returns its size in bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> Result<u64, SegmentError> {
         match self {
             Self::SystemV(id) => system::shm_state(*id)
@@ -82,14 +82,14 @@ impl Target {
                     rustix::fs::stat(path)
                         .map(|state| state.st_size.unsigned_abs())
                         .map_err(|errno| {
-                            SegmentError::system(path.display().to_string(), "be looked at", errno)
+                            SegmentError::system(path.display().to_string(), "be inspected", errno)
                         })
                 })
                 .sum(),
         }
     }
 
-    /// Makes all its pages: the missing pages of shared memory, or the page cache of an
+    /// Populates all of the memory: the missing pages of shared memory, or the page cache of an
     /// ordinary file. Writes nothing.
     pub fn prewarm(
         &self,
@@ -143,7 +143,7 @@ impl Target {
         })
     }
 
-    /// Locks a System V segment as long as it exists (SHM_LOCK). Other memory can be locked
+    /// Locks a System V segment for as long as it exists (SHM_LOCK). Other memory can be locked
     /// only by processes that map it.
     pub fn lock(&self) -> Result<(), SegmentError> {
         match self {
@@ -156,7 +156,8 @@ impl Target {
         }
     }
 
-    /// Removes it. Files are removed only from tmpfs and hugetlbfs: others are not memory.
+    /// Removes the object. Files are removed only from tmpfs and hugetlbfs: others are not
+    /// memory.
     pub fn remove(&self, how: &Removal<'_>) -> Result<Removed, SegmentError> {
         match self {
             Self::SystemV(id) => remove::system_v(*id, how),
@@ -199,7 +200,7 @@ fn nothing(text: &str) -> SegmentError {
     }
 }
 
-/// Returns the file, or the stripes with its name.
+/// Returns the file at a path, or the stripes of that name.
 fn files_of(path: &Path) -> Option<Vec<PathBuf>> {
     if fs::symlink_metadata(path).is_ok() {
         return Some(vec![path.to_owned()]);
@@ -218,7 +219,7 @@ fn read_all(regions: &mut [JobRegion], pages: Huge, settings: &Settings) -> Outc
     }
 }
 
-/// Works window by window: a file may be larger than the address space limit allows.
+/// Prewarms a file in windows: it may be larger than the address space limit allows.
 fn prewarm_file(
     path: &Path,
     pages: Huge,
@@ -233,7 +234,7 @@ fn prewarm_file(
     };
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = open(path, flags, Mode::empty()).map_err(failed("be opened"))?;
-    let state = fstat(&file).map_err(failed("be looked at"))?;
+    let state = fstat(&file).map_err(failed("be inspected"))?;
     if FileType::from_raw_mode(state.st_mode) != FileType::RegularFile {
         return Err(SegmentError::Wrong {
             what: name,
@@ -249,7 +250,7 @@ fn prewarm_file(
         let length = (size - at).min(WINDOW) as usize;
         let window = Mapped::read_only(&file, at, length.next_multiple_of(page_size()))
             .or_else(|errno| match errno {
-                // A file of hugetlbfs is mapped in its own page size.
+                // Mappings of a file on hugetlbfs are multiples of its page size.
                 Errno::INVAL => Mapped::read_only(&file, at, length.next_multiple_of(page)),
                 other => Err(other),
             })

@@ -15,8 +15,8 @@ use crate::operation::{Access, populate};
 use crate::region::{JobRegion, Region};
 use crate::{engine, huge};
 
-/// Bytes between two progress reports: a fraction of a second of work, and more than all
-/// helpers have in progress.
+/// Minimum number of bytes between two progress reports: a fraction of a second of work, and
+/// more than all helpers have in progress.
 const STEP: usize = 256 << 20;
 /// Maximum number of progress reports of one operation: each step waits for its last helper.
 const STEPS: usize = 256;
@@ -31,16 +31,16 @@ impl Segment {
         create(request, progress)
     }
 
-    /// Locks the segment in memory: mlock2(2) locks pages as they are faulted in, while helpers
-    /// populate them all. The lock lasts while the segment is mapped here, or until
-    /// [`Segment::unlock`].
+    /// Locks the segment in memory: mlock2(2) locks pages as they are faulted in, and helpers
+    /// populate them all. The lock lasts until [`Segment::unlock`], or until this process
+    /// unmaps the segment.
     ///
     /// Errors are those of mlock(2): ENOMEM or EPERM for limits.
     pub fn lock(&mut self, progress: &mut Progress<'_>) -> Result<(), SegmentError> {
         lock(self, progress)
     }
 
-    /// Unlocks memory locked by [`Segment::lock`] and SHM_LOCK.
+    /// Removes the locks of [`Segment::lock`] and SHM_LOCK.
     pub fn unlock(&mut self) -> Result<(), SegmentError> {
         unlock(self)
     }
@@ -66,7 +66,7 @@ fn create(request: &Request, progress: &mut Progress<'_>) -> Result<Segment, Seg
     set_policy(&mut segment)?;
     if request.populate {
         let populating = Instant::now();
-        segment.made.helpers = make_pages(&segment, request.huge, progress)?.helpers;
+        segment.made.helpers = populate_pages(&segment, request.huge, progress)?.helpers;
         segment.made.populating = populating.elapsed();
     }
     if request.lock {
@@ -82,7 +82,7 @@ fn create(request: &Request, progress: &mut Progress<'_>) -> Result<Segment, Seg
     Ok(segment)
 }
 
-/// Returns the request with whole pages, after checking it.
+/// Returns the request with its size in whole pages, after checking it.
 fn complete(request: &Request) -> Result<Request, SegmentError> {
     let wrong = |what: &str, expected: &str| {
         Err(SegmentError::Wrong {
@@ -102,14 +102,14 @@ fn complete(request: &Request) -> Result<Request, SegmentError> {
     }
     if let Some(directory) = directory_of(&request.kind) {
         let on = statfs(&directory).map_err(|errno| {
-            SegmentError::system(directory.display().to_string(), "be looked at", errno)
+            SegmentError::system(directory.display().to_string(), "be inspected", errno)
         })?;
         #[allow(clippy::unnecessary_cast)] // the fields' types differ between processors
         let (kind, page) = (on.f_type as u64, on.f_bsize as usize);
         if kind == HUGETLBFS {
             complete.huge = Huge::Pool(page);
         } else if matches!(request.huge, Huge::Pool(_)) {
-            let expected = "a file on hugetlbfs, or System V memory, which takes pages of a pool";
+            let expected = "a file on hugetlbfs, or System V memory, which can use pages of a pool";
             return wrong("pages of a pool", expected);
         }
     }
@@ -117,7 +117,7 @@ fn complete(request: &Request) -> Result<Request, SegmentError> {
         let name = format!("/sys/kernel/mm/hugepages/hugepages-{}kB", size >> 10);
         if !size.is_power_of_two() || std::fs::metadata(&name).is_err() {
             let what = format!("huge pages of {} KiB", size >> 10);
-            return wrong(&what, "a size that is in /sys/kernel/mm/hugepages");
+            return wrong(&what, "a size listed in /sys/kernel/mm/hugepages");
         }
     }
     if !(1..=crate::reaper::MAX_HELD).contains(&request.stripes) {
@@ -126,13 +126,13 @@ fn complete(request: &Request) -> Result<Request, SegmentError> {
     if request.stripes > 1 {
         match complete.huge {
             Huge::Pool(_) => {
-                let expected = "one object, since the kernel gives pages of a pool back fast";
+                let expected = "one object, since the kernel frees pages of a pool fast";
                 return wrong("stripes of huge pages of a pool", expected);
             }
             Huge::Auto | Huge::Never => {}
         }
         if matches!(request.kind, Kind::SystemV { .. } | Kind::Anonymous) {
-            let expected = "POSIX memory, memfd or files, of which several lie side by side";
+            let expected = "POSIX memory, memfd or files, several of which form a segment";
             return wrong("stripes", expected);
         }
     }
@@ -140,7 +140,7 @@ fn complete(request: &Request) -> Result<Request, SegmentError> {
     let whole = request.bytes.checked_next_multiple_of(page);
     complete.bytes = match whole.filter(|bytes| isize::try_from(*bytes).is_ok()) {
         Some(bytes) => bytes,
-        None => return wrong("its size", "less than all addresses"),
+        None => return wrong("its size", "less than the whole address space"),
     };
     complete.settings.spread |= request.numa == Numa::Spread;
     Ok(complete)
@@ -160,12 +160,12 @@ fn set_policy(segment: &mut Segment) -> Result<(), SegmentError> {
         Numa::Bind(nodes) => (libc::MPOL_BIND, nodes),
     };
     system::mbind(segment.region(), policy, nodes).map_err(|errno| {
-        let error = SegmentError::system(&segment.what, "be bound to those nodes", errno);
-        error.hinted("; the nodes that there are: /sys/devices/system/node/has_memory")
+        let error = SegmentError::system(&segment.what, "be bound to these nodes", errno);
+        error.hinted("; nodes with memory: /sys/devices/system/node/has_memory")
     })
 }
 
-fn make_pages(
+fn populate_pages(
     segment: &Segment,
     pages: Huge,
     progress: &mut Progress<'_>,
@@ -201,10 +201,10 @@ fn make_pages(
     Ok(total)
 }
 
-/// Returns the access by which the pages of new memory are made: writing. Pages of shared
+/// Returns the access for which new memory is populated. It is written, since pages of shared
 /// memory that were only read are clean, and the kernel drops clean pages of zeros
 /// (shmem_recalc_inode of mm/shmem.c), by itself and for drop_caches. A file on a disk is only
-/// read, or all its pages would be written to the disk.
+/// read: otherwise all its pages would be written to the disk.
 fn access(backing: &Backing) -> Access {
     match backing {
         Backing::Files { files, .. } => {
@@ -218,8 +218,9 @@ fn access(backing: &Backing) -> Access {
     }
 }
 
-/// Calls `step` for a region part by part, and reports progress in between. Each part contains
-/// some of all stripes of the given size, so that helpers seldom work on the same stripe.
+/// Calls `step` for a region part by part, and reports progress after each part. A part
+/// contains some of all stripes of the given size, so that helpers seldom work on the same
+/// stripe.
 pub fn in_steps(
     region: Region,
     stripe: Option<usize>,
@@ -250,7 +251,8 @@ pub fn in_steps(
     Ok(())
 }
 
-/// Returns part of each stripe, from byte `from` on, as small regions of all stripes in turn.
+/// Returns `length` bytes of each stripe, from byte `from` on, as small regions that alternate
+/// between the stripes.
 fn parts(
     region: Region,
     each: usize,
@@ -272,7 +274,7 @@ fn parts(
 }
 
 fn failure(what: &str, errno: Errno) -> SegmentError {
-    let error = SegmentError::system(what, "have its pages made", errno);
+    let error = SegmentError::system(what, "be populated", errno);
     match errno {
         // An access would have raised SIGBUS.
         Errno::FAULT => {
@@ -283,10 +285,9 @@ fn failure(what: &str, errno: Errno) -> SegmentError {
     }
 }
 
-/// The settings for the pages of an attached segment.
 fn lock(segment: &mut Segment, progress: &mut Progress<'_>) -> Result<(), SegmentError> {
     let failed = |errno| SegmentError::system(&segment.what, "be locked", errno);
-    // Fails before any page is made if limits do not allow it.
+    // Fails before any page is populated if limits do not allow the lock.
     match system::mlock_on_fault(segment.region()) {
         Ok(()) => {}
         // Before Linux 4.4, and in valgrind.
@@ -301,9 +302,9 @@ fn lock(segment: &mut Segment, progress: &mut Progress<'_>) -> Result<(), Segmen
     let made = in_steps(segment.region(), None, &segment.what, progress, |regions| {
         populate(regions, access, &settings)
     });
-    // New pages of a mapping that is locked on fault are locked, and no page is missing now:
-    // mlock would only walk over all of it again, on one processor (mlock_vma_folio of
-    // mm/internal.h).
+    // Pages faulted into a mapping that is locked on fault are locked, and all pages are now
+    // resident: mlock would only walk over all of them again, on one processor (mlock_vma_folio
+    // of mm/internal.h).
     made.inspect_err(|_| {
         let _ = system::munlock(segment.region());
     })

@@ -1,4 +1,4 @@
-//! Segments in this process's address space.
+//! Mappings of segments in this process's address space.
 
 use std::ptr;
 
@@ -14,7 +14,7 @@ use crate::mapping;
 use crate::operation::advise;
 use crate::region::Region;
 
-/// A mapping; dropping it unmaps.
+/// A mapping, removed on drop.
 #[derive(Debug)]
 pub struct Mapped {
     region: Region,
@@ -28,7 +28,7 @@ enum MappedBy {
 }
 
 impl Mapped {
-    /// Maps all of `backing`, which is `bytes` long, for reading and writing.
+    /// Maps all `bytes` bytes of `backing` for reading and writing.
     pub fn new(backing: &Backing, bytes: usize, huge: Huge) -> Result<Self, Errno> {
         let mapped = match backing {
             Backing::SystemV { id, .. } => Self::attach(*id, bytes, huge, 0)?,
@@ -40,7 +40,7 @@ impl Mapped {
         };
         if huge == Huge::Never {
             // For systems that use huge pages for all programs. Kernels without huge pages
-            // refuse it.
+            // refuse this.
             let _ = advise(mapped.region, Advice::LinuxNoHugepage);
         }
         Ok(mapped)
@@ -56,7 +56,7 @@ impl Mapped {
         let region = Region::new(address, length).ok_or(Errno::NOMEM)?;
         let first = Self { region, by };
         // The kernel attaches whole pages, and does not report their size if they come from a
-        // pool: more than the reserved range would be mapped over.
+        // pool: the mapping would extend beyond the reserved range.
         let is_whole = mapping::at(address).is_some_and(|mapping| mapping.region == region);
         let reserved = is_whole.then(|| aligned(length, huge)).flatten();
         let Some(reserved) = reserved else {
@@ -107,7 +107,8 @@ impl Mapped {
             flags |= MapFlags::FIXED;
         }
         let at = reserved.map_or(ptr::null_mut(), Region::pointer);
-        // SAFETY: at an address that the kernel chooses, or over the range reserved for this.
+        // SAFETY: the address is chosen by the kernel, or within the range reserved for this
+        // mapping.
         let mapped =
             unsafe { mmap_anonymous(at, bytes, ProtFlags::READ | ProtFlags::WRITE, flags) };
         if let (Err(_), Some(reserved)) = (&mapped, reserved) {
@@ -116,7 +117,7 @@ impl Mapped {
         Self::of(mapped?.addr(), bytes)
     }
 
-    /// Maps files consecutively, all but the last `each` bytes long.
+    /// Maps files one after the other, each of `each` bytes except the last.
     pub fn files(
         files: &[impl AsFd],
         bytes: usize,
@@ -125,7 +126,7 @@ impl Mapped {
         protection: ProtFlags,
     ) -> Result<Self, Errno> {
         let reserved = match files {
-            // The kernel aligns the pages of a pool.
+            // The kernel itself aligns pages of a pool.
             [_] => aligned(bytes, huge),
             _ => Some(reserve(bytes.next_multiple_of(page_size()))?),
         };
@@ -141,8 +142,8 @@ impl Mapped {
             let at = reserved.map_or(ptr::null_mut(), |reserved| {
                 reserved.pointer().wrapping_byte_add(start)
             });
-            // SAFETY: at an address that the kernel chooses, or over the range reserved for
-            // this.
+            // SAFETY: the address is chosen by the kernel, or within the range reserved for
+            // this mapping.
             let mapped =
                 unsafe { mmap(at, length, protection, MapFlags::SHARED | fixed, file, 0)? };
             first.get_or_insert(mapped.addr());
@@ -155,14 +156,14 @@ impl Mapped {
         self.region
     }
 
-    /// Unmaps it, and returns the result.
+    /// Unmaps the memory, and returns the result.
     pub fn end(self) -> Result<(), Errno> {
         let region = self.region;
         let by = self.by;
         std::mem::forget(self);
         match by {
             MappedBy::Attach => system::shmdt(region),
-            // SAFETY: it belongs to this mapping, and is no longer in use.
+            // SAFETY: the region belongs to this mapping, and is no longer in use.
             MappedBy::Map => unsafe { munmap(region.pointer(), region.length()) },
         }
     }
@@ -177,7 +178,8 @@ impl Drop for Mapped {
     }
 }
 
-/// Reserves addresses where huge pages can be mapped, for memory that may have some.
+/// Reserves addresses where huge pages can be mapped, if huge pages are allowed and the memory
+/// is large enough.
 fn aligned(bytes: usize, huge: Huge) -> Option<Region> {
     let wanted = huge == Huge::Auto && bytes >= HUGE_PAGE;
     wanted
@@ -186,6 +188,6 @@ fn aligned(bytes: usize, huge: Huge) -> Option<Region> {
 }
 
 fn unmap(region: Region) {
-    // SAFETY: the caller mapped it, and it is no longer in use.
+    // SAFETY: the caller mapped the region, and it is no longer in use.
     let _ = unsafe { munmap(region.pointer(), region.length()) };
 }

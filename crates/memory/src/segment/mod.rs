@@ -1,4 +1,4 @@
-//! Large memory as a whole: made, locked and given back by helpers.
+//! Large memory as one object: created, locked and freed by helpers.
 //!
 //! ```no_run
 //! use std::ops::ControlFlow;
@@ -11,7 +11,7 @@
 //! # Ok::<(), bigiron_memory::segment::SegmentError>(())
 //! ```
 //!
-//! All of it is ordinary memory of the system: any program attaches a System V segment by its
+//! The result is ordinary memory of the system: any program attaches a System V segment by its
 //! id, opens a POSIX one by its name, and removes either.
 
 mod attach;
@@ -46,11 +46,12 @@ use map::Mapped;
 /// Callback with the bytes done so far; returns `Break` to stop.
 pub type Progress<'a> = dyn FnMut(usize) -> std::ops::ControlFlow<()> + 'a;
 
-/// Memory that is mapped in this process. Dropping it unmaps it and leaves objects with an id
-/// or a name in the system.
+/// Memory that is mapped in this process. Dropping it unmaps the memory, and leaves objects
+/// with an id or a name in the system.
 #[derive(Debug)]
 pub struct Segment {
-    // Dropped first: whatever ends the program then, a segment that is marked to be removed goes.
+    // Dropped first: a System V segment marked for removal while still attached is removed in
+    // any case, whatever ends the program then.
     backing: Backing,
     mapped: Mapped,
     what: String,
@@ -65,19 +66,20 @@ pub struct Segment {
 pub struct Made {
     /// Total time.
     pub elapsed: Duration,
-    /// Time spent making its pages.
+    /// Time spent populating.
     pub populating: Duration,
     /// Maximum number of helpers at work, including the caller.
     pub helpers: usize,
 }
 
 impl Segment {
-    /// Returns its addresses in this process.
+    /// Returns the addresses of the segment in this process.
     pub fn region(&self) -> Region {
         self.mapped.region()
     }
 
-    /// Returns the requested page size in bytes: that of the pool, or the system's small one.
+    /// Returns the requested page size in bytes: that of the pool, or the system's small page
+    /// size.
     pub fn page_size(&self) -> usize {
         self.page
     }
@@ -90,8 +92,8 @@ impl Segment {
         }
     }
 
-    /// Returns the files of POSIX shared memory and other named kinds; several for a striped
-    /// one.
+    /// Returns the paths of the files of POSIX shared memory and other kinds with names;
+    /// several for a striped segment.
     pub fn paths(&self) -> &[PathBuf] {
         match &self.backing {
             Backing::Files { paths, .. } => paths,
@@ -99,8 +101,8 @@ impl Segment {
         }
     }
 
-    /// Returns open descriptors of its files and memfds, in the order in which they lie side by
-    /// side.
+    /// Returns open descriptors of the segment's files and memfds, in the order of their
+    /// addresses.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let files = match &self.backing {
             Backing::Files { files, .. } => files.as_slice(),
@@ -109,8 +111,8 @@ impl Segment {
         files.iter().map(AsFd::as_fd)
     }
 
-    /// Returns the size of each stripe in bytes, except the last, which may be shorter; the
-    /// total size if it has one.
+    /// Returns the size of each stripe in bytes, except the last, which may be smaller; the
+    /// total size of a segment without stripes.
     pub fn bytes_of_stripe(&self) -> usize {
         match self.backing {
             Backing::Files { each, .. } => each,
@@ -118,18 +120,18 @@ impl Segment {
         }
     }
 
-    /// Returns the measurements of its creation.
+    /// Returns the measurements of the segment's creation.
     pub fn made(&self) -> Made {
         self.made
     }
 
-    /// Returns the nodes of its pages, from `samples` of them spread over it.
+    /// Determines the nodes of the segment's pages, from a sample of `samples` pages.
     pub fn placement(&self, samples: usize) -> Result<NodeSample, SegmentError> {
         placement::sample(self.region(), self.page, samples, &self.numa)
-            .map_err(|errno| SegmentError::system(&self.what, "be asked for its nodes", errno))
+            .map_err(|errno| SegmentError::system(&self.what, "have its nodes determined", errno))
     }
 
-    /// Returns its resident, locked and huge bytes, as the kernel reports them.
+    /// Returns the segment's resident, locked and huge bytes, as the kernel reports them.
     pub fn state(&self) -> Result<State, SegmentError> {
         state::of(self.region())
             .map_err(|errno| SegmentError::system(&self.what, "be looked up in smaps", errno))

@@ -10,17 +10,17 @@ use crate::region::Region;
 /// Placement of a sample of pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSample {
-    /// Pages on each node, by its number.
+    /// Number of pages on each node, by the node's number.
     pub nodes: BTreeMap<usize, usize>,
-    /// Pages of the sample that do not exist, or are not mapped here.
+    /// Number of pages in the sample that do not exist, or are not mapped in this process.
     pub absent: usize,
-    /// True if all pages are on the nodes of a policy, and on each of them if it interleaves;
-    /// `None` without such a policy.
+    /// True if all pages are on the nodes of the policy, and, with interleaving, each of these
+    /// nodes has some; `None` without such a policy.
     pub kept: Option<bool>,
 }
 
-/// From which nodes the pages of any memory of this process come, by `samples` of them, spread over
-/// it; `page` are the bytes of each, and `numa` says where they should come from.
+/// Determines the nodes of the pages of any memory of this process, from a sample of `samples`
+/// pages. `page` is the page size in bytes, and `numa` the intended placement.
 pub fn sample(
     region: Region,
     page: usize,
@@ -29,7 +29,8 @@ pub fn sample(
 ) -> Result<NodeSample, Errno> {
     let pages = region.length() / page;
     let count = samples.clamp(1, pages.max(1));
-    // At odd distances: a policy that goes round the nodes has none of its own.
+    // At irregular distances: at regular ones the sample could miss nodes of an interleaving
+    // policy.
     let addresses: Vec<usize> = (0..count)
         .map(|number| number as u128 * pages as u128 / count as u128)
         .map(|number| (number as usize ^ ((number as usize / 7) & 3)).min(pages.saturating_sub(1)))
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies_are_kept_by_their_nodes_alone() {
+    fn placement_is_compared_with_the_policy() {
         let found = |nodes: &[(usize, usize)]| nodes.iter().copied().collect();
         let bind = Numa::Bind(vec![0, 1]);
         assert_eq!(kept(&found(&[(1, 100)]), &bind), Some(true));

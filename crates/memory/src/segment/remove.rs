@@ -20,9 +20,9 @@ use crate::reaper::{Finishing, Held, Reaper, is_advisable};
 pub struct Removal<'a> {
     /// True if only the kernel's call is used.
     pub plain: bool,
-    /// Absolute path of the program `bigiron`: as a reaper it frees the part that a single
-    /// processor must free, while the caller goes on, where that is safe. Without one the
-    /// caller waits.
+    /// Absolute path of the program `bigiron`: as a reaper, it frees the part that a single
+    /// processor must free, while the caller continues, if that is safe. Without one the caller
+    /// waits.
     pub reaper: Option<&'a CStr>,
     /// Settings of the engine.
     pub settings: Settings,
@@ -31,13 +31,13 @@ pub struct Removal<'a> {
 /// Result of a removal.
 #[derive(Debug)]
 pub struct Removed {
-    /// Time that the caller waited. After it, the memory is gone for all processes.
+    /// Time that the caller waited. Afterwards the memory no longer exists for any process.
     pub waited: Duration,
-    /// Bytes that it had in memory, as far as the system reports them.
+    /// Bytes that were resident, as far as the system reports them.
     pub bytes: u64,
     /// Number of other attachments of a System V segment: its memory is freed with the last.
     pub attached: u64,
-    /// The reaper that is freeing its memory, if any.
+    /// The reaper that is freeing the memory, if any.
     pub finishing: Option<Finishing>,
 }
 
@@ -59,7 +59,7 @@ fn destroy(segment: Segment, how: &Removal<'_>) -> Result<Removed, SegmentError>
     let failed = |errno| SegmentError::system(&what, "be unmapped", errno);
     let region = mapped.region();
     let mut regions = [region.into()];
-    // Failures here are handled by unmapping.
+    // The result does not matter: unmapping completes the work.
     let _ = match (how.plain, &backing) {
         (true, _) => Ok(()),
         (false, Backing::Anonymous) => forget(&mut regions, &how.settings).result().map(drop),
@@ -95,8 +95,8 @@ pub fn system_v(id: i32, how: &Removal<'_>) -> Result<Removed, SegmentError> {
         |action| move |errno| SegmentError::system(format!("System V segment {id}"), action, errno);
     let state = system::shm_state(id).map_err(failed("be looked up"))?;
     let all = state.shm_segsz as u64;
-    // Of pages of a pool the list counts each small page in one as a whole one (shm_add_rss_swap
-    // of ipc/shm.c, since hugetlb folios count as many pages).
+    // For pages of a pool, the list counts each small page within one as a whole one
+    // (shm_add_rss_swap of ipc/shm.c, since hugetlb folios count as many pages).
     let bytes = resident(id).map_or(all, |bytes| bytes.min(all));
     #[allow(clippy::unnecessary_cast)] // the field's type differs between processors
     let attached = state.shm_nattch as u64;
@@ -116,7 +116,7 @@ pub fn system_v(id: i32, how: &Removal<'_>) -> Result<Removed, SegmentError> {
     })
 }
 
-/// Returns the bytes of a System V segment that are in memory.
+/// Returns the resident bytes of a System V segment.
 pub fn resident(id: i32) -> Option<u64> {
     let list = std::fs::read_to_string("/proc/sysvipc/shm").ok()?;
     let mut lines = list.lines();
@@ -127,7 +127,7 @@ pub fn resident(id: i32) -> Option<u64> {
     line.split_ascii_whitespace().nth(column)?.parse().ok()
 }
 
-/// Removes the names of files, and then all references to them here.
+/// Removes the names of files, and then all references of this process to them.
 pub fn files(
     what: &str,
     files: Vec<OwnedFd>,
@@ -163,7 +163,7 @@ pub fn files(
     })
 }
 
-/// Closes files in several threads: each frees the pages of its own.
+/// Closes files in several threads; each frees the pages of its files.
 fn close_all(what: &str, files: Vec<OwnedFd>, helpers: usize) -> Result<(), SegmentError> {
     let helpers = helpers.min(files.len()).min(processor_count());
     let files = Mutex::new(files);
@@ -179,10 +179,10 @@ fn close_all(what: &str, files: Vec<OwnedFd>, helpers: usize) -> Result<(), Segm
         .map_err(|_| SegmentError::system(what, "be closed", rustix::io::Errno::AGAIN))
 }
 
-/// References to files that keep them until they are closed.
+/// Opens files by their paths; they exist until the descriptors are closed.
 pub fn references(paths: &[PathBuf]) -> Result<Vec<OwnedFd>, SegmentError> {
     let reference = |path: &PathBuf| {
-        // Requires no right to read them.
+        // Requires no right to read the files.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         open(path, flags, Mode::empty())
             .map_err(|errno| SegmentError::system(path.display().to_string(), "be opened", errno))

@@ -15,7 +15,7 @@ pub enum Kind {
     },
     /// POSIX shared memory: a file in /dev/shm.
     Posix {
-        /// Its name, with or without the slash before it.
+        /// Its name, with or without a leading slash.
         name: String,
     },
     /// Shared memory that is freed with its last descriptor.
@@ -23,8 +23,8 @@ pub enum Kind {
         /// Its name in /proc.
         name: String,
     },
-    /// A new file: on tmpfs or hugetlbfs it is shared memory with a name, on other file systems
-    /// its room on disk is reserved.
+    /// A new file. On tmpfs or hugetlbfs it is shared memory with a name; on other file systems
+    /// its space on disk is reserved.
     File {
         /// The path, which must not exist yet.
         path: PathBuf,
@@ -40,11 +40,12 @@ pub enum Huge {
     Auto,
     /// Small pages.
     Never,
-    /// Pages of this many bytes from their pool (hugetlb); an error if it has too few.
+    /// Pages of this many bytes from the pool for this size (hugetlb); an error if it has too
+    /// few.
     Pool(usize),
 }
 
-/// Source nodes of memory.
+/// Placement of memory on nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Numa {
     /// The caller's node.
@@ -58,7 +59,8 @@ pub enum Numa {
 }
 
 impl Numa {
-    /// Parses `local`, `spread`, `interleave=NODES` or `bind=NODES`, NODES as in `0-3,6`.
+    /// Parses `local`, `spread`, `interleave=NODES` or `bind=NODES`, with NODES such as
+    /// `0-3,6`.
     pub fn parse(text: &str) -> Result<Self, SegmentError> {
         let wrong = || SegmentError::Wrong {
             what: format!("`{text}`"),
@@ -74,7 +76,7 @@ impl Numa {
         }
     }
 
-    /// Returns the nodes that it names.
+    /// Returns the nodes that the placement names.
     pub fn nodes(&self) -> &[usize] {
         match self {
             Self::Local | Self::Spread => &[],
@@ -112,17 +114,17 @@ pub struct Request {
     pub mode: u32,
     /// Page size.
     pub huge: Huge,
-    /// True if its pages are made at once; otherwise only room is reserved, if the system
-    /// supports that.
+    /// True if the memory is populated at once; otherwise its space is only reserved, if the
+    /// system supports that.
     pub populate: bool,
-    /// True if it is locked: by SHM_LOCK for System V, for the life of the segment; otherwise
-    /// by mlock(2), for as long as it is mapped.
+    /// True if the memory is locked: System V by SHM_LOCK, for as long as the segment exists;
+    /// other memory by mlock(2), for as long as it is mapped.
     pub lock: bool,
-    /// Number of objects that lie side by side as one, so that several processors free it: 1
-    /// for an ordinary segment. A System V segment cannot be striped, since one id is one
+    /// Number of objects that together form the segment, so that several processors can free
+    /// it: 1 for an ordinary segment. A System V segment cannot be striped, since one id is one
     /// object.
     pub stripes: usize,
-    /// Source nodes.
+    /// Placement on nodes.
     pub numa: Numa,
     /// Settings of the engine.
     pub settings: Settings,
@@ -145,7 +147,7 @@ impl Request {
         }
     }
 
-    /// Returns its name in messages.
+    /// Returns the name of the memory in messages.
     pub(super) fn what(&self) -> String {
         match &self.kind {
             Kind::SystemV { key: Some(key) } => format!("System V segment with key {key:#x}"),

@@ -11,7 +11,8 @@ use super::backing::directory_of;
 use super::{Huge, Kind, Request, SegmentError};
 use crate::machine::{available_memory, may_lock_all};
 
-/// Returns an error if a limit of the system does not allow the request. The error says how to raise it.
+/// Returns an error if a limit of the system does not allow the request. The error explains how
+/// to raise the limit.
 pub fn check(request: &Request) -> Result<(), SegmentError> {
     let wanted = request.bytes as u64;
     let refuse = |limit: &str, allowed: u64, remedy: &str, errno| {
@@ -49,7 +50,7 @@ pub fn check(request: &Request) -> Result<(), SegmentError> {
         let free = free_in_pool(size);
         if wanted > free {
             let remedy = format!(
-                "add pages by /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages",
+                "add pages with /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages",
                 size >> 10
             );
             let limit = format!("the hugetlb pool of {} KiB pages", size >> 10);
@@ -102,7 +103,7 @@ pub fn free_in_pool(size: usize) -> u64 {
     free.saturating_sub(taken).saturating_mul(size as u64)
 }
 
-/// Returns the bytes of all System V segments, as kernel.shmall counts them.
+/// Returns the total size in bytes of all System V segments, as kernel.shmall counts them.
 fn in_segments() -> u64 {
     let list = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
     let page = rustix::param::page_size() as u64;

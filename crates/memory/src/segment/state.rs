@@ -7,12 +7,12 @@ use rustix::io::Errno;
 
 use crate::region::Region;
 
-/// Bytes of a mapping.
+/// Amounts of memory in a mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Resident bytes.
     pub resident: u64,
-    /// Bytes of these in huge pages.
+    /// Resident bytes in huge pages.
     pub huge: u64,
     /// Bytes locked by mlock(2). SHM_LOCK is not included.
     pub locked: u64,
@@ -58,7 +58,7 @@ fn add(state: &mut State, line: &str) {
     match name {
         "Rss" => state.resident += bytes,
         "AnonHugePages" | "ShmemPmdMapped" | "FilePmdMapped" => state.huge += bytes,
-        // Not part of Rss.
+        // Not included in Rss.
         "Shared_Hugetlb" | "Private_Hugetlb" => {
             state.huge += bytes;
             state.resident += bytes;

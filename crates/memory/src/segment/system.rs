@@ -1,4 +1,5 @@
-//! System calls that rustix does not provide.
+//! System calls, made directly: in a process with the preload library, calls of the C library's
+//! functions would be accelerated twice.
 
 use std::ffi::c_long;
 use std::io;
@@ -11,8 +12,7 @@ use rustix::io::Errno;
 use super::request::MAX_NODES;
 use crate::region::Region;
 
-/// Raw system calls: in a process with the preload library, the C library's calls would be
-/// accelerated twice.
+/// Converts the return value of libc::syscall.
 fn checked(status: c_long) -> Result<c_long, Errno> {
     if status != -1 {
         return Ok(status);
@@ -28,22 +28,22 @@ pub fn shmget(key: i32, bytes: usize, flags: i32) -> Result<i32, Errno> {
     checked(unsafe { libc::syscall(libc::SYS_shmget, key, bytes, flags) }).map(|id| id as i32)
 }
 
-/// At an address that the kernel chooses, or over the mapping `at` an address of the caller.
+/// shmat(2), at an address that the kernel chooses, or over the mapping `at`.
 pub fn shmat(id: i32, at: Option<Region>, flags: i32) -> Result<usize, Errno> {
     let (address, flags) = at.map_or((ptr::null_mut(), flags), |at| {
         (at.pointer(), flags | libc::SHM_REMAP)
     });
-    // SAFETY: creates a new mapping; an existing one there belongs to the caller.
+    // SAFETY: creates a new mapping; one that it replaces belongs to the caller.
     checked(unsafe { libc::syscall(libc::SYS_shmat, id, address, flags) })
         .map(|address| address as usize)
 }
 
 pub fn shmdt(region: Region) -> Result<(), Errno> {
-    // SAFETY: the caller attached it, and no longer uses it.
+    // SAFETY: the caller attached the region, and no longer uses it.
     checked(unsafe { libc::syscall(libc::SYS_shmdt, region.pointer()) }).map(drop)
 }
 
-/// IPC_RMID, SHM_LOCK or SHM_UNLOCK.
+/// shmctl(2) with IPC_RMID, SHM_LOCK or SHM_UNLOCK.
 pub fn shmctl(id: i32, command: i32) -> Result<(), Errno> {
     // SAFETY: these commands take no argument.
     checked(unsafe { libc::syscall(libc::SYS_shmctl, id, command, 0) }).map(drop)
@@ -51,7 +51,7 @@ pub fn shmctl(id: i32, command: i32) -> Result<(), Errno> {
 
 pub fn shm_state(id: i32) -> Result<libc::shmid_ds, Errno> {
     let mut state = MaybeUninit::<libc::shmid_ds>::zeroed();
-    // SAFETY: the kernel fills it; zeros are also valid.
+    // SAFETY: the kernel fills the structure, for which zeros are also valid.
     unsafe {
         checked(libc::syscall(
             libc::SYS_shmctl,
@@ -64,7 +64,7 @@ pub fn shm_state(id: i32) -> Result<libc::shmid_ds, Errno> {
 }
 
 pub fn mlock(region: Region) -> Result<(), Errno> {
-    // SAFETY: changes nothing that a program sees.
+    // SAFETY: changes no contents of memory.
     checked(unsafe { libc::syscall(libc::SYS_mlock, region.pointer(), region.length()) }).map(drop)
 }
 
@@ -89,7 +89,7 @@ pub fn munlock(region: Region) -> Result<(), Errno> {
         .map(drop)
 }
 
-/// Takes the pages of `region` from `nodes` by a policy: MPOL_BIND or MPOL_INTERLEAVE.
+/// Sets the policy of `region`, MPOL_BIND or MPOL_INTERLEAVE, to take pages from `nodes`.
 pub fn mbind(region: Region, policy: i32, nodes: &[usize]) -> Result<(), Errno> {
     const WORD: usize = u64::BITS as usize;
     let mut mask = [0_u64; MAX_NODES / WORD];
@@ -113,10 +113,11 @@ pub fn mbind(region: Region, policy: i32, nodes: &[usize]) -> Result<(), Errno> 
     .map(drop)
 }
 
-/// Returns the node of each page; negative for a page that is not present.
+/// Returns the node of each page; a negative number for a page that is not present.
 pub fn nodes_of(pages: &[usize]) -> Result<Vec<i32>, Errno> {
     let mut nodes = vec![0_i32; pages.len()];
-    // SAFETY: reads as many addresses as it writes statuses; without nodes no page is moved.
+    // SAFETY: the kernel reads as many addresses as it writes statuses; without target nodes no
+    // page is moved.
     checked(unsafe {
         libc::syscall(
             libc::SYS_move_pages,
@@ -131,7 +132,7 @@ pub fn nodes_of(pages: &[usize]) -> Result<Vec<i32>, Errno> {
     Ok(nodes)
 }
 
-/// Gives a name to a file without one.
+/// Links a file without a name to a path.
 pub fn link(file: BorrowedFd<'_>, path: &std::path::Path) -> Result<(), Errno> {
     use rustix::fs::{AtFlags, CWD, linkat};
     let open = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -19,7 +19,7 @@ pub const SMALL_TO_THE_END: &str = "threshold=64K,chunk=64K,huge=never,attach=pl
 /// few milliseconds: the tests must not depend on the load of the machine.
 pub const PATIENT: (&str, &str) = ("BIGIRON_MEM_TEST_HALT_SECONDS", "600");
 
-/// The path of the library that cargo builds for the test.
+/// Returns the path of the library that cargo builds for the test.
 pub fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folders = test.ancestors().skip(1).take(2);
@@ -37,7 +37,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compiles `programs/NAME.c`. Without a compiler it says so and returns `None`.
+    /// Compiles `programs/NAME.c`. Without a compiler it prints a message and returns `None`.
     pub fn compile(name: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
@@ -65,19 +65,19 @@ impl Program {
         self
     }
 
-    /// The folder for files of this test.
+    /// Returns the directory for files of this test.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A command that runs the program without the library.
+    /// Returns a command that runs the program without the library.
     pub fn plain(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         command.args(arguments).current_dir(self.folder());
         command
     }
 
-    /// A command that runs the program with the library and a policy.
+    /// Returns a command that runs the program with the library and a policy.
     pub fn preloaded(&self, arguments: &[&str], policy: &str) -> Command {
         let mut command = self.plain(arguments);
         command
@@ -103,15 +103,15 @@ impl Program {
         (output, trace)
     }
 
-    /// Asserts that the program does the same with and without the library, and that exactly
+    /// Asserts that the program behaves the same with and without the library, and that exactly
     /// these calls were accelerated.
     pub fn same(&self, arguments: &[&str], policy: &str, accelerated: &[&str]) {
         let (kinds, trace) = self.run_alike(arguments, policy);
         assert_eq!(kinds, accelerated, "{arguments:?}\n{trace}");
     }
 
-    /// Runs the program with and without the library and asserts that it does the same. Returns
-    /// the calls that were accelerated, and the trace.
+    /// Runs the program with and without the library and asserts that it behaves the same.
+    /// Returns the accelerated calls and the trace.
     fn run_alike(&self, arguments: &[&str], policy: &str) -> (Vec<String>, String) {
         let plain = run(&mut self.plain(arguments));
         let (preloaded, trace) = self.traced(arguments, policy);
@@ -150,7 +150,7 @@ pub fn run(command: &mut Command) -> Output {
     with.output().unwrap()
 }
 
-/// The distinct calls of a trace, sorted by name.
+/// Returns the different calls in a trace, sorted by name.
 pub fn kinds(trace: &str) -> Vec<String> {
     let mut kinds: Vec<String> = trace
         .lines()

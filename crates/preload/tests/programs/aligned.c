@@ -2,11 +2,11 @@
 #include "common.h"
 #include <malloc.h>
 
-/* Which of what lies in a block is there, and whether it is locked. */
+/* Prints how many pages of a block are resident, and whether it keeps what is written to it. */
 static void show(const char *name, char *block)
 {
 	uintptr_t start = ((uintptr_t)block + 4095) & ~(uintptr_t)4095;
-	printf("%s: there %zu of %zu\n", name, resident((void *)start, LARGE - 4096), (LARGE - 4096) / 4096);
+	printf("%s: %zu of %zu pages resident\n", name, resident((void *)start, LARGE - 4096), (LARGE - 4096) / 4096);
 	fill(block, LARGE, 5);
 	printf("%s: %s\n", name, filled(block, LARGE, 5) ? "as written" : "not as written");
 }
@@ -29,17 +29,17 @@ static void all(const char *when)
 	free(aligned);
 	free(older);
 	printf("VmLck after all: %ld kB more\n", status_of("VmLck") - before);
-	/* Errors are the allocator's. */
+	/* Errors are those of the allocator. */
 	SHOW(posix_memalign(&block, 3, LARGE));
 	SHOW(posix_memalign(&block, 4096, SIZE_MAX / 2) == ENOMEM);
 	SHOW(memalign(4096, SIZE_MAX / 2) == NULL);
-	/* What is mapped now is as before. */
+	/* New mappings have the same properties as without the library. */
 	show_mapping("mapped", anonymous(LARGE));
 }
 
 static volatile int stop;
 
-/* Maps and unmaps, by the C library, in which no library can stand in between. */
+/* Maps and unmaps memory by internal calls of the C library, which no library can intercept. */
 static void *map_all_the_time(void *argument)
 {
 	while (!stop)
@@ -70,7 +70,7 @@ static void beside_others(void)
 
 int main(int count, char **arguments)
 {
-	/* So that every large block is a mapping of its own, whatever was freed. */
+	/* Every large block then has its own mapping, whatever was freed before. */
 	mallopt(M_MMAP_THRESHOLD, 128 << 10);
 	if (count > 1 && !strcmp(arguments[1], "beside")) {
 		SHOW(mlockall(MCL_CURRENT | MCL_FUTURE));

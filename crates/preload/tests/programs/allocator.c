@@ -1,5 +1,5 @@
-/* An allocator of its own that has all its memory from mmap, in large pieces, and counts
- * whether it is called while it calls. Linked as a library in front of the C library's. */
+/* An allocator that takes all its memory from mmap, in large pieces, and counts recursive calls. It
+ * is linked as a library in front of the C library. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -34,7 +34,7 @@ static void *take(size_t size)
 			errno = ENOMEM;
 			return NULL;
 		}
-		/* What is left of the one before goes back. */
+		/* Unmaps the rest of the previous piece. */
 		if (end - next >= (ptrdiff_t)(PIECE / 4)) {
 			char *whole_page = (char *)(((uintptr_t)next + 4095) & ~(uintptr_t)4095);
 			munmap(whole_page, (size_t)(end - whole_page));
@@ -50,7 +50,8 @@ static void *take(size_t size)
 	return memory + 2;
 }
 
-/* In one order of the libraries this is before the other has read its policy. */
+/* In one of the two orders of the libraries, this runs before the preload library has read its
+ * policy. */
 __attribute__((constructor)) static void begin(void)
 {
 	memset(take(2 * PIECE), 1, 2 * PIECE);

@@ -1,4 +1,4 @@
-/* Each call that works: what it returns, and what can be seen of it afterwards. */
+/* Successful calls: their results and visible effects. */
 #include "common.h"
 
 static void show_locked(void)
@@ -25,7 +25,7 @@ static void mmap_populate(void)
 
 static void mmap_plain(void)
 {
-	/* Nothing is made here, so nothing is shared. */
+	/* These calls populate nothing, so there is no work to share. */
 	void *memory;
 	SHOW(memory = mmap(place(), LARGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
 	printf("%zu pages\n", resident(memory, LARGE));
@@ -55,12 +55,12 @@ static void mmap_file(void)
 	printf("%d\n", memory[5]);
 	show_mapping("shared", memory);
 	SHOW(munmap(memory, LARGE));
-	/* Twice as long as the file: the rest cannot be made, which is no error. */
+	/* Twice as long as the file: the rest cannot be populated, which is not an error. */
 	SHOW(memory = mmap(place(), 2 * LARGE, PROT_READ, MAP_SHARED | MAP_POPULATE, file, 0));
 	show_mapping("beyond its end", memory);
 	SHOW(memory = mmap(place(), LARGE / 2, PROT_READ, MAP_SHARED | MAP_POPULATE, file, LARGE / 2));
 	printf("%d\n", memory[0]);
-	/* A device: what is behind it is its own affair. */
+	/* A device, whose memory may behave differently. */
 	int zero = open("/dev/zero", O_RDWR);
 	SHOW(memory = mmap(place(), LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_POPULATE, zero, 0));
 	printf("%d\n", memory[LARGE - 1]);
@@ -149,7 +149,7 @@ static void unmap(void)
 	printf("%d %d\n", filled(memory, LARGE, 3), *(unsigned *)(memory + 2 * LARGE) == 3 + 2 * LARGE);
 	show_mapping("before", memory);
 	show_mapping("after", memory + 2 * LARGE);
-	/* Over a hole. */
+	/* Unmaps over a hole. */
 	SHOW(munmap(memory, 3 * LARGE));
 	show_mapping("after", memory + 3 * LARGE);
 	SHOW(munmap(memory, LARGE));
@@ -162,7 +162,7 @@ static void unmap(void)
 	printf("%d\n", filled(shared, LARGE, 9));
 	pid_t child = fork();
 	if (child == 0) {
-		/* A child's unmapping is its own affair. */
+		/* Unmapping in a child does not affect the parent. */
 		SHOW(munmap(memory + 3 * LARGE, LARGE));
 		SHOW(munmap(shared, LARGE));
 		exit(0);

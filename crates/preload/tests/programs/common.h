@@ -1,4 +1,4 @@
-/* Shared by the test programs. They print only what can be compared: no addresses, no times. */
+/* Shared by the test programs. Their output is comparable: it contains no addresses and no times. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +33,7 @@
 /* A size above the threshold of 64 KiB. */
 #define LARGE ((size_t)1 << 20)
 
-/* The value of errno before a call. A call that succeeds must leave it. */
+/* The value of errno before a call. A successful call must not change it. */
 #define BEFORE 12345
 
 /* Prints the result of a call, and errno. */
@@ -123,7 +123,7 @@ UNUSED static size_t resident(void *memory, size_t length)
 	return count;
 }
 
-/* Whether a thread of this process has begun to end (PF_EXITING of include/linux/sched.h). Such a
+/* True if a thread of this process has begun to end (PF_EXITING of include/linux/sched.h). Such a
  * thread stays in /proc/self/task for a moment after pthread_join has returned. */
 UNUSED static int is_ending(const char *thread)
 {
@@ -131,7 +131,7 @@ UNUSED static int is_ending(const char *thread)
 	unsigned long flags = 0x4;
 	snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", thread);
 	FILE *file = fopen(path, "r");
-	/* Behind the name: state, parent, group, session, terminal, its group, flags. */
+	/* After the name: state, parent, group, session, terminal, foreground group, flags. */
 	if (file && fgets(line, sizeof line, file) && (fields = strrchr(line, ')')))
 		sscanf(fields, ") %*c %*d %*d %*d %*d %*d %lu", &flags);
 	if (file)

@@ -1,4 +1,4 @@
-/* Processes that may do less than others. */
+/* Processes with restricted rights and resources. */
 #include "common.h"
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -30,7 +30,7 @@ static void use_memory(void)
 	SHOW(munlockall());
 }
 
-/* Denies system calls with EPERM. */
+/* Makes system calls fail with EPERM. */
 static void deny(const int *calls, size_t count)
 {
 	struct sock_filter filter[32] = {
@@ -83,7 +83,7 @@ static void few_processes(void)
 
 static void few_addresses(void)
 {
-	/* What there is, and little more. */
+	/* Limits the address space to little more than its current size. */
 	char *memory = anonymous(16);
 	munmap(memory, 16);
 	struct rlimit limit;
@@ -109,7 +109,7 @@ static void no_proc(void)
 
 static void few_pages(void)
 {
-	/* A guard page below a small stack: a call that used much of it would end the program. */
+	/* Below a small stack is a guard page: a call that used much stack would crash the program. */
 	pthread_attr_t attributes;
 	pthread_t thread;
 	pthread_attr_init(&attributes);

@@ -1,4 +1,4 @@
-/* Ways for a program to end: what it still prints, and its status. */
+/* Ways in which a program can end: its last output and its status. */
 #include "common.h"
 
 static char *memory;
@@ -108,8 +108,8 @@ static void child_ends(void)
 	shmctl(id, IPC_RMID, NULL);
 }
 
-/* A process that ends while it holds a robust lock: the next owner is told, although the kernel
- * reaches the lock only through another in private memory. */
+/* A process that ends while it holds a robust lock: the next owner is notified, although the kernel
+ * reaches the lock only through another one in private memory. */
 static void left_locks(void)
 {
 	pthread_mutexattr_t robust;

@@ -1,10 +1,10 @@
-/* Each call that fails: errno, and what it leaves behind. */
+/* Failing calls: errno, and the state afterwards. */
 #include "common.h"
 
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 #define BOTH (PROT_READ | PROT_WRITE)
 
-/* As an ordinary user, who may lock this many bytes. */
+/* Continues as an ordinary user, who may lock this many bytes. */
 static void become_nobody(size_t may_lock)
 {
 	struct rlimit limit = { may_lock, may_lock };
@@ -12,7 +12,7 @@ static void become_nobody(size_t may_lock)
 		perror("setrlimit");
 	if (setgid(65534) != 0 || setuid(65534) != 0)
 		perror("setuid");
-	/* /proc/self is this user's again. */
+	/* Makes /proc/self accessible to the new user. */
 	prctl(PR_SET_DUMPABLE, 1);
 }
 
@@ -176,7 +176,8 @@ static void advice(void)
 	SHOW(madvise(beyond, 2 * LARGE, MADV_POPULATE_READ));
 }
 
-/* Nothing more may be parted: unmapping a middle fails, and its contents stay. */
+/* With the maximum number of mappings, unmapping the middle of a mapping fails, and its contents
+ * stay. */
 static void crowded(void)
 {
 	char *memory = anonymous(4 * LARGE);
@@ -188,7 +189,7 @@ static void crowded(void)
 	printf("%d, errno %s\n", parts > 1000, strerrorname_np(errno));
 	SHOW(munmap(memory + LARGE, LARGE));
 	printf("%d\n", filled(memory, 4 * LARGE, 5));
-	/* A child still gets it. */
+	/* A child still inherits it. */
 	pid_t child = fork();
 	if (child == 0)
 		_exit(filled(memory, 4 * LARGE, 5) ? 7 : 8);

@@ -1,4 +1,4 @@
-/* Calls that each can be left plain, and what may differ by policy. */
+/* Calls, each of which the policy can leave plain. */
 #include "common.h"
 
 static void all(void)

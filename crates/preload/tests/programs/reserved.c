@@ -18,7 +18,7 @@ static char *reserve(void *address, size_t length)
 int main(int count, char **arguments)
 {
 	int collapse = count > 1 && !strcmp(arguments[1], "collapse");
-	/* The library reserves at a multiple of 2 MiB; without it the program has to. */
+	/* The library reserves at a multiple of 2 MiB; without it the program must. */
 	char *memory = reserve(collapse ? place() : NULL, SIZE + 4096);
 	show_mapping("reserved", memory);
 	int file = memfd_create("memory", 0);
@@ -55,7 +55,7 @@ int main(int count, char **arguments)
 	SHOW(mmap(memory, 2 * SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == memory);
 	SHOW(madvise(memory, 2 * SIZE, MADV_POPULATE_WRITE));
 	SHOW_NUMBER(fstat(file, &state) || state.st_size != SIZE);
-	/* More than the address space. */
+	/* Larger than the address space. */
 	SHOW(mmap(NULL, (size_t)1 << 60, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* System V segments: what others see of them, at each step. */
+/* System V segments: their visible state at each step. */
 #include "common.h"
 
 static void life(int flags)
@@ -72,7 +72,7 @@ static void places(void)
 	SHOW(shmctl(id, IPC_RMID, NULL));
 }
 
-/* What a program puts over an attachment is not the segment's. */
+/* Mappings that a program places over an attachment do not belong to the segment. */
 static void parts(void)
 {
 	int id = new_segment(4 * LARGE, 0);
@@ -88,7 +88,7 @@ static void parts(void)
 	printf("%d\n", filled(memory + LARGE, LARGE, 3));
 	munmap(memory, 4 * LARGE);
 	SHOW(shmdt(memory));
-	/* Another segment at the same place. */
+	/* Another segment at the same address. */
 	int other = new_segment(LARGE, 0);
 	SHOW(shmat(id, memory, 0) == memory);
 	SHOW(munmap(memory, 4 * LARGE));
@@ -100,7 +100,7 @@ static void parts(void)
 	SHOW(shmctl(other, IPC_RMID, NULL));
 }
 
-/* Each part of an attachment that is locked or not counts as one. */
+/* If parts of an attachment are locked, each locked and unlocked part counts as an attachment. */
 static void locked_in_parts(void)
 {
 	int id = new_segment(4 * LARGE, 0);
@@ -157,7 +157,7 @@ static void foreign(void)
 	SHOW(shmctl(id, IPC_RMID, NULL));
 }
 
-/* Prints how many pages of new segments are there: this differs by policy. */
+/* Prints the number of resident pages of new segments, which depends on the policy. */
 static void created(void)
 {
 	const int flags[] = { 0, SHM_NORESERVE };
@@ -173,7 +173,7 @@ static void created(void)
 		printf("%zu pages\n", resident(memory, LARGE));
 		shmctl(id, IPC_RMID, NULL);
 	}
-	/* First attached only to be read. */
+	/* First attached read-only. */
 	int id = new_segment(LARGE, 0);
 	char *memory = shmat(id, NULL, SHM_RDONLY);
 	printf("%zu pages\n", resident(memory, LARGE));

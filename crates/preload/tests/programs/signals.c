@@ -1,12 +1,12 @@
 /* Signals, jumps out of handlers, cancellation and changes of the user in the middle of calls.
  *
- * No loop here counts on a call being faster than a signal: SIGALRM is armed for one signal at a
- * time, after at least one whole call, and each loop ends when enough signals have arrived. */
+ * No loop relies on a call being faster than a signal: SIGALRM is armed for one signal at a time,
+ * after at least one whole call, and each loop ends when enough signals have arrived. */
 #include "common.h"
 
 #define ROUNDS 50
 
-/* Signals handled, and those of them that arrived in the middle of a call. */
+/* Number of handled signals, and of those that arrived in the middle of a call. */
 static volatile sig_atomic_t handled, handled_in_calls;
 /* Set while a call under test runs. */
 static volatile sig_atomic_t in_call;
@@ -18,7 +18,7 @@ static void count_signal(void)
 	handled_in_calls += in_call;
 }
 
-/* Has SIGALRM sent once. The delay varies so that signals meet calls at different points; no
+/* Schedules one SIGALRM. The delay varies so that signals meet calls at different points; no
  * result depends on it. */
 static void arm(int round)
 {
@@ -45,7 +45,7 @@ static int use_memory(void)
 	return good;
 }
 
-/* Locks memory that has no pages yet. */
+/* Locks memory after dropping its pages. */
 static int lock_anew(void)
 {
 	munlock(lockable, 4 * LARGE);
@@ -78,7 +78,7 @@ static void count(int signal)
 	count_signal();
 }
 
-/* Handlers run as between system calls. */
+/* Handlers run as between two system calls. */
 static void handlers(void)
 {
 	printf("%d failures\n", interrupt_calls(count));
@@ -126,13 +126,13 @@ static void jumps(void)
 			lock_anew();
 	}
 	printf("%d failures\n", failures);
-	/* The memory is neither half locked nor advised as in the middle of a call. */
+	/* The memory is neither partly locked nor still in an intermediate state of a call. */
 	munlock(lockable, 4 * LARGE);
 	SHOW(mlock(lockable, 4 * LARGE));
 	show_mapping("locked", lockable);
 }
 
-/* A signal that ends the program ends it in the middle of a call, and no process of it is left. */
+/* A fatal signal ends the program in the middle of a call, and leaves no process behind. */
 static void terminated(void)
 {
 	for (int i = 0; i < 3; i++)
@@ -156,7 +156,7 @@ static void *lock_for_ever(void *unused)
 	return NULL;
 }
 
-/* A cancelled thread does not vanish while helpers use its stack. */
+/* A cancelled thread does not end while helpers use its stack. */
 static void cancelled(void)
 {
 	lockable = anonymous(4 * LARGE);
@@ -179,7 +179,7 @@ static void cancelled(void)
 	printf("%d of %d\n", good, ROUNDS);
 }
 
-/* Threads change the user together, including those in the middle of a call. */
+/* All threads change the user together, including those in the middle of a call. */
 static void *use_until_user_changes(void *calls)
 {
 	do {

@@ -1,5 +1,5 @@
-/* Small requests through the library in front and through the C library behind it, in
- * turns in one process, so that both meet the same memory and the same other programs. */
+/* Times small requests with the preload library and with the C library behind it, alternating in one
+ * process, so that both run with the same memory and the same system load. */
 #include "common.h"
 #include <dlfcn.h>
 #include <time.h>
@@ -67,7 +67,7 @@ static void made(const struct calls *calls, size_t length)
 static const struct {
 	const char *name;
 	void (*run)(const struct calls *, size_t);
-	/* Nanoseconds, and nanoseconds for each MiB: about. */
+	/* Approximate nanoseconds for a call, and for each MiB of it. */
 	unsigned fixed, each;
 } cases[] = {
 	{ "mmap, munmap", bare, 5000, 0 },
@@ -77,7 +77,7 @@ static const struct {
 	{ "shmget, IPC_RMID", made, 6000, 0 },
 };
 
-/* Of this thread, in nanoseconds for one of a number of calls. */
+/* Returns this thread's processor time for one call in nanoseconds, averaged over `count` calls. */
 static double measure(void (*run)(const struct calls *, size_t), const struct calls *calls,
 		      size_t length, unsigned count)
 {

@@ -1,4 +1,4 @@
-/* Programs that end while their other threads live and use memory. */
+/* Programs that end while other threads run and use memory. */
 #include "common.h"
 
 #include <linux/userfaultfd.h>
@@ -8,7 +8,7 @@
 #define EACH (2 * LARGE)
 
 static char *memory;
-static pthread_barrier_t all_there;
+static pthread_barrier_t all_started;
 
 /* The memory must not change before the end of the process. */
 static void check(void)
@@ -20,7 +20,7 @@ static void check(void)
 static void *use_memory(void *unused)
 {
 	(void)unused;
-	pthread_barrier_wait(&all_there);
+	pthread_barrier_wait(&all_started);
 	for (;;)
 		check();
 	return NULL;
@@ -29,7 +29,7 @@ static void *use_memory(void *unused)
 static void *sleep_and_use(void *unused)
 {
 	(void)unused;
-	pthread_barrier_wait(&all_there);
+	pthread_barrier_wait(&all_started);
 	for (;;) {
 		usleep(50);
 		check();
@@ -44,8 +44,8 @@ static void *wait_in_read(void *unused)
 	(void)unused;
 	if (pipe(ends) != 0)
 		abort();
-	pthread_barrier_wait(&all_there);
-	/* No signal that the program can see interrupts it. */
+	pthread_barrier_wait(&all_started);
+	/* No signal that is visible to the program interrupts this call. */
 	if (read(ends[0], &byte, 1) != 1)
 		abort();
 	return NULL;
@@ -59,7 +59,7 @@ static void *hold_signals(void *unused)
 	return use_memory(unused);
 }
 
-/* Holds back even the signals of the C library. */
+/* Blocks all signals, even the internal ones of the C library. */
 static void *hold_all_signals(void *unused)
 {
 	unsigned long all = ~0UL;
@@ -72,7 +72,7 @@ static void *start_others(void *unused)
 	pthread_t thread;
 	for (int i = 0; i < 20; i++)
 		check();
-	/* At the limit of threads the chain ends. */
+	/* The chain ends at the limit of threads. */
 	if (pthread_create(&thread, NULL, start_others, unused) == 0)
 		pthread_detach(thread);
 	return NULL;
@@ -96,16 +96,17 @@ static void report_stuck(int signal)
 
 static int forks;
 
-/* Forks children with threads that change their group, for which the C library signals each. */
+/* Forks children with several threads that change the group: the C library then signals each
+ * thread. */
 static void *fork_others(void *unused)
 {
-	pthread_barrier_wait(&all_there);
+	pthread_barrier_wait(&all_started);
 	for (;;) {
 		pid_t child = fork();
 		if (child == 0) {
 			pthread_t thread;
 			signal(SIGALRM, report_stuck);
-			/* A safety limit only. */
+			/* Only a safety limit. */
 			alarm(300);
 			for (int i = 0; i < 4; i++)
 				if (pthread_create(&thread, NULL, wait_for_ever, NULL) != 0)
@@ -132,15 +133,15 @@ static void *hold_lock(void *unused)
 	return sleep_and_use(unused);
 }
 
-/* Uses the memory until the parent has ended, and for a moment longer: it would see that pages are
- * gone. */
+/* Uses the memory until the parent has ended, and for a moment longer: missing pages would be
+ * detected. */
 static void outlive(pid_t parent)
 {
 	while (getppid() == parent)
 		check();
 	for (int i = 0; i < 30; i++)
 		check();
-	/* By the system call: _exit would free the memory, of which this process is now the only user. */
+	/* A direct system call: _exit would free the memory, whose only user is now this process. */
 	syscall(SYS_exit_group, 0);
 }
 
@@ -149,7 +150,7 @@ static void *wait_for_vforked(void *unused)
 	(void)unused;
 	pid_t parent = getpid(), child = vfork();
 	if (child == 0) {
-		pthread_barrier_wait(&all_there);
+		pthread_barrier_wait(&all_started);
 		outlive(parent);
 	}
 	return NULL;
@@ -174,10 +175,10 @@ static void start(void *(*run)(void *), int own_stack)
 
 static void start_all(void *(*run)(void *), int own_stack)
 {
-	pthread_barrier_init(&all_there, NULL, THREADS + 1);
+	pthread_barrier_init(&all_started, NULL, THREADS + 1);
 	for (int i = 0; i < THREADS; i++)
 		start(run, own_stack);
-	pthread_barrier_wait(&all_there);
+	pthread_barrier_wait(&all_started);
 }
 
 /* Registers the memory with userfaultfd: freeing its pages waits until the event has been read. */
@@ -203,9 +204,9 @@ static void lock_of_others(void)
 	pthread_mutex_init(shared_lock, &robust);
 	pid_t child = fork();
 	if (child == 0) {
-		pthread_barrier_init(&all_there, NULL, 2);
+		pthread_barrier_init(&all_started, NULL, 2);
 		start(hold_lock, 1);
-		pthread_barrier_wait(&all_there);
+		pthread_barrier_wait(&all_started);
 		_exit(0);
 	}
 	waitpid(child, NULL, 0);
@@ -217,12 +218,12 @@ static void lock_of_others(void)
 static void *end_with_it(void *unused)
 {
 	(void)unused;
-	pthread_barrier_wait(&all_there);
+	pthread_barrier_wait(&all_started);
 	_exit(6);
 	return NULL;
 }
 
-/* Whether the first thread is a zombie: it stays one until the process ends. */
+/* True if the first thread has ended: it stays a zombie until the process ends. */
 static int first_has_ended(void)
 {
 	char line[512] = "", *fields;

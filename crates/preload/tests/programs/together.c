@@ -1,4 +1,4 @@
-/* Calls of many threads and processes at once. */
+/* Calls of many threads and processes at the same time. */
 #include "common.h"
 
 #define THREADS 64
@@ -13,7 +13,7 @@ static void check(int good)
 		__atomic_add_fetch(&failures, 1, __ATOMIC_RELAXED);
 }
 
-/* Each with memory of its own, and some of all. */
+/* Each thread uses its own memory, and some memory common to all. */
 static void *use_memory(void *argument)
 {
 	unsigned seed = (unsigned)(uintptr_t)argument;
@@ -55,7 +55,7 @@ static void threads(void)
 	printf("%d failures, VmLck %ld kB\n", failures, status_of("VmLck"));
 }
 
-/* Makes memory and gives it back, again and again. */
+/* Set to end the thread that repeatedly creates and frees memory. */
 static volatile int ends;
 
 static void *churn(void *unused)
@@ -71,8 +71,8 @@ static void *churn(void *unused)
 	return NULL;
 }
 
-/* Children of forks in the middle of another thread's call have all helpers they need,
- * and none that they did not start. */
+/* Children that are forked in the middle of another thread's call have all the helpers they need, and
+ * inherit none. */
 static void forks(void)
 {
 	pthread_t churner;
@@ -98,7 +98,7 @@ static void forks(void)
 	printf("%d failures, %d\n", failures, filled(memory, 4 * LARGE, 3));
 }
 
-/* A child that shares its parent's memory gives nothing of it back when it ends. */
+/* A child that shares its parent's memory frees none of it when it ends. */
 static void vforks(void)
 {
 	char *memory = anonymous(4 * LARGE), *shared = map(4 * LARGE, MAP_SHARED | MAP_ANONYMOUS);
@@ -127,7 +127,7 @@ static int in_same_memory(void *memory)
 	_exit(good ? 4 : 6);
 }
 
-/* Another process with the same memory, at the same time. */
+/* Another process makes calls in the same memory at the same time. */
 static void clones(void)
 {
 	char *memory = anonymous(4 * LARGE);

@@ -6,7 +6,8 @@
 int main(void)
 {
 	struct mallinfo2 before = mallinfo2();
-	/* Less than 8 MiB: of more the library frees 8 MiB alone, and stops where that is very fast. */
+	/* Less than 8 MiB: from 8 MiB on, the caller first frees 8 MiB alone, and starts no helpers if that
+	 * is very fast. */
 	char *memory = anonymous(6 * LARGE);
 	fill(memory, 6 * LARGE, 5);
 	munmap(memory, 6 * LARGE);

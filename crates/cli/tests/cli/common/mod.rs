@@ -20,6 +20,9 @@ use bigiron_synth::{ElfImage, ElfShape, Machine, Synth};
 
 /// Time after which a run counts as hung. Most take a tenth of a second on an idle machine.
 pub const TIME_LIMIT: Duration = Duration::from_secs(600);
+/// Option of dumps whose standard error must be empty: a busy disk may take longer than the
+/// default to confirm what was written.
+pub const NO_STALL_WARNING: &str = "--stall-warning=86400";
 /// Address space that a run may use, in KiB.
 const MEMORY_LIMIT: u32 = 600 << 10;
 

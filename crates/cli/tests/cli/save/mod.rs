@@ -8,7 +8,7 @@ use bigiron_format::device::{self, BLOCK_SIZE, CONTENTS_OFFSET, FoundDump};
 use bigiron_synth::{ElfShape, Synth};
 use serde_json::Value;
 
-use crate::common::{Lab, Outcome, arg, run};
+use crate::common::{Lab, NO_STALL_WARNING, Outcome, arg, run};
 
 /// 32 MiB with pages of every class, and a kernel log.
 const MACHINE: &str = "kernel 6.12
@@ -66,7 +66,7 @@ impl SaveLab {
     /// Dumps the machine onto the device.
     #[track_caller]
     pub fn dump(&self, options: &[&str]) -> Outcome {
-        let mut arguments = vec!["dump", "--quiet", "--device"];
+        let mut arguments = vec!["dump", "--quiet", NO_STALL_WARNING, "--device"];
         arguments.extend(options);
         arguments.extend([arg(self.lab.vmcore()), arg(&self.device)]);
         run(&arguments)
