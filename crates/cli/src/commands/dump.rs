@@ -15,7 +15,7 @@ use crate::arguments::{DumpArguments, DumpOptionArgs};
 use crate::progress;
 use crate::tell::tell;
 use crate::{online_cpus, source, summary};
-use crate::{signals, vmlinux, watchdog};
+use crate::{signals, timeout, vmlinux, watchdog};
 
 /// Makes a dump and prints the summary.
 pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
@@ -37,7 +37,9 @@ pub fn make(
         _ if to_stdout => std::env::temp_dir(),
         _ => Path::new(".").to_owned(),
     };
-    let opened = source::open(paths, &directory, arguments.source.identity.as_deref())?;
+    arguments.time.begin(paths)?;
+    let identity = arguments.source.identity.as_deref();
+    let opened = source::Files::open(paths, &directory, identity)?.parse()?;
     let given = arguments
         .source
         .vmcoreinfo
@@ -98,6 +100,7 @@ pub fn make(
     // Up to here a signal may kill the program: nothing has been written.
     let stop = Stop::new();
     signals::watch(&stop)?;
+    timeout::stop_with(&stop);
     let progress = Arc::new(Progress::new());
     let watchdog = watchdog::begin(
         &progress,
