@@ -56,3 +56,6 @@ pub fn enter(needs: &Needs<'_>) {
 pub fn enter(needs: &Needs<'_>) {
     let _ = needs.output;
 }
+
+#[cfg(all(test, feature = "sandbox"))]
+mod tests;
