@@ -3,8 +3,9 @@
 //! If a parser has a bug that lets a crafted dump run its own code, that code can open no file,
 //! reach no network and start no program. Two mechanisms of the kernel overlap:
 //!
-//! - [`landlock`](self::landlock): no file can be opened, created, renamed or removed, except for what [`Needs`] names.
-//! - [`seccomp`](self::seccomp): system calls that reading a dump does not need fail.
+//! - `landlock`: no file can be opened, created, renamed or removed, except for what [`Needs`]
+//!   names.
+//! - `seccomp`: system calls that reading a dump does not need fail.
 //!
 //! A kernel that lacks one of them enforces the other, and a kernel without both runs the
 //! command unconfined: old kernels must be able to read dumps.
