@@ -214,6 +214,7 @@ fn rules(needs: &Needs<'_>) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendEr
     // Limits of this process alone.
     rules.insert(libc::SYS_prlimit64, vec![argument(0, SeccompCmpOp::Ne, 0)?]);
     // No input to the shell in the same terminal: that would be its next command.
+    #[allow(clippy::unnecessary_cast, reason = "the type depends on the C library")]
     let inject = [libc::TIOCSTI as u64, libc::TIOCLINUX as u64];
     let inject = inject.map(|request| argument(1, SeccompCmpOp::Eq, request));
     rules.insert(
