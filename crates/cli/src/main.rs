@@ -15,12 +15,14 @@ mod online_cpus;
 mod progress;
 #[cfg(feature = "report")]
 mod report;
+mod sandbox;
 mod savecore;
 mod signals;
 mod size;
 mod source;
 mod summary;
 mod tell;
+mod timeout;
 mod vmlinux;
 mod watchdog;
 

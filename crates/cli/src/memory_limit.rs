@@ -19,13 +19,22 @@ const PER_HELPER: u64 = 32 << 20;
 /// True if exceeding the limit ends the program.
 static ENFORCED: AtomicBool = AtomicBool::new(false);
 
+/// Memory that a command uses whatever its dumps claim.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadBuffers {
+    /// Number of helpers that read the dumps.
+    pub helpers: usize,
+    /// Size of the page cache in bytes.
+    pub cache: u64,
+}
+
 /// Limits the memory of a command that only reads dumps to `wanted` bytes; by default to an
-/// amount that grows with the size of the dumps, the number of helpers and `cache`, the size of
-/// the page cache in bytes. Exceeding the limit ends the program.
-pub fn limit_reading(wanted: Option<u64>, helpers: usize, cache: u64) {
-    let buffers = (helpers as u64).saturating_mul(PER_HELPER);
-    let base = memory_limit::DEFAULT_BASE.saturating_add(buffers);
-    memory_limit::set_base(base.saturating_add(cache));
+/// amount that grows with the size of the dumps, in addition to `buffers`. Exceeding the limit
+/// ends the program.
+pub fn limit_reading(wanted: Option<u64>, buffers: ReadBuffers) {
+    let helpers = (buffers.helpers as u64).saturating_mul(PER_HELPER);
+    let base = memory_limit::DEFAULT_BASE.saturating_add(helpers);
+    memory_limit::set_base(base.saturating_add(buffers.cache));
     memory_limit::set_fixed(wanted);
     ENFORCED.store(true, Ordering::Relaxed);
 }

@@ -52,12 +52,7 @@ impl KernelMemory for LongNames {
         Endian::Little
     }
 
-    fn read(
-        &self,
-        _: &'static str,
-        address: VirtAddr,
-        buf: &mut [u8],
-    ) -> Result<(), KernelError> {
+    fn read(&self, _: &'static str, address: VirtAddr, buf: &mut [u8]) -> Result<(), KernelError> {
         let copy = |bytes: &[u8], from: u64, buf: &mut [u8]| {
             for (at, byte) in buf.iter_mut().enumerate() {
                 *byte = bytes.get(from as usize + at).copied().unwrap_or(0);
@@ -67,7 +62,9 @@ impl KernelMemory for LongNames {
             INDEX.. => copy(&self.index, address.0 - INDEX, buf),
             TOKENS.. => copy(&self.tokens, address.0 - TOKENS, buf),
             COUNT.. => copy(&(4_u32 << 20).to_le_bytes(), address.0 - COUNT, buf),
-            _ => (0..).zip(buf).for_each(|(at, byte)| *byte = [1, b'A'][at % 2]),
+            _ => (0..)
+                .zip(buf)
+                .for_each(|(at, byte)| *byte = [1, b'A'][at % 2]),
         }
         Ok(())
     }

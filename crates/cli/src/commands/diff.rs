@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use bigiron_dump::{Comparison, FrameRuns, Progress, compare};
 use bigiron_helpers::Stop;
-use bigiron_kernel::Source;
 use clap::Args;
 use serde::Serialize;
 
-use crate::arguments::threads;
-use crate::memory_limit;
+use crate::arguments::{ReaderArguments, threads};
+use crate::memory_limit::ReadBuffers;
+use crate::sandbox::Needs;
+use crate::source::{self, Files};
 use crate::tell::tell;
-use crate::{progress, signals, size};
-use crate::{source, summary};
+use crate::{progress, signals, size, summary};
 
 /// `bigiron diff`.
 #[derive(Debug, Args)]
@@ -28,6 +28,9 @@ pub struct DiffArguments {
     /// File with age secret keys, for encrypted dumps
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
+    /// What an untrusted dump can cost.
+    #[command(flatten)]
+    pub reader: ReaderArguments,
     /// Print every run of page frames that differs, one per line
     #[arg(short, long)]
     pub list: bool,
@@ -96,11 +99,15 @@ impl From<&FrameRuns> for Frames {
 pub fn run(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
     let stop = Stop::new();
     signals::watch(&stop)?;
-    let identities = source::identities(arguments.identity.as_deref())?;
-    let helpers = threads(arguments.threads);
-    memory_limit::limit_reading(None, helpers, 0);
-    let open = |path: &Path| Source::open_with(&source::parts_of(path), &identities);
+    let reader = arguments.reader;
+    reader.time.begin(std::slice::from_ref(&arguments.first))?;
+    let identity = arguments.identity.as_deref();
+    let open = |path: &Path| Files::open_named(&source::parts_of(path), identity);
     let (first, second) = (open(&arguments.first)?, open(&arguments.second)?);
+    let helpers = threads(arguments.threads);
+    let buffers = ReadBuffers { helpers, cache: 0 };
+    reader.confine(&[&first, &second], &Needs::default(), buffers);
+    let (first, second) = (first.parse()?, second.parse()?);
     for source in [&first, &second] {
         if let Some(damage) = source.damage() {
             let name = source.path().display();

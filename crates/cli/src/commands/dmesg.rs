@@ -11,8 +11,9 @@ use bigiron_kernel::printk::{Log, LogError, LogSummary, Record, RecordText, Text
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::arguments::SourceArguments;
-use crate::source;
+use crate::arguments::{ReaderArguments, SourceArguments};
+use crate::sandbox::Needs;
+use crate::source::{self, Reading};
 use crate::tell::{is_closed_pipe, tell};
 
 /// Buffer size; records are written in small parts.
@@ -118,21 +119,36 @@ impl<'a> JsonRecord<'a> {
 
 /// Prints the log.
 pub fn run(arguments: &DmesgArguments) -> anyhow::Result<()> {
-    with_log(
-        &arguments.dump,
-        &arguments.source,
-        "bigiron",
-        |log| match &arguments.output {
-            Some(path) => write_file(log, arguments, path),
-            None => Ok(write(log, arguments, &mut io::stdout().lock())?),
-        },
-    )
+    let reading = Reading::open(&arguments.dump, &arguments.source)?;
+    let Some(path) = &arguments.output else {
+        return with_log(reading, &Needs::default(), "bigiron", |log| {
+            Ok(write(log, arguments, &mut io::stdout().lock())?)
+        });
+    };
+    let output = new_file(path)?;
+    let needs = Needs {
+        output: Some(path),
+        ..Needs::default()
+    };
+    with_log(reading, &needs, "bigiron", |log| {
+        let result = || -> Result<LogSummary, LogError> {
+            let summary = write(log, arguments, &mut output.file())?;
+            output.finish()?;
+            Ok(summary)
+        };
+        result().with_context(|| path.display().to_string())
+    })
+    .inspect_err(|_| output.discard())
 }
 
 /// Writes the log of a dump to a new file, as plain text.
 pub fn save_log(dump: &Path, path: &Path) -> anyhow::Result<()> {
-    let how = SourceArguments::default();
-    with_log(&[dump.to_owned()], &how, "bigiron", |log| {
+    let how = SourceArguments {
+        reader: ReaderArguments::WRITER,
+        ..SourceArguments::default()
+    };
+    let reading = Reading::open(&[dump.to_owned()], &how)?;
+    with_log(reading, &Needs::default(), "bigiron", |log| {
         let output = FileOutput::create(path, false)?;
         let result = || -> Result<LogSummary, LogError> {
             let mut out = BufWriter::with_capacity(BUFFER, output.file());
@@ -147,24 +163,14 @@ pub fn save_log(dump: &Path, path: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Writes a new file, under a temporary name until it is complete.
-fn write_file(
-    log: &Log<'_>,
-    arguments: &DmesgArguments,
-    path: &Path,
-) -> anyhow::Result<LogSummary> {
+/// Creates a file, under a temporary name until it is complete.
+fn new_file(path: &Path) -> anyhow::Result<FileOutput> {
     anyhow::ensure!(
         fs::symlink_metadata(path).is_err(),
         "{}: already exists; remove it first",
         path.display()
     );
-    let output = FileOutput::create(path, false)?;
-    let result = || -> Result<LogSummary, LogError> {
-        let summary = write(log, arguments, &mut output.file())?;
-        output.finish()?;
-        Ok(summary)
-    };
-    result().with_context(|| path.display().to_string())
+    Ok(FileOutput::create(path, false)?)
 }
 
 fn write(
@@ -198,16 +204,17 @@ fn write(
     Ok(summary)
 }
 
-/// Opens a dump, calls `print` with its log, and prints warnings.
+/// Reads a dump, calls `print` with its log, and prints warnings.
 fn with_log(
-    dump: &[PathBuf],
-    options: &SourceArguments,
+    reading: Reading<'_>,
+    needs: &Needs<'_>,
     program: &str,
     print: impl FnOnce(&Log<'_>) -> anyhow::Result<LogSummary>,
 ) -> anyhow::Result<()> {
-    let opened = source::open_for_inspection(dump, options)?;
-    let kernel = source::find_kernel(&opened, options)?;
-    let name = |error| source::name_error(error, opened.path());
+    let opened = reading.parse(needs)?;
+    let kernel = opened.kernel()?;
+    let path = opened.source.path();
+    let name = |error| source::name_error(error, path);
     let log = Log::open(&kernel).map_err(|error| name(error.into()))?;
     let summary = match print(&log) {
         Ok(summary) => summary,
@@ -219,7 +226,7 @@ fn with_log(
         }
     };
     for warning in summary.warnings() {
-        tell!("{program}: warning: {}: {warning}", opened.path().display());
+        tell!("{program}: warning: {}: {warning}", path.display());
     }
     Ok(())
 }
@@ -252,7 +259,10 @@ pub fn run_as_alias(program: &Path, arguments: &[OsString]) -> u8 {
         out.flush().map_err(LogError::Write)?;
         Ok(summary)
     };
-    match with_log(&[dump], &SourceArguments::default(), "vmcore-dmesg", print) {
+    let how = SourceArguments::default();
+    let printed = Reading::open(&[dump], &how)
+        .and_then(|reading| with_log(reading, &Needs::default(), "vmcore-dmesg", print));
+    match printed {
         Ok(()) => 0,
         Err(error) => {
             tell!("vmcore-dmesg: {}", crate::errors::message(&error));

@@ -16,7 +16,7 @@ use crate::memory_limit;
 use crate::progress;
 use crate::tell::tell;
 use crate::{online_cpus, source, summary};
-use crate::{signals, vmlinux, watchdog};
+use crate::{signals, timeout, vmlinux, watchdog};
 
 /// Makes a dump and prints the summary.
 pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
@@ -39,7 +39,9 @@ pub fn make(
         _ => Path::new(".").to_owned(),
     };
     memory_limit::limit_opening(arguments.memory_limit);
-    let opened = source::open(paths, &directory, arguments.source.identity.as_deref())?;
+    arguments.time.begin(paths)?;
+    let identity = arguments.source.identity.as_deref();
+    let opened = source::Files::open(paths, &directory, identity)?.parse()?;
     let given = arguments
         .source
         .vmcoreinfo
@@ -101,6 +103,7 @@ pub fn make(
     // Up to here a signal may kill the program: nothing has been written.
     let stop = Stop::new();
     signals::watch(&stop)?;
+    timeout::stop_with(&stop);
     let progress = Arc::new(Progress::new());
     let watchdog = watchdog::begin(
         &progress,

@@ -13,11 +13,11 @@ use clap::Args;
 use serde::Serialize;
 
 use super::dmesg;
-use crate::arguments::threads;
+use crate::arguments::{TimeoutArguments, threads};
 use crate::memory_limit;
 use crate::summary;
 use crate::tell::tell;
-use crate::{progress, signals, size};
+use crate::{progress, signals, size, timeout};
 
 /// Default directory.
 pub const DEFAULT_DIRECTORY: &str = "/var/crash";
@@ -56,6 +56,9 @@ pub struct SaveArguments {
     /// Memory for all helpers together, such as 64M [default: a quarter of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub memory_limit: Option<u64>,
+    /// The time limit.
+    #[command(flatten)]
+    pub time: TimeoutArguments,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
@@ -77,7 +80,8 @@ contains the number of KiB that must stay free.
 The last path is the directory if it is one, ends with a slash, or follows a disk or partition; \
 it is created if necessary.
 
-Exit status: 0 the dump is saved, or there is none; 1 failure, with the reason on standard error.
+Exit status: 0 the dump is saved, or there is none; 1 failure, with the reason on standard error; 124 ended by \
+--timeout, as by a signal: the next run saves the dump.
 
 Examples:
   bigiron save /dev/disk/by-partlabel/crash
@@ -134,6 +138,7 @@ pub enum Outcome {
 pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
     let begin = Instant::now();
     let (sources, directory) = split_paths(&arguments.paths);
+    arguments.time.begin(sources)?;
     let memory = arguments
         .memory_limit
         .map_or_else(MemoryBudget::from_free_memory, MemoryBudget::of);
@@ -170,6 +175,7 @@ pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
 pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     let stop = Stop::new();
     signals::watch(&stop)?;
+    timeout::stop_with(&stop);
     let waiting = |path: &Path| {
         tell!(
             "bigiron: {}: waiting for another program that is writing or saving it",

@@ -1,6 +1,7 @@
 //! `bigiron verify`.
 
 use std::fmt::Write as _;
+use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,12 +12,13 @@ use bigiron_kernel::Source;
 use clap::Args;
 use serde::Serialize;
 
-use crate::arguments::threads;
-use crate::memory_limit;
+use crate::arguments::{ReaderArguments, threads};
+use crate::memory_limit::ReadBuffers;
 use crate::progress;
+use crate::sandbox::Needs;
+use crate::source::{self, Files};
 use crate::tell::tell;
-use crate::{signals, size};
-use crate::{source, summary};
+use crate::{signals, size, summary};
 
 /// `bigiron verify`.
 #[derive(Debug, Args)]
@@ -35,6 +37,9 @@ pub struct VerifyArguments {
     /// File with age secret keys, for encrypted dumps
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
+    /// What an untrusted dump can cost.
+    #[command(flatten)]
+    pub reader: ReaderArguments,
     /// Helper threads [default: one per CPU]
     #[arg(short = 'j', long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -65,17 +70,21 @@ struct Result {
 pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
     let stop = Stop::new();
     signals::watch(&stop)?;
+    arguments.reader.time.begin(&arguments.dump)?;
     if arguments.repair {
         repair(&arguments.dump)?;
     }
-    let identities = source::identities(arguments.identity.as_deref())?;
+    let identity = arguments.identity.as_deref();
+    let dump = Files::open_named(&arguments.dump, identity)?;
+    let against = arguments.against.as_deref();
+    let against = against.map(|path| Files::open_named(&source::parts_of(path), identity));
+    let against = against.transpose()?;
+    let files: Vec<&Files> = iter::once(&dump).chain(&against).collect();
     let helpers = threads(arguments.threads);
-    memory_limit::limit_reading(None, helpers, 0);
-    let dump = Source::open_with(&arguments.dump, &identities)?;
-    let against = match &arguments.against {
-        Some(path) => Some(Source::open_with(&source::parts_of(path), &identities)?),
-        None => None,
-    };
+    let buffers = ReadBuffers { helpers, cache: 0 };
+    arguments.reader.confine(&files, &Needs::default(), buffers);
+    let dump = dump.parse()?;
+    let against = against.map(Files::parse).transpose()?;
     if let Some(source) = &against {
         anyhow::ensure!(
             source.memory().page_shift() == dump.memory().page_shift(),

@@ -21,6 +21,8 @@ mod bad_pages;
 mod bench_dump;
 #[cfg(all(feature = "bench", feature = "generate"))]
 mod command_line;
+#[cfg(feature = "default")]
+mod confined;
 mod cpu_domains;
 #[cfg(feature = "hotplug")]
 mod cpu_hotplug;
@@ -60,5 +62,6 @@ mod save_vmdump;
 mod savecore_live;
 mod split;
 mod stripes;
+mod timeout;
 mod vmdump;
 mod worst_moments;
