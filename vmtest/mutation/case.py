@@ -138,9 +138,7 @@ class Case:
         if before is None:
             return
         after = self.memory("repair", copy)
-        self.fail("repair", "verify --repair: " + memory.lost(before.pages, after.pages) if after and memory.lost(before.pages, after.pages) else "")
-        if after is None:
-            self.fail("repair", "verify --repair: the dump cannot be read any more")
+        self.fail("repair", "it cannot be read any more" if after is None else memory.lost(before.pages, after.pages))
 
     def save(self, *options: str) -> None:
         """A saved dump has what the program read of it before."""

@@ -37,9 +37,9 @@ def _texts(call: Call, ran: limited.Ran) -> list[str]:
     if call.is_text:
         streams["standard output"] = ran.stdout
     for name, stream in streams.items():
-        control = CONTROL.search(stream.decode(errors="replace"))
+        control = set(CONTROL.findall(stream.decode(errors="replace"))) - set(call.control)
         if control:
-            found.append(f"control character {control[0]!r} on {name}")
+            found.append(f"control characters {sorted(control)} on {name}")
     return found
 
 

@@ -45,6 +45,8 @@ class Call:
     keeps: bool = False
     statuses: frozenset[int] = frozenset((0, 1))
     is_text: bool = True
+    # Control characters that belong to the output.
+    control: str = ""
     may_change_input: bool = False
     program: str = "bigiron"
 
@@ -60,8 +62,8 @@ class Command:
     applies: Callable[[Input], bool] = field(default=lambda given: True)
 
 
-def _words(words: Sequence[str | Path], given: Input, key: bool = True) -> list[str | Path]:
-    return [*words, *(["--identity", given.identity] if given.identity and key else [])]
+def _words(words: Sequence[str | Path], given: Input) -> list[str | Path]:
+    return [*words, *(["--identity", given.identity] if given.identity else [])]
 
 
 def _info(*topics: str) -> Callable[[random.Random, Input], Call]:
@@ -91,7 +93,7 @@ def _read_raw(dice: random.Random, given: Input) -> Call:
     return Call(_words(["read", "--raw", "-n", "64K", given.joined, *where], given), is_text=False)
 
 
-def _dump(*options: str, parts: str = "", device: bool = False, key: bool = True) -> Callable[[random.Random, Input], Call]:
+def _dump(*options: str, parts: str = "") -> Callable[[random.Random, Input], Call]:
     def make(dice: random.Random, given: Input) -> Call:
         more = ["-d", dice.choice(("0", "1", "17", "31")), *options]
         if options[:2] == ("-f", "kdump"):
@@ -123,7 +125,6 @@ def verify_against(given: Input) -> Call:
 
 
 def _repair(dice: random.Random, given: Input) -> Call:
-    # A colleague of the dump may stay beside it: what was cut off, or the dump before.
     return Call(_words(["verify", "--repair", *given.parts], given), may_change_input=True)
 
 
@@ -147,11 +148,13 @@ def _alias(dice: random.Random, given: Input) -> Call:
     words = [*flags, given.parts[0], "out"]
     if len(given.parts) > 1:
         words = ["--reassemble", *given.parts, "out"]
-    return Call(words, "out", keeps=True, statuses=frozenset((0, 1, 2)), program="makedumpfile")
+    # Its progress ends with a carriage return.
+    return Call(words, "out", keeps=True, statuses=frozenset((0, 1, 2)), control="\r", program="makedumpfile")
 
 
 def _vmcore_dmesg(dice: random.Random, given: Input) -> Call:
-    return Call([given.parts[0]], program="vmcore-dmesg")
+    # As in kexec-tools: white space is printed as it is, and the status distinguishes failures.
+    return Call([given.parts[0]], statuses=frozenset((0, 1, 2, 50)), control="\r\v\f", program="vmcore-dmesg")
 
 
 COMMANDS = (

@@ -1,5 +1,6 @@
 """The memory that a dump has, read from the ELF core that bigiron makes of it by an independent reader."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ ZEROS = bytes(PAGE)
 
 @dataclass(frozen=True)
 class Memory:
-    """Pages by page frame number, without pages of zeros: an ELF core cannot distinguish these from lost ones."""
+    """Digests of pages by page frame number, without pages of zeros: an ELF core cannot distinguish these from lost
+    ones."""
 
     pages: dict[int, bytes]
     # True if the program says that no page is lost and that the dump is whole.
@@ -22,14 +24,15 @@ class Memory:
 
 
 def of_core(core: Path) -> dict[int, bytes]:
-    """Returns the pages of a core that are not zeros."""
+    """Returns digests of the pages of a core that are not zeros: the pages themselves would count as memory of the
+    programs that are started."""
     pages = {}
     elf = ElfCore(core)
     for segment in elf.segments:
         for at in range(0, segment.filesz, PAGE):
-            page = bytes(elf.view[segment.offset + at : segment.offset + at + PAGE])
+            page = elf.map[segment.offset + at : segment.offset + at + PAGE]
             if page != ZEROS:
-                pages.setdefault((segment.paddr + at) // PAGE, page)
+                pages.setdefault((segment.paddr + at) // PAGE, hashlib.blake2b(page, digest_size=16).digest())
     return pages
 
 
