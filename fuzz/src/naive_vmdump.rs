@@ -120,7 +120,7 @@ impl NaiveVmdump {
                 let extent = extent.clone();
                 let copies = self
                     .pages
-                    .entry(position + (page * PAGE) as u64)
+                    .entry(position.wrapping_add((page * PAGE) as u64))
                     .or_default();
                 copies.push(Copy { extent, bytes });
             }
