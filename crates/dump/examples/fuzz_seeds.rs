@@ -118,7 +118,7 @@ fn main() {
         let edit = [form, 0, form << 4, 1, 0, 0, 24, 0, form, 0, 0, 0];
         write("stripes", &form.to_string(), &edit);
     }
-    for kind in 0..4_u8 {
+    for kind in 0..5_u8 {
         // Two bad sectors of each dump, then reads that fail.
         write(
             "bad_sectors",
