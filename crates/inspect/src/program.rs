@@ -17,14 +17,10 @@ use crate::modules::Modules;
 
 /// Maximum number of members in a path.
 const MAX_DEPTH: usize = 16;
-/// Maximum number of CPUs (CONFIG_NR_CPUS is at most 8192).
-const MAX_CPUS: u64 = 64 << 10;
 /// Number of reads that are allowed in any dump, and bytes of its memory that allow one more.
 /// The densest structures, a module's symbols, take 15 bytes for each; most take some hundred.
 const FREE_STEPS: u64 = 1 << 20;
 const BYTES_PER_STEP: u64 = 8;
-/// CPUs in a mask that count as one read.
-const CPUS_PER_STEP: u64 = 8;
 
 /// A kernel, its symbols and its types. Threads may share it.
 ///
@@ -48,7 +44,7 @@ pub struct Names {
     members: Mutex<HashMap<(TypeId, String), Lookup>>,
     addresses: Mutex<HashMap<String, Option<VirtAddr>>>,
     enumerators: Mutex<HashMap<String, Option<i64>>>,
-    offsets: OnceLock<Vec<u64>>,
+    pub(crate) offsets: OnceLock<Vec<u64>>,
     pub(crate) modules: OnceLock<Modules>,
 }
 
@@ -386,80 +382,12 @@ impl<'k, 's> Program<'k, 's> {
         self.number(self.symbol(name)?, size)
     }
 
-    /// The number of possible CPUs (nr_cpu_ids).
-    pub fn cpu_count(&self) -> Result<usize, InspectError> {
-        // Without SMP it is a macro for 1.
-        let count = match self.symbol("nr_cpu_ids") {
-            Ok(address) => self.number(address, 4)?,
-            Err(InspectError::NoSymbol { .. }) => 1,
-            Err(error) => return Err(error),
-        };
-        if count == 0 || count > MAX_CPUS {
-            return Err(KernelError::Implausible {
-                what: "nr_cpu_ids".into(),
-                found: count.to_string(),
-                expected: "1 to 65536",
-            }
-            .into());
-        }
-        Ok(count as usize)
-    }
-
-    /// Returns the address of a per-CPU variable on one CPU.
-    pub fn per_cpu(&self, name: &str, cpu: usize) -> Result<VirtAddr, InspectError> {
-        let address = self.symbol(name)?;
-        self.per_cpu_at(address, cpu)
-    }
-
-    /// Returns the address on one CPU for a `__percpu` pointer.
-    pub fn per_cpu_at(&self, pointer: VirtAddr, cpu: usize) -> Result<VirtAddr, InspectError> {
-        let offsets = match self.names.offsets.get() {
-            Some(offsets) => offsets,
-            None => {
-                let read = self.read_offsets()?;
-                self.names.offsets.get_or_init(|| read)
-            }
-        };
-        let offset = offsets.get(cpu).ok_or_else(|| InspectError::Damaged {
-            what: "a per-CPU variable".into(),
-            address: pointer,
-            reason: format!("CPU {cpu} of {}", offsets.len()),
-        })?;
-        Ok(VirtAddr(pointer.0.wrapping_add(*offset)))
-    }
-
-    fn read_offsets(&self) -> Result<Vec<u64>, InspectError> {
-        let table = match self.symbol("__per_cpu_offset") {
-            Ok(table) => table,
-            // Without SMP a per-CPU variable is at its symbol's address.
-            Err(InspectError::NoSymbol { .. }) => return Ok(vec![0]),
-            Err(error) => return Err(error),
-        };
-        (0..self.cpu_count()?)
-            .map(|cpu| self.number(self.plus(table, 8 * cpu as u64)?, 8))
-            .collect()
-    }
-
-    /// Returns the CPUs in a kernel cpumask such as `__cpu_online_mask`.
-    pub fn cpus_in(&self, mask: VirtAddr) -> Result<Vec<usize>, InspectError> {
-        let count = self.cpu_count()?;
-        let mut cpus = Vec::new();
-        for word in 0..count.div_ceil(64) {
-            let bits = self.number(self.plus(mask, 8 * word as u64)?, 8)?;
-            // What is returned is larger than what is read.
-            self.step(u64::from(bits.count_ones()).div_ceil(CPUS_PER_STEP))?;
-            let set = (0..64).filter(|bit| bits >> bit & 1 != 0);
-            cpus.extend(set.map(|bit| word * 64 + bit).filter(|cpu| *cpu < count));
-        }
-        Ok(cpus)
-    }
-
     /// Returns the shape of a type without typedefs and qualifiers.
     pub fn shape(&self, id: TypeId) -> Result<Shape, InspectError> {
         Ok(resolve(self.types(), id)?.1.shape)
     }
 
-    fn plus(&self, at: VirtAddr, offset: u64) -> Result<VirtAddr, InspectError> {
+    pub(crate) fn plus(&self, at: VirtAddr, offset: u64) -> Result<VirtAddr, InspectError> {
         at.checked_add(offset).ok_or_else(|| {
             KernelError::NotMapped {
                 what: "a member",
