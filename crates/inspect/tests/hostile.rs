@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 use bigiron_format::VirtAddr;
-use bigiron_inspect::{InspectError, Program, Tasks};
-use bigiron_kernel::{IoMethod, Kernel, Source};
+use bigiron_inspect::page_class::UNKNOWN;
+use bigiron_inspect::{InspectError, PageMap, Program, Tasks};
+use bigiron_kernel::page::KindBits;
+use bigiron_kernel::{IoMethod, Kernel, SECTION_FRAMES, Source};
 use bigiron_synth::{TinyKernel, TinyTypes};
 
 /// Size of a task_struct here.
@@ -155,4 +157,38 @@ fn reads_are_bounded_by_the_dumps_memory_until_renewed() {
         assert!(program.cpus_in(VirtAddr(at.0)).is_err());
         assert!(program.renewed().number(at, 8).is_ok());
     });
+}
+
+#[test]
+fn struct_pages_of_more_memory_than_the_dump_can_describe_are_not_read() {
+    let mut kernel = TinyKernel::default();
+    let page = kernel.next();
+    let shown = kernel.alias(page);
+    // Each word is a section with struct pages, and a struct page is any eight of them.
+    assert_eq!(kernel.put_words(&[shown | 2; 512]), page);
+    kernel.ram = 64 << 30;
+    kernel.info(&format!(
+        "SYMBOL(mem_section)={shown:x}\nSIZE(mem_section)=8\nSIZE(page)=64\n\
+         OFFSET(page.flags)=0\nOFFSET(page._refcount)=52\nOFFSET(page.mapping)=24\n\
+         OFFSET(page.lru)=8\nOFFSET(page._mapcount)=48\nOFFSET(page.private)=40\n\
+         NUMBER(PG_lru)=4\nNUMBER(PG_private)=13\nNUMBER(PG_swapcache)=10\n\
+         NUMBER(PG_slab)=9\nNUMBER(PAGE_BUDDY_MAPCOUNT_VALUE)=-129\n"
+    ));
+    let memory = kernel.memory.len() as u64;
+    let source = Source::from_bytes(Box::new(kernel.elf()), "tiny".into()).unwrap();
+    let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
+    let map = PageMap::of(&kernel, KindBits::default(), IoMethod::Auto).unwrap();
+    assert_eq!(map.total.ram, (64 << 30) / 4096);
+    let known = map.total.ram - map.total.counts[UNKNOWN];
+    let most = (256 + memory.div_ceil(32 << 10)) * SECTION_FRAMES;
+    assert!(
+        0 < known && known <= most,
+        "{known} of at most {most} struct pages"
+    );
+    let gap = "too few pages to hold the struct pages";
+    assert!(
+        map.warnings.iter().any(|text| text.contains(gap)),
+        "{:?}",
+        map.warnings
+    );
 }

@@ -15,6 +15,8 @@ const LARGE: u64 = 0x83;
 pub struct TinyKernel {
     /// Physical memory. The page frames 1 to 6 are page tables.
     pub memory: Vec<u8>,
+    /// Bytes of RAM that the core claims, of which those beyond the memory are not in it.
+    pub ram: u64,
     info: String,
 }
 
@@ -29,6 +31,7 @@ impl TinyKernel {
     pub fn new(release: &str) -> Self {
         let mut kernel = Self {
             memory: vec![0; 16 * PAGE],
+            ram: 0,
             info: format!(
                 "OSRELEASE={release}\nPAGESIZE={PAGE}\nSYMBOL(swapper_pg_dir)={:x}\n\
                  NUMBER(phys_base)=0\n",
@@ -158,9 +161,10 @@ impl TinyKernel {
         }
         // Elf64_Phdr: type, flags, offset, virtual and physical address, both sizes, alignment.
         let (note_len, len) = (note.len() as u64, memory.len() as u64);
+        let ram = self.ram.max(len);
         let segments = [
             (4_u32, [headers as u64, 0, 0, note_len, note_len, 0]),
-            (1, [start as u64, IMAGE, 0, len, len, 0]),
+            (1, [start as u64, IMAGE, 0, len, ram, 0]),
         ];
         for (kind, words) in segments {
             out.extend(kind.to_le_bytes());
