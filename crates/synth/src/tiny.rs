@@ -10,6 +10,11 @@ const PAGE: usize = 4096;
 const TABLE: u64 = 3;
 const LARGE: u64 = 0x83;
 
+/// The entry that points to the table in a page frame.
+fn table(frame: u64) -> u64 {
+    (frame * PAGE as u64) | TABLE
+}
+
 /// The memory of a kernel for x86-64 with four levels of page tables.
 #[derive(Clone, Debug)]
 pub struct TinyKernel {
@@ -38,8 +43,8 @@ impl TinyKernel {
                 IMAGE + PAGE as u64
             ),
         };
-        kernel.entry(1, 511, 2 * PAGE as u64 | TABLE);
-        kernel.entry(2, 510, 3 * PAGE as u64 | TABLE);
+        kernel.entry(1, 511, table(2));
+        kernel.entry(2, 510, table(3));
         for index in 0..512 {
             kernel.entry(3, index, (index as u64) << 21 | LARGE);
         }
@@ -80,10 +85,10 @@ impl TinyKernel {
         let page = address - IMAGE;
         for index in 0..512 {
             self.entry(4, index, page | TABLE);
-            self.entry(5, index, 4 * PAGE as u64 | TABLE);
-            self.entry(6, index, 5 * PAGE as u64 | TABLE);
+            self.entry(5, index, table(4));
+            self.entry(6, index, table(5));
         }
-        self.entry(1, 510, 6 * PAGE as u64 | TABLE);
+        self.entry(1, 510, table(6));
         ALIAS
     }
 
