@@ -16,11 +16,11 @@ use std::sync::{Arc, OnceLock};
 use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 
-use super::{Shape, TypeId};
+use super::{Named, Shape, TypeId};
 use crate::error::KernelError;
 use crate::kernel_memory::KernelMemory;
 use crate::symbols::Symbols;
-use names::NameIndex;
+use names::{Group, NameIndex};
 
 const MAGIC: u16 = 0xeb9f;
 const HEADER: usize = 24;
@@ -82,6 +82,22 @@ struct Head {
     size_or_type: u32,
     /// Offset of the kind-specific part.
     rest: usize,
+}
+
+impl Head {
+    /// The namespace of its name.
+    fn group(&self) -> Option<Group> {
+        Some(match self.kind {
+            kind::STRUCT => Group::Type(Named::Struct),
+            kind::UNION => Group::Type(Named::Union),
+            kind::ENUM | kind::ENUM64 => Group::Type(Named::Enumeration),
+            kind::TYPEDEF => Group::Type(Named::Typedef),
+            kind::INT | kind::FLOAT => Group::Type(Named::Base),
+            kind::VAR => Group::Variable,
+            kind::FUNC => Group::Function,
+            _ => return None,
+        })
+    }
 }
 
 /// Reads the BTF of the kernel from its memory; returns `None` if there is none.
@@ -312,8 +328,25 @@ impl Btf {
 
     /// BTF's number of a variable, by which the kernel's BPF refers to it.
     pub fn variable_number(&self, name: &str) -> Option<u32> {
-        let (id, _) = self.named(names::Group::Variable, name)?;
+        let (id, _) = self.named(Group::Variable, name)?;
         u32::try_from(id.0).ok()
+    }
+
+    /// Finds the first own type of the group with this name.
+    fn named(&self, group: Group, name: &str) -> Option<(TypeId, Head)> {
+        let first = self.first();
+        let index = self.by_name.get_or_init(|| {
+            NameIndex::new(self.heads().filter_map(|(id, head)| {
+                let position = u32::try_from(id.0 - first).ok()?;
+                Some((head.group()?, self.name(head.name)?, position))
+            }))
+        });
+        index.candidates(group, name).find_map(|position| {
+            let id = TypeId(first + u64::from(position));
+            let head = self.head(id).ok()?;
+            let fits = head.group() == Some(group) && self.name(head.name) == Some(name);
+            fits.then_some((id, head))
+        })
     }
 
     /// The bit range of an integer that does not use all of its bytes: first bit and number
