@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::arguments::{ReaderArguments, SourceArguments};
 use crate::sandbox::Needs;
 use crate::source::{self, Reading};
-use crate::tell::{is_closed_pipe, tell};
+use crate::tell::{escaped, is_closed_pipe, tell};
 
 /// Buffer size; records are written in small parts.
 const BUFFER: usize = 64 << 10;
@@ -196,8 +196,8 @@ fn write(
             if !arguments.json {
                 return style.write(&mut out, record);
             }
-            serde_json::to_writer(&mut out, &JsonRecord::new(record))?;
-            out.write_all(b"\n")
+            let line = serde_json::to_string(&JsonRecord::new(record))? + "\n";
+            out.write_all(escaped(&line).as_bytes())
         })?
     };
     out.flush()?;
@@ -255,7 +255,12 @@ pub fn run_as_alias(program: &Path, arguments: &[OsString]) -> u8 {
     }
     let print = |log: &Log<'_>| {
         let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-        let summary = log.write_styled(&mut out, false, TextStyle::VMCORE_DMESG)?;
+        // Byte for byte as kexec-tools does, but not to a terminal, which the log could control.
+        let style = TextStyle {
+            exact: !io::stdout().is_terminal(),
+            ..TextStyle::VMCORE_DMESG
+        };
+        let summary = log.write_styled(&mut out, false, style)?;
         out.flush().map_err(LogError::Write)?;
         Ok(summary)
     };

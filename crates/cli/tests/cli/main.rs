@@ -62,6 +62,7 @@ mod save_vmdump;
 mod savecore_live;
 mod split;
 mod stripes;
+mod terminal;
 mod timeout;
 mod vmdump;
 mod worst_moments;

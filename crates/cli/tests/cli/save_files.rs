@@ -218,7 +218,8 @@ fn makedumpfile_reads_saved_dumps() {
         // makedumpfile treats bytes above 127 as negative numbers.
         let text = fs::read_to_string(&text)
             .unwrap()
-            .replace("\\xffffff", "\\x");
+            .replace("\\xffffff", "\\x")
+            .replace('\r', "\\x0d");
         assert!(text == log, "{name}");
     }
 }
