@@ -8,7 +8,7 @@ use bigiron_kernel::{Kernel, Source};
 use serde::Serialize;
 
 use crate::size;
-use crate::tell::is_closed_pipe;
+use crate::tell::{is_closed_pipe, tell};
 
 /// All fields of the summary.
 #[derive(Serialize)]
@@ -327,5 +327,13 @@ pub fn print(text: &str, stdout_is_taken: bool) -> io::Result<()> {
     match writeln!(io::stdout(), "{text}") {
         Err(error) if is_closed_pipe(&error) => Ok(()),
         result => result,
+    }
+}
+
+/// As [`print`], for the report of a dump that is complete and on the disk: if it cannot be
+/// printed, that is no failure.
+pub fn print_report(text: &str, stdout_is_taken: bool) {
+    if let Err(error) = print(text, stdout_is_taken) {
+        tell!("bigiron: warning: the dump is made, but its report cannot be printed: {error}");
     }
 }
