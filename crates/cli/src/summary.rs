@@ -8,7 +8,7 @@ use bigiron_kernel::{Kernel, Source};
 use serde::Serialize;
 
 use crate::size;
-use crate::tell;
+use crate::tell::{self, tell};
 
 /// All fields of the summary.
 #[derive(Serialize)]
@@ -324,5 +324,13 @@ pub fn print(text: &str, stdout_is_taken: bool) -> io::Result<()> {
     match stdout_is_taken {
         true => tell::write_error(&text),
         false => tell::write_output(&text),
+    }
+}
+
+/// As [`print`], for the report of a dump that is complete and on the disk: if it cannot be
+/// printed, that is no failure.
+pub fn print_report(text: &str, stdout_is_taken: bool) {
+    if let Err(error) = print(text, stdout_is_taken) {
+        tell!("bigiron: warning: the dump is made, but its report cannot be printed: {error}");
     }
 }

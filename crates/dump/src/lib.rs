@@ -54,7 +54,7 @@ pub use frame_runs::{FrameRun, FrameRuns};
 pub use options::{DumpIdentity, DumpOptions, Optimizations};
 pub use output::{FileOutput, Output};
 pub use progress::{OutputCall, Phase, Progress};
-pub use save::{Save, SaveOptions, Saved, save_kernel};
+pub use save::{Save, SaveOptions, Saved, SavedLog, save_kernel, save_log};
 pub use summary::{PhaseTime, Summary, Waits, peak_memory, peak_memory_in};
 pub use verify::{Verification, verify};
 pub use vmdump::{Repair, check_vmdump, repair_vmdump};

@@ -6,7 +6,8 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bigiron_dump::{FileOutput, Output};
+use bigiron_dump::{FileOutput, Output, Saved, SavedLog};
+use bigiron_helpers::Stop;
 use bigiron_kernel::printk::{Log, LogError, LogSummary, Record, RecordText, TextStyle};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -141,25 +142,20 @@ pub fn run(arguments: &DmesgArguments) -> anyhow::Result<()> {
     .inspect_err(|_| output.discard())
 }
 
-/// Writes the log of a dump to a new file, as plain text.
-pub fn save_log(dump: &Path, path: &Path) -> anyhow::Result<()> {
-    let how = SourceArguments {
-        reader: ReaderArguments::WRITER,
-        ..SourceArguments::default()
-    };
-    let reading = Reading::open(&[dump.to_owned()], &how)?;
-    with_log(reading, &Needs::default(), "bigiron", |log| {
-        let output = FileOutput::create(path, false)?;
-        let result = || -> Result<LogSummary, LogError> {
-            let mut out = BufWriter::with_capacity(BUFFER, output.file());
+/// Writes the log of a saved dump to a new file beside it, as plain text.
+pub fn save_log(saved: &Saved, stop: &Stop) -> anyhow::Result<SavedLog> {
+    bigiron_dump::save_log(saved, stop, |out| {
+        let how = SourceArguments {
+            reader: ReaderArguments::WRITER,
+            ..SourceArguments::default()
+        };
+        let reading = Reading::open(std::slice::from_ref(&saved.path), &how)?;
+        with_log(reading, &Needs::default(), "bigiron", |log| {
+            let mut out = BufWriter::with_capacity(BUFFER, out);
             let summary = log.write_styled(&mut out, false, TextStyle::PLAIN)?;
             out.flush()?;
-            output.finish()?;
             Ok(summary)
-        };
-        result()
-            .inspect_err(|_| output.discard())
-            .with_context(|| path.display().to_string())
+        })
     })
 }
 

@@ -129,9 +129,9 @@ pub fn make(
     }
     let report = summary::DumpReport::new(&opened, &kernel, &target, &options, &summary);
     if arguments.json {
-        summary::print(&report.json()?, to_stdout)?;
+        summary::print_report(&report.json()?, to_stdout);
     } else if !arguments.quiet {
-        summary::print(&report.text(arguments.stats), to_stdout)?;
+        summary::print_report(&report.text(arguments.stats), to_stdout);
     }
     Ok(())
 }

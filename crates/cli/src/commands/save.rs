@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use bigiron_dump::{Progress, Save, SaveOptions, Saved, peak_memory};
+use bigiron_dump::{DumpError, Progress, Save, SaveOptions, Saved, peak_memory};
 use bigiron_helpers::{MemoryBudget, Stop};
 use bigiron_kernel::Source;
 use clap::Args;
@@ -92,15 +92,15 @@ Examples:
 /// The result as JSON.
 #[derive(Default, Serialize)]
 struct SaveReport {
-    source: PathBuf,
+    source: String,
     /// True if there was a dump to save.
     found: bool,
     /// True if an earlier run saved it.
     before: bool,
     id: Option<String>,
     number: Option<u64>,
-    file: Option<PathBuf>,
-    log: Option<PathBuf>,
+    file: Option<String>,
+    log: Option<String>,
     bytes: u64,
     bytes_copied: u64,
     complete: bool,
@@ -161,12 +161,12 @@ pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
     let source = sources.first().cloned().unwrap_or_default();
     let seconds = begin.elapsed().as_secs_f64();
     if arguments.json {
-        let mut report = outcome.report(source);
+        let mut report = outcome.report(&source);
         (report.seconds, report.peak_memory) = (seconds, peak_memory());
-        summary::print(&serde_json::to_string_pretty(&report)?, false)?;
+        summary::print_report(&serde_json::to_string_pretty(&report)?, false);
     } else if !arguments.quiet {
         let names: Vec<_> = sources.iter().map(|s| s.display().to_string()).collect();
-        summary::print(&outcome.text(&names.join(", "), seconds), false)?;
+        summary::print_report(&outcome.text(&names.join(", "), seconds), false);
     }
     Ok(())
 }
@@ -199,6 +199,7 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     let stored = save.store(&progress, &stop);
     drop(display);
     let saved = stored?;
+    print_warnings(&saved.warnings);
     if let Some(damage) = &saved.damage {
         tell!(
             "bigiron: warning: {}: the dump is not complete: {damage}",
@@ -213,9 +214,10 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
         );
     }
     // Before the mark is cleared: a killed run is repeated.
-    let log = (work.log && !saved.encrypted)
-        .then(|| write_log(&saved, &work.options.directory))
-        .flatten();
+    let log = match work.log && !saved.encrypted {
+        true => write_log(&saved, &stop)?,
+        false => None,
+    };
     if clears {
         save.clear()?;
     }
@@ -226,24 +228,35 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     })
 }
 
+/// Prints warnings about the directory, and about the files of other users in it.
+pub fn print_warnings(warnings: &[String]) {
+    for warning in warnings {
+        tell!("bigiron: warning: {warning}");
+    }
+}
+
 /// Writes the kernel log next to the saved dump, if the dump has one; returns its path.
-pub fn write_log(saved: &Saved, directory: &Path) -> Option<PathBuf> {
-    let path = directory.join(format!("dmesg.{}", saved.number));
-    if fs::symlink_metadata(&path).is_ok() {
-        return Some(path);
+///
+/// # Errors
+///
+/// A signal ended the work.
+pub fn write_log(saved: &Saved, stop: &Stop) -> Result<Option<PathBuf>, DumpError> {
+    let log = dmesg::save_log(saved, stop);
+    if stop.is_set() {
+        return Err(DumpError::Interrupted { kept: None });
     }
-    // Left by a killed run: the number belongs to this dump.
-    let _ = fs::remove_file(directory.join(format!("dmesg.{}.incomplete", saved.number)));
-    match dmesg::save_log(&saved.path, &path) {
-        Ok(()) => Some(path),
-        Err(error) => {
-            tell!(
-                "bigiron: warning: cannot save the kernel log: {}",
-                crate::errors::message(&error)
-            );
-            None
+    let warning = match log {
+        Ok(log) => {
+            print_warnings(&log.warnings);
+            if let Some(why) = log.truncated {
+                tell!("bigiron: warning: {}: {why}", saved.path.display());
+            }
+            return Ok(log.path);
         }
-    }
+        Err(error) => crate::errors::message(&error),
+    };
+    tell!("bigiron: warning: cannot save the kernel log: {warning}");
+    Ok(None)
 }
 
 /// Splits the arguments into sources and directory. The last path is the directory if it is
@@ -265,9 +278,10 @@ fn split_paths(paths: &[PathBuf]) -> (&[PathBuf], PathBuf) {
 }
 
 impl Outcome {
-    fn report(&self, source: PathBuf) -> SaveReport {
+    fn report(&self, source: &Path) -> SaveReport {
+        let name = |path: &Path| path.display().to_string();
         let report = SaveReport {
-            source,
+            source: name(source),
             ..SaveReport::default()
         };
         let Self::Saved {
@@ -283,8 +297,8 @@ impl Outcome {
             before: saved.before,
             id: Some(saved.id.to_string()),
             number: Some(saved.number),
-            file: Some(saved.path.clone()),
-            log: log.clone(),
+            file: Some(name(&saved.path)),
+            log: log.as_deref().map(name),
             bytes: saved.bytes,
             bytes_copied: saved.copied,
             complete: saved.damage.is_none(),

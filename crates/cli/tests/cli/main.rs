@@ -57,6 +57,7 @@ mod save_encrypted;
 mod save_encrypted_device;
 mod save_files;
 mod save_killed;
+mod save_shared;
 mod save_stripes;
 mod save_vmdump;
 mod savecore_live;

@@ -2,9 +2,10 @@
 
 use bigiron_helpers::Stop;
 
-use super::directory::{Directory, Temporary};
+use super::directory::Directory;
 use super::options::SaveOptions;
 use super::origin::Origin;
+use super::temporary::Temporary;
 use crate::progress::Progress;
 
 /// A copy in progress.
@@ -12,7 +13,7 @@ pub struct SaveJob<'a> {
     pub origin: &'a Origin,
     pub options: &'a SaveOptions,
     pub directory: &'a Directory,
-    pub temporary: &'a Temporary,
+    pub temporary: &'a Temporary<'a>,
     pub progress: &'a Progress,
     pub stop: &'a Stop,
 }

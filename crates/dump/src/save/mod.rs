@@ -20,14 +20,17 @@ mod expand;
 mod extent;
 mod job;
 mod live;
+mod log;
 mod merge;
 mod options;
 mod origin;
 mod parts;
 mod recognise;
+mod record;
 mod saved;
 mod space;
 mod stripes;
+mod temporary;
 mod unpack;
 mod whole;
 
@@ -39,13 +42,15 @@ use bigiron_kernel::Source;
 use crate::error::DumpError;
 use crate::progress::{Phase, Progress};
 
-use directory::{Directory, Record};
+use directory::Directory;
 use job::{Made, SaveJob};
 use live::discarded;
 use options::OpenContext;
 use origin::Origin;
+use record::Record;
 
 pub use live::save_kernel;
+pub use log::{SavedLog, save_log};
 pub use options::SaveOptions;
 pub use saved::Saved;
 
@@ -102,16 +107,16 @@ impl Save {
         };
         let id = origin.id();
         let wanted = origin.number_of_its_name(stem, &options.directory);
+        let wanted = wanted.filter(|number| directory.distrust_of(stem, *number).is_none());
         let temporary = directory.lock_temporary(stem, id, stop)?;
         // The previous owner of the lock may have saved the dump.
         let record = directory.find(id, stem)?;
         if !options.again {
-            let named = wanted.filter(|number| directory.path(stem, *number).exists());
-            let whole = record.as_ref().filter(|record| record.is_whole(&directory));
+            let named = wanted.filter(|number| directory.size_of(stem, *number).is_some());
+            let whole = record.as_ref().filter(|record| directory.has_whole(record));
             if let Some(number) = named.or(whole.map(|record| record.number)) {
                 temporary.discard();
-                let path = directory.path(stem, number);
-                return Saved::before(id, number, path, origin.is_encrypted());
+                return Saved::before(&directory, id, stem, number, origin.is_encrypted());
             }
         }
         progress.begin(Phase::Copying, 0);
@@ -136,7 +141,7 @@ impl Save {
         let number = match wanted {
             Some(number) => directory.name_as(&temporary, stem, number).map(|()| number),
             None => {
-                let unused = record.filter(|record| !record.is_whole(&directory));
+                let unused = record.filter(|record| !directory.has_whole(record));
                 directory.name(&temporary, note, unused.map(|record| record.number))
             }
         };
@@ -150,6 +155,7 @@ impl Save {
             copied: made.copied,
             damage: made.damage,
             encrypted: origin.is_encrypted(),
+            warnings: directory.warnings(),
         })
     }
 

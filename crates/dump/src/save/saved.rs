@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use bigiron_format::device::DumpId;
 
+use super::directory::Directory;
 use crate::error::DumpError;
 
 /// The result of a save.
@@ -25,27 +26,31 @@ pub struct Saved {
     pub damage: Option<String>,
     /// True if the copy is still encrypted, so that its contents are unknown.
     pub encrypted: bool,
+    /// Warnings about the directory, and about files in it that belong to other users.
+    pub warnings: Vec<String>,
 }
 
 impl Saved {
-    /// Describes a dump that an earlier run saved.
+    /// Describes the dump `STEM.NUMBER` that an earlier run saved, and makes its name durable.
     pub(super) fn before(
+        directory: &Directory,
         id: DumpId,
+        stem: &str,
         number: u64,
-        path: PathBuf,
         encrypted: bool,
     ) -> Result<Self, DumpError> {
-        let error = DumpError::output(&path, "look at it", "");
-        let metadata = std::fs::metadata(&path).map_err(error)?;
+        // The earlier run may have failed to.
+        directory.sync()?;
         Ok(Self {
             id,
             number,
-            path,
+            path: directory.path(stem, number),
             before: true,
-            bytes: metadata.len(),
+            bytes: directory.size_of(stem, number).unwrap_or(0),
             copied: 0,
             damage: None,
             encrypted,
+            warnings: directory.warnings(),
         })
     }
 }
