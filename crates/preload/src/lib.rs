@@ -9,7 +9,8 @@
 //! case cannot be handled: a seccomp filter that kills the process for `clone`, `madvise` or
 //! `unshare` instead of returning an error. Out of reach are static programs, programs that
 //! make system calls directly, the C library's own mappings, and set-user-ID programs, for
-//! which the dynamic linker ignores this library.
+//! which the dynamic linker ignores this library unless they are linked with it or
+//! /etc/ld.so.preload names it. There it ignores the environment and uses the default policy.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
