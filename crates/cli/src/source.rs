@@ -9,6 +9,7 @@ use bigiron_kernel::printk::LogError;
 use bigiron_kernel::{Identities, Kernel, KernelError, Source};
 
 use crate::arguments::SourceArguments;
+use crate::bus_error;
 
 /// Opens the files of one dump. `-` is standard input, which is unpacked into an unnamed file
 /// in the directory `spool`, since a dump is read at random. `identity` has the keys of an
@@ -114,6 +115,7 @@ pub fn find_kernel<'s>(
     let options = &options.input;
     let given = options.vmcoreinfo.as_deref().map(read_vmcoreinfo);
     let (given, io) = (given.transpose()?, options.io.into());
+    bus_error::explain(opened.path(), io)?;
     Kernel::find(opened, given, io, options.cache_pages as usize)
         .map_err(|error| name_error(error.into(), opened.path()))
 }

@@ -14,7 +14,7 @@ use bigiron_kernel::Kernel;
 use crate::arguments::{DumpArguments, DumpOptionArgs};
 use crate::progress;
 use crate::tell::tell;
-use crate::{online_cpus, source, summary};
+use crate::{bus_error, online_cpus, source, summary};
 use crate::{signals, vmlinux, watchdog};
 
 /// Makes a dump and prints the summary.
@@ -52,6 +52,7 @@ pub fn make(
         arguments.quiet,
     );
     let options = arguments.options();
+    bus_error::explain(opened.path(), options.io)?;
     let mut kernel = Kernel::find(
         &opened,
         given,

@@ -60,5 +60,6 @@ mod save_vmdump;
 mod savecore_live;
 mod split;
 mod stripes;
+mod verify_against;
 mod vmdump;
 mod worst_moments;
