@@ -3,6 +3,7 @@
 mod aliases;
 mod arguments;
 mod background;
+mod bus_error;
 mod command_line;
 mod commands;
 mod erase;

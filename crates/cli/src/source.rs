@@ -12,6 +12,7 @@ use bigiron_kernel::source::DumpFile;
 use bigiron_kernel::{Identities, IoMethod, Kernel, KernelError, RUNNING_KERNEL, Source};
 
 use crate::arguments::SourceArguments;
+use crate::bus_error;
 use crate::memory_limit::ReadBuffers;
 use crate::sandbox::Needs;
 
@@ -175,6 +176,7 @@ pub struct Opened {
 impl Opened {
     /// Finds the kernel in the dump.
     pub fn kernel(&self) -> anyhow::Result<Kernel<'_>> {
+        bus_error::explain(self.source.path(), self.io)?;
         let given = self.vmcoreinfo.clone();
         Kernel::find(&self.source, given, self.io, self.cache_pages)
             .map_err(|error| name_error(error.into(), self.source.path()))

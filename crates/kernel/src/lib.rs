@@ -46,8 +46,8 @@ pub use kernel_memory::KernelMemory;
 pub use memory::{CacheStatistics, PhysicalMemory};
 pub use ranks::SectionRanks;
 pub use source::{
-    CacheUsage, Extensions, HeaderAddresses, Identities, IoMethod, MemorySource, PageReader,
-    RUNNING_KERNEL, SECTION_FRAMES, SharedAccess, SharedPages, Source, SourceFacts, StoredSizes,
-    VmdumpSource,
+    CacheUsage, Extensions, HeaderAddresses, Identities, IoMethod, MAX_RECIPIENTS, MemorySource,
+    PageReader, RUNNING_KERNEL, SECTION_FRAMES, SharedAccess, SharedPages, Source, SourceFacts,
+    StoredSizes, VmdumpSource,
 };
 pub use steps::Steps;

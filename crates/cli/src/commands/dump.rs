@@ -15,7 +15,7 @@ use crate::arguments::{DumpArguments, DumpOptionArgs};
 use crate::memory_limit;
 use crate::progress;
 use crate::tell::tell;
-use crate::{online_cpus, source, summary};
+use crate::{bus_error, online_cpus, source, summary};
 use crate::{signals, timeout, vmlinux, watchdog};
 
 /// Makes a dump and prints the summary.
@@ -57,6 +57,7 @@ pub fn make(
     );
     let options = arguments.options();
     memory_limit::opened(options.memory);
+    bus_error::explain(opened.path(), options.io)?;
     let mut kernel = Kernel::find(
         &opened,
         given,

@@ -65,5 +65,6 @@ mod split;
 mod stripes;
 mod terminal;
 mod timeout;
+mod verify_against;
 mod vmdump;
 mod worst_moments;

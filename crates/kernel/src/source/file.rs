@@ -250,8 +250,36 @@ impl<'a> FileWindow<'a> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.mapping = None;
+        // Access to a mapped page behind the end of a file that has shrunk would kill the process.
+        // A file that shrinks from now on can still do that: see `bus_error` of the program.
+        let now = self.file.file.metadata()?;
+        if now.is_file() && now.len() < wanted {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         let mapping = Mapping::new(&self.file.file, start, (wanted - start) as usize)?;
         self.mapping = Some((start, mapping));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+    use super::*;
+
+    #[test]
+    fn file_that_shrinks_between_two_mappings_is_an_error_and_no_signal() {
+        let temporary = tempfile::NamedTempFile::new().unwrap();
+        let size = 2 * WINDOW;
+        temporary.as_file().set_len(size).unwrap();
+        let file = DumpFile::open(temporary.path()).unwrap();
+        let mut window = FileWindow::new(&file, IoMethod::Mmap);
+        assert_eq!(window.bytes("a page", 0, 4096).unwrap(), [0; 4096]);
+        assert!(window.mapping.is_some());
+        temporary.as_file().set_len(4096).unwrap();
+        let error = window.bytes("a page", size - 4096, 4096).unwrap_err();
+        assert!(matches!(error, SourceError::Format { .. }), "{error}");
+        assert_eq!(window.bytes("a page", 0, 4096).unwrap(), [0; 4096]);
     }
 }

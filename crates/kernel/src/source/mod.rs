@@ -39,7 +39,7 @@ use crate::error::SourceError;
 
 pub use device::is_plain_dump;
 pub use elf::ElfSource;
-pub use encrypted::{Identities, decrypt, is_encrypted};
+pub use encrypted::{Identities, MAX_RECIPIENTS, decrypt, is_encrypted};
 pub use file::{DumpFile, IoMethod};
 pub use kdump::KdumpSource;
 pub use live::RUNNING_KERNEL;
@@ -130,8 +130,8 @@ pub struct SourceFacts<'a> {
     pub erase_info: &'a [u8],
     /// The system names, if the file has them.
     pub utsname: Option<&'a Utsname>,
-    /// The dump level already applied.
-    pub dump_level: u8,
+    /// The dump level already applied; `None` where the file does not record it.
+    pub dump_level: Option<u8>,
     /// Names of the codecs that compress its pages; empty if none does, several where each page
     /// has its own.
     pub codecs: Vec<&'static str>,
@@ -218,9 +218,9 @@ impl dyn MemorySource + '_ {
         self.facts().utsname
     }
 
-    /// See [`SourceFacts::dump_level`].
+    /// See [`SourceFacts::dump_level`]; 0 where the file does not record it.
     pub fn dump_level(&self) -> u8 {
-        self.facts().dump_level
+        self.facts().dump_level.unwrap_or(0)
     }
 
     /// See [`SourceFacts::codecs`].
