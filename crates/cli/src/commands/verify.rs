@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::Context;
 use bigiron_dump::{DumpError, Progress, Reference, Verification};
 use bigiron_helpers::Stop;
-use bigiron_kernel::Source;
 use clap::Args;
 use serde::Serialize;
 
