@@ -81,6 +81,53 @@ impl FormatError {
         }
     }
 
+    /// Returns the same error once more, for a reader that remembers what failed.
+    pub fn again(&self) -> Self {
+        match self {
+            Self::Io {
+                what,
+                offset,
+                cause,
+            } => Self::Io {
+                what,
+                offset: *offset,
+                cause: cause
+                    .raw_os_error()
+                    .map_or_else(|| cause.kind().into(), io::Error::from_raw_os_error),
+            },
+            Self::Truncated {
+                what,
+                offset,
+                needed,
+                size,
+            } => Self::Truncated {
+                what,
+                offset: *offset,
+                needed: *needed,
+                size: *size,
+            },
+            Self::Unexpected {
+                what,
+                offset,
+                expected,
+                found,
+            } => Self::unexpected(what, *offset, expected, found),
+            Self::Memory { offset, cause } => Self::Memory {
+                offset: *offset,
+                cause: cause.clone(),
+            },
+            Self::Codec {
+                codec,
+                offset,
+                reason,
+            } => Self::Codec {
+                codec,
+                offset: *offset,
+                reason: reason.clone(),
+            },
+        }
+    }
+
     /// Returns an error if `what`, described at `offset`, would exceed the memory limit with
     /// `bytes` in memory.
     pub fn check_memory(what: &'static str, offset: u64, bytes: u64) -> Result<(), Self> {

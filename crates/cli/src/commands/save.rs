@@ -43,6 +43,10 @@ pub struct SaveArguments {
     /// Keep the device's valid mark set
     #[arg(short, long)]
     pub keep: bool,
+    /// Clear the device's valid mark, and exit with status 0, even if some of the dump cannot be
+    /// read
+    #[arg(long)]
+    pub accept_loss: bool,
     /// Do not write the kernel log to DIR/dmesg.N
     #[arg(long)]
     pub no_log: bool,
@@ -80,6 +84,9 @@ contains the number of KiB that must stay free.
 The last path is the directory if it is one, ends with a slash, or follows a disk or partition; \
 it is created if necessary.
 
+What a failing disk does not return is zero in the copy, and named; the device keeps its valid mark, and the \
+exit status is 1, unless --accept-loss is given.
+
 Exit status: 0 the dump is saved, or there is none; 1 failure, with the reason on standard error; 124 ended by \
 --timeout, as by a signal: the next run saves the dump.
 
@@ -105,6 +112,8 @@ struct SaveReport {
     bytes_copied: u64,
     complete: bool,
     damage: Option<String>,
+    /// The bytes of the source that could not be read.
+    unreadable: Option<String>,
     /// True if it is still encrypted.
     encrypted: bool,
     mark_cleared: bool,
@@ -116,6 +125,7 @@ struct SaveReport {
 pub struct Work {
     pub sources: Vec<PathBuf>,
     pub options: SaveOptions,
+    pub accepts_loss: bool,
     pub log: bool,
     pub shows_progress: bool,
 }
@@ -131,6 +141,8 @@ pub enum Outcome {
         saved: Saved,
         log: Option<PathBuf>,
         mark_cleared: bool,
+        /// True if bytes that cannot be read make this a failure.
+        refuses_loss: bool,
     },
 }
 
@@ -153,6 +165,7 @@ pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
             threads: threads(arguments.threads),
             memory,
         },
+        accepts_loss: arguments.accept_loss,
         log: !arguments.no_log,
         shows_progress: !arguments.quiet && !arguments.json,
     };
@@ -168,7 +181,7 @@ pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
         let names: Vec<_> = sources.iter().map(|s| s.display().to_string()).collect();
         summary::print_report(&outcome.text(&names.join(", "), seconds), false);
     }
-    Ok(())
+    outcome.check_loss()
 }
 
 /// Saves a dump.
@@ -218,6 +231,8 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
         true => write_log(&saved, &stop)?,
         false => None,
     };
+    let refuses_loss = saved.unreadable.is_some() && !work.accepts_loss;
+    let clears = clears && !refuses_loss;
     if clears {
         save.clear()?;
     }
@@ -225,6 +240,7 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
         saved,
         log,
         mark_cleared: clears,
+        refuses_loss,
     })
 }
 
@@ -278,6 +294,24 @@ fn split_paths(paths: &[PathBuf]) -> (&[PathBuf], PathBuf) {
 }
 
 impl Outcome {
+    /// Returns an error if the source has bytes that could not be read, unless that is accepted.
+    pub fn check_loss(&self) -> anyhow::Result<()> {
+        let Self::Saved {
+            saved,
+            refuses_loss: true,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        anyhow::bail!(
+            "{}: the source could not be read whole: {}; nothing is marked as saved. Use `--again` \
+             to read it again, or `--accept-loss` to accept the copy",
+            saved.path.display(),
+            saved.unreadable.as_deref().unwrap_or_default(),
+        )
+    }
+
     fn report(&self, source: &Path) -> SaveReport {
         let name = |path: &Path| path.display().to_string();
         let report = SaveReport {
@@ -288,6 +322,7 @@ impl Outcome {
             saved,
             log,
             mark_cleared,
+            ..
         } = self
         else {
             return report;
@@ -303,6 +338,7 @@ impl Outcome {
             bytes_copied: saved.copied,
             complete: saved.damage.is_none(),
             damage: saved.damage.clone(),
+            unreadable: saved.unreadable.clone(),
             encrypted: saved.encrypted,
             mark_cleared: *mark_cleared,
             ..report
@@ -323,6 +359,7 @@ impl Outcome {
                 saved,
                 log,
                 mark_cleared,
+                ..
             } => (saved, log, *mark_cleared),
         };
         let path = saved.path.display();

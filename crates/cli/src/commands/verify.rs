@@ -108,13 +108,7 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
     let unknown = reference.as_ref().and_then(Reference::why_unknown);
     let progress = Arc::new(Progress::new());
     let display = progress::begin(&progress, 1 << dump.memory().page_shift(), arguments.quiet);
-    let found = bigiron_dump::verify(
-        dump.memory(),
-        reference.as_ref(),
-        helpers,
-        &progress,
-        &stop,
-    );
+    let found = bigiron_dump::verify(dump.memory(), reference.as_ref(), helpers, &progress, &stop);
     drop(display);
     let found = match found {
         Err(error @ DumpError::Interrupted { .. }) => return Err(error.into()),

@@ -17,6 +17,7 @@ mod stripe;
 mod bad_elf;
 mod bad_kdump;
 mod bad_pages;
+mod bad_sectors;
 #[cfg(feature = "bench")]
 mod bench_dump;
 #[cfg(all(feature = "bench", feature = "generate"))]

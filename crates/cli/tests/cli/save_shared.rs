@@ -258,6 +258,7 @@ fn log_is_truncated_where_free_space_ends() {
         bytes: 0,
         copied: 0,
         damage: None,
+        unreadable: None,
         encrypted: false,
         warnings: Vec::new(),
     };

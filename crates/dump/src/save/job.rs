@@ -19,8 +19,11 @@ pub struct SaveJob<'a> {
 }
 
 /// A copy under its temporary name.
+#[derive(Default)]
 pub struct Made {
     pub bytes: u64,
     pub copied: u64,
     pub damage: Option<String>,
+    /// Describes what the disk of the source did not return; `None` if all was read.
+    pub unreadable: Option<String>,
 }

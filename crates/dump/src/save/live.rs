@@ -65,6 +65,7 @@ pub fn save_kernel(
             stem: stem.into(),
             bytes,
             damage: damage.clone(),
+            unreadable: None,
             about: vec![
                 ("source", source.display().to_string()),
                 ("host", names.names[1].clone()),
@@ -80,6 +81,7 @@ pub fn save_kernel(
             bytes,
             copied: summary.bytes_out,
             damage,
+            unreadable: None,
             encrypted: false,
             warnings: directory.warnings(),
         };

@@ -21,6 +21,7 @@ mod extent;
 mod job;
 mod live;
 mod log;
+mod lost_pages;
 mod merge;
 mod options;
 mod origin;
@@ -116,7 +117,9 @@ impl Save {
             let whole = record.as_ref().filter(|record| directory.has_whole(record));
             if let Some(number) = named.or(whole.map(|record| record.number)) {
                 temporary.discard();
-                return Saved::before(&directory, id, stem, number, origin.is_encrypted());
+                let unreadable = whole.and_then(|record| record.unreadable.clone());
+                let encrypted = origin.is_encrypted();
+                return Saved::before(&directory, id, stem, number, unreadable, encrypted);
             }
         }
         progress.begin(Phase::Copying, 0);
@@ -136,6 +139,7 @@ impl Save {
             stem: stem.into(),
             bytes: made.bytes,
             damage: made.damage.clone(),
+            unreadable: made.unreadable.clone(),
             about: origin.about(),
         };
         let number = match wanted {
@@ -154,6 +158,7 @@ impl Save {
             bytes: made.bytes,
             copied: made.copied,
             damage: made.damage,
+            unreadable: made.unreadable,
             encrypted: origin.is_encrypted(),
             warnings: directory.warnings(),
         })
@@ -167,7 +172,7 @@ impl Save {
 
 /// Writes the copy under its temporary name and makes it durable.
 fn write(job: &SaveJob) -> Result<Made, DumpError> {
-    let (origin, options, temporary) = (job.origin, job.options, job.temporary);
+    let (origin, options) = (job.origin, job.options);
     let mut made = if options.expand && !origin.is_elf() {
         expand::write(job)?
     } else if origin.stripes().is_some() {
@@ -177,10 +182,23 @@ fn write(job: &SaveJob) -> Result<Made, DumpError> {
     } else {
         copy::write(job)?
     };
-    if origin.is_encrypted() {
-        made.damage = origin.damage().map(ToOwned::to_owned);
-        return Ok(made);
+    made.damage = match origin.is_encrypted() {
+        true => origin.damage().map(ToOwned::to_owned),
+        false => damage_of(job, &made),
+    };
+    if let Some(unreadable) = &made.unreadable {
+        made.damage = Some(match made.damage {
+            Some(damage) if !damage.contains(unreadable) => format!("{damage}; {unreadable}"),
+            Some(damage) => damage,
+            None => unreadable.clone(),
+        });
     }
+    Ok(made)
+}
+
+/// Returns the reason why the copy `made` of an unencrypted dump is incomplete.
+fn damage_of(job: &SaveJob, made: &Made) -> Option<String> {
+    let (origin, options, temporary) = (job.origin, job.options, job.temporary);
     let written = Source::open(&[temporary.path().to_owned()]);
     let damage = match &written {
         Ok(source) => source.damage().map(ToOwned::to_owned),
@@ -191,11 +209,10 @@ fn write(job: &SaveJob) -> Result<Made, DumpError> {
     let damage = damage.map(|text| text.replace(&place, "the copy"));
     let of_origin = origin.damage().map(ToOwned::to_owned);
     let is_stripes = origin.stripes().is_some();
-    made.damage = match (of_origin, made.damage) {
+    match (of_origin, made.damage.clone()) {
         // Only the end of a part was cut off; the copy has a new end.
         _ if is_stripes && !options.expand && damage.is_none() => None,
         (Some(why), Some(lost)) if is_stripes => Some(format!("{why}; {lost}")),
         (why, made) => why.or(damage).or(made),
-    };
-    Ok(made)
+    }
 }

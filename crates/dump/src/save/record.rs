@@ -15,6 +15,8 @@ pub struct Record {
     pub bytes: u64,
     /// The reason why the dump is incomplete.
     pub damage: Option<String>,
+    /// The bytes of the source that could not be read.
+    pub unreadable: Option<String>,
     /// More names and values, informational.
     pub about: Vec<(&'static str, String)>,
 }
@@ -35,6 +37,7 @@ impl Record {
             stem: value("file")?.split_once('.')?.0.to_owned(),
             bytes: value("bytes")?.parse().ok()?,
             damage: value("incomplete").map(ToOwned::to_owned),
+            unreadable: value("unreadable").map(ToOwned::to_owned),
             about: Vec::new(),
         })
     }
@@ -48,6 +51,7 @@ impl Record {
             ("bytes", self.bytes.to_string()),
         ];
         lines.extend(self.damage.clone().map(|why| ("incomplete", why)));
+        lines.extend(self.unreadable.clone().map(|what| ("unreadable", what)));
         lines.extend(self.about.iter().cloned());
         lines.push(("saved", now.unwrap_or_default().as_secs().to_string()));
         let lines = lines.iter().map(|(name, value)| {

@@ -24,6 +24,9 @@ pub struct Saved {
     pub copied: u64,
     /// The reason why the dump is incomplete; `None` if it is complete, or if that is unknown.
     pub damage: Option<String>,
+    /// The bytes of the source that could not be read: while the disk exists, another attempt may
+    /// read them.
+    pub unreadable: Option<String>,
     /// True if the copy is still encrypted, so that its contents are unknown.
     pub encrypted: bool,
     /// Warnings about the directory, and about files in it that belong to other users.
@@ -37,6 +40,7 @@ impl Saved {
         id: DumpId,
         stem: &str,
         number: u64,
+        unreadable: Option<String>,
         encrypted: bool,
     ) -> Result<Self, DumpError> {
         // The earlier run may have failed to.
@@ -49,6 +53,7 @@ impl Saved {
             bytes: directory.size_of(stem, number).unwrap_or(0),
             copied: 0,
             damage: None,
+            unreadable,
             encrypted,
             warnings: directory.warnings(),
         })

@@ -4,6 +4,7 @@
 mod buffer;
 #[cfg(feature = "cache")]
 mod cache;
+mod damaged_chunks;
 mod device;
 mod elf;
 mod elf_memory;

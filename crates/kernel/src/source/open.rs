@@ -328,6 +328,7 @@ fn recognise(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
         match bytes.read_at(filled as u64, &mut front[filled..]) {
             Ok(0) => break,
             Ok(count) => filled += count,
+            Err(_) if vmdump::ends_as_vmdump(bytes) => return Ok(Kind::Vmdump),
             Err(cause) => {
                 return Err(error(FormatError::Io {
                     what: "the signature",
