@@ -12,6 +12,8 @@ use bigiron_helpers::Stop;
 use signal_hook::consts::SIGALRM;
 use signal_hook::low_level;
 
+use crate::tell::escaped;
+
 /// Exit status after the deadline: that of timeout(1).
 pub const TIMED_OUT: u8 = 124;
 /// Seconds that a command has after its deadline to leave a usable output behind.
@@ -44,6 +46,7 @@ pub fn begin(seconds: Option<NonZeroU32>, name: &str) -> anyhow::Result<()> {
     let Some(seconds) = seconds else {
         return Ok(());
     };
+    let name = escaped(name);
     let gave_up = format!("bigiron: {name}: gave up after {seconds} s (--timeout) while");
     DEADLINE.get_or_init(|| Deadline {
         messages: [

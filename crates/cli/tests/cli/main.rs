@@ -43,6 +43,7 @@ mod makedumpfile_split;
 mod memory_bench;
 #[cfg(feature = "memory")]
 mod memory_killed;
+mod memory_limit;
 #[cfg(feature = "memory")]
 mod memory_run;
 #[cfg(feature = "memory")]
