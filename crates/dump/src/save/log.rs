@@ -197,6 +197,7 @@ mod tests {
             bytes: 0,
             copied: 0,
             damage: None,
+            unreadable: None,
             encrypted: false,
             warnings: Vec::new(),
         }
