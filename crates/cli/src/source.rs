@@ -227,7 +227,7 @@ pub fn with_kernel<T>(
     options: &SourceArguments,
     work: impl FnOnce(&Kernel) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    Reading::open(dump, options)?.with_kernel(&Needs::default(), work)
+    Reading::open(dump, options)?.with_kernel(&Needs::Nothing, work)
 }
 
 /// Adds the source's name to an error about its kernel, unless it is already there.

@@ -244,7 +244,8 @@ mod tests {
             other in proptest::collection::vec(any::<u8>(), 16),
         ) {
             let (one, other) = (Bitmap { bytes: one }, Bitmap { bytes: other });
-            let operations: [(fn(&mut Bitmap, &Bitmap), fn(bool, bool) -> bool); 3] = [
+            type Operation = (fn(&mut Bitmap, &Bitmap), fn(bool, bool) -> bool);
+            let operations: [Operation; 3] = [
                 (Bitmap::and, |one, other| one && other),
                 (Bitmap::and_not, |one, other| one && !other),
                 (Bitmap::or, |one, other| one || other),

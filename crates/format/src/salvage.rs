@@ -240,7 +240,8 @@ mod tests {
     #[test]
     fn failed_reads_are_few_on_a_disk_that_cannot_be_read_at_all() {
         let size = 256 << 20;
-        let file = Failing::new(vec![0_u8; size], vec![0..size as u64]);
+        let all = 0..size as u64;
+        let file = Failing::new(vec![0_u8; size], vec![all]);
         let mut salvager = Salvager::default();
         let mut buf = vec![0; 1 << 20];
         for at in (0..size as u64).step_by(1 << 20) {
@@ -257,7 +258,8 @@ mod tests {
 
     #[test]
     fn file_that_ends_too_early_is_an_error() {
-        let file = Failing::new(vec![0_u8; 600], vec![0..512]);
+        let first = 0..512;
+        let file = Failing::new(vec![0_u8; 600], vec![first]);
         let mut buf = [0; 1024];
         let error = Salvager::default().read(&file, "it", 0, &mut buf);
         assert!(

@@ -106,7 +106,7 @@ pub fn run(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
     let (first, second) = (open(&arguments.first)?, open(&arguments.second)?);
     let helpers = threads(arguments.threads);
     let buffers = ReadBuffers { helpers, cache: 0 };
-    reader.confine(&[&first, &second], &Needs::default(), buffers);
+    reader.confine(&[&first, &second], &Needs::Nothing, buffers);
     let (first, second) = (first.parse()?, second.parse()?);
     for source in [&first, &second] {
         if let Some(damage) = source.damage() {

@@ -122,16 +122,12 @@ impl<'a> JsonRecord<'a> {
 pub fn run(arguments: &DmesgArguments) -> anyhow::Result<()> {
     let reading = Reading::open(&arguments.dump, &arguments.source)?;
     let Some(path) = &arguments.output else {
-        return with_log(reading, &Needs::default(), "bigiron", |log| {
+        return with_log(reading, &Needs::Nothing, "bigiron", |log| {
             Ok(write(log, arguments, &mut io::stdout().lock())?)
         });
     };
     let output = new_file(path)?;
-    let needs = Needs {
-        output: Some(path),
-        ..Needs::default()
-    };
-    with_log(reading, &needs, "bigiron", |log| {
+    with_log(reading, &Needs::Output(path), "bigiron", |log| {
         let result = || -> Result<LogSummary, LogError> {
             let summary = write(log, arguments, &mut output.file())?;
             output.finish()?;
@@ -150,7 +146,7 @@ pub fn save_log(saved: &Saved, stop: &Stop) -> anyhow::Result<SavedLog> {
             ..SourceArguments::default()
         };
         let reading = Reading::open(std::slice::from_ref(&saved.path), &how)?;
-        with_log(reading, &Needs::default(), "bigiron", |log| {
+        with_log(reading, &Needs::Nothing, "bigiron", |log| {
             let mut out = BufWriter::with_capacity(BUFFER, out);
             let summary = log.write_styled(&mut out, false, TextStyle::PLAIN)?;
             out.flush()?;
@@ -262,7 +258,7 @@ pub fn run_as_alias(program: &Path, arguments: &[OsString]) -> u8 {
     };
     let how = SourceArguments::default();
     let printed = Reading::open(&[dump], &how)
-        .and_then(|reading| with_log(reading, &Needs::default(), "vmcore-dmesg", print));
+        .and_then(|reading| with_log(reading, &Needs::Nothing, "vmcore-dmesg", print));
     match printed {
         Ok(()) => 0,
         Err(error) => {

@@ -59,7 +59,7 @@ pub fn run(arguments: &ReportArguments) -> anyhow::Result<()> {
     };
     let reading = Reading::open(&arguments.dump, &arguments.source)?;
     if arguments.output == Path::new("-") {
-        return reading.with_kernel(&Needs::default(), |kernel| {
+        return reading.with_kernel(&Needs::Nothing, |kernel| {
             let report = Report::of(kernel, &options);
             match write(&report, &mut io::stdout().lock()) {
                 Err(error) if !is_closed_pipe(&error) => Err(error.into()),
@@ -70,12 +70,8 @@ pub fn run(arguments: &ReportArguments) -> anyhow::Result<()> {
     // Before the work, so that an unusable name is reported first, and before the process is
     // confined.
     let output = FileOutput::create(&arguments.output, arguments.overwrite)?;
-    let needs = Needs {
-        output: Some(&arguments.output),
-        ..Needs::default()
-    };
     reading
-        .with_kernel(&needs, |kernel| {
+        .with_kernel(&Needs::Output(&arguments.output), |kernel| {
             write(&Report::of(kernel, &options), &mut output.file())
                 .and_then(|()| output.finish())
                 .with_context(|| arguments.output.display().to_string())

@@ -88,7 +88,7 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
     let files: Vec<&Files> = iter::once(&dump).chain(&against).collect();
     let helpers = threads(arguments.threads);
     let buffers = ReadBuffers { helpers, cache: 0 };
-    arguments.reader.confine(&files, &Needs::default(), buffers);
+    arguments.reader.confine(&files, &Needs::Nothing, buffers);
     let dump = dump.parse()?;
     let against = against.map(Files::parse).transpose()?;
     if let Some(source) = &against {

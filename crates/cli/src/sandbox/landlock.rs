@@ -7,7 +7,7 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 
-use super::Needs;
+use super::needs::Needs;
 
 /// The newest version whose rights are denied; an older kernel denies those that it knows.
 const VERSION: ABI = ABI::V6;
@@ -21,7 +21,7 @@ pub fn enter(needs: &Needs<'_>) -> Result<(), RulesetError> {
         .handle_access(AccessNet::from_all(VERSION))?
         .scope(Scope::from_all(VERSION))?
         .create()?;
-    if let Some(output) = needs.output {
+    if let Some(output) = needs.output() {
         // The final name, the end of the temporary one, and the sync of the directory.
         let rename = AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::ReadDir;
         rules = allow(rules, directory_of(output), rename)?;

@@ -12,34 +12,14 @@
 
 #[cfg(feature = "sandbox")]
 mod landlock;
+mod needs;
 #[cfg(all(
     feature = "sandbox",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod seccomp;
 
-use std::path::Path;
-
-/// What a confined command must still be able to do.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Needs<'a> {
-    /// The file that it is writing, already open under a temporary name: a rename in its
-    /// directory remains possible.
-    pub output: Option<&'a Path>,
-    /// True if it serves FUSE requests: /dev/fuse can be opened, once for each thread.
-    #[cfg(feature = "mount")]
-    pub fuse: bool,
-}
-
-impl Needs<'_> {
-    #[cfg(feature = "sandbox")]
-    fn has_fuse(&self) -> bool {
-        #[cfg(feature = "mount")]
-        return self.fuse;
-        #[cfg(not(feature = "mount"))]
-        false
-    }
-}
+pub use needs::Needs;
 
 /// Confines the calling thread and all threads that it starts. What the kernel does not support
 /// is left out.
@@ -54,9 +34,7 @@ pub fn enter(needs: &Needs<'_>) {
 
 /// Does nothing: the capture build has no sandbox.
 #[cfg(not(feature = "sandbox"))]
-pub fn enter(needs: &Needs<'_>) {
-    let _ = needs.output;
-}
+pub fn enter(_: &Needs<'_>) {}
 
 #[cfg(all(test, feature = "sandbox"))]
 mod tests;

@@ -11,7 +11,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule, sock_filter,
 };
 
-use super::Needs;
+use super::needs::Needs;
 
 /// The first system call that is newer than the list below. Those of the x32 ABI, which have
 /// bit 30 set and would evade the list, are above it as well.
@@ -190,7 +190,7 @@ fn rules(needs: &Needs<'_>) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendEr
     }
     // Landlock decides what may be opened for FUSE.
     for (call, flags) in OPEN.iter().filter(|_| !needs.has_fuse()) {
-        let denied = match needs.output {
+        let denied = match needs.output() {
             None => Vec::new(),
             // Only for reading: the directory, to sync it.
             Some(_) => [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC]
@@ -200,7 +200,7 @@ fn rules(needs: &Needs<'_>) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendEr
         };
         rules.insert(*call, denied);
     }
-    if needs.output.is_none() {
+    if needs.output().is_none() {
         for call in NAME {
             rules.insert(*call, Vec::new());
         }
@@ -266,18 +266,11 @@ mod tests {
 
     #[test]
     fn filter_compiles_for_all_needs() {
-        let output = Some(Path::new("out"));
         for needs in [
-            Needs::default(),
-            Needs {
-                output,
-                ..Needs::default()
-            },
+            Needs::Nothing,
+            Needs::Output(Path::new("out")),
             #[cfg(feature = "mount")]
-            Needs {
-                fuse: true,
-                ..Needs::default()
-            },
+            Needs::Fuse,
         ] {
             let program = program(&needs).unwrap();
             // BPF_MAXINSNS of the kernel.
@@ -291,13 +284,10 @@ mod tests {
             let rules = rules(needs).unwrap();
             rules.get(&call).is_some_and(Vec::is_empty)
         };
-        let nothing = Needs::default();
+        let nothing = Needs::Nothing;
         assert!(is_always_denied(&nothing, libc::SYS_renameat2));
         assert!(is_always_denied(&nothing, libc::SYS_openat));
-        let output = Needs {
-            output: Some(Path::new("out")),
-            ..nothing
-        };
+        let output = Needs::Output(Path::new("out"));
         assert!(!is_always_denied(&output, libc::SYS_renameat2));
         assert!(rules(&output).unwrap().contains_key(&libc::SYS_openat));
         assert!(is_always_denied(&output, libc::SYS_execve));

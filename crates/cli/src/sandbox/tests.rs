@@ -61,9 +61,9 @@ fn confined_process() {
         .unwrap();
     let final_name = at("out");
     let is_writer = std::env::var("HOW").unwrap() == "writer";
-    enter(&Needs {
-        output: is_writer.then_some(final_name.as_path()),
-        ..Needs::default()
+    enter(&match is_writer {
+        true => Needs::Output(&final_name),
+        false => Needs::Nothing,
     });
     // What an open file and threads allow stays possible.
     output.write_all(b"contents").unwrap();

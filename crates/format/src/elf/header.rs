@@ -102,9 +102,9 @@ impl CoreHeaders {
             ));
         }
         let what = "the program headers";
-        let in_memory = (PHDR_SIZE + size_of::<LoadSegment>()) as u64;
-        FormatError::check_memory(what, phoff, u64::from(count) * in_memory)?;
+        let in_memory = size_of::<LoadSegment>() as u64;
         let table = file.read_vec_at(what, phoff, u64::from(count) * PHDR_SIZE as u64)?;
+        FormatError::check_memory(what, phoff, u64::from(count) * in_memory)?;
 
         let mut headers = Self {
             machine: field16(18),

@@ -3,6 +3,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::limit::limit;
+
 /// Bytes beyond the limit at which the handler is called. Buffers of fixed size are allocated
 /// without a check, and must not end the program while a parser reports an error.
 const MARGIN: u64 = 32 << 20;
@@ -29,7 +31,7 @@ impl CountingAllocator {
 
     fn add(&self, bytes: usize) {
         let before = USED.fetch_add(bytes, Ordering::Relaxed) as u64;
-        let limit = super::limit();
+        let limit = limit();
         if before.saturating_add(bytes as u64) > limit.saturating_add(MARGIN) {
             (self.exceeded)(limit);
         }

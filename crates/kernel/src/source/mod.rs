@@ -32,7 +32,7 @@ mod vmdump_reader;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
-use bigiron_format::elf::{LoadSegment, Notes, erase_info};
+use bigiron_format::elf::{LoadSegment, Notes, dump_level, erase_info};
 use bigiron_format::kdump::Utsname;
 use bigiron_format::{PageFrame, VirtAddr};
 
@@ -146,7 +146,8 @@ impl<'a> SourceFacts<'a> {
     /// The facts that ELF notes contain: the erase info.
     pub fn from_notes(notes: Notes<'a>) -> Self {
         Self {
-            erase_info: erase_info::find(notes),
+            erase_info: erase_info::find(notes.clone()),
+            dump_level: dump_level::find(notes),
             ..Self::default()
         }
     }

@@ -80,11 +80,7 @@ pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
         true => Place::Helper(Helper::start(&arguments.directory, &shown)?),
         false => Place::Directory(arguments.directory.clone()),
     };
-    let needs = Needs {
-        fuse: true,
-        ..Needs::default()
-    };
-    let opened = reading.parse(&needs)?;
+    let opened = reading.parse(&Needs::Fuse)?;
     let time = std::fs::metadata(opened.source.path()).and_then(|metadata| metadata.modified());
     // The serving threads end when the kernel unmounts; the dump they read must live until the
     // program exits.
