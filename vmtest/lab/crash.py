@@ -209,6 +209,11 @@ class Crashed:
         limits = dict.fromkeys(("bps", "bps_rd", "iops", "iops_rd", "iops_wr"), 0)
         self.machine.monitor("block_set_io_throttle", device=f"d{place}", bps_wr=bytes_per_second, **limits)
 
+    def written(self, place: int) -> int:
+        """Returns the number of bytes that the disk has received since the machine started."""
+        disks = self.machine.monitor("query-blockstats")
+        return next(disk["stats"]["wr_bytes"] for disk in disks if disk.get("device") == f"d{place}")
+
     def tail(self) -> str:
         return "\n".join(line for _, line in self.lines[-15:])
 

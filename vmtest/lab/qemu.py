@@ -176,7 +176,10 @@ class Machine:
         """Runs one QMP command; a dump of 1 GiB takes some time."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
             channel.settimeout(max(1.0, self._deadline - time.monotonic()))
-            channel.connect(str(self._socket_path))
+            try:
+                channel.connect(str(self._socket_path))
+            except OSError as error:
+                raise self._fail(f"QEMU has ended, or has no monitor for {command}: {error}") from error
             answers = channel.makefile("r")
             answers.readline()  # the greeting
             for request in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):

@@ -15,7 +15,8 @@ from .crash import PORT, XFS, Crashed, Disk, Plan
 MARKER = "bigiron-vmtest: marker before the panic"
 # Memory limit for the dump in a capture kernel with 256 MB.
 MOST_MEMORY = 64 << 20
-POWER_CUT_AFTER = 3.0
+# Bytes on the disk at which the power is cut: the dump writes 4 MiB a second, and syncs every two seconds.
+POWER_CUT_AFTER = 24 << 20
 STALL = 12.0
 
 
@@ -135,8 +136,8 @@ def power_cut(crashed: Crashed, bigiron: Bigiron) -> Verdict:
 
 
 def cut_power_soon(crashed: Crashed) -> None:
-    """Cuts the power some seconds after the start of the dump."""
-    if not crashed.cut and crashed.seconds_since("dump") > POWER_CUT_AFTER:
+    """Cuts the power when the disk has received the bytes of at least two syncs, however long that takes."""
+    if not crashed.cut and crashed.seconds_since("dump") >= 0 and crashed.written(0) > POWER_CUT_AFTER:
         crashed.power_cut()
 
 
