@@ -12,7 +12,7 @@ from typing import Any
 
 from lab import disks, initramfs, kernels, notes, program, qemu, tools
 from lab.errors import LabError
-from storm.parts import Told
+from storm.parts import Results
 
 from . import killing, sectors
 
@@ -155,7 +155,7 @@ def _judge(record: Record, made: Images) -> str:
     return "" if check() else f"{record}"
 
 
-def run(bigiron: Path, static: Path | None, core: Path, work: Path, rounds: int, seed: int, told: Told) -> None:
+def run(bigiron: Path, static: Path | None, core: Path, work: Path, rounds: int, seed: int, results: Results) -> None:
     """Runs the guest, and judges its records."""
     kernel = kernels.get(SERIES)
     static = program.static(static)
@@ -173,9 +173,9 @@ def run(bigiron: Path, static: Path | None, core: Path, work: Path, rounds: int,
     for record in records:
         if "run" in record:
             wrong = _judge(record, made)
-            told.tell(f"{record['run']} (seed {seed})", f"    {wrong}" if wrong else "")
+            results.record(f"{record['run']} (seed {seed})", f"    {wrong}" if wrong else "")
     if not any("end" in record for record in records):
         raise LabError(f"the guest did not come to its end\n{console[-3000:]}")
     ran = {record.get("run") for record in records}
     for name in made.tables.keys() - ran:
-        told.tell(name, "    it did not run")
+        results.record(name, "    it did not run")

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from lab.errors import LabError
-from storm.parts import Told
+from storm.parts import Results
 
 from . import killing
 from .victims import Victim, World, all_victims, digest
@@ -22,7 +22,7 @@ def _normal(name: str, victim: Victim) -> killing.Normal:
     return killing.Normal(time.monotonic() - begin, max(killing.written(victim.outputs) - before, 1))
 
 
-def kills(bigiron: Path, core: Path, work: Path, count: int, seed: int, only: frozenset[str], told: Told) -> str:
+def kills(bigiron: Path, core: Path, work: Path, count: int, seed: int, only: frozenset[str], results: Results) -> str:
     """Kills operations `count` times in all; returns a line for each operation."""
     world = World(bigiron, core)
     victims = {name: one for name, one in all_victims(world, work).items() if not only or name in only}
@@ -44,9 +44,9 @@ def kills(bigiron: Path, core: Path, work: Path, count: int, seed: int, only: fr
             if wrong:
                 break
         title = f"kill {number} (seed {seed}) of {name}, {', then '.join(moments)}"
-        if told.tell(title, f"    {wrong}" if wrong else ""):
+        if results.record(title, f"    {wrong}" if wrong else ""):
             wrong = victim.next_run()
-            told.tell(title, f"    {wrong}" if wrong else "")
+            results.record(title, f"    {wrong}" if wrong else "")
         done[name] += len(moments)
         if digest(core) != original:
             raise LabError(f"{title}: the source of all dumps has changed")
