@@ -79,7 +79,7 @@ pub fn opened() {
     }
 }
 
-/// Makes the deadline set `stop`, as a signal does, so that the work ends between two batches
+/// Sets `stop` at the deadline, as a signal does, so that the work ends between two batches
 /// and its output stays usable. If it has not ended 30 seconds later, the program exits.
 pub fn stop_with(stop: &Stop) {
     if let Some(deadline) = DEADLINE.get() {

@@ -34,7 +34,7 @@ pub struct OutputNotes {
 }
 
 /// Returns the source's notes. VMCOREINFO is added if the source has none or a different one,
-/// so that readers find the one used for the dump. `goal` says in which file the notes go.
+/// so that readers find the one used for the dump. `goal` is the kind of file that they go into.
 pub fn output_notes(kernel: &Kernel, goal: NotesGoal) -> OutputNotes {
     let endian = kernel.source().endian();
     let own = kernel.source().notes();

@@ -72,7 +72,7 @@ impl Program<'_, '_> {
         let mut cpus = Vec::new();
         for word in 0..count.div_ceil(64) {
             let bits = self.number(self.plus(mask, 8 * word as u64)?, 8)?;
-            // What is returned is larger than what is read.
+            // The returned list is larger than the bitmap.
             self.step(u64::from(bits.count_ones()))?;
             let set = (0..64).filter(|bit| bits >> bit & 1 != 0);
             cpus.extend(set.map(|bit| word * 64 + bit).filter(|cpu| *cpu < count));

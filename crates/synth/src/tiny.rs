@@ -75,7 +75,7 @@ impl TinyKernel {
         self.put(&bytes)
     }
 
-    /// The address of what is put next.
+    /// The address of the next item.
     pub fn next(&self) -> u64 {
         IMAGE + self.memory.len().next_multiple_of(PAGE) as u64
     }

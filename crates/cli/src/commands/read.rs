@@ -17,7 +17,7 @@ use crate::tell::{is_closed_pipe, print, tell};
 
 /// Bytes per line.
 const LINE: u64 = 16;
-/// Maximum number of bytes that a type, which comes from the dump, makes the output have.
+/// Maximum size in bytes of a value whose type comes from the dump.
 const MAX_SIZE: u64 = 256 << 20;
 /// Boundary that no read crosses; no page is smaller.
 const BOUNDARY: u64 = 4096;

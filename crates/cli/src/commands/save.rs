@@ -141,7 +141,7 @@ pub enum Outcome {
         saved: Saved,
         log: Option<PathBuf>,
         mark_cleared: bool,
-        /// True if bytes that cannot be read make this a failure.
+        /// True if unreadable bytes are a failure.
         refuses_loss: bool,
     },
 }

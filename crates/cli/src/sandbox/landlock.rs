@@ -9,7 +9,7 @@ use landlock::{
 
 use super::needs::Needs;
 
-/// The newest version whose rights are denied; an older kernel denies those that it knows.
+/// The newest version whose rights are denied; an older kernel denies those that it supports.
 const VERSION: ABI = ABI::V6;
 /// The device from which FUSE requests are read.
 const FUSE: &str = "/dev/fuse";

@@ -1,6 +1,6 @@
 //! System calls, by a seccomp filter.
 //!
-//! The filter lists what is denied. A list of what is allowed would have to follow every change
+//! The filter lists denied calls. A list of allowed calls would have to follow every change
 //! of the C library; instead, calls that are newer than this list fail like on a kernel that
 //! lacks them, for which the C library has an alternative.
 
@@ -89,7 +89,7 @@ const NEVER: &[libc::c_long] = &[
     libc::SYS_swapoff,
     libc::SYS_quotactl,
     libc::SYS_quotactl_fd,
-    // The kernel. io_uring would make other calls past the filter.
+    // The kernel. Operations of io_uring bypass the filter.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,

@@ -58,7 +58,7 @@ impl FinalName {
         }
     }
 
-    /// Gives `file` its final name, durably; after an error it does not have it.
+    /// Renames `file` to its final name, durably. After an error it does not have that name.
     pub fn give(&self, file: &File) -> io::Result<()> {
         let directory = &self.directory;
         directory.rename(file, &self.temporary, &self.to, self.overwrite)?;
@@ -71,7 +71,7 @@ impl FinalName {
         })
     }
 
-    /// Gives `file` its temporary name again, unless there is another file of that name.
+    /// Renames `file` back to its temporary name, unless another file has that name.
     pub fn take_back(&self, file: &File) {
         let directory = &self.directory;
         // The error that led here is the one to report.

@@ -251,7 +251,7 @@ impl Directory {
         Ok(numbers)
     }
 
-    /// Makes the names durable.
+    /// Writes the directory to the disk, so that its names are durable.
     pub fn sync(&self) -> Result<(), DumpError> {
         let synced = self.files.sync();
         synced.map_err(|error| failed(self.root(), "make its names durable", error))

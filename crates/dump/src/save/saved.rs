@@ -34,7 +34,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Describes the dump `STEM.NUMBER` that an earlier run saved, and makes its name durable.
+    /// Describes the dump `STEM.NUMBER` that an earlier run saved, after a sync of its directory.
     pub(super) fn before(
         directory: &Directory,
         id: DumpId,

@@ -85,14 +85,14 @@ impl<'a> Temporary<'a> {
         Ok(metadata.len())
     }
 
-    /// Makes the contents durable.
+    /// Writes the contents to the disk.
     pub fn sync(&self) -> Result<(), DumpError> {
         self.file
             .sync_all()
             .map_err(|error| failed(&self.path, "make it durable", error))
     }
 
-    /// Gives the file its final name, which no other file may have.
+    /// Renames the file to its final name, which no other file may have.
     pub fn rename(&self, to: &str) -> io::Result<()> {
         self.directory
             .rename(&self.file, &self.name, to.as_ref(), false)

@@ -43,7 +43,7 @@ impl Part {
     }
 }
 
-/// Dumped pages that are not RAM according to the RAM bitmap. No writer makes any: makedumpfile and
+/// Dumped pages that are not RAM according to the RAM bitmap. No writer produces them: makedumpfile and
 /// bigiron clear bits of a copy of the RAM bitmap, and QEMU writes the same bitmap twice. So the
 /// RAM bitmap is damaged, and the pages are read as RAM.
 #[derive(Clone, Copy)]
@@ -244,7 +244,7 @@ impl KdumpSource {
         (found < self.sections()).then_some(found)
     }
 
-    /// Describes what is damaged or missing.
+    /// Describes damaged and missing parts.
     fn find_damage(&self) -> Option<String> {
         let reasons: Vec<String> = [self.describe_outside_ram(), self.find_missing()]
             .into_iter()
@@ -266,7 +266,7 @@ impl KdumpSource {
         ))
     }
 
-    /// Describes what is missing: the writer's own mark, a truncated file, an absent part.
+    /// Describes missing parts: the writer's own mark, a truncated file, an absent part.
     fn find_missing(&self) -> Option<String> {
         if let Some(part) = self.parts.iter().find(|part| part.headers.incomplete) {
             return Some(format!(

@@ -76,7 +76,7 @@ impl MemorySource for KdumpSource {
         if self.outside_ram.is_none() {
             return read;
         }
-        // The RAM bitmap is damaged. What it says is added to what was dumped.
+        // The RAM bitmap is damaged. Its pages are added to those that were dumped.
         if read.is_err() {
             bits.clear();
         }

@@ -124,7 +124,7 @@ impl OutputDirectory {
         Ok(file)
     }
 
-    /// Gives `file` another name: with `replace` also that of an existing file.
+    /// Renames `file`; with `replace`, an existing file of that name is replaced.
     pub fn rename(&self, file: &File, from: &OsStr, to: &OsStr, replace: bool) -> io::Result<()> {
         self.check_is(file, from)?;
         if replace {
@@ -177,7 +177,7 @@ impl OutputDirectory {
         Ok(unlinkat(&self.handle, name, AtFlags::empty())?)
     }
 
-    /// Makes the names durable.
+    /// Writes the directory to the disk, so that its names are durable.
     pub fn sync(&self) -> io::Result<()> {
         self.handle.sync_all()
     }

@@ -46,7 +46,7 @@ impl OutputDirectory {
         })
     }
 
-    /// Returns the first file that `attempt` makes of the temporary names of `name`.
+    /// Calls `attempt` with the temporary names of `name` until it returns a file.
     fn first_of(
         &self,
         name: &OsStr,

@@ -26,7 +26,7 @@ fn make_pipe(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }
 
-/// Makes entries that other users may have made, one after the other.
+/// Creates, one after the other, the entries that another user may have planted.
 fn for_each_planted(root: &Path, name: &str, mut check: impl FnMut(&str)) {
     let (path, precious) = (root.join(name), root.join("precious"));
     make(&path, 0o666);

@@ -17,7 +17,7 @@ pub(super) enum Group {
 }
 
 /// Hashes of groups and names, sorted, with the positions of their types in the table. The key
-/// of the hash is random, so that no table can make all hashes equal.
+/// of the hash is random, so that no table can be crafted in which all hashes are equal.
 #[derive(Debug)]
 pub(super) struct NameIndex {
     hasher: RandomState,
