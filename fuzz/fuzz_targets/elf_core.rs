@@ -14,7 +14,5 @@ fuzz_target!(|data: &[u8]| {
         notes.clone().cpu_count();
         notes.damage();
     }
-    if let Ok(source) = bigiron_fuzz::open(data.to_vec()) {
-        bigiron_fuzz::read_pages(source.memory());
-    }
+    bigiron_fuzz::check_dump(data);
 });

@@ -5,10 +5,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    if let Ok(source) = bigiron_fuzz::open(data.to_vec()) {
-        let memory = source.memory();
-        memory.vmcoreinfo_note();
-        memory.damage();
-        bigiron_fuzz::read_pages(memory);
-    }
+    bigiron_fuzz::check_dump(data);
 });

@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_fuzz::KernelBytes;
+use bigiron_fuzz::limits::{Budget, TABLE_MEMORY, within};
+use bigiron_fuzz::repeated::Repeated;
 use bigiron_inspect::Crash;
 use bigiron_kernel::printk::{Log, TextStyle};
 use bigiron_synth::{KernelLog, LogForm, LogImage};
@@ -24,6 +26,8 @@ const FORMS: [LogForm; 5] = [
 /// Larger than the output of these logs can be, with each byte escaped and each record with all
 /// its prefixes.
 const MAX_OUTPUT: usize = 4 << 20;
+/// Most bytes that are read of these logs, by three passes over them.
+const MOST_READ: u64 = 256 << 20;
 
 static LOGS: LazyLock<Vec<LogImage>> = LazyLock::new(|| {
     FORMS
@@ -67,7 +71,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(info) = Vmcoreinfo::parse(&info, 0) else {
         return;
     };
-    let memory = KernelBytes {
+    let piece = KernelBytes {
         base: BASE,
         info,
         endian: match choice & 1 {
@@ -77,11 +81,21 @@ fuzz_target!(|data: &[u8]| {
         bytes,
         physical: |address| address - BASE,
     };
-    let Ok(log) = Log::open(&memory) else {
+    let memory = Repeated {
+        piece,
+        repeats: choice & 2 != 0 && edits.len() % 2 == 1,
+        budget: Budget::new(MOST_READ),
+    };
+    within(TABLE_MEMORY, data.len(), || {
+        read_log(&memory, choice & 2 != 0)
+    });
+});
+
+fn read_log(memory: &Repeated, since_clear: bool) {
+    let Ok(log) = Log::open(memory) else {
         return;
     };
     let _ = Crash::find(&log);
-    let since_clear = choice & 2 != 0;
     let _ = log.write_text(&mut Counter(0), since_clear);
     let style = TextStyle {
         level_names: true,
@@ -91,4 +105,4 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(summary) = log.write_styled(&mut Counter(0), since_clear, style) {
         let _ = summary.warnings();
     }
-});
+}

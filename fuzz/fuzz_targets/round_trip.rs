@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use bigiron_dump::{
     ChunkCompression, DumpOptions, DumpOutput, Format, Optimizations, PageCompression, Progress,
-    ZstdChunks, dump, verify,
+    Reference, ZstdChunks, dump, verify,
 };
 use bigiron_format::codec::{Codec, Compression};
 use bigiron_fuzz::Patched;
@@ -104,15 +104,10 @@ fuzz_target!(|data: &[u8]| {
     let summary = dump(&kernel, &output, &options, &progress, &stop).expect("a dump");
     let made = Source::open(std::slice::from_ref(&path)).expect("a dump that opens");
     assert_eq!(made.damage(), None);
-    let found = verify(
-        made.memory(),
-        Some(source.memory()),
-        1,
-        &Progress::new(),
-        &stop,
-    );
+    let reference = Reference::new(source.memory(), made.memory(), Ok(&kernel));
+    let found = verify(made.memory(), Some(&reference), 1, &Progress::new(), &stop);
     let found = found.expect("equal pages");
-    assert_eq!(found.lost, 0);
+    assert_eq!((found.lost, found.missing), (0, 0));
     if format != Format::ELF {
         assert_eq!(found.pages, summary.dumped);
         assert_eq!(found.pages + found.left_out, summary.ram);

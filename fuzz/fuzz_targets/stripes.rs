@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use bigiron_dump::check_vmdump;
 use bigiron_format::ReadAt;
 use bigiron_format::vmdump::Stretch;
+use bigiron_fuzz::limits::Metered;
 use bigiron_fuzz::vmdump_edits::{patched, records};
 use bigiron_helpers::Stop;
 use bigiron_kernel::Source;
@@ -42,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
         _ => vec![second.clone(), first, second],
     };
     let named = parts.into_iter().enumerate().map(|(number, bytes)| {
-        let bytes: Box<dyn ReadAt> = Box::new(bytes);
+        let bytes: Box<dyn ReadAt> = Box::new(Metered::new(bytes));
         (bytes, PathBuf::from(format!("part{number}")))
     });
     let Ok(source) = Source::from_several(named.collect()) else {

@@ -51,6 +51,10 @@ static MACHINE: LazyLock<Machine> = LazyLock::new(|| {
             addresses.extend(member(queue.address, "rq", path));
         }
     }
+    // The number of CPUs, and where each has its own data.
+    for name in ["nr_cpu_ids", "__cpu_online_mask", "__per_cpu_offset"] {
+        addresses.extend(program.symbol(name).ok());
+    }
     let words = addresses.iter().flat_map(|address| {
         let word = |index: u64| VirtAddr(address.0.wrapping_add(8 * index));
         (0..4).map(word)

@@ -6,6 +6,7 @@
 use std::sync::OnceLock;
 
 use bigiron_format::vmdump::{Container, VmdumpFile, check};
+use bigiron_fuzz::limits::Metered;
 use bigiron_fuzz::vmdump_edits::{patched, records};
 use libfuzzer_sys::fuzz_target;
 
@@ -18,14 +19,12 @@ fuzz_target!(|data: &[u8]| {
         Some((_, rest)) => patched(GOOD, RECORDS.get_or_init(|| records(GOOD)), rest),
         None => return,
     };
-    if let Ok(file) = VmdumpFile::open(Box::new(bytes.clone())) {
+    if let Ok(file) = VmdumpFile::open(Box::new(Metered::new(bytes.clone()))) {
         let _ = check::check(&file);
         assert!(matches!(
             file.header().container,
             Container::Zstd | Container::Bzip2
         ));
     }
-    if let Ok(source) = bigiron_fuzz::open(bytes) {
-        bigiron_fuzz::read_pages(source.memory());
-    }
+    bigiron_fuzz::check_dump(&bytes);
 });

@@ -1,7 +1,16 @@
 //! Code shared by several fuzz targets.
 
+pub mod choices;
+pub mod failing;
 #[path = "../../crates/kernel/tests/common/kernel_bytes.rs"]
 mod kernel_bytes;
+pub mod limits;
+pub mod made_btf;
+pub mod made_kdump;
+pub mod made_vmdump;
+pub mod naive_kdump;
+pub mod naive_vmdump;
+pub mod repeated;
 pub mod sample;
 pub mod vmdump_edits;
 
@@ -13,6 +22,10 @@ use bigiron_format::{PageFrame, ReadAt};
 use bigiron_kernel::{IoMethod, MemorySource, SECTION_FRAMES, Source, SourceError};
 
 pub use kernel_bytes::KernelBytes;
+
+use choices::Choices;
+use failing::{Failing, Faults};
+use limits::{DUMP_MEMORY, Metered, within};
 
 /// Maximum number of sections that a target processes per input.
 const MAX_SECTIONS: usize = 64;
@@ -47,9 +60,39 @@ impl ReadAt for Patched {
     }
 }
 
-/// Opens bytes in memory as a dump.
+/// Opens bytes in memory as a dump. No more of it is read than is in proportion to its size.
 pub fn open(bytes: impl ReadAt + 'static) -> Result<Source, SourceError> {
-    Source::from_bytes(Box::new(bytes), PathBuf::from("fuzzed"))
+    Source::from_bytes(Box::new(Metered::new(bytes)), PathBuf::from("fuzzed"))
+}
+
+/// Opens the dump of an input, and reads its pages: once as it is, within the limits of memory,
+/// and once from a disk that fails.
+pub fn check_dump(bytes: &[u8]) {
+    within(DUMP_MEMORY, bytes.len(), || {
+        if let Ok(source) = open(bytes.to_vec()) {
+            let memory = source.memory();
+            let _ = (memory.vmcoreinfo_note(), memory.facts());
+            read_pages(memory);
+        }
+    });
+    let faults = Faults::choose(&mut Choices(bytes), bytes.len() as u64);
+    if let Ok(source) = open(Failing::new(bytes.to_vec(), faults)) {
+        read_pages(source.memory());
+    }
+}
+
+/// Returns the page frames whose data the source has, as far as it is asked by targets.
+pub fn present_frames(source: &dyn MemorySource) -> Vec<u64> {
+    let mut present = Bitmap::new(SECTION_FRAMES as usize);
+    let mut frames = Vec::new();
+    for first in sections(source) {
+        if source.present(first, &mut present).is_ok() {
+            let bits = (0..SECTION_FRAMES as usize).filter(|bit| present.get(*bit));
+            frames.extend(bits.map(|bit| first.0 + bit as u64));
+        }
+    }
+    frames.truncate(MAX_PAGES);
+    frames
 }
 
 /// Returns the first sections of a source; a header may promise any number of them.

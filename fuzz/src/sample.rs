@@ -8,12 +8,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bigiron_format::codec::{Codec, decompressor};
 use bigiron_format::{ReadAt, VirtAddr};
 use bigiron_inspect::Program;
-use bigiron_kernel::{IoMethod, Kernel};
+use bigiron_kernel::{IoMethod, Kernel, Source};
 
 use crate::Patched;
+use crate::limits::Budget;
 
 /// Larger than the unpacked sample, since the packed file does not record its size.
 const ROOM: usize = 160 << 20;
+
+/// Most bytes that a command may read of it: it has 128 MiB of memory.
+const MOST_READ: u64 = 512 << 20;
+/// Unlimited, until the sample is opened.
+const ANY: u64 = u64::MAX;
 
 /// Offsets in the file, and their new values.
 type Patches = Vec<(usize, Vec<u8>)>;
@@ -23,15 +29,18 @@ pub struct Sample {
     /// The kernel's names, read from the unmodified sample.
     pub program: Program<'static, 'static>,
     patches: Arc<Mutex<Patches>>,
+    left: Arc<Budget>,
 }
 
 struct Changing {
     base: &'static [u8],
     patches: Arc<Mutex<Patches>>,
+    left: Arc<Budget>,
 }
 
 impl ReadAt for Changing {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.left.take(buf.len());
         let patches = self.patches.lock().unwrap_or_else(PoisonError::into_inner);
         let patched = Patched {
             base: self.base,
@@ -58,18 +67,25 @@ impl Sample {
         let size = zstd.decompress(&packed, &mut bytes).expect("a sound file");
         bytes.truncate(size);
         let patches = Arc::new(Mutex::new(Vec::new()));
+        let left = Arc::new(Budget::new(ANY));
         let changing = Changing {
             base: bytes.leak(),
             patches: Arc::clone(&patches),
+            left: Arc::clone(&left),
         };
-        let source = Box::leak(Box::new(crate::open(changing).expect("a vmcore")));
+        let source = Source::from_bytes(Box::new(changing), PathBuf::from("sample"));
+        let source = Box::leak(Box::new(source.expect("a vmcore")));
         // No cache: it would contain pages of the previous input.
         let kernel = Kernel::find(source, None, IoMethod::Read, 0).expect("a kernel");
         let kernel = Box::leak(Box::new(kernel));
         let program = Program::open(kernel).expect("names");
         // Cached by the program, so read from the unmodified sample.
         let _ = program.modules();
-        Self { program, patches }
+        Self {
+            program,
+            patches,
+            left,
+        }
     }
 
     /// Returns the file offset of the memory at an address.
@@ -84,7 +100,8 @@ impl Sample {
 
     /// Changes words at some of `places`: each 12 bytes of `edits` are the number of a place
     /// and a value. A value with its lowest bit set is the number of one of `addresses`, since
-    /// valid addresses mislead a walk most.
+    /// valid addresses mislead a walk most. From now on, no more of the sample is read than is in
+    /// proportion to its size.
     pub fn change(&self, places: &[usize], addresses: &[VirtAddr], edits: &[u8]) {
         let patches = edits.chunks_exact(12).take(64).map(|edit| {
             let (place, value) = edit.split_at(4);
@@ -96,6 +113,7 @@ impl Sample {
             };
             (places[place % places.len()], value.to_le_bytes().to_vec())
         });
+        self.left.reset(MOST_READ);
         *self.patches.lock().unwrap_or_else(PoisonError::into_inner) = patches.collect();
     }
 }

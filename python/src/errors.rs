@@ -47,7 +47,9 @@ pub fn of_kernel(error: KernelError) -> PyErr {
 pub fn of_inspect(error: InspectError) -> PyErr {
     match error {
         InspectError::Kernel(error) => of_kernel(error),
-        InspectError::Damaged { .. } => Error::new_err(error.to_string()),
+        InspectError::Damaged { .. } | InspectError::TooManySteps | InspectError::Types { .. } => {
+            Error::new_err(error.to_string())
+        }
         other => UnknownNameError::new_err(other.to_string()),
     }
 }

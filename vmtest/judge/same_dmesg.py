@@ -40,7 +40,9 @@ def equal(what: str, ours: bytes, theirs: bytes, verdict: Verdict) -> None:
 
 
 def narrow_escapes(log: bytes) -> bytes:
-    """Shortens the escapes of bytes above 127, which makedumpfile prints as negative numbers."""
+    """Shortens the escapes of bytes above 127, which makedumpfile prints as negative numbers, and
+    escapes the white space that it prints as it is."""
+    log = re.sub(rb"[\r\v\f]", lambda found: b"\\x%02x" % found.group()[0], log)
     return re.sub(rb"\\xffffff([89a-f][0-9a-f])", rb"\\x\1", log)
 
 

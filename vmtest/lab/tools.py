@@ -18,6 +18,7 @@ PACKAGE_OF = {
     "apt-get": "apt",
     "zstd": "zstd",
     "debootstrap": "debootstrap",
+    "dmsetup": "dmsetup",
 }
 
 

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "hotplug")]
 use crate::commands::cpu;
 use crate::commands::dmesg;
+#[cfg(feature = "mount")]
+use crate::fuse;
 use crate::{makedumpfile, savecore};
 
 /// Pattern by which an alias is recognised.
@@ -17,7 +19,7 @@ enum Name {
     /// File name of the program, or its first argument: `bigiron makedumpfile …`.
     ProgramOrCommand(&'static str),
     /// Leading arguments of a helper process that the program starts.
-    #[cfg(any(feature = "hotplug", feature = "memory"))]
+    #[cfg(any(feature = "hotplug", feature = "memory", feature = "mount"))]
     Arguments(&'static [&'static str]),
 }
 
@@ -39,6 +41,11 @@ const ALIASES: &[Alias] = &[
     Alias {
         name: Name::Arguments(&["cpu", cpu::WATCHDOG]),
         run: |_, arguments| cpu::run_watchdog(&arguments),
+    },
+    #[cfg(feature = "mount")]
+    Alias {
+        name: Name::Arguments(&fuse::helper::HELPER),
+        run: |_, arguments| fuse::helper::run(&arguments),
     },
     Alias {
         name: Name::Program("vmcore-dmesg"),
@@ -81,7 +88,7 @@ impl Name {
                 let is_command = arguments.first().is_some_and(|argument| argument == name);
                 is_command.then_some(1)
             }
-            #[cfg(any(feature = "hotplug", feature = "memory"))]
+            #[cfg(any(feature = "hotplug", feature = "memory", feature = "mount"))]
             Self::Arguments(words) => {
                 let front = arguments.get(..words.len())?;
                 let matches = front.iter().zip(*words).all(|(one, other)| one == other);
@@ -109,7 +116,7 @@ mod tests {
         let (alias, skip) = find(Path::new(line[0]), &arguments)?;
         let name = match &alias.name {
             Name::Program(name) | Name::ProgramOrCommand(name) => name,
-            #[cfg(any(feature = "hotplug", feature = "memory"))]
+            #[cfg(any(feature = "hotplug", feature = "memory", feature = "mount"))]
             Name::Arguments(words) => words.last().unwrap(),
         };
         Some((name, skip))

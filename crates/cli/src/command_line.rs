@@ -140,3 +140,56 @@ impl Arguments {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Command;
+
+    use super::*;
+
+    /// Commands that write a dump, and read it for that.
+    const WRITERS: [&str; 3] = ["dump", "live", "save"];
+    /// Commands that take dumps and are not for untrusted ones: measurements.
+    const EXEMPT: &str = "bench";
+
+    /// Calls `check` with each command that takes a dump or writes one, and its name.
+    fn for_each_of_dumps(program: &Command, name: &str, check: &mut dyn FnMut(&Command, &str)) {
+        for command in program.get_subcommands() {
+            let name = format!("{name} {}", command.get_name()).trim().to_owned();
+            let takes_a_dump = command.get_positionals().any(|argument| {
+                let help = argument.get_help().map(ToString::to_string);
+                help.is_some_and(|help| help.to_lowercase().contains("dump"))
+            });
+            if takes_a_dump || WRITERS.contains(&name.as_str()) {
+                check(command, &name);
+            }
+            if command.get_name() != EXEMPT {
+                for_each_of_dumps(command, &name, check);
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_that_takes_a_dump_has_a_time_limit_and_a_sandbox() {
+        let program = Arguments::command();
+        let mut seen = Vec::new();
+        for_each_of_dumps(&program, "", &mut |command, name| {
+            let has = |long: &str| {
+                let mut all = command.get_arguments();
+                all.any(|argument| argument.get_long() == Some(long))
+            };
+            assert!(has("timeout"), "{name} has no --timeout");
+            let writes = WRITERS.contains(&name);
+            assert_eq!(has("no-sandbox"), !writes, "{name}: --no-sandbox");
+            seen.push(name.to_owned());
+        });
+        // The descriptions by which they are found.
+        for name in ["dump", "save", "verify", "diff", "dmesg"] {
+            assert!(seen.iter().any(|seen| seen == name), "{name}: {seen:?}");
+        }
+        #[cfg(feature = "inspect")]
+        for name in ["info", "sym", "type", "read", "cpu domains"] {
+            assert!(seen.iter().any(|seen| seen == name), "{name}: {seen:?}");
+        }
+    }
+}

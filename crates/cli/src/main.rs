@@ -3,6 +3,7 @@
 mod aliases;
 mod arguments;
 mod background;
+mod bus_error;
 mod command_line;
 mod commands;
 mod erase;
@@ -10,16 +11,19 @@ mod errors;
 #[cfg(feature = "mount")]
 mod fuse;
 mod makedumpfile;
+mod memory_limit;
 mod online_cpus;
 mod progress;
 #[cfg(feature = "report")]
 mod report;
+mod sandbox;
 mod savecore;
 mod signals;
 mod size;
 mod source;
 mod summary;
 mod tell;
+mod timeout;
 mod vmlinux;
 mod watchdog;
 

@@ -10,6 +10,8 @@ use bigiron_helpers::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
+use crate::timeout;
+
 /// The last signal received; 0 for none.
 static RECEIVED: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
@@ -31,11 +33,15 @@ pub fn watch(stop: &Stop) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns 128 plus the signal number if a signal ended the work.
+/// Returns 128 plus the signal number if a signal ended the work, and [`timeout::TIMED_OUT`] if
+/// the deadline did.
 pub fn exit_code(error: &anyhow::Error) -> Option<u8> {
     let is_dump = matches!(error.downcast_ref(), Some(DumpError::Interrupted { .. }));
     if !is_dump && !is_segment(error) && !is_hotplug(error) {
         return None;
+    }
+    if timeout::has_expired() {
+        return Some(timeout::TIMED_OUT);
     }
     let signal = RECEIVED
         .get()

@@ -1,51 +1,186 @@
 //! Opens sources.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bigiron_dump::DumpError;
 use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
+use bigiron_helpers::processor_count;
 use bigiron_kernel::printk::LogError;
-use bigiron_kernel::{Identities, Kernel, KernelError, Source};
+use bigiron_kernel::source::DumpFile;
+use bigiron_kernel::{Identities, IoMethod, Kernel, KernelError, RUNNING_KERNEL, Source};
 
 use crate::arguments::SourceArguments;
+use crate::bus_error;
+use crate::memory_limit::ReadBuffers;
+use crate::sandbox::Needs;
 
-/// Opens the files of one dump. `-` is standard input, which is unpacked into an unnamed file
-/// in the directory `spool`, since a dump is read at random. `identity` has the keys of an
-/// encrypted dump.
-pub fn open(paths: &[PathBuf], spool: &Path, identity: Option<&Path>) -> anyhow::Result<Source> {
-    let identities = identities(identity)?;
-    if paths != [PathBuf::from("-")] {
-        return Ok(Source::open_with(paths, &identities)?);
-    }
-    let file = rustix::fs::open(
-        spool,
-        rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
-        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
-    )
-    .with_context(|| {
-        format!(
-            "{}: cannot make a temporary file for standard input",
-            spool.display()
-        )
-    })?;
-    let name = PathBuf::from("(standard input)");
-    Ok(Source::from_stream(
-        std::io::stdin().lock(),
-        file.into(),
-        &name,
-        &identities,
-    )?)
+/// The open files of one dump, from which nothing has been read.
+pub struct Files {
+    dump: Dump,
+    identities: Identities,
 }
 
-/// Opens a dump for random access by one or many threads.
-pub fn open_for_inspection(dump: &[PathBuf], options: &SourceArguments) -> anyhow::Result<Source> {
-    let identity = options.input.identity.as_deref();
-    #[allow(unused_mut, reason = "without `inspect` there is no cache")]
-    let mut opened = open(dump, &std::env::temp_dir(), identity)?;
+enum Dump {
+    Named(Vec<DumpFile>),
+    /// Standard input, and the unnamed file that it is unpacked into.
+    Stream(File),
+}
+
+impl Files {
+    /// Opens the files of one dump. `-` is standard input, which is unpacked into an unnamed
+    /// file in the directory `spool`, since a dump is read at random. `identity` has the keys of
+    /// an encrypted dump.
+    pub fn open(paths: &[PathBuf], spool: &Path, identity: Option<&Path>) -> anyhow::Result<Self> {
+        if paths != [PathBuf::from("-")] {
+            return Self::open_named(paths, identity);
+        }
+        let identities = identities(identity)?;
+        let file = rustix::fs::open(
+            spool,
+            rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        )
+        .with_context(|| {
+            format!(
+                "{}: cannot make a temporary file for standard input",
+                spool.display()
+            )
+        })?;
+        Ok(Self {
+            dump: Dump::Stream(file.into()),
+            identities,
+        })
+    }
+
+    /// Opens the files of one dump, none of which is standard input.
+    pub fn open_named(paths: &[PathBuf], identity: Option<&Path>) -> anyhow::Result<Self> {
+        let identities = identities(identity)?;
+        let files = paths.iter().map(|path| DumpFile::open(path));
+        Ok(Self {
+            dump: Dump::Named(files.collect::<Result<_, _>>()?),
+            identities,
+        })
+    }
+
+    /// Returns true if this is the memory of the running kernel, whose readers open more files.
+    pub fn is_live(&self) -> bool {
+        match &self.dump {
+            Dump::Named(files) => {
+                let live = Path::new(RUNNING_KERNEL);
+                files.iter().any(|file| file.path() == live)
+            }
+            Dump::Stream(_) => false,
+        }
+    }
+
+    /// Reads what the files are.
+    pub fn parse(self) -> anyhow::Result<Source> {
+        Ok(match self.dump {
+            Dump::Named(files) => Source::from_files(files, &self.identities)?,
+            Dump::Stream(spool) => {
+                let name = PathBuf::from("(standard input)");
+                let stream = std::io::stdin().lock();
+                Source::from_stream(stream, spool, &name, &self.identities)?
+            }
+        })
+    }
+}
+
+/// All open files of a command that only reads a dump.
+pub struct Reading<'o> {
+    files: Files,
+    vmcoreinfo: Option<Vmcoreinfo>,
+    options: &'o SourceArguments,
+}
+
+impl<'o> Reading<'o> {
+    /// Opens the files, and starts the command's time. Nothing has been read from the dump yet.
+    pub fn open(dump: &[PathBuf], options: &'o SourceArguments) -> anyhow::Result<Self> {
+        options.reader.time.begin(dump)?;
+        let input = &options.input;
+        let given = input.vmcoreinfo.as_deref().map(read_vmcoreinfo);
+        Ok(Self {
+            files: Files::open(dump, &std::env::temp_dir(), input.identity.as_deref())?,
+            vmcoreinfo: given.transpose()?,
+            options,
+        })
+    }
+
+    /// Returns true if [`Self::parse`] will confine the process.
+    #[cfg(feature = "mount")]
+    pub fn is_confined(&self) -> bool {
+        !self.options.reader.no_sandbox && !self.files.is_live()
+    }
+
+    /// Confines the process, except for its `needs`, and reads what the dump is.
+    pub fn parse(self, needs: &Needs<'_>) -> anyhow::Result<Opened> {
+        let Self {
+            files,
+            vmcoreinfo,
+            options,
+        } = self;
+        #[cfg(feature = "inspect")]
+        let cache = options.cache;
+        #[cfg(not(feature = "inspect"))]
+        let cache = 0;
+        let buffers = ReadBuffers {
+            helpers: processor_count(),
+            cache,
+        };
+        options.reader.confine(&[&files], needs, buffers);
+        #[allow(unused_mut, reason = "without `inspect` there is no cache")]
+        let mut source = files.parse()?;
+        #[cfg(feature = "inspect")]
+        source.set_cache(cache);
+        Ok(Opened {
+            source,
+            vmcoreinfo,
+            io: options.input.io.into(),
+            cache_pages: options.input.cache_pages as usize,
+        })
+    }
+
+    /// Passes the dump's kernel to `work`, as [`with_kernel`] does.
     #[cfg(feature = "inspect")]
-    opened.set_cache(options.cache);
-    Ok(opened)
+    pub fn with_kernel<T>(
+        self,
+        needs: &Needs<'_>,
+        work: impl FnOnce(&Kernel) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let opened = self.parse(needs)?;
+        let path = opened.source.path().display().to_string();
+        let name = |error: anyhow::Error| {
+            let has_it = format!("{error:#}").contains(&path);
+            if has_it {
+                error
+            } else {
+                error.context(path.clone())
+            }
+        };
+        let kernel = opened.kernel()?;
+        work(&kernel).map_err(name)
+    }
+}
+
+/// An open dump for random access by one or many threads.
+pub struct Opened {
+    /// The dump.
+    pub source: Source,
+    vmcoreinfo: Option<Vmcoreinfo>,
+    io: IoMethod,
+    cache_pages: usize,
+}
+
+impl Opened {
+    /// Finds the kernel in the dump.
+    pub fn kernel(&self) -> anyhow::Result<Kernel<'_>> {
+        bus_error::explain(self.source.path(), self.io)?;
+        let given = self.vmcoreinfo.clone();
+        Kernel::find(&self.source, given, self.io, self.cache_pages)
+            .map_err(|error| name_error(error.into(), self.source.path()))
+    }
 }
 
 /// Splits an argument into the files of one dump: a file, or all parts of a split or striped
@@ -85,37 +220,14 @@ pub fn read_vmcoreinfo(path: &Path) -> anyhow::Result<Vmcoreinfo> {
     Ok(info)
 }
 
-/// Opens a dump and passes its kernel to `work`.
+/// Opens a dump, confines the process, and passes the dump's kernel to `work`.
 #[cfg(feature = "inspect")]
 pub fn with_kernel<T>(
     dump: &[PathBuf],
     options: &SourceArguments,
     work: impl FnOnce(&Kernel) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let opened = open_for_inspection(dump, options)?;
-    let path = opened.path().display().to_string();
-    let name = |error: anyhow::Error| {
-        let has_it = format!("{error:#}").contains(&path);
-        if has_it {
-            error
-        } else {
-            error.context(path.clone())
-        }
-    };
-    let kernel = find_kernel(&opened, options)?;
-    work(&kernel).map_err(name)
-}
-
-/// Finds the kernel in an open dump.
-pub fn find_kernel<'s>(
-    opened: &'s Source,
-    options: &SourceArguments,
-) -> anyhow::Result<Kernel<'s>> {
-    let options = &options.input;
-    let given = options.vmcoreinfo.as_deref().map(read_vmcoreinfo);
-    let (given, io) = (given.transpose()?, options.io.into());
-    Kernel::find(opened, given, io, options.cache_pages as usize)
-        .map_err(|error| name_error(error.into(), opened.path()))
+    Reading::open(dump, options)?.with_kernel(&Needs::Nothing, work)
 }
 
 /// Adds the source's name to an error about its kernel, unless it is already there.

@@ -1,14 +1,14 @@
 //! The summary of a dump, as text and as JSON.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io;
 
 use bigiron_dump::{DumpOptions, DumpOutput, OutputTarget, Summary};
 use bigiron_kernel::{Kernel, Source};
 use serde::Serialize;
 
 use crate::size;
-use crate::tell::is_closed_pipe;
+use crate::tell::{self, tell};
 
 /// All fields of the summary.
 #[derive(Serialize)]
@@ -320,12 +320,17 @@ impl DumpReport {
 
 /// Prints to standard output, or to standard error if that is used for the dump.
 pub fn print(text: &str, stdout_is_taken: bool) -> io::Result<()> {
-    let text = text.trim_end();
-    if stdout_is_taken {
-        return writeln!(io::stderr(), "{text}");
+    let text = format!("{}\n", text.trim_end());
+    match stdout_is_taken {
+        true => tell::write_error(&text),
+        false => tell::write_output(&text),
     }
-    match writeln!(io::stdout(), "{text}") {
-        Err(error) if is_closed_pipe(&error) => Ok(()),
-        result => result,
+}
+
+/// As [`print`], for the report of a dump that is complete and on the disk: if it cannot be
+/// printed, that is no failure.
+pub fn print_report(text: &str, stdout_is_taken: bool) {
+    if let Err(error) = print(text, stdout_is_taken) {
+        tell!("bigiron: warning: the dump is made, but its report cannot be printed: {error}");
     }
 }

@@ -118,6 +118,15 @@ fn main() {
         let edit = [form, 0, form << 4, 1, 0, 0, 24, 0, form, 0, 0, 0];
         write("stripes", &form.to_string(), &edit);
     }
+    for kind in 0..5_u8 {
+        // Two bad sectors of each dump, then reads that fail.
+        write(
+            "bad_sectors",
+            &kind.to_string(),
+            &[kind, 2, 16, 0, 1, 64, 0, 2, 0],
+        );
+        write("bad_sectors", &format!("{kind}_reads"), &[kind, 0, 9]);
+    }
     for form in [0, 1, 2, 3, 0x80] {
         let contents = (0..2048_u32).flat_map(|n| (n / 7).to_le_bytes());
         let input: Vec<u8> = [form, form, 31, form].into_iter().chain(contents).collect();

@@ -9,7 +9,7 @@ use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES};
 
 use crate::error::DumpError;
 use crate::kernel_addresses;
-use crate::notes::output_notes;
+use crate::notes::{NotesGoal, output_notes};
 
 /// Minimum alignment of the memory in the core, so that it can be mapped.
 const PAGE_ALIGNMENT: u64 = 4096;
@@ -30,16 +30,17 @@ pub(crate) struct CoreMap {
 }
 
 impl CoreMap {
-    /// Lays out the core of `kernel`'s memory, with the virtual addresses of its source.
-    pub(crate) fn of(kernel: &Kernel) -> Result<Self, DumpError> {
+    /// Lays out the core of a dump of `kernel`'s memory at `level`, with the virtual addresses of
+    /// its source.
+    pub(crate) fn of(kernel: &Kernel, level: u8) -> Result<Self, DumpError> {
         let source = kernel.source();
         let ram = ram_segments(source)?;
         let aliases = aliases(source.header_segments(), &ram);
-        Self::with(kernel, ram, &aliases)
+        Self::with(kernel, ram, &aliases, Some(level))
     }
 
-    /// Like [`CoreMap::of`], but uses the kernel's page tables where the source has no virtual
-    /// addresses.
+    /// Lays out the core of `kernel`'s memory as its source has it. The virtual
+    /// addresses come from the kernel's page tables if the source has none.
     pub(crate) fn with_addresses(kernel: &Kernel) -> Result<Self, DumpError> {
         let source = kernel.source();
         let mut ram = ram_segments(source)?;
@@ -50,13 +51,14 @@ impl CoreMap {
             let inside = |image: &LoadSegment| ram.iter().any(|holder| holds(holder, image));
             aliases.extend(image.filter(inside));
         }
-        Self::with(kernel, ram, &aliases)
+        Self::with(kernel, ram, &aliases, source.facts().dump_level)
     }
 
     fn with(
         kernel: &Kernel,
         ram: Vec<LoadSegment>,
         aliases: &[LoadSegment],
+        level: Option<u8>,
     ) -> Result<Self, DumpError> {
         let source = kernel.source();
         let page_shift = source.page_shift();
@@ -64,7 +66,7 @@ impl CoreMap {
         let mut layout = CoreLayout {
             machine: bigiron_kernel::arch::find(source.machine())?.elf_machine,
             endian: source.endian(),
-            notes: output_notes(kernel, true).bytes,
+            notes: output_notes(kernel, NotesGoal::Elf { level }).bytes,
             segments: ram,
         };
         layout

@@ -227,6 +227,7 @@ impl<'a> Opener<'a, '_> {
             OutputTarget::Stdout => Sink::stdout(stdout(target.name())?),
             OutputTarget::File(path) => {
                 let file = FileOutput::create(path, self.options.overwrite)?;
+                warnings.extend(file.warnings());
                 if !sequential {
                     return Ok(Box::new(file));
                 }

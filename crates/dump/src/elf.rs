@@ -15,7 +15,7 @@ use crate::error::DumpError;
 use crate::job::DumpJob;
 use crate::kept_pages::KeptPages;
 use crate::losses::Losses;
-use crate::notes::output_notes;
+use crate::notes::{NotesGoal, output_notes};
 use crate::output::Part;
 use crate::page::is_zero;
 use crate::plan::Plan;
@@ -116,10 +116,13 @@ impl FormatWriter for ElfWriter<'_, '_> {
             }
             gap *= 2;
         };
+        let goal = NotesGoal::Elf {
+            level: Some(self.job.dump_level()),
+        };
         Ok(CoreLayout {
             machine: bigiron_kernel::arch::find(source.machine())?.elf_machine,
             endian: source.endian(),
-            notes: output_notes(self.job.kernel, true).bytes,
+            notes: output_notes(self.job.kernel, goal).bytes,
             segments,
         })
     }

@@ -11,6 +11,7 @@ use std::str::FromStr;
 
 use age::stream::StreamWriter;
 use age::x25519::Recipient;
+use bigiron_kernel::MAX_RECIPIENTS;
 
 /// Maximum size of a file of recipients.
 const MAX_FILE: u64 = 1 << 20;
@@ -92,7 +93,16 @@ impl Recipients {
     }
 
     /// Returns a writer that encrypts to `inner`.
+    ///
+    /// # Errors
+    /// More recipients than can be read back, or an error of writing.
     pub fn encrypt<W: Write>(&self, inner: W) -> io::Result<StreamWriter<W>> {
+        let count = self.0.len();
+        if count > MAX_RECIPIENTS {
+            return Err(io::Error::other(format!(
+                "{count} recipients; a dump can be encrypted for at most {MAX_RECIPIENTS}"
+            )));
+        }
         let keys = self.0.iter().map(|key| key as &dyn age::Recipient);
         let encryptor = age::Encryptor::with_recipients(keys).map_err(io::Error::other)?;
         encryptor.wrap_output(inner)
@@ -158,6 +168,16 @@ mod tests {
                 assert_eq!(text, "secret");
             }
         }
+    }
+
+    #[test]
+    fn more_recipients_than_can_be_read_are_refused() {
+        let key = age::x25519::Identity::generate().to_public();
+        let most = Recipients(vec![key.clone(); MAX_RECIPIENTS]);
+        assert!(most.encrypt(Vec::new()).is_ok());
+        let error = most.and(Recipients(vec![key])).encrypt(Vec::new());
+        let said = error.err().unwrap().to_string();
+        assert!(said.contains("601 recipients"), "{said}");
     }
 
     #[test]

@@ -27,6 +27,11 @@ impl DumpJob<'_, '_> {
         1 << self.kernel.source().page_shift()
     }
 
+    /// Returns the dump level of the output: pages that the source lacks already stay excluded.
+    pub fn dump_level(&self) -> u8 {
+        self.options.level.number() | self.kernel.source().dump_level()
+    }
+
     /// Opens a reader of the source.
     pub fn reader(&self) -> Box<dyn PageReader + '_> {
         self.kernel.source().reader(self.options.io)

@@ -14,6 +14,8 @@ pub struct Losses {
     count: u64,
     frames: Vec<PageFrame>,
     first: Option<(PageFrame, String)>,
+    /// The first one that is an error of the disk.
+    unreadable: Option<(PageFrame, String)>,
 }
 
 impl Losses {
@@ -23,8 +25,14 @@ impl Losses {
         if self.frames.len() < MAX_NAMED {
             self.frames.push(frame);
         }
-        if self.first.as_ref().is_none_or(|(first, _)| frame < *first) {
+        let is_before = |other: &Option<(PageFrame, String)>| {
+            other.as_ref().is_none_or(|(first, _)| frame < *first)
+        };
+        if is_before(&self.first) {
             self.first = Some((frame, error.to_string()));
+        }
+        if error.is_unreadable() && is_before(&self.unreadable) {
+            self.unreadable = Some((frame, error.to_string()));
         }
     }
 
@@ -32,8 +40,13 @@ impl Losses {
     pub fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.frames.extend(other.frames);
-        let first = self.first.take().into_iter().chain(other.first);
-        self.first = first.min_by_key(|(frame, _)| *frame);
+        for (one, other) in [
+            (&mut self.first, other.first),
+            (&mut self.unreadable, other.unreadable),
+        ] {
+            let both = one.take().into_iter().chain(other);
+            *one = both.min_by_key(|(frame, _)| *frame);
+        }
     }
 
     /// Adds the losses and a warning to the summary; `consequence` states what they mean for
@@ -43,6 +56,7 @@ impl Losses {
         self.frames.truncate(MAX_NAMED);
         summary.lost = self.count;
         summary.lost_frames = self.frames;
+        summary.unreadable = self.unreadable.map(|(_, reason)| reason);
         if let Some((frame, reason)) = self.first {
             let number = match self.count {
                 1 => "1 page".to_owned(),

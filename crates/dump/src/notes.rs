@@ -3,9 +3,21 @@
 use std::ops::Range;
 
 use bigiron_format::bytes::Endian;
-use bigiron_format::elf::erase_info;
 use bigiron_format::elf::note::{self, Notes};
+use bigiron_format::elf::{dump_level, erase_info};
 use bigiron_kernel::Kernel;
+
+/// The kind of file that notes are written to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum NotesGoal {
+    /// A dump whose header has fields for the dump level and for what was erased.
+    Header,
+    /// An ELF core, which has notes for both.
+    Elf {
+        /// The dump level; `None` if it is unknown.
+        level: Option<u8>,
+    },
+}
 
 /// Notes, and the position of VMCOREINFO's text in them.
 #[derive(Clone, Debug)]
@@ -22,19 +34,23 @@ pub struct OutputNotes {
 }
 
 /// Returns the source's notes. VMCOREINFO is added if the source has none or a different one,
-/// so that readers find the one used for the dump. `for_elf`: the notes go into an ELF core.
-pub fn output_notes(kernel: &Kernel, for_elf: bool) -> OutputNotes {
+/// so that readers find the one used for the dump. `goal` is the kind of file that they go into.
+pub fn output_notes(kernel: &Kernel, goal: NotesGoal) -> OutputNotes {
     let endian = kernel.source().endian();
     let own = kernel.source().notes();
     let mut bytes = note::without_snap(own.clone());
     if let Some(task) = own.live_task()
-        && !for_elf
+        && goal == NotesGoal::Header
     {
         bytes.extend(note::snap(task, endian));
     }
     let erased = kernel.source().erase_info().to_vec();
-    let noted: &[u8] = if for_elf { &erased } else { &[] };
+    let (noted, level): (&[u8], _) = match goal {
+        NotesGoal::Header => (&[], None),
+        NotesGoal::Elf { level } => (&erased, level),
+    };
     bytes = erase_info::replace(Notes::new(&bytes, endian, 0), noted);
+    bytes = dump_level::replace(Notes::new(&bytes, endian, 0), level);
     let text = kernel.info().text().as_bytes();
     let same = |descriptor: &[u8]| {
         descriptor.starts_with(text) && descriptor[text.len()..].iter().all(|byte| *byte == 0)

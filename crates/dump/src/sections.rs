@@ -3,6 +3,8 @@
 //! Their number grows with the machine, so they are stored as runs, and the number of pages
 //! kept of each takes little more than two bytes.
 
+use std::iter;
+
 use bigiron_format::PageFrame;
 use bigiron_kernel::{MemorySource, SECTION_FRAMES, SectionRanks};
 
@@ -36,9 +38,26 @@ pub struct Sections {
 impl Sections {
     /// Lists the sections of `source`, with no page kept yet.
     pub fn of(source: &dyn MemorySource) -> Self {
+        Self::from_starts(source.sections())
+    }
+
+    /// Lists the sections that either source has, with no page kept yet.
+    pub fn of_both(one: &dyn MemorySource, other: &dyn MemorySource) -> Self {
+        let mut both = [one.sections().peekable(), other.sections().peekable()];
+        Self::from_starts(iter::from_fn(|| {
+            let first = both.iter_mut().filter_map(|starts| starts.peek().copied());
+            let first = first.min()?;
+            for starts in &mut both {
+                starts.next_if_eq(&first);
+            }
+            Some(first)
+        }))
+    }
+
+    fn from_starts(starts: impl Iterator<Item = PageFrame>) -> Self {
         let mut sections = Self::default();
         let mut end = None;
-        for first in source.sections() {
+        for first in starts {
             if end != Some(first) {
                 let index = sections.len;
                 sections.runs.push(Run { first, index });

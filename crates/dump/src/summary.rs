@@ -49,6 +49,8 @@ pub struct Summary {
     pub shared: u64,
     /// Page frames that could not be read and are marked as lost.
     pub lost: u64,
+    /// The first error of the source's disk; `None` if lost pages have other reasons.
+    pub unreadable: Option<String>,
     /// The first of the lost page frames.
     pub lost_frames: Vec<PageFrame>,
     /// Struct pages that the filter classified.

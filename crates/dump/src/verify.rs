@@ -6,8 +6,10 @@ use bigiron_helpers::{Stop, WorkCursor, run};
 use bigiron_kernel::{IoMethod, MemorySource, PageReader, SECTION_FRAMES, SourceError};
 
 use crate::error::DumpError;
+use crate::page::is_zero;
 use crate::progress::{Phase, Progress};
 use crate::read_pages::read_pages;
+use crate::reference::Reference;
 use crate::sections::Sections;
 
 /// Pages compared by one call.
@@ -26,6 +28,10 @@ pub struct Verification {
     pub damaged: u64,
     /// The damaged page with the lowest page frame, and its error.
     pub first_damage: Option<(PageFrame, SourceError)>,
+    /// Pages of the source that the dump neither has nor leaves out by its dump level.
+    pub missing: u64,
+    /// The missing page with the lowest page frame.
+    pub first_missing: Option<PageFrame>,
 }
 
 impl Verification {
@@ -37,6 +43,19 @@ impl Verification {
         });
     }
 
+    fn add_missing(&mut self, first: PageFrame, count: u64) {
+        self.merge(Self {
+            missing: count,
+            first_missing: Some(first),
+            ..Self::default()
+        });
+    }
+
+    /// Returns true if the dump has, or should have, any page.
+    fn has_pages(&self) -> bool {
+        self.pages + self.lost + self.damaged > 0
+    }
+
     fn merge(&mut self, other: Self) {
         self.pages += other.pages;
         self.lost += other.lost;
@@ -45,25 +64,31 @@ impl Verification {
         let ours = self.first_damage.take().into_iter();
         let both = ours.chain(other.first_damage);
         self.first_damage = both.min_by_key(|(frame, _)| *frame);
+        self.missing += other.missing;
+        let both = self.first_missing.into_iter().chain(other.first_missing);
+        self.first_missing = both.min();
     }
 }
 
-/// Reads every page of `dump` and compares it with `source`, if given. The first difference is
-/// an error; lost and damaged pages are counted.
+/// Reads every page of `dump` and compares it with the reference, if given. The first difference
+/// of a page's bytes is an error; lost, damaged and missing pages are counted.
 pub fn verify(
     dump: &dyn MemorySource,
-    source: Option<&dyn MemorySource>,
+    reference: Option<&Reference<'_, '_>>,
     helpers: usize,
     progress: &Progress,
     stop: &Stop,
 ) -> Result<Verification, DumpError> {
-    let sections = Sections::of(dump);
+    let sections = match reference {
+        Some(reference) => Sections::of_both(dump, reference.source()),
+        None => Sections::of(dump),
+    };
     progress.begin(Phase::Copying, sections.len() as u64 * SECTION_FRAMES);
     let cursor = WorkCursor::new(sections.len() as u64);
     let found = run(helpers, stop, |_| {
         let mut pair = Pair {
             dump: dump.reader(IoMethod::Auto),
-            source: source.map(|source| source.reader(IoMethod::Auto)),
+            source: reference.map(|reference| reference.source().reader(IoMethod::Auto)),
             page_size: 1 << dump.page_shift(),
         };
         let mut present = Bitmap::new(SECTION_FRAMES as usize);
@@ -71,10 +96,17 @@ pub fn verify(
         let mut found = Verification::default();
         while let Some(index) = cursor.take(stop) {
             let first = sections.at(index as usize).first;
-            dump.present(first, &mut present)?;
-            dump.ram(first, &mut ram)?;
+            present.clear();
+            ram.clear();
+            if first < dump.end_frame() {
+                dump.present(first, &mut present)?;
+                dump.ram(first, &mut ram)?;
+            }
             found.left_out += ram.count().saturating_sub(present.count());
             pair.verify_section(first, &present, &mut found)?;
+            if let Some(reference) = reference {
+                pair.find_missing(reference, first, &present, &mut found)?;
+            }
             progress.add(SECTION_FRAMES);
         }
         Ok::<_, DumpError>(found)
@@ -84,6 +116,10 @@ pub fn verify(
     }
     let mut all = Verification::default();
     found.into_iter().for_each(|found| all.merge(found));
+    // Without a filter only a dump without any page is certain to lack some.
+    if all.has_pages() && reference.is_some_and(|reference| reference.why_unknown().is_some()) {
+        (all.missing, all.first_missing) = (0, None);
+    }
     Ok(all)
 }
 
@@ -117,6 +153,40 @@ impl Pair<'_> {
                 }
                 Err(error) if is_cut_off(&error) => found.lost += 1,
                 Err(error) => found.add_damage(frame, error),
+            }
+            Ok(())
+        })
+    }
+
+    /// Counts the pages of a section that the source can return and the dump lacks; `present`
+    /// are those that the dump has.
+    fn find_missing(
+        &mut self,
+        reference: &Reference<'_, '_>,
+        first: PageFrame,
+        present: &Bitmap,
+        found: &mut Verification,
+    ) -> Result<(), DumpError> {
+        let Some(source) = self.source.as_deref_mut() else {
+            return Ok(());
+        };
+        let mut missing = Bitmap::new(SECTION_FRAMES as usize);
+        reference.expected(source, first, &mut missing)?;
+        missing.and_not(present);
+        if reference.why_unknown().is_some() {
+            if let Some((bit, _)) = missing.next_run(0, missing.len(), 1) {
+                found.add_missing(PageFrame(first.0 + bit as u64), missing.count());
+            }
+            return Ok(());
+        }
+        let page_size = self.page_size;
+        let next = |from| missing.next_run(from, missing.len(), PAGES_AT_ONCE);
+        read_pages(source, page_size, first, 0, next, |frame, pages| {
+            let pages = pages.unwrap_or_default().chunks_exact(page_size);
+            for (index, page) in (0..).zip(pages) {
+                if !(reference.excludes_zero() && is_zero(page)) {
+                    found.add_missing(PageFrame(frame.0 + index), 1);
+                }
             }
             Ok(())
         })

@@ -11,8 +11,8 @@ use std::process::Command;
 use std::thread;
 
 use bigiron_dump::{
-    ChunkCompression, DumpError, DumpOptions, DumpOutput, Format, Progress, Verification,
-    check_vmdump, dump, repair_vmdump, verify,
+    ChunkCompression, DumpError, DumpOptions, DumpOutput, Format, Progress, Reference,
+    Verification, check_vmdump, dump, find_kernel_by_dump, repair_vmdump, verify,
 };
 use bigiron_helpers::Stop;
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source};
@@ -67,8 +67,15 @@ impl Lab {
     /// Compares all pages of `dump` with those of the machine.
     #[track_caller]
     fn read_all(&self, dump: &Source) -> Verification {
-        let source = Some(self.core.memory());
-        match verify(dump.memory(), source, 1, &Progress::new(), &Stop::new()) {
+        let kernel = find_kernel_by_dump(&self.core, dump.memory());
+        let reference = Reference::new(self.core.memory(), dump.memory(), kernel.as_ref());
+        match verify(
+            dump.memory(),
+            Some(&reference),
+            1,
+            &Progress::new(),
+            &Stop::new(),
+        ) {
             Ok(found) => found,
             Err(DumpError::Differs { frame, reason }) => panic!("wrong page {frame}: {reason}"),
             Err(error) => panic!("{error}"),

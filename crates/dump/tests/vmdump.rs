@@ -13,7 +13,8 @@ use std::sync::OnceLock;
 
 use bigiron_dump::{
     ChunkCompression, DumpError, DumpIdentity, DumpOptions, DumpOutput, Format, Progress,
-    Verification, ZstdChunks, check_vmdump, dump, repair_vmdump, verify,
+    Reference, Verification, ZstdChunks, check_vmdump, dump, find_kernel_by_dump, repair_vmdump,
+    verify,
 };
 use bigiron_format::vmdump::codec::checksum;
 use bigiron_format::vmdump::{ChunkHeader, ChunkKind};
@@ -62,7 +63,9 @@ fn read_all(dump: &Source) -> Verification {
     static SOURCE: OnceLock<Source> = OnceLock::new();
     let source = SOURCE.get_or_init(|| open(core()).unwrap());
     let (progress, stop) = (Progress::new(), Stop::new());
-    match verify(dump.memory(), Some(source.memory()), 1, &progress, &stop) {
+    let kernel = find_kernel_by_dump(source, dump.memory());
+    let reference = Reference::new(source.memory(), dump.memory(), kernel.as_ref());
+    match verify(dump.memory(), Some(&reference), 1, &progress, &stop) {
         Ok(found) => found,
         Err(DumpError::Differs { frame, reason }) => panic!("wrong page {frame}: {reason}"),
         Err(error) => panic!("{error}"),

@@ -123,6 +123,20 @@ impl Bitmap {
         }
     }
 
+    /// Clears the bits that are set in `other`.
+    pub fn and_not(&mut self, other: &Bitmap) {
+        for (byte, mask) in self.bytes.iter_mut().zip(&other.bytes) {
+            *byte &= !mask;
+        }
+    }
+
+    /// Sets the bits that are set in `other`, which is not longer.
+    pub fn or(&mut self, other: &Bitmap) {
+        for (byte, bits) in self.bytes.iter_mut().zip(&other.bytes) {
+            *byte |= bits;
+        }
+    }
+
     /// Returns the next run of set bits at or after `from`: its first bit and its length,
     /// clamped to `end` and to `longest` bits.
     #[inline]
@@ -222,6 +236,27 @@ mod tests {
             let count = |end: usize| model[..end].iter().filter(|bit| **bit).count() as u64;
             prop_assert_eq!(bitmap.count(), count(model.len()));
             prop_assert_eq!(bitmap.count_before(start), count(start.min(model.len())));
+        }
+
+        #[test]
+        fn operations_on_two_bitmaps_equal_those_on_single_bits(
+            one in proptest::collection::vec(any::<u8>(), 16),
+            other in proptest::collection::vec(any::<u8>(), 16),
+        ) {
+            let (one, other) = (Bitmap { bytes: one }, Bitmap { bytes: other });
+            type Operation = (fn(&mut Bitmap, &Bitmap), fn(bool, bool) -> bool);
+            let operations: [Operation; 3] = [
+                (Bitmap::and, |one, other| one && other),
+                (Bitmap::and_not, |one, other| one && !other),
+                (Bitmap::or, |one, other| one || other),
+            ];
+            for (operation, expected) in operations {
+                let mut result = one.clone();
+                operation(&mut result, &other);
+                for bit in 0..result.len() {
+                    prop_assert_eq!(result.get(bit), expected(one.get(bit), other.get(bit)));
+                }
+            }
         }
 
         #[test]

@@ -59,7 +59,7 @@ pub trait ReadAt: Send + Sync {
     }
 
     /// Reads `len` bytes at `offset`; nothing is allocated for bytes that the file does not
-    /// have.
+    /// have, nor beyond the memory limit.
     fn read_vec_at(
         &self,
         what: &'static str,
@@ -76,6 +76,7 @@ pub trait ReadAt: Send + Sync {
         if end > self.size() {
             return Err(truncated());
         }
+        FormatError::check_memory(what, offset, len)?;
         let mut buf = vec![0; usize::try_from(len).map_err(|_| truncated())?];
         self.read_exact_at(what, offset, &mut buf)?;
         Ok(buf)

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::memory_limit::{self, MemoryLimitExceeded};
+
 /// A dump file could not be read or violates its format.
 ///
 /// Offsets are byte offsets in the file. The owner of the file adds its name.
@@ -43,6 +45,14 @@ pub enum FormatError {
         /// The value found.
         found: String,
     },
+    /// An item needs more memory than the limit allows.
+    #[error("at offset {offset:#x}: {cause}")]
+    Memory {
+        /// Offset of the item.
+        offset: u64,
+        /// The item, its size and the limit.
+        cause: MemoryLimitExceeded,
+    },
     /// Compressed data cannot be decompressed.
     #[error("{codec} data at offset {offset:#x} is damaged: {reason}")]
     Codec {
@@ -69,5 +79,58 @@ impl FormatError {
             expected: expected.into(),
             found: found.into(),
         }
+    }
+
+    /// Returns the same error once more, for a reader that remembers what failed.
+    pub fn again(&self) -> Self {
+        match self {
+            Self::Io {
+                what,
+                offset,
+                cause,
+            } => Self::Io {
+                what,
+                offset: *offset,
+                cause: cause
+                    .raw_os_error()
+                    .map_or_else(|| cause.kind().into(), io::Error::from_raw_os_error),
+            },
+            Self::Truncated {
+                what,
+                offset,
+                needed,
+                size,
+            } => Self::Truncated {
+                what,
+                offset: *offset,
+                needed: *needed,
+                size: *size,
+            },
+            Self::Unexpected {
+                what,
+                offset,
+                expected,
+                found,
+            } => Self::unexpected(what, *offset, expected, found),
+            Self::Memory { offset, cause } => Self::Memory {
+                offset: *offset,
+                cause: cause.clone(),
+            },
+            Self::Codec {
+                codec,
+                offset,
+                reason,
+            } => Self::Codec {
+                codec,
+                offset: *offset,
+                reason: reason.clone(),
+            },
+        }
+    }
+
+    /// Returns an error if `what`, described at `offset`, would exceed the memory limit with
+    /// `bytes` in memory.
+    pub fn check_memory(what: &'static str, offset: u64, bytes: u64) -> Result<(), Self> {
+        memory_limit::check(what, bytes).map_err(|cause| Self::Memory { offset, cause })
     }
 }

@@ -10,8 +10,12 @@ pub mod codec;
 pub mod device;
 pub mod elf;
 pub mod error;
+#[cfg(any(test, feature = "failing"))]
+pub mod failing;
 pub mod flattened;
 pub mod kdump;
+pub mod memory_limit;
+pub mod salvage;
 pub mod vmcoreinfo;
 pub mod vmdump;
 

@@ -1,6 +1,7 @@
 //! Available memory and processors.
 
 use std::fs;
+use std::sync::OnceLock;
 use std::thread;
 
 /// Divisor of free memory for the default budget. The rest is for the kernel's page cache,
@@ -60,9 +61,11 @@ fn parse_available(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Returns the number of processors that this process may use, by its affinity and its cgroup.
+/// Returns the number of processors that this process may use, by its affinity and its cgroup,
+/// as it was at the first call: a process that confines itself later cannot read them again.
 pub fn processor_count() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
 }
 
 #[cfg(test)]

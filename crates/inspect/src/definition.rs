@@ -1,15 +1,16 @@
 //! Definitions of the kernel's types.
 
-use bigiron_kernel::KernelError;
 use bigiron_kernel::types::{Member, Shape, TypeId, TypeTable, parse_type, resolve, size_of};
+use bigiron_kernel::{KernelError, Steps};
 use serde::Serialize;
 
 use crate::declaration::declaration;
 
-/// Maximum nesting depth, and maximum number of members. Kernels stay below a tenth of it; a
-/// damaged table may be cyclic.
+/// Maximum nesting depth, and maximum number of members, of which each 64 bytes of text count
+/// as one. Kernels stay below a tenth of it; a damaged table may be cyclic.
 const MAX_DEPTH: usize = 32;
-const MAX_MEMBERS: usize = 100_000;
+const MAX_MEMBERS: u64 = 100_000;
+const TEXT_PER_MEMBER: usize = 64;
 
 /// A type and its members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -102,13 +103,12 @@ pub fn define(types: &dyn TypeTable, text: &str) -> Result<Option<Definition>, K
         Shape::Alias(to) => Some(declaration(types, to, "")?),
         _ => None,
     };
-    let mut left = MAX_MEMBERS;
     Ok(Some(Definition {
         name: declaration(types, id, "")?,
         kind,
         size: size_of(types, id)?,
         stands_for,
-        members: fields(types, target, 0, MAX_DEPTH, &mut left)?,
+        members: fields(types, target, 0, MAX_DEPTH, &Steps::new(MAX_MEMBERS))?,
         values: types.enumerators(target)?,
     }))
 }
@@ -132,29 +132,36 @@ fn fields(
     outer: TypeId,
     base: u64,
     depth: usize,
-    left: &mut usize,
+    steps: &Steps,
 ) -> Result<Vec<Field>, KernelError> {
+    let too_many = || KernelError::Implausible {
+        what: "a struct in the kernel's types".into(),
+        found: format!("more than {MAX_DEPTH} levels or {MAX_MEMBERS} members"),
+        expected: "fewer",
+    };
+    if depth == 0 {
+        return Err(too_many());
+    }
     let members = types.members(outer)?;
-    *left = left
-        .checked_sub(members.len())
-        .filter(|_| depth > 0)
-        .ok_or_else(|| KernelError::Implausible {
-            what: "a struct in the kernel's types".into(),
-            found: format!("more than {MAX_DEPTH} levels or {MAX_MEMBERS} members"),
-            expected: "fewer",
-        })?;
+    if !steps.take(members.len() as u64) {
+        return Err(too_many());
+    }
     let field = |member: Member| {
         let offset = base.saturating_add(member.bit_offset / 8);
         let (inner, found) = behind_arrays(types, member.type_id)?;
         let is_open =
             found.name.is_none() && matches!(found.shape, Shape::Struct(_) | Shape::Union(_));
         let members = if is_open {
-            fields(types, inner, offset, depth - 1, left)?
+            fields(types, inner, offset, depth - 1, steps)?
         } else {
             Vec::new()
         };
+        let declaration = declaration(types, member.type_id, member.name.as_deref().unwrap_or(""))?;
+        if !steps.take((declaration.len() / TEXT_PER_MEMBER) as u64) {
+            return Err(too_many());
+        }
         Ok(Field {
-            declaration: declaration(types, member.type_id, member.name.as_deref().unwrap_or(""))?,
+            declaration,
             name: member.name,
             offset,
             bits: member.bit_size.map(|bits| (member.bit_offset % 8, bits)),

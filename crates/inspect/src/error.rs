@@ -51,6 +51,20 @@ pub enum InspectError {
         /// The kinds supported.
         known: &'static str,
     },
+    /// More work than the dump's memory accounts for.
+    #[error(
+        "given up: a walk through the dump's memory reads more than that memory can hold, so a \
+         structure in it is damaged"
+    )]
+    TooManySteps,
+    /// The kernel's types locate a member no better than this.
+    #[error("{name} cannot be located: {reason}")]
+    Types {
+        /// The type or member, as `struct.member`.
+        name: String,
+        /// The damage.
+        reason: String,
+    },
     /// A list or tree is cyclic, or longer than possible.
     #[error("{what} at {address} is damaged: {reason}")]
     Damaged {

@@ -1,13 +1,14 @@
 //! Memory by use, along physical addresses.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_helpers::{Stop, WorkCursor, processor_count, run};
 use bigiron_kernel::page::{KindBits, PageClass, PageKind};
 use bigiron_kernel::struct_pages::StructPages;
-use bigiron_kernel::{IoMethod, Kernel, SECTION_FRAMES};
+use bigiron_kernel::{IoMethod, Kernel, SECTION_FRAMES, Steps};
 use serde::Serialize;
 
 use crate::error::InspectError;
@@ -19,6 +20,11 @@ use crate::page_runs::PageClasses;
 pub const MAX_BINS: usize = 4096;
 /// Maximum number of sections of RAM: 128 TiB.
 const MAX_SECTIONS: usize = 1 << 20;
+/// Number of sections whose struct pages are read in any dump, and bytes of its memory that
+/// allow one more: a 64th of what the struct pages of a section take, since the kernel itself
+/// shows one page of them for up to 4096 (those of huge pages, since 5.14).
+const FREE_SECTIONS: u64 = 256;
+const BYTES_PER_SECTION: u64 = 32 << 10;
 /// Maximum number of helpers; each has its own bins.
 const MAX_HELPERS: usize = 16;
 
@@ -141,6 +147,11 @@ impl PageMap {
         }
         let bins = Bins::new(&chunks);
         let cursor = WorkCursor::new(chunks.len() as u64);
+        // Enough for all sections where the dump's memory can hold their struct pages.
+        let most = (chunks.len() as u64).saturating_mul(BYTES_PER_SECTION);
+        let memory = kernel.size_up_to(most);
+        let steps = Steps::new(FREE_SECTIONS + memory / BYTES_PER_SECTION);
+        let given_up = AtomicBool::new(false);
         let stop = Stop::new();
         let helpers = processor_count().clamp(1, MAX_HELPERS);
         let parts = run(helpers, &stop, |_| -> Result<HelperCounts, InspectError> {
@@ -155,12 +166,23 @@ impl PageMap {
             while let Some(index) = cursor.take(&stop) {
                 let first = chunks[index as usize];
                 scratch.chunk(kernel, first, &bins, &mut part)?;
+                if !steps.take(1) {
+                    given_up.store(true, Ordering::Relaxed);
+                    continue;
+                }
                 if let Some(pages) = &mut pages {
                     scratch.classes(reader.as_mut(), pages, first, &bins, &mut part)?;
                 }
             }
             Ok(part)
         })?;
+        if given_up.into_inner() {
+            warnings.push(
+                "not the whole memory is looked at: the dump has too few pages to hold the struct \
+                 pages of all"
+                    .into(),
+            );
+        }
         let page_shift = source.page_shift();
         let mut found = Self {
             page_size: 1 << page_shift,

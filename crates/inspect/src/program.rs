@@ -1,40 +1,60 @@
 //! A kernel with its symbols and types, both from the dump itself: kallsyms and BTF.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 
 use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 use bigiron_kernel::symbols::{Symbols, kallsyms};
 use bigiron_kernel::types::btf::{self, Btf};
 use bigiron_kernel::types::{
-    MemberLocation, Shape, TypeId, find_member, resolve, size_of, structure,
+    MemberLocation, Shape, TypeId, TypeTable, find_member, resolve, size_of, structure,
 };
-use bigiron_kernel::{Kernel, KernelError};
+use bigiron_kernel::{Kernel, KernelError, Steps};
 
 use crate::error::InspectError;
 use crate::modules::Modules;
 
 /// Maximum number of members in a path.
 const MAX_DEPTH: usize = 16;
-/// Maximum number of CPUs (CONFIG_NR_CPUS is at most 8192).
-const MAX_CPUS: u64 = 64 << 10;
+/// Number of reads that are allowed in any dump, and bytes of its memory that allow one more.
+/// The densest structures, a module's symbols, take 15 bytes for each; most take some hundred.
+const FREE_STEPS: u64 = 1 << 20;
+const BYTES_PER_STEP: u64 = 8;
 
 /// A kernel, its symbols and its types. Threads may share it.
+///
+/// Every read counts as a step, and the number of steps is in proportion to the dump's memory,
+/// so that no walk can take the product of two counts out of a dump. [`Program::renewed`]
+/// begins the next piece of work.
 pub struct Program<'k, 's> {
     kernel: &'k Kernel<'s>,
     pub(crate) names: Arc<Names>,
+    steps: Steps,
+    /// Counting the dump's memory takes time, so it is done only when the free steps are used
+    /// up.
+    counted: Once,
 }
 
 /// The symbols and types of a kernel, with cached lookups.
 pub struct Names {
     symbols: Symbols,
     types: Arc<Btf>,
-    structures: Mutex<HashMap<String, TypeId>>,
-    members: Mutex<HashMap<(TypeId, String), MemberLocation>>,
-    addresses: Mutex<HashMap<String, VirtAddr>>,
-    offsets: OnceLock<Vec<u64>>,
+    structures: Mutex<HashMap<String, Option<TypeId>>>,
+    members: Mutex<HashMap<(TypeId, String), Lookup>>,
+    addresses: Mutex<HashMap<String, Option<VirtAddr>>>,
+    enumerators: Mutex<HashMap<String, Option<i64>>>,
+    pub(crate) offsets: OnceLock<Vec<u64>>,
     pub(crate) modules: OnceLock<Modules>,
+}
+
+/// The result of looking up a member. Failures are kept as well: a walk asks again for each
+/// element.
+#[derive(Clone)]
+enum Lookup {
+    Found(MemberLocation),
+    Missing,
+    Damaged(String),
 }
 
 /// The result of walking a list.
@@ -68,6 +88,7 @@ impl<'k, 's> Program<'k, 's> {
             structures: Mutex::default(),
             members: Mutex::default(),
             addresses: Mutex::default(),
+            enumerators: Mutex::default(),
             offsets: OnceLock::new(),
             modules: OnceLock::new(),
         };
@@ -76,7 +97,48 @@ impl<'k, 's> Program<'k, 's> {
 
     /// Combines a kernel with the names that [`Self::names`] returned earlier.
     pub fn with(kernel: &'k Kernel<'s>, names: Arc<Names>) -> Self {
-        Self { kernel, names }
+        Self {
+            kernel,
+            names,
+            steps: Steps::new(FREE_STEPS),
+            counted: Once::new(),
+        }
+    }
+
+    /// Returns the same program with all its steps, for the next piece of work.
+    pub fn renewed(&self) -> Self {
+        Self::with(self.kernel, Arc::clone(&self.names))
+    }
+
+    /// Takes steps.
+    ///
+    /// # Errors
+    ///
+    /// [`InspectError::TooManySteps`] if there are none left.
+    pub(crate) fn step(&self, count: u64) -> Result<(), InspectError> {
+        if self.steps.take(count) {
+            return Ok(());
+        }
+        self.counted.call_once(|| {
+            let bytes = self.kernel.size_up_to(u64::MAX);
+            self.steps.add(bytes / BYTES_PER_STEP);
+        });
+        match self.steps.take(count) {
+            true => Ok(()),
+            false => Err(InspectError::TooManySteps),
+        }
+    }
+
+    /// Reads memory of the kernel; `what` names the data in messages. All other readers use
+    /// this one, so that each read counts.
+    pub fn read(
+        &self,
+        what: &'static str,
+        at: VirtAddr,
+        buf: &mut [u8],
+    ) -> Result<(), InspectError> {
+        self.step(1)?;
+        Ok(self.kernel.read(what, at, buf)?)
     }
 
     /// Its symbols and types, which may outlive it.
@@ -111,36 +173,52 @@ impl<'k, 's> Program<'k, 's> {
     /// Returns the address of a symbol.
     pub fn symbol(&self, name: &str) -> Result<VirtAddr, InspectError> {
         let mut known = lock(&self.names.addresses);
-        if let Some(address) = known.get(name) {
-            return Ok(*address);
-        }
-        let found = self.names.symbols.find(name);
-        let address = found.ok_or_else(|| InspectError::NoSymbol {
+        let found = match known.get(name) {
+            Some(found) => *found,
+            None => {
+                let found = self.names.symbols.find(name).map(|found| found.address);
+                known.insert(name.to_owned(), found);
+                found
+            }
+        };
+        found.ok_or_else(|| InspectError::NoSymbol {
             name: name.to_owned(),
             option: None,
-        })?;
-        known.insert(name.to_owned(), address.address);
-        Ok(address.address)
+        })
     }
 
     /// Finds a struct or union by name.
     pub fn structure(&self, name: &str) -> Result<TypeId, InspectError> {
         let mut known = lock(&self.names.structures);
-        if let Some(id) = known.get(name) {
-            return Ok(*id);
-        }
-        let id = structure(self.types(), name)?.ok_or_else(|| InspectError::NoMember {
+        let found = match known.get(name) {
+            Some(found) => *found,
+            None => {
+                let found = structure(self.types(), name)?;
+                known.insert(name.to_owned(), found);
+                found
+            }
+        };
+        found.ok_or_else(|| InspectError::NoMember {
             name: format!("struct {name}"),
             option: None,
-        })?;
-        known.insert(name.to_owned(), id);
-        Ok(id)
+        })
     }
 
     /// Returns the size of a struct or union, in bytes.
     pub fn size_of(&self, name: &str) -> Result<u64, InspectError> {
         let id = self.structure(name)?;
         Ok(size_of(self.types(), id)?.unwrap_or(0))
+    }
+
+    /// Finds the value of an enumerator of any enumeration.
+    pub fn enumerator(&self, name: &str) -> Result<Option<i64>, InspectError> {
+        let mut known = lock(&self.names.enumerators);
+        if let Some(found) = known.get(name) {
+            return Ok(*found);
+        }
+        let found = self.types().enumerator(name)?;
+        known.insert(name.to_owned(), found);
+        Ok(found)
     }
 
     /// Locates a member; `path` may go through nested structs: `thread.sp`.
@@ -151,6 +229,10 @@ impl<'k, 's> Program<'k, 's> {
                     name: format!("{name}.{path}"),
                     option,
                 },
+                InspectError::Types { reason, .. } => InspectError::Types {
+                    name: format!("{name}.{path}"),
+                    reason,
+                },
                 other => other,
             })
     }
@@ -158,9 +240,30 @@ impl<'k, 's> Program<'k, 's> {
     /// Locates a member of a struct or union that may be anonymous.
     pub fn locate_in(&self, outer: TypeId, path: &str) -> Result<MemberLocation, InspectError> {
         let key = (outer, path.to_owned());
-        if let Some(member) = lock(&self.names.members).get(&key) {
-            return Ok(member.clone());
+        let known = lock(&self.names.members).get(&key).cloned();
+        let found = known.unwrap_or_else(|| {
+            let found = match self.search(outer, path) {
+                Ok(Some(member)) => Lookup::Found(member),
+                Ok(None) => Lookup::Missing,
+                Err(error) => Lookup::Damaged(error.to_string()),
+            };
+            lock(&self.names.members).insert(key, found.clone());
+            found
+        });
+        match found {
+            Lookup::Found(member) => Ok(member),
+            Lookup::Missing => Err(InspectError::NoMember {
+                name: path.to_owned(),
+                option: None,
+            }),
+            Lookup::Damaged(reason) => Err(InspectError::Types {
+                name: path.to_owned(),
+                reason,
+            }),
         }
+    }
+
+    fn search(&self, outer: TypeId, path: &str) -> Result<Option<MemberLocation>, KernelError> {
         let mut member = MemberLocation {
             offset: 0,
             type_id: outer,
@@ -168,18 +271,15 @@ impl<'k, 's> Program<'k, 's> {
         };
         for step in path.splitn(MAX_DEPTH, '.') {
             let (inner, _) = resolve(self.types(), member.type_id)?;
-            let found = find_member(self.types(), inner, step)?;
-            let found = found.ok_or_else(|| InspectError::NoMember {
-                name: path.to_owned(),
-                option: None,
-            })?;
+            let Some(found) = find_member(self.types(), inner, step)? else {
+                return Ok(None);
+            };
             member = MemberLocation {
                 offset: member.offset.saturating_add(found.offset),
                 ..found
             };
         }
-        lock(&self.names.members).insert(key, member.clone());
-        Ok(member)
+        Ok(Some(member))
     }
 
     /// Returns true if a struct has a member.
@@ -254,7 +354,7 @@ impl<'k, 's> Program<'k, 's> {
             let address = self.plus(at, bytes.len() as u64)?;
             let len = (256 - (address.0 & 255) as usize).min(most - bytes.len());
             let mut piece = [0; 256];
-            self.kernel.read("a string", address, &mut piece[..len])?;
+            self.read("a string", address, &mut piece[..len])?;
             match piece[..len].iter().position(|byte| *byte == 0) {
                 Some(end) => {
                     bytes.extend_from_slice(&piece[..end]);
@@ -271,8 +371,8 @@ impl<'k, 's> Program<'k, 's> {
         let mut bytes = [0; 8];
         let size = size.clamp(1, 8) as usize;
         match self.endian() {
-            Endian::Little => self.kernel.read("a number", at, &mut bytes[..size])?,
-            Endian::Big => self.kernel.read("a number", at, &mut bytes[8 - size..])?,
+            Endian::Little => self.read("a number", at, &mut bytes[..size])?,
+            Endian::Big => self.read("a number", at, &mut bytes[8 - size..])?,
         }
         Ok(self.endian().u64(&bytes, 0).unwrap_or(0))
     }
@@ -282,78 +382,12 @@ impl<'k, 's> Program<'k, 's> {
         self.number(self.symbol(name)?, size)
     }
 
-    /// The number of possible CPUs (nr_cpu_ids).
-    pub fn cpu_count(&self) -> Result<usize, InspectError> {
-        // Without SMP it is a macro for 1.
-        let count = match self.symbol("nr_cpu_ids") {
-            Ok(address) => self.number(address, 4)?,
-            Err(InspectError::NoSymbol { .. }) => 1,
-            Err(error) => return Err(error),
-        };
-        if count == 0 || count > MAX_CPUS {
-            return Err(KernelError::Implausible {
-                what: "nr_cpu_ids".into(),
-                found: count.to_string(),
-                expected: "1 to 65536",
-            }
-            .into());
-        }
-        Ok(count as usize)
-    }
-
-    /// Returns the address of a per-CPU variable on one CPU.
-    pub fn per_cpu(&self, name: &str, cpu: usize) -> Result<VirtAddr, InspectError> {
-        let address = self.symbol(name)?;
-        self.per_cpu_at(address, cpu)
-    }
-
-    /// Returns the address on one CPU for a `__percpu` pointer.
-    pub fn per_cpu_at(&self, pointer: VirtAddr, cpu: usize) -> Result<VirtAddr, InspectError> {
-        let offsets = match self.names.offsets.get() {
-            Some(offsets) => offsets,
-            None => {
-                let read = self.read_offsets()?;
-                self.names.offsets.get_or_init(|| read)
-            }
-        };
-        let offset = offsets.get(cpu).ok_or_else(|| InspectError::Damaged {
-            what: "a per-CPU variable".into(),
-            address: pointer,
-            reason: format!("CPU {cpu} of {}", offsets.len()),
-        })?;
-        Ok(VirtAddr(pointer.0.wrapping_add(*offset)))
-    }
-
-    fn read_offsets(&self) -> Result<Vec<u64>, InspectError> {
-        let table = match self.symbol("__per_cpu_offset") {
-            Ok(table) => table,
-            // Without SMP a per-CPU variable is at its symbol's address.
-            Err(InspectError::NoSymbol { .. }) => return Ok(vec![0]),
-            Err(error) => return Err(error),
-        };
-        (0..self.cpu_count()?)
-            .map(|cpu| self.number(self.plus(table, 8 * cpu as u64)?, 8))
-            .collect()
-    }
-
-    /// Returns the CPUs in a kernel cpumask such as `__cpu_online_mask`.
-    pub fn cpus_in(&self, mask: VirtAddr) -> Result<Vec<usize>, InspectError> {
-        let count = self.cpu_count()?;
-        let mut cpus = Vec::new();
-        for word in 0..count.div_ceil(64) {
-            let bits = self.number(self.plus(mask, 8 * word as u64)?, 8)?;
-            let set = (0..64).filter(|bit| bits >> bit & 1 != 0);
-            cpus.extend(set.map(|bit| word * 64 + bit).filter(|cpu| *cpu < count));
-        }
-        Ok(cpus)
-    }
-
     /// Returns the shape of a type without typedefs and qualifiers.
     pub fn shape(&self, id: TypeId) -> Result<Shape, InspectError> {
         Ok(resolve(self.types(), id)?.1.shape)
     }
 
-    fn plus(&self, at: VirtAddr, offset: u64) -> Result<VirtAddr, InspectError> {
+    pub(crate) fn plus(&self, at: VirtAddr, offset: u64) -> Result<VirtAddr, InspectError> {
         at.checked_add(offset).ok_or_else(|| {
             KernelError::NotMapped {
                 what: "a member",

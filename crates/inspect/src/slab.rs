@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::error::InspectError;
 use crate::program::Program;
-use crate::slab_cpu::{self, ElementBudget};
+use crate::slab_cpu::{self, PerCpuSlabs};
 
 /// Maximum number of caches: far more than in any kernel, where each memory cgroup had its own
 /// before 5.9.
@@ -72,9 +72,9 @@ impl Slabs {
         }
         let nodes = program.variable("nr_node_ids", 4).unwrap_or(1);
         let nodes = nodes.clamp(1, MAX_NODES);
-        let mut steps = ElementBudget::new();
+        let per_cpu = PerCpuSlabs::of(program).map_err(|error| error.to_string());
         for cache in walk.items {
-            match SlabCache::of(program, cache, nodes, &mut steps, &mut slabs.warnings) {
+            match SlabCache::of(program, cache, nodes, &per_cpu, &mut slabs.warnings) {
                 Ok(cache) => slabs.caches.push(cache),
                 Err(error) => slabs.warn(format!("the slab cache at {cache}: {error}")),
             }
@@ -112,7 +112,7 @@ impl SlabCache {
         program: &Program,
         cache: VirtAddr,
         nodes: u64,
-        steps: &mut ElementBudget,
+        per_cpu: &Result<PerCpuSlabs, String>,
         warnings: &mut Vec<String>,
     ) -> Result<Self, InspectError> {
         let member = |path| program.value(cache, "kmem_cache", path);
@@ -157,7 +157,7 @@ impl SlabCache {
             };
             slabs = slabs.saturating_add(counted("nr_slabs.counter")?);
             objects = objects.saturating_add(counted("total_objects.counter")?);
-            match free_in(program, slab, node, steps) {
+            match free_in(program, slab, node) {
                 Ok((count, None)) => free = free.saturating_add(count),
                 Ok((count, Some(why))) => {
                     free = free.saturating_add(count);
@@ -172,7 +172,13 @@ impl SlabCache {
                 ),
             }
         }
-        match slab_cpu::free(program, slab, cache, found.per_slab, steps) {
+        let counted = match per_cpu {
+            Ok(per_cpu) => per_cpu
+                .free(program, slab, cache, found.per_slab)
+                .map_err(|error| error.to_string()),
+            Err(reason) => Err(reason.clone()),
+        };
+        match counted {
             Ok(count) => free = free.saturating_add(count),
             Err(error) => warn(
                 warnings,
@@ -197,19 +203,15 @@ fn free_in(
     program: &Program,
     slab: &str,
     node: VirtAddr,
-    steps: &mut ElementBudget,
 ) -> Result<(u64, Option<String>), InspectError> {
     // The list used the page's own name before 5.0.
     let link = match program.has(slab, "slab_list") {
         true => "slab_list",
         false => "lru",
     };
-    steps.take(node)?;
     let partial = program.member(node, "kmem_cache_node", "partial")?;
     let walk = program.list(partial, slab, link, MAX_PARTIAL)?;
     let mut free = 0_u64;
-    // Budget for all of them first: an unreadable one ends the walk.
-    walk.items.iter().try_for_each(|at| steps.take(*at))?;
     for at in walk.items {
         free = free.saturating_add(slab_cpu::free_in_slab(program, slab, at)?);
     }

@@ -1,76 +1,80 @@
 //! Slab objects on per-CPU freelists.
 
+use std::collections::HashSet;
+
 use bigiron_format::VirtAddr;
 
+use crate::cpus::possible_cpus;
 use crate::error::InspectError;
 use crate::program::Program;
 
-/// Maximum number of slabs and objects read, over all caches: ten times what a machine of 8192
-/// CPUs has. In a damaged kernel every cache may lead to the same list.
-const MAX_ELEMENTS: u64 = 1 << 24;
-
-/// The remaining budget of list elements.
-pub(crate) struct ElementBudget(u64);
-
-impl ElementBudget {
-    pub(crate) fn new() -> Self {
-        Self(MAX_ELEMENTS)
-    }
-
-    /// Takes one element, at `address`, from the budget.
-    pub(crate) fn take(&mut self, address: VirtAddr) -> Result<(), InspectError> {
-        self.0 = self.0.checked_sub(1).ok_or_else(|| InspectError::Damaged {
-            what: "a list of slabs".into(),
-            address,
-            reason: format!("all caches together have more than {MAX_ELEMENTS} slabs and objects"),
-        })?;
-        Ok(())
-    }
+/// The per-CPU slabs of all caches: struct kmem_cache_cpu.
+pub(crate) struct PerCpuSlabs {
+    cpus: Vec<usize>,
+    /// The member that points to the current slab; `None` if this kernel has no per-CPU slabs,
+    /// but only sheaves.
+    current: Option<&'static str>,
+    has_partial: bool,
 }
 
-/// Counts free objects of `cache` in per-CPU slabs: struct kmem_cache_cpu. `slab` is the name
-/// of a slab's struct, `per_slab` its number of objects.
-pub(crate) fn free(
-    program: &Program,
-    slab: &str,
-    cache: VirtAddr,
-    per_slab: u64,
-    steps: &mut ElementBudget,
-) -> Result<u64, InspectError> {
-    // Kernels with sheaves only have no per-CPU slabs.
-    if !program.has("kmem_cache", "cpu_slab") {
-        return Ok(0);
-    }
-    let base = program.pointer(cache, "kmem_cache", "cpu_slab")?;
-    let current = match program.has("kmem_cache_cpu", "slab") {
-        true => "slab",
-        false => "page",
-    };
-    let has_partial = program.has("kmem_cache_cpu", "partial");
-    let mut free = 0_u64;
-    for cpu in program.cpus_in(program.symbol("__cpu_possible_mask")?)? {
-        let mine = program.per_cpu_at(base, cpu)?;
-        steps.take(mine)?;
-        let pointer = |member| program.pointer(mine, "kmem_cache_cpu", member);
-        let at = pointer(current)?;
-        if at.0 != 0 {
-            // Objects freed by other CPUs are in the slab's list; the rest is the CPU's own
-            // list.
-            free = free.saturating_add(free_in_slab(program, slab, at)?);
-            let list = pointer("freelist")?;
-            free = free.saturating_add(listed(program, cache, list, per_slab, steps)?);
-        }
-        let mut next = match has_partial {
-            true => pointer("partial")?,
-            false => VirtAddr(0),
+impl PerCpuSlabs {
+    /// Determines the layout and the CPUs.
+    pub(crate) fn of(program: &Program) -> Result<Self, InspectError> {
+        let current = match program.has("kmem_cache", "cpu_slab") {
+            true if program.has("kmem_cache_cpu", "slab") => Some("slab"),
+            true => Some("page"),
+            false => None,
         };
-        while next.0 != 0 {
-            steps.take(next)?;
-            free = free.saturating_add(free_in_slab(program, slab, next)?);
-            next = program.pointer(next, slab, "next")?;
-        }
+        Ok(Self {
+            cpus: match current {
+                Some(_) => possible_cpus(program)?,
+                None => Vec::new(),
+            },
+            current,
+            has_partial: program.has("kmem_cache_cpu", "partial"),
+        })
     }
-    Ok(free)
+
+    /// Counts the free objects of `cache` in them. `slab` is the name of a slab's struct,
+    /// `per_slab` its number of objects.
+    pub(crate) fn free(
+        &self,
+        program: &Program,
+        slab: &str,
+        cache: VirtAddr,
+        per_slab: u64,
+    ) -> Result<u64, InspectError> {
+        let Some(current) = self.current else {
+            return Ok(0);
+        };
+        let base = program.pointer(cache, "kmem_cache", "cpu_slab")?;
+        let mut free = 0_u64;
+        for cpu in &self.cpus {
+            let mine = program.per_cpu_at(base, *cpu)?;
+            let pointer = |member| program.pointer(mine, "kmem_cache_cpu", member);
+            let at = pointer(current)?;
+            if at.0 != 0 {
+                // Objects freed by other CPUs are in the slab's list; the rest is the CPU's own
+                // list.
+                free = free.saturating_add(free_in_slab(program, slab, at)?);
+                let list = pointer("freelist")?;
+                free = free.saturating_add(listed(program, cache, list, per_slab)?);
+            }
+            let mut next = match self.has_partial {
+                true => pointer("partial")?,
+                false => VirtAddr(0),
+            };
+            let mut seen = HashSet::new();
+            while next.0 != 0 {
+                if !seen.insert(next) {
+                    return Err(damaged("a list of partial slabs", next));
+                }
+                free = free.saturating_add(free_in_slab(program, slab, next)?);
+                next = program.pointer(next, slab, "next")?;
+            }
+        }
+        Ok(free)
+    }
 }
 
 /// Counts free objects in a slab's own list.
@@ -90,7 +94,6 @@ fn listed(
     cache: VirtAddr,
     first: VirtAddr,
     per_slab: u64,
-    steps: &mut ElementBudget,
 ) -> Result<u64, InspectError> {
     let offset = program.value(cache, "kmem_cache", "offset")?;
     let size = program.value(cache, "kmem_cache", "size")?;
@@ -106,7 +109,6 @@ fn listed(
             return Err(damaged("a list of free objects", at));
         }
         count += 1;
-        steps.take(at)?;
         let link = VirtAddr(at.0.wrapping_add(offset));
         let stored = program.number(link, 8)?;
         let candidates = match secret {

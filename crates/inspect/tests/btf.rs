@@ -190,3 +190,38 @@ fn cyclic_tables_are_bounded() {
     assert_eq!(types.prototype(TypeId(4)).unwrap(), None);
     assert!(define(&types, "g").is_err());
 }
+
+#[test]
+fn size_of_a_definition_is_bounded() {
+    let mut table = Table::new();
+    table.add("int", INT, 4, &[32]);
+    // A pointer to a function of 200 parameters, of which a struct has thousands.
+    let long = table.name(&"p".repeat(100));
+    let parameters: Vec<u32> = (0..200).flat_map(|_| [long, 1]).collect();
+    table.add("", PROTOTYPE | 200, 1, &parameters);
+    table.add("", POINTER, 2, &[]);
+    for count in [100, 50_000] {
+        let members: Vec<u32> = (0..count).flat_map(|_| [long, 3, 0]).collect();
+        table.add(&format!("of_{count}"), STRUCT | count, 8, &members);
+    }
+    let types = table.parse();
+    let few = define(&types, "of_100").unwrap().unwrap();
+    assert_eq!(few.members.len(), 100);
+    let error = define(&types, "of_50000").unwrap_err().to_string();
+    assert!(error.contains("members"), "{error}");
+}
+
+#[test]
+fn first_of_several_types_with_one_name_is_found() {
+    let mut table = Table::new();
+    table.add("same", TYPEDEF, 4, &[]);
+    table.add("same", STRUCT, 8, &[]);
+    table.add("same", STRUCT, 16, &[]);
+    table.add("same", INT, 4, &[32]);
+    let types = table.parse();
+    for (named, id) in [(Named::Typedef, 1), (Named::Struct, 2), (Named::Base, 4)] {
+        assert_eq!(types.find(named, "same").unwrap(), Some(TypeId(id)));
+    }
+    assert_eq!(types.find(Named::Union, "same").unwrap(), None);
+    assert_eq!(types.find(Named::Struct, "other").unwrap(), None);
+}

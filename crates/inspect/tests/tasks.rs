@@ -104,7 +104,10 @@ fn unwind_tables_cover_the_first_instruction_of_module_functions() {
             let symbols = modules.symbols(program, module).iter();
             let code: Vec<_> = symbols
                 .filter(|symbol| symbol.kind.eq_ignore_ascii_case(&'t'))
-                .filter(|symbol| module.region(symbol.address).is_some())
+                .filter(|symbol| {
+                    let found = modules.at(symbol.address);
+                    found.is_some_and(|(found, _)| found.address == module.address)
+                })
                 // Parts that were put aside begin in the middle of a function.
                 .filter(|symbol| !symbol.name.contains(".cold"))
                 .collect();

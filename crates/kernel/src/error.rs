@@ -62,6 +62,18 @@ impl SourceError {
             Self::Io { .. } | Self::Unsupported { .. } => false,
         }
     }
+
+    /// Returns true if the disk did not return the bytes, which another attempt may.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(
+            self,
+            Self::Io { .. }
+                | Self::Format {
+                    cause: FormatError::Io { .. },
+                    ..
+                }
+        )
+    }
 }
 
 /// The memory cannot be interpreted as a kernel's.

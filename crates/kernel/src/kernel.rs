@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bigiron_format::VirtAddr;
+use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
 use bigiron_format::kdump::Utsname;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
@@ -12,7 +13,7 @@ use crate::erase::{EraseMemory, ErasedSource, Erasure};
 use crate::error::{KernelError, SourceError};
 use crate::kernel_memory::KernelMemory;
 use crate::memory::PhysicalMemory;
-use crate::source::{IoMethod, MemorySource, Source};
+use crate::source::{IoMethod, MemorySource, SECTION_FRAMES, Source};
 use crate::vmcoreinfo;
 
 /// A kernel: its memory, its VMCOREINFO and its page tables.
@@ -189,6 +190,27 @@ impl<'a> Kernel<'a> {
         Ok(self.source().endian().u32(&buf, 0).unwrap_or(0))
     }
 
+    /// Returns the bytes of memory that the source has, counted up to `most` and in the first
+    /// 8 TiB of RAM.
+    pub fn size_up_to(&self, most: u64) -> u64 {
+        /// Counting a section takes microseconds.
+        const MAX_SECTIONS: usize = 64 << 10;
+        let source = self.source();
+        let mut present = Bitmap::new(SECTION_FRAMES as usize);
+        let mut bytes = 0_u64;
+        for first in source.sections().take(MAX_SECTIONS) {
+            if bytes >= most {
+                break;
+            }
+            // What cannot be counted cannot be read.
+            if source.present(first, &mut present).is_ok() {
+                let section = present.count().saturating_mul(1 << source.page_shift());
+                bytes = bytes.saturating_add(section);
+            }
+        }
+        bytes.min(most)
+    }
+
     /// The names are copied into headers, so they are blanked there as in memory, except
     /// release and machine, which VMCOREINFO has anyway and readers need.
     fn blank_names(&mut self, erased: &ErasedSource) {
@@ -253,6 +275,10 @@ impl KernelMemory for Kernel<'_> {
         buf: &mut [u8],
     ) -> Result<(), KernelError> {
         Kernel::read(self, what, address, buf)
+    }
+
+    fn size_up_to(&self, most: u64) -> u64 {
+        Kernel::size_up_to(self, most)
     }
 }
 

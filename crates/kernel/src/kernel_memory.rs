@@ -21,4 +21,11 @@ pub trait KernelMemory {
         address: VirtAddr,
         buf: &mut [u8],
     ) -> Result<(), KernelError>;
+
+    /// Returns the bytes of memory that can be read, counted up to `most`; `most` if unknown.
+    /// Page tables may show one page at many addresses, so this bounds the size of anything
+    /// that is stored once.
+    fn size_up_to(&self, most: u64) -> u64 {
+        most
+    }
 }

@@ -13,6 +13,7 @@
 //! - [`symbols`], [`types`], [`vmlinux`]: the kernel's names and types, from its
 //!   own memory or from its vmlinux.
 //! - [`erase`]: data to erase from dumps.
+//! - [`steps`]: a bound on the work that untrusted data can cause.
 //! - [`struct_pages`]: the use of every page frame.
 //! - [`zones`]: the kernel's own count of free pages, which checks the filter.
 
@@ -30,6 +31,7 @@ pub mod page;
 pub mod printk;
 pub mod ranks;
 pub mod source;
+pub mod steps;
 pub mod struct_pages;
 pub mod symbols;
 pub mod types;
@@ -44,7 +46,8 @@ pub use kernel_memory::KernelMemory;
 pub use memory::{CacheStatistics, PhysicalMemory};
 pub use ranks::SectionRanks;
 pub use source::{
-    CacheUsage, Extensions, HeaderAddresses, Identities, IoMethod, MemorySource, PageReader,
-    RUNNING_KERNEL, SECTION_FRAMES, SharedAccess, SharedPages, Source, SourceFacts, StoredSizes,
-    VmdumpSource,
+    CacheUsage, Extensions, HeaderAddresses, Identities, IoMethod, MAX_RECIPIENTS, MemorySource,
+    PageReader, RUNNING_KERNEL, SECTION_FRAMES, SharedAccess, SharedPages, Source, SourceFacts,
+    StoredSizes, VmdumpSource,
 };
+pub use steps::Steps;

@@ -7,7 +7,8 @@ mod common;
 use std::io::Write;
 
 use bigiron_kernel::printk::{Log, LogSummary, TextStyle};
-use bigiron_synth::{KernelLog, LogForm};
+use bigiron_kernel::{IoMethod, Kernel, Source};
+use bigiron_synth::{KernelLog, LogForm, TinyKernel};
 use common::log_memory::{FORMS, LogMemory};
 use proptest::prelude::*;
 
@@ -164,6 +165,94 @@ fn fields_outside_their_structure_and_32_bit_words_are_refused() {
         memory.set(key, Some(value));
         let error = read(&memory).unwrap_err();
         assert!(error.contains("VMCOREINFO"), "{key}={value}: {error}");
+    }
+}
+
+/// Log of a dump whose page tables show one page all over the log.
+fn aliased(form: LogForm) -> TinyKernel {
+    let mut kernel = TinyKernel::default();
+    match form {
+        LogForm::Lockless => {
+            // The layout is that of the synthetic log; the ring has 2^28 bytes of text.
+            let log = KernelLog::new(form);
+            let text = kernel.put(&[0x80; 4096]);
+            let text = kernel.alias(text);
+            let (bits, count) = (12_u64, 1_u64 << 12);
+            let block = |id: u64| [id | 1 << 62, id << 16, ((id + 1) % count) << 16];
+            let descriptors: Vec<u64> = (0..count).flat_map(block).collect();
+            let descriptors = kernel.put_words(&descriptors);
+            let mut info = [0_u64; 11];
+            info[2] = 65528;
+            let infos = kernel.put_words(&info.repeat(count as usize));
+            let ring = [
+                bits,
+                descriptors,
+                infos,
+                count - 1,
+                0,
+                0,
+                bits + 16,
+                text,
+                0,
+            ];
+            let ring = kernel.put_words(&ring);
+            let prb = kernel.put_words(&[ring]);
+            let lines = log.image(0).info;
+            let lines = lines.lines().filter(|line| !line.starts_with("SYMBOL("));
+            let lines: String = lines.map(|line| format!("{line}\n")).collect();
+            kernel.info(&format!("{lines}SYMBOL(prb)={prb:x}\n"));
+        }
+        LogForm::Records => {
+            // A record of 4096 bytes: its time, its length, and the length of its text.
+            let mut record = [0_u8; 4096];
+            record[8..12].copy_from_slice(&[0, 16, 0xf0, 15]);
+            let page = kernel.put(&record);
+            let page = kernel.alias(page);
+            let words = kernel.put_words(&[page, 1 << 30, 0, 1]);
+            kernel.info(&format!(
+                "SYMBOL(log_buf)={words:x}\nSYMBOL(log_buf_len)={:x}\n\
+                 SYMBOL(log_first_idx)={:x}\nSYMBOL(log_next_idx)={:x}\n\
+                 SIZE(printk_log)=16\nOFFSET(printk_log.ts_nsec)=0\n\
+                 OFFSET(printk_log.len)=8\nOFFSET(printk_log.text_len)=10\n",
+                words + 8,
+                words + 16,
+                words + 24
+            ));
+        }
+        _ => {
+            let page = kernel.put(&[b'\n'; 4096]);
+            let page = kernel.alias(page);
+            let words = kernel.put_words(&[page, 1 << 30, 1 << 30]);
+            kernel.info(&format!(
+                "SYMBOL(log_buf)={words:x}\nSYMBOL(log_buf_len)={:x}\nSYMBOL(log_end)={:x}\n",
+                words + 8,
+                words + 16
+            ));
+        }
+    }
+    kernel
+}
+
+#[test]
+fn log_is_no_larger_than_the_memory_that_holds_it() {
+    for form in [LogForm::Lockless, LogForm::Records, LogForm::Text] {
+        let kernel = aliased(form);
+        let memory = kernel.memory.len();
+        let source = Source::from_bytes(Box::new(kernel.elf()), "dump".into()).unwrap();
+        let kernel = Kernel::find(&source, None, IoMethod::Read, 16).unwrap();
+        assert_eq!(
+            kernel.size_up_to(u64::MAX),
+            memory.next_multiple_of(4096) as u64
+        );
+        assert_eq!(kernel.size_up_to(100), 100);
+        let log = Log::open(&kernel).unwrap();
+        for style in [TextStyle::PLAIN, TextStyle::VMCORE_DMESG] {
+            let mut out = Counter::default();
+            let summary = log.write_styled(&mut out, false, style).unwrap();
+            // An escape takes four bytes.
+            assert!(out.0 <= 5 * memory, "{form:?}: {} bytes", out.0);
+            assert!(summary.cut.is_some(), "{form:?}: {summary:?}");
+        }
     }
 }
 

@@ -9,7 +9,9 @@
 //! case cannot be handled: a seccomp filter that kills the process for `clone`, `madvise` or
 //! `unshare` instead of returning an error. Static programs, programs that make system calls
 //! directly, the C library's internal mappings, and set-user-ID programs, for which the dynamic
-//! linker ignores this library, are out of reach.
+//! linker ignores this library, are out of reach. If such a program is linked with the library,
+//! or /etc/ld.so.preload names it, the library ignores the environment and uses the default
+//! policy.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
+use std::ptr;
 use std::time::Duration;
 
 use bigiron_memory::policy::{Policy, Trace, VARIABLE};
@@ -30,7 +31,13 @@ extern "C" fn start(
     _arguments: *const *const c_char,
     environment: *const *const c_char,
 ) {
-    // SAFETY: the C library's environment, before the program could change it.
+    // As for secure_getenv(3): a program that has more rights than its user does not obey the
+    // user's environment. It would append to any file and start any program.
+    let environment = match has_more_rights_than_its_user() {
+        true => ptr::null(),
+        false => environment,
+    };
+    // SAFETY: null, or the C library's environment, before the program could change it.
     let look = |name| unsafe { variable(environment, name) };
     let mut policy = Policy::default();
     let read = read_policy(&mut policy, look(FILE_VARIABLE), look(VARIABLE));
@@ -63,6 +70,14 @@ extern "C" fn start(
     stack::prepare();
     end::prepare();
     state::set_policy(policy);
+}
+
+/// Returns true in a set-user-ID or set-group-ID program, one with file capabilities, or where a
+/// security module says so. Such a program has the library only if it is linked with it or
+/// /etc/ld.so.preload names it.
+fn has_more_rights_than_its_user() -> bool {
+    // SAFETY: reads a value that the kernel passed to the process.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 /// Returns the value of a variable; `None` if it is unset or empty.

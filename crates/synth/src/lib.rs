@@ -59,7 +59,8 @@
 //! for each section of 128 MiB that has some RAM, and 2 MiB for the rest.
 //!
 //! # Limitations
-//! There are no kallsyms, lists of free blocks, and processes. Struct pages have
+//! There are no kallsyms, lists of free blocks, and processes; a [`TinyKernel`] has the symbols
+//! and types that a test gives it. Struct pages have
 //! only the fields that a filter reads. Sizes of `zone` and `pglist_data` depend on a
 //! kernel's configuration; they are real, but not those of each kernel.
 
@@ -78,6 +79,7 @@ mod printk;
 mod random;
 mod spec;
 mod text;
+mod tiny;
 mod vmcoreinfo;
 mod zones;
 
@@ -89,6 +91,7 @@ pub use notes::NoteExtent;
 pub use printk::{KernelLog, LogForm, LogImage, LogRecord, Written};
 pub use random::random_machine;
 pub use spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
+pub use tiny::{IMAGE, TinyKernel, TinyTypes};
 
 /// Builds machines.
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 
 use super::compression::CompressionArgument;
 use super::format::Format;
-use super::{InputArguments, threads};
+use super::{InputArguments, TimeoutArguments, threads};
 use crate::size;
 
 /// `bigiron dump`.
@@ -144,6 +144,9 @@ pub struct DumpOptionArgs {
     /// Options for reading the source.
     #[command(flatten)]
     pub source: InputArguments,
+    /// The time limit.
+    #[command(flatten)]
+    pub time: TimeoutArguments,
     /// Replace OUTPUT if it exists
     #[arg(long)]
     pub overwrite: bool,
@@ -170,7 +173,7 @@ pub struct DumpOptionArgs {
 
 const DUMP_HELP: &str = "\
 Exit status: 0 success; 1 failure, with the reason on standard error; 2 invalid command line; 129, \
-130 or 143 ended by SIGHUP, SIGINT or SIGTERM.
+130 or 143 ended by SIGHUP, SIGINT or SIGTERM; 124 ended by --timeout, as by a signal.
 
 Unreadable pages do not stop a dump: they are marked as lost, a warning reports their number and \
 the first of them, and the dump is marked incomplete, as it is if the source itself is truncated \

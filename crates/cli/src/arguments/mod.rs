@@ -6,6 +6,7 @@ mod format;
 #[cfg(feature = "memory")]
 pub mod memory;
 mod outputs;
+mod reader;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ use clap::{Args, ValueEnum};
 use crate::size;
 
 pub use dump_options::{DumpArguments, DumpOptionArgs, LiveArguments, OnlineCpus};
+pub use reader::{ReaderArguments, TimeoutArguments};
 
 /// Options of commands that read a source at random.
 #[derive(Clone, Debug, Args)]
@@ -25,6 +27,9 @@ pub struct SourceArguments {
     /// Options for reading the source.
     #[command(flatten)]
     pub input: InputArguments,
+    /// What an untrusted source can cost.
+    #[command(flatten)]
+    pub reader: ReaderArguments,
     /// Size of the cache of decompressed pages; 0 disables it
     #[cfg(feature = "inspect")]
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse_or_zero)]
@@ -36,6 +41,7 @@ impl Default for SourceArguments {
     fn default() -> Self {
         Self {
             input: InputArguments::default(),
+            reader: ReaderArguments::default(),
             cache: bigiron_kernel::Source::DEFAULT_CACHE,
         }
     }

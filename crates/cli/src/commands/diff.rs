@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use bigiron_dump::{Comparison, FrameRuns, Progress, compare};
 use bigiron_helpers::Stop;
-use bigiron_kernel::Source;
 use clap::Args;
 use serde::Serialize;
 
-use crate::arguments::threads;
+use crate::arguments::{ReaderArguments, threads};
+use crate::memory_limit::ReadBuffers;
+use crate::sandbox::Needs;
+use crate::source::{self, Files};
 use crate::tell::tell;
-use crate::{progress, signals, size};
-use crate::{source, summary};
+use crate::{progress, signals, size, summary};
 
 /// `bigiron diff`.
 #[derive(Debug, Args)]
@@ -27,6 +28,9 @@ pub struct DiffArguments {
     /// File with age secret keys, for encrypted dumps
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
+    /// What an untrusted dump can cost.
+    #[command(flatten)]
+    pub reader: ReaderArguments,
     /// Print every run of page frames that differs, one per line
     #[arg(short, long)]
     pub list: bool,
@@ -95,9 +99,15 @@ impl From<&FrameRuns> for Frames {
 pub fn run(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
     let stop = Stop::new();
     signals::watch(&stop)?;
-    let identities = source::identities(arguments.identity.as_deref())?;
-    let open = |path: &Path| Source::open_with(&source::parts_of(path), &identities);
+    let reader = arguments.reader;
+    reader.time.begin(std::slice::from_ref(&arguments.first))?;
+    let identity = arguments.identity.as_deref();
+    let open = |path: &Path| Files::open_named(&source::parts_of(path), identity);
     let (first, second) = (open(&arguments.first)?, open(&arguments.second)?);
+    let helpers = threads(arguments.threads);
+    let buffers = ReadBuffers { helpers, cache: 0 };
+    reader.confine(&[&first, &second], &Needs::Nothing, buffers);
+    let (first, second) = (first.parse()?, second.parse()?);
     for source in [&first, &second] {
         if let Some(damage) = source.damage() {
             let name = source.path().display();
@@ -107,7 +117,6 @@ pub fn run(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
     let progress = Arc::new(Progress::new());
     let page_size = 1 << first.memory().page_shift();
     let display = progress::begin(&progress, page_size, arguments.quiet);
-    let helpers = threads(arguments.threads);
     let found = compare(first.memory(), second.memory(), helpers, &progress, &stop);
     drop(display);
     let found = found?;

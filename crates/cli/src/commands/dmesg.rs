@@ -2,18 +2,20 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bigiron_dump::{FileOutput, Output};
+use bigiron_dump::{FileOutput, Output, Saved, SavedLog};
+use bigiron_helpers::Stop;
 use bigiron_kernel::printk::{Log, LogError, LogSummary, Record, RecordText, TextStyle};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::arguments::SourceArguments;
-use crate::source;
-use crate::tell::{is_closed_pipe, tell};
+use crate::arguments::{ReaderArguments, SourceArguments};
+use crate::sandbox::Needs;
+use crate::source::{self, Reading};
+use crate::tell::{escaped, is_closed_pipe, tell};
 
 /// Buffer size; records are written in small parts.
 const BUFFER: usize = 64 << 10;
@@ -118,53 +120,49 @@ impl<'a> JsonRecord<'a> {
 
 /// Prints the log.
 pub fn run(arguments: &DmesgArguments) -> anyhow::Result<()> {
-    with_log(
-        &arguments.dump,
-        &arguments.source,
-        "bigiron",
-        |log| match &arguments.output {
-            Some(path) => write_file(log, arguments, path),
-            None => Ok(write(log, arguments, &mut io::stdout().lock())?),
-        },
-    )
-}
-
-/// Writes the log of a dump to a new file, as plain text.
-pub fn save_log(dump: &Path, path: &Path) -> anyhow::Result<()> {
-    let how = SourceArguments::default();
-    with_log(&[dump.to_owned()], &how, "bigiron", |log| {
-        let output = FileOutput::create(path, false)?;
+    let reading = Reading::open(&arguments.dump, &arguments.source)?;
+    let Some(path) = &arguments.output else {
+        return with_log(reading, &Needs::Nothing, "bigiron", |log| {
+            Ok(write(log, arguments, &mut io::stdout().lock())?)
+        });
+    };
+    let output = new_file(path)?;
+    with_log(reading, &Needs::Output(path), "bigiron", |log| {
         let result = || -> Result<LogSummary, LogError> {
-            let mut out = BufWriter::with_capacity(BUFFER, output.file());
-            let summary = log.write_styled(&mut out, false, TextStyle::PLAIN)?;
-            out.flush()?;
+            let summary = write(log, arguments, &mut output.file())?;
             output.finish()?;
             Ok(summary)
         };
-        result()
-            .inspect_err(|_| output.discard())
-            .with_context(|| path.display().to_string())
+        result().with_context(|| path.display().to_string())
+    })
+    .inspect_err(|_| output.discard())
+}
+
+/// Writes the log of a saved dump to a new file beside it, as plain text.
+pub fn save_log(saved: &Saved, stop: &Stop) -> anyhow::Result<SavedLog> {
+    bigiron_dump::save_log(saved, stop, |out| {
+        let how = SourceArguments {
+            reader: ReaderArguments::WRITER,
+            ..SourceArguments::default()
+        };
+        let reading = Reading::open(std::slice::from_ref(&saved.path), &how)?;
+        with_log(reading, &Needs::Nothing, "bigiron", |log| {
+            let mut out = BufWriter::with_capacity(BUFFER, out);
+            let summary = log.write_styled(&mut out, false, TextStyle::PLAIN)?;
+            out.flush()?;
+            Ok(summary)
+        })
     })
 }
 
-/// Writes a new file, under a temporary name until it is complete.
-fn write_file(
-    log: &Log<'_>,
-    arguments: &DmesgArguments,
-    path: &Path,
-) -> anyhow::Result<LogSummary> {
+/// Creates a file, under a temporary name until it is complete.
+fn new_file(path: &Path) -> anyhow::Result<FileOutput> {
     anyhow::ensure!(
         fs::symlink_metadata(path).is_err(),
         "{}: already exists; remove it first",
         path.display()
     );
-    let output = FileOutput::create(path, false)?;
-    let result = || -> Result<LogSummary, LogError> {
-        let summary = write(log, arguments, &mut output.file())?;
-        output.finish()?;
-        Ok(summary)
-    };
-    result().with_context(|| path.display().to_string())
+    Ok(FileOutput::create(path, false)?)
 }
 
 fn write(
@@ -190,24 +188,25 @@ fn write(
             if !arguments.json {
                 return style.write(&mut out, record);
             }
-            serde_json::to_writer(&mut out, &JsonRecord::new(record))?;
-            out.write_all(b"\n")
+            let line = serde_json::to_string(&JsonRecord::new(record))? + "\n";
+            out.write_all(escaped(&line).as_bytes())
         })?
     };
     out.flush()?;
     Ok(summary)
 }
 
-/// Opens a dump, calls `print` with its log, and prints warnings.
+/// Reads a dump, calls `print` with its log, and prints warnings.
 fn with_log(
-    dump: &[PathBuf],
-    options: &SourceArguments,
+    reading: Reading<'_>,
+    needs: &Needs<'_>,
     program: &str,
     print: impl FnOnce(&Log<'_>) -> anyhow::Result<LogSummary>,
 ) -> anyhow::Result<()> {
-    let opened = source::open_for_inspection(dump, options)?;
-    let kernel = source::find_kernel(&opened, options)?;
-    let name = |error| source::name_error(error, opened.path());
+    let opened = reading.parse(needs)?;
+    let kernel = opened.kernel()?;
+    let path = opened.source.path();
+    let name = |error| source::name_error(error, path);
     let log = Log::open(&kernel).map_err(|error| name(error.into()))?;
     let summary = match print(&log) {
         Ok(summary) => summary,
@@ -219,7 +218,7 @@ fn with_log(
         }
     };
     for warning in summary.warnings() {
-        tell!("{program}: warning: {}: {warning}", opened.path().display());
+        tell!("{program}: warning: {}: {warning}", path.display());
     }
     Ok(())
 }
@@ -248,11 +247,19 @@ pub fn run_as_alias(program: &Path, arguments: &[OsString]) -> u8 {
     }
     let print = |log: &Log<'_>| {
         let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-        let summary = log.write_styled(&mut out, false, TextStyle::VMCORE_DMESG)?;
+        // Byte for byte as kexec-tools does, but not to a terminal, which the log could control.
+        let style = TextStyle {
+            exact: !io::stdout().is_terminal(),
+            ..TextStyle::VMCORE_DMESG
+        };
+        let summary = log.write_styled(&mut out, false, style)?;
         out.flush().map_err(LogError::Write)?;
         Ok(summary)
     };
-    match with_log(&[dump], &SourceArguments::default(), "vmcore-dmesg", print) {
+    let how = SourceArguments::default();
+    let printed = Reading::open(&[dump], &how)
+        .and_then(|reading| with_log(reading, &Needs::Nothing, "vmcore-dmesg", print));
+    match printed {
         Ok(()) => 0,
         Err(error) => {
             tell!("vmcore-dmesg: {}", crate::errors::message(&error));

@@ -12,10 +12,11 @@ use bigiron_helpers::Stop;
 use bigiron_kernel::Kernel;
 
 use crate::arguments::{DumpArguments, DumpOptionArgs};
+use crate::memory_limit;
 use crate::progress;
 use crate::tell::tell;
-use crate::{online_cpus, source, summary};
-use crate::{signals, vmlinux, watchdog};
+use crate::{bus_error, online_cpus, source, summary};
+use crate::{signals, timeout, vmlinux, watchdog};
 
 /// Makes a dump and prints the summary.
 pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
@@ -37,7 +38,10 @@ pub fn make(
         _ if to_stdout => std::env::temp_dir(),
         _ => Path::new(".").to_owned(),
     };
-    let opened = source::open(paths, &directory, arguments.source.identity.as_deref())?;
+    memory_limit::limit_opening(arguments.memory_limit);
+    arguments.time.begin(paths)?;
+    let identity = arguments.source.identity.as_deref();
+    let opened = source::Files::open(paths, &directory, identity)?.parse()?;
     let given = arguments
         .source
         .vmcoreinfo
@@ -52,6 +56,8 @@ pub fn make(
         arguments.quiet,
     );
     let options = arguments.options();
+    memory_limit::opened(options.memory);
+    bus_error::explain(opened.path(), options.io)?;
     let mut kernel = Kernel::find(
         &opened,
         given,
@@ -98,6 +104,7 @@ pub fn make(
     // Up to here a signal may kill the program: nothing has been written.
     let stop = Stop::new();
     signals::watch(&stop)?;
+    timeout::stop_with(&stop);
     let progress = Arc::new(Progress::new());
     let watchdog = watchdog::begin(
         &progress,
@@ -123,9 +130,9 @@ pub fn make(
     }
     let report = summary::DumpReport::new(&opened, &kernel, &target, &options, &summary);
     if arguments.json {
-        summary::print(&report.json()?, to_stdout)?;
+        summary::print_report(&report.json()?, to_stdout);
     } else if !arguments.quiet {
-        summary::print(&report.text(arguments.stats), to_stdout)?;
+        summary::print_report(&report.text(arguments.stats), to_stdout);
     }
     Ok(())
 }

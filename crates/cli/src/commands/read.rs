@@ -17,6 +17,8 @@ use crate::tell::{is_closed_pipe, print, tell};
 
 /// Bytes per line.
 const LINE: u64 = 16;
+/// Maximum size in bytes of a value whose type comes from the dump.
+const MAX_SIZE: u64 = 256 << 20;
 /// Boundary that no read crosses; no page is smaller.
 const BOUNDARY: u64 = 4096;
 
@@ -136,6 +138,11 @@ pub fn run(arguments: &ReadArguments) -> anyhow::Result<()> {
                 "--json requires a TYPE, and neither --raw nor --length"
             );
             let size = location.size().filter(|size| *size > 0).unwrap_or(256);
+            anyhow::ensure!(
+                arguments.length.is_some() || size <= MAX_SIZE,
+                "{}: its type has {size} bytes; choose how many to read with --length",
+                arguments.place
+            );
             let len = arguments.length.unwrap_or(size);
             return Bytes {
                 kernel,

@@ -10,7 +10,8 @@ use bigiron_dump::{FileOutput, Output};
 use clap::Args;
 
 use crate::arguments::SourceArguments;
-use crate::source;
+use crate::sandbox::Needs;
+use crate::source::Reading;
 use crate::tell::is_closed_pipe;
 
 /// Buffer size; JSON is written in small parts.
@@ -56,22 +57,26 @@ pub fn run(arguments: &ReportArguments) -> anyhow::Result<()> {
         io: arguments.source.input.io.into(),
         time_line: time_line.transpose()?,
     };
-    source::with_kernel(&arguments.dump, &arguments.source, |kernel| {
-        // Open the output first, so that an unusable name is reported before the work.
-        if arguments.output == Path::new("-") {
+    let reading = Reading::open(&arguments.dump, &arguments.source)?;
+    if arguments.output == Path::new("-") {
+        return reading.with_kernel(&Needs::Nothing, |kernel| {
             let report = Report::of(kernel, &options);
-            return match write(&report, &mut io::stdout().lock()) {
+            match write(&report, &mut io::stdout().lock()) {
                 Err(error) if !is_closed_pipe(&error) => Err(error.into()),
                 _ => Ok(()),
-            };
-        }
-        let output = FileOutput::create(&arguments.output, arguments.overwrite)?;
-        let report = Report::of(kernel, &options);
-        write(&report, &mut output.file())
-            .and_then(|()| output.finish())
-            .inspect_err(|_| output.discard())
-            .with_context(|| arguments.output.display().to_string())
-    })
+            }
+        });
+    }
+    // Before the work, so that an unusable name is reported first, and before the process is
+    // confined.
+    let output = FileOutput::create(&arguments.output, arguments.overwrite)?;
+    reading
+        .with_kernel(&Needs::Output(&arguments.output), |kernel| {
+            write(&Report::of(kernel, &options), &mut output.file())
+                .and_then(|()| output.finish())
+                .with_context(|| arguments.output.display().to_string())
+        })
+        .inspect_err(|_| output.discard())
 }
 
 fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {

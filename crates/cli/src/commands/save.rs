@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use bigiron_dump::{Progress, Save, SaveOptions, Saved, peak_memory};
+use bigiron_dump::{DumpError, Progress, Save, SaveOptions, Saved, peak_memory};
 use bigiron_helpers::{MemoryBudget, Stop};
 use bigiron_kernel::Source;
 use clap::Args;
 use serde::Serialize;
 
 use super::dmesg;
-use crate::arguments::threads;
+use crate::arguments::{TimeoutArguments, threads};
+use crate::memory_limit;
 use crate::summary;
 use crate::tell::tell;
-use crate::{progress, signals, size};
+use crate::{progress, signals, size, timeout};
 
 /// Default directory.
 pub const DEFAULT_DIRECTORY: &str = "/var/crash";
@@ -42,6 +43,10 @@ pub struct SaveArguments {
     /// Keep the device's valid mark set
     #[arg(short, long)]
     pub keep: bool,
+    /// Clear the device's valid mark, and exit with status 0, even if some of the dump cannot be
+    /// read
+    #[arg(long)]
+    pub accept_loss: bool,
     /// Do not write the kernel log to DIR/dmesg.N
     #[arg(long)]
     pub no_log: bool,
@@ -55,6 +60,9 @@ pub struct SaveArguments {
     /// Memory for all helpers together, such as 64M [default: a quarter of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub memory_limit: Option<u64>,
+    /// The time limit.
+    #[command(flatten)]
+    pub time: TimeoutArguments,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
@@ -76,7 +84,11 @@ contains the number of KiB that must stay free.
 The last path is the directory if it is one, ends with a slash, or follows a disk or partition; \
 it is created if necessary.
 
-Exit status: 0 the dump is saved, or there is none; 1 failure, with the reason on standard error.
+What a failing disk does not return is zero in the copy, and named; the device keeps its valid mark, and the \
+exit status is 1, unless --accept-loss is given.
+
+Exit status: 0 the dump is saved, or there is none; 1 failure, with the reason on standard error; 124 ended by \
+--timeout, as by a signal: the next run saves the dump.
 
 Examples:
   bigiron save /dev/disk/by-partlabel/crash
@@ -87,19 +99,21 @@ Examples:
 /// The result as JSON.
 #[derive(Default, Serialize)]
 struct SaveReport {
-    source: PathBuf,
+    source: String,
     /// True if there was a dump to save.
     found: bool,
     /// True if an earlier run saved it.
     before: bool,
     id: Option<String>,
     number: Option<u64>,
-    file: Option<PathBuf>,
-    log: Option<PathBuf>,
+    file: Option<String>,
+    log: Option<String>,
     bytes: u64,
     bytes_copied: u64,
     complete: bool,
     damage: Option<String>,
+    /// The bytes of the source that could not be read.
+    unreadable: Option<String>,
     /// True if it is still encrypted.
     encrypted: bool,
     mark_cleared: bool,
@@ -111,6 +125,7 @@ struct SaveReport {
 pub struct Work {
     pub sources: Vec<PathBuf>,
     pub options: SaveOptions,
+    pub accepts_loss: bool,
     pub log: bool,
     pub shows_progress: bool,
 }
@@ -126,6 +141,8 @@ pub enum Outcome {
         saved: Saved,
         log: Option<PathBuf>,
         mark_cleared: bool,
+        /// True if unreadable bytes are a failure.
+        refuses_loss: bool,
     },
 }
 
@@ -133,6 +150,7 @@ pub enum Outcome {
 pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
     let begin = Instant::now();
     let (sources, directory) = split_paths(&arguments.paths);
+    arguments.time.begin(sources)?;
     let memory = arguments
         .memory_limit
         .map_or_else(MemoryBudget::from_free_memory, MemoryBudget::of);
@@ -147,27 +165,30 @@ pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
             threads: threads(arguments.threads),
             memory,
         },
+        accepts_loss: arguments.accept_loss,
         log: !arguments.no_log,
         shows_progress: !arguments.quiet && !arguments.json,
     };
+    memory_limit::limit_opening(arguments.memory_limit);
     let outcome = perform(&work)?;
     let source = sources.first().cloned().unwrap_or_default();
     let seconds = begin.elapsed().as_secs_f64();
     if arguments.json {
-        let mut report = outcome.report(source);
+        let mut report = outcome.report(&source);
         (report.seconds, report.peak_memory) = (seconds, peak_memory());
-        summary::print(&serde_json::to_string_pretty(&report)?, false)?;
+        summary::print_report(&serde_json::to_string_pretty(&report)?, false);
     } else if !arguments.quiet {
         let names: Vec<_> = sources.iter().map(|s| s.display().to_string()).collect();
-        summary::print(&outcome.text(&names.join(", "), seconds), false)?;
+        summary::print_report(&outcome.text(&names.join(", "), seconds), false);
     }
-    Ok(())
+    outcome.check_loss()
 }
 
 /// Saves a dump.
 pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     let stop = Stop::new();
     signals::watch(&stop)?;
+    timeout::stop_with(&stop);
     let waiting = |path: &Path| {
         tell!(
             "bigiron: {}: waiting for another program that is writing or saving it",
@@ -178,6 +199,7 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     let Some(save) = found else {
         return Ok(Outcome::Nothing);
     };
+    memory_limit::opened(work.options.memory);
     let clears = save.has_mark() && !work.options.keep_mark;
     if save.is_nothing() {
         if clears {
@@ -190,6 +212,7 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     let stored = save.store(&progress, &stop);
     drop(display);
     let saved = stored?;
+    print_warnings(&saved.warnings);
     if let Some(damage) = &saved.damage {
         tell!(
             "bigiron: warning: {}: the dump is not complete: {damage}",
@@ -204,9 +227,12 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
         );
     }
     // Before the mark is cleared: a killed run is repeated.
-    let log = (work.log && !saved.encrypted)
-        .then(|| write_log(&saved, &work.options.directory))
-        .flatten();
+    let log = match work.log && !saved.encrypted {
+        true => write_log(&saved, &stop)?,
+        false => None,
+    };
+    let refuses_loss = saved.unreadable.is_some() && !work.accepts_loss;
+    let clears = clears && !refuses_loss;
     if clears {
         save.clear()?;
     }
@@ -214,27 +240,39 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
         saved,
         log,
         mark_cleared: clears,
+        refuses_loss,
     })
 }
 
+/// Prints warnings about the directory, and about the files of other users in it.
+pub fn print_warnings(warnings: &[String]) {
+    for warning in warnings {
+        tell!("bigiron: warning: {warning}");
+    }
+}
+
 /// Writes the kernel log next to the saved dump, if the dump has one; returns its path.
-pub fn write_log(saved: &Saved, directory: &Path) -> Option<PathBuf> {
-    let path = directory.join(format!("dmesg.{}", saved.number));
-    if fs::symlink_metadata(&path).is_ok() {
-        return Some(path);
+///
+/// # Errors
+///
+/// A signal ended the work.
+pub fn write_log(saved: &Saved, stop: &Stop) -> Result<Option<PathBuf>, DumpError> {
+    let log = dmesg::save_log(saved, stop);
+    if stop.is_set() {
+        return Err(DumpError::Interrupted { kept: None });
     }
-    // Left by a killed run: the number belongs to this dump.
-    let _ = fs::remove_file(directory.join(format!("dmesg.{}.incomplete", saved.number)));
-    match dmesg::save_log(&saved.path, &path) {
-        Ok(()) => Some(path),
-        Err(error) => {
-            tell!(
-                "bigiron: warning: cannot save the kernel log: {}",
-                crate::errors::message(&error)
-            );
-            None
+    let warning = match log {
+        Ok(log) => {
+            print_warnings(&log.warnings);
+            if let Some(why) = log.truncated {
+                tell!("bigiron: warning: {}: {why}", saved.path.display());
+            }
+            return Ok(log.path);
         }
-    }
+        Err(error) => crate::errors::message(&error),
+    };
+    tell!("bigiron: warning: cannot save the kernel log: {warning}");
+    Ok(None)
 }
 
 /// Splits the arguments into sources and directory. The last path is the directory if it is
@@ -256,15 +294,35 @@ fn split_paths(paths: &[PathBuf]) -> (&[PathBuf], PathBuf) {
 }
 
 impl Outcome {
-    fn report(&self, source: PathBuf) -> SaveReport {
+    /// Returns an error if the source has bytes that could not be read, unless that is accepted.
+    pub fn check_loss(&self) -> anyhow::Result<()> {
+        let Self::Saved {
+            saved,
+            refuses_loss: true,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        anyhow::bail!(
+            "{}: the source could not be read whole: {}; nothing is marked as saved. Use `--again` \
+             to read it again, or `--accept-loss` to accept the copy",
+            saved.path.display(),
+            saved.unreadable.as_deref().unwrap_or_default(),
+        )
+    }
+
+    fn report(&self, source: &Path) -> SaveReport {
+        let name = |path: &Path| path.display().to_string();
         let report = SaveReport {
-            source,
+            source: name(source),
             ..SaveReport::default()
         };
         let Self::Saved {
             saved,
             log,
             mark_cleared,
+            ..
         } = self
         else {
             return report;
@@ -274,12 +332,13 @@ impl Outcome {
             before: saved.before,
             id: Some(saved.id.to_string()),
             number: Some(saved.number),
-            file: Some(saved.path.clone()),
-            log: log.clone(),
+            file: Some(name(&saved.path)),
+            log: log.as_deref().map(name),
             bytes: saved.bytes,
             bytes_copied: saved.copied,
             complete: saved.damage.is_none(),
             damage: saved.damage.clone(),
+            unreadable: saved.unreadable.clone(),
             encrypted: saved.encrypted,
             mark_cleared: *mark_cleared,
             ..report
@@ -300,6 +359,7 @@ impl Outcome {
                 saved,
                 log,
                 mark_cleared,
+                ..
             } => (saved, log, *mark_cleared),
         };
         let path = saved.path.display();

@@ -39,6 +39,12 @@ pub enum MountError {
         /// The reason.
         reason: String,
     },
+    /// The helper process could not mount or unmount.
+    #[error("{text}")]
+    Helper {
+        /// The helper's error, which names the directory.
+        text: String,
+    },
     /// Requests of the kernel cannot be answered.
     #[error("{}: cannot serve: {cause}", path.display())]
     Serve {

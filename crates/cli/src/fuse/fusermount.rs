@@ -1,15 +1,13 @@
 //! fusermount3, which mounts for unprivileged users.
 
-use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-
 use crate::fuse::error::MountError;
+use crate::fuse::passing::receive;
 
 const PROGRAM: &str = "fusermount3";
 
@@ -36,7 +34,8 @@ pub(crate) fn mount(directory: &Path, options: &str) -> Result<OwnedFd, MountErr
     })?;
     // Otherwise this process's copy of that end would keep the socket open after fusermount3 exits.
     drop(command);
-    let received = receive(&ours);
+    // The message itself, one byte, means nothing.
+    let received = receive(&ours, &mut [0]).map(|(_, file)| file);
     let output = child
         .wait_with_output()
         .map_err(|error| refused(format!("{PROGRAM}: {error}")))?;
@@ -68,24 +67,4 @@ pub(crate) fn unmount(directory: &Path, lazy: bool) -> Result<(), String> {
         true => format!("{PROGRAM} ended with {}", output.status),
         false => text,
     })
-}
-
-/// Receives a file through a socket; returns `None` if it was closed without one.
-fn receive(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
-    let mut byte = [0];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    loop {
-        let parts = &mut [IoSliceMut::new(&mut byte)];
-        match recvmsg(socket, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Ok(_) => break,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let files = control.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(files) => Some(files),
-        _ => None,
-    });
-    Ok(files.flatten().next())
 }

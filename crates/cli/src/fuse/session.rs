@@ -13,13 +13,10 @@ use crate::fuse::error::MountError;
 use crate::fuse::filesystem::TreeFilesystem;
 use crate::fuse::live::Live;
 use crate::fuse::live_filesystem::LiveFilesystem;
-use crate::fuse::mountpoint::{Access, Mountpoint};
+use crate::fuse::mounted::{Mounted, Place};
+use crate::fuse::mountpoint::Access;
 use crate::fuse::served::{Served, Tell};
 use crate::fuse::tree::Tree;
-
-/// Read-ahead for sequential readers: several chunks of a compressed dump, so that several
-/// threads unpack.
-const READ_AHEAD_KIB: u32 = 1024;
 
 /// Options of a mount.
 pub struct Options {
@@ -39,18 +36,18 @@ pub struct Options {
 /// A mounted tree that is not yet served.
 pub struct Session {
     run: Box<dyn FnOnce() -> io::Result<()> + Send>,
-    mountpoint: Mountpoint,
+    mounted: Mounted,
 }
 
 impl Session {
-    /// Mounts `tree` on `directory`, which must be empty.
+    /// Mounts `tree` on the directory at `place`, which must be empty.
     ///
     /// # Errors
     ///
     /// The directory cannot be used, or mounting is refused.
-    pub fn new(tree: Tree, directory: &Path, options: Options) -> Result<Self, MountError> {
+    pub fn new(tree: Tree, place: Place, options: Options) -> Result<Self, MountError> {
         let make = |served| TreeFilesystem { tree, served };
-        Self::mount(directory, options, false, make)
+        Self::mount(place, options, false, make)
     }
 
     /// Mounts a changing tree on `directory`, which must be empty.
@@ -61,11 +58,16 @@ impl Session {
     pub fn live(tree: impl Live, directory: &Path, options: Options) -> Result<Self, MountError> {
         let writable = tree.is_writable();
         let make = |served| LiveFilesystem::new(tree, served);
-        Self::mount(directory, options, writable, make)
+        Self::mount(
+            Place::Directory(directory.to_owned()),
+            options,
+            writable,
+            make,
+        )
     }
 
     fn mount<F: Filesystem + Send + 'static>(
-        directory: &Path,
+        place: Place,
         options: Options,
         writable: bool,
         make: impl FnOnce(Served) -> F,
@@ -74,7 +76,7 @@ impl Session {
             writable,
             everyone: options.everyone,
         };
-        let (mountpoint, file) = Mountpoint::new(directory, &options.name, access)?;
+        let (mounted, file) = Mounted::new(place, &options.name, access)?;
         let filesystem = make(Served {
             owner: (geteuid().as_raw(), getegid().as_raw()),
             time: options.time,
@@ -91,29 +93,26 @@ impl Session {
         };
         let inner = fuser::Session::from_fd(filesystem, file, users, config);
         let inner = inner.map_err(|cause| {
-            let _ = mountpoint.unmount();
+            let _ = mounted.unmount();
             MountError::Serve {
-                path: directory.to_owned(),
+                path: mounted.directory().to_owned(),
                 cause,
             }
         })?;
         Ok(Self {
             run: Box::new(move || inner.run()),
-            mountpoint,
+            mounted,
         })
     }
 
     /// Serves in background threads until unmounted, then calls `ended`. The directory can be
     /// read as soon as this returns.
     pub fn start(self, ended: impl FnOnce() + Send + 'static) -> Result<Serving, MountError> {
-        let Self {
-            run,
-            mut mountpoint,
-        } = self;
-        let failed = |mountpoint: &Mountpoint, cause| {
-            let _ = mountpoint.unmount();
+        let Self { run, mut mounted } = self;
+        let failed = |mounted: &Mounted, cause| {
+            let _ = mounted.unmount();
             MountError::Serve {
-                path: mountpoint.directory().to_owned(),
+                path: mounted.directory().to_owned(),
                 cause,
             }
         };
@@ -123,26 +122,23 @@ impl Session {
             result
         };
         let thread = thread::Builder::new().name("mount".into()).spawn(run);
-        let thread = thread.map_err(|error| failed(&mountpoint, error))?;
+        let thread = thread.map_err(|error| failed(&mounted, error))?;
         // This first request is answered by the threads just started.
-        mountpoint
-            .look()
-            .map_err(|error| failed(&mountpoint, error))?;
-        mountpoint.set_read_ahead(READ_AHEAD_KIB);
-        Ok(Serving { mountpoint, thread })
+        mounted.look().map_err(|error| failed(&mounted, error))?;
+        Ok(Serving { mounted, thread })
     }
 }
 
 /// A mounted and served tree.
 pub struct Serving {
-    mountpoint: Mountpoint,
+    mounted: Mounted,
     thread: JoinHandle<io::Result<()>>,
 }
 
 impl Serving {
     /// Returns the mount.
-    pub fn mountpoint(&self) -> &Mountpoint {
-        &self.mountpoint
+    pub fn mounted(&self) -> &Mounted {
+        &self.mounted
     }
 
     /// Waits until the tree is unmounted and no longer in use.
@@ -150,7 +146,7 @@ impl Serving {
         let panicked = || Err(io::Error::other("a thread panicked"));
         let result = self.thread.join().unwrap_or_else(|_| panicked());
         result.map_err(|cause| MountError::Serve {
-            path: self.mountpoint.directory().to_owned(),
+            path: self.mounted.directory().to_owned(),
             cause,
         })
     }

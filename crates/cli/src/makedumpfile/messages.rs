@@ -1,6 +1,6 @@
 //! Messages and their streams.
 
-use std::io::{self, Write};
+use crate::tell::{tell, write_error, write_output};
 
 /// Progress, on standard error.
 const PROGRESS: u8 = 1;
@@ -72,13 +72,13 @@ impl Messages {
     /// output has only makedumpfile's messages.
     pub fn notice(&self, text: &str) {
         if self.level & COMMON != 0 {
-            let _ = writeln!(io::stderr().lock(), "makedumpfile: {text}");
+            tell!("makedumpfile: {text}");
         }
     }
 
     pub fn error(&self, text: &str) {
         if self.level & ERROR != 0 {
-            let _ = writeln!(io::stderr().lock(), "makedumpfile: {text}");
+            tell!("makedumpfile: {text}");
         }
     }
 
@@ -87,11 +87,9 @@ impl Messages {
             return;
         }
         // There is nowhere to report an error.
-        let _ = if self.all_to_stderr {
-            io::stderr().lock().write_all(text.as_bytes())
-        } else {
-            let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        let _ = match self.all_to_stderr {
+            true => write_error(text),
+            false => write_output(text),
         };
     }
 }

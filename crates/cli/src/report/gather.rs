@@ -51,7 +51,7 @@ impl Report {
             Err(error) => Part::not_known(error),
         };
         let domains = match &program {
-            Ok(program) => Domains::of(program).into(),
+            Ok(program) => Domains::of(&program.renewed()).into(),
             Err(error) => Part::not_known(error),
         };
         let time_line = time_line::in_dump(kernel).or_else(|| options.time_line.clone());

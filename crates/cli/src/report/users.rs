@@ -69,9 +69,9 @@ impl Users {
             dropped: map.files.dropped,
         });
         Self {
-            counters: MemoryUse::of(program).into(),
-            processes: Tasks::of(program).map(processes).into(),
-            slabs: Slabs::of(program).map(slabs).into(),
+            counters: MemoryUse::of(&program.renewed()).into(),
+            processes: Tasks::of(&program.renewed()).map(processes).into(),
+            slabs: Slabs::of(&program.renewed()).map(slabs).into(),
             files: files.ok_or("struct pages could not be read").into(),
         }
     }

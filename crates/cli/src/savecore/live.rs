@@ -47,7 +47,8 @@ pub fn save(settings: &Settings, directory: &Path) -> anyhow::Result<()> {
     for warning in &summary.warnings {
         tell!("{NAME}: warning: {warning}");
     }
-    let log = save::write_log(&saved, directory);
+    save::print_warnings(&saved.warnings);
+    let log = save::write_log(&saved, &stop)?;
     if settings.verbose {
         let name = saved.path.display();
         tell!("{NAME}: saved a dump of {} in {name}", path.display());

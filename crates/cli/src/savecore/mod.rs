@@ -69,6 +69,7 @@ fn save(settings: &Settings) -> anyhow::Result<()> {
             threads: processor_count(),
             memory: MemoryBudget::from_free_memory(),
         },
+        accepts_loss: false,
         log: true,
         shows_progress: settings.verbose,
     };
@@ -76,7 +77,7 @@ fn save(settings: &Settings) -> anyhow::Result<()> {
     if settings.verbose {
         print_outcome(&outcome, &source);
     }
-    Ok(())
+    outcome.check_loss()
 }
 
 fn print_outcome(outcome: &Outcome, source: &Path) {

@@ -139,6 +139,43 @@ fn dump_of_an_incomplete_kdump_file_warns_and_stays_incomplete() {
 }
 
 #[test]
+fn dumped_pages_outside_the_ram_bitmap_are_kept_and_reported_as_damage() {
+    let lab = Lab::new();
+    let whole = lab.dump("kdump", &["-d", "31"]);
+    let kdump = fs::read(&whole).unwrap();
+    let layout = KdumpHeaders::read(kdump.as_slice()).unwrap().layout;
+    let dumped = common::present(&whole);
+    let count = dumped.iter().filter(|bit| **bit).count();
+    let (at, size) = (layout.ram_bitmap() as usize, layout.bitmap_size as usize);
+    let byte = at + common::PLAIN_FRAME as usize / 8;
+    let (first, one_byte) = (dumped.iter().position(|bit| *bit).unwrap(), &[0]);
+    let cases = [
+        (with(&kdump, at, &vec![0; size]), first, count),
+        (
+            with(&kdump, byte, one_byte),
+            common::PLAIN_FRAME as usize,
+            8,
+        ),
+    ];
+    for (bytes, frame, pages) in cases {
+        let (source, output) = (lab.file("source", &bytes), lab.path("out"));
+        let named = [
+            format!("{pages} of {count} dumped pages are not RAM"),
+            format!("page frame {frame:#x}"),
+            format!("offset {:#x}", at + frame / 8),
+        ];
+        let named = named.each_ref().map(String::as_str);
+        run(&["verify", arg(&source)]).code(1).says(&named);
+        run(&["dump", "--overwrite", arg(&source), arg(&output)])
+            .code(0)
+            .says(&["warning"])
+            .says(&named);
+        incomplete_but_equal(&output, lab.vmcore());
+        assert_eq!(common::present(&output), dumped);
+    }
+}
+
+#[test]
 fn truncated_flattened_file_is_rejected_or_read_as_incomplete() {
     let lab = Lab::new();
     let flat = fs::read(lab.dump("flat", &["-d", "31", "-f", "flattened"])).unwrap();

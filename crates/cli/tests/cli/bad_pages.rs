@@ -46,6 +46,10 @@ fn damaged_page_is_lost_and_reported_and_the_others_are_kept() {
     let lab = Lab::new();
     let kdump = fs::read(lab.dump("kdump", &["-d", "31"])).unwrap();
     let descriptor = descriptor_of(&kdump, PLAIN_FRAME);
+    let bitmap = KdumpHeaders::read(kdump.as_slice())
+        .unwrap()
+        .layout
+        .ram_bitmap() as u32;
     let descriptors = [
         ("a size of 0", 8, [0; 4]),
         ("a size beyond a page", 8, [0, 0, 1, 0]),
@@ -53,6 +57,13 @@ fn damaged_page_is_lost_and_reported_and_the_others_are_kept() {
         ("two codecs", 12, [3, 0, 0, 0]),
         ("an offset beyond the file", 4, [0, 0, 1, 0]),
         ("an offset beyond all files", 4, [0xff; 4]),
+        ("an offset in the header", 0, 1_u32.to_le_bytes()),
+        ("an offset in a bitmap", 0, bitmap.to_le_bytes()),
+        (
+            "an offset in the descriptors",
+            0,
+            (descriptor as u32).to_le_bytes(),
+        ),
     ];
     for (name, at, new) in descriptors {
         loses_one_page(&lab, name, &with(&kdump, descriptor + at, &new));

@@ -14,11 +14,13 @@ fn machine(log: &str) -> Machine {
     Synth::from_text(&text).unwrap()
 }
 
-/// Returns the log as text, without escapes.
+/// Returns the log as makedumpfile prints it, with every byte escaped as itself, and carriage
+/// returns as well.
 fn log_text(machine: &Machine, since_clear: bool) -> String {
     let log = machine.spec().log.as_ref().unwrap();
     let text = String::from_utf8_lossy(&log.expected_text(since_clear)).into_owned();
-    text.replace("\\xffffff", "\\x")
+    let text = text.replace("\\xffffff", "\\x");
+    text.replace('\r', "\\x0d")
 }
 
 fn vmcore(directory: &Path, machine: &Machine) -> String {

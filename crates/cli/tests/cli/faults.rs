@@ -170,6 +170,9 @@ fn begin_slow(lab: &Lab, output: &Path, incomplete: &Path) -> Child {
         "-c",
         "zstd:19",
         "-j1",
+        // Never reached: the deadline is a signal as well.
+        "--timeout",
+        "1000000",
         arg(lab.vmcore()),
         arg(output),
     ];
@@ -208,7 +211,7 @@ fn incomplete_file_is_usable(lab: &Lab, output: &Path, incomplete: &Path) {
 #[test]
 fn signal_leaves_a_private_and_usable_file_marked_incomplete() {
     let lab = slow_lab();
-    for (signal, code) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
+    for (signal, code) in [("HUP", 129), ("INT", 130), ("TERM", 143), ("ALRM", 124)] {
         let (output, incomplete) = (lab.path(signal), lab.path(&format!("{signal}.incomplete")));
         let child = begin_slow(&lab, &output, &incomplete);
         let id = child.id().to_string();

@@ -59,7 +59,7 @@ fn cause_of_the_crash_is_reported_for_every_format() {
         "crashed   1.2 s after boot",
         "panic     Fatal exception",
         "fault     BUG: unable to handle page fault for address: ffffdead00000000",
-        "task      a worse \u{fffd}[31m name (PID 4711) on CPU 3",
+        "task      a worse \\u001b[31m name (PID 4711) on CPU 3",
         "at        take_a_page+0x10/0x40",
         "trace     hold_the_page+0x1/0x2",
         "          let_it_go+0x3/0x4",

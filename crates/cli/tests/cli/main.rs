@@ -17,10 +17,13 @@ mod stripe;
 mod bad_elf;
 mod bad_kdump;
 mod bad_pages;
+mod bad_sectors;
 #[cfg(feature = "bench")]
 mod bench_dump;
 #[cfg(all(feature = "bench", feature = "generate"))]
 mod command_line;
+#[cfg(feature = "default")]
+mod confined;
 mod cpu_domains;
 #[cfg(feature = "hotplug")]
 mod cpu_hotplug;
@@ -40,6 +43,7 @@ mod makedumpfile_split;
 mod memory_bench;
 #[cfg(feature = "memory")]
 mod memory_killed;
+mod memory_limit;
 #[cfg(feature = "memory")]
 mod memory_run;
 #[cfg(feature = "memory")]
@@ -55,10 +59,14 @@ mod save_encrypted;
 mod save_encrypted_device;
 mod save_files;
 mod save_killed;
+mod save_shared;
 mod save_stripes;
 mod save_vmdump;
 mod savecore_live;
 mod split;
 mod stripes;
+mod terminal;
+mod timeout;
+mod verify_against;
 mod vmdump;
 mod worst_moments;

@@ -249,12 +249,23 @@ fn second_signal_ends_the_program_at_once() {
 }
 
 #[test]
-fn mount_point_of_a_killed_program_is_reported() {
+fn helper_unmounts_after_a_killed_program() {
     if !can_mount() {
         return;
     }
     let lab = Lab::new();
     let mounted = Mounted::new(lab.path("mnt"), &[lab.vmcore()], &[]);
+    mounted.signal("KILL");
+    mounted.wait_until_gone();
+}
+
+#[test]
+fn mount_point_of_a_killed_program_is_reported() {
+    if !can_mount() {
+        return;
+    }
+    let lab = Lab::new();
+    let mounted = Mounted::new(lab.path("mnt"), &[lab.vmcore()], &["--no-sandbox"]);
     mounted.signal("KILL");
     let directory = lab.path("mnt");
     while fs::read_dir(&directory).is_ok() {

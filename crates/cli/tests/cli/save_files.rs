@@ -218,7 +218,8 @@ fn makedumpfile_reads_saved_dumps() {
         // makedumpfile treats bytes above 127 as negative numbers.
         let text = fs::read_to_string(&text)
             .unwrap()
-            .replace("\\xffffff", "\\x");
+            .replace("\\xffffff", "\\x")
+            .replace('\r', "\\x0d");
         assert!(text == log, "{name}");
     }
 }
@@ -301,12 +302,12 @@ fn symbolic_links_in_the_directory_are_not_followed() {
     let precious = place.lab.file("precious", b"precious");
     let id = place.found().unwrap().header.id;
     symlink(&precious, place.file(&format!("vmdump.{id}.incomplete"))).unwrap();
-    place.save(&[]).code(1).says(&["incomplete"]);
-    assert_eq!(fs::read(&precious).unwrap(), b"precious");
-    assert!(place.is_valid());
-    fs::remove_file(place.file(&format!("vmdump.{id}.incomplete"))).unwrap();
     symlink(&precious, place.file("vmdump.0")).unwrap();
-    assert_eq!(place.saved(&[])["number"], 1);
+    let outcome = place
+        .save(&[])
+        .code(0)
+        .says(&["incomplete: is not a regular file"]);
+    assert!(outcome.text().contains("vmdump.1"));
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
 }
 

@@ -89,6 +89,7 @@ fn next_run_replaces_the_file_of_a_killed_run() {
     let directory = directory(&lab);
     let left = directory.join(format!("vmcore.{}.incomplete", "0".repeat(32)));
     fs::write(&left, vec![0xff; 100 << 20]).unwrap();
+    fs::set_permissions(&left, fs::Permissions::from_mode(0o600)).unwrap();
     savecore(&["-Lf", arg(lab.vmcore()), arg(&directory)]).code(0);
     assert_eq!(names(&directory), ["dmesg.0", "info.0", "vmcore.0"]);
     complete_and_equal(&directory.join("vmcore.0"), lab.vmcore());

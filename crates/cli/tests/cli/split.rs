@@ -173,7 +173,7 @@ fn part_that_exists_or_is_on_a_full_disk_is_named() {
 
 #[test]
 fn pages_of_a_running_kernel_are_selected_once_for_all_parts() {
-    use bigiron_dump::{DumpOptions, DumpOutput, Progress, dump, verify};
+    use bigiron_dump::{DumpOptions, DumpOutput, Progress, Reference, dump, verify};
     use bigiron_format::codec::{Codec, Compression};
     use bigiron_helpers::Stop;
     use bigiron_kernel::{IoMethod, Kernel, RUNNING_KERNEL, Source};
@@ -205,6 +205,7 @@ fn pages_of_a_running_kernel_are_selected_once_for_all_parts() {
     let parts = ["x", "y"].map(|part| lab.path(part));
     dump(&kernel, &output(&parts), &options, &progress, &stop).unwrap();
     let source = Source::open(&parts).unwrap();
-    let found = verify(source.memory(), Some(running.memory()), 2, &progress, &stop).unwrap();
+    let reference = Reference::new(running.memory(), source.memory(), Ok(&kernel));
+    let found = verify(source.memory(), Some(&reference), 2, &progress, &stop).unwrap();
     assert_eq!((found.lost, found.damaged), (0, 0));
 }

@@ -7,13 +7,13 @@ use bigiron_format::kdump::{KdumpHeaders, Layout, flags_of_codec};
 use super::adaptive::STRENGTHS;
 use crate::format::PageCompression;
 use crate::job::DumpJob;
-use crate::notes::output_notes;
+use crate::notes::{NotesGoal, output_notes};
 
 /// Returns the headers of a dump that is not complete yet.
 pub(super) fn make_headers(job: &DumpJob, compression: PageCompression) -> KdumpHeaders {
     let kernel = job.kernel;
     let source = kernel.source();
-    let notes = output_notes(kernel, false);
+    let notes = output_notes(kernel, NotesGoal::Header);
     let block_size = job.page_size() as u32;
     let end_frame = job.filter.end_frame().0;
     let sub_header = notes.bytes.len() + notes.erase_info.len();
@@ -36,7 +36,7 @@ pub(super) fn make_headers(job: &DumpJob, compression: PageCompression) -> Kdump
             .number("phys_base")
             .unwrap_or(0)
             .cast_unsigned(),
-        dump_level: u32::from(job.options.level.number() | source.dump_level()),
+        dump_level: u32::from(job.dump_level()),
         split: None,
         end_frame,
         vmcoreinfo: Some((layout.notes() + text.start as u64, text.len() as u64)),

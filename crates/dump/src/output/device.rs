@@ -54,7 +54,7 @@ impl DeviceOutput {
         let size = device.size();
         let mut header = DeviceHeader {
             id: new_dump_id(),
-            generation: old.map_or(0, |old| old.generation).saturating_add(1),
+            generation: old.map_or(0, |old| old.generation).wrapping_add(1),
             valid: false,
             complete: false,
             contents: kind,
@@ -75,7 +75,7 @@ impl DeviceOutput {
             device.put(&header, &device.places())?;
             device.wipe(&claims)?;
             header.valid = true;
-            header.generation += 1;
+            header.advance();
             device.put(&header, &device.places())
         };
         begin().map_err(|error| device.error("write its blocks", error))?;
@@ -150,7 +150,7 @@ impl DeviceOutput {
     fn change(&self, change: impl FnOnce(&mut DeviceHeader)) -> io::Result<()> {
         let mut header = self.lock_header();
         change(&mut header);
-        header.generation += 1;
+        header.advance();
         self.device.put(&header, &self.device.places())
     }
 }

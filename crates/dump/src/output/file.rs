@@ -1,20 +1,18 @@
 //! Output to a file, or to a device that takes the file's bytes.
 
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{Advice, CWD, RenameFlags, fadvise, renameat_with};
+use rustix::fs::{Advice, fadvise};
 
-use super::{Output, zero};
+use super::name::FinalName;
+use super::{Output, reader, zero};
 use crate::error::DumpError;
 
-/// Maximum number of temporary names that are tried.
-const MAX_NAMES: u32 = 1000;
 /// Bytes between two syncs of a file whose writer is to be as slow as the disk: enough to hide
 /// the fixed cost of a sync.
 const SYNC_INTERVAL: u64 = 32 << 20;
@@ -24,9 +22,8 @@ const SYNC_INTERVAL: u64 = 32 << 20;
 pub struct FileOutput {
     file: File,
     path: PathBuf,
-    /// Name until it is complete; `None` for a device, which is not renamed.
-    temporary: Option<PathBuf>,
-    overwrite: bool,
+    /// The name that it gets; `None` for a device, which is not renamed.
+    name: Option<FinalName>,
     readable: bool,
     /// True if the size is fixed and unwritten bytes have any value.
     is_device: bool,
@@ -60,6 +57,7 @@ impl FileOutput {
                 ));
             }
             Ok(metadata) if !metadata.is_file() => {
+                reader::check_path(path).map_err(error("write to it", ""))?;
                 let mut options = OpenOptions::new();
                 let readable = metadata.file_type().is_block_device();
                 let file = options
@@ -67,25 +65,26 @@ impl FileOutput {
                     .write(true)
                     .open(path)
                     .map_err(error("open it for writing", ""))?;
+                reader::check_opened(&file).map_err(error("write to it", ""))?;
                 return Ok(Self {
-                    overwrite,
                     readable,
                     ..Self::in_device(file, path.to_owned(), 0, u64::MAX)
                 });
             }
             _ => {}
         }
-        let (file, temporary) = create_temporary(path).map_err(|source| {
+        let (file, name) = FinalName::begin(path, overwrite).map_err(|source| {
             let hint = match source.kind() {
                 io::ErrorKind::NotFound => "; the directory is not there",
-                io::ErrorKind::PermissionDenied => "; no permission to write to the directory",
+                io::ErrorKind::PermissionDenied => {
+                    "; no permission to list or write to the directory"
+                }
                 _ => "",
             };
             error("make a file beside it", hint)(source)
         })?;
         Ok(Self {
-            temporary: Some(temporary),
-            overwrite,
+            name: Some(name),
             ..Self::in_new_file(file, path.to_owned())
         })
     }
@@ -105,14 +104,20 @@ impl FileOutput {
         Self {
             file,
             path,
-            temporary: None,
-            overwrite: false,
+            name: None,
             readable: true,
             is_device: true,
             base,
             end,
             unsynced: AtomicU64::new(0),
         }
+    }
+
+    /// Warnings about the directory.
+    pub fn warnings(&self) -> Vec<String> {
+        self.name
+            .as_ref()
+            .map_or_else(Vec::new, FinalName::warnings)
     }
 
     /// True if written bytes can be read back.
@@ -172,31 +177,6 @@ impl FileOutput {
     }
 }
 
-fn create_temporary(path: &Path) -> io::Result<(File, PathBuf)> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    for attempt in 0..MAX_NAMES {
-        let mut temporary = OsString::from(name);
-        temporary.push(".incomplete");
-        if attempt > 0 {
-            temporary.push(format!(".{attempt}"));
-        }
-        let temporary = path.with_file_name(temporary);
-        let mut options = OpenOptions::new();
-        match options
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary)
-        {
-            Ok(file) => return Ok((file, temporary)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
-}
-
 impl Output for FileOutput {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.check_room(offset, bytes.len() as u64)?;
@@ -237,55 +217,30 @@ impl Output for FileOutput {
 
     fn finish(&self) -> io::Result<()> {
         self.check_synced(self.file.sync_all())?;
-        let Some(temporary) = &self.temporary else {
-            return Ok(());
-        };
-        if self.overwrite {
-            fs::rename(temporary, &self.path)?;
-        } else {
-            rename_new(temporary, &self.path)?;
+        match &self.name {
+            Some(name) => name.give(&self.file),
+            None => Ok(()),
         }
-        let directory = match self.path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let synced = File::open(directory).and_then(|directory| directory.sync_all());
-        synced.inspect_err(|_| self.take_back())
     }
 
     fn take_back(&self) {
-        if let Some(temporary) = &self.temporary {
-            // The error that led here is the one to report.
-            let _ = rename_new(&self.path, temporary);
+        if let Some(name) = &self.name {
+            name.take_back(&self.file);
         }
     }
 
     fn kept(&self) -> Option<PathBuf> {
-        self.temporary.clone().or_else(|| Some(self.path.clone()))
+        let name = self.name.as_ref().map(FinalName::current);
+        Some(name.unwrap_or_else(|| self.path.clone()))
     }
 
     fn discard(&self) {
-        if let Some(temporary) = &self.temporary {
-            // The error that led here is the one to report.
-            let _ = fs::remove_file(temporary);
+        if let Some(name) = &self.name {
+            name.discard();
         }
     }
 
     fn as_file(&self) -> Option<&FileOutput> {
         Some(self)
-    }
-}
-
-/// Renames without replacing a file that was created in the meantime.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems do not support RENAME_NOREPLACE.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-            if to.exists() {
-                return Err(io::ErrorKind::AlreadyExists.into());
-            }
-            fs::rename(from, to)
-        }
-        result => Ok(result?),
     }
 }

@@ -1,11 +1,14 @@
 //! Outputs: the destinations of the bytes of a dump.
 
 mod device;
+mod directory;
 mod discarded;
 mod file;
 mod keeper;
+mod name;
 mod pace;
 mod part;
+mod reader;
 mod sink;
 mod stream;
 mod zero;
@@ -14,6 +17,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub use device::DeviceOutput;
+pub use directory::{Entry, OutputDirectory};
 pub use discarded::DiscardedOutput;
 pub use file::FileOutput;
 pub use keeper::keep;

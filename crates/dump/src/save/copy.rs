@@ -3,10 +3,12 @@
 use std::io;
 
 use bigiron_format::ReadAt;
+use bigiron_format::salvage::{Salvager, Unreadable};
 use bigiron_helpers::{WorkCursor, run};
 use rustix::fs::ioctl_ficlone;
 
 use super::job::{Made, SaveJob};
+use super::lost_pages::mark_lost_pages;
 use super::space;
 use crate::error::DumpError;
 use crate::output::{FileOutput, Output, keep};
@@ -30,8 +32,7 @@ pub fn write(job: &SaveJob) -> Result<Made, DumpError> {
         temporary.sync()?;
         return Ok(Made {
             bytes: size,
-            copied: 0,
-            damage: None,
+            ..Made::default()
         });
     }
     space::check(job.directory, space::data_bytes(bytes.as_ref()))?;
@@ -52,12 +53,32 @@ pub fn write(job: &SaveJob) -> Result<Made, DumpError> {
         job.stop,
         || copy(job, &[whole], &output),
     )?;
+    mark_lost_pages(&output, &copied.lost).map_err(error)?;
     temporary.sync()?;
     Ok(Made {
         bytes: size,
-        copied,
+        copied: copied.bytes,
         damage: None,
+        unreadable: copied.unreadable(),
     })
+}
+
+/// The result of a copy.
+#[derive(Default)]
+pub struct Copied {
+    /// Bytes that were not holes.
+    pub bytes: u64,
+    /// Ranges of the source that could not be read; the copy has zeros there.
+    pub unreadable: Unreadable,
+    /// The same ranges by their offsets in the copy.
+    pub lost: Unreadable,
+}
+
+impl Copied {
+    /// Describes the ranges that could not be read, if there are any.
+    pub fn unreadable(&self) -> Option<String> {
+        (!self.unreadable.is_empty()).then(|| self.unreadable.describe())
+    }
 }
 
 /// A byte range of a source and its offset in the copy.
@@ -68,9 +89,8 @@ pub struct CopyRange<'a> {
     pub to: u64,
 }
 
-/// Copies ranges, whose targets must not overlap; returns the number of bytes that were not
-/// holes.
-pub fn copy(job: &SaveJob, ranges: &[CopyRange], output: &dyn Output) -> Result<u64, DumpError> {
+/// Copies ranges, whose targets must not overlap. Sectors that cannot be read stay holes.
+pub fn copy(job: &SaveJob, ranges: &[CopyRange], output: &dyn Output) -> Result<Copied, DumpError> {
     let (progress, stop) = (job.progress, job.stop);
     let mut runs = Vec::new();
     for range in ranges {
@@ -85,9 +105,10 @@ pub fn copy(job: &SaveJob, ranges: &[CopyRange], output: &dyn Output) -> Result<
     let ends: Vec<u64> = ends.collect();
     let cursor = WorkCursor::new(steps);
     let helpers = job.options.memory.helpers(job.options.threads, 0, STEP * 2);
-    let copied = run(helpers, stop, |_| -> Result<u64, DumpError> {
+    let done = run(helpers, stop, |_| -> Result<Copied, DumpError> {
         let mut buffer = vec![0; STEP as usize];
-        let mut copied = 0;
+        let mut copied = Copied::default();
+        let mut salvager = Salvager::default();
         while let Some(step) = cursor.take(stop) {
             let index = ends.partition_point(|end| *end <= step);
             let before = if index == 0 { 0 } else { ends[index - 1] };
@@ -95,11 +116,15 @@ pub fn copy(job: &SaveJob, ranges: &[CopyRange], output: &dyn Output) -> Result<
             let start = data.start + (step - before) * STEP;
             let end = (start + STEP).min(data.end);
             let bytes = &mut buffer[..(end - start) as usize];
-            range
-                .from
-                .read_exact_at("the dump", start, bytes)
+            let whole = salvager
+                .read(range.from, "the dump", start, bytes)
                 .map_err(|error| job.origin.read_error(error))?;
-            copied += put(bytes, range.to + (start - range.start), output, progress)
+            if !whole {
+                let unreadable = salvager.take();
+                copied.lost.merge(unreadable.moved(range.start, range.to));
+                copied.unreadable.merge(unreadable);
+            }
+            copied.bytes += put(bytes, range.to + (start - range.start), output, progress)
                 .map_err(|source| write_error(output, source))?;
             progress.add((end - start).div_ceil(BLOCK as u64));
         }
@@ -108,7 +133,13 @@ pub fn copy(job: &SaveJob, ranges: &[CopyRange], output: &dyn Output) -> Result<
     if stop.is_set() {
         return Err(DumpError::Interrupted { kept: None });
     }
-    Ok(copied.iter().sum())
+    let mut all = Copied::default();
+    for one in done {
+        all.bytes += one.bytes;
+        all.unreadable.merge(one.unreadable);
+        all.lost.merge(one.lost);
+    }
+    Ok(all)
 }
 
 /// Writes `bytes` without their zero blocks; returns the number of bytes written.

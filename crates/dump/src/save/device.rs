@@ -147,7 +147,7 @@ impl DeviceDump {
     pub fn clear(&self) -> Result<(), DumpError> {
         let mut header = self.found.header.clone();
         header.valid = false;
-        header.generation += 1;
+        header.advance();
         self.device
             .put(&header, &self.found.good)
             .map_err(|error| self.device.error("clear its valid mark", error))

@@ -42,6 +42,7 @@ pub fn write(job: &SaveJob) -> Result<Made, DumpError> {
         bytes: temporary.len()?,
         copied: summary.bytes_in,
         damage,
+        unreadable: summary.unreadable,
     })
 }
 

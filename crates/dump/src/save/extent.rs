@@ -4,13 +4,17 @@ use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::{self, CoreHeaders};
 use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
 use bigiron_format::vmdump::walk::{Walk, WalkItem};
-use bigiron_format::vmdump::{Chunk, Extent, VmdumpFile};
+use bigiron_format::vmdump::{self, Chunk, Extent, VmdumpFile};
 use bigiron_format::{FormatError, ReadAt};
 
 use crate::page::is_zero;
 
 /// Bytes read in one step: whole page descriptors.
 const READ_BYTES: u64 = (DESCRIPTOR_SIZE as u64) << 14;
+
+/// Bytes kept behind the last valid record if the next one cannot be read: a chunk that does not
+/// shrink, and its head.
+const MAX_HIDDEN: u64 = vmdump::MAX_CHUNK_BYTES + (1 << 20);
 
 /// Returns the length of the dump; 0 if nothing was written yet, the whole size if it is
 /// unknown.
@@ -81,7 +85,10 @@ pub fn used_by_vmdump(contents: impl ReadAt + 'static) -> u64 {
             } else {
                 let chunks = file.chunks(group)?;
                 // The data may not have reached the disk together with its header.
-                let whole = |chunk: &&Chunk| file.read_packed(chunk, &mut packed).is_ok();
+                let whole = |chunk: &&Chunk| {
+                    let read = file.read_packed(chunk, &mut packed);
+                    matches!(read, Ok(_) | Err(FormatError::Io { .. }))
+                };
                 used = chunks.iter().rev().find(whole).map_or(0, |chunk| {
                     let head = chunk.head_size(file.header().container) as u64;
                     let bytes = head.saturating_add(u64::from(chunk.packed));
@@ -101,6 +108,14 @@ pub fn used_by_vmdump(contents: impl ReadAt + 'static) -> u64 {
             match step {
                 WalkItem::Record { extent, .. } => {
                     used = extent.offset.saturating_add(extent.size);
+                }
+                // It may hide the head of one more chunk.
+                WalkItem::Damaged {
+                    may_hold_records: true,
+                    ..
+                } => {
+                    used = used.saturating_add(MAX_HIDDEN);
+                    break;
                 }
                 _ => break,
             }

@@ -6,9 +6,11 @@ use bigiron_format::device::DumpId;
 use bigiron_helpers::Stop;
 use bigiron_kernel::Kernel;
 
-use super::directory::{Directory, Record, Temporary};
+use super::directory::Directory;
+use super::record::Record;
 use super::saved::Saved;
 use super::space;
+use super::temporary::Temporary;
 use crate::dump::dump_into;
 use crate::dump_id::new_dump_id;
 use crate::error::DumpError;
@@ -19,7 +21,7 @@ use crate::progress::Progress;
 use crate::summary::Summary;
 
 /// The id in the temporary name. It is constant, so that a run takes over the file of a killed
-/// run, and waits for an active one.
+/// run, and waits for an active one. A file of another user at that name is left alone.
 const NO_DUMP: DumpId = DumpId([0; 16]);
 
 /// Dumps `kernel`, whose memory is at `source`, into `directory` under the next number: as
@@ -63,6 +65,7 @@ pub fn save_kernel(
             stem: stem.into(),
             bytes,
             damage: damage.clone(),
+            unreadable: None,
             about: vec![
                 ("source", source.display().to_string()),
                 ("host", names.names[1].clone()),
@@ -78,7 +81,9 @@ pub fn save_kernel(
             bytes,
             copied: summary.bytes_out,
             damage,
+            unreadable: None,
             encrypted: false,
+            warnings: directory.warnings(),
         };
         Ok((saved, summary))
     };

@@ -34,6 +34,7 @@ pub fn write(job: &SaveJob) -> Result<Made, DumpError> {
         || merge(dump, &output, &options, &error),
     )?;
     temporary.sync()?;
+    let unreadable = merged.unreadable;
     let damage = match (merged.lost, merged.reason) {
         (0, reason) => reason,
         (lost, None) => Some(format!("{lost} pages lost")),
@@ -43,5 +44,6 @@ pub fn write(job: &SaveJob) -> Result<Made, DumpError> {
         bytes: merged.bytes,
         copied: merged.bytes,
         damage,
+        unreadable,
     })
 }

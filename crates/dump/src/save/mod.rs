@@ -20,14 +20,18 @@ mod expand;
 mod extent;
 mod job;
 mod live;
+mod log;
+mod lost_pages;
 mod merge;
 mod options;
 mod origin;
 mod parts;
 mod recognise;
+mod record;
 mod saved;
 mod space;
 mod stripes;
+mod temporary;
 mod unpack;
 mod whole;
 
@@ -39,13 +43,15 @@ use bigiron_kernel::Source;
 use crate::error::DumpError;
 use crate::progress::{Phase, Progress};
 
-use directory::{Directory, Record};
+use directory::Directory;
 use job::{Made, SaveJob};
 use live::discarded;
 use options::OpenContext;
 use origin::Origin;
+use record::Record;
 
 pub use live::save_kernel;
+pub use log::{SavedLog, save_log};
 pub use options::SaveOptions;
 pub use saved::Saved;
 
@@ -102,16 +108,18 @@ impl Save {
         };
         let id = origin.id();
         let wanted = origin.number_of_its_name(stem, &options.directory);
+        let wanted = wanted.filter(|number| directory.distrust_of(stem, *number).is_none());
         let temporary = directory.lock_temporary(stem, id, stop)?;
         // The previous owner of the lock may have saved the dump.
         let record = directory.find(id, stem)?;
         if !options.again {
-            let named = wanted.filter(|number| directory.path(stem, *number).exists());
-            let whole = record.as_ref().filter(|record| record.is_whole(&directory));
+            let named = wanted.filter(|number| directory.size_of(stem, *number).is_some());
+            let whole = record.as_ref().filter(|record| directory.has_whole(record));
             if let Some(number) = named.or(whole.map(|record| record.number)) {
                 temporary.discard();
-                let path = directory.path(stem, number);
-                return Saved::before(id, number, path, origin.is_encrypted());
+                let unreadable = whole.and_then(|record| record.unreadable.clone());
+                let encrypted = origin.is_encrypted();
+                return Saved::before(&directory, id, stem, number, unreadable, encrypted);
             }
         }
         progress.begin(Phase::Copying, 0);
@@ -131,12 +139,13 @@ impl Save {
             stem: stem.into(),
             bytes: made.bytes,
             damage: made.damage.clone(),
+            unreadable: made.unreadable.clone(),
             about: origin.about(),
         };
         let number = match wanted {
             Some(number) => directory.name_as(&temporary, stem, number).map(|()| number),
             None => {
-                let unused = record.filter(|record| !record.is_whole(&directory));
+                let unused = record.filter(|record| !directory.has_whole(record));
                 directory.name(&temporary, note, unused.map(|record| record.number))
             }
         };
@@ -149,7 +158,9 @@ impl Save {
             bytes: made.bytes,
             copied: made.copied,
             damage: made.damage,
+            unreadable: made.unreadable,
             encrypted: origin.is_encrypted(),
+            warnings: directory.warnings(),
         })
     }
 
@@ -161,7 +172,7 @@ impl Save {
 
 /// Writes the copy under its temporary name and makes it durable.
 fn write(job: &SaveJob) -> Result<Made, DumpError> {
-    let (origin, options, temporary) = (job.origin, job.options, job.temporary);
+    let (origin, options) = (job.origin, job.options);
     let mut made = if options.expand && !origin.is_elf() {
         expand::write(job)?
     } else if origin.stripes().is_some() {
@@ -171,10 +182,23 @@ fn write(job: &SaveJob) -> Result<Made, DumpError> {
     } else {
         copy::write(job)?
     };
-    if origin.is_encrypted() {
-        made.damage = origin.damage().map(ToOwned::to_owned);
-        return Ok(made);
+    made.damage = match origin.is_encrypted() {
+        true => origin.damage().map(ToOwned::to_owned),
+        false => damage_of(job, &made),
+    };
+    if let Some(unreadable) = &made.unreadable {
+        made.damage = Some(match made.damage {
+            Some(damage) if !damage.contains(unreadable) => format!("{damage}; {unreadable}"),
+            Some(damage) => damage,
+            None => unreadable.clone(),
+        });
     }
+    Ok(made)
+}
+
+/// Returns the reason why the copy `made` of an unencrypted dump is incomplete.
+fn damage_of(job: &SaveJob, made: &Made) -> Option<String> {
+    let (origin, options, temporary) = (job.origin, job.options, job.temporary);
     let written = Source::open(&[temporary.path().to_owned()]);
     let damage = match &written {
         Ok(source) => source.damage().map(ToOwned::to_owned),
@@ -185,11 +209,10 @@ fn write(job: &SaveJob) -> Result<Made, DumpError> {
     let damage = damage.map(|text| text.replace(&place, "the copy"));
     let of_origin = origin.damage().map(ToOwned::to_owned);
     let is_stripes = origin.stripes().is_some();
-    made.damage = match (of_origin, made.damage) {
+    match (of_origin, made.damage.clone()) {
         // Only the end of a part was cut off; the copy has a new end.
         _ if is_stripes && !options.expand && damage.is_none() => None,
         (Some(why), Some(lost)) if is_stripes => Some(format!("{why}; {lost}")),
         (why, made) => why.or(damage).or(made),
-    };
-    Ok(made)
+    }
 }

@@ -104,8 +104,11 @@ impl Origin {
             identity: options.identity.clone(),
         };
         // A file that is not a dump is refused before anything is copied.
-        if !origin.is_encrypted() {
-            origin.open_source()?;
+        if !origin.is_encrypted()
+            && let Err(error) = origin.open_source()
+            && !error.is_unreadable()
+        {
+            return Err(error.into());
         }
         Ok(Some(origin))
     }

@@ -8,12 +8,14 @@ use std::path::PathBuf;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
+use bigiron_format::salvage::{Salvager, Unreadable};
 use bigiron_format::{FormatError, ReadAt};
 use bigiron_helpers::Stop;
 use bigiron_kernel::source::DumpFile;
 
 use super::copy::{CopyRange, copy, write_error};
 use super::job::{Made, SaveJob};
+use super::lost_pages::{INCOMPLETE, STATUS, mark_lost_pages};
 use super::space;
 use crate::device::refused;
 use crate::error::DumpError;
@@ -26,9 +28,6 @@ const BATCH: u64 = 16 << 10;
 const PIECE: u64 = 256 << 10;
 /// Alignment of a part's data, so that holes stay holes.
 const ALIGNMENT: u64 = 4096;
-/// Offset and bit of the header's status "incomplete" (docs/formats/kdump.md).
-const STATUS: usize = 424;
-const INCOMPLETE: u32 = 8;
 /// Ranges of the sub-header that describe a part: `split` and its page frames.
 const SPLIT: std::ops::Range<usize> = 12..32;
 const SPLIT_64: std::ops::Range<usize> = 80..96;
@@ -79,7 +78,7 @@ pub fn write(job: &SaveJob, paths: &[PathBuf]) -> Result<Made, DumpError> {
     });
     let ranges: Vec<_> = std::iter::once(bitmaps).chain(data).collect();
     job.progress.begin(Phase::Copying, size.div_ceil(ALIGNMENT));
-    let copied = keep(
+    let mut copied = keep(
         || output.sync().map_err(error),
         job.progress,
         job.stop,
@@ -87,9 +86,13 @@ pub fn write(job: &SaveJob, paths: &[PathBuf]) -> Result<Made, DumpError> {
     )?;
     let mut whole = parts.iter().map(|part| part.count).sum::<u64>() == total;
     for part in &parts {
-        whole &= move_descriptors(part, descriptors, &output, job.stop)?;
+        let (moved, unreadable) = move_descriptors(part, descriptors, &output, job.stop)?;
+        whole &= moved;
+        copied.unreadable.merge(unreadable);
         whole &= !part.headers.incomplete;
     }
+    mark_lost_pages(&output, &copied.lost).map_err(error)?;
+    whole &= copied.unreadable.is_empty();
     // The header is written last, as in every dump.
     temporary.sync()?;
     let header = header(first, whole).map_err(|error| origin.read_error(error))?;
@@ -98,8 +101,9 @@ pub fn write(job: &SaveJob, paths: &[PathBuf]) -> Result<Made, DumpError> {
     let damage = (!whole).then(|| "some of its parts are missing or incomplete".to_owned());
     Ok(Made {
         bytes: size,
-        copied,
+        copied: copied.bytes,
         damage,
+        unreadable: copied.unreadable(),
     })
 }
 
@@ -179,14 +183,15 @@ fn count_below(part: &Part, frames: &[u64]) -> Result<Vec<u64>, FormatError> {
     Ok(counts)
 }
 
-/// Copies a part's descriptors with their new data offsets; returns false if some could not be
-/// read.
+/// Copies a part's descriptors with their new data offsets. Returns false if some are missing or
+/// damaged, and the ranges that could not be read.
 fn move_descriptors(
     part: &Part,
     descriptors: u64,
     output: &dyn Output,
     stop: &Stop,
-) -> Result<bool, DumpError> {
+) -> Result<(bool, Unreadable), DumpError> {
+    let mut salvager = Salvager::default();
     let endian = part.headers.endian;
     let size = DESCRIPTOR_SIZE as u64;
     let from = part.headers.layout.descriptors();
@@ -197,8 +202,9 @@ fn move_descriptors(
     let mut bytes = vec![0; (BATCH * size) as usize];
     while at < there && !stop.is_set() {
         let batch = &mut bytes[..(BATCH.min(there - at) * size) as usize];
-        part.file
-            .read_exact_at("page descriptors", from + at * size, batch)
+        // Descriptors of zeros mean lost pages.
+        whole &= salvager
+            .read(&part.file, "page descriptors", from + at * size, batch)
             .map_err(|error| DumpError::from(part.file.error(error)))?;
         for bytes in batch.chunks_exact_mut(DESCRIPTOR_SIZE) {
             let mut descriptor = PageDescriptor::decode(bytes, endian).unwrap_or_default();
@@ -222,7 +228,7 @@ fn move_descriptors(
     if stop.is_set() {
         return Err(DumpError::Interrupted { kept: None });
     }
-    Ok(whole)
+    Ok((whole, salvager.take()))
 }
 
 /// Returns the header blocks of the first part, changed to those of a whole dump.

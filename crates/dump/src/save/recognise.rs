@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use bigiron_format::device::{DeviceContents, DumpId, is_device};
+use bigiron_format::salvage::Salvager;
 use bigiron_format::{ReadAt, elf, vmdump};
 use bigiron_kernel::source::{DumpFile, is_plain_dump};
 use bigiron_kernel::{Identities, Source};
@@ -90,10 +91,11 @@ pub fn id_of_file(path: &Path) -> Result<DumpId, DumpError> {
         hash.update(&value.to_le_bytes());
     }
     let mut sample = vec![0; SAMPLE as usize];
+    let mut salvager = Salvager::default();
     for index in 0..SAMPLES {
         let offset = (size.saturating_sub(SAMPLE) / (SAMPLES - 1)).saturating_mul(index);
         let len = SAMPLE.min(size - offset) as usize;
-        let read = file.read_exact_at("a sample", offset, &mut sample[..len]);
+        let read = salvager.read(&file, "a sample", offset, &mut sample[..len]);
         read.map_err(|error| DumpError::from(file.error(error)))?;
         hash.update(&sample[..len]);
     }

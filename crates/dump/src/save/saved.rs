@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use bigiron_format::device::DumpId;
 
+use super::directory::Directory;
 use crate::error::DumpError;
 
 /// The result of a save.
@@ -23,29 +24,38 @@ pub struct Saved {
     pub copied: u64,
     /// The reason why the dump is incomplete; `None` if it is complete, or if that is unknown.
     pub damage: Option<String>,
+    /// The bytes of the source that could not be read: while the disk exists, another attempt may
+    /// read them.
+    pub unreadable: Option<String>,
     /// True if the copy is still encrypted, so that its contents are unknown.
     pub encrypted: bool,
+    /// Warnings about the directory, and about files in it that belong to other users.
+    pub warnings: Vec<String>,
 }
 
 impl Saved {
-    /// Describes a dump that an earlier run saved.
+    /// Describes the dump `STEM.NUMBER` that an earlier run saved, after a sync of its directory.
     pub(super) fn before(
+        directory: &Directory,
         id: DumpId,
+        stem: &str,
         number: u64,
-        path: PathBuf,
+        unreadable: Option<String>,
         encrypted: bool,
     ) -> Result<Self, DumpError> {
-        let error = DumpError::output(&path, "look at it", "");
-        let metadata = std::fs::metadata(&path).map_err(error)?;
+        // The earlier run may have failed to.
+        directory.sync()?;
         Ok(Self {
             id,
             number,
-            path,
+            path: directory.path(stem, number),
             before: true,
-            bytes: metadata.len(),
+            bytes: directory.size_of(stem, number).unwrap_or(0),
             copied: 0,
             damage: None,
+            unreadable,
             encrypted,
+            warnings: directory.warnings(),
         })
     }
 }

@@ -1,12 +1,10 @@
 //! Free space for a copy.
 
-use std::fs;
 use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
 use bigiron_format::ReadAt;
-use rustix::fs::statvfs;
 
 use super::directory::Directory;
 use crate::error::DumpError;
@@ -84,9 +82,14 @@ pub fn limit(directory: &Directory) -> Result<Option<NonZeroU64>, DumpError> {
     }
 }
 
+/// Number of free bytes that need not stay free; `None` if it is unknown.
+pub fn spare(directory: &Directory) -> Option<u64> {
+    free(directory).map(|(free, reserve)| free.saturating_sub(reserve))
+}
+
 /// Free bytes, and how many of them must stay free.
 fn free(directory: &Directory) -> Option<(u64, u64)> {
-    let found = statvfs(directory.root()).ok()?;
+    let found = directory.space().ok()?;
     let reserve = minfree(directory).saturating_mul(1 << 10);
     Some((found.f_bavail.saturating_mul(found.f_frsize), reserve))
 }
@@ -102,10 +105,7 @@ fn full(directory: &Directory, text: String) -> DumpError {
 
 /// KiB that must stay free according to the file `minfree` in the directory.
 fn minfree(directory: &Directory) -> u64 {
-    let path = directory.root().join("minfree");
-    let is_small =
-        fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= MINFREE_BYTES);
-    let text = is_small.then(|| fs::read_to_string(&path).ok()).flatten();
+    let text = directory.read("minfree", MINFREE_BYTES);
     let number = text.and_then(|text| text.trim().parse().ok());
     number.unwrap_or(MINFREE_KIB)
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Mutex;
 
+use bigiron_format::FormatError;
 use bigiron_format::vmdump::{Chunk, ChunkKind, CoreOrder, Gap, Stretch};
 use bigiron_helpers::{Stop, run};
 use bigiron_kernel::VmdumpSource;
@@ -66,6 +67,7 @@ pub fn write(job: &SaveJob, dump: &VmdumpSource, damage: Option<&str>) -> Result
     for done in done {
         all.copied += done.copied;
         all.lost += done.lost;
+        all.unreadable = all.unreadable.or(done.unreadable);
         all.first = match (all.first, done.first) {
             (Some(one), Some(other)) => Some(if other.0 < one.0 { other } else { one }),
             (one, other) => one.or(other),
@@ -75,6 +77,7 @@ pub fn write(job: &SaveJob, dump: &VmdumpSource, damage: Option<&str>) -> Result
         bytes: header.core_size,
         copied: all.copied,
         damage: index_damage.or(all.damage()).or(damage.map(Into::into)),
+        unreadable: all.unreadable,
     })
 }
 
@@ -192,6 +195,8 @@ struct Done {
     lost: u64,
     /// Position in the core of the first chunk that failed, and the reason.
     first: Option<(u64, String)>,
+    /// An error of the disk.
+    unreadable: Option<String>,
 }
 
 impl Done {
@@ -235,7 +240,13 @@ fn unpack(
             dump.parts()[part]
                 .file
                 .read_chunk(&chunk, &mut decompressor, &mut packed, &mut bytes)
-                .map_err(|error| error.to_string())
+                .map_err(|error| {
+                    let reason = error.to_string();
+                    if matches!(error, FormatError::Io { .. }) {
+                        done.unreadable.get_or_insert_with(|| reason.clone());
+                    }
+                    reason
+                })
         };
         match read {
             Ok(()) => {

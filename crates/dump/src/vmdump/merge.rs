@@ -7,6 +7,7 @@
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bigiron_format::FormatError;
 use bigiron_format::codec::CodecError;
 use bigiron_format::vmdump::chunk::bits_len;
 use bigiron_format::vmdump::record::Tag;
@@ -50,6 +51,8 @@ pub struct Merged {
     pub lost: u64,
     /// The reason for the first of them.
     pub reason: Option<String>,
+    /// An error of a part's disk.
+    pub unreadable: Option<String>,
 }
 
 /// Writes the parts of `dump` as one dump to `output`; `error` converts its I/O errors.
@@ -92,6 +95,7 @@ pub fn merge(
     for loss in losses {
         merged.lost += loss.pages;
         merged.reason = merged.reason.or(loss.reason);
+        merged.unreadable = merged.unreadable.or(loss.unreadable);
     }
     merge.end(merged)
 }
@@ -127,6 +131,7 @@ enum Work {
 struct Losses {
     pages: u64,
     reason: Option<String>,
+    unreadable: Option<String>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -213,10 +218,19 @@ impl Merge<'_> {
         let part = &self.dump.parts()[number];
         let mut bytes = self.buffers.take();
         let read = if u64::from(chunk.packed) > 2 * chunk.len + GROWTH {
-            Err("its compressed size is too large".to_owned())
+            let path = part.path.display();
+            Err(format!(
+                "{path}: the compressed size of a chunk is too large"
+            ))
         } else {
             let read = part.file.read_packed(&chunk, &mut bytes);
-            read.map_err(|error| error.to_string())
+            read.map_err(|error| {
+                let reason = format!("{}: {error}", part.path.display());
+                if matches!(error, FormatError::Io { .. }) {
+                    losses.unreadable.get_or_insert_with(|| reason.clone());
+                }
+                reason
+            })
         };
         match read {
             Ok(head) => Ok(Packed::Chunk(PackedChunk {
@@ -227,7 +241,7 @@ impl Merge<'_> {
             Err(_) if chunk.kind == ChunkKind::Headers => Ok(Packed::Chunk(self.headers(&chunk)?)),
             Err(reason) => {
                 let ones = chunk.dumped.iter().map(|byte| u64::from(byte.count_ones()));
-                losses.add(ones.sum(), || format!("{}: {reason}", part.path.display()));
+                losses.add(ones.sum(), || reason);
                 let lost = zeros.chunk(chunk.position, chunk.len, chunk.dumped)?;
                 Ok(Packed::Chunk(lost))
             }

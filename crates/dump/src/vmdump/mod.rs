@@ -75,7 +75,7 @@ impl<'a, 's> VmdumpWriter<'a, 's> {
             page_shift: source.page_shift(),
             machine: map.machine,
             endian: source.endian(),
-            dump_level: options.level.number() | source.dump_level(),
+            dump_level: self.job.dump_level(),
             chunk_pages: self.compression.chunk_pages(source.page_shift()),
             memory_offset: map.memory_offset(),
             core_size: map.size,
@@ -91,7 +91,7 @@ impl FormatWriter for VmdumpWriter<'_, '_> {
     type Layout = VmdumpLayout;
 
     fn lay_out(&self, kept: &KeptPages) -> Result<VmdumpLayout, DumpError> {
-        let map = CoreMap::of(kept.job.kernel)?;
+        let map = CoreMap::of(kept.job.kernel, self.job.dump_level())?;
         let header = self.make_header(&map);
         let (placer, first) = Placer::new(&header);
         Ok(VmdumpLayout {

@@ -49,7 +49,7 @@ pub fn repair_vmdump(path: &Path) -> Result<Option<Repair>, DumpError> {
         return Ok(None);
     }
     let (found, header) = match dump.file().header().container {
-        Container::Zstd => (Found::of(dump.file()), dump.file().header().clone()),
+        Container::Zstd => (Found::of(path, dump.file())?, dump.file().header().clone()),
         Container::Bzip2 => {
             let found = Found::of_streams(dump.file())?;
             let header = header_of_streams(&source, dump.file().header(), &found);
@@ -84,7 +84,9 @@ struct Found {
 }
 
 impl Found {
-    fn of(file: &VmdumpFile) -> Self {
+    /// Scans the file at `path`. It is refused if readable chunks may be in what a repair would
+    /// cut off.
+    fn of(path: &Path, file: &VmdumpFile) -> Result<Self, DumpError> {
         let all = Extent {
             offset: 0,
             size: file.bytes().size(),
@@ -97,9 +99,11 @@ impl Found {
             counts: Counts::default(),
         };
         let mut position = 0;
+        let mut doubt = None;
         for step in Walk::new(file.bytes(), file.header(), all) {
             match step {
                 WalkItem::Chunk(header) => {
+                    doubt = None;
                     let chunk = header.chunk;
                     if chunk.position < position {
                         continue;
@@ -115,6 +119,7 @@ impl Found {
                     extent: place,
                     payload,
                 } => {
+                    doubt = None;
                     found.frame(place.offset, &[(place.size as u32, 0)]);
                     found.index(file, place, &payload);
                 }
@@ -123,11 +128,26 @@ impl Found {
                     extent: place,
                     ..
                 } => found.frame(place.offset, &[(place.size as u32, 0)]),
+                WalkItem::Damaged {
+                    error,
+                    may_hold_records: true,
+                    ..
+                } => doubt = doubt.or(Some(error)),
                 // A root that does not match is rebuilt, with everything that led to it.
                 WalkItem::Record { .. } | WalkItem::SeekTable(_) | WalkItem::Damaged { .. } => {}
             }
         }
-        found
+        match doubt {
+            None => Ok(found),
+            Some(error) => {
+                let lost = all.size - found.end;
+                let reason = format!(
+                    "was not changed: {error}; a repair would cut off {lost} bytes, in which there \
+                     may be chunks. `bigiron save` copies what can be read; repair the copy"
+                );
+                Err(refused(path, &reason))
+            }
+        }
     }
 
     /// Scans a bzip2 dump without an index, which requires unpacking all of it.

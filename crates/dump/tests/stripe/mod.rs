@@ -12,7 +12,8 @@ use std::sync::OnceLock;
 
 use bigiron_dump::{
     ChunkCompression, DumpError, DumpIdentity, DumpOptions, DumpOutput, Format, OutputTarget,
-    Progress, Save, SaveOptions, Saved, Verification, ZstdChunks, check_vmdump, dump, verify,
+    Progress, Reference, Save, SaveOptions, Saved, Verification, ZstdChunks, check_vmdump, dump,
+    find_kernel_by_dump, verify,
 };
 use bigiron_format::vmdump::{Chunk, VmdumpFile};
 use bigiron_helpers::{MemoryBudget, Stop};
@@ -108,7 +109,9 @@ pub fn refused(parts: &[&[u8]]) -> String {
 pub fn read_all(dump: &Source) -> Verification {
     let (progress, stop) = (Progress::new(), Stop::new());
     let source = source();
-    match verify(dump.memory(), Some(source.memory()), 2, &progress, &stop) {
+    let kernel = find_kernel_by_dump(&source, dump.memory());
+    let reference = Reference::new(source.memory(), dump.memory(), kernel.as_ref());
+    match verify(dump.memory(), Some(&reference), 2, &progress, &stop) {
         Ok(found) => found,
         Err(DumpError::Differs { frame, reason }) => panic!("wrong page {frame}: {reason}"),
         Err(error) => panic!("{error}"),

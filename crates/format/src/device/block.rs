@@ -107,7 +107,7 @@ impl ContentsKind {
 pub struct DeviceHeader {
     /// Id of the dump.
     pub id: DumpId,
-    /// Incremented by each change of the device's blocks.
+    /// Incremented by each change of the device's blocks; 0 follows the highest number.
     pub generation: u64,
     /// There is a dump that was not saved yet.
     pub valid: bool,
@@ -131,6 +131,18 @@ pub struct DeviceHeader {
 }
 
 impl DeviceHeader {
+    /// Counts a change of the device's blocks.
+    pub fn advance(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Returns true if this block was written after `other`. At most one block of two is some
+    /// changes older, so the distance decides even where the number wrapped.
+    pub fn is_newer_than(&self, other: &Self) -> bool {
+        let distance = self.generation.wrapping_sub(other.generation);
+        distance.cast_signed() > 0
+    }
+
     /// Encodes the block for `position`.
     pub fn encode(&self, position: BlockPosition) -> [u8; BLOCK_SIZE] {
         let mut block = [0; BLOCK_SIZE];

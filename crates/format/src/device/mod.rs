@@ -18,7 +18,7 @@ use crate::error::FormatError;
 /// The blocks found on a device.
 #[derive(Clone, Debug)]
 pub struct FoundDump {
-    /// The header with the higher generation.
+    /// The newer header.
     pub header: DeviceHeader,
     /// The valid blocks and their offsets; [`BlockPosition::Start`] first.
     pub good: Vec<(BlockPosition, u64)>,
@@ -74,11 +74,11 @@ pub fn find(device: &(impl ReadAt + ?Sized)) -> Result<Option<FoundDump>, Format
         .map(|(_, position, at)| (*position, *at))
         .collect();
     // Blocks of the same generation are equal.
-    let newer = headers
-        .into_iter()
-        .map(|(header, ..)| header)
-        .rev()
-        .max_by_key(|header| header.generation);
+    let headers = headers.into_iter().map(|(header, ..)| header);
+    let newer = headers.reduce(|start, end| match end.is_newer_than(&start) {
+        true => end,
+        false => start,
+    });
     Ok(newer.map(|header| FoundDump {
         header,
         good,

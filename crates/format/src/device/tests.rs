@@ -74,6 +74,21 @@ fn newer_block_is_used() {
 }
 
 #[test]
+fn newer_block_is_used_after_the_generation_wrapped() {
+    let last = DeviceHeader {
+        generation: u64::MAX,
+        ..header()
+    };
+    let mut next = last.clone();
+    next.advance();
+    next.valid = false;
+    assert_eq!(next.generation, 0);
+    for (start, end) in [(&next, &last), (&last, &next)] {
+        assert!(!find(&device(start, end)).unwrap().unwrap().header.valid);
+    }
+}
+
+#[test]
 fn blocks_with_wrong_location_or_contents_are_refused() {
     let whole = device(&header(), &header());
     let mut swapped = whole.clone();

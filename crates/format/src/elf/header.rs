@@ -101,17 +101,17 @@ impl CoreHeaders {
                 count.to_string(),
             ));
         }
-        let table = file.read_vec_at(
-            "the program headers",
-            phoff,
-            u64::from(count) * PHDR_SIZE as u64,
-        )?;
+        let what = "the program headers";
+        let in_memory = size_of::<LoadSegment>() as u64;
+        let table = file.read_vec_at(what, phoff, u64::from(count) * PHDR_SIZE as u64)?;
+        FormatError::check_memory(what, phoff, u64::from(count) * in_memory)?;
 
         let mut headers = Self {
             machine: field16(18),
             endian,
             incomplete: endian.u32(&ehdr, 48).unwrap_or(0) & FLAG_INCOMPLETE != 0,
-            segments: Vec::new(),
+            // The upper bound is checked above.
+            segments: Vec::with_capacity(count as usize),
             notes: Vec::new(),
             notes_offset: 0,
         };

@@ -56,6 +56,37 @@ fn header_counts_above_16_bits_are_in_section_0() {
     assert_eq!(headers.segments.len(), 70_000);
 }
 
+/// A file of zeros after its headers, of any size.
+struct Sparse {
+    headers: Vec<u8>,
+    size: u64,
+}
+
+impl ReadAt for Sparse {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        buf.fill(0);
+        self.headers.read_at(offset, buf)?;
+        Ok(buf.len())
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+#[test]
+fn program_headers_in_holes_of_a_file_are_refused_by_the_memory_limit() {
+    let mut headers = core(70_000);
+    headers.truncate(EHDR_SIZE + SHDR_SIZE);
+    // sh_info of section 0, and e_shoff.
+    headers[40..48].copy_from_slice(&(EHDR_SIZE as u64).to_le_bytes());
+    headers[EHDR_SIZE + 44..EHDR_SIZE + 48].copy_from_slice(&MAX_PROGRAM_HEADERS.to_le_bytes());
+    let size = 1 << 40;
+    let error = CoreHeaders::read(&Sparse { headers, size }).unwrap_err();
+    assert!(matches!(error, FormatError::Memory { .. }), "{error}");
+    assert!(error.to_string().contains("--memory-limit"), "{error}");
+}
+
 #[test]
 fn truncated_headers_are_an_error_with_the_offset() {
     let bytes = core(3);

@@ -1,5 +1,6 @@
 //! ELF64 core files: /proc/vmcore, QEMU's memory dumps, `makedumpfile -E`.
 
+pub mod dump_level;
 pub mod erase_info;
 pub mod header;
 pub mod note;

@@ -65,7 +65,6 @@ pub fn check_group(
     for chunk in file.chunks(group)? {
         match file.read_packed(&chunk, packed) {
             Ok(_) => {}
-            Err(error @ FormatError::Io { .. }) => return Err(error),
             Err(_) if findings.len() >= MAX_FINDINGS => break,
             Err(error) => findings.push(Finding {
                 offset: chunk.offset,
@@ -151,14 +150,15 @@ impl Check<'_> {
                         }
                     }
                 }
-                WalkItem::SeekTable(extent) => {
-                    let found = seek_table::read(file.bytes(), extent)?;
-                    if found != frames {
+                WalkItem::SeekTable(extent) => match seek_table::read(file.bytes(), extent) {
+                    Ok(found) if found == frames => {}
+                    Ok(_) => {
                         let reason = "the seek table does not list the frames before it";
                         self.found(extent.offset, None, reason);
                     }
-                }
-                WalkItem::Damaged { extent, error } => {
+                    Err(error) => self.found(extent.offset, None, error.to_string()),
+                },
+                WalkItem::Damaged { extent, error, .. } => {
                     // An incomplete frame at the end of a truncated file is not damage.
                     let is_end = extent.offset + extent.size == all.size && file.root().is_none();
                     if !(is_end && matches!(error, FormatError::Truncated { .. })) {

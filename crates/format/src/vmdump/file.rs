@@ -13,6 +13,7 @@ use super::streams;
 use super::walk::{Walk, WalkItem};
 use crate::bytes::ReadAt;
 use crate::error::FormatError;
+use crate::salvage::Salvager;
 
 /// What an index record or the metadata unpacks to in the bzip2 container, at most.
 const MAX_SMALL_RECORD: u64 = 8 << 20;
@@ -35,10 +36,16 @@ impl VmdumpFile {
     /// end of the file is missing or damaged, by going through all of it.
     pub fn open(bytes: Box<dyn ReadAt>) -> Result<Self, FormatError> {
         let mut front = [0; 16];
-        bytes.read_exact_at("the signature", 0, &mut front)?;
-        // Where its first record is damaged, it may still be one by its root.
+        // Where its first record is damaged or unreadable, it may still be one by its root.
+        Salvager::default().read(&bytes, "the signature", 0, &mut front)?;
         let container = streams::container_of(&front).unwrap_or(Container::Zstd);
-        let found = find_root(&bytes, container)?;
+        let (found, unreadable_root) = match find_root(&bytes, container) {
+            Ok(found) => (found, None),
+            Err(error @ FormatError::Io { .. }) if container == Container::Zstd => {
+                (None, Some(error))
+            }
+            Err(error) => return Err(error),
+        };
         if container == Container::Bzip2 && found.is_none() {
             return Self::open_cut_streams(bytes);
         }
@@ -76,7 +83,10 @@ impl VmdumpFile {
                 }
                 file.root = Some(root);
             }
-            None => file.scan(),
+            None => {
+                file.scan();
+                damage = damage.or(unreadable_root);
+            }
         }
         if damage.is_some() {
             file.damage = damage;
@@ -176,8 +186,11 @@ impl VmdumpFile {
             match self.read_index(extent) {
                 Ok(chunks) => return Ok(chunks),
                 // The headers of the chunks say the same.
-                Err(FormatError::Unexpected { .. } | FormatError::Truncated { .. })
-                    if self.header.container == Container::Zstd => {}
+                Err(
+                    FormatError::Unexpected { .. }
+                    | FormatError::Truncated { .. }
+                    | FormatError::Io { .. },
+                ) if self.header.container == Container::Zstd => {}
                 Err(error) => return Err(error),
             }
         }
@@ -233,16 +246,23 @@ impl VmdumpFile {
     fn read_directory(&self, root: &Root) -> Result<Vec<ChunkGroup>, FormatError> {
         let payload = self.read_payload(Tag::Directory, root.directory)?;
         let entries = index::decode_directory(&payload, root.directory.offset)?;
-        let group = |entry: &DirectoryEntry| ChunkGroup {
-            position: entry.position,
-            chunks: Extent {
-                offset: entry.first_offset,
-                size: entry.offset.saturating_sub(entry.first_offset),
-            },
-            record: Some(Extent {
-                offset: entry.offset,
-                size: u64::from(entry.size),
-            }),
+        // Chunks lie between two index records. Were a damaged directory to say otherwise, each
+        // walk in place of a damaged record could take as long as one of the whole file.
+        let mut before = 0;
+        let group = |entry: &DirectoryEntry| {
+            let start = entry.first_offset.clamp(before, entry.offset.max(before));
+            before = entry.offset;
+            ChunkGroup {
+                position: entry.position,
+                chunks: Extent {
+                    offset: start,
+                    size: entry.offset.saturating_sub(start),
+                },
+                record: Some(Extent {
+                    offset: entry.offset,
+                    size: u64::from(entry.size),
+                }),
+            }
         };
         Ok(entries.iter().map(group).collect())
     }

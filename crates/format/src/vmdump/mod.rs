@@ -31,6 +31,14 @@ pub use root::{ROOT_SIZE, Root};
 pub use seek_table::SeekTable;
 pub use streams::container_of;
 
+use crate::bytes::ReadAt;
+
+/// Returns true if `file` ends as a vmdump in the zstd container, whatever its first bytes are.
+pub fn ends_as_vmdump(file: &(impl ReadAt + ?Sized)) -> bool {
+    let root = find_root::find_root(file, Container::Zstd);
+    root.is_ok_and(|root| root.is_some())
+}
+
 /// Returns true if a file that starts with `front`, 16 bytes, may be a vmdump.
 pub fn is_vmdump(front: &[u8]) -> bool {
     container_of(front).is_some()

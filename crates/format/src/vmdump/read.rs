@@ -91,7 +91,9 @@ impl VmdumpFile {
 
     /// Reads the core's ELF headers and notes.
     pub fn core_headers(&self) -> Result<Vec<u8>, FormatError> {
+        let what = "the ELF headers of the core";
         let wanted = self.header().memory_offset;
+        FormatError::check_memory(what, 0, wanted)?;
         let mut headers: Vec<u8> = Vec::new();
         let mut decompressor = self.decompressor()?;
         let (mut packed, mut out) = (Vec::new(), Vec::new());
@@ -111,7 +113,7 @@ impl VmdumpFile {
             }
         }
         Err(FormatError::Truncated {
-            what: "the ELF headers of the core",
+            what,
             offset: 0,
             needed: wanted,
             size: headers.len() as u64,

@@ -18,8 +18,9 @@ use crate::vmcoreinfo::Vmcoreinfo;
 pub const SIGNATURE: [u8; 10] = *b"BZh91AY&SY";
 /// Data of a block at level 9 that fits whatever it contains.
 pub const BLOCK: u32 = 900_000 - 19;
-/// Bytes of the file read at once.
-const READ: usize = 1 << 20;
+/// Bytes of the file read at once, at first and at most: a stream may have some tens of bytes.
+const FIRST_READ: usize = 4 << 10;
+const MAX_READ: usize = 1 << 20;
 
 /// Encodes a record as a stream.
 pub fn encode(tag: Tag, dump: u64, payload: &[u8]) -> Result<Vec<u8>, CodecError> {
@@ -85,6 +86,8 @@ pub(super) fn scan(file: &(impl ReadAt + ?Sized)) -> Result<Scanned, FormatError
         let (packed, len) = next_stream(file, offset, &mut out)?;
         streams.push((offset, packed, len));
         offset += u64::from(packed);
+        let size = (front.len() + len) as u64;
+        FormatError::check_memory("the ELF headers of the core", 0, size)?;
         front.extend_from_slice(&out[..len]);
         match header_of(&front) {
             Ok(header) if header.memory_offset <= front.len() as u64 => break header,
@@ -175,10 +178,12 @@ fn next_stream(
         reason,
     };
     let mut stream = Bunzip2::new();
-    let mut buffer = vec![0; READ];
+    let mut buffer = Vec::new();
+    let mut wanted = FIRST_READ;
     loop {
         let at = offset + stream.read();
-        let len = (file.size().saturating_sub(at)).min(READ as u64) as usize;
+        let len = (file.size().saturating_sub(at)).min(wanted as u64) as usize;
+        wanted = (wanted * 2).min(MAX_READ);
         if len == 0 {
             return Err(FormatError::Truncated {
                 what: "a bzip2 stream",
@@ -187,10 +192,10 @@ fn next_stream(
                 size: file.size(),
             });
         }
-        let buffer = &mut buffer[..len];
-        file.read_exact_at("a bzip2 stream", at, buffer)?;
+        buffer.resize(len, 0);
+        file.read_exact_at("a bzip2 stream", at, &mut buffer)?;
         if stream
-            .go_on(buffer, out)
+            .go_on(&buffer, out)
             .map_err(|e| error(e.to_string()))?
         {
             let packed = u32::try_from(stream.read());
@@ -249,5 +254,27 @@ pub fn container_of(front: &[u8]) -> Option<Container> {
         Some(Container::Bzip2)
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+    use super::*;
+    use crate::failing::Failing;
+
+    #[test]
+    fn short_streams_are_read_in_proportion_to_their_size() {
+        let stream = encode(Tag::Metadata, 1, b"").unwrap();
+        let count = 200;
+        let file = Failing::new(stream.repeat(count), Vec::new());
+        let (mut offset, mut out) = (0, Vec::new());
+        for _ in 0..count {
+            let (packed, _) = next_stream(&file, offset, &mut out).unwrap();
+            assert_eq!(packed as usize, stream.len());
+            offset += u64::from(packed);
+        }
+        assert!(file.bytes_read() <= (count * FIRST_READ) as u64);
     }
 }

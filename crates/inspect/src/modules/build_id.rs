@@ -21,7 +21,7 @@ pub fn read(program: &Program, module: VirtAddr) -> Result<Option<String>, Inspe
     if program.has("module", "build_id") {
         let mut bytes = [0; 20];
         let at = program.member(module, "module", "build_id")?;
-        program.kernel().read("a build id", at, &mut bytes)?;
+        program.read("a build id", at, &mut bytes)?;
         return Ok(text(&bytes));
     }
     if !program.has("module", "notes_attrs") || !program.has("module_notes_attrs", "attrs") {
@@ -45,7 +45,7 @@ pub fn read(program: &Program, module: VirtAddr) -> Result<Option<String>, Inspe
         let note = program.pointer(at, "bin_attribute", "private")?;
         let mut bytes = [0; NOTE_BYTES];
         let len = size.min(NOTE_BYTES as u64) as usize;
-        program.kernel().read("a note", note, &mut bytes[..len])?;
+        program.read("a note", note, &mut bytes[..len])?;
         let endian = program.kernel().source().endian();
         if let Some(found) = in_note(&bytes[..len], endian) {
             return Ok(text(found));

@@ -33,6 +33,9 @@ pub struct Modules {
     /// Memory that is left for symbols and types.
     #[serde(skip)]
     pub(super) left: AtomicUsize,
+    /// The regions by start address, with the positions of their modules.
+    #[serde(skip)]
+    pub(super) by_address: Vec<(Region, usize)>,
     /// Addresses of their types.
     #[serde(skip)]
     pub(super) btf_addresses: OnceLock<BtfAddresses>,
@@ -98,11 +101,6 @@ impl Region {
 }
 
 impl Module {
-    /// Returns the region that contains the address.
-    pub fn region(&self, address: VirtAddr) -> Option<&Region> {
-        self.regions.iter().find(|region| region.holds(address))
-    }
-
     /// Returns the value, or records why it is missing.
     pub(super) fn take<T>(&mut self, what: &str, found: Result<T, InspectError>) -> Option<T> {
         found
@@ -117,6 +115,27 @@ impl Modules {
         let room = |left: usize| left.checked_sub(bytes);
         let order = Ordering::Relaxed;
         self.left.fetch_update(order, order, room).is_ok()
+    }
+
+    /// Sorts the regions by address.
+    pub(super) fn sort_regions(&mut self) {
+        let all = self.list.iter().enumerate();
+        let regions = all.flat_map(|(index, module)| {
+            let regions = module.regions.iter().cloned();
+            regions.map(move |region| (region, index))
+        });
+        self.by_address = regions.collect();
+        self.by_address.sort_by_key(|(region, _)| region.start.0);
+    }
+
+    /// Returns the module and its region that contain an address: the last one that starts at
+    /// or before it. Regions of an intact kernel do not overlap.
+    pub fn at(&self, address: VirtAddr) -> Option<(&Module, &Region)> {
+        let sorted = &self.by_address;
+        let behind = sorted.partition_point(|(region, _)| region.start.0 <= address.0);
+        let (region, index) = sorted.get(behind.checked_sub(1)?)?;
+        let module = self.list.get(*index)?;
+        region.holds(address).then_some((module, region))
     }
 
     /// Finds a module by name; `-` and `_` are equal, as in modprobe.

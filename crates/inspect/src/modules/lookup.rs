@@ -77,8 +77,7 @@ impl Program<'_, '_> {
             });
         }
         let modules = self.modules();
-        let mut all = modules.list.iter();
-        let (module, region) = all.find_map(|module| Some((module, module.region(address)?)))?;
+        let (module, region) = modules.at(address)?;
         let symbols = modules.symbols(self, module);
         let (symbol, offset) = symbols.at(address)?;
         region.holds(symbol.address).then_some(Located {

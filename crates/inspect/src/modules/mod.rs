@@ -51,6 +51,7 @@ fn read(program: &Program) -> Modules {
         missing: None,
         image: lookup::image(program.symbols()),
         left: AtomicUsize::new(NAME_BYTES),
+        by_address: Vec::new(),
         btf_addresses: OnceLock::new(),
     };
     let walk = program
@@ -63,6 +64,7 @@ fn read(program: &Program) -> Modules {
                 .map(|reason| format!("the list of modules is incomplete: {reason}"));
             let all = walk.items.into_iter();
             modules.list = all.map(|at| module(program, at)).collect();
+            modules.sort_regions();
         }
         Err(InspectError::NoSymbol { .. }) => {
             modules.missing = Some("the kernel has no symbol modules (CONFIG_MODULES)".into());

@@ -50,7 +50,7 @@ impl Modules {
             let count = AT_ONCE.min(tables.count - index);
             let bytes = &mut piece[..SYMBOL * count as usize];
             let at = VirtAddr(tables.symbols.0.wrapping_add(index * SYMBOL as u64));
-            program.kernel().read("a module's symbols", at, bytes)?;
+            program.read("a module's symbols", at, bytes)?;
             for (position, symbol) in bytes.chunks_exact(SYMBOL).enumerate() {
                 let name = u64::from(endian.u32(symbol, 0).unwrap_or(0));
                 let value = endian.u64(symbol, 8).unwrap_or(0);

@@ -189,10 +189,8 @@ impl Orc {
 
     /// Returns the table with the code at `ip`.
     fn table(&self, program: &Program, ip: VirtAddr) -> Result<Option<Table>, InspectError> {
-        let modules = program.modules();
-        let module = (modules.list.iter()).find(|module| module.region(ip).is_some());
-        match module {
-            Some(module) => self.of_module(program, module.address),
+        match program.modules().at(ip) {
+            Some((module, _)) => self.of_module(program, module.address),
             None if is_code(program, ip) => Ok(Some(self.kernel)),
             None => Ok(None),
         }

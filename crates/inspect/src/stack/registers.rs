@@ -56,9 +56,7 @@ impl Registers {
     /// Reads a struct pt_regs.
     pub fn read(program: &Program, at: VirtAddr) -> Result<Self, InspectError> {
         let mut bytes = [0; PT_REGS];
-        program
-            .kernel()
-            .read("the registers on a stack", at, &mut bytes)?;
+        program.read("the registers on a stack", at, &mut bytes)?;
         Ok(Self::parse(&bytes).unwrap_or_default())
     }
 
@@ -98,8 +96,7 @@ fn from_memory(program: &Program, cpu: usize) -> Option<Registers> {
     let notes = program.variable("crash_notes", 8).ok()?;
     let at = program.per_cpu_at(VirtAddr(notes), cpu).ok()?;
     let mut bytes = [0; NOTE_BYTES];
-    let kernel = program.kernel();
-    kernel.read("the notes of a CPU", at, &mut bytes).ok()?;
+    program.read("the notes of a CPU", at, &mut bytes).ok()?;
     let note = Notes::new(&bytes, Endian::Little, 0)
         .intact()
         .find(is_status)?;

@@ -220,8 +220,8 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
     /// instructions; `None` if it does not push it.
     fn frame_pointer_pushed(&self, start: u64) -> Option<u64> {
         let mut code = [0; MAX_PROLOGUE];
-        let kernel = self.program.kernel();
-        kernel.read("code", VirtAddr(start), &mut code).ok()?;
+        let read = self.program.read("code", VirtAddr(start), &mut code);
+        read.ok()?;
         pushes(&code)
     }
 
@@ -230,7 +230,7 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
     fn calls(&self, back: u64, start: u64) -> bool {
         let mut code = [0; CALL.len() + 4];
         let at = VirtAddr(back.wrapping_sub(code.len() as u64));
-        let read = self.program.kernel().read("code", at, &mut code);
+        let read = self.program.read("code", at, &mut code);
         let (operation, distance) = code.split_at(CALL.len());
         let distance = Endian::Little.u32(distance, 0).unwrap_or(0).cast_signed();
         let target = back.wrapping_add_signed(i64::from(distance));

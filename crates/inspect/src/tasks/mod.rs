@@ -3,7 +3,7 @@
 mod rss;
 mod state;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use bigiron_format::VirtAddr;
 use bigiron_kernel::types::MemberLocation;
@@ -115,7 +115,11 @@ impl Tasks {
 
 /// Reads the task at `address`.
 pub fn task_at(program: &Program, address: VirtAddr) -> Result<Task, InspectError> {
-    Layout::of(program)?.read(program, address, &mut Counted::default())
+    let layout = Layout::of(program)?;
+    let mut found = [layout.read(program, address)?];
+    count_pages(program, &mut found);
+    let [found] = found;
+    Ok(found.task)
 }
 
 /// Returns the task that is running on a CPU, according to its run queue.
@@ -199,32 +203,52 @@ impl Finder {
 
     fn finish(mut self, program: &Program, layout: &Layout) -> Tasks {
         let mut tasks = Vec::new();
-        let mut counted = Counted::default();
         for (index, address) in std::mem::take(&mut self.order).into_iter().enumerate() {
-            match layout.read(program, address, &mut counted) {
-                Ok(task) => tasks.push(Task {
-                    idle: index < self.idle,
-                    ..task
-                }),
+            match layout.read(program, address) {
+                Ok(mut found) => {
+                    found.task.idle = index < self.idle;
+                    tasks.push(found);
+                }
                 Err(error) => self.gap(format!("the task at {address}: {error}")),
             }
         }
-        if let Some(reason) = counted.unknown {
-            self.gap(format!("pages in memory: {reason}"));
+        if let Some(reason) = count_pages(program, &mut tasks) {
+            // Also if many gaps are known already: each task lacks this.
+            self.gaps.push(format!("pages in memory: {reason}"));
         }
         Tasks {
-            tasks,
+            tasks: tasks.into_iter().map(|found| found.task).collect(),
             gaps: self.gaps,
         }
     }
 }
 
-/// Resident pages by mm address, since threads share one.
-#[derive(Default)]
-struct Counted {
-    pages: HashMap<VirtAddr, Option<u64>>,
-    /// The reason why some are unknown.
-    unknown: Option<String>,
+/// A task, and the address of its mm if it has memory of its own.
+struct Found {
+    task: Task,
+    mm: Option<VirtAddr>,
+}
+
+/// Sets the resident pages of tasks, and returns why some are unknown.
+fn count_pages(program: &Program, tasks: &mut [Found]) -> Option<String> {
+    // Threads share an mm.
+    let mut seen = HashSet::new();
+    let own = tasks.iter().filter_map(|found| {
+        let mm = found.mm.filter(|mm| seen.insert(*mm))?;
+        Some((found.task.address, mm))
+    });
+    let own: Vec<(VirtAddr, VirtAddr)> = own.collect();
+    if own.is_empty() {
+        return None;
+    }
+    let counted = match Rss::of(program) {
+        Ok(rss) => rss.pages(program, &own),
+        Err(error) => return Some(error.to_string()),
+    };
+    for found in tasks {
+        found.task.rss_pages = found.mm.and_then(|mm| counted.of(mm));
+    }
+    counted.unknown
 }
 
 /// Locations of the fields of task_struct.
@@ -242,7 +266,6 @@ struct Layout {
     /// Missing without SMP.
     on_cpu: Option<MemberLocation>,
     states: States,
-    rss: Result<Rss, String>,
 }
 
 impl Layout {
@@ -259,7 +282,6 @@ impl Layout {
             cpu: member("thread_info.cpu").or_else(|_| member("cpu")).ok(),
             on_cpu: member("on_cpu").ok(),
             states: States::of(program),
-            rss: Rss::of(program).map_err(|error| error.to_string()),
         })
     }
 
@@ -280,34 +302,8 @@ impl Layout {
         both_ways(program, head, "task_struct", "thread_group", most)
     }
 
-    fn pages(
-        &self,
-        program: &Program,
-        task: VirtAddr,
-        mm: VirtAddr,
-        counted: &mut Counted,
-    ) -> Option<u64> {
-        if let Some(pages) = counted.pages.get(&mm) {
-            return *pages;
-        }
-        let pages = match &self.rss {
-            Ok(rss) => rss
-                .pages(program, task, mm)
-                .map_err(|error| error.to_string()),
-            Err(reason) => Err(reason.clone()),
-        };
-        let pages = pages.map_err(|reason| counted.unknown = Some(reason)).ok();
-        counted.pages.insert(mm, pages);
-        pages
-    }
-
-    /// Reads the task at `address`; `counted` caches the resident pages of each mm.
-    fn read(
-        &self,
-        program: &Program,
-        address: VirtAddr,
-        counted: &mut Counted,
-    ) -> Result<Task, InspectError> {
+    /// Reads the task at `address`, without its resident pages.
+    fn read(&self, program: &Program, address: VirtAddr) -> Result<Found, InspectError> {
         let number = |member: &MemberLocation| program.value_at(address, member);
         // pid_t is an int; the upper half does not belong to it.
         let pid_of = |value: u64| (value as u32).cast_signed();
@@ -317,15 +313,12 @@ impl Layout {
         let mm = VirtAddr(number(&self.mm)?);
         // An exiting task has released its memory.
         let has_memory = !kernel_thread && mm.0 != 0;
-        let rss_pages = has_memory
-            .then(|| self.pages(program, address, mm, counted))
-            .flatten();
         let parent = VirtAddr(number(&self.parent)?);
         let parent = program.value_at(parent, &self.tgid).ok();
         let optional = |member: &Option<MemberLocation>| {
             member.as_ref().and_then(|member| number(member).ok())
         };
-        Ok(Task {
+        let task = Task {
             pid: pid_of(number(&self.pid)?),
             tgid: pid_of(number(&self.tgid)?),
             parent: parent.map(pid_of),
@@ -337,8 +330,10 @@ impl Layout {
             on_cpu: optional(&self.on_cpu).is_some_and(|on| on != 0),
             kernel_thread,
             idle: false,
-            rss_pages,
+            rss_pages: None,
             address,
-        })
+        };
+        let mm = has_memory.then_some(mm);
+        Ok(Found { task, mm })
     }
 }

@@ -1,7 +1,10 @@
-//! Resident memory of a task: mm_struct.rss_stat.
+//! Resident memory of tasks: mm_struct.rss_stat.
+
+use std::collections::HashMap;
 
 use bigiron_format::VirtAddr;
-use bigiron_kernel::types::{MemberLocation, Shape, TypeTable, resolve, size_of};
+use bigiron_kernel::Steps;
+use bigiron_kernel::types::{MemberLocation, Shape, resolve, size_of};
 
 use crate::cpus::online_cpus;
 use crate::error::InspectError;
@@ -9,6 +12,43 @@ use crate::program::Program;
 
 /// Maximum number of threads of a process whose own counts are read.
 const MAX_THREADS: usize = 64 << 10;
+/// Size of a CPU's part of a percpu_counter (s32, include/linux/percpu_counter.h).
+const PART: u64 = 4;
+/// The parts within such a range of addresses are read at once; no page is smaller.
+const RANGE: u64 = 4096;
+/// Maximum number of per-CPU parts, and the memory that so many take.
+const MAX_PARTS: u64 = 1 << 32;
+const MAX_PART_BYTES: u64 = MAX_PARTS * PART;
+
+/// The per-CPU part of a counter of an address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Part {
+    /// The `__percpu` pointer.
+    pointer: u64,
+    mm: VirtAddr,
+}
+
+/// Resident pages of address spaces.
+#[derive(Debug, Default)]
+pub struct Counted {
+    /// By address of the mm; those that are unknown are missing. Per-CPU counters may be
+    /// temporarily negative.
+    sums: HashMap<VirtAddr, i64>,
+    /// The reason why some are unknown.
+    pub unknown: Option<String>,
+}
+
+impl Counted {
+    /// Resident pages of an address space, if known.
+    pub fn of(&self, mm: VirtAddr) -> Option<u64> {
+        Some((*self.sums.get(&mm)?).max(0).cast_unsigned())
+    }
+
+    fn fail(&mut self, mm: VirtAddr, reason: String) {
+        self.sums.remove(&mm);
+        self.unknown.get_or_insert(reason);
+    }
+}
 
 /// How this kernel counts resident pages.
 pub struct Rss {
@@ -59,7 +99,7 @@ impl Rss {
             // Before 4.5 (commit eca56ff906bd) shared pages count as file pages.
             ("MM_SHMEMPAGES", None),
         ] {
-            let found = types.enumerator(name)?.map(i64::cast_unsigned);
+            let found = program.enumerator(name)?.map(i64::cast_unsigned);
             counters.extend(found.filter(|number| *number < 16).or(known));
         }
         Ok(Self {
@@ -69,13 +109,31 @@ impl Rss {
         })
     }
 
-    /// Resident pages of the process of `task` with the address space `mm`.
-    pub fn pages(
+    /// Counts the resident pages of address spaces; `tasks` has one task of each, with the
+    /// address of its mm.
+    pub fn pages(&self, program: &Program, tasks: &[(VirtAddr, VirtAddr)]) -> Counted {
+        let mut counted = Counted::default();
+        let mut parts = Vec::new();
+        for (task, mm) in tasks {
+            match self.base(program, *task, *mm, &mut parts) {
+                Ok(sum) => {
+                    counted.sums.insert(*mm, sum);
+                }
+                Err(error) => counted.fail(*mm, error.to_string()),
+            }
+        }
+        self.add_parts(program, parts, &mut counted);
+        counted
+    }
+
+    /// Sums up the counters of `mm` without their per-CPU parts, which are added to `parts`.
+    fn base(
         &self,
         program: &Program,
         task: VirtAddr,
         mm: VirtAddr,
-    ) -> Result<u64, InspectError> {
+        parts: &mut Vec<Part>,
+    ) -> Result<i64, InspectError> {
         let mut sum = 0_i64;
         let mut add = |number: i64| sum = sum.saturating_add(number);
         for counter in &self.counters {
@@ -90,11 +148,8 @@ impl Rss {
                         mm.0.wrapping_add(array.saturating_add(counter.saturating_mul(*size))),
                     );
                     add(program.value_at(at, count)?.cast_signed());
-                    let parts = VirtAddr(program.value_at(at, counters)?);
-                    for cpu in &self.cpus {
-                        let part = program.number(program.per_cpu_at(parts, *cpu)?, 4)?;
-                        add(i64::from((part as u32).cast_signed()));
-                    }
+                    let pointer = program.value_at(at, counters)?;
+                    parts.push(Part { pointer, mm });
                 }
                 Form::Atomic { array, .. } => {
                     let at = VirtAddr(mm.0.wrapping_add(array.saturating_add(8 * counter)));
@@ -114,8 +169,64 @@ impl Rss {
                 }
             }
         }
-        // Per-CPU counters may be temporarily negative.
-        Ok(sum.max(0).cast_unsigned())
+        Ok(sum)
+    }
+
+    /// Adds the per-CPU parts, range by range, so that each CPU's memory is read once.
+    fn add_parts(&self, program: &Program, mut parts: Vec<Part>, counted: &mut Counted) {
+        parts.retain(|part| counted.sums.contains_key(&part.mm));
+        parts.sort_unstable();
+        // Each part has 4 bytes of the dump's memory to itself.
+        let memory = program.kernel().size_up_to(MAX_PART_BYTES);
+        let steps = Steps::new(memory / PART);
+        for group in parts.chunk_by(|a, b| a.pointer / RANGE == b.pointer / RANGE) {
+            let count = (group.len() as u64).saturating_mul(self.cpus.len() as u64);
+            let added = match steps.take(count) {
+                true => self
+                    .add_group(program, group, counted)
+                    .map_err(|error| error.to_string()),
+                false => Err(format!(
+                    "not computed: {} counters of {} CPUs are more than the dump's memory can \
+                     hold",
+                    parts.len(),
+                    self.cpus.len()
+                )),
+            };
+            if let Err(reason) = added {
+                for part in group {
+                    counted.fail(part.mm, reason.clone());
+                }
+            }
+        }
+    }
+
+    fn add_group(
+        &self,
+        program: &Program,
+        group: &[Part],
+        counted: &mut Counted,
+    ) -> Result<(), InspectError> {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else {
+            return Ok(());
+        };
+        let endian = program.kernel().source().endian();
+        let mut bytes = [0; (RANGE + PART) as usize];
+        let bytes = &mut bytes[..(last.pointer - first.pointer + PART) as usize];
+        let mut sums = vec![0_i64; group.len()];
+        for cpu in &self.cpus {
+            let at = program.per_cpu_at(VirtAddr(first.pointer), *cpu)?;
+            program.read("per-CPU counters", at, bytes)?;
+            for (sum, part) in sums.iter_mut().zip(group) {
+                let value = endian.u32(bytes, (part.pointer - first.pointer) as usize);
+                *sum = sum.saturating_add(i64::from(value.unwrap_or(0).cast_signed()));
+            }
+        }
+        for (part, more) in group.iter().zip(sums) {
+            if let Some(sum) = counted.sums.get_mut(&part.mm) {
+                *sum = sum.saturating_add(more);
+            }
+        }
+        Ok(())
     }
 
     fn threads(&self, program: &Program, task: VirtAddr) -> Result<Vec<VirtAddr>, InspectError> {

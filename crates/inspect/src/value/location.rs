@@ -14,6 +14,8 @@ use crate::program::Program;
 
 /// Maximum number of members, elements and pointers in an expression.
 const MAX_STEPS: usize = 64;
+/// Maximum number of addresses named when several symbols share a name.
+const MAX_CHOICES: usize = 16;
 
 /// Address spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -314,10 +316,12 @@ fn start<'p>(program: &'p Program, name: &str) -> Result<Start<'p>, String> {
             });
         }
         (None, many) => {
-            let addresses = many.iter().map(|found| found.symbol.address.to_string());
+            let shown = many.iter().take(MAX_CHOICES);
+            let addresses = shown.map(|found| found.symbol.address.to_string());
             let addresses = addresses.collect::<Vec<_>>().join(", ");
             return Err(format!(
-                "several symbols have that name; give one's address: {addresses}"
+                "{} symbols have that name; give one's address: {addresses}",
+                many.len()
             ));
         }
     };

@@ -98,8 +98,11 @@ impl Reader<'_, '_, '_> {
             Shape::Enumeration(size) => {
                 let bits = self.bits(at, size)?;
                 let value = self.number(id, bits, size, at)?;
-                let names = self.types.enumerators(id)?;
-                self.charge(names.len() / 64);
+                let names = match self.left {
+                    0 => Vec::new(),
+                    _ => self.types.enumerators(id)?,
+                };
+                self.charge(names.len() / 8);
                 let mask = mask(width(size, at));
                 let same = |known: &i64| known.cast_unsigned() & mask == bits & mask;
                 let name = names.into_iter().find(|(_, known)| same(known));
@@ -110,9 +113,11 @@ impl Reader<'_, '_, '_> {
             }
             Shape::Pointer(to) => {
                 let value = VirtAddr(self.bits(at, 8)?);
+                let symbol = self.program.symbol_at(value).map(|found| found.to_string());
+                self.charge(symbol.as_ref().map_or(0, String::len) / 64);
                 Value::Pointer {
                     value,
-                    symbol: self.program.symbol_at(value).map(|found| found.to_string()),
+                    symbol,
                     text: self.text_at(to, value),
                 }
             }
@@ -127,14 +132,19 @@ impl Reader<'_, '_, '_> {
         depth: usize,
         room: usize,
     ) -> Result<Value, InspectError> {
+        let reason = format!("more than {MAX_VALUES} values");
+        if self.left == 0 {
+            return Ok(unread(&reason));
+        }
+        let all = self.types.members(id)?;
+        // Before their values, since damage may end the loop early.
+        self.charge(all.len());
         let mut members = Vec::new();
-        for member in self.types.members(id)? {
+        for member in all {
             if self.left == 0 {
-                let reason = format!("more than {MAX_VALUES} values");
                 members.push(member_value(&member, String::new(), unread(&reason)));
                 break;
             }
-            self.left -= 1;
             let is_open = member.name.is_none();
             let inner = At {
                 address: at.address.wrapping_add(member.bit_offset / 8),
@@ -147,7 +157,8 @@ impl Reader<'_, '_, '_> {
                 self.value(member.type_id, inner, below, room - 1)
             };
             let type_name = declaration(self.types, member.type_id, "")?;
-            self.charge(type_name.len() / 64);
+            let name = member.name.as_ref().map_or(0, String::len);
+            self.charge((type_name.len() + name) / 64);
             members.push(member_value(&member, type_name, value));
         }
         Ok(Value::Struct { members })
@@ -294,10 +305,12 @@ impl Reader<'_, '_, '_> {
     }
 
     fn read(&self, address: u64, buf: &mut [u8]) -> Result<(), InspectError> {
-        let kernel = self.program.kernel();
         match self.space {
-            Space::Virtual => kernel.read("a value", VirtAddr(address), buf)?,
-            Space::Physical => kernel.memory().read(PhysAddr(address), buf)?,
+            Space::Virtual => self.program.read("a value", VirtAddr(address), buf)?,
+            Space::Physical => {
+                let memory = self.program.kernel().memory();
+                memory.read(PhysAddr(address), buf)?;
+            }
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use super::config::Config;
 use super::item::{EraseMemory, Item, Scope};
 use super::lists;
 use super::ranges::{Blank, Blanks, ERASED};
+use crate::steps::Steps;
 use crate::symbols::Symbols;
 use crate::types::{Shape, TypeId, TypeTable};
 
@@ -20,6 +21,9 @@ use crate::types::{Shape, TypeId, TypeTable};
 const MAX_BYTES: u64 = 16 << 30;
 /// Maximum number of erased ranges; each takes some 50 bytes.
 const MAX_RANGES: usize = 4 << 20;
+/// Maximum number of mapped pages in all ranges: 16 GiB of small pages. Sizes and page tables come
+/// from the dump, and a few tables that refer to themselves map everything.
+const MAX_PAGES: u64 = 4 << 20;
 /// Maximum size of the erase info in the dump.
 const MAX_INFO: usize = 8 << 20;
 
@@ -277,8 +281,9 @@ impl Work<'_> {
 
     fn finish(mut self) -> Erasure {
         let mut blanks = Vec::new();
+        let steps = Steps::new(MAX_PAGES);
         for range in std::mem::take(&mut self.ranges) {
-            if let Err(text) = self.pages_of(&range, &mut blanks) {
+            if let Err(text) = self.pages_of(&range, &steps, &mut blanks) {
                 self.report(range.line, text);
             }
         }
@@ -292,7 +297,12 @@ impl Work<'_> {
 
     /// Splits a range into physical ranges page by page: virtually contiguous pages need not be
     /// physically contiguous.
-    fn pages_of(&self, range: &EraseRange, blanks: &mut Vec<Blank>) -> Result<(), String> {
+    fn pages_of(
+        &self,
+        range: &EraseRange,
+        steps: &Steps,
+        blanks: &mut Vec<Blank>,
+    ) -> Result<(), String> {
         let mut done = 0;
         let mut last: Option<Blank> = None;
         while done < range.len {
@@ -300,6 +310,10 @@ impl Work<'_> {
             let address = address.ok_or_else(|| not_mapped(range.address))?;
             let leaf = self.scope.memory.translate(VirtAddr(address));
             let found = match leaf {
+                Ok(Some(_)) if !steps.take(1) => {
+                    blanks.extend(last);
+                    return Err(format!("more than {MAX_PAGES} pages to erase"));
+                }
                 Ok(Some(leaf)) if leaf.len > 0 => leaf,
                 Ok(_) => {
                     blanks.extend(last);

@@ -17,6 +17,9 @@ pub struct TextStyle {
     pub level_names: bool,
     /// Print the task or CPU that wrote the record after the time.
     pub caller: bool,
+    /// Print white space such as carriage return, and a plain-text log, as they are, as other
+    /// programs do; otherwise nothing but line feeds and tabs reaches a terminal unescaped.
+    pub exact: bool,
 }
 
 /// Escaping of bytes that are neither printable nor white space.
@@ -32,6 +35,7 @@ impl TextStyle {
     /// `[    0.000000] text`, as `makedumpfile --dump-dmesg` on x86_64.
     pub const MAKEDUMPFILE: Self = Self {
         escape: Escape::SignExtended,
+        exact: true,
         ..Self::PLAIN
     };
 
@@ -39,16 +43,19 @@ impl TextStyle {
     pub const VMCORE_DMESG: Self = Self {
         indent: false,
         lines_without_text: true,
+        exact: true,
         ..Self::PLAIN
     };
 
-    /// makedumpfile's format, with every byte escaped as itself.
+    /// makedumpfile's format, with every byte escaped as itself, and all control characters
+    /// escaped.
     pub const PLAIN: Self = Self {
         escape: Escape::Byte,
         indent: true,
         lines_without_text: false,
         level_names: false,
         caller: false,
+        exact: false,
     };
 
     /// Writes one record, followed by a line feed.
@@ -83,13 +90,38 @@ impl TextStyle {
                     line.push(b'\n');
                     line.resize(line.len() + indent, b' ');
                 }
-                // isprint() and isspace() of the C locale; 0x0b is VT.
-                b' '..=b'~' | b'\t' | b'\r' | 0x0b | 0x0c => line.push(*byte),
-                _ => self.escape.write(&mut line, *byte)?,
+                byte => self.put(&mut line, *byte)?,
             }
         }
         line.push(b'\n');
         out.write_all(&line)
+    }
+
+    /// Writes a piece of a plain-text log.
+    pub(super) fn write_plain(self, out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
+        if self.exact {
+            return out.write_all(text);
+        }
+        let mut escaped = Vec::with_capacity(text.len());
+        for byte in text {
+            match byte {
+                b'\n' => escaped.push(b'\n'),
+                byte => self.put(&mut escaped, *byte)?,
+            }
+        }
+        out.write_all(&escaped)
+    }
+
+    /// Adds a byte of text to a line.
+    fn put(self, line: &mut Vec<u8>, byte: u8) -> io::Result<()> {
+        match byte {
+            // isprint() of the C locale.
+            b' '..=b'~' | b'\t' => line.push(byte),
+            // The rest of isspace(); 0x0b is VT.
+            b'\r' | 0x0b | 0x0c if self.exact => line.push(byte),
+            _ => self.escape.write(line, byte)?,
+        }
+        Ok(())
     }
 }
 

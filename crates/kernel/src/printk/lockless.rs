@@ -28,6 +28,8 @@ const MAX_TEXT_BITS: u32 = 31;
 /// The kernel allocates one descriptor per 32 bytes of text (PRB_AVGBITS); one bit more than
 /// for the largest ring.
 const MAX_DESCRIPTOR_BITS: u32 = 27;
+/// Maximum length of a device's names; PRINTK_INFO_DEVICE_LEN is 48.
+const MAX_DEVICE_NAME: usize = 64;
 /// Descriptors read at once.
 const BATCH: u64 = 128;
 
@@ -111,12 +113,11 @@ impl Ring {
             ring: self,
             memory,
             from_seq: if since_clear { clear_seq(memory)? } else { 0 },
-            text_left: self.text_size,
+            text_left: memory.size_up_to(self.text_size),
             text: Vec::new(),
             info: vec![0; self.layout.info_size],
             summary: LogSummary::default(),
         };
-        let mut first = self.tail;
         let mut left = (self.head.wrapping_sub(self.tail) & ID_MASK) + 1;
         if left > self.count {
             walk.summary.cut(format!(
@@ -124,9 +125,17 @@ impl Ring {
                 self.count
             ));
             left = self.count;
-            first = self.head.wrapping_sub(left - 1) & ID_MASK;
         }
         let size = self.layout.descriptor_size;
+        let room = memory.size_up_to(left.saturating_mul(size as u64)) / size as u64;
+        if left > room {
+            walk.summary.cut(format!(
+                "its ring says {left} records but the memory has room for {room}"
+            ));
+            left = room;
+        }
+        // The newest ones, if there is no room for all.
+        let mut first = self.head.wrapping_sub(left.saturating_sub(1)) & ID_MASK;
         let mut batch = vec![0; size * BATCH as usize];
         while left > 0 {
             // At most up to the end of the ring.
@@ -161,7 +170,8 @@ struct Walk<'w> {
     ring: &'w Ring,
     memory: &'w dyn KernelMemory,
     from_seq: u64,
-    /// Text blocks do not overlap, so together they have at most the ring's size.
+    /// Text blocks do not overlap, so together they have at most the ring's size. Page tables
+    /// may show one page all over the ring, so they also have at most the memory's size.
     text_left: u64,
     text: Vec<u8>,
     info: Vec<u8>,
@@ -203,7 +213,7 @@ impl Walk<'_> {
                 let len = u64::from(len).min(room);
                 let Some(left) = self.text_left.checked_sub(len) else {
                     self.summary
-                        .cut("its records claim more text than its ring holds");
+                        .cut("its records claim more text than its ring and the memory hold");
                     return Ok(false);
                 };
                 self.text_left = left;
@@ -308,7 +318,7 @@ impl DeviceLayout {
         let dev_info = info.offset("printk_info.dev_info")?;
         let field = |name: &str, length: &str| {
             let offset = dev_info.checked_add(info.offset(&format!("dev_printk_info.{name}"))?)?;
-            let length = info.length(length)?;
+            let length = info.length(length)?.min(MAX_DEVICE_NAME);
             (offset.checked_add(length)? <= info_size).then_some((offset, length))
         };
         Some(Self {

@@ -8,8 +8,8 @@
 //! | `SYMBOL(log_first_idx)` | `records` of variable length | 3.5 to 5.9 (7ff9554bb578) |
 //! | `SYMBOL(log_end)` | plain `text` | before 3.5 |
 //!
-//! A dump may be damaged or hostile: every walk is bounded by the ring's own size,
-//! no allocation is sized by an unchecked field, and what cannot be read is counted
+//! A dump may be damaged or hostile: every walk is bounded by the ring's own size and by that
+//! of the dump's memory, no allocation is sized by an unchecked field, and what cannot be read is counted
 //! and reported in [`LogSummary::warnings`].
 
 mod fields;
@@ -83,7 +83,7 @@ impl<'k> Log<'k> {
     }
 
     /// Writes the log as text in a given style. A plain-text log has its own format, of which
-    /// only [`TextStyle::level_names`] changes anything.
+    /// only [`TextStyle::level_names`] and [`TextStyle::exact`] change anything.
     pub fn write_styled(
         &self,
         out: &mut dyn io::Write,
@@ -92,7 +92,9 @@ impl<'k> Log<'k> {
     ) -> Result<LogSummary, LogError> {
         match &self.form {
             Form::Text(buffer) if !style.level_names => {
-                buffer.copy(self.memory, since_clear, &mut |bytes| out.write_all(bytes))
+                buffer.copy(self.memory, since_clear, &mut |bytes| {
+                    style.write_plain(out, bytes)
+                })
             }
             _ => self.for_each(since_clear, &mut |record| style.write(out, record)),
         }

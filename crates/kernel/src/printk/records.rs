@@ -142,8 +142,10 @@ impl Buffer {
             len: 0,
         };
         let size = self.layout.size as u32;
-        // Records do not overlap, so together they have at most the buffer's size.
-        let mut left = self.log_buf_len;
+        // Records do not overlap, so together they have at most the size of the buffer, and of
+        // the memory, of which page tables may show one page all over the buffer.
+        let most = memory.size_up_to(u64::from(self.log_buf_len));
+        let mut left = u32::try_from(most).unwrap_or(self.log_buf_len);
         let mut at = self.first;
         while at != self.next {
             if self.log_buf_len.saturating_sub(at) < size {

@@ -59,6 +59,15 @@ impl Buffer {
         if since_clear && let Some(logged) = self.logged_chars {
             left = left.min(logged);
         }
+        // The newest part, if the memory has no room for all: page tables may show one page all
+        // over the buffer.
+        let room = u32::try_from(memory.size_up_to(u64::from(left))).unwrap_or(left);
+        if room < left {
+            summary.cut(format!(
+                "it claims {left} bytes of text, more than the memory's {room}"
+            ));
+            left = room;
+        }
         let mut buf = [0; READ_SIZE as usize];
         while left > 0 {
             let at = self.log_end.wrapping_sub(left) & (self.log_buf_len - 1);

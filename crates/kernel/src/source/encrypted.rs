@@ -1,13 +1,12 @@
 //! Dumps encrypted by age (age-encryption.org/v1) as sources.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use age::DecryptError;
 use age::stream::StreamReader;
-use bigiron_format::ReadAt;
+use bigiron_format::{FormatError, ReadAt};
 
 use super::elf::ElfBytes;
 use crate::error::SourceError;
@@ -16,6 +15,17 @@ use crate::error::SourceError;
 const SIGNATURE: &[u8] = b"age-encryption.org/v1\n";
 /// First line of an armored file.
 const ARMORED: &[u8] = b"-----BEGIN AGE ENCRYPTED FILE-----";
+/// Start of the last line of a header, which has the header's checksum.
+const LAST_LINE: &[u8] = b"---";
+/// Maximum number of recipients of an encrypted dump.
+pub const MAX_RECIPIENTS: usize = 600;
+/// Maximum size of a header. A recipient takes 98 bytes.
+const MAX_HEADER: usize = 64 << 10;
+/// Maximum number of lines of a header: two for each recipient, and a few others. `age` parses a
+/// header anew after each line.
+const MAX_LINES: usize = 2 * MAX_RECIPIENTS + 100;
+/// Size of the random number between the header and the contents.
+const NONCE: u64 = 16;
 /// Size of an encrypted chunk of age, and its overhead.
 const CHUNK: u64 = 64 << 10;
 const TAG: u64 = 16;
@@ -90,19 +100,24 @@ pub(super) fn enter(
         ),
         other => refused(format!("is encrypted and cannot be opened: {other}")),
     };
-    let (mut reader, begin) = open(&bytes, identities).map_err(refuse)?;
+    let header = header_size(bytes.as_ref()).map_err(|cause| SourceError::Format {
+        path: path.clone(),
+        cause,
+    })?;
+    let mut reader = open(&bytes, identities).map_err(refuse)?;
     let (reader, size, damage) = match reader.seek(SeekFrom::End(0)) {
         Ok(end) => (reader, end, None),
         // Without the last chunk the intended length is unknown.
         Err(_) => {
-            let whole = bytes.size().saturating_sub(begin) / (CHUNK + TAG) * CHUNK;
+            let contents = bytes.size().saturating_sub(header + NONCE);
+            let whole = contents / (CHUNK + TAG) * CHUNK;
             let damage = format!(
                 "{} has no last piece of its encryption: it is truncated",
                 path.display()
             );
             // The failed reader has lost its position.
             (
-                open(&bytes, identities).map_err(refuse)?.0,
+                open(&bytes, identities).map_err(refuse)?,
                 whole,
                 Some(damage),
             )
@@ -116,24 +131,64 @@ pub(super) fn enter(
     Ok((ElfBytes::Other(Box::new(decrypted), path), damage))
 }
 
-/// Opens a reader of the contents, and returns their offset in the file.
-fn open(
-    bytes: &Arc<dyn ReadAt>,
-    identities: &Identities,
-) -> Result<(StreamReader<Cursor>, u64), DecryptError> {
-    let position = Arc::new(AtomicU64::new(0));
+/// Returns the size of the header, in bytes, before `age` parses it.
+fn header_size(bytes: &dyn ReadAt) -> Result<u64, FormatError> {
+    let mut front = vec![0; MAX_HEADER];
+    let mut filled = 0;
+    while filled < front.len() {
+        match bytes.read_at(filled as u64, &mut front[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(cause) => {
+                return Err(FormatError::Io {
+                    what: "the header of the encryption",
+                    offset: filled as u64,
+                    cause,
+                });
+            }
+        }
+    }
+    let mut size = 0;
+    let lines = front[..filled].split_inclusive(|byte| *byte == b'\n');
+    for line in lines.take(MAX_LINES) {
+        size += line.len();
+        if line.starts_with(LAST_LINE) && line.ends_with(b"\n") {
+            return Ok(size as u64);
+        }
+    }
+    if filled < MAX_HEADER && size == filled {
+        return Err(FormatError::Truncated {
+            what: "the header of the encryption",
+            offset: 0,
+            needed: filled as u64 + 1,
+            size: filled as u64,
+        });
+    }
+    Err(FormatError::unexpected(
+        "the header of the encryption",
+        0,
+        format!("a line \"---\" within {MAX_HEADER} bytes and {MAX_LINES} lines"),
+        format!("none up to offset {size:#x}; no more recipients can be read"),
+    ))
+}
+
+/// Opens a reader of the contents.
+fn open(bytes: &Arc<dyn ReadAt>, identities: &Identities) -> Result<DumpReader, DecryptError> {
     let cursor = Cursor {
         bytes: Arc::clone(bytes),
-        position: Arc::clone(&position),
+        position: 0,
     };
     let keys = identities.0.iter().map(AsRef::as_ref);
-    let reader = age::Decryptor::new(cursor)?.decrypt(keys)?;
-    Ok((reader, position.load(Ordering::Relaxed)))
+    // Without a buffer, `age` reads and parses a header anew for each of its bytes.
+    age::Decryptor::new_buffered(BufReader::new(cursor))?.decrypt(keys)
 }
+
+/// The contents of an encrypted file as a stream. Chunks are larger than the buffer and bypass it.
+type DumpReader = StreamReader<BufReader<Cursor>>;
 
 /// The contents of an encrypted file. Helpers take turns.
 struct DecryptedFile {
-    reader: Mutex<StreamReader<Cursor>>,
+    reader: Mutex<DumpReader>,
     size: u64,
     is_cut: bool,
 }
@@ -165,16 +220,13 @@ impl ReadAt for DecryptedFile {
 /// A file as a stream.
 struct Cursor {
     bytes: Arc<dyn ReadAt>,
-    /// Shared with the owner: the offset of the encrypted contents.
-    position: Arc<AtomicU64>,
+    position: u64,
 }
 
 impl Read for Cursor {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let position = self.position.load(Ordering::Relaxed);
-        let count = self.bytes.read_at(position, buf)?;
-        self.position
-            .store(position + count as u64, Ordering::Relaxed);
+        let count = self.bytes.read_at(self.position, buf)?;
+        self.position += count as u64;
         Ok(count)
     }
 }
@@ -183,11 +235,94 @@ impl Seek for Cursor {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let position = match to {
             SeekFrom::Start(position) => Some(position),
-            SeekFrom::Current(by) => self.position.load(Ordering::Relaxed).checked_add_signed(by),
+            SeekFrom::Current(by) => self.position.checked_add_signed(by),
             SeekFrom::End(by) => self.bytes.size().checked_add_signed(by),
         };
-        let position = position.ok_or(io::ErrorKind::InvalidInput)?;
-        self.position.store(position, Ordering::Relaxed);
-        Ok(position)
+        self.position = position.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+    use std::io::Write;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use age::x25519;
+
+    use super::*;
+
+    /// A file that counts reads.
+    struct Counted {
+        bytes: Vec<u8>,
+        reads: Arc<AtomicUsize>,
+    }
+
+    impl ReadAt for Counted {
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            self.bytes.as_slice().read_at(offset, buf)
+        }
+
+        fn size(&self) -> u64 {
+            self.bytes.len() as u64
+        }
+    }
+
+    type Opened = Result<(Box<dyn ReadAt>, Option<String>), SourceError>;
+
+    /// Opens a file, and returns the number of reads that this took.
+    fn open_counted(bytes: Vec<u8>, key: x25519::Identity) -> (Opened, usize) {
+        let reads = Arc::default();
+        let file = Counted {
+            bytes,
+            reads: Arc::clone(&reads),
+        };
+        let opened = decrypt(
+            Box::new(file),
+            Path::new("crafted"),
+            &Identities(vec![Box::new(key)]),
+        );
+        (opened, reads.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn header_for_many_recipients_is_read_in_few_steps() {
+        let key = x25519::Identity::generate();
+        let others = (1..MAX_RECIPIENTS).map(|_| x25519::Identity::generate().to_public());
+        let public: Vec<_> = others.chain([key.to_public()]).collect();
+        let recipients = public.iter().map(|public| public as &dyn age::Recipient);
+        let encryptor = age::Encryptor::with_recipients(recipients).unwrap();
+        let mut bytes = Vec::new();
+        let mut writer = encryptor.wrap_output(&mut bytes).unwrap();
+        writer.write_all(b"secret").unwrap();
+        writer.finish().unwrap();
+        let (opened, reads) = open_counted(bytes, key);
+        let (contents, damage) = opened.unwrap();
+        assert_eq!(contents.read_vec_at("it", 0, 6).unwrap(), b"secret");
+        assert_eq!(damage, None);
+        assert!(reads < 100, "{reads} reads");
+    }
+
+    #[test]
+    fn header_without_an_end_is_refused_before_it_is_parsed() {
+        let begin = b"age-encryption.org/v1\n-> X25519 AAAA\n";
+        let long_line = [b"A".repeat(64), b"\n".to_vec()].concat().repeat(3000);
+        let short_lines = b"-> a\n\n".repeat(2000);
+        for (lines, expected) in [
+            (long_line, "within 65536 bytes and 1300 lines"),
+            (short_lines, "within 65536 bytes and 1300 lines"),
+            (b"AAAA\n".to_vec(), "truncated"),
+            (b"AAAA\n---".to_vec(), "truncated"),
+        ] {
+            let bytes = [begin.to_vec(), lines].concat();
+            let (opened, reads) = open_counted(bytes, x25519::Identity::generate());
+            let error = opened.err().unwrap().to_string();
+            assert!(error.contains("crafted: "), "{error}");
+            assert!(error.contains(expected), "{error}");
+            assert!(reads < 100, "{reads} reads");
+        }
     }
 }

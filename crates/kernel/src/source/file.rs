@@ -1,11 +1,11 @@
 //! An open dump file, and windows that move over it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use bigiron_format::{FormatError, ReadAt};
+use bigiron_format::{FormatError, ReadAt, memory_limit};
 
 use super::live::RUNNING_KERNEL;
 use super::mapping::Mapping;
@@ -19,6 +19,9 @@ const WINDOW: u64 = 4 << 20;
 const FIRST_WINDOW: u64 = 64 << 10;
 /// Mappings are aligned to the largest page size of any host.
 const MAP_ALIGNMENT: u64 = 64 << 10;
+
+/// Unit of st_blocks, in bytes.
+const BLOCK: u64 = 512;
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +82,7 @@ impl DumpFile {
                 .seek(SeekFrom::End(0))
                 .map_err(error("seek in it"))?
         };
+        memory_limit::add_file(stored_bytes(&metadata, size));
         Ok(Self {
             file,
             path: path.to_owned(),
@@ -89,7 +93,10 @@ impl DumpFile {
     /// Wraps an open file, named `path` in messages.
     pub fn from_file(file: File, path: PathBuf) -> Result<Self, SourceError> {
         let size = match file.metadata() {
-            Ok(metadata) => metadata.len(),
+            Ok(metadata) => {
+                memory_limit::add_file(stored_bytes(&metadata, metadata.len()));
+                metadata.len()
+            }
             Err(cause) => {
                 return Err(SourceError::Io {
                     path,
@@ -130,6 +137,15 @@ impl DumpFile {
     /// receive each other's pages.
     fn serves_one_reader(&self) -> bool {
         self.path == Path::new(RUNNING_KERNEL)
+    }
+}
+
+/// Returns the bytes that a file of `size` bytes stores. /proc/vmcore and devices have no blocks.
+fn stored_bytes(metadata: &Metadata, size: u64) -> u64 {
+    let blocks = metadata.blocks().saturating_mul(BLOCK);
+    match blocks {
+        0 => size,
+        stored => stored.min(size),
     }
 }
 
@@ -234,8 +250,36 @@ impl<'a> FileWindow<'a> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.mapping = None;
+        // Access to a mapped page behind the end of a file that has shrunk would kill the process.
+        // A file that shrinks from now on can still do that: see `bus_error` of the program.
+        let now = self.file.file.metadata()?;
+        if now.is_file() && now.len() < wanted {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         let mapping = Mapping::new(&self.file.file, start, (wanted - start) as usize)?;
         self.mapping = Some((start, mapping));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+    use super::*;
+
+    #[test]
+    fn file_that_shrinks_between_two_mappings_is_an_error_and_no_signal() {
+        let temporary = tempfile::NamedTempFile::new().unwrap();
+        let size = 2 * WINDOW;
+        temporary.as_file().set_len(size).unwrap();
+        let file = DumpFile::open(temporary.path()).unwrap();
+        let mut window = FileWindow::new(&file, IoMethod::Mmap);
+        assert_eq!(window.bytes("a page", 0, 4096).unwrap(), [0; 4096]);
+        assert!(window.mapping.is_some());
+        temporary.as_file().set_len(4096).unwrap();
+        let error = window.bytes("a page", size - 4096, 4096).unwrap_err();
+        assert!(matches!(error, SourceError::Format { .. }), "{error}");
+        assert_eq!(window.bytes("a page", 0, 4096).unwrap(), [0; 4096]);
     }
 }

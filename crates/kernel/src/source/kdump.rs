@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::codec::Codec;
-use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, flags_of_codec};
+use bigiron_format::kdump::{KdumpHeaders, flags_of_codec};
 use bigiron_format::{FormatError, PageFrame, PageFrameRange, ReadAt};
 
 #[cfg(feature = "cache")]
@@ -30,6 +30,8 @@ pub(super) struct Part {
     pub(super) frames: PageFrameRange,
     /// Dumped pages below `frames.start`.
     pub(super) first_index: u64,
+    /// Offset behind its page descriptors. No page's data is below.
+    pub(super) data_start: u64,
 }
 
 impl Part {
@@ -41,11 +43,22 @@ impl Part {
     }
 }
 
+/// Dumped pages that are not RAM according to the RAM bitmap. No writer produces them: makedumpfile and
+/// bigiron clear bits of a copy of the RAM bitmap, and QEMU writes the same bitmap twice. So the
+/// RAM bitmap is damaged, and the pages are read as RAM.
+#[derive(Clone, Copy)]
+pub(super) struct OutsideRam {
+    pages: u64,
+    first: PageFrame,
+}
+
 /// A kdump-compressed dump.
 pub struct KdumpSource {
     pub(super) parts: Vec<Part>,
     /// Dumped pages by section, from the dumped bitmap.
     ranks: SectionRanks,
+    /// Dumped pages that are not RAM according to the RAM bitmap; `None` in a sound dump.
+    pub(super) outside_ram: Option<OutsideRam>,
     pub(super) vmcoreinfo: Option<Vec<u8>>,
     pub(super) damage: Option<String>,
     #[cfg(feature = "cache")]
@@ -71,6 +84,7 @@ impl KdumpSource {
                 headers,
                 frames,
                 first_index: 0,
+                data_start: 0,
             });
         }
         parts.sort_by_key(|part| part.frames.start);
@@ -89,6 +103,7 @@ impl KdumpSource {
         let mut source = Self {
             parts,
             ranks: SectionRanks::default(),
+            outside_ram: None,
             vmcoreinfo,
             damage: None,
             #[cfg(feature = "cache")]
@@ -164,7 +179,7 @@ impl KdumpSource {
     }
 
     /// Counts dumped pages by section, so that any page's descriptor is found without reading
-    /// the bitmap from its start.
+    /// the bitmap from its start, and compares the two bitmaps.
     fn count_pages(&mut self) -> Result<(), SourceError> {
         let layout = self.head().layout;
         let size = self.parts[0].bytes.size();
@@ -177,18 +192,46 @@ impl KdumpSource {
             }));
         }
         let mut bits = Bitmap::new(SECTION_FRAMES as usize);
+        let mut ram = Bitmap::new(SECTION_FRAMES as usize);
         let mut counts = vec![0; self.sections() as usize];
         let mut next = self.next_used_section(layout.dumped_bitmap(), 0);
         while let Some(section) = next {
             self.read_bits(layout.dumped_bitmap(), section, &mut bits)?;
-            counts[section as usize] = bits.count() as u16;
+            let count = bits.count();
+            counts[section as usize] = count as u16;
+            if count > 0 {
+                let read = self.read_bits(layout.ram_bitmap(), section, &mut ram);
+                if read.is_err() {
+                    ram.clear();
+                }
+                self.add_outside_ram(section, &mut bits, &ram);
+            }
             next = self.next_used_section(layout.dumped_bitmap(), section + 1);
         }
         self.ranks = SectionRanks::new(counts);
         for index in 0..self.parts.len() {
-            self.parts[index].first_index = self.rank(self.parts[index].frames.start);
+            let part = &self.parts[index];
+            let first_index = self.rank(part.frames.start);
+            let pages = self.rank(part.frames.end).saturating_sub(first_index);
+            let data_start = part.headers.layout.descriptor(pages);
+            let part = &mut self.parts[index];
+            (part.first_index, part.data_start) = (first_index, data_start);
         }
         Ok(())
+    }
+
+    /// Counts the dumped pages of a section, `dumped`, that are not in `ram`. Leaves only these in
+    /// `dumped`.
+    fn add_outside_ram(&mut self, section: u64, dumped: &mut Bitmap, ram: &Bitmap) {
+        dumped.and_not(ram);
+        let Some((bit, _)) = dumped.next_run(0, dumped.len(), 1) else {
+            return;
+        };
+        let outside = self.outside_ram.get_or_insert(OutsideRam {
+            pages: 0,
+            first: PageFrame(section * SECTION_FRAMES + bit as u64),
+        });
+        outside.pages += dumped.count();
     }
 
     /// Returns the first section from `section` on that may have a bit set in the bitmap at
@@ -201,8 +244,30 @@ impl KdumpSource {
         (found < self.sections()).then_some(found)
     }
 
-    /// Describes what is missing: the writer's own mark, a truncated file, an absent part.
+    /// Describes damaged and missing parts.
     fn find_damage(&self) -> Option<String> {
+        let reasons: Vec<String> = [self.describe_outside_ram(), self.find_missing()]
+            .into_iter()
+            .flatten()
+            .collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+
+    fn describe_outside_ram(&self) -> Option<String> {
+        let OutsideRam { pages, first } = self.outside_ram?;
+        Some(format!(
+            "{}: the RAM bitmap is damaged: {pages} of {} dumped pages are not RAM in it (first: page \
+             frame {first}, expected bit {} of the byte at offset {:#x} to be set); all of them are \
+             read as RAM",
+            self.path().display(),
+            self.ranks.total(),
+            first.0 % 8,
+            self.head().layout.ram_bitmap() + first.0 / 8,
+        ))
+    }
+
+    /// Describes missing parts: the writer's own mark, a truncated file, an absent part.
+    fn find_missing(&self) -> Option<String> {
         if let Some(part) = self.parts.iter().find(|part| part.headers.incomplete) {
             return Some(format!(
                 "{} is marked incomplete (status at offset 424): its writer was interrupted",
@@ -210,8 +275,7 @@ impl KdumpSource {
             ));
         }
         for part in &self.parts {
-            let pages = self.rank(part.frames.end) - part.first_index;
-            let end = part.headers.layout.descriptors() + pages * DESCRIPTOR_SIZE as u64;
+            let end = part.data_start;
             if end > part.bytes.size() {
                 return Some(format!(
                     "{} ends at offset {:#x}, inside its page descriptors, which go on to \

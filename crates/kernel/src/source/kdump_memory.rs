@@ -55,7 +55,7 @@ impl MemorySource for KdumpSource {
         SourceFacts {
             erase_info: &head.erase_info,
             utsname: Some(&head.utsname),
-            dump_level: (head.dump_level & 31) as u8,
+            dump_level: Some((head.dump_level & 31) as u8),
             codecs: self.codecs(),
             is_live: false,
             damage: self.damage.as_deref(),
@@ -71,11 +71,19 @@ impl MemorySource for KdumpSource {
     }
 
     fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
-        self.read_bits(
-            self.head().layout.ram_bitmap(),
-            first.0 / SECTION_FRAMES,
-            bits,
-        )
+        let section = first.0 / SECTION_FRAMES;
+        let read = self.read_bits(self.head().layout.ram_bitmap(), section, bits);
+        if self.outside_ram.is_none() {
+            return read;
+        }
+        // The RAM bitmap is damaged. Its pages are added to those that were dumped.
+        if read.is_err() {
+            bits.clear();
+        }
+        let mut dumped = Bitmap::new(SECTION_FRAMES as usize);
+        self.dumped_in_section(first, &mut dumped)?;
+        bits.or(&dumped);
+        Ok(())
     }
 
     fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
@@ -94,8 +102,13 @@ impl MemorySource for KdumpSource {
     }
 
     fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
-        let bitmap = self.head().layout.ram_bitmap();
-        let section = self.next_used_section(bitmap, first.0 / SECTION_FRAMES)?;
+        let (layout, section) = (&self.head().layout, first.0 / SECTION_FRAMES);
+        let ram = self.next_used_section(layout.ram_bitmap(), section);
+        let dumped = match self.outside_ram {
+            Some(_) => self.next_used_section(layout.dumped_bitmap(), section),
+            None => None,
+        };
+        let section = ram.into_iter().chain(dumped).min()?;
         Some(PageFrame(section * SECTION_FRAMES))
     }
 

@@ -1,5 +1,7 @@
 //! Reads pages of a kdump-compressed dump.
 
+use std::ops::Range;
+
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::codec::{Codec, Decompressor, decompressor};
 use bigiron_format::kdump::{DESCRIPTOR_SIZE, PageDescriptor, codec_of_flags};
@@ -42,12 +44,12 @@ impl<'a> KdumpReader<'a> {
     }
 
     /// Returns the descriptors of up to `count` pages from `first` on, all dumped and in one
-    /// part.
+    /// part, and the offset of the first one.
     fn find(
         &mut self,
         first: PageFrame,
         count: usize,
-    ) -> Result<(&'a Part, Vec<PageDescriptor>), SourceError> {
+    ) -> Result<(&'a Part, u64, Vec<PageDescriptor>), SourceError> {
         let absent = || SourceError::Absent {
             path: self.source.path().to_owned(),
             frame: first,
@@ -93,7 +95,7 @@ impl<'a> KdumpReader<'a> {
         if found.is_empty() {
             Err(lost())
         } else {
-            Ok((part, found))
+            Ok((part, offset, found))
         }
     }
 
@@ -178,16 +180,19 @@ impl KdumpReader<'_> {
         count: usize,
         out: &mut Vec<u8>,
     ) -> Result<usize, SourceError> {
-        let (part, descriptors) = self.find(first, count)?;
+        let (part, offset, descriptors) = self.find(first, count)?;
         let page_size = part.headers.block_size as usize;
-        let size = part.bytes.size();
+        let data = part.data_start..part.bytes.size();
         let before = out.len();
         out.resize(before + descriptors.len() * page_size, 0);
         let pages = &mut out[before..];
         let mut done = 0;
         while done < descriptors.len() {
-            let result = match group_len(&descriptors[done..], page_size as u64, size) {
-                0 => Err(out_of_file(part, &descriptors[done], size)),
+            let result = match group_len(&descriptors[done..], page_size as u64, &data) {
+                0 => {
+                    let at = offset + (done * DESCRIPTOR_SIZE) as u64;
+                    Err(misplaced(part, at, &descriptors[done], &data))
+                }
                 len => {
                     let group = &descriptors[done..done + len];
                     let frame = PageFrame(first.0 + done as u64);
@@ -227,14 +232,14 @@ impl PageReader for KdumpReader<'_> {
     }
 }
 
-/// Returns how many of the first descriptors can be read together; 0 if the first is not within
-/// the file.
-fn group_len(descriptors: &[PageDescriptor], page_size: u64, file_size: u64) -> usize {
+/// Returns how many of the first descriptors can be read together; 0 if the first has an
+/// impossible size or is not within `data`, the offsets of page data.
+fn group_len(descriptors: &[PageDescriptor], page_size: u64, data: &Range<u64>) -> usize {
     let (mut start, mut end) = (u64::MAX, 0_u64);
     for (index, descriptor) in descriptors.iter().enumerate() {
         let size = u64::from(descriptor.size);
         let stop = descriptor.offset.saturating_add(size);
-        if size == 0 || size > page_size || stop > file_size {
+        if size == 0 || size > page_size || descriptor.offset < data.start || stop > data.end {
             return index;
         }
         let near = index == 0
@@ -249,19 +254,27 @@ fn group_len(descriptors: &[PageDescriptor], page_size: u64, file_size: u64) -> 
     descriptors.len()
 }
 
-fn out_of_file(part: &Part, descriptor: &PageDescriptor, size: u64) -> SourceError {
+/// The error of a descriptor at offset `at` whose data cannot be in the file.
+fn misplaced(part: &Part, at: u64, descriptor: &PageDescriptor, data: &Range<u64>) -> SourceError {
     let stop = descriptor.offset.saturating_add(u64::from(descriptor.size));
-    let cause = if stop > size {
+    let cause = if descriptor.offset < data.start {
+        FormatError::unexpected(
+            "the data's offset in a page descriptor",
+            at,
+            format!("{:#x} or more, behind the page descriptors", data.start),
+            format!("{:#x}", descriptor.offset),
+        )
+    } else if stop > data.end {
         FormatError::Truncated {
             what: "page data",
             offset: descriptor.offset,
             needed: u64::from(descriptor.size),
-            size,
+            size: data.end,
         }
     } else {
         FormatError::unexpected(
             "the size in a page descriptor",
-            descriptor.offset,
+            at,
             format!("1 to {}", part.headers.block_size),
             descriptor.size.to_string(),
         )

@@ -4,6 +4,7 @@
 mod buffer;
 #[cfg(feature = "cache")]
 mod cache;
+mod damaged_chunks;
 mod device;
 mod elf;
 mod elf_memory;
@@ -31,7 +32,7 @@ mod vmdump_reader;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
-use bigiron_format::elf::{LoadSegment, Notes, erase_info};
+use bigiron_format::elf::{LoadSegment, Notes, dump_level, erase_info};
 use bigiron_format::kdump::Utsname;
 use bigiron_format::{PageFrame, VirtAddr};
 
@@ -39,7 +40,7 @@ use crate::error::SourceError;
 
 pub use device::is_plain_dump;
 pub use elf::ElfSource;
-pub use encrypted::{Identities, decrypt, is_encrypted};
+pub use encrypted::{Identities, MAX_RECIPIENTS, decrypt, is_encrypted};
 pub use file::{DumpFile, IoMethod};
 pub use kdump::KdumpSource;
 pub use live::RUNNING_KERNEL;
@@ -130,8 +131,8 @@ pub struct SourceFacts<'a> {
     pub erase_info: &'a [u8],
     /// The system names, if the file has them.
     pub utsname: Option<&'a Utsname>,
-    /// The dump level already applied.
-    pub dump_level: u8,
+    /// The dump level already applied; `None` where the file does not record it.
+    pub dump_level: Option<u8>,
     /// Names of the codecs that compress its pages; empty if none does, several where each page
     /// has its own.
     pub codecs: Vec<&'static str>,
@@ -145,7 +146,8 @@ impl<'a> SourceFacts<'a> {
     /// The facts that ELF notes contain: the erase info.
     pub fn from_notes(notes: Notes<'a>) -> Self {
         Self {
-            erase_info: erase_info::find(notes),
+            erase_info: erase_info::find(notes.clone()),
+            dump_level: dump_level::find(notes),
             ..Self::default()
         }
     }
@@ -218,9 +220,9 @@ impl dyn MemorySource + '_ {
         self.facts().utsname
     }
 
-    /// See [`SourceFacts::dump_level`].
+    /// See [`SourceFacts::dump_level`]; 0 where the file does not record it.
     pub fn dump_level(&self) -> u8 {
-        self.facts().dump_level
+        self.facts().dump_level.unwrap_or(0)
     }
 
     /// See [`SourceFacts::codecs`].

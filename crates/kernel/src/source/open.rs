@@ -60,15 +60,15 @@ impl Source {
 
     /// Opens a dump, decrypting with these keys.
     pub fn open_with(paths: &[PathBuf], identities: &Identities) -> Result<Self, SourceError> {
-        let open = |path: &PathBuf| DumpFile::open(path).map(ElfBytes::File);
-        let files = paths.iter().map(open).collect::<Result<_, _>>()?;
-        Self::from_parts(files, identities)
+        let files = paths.iter().map(|path| DumpFile::open(path));
+        Self::from_files(files.collect::<Result<_, _>>()?, identities)
     }
 
-    /// Opens a dump from open files.
-    pub fn from_files(files: Vec<DumpFile>) -> Result<Self, SourceError> {
+    /// Opens a dump from open files, decrypting with these keys. Nothing has been read from the
+    /// files before.
+    pub fn from_files(files: Vec<DumpFile>, identities: &Identities) -> Result<Self, SourceError> {
         let files = files.into_iter().map(ElfBytes::File).collect();
-        Self::from_parts(files, &Identities::default())
+        Self::from_parts(files, identities)
     }
 
     /// Opens a dump that is not a file, such as one in memory, named `name` in messages.
@@ -328,6 +328,7 @@ fn recognise(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
         match bytes.read_at(filled as u64, &mut front[filled..]) {
             Ok(0) => break,
             Ok(count) => filled += count,
+            Err(_) if vmdump::ends_as_vmdump(bytes) => return Ok(Kind::Vmdump),
             Err(cause) => {
                 return Err(error(FormatError::Io {
                     what: "the signature",

@@ -9,6 +9,7 @@ use bigiron_format::vmdump::{Chunk, CoreOrder, Gap, VmdumpFile, VmdumpHeader};
 
 #[cfg(feature = "cache")]
 use super::cache::PageCache;
+use super::damaged_chunks::DamagedChunks;
 use super::elf::{ElfBytes, ElfSource};
 use super::vmdump_parts::{VmdumpPart, VmdumpParts};
 use super::{HeaderAddresses, MemorySource};
@@ -30,6 +31,7 @@ pub struct VmdumpSource {
     pub(super) elf: ElfSource,
     pub(super) damage: Option<String>,
     not_zero: Mutex<Option<NotZero>>,
+    pub(super) damaged: DamagedChunks,
     #[cfg(feature = "cache")]
     pub(super) cache: Option<ChunkCache>,
 }
@@ -83,6 +85,7 @@ impl VmdumpSource {
             elf,
             damage: None,
             not_zero: Mutex::new(None),
+            damaged: DamagedChunks::default(),
             #[cfg(feature = "cache")]
             cache: None,
         };

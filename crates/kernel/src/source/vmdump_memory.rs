@@ -50,12 +50,13 @@ impl MemorySource for VmdumpSource {
     }
 
     fn facts(&self) -> SourceFacts<'_> {
-        let names = &self.header().utsname;
+        let header = self.header();
+        // A truncated file in bzip2 has no header.
+        let has_header = !header.utsname.machine().is_empty();
         SourceFacts {
-            // A truncated file in bzip2 has no header.
-            utsname: Some(names).filter(|names| !names.machine().is_empty()),
-            dump_level: self.header().dump_level & 31,
-            codecs: vec![self.header().container.name()],
+            utsname: has_header.then_some(&header.utsname),
+            dump_level: has_header.then_some(header.dump_level & 31),
+            codecs: vec![header.container.name()],
             damage: self.damage.as_deref(),
             ..SourceFacts::from_notes(self.notes())
         }

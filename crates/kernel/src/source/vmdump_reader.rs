@@ -100,6 +100,10 @@ impl<'a> Unpacker<'a> {
     /// Decompresses the chunk into `bytes`.
     pub(super) fn unpack(&mut self, found: &Found, bytes: &mut Vec<u8>) -> Result<(), SourceError> {
         let part = &self.source.parts()[found.part];
+        let (damaged, offset) = (&self.source.damaged, found.chunk().offset);
+        if let Some(error) = damaged.find(found.part, offset) {
+            return Err(part.error(error));
+        }
         let decompressor = match &mut self.decompressor {
             Some(decompressor) => decompressor,
             none => {
@@ -109,7 +113,7 @@ impl<'a> Unpacker<'a> {
         };
         part.file
             .read_chunk(found.chunk(), decompressor, &mut self.packed, bytes)
-            .map_err(|error| part.error(error))?;
+            .map_err(|error| part.error(damaged.remember(found.part, offset, error)))?;
         self.source.look_for_zeros(found.part, found.chunk(), bytes);
         Ok(())
     }

@@ -19,6 +19,8 @@ const TOKENS: usize = 256;
 const MAX_TOKEN_BYTES: usize = 64 << 10;
 /// Maximum length of a name: KSYM_NAME_LEN is 512 (128 before 6.1), plus the type.
 const MAX_NAME: usize = 1024;
+/// Maximum length of all names; those of a kernel take 5 to 10 MiB.
+const MAX_NAMES: usize = 64 << 20;
 /// Bytes of names read at once, without crossing into another page.
 const READ_SIZE: u64 = 4096;
 /// Addresses read at once.
@@ -71,6 +73,13 @@ pub fn read(memory: &dyn KernelMemory) -> Result<Option<Symbols>, KernelError> {
             return Err(bad_name(&name));
         };
         let text = std::str::from_utf8(text).map_err(|_| bad_name(&name))?;
+        if symbols.names_len() + text.len() > MAX_NAMES {
+            return Err(KernelError::Implausible {
+                what: "the length of all names in kallsyms_names".into(),
+                found: format!("more than {MAX_NAMES} bytes"),
+                expected: "at most 64 MiB",
+            });
+        }
         symbols
             .push(text, 0, *kind)
             .ok_or_else(|| bad_name(&name))?;

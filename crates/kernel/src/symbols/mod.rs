@@ -71,6 +71,11 @@ impl Symbols {
         self.entries.len()
     }
 
+    /// Length of all names in bytes.
+    pub(crate) fn names_len(&self) -> usize {
+        self.names.len()
+    }
+
     /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -1,11 +1,17 @@
 //! Walks types: aliases, sizes, members.
 
+use std::collections::HashSet;
+
 use super::{Member, Named, Shape, Type, TypeId, TypeTable};
 use crate::error::KernelError;
 
 /// Maximum depth of typedefs, qualifiers, nested arrays and structs. Kernels stay below a tenth
 /// of it; a damaged table may be cyclic.
 const MAX_DEPTH: usize = 64;
+
+/// Maximum number of anonymous structs and unions in which a member is searched. Kernels stay
+/// below 100.
+const MAX_ANONYMOUS: usize = 4096;
 
 /// The location of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,37 +95,60 @@ pub fn find_member(
     outer: TypeId,
     name: &str,
 ) -> Result<Option<MemberLocation>, KernelError> {
-    find(types, outer, name, 0, MAX_DEPTH)
+    let mut search = Search {
+        types,
+        name,
+        seen: HashSet::from([outer]),
+    };
+    search.find(outer, 0, MAX_DEPTH)
 }
 
-fn find(
-    types: &dyn TypeTable,
-    outer: TypeId,
-    name: &str,
-    base: u64,
-    depth: usize,
-) -> Result<Option<MemberLocation>, KernelError> {
-    if depth == 0 {
-        return Err(circular("a struct"));
-    }
-    let members = types.members(outer)?;
-    if let Some(member) = members
-        .iter()
-        .find(|member| member.name.as_deref() == Some(name))
-    {
-        return Ok(Some(location(member, base)));
-    }
-    for member in members.iter().filter(|member| member.name.is_none()) {
-        let (inner, found) = resolve(types, member.type_id)?;
-        if !matches!(found.shape, Shape::Struct(_) | Shape::Union(_)) {
-            continue;
+struct Search<'a> {
+    types: &'a dyn TypeTable,
+    name: &'a str,
+    /// The types searched so far. What one does not have, it does not have at another offset
+    /// either: without this, each level of a damaged table that refers twice to the next one
+    /// would double the work.
+    seen: HashSet<TypeId>,
+}
+
+impl Search<'_> {
+    fn find(
+        &mut self,
+        outer: TypeId,
+        base: u64,
+        depth: usize,
+    ) -> Result<Option<MemberLocation>, KernelError> {
+        if depth == 0 {
+            return Err(circular("a struct"));
         }
-        let base = base.saturating_add(member.bit_offset / 8);
-        if let Some(location) = find(types, inner, name, base, depth - 1)? {
-            return Ok(Some(location));
+        let members = self.types.members(outer)?;
+        if let Some(member) = members
+            .iter()
+            .find(|member| member.name.as_deref() == Some(self.name))
+        {
+            return Ok(Some(location(member, base)));
         }
+        for member in members.iter().filter(|member| member.name.is_none()) {
+            let (inner, found) = resolve(self.types, member.type_id)?;
+            let is_open = matches!(found.shape, Shape::Struct(_) | Shape::Union(_));
+            if !is_open || !self.seen.insert(inner) {
+                continue;
+            }
+            if self.seen.len() > MAX_ANONYMOUS {
+                return Err(KernelError::Implausible {
+                    what: "a struct in the kernel's types".into(),
+                    found: format!("more than {MAX_ANONYMOUS} anonymous structs in it"),
+                    expected: "fewer",
+                });
+            }
+            let base = base.saturating_add(member.bit_offset / 8);
+            if let Some(location) = self.find(inner, base, depth - 1)? {
+                return Ok(Some(location));
+            }
+        }
+        Ok(None)
     }
-    Ok(None)
 }
 
 fn location(member: &Member, base: u64) -> MemberLocation {
@@ -135,5 +164,79 @@ fn circular(what: &str) -> KernelError {
         what: format!("{what} in the kernel's types"),
         found: format!("nested more than {MAX_DEPTH} deep"),
         expected: "an end",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Structs without a name, of which each has the next one twice.
+    struct Twice {
+        levels: u64,
+        /// Number of lists of members returned.
+        lists: Cell<u64>,
+    }
+
+    impl TypeTable for Twice {
+        fn get(&self, id: TypeId) -> Result<Type, KernelError> {
+            let shape = match id.0 > self.levels {
+                true => Shape::Base(4),
+                false => Shape::Struct(8),
+            };
+            Ok(Type { name: None, shape })
+        }
+
+        fn members(&self, id: TypeId) -> Result<Vec<Member>, KernelError> {
+            self.lists.set(self.lists.get() + 1);
+            let member = |name: Option<&str>, bit_offset| Member {
+                name: name.map(str::to_owned),
+                type_id: TypeId(id.0 + 1),
+                bit_offset,
+                bit_size: None,
+            };
+            Ok(match id.0 == self.levels {
+                true => vec![member(Some("end"), 0)],
+                false => vec![member(None, 0), member(None, 32)],
+            })
+        }
+
+        fn enumerators(&self, _id: TypeId) -> Result<Vec<(String, i64)>, KernelError> {
+            Ok(Vec::new())
+        }
+
+        fn find(&self, _named: Named, _name: &str) -> Result<Option<TypeId>, KernelError> {
+            Ok(None)
+        }
+
+        fn enumerator(&self, _name: &str) -> Result<Option<i64>, KernelError> {
+            Ok(None)
+        }
+
+        fn variable(&self, _: &str, _: Option<u64>) -> Result<Option<TypeId>, KernelError> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn each_anonymous_struct_is_searched_once() {
+        for levels in [1, 10, 20, MAX_DEPTH as u64] {
+            for (name, found) in [("end", Some(0)), ("missing", None)] {
+                let types = Twice {
+                    levels,
+                    lists: Cell::new(0),
+                };
+                let member = find_member(&types, TypeId(1), name).unwrap();
+                assert_eq!(member.map(|member| member.offset), found);
+                assert!(types.lists.get() <= levels, "{levels} levels");
+            }
+        }
+        let types = Twice {
+            levels: MAX_DEPTH as u64 + 1,
+            lists: Cell::new(0),
+        };
+        assert!(find_member(&types, TypeId(1), "end").is_err());
     }
 }

@@ -136,11 +136,13 @@ pub(super) fn rules(kernel: KernelName, architecture: ArchitectureName) -> Rules
 
 /// Reads the domains, and prints them or their differences.
 pub fn run(arguments: &DomainsArguments) -> anyhow::Result<()> {
+    // Before a dump is read, which ends with all files closed to this process.
+    let before = arguments.diff.as_deref().map(read_before).transpose()?;
     let tree = read(arguments)?;
     for warning in &tree.warnings {
         tell!("bigiron: warning: {warning}");
     }
-    if let Some(before) = &arguments.diff {
+    if let Some(before) = &before {
         return print_changes(before, &tree);
     }
     let detail = if arguments.all {
@@ -197,17 +199,22 @@ fn of_dump(dump: &Path, source: &SourceArguments) -> anyhow::Result<DomainTree> 
     })
 }
 
-fn print_changes(before: &Path, tree: &DomainTree) -> anyhow::Result<()> {
-    let name = before.display();
-    let text = std::fs::read(before).with_context(|| name.to_string())?;
+/// Reads an earlier output of `--as json`.
+fn read_before(file: &Path) -> anyhow::Result<DomainTree> {
+    let name = file.display();
+    let text = std::fs::read(file).with_context(|| name.to_string())?;
     let before: DomainTree = serde_json::from_slice(&text).with_context(|| {
         format!("{name}: expected the output of `bigiron cpu domains --as json`")
     })?;
     if before.cpus.is_empty() {
         bail!("{name}: no CPUs in this file");
     }
+    Ok(before)
+}
+
+fn print_changes(before: &DomainTree, tree: &DomainTree) -> anyhow::Result<()> {
     let mut text = String::new();
-    for change in show::changes(&before, tree) {
+    for change in show::changes(before, tree) {
         let _ = writeln!(text, "{change}");
     }
     print(&text)

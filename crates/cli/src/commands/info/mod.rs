@@ -82,7 +82,10 @@ impl TopicArguments {
             return Ok(Vec::new());
         }
         match Program::open(kernel) {
-            Ok(program) => wanted.iter().map(|known| (known.find)(&program)).collect(),
+            Ok(program) => wanted
+                .iter()
+                .map(|known| (known.find)(&program.renewed()))
+                .collect(),
             Err(error) => {
                 let reason = error.to_string();
                 let unknown = wanted

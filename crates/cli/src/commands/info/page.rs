@@ -1,18 +1,23 @@
 //! Text output in two columns: labels and values.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
+
+use crate::tell::on_one_line;
 
 /// Width of the label column.
 const LABEL: usize = 10;
+/// Maximum width of a column of a table; a longer text moves those after it. All rows are as
+/// wide as the widest, whose text is from the dump.
+const MAX_WIDTH: usize = 64;
 
 /// Lines, with or without a label.
 pub struct Page(pub String);
 
 impl Page {
-    /// Adds a line. Control characters are removed: they come from the dump and must not reach
-    /// a terminal.
+    /// Adds a line; control characters in it are escaped.
     pub fn line(&mut self, label: &str, value: &str) {
-        let value = printable(value);
+        let value = on_one_line(value);
         let _ = writeln!(self.0, "{}", format!("{label:<LABEL$}{value}").trim_end());
     }
 
@@ -25,7 +30,7 @@ impl Page {
 
     /// Adds a heading.
     pub fn heading(&mut self, text: &str) {
-        let _ = writeln!(self.0, "\n{}", printable(text));
+        let _ = writeln!(self.0, "\n{}", on_one_line(text));
     }
 
     /// Adds a table with a heading: text left-aligned, the columns in `right` right-aligned, as
@@ -38,14 +43,16 @@ impl Page {
         rows: &[Vec<String>],
     ) {
         let _ = writeln!(self.0, "\n{heading}");
-        let cell =
-            |row: &Vec<String>, column: usize| printable(row.get(column).map_or("", |text| text));
+        fn cell(row: &[String], column: usize) -> Cow<'_, str> {
+            on_one_line(row.get(column).map_or("", String::as_str))
+        }
         let width = |column: usize| {
             let cells = rows.iter().map(|row| cell(row, column).chars().count());
             cells
                 .chain([columns[column].chars().count()])
                 .max()
                 .unwrap_or(0)
+                .min(MAX_WIDTH)
         };
         let widths: Vec<usize> = (0..columns.len()).map(width).collect();
         let mut put = |text: &dyn Fn(usize) -> String| {
@@ -61,13 +68,7 @@ impl Page {
         };
         put(&|column| columns[column].to_owned());
         for row in rows {
-            put(&|column| cell(row, column));
+            put(&|column| cell(row, column).into_owned());
         }
     }
-}
-
-/// Removes terminal control characters.
-fn printable(text: &str) -> String {
-    let one = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    text.chars().map(one).collect()
 }

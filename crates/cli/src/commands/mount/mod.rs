@@ -4,15 +4,17 @@ mod files;
 mod sched;
 mod serve;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::fuse::{Options, Session, Tree};
+use crate::fuse::{Helper, Options, Place, Session, Tree};
 use clap::Args;
 
 use crate::arguments::{SourceArguments, threads};
-use crate::source;
+use crate::sandbox::Needs;
+use crate::source::{self, Reading};
 use crate::tell::tell;
+use crate::timeout;
 
 #[cfg(feature = "hotplug")]
 pub use serve::serve;
@@ -61,21 +63,32 @@ Examples:
   crash vmlinux /mnt/vmcore
   umount /mnt";
 
+/// Returns the name of a dump in lists of mounts.
+fn shown_name(dump: &Path) -> String {
+    let path = std::fs::canonicalize(dump).unwrap_or_else(|_| dump.to_owned());
+    path.display().to_string()
+}
+
 /// Mounts the dump and serves it until it is unmounted.
 pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
     let options = &arguments.source;
-    let opened = source::open_for_inspection(&arguments.dump, options)?;
-    let time = std::fs::metadata(opened.path()).and_then(|metadata| metadata.modified());
+    let reading = Reading::open(&arguments.dump, options)?;
+    let shown = arguments.dump.first().map(|dump| shown_name(dump));
+    let shown = shown.unwrap_or_default();
+    // Before the process is confined, which can then neither mount nor unmount.
+    let place = match reading.is_confined() {
+        true => Place::Helper(Helper::start(&arguments.directory, &shown)?),
+        false => Place::Directory(arguments.directory.clone()),
+    };
+    let opened = reading.parse(&Needs::Fuse)?;
+    let time = std::fs::metadata(opened.source.path()).and_then(|metadata| metadata.modified());
     // The serving threads end when the kernel unmounts; the dump they read must live until the
     // program exits.
     let opened = &*Box::leak(Box::new(opened));
-    let kernel = &*Box::leak(Box::new(source::find_kernel(opened, options)?));
-    let name = opened.path();
+    let kernel = &*Box::leak(Box::new(opened.kernel()?));
+    let name = opened.source.path();
     let how = Options {
-        name: std::fs::canonicalize(name)
-            .unwrap_or_else(|_| name.to_owned())
-            .display()
-            .to_string(),
+        name: shown,
         threads: match arguments.threads {
             Some(wanted) => wanted.into(),
             None => threads(None).min(MAX_THREADS),
@@ -88,6 +101,8 @@ pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
     let files = files::Files::new(kernel, options.input.io.into())
         .map_err(|error| source::name_error(error.into(), name))?;
     let tree = Tree::new(move || Ok(files.list()));
-    let mount = || Session::new(tree, &arguments.directory, how);
+    // The time limit is for opening the dump: a mount is served as long as it is wanted.
+    timeout::end();
+    let mount = || Session::new(tree, place, how);
     serve::serve(mount, &name.display().to_string(), arguments.quiet)
 }

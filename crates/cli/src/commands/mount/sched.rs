@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::fuse::{ContentError, Entry, Text};
+use bigiron_inspect::program::Names as ProgramNames;
 use bigiron_inspect::{Program, SchedDomains};
 use bigiron_kernel::Kernel;
 
@@ -11,7 +12,7 @@ type Listing = Result<Vec<(String, Entry)>, ContentError>;
 /// The kernel's symbols and types, read on first use.
 pub struct Names {
     kernel: &'static Kernel<'static>,
-    program: OnceLock<Result<Program<'static, 'static>, ContentError>>,
+    names: OnceLock<Result<Arc<ProgramNames>, ContentError>>,
 }
 
 impl Names {
@@ -19,13 +20,16 @@ impl Names {
     pub fn new(kernel: &'static Kernel<'static>) -> Self {
         Self {
             kernel,
-            program: OnceLock::new(),
+            names: OnceLock::new(),
         }
     }
 
-    fn program(&self) -> Result<&Program<'static, 'static>, ContentError> {
-        let program = self.program.get_or_init(|| Ok(Program::open(self.kernel)?));
-        program.as_ref().map_err(Clone::clone)
+    /// Returns the program with all its steps, for one listing.
+    fn program(&self) -> Result<Program<'static, 'static>, ContentError> {
+        let read = || Ok(Arc::clone(Program::open(self.kernel)?.names()));
+        let names = self.names.get_or_init(read);
+        let names = names.as_ref().map_err(Clone::clone)?;
+        Ok(Program::with(self.kernel, Arc::clone(names)))
     }
 }
 
@@ -39,7 +43,7 @@ pub fn directory(names: Arc<Names>) -> Entry {
 }
 
 fn cpus(names: &Arc<Names>) -> Listing {
-    let cpus = SchedDomains::new(names.program()?)?.cpus()?;
+    let cpus = SchedDomains::new(&names.program()?)?.cpus()?;
     let entry = |cpu| {
         let names = Arc::clone(names);
         let domains = Entry::directory(move || domains(&names, cpu));
@@ -49,7 +53,7 @@ fn cpus(names: &Arc<Names>) -> Listing {
 }
 
 fn domains(names: &Names, cpu: usize) -> Listing {
-    let found = SchedDomains::new(names.program()?)?.of(cpu)?;
+    let found = SchedDomains::new(&names.program()?)?.of(cpu)?;
     let entry = |domain: bigiron_cpu::SchedDomain| {
         let name = format!("domain{}", domain.number);
         let files = Entry::directory(move || {

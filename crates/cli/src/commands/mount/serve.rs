@@ -1,6 +1,6 @@
 //! Serves a mount until it is unmounted or a signal arrives.
 
-use crate::fuse::{MountError, Mountpoint, Session, Unmounted};
+use crate::fuse::{MountError, Mounted, Session, Unmounted};
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -17,13 +17,13 @@ pub fn serve(
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot catch signals")?;
     let handle = signals.handle();
     let serving = mount()?.start(move || handle.close())?;
-    let directory = serving.mountpoint().directory().display();
+    let directory = serving.mounted().directory().display();
     if !quiet {
         let text = format!(
             "{what} is mounted on {directory}; Ctrl-C or `umount {directory}` unmounts it\n"
         );
         if let Err(error) = print(&text) {
-            serving.mountpoint().unmount()?;
+            serving.mounted().unmount()?;
             return Err(error);
         }
     }
@@ -34,15 +34,15 @@ pub fn serve(
             std::process::exit(128 + signal);
         }
         is_asked = true;
-        unmount(serving.mountpoint());
+        unmount(serving.mounted());
     }
     Ok(serving.join()?)
 }
 
 /// Unmounts, or reports why that takes time or is impossible.
-fn unmount(mountpoint: &Mountpoint) {
-    let directory = mountpoint.directory().display();
-    match mountpoint.unmount() {
+fn unmount(mounted: &Mounted) {
+    let directory = mounted.directory().display();
+    match mounted.unmount() {
         Ok(Unmounted::Lazy) => tell!(
             "bigiron: {directory} is unmounted, but a program still has a file open or its working \
              directory there, and is served until it ends; a second signal exits at once"

@@ -90,8 +90,13 @@ impl Mounted {
         list.lines().any(|line| line.contains(&at))
     }
 
+    /// Returns the program's process id.
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
     pub fn signal(&self, name: &str) {
-        let child = self.child.as_ref().unwrap().id().to_string();
+        let child = self.id().to_string();
         let sent = Command::new("kill").args(["-s", name, &child]).status();
         assert!(sent.unwrap().success());
     }

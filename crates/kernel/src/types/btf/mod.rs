@@ -8,17 +8,19 @@
 //! A module's table extends the kernel's: type numbers and name offsets continue where the
 //! kernel's end (commit 951bb64621b8).
 
+mod names;
 mod table;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 
-use super::{Shape, TypeId};
+use super::{Named, Shape, TypeId};
 use crate::error::KernelError;
 use crate::kernel_memory::KernelMemory;
 use crate::symbols::Symbols;
+use names::{Group, NameIndex};
 
 const MAGIC: u16 = 0xeb9f;
 const HEADER: usize = 24;
@@ -26,8 +28,8 @@ const HEADER: usize = 24;
 const COMMON: usize = 12;
 /// Maximum size of BTF; a kernel's takes 4 to 12 MiB.
 const MAX_BYTES: u64 = 256 << 20;
-/// Maximum length of a name; KSYM_NAME_LEN is 512.
-const MAX_NAME: usize = 4096;
+/// Maximum length of a name, KSYM_NAME_LEN. All members may share one long name.
+const MAX_NAME: usize = 512;
 
 /// The kinds of types (BTF_KIND_*).
 mod kind {
@@ -63,6 +65,8 @@ pub struct Btf {
     strings: std::ops::Range<usize>,
     /// The base table that this one extends.
     base: Option<Arc<Btf>>,
+    /// This table's own types by name, built on the first lookup.
+    by_name: OnceLock<NameIndex>,
 }
 
 /// The common part of a type.
@@ -78,6 +82,22 @@ struct Head {
     size_or_type: u32,
     /// Offset of the kind-specific part.
     rest: usize,
+}
+
+impl Head {
+    /// The namespace of its name.
+    fn group(&self) -> Option<Group> {
+        Some(match self.kind {
+            kind::STRUCT => Group::Type(Named::Struct),
+            kind::UNION => Group::Type(Named::Union),
+            kind::ENUM | kind::ENUM64 => Group::Type(Named::Enumeration),
+            kind::TYPEDEF => Group::Type(Named::Typedef),
+            kind::INT | kind::FLOAT => Group::Type(Named::Base),
+            kind::VAR => Group::Variable,
+            kind::FUNC => Group::Function,
+            _ => return None,
+        })
+    }
 }
 
 /// Reads the BTF of the kernel from its memory; returns `None` if there is none.
@@ -135,6 +155,7 @@ impl Btf {
             starts: vec![0],
             strings: 0..0,
             base: None,
+            by_name: OnceLock::new(),
         }
     }
 
@@ -181,6 +202,7 @@ impl Btf {
             starts: if base.is_none() { vec![0] } else { Vec::new() },
             strings,
             base,
+            by_name: OnceLock::new(),
         };
         let mut at = types.start;
         while at < types.end {
@@ -306,14 +328,25 @@ impl Btf {
 
     /// BTF's number of a variable, by which the kernel's BPF refers to it.
     pub fn variable_number(&self, name: &str) -> Option<u32> {
-        let (id, _) = self.named(name, |head| head.kind == kind::VAR)?;
+        let (id, _) = self.named(Group::Variable, name)?;
         u32::try_from(id.0).ok()
     }
 
-    /// Finds the first own type with this name whose head matches.
-    fn named(&self, name: &str, fits: impl Fn(&Head) -> bool) -> Option<(TypeId, Head)> {
-        self.heads()
-            .find(|(_, head)| fits(head) && self.name(head.name) == Some(name))
+    /// Finds the first own type of the group with this name.
+    fn named(&self, group: Group, name: &str) -> Option<(TypeId, Head)> {
+        let first = self.first();
+        let index = self.by_name.get_or_init(|| {
+            NameIndex::new(self.heads().filter_map(|(id, head)| {
+                let position = u32::try_from(id.0 - first).ok()?;
+                Some((head.group()?, self.name(head.name)?, position))
+            }))
+        });
+        index.candidates(group, name).find_map(|position| {
+            let id = TypeId(first + u64::from(position));
+            let head = self.head(id).ok()?;
+            let fits = head.group() == Some(group) && self.name(head.name) == Some(name);
+            fits.then_some((id, head))
+        })
     }
 
     /// The bit range of an integer that does not use all of its bytes: first bit and number

@@ -1,6 +1,7 @@
 //! `TypeTable` for BTF.
 
-use super::{Btf, Head, kind};
+use super::names::Group;
+use super::{Btf, kind};
 use crate::error::KernelError;
 use crate::types::{Encoding, Member, Named, Parameter, Prototype, Shape, Type, TypeId, TypeTable};
 
@@ -107,14 +108,7 @@ impl TypeTable for Btf {
     }
 
     fn find(&self, named: Named, name: &str) -> Result<Option<TypeId>, KernelError> {
-        let fits = |head: &Head| match named {
-            Named::Struct => head.kind == kind::STRUCT,
-            Named::Union => head.kind == kind::UNION,
-            Named::Enumeration => matches!(head.kind, kind::ENUM | kind::ENUM64),
-            Named::Typedef => head.kind == kind::TYPEDEF,
-            Named::Base => matches!(head.kind, kind::INT | kind::FLOAT),
-        };
-        match (self.named(name, fits), &self.base) {
+        match (self.named(Group::Type(named), name), &self.base) {
             (Some((id, _)), _) => Ok(Some(id)),
             (None, Some(base)) => base.find(named, name),
             (None, None) => Ok(None),
@@ -138,7 +132,7 @@ impl TypeTable for Btf {
     }
 
     fn variable(&self, name: &str, _address: Option<u64>) -> Result<Option<TypeId>, KernelError> {
-        match (self.named(name, |head| head.kind == kind::VAR), &self.base) {
+        match (self.named(Group::Variable, name), &self.base) {
             (Some((_, head)), _) => Ok(Some(TypeId(u64::from(head.size_or_type)))),
             (None, Some(base)) => base.variable(name, None),
             (None, None) => Ok(None),
@@ -146,7 +140,7 @@ impl TypeTable for Btf {
     }
 
     fn function(&self, name: &str) -> Result<Option<TypeId>, KernelError> {
-        match (self.named(name, |head| head.kind == kind::FUNC), &self.base) {
+        match (self.named(Group::Function, name), &self.base) {
             (Some((id, _)), _) => Ok(Some(id)),
             (None, Some(base)) => base.function(name),
             (None, None) => Ok(None),

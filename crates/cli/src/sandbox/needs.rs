@@ -1,0 +1,40 @@
+//! The rights that a confined command keeps.
+
+use std::path::Path;
+
+/// An operation that a confined command must still be able to do.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(
+    not(feature = "sandbox"),
+    expect(dead_code, reason = "nothing is denied without the sandbox")
+)]
+pub enum Needs<'a> {
+    /// Reading what is open, and printing.
+    #[default]
+    Nothing,
+    /// Finishing this file, which is already open under a temporary name: a rename in its
+    /// directory remains possible.
+    Output(&'a Path),
+    /// Serving FUSE requests: /dev/fuse can be opened, once for each thread.
+    #[cfg(feature = "mount")]
+    Fuse,
+}
+
+#[cfg(feature = "sandbox")]
+impl Needs<'_> {
+    /// The file to be finished.
+    pub(super) fn output(&self) -> Option<&Path> {
+        match self {
+            Self::Output(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// True if FUSE requests are served.
+    pub(super) fn has_fuse(&self) -> bool {
+        #[cfg(feature = "mount")]
+        return matches!(self, Self::Fuse);
+        #[cfg(not(feature = "mount"))]
+        false
+    }
+}

@@ -1,0 +1,1 @@
+"""Dumps with random changes, given to every command within limits of time and memory. See ../mutations."""
