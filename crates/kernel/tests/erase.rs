@@ -327,10 +327,7 @@ fn damaged_lists_and_lengths_end_with_an_error() {
 
 #[test]
 fn ranges_that_page_tables_map_without_end_are_an_error() {
-    let command = format!(
-        "erase nodes size {}\nerase texts size {0}\n",
-        12_u64 << 30
-    );
+    let command = format!("erase nodes size {}\nerase texts size {0}\n", 12_u64 << 30);
     let erasure = resolve_in(&command, &[], |memory| Box::new(Endless(memory)));
     problem(&erasure, "more than 4194304 pages to erase");
 }
