@@ -22,6 +22,20 @@ from verdict import Verdict
 LONGEST_COMPARE = 1024
 INCOMPLETE = 1
 SHORT_RUN = 256
+# The note in which bigiron records the dump level; its source has none, or another level.
+LEVEL_NOTE = ("BIGIRON", 2)
+
+
+def other_notes(core: ElfCore) -> set[tuple[str, int, bytes]]:
+    """Returns all notes except that of the dump level."""
+    notes = {(note.name, note.kind, bytes(note.data)) for note in core.notes()}
+    return {note for note in notes if note[:2] != LEVEL_NOTE}
+
+
+def recorded_levels(core: ElfCore) -> list[int]:
+    """Returns the dump levels that the core's notes record."""
+    notes = [note for note in core.notes() if (note.name, note.kind) == LEVEL_NOTE]
+    return [int.from_bytes(note.data[:4], "little") for note in notes]
 
 
 def compare_bytes(name: str, a: ElfCore, b: ElfCore, verdict: Verdict) -> None:
@@ -55,8 +69,7 @@ def compare_headers(a: ElfCore, b: ElfCore, verdict: Verdict) -> None:
         verdict.require(
             not core.flags & INCOMPLETE, f"{core.path.name} is marked as incomplete"
         )
-    ours = {(note.name, note.kind, note.data) for note in a.notes()}
-    theirs = {(note.name, note.kind, note.data) for note in b.notes()}
+    ours, theirs = other_notes(a), other_notes(b)
     verdict.count("notes", len(ours))
     for name, kind, data in ours ^ theirs:
         side = a if (name, kind, data) in ours else b
@@ -90,6 +103,11 @@ def judge_selection(
     except Malformed as error:
         verdict.differ(str(error))
         return verdict
+    for level in recorded_levels(dump):
+        verdict.require(
+            level == bitmap.dump_level,
+            f"the note records level {level}, the kdump file {bitmap.dump_level}",
+        )
     excludes_zero = bitmap.dump_level & 1
     zero = zero_pages(original, bitmap.dumped) if excludes_zero else 0
     needed = bitmap.dumped & ~zero

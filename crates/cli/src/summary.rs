@@ -327,7 +327,7 @@ pub fn print(text: &str, stdout_is_taken: bool) -> io::Result<()> {
     }
 }
 
-/// As [`print`], for the report of a dump that is complete and on the disk: if it cannot be
+/// As [`print()`], for the report of a dump that is complete and on the disk: if it cannot be
 /// printed, that is no failure.
 pub fn print_report(text: &str, stdout_is_taken: bool) {
     if let Err(error) = print(text, stdout_is_taken) {

@@ -36,6 +36,13 @@ fn without_page_size(dump: &[u8]) -> Vec<u8> {
     with(dump, at.unwrap(), b"PAGESIZX=")
 }
 
+/// Makes the dump level of an ELF core unknown, as in one of makedumpfile.
+fn without_level(core: &[u8]) -> Vec<u8> {
+    let name = b"BIGIRON";
+    let at = core.windows(name.len()).position(|window| window == name);
+    with(core, at.unwrap(), b"ANOTHER")
+}
+
 #[test]
 fn page_that_the_source_has_and_the_level_keeps_is_missed() {
     let lab = Lab::new();
@@ -96,6 +103,9 @@ fn page_that_the_level_leaves_out_is_not_missed() {
 fn where_left_out_pages_cannot_be_told_the_reason_is_printed() {
     let lab = Lab::new();
     let elf = lab.dump("elf", &["-f", "elf", "-d", "31"]);
+    let result = run(&["verify", arg(&elf), "--against", arg(lab.vmcore())]).code(0);
+    assert_eq!(result.stderr, "");
+    let elf = lab.file("unknown", &without_level(&fs::read(elf).unwrap()));
     run(&["verify", arg(&elf), "--against", arg(lab.vmcore())])
         .code(0)
         .says(&["not checked: the dump does not record its dump level"]);
