@@ -202,6 +202,13 @@ fn summarize_plan(job: &DumpJob, plan: &Plan, summary: &mut Summary) {
             plan.unreadable
         ));
     }
+    if plan.undescribed > 0 {
+        summary.warnings.push(format!(
+            "the struct pages of {} page frames are not read, since the source has too few pages \
+             to hold them; their pages are kept",
+            plan.undescribed
+        ));
+    }
     let has_free = job.kernel.source().dump_level() & 16 == 0;
     // A running kernel's counters and struct pages are read at different times.
     let comparable = has_free && !job.kernel.source().is_live();

@@ -35,6 +35,8 @@ pub struct Plan {
     pub scanned: u64,
     /// Struct pages that could not be read.
     pub unreadable: u64,
+    /// Page frames of RAM whose struct pages were not read.
+    pub undescribed: u64,
     /// Page frames of broken memory, sorted.
     pub poisoned: Vec<PageFrame>,
 }
@@ -75,6 +77,7 @@ pub fn make(
             sum.excluded.add(&section.excluded);
             sum.scanned += section.scanned;
             sum.unreadable += section.unreadable;
+            sum.undescribed += section.undescribed;
             sum.poisoned.extend(section.poisoned);
             progress.add(SECTION_FRAMES);
         }
@@ -89,6 +92,7 @@ pub fn make(
         plan.zero += sum.zero;
         plan.scanned += sum.scanned;
         plan.unreadable += sum.unreadable;
+        plan.undescribed += sum.undescribed;
         plan.poisoned.extend(sum.poisoned);
     }
     sections.set_kept(counts.into_iter().map(AtomicU16::into_inner).collect());

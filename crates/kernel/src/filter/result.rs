@@ -75,4 +75,7 @@ pub struct SectionResult {
     pub poisoned: Vec<PageFrame>,
     /// Struct pages that could not be read; their page frames are kept.
     pub unreadable: u64,
+    /// Page frames of RAM whose struct pages are not read, because the dump has too little memory
+    /// to hold them. They are kept.
+    pub undescribed: u64,
 }
