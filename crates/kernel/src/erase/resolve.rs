@@ -16,6 +16,11 @@ use super::ranges::{Blank, Blanks, ERASED};
 use crate::symbols::Symbols;
 use crate::types::{Shape, TypeId, TypeTable};
 
+/// Bytes of the dump's memory that allow a command to read one more number or string, or to have
+/// one more element or range: a list element has a pointer.
+const BYTES_PER_ELEMENT: u64 = 8;
+/// Bytes of the dump's memory that allow one more page to be erased.
+const BYTES_PER_PAGE: u64 = 4096;
 /// Maximum number of bytes per command; more is a mistake.
 const MAX_BYTES: u64 = 16 << 30;
 /// Maximum number of erased ranges; each takes some 50 bytes.
@@ -57,6 +62,7 @@ pub fn resolve(
             work.refuse_module(module, command);
             continue;
         }
+        work.scope.renew_steps(BYTES_PER_ELEMENT);
         match command {
             Command::Erase(erase) => {
                 let mut slot = None;
@@ -66,6 +72,8 @@ pub fn resolve(
                 let mut elements = Vec::new();
                 let ended = lists::for_each(&work.scope, command, &mut |item| elements.push(item));
                 let mut slots = vec![None; command.body.len()];
+                // What was found of an endless list is erased.
+                work.scope.renew_steps(BYTES_PER_ELEMENT);
                 for item in elements {
                     for (erase, slot) in command.body.iter().zip(&mut slots) {
                         work.erase(erase, Some(item), slot);
@@ -250,6 +258,7 @@ impl Work<'_> {
             }
             return Ok(());
         }
+        self.scope.step()?;
         if self.ranges.len() == MAX_RANGES {
             return Err(format!("more than {MAX_RANGES} ranges to erase"));
         }
@@ -277,6 +286,7 @@ impl Work<'_> {
 
     fn finish(mut self) -> Erasure {
         let mut blanks = Vec::new();
+        self.scope.renew_steps(BYTES_PER_PAGE);
         for range in std::mem::take(&mut self.ranges) {
             if let Err(text) = self.pages_of(&range, &mut blanks) {
                 self.report(range.line, text);
@@ -322,6 +332,12 @@ impl Work<'_> {
                 })),
             }
             done += len;
+            if done < range.len
+                && let Err(text) = self.scope.step()
+            {
+                blanks.extend(last);
+                return Err(text);
+            }
         }
         blanks.extend(last);
         Ok(())
