@@ -174,6 +174,9 @@ fn end_failed(job: &DumpJob, parts: &[Part], error: DumpError) -> DumpError {
         // Records on a device how much of the stream is there. `error` is the one to report.
         let _ = part.sync();
     }
+    if job.options.names_incomplete {
+        parts.iter().for_each(Part::name_incomplete);
+    }
     let kept_of = |part: Option<&Part>| part.and_then(Part::kept);
     match error {
         DumpError::Write { path, cause, .. } => DumpError::Write {
