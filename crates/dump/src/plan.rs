@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
+use bigiron_format::{PageFrame, PageFrameRange};
 use bigiron_helpers::{WorkCursor, run};
 use bigiron_kernel::{ExcludedCounts, PageReader, SECTION_FRAMES};
 
@@ -37,8 +37,8 @@ pub struct Plan {
     pub unreadable: u64,
     /// Page frames of RAM whose struct pages were not read.
     pub undescribed: u64,
-    /// Page frames of broken memory, sorted.
-    pub poisoned: Vec<PageFrame>,
+    /// Page frames of broken memory, sorted; see `SectionResult::poisoned`.
+    pub poisoned: Vec<PageFrameRange>,
 }
 
 /// Receives each section's bitmaps as they are made: of RAM and of kept pages.
@@ -97,7 +97,7 @@ pub fn make(
     }
     sections.set_kept(counts.into_iter().map(AtomicU16::into_inner).collect());
     plan.kept = sections.kept();
-    plan.poisoned.sort_unstable();
+    plan.poisoned.sort_unstable_by_key(|run| run.start);
     plan.sections = sections;
     Ok(plan)
 }
