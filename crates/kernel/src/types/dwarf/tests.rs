@@ -162,7 +162,7 @@ fn attributes_that_take_no_bytes_are_limited() {
 }
 
 #[test]
-fn unit_that_is_not_in_the_file_takes_no_memory() {
+fn unit_that_is_not_in_the_file_is_an_error() {
     let mut info = unit(&[0]);
     info[..4].copy_from_slice(&(200_u32 << 20).to_le_bytes());
     let (file, _) = vmlinux(&info, &abbreviations(), &[]);
