@@ -1,4 +1,7 @@
 //! The encoder: greedy, with one hash table of the positions of four bytes.
+//!
+//! Sums in the search and in the usual sequence wrap: a check of each costs 5 % of all
+//! instructions, and every load and store checks its position anyway.
 
 use std::hint::select_unpredictable;
 
@@ -91,22 +94,23 @@ impl Encoder {
                 let slot = &mut self.table[hash(bytes)];
                 let from = *slot;
                 *slot = at as u16;
-                if load32(window, from) == bytes && at - usize::from(from) <= MAX_DISTANCE {
+                if load32(window, from) == bytes && at.wrapping_sub(usize::from(from)) <= MAX_DISTANCE {
                     break from;
                 }
                 let step = way >> SKIP_SHIFT;
-                at += step;
-                way += step;
+                at = at.wrapping_add(step);
+                way = way.wrapping_add(step);
             };
             let differ = load128(window, at as u16) ^ load128(window, from);
             let from = usize::from(from);
-            let mut end = at + (differ.trailing_zeros() / 8) as usize;
+            let mut same = (differ.trailing_zeros() / 8) as usize;
             if differ == 0 {
-                end += common(&window[..len], end, from + TAIL);
+                same += common(&window[..len], at + TAIL, from + TAIL);
             }
-            out.sequence(&src[pending..], start + at - pending, at - from, end - at)?;
-            pending = start + end;
-            at = end;
+            let literals = start.wrapping_add(at).wrapping_sub(pending);
+            out.sequence(&src[pending..], literals, at.wrapping_sub(from), same)?;
+            at = at.wrapping_add(same);
+            pending = start.wrapping_add(at);
         }
     }
 }
@@ -168,7 +172,7 @@ impl Out<'_> {
             front[2] = (count as u8).wrapping_sub(3);
             let at = 2 + usize::from(own_byte);
             front[at..at + 16].copy_from_slice(wide);
-            let at = at + count;
+            let at = at.wrapping_add(count);
             let short = (len <= MAX_SHORT_LEN) & (distance <= MAX_SHORT_DISTANCE);
             let token = select_unpredictable(
                 short,
@@ -176,7 +180,8 @@ impl Out<'_> {
                 middle_match(distance, len),
             );
             front[at..at + 4].copy_from_slice(&token.to_le_bytes());
-            self.len += at - 2 + 3 - usize::from(short);
+            let len = at.wrapping_add(1 - usize::from(short));
+            self.len = self.len.wrapping_add(len);
             return Some(());
         }
         self.unusual(src, count, distance, len)
@@ -231,14 +236,14 @@ impl Out<'_> {
 /// Encodes the two bytes of a match `LLLD_DDSS`.
 #[inline]
 fn short_match(distance: usize, len: usize) -> u32 {
-    let d = distance as u32 - 1;
-    (len as u32 - 1) << 5 | (d & 7) << 2 | d >> 3 << 8
+    let d = (distance as u32).wrapping_sub(1);
+    (len as u32).wrapping_sub(1) << 5 | (d & 7) << 2 | d >> 3 << 8
 }
 
 /// Encodes the three bytes of a match `001L_LLLL`, up to [`MAX_MIDDLE_LEN`].
 #[inline]
 fn middle_match(distance: usize, len: usize) -> u32 {
-    32 | (len as u32 - 2) | (distance as u32 - 1) << 10
+    32 | (len as u32).wrapping_sub(2) | (distance as u32).wrapping_sub(1) << 10
 }
 
 #[inline]
