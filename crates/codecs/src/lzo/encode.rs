@@ -1,15 +1,12 @@
 //! The encoder: greedy, with one hash table of the positions of four bytes.
-//!
-//! Sums in the search and in the usual sequence wrap: a check of each costs 5 % of all
-//! instructions, and every load and store checks its position anyway.
 
 use std::hint::select_unpredictable;
 
-use super::super::matching::common;
 use super::stream::{
     END, FIRST_LITERALS, MAX_DISTANCE, MAX_FIRST_LITERALS, MAX_MIDDLE_DISTANCE, MAX_SHORT_DISTANCE,
     MAX_SHORT_LEN,
 };
+use crate::matching::common;
 
 const HASH_BITS: u32 = 12;
 /// Maximum input matched at once, because positions have 16 bits.
@@ -38,14 +35,16 @@ type Window = [u8; MAX_INPUT + TAIL];
 /// Memory of an encoder.
 pub(super) const MEMORY: usize = size_of::<Table>() + size_of::<Window>();
 
-/// Working memory of the match finder, reused for every page.
-pub(super) struct Encoder {
+/// The encoder with its working memory, reused for every page.
+pub struct Encoder {
     window: Box<Window>,
     table: Box<Table>,
 }
 
 impl Encoder {
-    pub(super) fn new() -> Self {
+    /// Creates an encoder.
+    #[allow(clippy::new_without_default, reason = "takes memory")]
+    pub fn new() -> Self {
         Self {
             window: Box::new([0; MAX_INPUT + TAIL]),
             table: Box::new([0; 1 << HASH_BITS]),
@@ -53,7 +52,7 @@ impl Encoder {
     }
 
     /// Encodes `src` as one stream; returns `None` if it does not fit in `dst`.
-    pub(super) fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
+    pub fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
         let mut out = Out { dst, len: 0 };
         // Start of the literals that are not yet in the stream.
         let mut pending = 0;
@@ -94,23 +93,22 @@ impl Encoder {
                 let slot = &mut self.table[hash(bytes)];
                 let from = *slot;
                 *slot = at as u16;
-                if load32(window, from) == bytes && at.wrapping_sub(usize::from(from)) <= MAX_DISTANCE {
+                if load32(window, from) == bytes && at - usize::from(from) <= MAX_DISTANCE {
                     break from;
                 }
                 let step = way >> SKIP_SHIFT;
-                at = at.wrapping_add(step);
-                way = way.wrapping_add(step);
+                at += step;
+                way += step;
             };
             let differ = load128(window, at as u16) ^ load128(window, from);
             let from = usize::from(from);
-            let mut same = (differ.trailing_zeros() / 8) as usize;
+            let mut end = at + (differ.trailing_zeros() / 8) as usize;
             if differ == 0 {
-                same += common(&window[..len], at + TAIL, from + TAIL);
+                end += common(&window[..len], end, from + TAIL);
             }
-            let literals = start.wrapping_add(at).wrapping_sub(pending);
-            out.sequence(&src[pending..], literals, at.wrapping_sub(from), same)?;
-            at = at.wrapping_add(same);
-            pending = start.wrapping_add(at);
+            out.sequence(&src[pending..], start + at - pending, at - from, end - at)?;
+            pending = start + end;
+            at = end;
         }
     }
 }
@@ -172,7 +170,7 @@ impl Out<'_> {
             front[2] = (count as u8).wrapping_sub(3);
             let at = 2 + usize::from(own_byte);
             front[at..at + 16].copy_from_slice(wide);
-            let at = at.wrapping_add(count);
+            let at = at + count;
             let short = (len <= MAX_SHORT_LEN) & (distance <= MAX_SHORT_DISTANCE);
             let token = select_unpredictable(
                 short,
@@ -180,8 +178,7 @@ impl Out<'_> {
                 middle_match(distance, len),
             );
             front[at..at + 4].copy_from_slice(&token.to_le_bytes());
-            let len = at.wrapping_add(1 - usize::from(short));
-            self.len = self.len.wrapping_add(len);
+            self.len += at - 2 + 3 - usize::from(short);
             return Some(());
         }
         self.unusual(src, count, distance, len)
@@ -236,14 +233,14 @@ impl Out<'_> {
 /// Encodes the two bytes of a match `LLLD_DDSS`.
 #[inline]
 fn short_match(distance: usize, len: usize) -> u32 {
-    let d = (distance as u32).wrapping_sub(1);
-    (len as u32).wrapping_sub(1) << 5 | (d & 7) << 2 | d >> 3 << 8
+    let d = distance as u32 - 1;
+    (len as u32 - 1) << 5 | (d & 7) << 2 | d >> 3 << 8
 }
 
 /// Encodes the three bytes of a match `001L_LLLL`, up to [`MAX_MIDDLE_LEN`].
 #[inline]
 fn middle_match(distance: usize, len: usize) -> u32 {
-    32 | (len as u32).wrapping_sub(2) | (distance as u32).wrapping_sub(1) << 10
+    32 | (len as u32 - 2) | (distance as u32 - 1) << 10
 }
 
 #[inline]
