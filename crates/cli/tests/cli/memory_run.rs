@@ -33,6 +33,13 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Copies a program in another process: a copy that is open for writing here could be inherited by
+/// a program that another test starts at that moment, and then not be executed (ETXTBSY).
+fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args([from, to]).status().unwrap();
+    assert!(copied.success());
+}
+
 #[track_caller]
 fn said(output: &Output, code: i32, parts: &[&str]) {
     let said = text(&output.stderr);
@@ -204,7 +211,7 @@ fn missing_library_is_reported_with_the_searched_paths() {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("bin/bigiron");
     fs::create_dir(directory.path().join("bin")).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_bigiron"), &program).unwrap();
+    copy_program(Path::new(env!("CARGO_BIN_EXE_bigiron")), &program);
     let run = || {
         let mut command = Command::new(&program);
         command
@@ -253,7 +260,7 @@ fn static_and_setuid_programs_run_unaccelerated_with_a_notice() {
         println!("skipped: no C compiler that can link static programs");
     }
     let privileged = directory.path().join("privileged");
-    fs::copy("/bin/true", &privileged).unwrap();
+    copy_program(Path::new("/bin/true"), &privileged);
     let owner = Command::new("chown")
         .arg("65534")
         .arg(&privileged)
