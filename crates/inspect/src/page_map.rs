@@ -6,7 +6,7 @@ use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_helpers::{Stop, WorkCursor, processor_count, run};
 use bigiron_kernel::page::{KindBits, PageClass, PageKind};
-use bigiron_kernel::struct_pages::{StructPages, described_end};
+use bigiron_kernel::struct_pages::StructPages;
 use bigiron_kernel::{IoMethod, Kernel, SECTION_FRAMES};
 use serde::Serialize;
 
@@ -141,7 +141,7 @@ impl PageMap {
         }
         let bins = Bins::new(&chunks);
         let cursor = WorkCursor::new(chunks.len() as u64);
-        let described_end = described_end(kernel);
+        let described_end = known.as_ref().and_then(|known| known.described_end(kernel));
         let stop = Stop::new();
         let helpers = processor_count().clamp(1, MAX_HELPERS);
         let parts = run(helpers, &stop, |_| -> Result<HelperCounts, InspectError> {

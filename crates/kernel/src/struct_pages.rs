@@ -23,10 +23,9 @@ const BYTES_PER_BYTE: u64 = 64;
 /// Returns the first page frame whose struct page is not to be read, because the dump has too
 /// little memory to hold the struct pages of so much RAM. `None` for a dump that is as it should
 /// be. The result depends on the dump alone, so that each pass over its sections ends there.
-pub fn described_end(kernel: &Kernel) -> Option<PageFrame> {
+pub fn described_end(kernel: &Kernel, map: &MemMap) -> Option<PageFrame> {
     let source = kernel.source();
-    let size = kernel.info().size("page").unwrap_or(1).clamp(1, 4096) as u64;
-    let section = SECTION_FRAMES * size;
+    let section = SECTION_FRAMES * map.page_struct_size().clamp(1, 4096);
     let most = source.end_frame().0.div_ceil(SECTION_FRAMES);
     let beyond = most.saturating_mul(section).checked_sub(FREE_BYTES)?;
     let needed = beyond.div_ceil(BYTES_PER_BYTE);
@@ -34,8 +33,14 @@ pub fn described_end(kernel: &Kernel) -> Option<PageFrame> {
     if memory == needed {
         return None;
     }
+    let has_struct_pages = |first: &PageFrame| {
+        let shift = map.frames_shift();
+        let mut sections = first.0 >> shift..=(first.0 + SECTION_FRAMES - 1) >> shift;
+        sections.any(|section| !matches!(map.section(kernel, section), Ok(None)))
+    };
     let steps = Steps::new(FREE_BYTES.saturating_add(memory.saturating_mul(BYTES_PER_BYTE)));
-    source.sections().find(|_| !steps.take(section))
+    let mut described = source.sections().filter(has_struct_pages);
+    described.find(|_| !steps.take(section))
 }
 
 /// Iterates over struct pages section by section. Each helper has its own.

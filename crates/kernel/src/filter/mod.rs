@@ -100,7 +100,9 @@ impl<'a, 's> Filter<'a, 's> {
             kernel,
             wanted,
             blocks: layout.and_then(|layout| BlockClassifier::new(layout, wanted)),
-            described_end: struct_pages.as_ref().and_then(|_| described_end(kernel)),
+            described_end: struct_pages
+                .as_ref()
+                .and_then(|(map, _)| described_end(kernel, map)),
             struct_pages,
             blind,
             end: kernel.source().end_frame(),
