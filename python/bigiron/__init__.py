@@ -6,7 +6,7 @@ computations release the GIL.
 """
 
 from . import mem
-from ._bigiron import Error, FaultError, Pages, UnknownNameError
+from ._bigiron import Error, FaultError, Pages, UnknownNameError, set_memory_limit
 from ._drgn import drgn
 from ._dump import Dump, PageRun, Record, Symbol, Task, Value, open
 
@@ -24,4 +24,5 @@ __all__ = [
     "drgn",
     "mem",
     "open",
+    "set_memory_limit",
 ]

@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use crate::convert::to_python;
 use crate::errors::{self, Error, FaultError};
+use crate::memory_limit::DumpMemory;
 use crate::pages::Pages;
 
 self_cell::self_cell!(
@@ -44,6 +45,7 @@ pub struct Dump {
     opened: Opened,
     names: OnceLock<Arc<Names>>,
     classes: OnceLock<PageClasses>,
+    _memory: DumpMemory,
 }
 
 impl Dump {
@@ -92,12 +94,14 @@ impl Dump {
         cache: u64,
     ) -> PyResult<Self> {
         py.detach(|| {
+            let mut memory = DumpMemory::new(cache);
             let identities = identity.as_deref().map(Identities::from_file).transpose();
             let identities = identities
                 .map_err(|error| Error::new_err(error.to_string()))?
                 .unwrap_or_default();
             let mut source = Source::open_with(&paths, &identities).map_err(errors::of_source)?;
             source.set_cache(cache);
+            memory.add_readers(&source);
             let given = vmcoreinfo
                 .map(|text| Vmcoreinfo::parse(&text, 0))
                 .transpose();
@@ -110,6 +114,7 @@ impl Dump {
                 opened: opened.map_err(errors::of_kernel)?,
                 names: OnceLock::new(),
                 classes: OnceLock::new(),
+                _memory: memory,
             })
         })
     }

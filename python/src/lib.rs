@@ -7,6 +7,7 @@ mod dump;
 mod errors;
 mod locking;
 mod memory;
+mod memory_limit;
 mod pages;
 mod segment;
 
@@ -21,6 +22,8 @@ mod _bigiron {
     use super::errors::{Error, FaultError, UnknownNameError};
     #[pymodule_export]
     use super::memory::{attach, create, explain, lock, populate, prewarm, remove, unlock};
+    #[pymodule_export]
+    use super::memory_limit::set_memory_limit;
     #[pymodule_export]
     use super::pages::Pages;
     #[pymodule_export]

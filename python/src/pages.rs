@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use bigiron_format::memory_limit::Share;
 use bigiron_kernel::SharedPages;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -12,11 +13,16 @@ use pyo3::prelude::*;
 #[pyclass(frozen)]
 pub struct Pages {
     bytes: SharedPages,
+    /// What the caller keeps is not what a dump demands.
+    _memory: Share,
 }
 
 impl Pages {
     pub fn new(bytes: SharedPages) -> Self {
-        Self { bytes }
+        Self {
+            _memory: Share::new(bytes.len() as u64),
+            bytes,
+        }
     }
 }
 

@@ -6,11 +6,14 @@ BIGIRON_PAGES of a list of page frames with the use that the guest made of them,
 
 from __future__ import annotations
 
+import bz2
 import os
 import random
 import re
+import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 import warnings
@@ -286,6 +289,26 @@ class Hostile(unittest.TestCase):
                         dump.pages(frame)
                     except bigiron.Error:
                         pass
+
+    def test_memory_out_of_proportion_raises_an_error(self) -> None:
+        # A core with 2 GiB of headers, in some KiB of bzip2.
+        stream, streams = 16 << 20, 128
+        head = b"\x7fELF\2\1\1".ljust(16, b"\0") + struct.pack("<HHI3QI6H", 4, 62, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+        head += struct.pack("<2I6Q", 1, 0, stream * streams, 0, 0, 4096, 4096, 0)
+        with tempfile.TemporaryDirectory() as home:
+            bomb = Path(home, "bomb")
+            bomb.write_bytes(
+                bz2.compress(head.ljust(stream, b"\0")) + bz2.compress(bytes(stream)) * (streams - 1),
+            )
+            with self.assertRaisesRegex(bigiron.Error, "memory"):
+                bigiron.open(bomb)
+            bigiron.set_memory_limit(16 << 20)
+            try:
+                with self.assertRaisesRegex(bigiron.Error, "set_memory_limit"):
+                    bigiron.open(bomb)
+            finally:
+                bigiron.set_memory_limit(None)
+        self.assertTrue(bigiron.open(DUMPS[0]).symbol("linux_banner").address)
 
     def test_excessive_size_raises_fault_error(self) -> None:
         dump = bigiron.open(DUMPS[0])

@@ -13,8 +13,6 @@ static ALLOCATOR: CountingAllocator = CountingAllocator::new(exceeded);
 
 /// Minimum limit in bytes while a dump is opened, also if its helpers may use less.
 const MIN_FOR_OPENING: u64 = 64 << 20;
-/// Buffers of a helper that reads a dump, in bytes: a chunk and its compressed data.
-const PER_HELPER: u64 = 32 << 20;
 
 /// True if exceeding the limit ends the program.
 static ENFORCED: AtomicBool = AtomicBool::new(false);
@@ -32,7 +30,7 @@ pub struct ReadBuffers {
 /// amount that grows with the size of the dumps, in addition to `buffers`. Exceeding the limit
 /// ends the program.
 pub fn limit_reading(wanted: Option<u64>, buffers: ReadBuffers) {
-    let helpers = (buffers.helpers as u64).saturating_mul(PER_HELPER);
+    let helpers = (buffers.helpers as u64).saturating_mul(memory_limit::PER_READER);
     let base = memory_limit::DEFAULT_BASE.saturating_add(helpers);
     memory_limit::set_base(base.saturating_add(buffers.cache));
     memory_limit::set_fixed(wanted);

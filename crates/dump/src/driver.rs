@@ -174,6 +174,9 @@ fn end_failed(job: &DumpJob, parts: &[Part], error: DumpError) -> DumpError {
         // Records on a device how much of the stream is there. `error` is the one to report.
         let _ = part.sync();
     }
+    if job.options.names_incomplete {
+        parts.iter().for_each(Part::name_incomplete);
+    }
     let kept_of = |part: Option<&Part>| part.and_then(Part::kept);
     match error {
         DumpError::Write { path, cause, .. } => DumpError::Write {
@@ -200,6 +203,13 @@ fn summarize_plan(job: &DumpJob, plan: &Plan, summary: &mut Summary) {
         summary.warnings.push(format!(
             "{} struct pages cannot be read; their pages are kept",
             plan.unreadable
+        ));
+    }
+    if plan.undescribed > 0 {
+        summary.warnings.push(format!(
+            "the struct pages of {} page frames are not read, since the source has too few pages \
+             to hold them; their pages are kept",
+            plan.undescribed
         ));
     }
     let has_free = job.kernel.source().dump_level() & 16 == 0;

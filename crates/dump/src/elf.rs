@@ -308,12 +308,12 @@ impl SegmentBuilder<'_, '_> {
         let from = self
             .plan
             .poisoned
-            .partition_point(|frame| frame.0 < range.start);
+            .partition_point(|run| run.end.0 <= range.start);
         let poisoned = self
             .plan
             .poisoned
             .get(from)
-            .is_some_and(|frame| range.contains(&frame.0));
+            .is_some_and(|run| run.start.0 < range.end);
         let all = present
             .next_run(start, end, end)
             .is_some_and(|run| run == (start, end - start));

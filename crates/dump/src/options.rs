@@ -59,6 +59,8 @@ pub struct DumpOptions {
     /// Removes what was written if the output is full, instead of keeping it: the caller retries
     /// with a smaller dump.
     pub discard_if_full: bool,
+    /// Gives the final name also to a file that a failed or interrupted dump leaves.
+    pub names_incomplete: bool,
     /// Optimizations in use.
     pub optimizations: Optimizations,
     /// Identity of a vmdump, instead of the time and a random number; for tests.
@@ -88,6 +90,7 @@ impl Default for DumpOptions {
             write_limit: None,
             size_limit: None,
             discard_if_full: false,
+            names_incomplete: false,
             optimizations: Optimizations::default(),
             identity: None,
         }

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
+use bigiron_format::{PageFrame, PageFrameRange};
 use bigiron_helpers::{WorkCursor, run};
 use bigiron_kernel::{ExcludedCounts, PageReader, SECTION_FRAMES};
 
@@ -35,8 +35,10 @@ pub struct Plan {
     pub scanned: u64,
     /// Struct pages that could not be read.
     pub unreadable: u64,
-    /// Page frames of broken memory, sorted.
-    pub poisoned: Vec<PageFrame>,
+    /// Page frames of RAM whose struct pages were not read.
+    pub undescribed: u64,
+    /// Page frames of broken memory, sorted; see `SectionResult::poisoned`.
+    pub poisoned: Vec<PageFrameRange>,
 }
 
 /// Receives each section's bitmaps as they are made: of RAM and of kept pages.
@@ -75,6 +77,7 @@ pub fn make(
             sum.excluded.add(&section.excluded);
             sum.scanned += section.scanned;
             sum.unreadable += section.unreadable;
+            sum.undescribed += section.undescribed;
             sum.poisoned.extend(section.poisoned);
             progress.add(SECTION_FRAMES);
         }
@@ -89,11 +92,12 @@ pub fn make(
         plan.zero += sum.zero;
         plan.scanned += sum.scanned;
         plan.unreadable += sum.unreadable;
+        plan.undescribed += sum.undescribed;
         plan.poisoned.extend(sum.poisoned);
     }
     sections.set_kept(counts.into_iter().map(AtomicU16::into_inner).collect());
     plan.kept = sections.kept();
-    plan.poisoned.sort_unstable();
+    plan.poisoned.sort_unstable_by_key(|run| run.start);
     plan.sections = sections;
     Ok(plan)
 }

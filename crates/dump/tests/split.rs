@@ -2,41 +2,24 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+#[path = "common/creates_file.rs"]
+mod creates_file;
 #[path = "common/machine.rs"]
 mod machine;
 
 use std::fs;
-use std::io;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bigiron_dump::{DumpError, DumpOptions, DumpOutput, Phase, Progress, dump};
+use bigiron_dump::{DumpError, DumpOptions, DumpOutput, Progress, dump};
 use bigiron_format::ReadAt;
 use bigiron_format::codec::{Codec, Compression};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, Source};
+use creates_file::CreatesFile;
 use machine::core;
 use tempfile::TempDir;
-
-/// A source that creates a file as soon as pages are copied.
-struct CreatesFile {
-    path: PathBuf,
-    progress: Arc<Progress>,
-}
-
-impl ReadAt for CreatesFile {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        if self.progress.phase() == Phase::Copying {
-            fs::write(&self.path, b"foreign")?;
-        }
-        core().read_at(offset, buf)
-    }
-
-    fn size(&self) -> u64 {
-        core().len() as u64
-    }
-}
 
 /// Splits a dump over `a` and `b` in `directory`; if `occupied`, a file `b` appears while pages
 /// are copied.

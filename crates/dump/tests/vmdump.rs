@@ -17,7 +17,7 @@ use bigiron_dump::{
     verify,
 };
 use bigiron_format::vmdump::codec::checksum;
-use bigiron_format::vmdump::{ChunkHeader, ChunkKind};
+use bigiron_format::vmdump::{Chunk, ChunkHeader, ChunkKind};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source};
 use machine::core;
@@ -250,6 +250,31 @@ fn repaired_dump_opens_by_its_index() {
             assert_eq!(findings(&dump), Vec::<String>::new());
         }
         assert_eq!(repair_vmdump(&path).unwrap(), None);
+    }
+}
+
+#[test]
+fn pages_of_a_chunk_with_a_damaged_header_are_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("dump");
+    let good = vmdump(ZSTD);
+    let whole = open(&good).unwrap();
+    let file = whole.memory().vmdump().unwrap().file();
+    let chunks = file.chunks(0).unwrap();
+    let is_dumped = |chunk: &&Chunk| chunk.kind == ChunkKind::Pages;
+    let hit = chunks.iter().filter(is_dumped).nth(2).unwrap();
+    // Without the index, which lists the chunk as well.
+    let mut bytes = good[..file.index_record(0).unwrap().offset as usize].to_vec();
+    bytes[hit.offset as usize + 40] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    for repaired in [false, true] {
+        let dump = Source::open(std::slice::from_ref(&path)).unwrap();
+        assert_eq!(
+            dump.memory().vmdump().unwrap().file().root().is_some(),
+            repaired
+        );
+        assert_eq!(read_all(&dump).lost, hit.len / 4096);
+        repair_vmdump(&path).unwrap();
     }
 }
 

@@ -1,14 +1,13 @@
 //! Memory by use, along physical addresses.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_helpers::{Stop, WorkCursor, processor_count, run};
 use bigiron_kernel::page::{KindBits, PageClass, PageKind};
 use bigiron_kernel::struct_pages::StructPages;
-use bigiron_kernel::{IoMethod, Kernel, SECTION_FRAMES, Steps};
+use bigiron_kernel::{IoMethod, Kernel, SECTION_FRAMES};
 use serde::Serialize;
 
 use crate::error::InspectError;
@@ -20,11 +19,6 @@ use crate::page_runs::PageClasses;
 pub const MAX_BINS: usize = 4096;
 /// Maximum number of sections of RAM: 128 TiB.
 const MAX_SECTIONS: usize = 1 << 20;
-/// Number of sections whose struct pages are read in any dump, and bytes of its memory that
-/// allow one more: a 64th of what the struct pages of a section take, since the kernel itself
-/// shows one page of them for up to 4096 (those of huge pages, since 5.14).
-const FREE_SECTIONS: u64 = 256;
-const BYTES_PER_SECTION: u64 = 32 << 10;
 /// Maximum number of helpers; each has its own bins.
 const MAX_HELPERS: usize = 16;
 
@@ -147,11 +141,7 @@ impl PageMap {
         }
         let bins = Bins::new(&chunks);
         let cursor = WorkCursor::new(chunks.len() as u64);
-        // Enough for all sections where the dump's memory can hold their struct pages.
-        let most = (chunks.len() as u64).saturating_mul(BYTES_PER_SECTION);
-        let memory = kernel.size_up_to(most);
-        let steps = Steps::new(FREE_SECTIONS + memory / BYTES_PER_SECTION);
-        let given_up = AtomicBool::new(false);
+        let described_end = known.as_ref().and_then(|known| known.described_end(kernel));
         let stop = Stop::new();
         let helpers = processor_count().clamp(1, MAX_HELPERS);
         let parts = run(helpers, &stop, |_| -> Result<HelperCounts, InspectError> {
@@ -166,17 +156,14 @@ impl PageMap {
             while let Some(index) = cursor.take(&stop) {
                 let first = chunks[index as usize];
                 scratch.chunk(kernel, first, &bins, &mut part)?;
-                if !steps.take(1) {
-                    given_up.store(true, Ordering::Relaxed);
-                    continue;
-                }
-                if let Some(pages) = &mut pages {
+                let is_described = described_end.is_none_or(|end| first < end);
+                if let Some(pages) = pages.as_mut().filter(|_| is_described) {
                     scratch.classes(reader.as_mut(), pages, first, &bins, &mut part)?;
                 }
             }
             Ok(part)
         })?;
-        if given_up.into_inner() {
+        if described_end.is_some() {
             warnings.push(
                 "not the whole memory is looked at: the dump has too few pages to hold the struct \
                  pages of all"

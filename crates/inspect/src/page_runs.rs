@@ -4,7 +4,7 @@ use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_kernel::mem_map::MemMap;
 use bigiron_kernel::page::{KindBits, PageLayout};
-use bigiron_kernel::struct_pages::StructPages;
+use bigiron_kernel::struct_pages::{StructPages, described_end};
 use bigiron_kernel::{IoMethod, Kernel, SECTION_FRAMES};
 use serde::Serialize;
 
@@ -45,6 +45,11 @@ impl PageClasses {
             layout,
             bits,
         })
+    }
+
+    /// See [`described_end`].
+    pub fn described_end(&self, kernel: &Kernel) -> Option<PageFrame> {
+        described_end(kernel, &self.map)
     }
 
     /// Creates an iterator over the struct pages of `kernel`, for one helper.

@@ -9,6 +9,7 @@ use bigiron_format::{PageFrame, VirtAddr};
 use crate::arch;
 use crate::error::KernelError;
 use crate::kernel::Kernel;
+use crate::steps::Steps;
 
 /// SECTION_HAS_MEM_MAP (include/linux/mmzone.h).
 const HAS_MEM_MAP: u64 = 1 << 1;
@@ -18,6 +19,12 @@ const FLAGS: u64 = 0xfff;
 /// Maximum number of sections of any architecture: MAX_PHYSMEM_BITS 52 with SECTION_SIZE_BITS
 /// 27.
 const MAX_SECTIONS: u64 = 1 << 26;
+
+/// Minimum of SECTION_SIZE_BITS (arch/powerpc/include/asm/sparsemem.h).
+const MIN_SECTION_BITS: i64 = 24;
+/// Maximum number of sections, and of tables of sections, between the last RAM and the last
+/// struct page. 2^52 bytes have 2^17 tables of 256 sections of 128 MiB.
+const MAX_BEHIND: u64 = 1 << 18;
 
 /// Locates the struct pages of a memory section.
 #[derive(Clone, Debug)]
@@ -53,11 +60,14 @@ impl MemMap {
         let bits = physical_bits
             .checked_sub(section_bits)
             .filter(|bits| (0..=26).contains(bits));
-        let (Some(bits), true) = (bits, (i64::from(shift)..48).contains(&section_bits)) else {
+        let (Some(bits), true) = (
+            bits,
+            (MIN_SECTION_BITS.max(i64::from(shift))..48).contains(&section_bits),
+        ) else {
             return Err(KernelError::Implausible {
                 what: "SECTION_SIZE_BITS and MAX_PHYSMEM_BITS".into(),
                 found: format!("{section_bits} and {physical_bits}"),
-                expected: "a number of sections up to 2^26",
+                expected: "sections of at least 2^24 bytes, and up to 2^26 of them",
             });
         };
         let section_size = size("mem_section")? as u64;
@@ -141,30 +151,47 @@ impl MemMap {
         if section >= self.section_count {
             return Ok(None);
         }
-        let entry = match self.per_root {
-            None => self.root.checked_add(section * self.section_size),
-            Some(per_root) => {
-                let root = self.root.checked_add(section / per_root * 8);
-                let root = root.ok_or_else(|| self.wraps())?;
-                match kernel.read_u64("mem_section's root", root)? {
-                    0 => return Ok(None),
-                    table => VirtAddr(table).checked_add(section % per_root * self.section_size),
-                }
-            }
+        let Some((table, index)) = self.table(kernel, section)? else {
+            return Ok(None);
         };
-        let entry = entry.and_then(|entry| entry.checked_add(self.map_offset));
+        let entry = table
+            .checked_add(index * self.section_size)
+            .and_then(|entry| entry.checked_add(self.map_offset));
         let map = kernel.read_u64("a mem_section", entry.ok_or_else(|| self.wraps())?)?;
         Ok((map & HAS_MEM_MAP != 0).then_some(VirtAddr(map & !FLAGS)))
     }
 
-    /// The page frame after the last section that has struct pages and RAM of the source.
+    /// Returns the table that has the section, and its index there; `None` if there is none.
+    fn table(&self, kernel: &Kernel, section: u64) -> Result<Option<(VirtAddr, u64)>, KernelError> {
+        let Some(per_root) = self.per_root else {
+            return Ok(Some((self.root, section)));
+        };
+        let root = self.root.checked_add(section / per_root * 8);
+        let root = root.ok_or_else(|| self.wraps())?;
+        Ok(match kernel.read_u64("mem_section's root", root)? {
+            0 => None,
+            table => Some((VirtAddr(table), section % per_root)),
+        })
+    }
+
+    /// Returns the page frame after the last section that has struct pages, and not beyond the
+    /// RAM of the source. If it is too far below that to be searched for, returns the end of RAM.
     pub fn end_frame(&self, kernel: &Kernel) -> Result<PageFrame, KernelError> {
         let end = kernel.source().end_frame().0;
-        let sections = end.div_ceil(1 << self.frames_shift).min(self.section_count);
-        for section in (0..sections).rev() {
-            if self.section(kernel, section)?.is_some() {
-                return Ok(PageFrame(((section + 1) << self.frames_shift).min(end)));
-            }
+        let mut behind = end.div_ceil(1 << self.frames_shift).min(self.section_count);
+        let steps = Steps::new(MAX_BEHIND);
+        while let Some(section) = behind.checked_sub(1)
+            && steps.take(1)
+        {
+            behind = match self.table(kernel, section)? {
+                Some(_) if self.section(kernel, section)?.is_some() => {
+                    return Ok(PageFrame((behind << self.frames_shift).min(end)));
+                }
+                Some(_) => section,
+                None => self
+                    .per_root
+                    .map_or(section, |count| section / count * count),
+            };
         }
         Ok(PageFrame(end))
     }

@@ -7,11 +7,41 @@ use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
 use crate::page::{Covered, KindBits, PageKind, PageKinds, PageLayout};
 use crate::source::{PageReader, SECTION_FRAMES};
+use crate::steps::Steps;
 
 /// Struct pages read at once; they fit into a core's cache.
 const WINDOW: u64 = 2048;
 /// Maximum order of a compound page of an earlier section: 16 GiB of 4 KiB pages.
 const MAX_HEAD_ORDER: u32 = 22;
+
+/// Bytes of struct pages that are read in any dump: those of 32 GiB of memory.
+const FREE_BYTES: u64 = 512 << 20;
+/// Bytes of struct pages that each byte of the dump's memory allows, since the kernel itself shows
+/// one page of them for up to 4096 (those of huge pages, since 5.14, commit f41f2ed43ca5).
+const BYTES_PER_BYTE: u64 = 64;
+
+/// Returns the first page frame whose struct page is not to be read, because the dump has too
+/// little memory to hold the struct pages of so much RAM. `None` for a dump that is as it should
+/// be. The result depends on the dump alone, so that each pass over its sections ends there.
+pub fn described_end(kernel: &Kernel, map: &MemMap) -> Option<PageFrame> {
+    let source = kernel.source();
+    let section = SECTION_FRAMES * map.page_struct_size().clamp(1, 4096);
+    let most = source.end_frame().0.div_ceil(SECTION_FRAMES);
+    let beyond = most.saturating_mul(section).checked_sub(FREE_BYTES)?;
+    let needed = beyond.div_ceil(BYTES_PER_BYTE);
+    let memory = kernel.size_up_to(needed);
+    if memory == needed {
+        return None;
+    }
+    let has_struct_pages = |first: &PageFrame| {
+        let shift = map.frames_shift();
+        let mut sections = first.0 >> shift..=(first.0 + SECTION_FRAMES - 1) >> shift;
+        sections.any(|section| !matches!(map.section(kernel, section), Ok(None)))
+    };
+    let steps = Steps::new(FREE_BYTES.saturating_add(memory.saturating_mul(BYTES_PER_BYTE)));
+    let mut described = source.sections().filter(has_struct_pages);
+    described.find(|_| !steps.take(section))
+}
 
 /// Iterates over struct pages section by section. Each helper has its own.
 pub struct StructPages<'a, 's> {

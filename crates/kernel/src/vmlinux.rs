@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use bigiron_format::ReadAt;
 use bigiron_format::bytes::Endian;
 use bigiron_format::elf::SIGNATURE;
+use bigiron_format::{FormatError, ReadAt};
 
 use crate::error::KernelError;
 use crate::source::DumpFile;
@@ -22,6 +22,11 @@ const SHN_UNDEF: u16 = 0;
 const SHN_ABS: u16 = 0xfff1;
 /// Maximum size of a table; names take 4 MiB, symbols 5 MiB.
 const MAX_BYTES: u64 = 1 << 30;
+/// Maximum length of a name, KSYM_NAME_LEN. Names may overlap in their table, so that each could
+/// be as long as the table.
+pub(crate) const MAX_NAME: usize = 512;
+/// Memory of a symbol besides its name.
+const SYMBOL_MEMORY: u64 = 64;
 
 /// An ELF section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,6 +176,7 @@ impl Vmlinux {
                 _ => kind.to_ascii_uppercase(),
             };
             let address = self.endian.u64(entry, 8).unwrap_or(0);
+            self.check_memory("a symbol", table.offset, SYMBOL_MEMORY + name.len() as u64)?;
             symbols
                 .push(&name, address, kind)
                 .ok_or_else(|| self.unusable("has names that are too long"))?;
@@ -212,7 +218,25 @@ impl Vmlinux {
         }
     }
 
-    fn bytes(&self, what: &'static str, offset: u64, len: u64) -> Result<Vec<u8>, KernelError> {
+    /// Returns an error if `what`, described at `offset` of the file, would exceed the memory
+    /// limit with `bytes` in memory.
+    pub(crate) fn check_memory(
+        &self,
+        what: &'static str,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<(), KernelError> {
+        let checked = FormatError::check_memory(what, offset, bytes);
+        checked.map_err(|error| self.file.error(error).into())
+    }
+
+    /// Reads `len` bytes from `offset` of the file.
+    pub(crate) fn bytes(
+        &self,
+        what: &'static str,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<u8>, KernelError> {
         if len > MAX_BYTES {
             return Err(self.unusable(&format!("has {what} of {len} bytes")));
         }
@@ -221,8 +245,16 @@ impl Vmlinux {
     }
 }
 
+/// Returns the name at `offset`; empty if it is longer than any name.
 fn text_at(strings: &[u8], offset: u32) -> std::borrow::Cow<'_, str> {
-    let text = strings.get(offset as usize..).unwrap_or_default();
-    let end = text.iter().position(|byte| *byte == 0);
-    String::from_utf8_lossy(&text[..end.unwrap_or(text.len())])
+    String::from_utf8_lossy(name_at(strings, offset as usize).unwrap_or_default())
+}
+
+/// Returns the bytes of the name at `offset`, up to its NUL; `None` if it is longer than any
+/// name.
+pub(crate) fn name_at(strings: &[u8], offset: usize) -> Option<&[u8]> {
+    let text = strings.get(offset..)?;
+    let text = &text[..text.len().min(MAX_NAME)];
+    let end = text.iter().position(|byte| *byte == 0)?;
+    Some(&text[..end])
 }

@@ -6,12 +6,9 @@ mod common;
 
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
-use bigiron_format::{PhysAddr, VirtAddr};
-use bigiron_kernel::arch::Leaf;
-use bigiron_kernel::erase::{Config, EraseMemory, Erasure, resolve};
+use bigiron_kernel::erase::{Config, Erasure, resolve};
 use bigiron_kernel::symbols::Symbols;
 use bigiron_kernel::types::btf::Btf;
-use bigiron_kernel::{KernelError, KernelMemory};
 
 use common::kernel_bytes::KernelBytes;
 
@@ -97,16 +94,8 @@ const VARIABLES: [(&str, u64); 7] = [
     ("untyped", 0x38),
 ];
 
-/// Resolves `commands` in memory with `words` at their offsets.
+/// What `commands` come to in memory with `words` at their offsets.
 fn erase(commands: &str, words: &[(u64, u64)]) -> Erasure {
-    resolve_in(commands, words, |memory| Box::new(memory))
-}
-
-fn resolve_in(
-    commands: &str,
-    words: &[(u64, u64)],
-    memory: impl Fn(KernelBytes) -> Box<dyn EraseMemory>,
-) -> Erasure {
     let mut bytes = vec![0; 2 * PAGE as usize];
     for (at, word) in words {
         bytes[*at as usize..][..8].copy_from_slice(&word.to_le_bytes());
@@ -116,46 +105,15 @@ fn resolve_in(
     for (name, offset) in VARIABLES {
         symbols.push(name, BASE + offset, b'D').unwrap();
     }
-    let memory = memory(KernelBytes {
+    let memory = KernelBytes {
         info,
         endian: Endian::Little,
         base: BASE,
         bytes,
         physical,
-    });
+    };
     let config = Config::parse(commands.as_bytes());
-    resolve(&config, memory.as_ref(), &symbols, &types(), 0)
-}
-
-/// Memory whose page tables refer to themselves: every address is mapped to the same page.
-struct Endless(KernelBytes);
-
-impl KernelMemory for Endless {
-    fn info(&self) -> &Vmcoreinfo {
-        self.0.info()
-    }
-
-    fn endian(&self) -> Endian {
-        self.0.endian()
-    }
-
-    fn read(
-        &self,
-        what: &'static str,
-        address: VirtAddr,
-        buf: &mut [u8],
-    ) -> Result<(), KernelError> {
-        self.0.read(what, address, buf)
-    }
-}
-
-impl EraseMemory for Endless {
-    fn translate(&self, address: VirtAddr) -> Result<Option<Leaf>, KernelError> {
-        Ok(Some(Leaf {
-            physical: PhysAddr(PHYSICAL + address.0 % PAGE),
-            len: PAGE - address.0 % PAGE,
-        }))
-    }
+    resolve(&config, &memory, &symbols, &types(), 0)
 }
 
 /// The blanks: offset of the first page, length, byte.
@@ -323,11 +281,4 @@ fn damaged_lists_and_lengths_end_with_an_error() {
         &erase("[sd_mod]\nerase a\nerase b", &[]),
         "modules are not read",
     );
-}
-
-#[test]
-fn ranges_that_page_tables_map_without_end_are_an_error() {
-    let command = format!("erase nodes size {}\nerase texts size {0}\n", 12_u64 << 30);
-    let erasure = resolve_in(&command, &[], |memory| Box::new(Endless(memory)));
-    problem(&erasure, "more than 4194304 pages to erase");
 }

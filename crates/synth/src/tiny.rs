@@ -22,6 +22,8 @@ pub struct TinyKernel {
     pub memory: Vec<u8>,
     /// Bytes of RAM that the core claims, of which those beyond the memory are not in it.
     pub ram: u64,
+    /// Physical address of a page of a device, which is not in the core; 0 for none.
+    pub device: u64,
     info: String,
 }
 
@@ -37,6 +39,7 @@ impl TinyKernel {
         let mut kernel = Self {
             memory: vec![0; 16 * PAGE],
             ram: 0,
+            device: 0,
             info: format!(
                 "OSRELEASE={release}\nPAGESIZE={PAGE}\nSYMBOL(swapper_pg_dir)={:x}\n\
                  NUMBER(phys_base)=0\n",
@@ -150,18 +153,18 @@ impl TinyKernel {
         note.extend(b"VMCOREINFO\0\0");
         note.extend(self.info.bytes());
         note.resize(note.len().next_multiple_of(4), 0);
-        let headers = 64 + 2 * 56;
+        let headers = 64 + 3 * 56;
         let start = (headers + note.len()).next_multiple_of(PAGE);
         let mut out = b"\x7fELF\x02\x01\x01".to_vec();
         out.resize(16, 0);
-        // Elf64_Ehdr: a core for x86-64, and its two program headers.
+        // Elf64_Ehdr: a core for x86-64, and its three program headers.
         out.extend([4, 0, 62, 0]);
         out.extend(1_u32.to_le_bytes());
         for word in [0_u64, 64, 0] {
             out.extend(word.to_le_bytes());
         }
         out.extend(0_u32.to_le_bytes());
-        for word in [64_u16, 56, 2, 0, 0, 0] {
+        for word in [64_u16, 56, 3, 0, 0, 0] {
             out.extend(word.to_le_bytes());
         }
         // Elf64_Phdr: type, flags, offset, virtual and physical address, both sizes, alignment.
@@ -170,6 +173,17 @@ impl TinyKernel {
         let segments = [
             (4_u32, [headers as u64, 0, 0, note_len, note_len, 0]),
             (1, [start as u64, IMAGE, 0, len, ram, 0]),
+            (
+                1,
+                [
+                    start as u64,
+                    0,
+                    self.device,
+                    0,
+                    if self.device == 0 { 0 } else { PAGE as u64 },
+                    0,
+                ],
+            ),
         ];
         for (kind, words) in segments {
             out.extend(kind.to_le_bytes());

@@ -247,6 +247,7 @@ impl DumpOptionArgs {
             write_limit: self.write_limit.and_then(NonZeroU64::new),
             size_limit: None,
             discard_if_full: false,
+            names_incomplete: false,
             optimizations: Optimizations {
                 equal_pages: !self.without.contains(&Without::EqualPages),
                 incompressible: !self.without.contains(&Without::Incompressible),

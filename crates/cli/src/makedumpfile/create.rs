@@ -1,6 +1,5 @@
 //! Makes a dump.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -162,7 +161,8 @@ impl Maker<'_, '_> {
                 messages.common(&self.why_full(&error));
             }
             let Some(next) = next.filter(|_| is_full) else {
-                return Err(self.keep(target, error));
+                self.tell_incomplete(target, &error);
+                return Err(error.into());
             };
             messages.common(&format!(
                 "Retry to create a dumpfile by dump_level({}).\n",
@@ -188,6 +188,7 @@ impl Maker<'_, '_> {
             overwrite: settings.force,
             size_limit: settings.size_limit,
             discard_if_full: again,
+            names_incomplete: matches!(target, Target::File(_)),
             ..DumpOptions::default()
         };
         let progress = Arc::new(Progress::new());
@@ -249,30 +250,15 @@ impl Maker<'_, '_> {
         format!("\nCan't write the dump file({}). {why}\n", path.display())
     }
 
-    /// Renames an unfinished dump to its final name, where callers of makedumpfile look for it.
-    fn keep(&self, target: &Target, error: DumpError) -> anyhow::Error {
-        let (DumpError::Write { kept, .. } | DumpError::Interrupted { kept }) = &error else {
-            return error.into();
-        };
-        let (Some(kept), Target::File(path)) = (kept, target) else {
-            return error.into();
-        };
-        if kept != path && fs::rename(kept, path).is_err() {
-            return error.into();
+    /// Tells that an unfinished dump has its final name, where callers of makedumpfile look for it.
+    fn tell_incomplete(&self, target: &Target, error: &DumpError) {
+        if let DumpError::Write { kept, .. } | DumpError::Interrupted { kept } = error
+            && let (Some(kept), Target::File(path)) = (kept, target)
+            && kept == path
+        {
+            self.settings
+                .messages
+                .common("This is an incomplete dumpfile, but might analyzable.\n");
         }
-        self.settings
-            .messages
-            .common("This is an incomplete dumpfile, but might analyzable.\n");
-        match error {
-            DumpError::Write { path, cause, .. } => DumpError::Write {
-                kept: Some(path.clone()),
-                path,
-                cause,
-            },
-            _ => DumpError::Interrupted {
-                kept: Some(path.clone()),
-            },
-        }
-        .into()
     }
 }

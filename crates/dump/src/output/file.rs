@@ -171,6 +171,14 @@ impl FileOutput {
         }
     }
 
+    /// Gives the file its final name, durably. After an error it does not have that name.
+    pub fn give_name(&self) -> io::Result<()> {
+        match &self.name {
+            Some(name) => name.give(&self.file),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the open file, for sequential writes.
     pub fn file(&self) -> &File {
         &self.file
@@ -217,10 +225,7 @@ impl Output for FileOutput {
 
     fn finish(&self) -> io::Result<()> {
         self.check_synced(self.file.sync_all())?;
-        match &self.name {
-            Some(name) => name.give(&self.file),
-            None => Ok(()),
-        }
+        self.give_name()
     }
 
     fn take_back(&self) {

@@ -129,6 +129,15 @@ impl<'a> Part<'a> {
         self.output.finish().map_err(self.error())
     }
 
+    /// Gives a file its final name although it is not complete. Without success, [`Self::kept`]
+    /// still returns the temporary one.
+    pub fn name_incomplete(&self) {
+        if let Some(file) = self.output.as_file() {
+            // The error that ended the dump is the one to report.
+            let _ = file.give_name();
+        }
+    }
+
     /// See [`Output::take_back`].
     pub fn take_back(&self) {
         self.output.take_back();

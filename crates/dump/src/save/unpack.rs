@@ -158,14 +158,11 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// Number of lost pages in a gap: only a striped dump has gaps.
+    /// Number of pages in a gap.
     fn pages(&self, gap: Gap) -> u64 {
         let header = self.dump.header();
         let bytes = gap.end.saturating_sub(gap.start.max(header.memory_offset));
-        match header.is_striped() {
-            true => bytes >> header.page_shift,
-            false => 0,
-        }
+        bytes >> header.page_shift
     }
 
     /// After all chunks were taken: the pages that no file has, and the first index record that
@@ -176,7 +173,9 @@ impl<'a> Cursor<'a> {
             start: state.order.covered(),
             end: self.dump.header().core_size,
         };
-        let tail = match self.dump.was_ended() {
+        // The root of a single file may be a repair's, and its writer may never have got here.
+        let was_passed = self.dump.header().is_striped() && self.dump.was_ended();
+        let tail = match was_passed {
             true => self.pages(tail),
             false => 0,
         };

@@ -4,9 +4,7 @@
 //! per page.
 
 mod choice;
-mod deflate;
 mod lzo;
-mod matching;
 mod snappy;
 mod stored;
 mod traits;

@@ -3,9 +3,9 @@
 
 use std::ops::RangeInclusive;
 
+use bigiron_codecs::deflate::{self, Encoder};
 use libdeflater::{CompressionLvl, DecompressionError};
 
-use super::deflate::{self, Encoder};
 use super::traits::{CodecError, Compressor, Decompressor};
 
 const NAME: &str = "zlib";
@@ -20,7 +20,7 @@ const FAST_LEVEL: i32 = 1;
 /// on the match finder and so on the level.
 pub(super) fn context_bytes(level: i32) -> usize {
     match level {
-        ..=FAST_LEVEL => deflate::CONTEXT_BYTES,
+        ..=FAST_LEVEL => deflate::ENCODER_BYTES,
         2..=9 => 657 << 10,
         _ => 8805 << 10,
     }

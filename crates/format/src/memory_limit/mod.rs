@@ -6,19 +6,19 @@
 //! the data. A parser that does not is still bounded, because [`CountingAllocator`] calls the
 //! program's own handler when the limit is exceeded.
 //!
-//! By default the limit is a base plus the sizes of the files that were opened.
+//! By default the limit is a base plus the sizes of the files that are open.
 
 mod allocator;
 mod limit;
 
 pub use allocator::CountingAllocator;
-pub use limit::{DEFAULT_BASE, add_file, limit, set_base, set_fixed};
+pub use limit::{DEFAULT_BASE, PER_READER, Share, limit, set_base, set_fixed};
 
 /// A file demands more memory than the limit allows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{what} would take {needed} bytes of memory, and {available} of {limit} are available: the \
-     file is damaged, or needs a greater --memory-limit"
+     file is damaged, or needs a greater limit (--memory-limit; in Python set_memory_limit)"
 )]
 pub struct MemoryLimitExceeded {
     /// The data that would take the memory.

@@ -9,15 +9,19 @@ use super::command::Expression;
 use crate::arch::Leaf;
 use crate::error::KernelError;
 use crate::kernel_memory::KernelMemory;
+use crate::steps::Steps;
 use crate::symbols::Symbols;
 use crate::types::{
-    self, MemberLocation, Shape, Type, TypeId, TypeTable, WithAddedTypes, find_member, size_of,
+    self, MemberLocation, Shape, Type, TypeId, TypeTable, WithAddedTypes, find_nested_member,
+    size_of,
 };
 
 /// Maximum number of bytes erased of a string without a length, as in makedumpfile.
 const MAX_STRING: usize = 1024;
-/// Maximum depth of pointers to pointers and of nested structs.
+/// Maximum depth of pointers to pointers.
 const MAX_DEPTH: usize = 64;
+/// Steps that are allowed in any dump.
+const FREE_STEPS: u64 = 1 << 20;
 
 /// Kernel memory with known physical addresses.
 pub trait EraseMemory: KernelMemory {
@@ -40,6 +44,9 @@ pub(super) struct Scope<'a> {
     /// KASLR offset from the linked address.
     moved: u64,
     found: RefCell<HashMap<String, Item>>,
+    /// Bytes of the dump's memory.
+    size: u64,
+    steps: Steps,
     members: RefCell<HashMap<(TypeId, String), Option<MemberLocation>>>,
 }
 
@@ -56,7 +63,27 @@ impl<'a> Scope<'a> {
             types: WithAddedTypes::new(types),
             moved,
             found: RefCell::default(),
+            size: memory.size_up_to(u64::MAX),
+            steps: Steps::new(0),
             members: RefCell::default(),
+        }
+    }
+
+    /// Begins a piece of work, which has steps of its own: a command, or what follows all of them.
+    /// Each takes a step for `bytes` of the dump's memory.
+    pub(super) fn renew_steps(&mut self, bytes: u64) {
+        self.steps = Steps::new(FREE_STEPS.saturating_add(self.size / bytes));
+    }
+
+    /// Takes a step.
+    pub(super) fn step(&self) -> Result<(), String> {
+        match self.steps.take(1) {
+            true => Ok(()),
+            false => Err(
+                "it has more elements or bytes than the dump's memory can hold: the dump \
+                          is damaged, and the rest is not erased"
+                    .into(),
+            ),
         }
     }
 
@@ -151,10 +178,9 @@ impl<'a> Scope<'a> {
         let location = match known {
             Some(location) => location,
             None => {
-                let mut location = find_member(&self.types, outer.type_id, name).map_err(text)?;
-                if location.is_none() {
-                    location = self.inner_member(outer.type_id, name, MAX_DEPTH)?;
-                }
+                // A member of a nested struct is found by its name alone, as in makedumpfile.
+                let location = find_nested_member(&self.types, outer.type_id, name);
+                let location = location.map_err(text)?;
                 self.members.borrow_mut().insert(key, location.clone());
                 location
             }
@@ -175,39 +201,13 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// Resolves a member of a nested struct by its name alone, as makedumpfile does.
-    fn inner_member(
-        &self,
-        outer: TypeId,
-        name: &str,
-        depth: usize,
-    ) -> Result<Option<MemberLocation>, String> {
-        if depth == 0 {
-            return Err("structs are nested too deeply".into());
-        }
-        for member in self.types.members(outer).map_err(text)? {
-            let (inner, found) = self.resolve(member.type_id)?;
-            if !matches!(found.shape, Shape::Struct(_) | Shape::Union(_)) {
-                continue;
-            }
-            let mut location = find_member(&self.types, inner, name).map_err(text)?;
-            if location.is_none() {
-                location = self.inner_member(inner, name, depth - 1)?;
-            }
-            if let Some(location) = location {
-                let offset = location.offset.saturating_add(member.bit_offset / 8);
-                return Ok(Some(MemberLocation { offset, ..location }));
-            }
-        }
-        Ok(None)
-    }
-
     pub(super) fn read_pointer(&self, address: u64) -> Result<u64, String> {
         self.read_number(address, 8)
     }
 
     /// Reads an unsigned number of 1, 2, 4 or 8 bytes.
     pub(super) fn read_number(&self, address: u64, size: u64) -> Result<u64, String> {
+        self.step()?;
         let mut bytes = [0; 8];
         let size = size.min(8) as usize;
         let part = &mut bytes[..size];
@@ -226,6 +226,7 @@ impl<'a> Scope<'a> {
 
     /// Returns the length of a string without its NUL.
     pub(super) fn string_length(&self, address: u64) -> Result<u64, String> {
+        self.step()?;
         let mut bytes = [0; MAX_STRING];
         // The string may end just before unmapped memory.
         let first = MAX_STRING.min((4096 - address % 4096) as usize);

@@ -36,6 +36,7 @@ pub(super) fn for_each(
             return Err(format!("an array of {count} elements"));
         }
         for index in 0..count {
+            scope.step()?;
             let address = item.address.wrapping_add(size.wrapping_mul(index));
             let is_null =
                 matches!(shape.shape, Shape::Pointer(_)) && scope.read_pointer(address)? == 0;

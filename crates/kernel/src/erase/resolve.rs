@@ -13,17 +13,18 @@ use super::config::Config;
 use super::item::{EraseMemory, Item, Scope};
 use super::lists;
 use super::ranges::{Blank, Blanks, ERASED};
-use crate::steps::Steps;
 use crate::symbols::Symbols;
 use crate::types::{Shape, TypeId, TypeTable};
 
+/// Bytes of the dump's memory that allow a command to read one more number or string, or to have
+/// one more element or range: a list element has a pointer.
+const BYTES_PER_ELEMENT: u64 = 8;
+/// Bytes of the dump's memory that allow one more page to be erased.
+const BYTES_PER_PAGE: u64 = 4096;
 /// Maximum number of bytes per command; more is a mistake.
 const MAX_BYTES: u64 = 16 << 30;
 /// Maximum number of erased ranges; each takes some 50 bytes.
 const MAX_RANGES: usize = 4 << 20;
-/// Maximum number of mapped pages in all ranges: 16 GiB of small pages. Sizes and page tables come
-/// from the dump, and a few tables that refer to themselves map everything.
-const MAX_PAGES: u64 = 4 << 20;
 /// Maximum size of the erase info in the dump.
 const MAX_INFO: usize = 8 << 20;
 
@@ -61,6 +62,7 @@ pub fn resolve(
             work.refuse_module(module, command);
             continue;
         }
+        work.scope.renew_steps(BYTES_PER_ELEMENT);
         match command {
             Command::Erase(erase) => {
                 let mut slot = None;
@@ -70,6 +72,8 @@ pub fn resolve(
                 let mut elements = Vec::new();
                 let ended = lists::for_each(&work.scope, command, &mut |item| elements.push(item));
                 let mut slots = vec![None; command.body.len()];
+                // What was found of an endless list is erased.
+                work.scope.renew_steps(BYTES_PER_ELEMENT);
                 for item in elements {
                     for (erase, slot) in command.body.iter().zip(&mut slots) {
                         work.erase(erase, Some(item), slot);
@@ -254,6 +258,7 @@ impl Work<'_> {
             }
             return Ok(());
         }
+        self.scope.step()?;
         if self.ranges.len() == MAX_RANGES {
             return Err(format!("more than {MAX_RANGES} ranges to erase"));
         }
@@ -281,9 +286,9 @@ impl Work<'_> {
 
     fn finish(mut self) -> Erasure {
         let mut blanks = Vec::new();
-        let steps = Steps::new(MAX_PAGES);
+        self.scope.renew_steps(BYTES_PER_PAGE);
         for range in std::mem::take(&mut self.ranges) {
-            if let Err(text) = self.pages_of(&range, &steps, &mut blanks) {
+            if let Err(text) = self.pages_of(&range, &mut blanks) {
                 self.report(range.line, text);
             }
         }
@@ -297,12 +302,7 @@ impl Work<'_> {
 
     /// Splits a range into physical ranges page by page: virtually contiguous pages need not be
     /// physically contiguous.
-    fn pages_of(
-        &self,
-        range: &EraseRange,
-        steps: &Steps,
-        blanks: &mut Vec<Blank>,
-    ) -> Result<(), String> {
+    fn pages_of(&self, range: &EraseRange, blanks: &mut Vec<Blank>) -> Result<(), String> {
         let mut done = 0;
         let mut last: Option<Blank> = None;
         while done < range.len {
@@ -310,10 +310,6 @@ impl Work<'_> {
             let address = address.ok_or_else(|| not_mapped(range.address))?;
             let leaf = self.scope.memory.translate(VirtAddr(address));
             let found = match leaf {
-                Ok(Some(_)) if !steps.take(1) => {
-                    blanks.extend(last);
-                    return Err(format!("more than {MAX_PAGES} pages to erase"));
-                }
                 Ok(Some(leaf)) if leaf.len > 0 => leaf,
                 Ok(_) => {
                     blanks.extend(last);
@@ -336,6 +332,12 @@ impl Work<'_> {
                 })),
             }
             done += len;
+            if done < range.len
+                && let Err(text) = self.scope.step()
+            {
+                blanks.extend(last);
+                return Err(text);
+            }
         }
         blanks.extend(last);
         Ok(())

@@ -12,6 +12,7 @@ use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
 use crate::page::{BlockClassifier, ExcludedClasses, PageLayout};
 use crate::source::{PageReader, SECTION_FRAMES};
+use crate::struct_pages::described_end;
 
 pub use result::{ExcludedCounts, SectionResult};
 
@@ -71,6 +72,8 @@ pub struct Filter<'a, 's> {
     blocks: Option<BlockClassifier>,
     blind: Option<KernelError>,
     end: PageFrame,
+    /// See [`described_end`].
+    described_end: Option<PageFrame>,
 }
 
 impl<'a, 's> Filter<'a, 's> {
@@ -97,6 +100,9 @@ impl<'a, 's> Filter<'a, 's> {
             kernel,
             wanted,
             blocks: layout.and_then(|layout| BlockClassifier::new(layout, wanted)),
+            described_end: struct_pages
+                .as_ref()
+                .and_then(|(map, _)| described_end(kernel, map)),
             struct_pages,
             blind,
             end: kernel.source().end_frame(),
@@ -155,7 +161,9 @@ impl<'a, 's> Filter<'a, 's> {
         };
         result.excluded.device = device;
         result.excluded.absent = ram.count() - kept.count();
-        if let Some((map, layout)) = &self.struct_pages {
+        if self.described_end.is_some_and(|end| first >= end) {
+            result.undescribed = ram.count();
+        } else if let Some((map, layout)) = &self.struct_pages {
             let frames = PageFrameRange::new(first.0, first.0 + SECTION_FRAMES);
             let mut scan = Scan {
                 kernel: self.kernel,

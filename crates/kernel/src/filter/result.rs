@@ -1,6 +1,6 @@
 //! The counts that filtering returns.
 
-use bigiron_format::PageFrame;
+use bigiron_format::PageFrameRange;
 
 use crate::page::PageClass;
 
@@ -60,6 +60,10 @@ impl ExcludedCounts {
     }
 }
 
+/// Maximum number of runs of poisoned page frames in a section. A machine has few broken pages;
+/// a damaged dump may have any number.
+const MAX_POISONED_RUNS: usize = 64;
+
 /// The result for one section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SectionResult {
@@ -71,8 +75,47 @@ pub struct SectionResult {
     pub scanned: u64,
     /// Excluded page frames.
     pub excluded: ExcludedCounts,
-    /// Poisoned page frames, which must not even be read.
-    pub poisoned: Vec<PageFrame>,
+    /// Poisoned page frames, which must not even be read. Of a section with very many runs of
+    /// them, the last run reaches over the other pages up to the last poisoned one.
+    pub poisoned: Vec<PageFrameRange>,
     /// Struct pages that could not be read; their page frames are kept.
     pub unreadable: u64,
+    /// Page frames of RAM whose struct pages are not read, because the dump has too little memory
+    /// to hold them. They are kept.
+    pub undescribed: u64,
+}
+
+impl SectionResult {
+    /// Adds poisoned page frames that begin behind those added before.
+    pub(super) fn poison(&mut self, start: u64, end: u64) {
+        let is_full = self.poisoned.len() == MAX_POISONED_RUNS;
+        match self.poisoned.last_mut() {
+            Some(last) if is_full || last.end.0 >= start => last.end.0 = last.end.0.max(end),
+            _ => self.poisoned.push(PageFrameRange::new(start, end)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn poisoned_pages_take_little_memory_and_none_is_forgotten() {
+        let mut result = SectionResult::default();
+        result.poison(0, 2);
+        result.poison(2, 3);
+        assert_eq!(result.poisoned, [PageFrameRange::new(0, 3)]);
+        for frame in 0..16_000 {
+            result.poison(10 + 2 * frame, 11 + 2 * frame);
+        }
+        assert_eq!(result.poisoned.len(), MAX_POISONED_RUNS);
+        let mut end = 3;
+        for (index, run) in result.poisoned.iter().enumerate().skip(1) {
+            assert_eq!(run.start.0, 10 + 2 * (index as u64 - 1));
+            assert!(run.start.0 > end);
+            end = run.end.0;
+        }
+        assert_eq!(end, 10 + 2 * 15_999 + 1);
+    }
 }

@@ -272,7 +272,7 @@ impl Scan<'_, '_> {
         }
         let bits = (start - base) as usize..(end - base) as usize;
         if class == PageClass::HwPoison {
-            self.result.poisoned.extend((start..end).map(PageFrame));
+            self.result.poison(start, end);
         }
         *self.result.excluded.of(class) += self.kept.clear_range(bits.start, bits.end);
     }

@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use bigiron_format::{FormatError, ReadAt, memory_limit};
+use bigiron_format::memory_limit::Share;
+use bigiron_format::{FormatError, ReadAt};
 
 use super::live::RUNNING_KERNEL;
 use super::mapping::Mapping;
@@ -42,6 +43,8 @@ pub struct DumpFile {
     file: File,
     path: PathBuf,
     size: u64,
+    /// Readers may take as much memory as the file has bytes.
+    _memory: Share,
 }
 
 impl DumpFile {
@@ -82,21 +85,18 @@ impl DumpFile {
                 .seek(SeekFrom::End(0))
                 .map_err(error("seek in it"))?
         };
-        memory_limit::add_file(stored_bytes(&metadata, size));
         Ok(Self {
             file,
             path: path.to_owned(),
             size,
+            _memory: Share::new(stored_bytes(&metadata, size)),
         })
     }
 
     /// Wraps an open file, named `path` in messages.
     pub fn from_file(file: File, path: PathBuf) -> Result<Self, SourceError> {
-        let size = match file.metadata() {
-            Ok(metadata) => {
-                memory_limit::add_file(stored_bytes(&metadata, metadata.len()));
-                metadata.len()
-            }
+        let metadata = match file.metadata() {
+            Ok(metadata) => metadata,
             Err(cause) => {
                 return Err(SourceError::Io {
                     path,
@@ -105,7 +105,13 @@ impl DumpFile {
                 });
             }
         };
-        Ok(Self { file, path, size })
+        let size = metadata.len();
+        Ok(Self {
+            file,
+            path,
+            size,
+            _memory: Share::new(stored_bytes(&metadata, size)),
+        })
     }
 
     /// The path.

@@ -255,8 +255,8 @@ impl VmdumpSource {
             let roots = self.parts.all().iter().filter_map(|part| part.file.root());
             let lost: u64 = roots.map(|root| root.lost).fold(0, u64::saturating_add);
             return Some(match lost {
-                0 => "its writer marked it incomplete, as its source was".into(),
-                lost => format!("its writer marked it incomplete: it lost {lost} pages"),
+                0 => "it is marked as incomplete: its source was, or it was repaired".into(),
+                lost => format!("it is marked as incomplete: its writer lost {lost} pages"),
             });
         }
         file.damage().map(ToString::to_string)

@@ -221,15 +221,13 @@ impl VmdumpParts {
     }
 
     /// Returns the end of the lost pages from `position` on, which is in no chunk; `None` if
-    /// they were never written. For a striped dump, other files show that the writer had passed
-    /// them.
+    /// the writer never got there. It has passed what is before a later chunk. For the rest, the
+    /// root of another part of a striped dump is a sign; a file's own root may be a repair's.
     pub(super) fn lost_up_to(&self, position: u64) -> Result<Option<u64>, SourceError> {
-        if !self.header().is_striped() {
-            return Ok(None);
-        }
         let next = self.next_position(position)?;
         let core_size = self.header().core_size;
-        Ok((next < core_size || self.was_ended()).then_some(next.min(core_size)))
+        let was_passed = self.header().is_striped() && self.was_ended();
+        Ok((next < core_size || was_passed).then_some(next.min(core_size)))
     }
 }
 

@@ -10,7 +10,7 @@ mod walk;
 use crate::error::KernelError;
 
 pub use expression::{WithAddedTypes, Written, parse_type};
-pub use walk::{MemberLocation, find_member, resolve, size_of, structure};
+pub use walk::{MemberLocation, find_member, find_nested_member, resolve, size_of, structure};
 
 /// A type in its table, which alone can interpret the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -103,6 +103,23 @@ pub fn find_member(
     search.find(outer, 0, MAX_DEPTH)
 }
 
+/// Finds the member `name` of a struct or union, also in its members that are structs or unions.
+pub fn find_nested_member(
+    types: &dyn TypeTable,
+    outer: TypeId,
+    name: &str,
+) -> Result<Option<MemberLocation>, KernelError> {
+    let mut search = Search {
+        types,
+        name,
+        seen: HashSet::from([outer]),
+    };
+    if let Some(location) = search.find(outer, 0, MAX_DEPTH)? {
+        return Ok(Some(location));
+    }
+    search.find_nested(outer, 0, &mut HashSet::from([outer]), MAX_DEPTH)
+}
+
 struct Search<'a> {
     types: &'a dyn TypeTable,
     name: &'a str,
@@ -145,6 +162,38 @@ impl Search<'_> {
             let base = base.saturating_add(member.bit_offset / 8);
             if let Some(location) = self.find(inner, base, depth - 1)? {
                 return Ok(Some(location));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Searches the members of `outer` that are structs or unions, each with all that is in it.
+    /// `nested` are the types whose members were searched in this way.
+    fn find_nested(
+        &mut self,
+        outer: TypeId,
+        base: u64,
+        nested: &mut HashSet<TypeId>,
+        depth: usize,
+    ) -> Result<Option<MemberLocation>, KernelError> {
+        if depth == 0 {
+            return Err(circular("a struct"));
+        }
+        for member in self.types.members(outer)? {
+            let (inner, found) = resolve(self.types, member.type_id)?;
+            if !matches!(found.shape, Shape::Struct(_) | Shape::Union(_)) {
+                continue;
+            }
+            let base = base.saturating_add(member.bit_offset / 8);
+            let mut location = None;
+            if self.seen.insert(inner) {
+                location = self.find(inner, base, MAX_DEPTH)?;
+            }
+            if location.is_none() && nested.insert(inner) {
+                location = self.find_nested(inner, base, nested, depth - 1)?;
+            }
+            if location.is_some() {
+                return Ok(location);
             }
         }
         Ok(None)
@@ -233,6 +282,25 @@ mod tests {
                 assert!(types.lists.get() <= levels, "{levels} levels");
             }
         }
+    }
+
+    #[test]
+    fn each_nested_struct_is_searched_once_in_each_way() {
+        for levels in [1, 10, 20, MAX_DEPTH as u64 - 1] {
+            for (name, found) in [("end", Some(0)), ("missing", None)] {
+                let types = Twice {
+                    levels,
+                    lists: Cell::new(0),
+                };
+                let member = find_nested_member(&types, TypeId(1), name).unwrap();
+                assert_eq!(member.map(|member| member.offset), found);
+                assert!(types.lists.get() <= 2 * levels, "{levels} levels");
+            }
+        }
+    }
+
+    #[test]
+    fn types_without_end_are_an_error() {
         let types = Twice {
             levels: MAX_DEPTH as u64 + 1,
             lists: Cell::new(0),

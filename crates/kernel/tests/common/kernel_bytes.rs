@@ -48,6 +48,10 @@ impl KernelMemory for KernelBytes {
         buf.copy_from_slice(bytes);
         Ok(())
     }
+
+    fn size_up_to(&self, most: u64) -> u64 {
+        most.min(self.bytes.len() as u64)
+    }
 }
 
 impl EraseMemory for KernelBytes {

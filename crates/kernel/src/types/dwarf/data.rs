@@ -7,6 +7,7 @@ use std::rc::Rc;
 use gimli::{Abbreviations, EndianSlice, RunTimeEndian};
 
 use crate::error::KernelError;
+use crate::steps::Steps;
 use crate::types::{Named, TypeId};
 use crate::vmlinux::{ElfSection, Vmlinux};
 
@@ -26,6 +27,7 @@ pub struct Dwarf<'a> {
     pub(super) enumerators: HashMap<Box<str>, i64>,
     pub(super) variables: HashMap<Box<str>, Vec<Variable>>,
     pub(super) units: RefCell<Vec<(u64, Rc<Unit>)>>,
+    pub(super) steps: Steps,
 }
 
 #[derive(Clone, Copy)]
@@ -41,10 +43,23 @@ impl Dwarf<'_> {
         self.vmlinux
             .unusable(&format!(".debug_info at {offset:#x}: {error}"))
     }
+
+    /// Takes steps for work at an offset of `.debug_info`.
+    pub(super) fn step(&self, offset: u64, count: u64) -> Result<(), KernelError> {
+        match self.steps.take(count) {
+            true => Ok(()),
+            false => Err(self.damaged(
+                offset,
+                "its types refer to each other so often that they take more steps than its size \
+                 explains; give the vmlinux as it was built",
+            )),
+        }
+    }
 }
 
 /// The bytes of one unit.
 pub(super) struct Unit {
+    /// Offset in `.debug_info`.
     pub(super) start: u64,
     pub(super) bytes: Vec<u8>,
     pub(super) abbreviations: Abbreviations,

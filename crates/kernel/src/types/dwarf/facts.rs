@@ -1,10 +1,14 @@
 //! Attributes of a DWARF entry.
 
-use gimli::{AttributeValue, DebugStr, Reader, constants as dw};
+use gimli::{AttributeValue, Reader, constants as dw};
 
 use super::data::{Dwarf, Entry, Slice, Unit};
 use crate::error::KernelError;
 use crate::types::TypeId;
+use crate::vmlinux::{MAX_NAME, name_at};
+
+/// Memory that an entry may take in an index or a list, in bytes.
+const ENTRY_MEMORY: u64 = 1024;
 
 /// The attributes of an entry that are used here.
 #[derive(Default)]
@@ -27,6 +31,10 @@ pub(super) struct Facts {
 
 impl Dwarf<'_> {
     pub(super) fn facts(&self, unit: &Unit, entry: &Entry) -> Result<Facts, KernelError> {
+        self.step(unit.start, 1)?;
+        let place = self.info.offset.saturating_add(unit.start);
+        self.vmlinux
+            .check_memory("an entry of DWARF", place, ENTRY_MEMORY)?;
         let mut facts = Facts::default();
         let mut attributes = entry.attrs();
         loop {
@@ -89,12 +97,10 @@ impl Dwarf<'_> {
     pub(super) fn text(&self, value: AttributeValue<Slice>) -> Option<Box<str>> {
         let text = match value {
             AttributeValue::String(text) => text.slice(),
-            AttributeValue::DebugStrRef(offset) => {
-                let strings = DebugStr::new(&self.strings, self.endian);
-                return Some(strings.get_str(offset).ok()?.to_string().ok()?.into());
-            }
+            AttributeValue::DebugStrRef(offset) => name_at(&self.strings, offset.0)?,
             _ => return None,
         };
-        Some(std::str::from_utf8(text).ok()?.into())
+        let text = std::str::from_utf8(text).ok()?;
+        (text.len() < MAX_NAME).then(|| text.into())
     }
 }

@@ -4,6 +4,7 @@
 //! the most recently used units are kept.
 
 mod data;
+mod entries;
 mod facts;
 mod source_file;
 mod units;
@@ -12,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use bigiron_format::bytes::Endian;
-use gimli::{DwTag, EntriesCursor, Reader, RunTimeEndian, UnitHeader, UnitOffset, constants as dw};
+use gimli::{DwTag, RunTimeEndian, UnitHeader, UnitOffset, constants as dw};
 
 use data::{Entry, Slice, Unit, Variable};
 use facts::Facts;
@@ -21,7 +22,13 @@ pub use data::Dwarf;
 
 use super::{Member, Named, Shape, Type, TypeId, TypeTable};
 use crate::error::KernelError;
+use crate::steps::Steps;
 use crate::vmlinux::Vmlinux;
+
+/// Entries that may be read in a vmlinux of any size, and for each byte of `.debug_info`. The
+/// index takes two for each entry.
+const FREE_STEPS: u64 = 4 << 20;
+const STEPS_PER_BYTE: u64 = 4;
 
 impl<'a> Dwarf<'a> {
     /// Builds the index of all names, which reads `.debug_info` once; returns `None` if the
@@ -51,6 +58,7 @@ impl<'a> Dwarf<'a> {
             enumerators: HashMap::new(),
             variables: HashMap::new(),
             units: RefCell::default(),
+            steps: Steps::new(FREE_STEPS.saturating_add(info.size.saturating_mul(STEPS_PER_BYTE))),
         };
         let mut start = 0;
         while start < dwarf.info.size {
@@ -68,13 +76,12 @@ impl<'a> Dwarf<'a> {
         let mut entries = header.entries(&unit.abbreviations);
         // A declaration and its definition are two entries.
         let mut declared: HashMap<TypeId, (Box<str>, TypeId)> = HashMap::new();
-        let mut more = first_child(&mut entries).map_err(|e| self.damaged(unit.start, e))?;
+        let mut more = self.first_child(unit, &mut entries)?;
         while more {
             if let Some(entry) = entries.current() {
                 self.index_entry(unit, &header, entry, &mut declared)?;
             }
-            let next = entries.next_sibling();
-            more = next.map_err(|e| self.damaged(unit.start, e))?.is_some();
+            more = self.next_sibling(unit, &header, &mut entries)?;
         }
         Ok(())
     }
@@ -156,17 +163,16 @@ impl<'a> Dwarf<'a> {
         offset: UnitOffset,
         visit: &mut dyn FnMut(DwTag, TypeId, Facts),
     ) -> Result<(), KernelError> {
-        let error = |error| self.damaged(unit.start, error);
         let mut entries = header
             .entries_at_offset(&unit.abbreviations, offset)
-            .map_err(error)?;
-        let mut more = first_child(&mut entries).map_err(error)?;
+            .map_err(|error| self.damaged(unit.start, error))?;
+        let mut more = self.first_child(unit, &mut entries)?;
         while more {
             if let Some(entry) = entries.current() {
                 let id = TypeId(unit.start + entry.offset().0 as u64);
                 visit(entry.tag(), id, self.facts(unit, entry)?);
             }
-            more = entries.next_sibling().map_err(error)?.is_some();
+            more = self.next_sibling(unit, header, &mut entries)?;
         }
         Ok(())
     }
@@ -275,13 +281,5 @@ impl TypeTable for Dwarf<'_> {
     }
 }
 
-/// Moves to the first child of the next entry; returns false if there is none.
-fn first_child<R: Reader>(entries: &mut EntriesCursor<R>) -> gimli::Result<bool> {
-    if entries.next_entry()?.is_none() {
-        return Ok(false);
-    }
-    if entries.current().is_none_or(|entry| !entry.has_children()) {
-        return Ok(false);
-    }
-    Ok(entries.next_entry()?.is_some() && entries.current().is_some())
-}
+#[cfg(test)]
+mod tests;

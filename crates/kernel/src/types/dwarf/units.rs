@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use gimli::{DebugAbbrev, DebugInfo, UnitHeader, UnitOffset};
+use gimli::{DebugAbbrev, DebugInfo, EndianSlice, Reader, UnitHeader, UnitOffset, constants as dw};
 
 use super::data::{Dwarf, Entry, Slice, Unit};
 use crate::error::KernelError;
@@ -12,6 +12,11 @@ use crate::types::TypeId;
 const KEPT_UNITS: usize = 8;
 /// Maximum size of a compilation unit; the largest of a kernel have 1 MiB.
 const MAX_UNIT: u64 = 256 << 20;
+/// Bytes of a unit that take one step to read: an entry takes as long as they do.
+const BYTES_PER_STEP: u64 = 16;
+/// Maximum number of attributes of an entry; a kernel's have about 15. Some take no byte of the
+/// entry, so that its size does not bound them.
+const MAX_ATTRIBUTES: usize = 64;
 
 impl Dwarf<'_> {
     pub(super) fn read_unit(&self, start: u64) -> Result<Unit, KernelError> {
@@ -29,10 +34,11 @@ impl Dwarf<'_> {
         if !(8..=left.min(MAX_UNIT)).contains(&len) {
             return Err(self.damaged(start, format!("a unit of {len} bytes, {left} are left")));
         }
-        let mut bytes = vec![0; len as usize];
-        self.vmlinux.fill("a unit of DWARF", at, &mut bytes)?;
-        let abbreviations = self
-            .header(start, &bytes)?
+        self.step(start, len / BYTES_PER_STEP)?;
+        let bytes = self.vmlinux.bytes("a unit of DWARF", at, len)?;
+        let header = self.header(start, &bytes)?;
+        self.check_abbreviations(start, header.debug_abbrev_offset().0)?;
+        let abbreviations = header
             .abbreviations(&DebugAbbrev::new(&self.abbreviations, self.endian))
             .map_err(|error| self.damaged(start, error))?;
         Ok(Unit {
@@ -40,6 +46,36 @@ impl Dwarf<'_> {
             bytes,
             abbreviations,
         })
+    }
+
+    /// Checks the abbreviations at an offset of `.debug_abbrev`, which the unit at `start` uses.
+    /// Units may share them, so each unit takes steps for all of them.
+    fn check_abbreviations(&self, start: u64, offset: usize) -> Result<(), KernelError> {
+        let error = |error: gimli::Error| self.damaged(start, error);
+        let bytes = self.abbreviations.get(offset..).unwrap_or_default();
+        let mut bytes = EndianSlice::new(bytes, self.endian);
+        while bytes.read_uleb128().map_err(error)? != 0 {
+            self.step(start, 1)?;
+            bytes.read_uleb128().map_err(error)?;
+            bytes.read_u8().map_err(error)?;
+            let mut attributes = 0;
+            loop {
+                let name = bytes.read_uleb128().map_err(error)?;
+                let form = bytes.read_uleb128().map_err(error)?;
+                if form == u64::from(dw::DW_FORM_implicit_const.0) {
+                    bytes.read_sleb128().map_err(error)?;
+                }
+                if (name, form) == (0, 0) {
+                    break;
+                }
+                attributes += 1;
+                if attributes > MAX_ATTRIBUTES {
+                    let text = format!("entries with more than {MAX_ATTRIBUTES} attributes");
+                    return Err(self.damaged(start, text));
+                }
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn header<'u>(

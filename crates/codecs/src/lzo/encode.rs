@@ -2,11 +2,11 @@
 
 use std::hint::select_unpredictable;
 
-use super::super::matching::common;
 use super::stream::{
     END, FIRST_LITERALS, MAX_DISTANCE, MAX_FIRST_LITERALS, MAX_MIDDLE_DISTANCE, MAX_SHORT_DISTANCE,
     MAX_SHORT_LEN,
 };
+use crate::matching::common;
 
 const HASH_BITS: u32 = 12;
 /// Maximum input matched at once, because positions have 16 bits.
@@ -35,14 +35,16 @@ type Window = [u8; MAX_INPUT + TAIL];
 /// Memory of an encoder.
 pub(super) const MEMORY: usize = size_of::<Table>() + size_of::<Window>();
 
-/// Working memory of the match finder, reused for every page.
-pub(super) struct Encoder {
+/// The encoder with its working memory, reused for every page.
+pub struct Encoder {
     window: Box<Window>,
     table: Box<Table>,
 }
 
 impl Encoder {
-    pub(super) fn new() -> Self {
+    /// Creates an encoder.
+    #[allow(clippy::new_without_default, reason = "takes memory")]
+    pub fn new() -> Self {
         Self {
             window: Box::new([0; MAX_INPUT + TAIL]),
             table: Box::new([0; 1 << HASH_BITS]),
@@ -50,7 +52,7 @@ impl Encoder {
     }
 
     /// Encodes `src` as one stream; returns `None` if it does not fit in `dst`.
-    pub(super) fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
+    pub fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
         let mut out = Out { dst, len: 0 };
         // Start of the literals that are not yet in the stream.
         let mut pending = 0;

@@ -28,43 +28,11 @@ mod decode;
 mod encode;
 mod stream;
 
-use super::traits::{CodecError, Compressor, Decompressor};
+pub use decode::{Error, decode};
+pub use encode::Encoder;
 
-const NAME: &str = "lzo";
-
-/// Memory of a compressor.
-pub(super) const CONTEXT_BYTES: usize = encode::MEMORY;
-
-/// A compressor with its working memory.
-pub(super) struct LzoCompressor(encode::Encoder);
-
-impl LzoCompressor {
-    pub(super) fn new() -> Self {
-        Self(encode::Encoder::new())
-    }
-}
-
-impl Compressor for LzoCompressor {
-    fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
-        self.0.encode(src, dst)
-    }
-}
-
-/// The decompressor has no state.
-pub(super) struct LzoDecompressor;
-
-impl Decompressor for LzoDecompressor {
-    fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<usize, CodecError> {
-        let room = dst.len();
-        decode::decode(src, dst).map_err(|error| match error {
-            decode::Error::TooLong => CodecError::TooLong { codec: NAME, room },
-            decode::Error::Damaged(reason) => CodecError::Damaged {
-                codec: NAME,
-                reason: reason.into(),
-            },
-        })
-    }
-}
+/// Memory of an encoder, in bytes.
+pub const ENCODER_BYTES: usize = encode::MEMORY;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use super::stream::{FIRST_LITERALS, MAX_MIDDLE_DISTANCE};
 
 /// Decoding errors.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Error {
+pub enum Error {
     /// The data does not fit into the destination.
     TooLong,
     /// The stream is invalid.
@@ -22,7 +22,7 @@ const AFTER_RUN: usize = 4;
 /// Decodes the stream `src` to the front of `dst`.
 ///
 /// Bytes of `dst` behind the returned length may change as well.
-pub(super) fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize, Error> {
+pub fn decode(src: &[u8], dst: &mut [u8]) -> Result<usize, Error> {
     let mut input = In { src, at: 0 };
     let mut out = Out { dst, len: 0 };
     let mut state = 0;

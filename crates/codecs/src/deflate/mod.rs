@@ -25,19 +25,20 @@ const HEADER: [u8; 2] = [0x78, 0x01];
 /// Size of the Adler-32 checksum at the end of the stream.
 const CHECKSUM_LEN: usize = 4;
 
-/// Memory of a compressor.
-pub(super) const CONTEXT_BYTES: usize =
-    matches::MEMORY + size_of::<bits::Buffer>() + size_of::<Encoder>();
+/// Memory of an encoder, in bytes.
+pub const ENCODER_BYTES: usize = matches::MEMORY + size_of::<bits::Buffer>() + size_of::<Encoder>();
 
 /// An encoder with its working memory, reused for every page.
-pub(super) struct Encoder {
+pub struct Encoder {
     matches: matches::Matches,
     blocks: Box<block::Blocks>,
     room: Box<bits::Buffer>,
 }
 
 impl Encoder {
-    pub(super) fn new() -> Self {
+    /// Creates an encoder.
+    #[allow(clippy::new_without_default, reason = "takes memory")]
+    pub fn new() -> Self {
         Self {
             matches: matches::Matches::new(),
             blocks: Box::new(block::Blocks::new()),
@@ -46,7 +47,7 @@ impl Encoder {
     }
 
     /// Encodes `src` as one stream; returns `None` if it does not fit in `dst`.
-    pub(super) fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
+    pub fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
         // End of the space for blocks.
         let end = dst.len().checked_sub(CHECKSUM_LEN)?;
         let mut len = HEADER.len();

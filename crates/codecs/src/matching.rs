@@ -2,7 +2,7 @@
 
 /// Number of equal bytes from `at` and from `from` on.
 #[inline]
-pub(super) fn common(bytes: &[u8], at: usize, from: usize) -> usize {
+pub(crate) fn common(bytes: &[u8], at: usize, from: usize) -> usize {
     let (ahead, behind) = (&bytes[at..], &bytes[from..]);
     let mut count = 0;
     while let (Some(a), Some(b)) = (ahead[count..].first_chunk(), behind[count..].first_chunk()) {

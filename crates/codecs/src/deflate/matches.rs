@@ -1,11 +1,11 @@
 //! The match finder: greedy, with one hash table of positions.
 
-use super::super::matching::common;
 use super::bits::MAX_INPUT;
 use super::symbols::{
     DISTANCE_SYMBOLS, END, LENGTHS, LITERAL_SYMBOLS, MAX_DISTANCE, MAX_LEN, MIN_LEN,
     distance_symbol,
 };
+use crate::matching::common;
 
 const HASH_BITS: u32 = 12;
 /// Minimum match length. Shorter repetitions in pages are mostly high bytes of pointers, or
