@@ -1,11 +1,15 @@
 //! Dumps encrypted by age (age-encryption.org/v1) as sources.
 
+use std::cell::RefCell;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::iter;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use age::DecryptError;
+use age::secrecy::ExposeSecret;
 use age::stream::StreamReader;
+use age_core::format::{FileKey, Stanza};
 use bigiron_format::{FormatError, ReadAt};
 
 use super::elf::ElfBytes;
@@ -104,7 +108,13 @@ pub(super) fn enter(
         path: path.clone(),
         cause,
     })?;
-    let mut reader = open(&bytes, identities).map_err(refuse)?;
+    let found = FoundKey {
+        identities,
+        key: RefCell::new(None),
+    };
+    let mut reader = open(&bytes, &found).map_err(refuse)?;
+    let key = found.key.into_inner();
+    let key = KnownKey(key.ok_or_else(|| refused("is encrypted without a key".into()))?);
     let (reader, size, damage) = match reader.seek(SeekFrom::End(0)) {
         Ok(end) => (reader, end, None),
         // Without the last chunk the intended length is unknown.
@@ -116,15 +126,13 @@ pub(super) fn enter(
                 path.display()
             );
             // The failed reader has lost its position.
-            (
-                open(&bytes, identities).map_err(refuse)?,
-                whole,
-                Some(damage),
-            )
+            (open(&bytes, &key).map_err(refuse)?, whole, Some(damage))
         }
     };
     let decrypted = DecryptedFile {
-        reader: Mutex::new(reader),
+        reader: Mutex::new(Some(reader)),
+        bytes,
+        key,
         size,
         is_cut: damage.is_some(),
     };
@@ -173,14 +181,44 @@ fn header_size(bytes: &dyn ReadAt) -> Result<u64, FormatError> {
 }
 
 /// Opens a reader of the contents.
-fn open(bytes: &Arc<dyn ReadAt>, identities: &Identities) -> Result<DumpReader, DecryptError> {
+fn open(bytes: &Arc<dyn ReadAt>, key: &dyn age::Identity) -> Result<DumpReader, DecryptError> {
     let cursor = Cursor {
         bytes: Arc::clone(bytes),
         position: 0,
     };
-    let keys = identities.0.iter().map(AsRef::as_ref);
     // Without a buffer, `age` reads and parses a header anew for each of its bytes.
-    age::Decryptor::new_buffered(BufReader::new(cursor))?.decrypt(keys)
+    age::Decryptor::new_buffered(BufReader::new(cursor))?.decrypt(iter::once(key))
+}
+
+/// Secret keys, and the key of the file after one of them has opened it.
+struct FoundKey<'a> {
+    identities: &'a Identities,
+    key: RefCell<Option<FileKey>>,
+}
+
+impl age::Identity for FoundKey<'_> {
+    fn unwrap_stanza(&self, stanza: &Stanza) -> Option<Result<FileKey, DecryptError>> {
+        self.unwrap_stanzas(std::slice::from_ref(stanza))
+    }
+
+    fn unwrap_stanzas(&self, stanzas: &[Stanza]) -> Option<Result<FileKey, DecryptError>> {
+        let mut keys = self.identities.0.iter();
+        let found = keys.find_map(|key| key.unwrap_stanzas(stanzas))?;
+        Some(found.inspect(|key| *self.key.borrow_mut() = Some(copy(key))))
+    }
+}
+
+/// The key of a file, to open it again.
+struct KnownKey(FileKey);
+
+impl age::Identity for KnownKey {
+    fn unwrap_stanza(&self, _: &Stanza) -> Option<Result<FileKey, DecryptError>> {
+        Some(Ok(copy(&self.0)))
+    }
+}
+
+fn copy(key: &FileKey) -> FileKey {
+    FileKey::init_with_mut(|bytes| bytes.copy_from_slice(key.expose_secret()))
 }
 
 /// The contents of an encrypted file as a stream. Chunks are larger than the buffer and bypass it.
@@ -188,9 +226,25 @@ type DumpReader = StreamReader<BufReader<Cursor>>;
 
 /// The contents of an encrypted file. Helpers take turns.
 struct DecryptedFile {
-    reader: Mutex<DumpReader>,
+    /// `None` after an error: `age` keeps what it has read of a chunk that it cannot decrypt, and
+    /// takes it for the next one.
+    reader: Mutex<Option<DumpReader>>,
+    bytes: Arc<dyn ReadAt>,
+    key: KnownKey,
     size: u64,
     is_cut: bool,
+}
+
+impl DecryptedFile {
+    fn read(&self, reader: &mut DumpReader, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        if self.is_cut {
+            // Seeking to the first byte of a chunk makes age read the last chunk, which is
+            // missing; seeking to the second byte does not.
+            reader.seek(SeekFrom::Start(offset | 1))?;
+        }
+        reader.seek(SeekFrom::Start(offset))?;
+        reader.read(buf)
+    }
 }
 
 impl ReadAt for DecryptedFile {
@@ -199,17 +253,17 @@ impl ReadAt for DecryptedFile {
             return Ok(0);
         };
         let len = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        let mut reader = self
+        let mut kept = self
             .reader
             .lock()
             .unwrap_or_else(|poison| poison.into_inner());
-        if self.is_cut {
-            // Seeking to the first byte of a chunk makes age read the last chunk, which is
-            // missing; seeking to the second byte does not.
-            reader.seek(SeekFrom::Start(offset | 1))?;
-        }
-        reader.seek(SeekFrom::Start(offset))?;
-        reader.read(&mut buf[..len])
+        let mut reader = match kept.take() {
+            Some(reader) => reader,
+            None => open(&self.bytes, &self.key).map_err(io::Error::other)?,
+        };
+        let count = self.read(&mut reader, offset, &mut buf[..len])?;
+        *kept = Some(reader);
+        Ok(count)
     }
 
     fn size(&self) -> u64 {
@@ -304,6 +358,36 @@ mod tests {
         assert_eq!(contents.read_vec_at("it", 0, 6).unwrap(), b"secret");
         assert_eq!(damage, None);
         assert!(reads < 100, "{reads} reads");
+    }
+
+    #[test]
+    fn damaged_chunk_hides_no_other_bytes() {
+        let plain: Vec<u8> = (0..5 * CHUNK + 100).map(|at| (at / 7) as u8).collect();
+        let key = x25519::Identity::generate();
+        let bytes = age::encrypt(&key.to_public(), &plain).unwrap();
+        let header = bytes.len() as u64 - (plain.len() as u64 + 6 * TAG);
+        // A part of the second chunk, and the last byte, so that the intended length is unknown.
+        for (bad, is_cut) in [
+            (header + CHUNK + TAG + 9, false),
+            (bytes.len() as u64 - 1, true),
+        ] {
+            let mut bytes = bytes.clone();
+            bytes[bad as usize] ^= 1;
+            let (opened, _) = open_counted(bytes, key.clone());
+            let (contents, damage) = opened.unwrap();
+            assert_eq!(damage.is_some(), is_cut);
+            for chunk in [1, 1, 0, 1, 2, 1, 3, 4, 1, 1, 4] {
+                let at = chunk * CHUNK + 5;
+                let read = contents.read_vec_at("it", at, 1000);
+                let is_damaged = chunk == 1 && !is_cut;
+                let expected = &plain[at as usize..at as usize + 1000];
+                assert_eq!(
+                    read.ok(),
+                    (!is_damaged).then(|| expected.to_vec()),
+                    "{chunk}"
+                );
+            }
+        }
     }
 
     #[test]
