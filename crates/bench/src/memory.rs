@@ -115,7 +115,13 @@ impl MemoryCase {
         let begin = Instant::now();
         let cache_pages = PhysicalMemory::DEFAULT_CACHE_PAGES;
         let kernel = Kernel::find_in(&machine, machine.path(), None, options.io, cache_pages)?;
-        let summary = dump(&kernel, &output, options, &Progress::new(), &Stop::new())?;
+        let summary = dump(
+            &kernel.into(),
+            &output,
+            options,
+            &Progress::new(),
+            &Stop::new(),
+        )?;
         check_counts(&machine, &summary)?;
         let used = machine.options();
         Ok(MemoryResult {

@@ -9,7 +9,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use bigiron_dump::{DumpOptions, DumpOutput, Format, Optimizations, OutputTarget, Progress};
+use bigiron_dump::{
+    DumpOptions, DumpOutput, Format, Optimizations, OutputTarget, Progress, Subject,
+};
 use bigiron_format::codec::{Codec, Compression};
 use bigiron_helpers::{MemoryBudget, Stop};
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, PhysicalMemory, Source};
@@ -60,8 +62,9 @@ pub fn measure(source: &Source, options: &VmcoreOptions) -> anyhow::Result<Vec<V
     let mut rows = Vec::new();
     for (name, io) in [("mmap", IoMethod::Mmap), ("read", IoMethod::Read)] {
         let kernel = Kernel::find(source, None, io, PhysicalMemory::DEFAULT_CACHE_PAGES)?;
+        let subject = Subject::from(kernel);
         for &threads in &options.threads {
-            let runs = (0..options.runs.max(1)).map(|_| once(&kernel, name, io, threads, options));
+            let runs = (0..options.runs.max(1)).map(|_| once(&subject, name, io, threads, options));
             let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
             let averages: Vec<f64> = runs.iter().map(VmcoreRow::average).collect();
             let middle = median(&averages);
@@ -76,7 +79,7 @@ pub fn measure(source: &Source, options: &VmcoreOptions) -> anyhow::Result<Vec<V
 }
 
 fn once(
-    kernel: &Kernel,
+    subject: &Subject,
     name: &'static str,
     io: IoMethod,
     threads: usize,
@@ -97,7 +100,7 @@ fn once(
     let (progress, stop) = (Progress::new(), Stop::new());
     let format = Format::kdump(Compression::new(Codec::None));
     let output = DumpOutput::whole(format, OutputTarget::Nowhere);
-    let summary = bigiron_dump::dump(kernel, &output, &dump, &progress, &stop)?;
+    let summary = bigiron_dump::dump(subject, &output, &dump, &progress, &stop)?;
     let filter = summary.phases.iter().find(|phase| phase.name == "filter");
     let mut copy: Vec<f64> = summary
         .helper_times

@@ -32,7 +32,7 @@ fn make_dump(core: &Path, output: &Path, format: Format) {
         recipients: None,
     };
     let (options, progress) = (DumpOptions::default(), Progress::new());
-    dump(&kernel, &output, &options, &progress, &Stop::new()).unwrap();
+    dump(&kernel.into(), &output, &options, &progress, &Stop::new()).unwrap();
 }
 
 fn read(arguments: &[&str], dump: &Path) -> Vec<u8> {

@@ -234,7 +234,12 @@ pub fn with_kernel<T>(
 pub fn name_error(error: anyhow::Error, path: &Path) -> anyhow::Error {
     let about_kernel = matches!(
         error.downcast_ref(),
-        Some(DumpError::Kernel(_) | DumpError::Filter { .. } | DumpError::Layout(_))
+        Some(
+            DumpError::Kernel(_)
+                | DumpError::Filter { .. }
+                | DumpError::NoKernel { .. }
+                | DumpError::Layout(_)
+        )
     ) || matches!(error.downcast_ref(), Some(LogError::Kernel(_)))
         || error.is::<KernelError>();
     let name = path.display().to_string();

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::io;
 
-use bigiron_dump::{DumpOptions, DumpOutput, OutputTarget, Summary};
-use bigiron_kernel::{Kernel, Source};
+use bigiron_dump::{DumpOptions, DumpOutput, OutputTarget, Subject, Summary};
+use bigiron_kernel::Source;
 use serde::Serialize;
 
 use crate::size;
@@ -98,7 +98,7 @@ impl DumpReport {
     /// Creates the summary.
     pub fn new(
         source: &Source,
-        kernel: &Kernel,
+        subject: &Subject,
         output: &DumpOutput,
         options: &DumpOptions,
         summary: &Summary,
@@ -121,7 +121,7 @@ impl DumpReport {
         Self {
             source: source.path().display().to_string(),
             source_kind: source.kind(),
-            kernel: kernel.utsname().release().to_owned(),
+            kernel: subject.utsname().release().to_owned(),
             output,
             outputs,
             format: format.name(),

@@ -38,7 +38,7 @@ impl<'a> BitmapStore<'a> {
         if let (Some(part), Some(offset)) = (readable, offset) {
             return Self::InOutput(part, offset);
         }
-        let max_bytes = match job.kernel.source().is_live() {
+        let max_bytes = match job.subject.source().is_live() {
             true => u64::MAX,
             false => usual.min(job.options.memory.bytes() / 4),
         };
@@ -82,12 +82,13 @@ mod tests {
     use std::path::PathBuf;
 
     use bigiron_helpers::{MemoryBudget, Stop};
-    use bigiron_kernel::{Filter, IoMethod, Kernel, RUNNING_KERNEL, Source};
+    use bigiron_kernel::{IoMethod, Kernel, RUNNING_KERNEL, Source};
     use bigiron_synth::{ElfShape, Synth};
 
     use super::*;
     use crate::options::DumpOptions;
     use crate::progress::Progress;
+    use crate::subject::Subject;
 
     #[test]
     fn stored_bitmaps_stay_within_the_memory_limit_except_for_a_running_kernel() {
@@ -96,13 +97,14 @@ mod tests {
         let stored = |name: &str, memory, usual| {
             let source = Source::from_bytes(Box::new(core.clone()), PathBuf::from(name)).unwrap();
             let kernel = Kernel::find(&source, None, IoMethod::Read, 16).unwrap();
+            let subject = Subject::from(kernel);
             let options = DumpOptions {
                 memory: MemoryBudget::of(memory),
                 ..DumpOptions::default()
             };
             let job = DumpJob {
-                kernel: &kernel,
-                filter: Filter::new(&kernel, options.level).unwrap(),
+                subject: &subject,
+                filter: subject.filter(options.level).unwrap(),
                 options: &options,
                 progress: &Progress::new(),
                 stop: &Stop::new(),

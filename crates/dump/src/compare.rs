@@ -198,6 +198,7 @@ mod tests {
     use super::*;
     use bigiron_format::bytes::Endian;
     use bigiron_format::elf::Notes;
+    use bigiron_kernel::NotedText;
     use std::collections::BTreeMap;
     use std::path::PathBuf;
 
@@ -240,7 +241,7 @@ mod tests {
         fn notes(&self) -> Notes<'_> {
             Notes::new(&[], Endian::Little, 0)
         }
-        fn vmcoreinfo_note(&self) -> Option<&[u8]> {
+        fn vmcoreinfo_note(&self) -> Option<NotedText<'_>> {
             None
         }
         fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {

@@ -10,6 +10,7 @@ use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES};
 use crate::error::DumpError;
 use crate::kernel_addresses;
 use crate::notes::{NotesGoal, output_notes};
+use crate::subject::Subject;
 
 /// Minimum alignment of the memory in the core, so that it can be mapped.
 const PAGE_ALIGNMENT: u64 = 4096;
@@ -30,13 +31,19 @@ pub(crate) struct CoreMap {
 }
 
 impl CoreMap {
-    /// Lays out the core of a dump of `kernel`'s memory at `level`, with the virtual addresses of
-    /// its source.
-    pub(crate) fn of(kernel: &Kernel, level: u8) -> Result<Self, DumpError> {
-        let source = kernel.source();
+    /// Lays out the core of a dump of `subject` at `level`, with the virtual addresses of its
+    /// source.
+    pub(crate) fn of(subject: &Subject, level: u8) -> Result<Self, DumpError> {
+        let source = subject.source();
         let ram = ram_segments(source)?;
         let aliases = aliases(source.header_segments(), &ram);
-        Self::with(kernel, ram, &aliases, Some(level))
+        let notes = output_notes(
+            source,
+            subject.vmcoreinfo_text(),
+            NotesGoal::Elf { level: Some(level) },
+        );
+        let damaged = subject.damage().is_some();
+        Self::with(source, notes.bytes, damaged, ram, &aliases)
     }
 
     /// Lays out the core of `kernel`'s memory as its source has it. The virtual
@@ -51,22 +58,26 @@ impl CoreMap {
             let inside = |image: &LoadSegment| ram.iter().any(|holder| holds(holder, image));
             aliases.extend(image.filter(inside));
         }
-        Self::with(kernel, ram, &aliases, source.facts().dump_level)
+        let level = source.facts().dump_level;
+        let text = kernel.info().text().as_bytes();
+        let notes = output_notes(source, Some(text), NotesGoal::Elf { level });
+        let damaged = kernel.damage().is_some();
+        Self::with(source, notes.bytes, damaged, ram, &aliases)
     }
 
     fn with(
-        kernel: &Kernel,
+        source: &dyn MemorySource,
+        notes: Vec<u8>,
+        damaged: bool,
         ram: Vec<LoadSegment>,
         aliases: &[LoadSegment],
-        level: Option<u8>,
     ) -> Result<Self, DumpError> {
-        let source = kernel.source();
         let page_shift = source.page_shift();
         let count = ram.len();
         let mut layout = CoreLayout {
             machine: bigiron_kernel::arch::find(source.machine())?.elf_machine,
             endian: source.endian(),
-            notes: output_notes(kernel, NotesGoal::Elf { level }).bytes,
+            notes,
             segments: ram,
         };
         layout
@@ -88,7 +99,7 @@ impl CoreMap {
         }
         let segments = ram.to_vec();
         let memory_offset = segments.first().map_or(size, |first| first.file_offset);
-        let mut headers = layout.encode(kernel.damage().is_some());
+        let mut headers = layout.encode(damaged);
         headers.resize(memory_offset as usize, 0);
         Ok(Self {
             segments,

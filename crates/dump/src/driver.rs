@@ -114,7 +114,7 @@ fn run_phases(
     summary: &mut Summary,
 ) -> Result<(), DumpError> {
     let begin = Instant::now();
-    let sections = Sections::of(job.kernel.source());
+    let sections = Sections::of(job.subject.source());
     let (offset, memory) = (format.bitmap_offset(), format.bitmap_memory());
     let store = BitmapStore::new(job, parts, offset, sections.len(), memory);
     format.begin_filter(&sections)?;
@@ -136,7 +136,7 @@ fn run_phases(
 
     let begin = Instant::now();
     job.progress.begin(Phase::Finishing, 0);
-    let complete = summary.lost == 0 && job.kernel.damage().is_none();
+    let complete = summary.lost == 0 && job.subject.damage().is_none();
     format.finish(&kept, layout, complete, summary)?;
     finish_parts(parts)?;
     end_phase(summary, Phase::Finishing, begin);
@@ -212,15 +212,16 @@ fn summarize_plan(job: &DumpJob, plan: &Plan, summary: &mut Summary) {
             plan.undescribed
         ));
     }
-    let has_free = job.kernel.source().dump_level() & 16 == 0;
+    let has_free = job.subject.source().dump_level() & 16 == 0;
     // A running kernel's counters and struct pages are read at different times.
-    let comparable = has_free && !job.kernel.source().is_live();
+    let comparable = has_free && !job.subject.source().is_live();
     if !job.options.level.excludes_free() || !comparable {
         return;
     }
     let found = plan.excluded.free + plan.excluded.unaccepted;
     // The dump does not need the counters, so unreadable ones are no error.
-    let Ok(Some(counted)) = zones::free_pages(job.kernel) else {
+    let counted = job.subject.kernel().map(zones::free_pages);
+    let Some(Ok(Some(counted))) = counted else {
         return;
     };
     if found.abs_diff(counted) > FREE_TOLERANCE.max(plan.ram / 100) {

@@ -8,7 +8,6 @@ use std::path::Path;
 use bigiron_format::device::ContentsKind;
 use bigiron_format::kdump::Utsname;
 use bigiron_helpers::Stop;
-use bigiron_kernel::{Filter, Kernel};
 
 use crate::device::refused;
 use crate::driver;
@@ -25,17 +24,18 @@ use crate::output::{
 };
 use crate::progress::Progress;
 use crate::stripe_check::check_stripes;
+use crate::subject::Subject;
 use crate::summary::{Summary, peak_memory};
 use crate::vmdump::VmdumpWriter;
 
-/// Makes a dump of `kernel`'s memory. The parts of a split or striped dump are written at the
+/// Makes a dump of `subject`. The parts of a split or striped dump are written at the
 /// same time.
 ///
 /// # Errors
 /// What an interrupted or failed dump has written stays under temporary names, unless it holds no
 /// page.
 pub fn dump(
-    kernel: &Kernel,
+    subject: &Subject,
     output: &DumpOutput,
     options: &DumpOptions,
     progress: &Progress,
@@ -55,9 +55,9 @@ pub fn dump(
         granule,
         is_stream: output.recipients().is_some() || targets.contains(&OutputTarget::Stdout),
     };
-    let (job, mut summary) = prepare(kernel, &shape, options, progress, stop)?;
+    let (job, mut summary) = prepare(subject, &shape, options, progress, stop)?;
     let opener = Opener {
-        utsname: kernel.utsname(),
+        utsname: subject.utsname(),
         format: &shape.format,
         recipients: output.recipients(),
         options,
@@ -68,10 +68,10 @@ pub fn dump(
     write(&job, &shape, &parts, summary)
 }
 
-/// Makes a dump of `kernel`'s memory in a file that the caller names, and removes if the dump
+/// Makes a dump of `subject` in a file that the caller names, and removes if the dump
 /// fails.
 pub fn dump_into(
-    kernel: &Kernel,
+    subject: &Subject,
     file: FileOutput,
     format: Format,
     options: &DumpOptions,
@@ -84,7 +84,7 @@ pub fn dump_into(
         granule: 1,
         is_stream: false,
     };
-    let (job, summary) = prepare(kernel, &shape, options, progress, stop)?;
+    let (job, summary) = prepare(subject, &shape, options, progress, stop)?;
     let path = file.kept().unwrap_or_default();
     let part = Part::new(path, Box::new(file), options, progress, stop);
     write(&job, &shape, &[part], summary)
@@ -102,7 +102,7 @@ struct Shape {
 
 /// Prepares everything that can fail before the outputs are opened.
 fn prepare<'a, 's>(
-    kernel: &'a Kernel<'s>,
+    subject: &'a Subject<'s>,
     shape: &Shape,
     options: &'a DumpOptions,
     progress: &'a Progress,
@@ -113,7 +113,7 @@ fn prepare<'a, 's>(
     let (shared, per_helper) = memory_needed(&format, shape.parts, is_stream, options);
     let helpers = options.memory.helpers(options.threads, shared, per_helper);
     let filter_error = DumpError::filter(options.level);
-    let mut filter = Filter::new(kernel, options.level).map_err(&filter_error)?;
+    let mut filter = subject.filter(options.level).map_err(&filter_error)?;
     if !options.optimizations.scan_blocks {
         filter.exact_only();
     }
@@ -121,10 +121,15 @@ fn prepare<'a, 's>(
         filter.end_at_mem_map().map_err(&filter_error)?;
     }
     let mut summary = Summary {
-        page_size: 1 << kernel.source().page_shift(),
+        page_size: 1 << subject.source().page_shift(),
         end_frame: filter.end_frame(),
         helpers,
         zero_excluded: options.level.excludes_zero(),
+        warnings: subject
+            .warning()
+            .map(ToOwned::to_owned)
+            .into_iter()
+            .collect(),
         ..Summary::default()
     };
     if helpers < options.threads {
@@ -138,7 +143,7 @@ fn prepare<'a, 's>(
         summary.warnings.push(warning);
     }
     let job = DumpJob {
-        kernel,
+        subject,
         filter,
         options,
         progress,
@@ -170,7 +175,7 @@ fn write(
         }
     }
     summary.bytes_out = job.progress.written();
-    summary.cache = job.kernel.memory().statistics();
+    summary.cache = job.subject.cache_statistics();
     summary.peak_memory = peak_memory();
     Ok(summary)
 }
@@ -284,7 +289,7 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::{Arc, Mutex};
 
-    use bigiron_kernel::{DumpLevel, IoMethod, Source};
+    use bigiron_kernel::{DumpLevel, IoMethod, Kernel, Source};
     use bigiron_synth::{ElfShape, Synth};
 
     use super::*;
@@ -375,7 +380,7 @@ mod tests {
             Part::new(path, Box::new(output), options, &progress, &stop)
         };
         let parts: Vec<_> = (0..calls.len()).map(open).collect();
-        let (job, summary) = prepare(&kernel, &shape, options, &progress, &stop).unwrap();
+        let (job, summary) = prepare(&kernel.into(), &shape, options, &progress, &stop).unwrap();
         let result = write(&job, &shape, &parts, summary);
         Outcome {
             result,

@@ -107,7 +107,7 @@ impl FormatWriter for ElfWriter<'_, '_> {
     type Layout = CoreLayout;
 
     fn lay_out(&self, kept: &KeptPages) -> Result<CoreLayout, DumpError> {
-        let source = self.job.kernel.source();
+        let source = self.job.subject.source();
         let mut gap = MIN_GAP;
         let segments = loop {
             let segments = segments(kept, gap)?;
@@ -122,7 +122,7 @@ impl FormatWriter for ElfWriter<'_, '_> {
         Ok(CoreLayout {
             machine: bigiron_kernel::arch::find(source.machine())?.elf_machine,
             endian: source.endian(),
-            notes: output_notes(self.job.kernel, goal).bytes,
+            notes: output_notes(source, self.job.subject.vmcoreinfo_text(), goal).bytes,
             segments,
         })
     }
@@ -142,7 +142,7 @@ impl FormatWriter for ElfWriter<'_, '_> {
     }
 
     fn copy_total(&self, _: &KeptPages, layout: &CoreLayout) -> u64 {
-        let shift = self.job.kernel.source().page_shift();
+        let shift = self.job.subject.source().page_shift();
         let segments = layout.segments.iter();
         segments.map(|segment| segment.file_size >> shift).sum()
     }
@@ -215,7 +215,7 @@ fn read_all(
 /// Divides RAM into segments by the kept pages.
 fn segments(kept: &KeptPages, min_gap: u64) -> Result<Vec<LoadSegment>, DumpError> {
     let (job, plan) = (kept.job, &kept.plan);
-    let source = job.kernel.source();
+    let source = job.subject.source();
     let mut cursor = kept.cursor();
     let mut ram = Bitmap::new(SECTION_FRAMES as usize);
     let mut present = Bitmap::new(SECTION_FRAMES as usize);
@@ -265,8 +265,8 @@ impl SegmentBuilder<'_, '_> {
     /// Adds RAM from bit `start` to `end` of the section at frame `base`.
     fn ram(&mut self, base: u64, start: usize, end: usize, kept: &Bitmap, present: &Bitmap) {
         let first = base + start as u64;
-        let virt = self.job.kernel.source().virtual_address(PageFrame(first));
-        let shift = self.job.kernel.source().page_shift();
+        let virt = self.job.subject.source().virtual_address(PageFrame(first));
+        let shift = self.job.subject.source().page_shift();
         let continues = self.open.as_ref().is_some_and(|open| {
             let expected = open
                 .virt
@@ -338,7 +338,7 @@ impl SegmentBuilder<'_, '_> {
     /// Ends the open segment, at `next` if RAM continues there.
     fn close(&mut self, next: Option<u64>) {
         let Some(open) = self.open.take() else { return };
-        let shift = self.job.kernel.source().page_shift();
+        let shift = self.job.subject.source().page_shift();
         let end = next.unwrap_or(open.end);
         if end > open.start {
             self.out.push(LoadSegment {

@@ -21,6 +21,20 @@ pub enum DumpError {
         /// The reason.
         cause: KernelError,
     },
+    /// The kernel is not found, and the dump level needs its struct pages.
+    #[error(
+        "{cause}{place}; dump level {level} needs it: with -d 1 all pages are dumped without \
+         VMCOREINFO{}",
+        or_given(cause)
+    )]
+    NoKernel {
+        /// The dump level.
+        level: u8,
+        /// Where VMCOREINFO is, in parentheses; empty if unknown.
+        place: String,
+        /// The reason.
+        cause: KernelError,
+    },
     /// The codec failed.
     #[error(transparent)]
     Codec(#[from] CodecError),
@@ -121,6 +135,14 @@ impl DumpError {
 impl From<SourceError> for DumpError {
     fn from(error: SourceError) -> Self {
         Self::Kernel(error.into())
+    }
+}
+
+/// Names the option that gives VMCOREINFO, unless `cause` does.
+fn or_given(cause: &KernelError) -> &'static str {
+    match cause {
+        KernelError::NoVmcoreinfo => "",
+        _ => ", or give VMCOREINFO with --vmcoreinfo FILE",
     }
 }
 

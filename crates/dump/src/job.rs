@@ -1,15 +1,16 @@
 //! The context of a dump that is being made.
 
 use bigiron_helpers::Stop;
-use bigiron_kernel::{Filter, Kernel, KernelError, PageReader};
+use bigiron_kernel::{Filter, KernelError, PageReader};
 
 use crate::error::DumpError;
 use crate::options::DumpOptions;
 use crate::progress::Progress;
+use crate::subject::Subject;
 
 /// The context of a dump that is being made.
 pub struct DumpJob<'a, 's> {
-    pub kernel: &'a Kernel<'s>,
+    pub subject: &'a Subject<'s>,
     pub filter: Filter<'a, 's>,
     pub options: &'a DumpOptions,
     pub progress: &'a Progress,
@@ -24,17 +25,17 @@ pub struct DumpJob<'a, 's> {
 impl DumpJob<'_, '_> {
     /// Returns the bytes of a page.
     pub fn page_size(&self) -> usize {
-        1 << self.kernel.source().page_shift()
+        1 << self.subject.source().page_shift()
     }
 
     /// Returns the dump level of the output: pages that the source lacks already stay excluded.
     pub fn dump_level(&self) -> u8 {
-        self.options.level.number() | self.kernel.source().dump_level()
+        self.options.level.number() | self.subject.source().dump_level()
     }
 
     /// Opens a reader of the source.
     pub fn reader(&self) -> Box<dyn PageReader + '_> {
-        self.kernel.source().reader(self.options.io)
+        self.subject.source().reader(self.options.io)
     }
 
     /// Converts an error of the filter.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use bigiron_format::bytes::Endian;
 use bigiron_format::elf::note::{self, Notes};
 use bigiron_format::elf::{dump_level, erase_info};
-use bigiron_kernel::Kernel;
+use bigiron_kernel::MemorySource;
 
 /// The kind of file that notes are written to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub enum NotesGoal {
 pub struct OutputNotes {
     /// The notes.
     pub bytes: Vec<u8>,
-    /// The text in them.
-    pub vmcoreinfo: Range<usize>,
+    /// The text in them; `None` if there is none.
+    pub vmcoreinfo: Option<Range<usize>>,
     /// CPUs whose registers are in them.
     pub cpus: usize,
     /// Description of the data erased, now and before: a note of an ELF core, part of the
@@ -33,35 +33,41 @@ pub struct OutputNotes {
     pub erase_info: Vec<u8>,
 }
 
-/// Returns the source's notes. VMCOREINFO is added if the source has none or a different one,
-/// so that readers find the one used for the dump. `goal` is the kind of file that they go into.
-pub fn output_notes(kernel: &Kernel, goal: NotesGoal) -> OutputNotes {
-    let endian = kernel.source().endian();
-    let own = kernel.source().notes();
+/// Returns the source's notes. `text` of VMCOREINFO is added if the source has none or a
+/// different one, so that readers find the one used for the dump. `goal` is the kind of file that
+/// they go into.
+pub fn output_notes(
+    source: &dyn MemorySource,
+    text: Option<&[u8]>,
+    goal: NotesGoal,
+) -> OutputNotes {
+    let endian = source.endian();
+    let own = source.notes();
     let mut bytes = note::without_snap(own.clone());
     if let Some(task) = own.live_task()
         && goal == NotesGoal::Header
     {
         bytes.extend(note::snap(task, endian));
     }
-    let erased = kernel.source().erase_info().to_vec();
+    let erased = source.erase_info().to_vec();
     let (noted, level): (&[u8], _) = match goal {
         NotesGoal::Header => (&[], None),
         NotesGoal::Elf { level } => (&erased, level),
     };
     bytes = erase_info::replace(Notes::new(&bytes, endian, 0), noted);
     bytes = dump_level::replace(Notes::new(&bytes, endian, 0), level);
-    let text = kernel.info().text().as_bytes();
-    let same = |descriptor: &[u8]| {
-        descriptor.starts_with(text) && descriptor[text.len()..].iter().all(|byte| *byte == 0)
-    };
-    let found = find(&bytes, endian).filter(|range| same(&bytes[range.clone()]));
-    let vmcoreinfo = found.unwrap_or_else(|| {
-        // Readers take the first one.
-        let mut with_ours = note::encode(note::VMCOREINFO, 0, text, endian);
-        with_ours.extend_from_slice(&bytes);
-        bytes = with_ours;
-        find(&bytes, endian).unwrap_or_default()
+    let vmcoreinfo = text.and_then(|text| {
+        let same = |descriptor: &[u8]| {
+            descriptor.starts_with(text) && descriptor[text.len()..].iter().all(|byte| *byte == 0)
+        };
+        let found = find(&bytes, endian).filter(|range| same(&bytes[range.clone()]));
+        found.or_else(|| {
+            // Readers take the first one.
+            let mut with_ours = note::encode(note::VMCOREINFO, 0, text, endian);
+            with_ours.extend_from_slice(&bytes);
+            bytes = with_ours;
+            find(&bytes, endian)
+        })
     });
     let cpus = Notes::new(&bytes, endian, 0).cpu_count();
     OutputNotes {

@@ -22,7 +22,7 @@ pub fn find_kernel_by_dump<'s>(
     };
     find(None).or_else(|error| {
         let note = dump.vmcoreinfo_note();
-        let info = note.and_then(|text| Vmcoreinfo::parse(text, 0).ok());
+        let info = note.and_then(|note| Vmcoreinfo::parse(note.text, note.offset).ok());
         find(Some(info.ok_or(error)?))
     })
 }
@@ -54,7 +54,12 @@ impl<'a, 's> Reference<'a, 's> {
             let unknown = |error: &KernelError| {
                 format!("the kernel in the source cannot be interpreted ({error})")
             };
-            let kernel = kernel.map_err(unknown)?;
+            let kernel = match kernel {
+                Ok(kernel) => kernel,
+                // As a dump of a source without a kernel is made.
+                Err(_) if !level.needs_struct_pages() => return Ok(Filter::all_pages(source)),
+                Err(error) => return Err(unknown(error)),
+            };
             let mut filter = Filter::new(kernel, level).map_err(|error| unknown(&error))?;
             // As in `prepare` of dump.rs, a vmdump has what lies behind the last struct page.
             if dump.vmdump().is_none() {

@@ -43,7 +43,7 @@ fn kept(path: &Path, occupied: bool, options: DumpOptions) -> Option<PathBuf> {
         size_limit: NonZeroU64::new(512 << 10),
         ..options
     };
-    match dump(&kernel, &output, &options, &progress, &Stop::new()) {
+    match dump(&kernel.into(), &output, &options, &progress, &Stop::new()) {
         Err(DumpError::Write { kept, .. }) => kept,
         result => panic!("{result:?}"),
     }

@@ -48,7 +48,14 @@ impl Lab {
         };
         let format = Format::Vmdump(ChunkCompression::Bzip2);
         let output = DumpOutput::file(format, path.clone());
-        dump(&kernel, &output, &options, &Progress::new(), &Stop::new()).unwrap();
+        dump(
+            &kernel.into(),
+            &output,
+            &options,
+            &Progress::new(),
+            &Stop::new(),
+        )
+        .unwrap();
         drop(kernel);
         let whole = fs::read(path).unwrap();
         Self {

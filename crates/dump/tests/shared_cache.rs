@@ -54,7 +54,7 @@ fn make(output: impl Fn(Vec<OutputTarget>) -> DumpOutput, parts: usize) -> Vec<V
     let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
     let (progress, stop) = (Progress::new(), Stop::new());
     let output = output(targets.clone());
-    dump(&kernel, &output, &options, &progress, &stop).unwrap();
+    dump(&kernel.into(), &output, &options, &progress, &stop).unwrap();
     let paths = targets.iter().filter_map(OutputTarget::path);
     paths.map(|path| fs::read(path).unwrap()).collect()
 }

@@ -40,7 +40,7 @@ fn split(directory: &TempDir, occupied: bool, options: &DumpOptions) -> Result<(
         granule: 1,
         files: files.to_vec(),
     };
-    dump(&kernel, &output, options, &progress, &Stop::new()).map(|_| ())
+    dump(&kernel.into(), &output, options, &progress, &Stop::new()).map(|_| ())
 }
 
 fn names(directory: &TempDir) -> Vec<String> {

@@ -53,7 +53,7 @@ fn vmdump(compression: ChunkCompression) -> Vec<u8> {
     let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
     let output = DumpOutput::file(Format::Vmdump(compression), path.clone());
     let (progress, stop) = (Progress::new(), Stop::new());
-    dump(&kernel, &output, &options(), &progress, &stop).unwrap();
+    dump(&kernel.into(), &output, &options(), &progress, &stop).unwrap();
     fs::read(path).unwrap()
 }
 
@@ -289,7 +289,14 @@ fn leftovers_of_another_dump_after_the_end_are_ignored() {
     other.identity = None;
     other.level = DumpLevel::new(0).unwrap();
     let output = DumpOutput::file(Format::Vmdump(ZSTD), path.clone());
-    dump(&kernel, &output, &other, &Progress::new(), &Stop::new()).unwrap();
+    dump(
+        &kernel.into(),
+        &output,
+        &other,
+        &Progress::new(),
+        &Stop::new(),
+    )
+    .unwrap();
     let old = fs::read(&path).unwrap();
     for cut in [good.len() / 3, good.len() / 2, good.len() - 10_000] {
         // A device that held a longer dump before.

@@ -56,15 +56,26 @@ impl Vmcoreinfo {
                 "binary data",
             )
         })?;
+        Ok(Self::of_lines(text.to_owned()))
+    }
+
+    /// Returns the lines of a damaged text that are text, up to [`MAX_SIZE`]. Other lines may be
+    /// wrong, so no page may be excluded by the result.
+    pub fn sound_lines(text: &[u8]) -> Self {
+        let text = &text[..text.len().min(MAX_SIZE)];
+        let lines = text
+            .split(|byte| matches!(byte, b'\n' | 0))
+            .filter_map(|line| std::str::from_utf8(line).ok());
+        Self::of_lines(lines.collect::<Vec<_>>().join("\n"))
+    }
+
+    fn of_lines(text: String) -> Self {
         let values = text
             .lines()
             .filter_map(|line| line.split_once('='))
             .map(|(key, value)| (key.to_owned(), value.trim_end().to_owned()))
             .collect();
-        Ok(Self {
-            text: text.to_owned(),
-            values,
-        })
+        Self { text, values }
     }
 
     /// The unparsed text.
@@ -166,6 +177,15 @@ mod tests {
             (info.page_shift(), info.size("page"), info.symbol("x")),
             (None, None, None)
         );
+    }
+
+    #[test]
+    fn sound_lines_of_a_damaged_text_are_read() {
+        let text = b"OSRELEASE=6.1\nPAGESIZ\xc5=4096\nNUMBER(phys_base)=-4096\n\0PAGESIZE=8192\n";
+        let info = Vmcoreinfo::sound_lines(text);
+        assert_eq!(info.release(), Some("6.1"));
+        assert_eq!(info.number("phys_base"), Some(-4096));
+        assert_eq!(info.text().lines().count(), 4, "{:?}", info.text());
     }
 
     #[test]

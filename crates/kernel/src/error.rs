@@ -141,6 +141,15 @@ pub enum KernelError {
 }
 
 impl KernelError {
+    /// Returns true if a source can be dumped although this error prevents that its kernel is
+    /// found. A VMCOREINFO of another kernel is the user's mistake, who must learn of it.
+    pub fn leaves_pages_readable(&self) -> bool {
+        !matches!(
+            self,
+            Self::OtherKernel { .. } | Self::UnknownArchitecture { .. }
+        )
+    }
+
     /// The error for a missing VMCOREINFO key.
     pub fn missing(key: impl Into<String>, purpose: &'static str) -> Self {
         Self::MissingKey {

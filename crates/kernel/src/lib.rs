@@ -47,7 +47,7 @@ pub use memory::{CacheStatistics, PhysicalMemory};
 pub use ranks::SectionRanks;
 pub use source::{
     CacheUsage, Extensions, HeaderAddresses, Identities, IoMethod, MAX_RECIPIENTS, MemorySource,
-    PageReader, RUNNING_KERNEL, SECTION_FRAMES, SharedAccess, SharedPages, Source, SourceFacts,
-    StoredSizes, VmdumpSource,
+    NotedText, PageReader, RUNNING_KERNEL, SECTION_FRAMES, SharedAccess, SharedPages, Source,
+    SourceFacts, StoredSizes, VmdumpSource,
 };
 pub use steps::Steps;

@@ -16,7 +16,7 @@ const MAX_CANDIDATES: usize = 64;
 pub fn from_note(source: &dyn MemorySource) -> Result<Option<Vmcoreinfo>, FormatError> {
     source
         .vmcoreinfo_note()
-        .map(|text| Vmcoreinfo::parse(text, 0))
+        .map(|note| Vmcoreinfo::parse(note.text, note.offset))
         .transpose()
 }
 

@@ -5,7 +5,7 @@ use bigiron_format::bytes::Endian;
 use bigiron_format::elf::Notes;
 use bigiron_format::{PageFrame, VirtAddr};
 use bigiron_kernel::{
-    Extensions, HeaderAddresses, IoMethod, MemorySource, PageReader, SourceError,
+    Extensions, HeaderAddresses, IoMethod, MemorySource, NotedText, PageReader, SourceError,
 };
 
 use super::GeneratedMachine;
@@ -44,8 +44,11 @@ impl MemorySource for GeneratedMachine {
         Notes::new(&self.notes, Endian::Little, 0)
     }
 
-    fn vmcoreinfo_note(&self) -> Option<&[u8]> {
-        Some(self.text.as_bytes())
+    fn vmcoreinfo_note(&self) -> Option<NotedText<'_>> {
+        Some(NotedText {
+            text: self.text.as_bytes(),
+            offset: 0,
+        })
     }
 
     fn extensions(&self) -> Extensions<'_> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use bigiron_dump::{DumpOutput, Format, OutputTarget, Progress};
+use bigiron_dump::{DumpOutput, Format, OutputTarget, Progress, Subject};
 use bigiron_helpers::Stop;
 use bigiron_kernel::Kernel;
 
@@ -58,16 +58,22 @@ pub fn make(
     let options = arguments.options();
     memory_limit::opened(options.memory);
     bus_error::explain(opened.path(), options.io)?;
-    let mut kernel = Kernel::find(
+    let found = Kernel::find(
         &opened,
         given,
         options.io,
         arguments.source.cache_pages as usize,
-    )
-    .map_err(|error| source::name_error(error.into(), opened.path()))?;
-    if let Some(config) = &arguments.erase.erase {
-        erase(&mut kernel, config, arguments.erase.debuginfo.as_deref())?;
-    }
+    );
+    let subject = match &arguments.erase.erase {
+        Some(config) => {
+            let mut kernel =
+                found.map_err(|error| source::name_error(error.into(), opened.path()))?;
+            erase(&mut kernel, config, arguments.erase.debuginfo.as_deref())?;
+            Subject::from(kernel)
+        }
+        None => Subject::new(&opened, found, options.level)
+            .map_err(|error| source::name_error(error.into(), opened.path()))?,
+    };
     if let Some(damage) = opened.damage() {
         let name = opened.path().display().to_string();
         if damage.contains(&name) {
@@ -80,7 +86,7 @@ pub fn make(
         let name = opened.path().display();
         tell!("bigiron: warning: {name}: the ELF notes after a damaged one are not read: {error}");
     }
-    if kernel.found_in_memory() && !arguments.quiet {
+    if subject.kernel().is_some_and(Kernel::found_in_memory) && !arguments.quiet {
         tell!("bigiron: VMCOREINFO is not in a note; found it in memory");
     }
     let why_stream = match (to_stdout, target.is_encrypted()) {
@@ -122,13 +128,13 @@ pub fn make(
         1 << opened.memory().page_shift(),
         arguments.quiet,
     );
-    let result = bigiron_dump::dump(&kernel, &target, &options, &progress, &stop);
+    let result = bigiron_dump::dump(&subject, &target, &options, &progress, &stop);
     drop((display, watchdog));
     let summary = result.map_err(|error| source::name_error(error.into(), opened.path()))?;
     for warning in &summary.warnings {
         tell!("bigiron: warning: {warning}");
     }
-    let report = summary::DumpReport::new(&opened, &kernel, &target, &options, &summary);
+    let report = summary::DumpReport::new(&opened, &subject, &target, &options, &summary);
     if arguments.json {
         summary::print_report(&report.json()?, to_stdout);
     } else if !arguments.quiet {

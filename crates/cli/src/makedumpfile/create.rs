@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bigiron_dump::{
-    DumpError, DumpOptions, DumpOutput, Format, OutputTarget, Progress, Summary, dump,
+    DumpError, DumpOptions, DumpOutput, Format, OutputTarget, Progress, Subject, Summary, dump,
 };
 use bigiron_format::codec::Compression;
 use bigiron_helpers::{Stop, processor_count};
@@ -34,13 +34,18 @@ pub fn run(settings: &Settings, vmcore: &Path, target: &Target) -> anyhow::Resul
     let opened = input::open(settings, &paths)?;
     let threads = settings.threads.and_then(|n| u16::try_from(n).ok());
     online_cpus::bring_up(OnlineCpus::Auto, &paths, threads, true);
-    let mut kernel = input::kernel(settings, &opened)?;
-    if let Some(config) = &settings.config {
-        erase(settings, &mut kernel, config)?;
-    }
-    if let Some(address) = settings.vtop {
-        settings.messages.common(&vtop::text(&kernel, address)?);
-    }
+    let subject = if settings.config.is_some() || settings.vtop.is_some() {
+        let mut kernel = input::kernel(settings, &opened)?;
+        if let Some(config) = &settings.config {
+            erase(settings, &mut kernel, config)?;
+        }
+        if let Some(address) = settings.vtop {
+            settings.messages.common(&vtop::text(&kernel, address)?);
+        }
+        Subject::from(kernel)
+    } else {
+        input::subject(settings, &opened)?
+    };
     let before = opened.memory().dump_level();
     let asked = settings.levels.first().copied().unwrap_or_default();
     if before & !asked.number() != 0 {
@@ -52,7 +57,7 @@ pub fn run(settings: &Settings, vmcore: &Path, target: &Target) -> anyhow::Resul
     }
     let maker = Maker {
         settings,
-        kernel: &kernel,
+        subject: &subject,
         source: vmcore.to_owned(),
         compression: settings.compression,
         stop: Stop::new(),
@@ -128,10 +133,10 @@ impl Target {
     }
 }
 
-/// Makes dumps of one kernel.
+/// Makes dumps of one subject.
 pub struct Maker<'a, 's> {
     pub settings: &'a Settings,
-    pub kernel: &'a Kernel<'s>,
+    pub subject: &'a Subject<'s>,
     /// Name of the source, for messages.
     pub source: PathBuf,
     pub compression: Compression,
@@ -206,7 +211,7 @@ impl Maker<'_, '_> {
             ),
         );
         let output = self.output(target);
-        let summary = dump(self.kernel, &output, &options, &progress, &self.stop);
+        let summary = dump(self.subject, &output, &options, &progress, &self.stop);
         drop((shown, watched));
         summary
     }
@@ -219,7 +224,7 @@ impl Maker<'_, '_> {
             Target::File(path) => OutputTarget::File(path.clone()),
             Target::Stdout => OutputTarget::Stdout,
             Target::Split(paths) => {
-                let page_size = 1 << self.kernel.source().page_shift();
+                let page_size = 1 << self.subject.source().page_shift();
                 return DumpOutput::Split {
                     compression,
                     granule: (settings.splitblock_kib << 10).div_ceil(page_size),

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use bigiron_dump::Subject;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
-use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source};
+use bigiron_kernel::{IoMethod, Kernel, KernelError, PhysicalMemory, Source};
 
 use super::failure::WrongRelease;
 use super::settings::Settings;
@@ -56,7 +57,7 @@ pub fn kernel<'s>(settings: &Settings, opened: &'s Source) -> anyhow::Result<Ker
     // VMCOREINFO made from VMLINUX has linked addresses. Only the one in VMCORE has the KASLR
     // offset.
     let own = opened.memory().vmcoreinfo_note();
-    let own = own.and_then(|text| Vmcoreinfo::parse(text, 0).ok());
+    let own = own.and_then(|own| Vmcoreinfo::parse(own.text, own.offset).ok());
     let moved = own.is_some_and(|own| own.kernel_offset().is_some_and(|offset| offset != 0));
     let kernel = if linked && moved { find(None)? } else { kernel };
     if let Some(path) = &settings.vmlinux {
@@ -68,6 +69,18 @@ pub fn kernel<'s>(settings: &Settings, opened: &'s Source) -> anyhow::Result<Ker
     }
     show(settings, &kernel, opened.path());
     Ok(kernel)
+}
+
+/// Returns what a dump at any of the levels is made of.
+pub fn subject<'s>(settings: &Settings, opened: &'s Source) -> anyhow::Result<Subject<'s>> {
+    let mut levels = settings.levels.iter().copied();
+    let level = levels.find(|level| level.needs_struct_pages());
+    let found = match kernel(settings, opened) {
+        Ok(kernel) => Ok(kernel),
+        Err(error) => Err(error.downcast::<KernelError>()?),
+    };
+    Subject::new(opened, found, level.unwrap_or_default())
+        .map_err(|error| source::name_error(error.into(), opened.path()))
 }
 
 fn is_without_kaslr(info: &Vmcoreinfo) -> bool {

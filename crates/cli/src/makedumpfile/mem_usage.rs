@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bigiron_dump::Subject;
 use bigiron_format::codec::{Codec, Compression};
 use bigiron_helpers::Stop;
 use bigiron_kernel::DumpLevel;
@@ -15,7 +16,7 @@ use crate::signals;
 /// Counts pages as a dump at level 31 does, and writes no dump.
 pub fn run(settings: &Settings, vmcore: &Path) -> anyhow::Result<()> {
     let opened = input::open(settings, &[vmcore.to_owned()])?;
-    let kernel = input::kernel(settings, &opened)?;
+    let subject = Subject::from(input::kernel(settings, &opened)?);
     let mut counting = Settings::new();
     counting.dry_run = true;
     counting.messages = settings.messages;
@@ -26,7 +27,7 @@ pub fn run(settings: &Settings, vmcore: &Path) -> anyhow::Result<()> {
     signals::watch(&stop)?;
     let maker = Maker {
         settings: &counting,
-        kernel: &kernel,
+        subject: &subject,
         source: vmcore.to_owned(),
         compression: Compression::new(Codec::None),
         stop,

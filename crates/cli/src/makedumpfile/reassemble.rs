@@ -22,10 +22,10 @@ pub fn run(settings: &Settings, parts: &[PathBuf], dumpfile: &Path) -> anyhow::R
     let headers: Vec<KdumpHeaders> = headers.collect::<Result<_, _>>()?;
     check_ranges(&headers)?;
     let opened = input::open(settings, parts)?;
-    let kernel = input::kernel(settings, &opened)?;
+    let subject = input::subject(settings, &opened)?;
     let maker = Maker {
         settings,
-        kernel: &kernel,
+        subject: &subject,
         source: opened.path().to_owned(),
         compression: compression(&headers),
         stop: Stop::new(),

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bigiron_dump::{ChunkCompression, DumpOptions, Format, Progress, ZstdChunks, save_kernel};
+use bigiron_dump::{
+    ChunkCompression, DumpOptions, Format, Progress, Subject, ZstdChunks, save_kernel,
+};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, RUNNING_KERNEL, Source};
 
@@ -27,20 +29,21 @@ pub fn save(settings: &Settings, directory: &Path) -> anyhow::Result<()> {
     };
     let options = DumpOptions::default();
     let opened = Source::open(std::slice::from_ref(&path))?;
-    let kernel = Kernel::find(
+    let found = Kernel::find(
         &opened,
         None,
         IoMethod::Auto,
         PhysicalMemory::DEFAULT_CACHE_PAGES,
-    )
-    .map_err(|error| source::name_error(error.into(), &path))?;
+    );
+    let subject = Subject::new(&opened, found, options.level)
+        .map_err(|error| source::name_error(error.into(), &path))?;
     let stop = Stop::new();
     signals::watch(&stop)?;
     let progress = Arc::new(Progress::new());
     let page_size = 1 << opened.memory().page_shift();
     let display = progress::begin(&progress, page_size, !settings.verbose);
     let made = save_kernel(
-        &kernel, &path, directory, format, &options, &progress, &stop,
+        &subject, &path, directory, format, &options, &progress, &stop,
     );
     drop(display);
     let (saved, summary) = made.map_err(|error| source::name_error(error.into(), &path))?;

@@ -30,6 +30,7 @@ mod cpu_hotplug;
 #[cfg(all(feature = "hotplug", feature = "mount"))]
 mod cpu_mount;
 mod cpu_simulate;
+mod damaged_vmcoreinfo;
 mod diff;
 mod dmesg;
 mod encrypted;

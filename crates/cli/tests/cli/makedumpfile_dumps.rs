@@ -237,7 +237,7 @@ fn next_level_is_tried_on_a_full_disk() {
 fn vmlinux_of_another_release_exits_with_2() {
     let lab = Lab::new();
     let source = Source::open(&[lab.path("vmcore")]).unwrap();
-    let text = source.memory().vmcoreinfo_note().unwrap();
+    let text = source.memory().vmcoreinfo_note().unwrap().text;
     let text = String::from_utf8_lossy(text).into_owned();
     fs::write(lab.path("own"), &text).unwrap();
     let (first, rest) = text.split_once('\n').unwrap();
@@ -272,7 +272,8 @@ fn vmlinux_of_another_release_exits_with_2() {
 fn address_translation_prints_the_same_lines_as_makedumpfile() {
     let lab = Lab::new();
     let source = Source::open(&[lab.path("vmcore")]).unwrap();
-    let text = String::from_utf8_lossy(source.memory().vmcoreinfo_note().unwrap()).into_owned();
+    let text =
+        String::from_utf8_lossy(source.memory().vmcoreinfo_note().unwrap().text).into_owned();
     let symbol = text
         .lines()
         .find_map(|line| line.strip_prefix("SYMBOL(swapper_pg_dir)="));

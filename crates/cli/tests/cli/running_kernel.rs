@@ -65,7 +65,7 @@ fn dump_and_check(format: Format, directory: &Path) {
         ..DumpOptions::default()
     };
     let output = DumpOutput::file(format, &path);
-    let summary = dump(&kernel, &output, &options, &progress, &stop).unwrap();
+    let summary = dump(&kernel.into(), &output, &options, &progress, &stop).unwrap();
     assert_eq!(summary.lost, 0);
     assert!(summary.warnings.iter().all(|text| !text.contains("WRONG")));
 

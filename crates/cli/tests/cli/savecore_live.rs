@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use bigiron_dump::{
-    ChunkCompression, DumpError, DumpOptions, Format, Progress, ZstdChunks, save_kernel,
+    ChunkCompression, DumpError, DumpOptions, Format, Progress, Subject, ZstdChunks, save_kernel,
 };
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, RUNNING_KERNEL, Source};
@@ -139,7 +139,7 @@ fn dump_of_the_running_kernel_is_a_vmdump_marked_as_live() {
     let directory = directory(&lab);
     let core = fs::read(lab.vmcore()).unwrap();
     let running = Source::from_bytes(Box::new(core), PathBuf::from(RUNNING_KERNEL)).unwrap();
-    let kernel = Kernel::find(&running, None, IoMethod::Read, 16).unwrap();
+    let subject = Subject::from(Kernel::find(&running, None, IoMethod::Read, 16).unwrap());
     let options = DumpOptions {
         threads: 2,
         ..DumpOptions::default()
@@ -149,7 +149,7 @@ fn dump_of_the_running_kernel_is_a_vmdump_marked_as_live() {
         let source = Path::new(RUNNING_KERNEL);
         let format = Format::Vmdump(ChunkCompression::Zstd(ZstdChunks::default()));
         save_kernel(
-            &kernel, source, &directory, format, &options, &progress, &stop,
+            &subject, source, &directory, format, &options, &progress, &stop,
         )
     };
     let (saved, summary) = make().unwrap();

@@ -173,7 +173,7 @@ fn part_that_exists_or_is_on_a_full_disk_is_named() {
 
 #[test]
 fn pages_of_a_running_kernel_are_selected_once_for_all_parts() {
-    use bigiron_dump::{DumpOptions, DumpOutput, Progress, Reference, dump, verify};
+    use bigiron_dump::{DumpOptions, DumpOutput, Progress, Reference, Subject, dump, verify};
     use bigiron_format::codec::{Codec, Compression};
     use bigiron_helpers::Stop;
     use bigiron_kernel::{IoMethod, Kernel, RUNNING_KERNEL, Source};
@@ -182,6 +182,7 @@ fn pages_of_a_running_kernel_are_selected_once_for_all_parts() {
     let core = fs::read(lab.vmcore()).unwrap();
     let running = Source::from_bytes(Box::new(core), PathBuf::from(RUNNING_KERNEL)).unwrap();
     let kernel = Kernel::find(&running, None, IoMethod::Read, 16).unwrap();
+    let subject = Subject::from(kernel);
     let (progress, stop) = (Progress::new(), Stop::new());
     let options = DumpOptions {
         threads: 2,
@@ -194,7 +195,7 @@ fn pages_of_a_running_kernel_are_selected_once_for_all_parts() {
     };
     // The first output cannot be read back.
     let parts = [PathBuf::from("/dev/null"), lab.path("b"), lab.path("c")];
-    dump(&kernel, &output(&parts), &options, &progress, &stop).unwrap();
+    dump(&subject, &output(&parts), &options, &progress, &stop).unwrap();
     let made = parts[1..].iter().map(|part| {
         let headers = KdumpHeaders::read(&fs::read(part).unwrap()).unwrap();
         assert!(!headers.incomplete);
@@ -203,9 +204,13 @@ fn pages_of_a_running_kernel_are_selected_once_for_all_parts() {
     let made: Vec<_> = made.collect();
     assert!(made[0].0 > 0 && made[0].1 == made[1].0, "{made:?}");
     let parts = ["x", "y"].map(|part| lab.path(part));
-    dump(&kernel, &output(&parts), &options, &progress, &stop).unwrap();
+    dump(&subject, &output(&parts), &options, &progress, &stop).unwrap();
     let source = Source::open(&parts).unwrap();
-    let reference = Reference::new(running.memory(), source.memory(), Ok(&kernel));
+    let reference = Reference::new(
+        running.memory(),
+        source.memory(),
+        Ok(subject.kernel().unwrap()),
+    );
     let found = verify(source.memory(), Some(&reference), 2, &progress, &stop).unwrap();
     assert_eq!((found.lost, found.damaged), (0, 0));
 }

@@ -11,9 +11,9 @@ use crate::notes::{NotesGoal, output_notes};
 
 /// Returns the headers of a dump that is not complete yet.
 pub(super) fn make_headers(job: &DumpJob, compression: PageCompression) -> KdumpHeaders {
-    let kernel = job.kernel;
-    let source = kernel.source();
-    let notes = output_notes(kernel, NotesGoal::Header);
+    let subject = job.subject;
+    let source = subject.source();
+    let notes = output_notes(source, subject.vmcoreinfo_text(), NotesGoal::Header);
     let block_size = job.page_size() as u32;
     let end_frame = job.filter.end_frame().0;
     let sub_header = notes.bytes.len() + notes.erase_info.len();
@@ -22,16 +22,17 @@ pub(super) fn make_headers(job: &DumpJob, compression: PageCompression) -> Kdump
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let text = notes.vmcoreinfo;
+    let text = text.map(|text| (layout.notes() + text.start as u64, text.len() as u64));
     KdumpHeaders {
         endian: source.endian(),
         version: bigiron_format::kdump::header::VERSION,
-        utsname: kernel.utsname().clone(),
+        utsname: subject.utsname().clone(),
         timestamp: (now.as_secs().cast_signed(), i64::from(now.subsec_micros())),
         codec_flags: codec_flags(compression),
         incomplete: true,
         block_size,
         cpu_count: notes.cpus.max(1) as u32,
-        phys_base: kernel
+        phys_base: subject
             .info()
             .number("phys_base")
             .unwrap_or(0)
@@ -39,7 +40,7 @@ pub(super) fn make_headers(job: &DumpJob, compression: PageCompression) -> Kdump
         dump_level: u32::from(job.dump_level()),
         split: None,
         end_frame,
-        vmcoreinfo: Some((layout.notes() + text.start as u64, text.len() as u64)),
+        vmcoreinfo: text,
         offset_note: layout.notes(),
         notes: notes.bytes,
         erase_info: notes.erase_info,

@@ -79,7 +79,7 @@ impl<'a, 's> KdumpWriter<'a, 's> {
             return Err(DumpError::Layout(format!(
                 "memory goes on to page frame {:#x}, and a stream cannot skip the {} bytes of \
                  bitmaps for what is not there; write to a file",
-                self.job.kernel.source().end_frame().0,
+                self.job.subject.source().end_frame().0,
                 2 * gaps
             )));
         }

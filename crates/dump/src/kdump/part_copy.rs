@@ -55,7 +55,7 @@ impl<'a, 's> PartCopy<'a, 's> {
             output: BatchOutput {
                 part,
                 progress: job.progress,
-                endian: job.kernel.source().endian(),
+                endian: job.subject.source().endian(),
                 page_size,
                 layout,
                 first_page: share.first_page,
@@ -168,7 +168,7 @@ struct Helper<'a, 's> {
 impl<'a, 's> Helper<'a, 's> {
     fn new(copy: &'a PartCopy<'a, 's>, queue: Option<&'a WriteQueue>) -> Result<Self, DumpError> {
         let job = copy.kept.job;
-        let (output, source) = (&copy.output, job.kernel.source());
+        let (output, source) = (&copy.output, job.subject.source());
         let optimizations = job.options.optimizations;
         Ok(Self {
             copy,

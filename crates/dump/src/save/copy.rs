@@ -60,6 +60,7 @@ pub fn write(job: &SaveJob) -> Result<Made, DumpError> {
         copied: copied.bytes,
         damage: None,
         unreadable: copied.unreadable(),
+        ..Made::default()
     })
 }
 

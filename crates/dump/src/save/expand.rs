@@ -10,6 +10,7 @@ use crate::error::DumpError;
 use crate::format::Format;
 use crate::options::DumpOptions;
 use crate::output::FileOutput;
+use crate::subject::Subject;
 
 /// Writes the core into the temporary file: all pages that the dump has, with holes for zeros.
 /// Only this function distinguishes formats with their own way of unpacking from those that go
@@ -26,16 +27,17 @@ pub fn write(job: &SaveJob) -> Result<Made, DumpError> {
         None,
         IoMethod::Auto,
         PhysicalMemory::DEFAULT_CACHE_PAGES,
-    )?;
-    let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
+    );
     let level = DumpLevel::default();
+    let subject = Subject::new(&source, kernel, level)?;
+    let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
     let dump = DumpOptions {
         level,
         threads: options.threads,
         memory: options.memory,
         ..DumpOptions::default()
     };
-    let summary = dump_into(&kernel, output, Format::ELF, &dump, job.progress, job.stop)?;
+    let summary = dump_into(&subject, output, Format::ELF, &dump, job.progress, job.stop)?;
     temporary.sync()?;
     let damage = (summary.lost > 0).then(|| format!("{} pages lost", summary.lost));
     Ok(Made {
@@ -43,6 +45,11 @@ pub fn write(job: &SaveJob) -> Result<Made, DumpError> {
         copied: summary.bytes_in,
         damage,
         unreadable: summary.unreadable,
+        warnings: subject
+            .warning()
+            .map(ToOwned::to_owned)
+            .into_iter()
+            .collect(),
     })
 }
 

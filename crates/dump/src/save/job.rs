@@ -26,4 +26,6 @@ pub struct Made {
     pub damage: Option<String>,
     /// Describes what the disk of the source did not return; `None` if all was read.
     pub unreadable: Option<String>,
+    /// What else the user should know of the dump.
+    pub warnings: Vec<String>,
 }

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use bigiron_format::device::DumpId;
 use bigiron_helpers::Stop;
-use bigiron_kernel::Kernel;
 
 use super::directory::Directory;
 use super::record::Record;
@@ -18,13 +17,14 @@ use crate::format::Format;
 use crate::options::DumpOptions;
 use crate::output::FileOutput;
 use crate::progress::Progress;
+use crate::subject::Subject;
 use crate::summary::Summary;
 
 /// The id in the temporary name. It is constant, so that a run takes over the file of a killed
 /// run, and waits for an active one. A file of another user at that name is left alone.
 const NO_DUMP: DumpId = DumpId([0; 16]);
 
-/// Dumps `kernel`, whose memory is at `source`, into `directory` under the next number: as
+/// Dumps `subject`, whose memory is at `source`, into `directory` under the next number: as
 /// `vmcore.N` if it is an ELF core, else as `vmdump.N`. A failed dump leaves nothing behind.
 ///
 /// # Errors
@@ -32,7 +32,7 @@ const NO_DUMP: DumpId = DumpId([0; 16]);
 /// Those of a dump, and a dump that would leave less free space than the file `minfree`
 /// demands.
 pub fn save_kernel(
-    kernel: &Kernel,
+    subject: &Subject,
     source: &Path,
     directory: &Path,
     format: Format,
@@ -52,13 +52,13 @@ pub fn save_kernel(
     let temporary = directory.lock_temporary(stem, NO_DUMP, stop)?;
     let made = || {
         let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
-        let summary = dump_into(kernel, output, format, &options, progress, stop)?;
+        let summary = dump_into(subject, output, format, &options, progress, stop)?;
         let bytes = temporary.len()?;
         let damage = match summary.lost {
-            0 => kernel.damage().map(ToOwned::to_owned),
+            0 => subject.damage().map(ToOwned::to_owned),
             lost => Some(format!("{lost} pages lost")),
         };
-        let names = kernel.utsname();
+        let names = subject.utsname();
         let record = Record {
             id,
             number: 0,

@@ -45,5 +45,6 @@ pub fn write(job: &SaveJob) -> Result<Made, DumpError> {
         copied: merged.bytes,
         damage,
         unreadable,
+        ..Made::default()
     })
 }

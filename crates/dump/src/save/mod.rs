@@ -160,7 +160,7 @@ impl Save {
             damage: made.damage,
             unreadable: made.unreadable,
             encrypted: origin.is_encrypted(),
-            warnings: directory.warnings(),
+            warnings: [made.warnings, directory.warnings()].concat(),
         })
     }
 

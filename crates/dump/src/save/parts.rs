@@ -104,6 +104,7 @@ pub fn write(job: &SaveJob, paths: &[PathBuf]) -> Result<Made, DumpError> {
         copied: copied.bytes,
         damage,
         unreadable: copied.unreadable(),
+        ..Made::default()
     })
 }
 

@@ -29,7 +29,7 @@ pub struct Saved {
     pub unreadable: Option<String>,
     /// True if the copy is still encrypted, so that its contents are unknown.
     pub encrypted: bool,
-    /// Warnings about the directory, and about files in it that belong to other users.
+    /// Warnings about the dump, about the directory, and about files in it that belong to other users.
     pub warnings: Vec<String>,
 }
 

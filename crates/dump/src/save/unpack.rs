@@ -78,6 +78,7 @@ pub fn write(job: &SaveJob, dump: &VmdumpSource, damage: Option<&str>) -> Result
         copied: all.copied,
         damage: index_damage.or(all.damage()).or(damage.map(Into::into)),
         unreadable: all.unreadable,
+        ..Made::default()
     })
 }
 

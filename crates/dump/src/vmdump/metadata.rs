@@ -49,7 +49,7 @@ pub(super) fn encode(
             },
         },
         "lost_frames": lost,
-        "source_damage": job.kernel.damage(),
+        "source_damage": job.subject.damage(),
         "warnings": summary.warnings,
     });
     if job.options.identity.is_none()

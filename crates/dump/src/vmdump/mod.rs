@@ -64,8 +64,8 @@ impl<'a, 's> VmdumpWriter<'a, 's> {
     }
 
     fn make_header(&self, map: &CoreMap) -> VmdumpHeader {
-        let (kernel, options) = (self.job.kernel, self.job.options);
-        let source = kernel.source();
+        let (subject, options) = (self.job.subject, self.job.options);
+        let source = subject.source();
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -82,7 +82,7 @@ impl<'a, 's> VmdumpWriter<'a, 's> {
             time: identity.map_or(now.as_secs(), |identity| identity.time),
             id: identity.map_or_else(|| new_dump_id().0, |identity| identity.id),
             stripe: (0, self.parts.len() as u16),
-            utsname: kernel.utsname().clone(),
+            utsname: subject.utsname().clone(),
         }
     }
 }
@@ -91,7 +91,7 @@ impl FormatWriter for VmdumpWriter<'_, '_> {
     type Layout = VmdumpLayout;
 
     fn lay_out(&self, kept: &KeptPages) -> Result<VmdumpLayout, DumpError> {
-        let map = CoreMap::of(kept.job.kernel, self.job.dump_level())?;
+        let map = CoreMap::of(kept.job.subject, self.job.dump_level())?;
         let header = self.make_header(&map);
         let (placer, first) = Placer::new(&header);
         Ok(VmdumpLayout {

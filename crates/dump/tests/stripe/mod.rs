@@ -57,7 +57,14 @@ pub fn whole() -> &'static [u8] {
         let output = DumpOutput::file(Format::Vmdump(ChunkCompression::Zstd(CHUNKS)), &path);
         let (source, stop) = (source(), Stop::new());
         let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
-        dump(&kernel, &output, &options(ID), &Progress::new(), &stop).unwrap();
+        dump(
+            &kernel.into(),
+            &output,
+            &options(ID),
+            &Progress::new(),
+            &stop,
+        )
+        .unwrap();
         fs::read(path).unwrap()
     })
 }
@@ -70,7 +77,7 @@ pub fn stripe(targets: &[OutputTarget], options: &DumpOptions) -> Result<(), Dum
         targets: targets.to_vec(),
         recipients: None,
     };
-    dump(&kernel, &output, options, &Progress::new(), &stop).map(|_| ())
+    dump(&kernel.into(), &output, options, &Progress::new(), &stop).map(|_| ())
 }
 
 /// Returns the dump in `count` parts.

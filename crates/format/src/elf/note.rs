@@ -64,6 +64,11 @@ impl<'a> Notes<'a> {
         self.bytes
     }
 
+    /// Offset of the notes in the file.
+    pub fn file_offset(&self) -> u64 {
+        self.file_offset
+    }
+
     /// Byte order.
     pub fn endian(&self) -> Endian {
         self.endian

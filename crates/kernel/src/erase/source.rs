@@ -7,7 +7,7 @@ use bigiron_format::elf::Notes;
 
 use super::ranges::Blanks;
 use crate::error::SourceError;
-use crate::source::{Extensions, IoMethod, MemorySource, PageReader, SourceFacts};
+use crate::source::{Extensions, IoMethod, MemorySource, NotedText, PageReader, SourceFacts};
 
 /// Another source with erased ranges.
 pub struct ErasedSource<'a> {
@@ -57,7 +57,7 @@ impl MemorySource for ErasedSource<'_> {
         self.inner.notes()
     }
 
-    fn vmcoreinfo_note(&self) -> Option<&[u8]> {
+    fn vmcoreinfo_note(&self) -> Option<NotedText<'_>> {
         self.inner.vmcoreinfo_note()
     }
 

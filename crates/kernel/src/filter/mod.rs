@@ -11,7 +11,7 @@ use crate::error::KernelError;
 use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
 use crate::page::{BlockClassifier, ExcludedClasses, PageLayout};
-use crate::source::{PageReader, SECTION_FRAMES};
+use crate::source::{MemorySource, PageReader, SECTION_FRAMES};
 use crate::struct_pages::described_end;
 
 pub use result::{ExcludedCounts, SectionResult};
@@ -65,7 +65,10 @@ impl DumpLevel {
 
 /// Decides which page frames are kept.
 pub struct Filter<'a, 's> {
-    kernel: &'a Kernel<'s>,
+    source: &'a dyn MemorySource,
+    /// `None` if all pages are kept, whatever the kernel uses them for.
+    kernel: Option<&'a Kernel<'s>>,
+    level: DumpLevel,
     wanted: ExcludedClasses,
     struct_pages: Option<(MemMap, PageLayout)>,
     /// Classifier for blocks of struct pages, if their layout allows it.
@@ -97,7 +100,9 @@ impl<'a, 's> Filter<'a, 's> {
         let wanted = level.wanted();
         let layout = struct_pages.as_ref().map(|(_, layout)| layout);
         Ok(Self {
-            kernel,
+            source: kernel.source(),
+            kernel: Some(kernel),
+            level,
             wanted,
             blocks: layout.and_then(|layout| BlockClassifier::new(layout, wanted)),
             described_end: struct_pages
@@ -109,6 +114,22 @@ impl<'a, 's> Filter<'a, 's> {
         })
     }
 
+    /// Creates a filter that keeps all pages that `source` has, for levels 0 and 1 if its kernel
+    /// is not known.
+    pub fn all_pages(source: &'a dyn MemorySource) -> Self {
+        Self {
+            source,
+            kernel: None,
+            level: DumpLevel::default(),
+            wanted: DumpLevel::default().wanted(),
+            struct_pages: None,
+            blocks: None,
+            blind: None,
+            end: source.end_frame(),
+            described_end: None,
+        }
+    }
+
     /// Classifies every struct page individually instead of 64 at a time. The result is the
     /// same; this exists to verify that and to measure the difference.
     pub fn exact_only(&mut self) {
@@ -117,16 +138,20 @@ impl<'a, 's> Filter<'a, 's> {
 
     /// Excludes what lies behind the last struct page, such as video memory in QEMU's dumps, as
     /// makedumpfile does in kdump-compressed files. Where struct pages cannot be found, nothing
-    /// is excluded.
+    /// is excluded; that is an error only at levels that need them.
     pub fn end_at_mem_map(&mut self) -> Result<(), KernelError> {
-        let found = match &self.struct_pages {
-            Some((map, _)) => map.end_frame(self.kernel)?,
-            None => match MemMap::find(self.kernel) {
-                Ok(map) => map.end_frame(self.kernel)?,
-                Err(_) => return Ok(()),
-            },
+        let Some(kernel) = self.kernel else {
+            return Ok(());
         };
-        self.end = self.end.min(found);
+        let found = match &self.struct_pages {
+            Some((map, _)) => map.end_frame(kernel),
+            None => MemMap::find(kernel).and_then(|map| map.end_frame(kernel)),
+        };
+        match found {
+            Ok(found) => self.end = self.end.min(found),
+            Err(error) if self.level.needs_struct_pages() => return Err(error),
+            Err(_) => {}
+        }
         Ok(())
     }
 
@@ -149,11 +174,10 @@ impl<'a, 's> Filter<'a, 's> {
         ram: &mut Bitmap,
         kept: &mut Bitmap,
     ) -> Result<SectionResult, KernelError> {
-        let source = self.kernel.source();
-        source.ram(first, ram)?;
+        self.source.ram(first, ram)?;
         let end = self.end.0.saturating_sub(first.0).min(SECTION_FRAMES) as usize;
         let device = ram.clear_range(end, SECTION_FRAMES as usize);
-        source.present(first, kept)?;
+        self.source.present(first, kept)?;
         kept.and(ram);
         let mut result = SectionResult {
             ram: ram.count() + device,
@@ -163,10 +187,10 @@ impl<'a, 's> Filter<'a, 's> {
         result.excluded.absent = ram.count() - kept.count();
         if self.described_end.is_some_and(|end| first >= end) {
             result.undescribed = ram.count();
-        } else if let Some((map, layout)) = &self.struct_pages {
+        } else if let (Some(kernel), Some((map, layout))) = (self.kernel, &self.struct_pages) {
             let frames = PageFrameRange::new(first.0, first.0 + SECTION_FRAMES);
             let mut scan = Scan {
-                kernel: self.kernel,
+                kernel,
                 wanted: self.wanted,
                 blocks: self.blocks.as_ref(),
                 map,

@@ -95,8 +95,7 @@ impl ElfSource {
         let note = headers.notes().vmcoreinfo().ok().flatten();
         let vmcoreinfo = note.map(|note| (note.desc_offset, note.desc.len()));
         let page_shift = note
-            .and_then(|note| Vmcoreinfo::parse(note.desc, 0).ok())
-            .and_then(|info| info.page_shift())
+            .and_then(|note| Vmcoreinfo::sound_lines(note.desc).page_shift())
             .unwrap_or(DEFAULT_PAGE_SHIFT);
         let segments = sort_segments(&headers.segments);
         if let Some(last) = segments.last()

@@ -9,7 +9,7 @@ use super::elf::ElfSource;
 use super::elf_reader::ElfReader;
 use super::file::IoMethod;
 use super::{
-    CacheUsage, Extensions, HeaderAddresses, MemorySource, PageReader, SECTION_FRAMES,
+    CacheUsage, Extensions, HeaderAddresses, MemorySource, NotedText, PageReader, SECTION_FRAMES,
     SharedAccess, SourceFacts,
 };
 use crate::error::SourceError;
@@ -47,9 +47,12 @@ impl MemorySource for ElfSource {
         self.headers.notes()
     }
 
-    fn vmcoreinfo_note(&self) -> Option<&[u8]> {
+    fn vmcoreinfo_note(&self) -> Option<NotedText<'_>> {
         let (offset, len) = self.vmcoreinfo?;
-        self.headers.notes.get(offset..offset + len)
+        Some(NotedText {
+            text: self.headers.notes.get(offset..offset + len)?,
+            offset: self.headers.notes_offset.saturating_add(offset as u64),
+        })
     }
 
     fn facts(&self) -> SourceFacts<'_> {

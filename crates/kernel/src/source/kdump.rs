@@ -59,7 +59,10 @@ pub struct KdumpSource {
     ranks: SectionRanks,
     /// Dumped pages that are not RAM according to the RAM bitmap; `None` in a sound dump.
     pub(super) outside_ram: Option<OutsideRam>,
-    pub(super) vmcoreinfo: Option<Vec<u8>>,
+    /// The text of VMCOREINFO and its offset.
+    pub(super) vmcoreinfo: Option<(Vec<u8>, u64)>,
+    /// The reason why VMCOREINFO is not where the sub-header says.
+    misplaced: Option<FormatError>,
     pub(super) damage: Option<String>,
     #[cfg(feature = "cache")]
     pub(super) cache: Option<KdumpCache>,
@@ -89,22 +92,13 @@ impl KdumpSource {
         }
         parts.sort_by_key(|part| part.frames.start);
         check_parts(&parts)?;
-        let first = &parts[0];
-        let vmcoreinfo = match first.headers.vmcoreinfo {
-            Some((offset, size)) if size <= MAX_VMCOREINFO => {
-                let text = first.bytes.read_vec_at("VMCOREINFO", offset, size);
-                Some(text.map_err(|error| first.error(error))?)
-            }
-            _ => {
-                let note = first.headers.notes().vmcoreinfo().ok().flatten();
-                note.map(|note| note.desc.to_vec())
-            }
-        };
+        let (vmcoreinfo, misplaced) = find_vmcoreinfo(&parts[0]);
         let mut source = Self {
             parts,
             ranks: SectionRanks::default(),
             outside_ram: None,
             vmcoreinfo,
+            misplaced,
             damage: None,
             #[cfg(feature = "cache")]
             cache: None,
@@ -246,10 +240,14 @@ impl KdumpSource {
 
     /// Describes damaged and missing parts.
     fn find_damage(&self) -> Option<String> {
-        let reasons: Vec<String> = [self.describe_outside_ram(), self.find_missing()]
-            .into_iter()
-            .flatten()
-            .collect();
+        let misplaced = self.misplaced.as_ref().map(|error| {
+            format!(
+                "{}: the place of VMCOREINFO in the sub-header is damaged: {error}",
+                self.path().display()
+            )
+        });
+        let reasons = [misplaced, self.describe_outside_ram(), self.find_missing()];
+        let reasons: Vec<String> = reasons.into_iter().flatten().collect();
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
@@ -309,6 +307,26 @@ impl KdumpSource {
             Ok(_) => before + bits.count_before(bit),
             Err(_) => before,
         }
+    }
+}
+
+/// Returns VMCOREINFO and its offset from where the sub-header says, or else from the note that
+/// holds it, with the reason.
+fn find_vmcoreinfo(part: &Part) -> (Option<(Vec<u8>, u64)>, Option<FormatError>) {
+    let in_note = || {
+        let notes = part.headers.notes();
+        let note = notes.clone().vmcoreinfo().ok().flatten()?;
+        let offset = notes.file_offset().saturating_add(note.desc_offset as u64);
+        Some((note.desc.to_vec(), offset))
+    };
+    match part.headers.vmcoreinfo {
+        Some((offset, size)) if size <= MAX_VMCOREINFO => {
+            match part.bytes.read_vec_at("VMCOREINFO", offset, size) {
+                Ok(text) => (Some((text, offset)), None),
+                Err(error) => (in_note(), Some(error)),
+            }
+        }
+        _ => (in_note(), None),
     }
 }
 

@@ -13,7 +13,8 @@ use super::kdump_cache::KdumpCache;
 use super::kdump_cached::CachedKdumpReader;
 use super::kdump_reader::KdumpReader;
 use super::{
-    CacheUsage, Extensions, MemorySource, PageReader, SECTION_FRAMES, SharedAccess, SourceFacts,
+    CacheUsage, Extensions, MemorySource, NotedText, PageReader, SECTION_FRAMES, SharedAccess,
+    SourceFacts,
 };
 use crate::error::SourceError;
 
@@ -46,8 +47,12 @@ impl MemorySource for KdumpSource {
         self.head().notes()
     }
 
-    fn vmcoreinfo_note(&self) -> Option<&[u8]> {
-        self.vmcoreinfo.as_deref()
+    fn vmcoreinfo_note(&self) -> Option<NotedText<'_>> {
+        let (text, offset) = self.vmcoreinfo.as_ref()?;
+        Some(NotedText {
+            text,
+            offset: *offset,
+        })
     }
 
     fn facts(&self) -> SourceFacts<'_> {

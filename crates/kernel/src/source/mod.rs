@@ -98,7 +98,7 @@ pub trait MemorySource: Send + Sync {
     fn notes(&self) -> Notes<'_>;
 
     /// VMCOREINFO, if the file locates it.
-    fn vmcoreinfo_note(&self) -> Option<&[u8]>;
+    fn vmcoreinfo_note(&self) -> Option<NotedText<'_>>;
 
     /// Facts that not every source has.
     fn facts(&self) -> SourceFacts<'_> {
@@ -122,6 +122,15 @@ pub trait MemorySource: Send + Sync {
 
     /// Creates a reader for one helper.
     fn reader(&self, io: IoMethod) -> Box<dyn PageReader + '_>;
+}
+
+/// The text of VMCOREINFO in a note.
+#[derive(Clone, Copy, Debug)]
+pub struct NotedText<'a> {
+    /// The text, unchecked. Zeros may follow it.
+    pub text: &'a [u8],
+    /// Offset of the text in the file.
+    pub offset: u64,
 }
 
 /// Facts about a source that not every kind of source has.

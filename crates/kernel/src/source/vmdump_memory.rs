@@ -13,7 +13,9 @@ use super::vmdump::VmdumpSource;
 #[cfg(feature = "cache")]
 use super::vmdump_cached::CachedVmdumpReader;
 use super::vmdump_reader::VmdumpReader;
-use super::{CacheUsage, Extensions, MemorySource, PageReader, SharedAccess, SourceFacts};
+use super::{
+    CacheUsage, Extensions, MemorySource, NotedText, PageReader, SharedAccess, SourceFacts,
+};
 use crate::error::SourceError;
 
 impl MemorySource for VmdumpSource {
@@ -45,7 +47,7 @@ impl MemorySource for VmdumpSource {
         self.elf.notes()
     }
 
-    fn vmcoreinfo_note(&self) -> Option<&[u8]> {
+    fn vmcoreinfo_note(&self) -> Option<NotedText<'_>> {
         self.elf.vmcoreinfo_note()
     }
 

@@ -49,7 +49,7 @@ pub fn run_output(
     )?;
     let (begin, cpu_before) = (Instant::now(), cpu_seconds());
     let (progress, stop) = (Progress::new(), Stop::new());
-    let summary = dump(&kernel, output, options, &progress, &stop)?;
+    let summary = dump(&kernel.into(), output, options, &progress, &stop)?;
     let trial = Trial {
         seconds: begin.elapsed().as_secs_f64(),
         cpu_seconds: cpu_seconds() - cpu_before,

@@ -1,0 +1,183 @@
+//! What a dump is made of: a source, and the kernel in it if one is found.
+
+use std::path::Path;
+
+use bigiron_format::kdump::Utsname;
+use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_kernel::{
+    CacheStatistics, DumpLevel, Filter, Kernel, KernelError, MemorySource, Source,
+};
+
+use crate::error::DumpError;
+
+/// What a dump is made of: a source, and the kernel in it.
+///
+/// Dump levels 0 and 1 need no kernel, so a source with a damaged VMCOREINFO is dumped without
+/// one.
+pub struct Subject<'s>(Content<'s>);
+
+enum Content<'s> {
+    Kernel(Box<Kernel<'s>>),
+    Pages(Box<Pages<'s>>),
+}
+
+/// A source whose kernel is not found.
+struct Pages<'s> {
+    source: &'s Source,
+    /// The lines of VMCOREINFO that are text.
+    info: Vmcoreinfo,
+    utsname: Utsname,
+    /// The reason, and what is lost by it.
+    warning: String,
+}
+
+impl<'s> From<Kernel<'s>> for Subject<'s> {
+    fn from(kernel: Kernel<'s>) -> Self {
+        Self(Content::Kernel(Box::new(kernel)))
+    }
+}
+
+impl<'s> Subject<'s> {
+    /// Combines `source` with the kernel in it, which was found or not, for a dump at `level`.
+    ///
+    /// # Errors
+    ///
+    /// The kernel was not found, and `level` needs struct pages; or the reason is not one of the
+    /// dump but of what the user gave.
+    pub fn new(
+        source: &'s Source,
+        found: Result<Kernel<'s>, KernelError>,
+        level: DumpLevel,
+    ) -> Result<Self, DumpError> {
+        let cause = match found {
+            Ok(kernel) => return Ok(kernel.into()),
+            Err(cause) if !cause.leaves_pages_readable() => return Err(cause.into()),
+            Err(cause) => cause,
+        };
+        let place = place(source.memory());
+        if level.needs_struct_pages() {
+            return Err(DumpError::NoKernel {
+                level: level.number(),
+                place,
+                cause,
+            });
+        }
+        let note = source.memory().vmcoreinfo_note();
+        let info = note.map_or_else(Vmcoreinfo::default, |note| {
+            Vmcoreinfo::sound_lines(note.text)
+        });
+        Ok(Self(Content::Pages(Box::new(Pages {
+            source,
+            utsname: utsname(source.memory(), &info),
+            info,
+            warning: warning(source.path(), &place, &cause),
+        }))))
+    }
+
+    /// The kernel, if it is found.
+    pub fn kernel(&self) -> Option<&Kernel<'s>> {
+        match &self.0 {
+            Content::Kernel(kernel) => Some(kernel),
+            Content::Pages(_) => None,
+        }
+    }
+
+    /// The memory source, with erased data blanked.
+    pub fn source(&self) -> &dyn MemorySource {
+        match &self.0 {
+            Content::Kernel(kernel) => kernel.source(),
+            Content::Pages(pages) => pages.source.memory(),
+        }
+    }
+
+    /// The reason why some memory is missing from the source; `None` if it is complete.
+    pub fn damage(&self) -> Option<&str> {
+        match &self.0 {
+            Content::Kernel(kernel) => kernel.damage(),
+            Content::Pages(pages) => pages.source.damage(),
+        }
+    }
+
+    /// Why the kernel is not found, and what the dump loses by it; `None` if it is found.
+    pub fn warning(&self) -> Option<&str> {
+        match &self.0 {
+            Content::Kernel(_) => None,
+            Content::Pages(pages) => Some(&pages.warning),
+        }
+    }
+
+    /// The system names, as far as known.
+    pub fn utsname(&self) -> &Utsname {
+        match &self.0 {
+            Content::Kernel(kernel) => kernel.utsname(),
+            Content::Pages(pages) => &pages.utsname,
+        }
+    }
+
+    /// VMCOREINFO; without a kernel, those of its lines that are text.
+    pub(crate) fn info(&self) -> &Vmcoreinfo {
+        match &self.0 {
+            Content::Kernel(kernel) => kernel.info(),
+            Content::Pages(pages) => &pages.info,
+        }
+    }
+
+    /// The text of VMCOREINFO for the notes of the dump: without a kernel, that of the source as
+    /// it is; `None` if it has none.
+    pub(crate) fn vmcoreinfo_text(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Content::Kernel(kernel) => Some(kernel.info().text().as_bytes()),
+            Content::Pages(pages) => Some(pages.source.memory().vmcoreinfo_note()?.text),
+        }
+    }
+
+    /// Creates the filter for `level`, which needs a kernel if it needs struct pages.
+    pub(crate) fn filter(&self, level: DumpLevel) -> Result<Filter<'_, 's>, KernelError> {
+        match &self.0 {
+            Content::Kernel(kernel) => Filter::new(kernel, level),
+            Content::Pages(_) if level.needs_struct_pages() => Err(KernelError::NoVmcoreinfo),
+            Content::Pages(pages) => Ok(Filter::all_pages(pages.source.memory())),
+        }
+    }
+
+    /// Statistics of the page cache for kernel memory.
+    pub(crate) fn cache_statistics(&self) -> CacheStatistics {
+        let kernel = self.kernel();
+        kernel.map_or_else(CacheStatistics::default, |kernel| {
+            kernel.memory().statistics()
+        })
+    }
+}
+
+/// Says where the notes have VMCOREINFO, or why they do not have it.
+fn place(source: &dyn MemorySource) -> String {
+    match (source.vmcoreinfo_note(), source.notes().damage()) {
+        (Some(note), _) => format!(" (VMCOREINFO is at offset {:#x})", note.offset),
+        (None, Some(damage)) => format!(" ({damage})"),
+        (None, None) => String::new(),
+    }
+}
+
+fn warning(path: &Path, place: &str, cause: &KernelError) -> String {
+    let path = path.display().to_string();
+    let cause = cause.to_string();
+    let name = match cause.contains(&path) {
+        true => String::new(),
+        false => format!("{path}: "),
+    };
+    format!(
+        "{name}{cause}{place}; the dump is made without VMCOREINFO: it has all pages, but memory \
+         that the kernel marked as broken is not recognised, and readers of the dump need \
+         VMCOREINFO from elsewhere"
+    )
+}
+
+fn utsname(source: &dyn MemorySource, info: &Vmcoreinfo) -> Utsname {
+    source.utsname().cloned().unwrap_or_else(|| {
+        let mut names = Utsname::default();
+        names.names[0] = "Linux".into();
+        names.names[2] = info.release().unwrap_or_default().into();
+        names.names[4] = source.machine().into();
+        names
+    })
+}
