@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use bigiron_dump::{
     ChunkCompression, DumpOptions, DumpOutput, Format, Optimizations, PageCompression, Progress,
-    Reference, ZstdChunks, dump, verify,
+    Reference, Subject, ZstdChunks, dump, verify,
 };
 use bigiron_format::codec::{Codec, Compression};
 use bigiron_fuzz::Patched;
@@ -62,6 +62,7 @@ fuzz_target!(|data: &[u8]| {
     });
     let source = source.expect("a sound core");
     let kernel = Kernel::find(&source, None, IoMethod::Read, 8).expect("a sound kernel");
+    let subject = Subject::from(kernel);
 
     let compression = match Codec::ALL.get(usize::from(codec & 0x0f) % (Codec::ALL.len() + 1)) {
         Some(codec) => Compression::new(*codec).into(),
@@ -101,10 +102,11 @@ fuzz_target!(|data: &[u8]| {
     let path = directory.join(format!("bigiron-round-trip-{}", std::process::id()));
     let (progress, stop) = (Progress::new(), Stop::new());
     let output = DumpOutput::file(format, &path);
-    let summary = dump(&kernel, &output, &options, &progress, &stop).expect("a dump");
+    let summary = dump(&subject, &output, &options, &progress, &stop).expect("a dump");
     let made = Source::open(std::slice::from_ref(&path)).expect("a dump that opens");
     assert_eq!(made.damage(), None);
-    let reference = Reference::new(source.memory(), made.memory(), Ok(&kernel));
+    let kernel = subject.kernel().expect("the kernel of the subject");
+    let reference = Reference::new(source.memory(), made.memory(), Ok(kernel));
     let found = verify(made.memory(), Some(&reference), 1, &Progress::new(), &stop);
     let found = found.expect("equal pages");
     assert_eq!((found.lost, found.missing), (0, 0));

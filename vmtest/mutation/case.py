@@ -15,6 +15,8 @@ from .formats import BY_NAME, FORMATS, Format
 COMMANDS_PER_CASE = 5
 # A device has two blocks that describe it: `save` clears its mark in them.
 BLOCK = 4096
+# Of `verify --against`, where a damaged note hides the dump level.
+MISSING_UNKNOWN = b"pages that the dump lacks are not checked"
 
 
 @dataclass(frozen=True)
@@ -120,15 +122,18 @@ class Case:
             self.fail("dump-elf", memory.differences(self.stock.pages[self.format.name], found))
 
     def against(self) -> None:
-        """A dump that is equal to its core, as the program says, has the same pages in any case."""
+        """A dump that is equal to its core, as the program says, has the same pages in any case. Where it says that it
+        does not know which pages the dump level keeps, it has no wrong page."""
         ran, _ = self.run("against", commands.verify_against)
         if ran.status != 0:
             return
-        found = self.memory("against")
+        found, wanted = self.memory("against"), self.stock.pages[self.format.name]
         if found is None:
             self.fail("against", "equal to its source, but it cannot be read")
-        elif found.pages != self.stock.pages[self.format.name]:
-            self.fail("against", "equal to its source, but: " + memory.lost(self.stock.pages[self.format.name], found.pages))
+            return
+        missing = "" if MISSING_UNKNOWN in ran.stderr else memory.lost(wanted, found.pages)
+        different = memory.wrong(wanted, found.pages) or missing
+        self.fail("against", different and f"equal to its source, but: {different}")
 
     def repair(self) -> None:
         """What was readable before a repair is readable after it."""
@@ -151,6 +156,9 @@ class Case:
         # An encrypted dump is saved decrypted.
         given = Input([saved[0]], [], self.stock.cores[self.format.base], None, True)
         after = self.memory(name, given)
+        if after is None and not before.pages:
+            # An ELF core of no page has no segment, and no program reads it.
+            return
         self.fail(name, "its copy cannot be read" if after is None else memory.lost(before.pages, after.pages))
 
 

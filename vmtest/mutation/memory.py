@@ -50,11 +50,16 @@ def of_run(ran: limited.Ran, directory: Path, output: str) -> Memory | None:
     return Memory(of_core(path), summary_says_whole(ran.stdout))
 
 
+def wrong(wanted: dict[int, bytes], found: dict[int, bytes]) -> str:
+    """Returns the pages that have other bytes than wanted."""
+    frames = [frame for frame, page in found.items() if wanted.get(frame) != page]
+    return f"{len(frames)} pages have wrong bytes, the first is page frame {min(frames):#x}" if frames else ""
+
+
 def differences(wanted: dict[int, bytes], memory: Memory) -> str:
     """Returns the first silent difference: a wrong page, or one that is missing in a dump that says it is complete."""
-    wrong = [frame for frame, page in memory.pages.items() if wanted.get(frame) != page]
-    if wrong:
-        return f"{len(wrong)} pages have wrong bytes, the first is page frame {min(wrong):#x}"
+    if found := wrong(wanted, memory.pages):
+        return found
     missing = wanted.keys() - memory.pages.keys()
     if memory.complete and missing:
         return f"{len(missing)} pages are missing, the first is page frame {min(missing):#x}, and nothing says so"

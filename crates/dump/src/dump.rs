@@ -363,6 +363,7 @@ mod tests {
         let core = Synth::from_text(text).unwrap().elf(&ElfShape::vmcore());
         let source = Source::from_bytes(Box::new(core), PathBuf::from("core")).unwrap();
         let kernel = Kernel::find(&source, None, IoMethod::Read, 16).unwrap();
+        let subject = Subject::from(kernel);
         let (progress, stop) = (Progress::new(), Stop::new());
         let calls: [Calls; 3] = Default::default();
         let shape = Shape {
@@ -380,7 +381,7 @@ mod tests {
             Part::new(path, Box::new(output), options, &progress, &stop)
         };
         let parts: Vec<_> = (0..calls.len()).map(open).collect();
-        let (job, summary) = prepare(&kernel.into(), &shape, options, &progress, &stop).unwrap();
+        let (job, summary) = prepare(&subject, &shape, options, &progress, &stop).unwrap();
         let result = write(&job, &shape, &parts, summary);
         Outcome {
             result,

@@ -56,7 +56,6 @@ impl Lab {
             &Stop::new(),
         )
         .unwrap();
-        drop(kernel);
         let whole = fs::read(path).unwrap();
         Self {
             directory,
