@@ -33,7 +33,7 @@ pub enum DumpError {
         /// Where VMCOREINFO is, in parentheses; empty if unknown.
         place: String,
         /// The reason.
-        cause: KernelError,
+        cause: Box<KernelError>,
     },
     /// The codec failed.
     #[error(transparent)]

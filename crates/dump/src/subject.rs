@@ -59,7 +59,7 @@ impl<'s> Subject<'s> {
             return Err(DumpError::NoKernel {
                 level: level.number(),
                 place,
-                cause,
+                cause: Box::new(cause),
             });
         }
         let note = source.memory().vmcoreinfo_note();

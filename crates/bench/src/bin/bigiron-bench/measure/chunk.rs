@@ -106,7 +106,7 @@ fn once(
     let output = DumpOutput::file(Format::Vmdump(compression), path.clone());
     let before = processor_time(ClockId::ProcessCPUTime);
     let summary = dump(
-        &kernel,
+        &kernel.into(),
         &output,
         &dump_options,
         &Progress::new(),
