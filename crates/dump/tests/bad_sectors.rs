@@ -27,8 +27,10 @@ const PAGE: usize = 4096;
 const SECTOR: u64 = 4096;
 /// Pages read at once.
 const RUN: usize = 64;
-/// Every so many sectors are bad, one at a time.
-const STEP: usize = 61;
+/// The first sectors, which have the descriptors of a kdump-compressed dump, and every so many of
+/// the others are bad, one at a time.
+const FIRST: u64 = 16;
+const STEP: u64 = 47;
 
 /// A dump, and the extents of the file that each page needs.
 struct Dump {
@@ -155,8 +157,10 @@ fn loses_only_what_is_hit(dump: &Dump, cache: Option<u64>) {
     let (good, lost) = read(&open(Box::new(dump.bytes.clone())));
     assert_eq!((good.len(), lost.len()), (dump.pages.len(), 0));
     let sectors = dump.headers_end.div_ceil(SECTOR)..dump.bytes.len() as u64 / SECTOR;
-    let count = 1..4;
-    for (sector, count) in sectors.step_by(STEP).zip(count.cycle()) {
+    let start = sectors.start;
+    let chosen = sectors.filter(|sector| sector - start < FIRST || sector % STEP == 0);
+    let counts = 1..4;
+    for (sector, count) in chosen.zip(counts.cycle()) {
         let bad = sector * SECTOR..(sector + count) * SECTOR;
         let file = Failing::new(dump.bytes.clone(), vec![bad.clone()]);
         let mut source = open(Box::new(file));
