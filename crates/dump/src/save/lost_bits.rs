@@ -9,8 +9,8 @@ use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
 use bigiron_format::salvage::Unreadable;
 use bigiron_format::{FormatError, ReadAt};
 
-use super::lost_pages::STEP;
-
+/// Bytes read in one step: whole page descriptors.
+pub const STEP: u64 = (DESCRIPTOR_SIZE as u64) << 14;
 /// Largest extent of the bitmap that is completed.
 const MAX_EXTENT: u64 = 1 << 20;
 

@@ -7,15 +7,12 @@ use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
 use bigiron_format::salvage::Unreadable;
 use bigiron_format::{FormatError, ReadAt};
 
-use super::lost_bits::{complete, count_bits};
+use super::lost_bits::{STEP, complete, count_bits};
 use crate::output::{FileOutput, Output};
 
 /// Offset and bit of the header's status "incomplete" (docs/formats/kdump.md).
 pub const STATUS: usize = 424;
 pub const INCOMPLETE: u32 = 8;
-
-/// Bytes read in one step: whole page descriptors.
-pub const STEP: u64 = (DESCRIPTOR_SIZE as u64) << 14;
 
 /// Marks the pages of `copy` that have data in the ranges `lost` of it, and the dump as
 /// incomplete. Copies in other formats stay as they are: their checksums show what is lost, or
