@@ -2,6 +2,7 @@
 //! has no checksums, so that zeros in their place would pass for the page.
 
 use std::io;
+use std::ops::Range;
 
 use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
 use bigiron_format::salvage::Unreadable;
@@ -13,6 +14,9 @@ use crate::output::{FileOutput, Output};
 /// Offset and bit of the header's status "incomplete" (docs/formats/kdump.md).
 pub const STATUS: usize = 424;
 pub const INCOMPLETE: u32 = 8;
+
+/// Largest page of any architecture, in bytes.
+const MAX_PAGE: u64 = 64 << 10;
 
 /// Marks the pages of `copy` that have data in the ranges `lost` of it, and the dump as
 /// incomplete. Copies in other formats stay as they are: their checksums show what is lost, or
@@ -70,9 +74,14 @@ fn mark(
             let data = page.offset..page.offset.saturating_add(u64::from(page.size));
             let is_hit = completed.unknown.contains(&index) || lost.hits(&data);
             index += 1;
-            if !page.is_lost() && is_hit {
+            if page.is_lost() {
+                continue;
+            }
+            if is_hit {
                 descriptor.copy_from_slice(&PageDescriptor::default().encode(endian));
                 changed = true;
+            } else if !headers.incomplete {
+                fill_holes(copy, bytes, &data)?;
             }
         }
         if changed {
@@ -86,6 +95,23 @@ fn mark(
     endian.put_u32(&mut status, 0, value);
     copy.write_at(STATUS as u64, &status)
         .map_err(written(STATUS as u64))
+}
+
+/// Writes the zeros of a page that are a hole of the copy: in an incomplete dump, which the copy
+/// becomes, a hole means that the page is lost.
+fn fill_holes(copy: &FileOutput, bytes: &CopyBytes, data: &Range<u64>) -> Result<(), FormatError> {
+    let is_inside = data.end <= bytes.size() && data.end - data.start <= MAX_PAGE;
+    if !is_inside || bytes.next_hole(data.start) >= data.end {
+        return Ok(());
+    }
+    let mut page = vec![0; (data.end - data.start) as usize];
+    bytes.read_exact_at("page data", data.start, &mut page)?;
+    let written = copy.write_at(data.start, &page);
+    written.map_err(|cause| FormatError::Io {
+        what: "the copy",
+        offset: data.start,
+        cause,
+    })
 }
 
 /// The bytes of a copy that is being written.
@@ -106,6 +132,13 @@ impl ReadAt for CopyBytes<'_> {
             .metadata()
             .map_or(0, |metadata| metadata.len())
     }
+
+    fn next_hole(&self, offset: u64) -> u64 {
+        match rustix::fs::seek(self.0.file(), rustix::fs::SeekFrom::Hole(offset)) {
+            Ok(hole) => hole,
+            Err(_) => self.size().max(offset),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -113,6 +146,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
     use std::collections::BTreeMap;
+    use std::os::unix::fs::FileExt;
     use std::path::PathBuf;
 
     use bigiron_format::PageFrame;
@@ -121,6 +155,7 @@ mod tests {
     use bigiron_format::failing::Failing;
     use bigiron_format::salvage::Salvager;
     use bigiron_helpers::Stop;
+    use bigiron_kernel::source::DumpFile;
     use bigiron_kernel::{DumpLevel, IoMethod, Kernel, SECTION_FRAMES, Source};
     use bigiron_synth::{ElfShape, Synth};
 
@@ -138,8 +173,8 @@ mod tests {
     type Pages = BTreeMap<u64, Vec<u8>>;
 
     /// Returns all pages that can be read.
-    fn pages(bytes: Vec<u8>) -> Pages {
-        let source = Source::from_bytes(Box::new(bytes), PathBuf::from("dump")).unwrap();
+    fn pages(bytes: Box<dyn ReadAt>) -> Pages {
+        let source = Source::from_bytes(bytes, PathBuf::from("dump")).unwrap();
         let memory = source.memory();
         let mut reader = memory.reader(IoMethod::Read);
         let mut found = Pages::new();
@@ -180,17 +215,24 @@ mod tests {
         let mut copy = vec![0; dump.len()];
         let mut salvager = Salvager::default();
         assert!(!salvager.read(&disk, "a dump", 0, &mut copy).unwrap());
+        // A copy has holes where it is zero.
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), &copy).unwrap();
+        file.as_file().set_len(copy.len() as u64).unwrap();
+        for (at, block) in (0..).step_by(4096).zip(copy.chunks(4096)) {
+            if block.iter().any(|byte| *byte != 0) {
+                file.as_file().write_all_at(block, at).unwrap();
+            }
+        }
         let output = FileOutput::in_new_file(file.reopen().unwrap(), file.path().to_owned());
         mark_lost_pages(&output, &salvager.take()).unwrap();
-        pages(std::fs::read(file.path()).unwrap())
+        let copy = DumpFile::open(file.path()).unwrap();
+        pages(Box::new(copy))
     }
 
     /// Asserts that the copy has all pages of the dump but `lost`, and each as it is.
     #[track_caller]
     fn has_all_but(dump: &[u8], sectors: &[u64], lost: impl Fn(u64) -> bool) {
-        let (mut good, found) = (pages(dump.to_vec()), copied(dump, sectors));
+        let (mut good, found) = (pages(Box::new(dump.to_vec())), copied(dump, sectors));
         good.retain(|frame, _| !lost(*frame));
         assert!(
             good.keys().eq(found.keys()),
@@ -219,7 +261,7 @@ mod tests {
         let mut dump = made(16);
         let headers = KdumpHeaders::read(&dump).unwrap();
         // Behind the descriptors are no data: nothing says how many there are.
-        let pages = pages(dump.clone()).len() as u64;
+        let pages = pages(Box::new(dump.clone())).len() as u64;
         let (start, end) = (
             headers.layout.descriptors(),
             headers.layout.descriptor(pages),
