@@ -35,7 +35,19 @@ pub fn mark_lost_pages(copy: &FileOutput, lost: &Unreadable) -> io::Result<()> {
     let Ok(headers) = KdumpHeaders::read(&bytes) else {
         return Ok(());
     };
-    match mark(copy, &bytes, &headers, lost) {
+    mark_lost_pages_of(copy, &headers, lost)
+}
+
+/// Like [`mark_lost_pages`], for a copy whose headers are `headers` and may not be written yet.
+pub fn mark_lost_pages_of(
+    copy: &FileOutput,
+    headers: &KdumpHeaders,
+    lost: &Unreadable,
+) -> io::Result<()> {
+    if lost.is_empty() {
+        return Ok(());
+    }
+    match mark(copy, &CopyBytes(copy), headers, lost) {
         Err(FormatError::Io { cause, .. }) => Err(cause),
         Err(error) => Err(io::Error::other(error)),
         Ok(()) => Ok(()),
