@@ -89,6 +89,15 @@ impl Unreadable {
         bad.is_some_and(|bad| bad.start < range.end)
     }
 
+    /// Returns the extent from the first to the last byte of `range` that could not be read.
+    pub fn within(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        let first = self.ranges.partition_point(|bad| bad.end <= range.start);
+        let behind = self.ranges.partition_point(|bad| bad.start < range.end);
+        let hit = self.ranges.get(first..behind)?;
+        let (first, last) = (hit.first()?, hit.last()?);
+        Some(first.start.max(range.start)..last.end.min(range.end))
+    }
+
     /// Describes the ranges, for a message: "4096 bytes at offset 0x1000 cannot be read (…)".
     pub fn describe(&self) -> String {
         let named = || self.ranges.iter().take(MAX_NAMED);

@@ -21,6 +21,7 @@ mod extent;
 mod job;
 mod live;
 mod log;
+mod lost_bits;
 mod lost_pages;
 mod merge;
 mod options;

@@ -15,7 +15,7 @@ use bigiron_kernel::source::DumpFile;
 
 use super::copy::{CopyRange, copy, write_error};
 use super::job::{Made, SaveJob};
-use super::lost_pages::{INCOMPLETE, STATUS, mark_lost_pages};
+use super::lost_pages::{INCOMPLETE, STATUS, mark_lost_pages_of};
 use super::space;
 use crate::device::refused;
 use crate::error::DumpError;
@@ -91,7 +91,11 @@ pub fn write(job: &SaveJob, paths: &[PathBuf]) -> Result<Made, DumpError> {
         copied.unreadable.merge(unreadable);
         whole &= !part.headers.incomplete;
     }
-    mark_lost_pages(&output, &copied.lost).map_err(error)?;
+    let headers = KdumpHeaders {
+        incomplete: parts.iter().any(|part| part.headers.incomplete),
+        ..first.headers.clone()
+    };
+    mark_lost_pages_of(&output, &headers, &copied.lost).map_err(error)?;
     whole &= copied.unreadable.is_empty();
     // The header is written last, as in every dump.
     temporary.sync()?;

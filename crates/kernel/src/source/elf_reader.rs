@@ -7,12 +7,14 @@ use bigiron_format::{PageFrame, ReadAt};
 use super::PageReader;
 use super::elf::{ElfBytes, ElfSource};
 use super::file::{FileWindow, IoMethod};
+use super::run_length::RunLength;
 use crate::error::SourceError;
 
 /// One helper's view of an ELF core.
 pub(super) struct ElfReader<'a> {
     source: &'a ElfSource,
     bytes: ReaderBytes<'a>,
+    run_length: RunLength,
     /// A page assembled from several segments.
     page: Vec<u8>,
 }
@@ -28,19 +30,27 @@ enum ReaderBytes<'a> {
 }
 
 impl ReaderBytes<'_> {
-    /// Returns `len` bytes at `offset`; the caller checked that the file has them.
-    fn get(&mut self, offset: u64, len: usize) -> Result<&[u8], SourceError> {
+    /// Makes `len` bytes at `offset` available to [`ReaderBytes::get`]; the caller checked that
+    /// the file has them.
+    fn load(&mut self, offset: u64, len: usize) -> Result<(), SourceError> {
         match self {
-            Self::Window(window) => window.bytes("memory", offset, len),
+            Self::Window(window) => window.load("memory", offset, len),
             Self::Copied { from, path, buffer } => {
                 buffer.resize(len, 0);
                 from.read_exact_at("memory", offset, buffer)
                     .map_err(|cause| SourceError::Format {
                         path: path.to_path_buf(),
                         cause,
-                    })?;
-                Ok(buffer)
+                    })
             }
+        }
+    }
+
+    /// Returns the first `len` of the bytes that were loaded last.
+    fn get(&self, len: usize) -> &[u8] {
+        match self {
+            Self::Window(window) => window.bytes(len),
+            Self::Copied { buffer, .. } => &buffer[..len],
         }
     }
 }
@@ -58,6 +68,7 @@ impl<'a> ElfReader<'a> {
         Self {
             source,
             bytes,
+            run_length: RunLength::default(),
             page: Vec::new(),
         }
     }
@@ -96,7 +107,8 @@ impl<'a> ElfReader<'a> {
                 found = true;
                 let target = (start - page_start) as usize..(end - page_start) as usize;
                 let offset = segment.file_offset + (start - segment.physical.0);
-                let part = self.bytes.get(offset, target.len())?;
+                self.bytes.load(offset, target.len())?;
+                let part = self.bytes.get(target.len());
                 self.page[target].copy_from_slice(part);
             }
         }
@@ -116,11 +128,14 @@ impl PageReader for ElfReader<'_> {
                 .min(size.saturating_sub(segment.file_offset));
             let inside = address - segment.physical.0;
             let pages = (data.saturating_sub(inside) >> shift).min(count as u64);
-            (pages > 0).then_some((segment.file_offset + inside, (pages << shift) as usize))
+            (pages > 0).then_some((segment.file_offset + inside, pages as usize))
         });
-        match whole {
-            Some((offset, len)) => self.bytes.get(offset, len),
-            None => self.partial_page(first),
-        }
+        let Some((offset, pages)) = whole else {
+            return self.partial_page(first);
+        };
+        let bytes = &mut self.bytes;
+        let load = |pages: usize| bytes.load(offset, pages << shift);
+        let (pages, ()) = self.run_length.read(pages, load)?;
+        Ok(self.bytes.get(pages << shift))
     }
 }

@@ -189,6 +189,8 @@ pub struct FileWindow<'a> {
     own: Option<DumpFile>,
     mapping: Option<(u64, Mapping)>,
     buffer: Vec<u8>,
+    /// Where the bytes that were loaded last begin in the mapping or buffer.
+    start: usize,
     mmap: bool,
 }
 
@@ -205,35 +207,40 @@ impl<'a> FileWindow<'a> {
             own: None,
             mapping: None,
             buffer: Vec::new(),
+            start: 0,
             mmap,
         }
     }
 
-    /// Returns `len` bytes at `offset`; the caller checked that the file has them.
-    pub fn bytes(
-        &mut self,
-        what: &'static str,
-        offset: u64,
-        len: usize,
-    ) -> Result<&[u8], SourceError> {
+    /// Makes `len` bytes at `offset` available to [`FileWindow::bytes`]; the caller checked that
+    /// the file has them.
+    pub fn load(&mut self, what: &'static str, offset: u64, len: usize) -> Result<(), SourceError> {
         if self.mmap && self.move_mapping(offset, len).is_err() {
             // Some kernels cannot map /proc/vmcore; reading always works.
             self.mmap = false;
             self.mapping = None;
         }
-        if let Some((start, mapping)) = &self.mapping {
-            let from = (offset - start) as usize;
-            return Ok(&mapping.bytes()[from..from + len]);
+        if let Some((start, _)) = &self.mapping {
+            self.start = (offset - start) as usize;
+            return Ok(());
         }
+        self.start = 0;
         self.buffer.resize(len.max(self.buffer.len()), 0);
         if self.own.is_none() && self.file.serves_one_reader() {
             self.own = Some(DumpFile::open(&self.file.path)?);
         }
         let file = self.own.as_ref().unwrap_or(self.file);
-        let buffer = &mut self.buffer[..len];
-        file.read_exact_at(what, offset, buffer)
-            .map_err(|error| file.error(error))?;
-        Ok(buffer)
+        file.read_exact_at(what, offset, &mut self.buffer[..len])
+            .map_err(|error| file.error(error))
+    }
+
+    /// Returns the first `len` of the bytes that were loaded last.
+    pub fn bytes(&self, len: usize) -> &[u8] {
+        let all = match &self.mapping {
+            Some((_, mapping)) => mapping.bytes(),
+            None => &self.buffer,
+        };
+        &all[self.start..self.start + len]
     }
 
     /// Moves the mapping so that it holds `len` bytes at `offset`.
@@ -281,11 +288,13 @@ mod tests {
         temporary.as_file().set_len(size).unwrap();
         let file = DumpFile::open(temporary.path()).unwrap();
         let mut window = FileWindow::new(&file, IoMethod::Mmap);
-        assert_eq!(window.bytes("a page", 0, 4096).unwrap(), [0; 4096]);
+        window.load("a page", 0, 4096).unwrap();
+        assert_eq!(window.bytes(4096), [0; 4096]);
         assert!(window.mapping.is_some());
         temporary.as_file().set_len(4096).unwrap();
-        let error = window.bytes("a page", size - 4096, 4096).unwrap_err();
+        let error = window.load("a page", size - 4096, 4096).unwrap_err();
         assert!(matches!(error, SourceError::Format { .. }), "{error}");
-        assert_eq!(window.bytes("a page", 0, 4096).unwrap(), [0; 4096]);
+        window.load("a page", 0, 4096).unwrap();
+        assert_eq!(window.bytes(4096), [0; 4096]);
     }
 }

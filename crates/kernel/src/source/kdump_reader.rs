@@ -8,6 +8,7 @@ use bigiron_format::kdump::{DESCRIPTOR_SIZE, PageDescriptor, codec_of_flags};
 use bigiron_format::{FormatError, PageFrame};
 
 use super::kdump::{KdumpSource, Part};
+use super::run_length::RunLength;
 use super::{PageReader, SECTION_FRAMES};
 use crate::error::SourceError;
 
@@ -24,6 +25,8 @@ pub(super) struct KdumpReader<'a> {
     /// Dumped pages before the section.
     rank: u64,
     descriptors: Vec<u8>,
+    /// Page descriptors, and pages, that are read at once.
+    run_lengths: [RunLength; 2],
     compressed: Vec<u8>,
     pages: Vec<u8>,
     decompressors: Vec<(Codec, Box<dyn Decompressor>)>,
@@ -37,6 +40,7 @@ impl<'a> KdumpReader<'a> {
             bits: Bitmap::new(SECTION_FRAMES as usize),
             rank: 0,
             descriptors: Vec::new(),
+            run_lengths: Default::default(),
             compressed: Vec::new(),
             pages: Vec::new(),
             decompressors: Vec::new(),
@@ -80,9 +84,15 @@ impl<'a> KdumpReader<'a> {
         if len == 0 {
             return Err(lost());
         }
-        self.descriptors.resize(len * DESCRIPTOR_SIZE, 0);
-        part.bytes
-            .read_exact_at("page descriptors", offset, &mut self.descriptors)
+        let descriptors = &mut self.descriptors;
+        let read = |len| {
+            descriptors.resize(len * DESCRIPTOR_SIZE, 0);
+            part.bytes
+                .read_exact_at("page descriptors", offset, descriptors)
+        };
+        let [run_length, _] = &mut self.run_lengths;
+        run_length
+            .read(len, read)
             .map_err(|cause| SourceError::Format {
                 path: part.path.clone(),
                 cause,
@@ -198,13 +208,11 @@ impl KdumpReader<'_> {
                     let frame = PageFrame(first.0 + done as u64);
                     let pages = &mut pages[done * page_size..];
                     // A damaged page must not affect its neighbours.
-                    match self.unpack(part, frame, group, pages) {
-                        Ok(()) => Ok(len),
-                        Err(_) if len > 1 => {
-                            self.unpack(part, frame, &group[..1], pages).map(|()| 1)
-                        }
-                        Err(error) => Err(error),
-                    }
+                    let mut run_length = std::mem::take(&mut self.run_lengths[1]);
+                    let unpack = |len: usize| self.unpack(part, frame, &group[..len], pages);
+                    let unpacked = run_length.read(len, unpack);
+                    self.run_lengths[1] = run_length;
+                    unpacked.map(|(len, ())| len)
                 }
             };
             match result {

@@ -22,6 +22,7 @@ mod live;
 mod mapping;
 mod open;
 mod pages;
+mod run_length;
 mod stored;
 mod vmdump;
 #[cfg(feature = "cache")]
@@ -293,6 +294,9 @@ impl dyn MemorySource + '_ {
 /// Reads pages; each helper has its own.
 pub trait PageReader: Send {
     /// Returns the bytes of page frames from `first` on: at least one page, at most `count`.
+    ///
+    /// # Errors
+    /// The first page cannot be read. Those that follow may be readable.
     fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError>;
 
     /// Like [`PageReader::pages`], but the result can be kept: bytes of the shared cache if
