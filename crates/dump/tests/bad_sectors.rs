@@ -81,7 +81,8 @@ fn kdump(codec: Codec) -> Dump {
     let format = Format::kdump(Compression::new(codec));
     let output = DumpOutput::whole(format, OutputTarget::File(path.clone()));
     let (progress, stop) = (Progress::new(), Stop::new());
-    dump(&kernel, &output, &DumpOptions::default(), &progress, &stop).unwrap();
+    let options = DumpOptions::default();
+    dump(&kernel.into(), &output, &options, &progress, &stop).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     let headers = KdumpHeaders::read(&bytes).unwrap();
     let made = open(Box::new(bytes.clone()));
