@@ -215,7 +215,14 @@ mod tests {
             level: DumpLevel::new(level).unwrap(),
             ..DumpOptions::default()
         };
-        dump(&kernel, &output, &options, &Progress::new(), &Stop::new()).unwrap();
+        dump(
+            &kernel.into(),
+            &output,
+            &options,
+            &Progress::new(),
+            &Stop::new(),
+        )
+        .unwrap();
         std::fs::read(path).unwrap()
     }
 
