@@ -1,7 +1,9 @@
-//! Address translation: one module per architecture, chosen from a table.
+//! What depends on the architecture: one module for each, chosen from a table.
 
+#[cfg(feature = "stacks")]
+pub mod stacks;
 mod translator;
-mod x86_64;
+pub mod x86_64;
 
 use crate::error::KernelError;
 

@@ -3,6 +3,8 @@
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PhysAddr, VirtAddr};
 
+#[cfg(feature = "stacks")]
+use super::stacks::Stacks;
 use crate::error::{KernelError, SourceError};
 use crate::memory::PhysicalMemory;
 
@@ -17,6 +19,9 @@ pub struct Architecture {
     /// SECTION_SIZE_BITS and MAX_PHYSMEM_BITS of kernels whose VMCOREINFO lacks them (before
     /// commit 4f5aecdff25f, 5.8).
     pub section_bits: fn(&Vmcoreinfo) -> (i64, i64),
+    /// Its stacks; `None` if they cannot be unwound.
+    #[cfg(feature = "stacks")]
+    pub stacks: Option<&'static dyn Stacks>,
 }
 
 /// Creates a translator for one kernel.

@@ -2,6 +2,13 @@
 //!
 //! Intel SDM volume 3, "Paging"; names as in arch/x86/include/asm/pgtable_types.h.
 
+#[cfg(feature = "stacks")]
+pub mod orc;
+#[cfg(feature = "stacks")]
+mod registers;
+#[cfg(feature = "stacks")]
+mod unwind;
+
 use bigiron_format::bytes::Endian;
 use bigiron_format::elf::MACHINE_X86_64;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
@@ -16,6 +23,8 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     elf_machine: MACHINE_X86_64,
     translator,
     section_bits,
+    #[cfg(feature = "stacks")]
+    stacks: Some(&unwind::X86_64),
 };
 
 /// Base address of the kernel image mapping (__START_KERNEL_map,
