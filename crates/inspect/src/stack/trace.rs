@@ -87,11 +87,10 @@ pub(super) fn all<'a>(program: &Program, mut walk: Box<dyn Walk + 'a>) -> Trace 
     trace
 }
 
-/// Describes a frame. For a call, the address of the call instruction is looked up: the return
-/// address may already be in another function after a call that never returns.
+/// Describes a frame.
 fn frame(program: &Program, position: &Position) -> Frame {
-    let back = u64::from(!position.interrupted);
-    let found = program.symbol_at(VirtAddr(position.ip.wrapping_sub(back)));
+    let back = position.ip.wrapping_sub(position.code);
+    let found = program.symbol_at(VirtAddr(position.code));
     Frame {
         address: VirtAddr(position.ip),
         symbol: found.map(|found| found.symbol.name.to_owned()),

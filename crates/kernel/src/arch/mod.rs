@@ -1,5 +1,6 @@
 //! What depends on the architecture: one module for each, chosen from a table.
 
+pub mod arm64;
 #[cfg(feature = "stacks")]
 pub mod stacks;
 mod translator;

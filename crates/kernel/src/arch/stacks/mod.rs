@@ -4,6 +4,11 @@
 //! An architecture has registers, in its own struct, and a [`Walk`] from frame to frame. Names
 //! of functions, notes and tasks are neutral, and the business of the caller.
 
+mod chain;
+#[cfg(test)]
+pub(super) mod fake;
+mod nameless;
+mod prologue;
 mod reader;
 mod trampoline;
 
@@ -14,6 +19,9 @@ use bigiron_format::bytes::Endian;
 
 pub use reader::{Function, StackReader};
 
+pub(super) use chain::Chain;
+pub(super) use nameless::Nameless;
+pub(super) use prologue::Before;
 pub(super) use trampoline::check_trampoline;
 
 /// Offset of pr_reg in struct elf_prstatus, the descriptor of NT_PRSTATUS, of all 64-bit
@@ -66,12 +74,39 @@ pub trait Unwind: Send + Sync {
 pub struct Position {
     /// Address at which the function continues.
     pub ip: u64,
+    /// Address of an instruction of the function. After a call it is before `ip`, which may
+    /// already be in another function after a call that never returns.
+    pub code: u64,
     /// Stack pointer, or the frame pointer where only that is known.
     pub sp: u64,
     /// True if the function was interrupted at `ip`; otherwise it called the previous frame.
     pub interrupted: bool,
     /// True if every step so far was reliable.
     pub sure: bool,
+}
+
+impl Position {
+    /// The position of a function that was interrupted.
+    pub(super) fn interrupted(ip: u64, sp: u64) -> Self {
+        Self {
+            ip,
+            code: ip,
+            sp,
+            interrupted: true,
+            sure: true,
+        }
+    }
+
+    /// The position of a function that called the previous one.
+    pub(super) fn called(ip: u64, sp: u64) -> Self {
+        Self {
+            ip,
+            code: ip.wrapping_sub(1),
+            sp,
+            interrupted: false,
+            sure: true,
+        }
+    }
 }
 
 /// A walk from frame to frame.

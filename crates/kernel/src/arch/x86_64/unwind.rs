@@ -5,7 +5,7 @@ use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 
 use super::super::stacks::{
-    End, Position, Reason, StackReader, Stacks, Unwind, Walk, check_trampoline,
+    End, Nameless, Position, Reason, StackReader, Stacks, Unwind, Walk, check_trampoline,
 };
 use super::orc::{Base, Entry, Kind, Orc, Register};
 use super::registers::{Registers, of_sleeper};
@@ -20,9 +20,6 @@ const MAX_PADDING: u64 = 64;
 const MAX_WORDS: u64 = 2048;
 /// Bytes at the start of a function that may contain its pushes.
 const MAX_PROLOGUE: usize = 32;
-/// Maximum number of consecutive frames without a name: BPF programs call each other up to 8
-/// deep (MAX_CALL_FRAMES, include/linux/bpf_verifier.h).
-const MAX_NAMELESS: usize = 8;
 
 /// The stacks of x86-64.
 pub struct X86_64;
@@ -83,18 +80,19 @@ struct Frames<'a> {
     before: Option<Registers>,
     /// True if every step so far used the tables.
     sure: bool,
-    /// Number of consecutive frames without a name.
-    nameless: usize,
+    nameless: Nameless,
 }
 
 impl Walk for Frames<'_> {
     fn position(&self) -> Option<Position> {
         let user = self.full.is_some_and(|full| full.is_user());
+        let position = match self.signal {
+            true => Position::interrupted(self.ip, self.sp),
+            false => Position::called(self.ip, self.sp),
+        };
         (!user).then_some(Position {
-            ip: self.ip,
-            sp: self.sp,
-            interrupted: self.signal,
             sure: self.sure,
+            ..position
         })
     }
 
@@ -121,7 +119,7 @@ impl<'a> Frames<'a> {
             full: complete.then_some(*start),
             before: None,
             sure: true,
-            nameless: 0,
+            nameless: Nameless::default(),
         }
     }
 
@@ -244,12 +242,7 @@ impl<'a> Frames<'a> {
     /// Code without tables mostly keeps a frame pointer; generated code does.
     fn by_frame_pointer(&mut self) -> Result<Entry, End> {
         self.sure = false;
-        let has_name = self.kernel.function_at(self.ip).is_some();
-        self.nameless = if has_name { 0 } else { self.nameless + 1 };
-        if self.nameless > MAX_NAMELESS {
-            let at = self.ip;
-            return Err(End::Cut(format!("{at:#x} is not kernel code")));
-        }
+        self.nameless.check(self.kernel, self.ip)?;
         // Where all registers were saved, the entry code marks the frame pointer
         // (ENCODE_FRAME_POINTER, arch/x86/include/asm/frame.h).
         Ok(match self.bp & 7 {

@@ -1,0 +1,6 @@
+//! arm64.
+
+#[cfg(feature = "stacks")]
+mod registers;
+#[cfg(feature = "stacks")]
+pub mod unwind;
