@@ -35,7 +35,7 @@ impl CoreMap {
     pub(crate) fn of(kernel: &Kernel, level: u8) -> Result<Self, DumpError> {
         let source = kernel.source();
         let ram = ram_segments(source)?;
-        let aliases = aliases(source.header_segments(), &ram);
+        let aliases = aliases(kernel, &ram);
         Self::with(kernel, ram, &aliases, Some(level))
     }
 
@@ -44,7 +44,7 @@ impl CoreMap {
     pub(crate) fn with_addresses(kernel: &Kernel) -> Result<Self, DumpError> {
         let source = kernel.source();
         let mut ram = ram_segments(source)?;
-        let mut aliases = aliases(source.header_segments(), &ram);
+        let mut aliases = aliases(kernel, &ram);
         if ram.iter().all(|segment| segment.virt == VirtAddr(0)) {
             kernel_addresses::set_direct(kernel, &mut ram);
             let image = kernel_addresses::image(kernel);
@@ -64,7 +64,7 @@ impl CoreMap {
         let page_shift = source.page_shift();
         let count = ram.len();
         let mut layout = CoreLayout {
-            machine: bigiron_kernel::arch::find(source.machine())?.elf_machine,
+            machine: kernel.architecture().elf_machine,
             endian: source.endian(),
             notes: output_notes(kernel, NotesGoal::Elf { level }).bytes,
             segments: ram,
@@ -208,15 +208,17 @@ fn add(segments: &mut Vec<LoadSegment>, run: ContiguousRun, shift: u32) {
 
 /// Returns the source's segments that map RAM a second time, such as the kernel image. They are
 /// kept, over the same bytes of the core.
-fn aliases(source: &[LoadSegment], ram: &[LoadSegment]) -> Vec<LoadSegment> {
-    let is_kernel = |segment: &&LoadSegment| segment.virt.0 >> 63 != 0;
+fn aliases(kernel: &Kernel, ram: &[LoadSegment]) -> Vec<LoadSegment> {
+    let lowest = kernel.architecture().kernel_start;
+    let is_kernel = |segment: &&LoadSegment| segment.virt.0 >= lowest;
     let is_new = |segment: &&LoadSegment| {
         ram.iter().any(|holder| {
             let offset = segment.physical.0.wrapping_sub(holder.physical.0);
             holds(holder, segment) && holder.virt.0.wrapping_add(offset) != segment.virt.0
         })
     };
-    let found = source.iter().filter(is_kernel).filter(is_new);
+    let segments = kernel.source().header_segments().iter();
+    let found = segments.filter(is_kernel).filter(is_new);
     found.copied().collect()
 }
 

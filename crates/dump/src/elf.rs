@@ -29,7 +29,7 @@ const MIN_GAP: u64 = 256;
 const MAX_SEGMENTS: usize = 1 << 20;
 /// Page frames of a batch.
 const BATCH_FRAMES: u64 = 512;
-/// Alignment of memory in the file, so that it can be mapped.
+/// Minimum alignment of memory in the file, so that it can be mapped.
 const PAGE_ALIGNMENT: u64 = 4096;
 
 /// Writer of ELF cores.
@@ -120,7 +120,7 @@ impl FormatWriter for ElfWriter<'_, '_> {
             level: Some(self.job.dump_level()),
         };
         Ok(CoreLayout {
-            machine: bigiron_kernel::arch::find(source.machine())?.elf_machine,
+            machine: self.job.kernel.architecture().elf_machine,
             endian: source.endian(),
             notes: output_notes(self.job.kernel, goal).bytes,
             segments,
@@ -128,8 +128,9 @@ impl FormatWriter for ElfWriter<'_, '_> {
     }
 
     fn begin_copy(&self, _: &KeptPages, layout: &mut CoreLayout) -> Result<(), DumpError> {
+        let alignment = PAGE_ALIGNMENT.max(self.job.page_size() as u64);
         let size = layout
-            .place(PAGE_ALIGNMENT)
+            .place(alignment)
             .ok_or_else(|| DumpError::Layout("the core would be longer than 2^64 bytes".into()))?;
         for part in self.parts {
             // Zero pages are not written.

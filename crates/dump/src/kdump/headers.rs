@@ -31,11 +31,7 @@ pub(super) fn make_headers(job: &DumpJob, compression: PageCompression) -> Kdump
         incomplete: true,
         block_size,
         cpu_count: notes.cpus.max(1) as u32,
-        phys_base: kernel
-            .info()
-            .number("phys_base")
-            .unwrap_or(0)
-            .cast_unsigned(),
+        phys_base: (kernel.architecture().phys_base)(kernel.info()),
         dump_level: u32::from(job.dump_level()),
         split: None,
         end_frame,

@@ -5,7 +5,6 @@ mod notes;
 mod reader;
 mod trace;
 
-use bigiron_kernel::arch;
 use bigiron_kernel::arch::stacks::{Reason, Unwind};
 
 use crate::cpus::online_cpus;
@@ -28,11 +27,11 @@ impl<'p, 'k, 's> Unwinder<'p, 'k, 's> {
     ///
     /// The stacks of the architecture cannot be unwound.
     pub fn new(program: &'p Program<'k, 's>) -> Result<Self, InspectError> {
-        let machine = program.kernel().source().machine();
-        let Some(stacks) = arch::find(machine)?.stacks else {
+        let architecture = program.kernel().architecture();
+        let Some(stacks) = architecture.stacks else {
             return Err(InspectError::Unsupported {
                 what: "stacks",
-                found: format!("of {machine}"),
+                found: format!("of {}", architecture.name),
                 known: "those of other architectures",
             });
         };
