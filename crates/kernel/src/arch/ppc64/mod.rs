@@ -5,6 +5,10 @@
 mod hash;
 mod linear;
 mod radix;
+#[cfg(feature = "stacks")]
+mod registers;
+#[cfg(feature = "stacks")]
+mod unwind;
 
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
@@ -33,7 +37,7 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     byte_order: Some(byte_order),
     vmcoreinfo: None,
     #[cfg(feature = "stacks")]
-    stacks: None,
+    stacks: Some(&unwind::Ppc64),
 };
 
 /// MMU_FTR_TYPE_RADIX (arch/powerpc/include/asm/mmu.h).

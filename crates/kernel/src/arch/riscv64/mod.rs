@@ -3,6 +3,11 @@
 //! The RISC-V Instruction Set Manual, volume II, "Supervisor-Level ISA"; what VMCOREINFO has is in
 //! arch/riscv/kernel/vmcore_info.c.
 
+#[cfg(feature = "stacks")]
+mod registers;
+#[cfg(feature = "stacks")]
+mod unwind;
+
 use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
@@ -29,7 +34,7 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     byte_order: None,
     vmcoreinfo: None,
     #[cfg(feature = "stacks")]
-    stacks: None,
+    stacks: Some(&unwind::Riscv64),
 };
 
 /// V: the entry is valid.

@@ -4,7 +4,11 @@
 //! in arch/s390/kernel/vmcore_info.c.
 
 mod lowcore;
+#[cfg(feature = "stacks")]
+mod registers;
 mod tables;
+#[cfg(feature = "stacks")]
+mod unwind;
 
 use std::ops::Range;
 
@@ -36,7 +40,7 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     byte_order: None,
     vmcoreinfo: Some(lowcore::find_vmcoreinfo),
     #[cfg(feature = "stacks")]
-    stacks: None,
+    stacks: Some(&unwind::S390x),
 };
 
 /// arch/s390/include/asm/sparsemem.h. Sections became smaller in 6.13, long after VMCOREINFO had

@@ -28,11 +28,6 @@ impl Chain {
         }
     }
 
-    /// The current frame.
-    pub fn at(&self) -> u64 {
-        self.at
-    }
-
     /// Moves to the caller's frame.
     ///
     /// # Errors
@@ -65,7 +60,7 @@ mod tests {
         let mut chain = Chain::new(0x1000, 8);
         assert_eq!(chain.follow(0x1008), Ok(()));
         assert!(matches!(chain.follow(0x1011), Err(End::Cut(_))));
-        assert_eq!(chain.at(), 0x1008);
+        assert_eq!(chain.at, 0x1008);
         let steps = (0..100).take_while(|step| chain.follow(0x1000 + 8 * (step % 2)).is_ok());
         // Every second step goes down.
         assert!((8..=20).contains(&steps.count()));
