@@ -6,6 +6,7 @@ mod sample;
 
 use std::collections::HashSet;
 
+use bigiron_format::VirtAddr;
 use bigiron_inspect::{Program, Task, Tasks, Trace, Unwinder, panic_cpu, run_queues};
 use bigiron_kernel::arch::x86_64::orc::{Base, Kind, Orc, Register};
 
@@ -59,6 +60,32 @@ fn all_tasks_and_stacks_of_the_sample_are_read() {
             assert!(functions(&unwinder.cpu(cpu)).contains(&"panic"));
         }
     });
+}
+
+#[test]
+fn cpu_that_a_panic_took_offline_is_found_by_its_registers() {
+    let mut bytes = sample();
+    let (mask, note, cpus, tasks) = with_program(&bytes, |program| {
+        let mask = program.symbol("__cpu_online_mask").unwrap();
+        let notes = program.variable("crash_notes", 8).unwrap();
+        let note = program.per_cpu_at(VirtAddr(notes), 1).unwrap();
+        let cpus = Unwinder::new(program).unwrap().cpus().to_vec();
+        let tasks = Tasks::of(program).unwrap().tasks.len();
+        (offset(program, mask), offset(program, note), cpus, tasks)
+    });
+    assert_eq!(cpus, [0, 1]);
+    let online = |bytes: &[u8]| {
+        with_program(bytes, |program| {
+            let cpus = Unwinder::new(program).unwrap().cpus().to_vec();
+            (cpus, Tasks::of(program).unwrap().tasks.len())
+        })
+    };
+    put(&mut bytes, mask, 1);
+    put(&mut bytes, note, 0);
+    // Its idle task is not known either.
+    assert_eq!(online(&bytes), (vec![0], tasks - 1));
+    put(&mut bytes, note, 336 << 32 | 5);
+    assert_eq!(online(&bytes), (cpus, tasks));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The registers of CPUs, in notes.
 
-use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 use bigiron_format::elf::{NT_PRSTATUS, Note, Notes};
 use bigiron_kernel::arch::stacks::{PRSTATUS_REGISTERS, Unwind, Walk};
 
+use crate::cpus::crash_notes;
 use crate::program::Program;
 
 /// Size of the header of a note (Elf64_Nhdr) and of the name `CORE`, padded.
@@ -36,15 +36,14 @@ pub fn of_cpu<'a>(
     start(program, unwind, statuses.get(index)?, endian)
 }
 
-/// Reads crash_notes (kernel/crash_core.c): allocated per CPU, filled by crash_save_cpu.
+/// Starts with the registers in the note that a CPU left in the kernel's memory.
 fn from_memory<'a>(
     program: &'a Program<'_, '_>,
     unwind: &'a dyn Unwind,
     cpu: usize,
 ) -> Option<Box<dyn Walk + 'a>> {
     let endian = program.kernel().memory().source().endian();
-    let notes = program.variable("crash_notes", 8).ok()?;
-    let at = program.per_cpu_at(VirtAddr(notes), cpu).ok()?;
+    let at = crash_notes(program, cpu)?;
     let mut bytes = [0; HEAD + MAX_PRSTATUS];
     let what = "the notes of a CPU";
     // No more than the note: it may end where mapped memory does.
