@@ -2,7 +2,8 @@
 //! machine's text from standard input (see the crate's documentation). The core is that of
 //! /proc/vmcore, with `--qemu` QEMU's, with `--physical` that of /proc/vmcore with physical
 //! addresses at p_vaddr. With `--mappings FILE`, FILE gets a line for each thing that the kernel can address:
-//! virtual address, physical address and length in hexadecimal.
+//! virtual address, physical address and length in hexadecimal;
+//! the physical address of the top-level page table is printed.
 
 #![allow(clippy::expect_used, reason = "a tool that cannot go on should panic")]
 
@@ -50,4 +51,5 @@ fn main() {
         let _ = writeln!(lines, "{virt:x} {:x} {len:x}", mapping.paddr);
     }
     fs::write(file, lines).expect("a file");
+    println!("{:x}", machine.top_table());
 }

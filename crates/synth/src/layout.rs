@@ -44,6 +44,8 @@ pub(crate) struct Layout {
     pub(crate) mem_section: u64,
     /// Virtual address of the kernel log, if it exists.
     pub(crate) log: u64,
+    /// Physical address of what only the architecture has: amode31 of s390x.
+    pub(crate) fixed: u64,
     /// Physical address of the page with VMCOREINFO, if it exists.
     pub(crate) vmcoreinfo_page: Option<u64>,
 }
@@ -75,6 +77,7 @@ impl Layout {
                 .unwrap_or(spec.kernel.zones.mem_section_size),
             mem_section: 0,
             log: 0,
+            fixed: 0,
             vmcoreinfo_page: None,
         }
     }

@@ -1,6 +1,7 @@
 //! The architectures that can be imitated. Each one is a file and a line of [`ALL`].
 
 mod arm64;
+mod s390x;
 mod x86_64;
 
 pub(crate) use x86_64::sme_mask;
@@ -19,8 +20,11 @@ use crate::spec::{Leaf, Options, Spec};
 use crate::vmcoreinfo::Info;
 
 /// Names in a text, and the architectures.
-static ALL: [(&str, &dyn Architecture); 2] =
-    [("x86_64", &x86_64::X86_64), ("arm64", &arm64::Arm64)];
+static ALL: [(&str, &dyn Architecture); 3] = [
+    ("x86_64", &x86_64::X86_64),
+    ("arm64", &arm64::Arm64),
+    ("s390x", &s390x::S390x),
+];
 
 /// The hardware of a machine, and how its kernel is configured for it.
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,9 @@
 """Translates addresses of an ELF core by libkdumpfile, for crates/synth/tests/translation.rs.
 
-Usage: translate.py CORE MAPPINGS. MAPPINGS has a line for each mapping: virtual address, physical
+Usage: translate.py CORE MAPPINGS [ROOT]. MAPPINGS has a line for each mapping: virtual address, physical
 address and length in hexadecimal. The first and the last word of each are translated, and the
-first differences are printed. The exit status is 1 if there are any, 77 without libkdumpfile.
+first differences are printed. ROOT is the physical address of the top-level page table, for kernels
+of which libkdumpfile does not find it. The exit status is 1 if there are any, 77 without libkdumpfile.
 """
 
 import sys
@@ -18,9 +19,12 @@ addrxlat.Context.cb_read_caps = lambda _: addrxlat.CAPS(addrxlat.KPHYSADDR)
 
 
 def main():
-    core, mappings = sys.argv[1:]
+    core, mappings, *root = sys.argv[1:]
     wrong = []
     dump = kdumpfile.kdumpfile(core)
+    if root:
+        dump.attr["addrxlat.force.rootpgt.as"] = addrxlat.MACHPHYSADDR
+        dump.attr["addrxlat.force.rootpgt.addr"] = int(root[0], 16)
     dump.attr["addrxlat.ostype"] = "linux"
     context, system = dump.get_addrxlat_ctx(), dump.get_addrxlat_sys()
     count = 0
