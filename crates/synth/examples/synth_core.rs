@@ -11,18 +11,20 @@ use std::fmt::Write;
 use std::fs;
 use std::io::read_to_string;
 
-use bigiron_synth::{ElfShape, Synth, Vaddr};
+use bigiron_synth::{ByteOrder, ElfShape, Synth, Vaddr};
 
 const USAGE: &str = "usage: synth_core [--qemu|--physical] [--mappings FILE] OUTPUT <TEXT";
 
 fn main() {
     let mut shape = ElfShape::vmcore();
     let mut mappings = None;
+    let mut qemu = false;
     let mut output = None;
     let mut arguments = std::env::args_os().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.to_str() {
             Some("--qemu") => {
+                qemu = true;
                 shape = ElfShape {
                     vaddr: Vaddr::Physical,
                     ..ElfShape::qemu()
@@ -39,6 +41,10 @@ fn main() {
     let output = output.expect(USAGE);
     let text = read_to_string(std::io::stdin()).expect("a text");
     let machine = Synth::from_text(&text).unwrap_or_else(|error| panic!("{error}"));
+    if qemu && machine.spec().platform.name == "ppc64le" {
+        // As QEMU 7.2 writes it.
+        shape.headers = Some(ByteOrder::Big);
+    }
     fs::write(output, machine.elf(&shape)).expect("a file");
     let Some(file) = mappings else { return };
     let mut lines = String::new();

@@ -260,7 +260,9 @@ impl Builder<'_> {
             while pfn < range.end {
                 let base = pfn & !(step - 1);
                 let whole = base >= range.start && base + step <= range.end;
-                let (leaf, base) = if whole || everywhere {
+                let size = step * page_size;
+                let aligned = self.layout.direct(base * page_size).is_multiple_of(size);
+                let (leaf, base) = if aligned && (whole || everywhere) {
                     (direct, base)
                 } else {
                     (Leaf::Small, pfn)

@@ -21,6 +21,15 @@ impl Spec {
                 ),
             ));
         }
+        let x86 = self.platform.name == "x86_64";
+        let s390 = self.platform.name == "s390x";
+        let only_x86 = options.phys_base.is_some() || options.vmemmap.is_some();
+        if !x86 && (only_x86 || options.sme.is_some()) {
+            return fail("phys_base=, vmemmap= and sme= are for x86_64");
+        }
+        if !x86 && !s390 && (options.page_offset.is_some() || options.levels != 0) {
+            return fail("levels= and page_offset= are for x86_64 and s390x");
+        }
         if let Err(message) = arch.check_options(self) {
             return fail(message);
         }
@@ -77,7 +86,7 @@ impl Spec {
             return fail(format!("{} has no offline pages", self.kernel.name));
         }
         if run.class == Class::Unaccepted {
-            if !self.kernel.has_unaccepted() {
+            if !self.has_unaccepted() {
                 return fail(format!("{} has no unaccepted pages", self.kernel.name));
             }
             if run.order != orders - 1 {
@@ -103,7 +112,8 @@ impl Spec {
         }
         // All struct pages of a page of vmemmap must belong to the block. From 5.18 on, one
         // page of vmemmap is left to a hugetlb page (e7d324850bfc).
-        if run.hvo && !self.kernel.since(5, 18) {
+        let has_hvo = self.kernel.since(5, 18) && self.platform.arch.has_optimized_vmemmap();
+        if run.hvo && !has_hvo {
             return fail(format!("{} has no `hvo`", self.kernel.name));
         }
         let two_pages = (2 * self.platform.page_size() / PAGE_STRUCT).ilog2();

@@ -96,7 +96,7 @@ pub use machine::{Machine, Mapping};
 pub use notes::NoteExtent;
 pub use order::ByteOrder;
 pub use printk::{KernelLog, LogForm, LogImage, LogRecord, Written};
-pub use random::random_machine;
+pub use random::{random_machine, random_machine_on};
 pub use shape::{ElfShape, LoadOrder, Vaddr, Writer};
 pub use spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
 pub use tiny::{IMAGE, TinyKernel, TinyTypes};

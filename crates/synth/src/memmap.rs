@@ -30,14 +30,11 @@ impl Builder<'_> {
         let arch = self.spec.platform.arch;
         let page_shift = self.spec.platform.page_shift;
         let leaf = self.spec.options.vmemmap_leaf;
-        let block_shift = match arch.vmemmap_block_shift(self.spec) {
-            Some(shift) => shift,
-            None => self.spec.platform.leaf_shift(leaf).unwrap_or(page_shift),
-        };
+        let block_shift = self.spec.platform.leaf_shift(leaf).unwrap_or(page_shift);
         let mut blocks = Vec::new();
         for section in &sections {
-            if block_shift == page_shift {
-                self.scattered(tables, *section)?;
+            if block_shift == page_shift && arch.vmemmap_in_tables(self.spec) {
+                self.scattered(tables, *section, &mut blocks)?;
             } else {
                 self.blocks(tables, *section, 1 << block_shift, &mut blocks)?;
             }
@@ -85,7 +82,12 @@ impl Builder<'_> {
     }
 
     /// Allocates single pages, of which no two are contiguous.
-    fn scattered(&mut self, tables: &mut Tables, section: u64) -> Result<(), SynthError> {
+    fn scattered(
+        &mut self,
+        tables: &mut Tables,
+        section: u64,
+        blocks: &mut Vec<Block>,
+    ) -> Result<(), SynthError> {
         let page_size = self.layout.page_size;
         let frames = self.layout.section_frames();
         let (first, end) = (section * frames, (section + 1) * frames);
@@ -107,6 +109,7 @@ impl Builder<'_> {
             self.memmap.insert(index, pfn);
             let vaddr = self.layout.vmemmap.wrapping_add(index * page_size);
             let bytes = pfn * page_size..(pfn + 1) * page_size;
+            blocks.push((vaddr, bytes.start));
             self.map(tables, vaddr, bytes, Leaf::Small, false)?;
         }
         Ok(())

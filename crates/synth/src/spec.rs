@@ -310,6 +310,11 @@ impl Spec {
         flags
     }
 
+    /// True if VMCOREINFO describes `unaccepted` pages, which only confidential guests have.
+    pub(crate) fn has_unaccepted(&self) -> bool {
+        self.kernel.has_unaccepted() && self.platform.name == "x86_64"
+    }
+
     pub(crate) fn zones(&self) -> ZoneLayout {
         self.platform.arch.zones(self.kernel)
     }

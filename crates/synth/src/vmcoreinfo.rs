@@ -186,5 +186,7 @@ fn numbers(info: &mut Info, spec: &Spec) {
         CompoundInfo::FlagsByteAndType => info.page_type("HUGETLB", types.hugetlb),
     }
     info.page_type("OFFLINE", types.offline);
-    info.page_type("UNACCEPTED", types.unaccepted);
+    if spec.has_unaccepted() {
+        info.page_type("UNACCEPTED", types.unaccepted);
+    }
 }

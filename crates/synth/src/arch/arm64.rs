@@ -252,6 +252,10 @@ impl Architecture for Arm64 {
         }
     }
 
+    fn usual_ram_base(&self) -> u64 {
+        1 << 30
+    }
+
     fn max_nodes(&self) -> u64 {
         16
     }

@@ -1,6 +1,9 @@
 //! The architectures that can be imitated. Each one is a file and a line of [`ALL`].
 
 mod arm64;
+mod loongarch64;
+mod ppc64;
+mod riscv64;
 mod s390x;
 mod x86_64;
 
@@ -20,10 +23,14 @@ use crate::spec::{Leaf, Options, Spec};
 use crate::vmcoreinfo::Info;
 
 /// Names in a text, and the architectures.
-static ALL: [(&str, &dyn Architecture); 3] = [
+static ALL: [(&str, &dyn Architecture); 7] = [
     ("x86_64", &x86_64::X86_64),
     ("arm64", &arm64::Arm64),
     ("s390x", &s390x::S390x),
+    ("ppc64le", &ppc64::Ppc64(ByteOrder::Little)),
+    ("ppc64", &ppc64::Ppc64(ByteOrder::Big)),
+    ("riscv64", &riscv64::Riscv64),
+    ("loongarch64", &loongarch64::Loongarch64),
 ];
 
 /// The hardware of a machine, and how its kernel is configured for it.
@@ -284,6 +291,11 @@ pub(crate) trait Architecture: Debug + Sync {
         [0, 1 << 32]
     }
 
+    /// Returns where RAM usually begins.
+    fn usual_ram_base(&self) -> u64 {
+        0
+    }
+
     /// Returns the layout of zones and nodes.
     fn zones(&self, kernel: &Kernel) -> ZoneLayout;
 
@@ -313,10 +325,9 @@ pub(crate) trait Architecture: Debug + Sync {
         true
     }
 
-    /// Returns log2 of the size of the blocks that contain struct pages, if it is not that of
-    /// the leaf chosen for them.
-    fn vmemmap_block_shift(&self, _spec: &Spec) -> Option<u32> {
-        None
+    /// True if hugetlb pages can share struct pages.
+    fn has_optimized_vmemmap(&self) -> bool {
+        true
     }
 
     /// Returns the format of page tables.

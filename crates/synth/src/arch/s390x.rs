@@ -4,8 +4,7 @@
 //! arch/s390/include/asm/pgtable.h; addresses: setup_kernel_memory_layout() of
 //! arch/s390/boot/startup.c. Until 6.9 the image's virtual addresses are physical ones.
 
-use super::{Architecture, Areas, Ground, Platform, Registers, prstatus};
-use crate::arch::Block;
+use super::{Architecture, Areas, Block, Ground, Platform, Registers, prstatus};
 use crate::error::SynthError;
 use crate::kernels::{Kernel, ZoneLayout};
 use crate::layout::Layout;
@@ -77,9 +76,6 @@ impl Architecture for S390x {
         let options = &spec.options;
         if !matches!(options.levels, 3..=5) {
             return Err("levels= wants 3, 4 or 5");
-        }
-        if options.vmemmap.is_some() || options.phys_base.is_some() || options.sme.is_some() {
-            return Err("vmemmap=, phys_base= and sme= are for x86_64");
         }
         let base = options.page_offset.unwrap_or(0);
         if !base.is_multiple_of(1 << 31) || base >= vmax(options.levels) >> 2 {
