@@ -48,8 +48,7 @@ impl CoreMap {
         if ram.iter().all(|segment| segment.virt == VirtAddr(0)) {
             kernel_addresses::set_direct(kernel, &mut ram);
             let image = kernel_addresses::image(kernel);
-            let inside = |image: &LoadSegment| ram.iter().any(|holder| holds(holder, image));
-            aliases.extend(image.filter(inside));
+            aliases.extend(image.filter(|image| is_second(image, &ram)));
         }
         Self::with(kernel, ram, &aliases, source.facts().dump_level)
     }
@@ -211,15 +210,18 @@ fn add(segments: &mut Vec<LoadSegment>, run: ContiguousRun, shift: u32) {
 fn aliases(kernel: &Kernel, ram: &[LoadSegment]) -> Vec<LoadSegment> {
     let lowest = kernel.architecture().kernel_start;
     let is_kernel = |segment: &&LoadSegment| segment.virt.0 >= lowest;
-    let is_new = |segment: &&LoadSegment| {
-        ram.iter().any(|holder| {
-            let offset = segment.physical.0.wrapping_sub(holder.physical.0);
-            holds(holder, segment) && holder.virt.0.wrapping_add(offset) != segment.virt.0
-        })
-    };
     let segments = kernel.source().header_segments().iter();
-    let found = segments.filter(is_kernel).filter(is_new);
+    let segments = segments.filter(is_kernel);
+    let found = segments.filter(|segment| is_second(segment, ram));
     found.copied().collect()
+}
+
+/// Returns true if `segment` maps RAM at other addresses than the segments in `ram`.
+fn is_second(segment: &LoadSegment, ram: &[LoadSegment]) -> bool {
+    ram.iter().any(|holder| {
+        let offset = segment.physical.0.wrapping_sub(holder.physical.0);
+        holds(holder, segment) && holder.virt.0.wrapping_add(offset) != segment.virt.0
+    })
 }
 
 fn holds(holder: &LoadSegment, segment: &LoadSegment) -> bool {

@@ -14,6 +14,7 @@ use crate::driver::FormatWriter;
 use crate::error::DumpError;
 use crate::job::DumpJob;
 use crate::kept_pages::KeptPages;
+use crate::kernel_addresses;
 use crate::losses::Losses;
 use crate::notes::{NotesGoal, output_notes};
 use crate::output::Part;
@@ -107,22 +108,25 @@ impl FormatWriter for ElfWriter<'_, '_> {
     type Layout = CoreLayout;
 
     fn lay_out(&self, kept: &KeptPages) -> Result<CoreLayout, DumpError> {
-        let source = self.job.kernel.source();
+        let kernel = self.job.kernel;
         let mut gap = MIN_GAP;
-        let segments = loop {
+        let mut segments = loop {
             let segments = segments(kept, gap)?;
             if segments.len() <= MAX_SEGMENTS {
                 break segments;
             }
             gap *= 2;
         };
+        if segments.iter().all(|segment| segment.virt == VirtAddr(0)) {
+            kernel_addresses::set_direct(kernel, &mut segments);
+        }
         let goal = NotesGoal::Elf {
             level: Some(self.job.dump_level()),
         };
         Ok(CoreLayout {
-            machine: self.job.kernel.architecture().elf_machine,
-            endian: source.endian(),
-            notes: output_notes(self.job.kernel, goal).bytes,
+            machine: kernel.architecture().elf_machine,
+            endian: kernel.source().endian(),
+            notes: output_notes(kernel, goal).bytes,
             segments,
         })
     }

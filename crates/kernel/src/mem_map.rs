@@ -4,10 +4,12 @@
 //! tables of struct mem_section (SPARSEMEM_EXTREME), or a single table; each entry locates the
 //! struct pages of its section, in an encoded form (sparse_encode_mem_map, mm/sparse.c).
 
+use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, VirtAddr};
 
 use crate::error::KernelError;
 use crate::kernel::Kernel;
+use crate::source::SECTION_FRAMES;
 use crate::steps::Steps;
 
 /// SECTION_HAS_MEM_MAP (include/linux/mmzone.h).
@@ -111,26 +113,31 @@ impl MemMap {
     }
 
     fn leads_to_struct_pages(&self, kernel: &Kernel) -> Result<bool, KernelError> {
-        let mut frame = PageFrame(0);
-        for _ in 0..64 {
-            let Some(start) = kernel.source().next_section(frame) else {
-                break;
-            };
-            match self.section(kernel, start.0 >> self.frames_shift) {
-                Ok(Some(map)) => {
-                    let first = start.0 >> self.frames_shift << self.frames_shift;
-                    let address = self.page_struct(map, PageFrame(first));
-                    if kernel.translate(address)?.is_some() {
-                        return Ok(true);
+        /// Memory that is not the kernel's, such as a ROM, has no struct pages.
+        const MAX_TRIED: usize = 64;
+        let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+        for first in kernel.source().sections().take(MAX_TRIED) {
+            kernel.source().ram(first, &mut ram)?;
+            let mut from = 0;
+            while let Some((start, _)) = ram.next_run(from, ram.len(), 1) {
+                let section = (first.0 + start as u64) >> self.frames_shift;
+                match self.section(kernel, section) {
+                    Ok(Some(map)) => {
+                        let frame = PageFrame(section << self.frames_shift);
+                        let address = self.page_struct(map, frame);
+                        if kernel.translate(address)?.is_some() {
+                            return Ok(true);
+                        }
                     }
+                    Ok(None) => {}
+                    Err(KernelError::Source(error)) if !error.is_one_page() => {
+                        return Err(error.into());
+                    }
+                    Err(_) => return Ok(false),
                 }
-                Ok(None) => {}
-                Err(KernelError::Source(error)) if !error.is_one_page() => {
-                    return Err(error.into());
-                }
-                Err(_) => return Ok(false),
+                let behind = (section + 1) << self.frames_shift;
+                from = behind.saturating_sub(first.0).min(SECTION_FRAMES) as usize;
             }
-            frame = PageFrame(start.0 + crate::source::SECTION_FRAMES);
         }
         Ok(false)
     }

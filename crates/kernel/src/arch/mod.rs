@@ -3,6 +3,7 @@
 mod architecture;
 mod arm64;
 mod entries;
+mod loongarch64;
 mod others;
 mod ppc64;
 mod riscv64;
@@ -28,6 +29,7 @@ pub static ARCHITECTURES: &[Architecture] = &[
     ppc64::ARCHITECTURE,
     s390x::ARCHITECTURE,
     riscv64::ARCHITECTURE,
+    loongarch64::ARCHITECTURE,
 ];
 
 /// Finds an architecture by a name of its machine.

@@ -22,7 +22,9 @@ const LINEAR_REGION: u64 = 0xc;
 const VMALLOC_REGION: u64 = 0xd;
 /// Maximum number of blocks of struct pages: those of 2^47 bytes of RAM in blocks of 64 KiB are
 /// two million.
-const MAX_BLOCKS: usize = 1 << 22;
+const MAX_BLOCKS: u64 = 1 << 22;
+/// Minimum size of an entry of the list (struct vmemmap_backing).
+const ENTRY_SIZE: u64 = 24;
 
 /// A block of struct pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,10 +133,13 @@ fn read_blocks(
         return Ok((Vec::new(), 0));
     };
     let shift = block_shift(info, memory)?;
+    let source = memory.source();
+    let bytes = source.end_frame().0 << source.page_shift();
+    let most = MAX_BLOCKS.min(bytes / ENTRY_SIZE);
     let mut blocks = Vec::new();
     let mut node = linear::read_u64(memory, list)?;
     while node != 0 {
-        if blocks.len() == MAX_BLOCKS {
+        if blocks.len() as u64 >= most {
             return Err(KernelError::Implausible {
                 what: "vmemmap_list".into(),
                 found: "a list without end".into(),
