@@ -30,6 +30,8 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     phys_base: no_phys_base,
     byte_order: None,
     vmcoreinfo: None,
+    #[cfg(feature = "stacks")]
+    stacks: None,
 };
 
 /// Address bits of a window (DMW_PABITS).
