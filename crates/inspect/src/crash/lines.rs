@@ -76,7 +76,9 @@ pub fn instruction(line: &str) -> Option<&str> {
     }
     // ppc64: `NIP [c00000000094f8a4] sysrq_handle_crash+0x34/0x50`.
     if let Some(rest) = line.strip_prefix("NIP [") {
-        return rest.split_once("] ").map(|(_, name)| name.trim_end());
+        let (_, name) = rest.split_once("] ")?;
+        // That of the user program at the end of a trace has no name.
+        return is_call(name).then_some(name.trim_end());
     }
     // s390x: `Krnl PSW : 0704c00180000000 00000000008a54e4 (sysrq_handle_crash+0x2c/0x40)`.
     let rest = line.strip_prefix("Krnl PSW : ")?;
@@ -162,6 +164,7 @@ mod tests {
             "epc : ffffffff8056d5a2 ra : ffffffff8056dca2 sp : ff20000000293a30",
             "pc : [<ffffffc000d394c4>] lr : [<ffffffc000d394c4>] pstate: 200001c5",
             "lr : __handle_sysrq+0x8c/0x1a0",
+            "NIP [00000000100c4180] 0x100c4180",
             "NIP:  c00000000094f8a4 LR: c000000000950a40 CTR: c00000000094f870",
             "Krnl PSW : 0704c00180000000 00000000008a54e4",
             "RIP: 0033:0x7f1",
