@@ -321,10 +321,10 @@ fn ppc64_hash_finds_struct_pages_by_the_list_and_vmalloc_by_tables() {
 fn ppc64_without_a_key_is_told_by_the_features_of_the_cpu() {
     let mut memory = Memory::new("ppc64le", LITTLE, 0x4_0000);
     memory.put(LITTLE, 0x100, 0xc000_0000_0000_0200);
-    memory.put(BIG, 0x1_0000, 0xc000_0000_4000_018f);
+    memory.put(BIG, 0x1_0000, 0xc000_0080_0000_018f);
     let text = "PAGESIZE=65536\nSYMBOL(swapper_pg_dir)=c000000000010000\n\
         SYMBOL(cur_cpu_spec)=c000000000000100\nOFFSET(cpu_spec.mmu_features)=24\n";
-    for (features, mapped) in [(0x40, Some(0x4000_0000)), (0, Some(0))] {
+    for (features, mapped) in [(0x40, Some(0x80_0000_0000)), (0, Some(0))] {
         memory.put(LITTLE, 0x200 + 24, features);
         memory.with(text, |by| {
             let found = by.of(0xc000_0000_0000_0000).map(|found| found.0);

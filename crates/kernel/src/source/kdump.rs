@@ -382,8 +382,11 @@ fn check_parts(parts: &[Part]) -> Result<(), SourceError> {
     Ok(())
 }
 
-/// Determines the architecture by the name of the machine, else by the size of the registers:
-/// QEMU names few machines.
+/// Names that QEMU gives to most machines (ELF_MACHINE_UNAME), or that nobody wrote.
+const NO_NAMES: [&str; 2] = ["Unknown", ""];
+
+/// Determines the architecture by the name of the machine, or without one by the size of the
+/// registers.
 fn architecture(part: &Part) -> Result<&'static Architecture, SourceError> {
     let headers = &part.headers;
     let name = headers.utsname.machine();
@@ -391,7 +394,9 @@ fn architecture(part: &Part) -> Result<&'static Architecture, SourceError> {
         return Ok(found);
     }
     let mut notes = headers.notes().intact();
-    let registers = notes.find(|note| note.name == b"CORE" && note.n_type == note::NT_PRSTATUS);
+    let registers = notes.find(|note| {
+        NO_NAMES.contains(&name) && note.name == b"CORE" && note.n_type == note::NT_PRSTATUS
+    });
     let found = registers.and_then(|note| arch::find_prstatus(note.desc.len(), headers.endian));
     found.ok_or_else(|| SourceError::Unsupported {
         path: part.path.clone(),
