@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use bigiron_format::VirtAddr;
 use bigiron_fuzz::sample::Sample;
-use bigiron_kernel::arch::x86_64::orc::Orc;
 use bigiron_inspect::{Task, Tasks, Unwinder};
+use bigiron_kernel::arch::x86_64::orc::Orc;
 use libfuzzer_sys::fuzz_target;
 
 /// Number of words above the last frame that are modified as well.
