@@ -10,13 +10,31 @@ use bigiron_kernel::{IoMethod, Kernel};
 use bigiron_synth::{ElfShape, Synth};
 use libfuzzer_sys::fuzz_target;
 
-/// Machines with four and five levels.
-const MACHINES: [(&str, usize); 2] = [
+/// Machines of each architecture, with the number of levels of their tables.
+const MACHINES: &[(&str, usize)] = &[
     (
         "kernel 6.12 levels=4 kaslr=0x1e00000\nram 0x0-0x9f 0x100-0xfff",
         4,
     ),
     ("kernel 6.1 levels=5\nram 0x0-0x9f 0x100-0xfff", 5),
+    (
+        "arch arm64 bits=39\nkernel 6.1\nram 0x40000-0x41fff",
+        3,
+    ),
+    (
+        "arch arm64 bits=52\nkernel 6.12\nram 0x40000-0x41fff",
+        5,
+    ),
+    (
+        "arch arm64 pages=16k bits=48\nkernel 6.1\nram 0x10000-0x10fff",
+        4,
+    ),
+    (
+        "arch arm64 pages=64k bits=52\nkernel 6.12\nram 0x4000-0x43ff",
+        3,
+    ),
+    ("arch s390x\nkernel 6.1\nram 0x0-0x1fff", 3),
+    ("arch s390x\nkernel 7.1 levels=5\nram 0x0-0x1fff", 5),
 ];
 /// Bytes read through the tables at a time.
 const MOST: usize = 16 << 10;
@@ -97,7 +115,7 @@ fuzz_target!(|data: &[u8]| {
         let walked = kernel.walk(address, &mut |_| entries += 1);
         assert!(entries <= machine.levels, "{entries} entries for {address}");
         if let Ok(Some(leaf)) = walked {
-            assert!(leaf.len > 0 && leaf.len <= 1 << 39, "{leaf:?}");
+            assert!(leaf.len > 0 && leaf.len <= 1 << 42, "{leaf:?}");
         }
         assert_eq!(kernel.translate(address).ok(), walked.ok());
         let mut whole = vec![0; MOST];

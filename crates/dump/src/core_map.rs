@@ -5,7 +5,7 @@ use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::LoadSegment;
 use bigiron_format::elf::write::CoreLayout;
 use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
-use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES};
+use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES, arch};
 
 use crate::error::DumpError;
 use crate::kernel_addresses;
@@ -36,7 +36,7 @@ impl CoreMap {
     pub(crate) fn of(subject: &Subject, level: u8) -> Result<Self, DumpError> {
         let source = subject.source();
         let ram = ram_segments(source)?;
-        let aliases = aliases(source.header_segments(), &ram);
+        let aliases = aliases(source, &ram)?;
         let notes = output_notes(
             source,
             subject.vmcoreinfo_text(),
@@ -51,12 +51,11 @@ impl CoreMap {
     pub(crate) fn with_addresses(kernel: &Kernel) -> Result<Self, DumpError> {
         let source = kernel.source();
         let mut ram = ram_segments(source)?;
-        let mut aliases = aliases(source.header_segments(), &ram);
+        let mut aliases = aliases(source, &ram)?;
         if ram.iter().all(|segment| segment.virt == VirtAddr(0)) {
             kernel_addresses::set_direct(kernel, &mut ram);
             let image = kernel_addresses::image(kernel);
-            let inside = |image: &LoadSegment| ram.iter().any(|holder| holds(holder, image));
-            aliases.extend(image.filter(inside));
+            aliases.extend(image.filter(|image| is_second(image, &ram)));
         }
         let level = source.facts().dump_level;
         let text = kernel.info().text().as_bytes();
@@ -75,7 +74,7 @@ impl CoreMap {
         let page_shift = source.page_shift();
         let count = ram.len();
         let mut layout = CoreLayout {
-            machine: bigiron_kernel::arch::find(source.machine())?.elf_machine,
+            machine: arch::find(source.machine())?.elf_machine,
             endian: source.endian(),
             notes,
             segments: ram,
@@ -219,16 +218,20 @@ fn add(segments: &mut Vec<LoadSegment>, run: ContiguousRun, shift: u32) {
 
 /// Returns the source's segments that map RAM a second time, such as the kernel image. They are
 /// kept, over the same bytes of the core.
-fn aliases(source: &[LoadSegment], ram: &[LoadSegment]) -> Vec<LoadSegment> {
-    let is_kernel = |segment: &&LoadSegment| segment.virt.0 >> 63 != 0;
-    let is_new = |segment: &&LoadSegment| {
-        ram.iter().any(|holder| {
-            let offset = segment.physical.0.wrapping_sub(holder.physical.0);
-            holds(holder, segment) && holder.virt.0.wrapping_add(offset) != segment.virt.0
-        })
-    };
-    let found = source.iter().filter(is_kernel).filter(is_new);
-    found.copied().collect()
+fn aliases(source: &dyn MemorySource, ram: &[LoadSegment]) -> Result<Vec<LoadSegment>, DumpError> {
+    let lowest = arch::find(source.machine())?.kernel_start;
+    let is_kernel = |segment: &&LoadSegment| segment.virt.0 >= lowest;
+    let segments = source.header_segments().iter().filter(is_kernel);
+    let found = segments.filter(|segment| is_second(segment, ram));
+    Ok(found.copied().collect())
+}
+
+/// Returns true if `segment` maps RAM at other addresses than the segments in `ram`.
+fn is_second(segment: &LoadSegment, ram: &[LoadSegment]) -> bool {
+    ram.iter().any(|holder| {
+        let offset = segment.physical.0.wrapping_sub(holder.physical.0);
+        holds(holder, segment) && holder.virt.0.wrapping_add(offset) != segment.virt.0
+    })
 }
 
 fn holds(holder: &LoadSegment, segment: &LoadSegment) -> bool {

@@ -8,12 +8,13 @@ use bigiron_format::elf::LoadSegment;
 use bigiron_format::elf::write::CoreLayout;
 use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
 use bigiron_helpers::{Turnstile, WorkCursor, run};
-use bigiron_kernel::{PageReader, SECTION_FRAMES};
+use bigiron_kernel::{PageReader, SECTION_FRAMES, arch};
 
 use crate::driver::FormatWriter;
 use crate::error::DumpError;
 use crate::job::DumpJob;
 use crate::kept_pages::KeptPages;
+use crate::kernel_addresses;
 use crate::losses::Losses;
 use crate::notes::{NotesGoal, output_notes};
 use crate::output::Part;
@@ -29,7 +30,7 @@ const MIN_GAP: u64 = 256;
 const MAX_SEGMENTS: usize = 1 << 20;
 /// Page frames of a batch.
 const BATCH_FRAMES: u64 = 512;
-/// Alignment of memory in the file, so that it can be mapped.
+/// Minimum alignment of memory in the file, so that it can be mapped.
 const PAGE_ALIGNMENT: u64 = 4096;
 
 /// Writer of ELF cores.
@@ -109,18 +110,23 @@ impl FormatWriter for ElfWriter<'_, '_> {
     fn lay_out(&self, kept: &KeptPages) -> Result<CoreLayout, DumpError> {
         let source = self.job.subject.source();
         let mut gap = MIN_GAP;
-        let segments = loop {
+        let mut segments = loop {
             let segments = segments(kept, gap)?;
             if segments.len() <= MAX_SEGMENTS {
                 break segments;
             }
             gap *= 2;
         };
+        if let Some(kernel) = self.job.subject.kernel()
+            && segments.iter().all(|segment| segment.virt == VirtAddr(0))
+        {
+            kernel_addresses::set_direct(kernel, &mut segments);
+        }
         let goal = NotesGoal::Elf {
             level: Some(self.job.dump_level()),
         };
         Ok(CoreLayout {
-            machine: bigiron_kernel::arch::find(source.machine())?.elf_machine,
+            machine: arch::find(source.machine())?.elf_machine,
             endian: source.endian(),
             notes: output_notes(source, self.job.subject.vmcoreinfo_text(), goal).bytes,
             segments,
@@ -128,8 +134,9 @@ impl FormatWriter for ElfWriter<'_, '_> {
     }
 
     fn begin_copy(&self, _: &KeptPages, layout: &mut CoreLayout) -> Result<(), DumpError> {
+        let alignment = PAGE_ALIGNMENT.max(self.job.page_size() as u64);
         let size = layout
-            .place(PAGE_ALIGNMENT)
+            .place(alignment)
             .ok_or_else(|| DumpError::Layout("the core would be longer than 2^64 bytes".into()))?;
         for part in self.parts {
             // Zero pages are not written.

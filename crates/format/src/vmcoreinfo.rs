@@ -138,7 +138,8 @@ impl Vmcoreinfo {
         self.value(key)?.parse().ok()
     }
 
-    fn hexadecimal(&self, key: &str) -> Option<u64> {
+    /// Value of a bare key that is hexadecimal, with or without 0x.
+    pub fn hexadecimal(&self, key: &str) -> Option<u64> {
         let value = self.value(key)?;
         u64::from_str_radix(value.strip_prefix("0x").unwrap_or(value), 16).ok()
     }

@@ -81,14 +81,24 @@ impl Program<'_, '_> {
     }
 }
 
-/// Returns the online CPUs; if they cannot be read, none, and adds the reason to `gaps`.
+/// Returns the CPUs that were online when the kernel stopped; if they cannot be read, none, and
+/// adds the reason to `gaps`.
 pub(crate) fn online_cpus(program: &Program, gaps: &mut Vec<String>) -> Vec<usize> {
     let read = || {
         // Without SMP there is one and no mask.
-        let cpus = match program.symbol("__cpu_online_mask") {
+        let mut cpus = match program.symbol("__cpu_online_mask") {
             Ok(mask) => program.cpus_in(mask)?,
             Err(_) => (0..program.cpu_count()?).collect(),
         };
+        // A panic may take other CPUs offline (arm64: local_cpu_stop, arch/arm64/kernel/smp.c),
+        // after they left their registers.
+        if let Ok(mask) = program.symbol("__cpu_possible_mask") {
+            let online: HashSet<usize> = cpus.iter().copied().collect();
+            let possible = program.cpus_in(mask)?.into_iter();
+            let stopped = possible.filter(|cpu| !online.contains(cpu));
+            cpus.extend(stopped.filter(|cpu| left_registers(program, *cpu)));
+            cpus.sort_unstable();
+        }
         own_areas(program, cpus)
     };
     match read() {
@@ -105,6 +115,19 @@ pub(crate) fn online_cpus(program: &Program, gaps: &mut Vec<String>) -> Vec<usiz
             Vec::new()
         }
     }
+}
+
+/// Returns the address of a CPU's notes in the kernel's memory: crash_notes (kernel/crash_core.c),
+/// allocated per CPU and filled by crash_save_cpu.
+pub(crate) fn crash_notes(program: &Program, cpu: usize) -> Option<VirtAddr> {
+    let notes = program.variable("crash_notes", 8).ok()?;
+    program.per_cpu_at(VirtAddr(notes), cpu).ok()
+}
+
+/// Returns true if a CPU left registers in the kernel's memory: its notes are not blank.
+fn left_registers(program: &Program, cpu: usize) -> bool {
+    let notes = crash_notes(program, cpu);
+    notes.is_some_and(|at| program.number(at, 8).is_ok_and(|sizes| sizes != 0))
 }
 
 /// Returns the possible CPUs.

@@ -77,16 +77,6 @@ pub enum InspectError {
     },
 }
 
-impl InspectError {
-    /// Adds the configuration option that provides what is missing.
-    pub(crate) fn brought_by(mut self, by: &'static str) -> Self {
-        if let Self::NoSymbol { option, .. } | Self::NoMember { option, .. } = &mut self {
-            *option = Some(by);
-        }
-        self
-    }
-}
-
 impl From<SourceError> for InspectError {
     fn from(error: SourceError) -> Self {
         Self::Kernel(error.into())

@@ -123,6 +123,7 @@ impl Overview {
                 None
             }
         };
+        warnings.extend(source.warning().map(ToOwned::to_owned));
         if let Some(error) = source.notes().damage() {
             warnings.push(format!(
                 "the ELF notes after a damaged one are not read: {error}"

@@ -141,9 +141,10 @@ impl SlabCache {
             Err(_) => "page",
         };
         let (mut slabs, mut objects, mut free) = (0_u64, 0_u64, 0_u64);
-        let table = program.member(cache, "kmem_cache", "node")?;
+        let (table, stride) = nodes_of(program, cache)?;
         for node in 0..nodes {
-            let Some(entry) = table.checked_add(8 * node) else {
+            let offset = stride.saturating_mul(node);
+            let Some(entry) = table.checked_add(offset) else {
                 break;
             };
             let node = VirtAddr(program.number(entry, 8)?);
@@ -216,4 +217,17 @@ fn free_in(
         free = free.saturating_add(slab_cpu::free_in_slab(program, slab, at)?);
     }
     Ok((free, walk.cut))
+}
+
+/// Returns the address of the pointer to a cache's first struct kmem_cache_node, and the distance
+/// to the next.
+fn nodes_of(program: &Program, cache: VirtAddr) -> Result<(VirtAddr, u64), InspectError> {
+    // In 7.2 it is next to the node's barn of sheaves.
+    let (name, pair) = ("kmem_cache", "kmem_cache_per_node_ptrs");
+    if program.has(name, "per_node") {
+        let first = program.member(cache, name, "per_node")?;
+        let node = program.member(first, pair, "node")?;
+        return Ok((node, program.size_of(pair)?));
+    }
+    Ok((program.member(cache, name, "node")?, 8))
 }

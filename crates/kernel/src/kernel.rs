@@ -8,7 +8,7 @@ use bigiron_format::bytes::Endian;
 use bigiron_format::kdump::Utsname;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 
-use crate::arch::{self, Leaf, TableEntry, Translator};
+use crate::arch::{self, Architecture, Entries, Leaf, TableEntry, Translator};
 use crate::erase::{EraseMemory, ErasedSource, Erasure};
 use crate::error::{KernelError, SourceError};
 use crate::kernel_memory::KernelMemory;
@@ -20,6 +20,7 @@ use crate::vmcoreinfo;
 pub struct Kernel<'a> {
     memory: PhysicalMemory<'a>,
     info: Vmcoreinfo,
+    architecture: &'static Architecture,
     translator: Box<dyn Translator>,
     utsname: Utsname,
     found_in_memory: bool,
@@ -59,10 +60,15 @@ impl<'a> Kernel<'a> {
         if let Some(info) = noted {
             return Self::new(source, info, io, cache_pages);
         }
-        let mut kernel = vmcoreinfo::from_memory(source, io, |info| {
+        let accept = |info| {
             let kernel = Self::new(source, info, io, cache_pages).ok()?;
             (Some(kernel.utsname.release()) == kernel.info.release()).then_some(kernel)
-        })?;
+        };
+        let pointed = vmcoreinfo::from_pointer(source, io)?.and_then(accept);
+        let mut kernel = match pointed {
+            Some(kernel) => kernel,
+            None => vmcoreinfo::from_memory(source, io, accept)?,
+        };
         kernel.found_in_memory = true;
         Ok(kernel)
     }
@@ -84,10 +90,12 @@ impl<'a> Kernel<'a> {
             });
         }
         let memory = PhysicalMemory::new(source, io, cache_pages);
-        let translator = (arch::find(source.machine())?.translator)(&info, &memory)?;
+        let architecture = arch::find(source.machine())?;
+        let translator = (architecture.translator)(&info, &memory)?;
         let mut kernel = Self {
             memory,
             info,
+            architecture,
             translator,
             utsname: Utsname::default(),
             found_in_memory: false,
@@ -101,6 +109,11 @@ impl<'a> Kernel<'a> {
     /// VMCOREINFO of the kernel.
     pub fn info(&self) -> &Vmcoreinfo {
         &self.info
+    }
+
+    /// The architecture.
+    pub fn architecture(&self) -> &'static Architecture {
+        self.architecture
     }
 
     /// Returns true if VMCOREINFO was not in a note and had to be searched for in memory.
@@ -141,7 +154,8 @@ impl<'a> Kernel<'a> {
 
     /// Translates a kernel virtual address to a physical one.
     pub fn translate(&self, address: VirtAddr) -> Result<Option<Leaf>, SourceError> {
-        self.translator.translate(&self.memory, address)
+        self.translator
+            .walk(&mut Entries::new(&self.memory), address)
     }
 
     /// Translates a kernel virtual address and passes the page table entries on the way to
@@ -151,7 +165,8 @@ impl<'a> Kernel<'a> {
         address: VirtAddr,
         visit: &mut dyn FnMut(TableEntry),
     ) -> Result<Option<Leaf>, SourceError> {
-        self.translator.walk(&self.memory, address, visit)
+        let mut entries = Entries::seen_by(&self.memory, visit);
+        self.translator.walk(&mut entries, address)
     }
 
     /// Reads kernel memory; `what` names the data in messages.
@@ -248,7 +263,11 @@ impl<'a> Kernel<'a> {
             (names.machine() == self.source().machine()).then_some(names)
         };
         from_memory()
-            .or_else(|| self.source().utsname().cloned())
+            .or_else(|| {
+                // QEMU does not name every machine.
+                let known = |names: &&Utsname| names.machine() == self.source().machine();
+                self.source().utsname().filter(known).cloned()
+            })
             .unwrap_or_else(|| {
                 let mut names = Utsname::default();
                 names.names[0] = "Linux".into();

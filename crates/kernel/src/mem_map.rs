@@ -4,11 +4,12 @@
 //! tables of struct mem_section (SPARSEMEM_EXTREME), or a single table; each entry locates the
 //! struct pages of its section, in an encoded form (sparse_encode_mem_map, mm/sparse.c).
 
+use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, VirtAddr};
 
-use crate::arch;
 use crate::error::KernelError;
 use crate::kernel::Kernel;
+use crate::source::SECTION_FRAMES;
 use crate::steps::Steps;
 
 /// SECTION_HAS_MEM_MAP (include/linux/mmzone.h).
@@ -16,14 +17,15 @@ const HAS_MEM_MAP: u64 = 1 << 1;
 /// Flags of section_mem_map. Their number grew over time, but a mem_map is page-aligned and a
 /// section's first struct page number is a multiple of a page, so all bits below 12 are flags.
 const FLAGS: u64 = 0xfff;
-/// Maximum number of sections of any architecture: MAX_PHYSMEM_BITS 52 with SECTION_SIZE_BITS
-/// 27.
-const MAX_SECTIONS: u64 = 1 << 26;
+/// Maximum number of sections, as a power of two: MAX_PHYSMEM_BITS 56 with SECTION_SIZE_BITS 27
+/// (riscv64).
+const MAX_SECTION_BITS: i64 = 29;
 
 /// Minimum of SECTION_SIZE_BITS (arch/powerpc/include/asm/sparsemem.h).
 const MIN_SECTION_BITS: i64 = 24;
 /// Maximum number of sections, and of tables of sections, between the last RAM and the last
-/// struct page. 2^52 bytes have 2^17 tables of 256 sections of 128 MiB.
+/// struct page. 2^52 bytes have 2^17 tables of 256 sections of 128 MiB. Beyond, the end of RAM is
+/// taken.
 const MAX_BEHIND: u64 = 1 << 18;
 
 /// Locates the struct pages of a memory section.
@@ -54,12 +56,12 @@ impl MemMap {
             .symbol("mem_section")
             .ok_or_else(|| needed("SYMBOL(mem_section)".into()))?;
         let shift = kernel.source().page_shift();
-        let usual = (arch::find(kernel.source().machine())?.section_bits)(info);
+        let usual = (kernel.architecture().section_bits)(info);
         let section_bits = info.number("SECTION_SIZE_BITS").unwrap_or(usual.0);
         let physical_bits = info.number("MAX_PHYSMEM_BITS").unwrap_or(usual.1);
         let bits = physical_bits
             .checked_sub(section_bits)
-            .filter(|bits| (0..=26).contains(bits));
+            .filter(|bits| (0..=MAX_SECTION_BITS).contains(bits));
         let (Some(bits), true) = (
             bits,
             (MIN_SECTION_BITS.max(i64::from(shift))..48).contains(&section_bits),
@@ -67,14 +69,14 @@ impl MemMap {
             return Err(KernelError::Implausible {
                 what: "SECTION_SIZE_BITS and MAX_PHYSMEM_BITS".into(),
                 found: format!("{section_bits} and {physical_bits}"),
-                expected: "sections of at least 2^24 bytes, and up to 2^26 of them",
+                expected: "sections of at least 2^24 bytes, and up to 2^29 of them",
             });
         };
         let section_size = size("mem_section")? as u64;
         let mut map = Self {
             root: symbol,
             per_root: None,
-            section_count: (1 << bits).min(MAX_SECTIONS),
+            section_count: 1 << bits,
             section_size,
             map_offset: info.offset("mem_section.section_mem_map").unwrap_or(0) as u64,
             page_struct_size: size("page")? as u64,
@@ -111,26 +113,31 @@ impl MemMap {
     }
 
     fn leads_to_struct_pages(&self, kernel: &Kernel) -> Result<bool, KernelError> {
-        let mut frame = PageFrame(0);
-        for _ in 0..64 {
-            let Some(start) = kernel.source().next_section(frame) else {
-                break;
-            };
-            match self.section(kernel, start.0 >> self.frames_shift) {
-                Ok(Some(map)) => {
-                    let first = start.0 >> self.frames_shift << self.frames_shift;
-                    let address = self.page_struct(map, PageFrame(first));
-                    if kernel.translate(address)?.is_some() {
-                        return Ok(true);
+        /// Memory that is not the kernel's, such as a ROM, has no struct pages.
+        const MAX_TRIED: usize = 64;
+        let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+        for first in kernel.source().sections().take(MAX_TRIED) {
+            kernel.source().ram(first, &mut ram)?;
+            let mut from = 0;
+            while let Some((start, _)) = ram.next_run(from, ram.len(), 1) {
+                let section = (first.0 + start as u64) >> self.frames_shift;
+                match self.section(kernel, section) {
+                    Ok(Some(map)) => {
+                        let frame = PageFrame(section << self.frames_shift);
+                        let address = self.page_struct(map, frame);
+                        if kernel.translate(address)?.is_some() {
+                            return Ok(true);
+                        }
                     }
+                    Ok(None) => {}
+                    Err(KernelError::Source(error)) if !error.is_one_page() => {
+                        return Err(error.into());
+                    }
+                    Err(_) => return Ok(false),
                 }
-                Ok(None) => {}
-                Err(KernelError::Source(error)) if !error.is_one_page() => {
-                    return Err(error.into());
-                }
-                Err(_) => return Ok(false),
+                let behind = (section + 1) << self.frames_shift;
+                from = behind.saturating_sub(first.0).min(SECTION_FRAMES) as usize;
             }
-            frame = PageFrame(start.0 + crate::source::SECTION_FRAMES);
         }
         Ok(false)
     }

@@ -3,37 +3,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+mod common;
+
 use std::io::Write;
 
-use bigiron_format::bitmap::Bitmap;
-use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, SECTION_FRAMES, Source, zones};
+use bigiron_kernel::{IoMethod, Kernel, Source, zones};
 use bigiron_synth::{ElfShape, Machine, Synth, presets, random_machine};
+use common::kept::kept;
 
 fn open(bytes: &[u8]) -> (tempfile::NamedTempFile, Source) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
     let source = Source::open(&[file.path().to_owned()]).unwrap();
     (file, source)
-}
-
-/// The page frames that our filter keeps.
-fn kept(kernel: &Kernel, level: u8, io: IoMethod) -> Vec<bool> {
-    let filter = Filter::new(kernel, DumpLevel::new(level).unwrap()).unwrap();
-    let mut reader = kernel.source().reader(io);
-    let mut ram = Bitmap::new(SECTION_FRAMES as usize);
-    let mut bits = Bitmap::new(SECTION_FRAMES as usize);
-    let mut all = vec![false; kernel.source().end_frame().0 as usize];
-    for first in kernel.source().sections() {
-        filter
-            .scan_section(reader.as_mut(), first, &mut ram, &mut bits)
-            .unwrap();
-        for bit in 0..SECTION_FRAMES as usize {
-            if bits.get(bit) {
-                all[first.0 as usize + bit] = true;
-            }
-        }
-    }
-    all
 }
 
 fn first_difference(machine: &Machine, ours: &[bool], expected: &[bool]) -> Option<String> {

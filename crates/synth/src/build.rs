@@ -3,38 +3,55 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crate::arch::Ground;
 use crate::error::SynthError;
-use crate::kernels::HeadLink;
-use crate::layout::{IMAGE_FRAMES, KERNEL_IMAGE_SIZE, Layout, PHYSICAL_START, SECTION_FRAMES};
-use crate::machine::Machine;
-use crate::memory::{Frames, Memory, PAGE};
-use crate::pages::{PAGE_STRUCT, PageWriter, Use};
-use crate::paging::Tables;
+use crate::layout::Layout;
+use crate::machine::{Machine, Mapping};
+use crate::memory::{Frames, Memory};
+use crate::paging::{Attributes, Leafs, Tables};
 use crate::spec::{Fill, Leaf, Spec};
 use crate::{vmcoreinfo, zones};
 
-const PAGE_BYTES: u64 = PAGE as u64;
-/// Struct pages per page of vmemmap.
-const STRUCTS: u64 = PAGE_BYTES / PAGE_STRUCT;
+/// Offset of the builder's pages in vmalloc's area, after any image and its modules.
+const VMALLOC_PAGES: u64 = 5 << 30;
+/// Consecutive pages in vmalloc's area before a gap.
+const VMALLOC_AREA: u64 = 4;
+/// Larger leaves of the linear map are used wherever there is some RAM, because no small
+/// machine could fill one.
+const LARGEST_WHOLE_LEAF: u64 = 32 << 20;
 
 /// Builds the machine.
 pub(crate) fn build(mut spec: Spec) -> Result<Machine, SynthError> {
     spec.runs.sort_by_key(|run| run.pfn);
-    let memory = Memory::new(&spec.ram)?;
+    let platform = spec.platform;
+    let memory = Memory::new(&spec.ram, platform.page_size(), platform.order())?;
     check(&spec, &memory)?;
     let named: Vec<_> = spec.runs.iter().map(|run| run.frames()).collect();
-    let frames = Frames::new(memory.ram(), &named);
+    let mut frames = Frames::new(memory.ram(), &named);
+    // Fixed addresses come before all others.
+    let mut layout = Layout::new(&spec);
+    let mut memory = memory;
+    let mut ground = Ground {
+        spec: &spec,
+        layout: &mut layout,
+        memory: &mut memory,
+        frames: &mut frames,
+    };
+    let arch = platform.arch;
+    arch.check_layout(&spec).map_err(SynthError::layout)?;
+    arch.reserve(&mut ground)?;
     let mut builder = Builder {
-        layout: Layout::new(&spec),
+        layout,
         spec: &spec,
         memory,
         frames,
         memmap: BTreeMap::new(),
+        mappings: Vec::new(),
     };
     builder.fill();
-    let tables = builder.image()?;
-    builder.direct_map(&tables)?;
-    let sections = builder.memmap(&tables)?;
+    let mut tables = builder.image()?;
+    builder.direct_map(&mut tables)?;
+    let (sections, blocks) = builder.memmap(&mut tables)?;
     builder.mem_section(&sections)?;
     zones::write(
         builder.spec,
@@ -44,11 +61,18 @@ pub(crate) fn build(mut spec: Spec) -> Result<Machine, SynthError> {
     )?;
     builder.struct_pages(&sections)?;
     builder.log()?;
+    builder.vmalloc(&mut tables)?;
+    for mapping in platform.arch.extra(&mut builder.ground(), &blocks)? {
+        let (vaddr, paddr) = (mapping.virt.start, mapping.paddr);
+        let len = mapping.virt.end - vaddr;
+        builder.map(&mut tables, vaddr, paddr..paddr + len, Leaf::Small, true)?;
+    }
     builder.symbols()?;
     let Builder {
         layout,
         memory,
         memmap,
+        mappings,
         ..
     } = builder;
     Ok(Machine {
@@ -56,6 +80,7 @@ pub(crate) fn build(mut spec: Spec) -> Result<Machine, SynthError> {
         layout,
         memory,
         memmap,
+        mappings,
     })
 }
 
@@ -96,23 +121,34 @@ fn check(spec: &Spec, memory: &Memory) -> Result<(), SynthError> {
     {
         return Err(SynthError::layout("nodes overlap or are not in order"));
     }
-    let limit = 1 << (Layout::new(spec).max_physmem_bits - 12);
+    let layout = Layout::new(spec);
+    let limit = (1 << layout.max_physmem_bits) / layout.page_size;
     if memory.max_pfn() > limit {
         return Err(SynthError::layout("RAM above MAX_PHYSMEM_BITS"));
     }
     Ok(())
 }
 
-struct Builder<'a> {
-    spec: &'a Spec,
-    layout: Layout,
-    memory: Memory,
-    frames: Frames,
+pub(crate) struct Builder<'a> {
+    pub(crate) spec: &'a Spec,
+    pub(crate) layout: Layout,
+    pub(crate) memory: Memory,
+    pub(crate) frames: Frames,
     /// Page frame of each page of vmemmap, by the page's index in vmemmap.
-    memmap: BTreeMap<u64, u64>,
+    pub(crate) memmap: BTreeMap<u64, u64>,
+    mappings: Vec<Mapping>,
 }
 
 impl Builder<'_> {
+    fn ground(&mut self) -> Ground<'_> {
+        Ground {
+            spec: self.spec,
+            layout: &mut self.layout,
+            memory: &mut self.memory,
+            frames: &mut self.frames,
+        }
+    }
+
     fn fill(&mut self) {
         for run in &self.spec.runs {
             for pfn in run.frames() {
@@ -123,208 +159,138 @@ impl Builder<'_> {
 
     /// Allocates and maps the kernel's image.
     fn image(&mut self) -> Result<Tables, SynthError> {
-        let options = &self.spec.options;
-        let frames = IMAGE_FRAMES.max(options.image_leaf.frames());
-        let shift = PHYSICAL_START + options.kaslr;
-        if !options.kaslr.is_multiple_of(1 << 21) || shift + frames * PAGE_BYTES > KERNEL_IMAGE_SIZE
-        {
-            return Err(SynthError::layout(
-                "kaslr=: expected a multiple of 2 MiB below 1 GiB - 16 MiB",
-            ));
-        }
-        let align = options.image_leaf.frames();
-        let pfn = match options.phys_base {
+        let spec = self.spec;
+        let arch = spec.platform.arch;
+        let page_size = self.layout.page_size;
+        let areas = arch.areas(spec, self.layout.ram_base);
+        let codec = arch.codec(spec, &self.layout);
+        let top_bytes = codec.table_bytes(codec.levels().len() - 1);
+        let leaf_frames = match areas.image_virt {
+            Some(_) => self.leaf_frames(spec.options.image_leaf),
+            None => 1,
+        };
+        let bytes = self.layout.place_top_table(top_bytes);
+        let frames = (bytes / page_size).next_multiple_of(leaf_frames);
+        let align = leaf_frames.max(top_bytes / page_size);
+        let pfn = match areas.image_phys {
             None => self.frames.alloc(frames, align)?,
-            Some(base) => {
-                let paddr = shift.wrapping_add_signed(base);
-                if !paddr.is_multiple_of(align * PAGE_BYTES) {
+            Some(paddr) => {
+                if !paddr.is_multiple_of(align * page_size) {
                     return Err(SynthError::layout("phys_base= is not aligned to a leaf"));
                 }
-                self.frames.alloc_at(paddr / PAGE_BYTES, frames)?
+                self.frames.alloc_at(paddr / page_size, frames)?
             }
         };
-        self.layout.image_phys = pfn * PAGE_BYTES;
+        let image = pfn * page_size..(pfn + frames) * page_size;
+        self.layout.image_phys = image.start;
         self.layout.image_frames = frames;
-        self.layout.phys_base = self.layout.image_phys.wrapping_sub(shift).cast_signed();
-        let top = self.layout.image_paddr(self.layout.swapper_pg_dir()) / PAGE_BYTES;
-        (pfn + 1..pfn + IMAGE_FRAMES).for_each(|pfn| self.memory.own(pfn));
-        let tables = Tables {
-            top,
-            levels: options.levels,
-            sme_mask: self.layout.sme_mask,
-        };
-        let image = self.layout.image_phys..self.layout.image_phys + frames * PAGE_BYTES;
-        self.map(
-            &tables,
-            self.layout.image_virt,
-            image,
-            options.image_leaf,
-            true,
-        )?;
+        self.layout.image_virt = areas
+            .image_virt
+            .unwrap_or(self.layout.direct(self.layout.image_phys));
+        // The first 4 KiB are the text; they are left to their fill unless the page has objects.
+        let text = u64::from(page_size == 4096);
+        (pfn + text..pfn + bytes / page_size).for_each(|pfn| self.memory.own(pfn));
+        let top = self.layout.image_paddr(self.layout.swapper_pg_dir());
+        let codec = arch.codec(spec, &self.layout);
+        let mut tables = Tables::new(codec, top, page_size, &mut self.memory)?;
+        if let Some(vaddr) = areas.image_virt {
+            self.map(&mut tables, vaddr, image, spec.options.image_leaf, true)?;
+        }
         Ok(tables)
     }
 
-    fn map(
+    /// Returns the number of page frames of a leaf.
+    pub(crate) fn leaf_frames(&self, leaf: Leaf) -> u64 {
+        let page_shift = self.spec.platform.page_shift;
+        let shift = self.spec.platform.leaf_shift(leaf).unwrap_or(page_shift);
+        1 << (shift - page_shift)
+    }
+
+    pub(crate) fn map(
         &mut self,
-        tables: &Tables,
+        tables: &mut Tables,
         vaddr: u64,
         paddr: Range<u64>,
         leaf: Leaf,
         exec: bool,
     ) -> Result<(), SynthError> {
-        for at in paddr.clone().step_by(leaf.frames() as usize * PAGE) {
-            let vaddr = vaddr + (at - paddr.start);
-            tables.map(&mut self.memory, &mut self.frames, vaddr, at, leaf, exec)?;
+        let size = self.leaf_frames(leaf) * self.layout.page_size;
+        for at in paddr.clone().step_by(size as usize) {
+            let leaf = Leafs {
+                vaddr: vaddr.wrapping_add(at - paddr.start),
+                paddr: at,
+                shift: size.ilog2(),
+                attributes: Attributes {
+                    exec,
+                    contiguous: leaf == Leaf::Contiguous,
+                },
+            };
+            tables.map(&mut self.memory, &mut self.frames, leaf)?;
+            self.mapped(leaf.vaddr, at, size);
         }
         Ok(())
     }
 
+    /// Records what the kernel can address.
+    pub(crate) fn mapped(&mut self, vaddr: u64, paddr: u64, len: u64) {
+        self.mappings.push(Mapping {
+            virt: vaddr..vaddr.wrapping_add(len),
+            paddr,
+        });
+    }
+
     /// Maps all RAM. Large leaves are used where they cover only RAM, and small ones for the
-    /// rest, as in init_memory_mapping(). Giant leaves are used wherever there is some RAM,
-    /// because no small machine could fill one.
-    fn direct_map(&mut self, tables: &Tables) -> Result<(), SynthError> {
+    /// rest, as in init_memory_mapping().
+    fn direct_map(&mut self, tables: &mut Tables) -> Result<(), SynthError> {
+        let page_size = self.layout.page_size;
+        let ram = self.memory.ram().to_vec();
+        if !self.spec.platform.arch.linear_map_in_tables(self.spec) {
+            for range in ram {
+                let (start, end) = (range.start * page_size, range.end * page_size);
+                self.mapped(self.layout.direct(start), start, end - start);
+            }
+            return Ok(());
+        }
         let direct = self.spec.options.direct;
-        let step = direct.frames();
+        let step = self.leaf_frames(direct);
+        let everywhere = step * page_size > LARGEST_WHOLE_LEAF;
         let mut next = 0;
-        for range in self.memory.ram().to_vec() {
+        for range in ram {
             let mut pfn = range.start.max(next);
             while pfn < range.end {
                 let base = pfn & !(step - 1);
                 let whole = base >= range.start && base + step <= range.end;
-                let (leaf, base) = match direct {
-                    Leaf::Large if !whole => (Leaf::Small, pfn),
-                    leaf => (leaf, base),
+                let size = step * page_size;
+                let aligned = self.layout.direct(base * page_size).is_multiple_of(size);
+                let (leaf, base) = if aligned && (whole || everywhere) {
+                    (direct, base)
+                } else {
+                    (Leaf::Small, pfn)
                 };
-                let paddr = base * PAGE_BYTES;
+                let paddr = base * page_size;
                 let vaddr = self.layout.direct(paddr);
-                let bytes = paddr..paddr + leaf.frames() * PAGE_BYTES;
+                let frames = self.leaf_frames(leaf);
+                let bytes = paddr..paddr + frames * page_size;
                 self.map(tables, vaddr, bytes, leaf, false)?;
-                pfn = base + leaf.frames();
+                pfn = base + frames;
                 next = pfn;
             }
         }
         Ok(())
     }
 
-    /// Allocates the mem_map of every section that has RAM.
-    fn memmap(&mut self, tables: &Tables) -> Result<Vec<u64>, SynthError> {
-        let mut sections = Vec::new();
-        for range in self.memory.ram() {
-            sections.extend(range.start / SECTION_FRAMES..=(range.end - 1) / SECTION_FRAMES);
-        }
-        sections.dedup();
-        let pages = SECTION_FRAMES / STRUCTS;
-        for section in &sections {
-            let first = section * pages;
-            let vaddr = self.layout.vmemmap + first * PAGE_BYTES;
-            if self.spec.options.vmemmap_leaf == Leaf::Large {
-                // The mem_map of one section is exactly one large leaf.
-                let pfn = self.frames.alloc(pages, pages)?;
-                for index in 0..pages {
-                    self.memory.own(pfn + index);
-                    self.memmap.insert(first + index, pfn + index);
-                }
-                let bytes = pfn * PAGE_BYTES..(pfn + pages) * PAGE_BYTES;
-                self.map(tables, vaddr, bytes, Leaf::Large, false)?;
-                continue;
-            }
-            for index in first..first + pages {
-                let pfn = match self.shared(index) {
-                    Some(other) => self.memmap.get(&other).copied(),
-                    None => None,
-                };
-                // From both ends alternately, so that nothing is contiguous.
-                let pfn = match pfn {
-                    Some(pfn) => pfn,
-                    None if index % 2 == 0 => self.frames.alloc(1, 1)?,
-                    None => self.frames.alloc_top()?,
-                };
-                self.memory.own(pfn);
-                self.memmap.insert(index, pfn);
-                let vaddr = self.layout.vmemmap + index * PAGE_BYTES;
-                let bytes = pfn * PAGE_BYTES..(pfn + 1) * PAGE_BYTES;
-                self.map(tables, vaddr, bytes, Leaf::Small, false)?;
-            }
-        }
-        Ok(sections)
-    }
-
-    /// Returns the index of the earlier page of vmemmap that replaces this one, if the vmemmap
-    /// of a hugetlb page is optimized. With pointers, the pages of all tails are the head's own
-    /// page, and heads appear in the middle; with masks (7.1), they are one page of tails.
-    fn shared(&self, index: u64) -> Option<u64> {
-        let pfn = index * STRUCTS;
-        let run = self.run_of(pfn).filter(|run| run.hvo)?;
-        let first = run.head(pfn) / STRUCTS;
-        let stands_in = match self.spec.head_link() {
-            HeadLink::Pointer => first,
-            HeadLink::InfoMask => first + 1,
-        };
-        (index > stands_in).then_some(stands_in)
-    }
-
-    fn run_of(&self, pfn: u64) -> Option<&crate::spec::Run> {
-        crate::machine::run_of(&self.spec.runs, pfn)
-    }
-
-    /// SPARSEMEM_EXTREME: an array of pointers to pages of `struct mem_section`.
-    fn mem_section(&mut self, sections: &[u64]) -> Result<(), SynthError> {
-        let bytes = self.layout.section_roots() * 8;
-        let count = bytes.div_ceil(PAGE_BYTES);
-        let array = self.frames.alloc(count, 1)?;
-        (array..array + count).for_each(|pfn| self.memory.own(pfn));
-        self.layout.mem_section = self.layout.direct(array * PAGE_BYTES);
-        // PRESENT, HAS_MEM_MAP and ONLINE; IS_EARLY came with 5.3 (326e1b8f83a4).
-        let flags = if self.spec.kernel.since(5, 3) { 0xf } else { 7 };
-        for section in sections {
-            let slot = array * PAGE_BYTES + section / self.layout.sections_per_root() * 8;
-            let root = match self.memory.read_u64(slot).unwrap_or(0) {
-                0 => {
-                    let page = self.frames.alloc(1, 1)?;
-                    self.memory.own(page);
-                    let paddr = page * PAGE_BYTES;
-                    self.memory.write_u64(slot, self.layout.direct(paddr))?;
-                    paddr
-                }
-                vaddr => vaddr - self.layout.page_offset,
+    /// Maps pages of unnamed RAM in vmalloc's area, a gap after every few of them.
+    fn vmalloc(&mut self, tables: &mut Tables) -> Result<(), SynthError> {
+        let page_size = self.layout.page_size;
+        for index in 0..self.spec.options.vmalloc {
+            let pfn = match index % 2 {
+                0 => self.frames.alloc(1, 1)?,
+                _ => self.frames.alloc_top()?,
             };
-            let index = section % self.layout.sections_per_root();
-            let entry = root + index * self.layout.mem_section_size;
-            // The address of the section's map minus the offset of its first frame: vmemmap
-            // itself.
-            self.memory.write_u64(entry, self.layout.vmemmap | flags)?;
-            self.memory
-                .write_u64(entry + 8, self.layout.direct(root + 0x800))?;
-        }
-        Ok(())
-    }
-
-    fn struct_pages(&mut self, sections: &[u64]) -> Result<(), SynthError> {
-        let writer = PageWriter {
-            spec: self.spec,
-            vmemmap: self.layout.vmemmap,
-            page_offset: self.layout.page_offset,
-        };
-        for section in sections {
-            let first = section * SECTION_FRAMES;
-            for start in (first..first + SECTION_FRAMES).step_by(STRUCTS as usize) {
-                if self.shared(start / STRUCTS).is_some() {
-                    continue;
-                }
-                let mut bytes = Vec::with_capacity(PAGE);
-                for pfn in start..start + STRUCTS {
-                    let used = match self.run_of(pfn) {
-                        Some(run) => Use::Named(run),
-                        None if self.memory.is_ram(pfn) => Use::Plain,
-                        None => Use::Hole,
-                    };
-                    let node = zones::node_of(self.spec, pfn);
-                    bytes.extend(writer.write(pfn, used, zones::zone_of(pfn), node));
-                }
-                if let Some(pfn) = self.memmap.get(&(start / STRUCTS)) {
-                    self.memory.write(pfn * PAGE_BYTES, &bytes)?;
-                }
-            }
+            let page = VMALLOC_PAGES / page_size + index + index / VMALLOC_AREA;
+            let vaddr = self.layout.vmalloc.wrapping_add(page * page_size);
+            let bytes = pfn * page_size..(pfn + 1) * page_size;
+            self.map(tables, vaddr, bytes, Leaf::Small, false)?;
         }
         Ok(())
     }
@@ -334,17 +300,17 @@ impl Builder<'_> {
         let Some(log) = &self.spec.log else {
             return Ok(());
         };
-        let pages = (log.image(0).bytes.len() as u64).div_ceil(PAGE_BYTES);
-        let first = self.frames.alloc(pages, 1)?;
-        (first..first + pages).for_each(|pfn| self.memory.own(pfn));
-        self.layout.log = self.layout.direct(first * PAGE_BYTES);
-        let bytes = log.image(self.layout.log).bytes;
-        self.memory.write(first * PAGE_BYTES, &bytes)
+        let len = log.image(0).bytes.len() as u64;
+        let pages = len.div_ceil(self.layout.page_size);
+        let paddr = self.ground().pages(pages)?;
+        self.layout.log = self.layout.direct(paddr);
+        let bytes = log.image_in(self.layout.log, self.layout.order).bytes;
+        self.memory.write(paddr, &bytes)
     }
 
     /// Writes init_uts_ns, vmap_area_list and the page with VMCOREINFO.
     fn symbols(&mut self) -> Result<(), SynthError> {
-        let layout = self.layout;
+        let layout = self.layout.clone();
         let kernel = self.spec.kernel;
         let name = layout.image_paddr(layout.init_uts_ns()) + layout.uts_name_offset(kernel);
         let release = layout.release(kernel);
@@ -353,7 +319,7 @@ impl Builder<'_> {
             "synth",
             &release,
             "#1 SMP synth",
-            "x86_64",
+            self.spec.platform.machine(),
             "(none)",
         ];
         // `struct new_utsname`: six fields of 65 bytes.
@@ -367,14 +333,15 @@ impl Builder<'_> {
                 .write_u64(layout.image_paddr(list) + offset, list)?;
         }
         if self.spec.options.vmcoreinfo.in_page() {
-            let page = self.frames.alloc(1, 1)?;
-            self.memory.own(page);
-            self.layout.vmcoreinfo_page = Some(page * PAGE_BYTES);
+            let page = self.ground().pages(1)?;
+            self.layout.vmcoreinfo_page = Some(page);
             let text = vmcoreinfo::text(self.spec, &self.layout);
-            if text.len() > PAGE {
+            if text.len() > 4096 {
                 return Err(SynthError::layout("VMCOREINFO is longer than a page"));
             }
-            self.memory.write(page * PAGE_BYTES, text.as_bytes())?;
+            self.memory.write(page, text.as_bytes())?;
+            let arch = self.spec.platform.arch;
+            arch.publish(&mut self.ground(), &text)?;
         }
         Ok(())
     }

@@ -3,157 +3,20 @@
 use std::ops::Range;
 
 use crate::machine::Machine;
-use crate::memory::{PAGE, SplitMix};
-use crate::notes::{NoteExtent, Notes, put16, put32, put64};
+use crate::memory::SplitMix;
+use crate::notes::{NoteExtent, Notes};
+use crate::order::ByteOrder;
+use crate::shape::{ElfShape, LoadOrder, Vaddr, Writer};
 
 const EHDR: usize = 64;
 const PHDR: usize = 56;
 const SHDR: usize = 64;
+const EM_X86_64: u16 = 62;
 const PT_LOAD: u32 = 1;
 const PT_NOTE: u32 = 4;
 /// Value of e_phnum that refers to sh_info of section 0 for the actual count.
 const PN_XNUM: u16 = 0xffff;
 const STRINGS: &[u8] = b"\0.shstrtab\0";
-
-/// The program whose layout the file has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Writer {
-    /// /proc/vmcore: program headers directly after the ELF header, data page-aligned.
-    Vmcore,
-    /// QEMU 7.2's dump-guest-memory: two section headers first, e_phoff 192, e_ehsize 8, data
-    /// not aligned, the section names at the very end.
-    Qemu,
-}
-
-/// p_vaddr of the PT_LOADs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Vaddr {
-    /// The address in the direct map.
-    DirectMap,
-    /// Zero.
-    Zero,
-    /// The physical address.
-    Physical,
-}
-
-/// Order of the PT_LOADs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LoadOrder {
-    /// Ascending by physical address.
-    Sorted,
-    /// Descending by physical address.
-    Reversed,
-    /// Shuffled with a seed.
-    Shuffled(u64),
-}
-
-/// The layout of an ELF core.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ElfShape {
-    /// The program whose layout the file has.
-    pub writer: Writer,
-    /// p_vaddr of the PT_LOADs.
-    pub vaddr: Vaddr,
-    /// True for a first PT_LOAD of the kernel's image, which overlaps that of its RAM.
-    pub image_load: bool,
-    /// True for e_phnum 0xffff with the count in section 0, whatever the count.
-    pub extended_phnum: bool,
-    /// Number of PT_LOADs per range of RAM.
-    pub loads_per_range: u64,
-    /// Number of page frames by which a PT_LOAD overlaps the next one.
-    pub overlap: u64,
-    /// Order of the PT_LOADs.
-    pub order: LoadOrder,
-    /// True for NT_PRSTATUS notes.
-    pub prstatus: bool,
-    /// True for QEMU's notes.
-    pub qemu_notes: bool,
-}
-
-impl ElfShape {
-    /// Returns the layout of /proc/vmcore.
-    pub fn vmcore() -> Self {
-        Self {
-            writer: Writer::Vmcore,
-            vaddr: Vaddr::DirectMap,
-            image_load: true,
-            extended_phnum: false,
-            loads_per_range: 1,
-            overlap: 0,
-            order: LoadOrder::Sorted,
-            prstatus: true,
-            qemu_notes: false,
-        }
-    }
-
-    /// Returns QEMU's layout, with p_vaddr 0 as in older versions. 7.2 writes the physical
-    /// address: set `vaddr` to [`Vaddr::Physical`].
-    pub fn qemu() -> Self {
-        Self {
-            writer: Writer::Qemu,
-            vaddr: Vaddr::Zero,
-            image_load: false,
-            qemu_notes: true,
-            ..Self::vmcore()
-        }
-    }
-
-    /// Returns the layouts that every reader should support, with names.
-    pub fn all() -> Vec<(&'static str, Self)> {
-        let (vmcore, qemu) = (Self::vmcore(), Self::qemu());
-        let extended_phnum = true;
-        vec![
-            ("vmcore", vmcore),
-            ("qemu", qemu),
-            (
-                "qemu with physical p_vaddr",
-                Self {
-                    vaddr: Vaddr::Physical,
-                    ..qemu
-                },
-            ),
-            (
-                "vmcore, extended",
-                Self {
-                    extended_phnum,
-                    loads_per_range: 3,
-                    ..vmcore
-                },
-            ),
-            (
-                "qemu, extended",
-                Self {
-                    extended_phnum,
-                    ..qemu
-                },
-            ),
-            (
-                "vmcore, shuffled",
-                Self {
-                    loads_per_range: 5,
-                    order: LoadOrder::Shuffled(1),
-                    ..vmcore
-                },
-            ),
-            (
-                "vmcore, reversed and overlapping",
-                Self {
-                    loads_per_range: 4,
-                    overlap: 3,
-                    order: LoadOrder::Reversed,
-                    ..vmcore
-                },
-            ),
-            (
-                "vmcore without CPUs",
-                Self {
-                    prstatus: false,
-                    ..vmcore
-                },
-            ),
-        ]
-    }
-}
 
 /// Extents of a PT_LOAD in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,14 +67,18 @@ impl Machine {
 
 fn write(machine: &Machine, shape: &ElfShape) -> ElfImage {
     let loads = loads(machine, shape);
-    let mut notes = Notes::default();
+    let page = machine.page_size() as usize;
+    let arch = machine.spec.platform.arch;
+    let order = shape.headers.unwrap_or(machine.order());
+    let mut notes = Notes::new(order);
     if shape.prstatus {
         notes.prstatus(machine);
     }
-    if shape.qemu_notes {
+    if shape.qemu_notes && arch.elf_machine() == EM_X86_64 {
         notes.qemu(machine);
     }
-    if machine.spec.options.vmcoreinfo.in_note() {
+    let qemu_omits = shape.writer == Writer::Qemu && !arch.qemu_has_vmcoreinfo();
+    if machine.spec.options.vmcoreinfo.in_note() && !qemu_omits {
         notes.vmcoreinfo(machine);
     }
 
@@ -229,7 +96,7 @@ fn write(machine: &Machine, shape: &ElfShape) -> ElfImage {
     let phdrs = phoff..phoff + phnum * PHDR;
     let align = |at: usize| {
         if aligned {
-            at.next_multiple_of(PAGE)
+            at.next_multiple_of(page)
         } else {
             at
         }
@@ -238,11 +105,11 @@ fn write(machine: &Machine, shape: &ElfShape) -> ElfImage {
     let mut at = align(notes_at + notes.bytes.len());
     let mut extents = Vec::new();
     for (index, load) in loads.iter().enumerate() {
-        let size = (load.frames.end - load.frames.start) as usize * PAGE;
+        let size = (load.frames.end - load.frames.start) as usize * page;
         extents.push(LoadExtent {
             phdr: phoff + (index + 1) * PHDR,
             data: at..at + size,
-            paddr: load.frames.start * PAGE as u64,
+            paddr: load.frames.start * page as u64,
             vaddr: load.vaddr,
         });
         at += size;
@@ -251,6 +118,7 @@ fn write(machine: &Machine, shape: &ElfShape) -> ElfImage {
     let mut bytes = vec![0; at];
     bytes[notes_at..notes_at + notes.bytes.len()].copy_from_slice(&notes.bytes);
     put_phdr(
+        order,
         &mut bytes[phoff..],
         PT_NOTE,
         &(notes_at..notes_at + notes.bytes.len()),
@@ -259,29 +127,38 @@ fn write(machine: &Machine, shape: &ElfShape) -> ElfImage {
     );
     for (extent, load) in extents.iter().zip(&loads) {
         let header = &mut bytes[extent.phdr..];
-        put_phdr(header, PT_LOAD, &extent.data, extent.vaddr, extent.paddr);
+        put_phdr(
+            order,
+            header,
+            PT_LOAD,
+            &extent.data,
+            extent.vaddr,
+            extent.paddr,
+        );
         for (pfn, bytes) in load
             .frames
             .clone()
-            .zip(bytes[extent.data.clone()].chunks_exact_mut(PAGE))
+            .zip(bytes[extent.data.clone()].chunks_exact_mut(page))
         {
-            if let Some(page) = machine.page(pfn) {
-                bytes.copy_from_slice(&page);
+            if let Some(content) = machine.page(pfn) {
+                bytes.copy_from_slice(&content);
             }
         }
     }
     if shape.extended_phnum {
-        put32(&mut bytes, shdrs.start + 44, phnum as u32); // sh_info
+        order.put32(&mut bytes, shdrs.start + 44, phnum as u32); // sh_info
     }
     if shape.writer == Writer::Qemu {
         let header = shdrs.start + SHDR;
-        put32(&mut bytes, header, 1); // sh_name
-        put32(&mut bytes, header + 4, 3); // SHT_STRTAB
-        put64(&mut bytes, header + 24, at as u64);
-        put64(&mut bytes, header + 32, STRINGS.len() as u64);
+        order.put32(&mut bytes, header, 1); // sh_name
+        order.put32(&mut bytes, header + 4, 3); // SHT_STRTAB
+        order.put64(&mut bytes, header + 24, at as u64);
+        order.put64(&mut bytes, header + 32, STRINGS.len() as u64);
         bytes.extend(STRINGS);
     }
-    put_ehdr(&mut bytes, shape, phoff, phnum, &shdrs);
+    let machine_number = arch.elf_machine();
+    order.put16(&mut bytes, 18, machine_number);
+    put_ehdr(order, &mut bytes, shape, phoff, phnum, &shdrs);
 
     for note in &mut notes.extents {
         note.header += notes_at;
@@ -298,14 +175,15 @@ fn write(machine: &Machine, shape: &ElfShape) -> ElfImage {
 
 fn loads(machine: &Machine, shape: &ElfShape) -> Vec<Load> {
     let mut loads = Vec::new();
+    let page_size = machine.page_size();
     for range in machine.ram() {
         let len = range.end - range.start;
         let step = len.div_ceil(shape.loads_per_range.clamp(1, len));
         for start in range.clone().step_by(step as usize) {
             let end = (start + step + shape.overlap).min(range.end);
-            let paddr = start * PAGE as u64;
+            let paddr = start * page_size;
             let vaddr = match shape.vaddr {
-                Vaddr::DirectMap => machine.page_offset() + paddr,
+                Vaddr::DirectMap => machine.layout.direct(paddr),
                 Vaddr::Zero => 0,
                 Vaddr::Physical => paddr,
             };
@@ -325,10 +203,10 @@ fn loads(machine: &Machine, shape: &ElfShape) -> Vec<Load> {
             }
         }
     }
-    if shape.image_load {
+    if shape.image_load && machine.spec.platform.arch.image_load(&machine.spec) {
         let (virt, phys) = machine.image();
         let image = Load {
-            frames: phys.start / PAGE as u64..phys.end / PAGE as u64,
+            frames: phys.start / page_size..phys.end / page_size,
             vaddr: virt.start,
         };
         loads.insert(0, image);
@@ -336,41 +214,55 @@ fn loads(machine: &Machine, shape: &ElfShape) -> Vec<Load> {
     loads
 }
 
-fn put_phdr(header: &mut [u8], kind: u32, data: &Range<usize>, vaddr: u64, paddr: u64) {
-    put32(header, 0, kind);
+fn put_phdr(
+    order: ByteOrder,
+    header: &mut [u8],
+    kind: u32,
+    data: &Range<usize>,
+    vaddr: u64,
+    paddr: u64,
+) {
+    order.put32(header, 0, kind);
     // PF_R | PF_W | PF_X for memory, as in the kernel.
-    put32(header, 4, if kind == PT_LOAD { 7 } else { 0 });
-    put64(header, 8, data.start as u64);
-    put64(header, 16, vaddr);
-    put64(header, 24, paddr);
-    put64(header, 32, data.len() as u64);
-    put64(header, 40, data.len() as u64);
+    order.put32(header, 4, if kind == PT_LOAD { 7 } else { 0 });
+    order.put64(header, 8, data.start as u64);
+    order.put64(header, 16, vaddr);
+    order.put64(header, 24, paddr);
+    order.put64(header, 32, data.len() as u64);
+    order.put64(header, 40, data.len() as u64);
 }
 
-fn put_ehdr(bytes: &mut [u8], shape: &ElfShape, phoff: usize, phnum: usize, shdrs: &Range<usize>) {
-    // ELFCLASS64, ELFDATA2LSB, EV_CURRENT.
-    bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
-    put16(bytes, 16, 4); // ET_CORE
-    put16(bytes, 18, 62); // EM_X86_64
-    put32(bytes, 20, 1);
-    put64(bytes, 32, phoff as u64);
+fn put_ehdr(
+    order: ByteOrder,
+    bytes: &mut [u8],
+    shape: &ElfShape,
+    phoff: usize,
+    phnum: usize,
+    shdrs: &Range<usize>,
+) {
+    // ELFCLASS64, ELFDATA2LSB or ELFDATA2MSB, EV_CURRENT.
+    let data = if order == ByteOrder::Big { 2 } else { 1 };
+    bytes[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, data, 1]);
+    order.put16(bytes, 16, 4); // ET_CORE
+    order.put32(bytes, 20, 1);
+    order.put64(bytes, 32, phoff as u64);
     let qemu = shape.writer == Writer::Qemu;
     let shnum = shdrs.len() / SHDR;
     if shnum > 0 {
-        put64(bytes, 40, shdrs.start as u64);
-        put16(bytes, 58, SHDR as u16);
-        put16(bytes, 60, shnum as u16);
+        order.put64(bytes, 40, shdrs.start as u64);
+        order.put16(bytes, 58, SHDR as u16);
+        order.put16(bytes, 60, shnum as u16);
     }
     // QEMU 7.2 uses the size of a pointer.
-    put16(bytes, 52, if qemu { 8 } else { EHDR as u16 });
-    put16(bytes, 54, PHDR as u16);
+    order.put16(bytes, 52, if qemu { 8 } else { EHDR as u16 });
+    order.put16(bytes, 54, PHDR as u16);
     let count = u16::try_from(phnum).unwrap_or(PN_XNUM);
-    put16(
+    order.put16(
         bytes,
         56,
         if shape.extended_phnum { PN_XNUM } else { count },
     );
     if qemu {
-        put16(bytes, 62, 1); // e_shstrndx
+        order.put16(bytes, 62, 1); // e_shstrndx
     }
 }

@@ -64,32 +64,40 @@
 //! only the fields that a filter reads. Sizes of `zone` and `pglist_data` depend on a
 //! kernel's configuration; they are real, but not those of each kernel.
 
+mod arch;
 mod build;
+mod checks;
 mod elf;
 mod error;
 mod kernels;
 mod layout;
 mod machine;
+mod memmap;
 mod memory;
 mod notes;
 mod oracle;
+mod order;
 mod pages;
 mod paging;
 mod printk;
 mod random;
+mod shape;
 mod spec;
 mod text;
 mod tiny;
 mod vmcoreinfo;
 mod zones;
 
-pub use elf::{ElfImage, ElfShape, LoadExtent, LoadOrder, Vaddr, Writer};
+pub use arch::{Platform, Registers};
+pub use elf::{ElfImage, LoadExtent};
 pub use error::SynthError;
 pub use kernels::{CompoundInfo, HeadLink, Kernel, PageFlags, PageTypes, ZoneLayout, presets};
-pub use machine::Machine;
+pub use machine::{Machine, Mapping};
 pub use notes::NoteExtent;
+pub use order::ByteOrder;
 pub use printk::{KernelLog, LogForm, LogImage, LogRecord, Written};
-pub use random::random_machine;
+pub use random::{random_machine, random_machine_on};
+pub use shape::{ElfShape, LoadOrder, Vaddr, Writer};
 pub use spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
 pub use tiny::{IMAGE, TinyKernel, TinyTypes};
 

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use crate::error::SynthError;
 use crate::layout::Layout;
-use crate::memory::{Memory, PAGE};
+use crate::memory::Memory;
+use crate::order::ByteOrder;
 use crate::pages::PAGE_STRUCT;
 use crate::spec::{Run, Spec};
 use crate::{vmcoreinfo, zones};
@@ -18,6 +19,16 @@ pub struct Machine {
     pub(crate) memory: Memory,
     /// Page frame of each page of vmemmap, by the page's index in vmemmap.
     pub(crate) memmap: BTreeMap<u64, u64>,
+    pub(crate) mappings: Vec<Mapping>,
+}
+
+/// Virtually and physically contiguous memory that the kernel can address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    /// Virtual addresses.
+    pub virt: Range<u64>,
+    /// Physical address of the first one.
+    pub paddr: u64,
 }
 
 impl Machine {
@@ -42,7 +53,7 @@ impl Machine {
     }
 
     /// Returns the contents of a page frame; `None` if it is not RAM.
-    pub fn page(&self, pfn: u64) -> Option<[u8; PAGE]> {
+    pub fn page(&self, pfn: u64) -> Option<Vec<u8>> {
         self.memory.page(pfn)
     }
 
@@ -75,13 +86,14 @@ impl Machine {
     /// Returns the physical address of a frame's struct page, if its section has a mem_map.
     pub fn struct_page(&self, pfn: u64) -> Option<u64> {
         let offset = pfn.checked_mul(PAGE_STRUCT)?;
-        let page = self.memmap.get(&(offset / PAGE as u64))?;
-        Some(page * PAGE as u64 + offset % PAGE as u64)
+        let page_size = self.page_size();
+        let page = self.memmap.get(&(offset / page_size))?;
+        Some(page * page_size + offset % page_size)
     }
 
     /// Returns the virtual address of a frame's struct page, as computed by the kernel.
     pub fn struct_page_vaddr(&self, pfn: u64) -> u64 {
-        self.layout.vmemmap + pfn * PAGE_STRUCT
+        self.layout.struct_page(pfn)
     }
 
     /// Returns the physical address of the top-level page table.
@@ -89,14 +101,31 @@ impl Machine {
         self.layout.image_paddr(self.layout.swapper_pg_dir())
     }
 
-    /// Returns the start of the direct map.
+    /// Returns the address of physical address 0 in the direct map, which is below its start if
+    /// RAM begins later.
     pub fn page_offset(&self) -> u64 {
         self.layout.page_offset
     }
 
+    /// Returns the kernel's page size in bytes.
+    pub fn page_size(&self) -> u64 {
+        self.layout.page_size
+    }
+
+    /// Returns the order of words in memory.
+    pub fn order(&self) -> ByteOrder {
+        self.layout.order
+    }
+
+    /// Returns everything that the kernel can address: what page tables map, one item per leaf,
+    /// and what the hardware maps without them.
+    pub fn mappings(&self) -> &[Mapping] {
+        &self.mappings
+    }
+
     /// Returns the virtual and the physical range of the kernel's image.
     pub fn image(&self) -> (Range<u64>, Range<u64>) {
-        let bytes = self.layout.image_frames * PAGE as u64;
+        let bytes = self.layout.image_frames * self.layout.page_size;
         let (virt, phys) = (self.layout.image_virt, self.layout.image_phys);
         (virt..virt + bytes, phys..phys + bytes)
     }

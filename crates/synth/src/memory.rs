@@ -5,24 +5,30 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::error::SynthError;
+use crate::order::ByteOrder;
 use crate::spec::Fill;
 
-/// Size of a page in bytes.
-pub(crate) const PAGE: usize = 4096;
-
-/// Maximum number of page frames of RAM: 64 MiB.
-const MAX_FRAMES: u64 = 64 << 8;
+/// Maximum number of bytes of RAM.
+const MAX_RAM: u64 = 64 << 20;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
+    /// Bytes of a page.
+    page_size: u64,
+    /// Order of the words that the builder and [`Fill::Stamp`] write.
+    order: ByteOrder,
     /// Sorted and not overlapping.
     ram: Vec<Range<u64>>,
-    written: BTreeMap<u64, Box<[u8; PAGE]>>,
+    written: BTreeMap<u64, Box<[u8]>>,
     fills: BTreeMap<u64, Fill>,
 }
 
 impl Memory {
-    pub(crate) fn new(ram: &[Range<u64>]) -> Result<Self, SynthError> {
+    pub(crate) fn new(
+        ram: &[Range<u64>],
+        page_size: u64,
+        order: ByteOrder,
+    ) -> Result<Self, SynthError> {
         let mut ram = ram.to_vec();
         ram.sort_by_key(|range| range.start);
         if ram.is_empty() {
@@ -34,10 +40,13 @@ impl Memory {
                 pair[1].start
             )));
         }
-        if ram.iter().map(|range| range.end - range.start).sum::<u64>() > MAX_FRAMES {
+        let frames: u64 = ram.iter().map(|range| range.end - range.start).sum();
+        if frames.saturating_mul(page_size) > MAX_RAM {
             return Err(SynthError::layout("more than 64 MiB of RAM"));
         }
         Ok(Self {
+            page_size,
+            order,
             ram,
             written: BTreeMap::new(),
             fills: BTreeMap::new(),
@@ -62,12 +71,13 @@ impl Memory {
 
     /// Gives a page to the builder; it is filled with zeros.
     pub(crate) fn own(&mut self, pfn: u64) {
-        self.written.insert(pfn, Box::new([0; PAGE]));
+        self.written
+            .insert(pfn, vec![0; self.page_size as usize].into());
     }
 
-    pub(crate) fn page(&self, pfn: u64) -> Option<[u8; PAGE]> {
+    pub(crate) fn page(&self, pfn: u64) -> Option<Vec<u8>> {
         if let Some(page) = self.written.get(&pfn) {
-            return Some(**page);
+            return Some(page.to_vec());
         }
         if !self.is_ram(pfn) {
             return None;
@@ -75,10 +85,10 @@ impl Memory {
         match self.fills.get(&pfn).copied().unwrap_or(Fill::Stamp) {
             Fill::Same(other) => match self.fills.get(&other) {
                 // Only one step is followed, so that cycles are impossible.
-                Some(Fill::Same(_)) => Some([0; PAGE]),
+                Some(Fill::Same(_)) => Some(vec![0; self.page_size as usize]),
                 _ => self.page(other),
             },
-            fill => Some(content(pfn, fill)),
+            fill => Some(self.content(pfn, fill)),
         }
     }
 
@@ -87,14 +97,14 @@ impl Memory {
         let mut at = paddr;
         let mut rest = bytes;
         while !rest.is_empty() {
-            let pfn = at / PAGE as u64;
-            let offset = (at % PAGE as u64) as usize;
-            let take = rest.len().min(PAGE - offset);
+            let pfn = at / self.page_size;
+            let offset = (at % self.page_size) as usize;
+            let take = rest.len().min(self.page_size as usize - offset);
             if !self.written.contains_key(&pfn) {
                 let page = self.page(pfn).ok_or_else(|| {
                     SynthError::layout(format!("physical address {at:#x} is not RAM"))
                 })?;
-                self.written.insert(pfn, Box::new(page));
+                self.written.insert(pfn, page.into());
             }
             if let Some(page) = self.written.get_mut(&pfn) {
                 page[offset..offset + take].copy_from_slice(&rest[..take]);
@@ -106,16 +116,20 @@ impl Memory {
     }
 
     pub(crate) fn write_u64(&mut self, paddr: u64, value: u64) -> Result<(), SynthError> {
-        self.write(paddr, &value.to_le_bytes())
+        self.write(paddr, &self.order.u64(value))
+    }
+
+    pub(crate) fn write_u32(&mut self, paddr: u64, value: u32) -> Result<(), SynthError> {
+        self.write(paddr, &self.order.u32(value))
     }
 
     pub(crate) fn read(&self, paddr: u64, len: usize) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(len);
         let mut at = paddr;
         while out.len() < len {
-            let pfn = at / PAGE as u64;
-            let offset = (at % PAGE as u64) as usize;
-            let take = (len - out.len()).min(PAGE - offset);
+            let pfn = at / self.page_size;
+            let offset = (at % self.page_size) as usize;
+            let take = (len - out.len()).min(self.page_size as usize - offset);
             // Most reads are of tables, which are stored and need no copy.
             match self.written.get(&pfn) {
                 Some(page) => out.extend_from_slice(&page[offset..offset + take]),
@@ -128,29 +142,29 @@ impl Memory {
 
     pub(crate) fn read_u64(&self, paddr: u64) -> Option<u64> {
         let bytes = self.read(paddr, 8)?;
-        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+        Some(self.order.read_u64(bytes.try_into().ok()?))
     }
-}
 
-fn content(pfn: u64, fill: Fill) -> [u8; PAGE] {
-    let mut page = [0; PAGE];
-    match fill {
-        Fill::Zero | Fill::Same(_) => {}
-        Fill::Const(byte) => page.fill(byte),
-        Fill::Stamp => {
-            for (index, word) in page.chunks_exact_mut(8).enumerate() {
-                let paddr = pfn * PAGE as u64 + index as u64 * 8;
-                word.copy_from_slice(&paddr.to_le_bytes());
+    fn content(&self, pfn: u64, fill: Fill) -> Vec<u8> {
+        let mut page = vec![0; self.page_size as usize];
+        match fill {
+            Fill::Zero | Fill::Same(_) => {}
+            Fill::Const(byte) => page.fill(byte),
+            Fill::Stamp => {
+                for (index, word) in page.chunks_exact_mut(8).enumerate() {
+                    let paddr = pfn * self.page_size + index as u64 * 8;
+                    word.copy_from_slice(&self.order.u64(paddr));
+                }
+            }
+            Fill::Random(seed) => {
+                let mut state = SplitMix::new(seed ^ pfn.rotate_left(32));
+                for word in page.chunks_exact_mut(8) {
+                    word.copy_from_slice(&state.next().to_le_bytes());
+                }
             }
         }
-        Fill::Random(seed) => {
-            let mut state = SplitMix::new(seed ^ pfn.rotate_left(32));
-            for word in page.chunks_exact_mut(8) {
-                word.copy_from_slice(&state.next().to_le_bytes());
-            }
-        }
+        page
     }
-    page
 }
 
 /// Steele, Lea and Flood's SplitMix64: small, and equal on all platforms.

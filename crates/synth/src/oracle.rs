@@ -24,7 +24,7 @@ impl Machine {
         let mut kept = vec![false; self.max_pfn() as usize];
         for pfn in self.ram().iter().cloned().flatten() {
             kept[pfn as usize] = match self.run(pfn) {
-                Some(run) if scanned => !excluded(run, level),
+                Some(run) if scanned => !excluded(run, level, self.spec.page_orders()),
                 _ => true,
             };
         }
@@ -32,11 +32,11 @@ impl Machine {
     }
 }
 
-fn excluded(run: &Run, level: u8) -> bool {
+fn excluded(run: &Run, level: u8, orders: u8) -> bool {
     let wanted = match run.class {
         Class::Kernel | Class::Reserved | Class::PageTable | Class::Slab => false,
         // An impossible order is a sign of damage: the block is kept.
-        Class::Free => level & FREE != 0 && run.bad_order.is_none_or(|order| order < 11),
+        Class::Free => level & FREE != 0 && run.bad_order.is_none_or(|order| order < orders.into()),
         Class::Unaccepted => level & FREE != 0,
         Class::Cache if run.private => level & CACHE_PRIVATE != 0,
         Class::Cache | Class::SwapCache => level & (CACHE | CACHE_PRIVATE) != 0,

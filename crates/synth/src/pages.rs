@@ -1,4 +1,4 @@
-//! `struct page`, 64 bytes, as include/linux/mm_types.h lays it out on x86_64 with
+//! `struct page`, 64 bytes, as include/linux/mm_types.h lays it out on machines of 64 bits with
 //! CONFIG_MEMCG in all kernels imitated here:
 //!
 //! | offset | word |
@@ -12,6 +12,8 @@
 //! | 52 | _refcount |
 
 use crate::kernels::{CompoundInfo, HeadLink};
+use crate::layout::Layout;
+use crate::order::ByteOrder;
 use crate::spec::{Class, Run, Spec};
 
 /// SIZE(page).
@@ -28,7 +30,7 @@ pub(crate) const MAPCOUNT: u64 = 48;
 pub(crate) const REFCOUNT: u64 = 52;
 const INDEX: u64 = 32;
 
-/// TAIL_MAPPING of include/linux/poison.h, on x86_64.
+/// TAIL_MAPPING of include/linux/poison.h, on most machines of 64 bits.
 const TAIL_MAPPING: u64 = 0xdead_0000_0000_0400;
 
 /// `enum compound_dtor_id`, include/linux/mm.h up to 6.5.
@@ -51,8 +53,7 @@ pub(crate) enum Use<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PageWriter<'a> {
     pub(crate) spec: &'a Spec,
-    pub(crate) vmemmap: u64,
-    pub(crate) page_offset: u64,
+    pub(crate) layout: &'a Layout,
 }
 
 impl PageWriter<'_> {
@@ -60,12 +61,12 @@ impl PageWriter<'_> {
     pub(crate) fn write(&self, pfn: u64, used: Use<'_>, zone: u64, node: u64) -> [u8; 64] {
         // Node in bits 54-63, zone in 51-53; last CPU in 30-50, all ones for none.
         let place = node << 54 | zone << 51 | 0x1f_ffff << 30;
-        let mut page = Page([0; 64]);
+        let mut page = Page([0; 64], self.layout.order);
         page.word(FLAGS, place);
         page.half(MAPCOUNT, u32::MAX);
         page.half(REFCOUNT, 1);
         match used {
-            Use::Hole => page.word(FLAGS, place | 1 << self.spec.kernel.flags.reserved),
+            Use::Hole => page.word(FLAGS, place | 1 << self.spec.flags().reserved),
             Use::Plain => {}
             Use::Named(run) => {
                 let head = run.head(pfn);
@@ -84,10 +85,12 @@ impl PageWriter<'_> {
     }
 
     fn head(&self, page: &mut Page, pfn: u64, run: &Run, place: u64, compound: bool) {
-        let flags = self.spec.kernel.flags;
+        let flags = self.spec.flags();
         let types = self.spec.kernel.types;
         // Any kernel address is suitable, because only the low bits have a meaning.
-        let object = self.page_offset + (pfn << 7);
+        let object = self
+            .layout
+            .direct(self.layout.ram_base + (pfn << 7) % (1 << 30));
         let mut set = place;
         let mut flag = |bits: &[u8]| bits.iter().for_each(|bit| set |= 1 << bit);
         match run.class {
@@ -196,7 +199,7 @@ impl PageWriter<'_> {
     /// Returns the word at [`COMPOUND`] of a tail page.
     fn link(&self, head: u64, order: u8) -> u64 {
         match self.spec.head_link() {
-            HeadLink::Pointer => (self.vmemmap + head * PAGE_STRUCT) | 1,
+            HeadLink::Pointer => self.layout.struct_page(head) | 1,
             HeadLink::InfoMask => {
                 let shift = u32::from(order) + PAGE_STRUCT.ilog2();
                 (u64::MAX << shift) | 1
@@ -205,14 +208,14 @@ impl PageWriter<'_> {
     }
 }
 
-struct Page([u8; 64]);
+struct Page([u8; 64], ByteOrder);
 
 impl Page {
     fn word(&mut self, offset: u64, value: u64) {
-        self.0[offset as usize..][..8].copy_from_slice(&value.to_le_bytes());
+        self.0[offset as usize..][..8].copy_from_slice(&self.1.u64(value));
     }
 
     fn half(&mut self, offset: u64, value: u32) {
-        self.0[offset as usize..][..4].copy_from_slice(&value.to_le_bytes());
+        self.0[offset as usize..][..4].copy_from_slice(&self.1.u32(value));
     }
 }

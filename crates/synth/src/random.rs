@@ -2,56 +2,139 @@
 
 use std::fmt::Write;
 
+use crate::arch::Platform;
 use crate::kernels::Kernel;
 use crate::memory::SplitMix;
+use crate::spec::Leaf;
 
-/// Frames below this one are named; those above are left to the builder.
-const NAMED: u64 = 0x1000;
-const RAM_END: u64 = 0x1fff;
-/// Page frame of some memory above 4 GiB, in another section and zone.
-const HIGH: u64 = 0x10_0000;
+/// Bytes from the start of RAM: where a hole begins, where named frames begin and end, and the
+/// end of RAM. The rest is left to the builder.
+const HOLE: u64 = 0xa_0000;
+const NAMED: u64 = 0x10_0000;
+const NAMED_END: u64 = 0x100_0000;
+const RAM_END: u64 = 0x200_0000;
+/// The same on architectures whose mem_section or struct pages need more.
+const RAM_END_LARGE: u64 = 0x380_0000;
+/// Distance of some memory in another section and zone, and its largest size.
+const HIGH: u64 = 4 << 30;
+const HIGH_SIZE: u64 = 0x80_0000;
+/// The largest leaf for which the builder certainly finds room.
+const LARGEST_BLOCK: u32 = 24;
 
-/// Returns a varied, valid text for a kernel of [`presets`](crate::presets), always the same
-/// for the same seed. An unknown kernel is written to the text, and is an error only when the
-/// text is parsed.
+/// Returns a varied, valid text of an x86_64 machine for a kernel of
+/// [`presets`](crate::presets), always the same for the same seed. An unknown kernel is written
+/// to the text, and is an error only when the text is parsed.
 pub fn random_machine(seed: u64, kernel: &str) -> String {
+    random_machine_on(seed, "x86_64", kernel)
+}
+
+/// Returns such a text of any architecture; `arch` has the words of an `arch` line.
+pub fn random_machine_on(seed: u64, arch: &str, kernel: &str) -> String {
     let mut random = SplitMix::new(seed);
     let mut text = String::new();
     let known = Kernel::named(kernel);
-    let leaf = ["2m", "4k"][random.below(2) as usize];
-    settings(&mut text, &mut random, kernel, leaf);
+    let words: Vec<_> = arch.split_whitespace().collect();
+    let platform = Platform::from_words(1, &words).unwrap_or_default();
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "ram 0x0-0x9f 0x100-{RAM_END:#x}");
-    let high = random.below(2) * (0x100 + random.below(0x700));
+    if arch != "x86_64" {
+        let _ = writeln!(text, "arch {arch}");
+    }
+    let leaf = settings(&mut text, &mut random, kernel, &platform);
+    let shift = platform.page_shift;
+    let base = platform.arch.usual_ram_base();
+    let frame = |bytes: u64| (base + bytes) >> shift;
+    let end = if platform.name == "x86_64" {
+        RAM_END
+    } else {
+        RAM_END_LARGE
+    };
+    let _ = writeln!(
+        text,
+        "ram {:#x}-{:#x} {:#x}-{:#x}",
+        frame(0),
+        frame(HOLE) - 1,
+        frame(NAMED),
+        frame(end) - 1
+    );
+    let most = HIGH_SIZE >> shift;
+    let high = random.below(2) * (most / 8 + random.below(most * 7 / 8));
     if high > 0 {
-        let _ = writeln!(text, "ram {HIGH:#x}-{:#x}", HIGH + high - 1);
+        let start = frame(HIGH);
+        let _ = writeln!(text, "ram {start:#x}-{:#x}", start + high - 1);
     }
     if random.below(3) == 0 {
-        let split = 0x400 + random.below(0x1000);
+        let split = frame(0x40_0000) + random.below(frame(NAMED_END) - frame(0));
         let _ = writeln!(text, "node 0 0x0-{:#x}", split - 1);
-        let _ = writeln!(text, "node 1 {split:#x}-{:#x}", HIGH + 0xfff);
+        let _ = writeln!(text, "node 1 {split:#x}-{:#x}", frame(HIGH + 2 * HIGH_SIZE));
     }
-    let hvo = leaf == "4k" && known.is_some_and(|kernel| kernel.since(5, 18));
-    let words = Words { known, hvo };
-    runs(&mut text, &mut random, words, 0x100..NAMED);
+    let hvo = leaf == Leaf::Small
+        && shift == 12
+        && platform.arch.has_optimized_vmemmap()
+        && known.is_some_and(|kernel| kernel.since(5, 18));
+    let words = Words {
+        known,
+        hvo,
+        poison: platform.arch.memory_failure(),
+        unaccepted: platform.name == "x86_64",
+        largest: u64::from(platform.arch.page_orders(&platform)) - 1,
+    };
+    runs(
+        &mut text,
+        &mut random,
+        words,
+        frame(NAMED)..frame(NAMED_END),
+    );
     if high > 0 {
-        runs(&mut text, &mut random, words, HIGH..HIGH + high);
+        let start = frame(HIGH);
+        runs(&mut text, &mut random, words, start..start + high);
     }
     text
 }
 
-fn settings(text: &mut String, random: &mut SplitMix, kernel: &str, leaf: &str) {
-    let _ = write!(text, "kernel {kernel} vmemmap_leaf={leaf}");
-    let _ = write!(text, " levels={}", 4 + random.below(2));
-    let _ = write!(text, " kaslr={:#x}", random.below(0x100) << 21);
-    let _ = write!(text, " direct={}", pick(random, &["4k", "2m", "1g"]));
-    let _ = write!(text, " image_leaf={}", pick(random, &["4k", "2m"]));
+/// Writes the `kernel` line; returns the leaf of vmemmap.
+fn settings(text: &mut String, random: &mut SplitMix, kernel: &str, platform: &Platform) -> Leaf {
+    let since = |major, minor| Kernel::named(kernel).is_some_and(|it| it.since(major, minor));
+    let mut leaf = |limit: u32| {
+        let all = [Leaf::Small, Leaf::Contiguous, Leaf::Large, Leaf::Giant];
+        let shift = |leaf: &Leaf| platform.leaf_shift(*leaf).filter(|shift| *shift <= limit);
+        let leaves: Vec<_> = all
+            .into_iter()
+            .filter(|leaf| shift(leaf).is_some())
+            .collect();
+        let leaf = leaves[random.below(leaves.len() as u64) as usize];
+        let shift = shift(&leaf).unwrap_or(platform.page_shift);
+        let unit = ["", "k", "m", "g", "t"][shift as usize / 10];
+        (leaf, format!("{}{unit}", 1 << (shift % 10)))
+    };
+    let ((vmemmap, name), (_, direct), (_, image)) = (leaf(LARGEST_BLOCK), leaf(63), leaf(21));
+    let _ = write!(text, "kernel {kernel} vmemmap_leaf={name} direct={direct}");
+    let _ = write!(text, " image_leaf={image}");
+    match platform.name {
+        "x86_64" => {
+            let _ = write!(text, " levels={}", 4 + random.below(2));
+        }
+        "s390x" => {
+            let _ = write!(text, " levels={}", 3 + random.below(3));
+        }
+        _ => {}
+    }
+    let has_kaslr = match platform.name {
+        "x86_64" | "arm64" => true,
+        "s390x" => since(6, 10),
+        "riscv64" => since(6, 7),
+        _ => false,
+    };
+    if has_kaslr {
+        let _ = write!(text, " kaslr={:#x}", random.below(0x100) << 21);
+    }
     let _ = write!(text, " mem_section={}", pick(random, &["16", "32"]));
     let _ = write!(text, " cpus={}", 1 + random.below(4));
-    if Kernel::named(kernel).is_some_and(|kernel| kernel.since(5, 1)) && random.below(4) == 0 {
+    let _ = write!(text, " vmalloc={}", random.below(12));
+    if platform.name == "x86_64" && since(5, 1) && random.below(4) == 0 {
         let _ = write!(text, " sme=47");
     }
     let _ = writeln!(text);
+    vmemmap
 }
 
 fn pick<'a>(random: &mut SplitMix, words: &[&'a str]) -> &'a str {
@@ -62,6 +145,10 @@ fn pick<'a>(random: &mut SplitMix, words: &[&'a str]) -> &'a str {
 struct Words {
     known: Option<&'static Kernel>,
     hvo: bool,
+    poison: bool,
+    unaccepted: bool,
+    /// The largest order.
+    largest: u64,
 }
 
 /// Fills a range with runs and gaps.
@@ -99,6 +186,15 @@ fn runs(text: &mut String, random: &mut SplitMix, words: Words, range: std::ops:
 impl Words {
     /// Returns class, order and modifiers of one run.
     fn one(self, random: &mut SplitMix) -> (&'static str, u64, &'static str) {
+        let (class, order, extra) = self.any(random);
+        match (class, order.min(self.largest), extra) {
+            ("hwpoison", order, extra) if !self.poison => ("kernel", order, extra),
+            (class, order, " hwpoison") if !self.poison => (class, order, ""),
+            run => run,
+        }
+    }
+
+    fn any(self, random: &mut SplitMix) -> (&'static str, u64, &'static str) {
         let flag = |random: &mut SplitMix, word: &'static str| {
             if random.below(4) == 0 { word } else { "" }
         };
@@ -123,7 +219,10 @@ impl Words {
             12 => ("pagetable", 0, ""),
             13 => ("hwpoison", 0, ""),
             14 if self.known.is_some_and(Kernel::has_offline) => ("offline", 0, ""),
-            15 if self.known.is_some_and(Kernel::has_unaccepted) && random.below(4) == 0 => {
+            15 if self.unaccepted
+                && self.known.is_some_and(Kernel::has_unaccepted)
+                && random.below(4) == 0 =>
+            {
                 ("unaccepted", 10, "")
             }
             _ => ("kernel", random.below(4), ""),

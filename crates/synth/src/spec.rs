@@ -2,21 +2,21 @@
 
 use std::ops::Range;
 
-use crate::error::SynthError;
-use crate::kernels::{HeadLink, Kernel};
+use crate::arch::Platform;
+use crate::kernels::{HeadLink, Kernel, PageFlags, ZoneLayout};
 use crate::printk::KernelLog;
-
-/// Orders of the buddy allocator's blocks are below this one (LENGTH(zone.free_area)).
-pub(crate) const NR_PAGE_ORDERS: u8 = 11;
 
 /// Size of a page table leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaf {
-    /// 4 KiB.
+    /// A page.
     Small,
-    /// 2 MiB.
+    /// Several pages, each with an entry, that are marked as one: arm64's contiguous bit,
+    /// riscv64's Svnapot.
+    Contiguous,
+    /// The entry of the second lowest level: 2 MiB with pages of 4 KiB.
     Large,
-    /// 1 GiB.
+    /// The entry of the third lowest level: 1 GiB with pages of 4 KiB.
     Giant,
 }
 
@@ -46,12 +46,13 @@ impl VmcoreinfoPlace {
 /// Properties of the memory's mapping and description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Number of page table levels: 4 or 5.
+    /// Number of page table levels: 4 or 5 on x86_64, 3 to 5 on s390x; 0 where the bits of
+    /// virtual addresses determine it.
     pub levels: u8,
     /// Offset of the kernel's image in virtual memory (KERNELOFFSET).
     pub kaslr: u64,
-    /// Physical minus virtual address of the image, as in VMCOREINFO; `None` to let the builder
-    /// choose.
+    /// Physical minus virtual address of the image, as in VMCOREINFO of x86_64; `None` to let
+    /// the builder choose.
     pub phys_base: Option<i64>,
     /// Start of the direct map.
     pub page_offset: Option<u64>,
@@ -77,6 +78,20 @@ pub struct Options {
     pub nr_free_skew: i64,
     /// Form of the link from tail to head, for kernels that have two.
     pub head_link: Option<HeadLink>,
+    /// Number of pages in vmalloc's area, scattered over memory.
+    pub vmalloc: u64,
+}
+
+impl Options {
+    /// Returns the defaults of an architecture.
+    pub fn of(platform: &Platform) -> Self {
+        let mut options = Self {
+            memory_failure: platform.arch.memory_failure(),
+            ..Self::default()
+        };
+        platform.arch.default_options(platform, &mut options);
+        options
+    }
 }
 
 impl Default for Options {
@@ -97,6 +112,7 @@ impl Default for Options {
             cpus: 1,
             nr_free_skew: 0,
             head_link: None,
+            vmalloc: 0,
         }
     }
 }
@@ -155,7 +171,7 @@ impl Class {
             .map_or("", |(name, _)| name)
     }
 
-    fn may_have_order(self) -> bool {
+    pub(crate) fn may_have_order(self) -> bool {
         use Class::{Anon, Cache, Free, Hugetlb, Kernel, Slab, Unaccepted};
         matches!(
             self,
@@ -241,6 +257,8 @@ impl Run {
 /// A machine to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
+    /// The architecture and its configuration.
+    pub platform: Platform,
     /// The kernel to imitate.
     pub kernel: &'static Kernel,
     /// Properties of the memory's mapping and description.
@@ -256,11 +274,17 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Returns a machine with this kernel and nothing else.
+    /// Returns an x86_64 machine with this kernel and nothing else.
     pub fn new(kernel: &'static Kernel) -> Self {
+        Self::on(Platform::default(), kernel)
+    }
+
+    /// Returns a machine with this kernel and nothing else.
+    pub fn on(platform: Platform, kernel: &'static Kernel) -> Self {
         Self {
+            options: Options::of(&platform),
+            platform,
             kernel,
-            options: Options::default(),
             ram: Vec::new(),
             nodes: Vec::new(),
             runs: Vec::new(),
@@ -269,104 +293,34 @@ impl Spec {
     }
 
     pub(crate) fn head_link(&self) -> HeadLink {
-        self.options.head_link.unwrap_or(self.kernel.head_link)
+        let own = match self.kernel.head_link {
+            HeadLink::Pointer => HeadLink::Pointer,
+            HeadLink::InfoMask => self.platform.arch.head_link(),
+        };
+        self.options.head_link.unwrap_or(own)
     }
 
-    /// Checks the options against the kernel; `line` is 0 for a machine without text.
-    pub(crate) fn check_options(&self, line: usize) -> Result<(), SynthError> {
-        let options = &self.options;
-        let fail = |message: &str| Err(SynthError::line(line, message));
-        if !matches!(options.levels, 4 | 5) {
-            return fail("levels= wants 4 or 5");
+    /// Returns the numbers of page flags. The presets count CONFIG_ARCH_USES_PG_UNCACHED, which
+    /// only x86 has; PG_hwpoison follows PG_uncached. 6.12 removes the option (7a87225ae2c6).
+    pub(crate) fn flags(&self) -> PageFlags {
+        let mut flags = self.kernel.flags;
+        if self.platform != Platform::default() && !self.kernel.since(6, 12) {
+            flags.hwpoison -= 1;
         }
-        let giant = |address: &u64| address.is_multiple_of(1 << 30) && *address >= 0xff << 56;
-        let mut starts = options.page_offset.iter().chain(&options.vmemmap);
-        if !starts.all(giant) {
-            return fail(
-                "page_offset= and vmemmap=: expected a kernel address at a multiple of 1 GiB",
-            );
-        }
-        if !matches!(options.mem_section, None | Some(16 | 32)) {
-            return fail("mem_section= wants 16 or 32");
-        }
-        if options.vmemmap_leaf == Leaf::Giant || options.image_leaf == Leaf::Giant {
-            return fail("only the direct map has leaves of 1g");
-        }
-        let sme = options.sme;
-        if sme.is_some_and(|bit| !(40..52).contains(&bit) || !self.kernel.since(5, 1)) {
-            return fail("sme=: expected a bit from 40 to 51, and a kernel from 5.1 on");
-        }
-        if options.cpus > 4096 {
-            return fail("cpus= above 4096");
-        }
-        if options.head_link.is_some() && self.kernel.head_link != HeadLink::InfoMask {
-            return fail("compound_info= needs a kernel from 7.1 on");
-        }
-        Ok(())
+        flags
     }
 
-    /// Checks a run against the kernel; the message does not contain the line.
-    pub(crate) fn check_run(&self, run: &Run) -> Result<(), SynthError> {
-        let fail = |message: String| Err(SynthError::line(run.line, message));
-        let name = run.class.name();
-        if run.count == 0 || run.count > 1 << 24 {
-            return fail(format!("n={} is out of range", run.count));
-        }
-        if run.order >= NR_PAGE_ORDERS {
-            return fail(format!("order={} is above 10", run.order));
-        }
-        if run.order > 0 && !run.class.may_have_order() {
-            return fail(format!("`{name}` pages have no order"));
-        }
-        if run.pfn & ((1 << run.order) - 1) != 0 {
-            return fail(format!(
-                "page frame {:#x} is not aligned to order {}",
-                run.pfn, run.order
-            ));
-        }
-        if run.class == Class::Hugetlb && run.order == 0 {
-            return fail("a hugetlb page needs an order".into());
-        }
-        if run.class == Class::Offline && !self.kernel.has_offline() {
-            return fail(format!("{} has no offline pages", self.kernel.name));
-        }
-        if run.class == Class::Unaccepted {
-            if !self.kernel.has_unaccepted() {
-                return fail(format!("{} has no unaccepted pages", self.kernel.name));
-            }
-            if run.order != NR_PAGE_ORDERS - 1 {
-                return fail("unaccepted blocks have order 10".into());
-            }
-        }
-        if run.private && run.class != Class::Cache {
-            return fail("`private` is for cache pages".into());
-        }
-        if run.anon_bit && run.class != Class::Slab {
-            return fail("`anonbit` is for slab pages".into());
-        }
-        if run.bad_order.is_some() && run.class != Class::Free {
-            return fail("`badorder` is for free pages".into());
-        }
-        if run.hwpoison {
-            if matches!(run.class, Class::Free | Class::Unaccepted) {
-                return fail(format!("`{name}` pages cannot be poisoned"));
-            }
-            if !self.options.memory_failure {
-                return fail("`hwpoison` needs memory_failure=yes".into());
-            }
-        }
-        // All 64 struct pages of a page of vmemmap must belong to the block. From 5.18 on, one
-        // page of vmemmap is left to a hugetlb page (e7d324850bfc).
-        if run.hvo && !self.kernel.since(5, 18) {
-            return fail(format!("{} has no `hvo`", self.kernel.name));
-        }
-        if run.hvo
-            && (run.class != Class::Hugetlb
-                || run.order < 7
-                || self.options.vmemmap_leaf != Leaf::Small)
-        {
-            return fail("`hvo` is for hugetlb of order 7 or more with vmemmap_leaf=4k".into());
-        }
-        Ok(())
+    /// True if VMCOREINFO describes `unaccepted` pages, which only confidential guests have.
+    pub(crate) fn has_unaccepted(&self) -> bool {
+        self.kernel.has_unaccepted() && self.platform.name == "x86_64"
+    }
+
+    pub(crate) fn zones(&self) -> ZoneLayout {
+        self.platform.arch.zones(self.kernel)
+    }
+
+    /// Returns the number of orders of the buddy allocator's blocks: LENGTH(zone.free_area).
+    pub(crate) fn page_orders(&self) -> u8 {
+        self.platform.arch.page_orders(&self.platform)
     }
 }

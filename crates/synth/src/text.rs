@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::arch::{Platform, size_shift};
 use crate::error::SynthError;
 use crate::kernels::{HeadLink, Kernel, presets};
 use crate::printk::KernelLog;
@@ -10,6 +11,7 @@ use crate::spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
 /// Parses the text form, which the crate's documentation describes.
 pub(crate) fn parse(text: &str) -> Result<Spec, SynthError> {
     let mut spec: Option<Spec> = None;
+    let mut platform = Platform::default();
     for (index, raw) in text.lines().enumerate() {
         let line = index + 1;
         let meaning = raw.split('#').next().unwrap_or_default();
@@ -18,11 +20,18 @@ pub(crate) fn parse(text: &str) -> Result<Spec, SynthError> {
             let Some((&first, rest)) = words.split_first() else {
                 continue;
             };
+            if first == "arch" {
+                if spec.is_some() {
+                    return Err(SynthError::line(line, "`arch` comes before `kernel`"));
+                }
+                platform = Platform::from_words(line, rest)?;
+                continue;
+            }
             if first == "kernel" {
                 if spec.is_some() {
                     return Err(SynthError::line(line, "a second `kernel`"));
                 }
-                spec = Some(kernel_line(line, rest)?);
+                spec = Some(kernel_line(line, rest, platform)?);
                 continue;
             }
             let Some(spec) = spec.as_mut() else {
@@ -47,7 +56,7 @@ pub(crate) fn parse(text: &str) -> Result<Spec, SynthError> {
     spec.ok_or_else(|| SynthError::line(1, "no `kernel` line"))
 }
 
-fn kernel_line(line: usize, words: &[&str]) -> Result<Spec, SynthError> {
+fn kernel_line(line: usize, words: &[&str], platform: Platform) -> Result<Spec, SynthError> {
     let Some((&name, settings)) = words.split_first() else {
         return Err(SynthError::line(line, "`kernel` needs a version"));
     };
@@ -60,7 +69,7 @@ fn kernel_line(line: usize, words: &[&str]) -> Result<Spec, SynthError> {
             ),
         ));
     };
-    let mut spec = Spec::new(kernel);
+    let mut spec = Spec::on(platform, kernel);
     for &setting in settings {
         let Some((key, value)) = setting.split_once('=') else {
             return Err(SynthError::line(
@@ -68,7 +77,7 @@ fn kernel_line(line: usize, words: &[&str]) -> Result<Spec, SynthError> {
                 format!("`{setting}` is not KEY=VALUE"),
             ));
         };
-        set_option(line, &mut spec.options, key, value)?;
+        set_option(line, &platform, &mut spec.options, key, value)?;
     }
     spec.check_options(line)?;
     Ok(spec)
@@ -76,19 +85,19 @@ fn kernel_line(line: usize, words: &[&str]) -> Result<Spec, SynthError> {
 
 fn set_option(
     line: usize,
+    platform: &Platform,
     options: &mut Options,
     key: &str,
     value: &str,
 ) -> Result<(), SynthError> {
     let number = || number(line, value);
-    let leaf = || match value {
-        "4k" => Ok(Leaf::Small),
-        "2m" => Ok(Leaf::Large),
-        "1g" => Ok(Leaf::Giant),
-        _ => Err(SynthError::line(
-            line,
-            format!("`{key}={value}`: want 4k, 2m or 1g"),
-        )),
+    let leaf = || {
+        let all = [Leaf::Small, Leaf::Contiguous, Leaf::Large, Leaf::Giant];
+        let shift = size_shift(value);
+        let found = all
+            .into_iter()
+            .find(|leaf| shift.is_some() && platform.leaf_shift(*leaf) == shift);
+        found.ok_or_else(|| SynthError::line(line, format!("`{key}={value}`: no such leaf")))
     };
     match key {
         "levels" => options.levels = u8::try_from(number()?).unwrap_or(0),
@@ -102,6 +111,7 @@ fn set_option(
         "sme" => options.sme = Some(u8::try_from(number()?).unwrap_or(0)),
         "mem_section" => options.mem_section = Some(number()?),
         "cpus" => options.cpus = u32::try_from(number()?).unwrap_or(u32::MAX),
+        "vmalloc" => options.vmalloc = number()?,
         "nr_free_skew" => options.nr_free_skew = signed(line, value)?,
         "vmcoreinfo" => {
             options.vmcoreinfo = match value {
@@ -254,7 +264,7 @@ fn number(line: usize, word: &str) -> Result<u64, SynthError> {
     parsed.map_err(|_| SynthError::line(line, format!("`{word}` is not a number")))
 }
 
-fn signed(line: usize, word: &str) -> Result<i64, SynthError> {
+pub(crate) fn signed(line: usize, word: &str) -> Result<i64, SynthError> {
     let (negative, digits) = match word.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, word),

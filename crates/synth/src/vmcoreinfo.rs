@@ -1,5 +1,5 @@
 //! VMCOREINFO: the text written by kernel/crash_core.c (kernel/vmcore_info.c from 6.9 on) and
-//! arch/x86, with the keys of the imitated version.
+//! the architecture, with the keys of the imitated version.
 //!
 //! Keys of objects that the image does not contain, such as kallsyms and vmap_area, are
 //! omitted.
@@ -7,9 +7,9 @@
 use std::fmt::Write;
 
 use crate::kernels::{CompoundInfo, HeadLink};
-use crate::layout::{KERNEL_IMAGE_SIZE, Layout, MAX_NODES, SECTION_SIZE_BITS, VMALLOC_START};
+use crate::layout::Layout;
 use crate::pages;
-use crate::spec::{NR_PAGE_ORDERS, Spec};
+use crate::spec::Spec;
 
 pub(crate) fn text(spec: &Spec, layout: &Layout) -> String {
     let mut info = Info(String::new());
@@ -17,42 +17,49 @@ pub(crate) fn text(spec: &Spec, layout: &Layout) -> String {
     page(&mut info, spec);
     zones(&mut info, spec);
     numbers(&mut info, spec);
-    x86(&mut info, spec, layout);
+    spec.platform.arch.vmcoreinfo(&mut info, spec, layout);
     if let Some(log) = &spec.log {
-        info.0.push_str(&log.image(layout.log).info);
+        info.0
+            .push_str(&log.image_in(layout.log, layout.order).info);
     }
     info.0
 }
 
 /// Writes lines in the format of the kernel's macros.
-struct Info(String);
+#[derive(Debug)]
+pub(crate) struct Info(String);
 
 impl Info {
-    fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+    pub(crate) fn line(&mut self, name: &str, value: impl std::fmt::Display) {
         // Writing to a String cannot fail.
         let _ = writeln!(self.0, "{name}={value}");
     }
 
     /// VMCOREINFO_SYMBOL: hexadecimal without prefix.
-    fn symbol(&mut self, name: &str, address: u64) {
+    pub(crate) fn symbol(&mut self, name: &str, address: u64) {
         self.line(&format!("SYMBOL({name})"), format_args!("{address:x}"));
     }
 
-    fn size(&mut self, name: &str, value: u64) {
+    pub(crate) fn size(&mut self, name: &str, value: u64) {
         self.line(&format!("SIZE({name})"), value);
     }
 
-    fn offset(&mut self, name: &str, value: u64) {
+    pub(crate) fn offset(&mut self, name: &str, value: u64) {
         self.line(&format!("OFFSET({name})"), value);
     }
 
-    fn length(&mut self, name: &str, value: u64) {
+    pub(crate) fn length(&mut self, name: &str, value: u64) {
         self.line(&format!("LENGTH({name})"), value);
     }
 
     /// VMCOREINFO_NUMBER: signed decimal.
-    fn number(&mut self, name: &str, value: impl Into<i64>) {
+    pub(crate) fn number(&mut self, name: &str, value: impl Into<i64>) {
         self.line(&format!("NUMBER({name})"), value.into());
+    }
+
+    /// A number in hexadecimal with prefix.
+    pub(crate) fn hex(&mut self, name: &str, value: u64) {
+        self.line(&format!("NUMBER({name})"), format_args!("{value:#x}"));
     }
 
     /// A page type, an int in the kernel.
@@ -70,7 +77,7 @@ fn common(info: &mut Info, spec: &Spec, layout: &Layout) {
     if kernel.since(5, 14) {
         info.line("BUILD-ID", "b161207000000000000000000000000000000000");
     }
-    info.line("PAGESIZE", 4096);
+    info.line("PAGESIZE", layout.page_size);
     info.symbol("init_uts_ns", layout.init_uts_ns());
     // ca4a9241cc5e; before it, the name follows a kref of four bytes.
     if kernel.since(5, 11) {
@@ -81,8 +88,7 @@ fn common(info: &mut Info, spec: &Spec, layout: &Layout) {
     info.symbol("_stext", layout.stext());
     // 55c49fee57af replaced vmap_area_list.
     if kernel.since(6, 9) {
-        let start = VMALLOC_START[usize::from(spec.options.levels == 5)];
-        info.line("NUMBER(VMALLOC_START)", format_args!("{start:#x}"));
+        info.hex("VMALLOC_START", layout.vmalloc);
     } else {
         info.symbol("vmap_area_list", layout.vmap_area_list());
     }
@@ -95,7 +101,7 @@ fn common(info: &mut Info, spec: &Spec, layout: &Layout) {
     info.offset("mem_section.section_mem_map", 0);
     // 4f5aecdff25f.
     if kernel.since(5, 14) {
-        info.number("SECTION_SIZE_BITS", SECTION_SIZE_BITS);
+        info.number("SECTION_SIZE_BITS", layout.section_size_bits);
     }
     // 1d50e5d0c505.
     if kernel.since(5, 9) {
@@ -104,13 +110,16 @@ fn common(info: &mut Info, spec: &Spec, layout: &Layout) {
 }
 
 fn page(info: &mut Info, spec: &Spec) {
-    let zones = spec.kernel.zones;
+    let zones = spec.zones();
     info.size("page", pages::PAGE_STRUCT);
     info.size("pglist_data", zones.pglist_size);
     info.size("zone", zones.zone_size);
     info.size("free_area", zones.free_area_size);
     info.size("list_head", 16);
-    info.size("nodemask_t", MAX_NODES / 8);
+    info.size(
+        "nodemask_t",
+        spec.platform.arch.max_nodes().div_ceil(64) * 8,
+    );
     info.offset("page.flags", pages::FLAGS);
     info.offset("page._refcount", pages::REFCOUNT);
     info.offset("page.mapping", pages::MAPPING);
@@ -136,7 +145,7 @@ fn page(info: &mut Info, spec: &Spec) {
 }
 
 fn zones(info: &mut Info, spec: &Spec) {
-    let zones = spec.kernel.zones;
+    let zones = spec.zones();
     info.offset("pglist_data.node_zones", 0);
     info.offset("pglist_data.nr_zones", zones.nr_zones);
     info.offset("pglist_data.node_start_pfn", zones.node_start_pfn);
@@ -148,14 +157,14 @@ fn zones(info: &mut Info, spec: &Spec) {
     info.offset("free_area.free_list", 0);
     info.offset("list_head.next", 0);
     info.offset("list_head.prev", 8);
-    info.length("zone.free_area", u64::from(NR_PAGE_ORDERS));
+    info.length("zone.free_area", u64::from(spec.page_orders()));
     info.length("free_area.free_list", zones.migrate_types);
     info.number("NR_FREE_PAGES", 0);
 }
 
 fn numbers(info: &mut Info, spec: &Spec) {
     let kernel = spec.kernel;
-    let (flags, types) = (kernel.flags, kernel.types);
+    let (flags, types) = (spec.flags(), kernel.types);
     info.number("PG_lru", flags.lru);
     info.number("PG_private", flags.private);
     info.number("PG_swapcache", flags.swapcache);
@@ -177,20 +186,7 @@ fn numbers(info: &mut Info, spec: &Spec) {
         CompoundInfo::FlagsByteAndType => info.page_type("HUGETLB", types.hugetlb),
     }
     info.page_type("OFFLINE", types.offline);
-    info.page_type("UNACCEPTED", types.unaccepted);
-}
-
-/// arch_crash_save_vmcoreinfo.
-fn x86(info: &mut Info, spec: &Spec, layout: &Layout) {
-    info.number("phys_base", layout.phys_base);
-    info.symbol("init_top_pgt", layout.swapper_pg_dir());
-    info.number("pgtable_l5_enabled", u8::from(spec.options.levels == 5));
-    info.symbol("node_data", layout.node_data());
-    info.length("node_data", MAX_NODES);
-    info.line("KERNELOFFSET", format_args!("{:x}", spec.options.kaslr));
-    info.line("NUMBER(KERNEL_IMAGE_SIZE)", KERNEL_IMAGE_SIZE);
-    // 65f750e5457a.
-    if spec.kernel.since(5, 1) {
-        info.line("NUMBER(sme_mask)", layout.sme_mask.cast_signed());
+    if spec.has_unaccepted() {
+        info.page_type("UNACCEPTED", types.unaccepted);
     }
 }

@@ -3,16 +3,23 @@
 use std::ops::Range;
 
 use crate::error::SynthError;
-use crate::layout::{Layout, MAX_NODES};
-use crate::memory::{Frames, Memory, PAGE};
-use crate::spec::{Class, NR_PAGE_ORDERS, Spec};
+use crate::layout::Layout;
+use crate::memory::{Frames, Memory};
+use crate::spec::{Class, Spec};
 
-/// Frames of ZONE_DMA, ZONE_DMA32 and ZONE_NORMAL on x86_64. ZONE_MOVABLE and
-/// ZONE_DEVICE follow and are empty.
-const ZONES: [Range<u64>; 3] = [0..0x1000, 0x1000..0x10_0000, 0x10_0000..u64::MAX];
+/// Returns the frames of ZONE_DMA, ZONE_DMA32 and ZONE_NORMAL, of which the first ones may be
+/// empty. ZONE_MOVABLE and ZONE_DEVICE follow and are empty.
+fn zone_frames(spec: &Spec) -> [Range<u64>; 3] {
+    let [dma, dma32] = spec
+        .platform
+        .arch
+        .zone_ends()
+        .map(|end| end >> spec.platform.page_shift);
+    [0..dma, dma..dma32, dma32..u64::MAX]
+}
 
-pub(crate) fn zone_of(pfn: u64) -> u64 {
-    ZONES
+pub(crate) fn zone_of(spec: &Spec, pfn: u64) -> u64 {
+    zone_frames(spec)
         .iter()
         .position(|zone| zone.contains(&pfn))
         .unwrap_or(0) as u64
@@ -43,7 +50,7 @@ fn free_blocks(spec: &Spec, node: u64, zone: u64) -> impl Iterator<Item = (u8, C
                 .step_by(1 << run.order)
                 .map(|pfn| (pfn, run.order, run.class))
         })
-        .filter(move |(pfn, _, _)| node_of(spec, *pfn) == node && zone_of(*pfn) == zone)
+        .filter(move |(pfn, _, _)| node_of(spec, *pfn) == node && zone_of(spec, *pfn) == zone)
         .map(|(_, order, class)| (order, class))
 }
 
@@ -59,19 +66,19 @@ pub(crate) fn write(
     memory: &mut Memory,
     frames: &mut Frames,
 ) -> Result<(), SynthError> {
-    let at = spec.kernel.zones;
+    let at = spec.zones();
     let nodes = node_count(spec);
-    if nodes > 64.min(MAX_NODES) {
+    if nodes > 64.min(spec.platform.arch.max_nodes()) {
         return Err(SynthError::layout("more than 64 nodes"));
     }
     let online = u64::MAX >> (64 - nodes);
     memory.write_u64(layout.image_paddr(layout.node_online_map()), online)?;
     let mut skew = spec.options.nr_free_skew;
     for node in 0..nodes {
-        let pages = at.pglist_size.div_ceil(PAGE as u64);
+        let pages = at.pglist_size.div_ceil(layout.page_size);
         let pgdat = frames.alloc(pages, 1)?;
         (pgdat..pgdat + pages).for_each(|pfn| memory.own(pfn));
-        let pgdat = pgdat * PAGE as u64;
+        let pgdat = pgdat * layout.page_size;
         let slot = layout.image_paddr(layout.node_data()) + node * 8;
         memory.write_u64(slot, layout.direct(pgdat))?;
 
@@ -80,7 +87,7 @@ pub(crate) fn write(
             None => memory.ram().first().map_or(0, |first| first.start)..memory.max_pfn(),
         };
         let mut nr_zones = 0u32;
-        for (index, zone) in ZONES.iter().enumerate() {
+        for (index, zone) in zone_frames(spec).iter().enumerate() {
             let (start, end) = (zone.start.max(span.start), zone.end.min(span.end));
             if start >= end {
                 continue;
@@ -92,7 +99,7 @@ pub(crate) fn write(
             let told = free.wrapping_add_signed(std::mem::take(&mut skew));
             // vm_stat[NR_FREE_PAGES]; the value of NR_FREE_PAGES is 0.
             memory.write_u64(base + at.vm_stat, told)?;
-            for order in 0..NR_PAGE_ORDERS {
+            for order in 0..spec.page_orders() {
                 let blocks = free_blocks(spec, node, index as u64)
                     .filter(|block| *block == (order, Class::Free))
                     .count();
@@ -101,10 +108,10 @@ pub(crate) fn write(
                 memory.write_u64(area + at.migrate_types * 16, blocks as u64)?;
             }
         }
-        memory.write(pgdat + at.nr_zones, &nr_zones.to_le_bytes())?;
+        memory.write_u32(pgdat + at.nr_zones, nr_zones)?;
         memory.write_u64(pgdat + at.node_start_pfn, span.start)?;
         memory.write_u64(pgdat + at.node_spanned_pages, span.end - span.start)?;
-        memory.write(pgdat + at.node_id, &(node as u32).to_le_bytes())?;
+        memory.write_u32(pgdat + at.node_id, node as u32)?;
     }
     Ok(())
 }

@@ -4,15 +4,15 @@
 
 mod common;
 
-use bigiron_synth::{Machine, Synth, presets, random_machine};
+use bigiron_synth::{Machine, Synth};
+use common::machines;
 use common::reader::Reader;
 
-fn some_machines() -> impl Iterator<Item = Machine> {
-    presets().into_iter().flat_map(|kernel| {
-        (0..4).map(move |seed| {
-            let text = random_machine(seed, kernel);
-            Synth::from_text(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
-        })
+fn some_machines() -> impl Iterator<Item = (String, Machine)> {
+    let texts = (0..2).flat_map(|seed| machines::some_machines(4, seed));
+    texts.map(|(name, text)| match Synth::from_text(&text) {
+        Ok(machine) => (name, machine),
+        Err(error) => panic!("{name}: {error}\n{text}"),
     })
 }
 
@@ -20,32 +20,34 @@ fn some_machines() -> impl Iterator<Item = Machine> {
 /// the builder wrote, adjacent to those of the neighbouring frames.
 #[test]
 fn mem_map_is_found_through_the_tables() {
-    for machine in some_machines() {
+    for (name, machine) in some_machines() {
         let reader = Reader::new(&machine);
         for pfn in machine.ram().iter().cloned().flatten() {
             let vaddr = reader.struct_page(pfn).expect("a section with RAM");
-            assert_eq!(vaddr, machine.struct_page_vaddr(pfn));
-            assert_eq!(reader.translate(vaddr), machine.struct_page(pfn));
+            assert_eq!(vaddr, machine.struct_page_vaddr(pfn), "{name}");
+            assert_eq!(reader.translate(vaddr), machine.struct_page(pfn), "{name}");
         }
         // A section far from all RAM has none.
-        assert_eq!(reader.struct_page(1 << 33), None);
+        let far = (1 << 40) / machine.page_size();
+        assert_eq!(reader.struct_page(far), None, "{name}");
     }
 }
 
 /// The direct map maps every frame of RAM, and the image its symbols.
 #[test]
 fn direct_map_and_image_are_mapped() {
-    for machine in some_machines() {
+    for (name, machine) in some_machines() {
         let reader = Reader::new(&machine);
         for pfn in machine.ram().iter().cloned().flatten() {
-            let vaddr = machine.page_offset() + pfn * 4096 + 8;
-            assert_eq!(reader.translate(vaddr), Some(pfn * 4096 + 8));
+            let paddr = pfn * machine.page_size() + 8;
+            let vaddr = machine.page_offset().wrapping_add(paddr);
+            assert_eq!(reader.translate(vaddr), Some(paddr), "{name}");
         }
-        let name = match reader.info.get("OFFSET(uts_namespace.name)") {
+        let offset = match reader.info.get("OFFSET(uts_namespace.name)") {
             Some(offset) => offset.parse().unwrap(),
             None => 4,
         };
-        let uts = reader.translate(reader.symbol("init_uts_ns")).unwrap() + name;
+        let uts = reader.translate(reader.symbol("init_uts_ns")).unwrap() + offset;
         assert_eq!(machine.read(uts, 6).unwrap(), b"Linux\0");
         let release = &reader.info["OSRELEASE"];
         let field = machine.read(uts + 130, release.len()).unwrap();
@@ -54,22 +56,47 @@ fn direct_map_and_image_are_mapped() {
     }
 }
 
+/// Every mapping that the builder recorded is found in the tables, its first and last word, and
+/// what follows a page of vmalloc's area is not mapped.
+#[test]
+fn every_recorded_mapping_is_found() {
+    for (name, machine) in some_machines() {
+        let reader = Reader::new(&machine);
+        for mapping in machine.mappings() {
+            let len = mapping.virt.end.wrapping_sub(mapping.virt.start);
+            for offset in [0, len / 2, len - 8] {
+                let found = reader.translate(mapping.virt.start + offset);
+                assert_eq!(found, Some(mapping.paddr + offset), "{name}: {mapping:x?}");
+            }
+        }
+        let last = machine.mappings().iter().map(|mapping| mapping.virt.end);
+        let vmalloc = machine.spec().options.vmalloc > 0;
+        let unmapped = last.filter(|end| *end != 0 && reader.translate(*end).is_none());
+        assert!(!vmalloc || unmapped.count() > 0, "{name}");
+    }
+}
+
 /// The zones count as many free pages as the text has, found as in a self-check.
 #[test]
 fn zones_count_the_free_pages() {
-    for machine in some_machines() {
+    for (name, machine) in some_machines() {
+        // The others do not tell where the nodes are.
+        if !machine.vmcoreinfo().contains("SYMBOL(node_data)") {
+            continue;
+        }
         let reader = Reader::new(&machine);
         let mut free = 0;
         let online = reader.virt(reader.symbol("node_online_map"));
         for node in (0..64).filter(|node| online >> node & 1 == 1) {
             let pgdat = reader.virt(reader.symbol("node_data") + node * 8);
-            let nr_zones = reader.virt(pgdat + reader.offset("OFFSET(pglist_data.nr_zones)"));
-            for zone in 0..nr_zones & 0xffff_ffff {
+            let nr_zones = pgdat + reader.offset("OFFSET(pglist_data.nr_zones)");
+            let nr_zones = reader.phys32(reader.translate(nr_zones).unwrap());
+            for zone in 0..u64::from(nr_zones) {
                 let zone = pgdat + zone * reader.offset("SIZE(zone)");
                 free += reader.virt(zone + reader.offset("OFFSET(zone.vm_stat)"));
             }
         }
-        assert_eq!(free, machine.free_frames());
+        assert_eq!(free, machine.free_frames(), "{name}");
     }
 }
 

@@ -82,6 +82,9 @@ pub fn make(
             tell!("bigiron: warning: {name}: {damage}");
         }
     }
+    if let Some(warning) = opened.memory().warning() {
+        tell!("bigiron: warning: {}: {warning}", opened.path().display());
+    }
     if let Some(error) = opened.memory().notes().damage() {
         let name = opened.path().display();
         tell!("bigiron: warning: {name}: the ELF notes after a damaged one are not read: {error}");

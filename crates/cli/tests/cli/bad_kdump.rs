@@ -69,7 +69,8 @@ fn kdump_header_fields_beyond_the_end_of_the_file_are_rejected() {
     let sub = 4096;
     refuse(0, b"KDUMQ", &["signature"]);
     refuse(8, &[99], &["version", "offset 0x8"]);
-    refuse(272, b"sparc64\0", &["sparc64", "offset 272"]);
+    refuse(272, b"sparc64\0", &["SPARC64", "makedumpfile"]);
+    refuse(272, b"vax\0", &["vax", "offset 272"]);
     refuse(428, &[3], &["block size", "offset 0x1ac"]);
     refuse(432, &[0; 4], &["sub-header", "offset 0x1b0"]);
     refuse(432, &[0xff; 4], &["sub-header", "offset 0x1b0"]);

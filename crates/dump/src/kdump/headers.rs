@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bigiron_format::kdump::{KdumpHeaders, Layout, flags_of_codec};
+use bigiron_kernel::arch;
 
 use super::adaptive::STRENGTHS;
 use crate::format::PageCompression;
@@ -32,11 +33,8 @@ pub(super) fn make_headers(job: &DumpJob, compression: PageCompression) -> Kdump
         incomplete: true,
         block_size,
         cpu_count: notes.cpus.max(1) as u32,
-        phys_base: subject
-            .info()
-            .number("phys_base")
-            .unwrap_or(0)
-            .cast_unsigned(),
+        phys_base: arch::find(source.machine())
+            .map_or(0, |architecture| (architecture.phys_base)(subject.info())),
         dump_level: u32::from(job.dump_level()),
         split: None,
         end_frame,

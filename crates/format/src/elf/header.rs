@@ -61,6 +61,9 @@ pub struct CoreHeaders {
     pub incomplete: bool,
     /// The memory segments, in file order.
     pub segments: Vec<LoadSegment>,
+    /// A memory segment that is left out, because it goes beyond the last address. kexec-tools
+    /// writes one for the kernel image where it cannot find out where that is.
+    pub impossible: Option<LoadSegment>,
     /// The notes of all PT_NOTE segments, concatenated.
     pub notes: Vec<u8>,
     /// Offset of the first PT_NOTE segment in the file. Writers of cores write only one.
@@ -112,6 +115,7 @@ impl CoreHeaders {
             incomplete: endian.u32(&ehdr, 48).unwrap_or(0) & FLAG_INCOMPLETE != 0,
             // The upper bound is checked above.
             segments: Vec::with_capacity(count as usize),
+            impossible: None,
             notes: Vec::new(),
             notes_offset: 0,
         };
@@ -145,22 +149,22 @@ impl CoreHeaders {
                     virt: VirtAddr(field(16)),
                     memory_size: field(40).max(field(32)),
                 };
-                let fits = segment
-                    .physical
-                    .0
-                    .checked_add(segment.memory_size)
-                    .is_some()
-                    && segment.file_offset.checked_add(segment.file_size).is_some();
                 // Mappings of /proc/kcore that are not RAM have the physical address -1
                 // (fs/proc/kcore.c).
                 if segment.physical.0 == u64::MAX {
                     return Ok(());
                 }
-                if !fits {
+                let end = segment.physical.0.checked_add(segment.memory_size);
+                if end.is_none() {
+                    self.impossible.get_or_insert(segment);
+                    return Ok(());
+                }
+                let end = segment.file_offset.checked_add(segment.file_size);
+                if end.is_none() {
                     return Err(FormatError::unexpected(
                         "a PT_LOAD program header",
                         at,
-                        "an end below 2^64",
+                        "an end of its data below 2^64",
                         format!("{segment:x?}"),
                     ));
                 }

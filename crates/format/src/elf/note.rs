@@ -17,6 +17,8 @@ const LIVE: (&[u8], u32) = (b"BIGIRON", 1);
 const SNAP: (&[u8], u32) = (b"SNAP", 4);
 /// n_type of the note with the registers of a CPU; its name is "CORE".
 pub const NT_PRSTATUS: u32 = 1;
+/// n_type of the vector registers of PowerPC, which have 16 bytes.
+const NT_PPC_VMX: u32 = 0x100;
 
 /// Size of an Elf64_Nhdr.
 const NHDR_SIZE: usize = 12;
@@ -213,6 +215,50 @@ pub fn without_snap(notes: Notes) -> Vec<u8> {
     without(notes, |note| (note.name, note.n_type) == SNAP).0
 }
 
+/// Returns the bytes of the intact notes in the byte order `to`. The registers are 64-bit words,
+/// as in the notes of PowerPC, the one architecture where a dump's headers can have another order
+/// than its memory.
+pub fn reorder(notes: Notes, to: Endian) -> Vec<u8> {
+    let mut out = Vec::with_capacity(notes.bytes.len());
+    for note in notes.intact() {
+        let mut desc = note.desc.to_vec();
+        match (note.name, note.n_type) {
+            (b"CORE", NT_PRSTATUS) => reverse_prstatus(&mut desc),
+            (b"CORE" | b"LINUX", NT_PPC_VMX) => reverse_each(&mut desc, 16),
+            (b"CORE" | b"LINUX", _) => reverse_each(&mut desc, 8),
+            _ => {}
+        }
+        out.extend(encode(note.name, note.n_type, &desc, to));
+    }
+    out
+}
+
+/// Reverses the fields of a struct elf_prstatus (include/linux/elfcore.h).
+fn reverse_prstatus(desc: &mut [u8]) {
+    /// The first bytes: signal numbers (three of 4 bytes and one of 2), two masks, four process
+    /// ids, and times.
+    const FIELDS: [(usize, usize, usize); 5] = [
+        (0, 12, 4),
+        (12, 14, 2),
+        (16, 32, 8),
+        (32, 48, 4),
+        (48, 112, 8),
+    ];
+    for (start, end, size) in FIELDS {
+        reverse_each(desc.get_mut(start..end).unwrap_or_default(), size);
+    }
+    // pr_fpvalid and padding follow the registers.
+    let end = desc.len().saturating_sub(8);
+    reverse_each(desc.get_mut(112..end).unwrap_or_default(), 8);
+    reverse_each(desc.get_mut(end..).unwrap_or_default(), 4);
+}
+
+fn reverse_each(bytes: &mut [u8], size: usize) {
+    for field in bytes.chunks_exact_mut(size) {
+        field.reverse();
+    }
+}
+
 /// Encodes a note.
 pub fn encode(name: &[u8], n_type: u32, desc: &[u8], endian: Endian) -> Vec<u8> {
     let mut note = vec![0; NHDR_SIZE];
@@ -294,6 +340,28 @@ mod tests {
         assert_eq!(Notes::new(&bytes, ENDIAN, 0).count(), 1);
         assert!(Notes::new(&bytes, ENDIAN, 0).damage().is_none());
         assert!(Notes::new(&[], ENDIAN, 0).vmcoreinfo().unwrap().is_none());
+    }
+
+    #[test]
+    fn registers_are_reversed_with_the_byte_order() {
+        let mut desc = vec![0; 504];
+        Endian::Big.put_u32(&mut desc, 32, 7);
+        Endian::Big.put_u64(&mut desc, 112 + 8, 0xc000_0000_0123_4567);
+        Endian::Big.put_u32(&mut desc, 496, 1);
+        let own = [
+            encode(b"CORE", NT_PRSTATUS, &desc, Endian::Big),
+            encode(VMCOREINFO, 0, b"OSRELEASE=1\n", Endian::Big),
+        ]
+        .concat();
+        let other = reorder(Notes::new(&own, Endian::Big, 0), ENDIAN);
+        let notes = Notes::new(&other, ENDIAN, 0);
+        let registers = notes.clone().next().unwrap().unwrap();
+        assert_eq!(ENDIAN.u32(registers.desc, 32), Some(7));
+        assert_eq!(ENDIAN.u64(registers.desc, 120), Some(0xc000_0000_0123_4567));
+        assert_eq!(ENDIAN.u32(registers.desc, 496), Some(1));
+        let text = notes.clone().vmcoreinfo().unwrap().unwrap();
+        assert_eq!(text.desc, b"OSRELEASE=1\n");
+        assert_eq!(reorder(notes, Endian::Big), own);
     }
 
     #[test]

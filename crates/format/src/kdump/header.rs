@@ -113,6 +113,13 @@ impl KdumpHeaders {
         Notes::new(&self.notes, self.endian, self.offset_note)
     }
 
+    /// Reads the system names only, which are at the same place in the headers of 32-bit machines.
+    pub fn read_utsname(file: &(impl ReadAt + ?Sized)) -> Result<Utsname, FormatError> {
+        let mut names = [0; Utsname::SIZE];
+        file.read_exact_at("the kdump header", 12, &mut names)?;
+        Ok(Utsname::decode(&names))
+    }
+
     /// Reads and checks the headers.
     pub fn read(file: &(impl ReadAt + ?Sized)) -> Result<Self, FormatError> {
         let mut main = [0; HEADER_SIZE];

@@ -10,6 +10,8 @@ use crate::program::Program;
 
 /// Assumed size of the last symbol if the symbol `_end` is missing.
 const LAST_SYMBOL: u64 = 64 << 10;
+/// Maximum size of code before the symbol `_text`.
+const MAX_HEAD: u64 = 2 << 20;
 
 /// A symbol and an offset from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,9 +95,16 @@ impl Program<'_, '_> {
 pub(super) fn image(symbols: &Symbols) -> Range<u64> {
     let address = |name| symbols.find(name).map(|symbol| symbol.address.0);
     let start = address("_text").or_else(|| address("_stext"));
+    // On riscv64 the code that starts a CPU is before _text.
+    let head = start.and_then(|start| {
+        let head = address("_start")?;
+        (head..head.saturating_add(MAX_HEAD))
+            .contains(&start)
+            .then_some(head)
+    });
     let end = address("_end").or_else(|| {
         let last = symbols.iter().map(|symbol| symbol.address.0).max();
         last.map(|last| last.saturating_add(LAST_SYMBOL))
     });
-    start.unwrap_or(0)..end.unwrap_or(0)
+    head.or(start).unwrap_or(0)..end.unwrap_or(0)
 }

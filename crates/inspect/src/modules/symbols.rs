@@ -72,7 +72,7 @@ impl Modules {
                 } else {
                     b'?'
                 };
-                if name.is_empty() {
+                if name.is_empty() || is_label(&name) {
                     continue;
                 }
                 let cost = name.len() + SYMBOL;
@@ -111,4 +111,28 @@ fn old_letter(symbol: &[u8]) -> u8 {
     let places = [symbol.get(4), symbol.get(16)];
     let mut letters = places.into_iter().flatten().copied();
     letters.find(u8::is_ascii_alphabetic).unwrap_or(b'?')
+}
+
+/// Returns true for a name that the kernel skips (is_mapping_symbol,
+/// include/linux/module_symbol.h): a label of the assembler, which riscv64 keeps for the linker, or
+/// a mark of the kind of code or data that follows, on arm64 and riscv64.
+fn is_label(name: &str) -> bool {
+    [".L", "L0", "$"]
+        .iter()
+        .any(|start| name.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_told_from_functions() {
+        for label in [".LVL837", ".L12", "L0\u{2}", "$x", "$d", "$xrv64i"] {
+            assert!(is_label(label), "{label}");
+        }
+        for name in ["kjournald2", "L1_cache", ".text", "__kstrtab_x"] {
+            assert!(!is_label(name), "{name}");
+        }
+    }
 }

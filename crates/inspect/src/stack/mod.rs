@@ -1,23 +1,22 @@
-//! Stack traces of tasks, by the kernel's own ORC tables.
+//! Stack traces of tasks. Registers and the way to a caller belong to the architecture
+//! (`bigiron_kernel::arch`).
 
-pub mod orc;
-pub mod registers;
+mod notes;
+mod reader;
 mod trace;
-mod unwind;
+
+use bigiron_kernel::arch::stacks::{Reason, Unwind};
 
 use crate::cpus::online_cpus;
 use crate::error::InspectError;
 use crate::program::Program;
 use crate::tasks::{Task, current_task};
-use orc::Orc;
-use registers::{Registers, of_cpu, of_sleeper};
 pub use trace::{Frame, Trace};
 
 /// Unwinds stacks of one kernel.
 pub struct Unwinder<'p, 'k, 's> {
     program: &'p Program<'k, 's>,
-    /// The unwind tables, or why there are none.
-    orc: Result<Orc, String>,
+    unwind: Box<dyn Unwind>,
     online: Vec<usize>,
 }
 
@@ -26,40 +25,42 @@ impl<'p, 'k, 's> Unwinder<'p, 'k, 's> {
     ///
     /// # Errors
     ///
-    /// The architecture is not supported.
+    /// The stacks of the architecture cannot be unwound.
     pub fn new(program: &'p Program<'k, 's>) -> Result<Self, InspectError> {
-        let machine = program.kernel().source().machine();
-        if machine != "x86_64" {
+        let architecture = program.kernel().architecture();
+        let Some(stacks) = architecture.stacks else {
             return Err(InspectError::Unsupported {
                 what: "stacks",
-                found: format!("of {machine}"),
-                known: "x86_64",
+                found: format!("of {}", architecture.name),
+                known: "those of other architectures",
             });
-        }
+        };
         Ok(Self {
             program,
-            // Unreadable tables are treated like missing ones.
-            orc: Orc::of(program).map_err(|error| error.to_string()),
+            unwind: stacks.of(program),
             online: online_cpus(program, &mut Vec::new()),
         })
     }
 
     /// The reason why frames are found only by frame pointers, and are unreliable; `None` if
-    /// the kernel's tables are used.
+    /// they are found in the architecture's usual way.
     pub fn without_tables(&self) -> Option<&str> {
-        self.orc.as_ref().err().map(String::as_str)
+        self.unwind.without_tables()
     }
 
     /// Unwinds the stack of a task: of a running one by its CPU's saved registers, of a
     /// sleeping one by its saved context.
-    pub fn task(&self, task: &Task) -> Result<Trace, InspectError> {
+    pub fn task(&self, task: &Task) -> Trace {
         let cpu = task.cpu.map(|cpu| cpu as usize).filter(|cpu| {
             task.on_cpu
                 && current_task(self.program, *cpu).is_ok_and(|current| current == task.address)
         });
         match cpu {
             Some(cpu) => self.cpu(cpu),
-            None => Ok(self.from(&of_sleeper(self.program, task.address)?, false)),
+            None => match self.unwind.of_sleeper(self.program, task.address) {
+                Ok(walk) => trace::all(self.program, walk),
+                Err(Reason(reason)) => Trace::none(reason),
+            },
         }
     }
 
@@ -69,25 +70,12 @@ impl<'p, 'k, 's> Unwinder<'p, 'k, 's> {
     }
 
     /// Unwinds the stack of a CPU.
-    pub fn cpu(&self, cpu: usize) -> Result<Trace, InspectError> {
-        Ok(match of_cpu(self.program, cpu, &self.online)? {
-            Some(registers) => self.from(&registers, true),
-            None => Trace {
-                frames: Vec::new(),
-                cut: Some(format!("CPU {cpu} left no registers")),
-            },
-        })
-    }
-
-    /// Unwinds from these registers; `complete` is false for those of a sleeping task.
-    fn from(&self, registers: &Registers, complete: bool) -> Trace {
-        if registers.is_user() {
-            return Trace {
-                frames: Vec::new(),
-                cut: Some("it was not in the kernel".into()),
-            };
+    pub fn cpu(&self, cpu: usize) -> Trace {
+        let unwind = self.unwind.as_ref();
+        match notes::of_cpu(self.program, unwind, cpu, &self.online) {
+            Some(walk) => trace::all(self.program, walk),
+            None => Trace::none(format!("CPU {cpu} left no registers")),
         }
-        unwind::Walk::new(self.program, self.orc.as_ref().ok(), registers, complete).all()
     }
 }
 

@@ -1,13 +1,16 @@
 //! A stack trace and its frames.
 
+use std::collections::HashSet;
+
 use bigiron_format::VirtAddr;
+use bigiron_kernel::arch::stacks::{End, Position, Walk};
 use serde::Serialize;
 
 use crate::json::hexadecimal;
 use crate::program::Program;
 
 /// Maximum number of frames: kernel stacks have 16 KiB, and a frame at least 8 bytes.
-pub(super) const MAX_FRAMES: usize = 4096;
+const MAX_FRAMES: usize = 4096;
 
 /// A stack frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,8 +35,8 @@ pub struct Frame {
     pub sp: VirtAddr,
     /// True if it was interrupted there; otherwise it called the previous frame.
     pub interrupted: bool,
-    /// True if the unwind tables lead to it; otherwise a frame pointer did, which is
-    /// unreliable.
+    /// True if the architecture's usual way leads to it, such as unwind tables; otherwise one
+    /// that is unreliable did.
     pub sure: bool,
 }
 
@@ -47,24 +50,55 @@ pub struct Trace {
     pub cut: Option<String>,
 }
 
-/// Describes a frame. For a call, the address of the call instruction is looked up: the return
-/// address may already be in another function after a call that never returns.
-pub(super) fn frame(
-    program: &Program,
-    address: VirtAddr,
-    sp: VirtAddr,
-    interrupted: bool,
-) -> Frame {
-    let back = u64::from(!interrupted);
-    let found = program.symbol_at(VirtAddr(address.0.wrapping_sub(back)));
+impl Trace {
+    /// A trace without frames.
+    pub(super) fn none(reason: String) -> Self {
+        Self {
+            frames: Vec::new(),
+            cut: Some(reason),
+        }
+    }
+}
+
+/// Returns all frames of a walk.
+pub(super) fn all<'a>(program: &Program, mut walk: Box<dyn Walk + 'a>) -> Trace {
+    let mut trace = Trace::default();
+    let mut seen = HashSet::new();
+    while trace.frames.len() < MAX_FRAMES {
+        let Some(position) = walk.position() else {
+            trace.cut = Some("it was not in the kernel".into());
+            return trace;
+        };
+        if !seen.insert((position.ip, position.sp)) {
+            trace.cut = Some(format!("the stack is cyclic at {:#x}", position.sp));
+            return trace;
+        }
+        trace.frames.push(frame(program, &position));
+        match walk.step() {
+            Ok(()) => {}
+            Err(End::Reached) => return trace,
+            Err(End::Cut(reason)) => {
+                trace.cut = Some(reason);
+                return trace;
+            }
+        }
+    }
+    trace.cut = Some(format!("more than {MAX_FRAMES} frames"));
+    trace
+}
+
+/// Describes a frame.
+fn frame(program: &Program, position: &Position) -> Frame {
+    let back = position.ip.wrapping_sub(position.code);
+    let found = program.symbol_at(VirtAddr(position.code));
     Frame {
-        address,
+        address: VirtAddr(position.ip),
         symbol: found.map(|found| found.symbol.name.to_owned()),
         offset: found.map(|found| found.offset.saturating_add(back)),
         size: found.and_then(|found| found.size),
         module: found.and_then(|found| found.module).map(str::to_owned),
-        sp,
-        interrupted,
-        sure: true,
+        sp: VirtAddr(position.sp),
+        interrupted: position.interrupted,
+        sure: position.sure,
     }
 }

@@ -1,27 +1,9 @@
-//! The properties of an architecture, and the interface of its address translation.
+//! The interface of address translation.
 
-use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PhysAddr, VirtAddr};
 
-use crate::error::{KernelError, SourceError};
-use crate::memory::PhysicalMemory;
-
-/// The properties of an architecture.
-pub struct Architecture {
-    /// Name, as printed by `uname -m`.
-    pub name: &'static str,
-    /// `e_machine` of its ELF cores.
-    pub elf_machine: u16,
-    /// Creates a translator from VMCOREINFO.
-    pub translator: MakeTranslator,
-    /// SECTION_SIZE_BITS and MAX_PHYSMEM_BITS of kernels whose VMCOREINFO lacks them (before
-    /// commit 4f5aecdff25f, 5.8).
-    pub section_bits: fn(&Vmcoreinfo) -> (i64, i64),
-}
-
-/// Creates a translator for one kernel.
-pub type MakeTranslator =
-    fn(&Vmcoreinfo, &PhysicalMemory) -> Result<Box<dyn Translator>, KernelError>;
+use super::entries::Entries;
+use crate::error::SourceError;
 
 /// The physical location of a virtual address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +14,31 @@ pub struct Leaf {
     pub len: u64,
 }
 
+impl Leaf {
+    /// The location of `address` in a mapping of `size` bytes, a power of two, at `base`.
+    pub(super) fn within(address: u64, base: u64, size: u64) -> Self {
+        let offset = address & (size - 1);
+        Self {
+            physical: PhysAddr((base & !(size - 1)).wrapping_add(offset)),
+            len: size - offset,
+        }
+    }
+
+    /// The location of `address` in a mapping whose ends are not known.
+    pub(super) fn linear(address: u64, physical: u64) -> Self {
+        /// No larger than the smallest mapping of any architecture.
+        const UNIT: u64 = 1 << 20;
+        Self {
+            physical: PhysAddr(physical),
+            len: UNIT - (address & (UNIT - 1)),
+        }
+    }
+}
+
 /// A page table entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableEntry {
-    /// Name of the table's level: PGD, P4D, PUD, PMD or PTE.
+    /// Name of the table's level, such as PGD, P4D, PUD, PMD and PTE.
     pub level: &'static str,
     /// Physical address of the entry.
     pub address: PhysAddr,
@@ -45,21 +48,7 @@ pub struct TableEntry {
 
 /// Translates kernel virtual addresses.
 pub trait Translator: Send + Sync {
-    /// Translates `address`; returns `None` if it is not mapped.
-    fn translate(
-        &self,
-        memory: &PhysicalMemory,
-        address: VirtAddr,
-    ) -> Result<Option<Leaf>, SourceError>;
-
-    /// Translates `address` and passes each page table entry on the way to `visit`, from the
-    /// top.
-    fn walk(
-        &self,
-        memory: &PhysicalMemory,
-        address: VirtAddr,
-        _visit: &mut dyn FnMut(TableEntry),
-    ) -> Result<Option<Leaf>, SourceError> {
-        self.translate(memory, address)
-    }
+    /// Translates `address` by the page tables that `entries` reads; returns `None` if it is not
+    /// mapped.
+    fn walk(&self, entries: &mut Entries, address: VirtAddr) -> Result<Option<Leaf>, SourceError>;
 }

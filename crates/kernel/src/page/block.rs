@@ -10,7 +10,7 @@ use super::{ExcludedClasses, PageLayout, PageType};
 
 /// Struct pages in a block: one per bit of a word.
 pub(crate) const BLOCK_PAGES: usize = 64;
-/// The required size of a struct page, which all x86-64 distributions have.
+/// The required size of a struct page, which all distributions' kernels have.
 const STRUCT_BYTES: usize = 64;
 /// Words in a struct page.
 const WORDS: usize = STRUCT_BYTES / 8;
@@ -67,6 +67,7 @@ fn ones(condition: bool) -> u32 {
 /// A [`PageLayout`] and a [`ExcludedClasses`], prepared for many struct pages.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockClassifier {
+    endian: Endian,
     flags_word: usize,
     mapping_word: usize,
     mapcount_word: usize,
@@ -91,7 +92,7 @@ pub(crate) struct BlockClassifier {
 impl BlockClassifier {
     /// Returns `None` if the layout of struct pages does not allow blocks.
     pub(crate) fn new(layout: &PageLayout, wanted: ExcludedClasses) -> Option<Self> {
-        if layout.size != STRUCT_BYTES || layout.endian != Endian::Little {
+        if layout.size != STRUCT_BYTES {
             return None;
         }
         let word = |offset: usize| {
@@ -104,11 +105,16 @@ impl BlockClassifier {
             return None;
         }
         let free = |page_type| Test::page_type(if wanted.free { page_type } else { None });
+        let mapcount_at = layout.mapcount % 8;
         Some(Self {
+            endian: layout.endian,
             flags_word: word(layout.flags)?,
             mapping_word: word(layout.mapping)?,
             mapcount_word: word(layout.mapcount / 8 * 8)?,
-            mapcount_shift: (layout.mapcount % 8 * 8) as u32,
+            mapcount_shift: 8 * match layout.endian {
+                Endian::Little => mapcount_at,
+                Endian::Big => 4 - mapcount_at,
+            } as u32,
             head_word: word(layout.compound_head.unwrap_or(0))?,
             tail_mask: layout.compound_head.map_or(0, |_| super::TAIL),
             flags_used: used as u32,
@@ -137,6 +143,18 @@ impl BlockClassifier {
     /// a block.
     #[inline]
     pub(crate) fn classify(&self, bytes: &[u8]) -> Option<BlockClasses> {
+        match self.endian {
+            Endian::Little => self.classify_words(bytes, u64::from_le_bytes),
+            Endian::Big => self.classify_words(bytes, u64::from_be_bytes),
+        }
+    }
+
+    #[inline]
+    fn classify_words(
+        &self,
+        bytes: &[u8],
+        decode: impl Fn([u8; 8]) -> u64,
+    ) -> Option<BlockClasses> {
         let bytes = bytes.first_chunk::<{ BLOCK_PAGES * STRUCT_BYTES }>()?;
         let structs = bytes.as_chunks::<8>().0.as_chunks::<WORDS>().0;
         let mut flags = [0_u32; BLOCK_PAGES];
@@ -144,7 +162,7 @@ impl BlockClassifier {
         for ((flags, mapcount), page) in flags.iter_mut().zip(&mut mapcounts).zip(structs) {
             // The remainder never changes an index, but proves to the compiler that it is in
             // bounds.
-            let word = |index: usize| u64::from_le_bytes(page[index % WORDS]);
+            let word = |index: usize| decode(page[index % WORDS]);
             prefetch_behind(page);
             *flags = word(self.flags_word) as u32 & self.flags_used
                 | ((word(self.mapping_word) & super::MAPPING_ANON) as u32) << ANON.trailing_zeros()

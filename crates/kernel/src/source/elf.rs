@@ -2,20 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use bigiron_format::elf::{CoreHeaders, LoadSegment};
-use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_format::bytes::Endian;
+use bigiron_format::elf::{CoreHeaders, LoadSegment, SIGNATURE, note};
 use bigiron_format::{PageFrame, PhysAddr, ReadAt, VirtAddr};
 
 use super::SECTION_FRAMES;
 use super::file::DumpFile;
+use super::identity::identify;
 use super::live;
 use crate::arch::{self, Architecture};
 use crate::error::SourceError;
 
-/// Default page size, if nothing specifies another.
-const DEFAULT_PAGE_SHIFT: u32 = 12;
-/// The highest physical address: the limit of five-level paging of x86-64 and LPA2 of arm64.
-const MAX_PHYSICAL: u64 = 1 << 52;
+/// e_type of a core.
+const ET_CORE: u16 = 4;
 
 /// Maximum RAM without data that a file of any size may claim.
 const MAX_WITHOUT_DATA: u64 = 1 << 40;
@@ -33,6 +32,8 @@ pub struct ElfSource {
     pub(super) page_shift: u32,
     pub(super) vmcoreinfo: Option<(usize, usize)>,
     pub(super) damage: Option<String>,
+    /// Describes a segment that is left out, because no machine has memory there.
+    pub(super) impossible: Option<String>,
     pub(super) live: bool,
     pub(super) readers: usize,
 }
@@ -69,71 +70,81 @@ impl ElfBytes {
 }
 
 impl ElfSource {
-    /// Reads the headers of an ELF core.
+    /// Reads the headers of an ELF core, and finds out what they do not say about its machine.
     pub fn new(bytes: ElfBytes) -> Result<Self, SourceError> {
+        let mut source = Self::of_headers(bytes)?;
+        let header = source.headers.endian;
+        let identity = identify(&source, source.architecture, header, None);
+        source.page_shift = identity.page_shift;
+        if identity.endian != header {
+            source.headers.notes = note::reorder(source.headers.notes(), identity.endian);
+            source.headers.endian = identity.endian;
+            source.find_note();
+        }
+        Ok(source)
+    }
+
+    /// Reads the headers of an ELF core only.
+    pub(super) fn of_headers(bytes: ElfBytes) -> Result<Self, SourceError> {
         let path = bytes.path().to_owned();
         let format_error = |cause| SourceError::Format {
             path: path.clone(),
             cause,
         };
+        let unsupported = |reason| SourceError::Unsupported {
+            path: path.clone(),
+            reason,
+        };
+        // The headers of 32-bit machines have another layout.
+        if let Some(reason) = refusal(bytes.read()) {
+            return Err(unsupported(reason));
+        }
         let mut headers = CoreHeaders::read(bytes.read()).map_err(format_error)?;
         let live = path == Path::new(live::RUNNING_KERNEL);
         if live {
             headers.notes = live::notes(headers.notes());
         }
         let Some(architecture) = arch::find_elf(headers.machine) else {
-            return Err(SourceError::Unsupported {
-                path,
-                reason: format!(
-                    "a core of ELF machine {} (e_machine at offset 18); this build knows {}",
-                    headers.machine,
-                    arch::names()
-                ),
-            });
+            let known = arch::names();
+            return Err(unsupported(format!("this build knows {known}")));
         };
-        // After a damaged note VMCOREINFO is searched for in memory, as without a note.
-        let note = headers.notes().vmcoreinfo().ok().flatten();
-        let vmcoreinfo = note.map(|note| (note.desc_offset, note.desc.len()));
-        let page_shift = note
-            .and_then(|note| Vmcoreinfo::sound_lines(note.desc).page_shift())
-            .unwrap_or(DEFAULT_PAGE_SHIFT);
-        let segments = sort_segments(&headers.segments);
-        if let Some(last) = segments.last()
-            && last.physical.0 + last.memory_size > MAX_PHYSICAL
-        {
-            return Err(SourceError::Unsupported {
-                path,
-                reason: format!(
-                    "a PT_LOAD segment ends at physical address {:#x}; no machine has memory \
-                     above {MAX_PHYSICAL:#x}",
-                    last.physical.0 + last.memory_size
-                ),
-            });
+        let limit = 1 << architecture.physical_bits;
+        let impossible = take_impossible(&mut headers, limit);
+        if headers.segments.is_empty() {
+            return Err(unsupported(impossible.unwrap_or_default()));
         }
+        let segments = sort_segments(&headers.segments);
         let claimed: u64 = segments.iter().map(|segment| segment.memory_size).sum();
         let size = bytes.read().size();
         if claimed > MAX_WITHOUT_DATA && claimed / MAX_RATIO > size {
-            return Err(SourceError::Unsupported {
-                path,
-                reason: format!(
-                    "its {} PT_LOAD segments claim {claimed} bytes of memory, but the file has \
-                     only {size}: not even the struct pages of so much fit into it",
-                    segments.len()
-                ),
-            });
+            return Err(unsupported(format!(
+                "its {} PT_LOAD segments claim {claimed} bytes of memory, but the file has only \
+                 {size}: not even the struct pages of so much fit into it",
+                segments.len()
+            )));
         }
         let damage = find_damage(&headers, size);
-        Ok(Self {
+        let mut source = Self {
             bytes,
             headers,
             architecture,
             segments,
-            page_shift,
-            vmcoreinfo,
+            page_shift: architecture.usual_page_shift(),
+            vmcoreinfo: None,
             damage,
+            impossible,
             live,
             readers: 1,
-        })
+        };
+        source.find_note();
+        Ok(source)
+    }
+
+    /// Finds VMCOREINFO in the notes. After a damaged note it is searched for in memory, as
+    /// without a note.
+    fn find_note(&mut self) {
+        let note = self.headers.notes().vmcoreinfo().ok().flatten();
+        self.vmcoreinfo = note.map(|note| (note.desc_offset, note.desc.len()));
     }
 
     /// Allows many threads to read concurrently, unless `bytes` is 0; the page cache keeps the
@@ -235,6 +246,39 @@ impl ElfSource {
             .get(index)
             .filter(|segment| segment.physical.0 <= address)
     }
+}
+
+/// Returns the reason why the core cannot be of a supported machine, by its first bytes.
+fn refusal(bytes: &dyn ReadAt) -> Option<String> {
+    let mut front = [0; 20];
+    bytes.read_exact_at("the ELF header", 0, &mut front).ok()?;
+    let endian = match front[5] {
+        1 => Endian::Little,
+        2 => Endian::Big,
+        _ => return None,
+    };
+    let is_core = front.starts_with(&SIGNATURE) && endian.u16(&front, 16) == Some(ET_CORE);
+    let machine = endian.u16(&front, 18).filter(|_| is_core)?;
+    arch::refusal_of_elf(machine, front[4])
+}
+
+/// Removes segments that end above `limit`, and describes the first of them. kexec-tools writes
+/// such segments for a kernel image that it could not locate, and reading one in /proc/vmcore
+/// faults.
+fn take_impossible(headers: &mut CoreHeaders, limit: u64) -> Option<String> {
+    let is_possible = |segment: &LoadSegment| segment.physical.0 + segment.memory_size <= limit;
+    let beyond = headers.segments.iter().copied();
+    let first = headers
+        .impossible
+        .or(beyond.into_iter().find(|segment| !is_possible(segment)));
+    headers.segments.retain(is_possible);
+    first.map(|segment| {
+        format!(
+            "a PT_LOAD segment of {:#x} bytes at physical address {:#x} is left out: no machine \
+             has memory above {limit:#x}",
+            segment.memory_size, segment.physical.0
+        )
+    })
 }
 
 /// Sorts by physical address and cuts overlaps with segments earlier in the file.

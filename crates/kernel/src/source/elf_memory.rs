@@ -32,7 +32,7 @@ impl MemorySource for ElfSource {
     }
 
     fn machine(&self) -> &str {
-        self.architecture.name
+        self.architecture.machine(self.headers.endian)
     }
 
     fn end_frame(&self) -> PageFrame {
@@ -59,6 +59,7 @@ impl MemorySource for ElfSource {
         SourceFacts {
             is_live: self.live,
             damage: self.damage.as_deref(),
+            warning: self.impossible.as_deref(),
             ..SourceFacts::from_notes(self.notes())
         }
     }
@@ -104,14 +105,14 @@ impl HeaderAddresses for ElfSource {
         let address = frame.address(self.page_shift)?.0;
         let segment = self
             .segment_of(address)
-            .filter(|segment| is_kernel(segment.virt))?;
+            .filter(|segment| self.is_kernel(segment.virt))?;
         segment.virt.checked_add(address - segment.physical.0)
     }
 
     fn segment_address(&self, address: VirtAddr) -> Option<u64> {
         let holds = |segment: &&LoadSegment| {
             let offset = address.0.wrapping_sub(segment.virt.0);
-            is_kernel(segment.virt) && offset < segment.memory_size
+            self.is_kernel(segment.virt) && offset < segment.memory_size
         };
         let segment = self.headers.segments.iter().find(holds)?;
         Some(segment.physical.0 + (address.0 - segment.virt.0))
@@ -119,6 +120,13 @@ impl HeaderAddresses for ElfSource {
 
     fn header_segments(&self) -> &[LoadSegment] {
         &self.headers.segments
+    }
+}
+
+impl ElfSource {
+    /// Returns true if a segment's virtual address is valid.
+    fn is_kernel(&self, address: VirtAddr) -> bool {
+        address.0 >= self.architecture.kernel_start
     }
 }
 
@@ -130,10 +138,4 @@ impl SharedAccess for ElfSource {
     fn parallel_readers(&self) -> usize {
         self.readers
     }
-}
-
-/// Returns true if a segment's virtual address is valid: QEMU writes the physical address
-/// there.
-fn is_kernel(address: VirtAddr) -> bool {
-    address.0 >> 63 != 0
 }

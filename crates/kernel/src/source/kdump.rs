@@ -3,16 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use bigiron_format::bitmap::Bitmap;
+use bigiron_format::bytes::Endian;
 use bigiron_format::codec::Codec;
+use bigiron_format::elf::note;
 use bigiron_format::kdump::{KdumpHeaders, flags_of_codec};
 use bigiron_format::{FormatError, PageFrame, PageFrameRange, ReadAt};
 
 #[cfg(feature = "cache")]
 use super::MemorySource;
 use super::SECTION_FRAMES;
+use super::identity::identify;
 #[cfg(feature = "cache")]
 use super::kdump_cache::KdumpCache;
-use crate::arch;
+use crate::arch::{self, Architecture};
 use crate::error::SourceError;
 use crate::ranks::SectionRanks;
 
@@ -63,6 +66,11 @@ pub struct KdumpSource {
     pub(super) vmcoreinfo: Option<(Vec<u8>, u64)>,
     /// The reason why VMCOREINFO is not where the sub-header says.
     misplaced: Option<FormatError>,
+    pub(super) architecture: &'static Architecture,
+    /// Byte order of the kernel.
+    pub(super) endian: Endian,
+    /// The notes in that byte order, if the headers have another one.
+    pub(super) notes: Option<Vec<u8>>,
     pub(super) damage: Option<String>,
     #[cfg(feature = "cache")]
     pub(super) cache: Option<KdumpCache>,
@@ -73,6 +81,12 @@ impl KdumpSource {
     pub fn new(files: Vec<(Box<dyn ReadAt>, PathBuf)>) -> Result<Self, SourceError> {
         let mut parts = Vec::with_capacity(files.len());
         for (bytes, path) in files {
+            // The headers of 32-bit machines have another layout.
+            if let Ok(names) = KdumpHeaders::read_utsname(bytes.as_ref())
+                && let Some(reason) = arch::refusal(names.machine())
+            {
+                return Err(SourceError::Unsupported { path, reason });
+            }
             let headers =
                 KdumpHeaders::read(bytes.as_ref()).map_err(|cause| SourceError::Format {
                     path: path.clone(),
@@ -92,13 +106,19 @@ impl KdumpSource {
         }
         parts.sort_by_key(|part| part.frames.start);
         check_parts(&parts)?;
-        let (vmcoreinfo, misplaced) = find_vmcoreinfo(&parts[0]);
+        let first = &parts[0];
+        let architecture = architecture(first)?;
+        let (vmcoreinfo, misplaced) = find_vmcoreinfo(first);
+        let first_endian = first.headers.endian;
         let mut source = Self {
             parts,
             ranks: SectionRanks::default(),
             outside_ram: None,
             vmcoreinfo,
             misplaced,
+            architecture,
+            endian: first_endian,
+            notes: None,
             damage: None,
             #[cfg(feature = "cache")]
             cache: None,
@@ -106,6 +126,28 @@ impl KdumpSource {
         source.count_pages()?;
         source.damage = source.find_damage();
         Ok(source)
+    }
+
+    /// Determines the kernel's byte order, which may differ from that of the headers, and its page
+    /// size, of which a block may hold several. Returns log2 of the page size.
+    pub(super) fn identify(&mut self) -> Result<u32, SourceError> {
+        let (header, block) = (self.endian, self.head().block_size.trailing_zeros());
+        let identity = identify(self, self.architecture, header, Some(block));
+        if identity.page_shift > block {
+            return Err(SourceError::Unsupported {
+                path: self.path().to_owned(),
+                reason: format!(
+                    "its blocks of {} bytes (offset 428) are smaller than the kernel's pages of {}",
+                    1_u64 << block,
+                    1_u64 << identity.page_shift
+                ),
+            });
+        }
+        if identity.endian != header {
+            self.notes = Some(note::reorder(self.head().notes(), identity.endian));
+            self.endian = identity.endian;
+        }
+        Ok(identity.page_shift)
     }
 
     /// The part with the descriptor of `frame`.
@@ -338,16 +380,6 @@ fn check_parts(parts: &[Part]) -> Result<(), SourceError> {
             reason: "no file was given".into(),
         });
     };
-    if arch::find(first.headers.utsname.machine()).is_err() {
-        return Err(SourceError::Unsupported {
-            path: first.path.clone(),
-            reason: format!(
-                "a dump of {:?} (machine at offset 272); this build knows {}",
-                first.headers.utsname.machine(),
-                arch::names()
-            ),
-        });
-    }
     let mut end = first.frames.end;
     for part in rest {
         let same = part.headers.end_frame == first.headers.end_frame
@@ -367,4 +399,29 @@ fn check_parts(parts: &[Part]) -> Result<(), SourceError> {
         end = part.frames.end;
     }
     Ok(())
+}
+
+/// Names that QEMU gives to most machines (ELF_MACHINE_UNAME), or that nobody wrote.
+const NO_NAMES: [&str; 2] = ["Unknown", ""];
+
+/// Determines the architecture by the name of the machine, or without one by the size of the
+/// registers.
+fn architecture(part: &Part) -> Result<&'static Architecture, SourceError> {
+    let headers = &part.headers;
+    let name = headers.utsname.machine();
+    if let Ok(found) = arch::find(name) {
+        return Ok(found);
+    }
+    let mut notes = headers.notes().intact();
+    let registers = notes.find(|note| {
+        NO_NAMES.contains(&name) && note.name == b"CORE" && note.n_type == note::NT_PRSTATUS
+    });
+    let found = registers.and_then(|note| arch::find_prstatus(note.desc.len(), headers.endian));
+    found.ok_or_else(|| SourceError::Unsupported {
+        path: part.path.clone(),
+        reason: format!(
+            "a dump of {name:?} (machine at offset 272); this build knows {}",
+            arch::names()
+        ),
+    })
 }

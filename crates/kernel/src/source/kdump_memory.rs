@@ -32,11 +32,11 @@ impl MemorySource for KdumpSource {
     }
 
     fn endian(&self) -> Endian {
-        self.head().endian
+        self.endian
     }
 
     fn machine(&self) -> &str {
-        self.head().utsname.machine()
+        self.architecture.machine(self.endian)
     }
 
     fn end_frame(&self) -> PageFrame {
@@ -44,7 +44,10 @@ impl MemorySource for KdumpSource {
     }
 
     fn notes(&self) -> Notes<'_> {
-        self.head().notes()
+        match &self.notes {
+            Some(notes) => Notes::new(notes, self.endian, self.head().offset_note),
+            None => self.head().notes(),
+        }
     }
 
     fn vmcoreinfo_note(&self) -> Option<NotedText<'_>> {
@@ -64,6 +67,7 @@ impl MemorySource for KdumpSource {
             codecs: self.codecs(),
             is_live: false,
             damage: self.damage.as_deref(),
+            warning: None,
         }
     }
 

@@ -11,7 +11,9 @@ mod elf_memory;
 mod elf_reader;
 mod encrypted;
 mod file;
+mod identity;
 mod kdump;
+mod kdump_blocks;
 #[cfg(feature = "cache")]
 mod kdump_cache;
 #[cfg(feature = "cache")]
@@ -50,7 +52,8 @@ pub use pages::SharedPages;
 pub use vmdump::{NotZero, VmdumpSource};
 pub use vmdump_parts::VmdumpPart;
 
-/// Page frames in a section: one block of a bitmap, and one mem_section of x86-64.
+/// Page frames in a section: one block of a bitmap of 4 KiB pages, and one mem_section of x86-64.
+/// It is the same for all page sizes.
 pub const SECTION_FRAMES: u64 = 32 << 10;
 
 /// Statistics of a shared cache; see `Source::set_cache`.
@@ -150,6 +153,8 @@ pub struct SourceFacts<'a> {
     pub is_live: bool,
     /// The reason why some memory is missing; `None` if all is present.
     pub damage: Option<&'a str>,
+    /// Something wrong in the file that takes no memory away.
+    pub warning: Option<&'a str>,
 }
 
 impl<'a> SourceFacts<'a> {
@@ -248,6 +253,11 @@ impl dyn MemorySource + '_ {
     /// See [`SourceFacts::damage`].
     pub fn damage(&self) -> Option<&str> {
         self.facts().damage
+    }
+
+    /// See [`SourceFacts::warning`].
+    pub fn warning(&self) -> Option<&str> {
+        self.facts().warning
     }
 
     /// See [`HeaderAddresses::virtual_address`].

@@ -15,6 +15,7 @@ use super::elf::{ElfBytes, ElfSource};
 use super::encrypted::{self, Identities};
 use super::file::DumpFile;
 use super::kdump::KdumpSource;
+use super::kdump_blocks::KdumpBlocks;
 use super::vmdump::VmdumpSource;
 use super::{MemorySource, device};
 use crate::error::SourceError;
@@ -36,6 +37,7 @@ pub struct Source {
 enum Memory {
     Elf(Box<ElfSource>),
     Kdump(Box<KdumpSource>),
+    KdumpBlocks(Box<KdumpBlocks>),
     Vmdump(Box<VmdumpSource>),
 }
 
@@ -172,7 +174,12 @@ impl Source {
             });
         }
         let memory = if stripes.is_empty() {
-            Memory::Kdump(Box::new(KdumpSource::new(parts)?))
+            let mut kdump = KdumpSource::new(parts)?;
+            let page_shift = kdump.identify()?;
+            match kdump.page_shift() == page_shift {
+                true => Memory::Kdump(Box::new(kdump)),
+                false => Memory::KdumpBlocks(Box::new(KdumpBlocks::new(kdump, page_shift))),
+            }
         } else {
             let vmdump = VmdumpSource::new(stripes)?;
             // An interrupted device dump may have other damage, too.
@@ -226,6 +233,7 @@ impl Source {
         match &mut self.memory {
             Memory::Elf(elf) => elf.set_cache(bytes),
             Memory::Kdump(kdump) => kdump.set_cache(bytes),
+            Memory::KdumpBlocks(blocks) => blocks.set_cache(bytes),
             Memory::Vmdump(vmdump) => vmdump.set_cache(bytes),
         }
     }
@@ -235,6 +243,7 @@ impl Source {
         match &self.memory {
             Memory::Elf(elf) => elf.as_ref(),
             Memory::Kdump(kdump) => kdump.as_ref(),
+            Memory::KdumpBlocks(blocks) => blocks.as_ref(),
             Memory::Vmdump(vmdump) => vmdump.as_ref(),
         }
     }

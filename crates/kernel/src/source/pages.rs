@@ -18,6 +18,13 @@ impl SharedPages {
         Self { owner, range }
     }
 
+    /// Keeps `part` of the bytes only, as far as there are so many.
+    pub(super) fn part(mut self, part: Range<usize>) -> Self {
+        let at = |offset: usize| self.range.start.saturating_add(offset).min(self.range.end);
+        self.range = at(part.start)..at(part.end);
+        self
+    }
+
     /// Copies `bytes`.
     pub(crate) fn copy(bytes: &[u8]) -> Self {
         Self::new(Arc::new(bytes.to_vec()), 0..bytes.len())

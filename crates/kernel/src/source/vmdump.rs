@@ -7,13 +7,14 @@ use bigiron_format::ReadAt;
 use bigiron_format::elf::LoadSegment;
 use bigiron_format::vmdump::{Chunk, CoreOrder, Gap, VmdumpFile, VmdumpHeader};
 
+use super::HeaderAddresses;
 #[cfg(feature = "cache")]
 use super::cache::PageCache;
 use super::damaged_chunks::DamagedChunks;
 use super::elf::{ElfBytes, ElfSource};
 use super::vmdump_parts::{VmdumpPart, VmdumpParts};
-use super::{HeaderAddresses, MemorySource};
 use crate::error::SourceError;
+use crate::vmcoreinfo;
 
 /// Maximum RAM that a file of any size may claim.
 const MAX_WITHOUT_DATA: u64 = 1 << 40;
@@ -72,12 +73,16 @@ impl VmdumpSource {
             headers,
             size: claimed,
         };
-        let elf = ElfSource::new(ElfBytes::Other(Box::new(core), path.clone()))?;
-        if elf.page_shift() != header.page_shift {
+        let mut elf = ElfSource::of_headers(ElfBytes::Other(Box::new(core), path.clone()))?;
+        elf.page_shift = header.page_shift;
+        if let Ok(Some(info)) = vmcoreinfo::from_note(&elf)
+            && let Some(shift) = info.page_shift()
+            && shift != header.page_shift
+        {
             return Err(unsupported(format!(
                 "its header says pages of {} bytes, VMCOREINFO in it pages of {}",
                 header.page_size(),
-                1_u64 << elf.page_shift()
+                1_u64 << shift
             )));
         }
         let mut source = Self {

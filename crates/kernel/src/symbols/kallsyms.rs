@@ -93,6 +93,8 @@ pub fn read(memory: &dyn KernelMemory) -> Result<Option<Symbols>, KernelError> {
         // Without CONFIG_KALLSYMS_BASE_RELATIVE, which was removed in 6.11 (commit
         // 64e166099b69).
         (_, _, Some(addresses)) => absolute(memory, &mut symbols, addresses)?,
+        // The base is gone in 7.2 ("kallsyms: Get rid of kallsyms relative base").
+        (Some(offsets), None, None) => from_own_place(memory, &mut symbols, offsets)?,
         _ => return Ok(None),
     }
     Ok(Some(symbols))
@@ -113,6 +115,21 @@ fn absolute(
 ) -> Result<(), KernelError> {
     let values = read_values(memory, "kallsyms_addresses", addresses, symbols.len(), 8)?;
     symbols.set_addresses(|index, _| values[index]);
+    Ok(())
+}
+
+/// Decodes offsets that count from the place of the offset itself.
+fn from_own_place(
+    memory: &dyn KernelMemory,
+    symbols: &mut Symbols,
+    offsets: VirtAddr,
+) -> Result<(), KernelError> {
+    let values = read_values(memory, "kallsyms_offsets", offsets, symbols.len(), 4)?;
+    symbols.set_addresses(|index, _| {
+        let place = offsets.0.wrapping_add(4 * index as u64);
+        let offset = (values[index] as u32).cast_signed();
+        place.wrapping_add_signed(i64::from(offset))
+    });
     Ok(())
 }
 

@@ -1,10 +1,12 @@
-//! The ring buffer of kernel/printk/printk_ringbuffer.{h,c} from 5.10 on, for x86_64.
+//! The ring buffer of kernel/printk/printk_ringbuffer.{h,c} from 5.10 on, for machines
+//! of 64 bits.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
 
 use super::bytes::Bytes;
 use super::log::{KernelLog, LogForm, LogImage, LogRecord, Written};
+use crate::order::ByteOrder;
 
 /// Offsets of the parts: the variables `prb` and `clear_seq`, the ring itself, and then
 /// descriptors, infos and text.
@@ -92,7 +94,7 @@ impl Writer<'_> {
     }
 }
 
-pub(super) fn image(log: &KernelLog, base: u64) -> LogImage {
+pub(super) fn image(log: &KernelLog, base: u64, order: ByteOrder) -> LogImage {
     let count = 1_u64 << log.descriptor_bits;
     // DESC0_ID and BLK0_LPOS: one step before both counters wrap.
     let first_id = (count + 1).wrapping_neg() & ID_BITS;
@@ -100,14 +102,14 @@ pub(super) fn image(log: &KernelLog, base: u64) -> LogImage {
     let start = (1_u64 << log.text_bits).wrapping_neg();
     let mut writer = Writer {
         log,
-        text: Bytes(vec![0; 1 << log.text_bits]),
+        text: Bytes::new(1 << log.text_bits, order),
         entries: VecDeque::new(),
         head_lpos: start,
         tail_lpos: start,
     };
     let infos = DESCRIPTORS + count * DESCRIPTOR_SIZE;
     let text = infos + count * INFO_SIZE;
-    let mut bytes = Bytes(vec![0; text as usize]);
+    let mut bytes = Bytes::new(text as usize, order);
     bytes.u64(
         DESCRIPTORS + (count - 1) * DESCRIPTOR_SIZE,
         REUSABLE << 62 | first_id,
@@ -175,11 +177,11 @@ pub(super) fn image(log: &KernelLog, base: u64) -> LogImage {
     bytes.u64(RING + 56, base + text);
     bytes.u64(RING + 64, writer.head_lpos);
     bytes.u64(RING + 72, writer.tail_lpos);
-    bytes.put(text, &writer.text.0);
+    bytes.put(text, &writer.text.bytes);
     let kept = writer.entries.iter().filter(|entry| !entry.reusable);
     LogImage {
         info: vmcoreinfo(base),
-        bytes: bytes.0,
+        bytes: bytes.bytes,
         kept: kept.map(|entry| entry.index).collect(),
     }
 }
@@ -198,8 +200,8 @@ fn info(bytes: &mut Bytes, at: u64, index: usize, record: &LogRecord) {
             0
         },
     );
-    // LOG_NEWLINE is 2.
-    bytes.put(at + 18, &[record.facility, record.level << 5 | 2]);
+    let flags = bytes.flags_and_level(record.level);
+    bytes.put(at + 18, &[record.facility, flags]);
     bytes.u32(at + 20, record.caller);
     if let Some((subsystem, device)) = &record.device {
         bytes.put(at + 24, subsystem.as_bytes());

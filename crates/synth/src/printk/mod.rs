@@ -8,14 +8,21 @@ mod text;
 
 pub use log::{KernelLog, LogForm, LogImage, LogRecord, Written};
 
+use crate::order::ByteOrder;
+
 impl KernelLog {
-    /// Returns the log at the address `base`, a multiple of 8.
+    /// Returns the log of a little-endian machine at the address `base`, a multiple of 8.
     pub fn image(&self, base: u64) -> LogImage {
+        self.image_in(base, ByteOrder::Little)
+    }
+
+    /// Returns the log of a machine with this byte order at the address `base`, a multiple of 8.
+    pub fn image_in(&self, base: u64, order: ByteOrder) -> LogImage {
         match self.form {
-            LogForm::Lockless | LogForm::LocklessToTheEnd => lockless::image(self, base),
-            LogForm::Records => records::image(self, base, "printk_log"),
-            LogForm::OldRecords => records::image(self, base, "log"),
-            LogForm::Text => text::image(self, base),
+            LogForm::Lockless | LogForm::LocklessToTheEnd => lockless::image(self, base, order),
+            LogForm::Records => records::image(self, base, order, "printk_log"),
+            LogForm::OldRecords => records::image(self, base, order, "log"),
+            LogForm::Text => text::image(self, base, order),
         }
     }
 

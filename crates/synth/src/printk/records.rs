@@ -1,11 +1,12 @@
-//! The log of kernel/printk/printk.c from 3.5 to 5.9, for x86_64: log_store(),
-//! log_make_free_space().
+//! The log of kernel/printk/printk.c from 3.5 to 5.9, for machines of 64 bits:
+//! log_store(), log_make_free_space().
 
 use std::collections::VecDeque;
 use std::fmt::Write;
 
 use super::bytes::Bytes;
 use super::log::{KernelLog, LogImage};
+use crate::order::ByteOrder;
 
 /// Offsets of the variables.
 const LOG_BUF: u64 = 0;
@@ -17,9 +18,9 @@ const BUFFER: u64 = 64;
 /// `struct printk_log` without CONFIG_PRINTK_CALLER.
 const HEADER: u64 = 16;
 
-pub(super) fn image(log: &KernelLog, base: u64, name: &str) -> LogImage {
+pub(super) fn image(log: &KernelLog, base: u64, order: ByteOrder, name: &str) -> LogImage {
     let size = 1_u64 << log.text_bits;
-    let mut buffer = Bytes(vec![0; size as usize]);
+    let mut buffer = Bytes::new(size as usize, order);
     let (mut next, mut clear) = (0, 0);
     // Offsets and indices of the records that are still present.
     let mut kept: VecDeque<(u64, usize)> = VecDeque::new();
@@ -49,7 +50,8 @@ pub(super) fn image(log: &KernelLog, base: u64, name: &str) -> LogImage {
         buffer.u16(next + 8, bytes as u16);
         buffer.u16(next + 10, record.text.len() as u16);
         buffer.u16(next + 12, dictionary.len() as u16);
-        buffer.put(next + 14, &[record.facility, record.level << 5 | 2]);
+        let flags = buffer.flags_and_level(record.level);
+        buffer.put(next + 14, &[record.facility, flags]);
         buffer.put(next + HEADER, &record.text);
         buffer.put(next + HEADER + record.text.len() as u64, &dictionary);
         kept.push_back((next, index));
@@ -59,16 +61,16 @@ pub(super) fn image(log: &KernelLog, base: u64, name: &str) -> LogImage {
         clear = next;
     }
     let first = kept.front().map_or(next, |(first, _)| *first);
-    let mut bytes = Bytes(Vec::new());
+    let mut bytes = Bytes::new(0, order);
     bytes.u64(LOG_BUF, base + BUFFER);
     bytes.u32(LOG_BUF_LEN, size as u32);
     bytes.u32(FIRST_IDX, first as u32);
     bytes.u32(CLEAR_IDX, clear as u32);
     bytes.u32(NEXT_IDX, next as u32);
-    bytes.put(BUFFER, &buffer.0);
+    bytes.put(BUFFER, &buffer.bytes);
     LogImage {
         info: vmcoreinfo(base, name),
-        bytes: bytes.0,
+        bytes: bytes.bytes,
         kept: kept.into_iter().map(|(_, index)| index).collect(),
     }
 }

@@ -1,9 +1,10 @@
-//! The log of kernel/printk.c before 3.5, for x86_64: emit_log_char().
+//! The log of kernel/printk.c before 3.5, for machines of 64 bits: emit_log_char().
 
 use std::fmt::Write;
 
 use super::bytes::Bytes;
 use super::log::{KernelLog, LogImage};
+use crate::order::ByteOrder;
 
 /// Offsets of the variables.
 const LOG_BUF: u64 = 0;
@@ -37,14 +38,14 @@ pub(super) fn expected(log: &KernelLog, cleared: usize) -> Vec<u8> {
     all[there.max(before)..].to_vec()
 }
 
-pub(super) fn image(log: &KernelLog, base: u64) -> LogImage {
+pub(super) fn image(log: &KernelLog, base: u64, order: ByteOrder) -> LogImage {
     let (all, before) = characters(log, log.cleared);
     let size = 1_usize << log.text_bits;
     let mut buffer = vec![0; size];
     for (at, character) in all.iter().enumerate() {
         buffer[at % size] = *character;
     }
-    let mut bytes = Bytes(Vec::new());
+    let mut bytes = Bytes::new(0, order);
     bytes.u64(LOG_BUF, base + BUFFER);
     bytes.u32(LOG_BUF_LEN, size as u32);
     bytes.u32(LOG_END, all.len() as u32);
@@ -61,7 +62,7 @@ pub(super) fn image(log: &KernelLog, base: u64) -> LogImage {
     }
     LogImage {
         info,
-        bytes: bytes.0,
+        bytes: bytes.bytes,
         kept: (0..log.records.len()).collect(),
     }
 }

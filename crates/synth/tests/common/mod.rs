@@ -6,7 +6,9 @@
     reason = "no test uses all of it, and a test may panic"
 )]
 
+pub mod machines;
 pub mod reader;
+pub mod walk;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -3,20 +3,38 @@
 
 use std::collections::HashMap;
 
-use bigiron_synth::Machine;
+use bigiron_synth::{ByteOrder, Machine};
+
+use super::walk;
+
+/// Physical memory: returns `len` bytes at an address.
+pub type Memory<'a> = dyn Fn(u64, usize) -> Option<Vec<u8>> + 'a;
 
 pub struct Reader<'a> {
-    pub machine: &'a Machine,
+    memory: Box<Memory<'a>>,
+    big: bool,
+    /// utsname.machine.
+    pub arch: String,
     pub info: HashMap<String, String>,
 }
 
 impl<'a> Reader<'a> {
     pub fn new(machine: &'a Machine) -> Self {
-        let info = machine.vmcoreinfo();
+        Self::of(
+            Box::new(|paddr, len| machine.read(paddr, len)),
+            machine.order() == ByteOrder::Big,
+            machine.spec().platform.machine(),
+            &machine.vmcoreinfo(),
+        )
+    }
+
+    pub fn of(memory: Box<Memory<'a>>, big: bool, arch: &str, info: &str) -> Self {
         let pairs = info.lines().filter_map(|line| line.split_once('='));
         let own = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
         Self {
-            machine,
+            memory,
+            big,
+            arch: arch.to_owned(),
             info: pairs.map(own).collect(),
         }
     }
@@ -29,38 +47,66 @@ impl<'a> Reader<'a> {
         self.decimal(key) as u64
     }
 
+    /// Returns a NUMBER, decimal or hexadecimal with prefix.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        let value = self.info.get(&format!("NUMBER({name})"))?;
+        Some(match value.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).unwrap(),
+            None => value.parse::<i64>().unwrap() as u64,
+        })
+    }
+
+    /// Returns a value in hexadecimal without prefix.
+    pub fn hex(&self, key: &str) -> Option<u64> {
+        Some(u64::from_str_radix(self.info.get(key)?, 16).unwrap())
+    }
+
     pub fn symbol(&self, name: &str) -> u64 {
-        u64::from_str_radix(&self.info[&format!("SYMBOL({name})")], 16).unwrap()
+        self.hex(&format!("SYMBOL({name})")).expect(name)
     }
 
+    pub fn page_size(&self) -> u64 {
+        self.offset("PAGESIZE")
+    }
+
+    /// Returns the word at a physical address, as the kernel stores it.
     pub fn phys(&self, paddr: u64) -> u64 {
-        let bytes = self.machine.read(paddr, 8).expect("RAM");
-        u64::from_le_bytes(bytes.try_into().unwrap())
+        self.entry(paddr, self.big).expect("RAM")
     }
 
-    /// Translates an address by the page tables.
-    pub fn translate(&self, vaddr: u64) -> Option<u64> {
-        let base = self.decimal("NUMBER(phys_base)");
-        let sme = match self.info.get("NUMBER(sme_mask)") {
-            Some(mask) => mask.parse::<i64>().unwrap() as u64,
-            None => 0,
-        };
-        let mut table =
-            (self.symbol("swapper_pg_dir") - 0xffff_ffff_8000_0000).wrapping_add_signed(base);
-        let five = self.decimal("NUMBER(pgtable_l5_enabled)") == 1;
-        for shift in [48, 39, 30, 21, 12].iter().skip(usize::from(!five)) {
-            let entry = self.phys(table + ((vaddr >> shift) % 512) * 8);
-            if entry & 1 == 0 {
-                return None;
-            }
-            let mask = (1 << shift) - 1;
-            let target = entry & 0x000f_ffff_ffff_f000 & !sme;
-            if *shift == 12 || (entry & 0x80 != 0 && *shift < 39) {
-                return Some((target & !mask) | (vaddr & mask));
-            }
-            table = target;
+    /// Returns a word of four bytes.
+    pub fn phys32(&self, paddr: u64) -> u32 {
+        let bytes = (self.memory)(paddr, 4).expect("RAM").try_into().unwrap();
+        if self.big {
+            u32::from_be_bytes(bytes)
+        } else {
+            u32::from_le_bytes(bytes)
         }
-        None
+    }
+
+    pub fn byte(&self, paddr: u64) -> u8 {
+        (self.memory)(paddr, 1).expect("RAM")[0]
+    }
+
+    pub fn entry(&self, paddr: u64, big: bool) -> Option<u64> {
+        let bytes = (self.memory)(paddr, 8)?.try_into().unwrap();
+        Some(if big {
+            u64::from_be_bytes(bytes)
+        } else {
+            u64::from_le_bytes(bytes)
+        })
+    }
+
+    /// Translates an address by the page tables, and by what the architecture has besides.
+    pub fn translate(&self, vaddr: u64) -> Option<u64> {
+        match self.arch.as_str() {
+            "x86_64" => walk::x86_64(self, vaddr),
+            "aarch64" => walk::arm64(self, vaddr),
+            "s390x" => walk::s390x(self, vaddr),
+            "riscv64" => walk::riscv64(self, vaddr),
+            "loongarch64" => walk::loongarch64(self, vaddr),
+            _ => walk::ppc64(self, vaddr),
+        }
     }
 
     pub fn virt(&self, vaddr: u64) -> u64 {
@@ -68,17 +114,31 @@ impl<'a> Reader<'a> {
         self.phys(paddr.unwrap_or_else(|| panic!("{vaddr:#x} is not mapped")))
     }
 
+    /// Returns SECTION_SIZE_BITS, which older kernels do not tell.
+    fn section_size_bits(&self) -> u64 {
+        if let Some(bits) = self.number("SECTION_SIZE_BITS") {
+            return bits;
+        }
+        match self.arch.as_str() {
+            "aarch64" => 30,
+            "s390x" => 28,
+            "ppc64le" | "ppc64" => 24,
+            "loongarch64" => 29,
+            _ => 27,
+        }
+    }
+
     /// Returns the virtual address of a frame's struct page, by mem_section.
     pub fn struct_page(&self, pfn: u64) -> Option<u64> {
         let size = self.offset("SIZE(mem_section)");
-        let per_root = 4096 / size;
-        let section = pfn >> (27 - 12);
+        let per_root = self.page_size() / size;
+        let section = pfn * self.page_size() >> self.section_size_bits();
         assert!(section / per_root < self.offset("LENGTH(mem_section)"));
         let root = self.virt(self.symbol("mem_section") + section / per_root * 8);
         if root == 0 {
             return None;
         }
         let coded = self.virt(root + section % per_root * size);
-        (coded & 2 != 0).then(|| (coded & !0x1f) + pfn * 64)
+        (coded & 2 != 0).then(|| (coded & !0x1f).wrapping_add(pfn * 64))
     }
 }

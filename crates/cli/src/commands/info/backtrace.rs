@@ -92,7 +92,7 @@ fn of_some(
         let task = current_task(program, cpu).and_then(|task| task_at(program, task));
         match task {
             Ok(task) => tasks.push(Stack {
-                trace: or_reason(unwinder.cpu(cpu)),
+                trace: unwinder.cpu(cpu),
                 task,
             }),
             Err(error) => gaps.push(format!("CPU {cpu}: {error}")),
@@ -109,20 +109,13 @@ fn of_tasks(program: &Program) -> Result<Stacks, InspectError> {
     let unwinder = Unwinder::new(program)?;
     let Tasks { tasks, gaps } = Tasks::of(program)?;
     let stack = |task: Task| Stack {
-        trace: or_reason(unwinder.task(&task)),
+        trace: unwinder.task(&task),
         task,
     };
     Ok(Stacks {
         tasks: tasks.into_iter().map(stack).collect(),
         without_tables: unwinder.without_tables().map(str::to_owned),
         gaps,
-    })
-}
-
-fn or_reason(trace: Result<Trace, InspectError>) -> Trace {
-    trace.unwrap_or_else(|error| Trace {
-        frames: Vec::new(),
-        cut: Some(error.to_string()),
     })
 }
 

@@ -6,11 +6,9 @@
 //! bit `signal` exists since 6.3 (commit ffb1b4a41016).
 
 use bigiron_format::VirtAddr;
-use bigiron_kernel::KernelError;
-use bigiron_kernel::types::MemberLocation;
 
-use crate::error::InspectError;
-use crate::program::Program;
+use super::super::stacks::{Reason, StackReader};
+use crate::types::MemberLocation;
 
 /// Maximum number of entries of a table; the kernel's has 500 000.
 const MAX_ENTRIES: u64 = 64 << 20;
@@ -126,7 +124,7 @@ struct Layout {
 #[derive(Debug)]
 pub struct Orc {
     layout: Layout,
-    kernel: Table,
+    table: Table,
 }
 
 impl Orc {
@@ -135,40 +133,31 @@ impl Orc {
     /// # Errors
     ///
     /// The kernel has none (CONFIG_UNWINDER_ORC is off).
-    pub fn of(program: &Program) -> Result<Self, InspectError> {
-        let option = "CONFIG_UNWINDER_ORC";
-        let symbol = |name| {
-            program
-                .symbol(name)
-                .map_err(|error| error.brought_by(option))
-        };
-        let ips = symbol("__start_orc_unwind_ip")?;
-        let end = symbol("__stop_orc_unwind_ip")?;
-        let layout = Layout::of(program).map_err(|error| error.brought_by(option))?;
+    pub fn of(kernel: &dyn StackReader) -> Result<Self, Reason> {
+        let ips = symbol(kernel, "__start_orc_unwind_ip")?;
+        let end = symbol(kernel, "__stop_orc_unwind_ip")?;
+        let layout = Layout::of(kernel)?;
         let count = end.0.wrapping_sub(ips.0) / 4;
         if count == 0 || count > MAX_ENTRIES {
-            return Err(KernelError::Implausible {
-                what: "the ORC tables".into(),
-                found: format!("{count} entries"),
-                expected: "1 to 67108864 entries",
-            }
-            .into());
+            return Err(Reason(format!(
+                "the ORC tables are implausible: {count} entries, expected 1 to {MAX_ENTRIES}"
+            )));
         }
-        let kernel = Table {
+        let table = Table {
             ips,
-            entries: symbol("__start_orc_unwind")?,
+            entries: symbol(kernel, "__start_orc_unwind")?,
             count,
         };
-        Ok(Self { layout, kernel })
+        Ok(Self { layout, table })
     }
 
     /// Returns the entry for the code at `ip`; `None` if there is none, as for generated code.
-    pub fn find(&self, program: &Program, ip: VirtAddr) -> Result<Option<Entry>, InspectError> {
+    pub fn find(&self, kernel: &dyn StackReader, ip: VirtAddr) -> Result<Option<Entry>, Reason> {
         if ip.0 == 0 {
             return Ok(Some(Entry::NULL_CALL));
         }
-        match self.entry_of(program, ip)? {
-            Some(entry) => self.layout.read(program, entry).map(Some),
+        match self.entry_of(kernel, ip)? {
+            Some(entry) => self.layout.read(kernel, entry).map(Some),
             None => Ok(None),
         }
     }
@@ -176,59 +165,69 @@ impl Orc {
     /// Returns the address of that entry.
     pub fn entry_of(
         &self,
-        program: &Program,
+        kernel: &dyn StackReader,
         ip: VirtAddr,
-    ) -> Result<Option<VirtAddr>, InspectError> {
-        let Some(table) = self.table(program, ip)? else {
+    ) -> Result<Option<VirtAddr>, Reason> {
+        let Some(table) = self.table(kernel, ip)? else {
             return Ok(None);
         };
-        let index = table.position(program, ip)?;
+        let index = table.position(kernel, ip)?;
         let offset = index.map(|index| index.saturating_mul(self.layout.size));
         Ok(offset.map(|offset| VirtAddr(table.entries.0.wrapping_add(offset))))
     }
 
     /// Returns the table with the code at `ip`.
-    fn table(&self, program: &Program, ip: VirtAddr) -> Result<Option<Table>, InspectError> {
-        match program.modules().at(ip) {
-            Some((module, _)) => self.of_module(program, module.address),
-            None if is_code(program, ip) => Ok(Some(self.kernel)),
+    fn table(&self, kernel: &dyn StackReader, ip: VirtAddr) -> Result<Option<Table>, Reason> {
+        match kernel.module_at(ip.0) {
+            Some(module) => self.of_module(kernel, module),
+            None if is_code(kernel, ip) => Ok(Some(self.table)),
             None => Ok(None),
         }
     }
 
     fn of_module(
         &self,
-        program: &Program,
+        kernel: &dyn StackReader,
         module: VirtAddr,
-    ) -> Result<Option<Table>, InspectError> {
-        let count = program.value(module, "module", "arch.num_orcs")?;
+    ) -> Result<Option<Table>, Reason> {
+        let value = |path| kernel.value(module, "module", path);
+        let count = value("arch.num_orcs")?;
         let table = Table {
-            ips: program.pointer(module, "module", "arch.orc_unwind_ip")?,
-            entries: program.pointer(module, "module", "arch.orc_unwind")?,
+            ips: VirtAddr(value("arch.orc_unwind_ip")?),
+            entries: VirtAddr(value("arch.orc_unwind")?),
             count: count.min(MAX_ENTRIES),
         };
         Ok((table.count > 0 && table.ips.0 != 0 && table.entries.0 != 0).then_some(table))
     }
 }
 
+fn symbol(kernel: &dyn StackReader, name: &str) -> Result<VirtAddr, Reason> {
+    let found = kernel.symbol(name);
+    found.ok_or_else(|| missing(&format!("symbol {name}")))
+}
+
+fn missing(what: &str) -> Reason {
+    Reason(format!("the kernel has no {what} (CONFIG_UNWINDER_ORC)"))
+}
+
 /// Returns true for an address of the kernel's own code.
-fn is_code(program: &Program, ip: VirtAddr) -> bool {
+fn is_code(kernel: &dyn StackReader, ip: VirtAddr) -> bool {
     let pairs = [("_stext", "_etext"), ("_sinittext", "_einittext")];
     pairs.iter().any(|(start, end)| {
-        let bounds = (program.symbol(start), program.symbol(end));
-        matches!(bounds, (Ok(start), Ok(end)) if (start.0..end.0).contains(&ip.0))
+        let bounds = (kernel.symbol(start), kernel.symbol(end));
+        matches!(bounds, (Some(start), Some(end)) if (start.0..end.0).contains(&ip.0))
     })
 }
 
 impl Table {
     /// Finds the last entry at or before `ip`.
-    fn position(&self, program: &Program, ip: VirtAddr) -> Result<Option<u64>, InspectError> {
+    fn position(&self, kernel: &dyn StackReader, ip: VirtAddr) -> Result<Option<u64>, Reason> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
-            let at = VirtAddr(self.ips.0.wrapping_add(4 * middle));
-            let distance = (program.number(at, 4)? as u32).cast_signed();
-            let code = at.0.wrapping_add_signed(i64::from(distance));
+            let at = self.ips.0.wrapping_add(4 * middle);
+            let distance = kernel.half(at)?.cast_signed();
+            let code = at.wrapping_add_signed(i64::from(distance));
             if code <= ip.0 {
                 low = middle + 1;
             } else {
@@ -240,31 +239,34 @@ impl Table {
 }
 
 impl Layout {
-    fn of(program: &Program) -> Result<Self, InspectError> {
-        let member = |path: &str| program.locate("orc_entry", path);
+    fn of(kernel: &dyn StackReader) -> Result<Self, Reason> {
+        let member = |path: &str| {
+            let found = kernel.locate("orc_entry", path)?;
+            found.ok_or_else(|| missing(&format!("orc_entry.{path}")))
+        };
         let kind = member("type")?;
+        let size = kernel.size_of("orc_entry")?;
         Ok(Self {
-            size: program.size_of("orc_entry")?,
+            size: size.ok_or_else(|| missing("struct orc_entry"))?,
             sp_offset: member("sp_offset")?,
             bp_offset: member("bp_offset")?,
             sp_reg: member("sp_reg")?,
             bp_reg: member("bp_reg")?,
             has_end_type: kind.bits.is_none_or(|(_, bits)| bits >= 3),
             kind,
-            signal: member("signal").ok(),
-            end: member("end").ok(),
+            signal: kernel.locate("orc_entry", "signal")?,
+            end: kernel.locate("orc_entry", "end")?,
         })
     }
 
-    fn read(&self, program: &Program, at: VirtAddr) -> Result<Entry, InspectError> {
-        let value = |member: &MemberLocation| program.value_at(at, member);
+    fn read(&self, kernel: &dyn StackReader, at: VirtAddr) -> Result<Entry, Reason> {
+        let value = |member: &MemberLocation| kernel.value_at(at, member);
         let flag = |member: &Option<MemberLocation>| match member {
-            Some(member) => Ok::<_, InspectError>(value(member)? != 0),
+            Some(member) => Ok::<_, Reason>(value(member)? != 0),
             None => Ok(false),
         };
         // s16.
-        let offset =
-            |member| Ok::<_, InspectError>(i64::from((value(member)? as u16).cast_signed()));
+        let offset = |member| Ok::<_, Reason>(i64::from((value(member)? as u16).cast_signed()));
         let sp = base(value(&self.sp_reg)?);
         let number = value(&self.kind)?;
         let kind = match (self.has_end_type, number) {

@@ -1,36 +1,16 @@
 //! Finds out from the log why a kernel stopped.
 //!
 //! The search relies on the kernel's messages, not on its version: a line that names the
-//! problem, then `CPU: 1 PID: 87 Comm: sh …` (dump_stack_print_info, lib/dump_stack.c), `RIP:
-//! …` and the lines after `Call Trace:` (arch/x86/kernel/dumpstack.c).
+//! problem, then `CPU: 1 PID: 87 Comm: sh …` (dump_stack_print_info, lib/dump_stack.c), the
+//! instruction and the lines after `Call Trace:`, which each architecture prints in its own way.
+
+mod lines;
 
 use bigiron_kernel::printk::{Caller, Log, LogError, LogSummary, Record};
 use serde::Serialize;
 
 /// Prefix of a panic message (kernel/panic.c).
 const PANIC: &str = "Kernel panic - not syncing: ";
-/// Prefixes of the first line of other events, and their kinds.
-const BEGINNINGS: [(&str, EventKind); 16] = [
-    ("BUG: ", EventKind::Oops),
-    ("kernel BUG at ", EventKind::Oops),
-    ("Oops: ", EventKind::Oops),
-    ("general protection fault", EventKind::Oops),
-    ("invalid opcode: ", EventKind::Oops),
-    ("divide error: ", EventKind::Oops),
-    ("stack segment: ", EventKind::Oops),
-    ("int3: ", EventKind::Oops),
-    ("traps: PANIC: ", EventKind::Oops),
-    ("watchdog: BUG: ", EventKind::Lockup),
-    ("watchdog: Watchdog detected ", EventKind::Lockup),
-    ("NMI watchdog: Watchdog detected ", EventKind::Lockup),
-    ("INFO: task ", EventKind::HungTask),
-    ("rcu: INFO: ", EventKind::Stall),
-    ("mce: [Hardware Error]: ", EventKind::Hardware),
-    ("sysrq: Trigger a crash", EventKind::Request),
-];
-/// Prefix of the line with the kernel's instruction pointer, in the segment __KERNEL_CS. The
-/// trace of a system call ends with the user's.
-const KERNEL_RIP: &str = "RIP: 0010:";
 /// Maximum number of lines of a call trace, and maximum length of a line, since a log may be
 /// hostile.
 const MAX_TRACE: usize = 128;
@@ -81,7 +61,7 @@ pub struct Event {
     /// Instruction pointer, `function+offset/size`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instruction: Option<String>,
-    /// The call trace as printed, innermost function first.
+    /// The call trace as printed, without addresses, innermost function first.
     pub trace: Vec<String>,
     #[serde(skip)]
     caller: Option<Caller>,
@@ -165,7 +145,7 @@ impl Search {
             }
             return;
         }
-        if let Some(kind) = kind_of(line) {
+        if let Some(kind) = lines::kind_of(line) {
             self.begin(kind, line, record);
             return;
         }
@@ -176,10 +156,9 @@ impl Search {
         if event.caller != record.caller {
             return;
         }
-        if line.trim_end() == "Call Trace:" {
+        if lines::begins_trace(line) {
             self.in_trace = event.trace.is_empty();
-        } else if self.in_trace && line.starts_with(' ') {
-            let call = line.trim();
+        } else if let Some(call) = lines::call(line).filter(|_| self.in_trace) {
             let is_mark = call == "<TASK>" || call == "</TASK>";
             if !is_mark && event.trace.len() < MAX_TRACE {
                 event.trace.push(call.to_owned());
@@ -225,40 +204,19 @@ fn cut(line: &str) -> &str {
     &line[..end]
 }
 
-fn kind_of(line: &str) -> Option<EventKind> {
-    let known = BEGINNINGS.iter().find(|(text, _)| line.starts_with(text));
-    known.map(|(_, kind)| *kind)
-}
-
 /// Extracts CPU, task and instruction pointer from a line.
 fn details(event: &mut Event, line: &str) {
     if let Some(rest) = line.strip_prefix("CPU: ") {
-        event.cpu = event.cpu.or(number(rest));
-        event.pid = event.pid.or_else(|| number(rest.split("PID: ").nth(1)?));
+        event.cpu = event.cpu.or(lines::number(rest));
+        event.pid = event
+            .pid
+            .or_else(|| lines::number(rest.split("PID: ").nth(1)?));
         if event.command.is_none() {
-            event.command = command(rest);
+            event.command = lines::command(rest);
         }
-    } else if let Some(rip) = line.strip_prefix(KERNEL_RIP)
-        && event.instruction.is_none()
-    {
-        event.instruction = Some(rip.to_owned());
+    } else if event.instruction.is_none() {
+        event.instruction = lines::instruction(line).map(str::to_owned);
     }
-}
-
-/// Parses the number at the start of `text`.
-fn number(text: &str) -> Option<u32> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    text[..end].parse().ok()
-}
-
-/// Parses the name after `Comm: `, which may contain blanks; the taint state follows it.
-fn command(rest: &str) -> Option<String> {
-    let (_, rest) = rest.split_once("Comm: ")?;
-    let ends = [" Not tainted", " Tainted: ", " Kdump: "];
-    let end = ends.iter().filter_map(|text| rest.find(text)).min();
-    Some(rest[..end.unwrap_or(rest.len())].to_owned())
 }
 
 #[cfg(test)]
@@ -327,6 +285,100 @@ mod tests {
             ["? __die+0x1f/0x60", "write_sysrq_trigger+0x42/0x50"]
         );
         assert_eq!(found.last_ts_nsec, Some(18));
+    }
+
+    /// A requested crash by a write to address 0, as each architecture reports it.
+    const OOPSES: [&[&str]; 4] = [
+        // arm64.
+        &[
+            "Unable to handle kernel NULL pointer dereference at virtual address 0000000000000000",
+            "Mem abort info:",
+            "  ESR = 0x0000000096000045",
+            "user pgtable: 4k pages, 48-bit VAs, pgdp=0000000043a1d000",
+            "[0000000000000000] pgd=0000000000000000, p4d=0000000000000000",
+            "Internal error: Oops: 0000000096000045 [#1] SMP",
+            "Modules linked in: ext4 virtio_blk",
+            "CPU: 1 PID: 87 Comm: sh Not tainted 6.1.0-arm64 #1  Debian 6.1.1-1",
+            "pstate: 60400005 (nZCv daif +PAN -UAO -TCO -DIT -SSBS BTYPE=--)",
+            "pc : crash_now+0x34/0x50",
+            "lr : write_it+0x9c/0xb0",
+            "sp : ffff80000ab1bc90",
+            "x29: ffff80000ab1bc90 x28: ffff000004e0d3c0 x27: 0000000000000000",
+            "Call trace:",
+            " crash_now+0x34/0x50",
+            " write_it+0x9c/0xb0",
+            "Code: 52800020 b9000020 (d503201f)",
+        ],
+        // riscv64.
+        &[
+            "Unable to handle kernel NULL pointer dereference at virtual address 0000000000000000",
+            "Oops [#1]",
+            "Modules linked in: ext4 virtio_blk",
+            "CPU: 1 PID: 87 Comm: sh Not tainted 6.12-riscv64 #1  Debian 6.12.1-1",
+            "epc : crash_now+0x34/0x50",
+            " ra : write_it+0x9c/0xb0",
+            "epc : ffffffff8056d5a2 ra : ffffffff8056dca2 sp : ff20000000293a30",
+            " gp : ffffffff81e2b3d0 tp : ff60000002f3aac0 t0 : ffffffff800011f8",
+            "status: 0000000200000120 badaddr: 0000000000000000 cause: 000000000000000f",
+            "[<ffffffff8056d5a2>] crash_now+0x34/0x50",
+            "Call Trace:",
+            "[<ffffffff8056d5a2>] crash_now+0x34/0x50",
+            "[<ffffffff8056dca2>] write_it+0x9c/0xb0",
+            "Code: 4785 4705 (c31c) 8082",
+        ],
+        // ppc64le.
+        &[
+            "BUG: Kernel NULL pointer dereference on write at 0x00000000",
+            "Faulting instruction address: 0xc00000000094f8a4",
+            "Oops: Kernel access of bad area, sig: 11 [#1]",
+            "LE PAGE_SIZE=64K MMU=Radix SMP NR_CPUS=2048 NUMA pSeries",
+            "CPU: 1 PID: 87 Comm: sh Not tainted 6.1.0-powerpc64le #1  Debian 6.1.1-1",
+            "NIP:  c00000000094f8a4 LR: c000000000950a40 CTR: c00000000094f870",
+            "REGS: c0000000034377e0 TRAP: 0300   Not tainted  (6.1.0-powerpc64le Debian 6.1.1-1)",
+            "NIP [c00000000094f8a4] crash_now+0x34/0x50",
+            "LR [c000000000950a40] write_it+0x9c/0xb0",
+            "Call Trace:",
+            "[c000000003437a80] [c00000000094f8a4] crash_now+0x34/0x50",
+            "[c000000003437a90] [c000000000950a40] write_it+0x9c/0xb0",
+            "--- interrupt: c00 at 0x7fff9c0e1b24",
+            "NIP:  00007fff9c0e1b24 LR: 0000000010013a44 CTR: 0000000000000000",
+        ],
+        // s390x.
+        &[
+            "Unable to handle kernel pointer dereference in virtual kernel address space",
+            "Failing address: 0000000000000000 TEID: 0000000000000483",
+            "Fault in home space mode while using kernel ASCE.",
+            "Oops: 0004 ilc:3 [#1] SMP",
+            "Modules linked in: ext4 virtio_blk",
+            "CPU: 1 PID: 87 Comm: sh Not tainted 6.1.0-s390x #1  Debian 6.1.1-1",
+            "Hardware name: QEMU 8561 QEMU (KVM/Linux)",
+            "Krnl PSW : 0704c00180000000 00000000008a54e4 (crash_now+0x34/0x50)",
+            "           R:0 T:1 IO:1 EX:1 Key:0 M:1 W:0 P:0 AS:3 CC:0 PM:0 RI:0 EA:3",
+            "Krnl GPRS: 0000000000000001 00000000008a54b0 0000000000000063 0000000000000000",
+            "Call Trace:",
+            " [<00000000008a54e4>] crash_now+0x34/0x50 ",
+            "([<00000000008a5c1e>] write_it+0x9c/0xb0)",
+            "Last Breaking-Event-Address:",
+            " [<00000000008a5c18>] write_it+0x96/0xb0",
+        ],
+    ];
+
+    #[test]
+    fn oops_of_every_architecture_is_one_event() {
+        for lines in OOPSES {
+            let mut log: Vec<_> = lines.iter().map(|line| (1, 87, *line)).collect();
+            log.push((2, 87, "Kernel panic - not syncing: Fatal exception"));
+            let found = crash(&log);
+            let event = found.cause.as_ref().unwrap();
+            assert_eq!(
+                (event.kind, event.message.as_str()),
+                (EventKind::Oops, lines[0])
+            );
+            assert_eq!((event.cpu, event.pid), (Some(1), Some(87)), "{}", lines[0]);
+            assert_eq!(event.command.as_deref(), Some("sh"));
+            assert_eq!(event.instruction.as_deref(), Some("crash_now+0x34/0x50"));
+            assert_eq!(event.trace, ["crash_now+0x34/0x50", "write_it+0x9c/0xb0"]);
+        }
     }
 
     #[test]

@@ -2,20 +2,40 @@
 //!
 //! Intel SDM volume 3, "Paging"; names as in arch/x86/include/asm/pgtable_types.h.
 
+#[cfg(feature = "stacks")]
+pub mod orc;
+#[cfg(feature = "stacks")]
+mod registers;
+#[cfg(feature = "stacks")]
+mod unwind;
+
+use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 use bigiron_format::elf::MACHINE_X86_64;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
-use bigiron_format::{PhysAddr, VirtAddr};
 
-use super::translator::{Architecture, Leaf, TableEntry, Translator};
+use super::architecture::Architecture;
+use super::entries::{Entries, level_name};
+use super::translator::{Leaf, Translator};
 use crate::error::{KernelError, SourceError};
 use crate::memory::PhysicalMemory;
 
 pub(super) const ARCHITECTURE: Architecture = Architecture {
     name: "x86_64",
+    aliases: &[],
+    byte_orders: &[(Endian::Little, "x86_64")],
+    page_shifts: &[12],
+    physical_bits: 52,
+    kernel_start: 1 << 63,
     elf_machine: MACHINE_X86_64,
+    prstatus_size: 336,
     translator,
     section_bits,
+    phys_base,
+    byte_order: None,
+    vmcoreinfo: None,
+    #[cfg(feature = "stacks")]
+    stacks: Some(&unwind::X86_64),
 };
 
 /// Base address of the kernel image mapping (__START_KERNEL_map,
@@ -38,6 +58,10 @@ struct PageTables {
 /// arch/x86/include/asm/sparsemem.h.
 fn section_bits(info: &Vmcoreinfo) -> (i64, i64) {
     (27, if has_five_levels(info) { 52 } else { 46 })
+}
+
+fn phys_base(info: &Vmcoreinfo) -> u64 {
+    info.number("phys_base").unwrap_or(0).cast_unsigned()
 }
 
 fn has_five_levels(info: &Vmcoreinfo) -> bool {
@@ -71,44 +95,7 @@ fn translator(
 }
 
 impl Translator for PageTables {
-    fn translate(
-        &self,
-        memory: &PhysicalMemory,
-        address: VirtAddr,
-    ) -> Result<Option<Leaf>, SourceError> {
-        self.each_level(memory, address, |_, _, _| {})
-    }
-
-    fn walk(
-        &self,
-        memory: &PhysicalMemory,
-        address: VirtAddr,
-        visit: &mut dyn FnMut(TableEntry),
-    ) -> Result<Option<Leaf>, SourceError> {
-        let names = match self.levels {
-            5 => ["PTE", "PMD", "PUD", "P4D", "PGD"],
-            _ => ["PTE", "PMD", "PUD", "PGD", ""],
-        };
-        self.each_level(memory, address, |level, address, value| {
-            visit(TableEntry {
-                level: names.get(level as usize).copied().unwrap_or_default(),
-                address,
-                value,
-            });
-        })
-    }
-}
-
-impl PageTables {
-    /// Walks the tables; `visit` receives each level (0 is the lowest) and the entry's address
-    /// and value.
-    #[inline]
-    fn each_level(
-        &self,
-        memory: &PhysicalMemory,
-        address: VirtAddr,
-        mut visit: impl FnMut(u32, PhysAddr, u64),
-    ) -> Result<Option<Leaf>, SourceError> {
+    fn walk(&self, entries: &mut Entries, address: VirtAddr) -> Result<Option<Leaf>, SourceError> {
         // A canonical address sign-extends the highest bit that the tables translate.
         let unused = 64 - (12 + 9 * self.levels);
         if (address.0 << unused).cast_signed() >> unused != address.0.cast_signed() {
@@ -118,21 +105,14 @@ impl PageTables {
         for level in (0..self.levels).rev() {
             let shift = 12 + 9 * level;
             let index = address.0 >> shift & 0x1ff;
-            let mut entry = [0; 8];
-            let entry_address = PhysAddr(table + index * 8);
-            memory.read(entry_address, &mut entry)?;
-            let entry = Endian::Little.u64(&entry, 0).unwrap_or(0) & !self.encryption;
-            visit(level, entry_address, entry);
+            let name = level_name(level, self.levels);
+            let entry = entries.read(name, table + index * 8, Endian::Little)? & !self.encryption;
             if entry & PRESENT == 0 {
                 return Ok(None);
             }
             if level == 0 || (level <= 2 && entry & LARGE != 0) {
                 let size = 1_u64 << shift;
-                let offset = address.0 & (size - 1);
-                return Ok(Some(Leaf {
-                    physical: PhysAddr((entry & ADDRESS & !(size - 1)) + offset),
-                    len: size - offset,
-                }));
+                return Ok(Some(Leaf::within(address.0, entry & ADDRESS, size)));
             }
             table = entry & ADDRESS;
         }

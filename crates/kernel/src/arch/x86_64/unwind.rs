@@ -1,16 +1,14 @@
 //! Unwinds from frame to frame, like the kernel (unwind_next_frame,
 //! arch/x86/kernel/unwind_orc.c).
 
-use std::collections::HashSet;
-
 use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 
+use super::super::stacks::{
+    End, Nameless, Position, Reason, StackReader, Stacks, Unwind, Walk, check_trampoline,
+};
 use super::orc::{Base, Entry, Kind, Orc, Register};
-use super::registers::Registers;
-use super::trace::{Frame, MAX_FRAMES, Trace, frame};
-use crate::error::InspectError;
-use crate::program::Program;
+use super::registers::{Registers, of_sleeper};
 
 /// Offset in struct pt_regs of the part that the CPU pushes, from the instruction pointer on.
 const IRET_FRAME: u64 = 16 * 8;
@@ -22,21 +20,55 @@ const MAX_PADDING: u64 = 64;
 const MAX_WORDS: u64 = 2048;
 /// Bytes at the start of a function that may contain its pushes.
 const MAX_PROLOGUE: usize = 32;
-/// Maximum number of consecutive frames without a name: BPF programs call each other up to 8
-/// deep (MAX_CALL_FRAMES, include/linux/bpf_verifier.h).
-const MAX_NAMELESS: usize = 8;
-/// Functions that replace return addresses.
-const TRAMPOLINES: [(&str, &str); 4] = [
-    ("return_to_handler", "the function graph tracer"),
-    ("arch_rethook_trampoline", "a return probe"),
-    ("__kretprobe_trampoline", "a return probe"),
-    ("kretprobe_trampoline", "a return probe"),
-];
 
-/// Unwinds one stack.
-pub struct Walk<'p, 'k, 's> {
-    program: &'p Program<'k, 's>,
-    orc: Option<&'p Orc>,
+/// The stacks of x86-64.
+pub struct X86_64;
+
+impl Stacks for X86_64 {
+    fn of(&self, kernel: &dyn StackReader) -> Box<dyn Unwind> {
+        // Unreadable tables are treated like missing ones.
+        Box::new(Tables(Orc::of(kernel)))
+    }
+}
+
+/// The unwind tables of a kernel, or why there are none.
+struct Tables(Result<Orc, Reason>);
+
+impl Unwind for Tables {
+    fn without_tables(&self) -> Option<&str> {
+        self.0.as_ref().err().map(|reason| reason.0.as_str())
+    }
+
+    fn of_cpu<'a>(
+        &'a self,
+        kernel: &'a dyn StackReader,
+        registers: &[u8],
+        _: Endian,
+    ) -> Option<Box<dyn Walk + 'a>> {
+        let found = Registers::parse(registers)?;
+        let saved = found.ip != 0 || found.sp != 0;
+        saved.then(|| Box::new(Frames::new(kernel, self.0.as_ref().ok(), &found, true)) as _)
+    }
+
+    fn of_sleeper<'a>(
+        &'a self,
+        kernel: &'a dyn StackReader,
+        task: VirtAddr,
+    ) -> Result<Box<dyn Walk + 'a>, Reason> {
+        let found = of_sleeper(kernel, task)?;
+        Ok(Box::new(Frames::new(
+            kernel,
+            self.0.as_ref().ok(),
+            &found,
+            false,
+        )))
+    }
+}
+
+/// A walk over one stack.
+struct Frames<'a> {
+    kernel: &'a dyn StackReader,
+    orc: Option<&'a Orc>,
     ip: u64,
     sp: u64,
     bp: u64,
@@ -48,34 +80,37 @@ pub struct Walk<'p, 'k, 's> {
     before: Option<Registers>,
     /// True if every step so far used the tables.
     sure: bool,
-    /// Number of consecutive frames without a name.
-    nameless: usize,
+    nameless: Nameless,
 }
 
-/// Why unwinding ends.
-enum End {
-    /// There is no caller.
-    Reached,
-    /// The caller cannot be found.
-    Cut(String),
-}
+impl Walk for Frames<'_> {
+    fn position(&self) -> Option<Position> {
+        let user = self.full.is_some_and(|full| full.is_user());
+        let position = match self.signal {
+            true => Position::interrupted(self.ip, self.sp),
+            false => Position::called(self.ip, self.sp),
+        };
+        (!user).then_some(Position {
+            sure: self.sure,
+            ..position
+        })
+    }
 
-impl From<InspectError> for End {
-    fn from(error: InspectError) -> Self {
-        Self::Cut(error.to_string())
+    fn step(&mut self) -> Result<(), End> {
+        self.step_up()
     }
 }
 
-impl<'p, 'k, 's> Walk<'p, 'k, 's> {
+impl<'a> Frames<'a> {
     /// Starts with these registers: all of them, or those of a sleeping task.
-    pub fn new(
-        program: &'p Program<'k, 's>,
-        orc: Option<&'p Orc>,
+    fn new(
+        kernel: &'a dyn StackReader,
+        orc: Option<&'a Orc>,
         start: &Registers,
         complete: bool,
     ) -> Self {
         Self {
-            program,
+            kernel,
             orc,
             ip: start.ip,
             sp: start.sp,
@@ -84,55 +119,22 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
             full: complete.then_some(*start),
             before: None,
             sure: true,
-            nameless: 0,
-        }
-    }
-
-    /// Returns all frames.
-    pub fn all(mut self) -> Trace {
-        let mut trace = Trace::default();
-        let mut seen = HashSet::new();
-        while trace.frames.len() < MAX_FRAMES {
-            if !seen.insert((self.ip, self.sp)) {
-                trace.cut = Some(format!("the stack is cyclic at {:#x}", self.sp));
-                return trace;
-            }
-            trace.frames.push(self.frame());
-            match self.step() {
-                Ok(()) => {}
-                Err(End::Reached) => return trace,
-                Err(End::Cut(reason)) => {
-                    trace.cut = Some(reason);
-                    return trace;
-                }
-            }
-        }
-        trace.cut = Some(format!("more than {MAX_FRAMES} frames"));
-        trace
-    }
-
-    fn frame(&self) -> Frame {
-        Frame {
-            sure: self.sure,
-            ..frame(
-                self.program,
-                VirtAddr(self.ip),
-                VirtAddr(self.sp),
-                self.signal,
-            )
+            nameless: Nameless::default(),
         }
     }
 
     /// Moves to the caller.
-    fn step(&mut self) -> Result<(), End> {
-        self.check_trampoline()?;
+    fn step_up(&mut self) -> Result<(), End> {
+        if !self.signal {
+            check_trampoline(self.kernel, self.ip)?;
+        }
         // For a call, the call instruction itself is looked up.
         let code = VirtAddr(self.ip.wrapping_sub(u64::from(!self.signal)));
         if self.ip == 0 && !self.signal {
             return Err(End::Cut("the return address is 0".into()));
         }
         let known = match self.orc {
-            Some(orc) => orc.find(self.program, code)?,
+            Some(orc) => orc.find(self.kernel, code)?,
             None => None,
         };
         let entry = match known {
@@ -153,7 +155,7 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
         self.signal = entry.signal;
         match entry.kind {
             Kind::Registers => {
-                let registers = Registers::read(self.program, VirtAddr(sp))?;
+                let registers = Registers::read(self.kernel, sp)?;
                 self.take(&registers);
                 (self.full, self.before) = (Some(registers), None);
             }
@@ -194,10 +196,10 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
     /// `__crash_kexec`, in which a panicking CPU saves its registers. The caller is found as
     /// the first return address on the stack that follows a call to the function.
     fn by_caller(&mut self) -> bool {
-        let Some(found) = self.program.symbol_at(VirtAddr(self.ip)) else {
+        let Some(found) = self.kernel.function_at(self.ip) else {
             return false;
         };
-        let start = found.symbol.address.0;
+        let start = found.start;
         let slots = (0..MAX_WORDS).map(|slot| self.sp.wrapping_add(8 * slot));
         let found = slots
             .map_while(|slot| Some((slot, self.word(slot).ok()?)))
@@ -220,7 +222,7 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
     /// instructions; `None` if it does not push it.
     fn frame_pointer_pushed(&self, start: u64) -> Option<u64> {
         let mut code = [0; MAX_PROLOGUE];
-        let read = self.program.read("code", VirtAddr(start), &mut code);
+        let read = self.kernel.read("code", start, &mut code);
         read.ok()?;
         pushes(&code)
     }
@@ -229,8 +231,8 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
     /// padding (CONFIG_CALL_PADDING).
     fn calls(&self, back: u64, start: u64) -> bool {
         let mut code = [0; CALL.len() + 4];
-        let at = VirtAddr(back.wrapping_sub(code.len() as u64));
-        let read = self.program.read("code", at, &mut code);
+        let at = back.wrapping_sub(code.len() as u64);
+        let read = self.kernel.read("code", at, &mut code);
         let (operation, distance) = code.split_at(CALL.len());
         let distance = Endian::Little.u32(distance, 0).unwrap_or(0).cast_signed();
         let target = back.wrapping_add_signed(i64::from(distance));
@@ -240,12 +242,7 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
     /// Code without tables mostly keeps a frame pointer; generated code does.
     fn by_frame_pointer(&mut self) -> Result<Entry, End> {
         self.sure = false;
-        let has_name = self.program.symbol_at(VirtAddr(self.ip)).is_some();
-        self.nameless = if has_name { 0 } else { self.nameless + 1 };
-        if self.nameless > MAX_NAMELESS {
-            let at = self.ip;
-            return Err(End::Cut(format!("{at:#x} is not kernel code")));
-        }
+        self.nameless.check(self.kernel, self.ip)?;
         // Where all registers were saved, the entry code marks the frame pointer
         // (ENCODE_FRAME_POINTER, arch/x86/include/asm/frame.h).
         Ok(match self.bp & 7 {
@@ -269,18 +266,6 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
         match registers.is_user() {
             true => Err(End::Reached),
             false => Ok(()),
-        }
-    }
-
-    fn check_trampoline(&self) -> Result<(), End> {
-        let symbol = self.program.symbol_at(VirtAddr(self.ip));
-        let found = symbol.and_then(|found| {
-            let mut all = TRAMPOLINES.iter();
-            all.find(|(name, _)| *name == found.symbol.name && !self.signal)
-        });
-        match found {
-            Some((_, who)) => Err(End::Cut(format!("{who} replaced the return address"))),
-            None => Ok(()),
         }
     }
 
@@ -326,7 +311,7 @@ impl<'p, 'k, 's> Walk<'p, 'k, 's> {
     }
 
     fn word(&self, at: u64) -> Result<u64, End> {
-        Ok(self.program.number(VirtAddr(at), 8)?)
+        Ok(self.kernel.word(at)?)
     }
 }
 
