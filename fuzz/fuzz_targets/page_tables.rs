@@ -129,7 +129,7 @@ fuzz_target!(|data: &[u8]| {
         let walked = kernel.walk(address, &mut |_| entries += 1);
         assert!(entries <= machine.levels, "{entries} entries for {address}");
         if let Ok(Some(leaf)) = walked {
-            assert!(leaf.len > 0 && leaf.len <= 1 << 42, "{leaf:?}");
+            assert!(leaf.len > 0 && leaf.len <= 1 << 48, "{leaf:?}");
         }
         assert_eq!(kernel.translate(address).ok(), walked.ok());
         let mut whole = vec![0; MOST];
