@@ -6,25 +6,20 @@ use std::sync::LazyLock;
 
 use bigiron_format::VirtAddr;
 use bigiron_fuzz::Patched;
+use bigiron_kernel::arch::TableEntry;
 use bigiron_kernel::{IoMethod, Kernel};
 use bigiron_synth::{ElfShape, Synth};
 use libfuzzer_sys::fuzz_target;
 
-/// Machines of each architecture, with the number of levels of their tables.
+/// Machines of each architecture, with the maximum number of levels of their tables.
 const MACHINES: &[(&str, usize)] = &[
     (
         "kernel 6.12 levels=4 kaslr=0x1e00000\nram 0x0-0x9f 0x100-0xfff",
         4,
     ),
     ("kernel 6.1 levels=5\nram 0x0-0x9f 0x100-0xfff", 5),
-    (
-        "arch arm64 bits=39\nkernel 6.1\nram 0x40000-0x41fff",
-        3,
-    ),
-    (
-        "arch arm64 bits=52\nkernel 6.12\nram 0x40000-0x41fff",
-        5,
-    ),
+    ("arch arm64 bits=39\nkernel 6.1\nram 0x40000-0x41fff", 3),
+    ("arch arm64 bits=52\nkernel 6.12\nram 0x40000-0x41fff", 5),
     (
         "arch arm64 pages=16k bits=48\nkernel 6.1\nram 0x10000-0x10fff",
         4,
@@ -33,7 +28,17 @@ const MACHINES: &[(&str, usize)] = &[
         "arch arm64 pages=64k bits=52\nkernel 6.12\nram 0x4000-0x43ff",
         3,
     ),
-    ("arch s390x\nkernel 6.1\nram 0x0-0x1fff", 3),
+    // The entries tell the number of levels, at most five.
+    ("arch s390x\nkernel 6.1\nram 0x0-0x1fff", 5),
+    ("arch riscv64 bits=39\nkernel 6.6\nram 0x80000-0x83fff", 3),
+    (
+        "arch riscv64 bits=57\nkernel 6.12 vmemmap_leaf=64k\nram 0x80000-0x83fff",
+        5,
+    ),
+    ("arch ppc64le\nkernel 6.12\nram 0x0-0x3ff", 4),
+    ("arch ppc64\nkernel 6.12\nram 0x0-0x3ff", 4),
+    ("arch ppc64le mmu=hash\nkernel 6.1\nram 0x0-0x3ff", 4),
+    ("arch loongarch64\nkernel 6.12\nram 0x0-0xfff", 4),
     ("arch s390x\nkernel 7.1 levels=5\nram 0x0-0x1fff", 5),
 ];
 /// Bytes read through the tables at a time.
@@ -43,7 +48,7 @@ const MOST: usize = 16 << 10;
 struct Machine {
     dump: Vec<u8>,
     levels: usize,
-    /// A mapped address, by which the tables are found.
+    /// A mapped address, by which the tables are found where it is in them.
     mapped: VirtAddr,
     /// Offsets of entries in the dump: those used for the address, and the 64 after each.
     entries: Vec<usize>,
@@ -58,8 +63,11 @@ static DUMPS: LazyLock<Vec<Machine>> = LazyLock::new(|| {
             let source = bigiron_fuzz::open(dump.clone()).expect("a sound dump");
             let kernel = Kernel::find(&source, None, IoMethod::Read, 8).expect("a kernel");
             let mapped = kernel.info().symbol("init_uts_ns").expect("a symbol");
+            // The linear map is in no table of some machines, but what vmalloc would return is.
+            let other = kernel.info().number("VMALLOC_START");
+            let other = other.map_or(mapped, |start| VirtAddr(start.cast_unsigned()));
             let mut entries = Vec::new();
-            let walked = kernel.walk(mapped, &mut |entry| {
+            let mut note = |entry: TableEntry| {
                 // The bytes of the entry's page are searched for in the dump.
                 let page = entry.address.0 & !0xfff;
                 let mut bytes = [0; 4096];
@@ -71,8 +79,10 @@ static DUMPS: LazyLock<Vec<Machine>> = LazyLock::new(|| {
                 let first = start.expect("its page") + (entry.address.0 & 0xfff) as usize;
                 let behind = (first..first + 64 * 8).step_by(8);
                 entries.extend(behind.filter(|at| at + 8 <= dump.len()));
-            });
+            };
+            let walked = kernel.walk(mapped, &mut note);
             assert!(walked.expect("page tables").is_some());
+            let _ = kernel.walk(other, &mut note);
             drop(kernel);
             Machine {
                 dump,
@@ -90,6 +100,10 @@ fuzz_target!(|data: &[u8]| {
     };
     let machine = &DUMPS[usize::from(choice) % DUMPS.len()];
     let (edits, addresses) = rest.split_at(rest.len().min(10 * usize::from(count)));
+    let edits = match machine.entries.is_empty() {
+        true => &[],
+        false => edits,
+    };
     let patches = edits.chunks_exact(10).map(|edit| {
         let (place, value) = edit.split_at(2);
         let place = usize::from(u16::from_le_bytes([place[0], place[1]]));
@@ -115,7 +129,7 @@ fuzz_target!(|data: &[u8]| {
         let walked = kernel.walk(address, &mut |_| entries += 1);
         assert!(entries <= machine.levels, "{entries} entries for {address}");
         if let Ok(Some(leaf)) = walked {
-            assert!(leaf.len > 0 && leaf.len <= 1 << 42, "{leaf:?}");
+            assert!(leaf.len > 0 && leaf.len <= 1 << 48, "{leaf:?}");
         }
         assert_eq!(kernel.translate(address).ok(), walked.ok());
         let mut whole = vec![0; MOST];

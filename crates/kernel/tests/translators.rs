@@ -179,7 +179,7 @@ fn arm64_addresses_of_52_bits_in_each_form_of_descriptor() {
     // 4 KiB pages with LPA2: bits 51:50 are in bits 9:8; without, these are the shareability.
     let mut memory = Memory::new("arm64", LITTLE, 0x8000);
     for (from, index, to) in [(1, 15, 2), (2, 511, 3), (3, 511, 4), (4, 511, 5)] {
-        memory.put(LITTLE, 0x1000 * from + 8 * index, 0x1000 * to | 3);
+        memory.put(LITTLE, 0x1000 * from + 8 * index, (0x1000 * to) | 3);
     }
     memory.put(LITTLE, 0x5000 + 8 * 511, 0x2_0000_1234_5000 | 0x303);
     let text = |bits: u32, unused: u32, root: u32| {

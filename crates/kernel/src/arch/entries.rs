@@ -3,7 +3,6 @@
 use bigiron_format::PhysAddr;
 use bigiron_format::bytes::Endian;
 
-use super::translator::TableEntry;
 use crate::error::SourceError;
 use crate::memory::PhysicalMemory;
 
@@ -22,6 +21,17 @@ pub(super) fn level_name(level: u32, levels: u32) -> &'static str {
     let names = NAMES.get(levels as usize);
     let name = names.and_then(|names| names.get(level as usize));
     name.copied().unwrap_or_default()
+}
+
+/// A page table entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableEntry {
+    /// Name of the table's level, such as PGD, P4D, PUD, PMD and PTE.
+    pub level: &'static str,
+    /// Physical address of the entry.
+    pub address: PhysAddr,
+    /// Value of the entry.
+    pub value: u64,
 }
 
 /// Reads the entries of a walk.

@@ -18,9 +18,9 @@ use bigiron_format::bytes::Endian;
 use crate::error::KernelError;
 
 pub use architecture::{Architecture, DetermineByteOrder, FindVmcoreinfo, MakeTranslator};
-pub use entries::Entries;
+pub use entries::{Entries, TableEntry};
 pub use others::{refusal, refusal_of_elf};
-pub use translator::{Leaf, TableEntry, Translator};
+pub use translator::{Leaf, Translator};
 
 /// The supported architectures.
 pub static ARCHITECTURES: &[Architecture] = &[

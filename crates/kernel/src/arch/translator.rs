@@ -35,17 +35,6 @@ impl Leaf {
     }
 }
 
-/// A page table entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableEntry {
-    /// Name of the table's level, such as PGD, P4D, PUD, PMD and PTE.
-    pub level: &'static str,
-    /// Physical address of the entry.
-    pub address: PhysAddr,
-    /// Value of the entry.
-    pub value: u64,
-}
-
 /// Translates kernel virtual addresses.
 pub trait Translator: Send + Sync {
     /// Translates `address` by the page tables that `entries` reads; returns `None` if it is not

@@ -139,7 +139,7 @@ impl StoredSizes for KdumpBlocks {
             if blocks.contains(&found.0) {
                 for page in 0..1_u64 << shift {
                     // Distribute the rounding remainder.
-                    let bytes = (size * (page + 1) >> shift) - (size * page >> shift);
+                    let bytes = ((size * (page + 1)) >> shift) - ((size * page) >> shift);
                     see(PageFrame((found.0 << shift) + page), bytes);
                 }
             }

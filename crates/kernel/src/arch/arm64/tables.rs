@@ -40,7 +40,7 @@ impl Shape {
 
     /// The physical address in a descriptor.
     fn address(self, entry: u64) -> u64 {
-        let plain = |bits: u32| entry & (1 << bits) - (1 << self.page_shift);
+        let plain = |bits: u32| entry & ((1 << bits) - (1 << self.page_shift));
         if self.page_shift == 16 {
             // Bits 15:12 are the address bits 51:48, and 0 on CPUs without LPA.
             plain(48) | (entry >> 12 & 0xf) << 48
