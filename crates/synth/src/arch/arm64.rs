@@ -300,7 +300,8 @@ impl Architecture for Arm64 {
                 info.hex("VMALLOC_START", end);
             }
             let (start, end) = vmemmap(spec);
-            info.hex("VMALLOC_END", start - (1 << 23));
+            let gap = if kernel.since(6, 9) { 1 << 23 } else { 1 << 28 };
+            info.hex("VMALLOC_END", start - gap);
             info.hex("VMEMMAP_START", start);
             info.hex("VMEMMAP_END", end);
         }
