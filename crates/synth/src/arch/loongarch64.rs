@@ -85,6 +85,10 @@ impl Architecture for Loongarch64 {
         64
     }
 
+    fn memory_failure(&self) -> bool {
+        false
+    }
+
     fn areas(&self, spec: &Spec, _ram_base: u64) -> Areas {
         let platform = &spec.platform;
         // The struct pages of all memory that the processor can address are at the end.
