@@ -10,7 +10,7 @@ use crate::machine::{Machine, Mapping};
 use crate::memory::{Frames, Memory};
 use crate::paging::{Attributes, Leafs, Tables};
 use crate::spec::{Fill, Leaf, Spec};
-use crate::{vmcoreinfo, zones};
+use crate::{stacks, vmcoreinfo, zones};
 
 /// Offset of the builder's pages in vmalloc's area, after any image and its modules.
 const VMALLOC_PAGES: u64 = 5 << 30;
@@ -67,6 +67,7 @@ pub(crate) fn build(mut spec: Spec) -> Result<Machine, SynthError> {
         let len = mapping.virt.end - vaddr;
         builder.map(&mut tables, vaddr, paddr..paddr + len, Leaf::Small, true)?;
     }
+    let stacks = stacks::write(&mut builder.ground())?;
     builder.symbols()?;
     let Builder {
         layout,
@@ -81,6 +82,7 @@ pub(crate) fn build(mut spec: Spec) -> Result<Machine, SynthError> {
         memory,
         memmap,
         mappings,
+        stacks,
     })
 }
 

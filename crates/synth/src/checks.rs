@@ -4,6 +4,7 @@ use crate::error::SynthError;
 use crate::kernels::HeadLink;
 use crate::pages::PAGE_STRUCT;
 use crate::spec::{Class, Leaf, Run, Spec};
+use crate::stacks::MOST_CALLS;
 
 impl Spec {
     /// Checks the options against the kernel; `line` is 0 for a machine without text.
@@ -46,6 +47,9 @@ impl Spec {
         }
         if options.memory_failure && !arch.memory_failure() {
             return fail("memory_failure=: the architecture has none");
+        }
+        if options.stack > MOST_CALLS {
+            return fail("stack= above 32");
         }
         if options.vmalloc > 256 {
             return fail("vmalloc= above 256");

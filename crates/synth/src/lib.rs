@@ -58,6 +58,7 @@
 //! | `cpus` | `1` |
 //! | `nr_free_skew` | `0`; added to the first zone's count of free pages |
 //! | `compound_info` | `mask`, `pointer` (7.1 only; pointer on arm64 and ppc64) |
+//! | `stack` | `0`; calls on each CPU's stack, see [`Machine::stack`] |
 //! | `vmalloc` | `0`; pages mapped in vmalloc's area, scattered |
 //!
 //! `ram FIRST-LAST …`, `node NUMBER FIRST-LAST` (node 0 for all RAM by default).
@@ -104,6 +105,7 @@ mod printk;
 mod random;
 mod shape;
 mod spec;
+mod stacks;
 mod text;
 mod tiny;
 mod vmcoreinfo;

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use crate::arch::Registers;
 use crate::machine::Machine;
 use crate::order::ByteOrder;
 
@@ -65,13 +64,7 @@ impl Notes {
 
     pub(crate) fn prstatus(&mut self, machine: &Machine) {
         for cpu in 0..machine.spec.options.cpus {
-            let (image, _) = machine.image();
-            let registers = Registers {
-                pc: image.start + 16 * u64::from(cpu),
-                sp: machine.layout.direct(machine.layout.ram_base) + 0x1000,
-                fp: 0,
-                lr: image.start + 8,
-            };
+            let registers = machine.registers(cpu);
             let arch = machine.spec.platform.arch;
             let mut desc = arch.prstatus(&registers, self.order);
             self.order.put32(&mut desc, 32, cpu + 1); // pr_pid

@@ -80,6 +80,8 @@ pub struct Options {
     pub head_link: Option<HeadLink>,
     /// Number of pages in vmalloc's area, scattered over memory.
     pub vmalloc: u64,
+    /// Number of calls on each CPU's stack; 0 for no stacks.
+    pub stack: u64,
 }
 
 impl Options {
@@ -113,6 +115,7 @@ impl Default for Options {
             nr_free_skew: 0,
             head_link: None,
             vmalloc: 0,
+            stack: 0,
         }
     }
 }

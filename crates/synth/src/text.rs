@@ -111,6 +111,7 @@ fn set_option(
         "sme" => options.sme = Some(u8::try_from(number()?).unwrap_or(0)),
         "mem_section" => options.mem_section = Some(number()?),
         "cpus" => options.cpus = u32::try_from(number()?).unwrap_or(u32::MAX),
+        "stack" => options.stack = number()?,
         "vmalloc" => options.vmalloc = number()?,
         "nr_free_skew" => options.nr_free_skew = signed(line, value)?,
         "vmcoreinfo" => {

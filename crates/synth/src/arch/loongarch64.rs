@@ -12,6 +12,7 @@ use crate::machine::Mapping;
 use crate::order::ByteOrder;
 use crate::paging::{Attributes, Codec, Entry, Level};
 use crate::spec::{Leaf, Options, Spec};
+use crate::stacks::{Frames, frame_records};
 use crate::vmcoreinfo::Info;
 
 /// CSR_DMW1_BASE: the cached window.
@@ -143,6 +144,11 @@ impl Architecture for Loongarch64 {
 
     fn image_load(&self, _spec: &Spec) -> bool {
         false
+    }
+
+    /// The frame pointer is after the record.
+    fn stack(&self, _spec: &Spec, outermost: u64, calls: &[u64]) -> Frames {
+        frame_records(outermost, calls, -16, |_, call| call)
     }
 }
 

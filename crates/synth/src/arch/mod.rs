@@ -15,11 +15,12 @@ use crate::error::SynthError;
 use crate::kernels::{HeadLink, Kernel, ZoneLayout};
 use crate::layout::Layout;
 use crate::machine::Mapping;
-use crate::memory::{Frames, Memory};
+use crate::memory::{self, Memory};
 use crate::notes::Notes;
 use crate::order::ByteOrder;
 use crate::paging::Codec;
 use crate::spec::{Leaf, Options, Spec};
+use crate::stacks::{Frames, frame_records};
 use crate::vmcoreinfo::Info;
 
 /// Names in a text, and the architectures.
@@ -202,7 +203,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) spec: &'a Spec,
     pub(crate) layout: &'a mut Layout,
     pub(crate) memory: &'a mut Memory,
-    pub(crate) frames: &'a mut Frames,
+    pub(crate) frames: &'a mut memory::Frames,
 }
 
 impl Ground<'_> {
@@ -354,6 +355,12 @@ pub(crate) trait Architecture: Debug + Sync {
 
     /// Returns the bytes of `struct elf_prstatus` with the registers of a CPU.
     fn prstatus(&self, registers: &Registers, order: ByteOrder) -> Vec<u8>;
+
+    /// Returns a stack whose frames have these return addresses, the innermost first; the first
+    /// one is the program counter. `outermost` is the address of the last frame.
+    fn stack(&self, _spec: &Spec, outermost: u64, calls: &[u64]) -> Frames {
+        frame_records(outermost, calls, 0, |_, call| call)
+    }
 
     /// Adds the notes of a CPU that follow its NT_PRSTATUS.
     fn cpu_notes(&self, _cpu: u32, _notes: &mut Notes) {}

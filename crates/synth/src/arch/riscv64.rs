@@ -10,6 +10,7 @@ use crate::layout::Layout;
 use crate::order::ByteOrder;
 use crate::paging::{Attributes, Codec, Entry, Level};
 use crate::spec::{Leaf, Options, Spec};
+use crate::stacks::{Frames, frame_records};
 use crate::vmcoreinfo::Info;
 
 /// KERNEL_LINK_ADDR: address of the image without KASLR.
@@ -172,6 +173,11 @@ impl Architecture for Riscv64 {
             (64, registers.fp),
         ];
         prstatus(order, 376, &words)
+    }
+
+    /// The frame pointer is after the record.
+    fn stack(&self, _spec: &Spec, outermost: u64, calls: &[u64]) -> Frames {
+        frame_records(outermost, calls, -16, |_, call| call)
     }
 }
 

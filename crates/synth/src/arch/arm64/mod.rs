@@ -10,6 +10,7 @@ use crate::layout::Layout;
 use crate::order::ByteOrder;
 use crate::paging::Codec;
 use crate::spec::{Leaf, Options, Spec};
+use crate::stacks::{Frames, frame_records};
 use crate::vmcoreinfo::Info;
 
 use descriptors::Descriptors;
@@ -336,6 +337,26 @@ impl Architecture for Arm64 {
             (33 * 8, 0x3c5),
         ];
         prstatus(order, 392, &words)
+    }
+
+    /// Every second return address is signed. A typed record ends the stack from 6.13 on
+    /// (c2c6b27b5aa1).
+    fn stack(&self, spec: &Spec, outermost: u64, calls: &[u64]) -> Frames {
+        // Any value between address and tag, but for bit 55.
+        let code = 0x5a5a << 48 & top(spec.platform.hardware_bits) & !(1 << 55);
+        let has_codes = spec.kernel.since(5, 8);
+        let mut frames = frame_records(outermost, calls, 0, |index, call| {
+            if has_codes && index % 2 == 1 {
+                call ^ code
+            } else {
+                call
+            }
+        });
+        if spec.kernel.since(6, 13) {
+            // FRAME_META_TYPE_FINAL.
+            frames.words.push((outermost + 16, 1));
+        }
+        frames
     }
 
     fn qemu_has_vmcoreinfo(&self) -> bool {
