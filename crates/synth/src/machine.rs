@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::arch::Registers;
 use crate::error::SynthError;
-use crate::layout::Layout;
+use crate::frames::{Registers, Stack};
+use crate::layout::{Layout, PAGE_STRUCT};
 use crate::memory::Memory;
 use crate::order::ByteOrder;
-use crate::pages::PAGE_STRUCT;
 use crate::spec::{Run, Spec};
-use crate::stacks::Stack;
 use crate::{vmcoreinfo, zones};
 
 /// A built machine: its memory, and the addresses known from the build.

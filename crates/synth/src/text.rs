@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::arch::{Platform, size_shift};
 use crate::error::SynthError;
 use crate::kernels::{HeadLink, Kernel, presets};
+use crate::platform::{Platform, size_shift};
 use crate::printk::KernelLog;
 use crate::spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
 

@@ -4,15 +4,16 @@
 //! LoongArch Reference Manual, volume 1, "Multi-level page table structure supported by page
 //! walking"; addresses: arch/loongarch/include/asm/{addrspace,pgtable}.h.
 
-use super::{Architecture, Areas, Block, Ground, Platform, Registers, prstatus};
+use crate::arch::contract::{Architecture, Areas, Block, Ground, prstatus};
 use crate::error::SynthError;
+use crate::frames::{Frames, Registers, frame_records};
 use crate::kernels::{Kernel, ZoneLayout};
 use crate::layout::Layout;
 use crate::machine::Mapping;
 use crate::order::ByteOrder;
 use crate::paging::{Attributes, Codec, Entry, Level};
+use crate::platform::Platform;
 use crate::spec::{Leaf, Options, Spec};
-use crate::stacks::{Frames, frame_records};
 use crate::vmcoreinfo::Info;
 
 /// CSR_DMW1_BASE: the cached window.
@@ -79,7 +80,7 @@ impl Architecture for Loongarch64 {
 
     /// The layout of riscv64, as there is no vmcore at hand.
     fn zones(&self, kernel: &Kernel) -> ZoneLayout {
-        super::riscv64::Riscv64.zones(kernel)
+        crate::arch::riscv64::Riscv64.zones(kernel)
     }
 
     fn max_nodes(&self) -> u64 {

@@ -5,15 +5,16 @@
 //! whatever the order of memory. With the hash MMU Linux's tables map only vmalloc's area, and
 //! vmemmap_list tells where the struct pages are.
 
-use super::{Architecture, Areas, Block, Ground, Platform, Registers, prstatus};
+use crate::arch::contract::{Architecture, Areas, Block, Ground, prstatus};
 use crate::error::SynthError;
+use crate::frames::{Frames, Registers, frame_addresses};
 use crate::kernels::{HeadLink, Kernel, ZoneLayout};
 use crate::layout::Layout;
 use crate::machine::Mapping;
 use crate::order::ByteOrder;
 use crate::paging::{Attributes, Codec, Entry, Level};
+use crate::platform::Platform;
 use crate::spec::{Leaf, Options, Spec};
-use crate::stacks::{Frames, frame_addresses};
 use crate::vmcoreinfo::Info;
 
 /// Start of the linear map, which contains the image.

@@ -4,13 +4,14 @@
 //! addresses: arch/riscv/include/asm/pgtable.h, arch/riscv/mm/init.c and
 //! Documentation/arch/riscv/vm-layout.rst.
 
-use super::{Architecture, Areas, Platform, Registers, prstatus};
+use crate::arch::contract::{Architecture, Areas, prstatus};
+use crate::frames::{Frames, Registers, frame_records};
 use crate::kernels::{Kernel, ZoneLayout};
 use crate::layout::Layout;
 use crate::order::ByteOrder;
 use crate::paging::{Attributes, Codec, Entry, Level};
+use crate::platform::Platform;
 use crate::spec::{Leaf, Options, Spec};
-use crate::stacks::{Frames, frame_records};
 use crate::vmcoreinfo::Info;
 
 /// KERNEL_LINK_ADDR: address of the image without KASLR.

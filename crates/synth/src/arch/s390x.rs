@@ -4,16 +4,17 @@
 //! arch/s390/include/asm/pgtable.h; addresses: setup_kernel_memory_layout() of
 //! arch/s390/boot/startup.c. Until 6.9 the image's virtual addresses are physical ones.
 
-use super::{Architecture, Areas, Block, Ground, Platform, Registers, prstatus};
+use crate::arch::contract::{Architecture, Areas, Block, Ground, prstatus};
 use crate::error::SynthError;
+use crate::frames::{Frames, Registers, frame_addresses};
 use crate::kernels::{Kernel, ZoneLayout};
 use crate::layout::Layout;
 use crate::machine::Mapping;
 use crate::notes::Notes;
 use crate::order::ByteOrder;
 use crate::paging::{Attributes, Codec, Entry, Level};
+use crate::platform::Platform;
 use crate::spec::{Leaf, Options, Spec};
-use crate::stacks::{Frames, frame_addresses};
 use crate::vmcoreinfo::Info;
 
 /// CPUs in lowcore_ptr: CONFIG_NR_CPUS.

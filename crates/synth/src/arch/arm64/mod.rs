@@ -4,13 +4,14 @@
 
 mod descriptors;
 
-use super::{Architecture, Areas, Platform, Registers, prstatus};
+use crate::arch::contract::{Architecture, Areas, prstatus};
+use crate::frames::{Frames, Registers, frame_records};
 use crate::kernels::{HeadLink, Kernel, ZoneLayout};
 use crate::layout::Layout;
 use crate::order::ByteOrder;
 use crate::paging::Codec;
+use crate::platform::Platform;
 use crate::spec::{Leaf, Options, Spec};
-use crate::stacks::{Frames, frame_records};
 use crate::vmcoreinfo::Info;
 
 use descriptors::Descriptors;
