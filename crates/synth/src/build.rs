@@ -10,7 +10,7 @@ use crate::machine::{Machine, Mapping};
 use crate::memory::{Frames, Memory};
 use crate::paging::{Attributes, Leafs, Tables};
 use crate::spec::{Fill, Leaf, Spec};
-use crate::{vmcoreinfo, zones};
+use crate::{stacks, vmcoreinfo, zones};
 
 /// Offset of the builder's pages in vmalloc's area, after any image and its modules.
 const VMALLOC_PAGES: u64 = 5 << 30;
@@ -37,7 +37,7 @@ pub(crate) fn build(mut spec: Spec) -> Result<Machine, SynthError> {
         memory: &mut memory,
         frames: &mut frames,
     };
-    let arch = platform.arch;
+    let arch = platform.arch();
     arch.check_layout(&spec).map_err(SynthError::layout)?;
     arch.reserve(&mut ground)?;
     let mut builder = Builder {
@@ -62,11 +62,12 @@ pub(crate) fn build(mut spec: Spec) -> Result<Machine, SynthError> {
     builder.struct_pages(&sections)?;
     builder.log()?;
     builder.vmalloc(&mut tables)?;
-    for mapping in platform.arch.extra(&mut builder.ground(), &blocks)? {
+    for mapping in platform.arch().extra(&mut builder.ground(), &blocks)? {
         let (vaddr, paddr) = (mapping.virt.start, mapping.paddr);
         let len = mapping.virt.end - vaddr;
         builder.map(&mut tables, vaddr, paddr..paddr + len, Leaf::Small, true)?;
     }
+    let stacks = stacks::write(&mut builder.ground())?;
     builder.symbols()?;
     let Builder {
         layout,
@@ -81,6 +82,7 @@ pub(crate) fn build(mut spec: Spec) -> Result<Machine, SynthError> {
         memory,
         memmap,
         mappings,
+        stacks,
     })
 }
 
@@ -160,7 +162,7 @@ impl Builder<'_> {
     /// Allocates and maps the kernel's image.
     fn image(&mut self) -> Result<Tables, SynthError> {
         let spec = self.spec;
-        let arch = spec.platform.arch;
+        let arch = spec.platform.arch();
         let page_size = self.layout.page_size;
         let areas = arch.areas(spec, self.layout.ram_base);
         let codec = arch.codec(spec, &self.layout);
@@ -244,7 +246,7 @@ impl Builder<'_> {
     fn direct_map(&mut self, tables: &mut Tables) -> Result<(), SynthError> {
         let page_size = self.layout.page_size;
         let ram = self.memory.ram().to_vec();
-        if !self.spec.platform.arch.linear_map_in_tables(self.spec) {
+        if !self.spec.platform.arch().linear_map_in_tables(self.spec) {
             for range in ram {
                 let (start, end) = (range.start * page_size, range.end * page_size);
                 self.mapped(self.layout.direct(start), start, end - start);
@@ -340,7 +342,7 @@ impl Builder<'_> {
                 return Err(SynthError::layout("VMCOREINFO is longer than a page"));
             }
             self.memory.write(page, text.as_bytes())?;
-            let arch = self.spec.platform.arch;
+            let arch = self.spec.platform.arch();
             arch.publish(&mut self.ground(), &text)?;
         }
         Ok(())

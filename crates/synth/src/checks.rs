@@ -2,15 +2,16 @@
 
 use crate::error::SynthError;
 use crate::kernels::HeadLink;
-use crate::pages::PAGE_STRUCT;
+use crate::layout::PAGE_STRUCT;
 use crate::spec::{Class, Leaf, Run, Spec};
+use crate::stacks::MOST_CALLS;
 
 impl Spec {
     /// Checks the options against the kernel; `line` is 0 for a machine without text.
     pub(crate) fn check_options(&self, line: usize) -> Result<(), SynthError> {
         let options = &self.options;
         let fail = |message: &str| Err(SynthError::line(line, message));
-        let arch = self.platform.arch;
+        let arch = self.platform.arch();
         let first = arch.first_kernel();
         if self.kernel.version < first {
             return Err(SynthError::line(
@@ -46,6 +47,9 @@ impl Spec {
         }
         if options.memory_failure && !arch.memory_failure() {
             return fail("memory_failure=: the architecture has none");
+        }
+        if options.stack > MOST_CALLS {
+            return fail("stack= above 32");
         }
         if options.vmalloc > 256 {
             return fail("vmalloc= above 256");
@@ -112,7 +116,7 @@ impl Spec {
         }
         // All struct pages of a page of vmemmap must belong to the block. From 5.18 on, one
         // page of vmemmap is left to a hugetlb page (e7d324850bfc).
-        let has_hvo = self.kernel.since(5, 18) && self.platform.arch.has_optimized_vmemmap();
+        let has_hvo = self.kernel.since(5, 18) && self.platform.arch().has_optimized_vmemmap();
         if run.hvo && !has_hvo {
             return fail(format!("{} has no `hvo`", self.kernel.name));
         }

@@ -68,7 +68,7 @@ impl Machine {
 fn write(machine: &Machine, shape: &ElfShape) -> ElfImage {
     let loads = loads(machine, shape);
     let page = machine.page_size() as usize;
-    let arch = machine.spec.platform.arch;
+    let arch = machine.spec.platform.arch();
     let order = shape.headers.unwrap_or(machine.order());
     let mut notes = Notes::new(order);
     if shape.prstatus {
@@ -203,7 +203,7 @@ fn loads(machine: &Machine, shape: &ElfShape) -> Vec<Load> {
             }
         }
     }
-    if shape.image_load && machine.spec.platform.arch.image_load(&machine.spec) {
+    if shape.image_load && machine.spec.platform.arch().image_load(&machine.spec) {
         let (virt, phys) = machine.image();
         let image = Load {
             frames: phys.start / page_size..phys.end / page_size,

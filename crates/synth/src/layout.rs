@@ -4,6 +4,9 @@ use crate::kernels::Kernel;
 use crate::order::ByteOrder;
 use crate::spec::Spec;
 
+/// SIZE(page).
+pub(crate) const PAGE_STRUCT: u64 = 64;
+
 /// Offsets in the image, in bytes.
 const STEXT: u64 = 0;
 const INIT_UTS_NS: u64 = 0x2000;
@@ -53,7 +56,7 @@ pub(crate) struct Layout {
 impl Layout {
     /// Computes the addresses that depend only on the text. The builder fills in the others.
     pub(crate) fn new(spec: &Spec) -> Self {
-        let arch = spec.platform.arch;
+        let arch = spec.platform.arch();
         let page_size = spec.platform.page_size();
         let first = spec.ram.iter().map(|range| range.start).min();
         let ram_base = first.unwrap_or(0) * page_size;
@@ -104,7 +107,7 @@ impl Layout {
 
     /// Returns the virtual address of a frame's struct page.
     pub(crate) fn struct_page(&self, pfn: u64) -> u64 {
-        self.vmemmap.wrapping_add(pfn * crate::pages::PAGE_STRUCT)
+        self.vmemmap.wrapping_add(pfn * PAGE_STRUCT)
     }
 
     pub(crate) fn release(&self, kernel: &Kernel) -> String {

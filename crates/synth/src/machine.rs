@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::error::SynthError;
-use crate::layout::Layout;
+use crate::frames::{Registers, Stack};
+use crate::layout::{Layout, PAGE_STRUCT};
 use crate::memory::Memory;
 use crate::order::ByteOrder;
-use crate::pages::PAGE_STRUCT;
 use crate::spec::{Run, Spec};
 use crate::{vmcoreinfo, zones};
 
@@ -20,6 +20,7 @@ pub struct Machine {
     /// Page frame of each page of vmemmap, by the page's index in vmemmap.
     pub(crate) memmap: BTreeMap<u64, u64>,
     pub(crate) mappings: Vec<Mapping>,
+    pub(crate) stacks: Vec<Stack>,
 }
 
 /// Virtually and physically contiguous memory that the kernel can address.
@@ -73,6 +74,28 @@ impl Machine {
     /// Returns the run of the text that names a frame.
     pub fn run(&self, pfn: u64) -> Option<&Run> {
         run_of(&self.spec.runs, pfn)
+    }
+
+    /// Returns the addresses that an unwinder finds on the stack of a CPU, the innermost first;
+    /// the first one is the program counter. Empty without the option `stack`.
+    pub fn stack(&self, cpu: u32) -> &[u64] {
+        self.stacks
+            .get(cpu as usize)
+            .map_or(&[], |stack| stack.calls.as_slice())
+    }
+
+    /// Returns the registers of a CPU as its note has them.
+    pub fn registers(&self, cpu: u32) -> Registers {
+        if let Some(stack) = self.stacks.get(cpu as usize) {
+            return stack.registers;
+        }
+        let text = self.layout.image_virt;
+        Registers {
+            pc: text + 16 * u64::from(cpu),
+            sp: self.layout.direct(self.layout.ram_base) + 0x1000,
+            fp: 0,
+            lr: text + 8,
+        }
     }
 
     /// Returns the name of a frame's class; `None` if it is not RAM.

@@ -4,7 +4,8 @@ use crate::arch::Block;
 use crate::build::Builder;
 use crate::error::SynthError;
 use crate::kernels::HeadLink;
-use crate::pages::{PAGE_STRUCT, PageWriter, Use};
+use crate::layout::PAGE_STRUCT;
+use crate::pages::{PageWriter, Use};
 use crate::paging::Tables;
 use crate::spec::{Leaf, Run};
 use crate::zones;
@@ -27,7 +28,7 @@ impl Builder<'_> {
             sections.extend(range.start / per_section..=(range.end - 1) / per_section);
         }
         sections.dedup();
-        let arch = self.spec.platform.arch;
+        let arch = self.spec.platform.arch();
         let page_shift = self.spec.platform.page_shift;
         let leaf = self.spec.options.vmemmap_leaf;
         let block_shift = self.spec.platform.leaf_shift(leaf).unwrap_or(page_shift);
@@ -71,7 +72,7 @@ impl Builder<'_> {
             }
             let paddr = pfn * page_size;
             blocks.push((vaddr, paddr));
-            if self.spec.platform.arch.vmemmap_in_tables(self.spec) {
+            if self.spec.platform.arch().vmemmap_in_tables(self.spec) {
                 let leaf = self.spec.options.vmemmap_leaf;
                 self.map(tables, vaddr, paddr..paddr + size, leaf, false)?;
             } else {

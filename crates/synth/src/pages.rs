@@ -12,12 +12,9 @@
 //! | 52 | _refcount |
 
 use crate::kernels::{CompoundInfo, HeadLink};
-use crate::layout::Layout;
+use crate::layout::{Layout, PAGE_STRUCT};
 use crate::order::ByteOrder;
 use crate::spec::{Class, Run, Spec};
-
-/// SIZE(page).
-pub(crate) const PAGE_STRUCT: u64 = 64;
 
 pub(crate) const FLAGS: u64 = 0;
 pub(crate) const LRU: u64 = 8;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::arch::Platform;
 use crate::kernels::Kernel;
 use crate::memory::SplitMix;
+use crate::platform::Platform;
 use crate::spec::Leaf;
 
 /// Bytes from the start of RAM: where a hole begins, where named frames begin and end, and the
@@ -41,7 +41,7 @@ pub fn random_machine_on(seed: u64, arch: &str, kernel: &str) -> String {
     }
     let leaf = settings(&mut text, &mut random, kernel, &platform);
     let shift = platform.page_shift;
-    let base = platform.arch.usual_ram_base();
+    let base = platform.arch().usual_ram_base();
     let frame = |bytes: u64| (base + bytes) >> shift;
     let end = if platform.name == "x86_64" {
         RAM_END
@@ -69,14 +69,14 @@ pub fn random_machine_on(seed: u64, arch: &str, kernel: &str) -> String {
     }
     let hvo = leaf == Leaf::Small
         && shift == 12
-        && platform.arch.has_optimized_vmemmap()
+        && platform.arch().has_optimized_vmemmap()
         && known.is_some_and(|kernel| kernel.since(5, 18));
     let words = Words {
         known,
         hvo,
-        poison: platform.arch.memory_failure(),
+        poison: platform.arch().memory_failure(),
         unaccepted: platform.name == "x86_64",
-        largest: u64::from(platform.arch.page_orders(&platform)) - 1,
+        largest: u64::from(platform.arch().page_orders(&platform)) - 1,
     };
     runs(
         &mut text,

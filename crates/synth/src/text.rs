@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::arch::{Platform, size_shift};
 use crate::error::SynthError;
 use crate::kernels::{HeadLink, Kernel, presets};
+use crate::platform::{Platform, size_shift};
 use crate::printk::KernelLog;
 use crate::spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
 
@@ -111,6 +111,7 @@ fn set_option(
         "sme" => options.sme = Some(u8::try_from(number()?).unwrap_or(0)),
         "mem_section" => options.mem_section = Some(number()?),
         "cpus" => options.cpus = u32::try_from(number()?).unwrap_or(u32::MAX),
+        "stack" => options.stack = number()?,
         "vmalloc" => options.vmalloc = number()?,
         "nr_free_skew" => options.nr_free_skew = signed(line, value)?,
         "vmcoreinfo" => {

@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use crate::kernels::{CompoundInfo, HeadLink};
-use crate::layout::Layout;
+use crate::layout::{Layout, PAGE_STRUCT};
 use crate::pages;
 use crate::spec::Spec;
 
@@ -17,7 +17,7 @@ pub(crate) fn text(spec: &Spec, layout: &Layout) -> String {
     page(&mut info, spec);
     zones(&mut info, spec);
     numbers(&mut info, spec);
-    spec.platform.arch.vmcoreinfo(&mut info, spec, layout);
+    spec.platform.arch().vmcoreinfo(&mut info, spec, layout);
     if let Some(log) = &spec.log {
         info.0
             .push_str(&log.image_in(layout.log, layout.order).info);
@@ -111,14 +111,14 @@ fn common(info: &mut Info, spec: &Spec, layout: &Layout) {
 
 fn page(info: &mut Info, spec: &Spec) {
     let zones = spec.zones();
-    info.size("page", pages::PAGE_STRUCT);
+    info.size("page", PAGE_STRUCT);
     info.size("pglist_data", zones.pglist_size);
     info.size("zone", zones.zone_size);
     info.size("free_area", zones.free_area_size);
     info.size("list_head", 16);
     info.size(
         "nodemask_t",
-        spec.platform.arch.max_nodes().div_ceil(64) * 8,
+        spec.platform.arch().max_nodes().div_ceil(64) * 8,
     );
     info.offset("page.flags", pages::FLAGS);
     info.offset("page._refcount", pages::REFCOUNT);
@@ -132,8 +132,8 @@ fn page(info: &mut Info, spec: &Spec) {
             info.offset("page.compound_order", pages::ORDER);
         }
         CompoundInfo::FolioDtorOrder => {
-            info.offset("folio._folio_dtor", pages::PAGE_STRUCT + pages::DTOR);
-            info.offset("folio._folio_order", pages::PAGE_STRUCT + pages::ORDER);
+            info.offset("folio._folio_dtor", PAGE_STRUCT + pages::DTOR);
+            info.offset("folio._folio_order", PAGE_STRUCT + pages::ORDER);
         }
         CompoundInfo::FlagsByteAndFlag(_) | CompoundInfo::FlagsByteAndType => {}
     }

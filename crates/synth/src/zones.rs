@@ -12,7 +12,7 @@ use crate::spec::{Class, Spec};
 fn zone_frames(spec: &Spec) -> [Range<u64>; 3] {
     let [dma, dma32] = spec
         .platform
-        .arch
+        .arch()
         .zone_ends()
         .map(|end| end >> spec.platform.page_shift);
     [0..dma, dma..dma32, dma32..u64::MAX]
@@ -68,7 +68,7 @@ pub(crate) fn write(
 ) -> Result<(), SynthError> {
     let at = spec.zones();
     let nodes = node_count(spec);
-    if nodes > 64.min(spec.platform.arch.max_nodes()) {
+    if nodes > 64.min(spec.platform.arch().max_nodes()) {
         return Err(SynthError::layout("more than 64 nodes"));
     }
     let online = u64::MAX >> (64 - nodes);

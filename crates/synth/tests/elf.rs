@@ -6,7 +6,7 @@ mod common;
 
 use std::process::Command;
 
-use bigiron_synth::{ElfShape, Machine, Synth};
+use bigiron_synth::{ByteOrder, ElfShape, Machine, Synth, random_machine_on};
 use common::{Scratch, installed};
 
 const TEXT: &str = "kernel 6.12 cpus=2 vmemmap_leaf=4k image_leaf=4k
@@ -131,4 +131,95 @@ fn readelf_reads_every_layout() {
         let cpus = if shape.prstatus { 2 } else { 0 };
         assert_eq!(said.matches("NT_PRSTATUS").count(), cpus, "{name}\n{said}");
     }
+}
+
+/// Runs readelf; returns its output.
+fn readelf(options: &str, bytes: &[u8], name: &str) -> String {
+    let file = Scratch::new(name);
+    std::fs::write(&file.0, bytes).unwrap();
+    let output = Command::new("readelf")
+        .arg(options)
+        .arg(&file.0)
+        .output()
+        .unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(complaints, "", "{name}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// readelf names the machine and the byte order of every architecture, and finds a process
+/// status note of the right size for every CPU.
+#[test]
+fn readelf_names_every_architecture() {
+    if !installed("readelf", "--version") {
+        return;
+    }
+    for (arch, machine_name, order, status) in [
+        ("x86_64", "Advanced Micro Devices X86-64", "little", 336),
+        ("arm64", "AArch64", "little", 392),
+        ("s390x", "IBM S/390", "big", 336),
+        ("ppc64le", "PowerPC64", "little", 504),
+        ("ppc64", "PowerPC64", "big", 504),
+        ("riscv64", "RISC-V", "little", 376),
+        ("loongarch64", "LoongArch", "little", 480),
+    ] {
+        let machine = Synth::from_text(&random_machine_on(3, arch, "6.12")).unwrap();
+        for shape in [ElfShape::vmcore(), ElfShape::qemu()] {
+            let said = readelf("-hlnW", &machine.elf(&shape), arch);
+            let line = |start: &str| {
+                let lines = said.lines().map(str::trim_start);
+                lines.filter(|line| line.starts_with(start)).count()
+            };
+            assert!(said.contains(machine_name), "{arch}: {said}");
+            assert!(said.contains(&format!("{order} endian")), "{arch}: {said}");
+            let status = format!("{status:#010x}");
+            let notes = said
+                .lines()
+                .filter(|line| line.contains("NT_PRSTATUS") && line.contains(&status));
+            let cpus = machine.spec().options.cpus as usize;
+            assert_eq!(notes.count(), cpus, "{arch}: {said}");
+            assert!(line("LOAD ") > 0, "{arch}: {said}");
+        }
+    }
+}
+
+/// Headers and notes can have another byte order than memory, as QEMU 7.2 writes those of a
+/// little-endian ppc64; and QEMU has no VMCOREINFO note there.
+#[test]
+fn headers_can_have_another_byte_order() {
+    let text = "arch ppc64le\nkernel 6.1\nram 0x0-0x3ff\npages 0x100 anon fill=stamp";
+    let machine = Synth::from_text(text).unwrap();
+    let image = machine.elf_image(&ElfShape {
+        headers: Some(ByteOrder::Big),
+        ..ElfShape::qemu()
+    });
+    assert_eq!(image.bytes[..6], *b"\x7fELF\x02\x02");
+    assert_eq!(image.bytes[18..20], [0, 21]);
+    assert!(image.notes.iter().all(|note| note.name != "VMCOREINFO"));
+    let load = &image.loads[0];
+    let page = load.data.start + 0x100 * 0x1_0000;
+    assert_eq!(u64_at(&image.bytes, page + 8), 0x100_0008);
+    if installed("readelf", "--version") {
+        let said = readelf("-hnW", &image.bytes, "ppc64le");
+        assert!(said.contains("big endian"), "{said}");
+        assert!(said.contains("NT_PRSTATUS"), "{said}");
+    }
+}
+
+/// On s390x the lowcore and os_info point to VMCOREINFO's note in memory.
+#[test]
+fn lowcore_points_to_vmcoreinfo() {
+    let text = "arch s390x\nkernel 6.12 vmcoreinfo=page\nram 0x0-0x1fff";
+    let machine = Synth::from_text(text).unwrap();
+    let word = |at: u64| u64::from_be_bytes(machine.read(at, 8).unwrap().try_into().unwrap());
+    let note = word(0xe0c);
+    let info = machine.vmcoreinfo();
+    let size = (info.len() as u32).to_be_bytes();
+    let header = [&[0, 0, 0, 11], &size[..], &[0; 4], b"VMCOREINFO\0\0"].concat();
+    assert_eq!(machine.read(note, header.len()).unwrap(), header);
+    let text = machine.read(note + header.len() as u64, info.len());
+    assert_eq!(text.unwrap(), info.as_bytes());
+    let os_info = word(0xe18);
+    assert_eq!(machine.read(os_info, 8).unwrap(), b"OSINFOSZ");
+    assert_eq!(word(os_info + 32), note);
 }

@@ -76,6 +76,32 @@ fn every_recorded_mapping_is_found() {
     }
 }
 
+/// Physical addresses above 48 bits are found: the entries of arm64 have two more places for
+/// such bits.
+#[test]
+fn high_physical_addresses_are_found() {
+    for (arch, shift) in [
+        ("arm64 bits=52", 12),
+        ("arm64 pages=16k bits=52", 14),
+        ("arm64 pages=64k bits=52", 16),
+        ("arm64 pages=64k bits=52 hardware_bits=48", 16),
+        ("riscv64 bits=57", 12),
+    ] {
+        let base = 0x7_8000_0000_0000_u64;
+        let (first, last) = (base >> shift, (base + 0x3ff_ffff) >> shift);
+        let text = format!("arch {arch}\nkernel 6.12 vmalloc=5\nram {first:#x}-{last:#x}");
+        let machine = Synth::from_text(&text).unwrap_or_else(|error| panic!("{arch}: {error}"));
+        let reader = Reader::new(&machine);
+        assert!(!machine.mappings().is_empty());
+        for mapping in machine.mappings() {
+            let found = reader.translate(mapping.virt.start);
+            assert_eq!(found, Some(mapping.paddr), "{arch}: {mapping:x?}");
+        }
+        let at = reader.struct_page(first).unwrap();
+        assert_eq!(reader.translate(at), machine.struct_page(first), "{arch}");
+    }
+}
+
 /// The zones count as many free pages as the text has, found as in a self-check.
 #[test]
 fn zones_count_the_free_pages() {

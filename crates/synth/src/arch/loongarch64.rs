@@ -4,13 +4,15 @@
 //! LoongArch Reference Manual, volume 1, "Multi-level page table structure supported by page
 //! walking"; addresses: arch/loongarch/include/asm/{addrspace,pgtable}.h.
 
-use super::{Architecture, Areas, Block, Ground, Platform, Registers, prstatus};
+use crate::arch::contract::{Architecture, Areas, Block, Ground, prstatus};
 use crate::error::SynthError;
+use crate::frames::{Frames, Registers, frame_records};
 use crate::kernels::{Kernel, ZoneLayout};
 use crate::layout::Layout;
 use crate::machine::Mapping;
 use crate::order::ByteOrder;
 use crate::paging::{Attributes, Codec, Entry, Level};
+use crate::platform::Platform;
 use crate::spec::{Leaf, Options, Spec};
 use crate::vmcoreinfo::Info;
 
@@ -78,11 +80,15 @@ impl Architecture for Loongarch64 {
 
     /// The layout of riscv64, as there is no vmcore at hand.
     fn zones(&self, kernel: &Kernel) -> ZoneLayout {
-        super::riscv64::Riscv64.zones(kernel)
+        crate::arch::riscv64::Riscv64.zones(kernel)
     }
 
     fn max_nodes(&self) -> u64 {
         64
+    }
+
+    fn memory_failure(&self) -> bool {
+        false
     }
 
     fn areas(&self, spec: &Spec, _ram_base: u64) -> Areas {
@@ -139,6 +145,11 @@ impl Architecture for Loongarch64 {
 
     fn image_load(&self, _spec: &Spec) -> bool {
         false
+    }
+
+    /// The frame pointer is after the record.
+    fn stack(&self, _spec: &Spec, outermost: u64, calls: &[u64]) -> Frames {
+        frame_records(outermost, calls, -16, |_, call| call)
     }
 }
 

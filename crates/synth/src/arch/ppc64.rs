@@ -5,13 +5,15 @@
 //! whatever the order of memory. With the hash MMU Linux's tables map only vmalloc's area, and
 //! vmemmap_list tells where the struct pages are.
 
-use super::{Architecture, Areas, Block, Ground, Platform, Registers, prstatus};
+use crate::arch::contract::{Architecture, Areas, Block, Ground, prstatus};
 use crate::error::SynthError;
+use crate::frames::{Frames, Registers, frame_addresses};
 use crate::kernels::{HeadLink, Kernel, ZoneLayout};
 use crate::layout::Layout;
 use crate::machine::Mapping;
 use crate::order::ByteOrder;
 use crate::paging::{Attributes, Codec, Entry, Level};
+use crate::platform::Platform;
 use crate::spec::{Leaf, Options, Spec};
 use crate::vmcoreinfo::Info;
 
@@ -251,6 +253,28 @@ impl Architecture for Ppc64 {
             (36 * 8, registers.lr),
         ];
         prstatus(order, 504, &words)
+    }
+
+    /// The back chain: a frame begins with the address of the caller's, and the caller's frame
+    /// has the return address at offset 16. Before 6.5 (b684c09f09e7) r1 of the CPU that
+    /// panicked is that of the function at lr.
+    fn stack(&self, spec: &Spec, outermost: u64, calls: &[u64]) -> Frames {
+        let addresses = frame_addresses(outermost, calls);
+        let mut words = Vec::new();
+        for (pair, call) in addresses.windows(2).zip(&calls[1..]) {
+            words.extend([(pair[0], pair[1]), (pair[1] + 16, *call)]);
+        }
+        words.push((outermost, 0));
+        let own = usize::from(!spec.kernel.since(6, 5) && calls.len() > 1);
+        Frames {
+            words,
+            registers: Registers {
+                pc: calls[0],
+                sp: addresses[own],
+                fp: 0,
+                lr: calls.get(1).copied().unwrap_or(0),
+            },
+        }
     }
 
     fn image_load(&self, _spec: &Spec) -> bool {

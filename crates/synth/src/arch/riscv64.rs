@@ -4,11 +4,13 @@
 //! addresses: arch/riscv/include/asm/pgtable.h, arch/riscv/mm/init.c and
 //! Documentation/arch/riscv/vm-layout.rst.
 
-use super::{Architecture, Areas, Platform, Registers, prstatus};
+use crate::arch::contract::{Architecture, Areas, prstatus};
+use crate::frames::{Frames, Registers, frame_records};
 use crate::kernels::{Kernel, ZoneLayout};
 use crate::layout::Layout;
 use crate::order::ByteOrder;
 use crate::paging::{Attributes, Codec, Entry, Level};
+use crate::platform::Platform;
 use crate::spec::{Leaf, Options, Spec};
 use crate::vmcoreinfo::Info;
 
@@ -172,6 +174,11 @@ impl Architecture for Riscv64 {
             (64, registers.fp),
         ];
         prstatus(order, 376, &words)
+    }
+
+    /// The frame pointer is after the record.
+    fn stack(&self, _spec: &Spec, outermost: u64, calls: &[u64]) -> Frames {
+        frame_records(outermost, calls, -16, |_, call| call)
     }
 }
 

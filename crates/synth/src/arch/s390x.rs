@@ -4,14 +4,16 @@
 //! arch/s390/include/asm/pgtable.h; addresses: setup_kernel_memory_layout() of
 //! arch/s390/boot/startup.c. Until 6.9 the image's virtual addresses are physical ones.
 
-use super::{Architecture, Areas, Block, Ground, Platform, Registers, prstatus};
+use crate::arch::contract::{Architecture, Areas, Block, Ground, prstatus};
 use crate::error::SynthError;
+use crate::frames::{Frames, Registers, frame_addresses};
 use crate::kernels::{Kernel, ZoneLayout};
 use crate::layout::Layout;
 use crate::machine::Mapping;
 use crate::notes::Notes;
 use crate::order::ByteOrder;
 use crate::paging::{Attributes, Codec, Entry, Level};
+use crate::platform::Platform;
 use crate::spec::{Leaf, Options, Spec};
 use crate::vmcoreinfo::Info;
 
@@ -263,6 +265,29 @@ impl Architecture for S390x {
             (16 + 15 * 8, registers.sp),
         ];
         prstatus(order, 336, &words)
+    }
+
+    /// -mbackchain -mpacked-stack: a frame has the back chain at offset 152 and r14 at 136, of
+    /// which the latter is the return address of the function that it called. The registers of
+    /// user space follow the last frame.
+    fn stack(&self, _spec: &Spec, outermost: u64, calls: &[u64]) -> Frames {
+        let addresses = frame_addresses(outermost, calls);
+        let mut words = Vec::new();
+        for (pair, call) in addresses.windows(2).zip(&calls[1..]) {
+            words.extend([(pair[0] + 152, pair[1]), (pair[1] + 136, *call)]);
+        }
+        words.push((outermost + 152, 0));
+        // `struct pt_regs`: the PSW, in problem state, is after one word.
+        words.push((outermost + 160 + 8, 0x0705_2001_8000_0000));
+        Frames {
+            words,
+            registers: Registers {
+                pc: calls[0],
+                sp: addresses[0],
+                fp: 0,
+                lr: calls.get(1).copied().unwrap_or(0),
+            },
+        }
     }
 
     /// The notes that the kernel writes for each CPU, arch/s390/kernel/crash_dump.c.

@@ -4,11 +4,13 @@
 //! bit 47 (or 56) down; bit 0 is the present bit, and bit 7 marks a leaf in the two middle
 //! levels. Addresses: Documentation/arch/x86/x86_64/mm.rst, without randomization.
 
-use super::{Architecture, Areas, Platform, Registers, prstatus};
+use crate::arch::contract::{Architecture, Areas, prstatus};
+use crate::frames::Registers;
 use crate::kernels::{Kernel, ZoneLayout};
 use crate::layout::Layout;
 use crate::order::ByteOrder;
 use crate::paging::{Attributes, Codec, Entry, Level};
+use crate::platform::Platform;
 use crate::spec::{Leaf, Options, Spec};
 use crate::vmcoreinfo::Info;
 

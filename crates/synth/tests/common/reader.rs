@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
     pub fn struct_page(&self, pfn: u64) -> Option<u64> {
         let size = self.offset("SIZE(mem_section)");
         let per_root = self.page_size() / size;
-        let section = pfn * self.page_size() >> self.section_size_bits();
+        let section = (pfn * self.page_size()) >> self.section_size_bits();
         assert!(section / per_root < self.offset("LENGTH(mem_section)"));
         let root = self.virt(self.symbol("mem_section") + section / per_root * 8);
         if root == 0 {

@@ -1,15 +1,20 @@
 //! arm64: pages of 4, 16 and 64 KiB; virtual addresses of 36 to 52 bits.
 //!
-//! Arm Architecture Reference Manual, D8.3 "Translation table descriptor formats"; addresses:
-//! arch/arm64/include/asm/memory.h and Documentation/arch/arm64/memory.rst.
+//! Addresses: arch/arm64/include/asm/memory.h and Documentation/arch/arm64/memory.rst.
 
-use super::{Architecture, Areas, Platform, Registers, prstatus};
+mod descriptors;
+
+use crate::arch::contract::{Architecture, Areas, prstatus};
+use crate::frames::{Frames, Registers, frame_records};
 use crate::kernels::{HeadLink, Kernel, ZoneLayout};
 use crate::layout::Layout;
 use crate::order::ByteOrder;
-use crate::paging::{Attributes, Codec, Entry, Level};
+use crate::paging::Codec;
+use crate::platform::Platform;
 use crate::spec::{Leaf, Options, Spec};
 use crate::vmcoreinfo::Info;
+
+use descriptors::Descriptors;
 
 #[derive(Debug)]
 pub(super) struct Arm64;
@@ -300,7 +305,8 @@ impl Architecture for Arm64 {
                 info.hex("VMALLOC_START", end);
             }
             let (start, end) = vmemmap(spec);
-            info.hex("VMALLOC_END", start - (1 << 23));
+            let gap = if kernel.since(6, 9) { 1 << 23 } else { 1 << 28 };
+            info.hex("VMALLOC_END", start - gap);
             info.hex("VMEMMAP_START", start);
             info.hex("VMEMMAP_END", end);
         }
@@ -334,94 +340,27 @@ impl Architecture for Arm64 {
         prstatus(order, 392, &words)
     }
 
+    /// Every second return address is signed. A typed record ends the stack from 6.13 on
+    /// (c2c6b27b5aa1).
+    fn stack(&self, spec: &Spec, outermost: u64, calls: &[u64]) -> Frames {
+        // Any value between address and tag, but for bit 55.
+        let code = 0x5a5a << 48 & top(spec.platform.hardware_bits) & !(1 << 55);
+        let has_codes = spec.kernel.since(5, 8);
+        let mut frames = frame_records(outermost, calls, 0, |index, call| {
+            if has_codes && index % 2 == 1 {
+                call ^ code
+            } else {
+                call
+            }
+        });
+        if spec.kernel.since(6, 13) {
+            // FRAME_META_TYPE_FINAL.
+            frames.words.push((outermost + 16, 1));
+        }
+        frames
+    }
+
     fn qemu_has_vmcoreinfo(&self) -> bool {
         true
-    }
-}
-
-/// Valid, and a table or, at the lowest level, a page.
-const TABLE: u64 = 3;
-const BLOCK: u64 = 1;
-/// Access flag.
-const ACCESSED: u64 = 1 << 10;
-/// Inner shareable: bits 9:8, which are address bits with LPA2.
-const SHAREABLE: u64 = 3 << 8;
-/// AttrIndx of normal memory in Linux's MAIR_EL1.
-const NORMAL: u64 = 0;
-const CONTIGUOUS: u64 = 1 << 52;
-/// UXN, PXN, and bit 55, which is software's PTE_DIRTY.
-const NO_EXEC: u64 = 1 << 54 | 1 << 53 | 1 << 55;
-/// PXNTable and UXNTable.
-const TABLE_NO_EXEC: u64 = 1 << 60 | 1 << 59;
-
-#[derive(Debug)]
-struct Descriptors {
-    page_shift: u32,
-    /// Bits of virtual addresses that the tables translate.
-    bits: u32,
-    lpa: bool,
-    lpa2: bool,
-}
-
-impl Descriptors {
-    /// Places the bits of a physical address.
-    fn address(&self, paddr: u64) -> u64 {
-        if self.lpa {
-            // Bits 51:48 in 15:12.
-            paddr & 0xffff_ffff_0000 | paddr >> 48 << 12
-        } else if self.lpa2 {
-            // Bits 51:50 in 9:8.
-            paddr & 0x3_ffff_ffff_f000 | paddr >> 50 << 8
-        } else {
-            paddr
-        }
-    }
-}
-
-impl Codec for Descriptors {
-    fn levels(&self) -> Vec<Level> {
-        let per_level = self.page_shift - 3;
-        let shifts = (self.page_shift..self.bits).step_by(per_level as usize);
-        let mut levels: Vec<_> = shifts
-            .map(|shift| Level {
-                shift,
-                bits: per_level.min(self.bits - shift),
-            })
-            .collect();
-        levels.reverse();
-        levels
-    }
-
-    /// A short top-level table is still allocated as a page.
-    fn table_bytes(&self, _height: usize) -> u64 {
-        1 << self.page_shift
-    }
-
-    fn table(&self, _height: usize, next: u64) -> u64 {
-        self.address(next) | TABLE_NO_EXEC | TABLE
-    }
-
-    fn leaf(&self, height: usize, paddr: u64, attributes: Attributes) -> u64 {
-        let kind = if height == 0 { TABLE } else { BLOCK };
-        let shareable = if self.lpa2 { 0 } else { SHAREABLE };
-        let mut entry = self.address(paddr) | ACCESSED | shareable | NORMAL << 2 | kind;
-        if !attributes.exec {
-            entry |= NO_EXEC;
-        }
-        if attributes.contiguous {
-            entry |= CONTIGUOUS;
-        }
-        entry
-    }
-
-    fn read(&self, height: usize, entry: u64) -> Entry {
-        match entry & 3 {
-            0 | 2 => Entry::Empty,
-            1 => Entry::Leaf,
-            _ if height == 0 => Entry::Leaf,
-            _ if self.lpa => Entry::Table(entry & 0xffff_ffff_0000 | (entry >> 12 & 0xf) << 48),
-            _ if self.lpa2 => Entry::Table(entry & 0x3_ffff_ffff_f000 | (entry >> 8 & 3) << 50),
-            _ => Entry::Table(entry & 0xffff_ffff_f000),
-        }
     }
 }
