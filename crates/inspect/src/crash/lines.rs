@@ -1,6 +1,6 @@
 //! The lines of an event in the log, as each architecture prints them.
 
-use super::EventKind;
+use super::kind::EventKind;
 
 /// Prefixes of the first line of events other than panics, and their kinds.
 const BEGINNINGS: [(&str, EventKind); 26] = [

@@ -4,10 +4,13 @@
 //! problem, then `CPU: 1 PID: 87 Comm: sh …` (dump_stack_print_info, lib/dump_stack.c), the
 //! instruction and the lines after `Call Trace:`, which each architecture prints in its own way.
 
+mod kind;
 mod lines;
 
 use bigiron_kernel::printk::{Caller, Log, LogError, LogSummary, Record};
 use serde::Serialize;
+
+pub use kind::EventKind;
 
 /// Prefix of a panic message (kernel/panic.c).
 const PANIC: &str = "Kernel panic - not syncing: ";
@@ -18,26 +21,6 @@ const MAX_LINE: usize = 512;
 /// An oops has several lines that look like the first line of an event: `BUG: …`, then `Oops:
 /// …`.
 const SAME_EVENT_NS: u64 = 1_000_000_000;
-
-/// The kind of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EventKind {
-    /// Panic.
-    Panic,
-    /// A fault, or a failed assertion of the kernel.
-    Oops,
-    /// A CPU that does not respond.
-    Lockup,
-    /// A task that was blocked too long.
-    HungTask,
-    /// An RCU stall.
-    Stall,
-    /// An error reported by the CPU or memory.
-    Hardware,
-    /// A requested crash.
-    Request,
-}
 
 /// An event in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
