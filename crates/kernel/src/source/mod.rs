@@ -12,6 +12,7 @@ mod elf_reader;
 mod encrypted;
 mod file;
 mod kdump;
+mod kdump_bitmaps;
 #[cfg(feature = "cache")]
 mod kdump_cache;
 #[cfg(feature = "cache")]
