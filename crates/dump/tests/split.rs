@@ -47,10 +47,10 @@ fn split(directory: &TempDir, occupied: bool, options: &DumpOptions) -> Result<(
     dump(&kernel.into(), &output, options, &progress, &Stop::new()).map(|_| ())
 }
 
-/// Returns the stored sizes of all pages of the dump in these parts, with bad ranges in the first.
-fn stored(parts: &[Vec<u8>], bad: Vec<Range<u64>>) -> BTreeMap<u64, u64> {
+/// Returns the stored sizes of all pages of the dump in these parts, with a bad range in the first.
+fn stored(parts: &[Vec<u8>], bad: Option<Range<u64>>) -> BTreeMap<u64, u64> {
     let named = parts.iter().enumerate().map(|(number, bytes)| {
-        let bad = if number == 0 { bad.clone() } else { Vec::new() };
+        let bad = bad.iter().filter(|_| number == 0).cloned().collect();
         let file: Box<dyn ReadAt> = Box::new(Failing::new(bytes.clone(), bad));
         (file, PathBuf::from(format!("part{number}")))
     });
@@ -73,13 +73,13 @@ fn bad_sector_of_a_part_costs_nothing_in_a_bitmap_and_only_the_descriptors_in_it
     split(&directory, false, &DumpOptions::default()).unwrap();
     let parts = ["a", "b"].map(|name| fs::read(directory.path().join(name)).unwrap());
     let layout = KdumpHeaders::read(&parts[0]).unwrap().layout;
-    let good = stored(&parts, Vec::new());
+    let good = stored(&parts, None);
     for bitmap in [layout.ram_bitmap(), layout.dumped_bitmap()] {
-        assert_eq!(stored(&parts, vec![bitmap..bitmap + 4096]), good);
+        assert_eq!(stored(&parts, Some(bitmap..bitmap + 4096)), good);
     }
     let second = layout.descriptor(1);
     let bad = second..second + DESCRIPTOR_SIZE as u64;
-    let found = stored(&parts, vec![bad]);
+    let found = stored(&parts, Some(bad));
     assert_eq!(found.len(), good.len() - 1);
     assert!(found.iter().all(|(frame, size)| good[frame] == *size));
 }
