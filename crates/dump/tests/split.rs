@@ -7,14 +7,18 @@ mod creates_file;
 #[path = "common/machine.rs"]
 mod machine;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bigiron_dump::{DumpError, DumpOptions, DumpOutput, Progress, dump};
-use bigiron_format::ReadAt;
 use bigiron_format::codec::{Codec, Compression};
+use bigiron_format::failing::Failing;
+use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders};
+use bigiron_format::{PageFrame, ReadAt};
 use bigiron_helpers::Stop;
 use bigiron_kernel::{IoMethod, Kernel, Source};
 use creates_file::CreatesFile;
@@ -41,6 +45,43 @@ fn split(directory: &TempDir, occupied: bool, options: &DumpOptions) -> Result<(
         files: files.to_vec(),
     };
     dump(&kernel.into(), &output, options, &progress, &Stop::new()).map(|_| ())
+}
+
+/// Returns the stored sizes of all pages of the dump in these parts, with a bad range in the first.
+fn stored(parts: &[Vec<u8>], bad: Option<Range<u64>>) -> BTreeMap<u64, u64> {
+    let named = parts.iter().enumerate().map(|(number, bytes)| {
+        let bad = bad.iter().filter(|_| number == 0).cloned().collect();
+        let file: Box<dyn ReadAt> = Box::new(Failing::new(bytes.clone(), bad));
+        (file, PathBuf::from(format!("part{number}")))
+    });
+    let source = Source::from_several(named.collect()).unwrap();
+    let memory = source.memory();
+    let sizes = memory.extensions().stored_sizes.unwrap();
+    let mut found = BTreeMap::new();
+    for first in memory.sections() {
+        let see = &mut |frame: PageFrame, size| {
+            found.insert(frame.0, size);
+        };
+        sizes.stored(first, see).unwrap();
+    }
+    found
+}
+
+#[test]
+fn bad_sector_of_a_part_costs_nothing_in_a_bitmap_and_only_the_descriptors_in_it_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    split(&directory, false, &DumpOptions::default()).unwrap();
+    let parts = ["a", "b"].map(|name| fs::read(directory.path().join(name)).unwrap());
+    let layout = KdumpHeaders::read(&parts[0]).unwrap().layout;
+    let good = stored(&parts, None);
+    for bitmap in [layout.ram_bitmap(), layout.dumped_bitmap()] {
+        assert_eq!(stored(&parts, Some(bitmap..bitmap + 4096)), good);
+    }
+    let second = layout.descriptor(1);
+    let bad = second..second + DESCRIPTOR_SIZE as u64;
+    let found = stored(&parts, Some(bad));
+    assert_eq!(found.len(), good.len() - 1);
+    assert!(found.iter().all(|(frame, size)| good[frame] == *size));
 }
 
 fn names(directory: &TempDir) -> Vec<String> {

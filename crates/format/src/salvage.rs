@@ -89,6 +89,17 @@ impl Unreadable {
         bad.is_some_and(|bad| bad.start < range.end)
     }
 
+    /// Returns the first range that ends behind `offset`.
+    pub fn next(&self, offset: u64) -> Option<&Range<u64>> {
+        let first = self.ranges.partition_point(|bad| bad.end <= offset);
+        self.ranges.get(first)
+    }
+
+    /// The system's error of the first range.
+    pub fn cause(&self) -> &str {
+        &self.cause
+    }
+
     /// Returns the extent from the first to the last byte of `range` that could not be read.
     pub fn within(&self, range: &Range<u64>) -> Option<Range<u64>> {
         let first = self.ranges.partition_point(|bad| bad.end <= range.start);

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use bigiron_format::device::{self, BLOCK_SIZE, BlockPosition, CONTENTS_OFFSET};
+use bigiron_format::kdump::KdumpHeaders;
 use bigiron_format::vmdump::{Chunk, ChunkKind, VmdumpFile};
 use serde_json::Value;
 
@@ -162,6 +163,43 @@ fn save_keeps_all_that_a_failing_device_returns_and_leaves_its_mark() {
         save(&["--accept-loss"]).code(0);
         assert!(!place.is_valid());
     }
+}
+
+#[test]
+fn parts_are_joined_around_a_bad_sector_and_a_bitmap_is_read_from_another_part() {
+    let place = SaveLab::new();
+    let parts = ["part1", "part2"].map(|name| place.lab.path(name));
+    let names: Vec<_> = parts.iter().map(|part| arg(part)).collect();
+    let split = [
+        "makedumpfile",
+        "--split",
+        "-d",
+        "0",
+        arg(place.lab.vmcore()),
+    ];
+    run(&[&split, &names[..]].concat()).code(0);
+    let bytes = fs::read(&parts[0]).unwrap();
+    let bitmap = KdumpHeaders::read(&bytes).unwrap().layout.dumped_bitmap();
+    let data = bytes.len() as u64 * 3 / 4;
+    let save = |sector: u64| {
+        let arguments = [&["save"], &names[..], &[arg(&place.directory)]].concat();
+        run_with_bad_sector(&parts[0], sector - sector % SECTOR, &arguments)
+    };
+    save(bitmap).code(0);
+    let whole = place.file("vmdump.0");
+    run(&["verify", arg(&whole), "--against", arg(place.lab.vmcore())]).code(0);
+    let all = readable_pages(&whole);
+    fs::remove_file(&whole).unwrap();
+    save(data).code(1).says(&["cannot be read"]);
+    let names = place.names();
+    let copy = names.iter().rfind(|name| name.starts_with("vmdump."));
+    let copy = place.file(copy.unwrap());
+    equal_where_readable(&copy, place.lab.vmcore());
+    let left = readable_pages(&copy);
+    assert!(
+        left < all && left + MOST_LOST > all,
+        "{left} of {all} pages"
+    );
 }
 
 #[test]

@@ -4,17 +4,19 @@
 use std::io;
 use std::ops::Range;
 
-use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
+use bigiron_format::kdump::bitmaps::count_bits;
+use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, LostBits, PageDescriptor};
 use bigiron_format::salvage::Unreadable;
 use bigiron_format::{FormatError, ReadAt};
 
-use super::lost_bits::{STEP, complete, count_bits};
 use crate::output::{FileOutput, Output};
 
 /// Offset and bit of the header's status "incomplete" (docs/formats/kdump.md).
 pub const STATUS: usize = 424;
 pub const INCOMPLETE: u32 = 8;
 
+/// Bytes of page descriptors read in one step.
+const STEP: u64 = (DESCRIPTOR_SIZE as u64) << 14;
 /// Largest page of any architecture, in bytes.
 const MAX_PAGE: u64 = 64 << 10;
 
@@ -68,11 +70,14 @@ fn mark(
             cause,
         }
     };
-    let completed = complete(bytes, headers, lost)?;
-    if let Some((at, bits)) = &completed.bitmap {
-        copy.write_at(*at, bits).map_err(written(*at))?;
+    let completed = LostBits::complete(bytes, bytes, headers, lost)?;
+    if let Some((frames, bits)) = &completed.bits {
+        let at = layout.dumped_bitmap() + frames.start / 8;
+        let len = frames.end.div_ceil(8) - frames.start / 8;
+        let bits = &bits.as_bytes()[..len as usize];
+        copy.write_at(at, bits).map_err(written(at))?;
     }
-    let pages = count_bits(bytes, layout.dumped_bitmap()..layout.descriptors())?;
+    let pages = count_bits(bytes, layout.dumped_bitmap(), headers.frames())?;
     let end = layout.descriptor(pages).min(bytes.size());
     let mut index = 0;
     let mut at = layout.descriptors();
@@ -186,7 +191,10 @@ mod tests {
 
     /// Returns all pages that can be read.
     fn pages(bytes: Box<dyn ReadAt>) -> Pages {
-        let source = Source::from_bytes(bytes, PathBuf::from("dump")).unwrap();
+        pages_of(&Source::from_bytes(bytes, PathBuf::from("dump")).unwrap())
+    }
+
+    fn pages_of(source: &Source) -> Pages {
         let memory = source.memory();
         let mut reader = memory.reader(IoMethod::Read);
         let mut found = Pages::new();
@@ -226,11 +234,16 @@ mod tests {
         std::fs::read(path).unwrap()
     }
 
-    /// Copies a dump around sectors of its dumped bitmap; returns the pages of the copy.
-    fn copied(dump: &[u8], sectors: &[u64]) -> Pages {
+    /// A disk with bad sectors in the dumped bitmap of the dump.
+    fn disk(dump: &[u8], sectors: &[u64]) -> Failing<Vec<u8>> {
         let bitmap = KdumpHeaders::read(dump).unwrap().layout.dumped_bitmap();
         let bad = |sector: &u64| bitmap + sector * SECTOR..bitmap + (sector + 1) * SECTOR;
-        let disk = Failing::new(dump.to_vec(), sectors.iter().map(bad).collect());
+        Failing::new(dump.to_vec(), sectors.iter().map(bad).collect())
+    }
+
+    /// Copies a dump around sectors of its dumped bitmap; returns the pages of the copy.
+    fn copied(dump: &[u8], sectors: &[u64]) -> Pages {
+        let disk = disk(dump, sectors);
         let mut copy = vec![0; dump.len()];
         let mut salvager = Salvager::default();
         assert!(!salvager.read(&disk, "a dump", 0, &mut copy).unwrap());
@@ -248,7 +261,8 @@ mod tests {
         pages(Box::new(copy))
     }
 
-    /// Asserts that the copy has all pages of the dump but `lost`, and each as it is.
+    /// Asserts that the dump on the disk, and the copy, have all pages but `lost`, and each as it
+    /// is.
     #[track_caller]
     fn has_all_but(dump: &[u8], sectors: &[u64], lost: impl Fn(u64) -> bool) {
         let (mut good, found) = (pages(Box::new(dump.to_vec())), copied(dump, sectors));
@@ -258,6 +272,18 @@ mod tests {
             "sectors {sectors:?}: other pages"
         );
         assert!(good == found, "sectors {sectors:?}: wrong pages");
+        let disk = disk(dump, sectors);
+        let source = Source::from_bytes(Box::new(disk), PathBuf::from("dump")).unwrap();
+        let damage = source.damage().unwrap();
+        assert!(
+            damage.contains("the dumped bitmap: 4096 bytes") || sectors.len() > 1,
+            "{damage}"
+        );
+        let found = pages_of(&source);
+        assert!(
+            good == found,
+            "sectors {sectors:?}: wrong pages from the disk"
+        );
     }
 
     #[test]

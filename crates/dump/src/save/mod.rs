@@ -21,7 +21,6 @@ mod extent;
 mod job;
 mod live;
 mod log;
-mod lost_bits;
 mod lost_pages;
 mod merge;
 mod options;

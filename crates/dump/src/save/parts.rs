@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use bigiron_format::bitmap::Bitmap;
-use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
+use bigiron_format::kdump::{BitmapCopies, DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
 use bigiron_format::salvage::{Salvager, Unreadable};
 use bigiron_format::{FormatError, ReadAt};
 use bigiron_helpers::Stop;
@@ -64,8 +64,10 @@ pub fn write(job: &SaveJob, paths: &[PathBuf]) -> Result<Made, DumpError> {
     let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
     let error = DumpError::write(temporary.path());
     output.set_size(size).map_err(error)?;
+    let readable = Unreadable::default();
+    let copies = bitmap_copies(&parts, &readable);
     let bitmaps = CopyRange {
-        from: &first.file,
+        from: &copies,
         start: layout.ram_bitmap(),
         end: layout.descriptors(),
         to: layout.ram_bitmap(),
@@ -93,6 +95,7 @@ pub fn write(job: &SaveJob, paths: &[PathBuf]) -> Result<Made, DumpError> {
     }
     let headers = KdumpHeaders {
         incomplete: parts.iter().any(|part| part.headers.incomplete),
+        split: None,
         ..first.headers.clone()
     };
     mark_lost_pages_of(&output, &headers, &copied.lost).map_err(error)?;
@@ -151,7 +154,8 @@ fn place(parts: &mut [Part]) -> Result<u64, FormatError> {
         let (start, stop) = part.headers.split.unwrap_or((0, end));
         frames.extend([start.min(end), stop.min(end)]);
     }
-    let ranks = count_below(first, &frames)?;
+    let readable = Unreadable::default();
+    let ranks = count_below(&bitmap_copies(parts, &readable), &first.headers, &frames)?;
     let total = ranks[0];
     let mut to = first.headers.layout.descriptor(total);
     for (part, ranks) in parts.iter_mut().zip(ranks[1..].chunks_exact(2)) {
@@ -165,20 +169,29 @@ fn place(parts: &mut [Part]) -> Result<u64, FormatError> {
     Ok(total)
 }
 
+/// The bitmaps, which each part has: a bad sector of one of them costs nothing.
+fn bitmap_copies<'a>(parts: &'a [Part], readable: &'a Unreadable) -> BitmapCopies<'a> {
+    let files = parts.iter().map(|part| &part.file as &dyn ReadAt);
+    BitmapCopies::new(files.collect(), readable)
+}
+
 /// Counts the dumped pages below each of these page frames.
-fn count_below(part: &Part, frames: &[u64]) -> Result<Vec<u64>, FormatError> {
-    let layout = part.headers.layout;
+fn count_below(
+    copies: &BitmapCopies<'_>,
+    headers: &KdumpHeaders,
+    frames: &[u64],
+) -> Result<Vec<u64>, FormatError> {
+    let layout = headers.layout;
     let mut counts = vec![0; frames.len()];
     let mut bits = Bitmap::new(PIECE as usize * 8);
-    let end = part.headers.end_frame.div_ceil(8);
+    let end = headers.end_frame.div_ceil(8);
     let mut at = 0;
     while at < end {
-        at = (part.file.next_data(layout.dumped_bitmap() + at) - layout.dumped_bitmap()).max(at);
+        at = (copies.next_data(layout.dumped_bitmap() + at) - layout.dumped_bitmap()).max(at);
         let len = PIECE.min(end.saturating_sub(at)) as usize;
         bits.clear();
         let piece = &mut bits.as_bytes_mut()[..len];
-        part.file
-            .read_exact_at("a bitmap", layout.dumped_bitmap() + at, piece)?;
+        copies.read_exact_at("a bitmap", layout.dumped_bitmap() + at, piece)?;
         for (count, frame) in counts.iter_mut().zip(frames) {
             let inside = frame.saturating_sub(at * 8).min(PIECE * 8);
             *count += bits.count_before(inside as usize);

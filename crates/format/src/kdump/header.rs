@@ -1,5 +1,7 @@
 //! The main header and the sub-header.
 
+use std::ops::Range;
+
 use super::layout::{Layout, SUB_HEADER_SIZE};
 use crate::bytes::{Endian, ReadAt};
 use crate::elf::Notes;
@@ -106,6 +108,13 @@ impl KdumpHeaders {
     /// Returns true if a file that starts with `front` is kdump-compressed.
     pub fn is_kdump(front: &[u8]) -> bool {
         front.starts_with(SIGNATURE)
+    }
+
+    /// The page frames whose descriptors the file has.
+    pub fn frames(&self) -> Range<u64> {
+        let end = self.end_frame;
+        let (start, stop) = self.split.unwrap_or((0, end));
+        start.min(end)..stop.min(end).max(start.min(end))
     }
 
     /// Returns the ELF notes.

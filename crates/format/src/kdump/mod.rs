@@ -9,10 +9,14 @@
 //! Source: struct disk_dump_header and struct kdump_sub_header as makedumpfile
 //! (diskdump_mod.h) writes and crash (diskdump.c) reads them.
 
+pub mod bitmaps;
 pub mod descriptor;
 pub mod header;
 pub mod layout;
+pub mod lost_bits;
 
+pub use bitmaps::BitmapCopies;
 pub use descriptor::{DESCRIPTOR_SIZE, PageDescriptor, codec_of_flags, flags_of_codec};
 pub use header::{KdumpHeaders, SIGNATURE, Utsname};
 pub use layout::Layout;
+pub use lost_bits::LostBits;

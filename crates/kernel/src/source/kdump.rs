@@ -6,7 +6,8 @@ use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
 use bigiron_format::codec::Codec;
 use bigiron_format::elf::note;
-use bigiron_format::kdump::{KdumpHeaders, flags_of_codec};
+use bigiron_format::kdump::{KdumpHeaders, LostBits, flags_of_codec};
+use bigiron_format::salvage::Unreadable;
 use bigiron_format::{FormatError, PageFrame, PageFrameRange, ReadAt};
 
 #[cfg(feature = "cache")]
@@ -35,10 +36,14 @@ pub(super) struct Part {
     pub(super) first_index: u64,
     /// Offset behind its page descriptors. No page's data is below.
     pub(super) data_start: u64,
+    /// The pages whose descriptors it has.
+    pub(super) pages: u64,
+    /// What its descriptors tell of bits that cannot be read.
+    pub(super) lost_bits: LostBits,
 }
 
 impl Part {
-    fn error(&self, cause: FormatError) -> SourceError {
+    pub(super) fn error(&self, cause: FormatError) -> SourceError {
         SourceError::Format {
             path: self.path.clone(),
             cause,
@@ -62,6 +67,8 @@ pub struct KdumpSource {
     ranks: SectionRanks,
     /// Dumped pages that are not RAM according to the RAM bitmap; `None` in a sound dump.
     pub(super) outside_ram: Option<OutsideRam>,
+    /// What no file returns of the dumped bitmap.
+    pub(super) unreadable: Unreadable,
     /// The text of VMCOREINFO and its offset.
     pub(super) vmcoreinfo: Option<(Vec<u8>, u64)>,
     /// The reason why VMCOREINFO is not where the sub-header says.
@@ -92,9 +99,8 @@ impl KdumpSource {
                     path: path.clone(),
                     cause,
                 })?;
-            let end = headers.end_frame;
-            let (start, stop) = headers.split.unwrap_or((0, end));
-            let frames = PageFrameRange::new(start.min(end), stop.min(end));
+            let frames = headers.frames();
+            let frames = PageFrameRange::new(frames.start, frames.end);
             parts.push(Part {
                 bytes,
                 path,
@@ -102,6 +108,8 @@ impl KdumpSource {
                 frames,
                 first_index: 0,
                 data_start: 0,
+                pages: 0,
+                lost_bits: LostBits::default(),
             });
         }
         parts.sort_by_key(|part| part.frames.start);
@@ -114,6 +122,7 @@ impl KdumpSource {
             parts,
             ranks: SectionRanks::default(),
             outside_ram: None,
+            unreadable: Unreadable::default(),
             vmcoreinfo,
             misplaced,
             architecture,
@@ -163,7 +172,7 @@ impl KdumpSource {
         bits: &mut Bitmap,
     ) -> Result<u64, SourceError> {
         let section = frame.0 / SECTION_FRAMES;
-        self.read_bits(self.head().layout.dumped_bitmap(), section, bits)?;
+        self.dumped_bits(section, bits)?;
         Ok(self.ranks.before(section as usize))
     }
 
@@ -193,27 +202,6 @@ impl KdumpSource {
         self.head().end_frame.div_ceil(SECTION_FRAMES)
     }
 
-    /// Reads the bits of one section from the bitmap at offset `bitmap`.
-    pub(super) fn read_bits(
-        &self,
-        bitmap: u64,
-        section: u64,
-        bits: &mut Bitmap,
-    ) -> Result<(), SourceError> {
-        bits.clear();
-        let layout = &self.head().layout;
-        let offset = section * SECTION_BYTES;
-        let len = SECTION_BYTES.min(layout.bitmap_size.saturating_sub(offset)) as usize;
-        let part = &self.parts[0];
-        part.bytes
-            .read_exact_at("a bitmap", bitmap + offset, &mut bits.as_bytes_mut()[..len])
-            .map_err(|error| part.error(error))?;
-        let frames = (self.head().end_frame - (section * SECTION_FRAMES).min(self.head().end_frame))
-            .min(SECTION_FRAMES) as usize;
-        bits.clear_range(frames, SECTION_FRAMES as usize);
-        Ok(())
-    }
-
     /// Counts dumped pages by section, so that any page's descriptor is found without reading
     /// the bitmap from its start, and compares the two bitmaps.
     fn count_pages(&mut self) -> Result<(), SourceError> {
@@ -227,19 +215,17 @@ impl KdumpSource {
                 size,
             }));
         }
+        self.complete_bitmap()?;
         let mut bits = Bitmap::new(SECTION_FRAMES as usize);
         let mut ram = Bitmap::new(SECTION_FRAMES as usize);
         let mut counts = vec![0; self.sections() as usize];
         let mut next = self.next_used_section(layout.dumped_bitmap(), 0);
         while let Some(section) = next {
-            self.read_bits(layout.dumped_bitmap(), section, &mut bits)?;
+            self.dumped_bits(section, &mut bits)?;
             let count = bits.count();
             counts[section as usize] = count as u16;
             if count > 0 {
-                let read = self.read_bits(layout.ram_bitmap(), section, &mut ram);
-                if read.is_err() {
-                    ram.clear();
-                }
+                self.ram_bits(section, &mut ram)?;
                 self.add_outside_ram(section, &mut bits, &ram);
             }
             next = self.next_used_section(layout.dumped_bitmap(), section + 1);
@@ -252,6 +238,7 @@ impl KdumpSource {
             let data_start = part.headers.layout.descriptor(pages);
             let part = &mut self.parts[index];
             (part.first_index, part.data_start) = (first_index, data_start);
+            part.pages = pages;
         }
         Ok(())
     }
@@ -288,7 +275,12 @@ impl KdumpSource {
                 self.path().display()
             )
         });
-        let reasons = [misplaced, self.describe_outside_ram(), self.find_missing()];
+        let reasons = [
+            misplaced,
+            self.describe_unreadable(),
+            self.describe_outside_ram(),
+            self.find_missing(),
+        ];
         let reasons: Vec<String> = reasons.into_iter().flatten().collect();
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }

@@ -81,14 +81,11 @@ impl MemorySource for KdumpSource {
 
     fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
         let section = first.0 / SECTION_FRAMES;
-        let read = self.read_bits(self.head().layout.ram_bitmap(), section, bits);
+        self.ram_bits(section, bits)?;
         if self.outside_ram.is_none() {
-            return read;
+            return Ok(());
         }
         // The RAM bitmap is damaged. Its pages are added to those that were dumped.
-        if read.is_err() {
-            bits.clear();
-        }
         let mut dumped = Bitmap::new(SECTION_FRAMES as usize);
         self.dumped_in_section(first, &mut dumped)?;
         bits.or(&dumped);

@@ -74,6 +74,15 @@ impl<'a> KdumpReader<'a> {
             return Err(absent());
         };
         let index = self.rank + self.bits.count_before(bit) - part.first_index;
+        let unknown = &part.lost_bits.unknown;
+        if unknown.contains(&index) {
+            return Err(self.source.unknown_place(first));
+        }
+        let known = match index < unknown.start {
+            true => usize::try_from(unknown.start - index).unwrap_or(len),
+            false => len,
+        };
+        let len = len.min(known);
         let offset = part.headers.layout.descriptor(index);
         let lost = || SourceError::Lost {
             path: part.path.clone(),

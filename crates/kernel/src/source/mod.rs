@@ -13,6 +13,7 @@ mod encrypted;
 mod file;
 mod identity;
 mod kdump;
+mod kdump_bitmaps;
 mod kdump_blocks;
 #[cfg(feature = "cache")]
 mod kdump_cache;

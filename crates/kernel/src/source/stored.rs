@@ -1,16 +1,17 @@
 //! Stored sizes of pages in a dump.
 
+use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::kdump::{DESCRIPTOR_SIZE, PageDescriptor};
 use bigiron_format::vmdump::{Chunk, ChunkKind};
-use bigiron_format::{FormatError, PageFrame};
 
 use super::kdump::KdumpSource;
+use super::run_length::RunLength;
 use super::vmdump::VmdumpSource;
 use super::{MemorySource, SECTION_FRAMES, SeeStored, StoredSizes};
 use crate::error::SourceError;
 
-/// Page descriptors read at once.
+/// Maximum number of page descriptors read at once.
 const DESCRIPTORS: usize = 4096;
 
 impl StoredSizes for KdumpSource {
@@ -18,6 +19,7 @@ impl StoredSizes for KdumpSource {
         let mut bits = Bitmap::new(SECTION_FRAMES as usize);
         let rank = self.dumped_in_section(first, &mut bits)?;
         let mut bytes = Vec::new();
+        let mut run_length = RunLength::default();
         let mut from = 0;
         while let Some((start, len)) = bits.next_run(from, bits.len(), DESCRIPTORS) {
             from = start + 1;
@@ -33,13 +35,25 @@ impl StoredSizes for KdumpSource {
             if len == 0 {
                 continue;
             }
-            bytes.resize(len * DESCRIPTOR_SIZE, 0);
-            part.bytes
-                .read_exact_at("page descriptors", offset, &mut bytes)
-                .map_err(|cause: FormatError| SourceError::Format {
-                    path: part.path.clone(),
-                    cause,
-                })?;
+            let unknown = &part.lost_bits.unknown;
+            if unknown.contains(&index) {
+                continue;
+            }
+            let known = unknown.start.checked_sub(index);
+            let len = len.min(
+                known
+                    .map_or(len, |known| usize::try_from(known).unwrap_or(len))
+                    .max(1),
+            );
+            let read = run_length.read(len, |len| {
+                bytes.resize(len * DESCRIPTOR_SIZE, 0);
+                part.bytes
+                    .read_exact_at("page descriptors", offset, &mut bytes)
+            });
+            let Ok((len, ())) = read else {
+                // Only this page's size is unknown.
+                continue;
+            };
             let page_size = u64::from(part.headers.block_size);
             for (page, descriptor) in bytes.chunks_exact(DESCRIPTOR_SIZE).enumerate() {
                 let found = PageDescriptor::decode(descriptor, part.headers.endian);
