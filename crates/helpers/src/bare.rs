@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
 };
+use rustix::param::page_size;
 use rustix::process::{Pid, getpid};
 use rustix::thread::{futex, sched_yield};
 
@@ -20,9 +21,9 @@ use crate::signals::HeldSignals;
 /// Maximum number of threads of one call, including the caller.
 pub const MAX_BARE_THREADS: usize = 64;
 
-/// Stack size of each thread, with a guard below it. The work is a few frames deep.
+/// Stack size of each thread, with an inaccessible page below it. The work is a few frames deep.
+/// It is a multiple of the page size, which is at most 64 KiB.
 const STACK: usize = 64 << 10;
-const GUARD: usize = 4 << 10;
 
 /// A thread of this kernel, by the number that `sched_setaffinity` takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,11 +214,15 @@ extern "C" fn begin<W: Fn(usize) + Sync>(thread: *mut c_void) -> c_int {
 struct Stacks {
     base: *mut c_void,
     bytes: usize,
+    /// Size of a stack and of the page below it.
+    each: usize,
 }
 
 impl Stacks {
     fn new(count: usize) -> Option<Self> {
-        let bytes = count * (STACK + GUARD);
+        let guard = page_size();
+        let each = STACK + guard;
+        let bytes = count * each;
         // SAFETY: a new mapping, at an address chosen by the kernel.
         let base = unsafe {
             mmap_anonymous(
@@ -230,14 +235,15 @@ impl Stacks {
         let stacks = Self {
             base: base.ok()?,
             bytes,
+            each,
         };
         // A child forked at this moment would keep them for good. SAFETY: they are not in use
         // yet.
         let _ = unsafe { madvise(stacks.base, bytes, Advice::LinuxDontFork) };
         for number in 0..count {
-            let guard = stacks.base.wrapping_byte_add(number * (STACK + GUARD));
-            // SAFETY: the lowest page of a stack that is not in use yet.
-            unsafe { mprotect(guard, GUARD, MprotectFlags::empty()) }.ok()?;
+            let lowest = stacks.base.wrapping_byte_add(number * each);
+            // SAFETY: the page below a stack that is not in use yet.
+            unsafe { mprotect(lowest, guard, MprotectFlags::empty()) }.ok()?;
         }
         Some(stacks)
     }
@@ -247,7 +253,7 @@ impl Stacks {
         /// Size of that place: enough for a thread, and a multiple of the alignment of stacks.
         const ROOM: usize = 64;
         const { assert!(size_of::<Thread<'_, W>>() <= ROOM) };
-        let end = self.base.wrapping_byte_add((number + 1) * (STACK + GUARD));
+        let end = self.base.wrapping_byte_add((number + 1) * self.each);
         end.wrapping_byte_sub(ROOM).cast()
     }
 }

@@ -16,6 +16,7 @@ pub mod machine;
 pub mod mapped;
 pub mod mapping;
 pub mod operation;
+pub mod plain;
 pub mod policy;
 pub mod preload;
 pub mod reaper;

@@ -4,11 +4,12 @@
 //! The requirements are those of the C library's functions.
 #![allow(clippy::missing_safety_doc)]
 
-use std::ffi::{c_int, c_long, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
 
 use bigiron_memory::Errno;
 use bigiron_memory::call::{self, Answer, Request};
+use bigiron_memory::plain;
 use bigiron_memory::policy::Policy;
 
 use crate::cancellation::uncancelled;
@@ -85,15 +86,8 @@ pub unsafe extern "C" fn mmap(
     {
         return pointer(result);
     }
-    let result: c_long = plain!(
-        libc::SYS_mmap,
-        address,
-        length,
-        protection,
-        flags,
-        descriptor,
-        offset
-    );
+    // SAFETY: the program's own arguments.
+    let result = unsafe { plain::mmap(&request.arguments()) };
     std::ptr::with_exposed_provenance_mut(result as usize)
 }
 
@@ -190,7 +184,7 @@ pub unsafe extern "C" fn munlockall() -> c_int {
 /// shmget(2)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmget(key: libc::key_t, size: usize, flags: c_int) -> c_int {
-    let id = plain!(libc::SYS_shmget, key, size, flags) as c_int;
+    let id = plain::shmget(key, size, flags) as c_int;
     if id != -1 {
         uncancelled(|| {
             known_policy().map(|policy| call::note_shmget(policy, &STATE, id, key, size, flags))
@@ -209,7 +203,8 @@ pub unsafe extern "C" fn shmat(id: c_int, address: *const c_void, flags: c_int) 
     {
         return pointer(result);
     }
-    let result: c_long = plain!(libc::SYS_shmat, id, address, flags);
+    // SAFETY: the program's own arguments.
+    let result = unsafe { plain::shmat(id, address, flags) };
     std::ptr::with_exposed_provenance_mut(result as usize)
 }
 
@@ -223,7 +218,8 @@ pub unsafe extern "C" fn shmdt(address: *const c_void) -> c_int {
     {
         return status(result);
     }
-    plain!(libc::SYS_shmdt, address) as c_int
+    // SAFETY: the program's own argument.
+    unsafe { plain::shmdt(address) as c_int }
 }
 
 /// shmctl(2)
@@ -237,5 +233,6 @@ pub unsafe extern "C" fn shmctl(id: c_int, command: c_int, segment: *mut libc::s
     {
         return result.unwrap_or(-1);
     }
-    plain!(libc::SYS_shmctl, id, command, segment) as c_int
+    // SAFETY: the program's own arguments.
+    unsafe { plain::shmctl(id, command, segment.cast()) as c_int }
 }

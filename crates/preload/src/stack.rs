@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 
 /// Stack space for a call in bytes; twice the maximum used.
 const ROOM: usize = 64 << 10;
-/// Minimum size of the guard below a stack.
+/// Minimum size of the guard below a stack: the smallest page size.
 const PAGE: usize = 4 << 10;
 
 /// Size in bytes of the first thread's stack that is always available: this stack grows on

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// In memory on every Linux system with glibc.
 const SHARED_MEMORY: &str = "/dev/shm";
 /// TMPFS_MAGIC and RAMFS_MAGIC (linux/magic.h).
-const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 /// One part in this many of the free memory is left to the programs and the page cache.
 const LEFT_OVER: u64 = 4;
 
@@ -82,7 +82,7 @@ fn room(directory: &Path) -> anyhow::Result<u64> {
 
 /// True if a file or directory is in memory.
 pub fn is_in_memory(directory: &Path) -> bool {
-    statfs(directory).is_ok_and(|found| IN_MEMORY.contains(&found.f_type))
+    statfs(directory).is_ok_and(|found| IN_MEMORY.contains(&(found.f_type as u64)))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //!
 //! - `landlock`: no file can be opened, created, renamed or removed, except for what [`Needs`]
 //!   names.
-//! - `seccomp`: system calls that reading a dump does not need fail.
+//! - `seccomp`: system calls that reading a dump does not need fail. On x86-64, aarch64 and
+//!   riscv64, which seccompiler knows; other architectures have Landlock alone.
 //!
 //! A kernel that lacks one of them enforces the other, and a kernel without both runs the
 //! command unconfined: old kernels must be able to read dumps.
@@ -15,7 +16,11 @@ mod landlock;
 mod needs;
 #[cfg(all(
     feature = "sandbox",
-    any(target_arch = "x86_64", target_arch = "aarch64")
+    any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    )
 ))]
 mod seccomp;
 
@@ -28,7 +33,11 @@ pub fn enter(needs: &Needs<'_>) {
     // The number of processors depends on files of the control group, read once.
     let _ = bigiron_helpers::processor_count();
     let _ = landlock::enter(needs);
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[cfg(any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        target_arch = "riscv64"
+    ))]
     let _ = seccomp::enter(needs);
 }
 

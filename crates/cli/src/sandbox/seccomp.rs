@@ -17,6 +17,9 @@ use super::needs::Needs;
 /// bit 30 set and would evade the list, are above it as well.
 const FIRST_UNKNOWN: u32 = libc::SYS_mseal as u32 + 1;
 
+/// The same number on all architectures (scripts/syscall.tbl); libc does not have it for all.
+const FCHMODAT2: libc::c_long = 452;
+
 /// Files are opened before. Their names stay as they are: Landlock of older kernels does not
 /// cover all of these calls.
 const NEVER: &[libc::c_long] = &[
@@ -65,7 +68,7 @@ const NEVER: &[libc::c_long] = &[
     libc::SYS_symlinkat,
     libc::SYS_truncate,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    FCHMODAT2,
     libc::SYS_fchownat,
     libc::SYS_utimensat,
     libc::SYS_setxattr,
@@ -157,6 +160,8 @@ const NAME: &[libc::c_long] = &[
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const NAME: &[libc::c_long] = &[
+    // riscv64 has no other way to rename.
+    #[cfg(target_arch = "aarch64")]
     libc::SYS_renameat,
     libc::SYS_renameat2,
     libc::SYS_unlinkat,

@@ -199,11 +199,14 @@ mod tests {
     }
 
     fn map(bytes: usize) -> Result<usize, rustix::io::Errno> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let nowhere = usize::MAX;
-        let arguments = [0, bytes, protection as usize, flags as usize, nowhere, 0];
-        system::call(libc::SYS_mmap, arguments)
+        system::mmap(&crate::plain::Mmap {
+            address: 0,
+            length: bytes,
+            protection: (libc::PROT_READ | libc::PROT_WRITE).into(),
+            flags: (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS).into(),
+            descriptor: -1,
+            offset: 0,
+        })
     }
 
     fn resident_pages(address: usize, bytes: usize) -> usize {

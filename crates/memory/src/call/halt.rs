@@ -5,11 +5,11 @@
 //! library does not let programs block brings each thread into two instructions that use no
 //! memory.
 
-use std::ffi::{CStr, c_int, c_void};
-use std::mem::{self, MaybeUninit};
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, RawDir, open, readlinkat_raw};
@@ -18,11 +18,22 @@ use rustix::thread::gettid;
 use rustix::time::Timespec;
 
 use super::HeldSignals;
-use super::state::fork_sensitive_word;
 use super::system;
 use crate::c_string_buf::CStringBuf;
 use crate::engine::now;
 use crate::machine::{read_text, status};
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+#[cfg(target_arch = "x86_64")]
+use x86_64::catch_signal;
+
+/// Other architectures have no handler that halts a thread: the end of a process is the plain one
+/// unless it has one thread.
+#[cfg(not(target_arch = "x86_64"))]
+fn catch_signal() -> bool {
+    false
+}
 
 /// The signal with which the C library changes the user of all threads (SIGSETXID of
 /// sysdeps/unix/sysv/linux/internal-signals.h of glibc).
@@ -30,14 +41,6 @@ const SIGNAL: usize = 33;
 
 /// Number of halted threads.
 static HALTED: AtomicU32 = AtomicU32::new(0);
-
-/// Futex word that halted threads wait for; it never changes.
-static NEVER: AtomicU32 = AtomicU32::new(0);
-
-/// Pointer to a word that is 1 in the process whose threads are halted and 0 in the child of a
-/// fork; and the previous handler of the signal.
-static IN_PROCESS: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
-static HANDLER: AtomicUsize = AtomicUsize::new(0);
 
 /// True once a thread has begun to halt the others.
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -66,95 +69,6 @@ pub(super) fn count_threads() -> usize {
 /// True if a debugger traces this process, or a seccomp filter applies to it.
 fn is_watched() -> bool {
     status(["TracerPid:", "Seccomp:"]) != Some([0, 0])
-}
-
-/// The kernel's struct sigaction: the C library's `sigaction` refuses its internal signals.
-#[repr(C)]
-#[derive(Default)]
-struct Action {
-    handler: usize,
-    flags: u64,
-    /// Return address of a handler: the kernel requires one (setup_rt_frame of
-    /// arch/x86/kernel/signal_64.c).
-    restorer: usize,
-    held_back: u64,
-}
-
-/// Installs [`halt_here`] as the handler. Returns false if the C library has not installed its
-/// handler: it has started no thread then.
-#[cfg(target_arch = "x86_64")]
-fn catch_signal() -> bool {
-    const SA_RESTORER: u64 = 0x0400_0000;
-    let change = |new: usize, old: &mut Action| {
-        let arguments = [SIGNAL, new, ptr::from_mut(old).addr(), size_of::<u64>()];
-        system::call(libc::SYS_rt_sigaction, arguments).is_ok()
-    };
-    let mut before = Action::default();
-    if !change(0, &mut before)
-        || before.flags & SA_RESTORER == 0
-        || [libc::SIG_DFL, libc::SIG_IGN].contains(&before.handler)
-    {
-        return false;
-    }
-    let word = fork_sensitive_word();
-    if word.is_null() {
-        return false;
-    }
-    // SAFETY: the page is never unmapped.
-    unsafe { &*word }.store(1, Ordering::Relaxed);
-    IN_PROCESS.store(word, Ordering::Relaxed);
-    HANDLER.store(before.handler, Ordering::Relaxed);
-    let action = Action {
-        handler: halt_here as *const () as usize,
-        flags: (libc::SA_ONSTACK | libc::SA_SIGINFO) as u64 | SA_RESTORER,
-        restorer: before.restorer,
-        held_back: u64::MAX,
-    };
-    change((&raw const action).addr(), &mut before)
-}
-
-/// Other architectures: threads cannot be halted.
-#[cfg(not(target_arch = "x86_64"))]
-fn catch_signal() -> bool {
-    false
-}
-
-/// Counts this thread, and makes it wait forever. After the count it uses no memory, not even
-/// its stack, which is freed. Its only system call is futex(2), which a seccomp filter of the
-/// thread must allow.
-///
-/// The signal has no effect in the child of a fork that another thread was making.
-#[cfg(target_arch = "x86_64")]
-extern "C" fn halt_here(signal: c_int, about: *mut c_void, context: *mut c_void) {
-    // SAFETY: the page is never unmapped.
-    let is_child = unsafe { &*IN_PROCESS.load(Ordering::Relaxed) }.load(Ordering::Relaxed) == 0;
-    if is_child {
-        let before = HANDLER.load(Ordering::Relaxed);
-        // SAFETY: calls the C library's handler, as the kernel would.
-        unsafe {
-            let before: extern "C" fn(c_int, *mut c_void, *mut c_void) = mem::transmute(before);
-            before(signal, about, context);
-        }
-        return;
-    }
-    // SAFETY: this increments a number that always exists, then waits for another, which never
-    // changes, and does not return. The kernel preserves all registers except rax, rcx and r11.
-    unsafe {
-        std::arch::asm!(
-            "lock inc dword ptr [{halted}]",
-            "2:",
-            "mov eax, {futex}",
-            "syscall",
-            "jmp 2b",
-            halted = in(reg) HALTED.as_ptr(),
-            futex = const libc::SYS_futex,
-            in("rdi") NEVER.as_ptr(),
-            in("rsi") libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-            in("rdx") 0,
-            in("r10") 0,
-            options(noreturn),
-        )
-    }
 }
 
 /// Signals all other threads until all have halted; returns false after the deadline.

@@ -15,6 +15,7 @@ use crate::engine::{Outcome, Settings};
 use crate::huge;
 use crate::mapping::{self, Mapping};
 use crate::operation::{Access, populate, want_huge_pages};
+use crate::plain::Mmap;
 use crate::policy::{Destroy, Policy};
 use crate::region::{JobRegion, Region};
 
@@ -40,15 +41,19 @@ pub struct Request {
 impl Request {
     /// Makes the plain call.
     pub fn plain(&self) -> Result<usize, Errno> {
-        let arguments = [
-            self.address,
-            self.length,
-            self.protection as usize,
-            self.flags as usize,
-            self.descriptor as usize,
-            self.offset as usize,
-        ];
-        system::call(libc::SYS_mmap, arguments)
+        system::mmap(&self.arguments())
+    }
+
+    /// Returns the arguments of the plain call.
+    pub fn arguments(&self) -> Mmap {
+        Mmap {
+            address: self.address,
+            length: self.length,
+            protection: self.protection.into(),
+            flags: self.flags.into(),
+            descriptor: self.descriptor.into(),
+            offset: self.offset,
+        }
     }
 
     fn has(&self, flag: c_int) -> bool {

@@ -4,8 +4,11 @@
 //! ones.
 
 use std::ffi::{c_int, c_long};
+use std::ptr::with_exposed_provenance_mut as pointer;
 
 use rustix::io::Errno;
+
+use crate::plain;
 
 /// Makes one system call. Changes this thread's `errno` on failure.
 pub(crate) fn call<const N: usize>(number: c_long, arguments: [usize; N]) -> Result<usize, Errno> {
@@ -23,11 +26,20 @@ pub(crate) fn call<const N: usize>(number: c_long, arguments: [usize; N]) -> Res
             argument(5),
         )
     };
+    checked(result)
+}
+
+fn checked(result: c_long) -> Result<usize, Errno> {
     if result == -1 {
         let code = std::io::Error::last_os_error().raw_os_error();
         return Err(Errno::from_raw_os_error(code.unwrap_or(libc::EIO)));
     }
     Ok(result as usize)
+}
+
+pub(crate) fn mmap(arguments: &plain::Mmap) -> Result<usize, Errno> {
+    // SAFETY: the program's own call.
+    checked(unsafe { plain::mmap(arguments) })
 }
 
 pub(crate) fn mlock(address: usize, length: usize) -> Result<(), Errno> {
@@ -64,22 +76,23 @@ pub(crate) fn madvise(address: usize, length: usize, advice: c_int) -> Result<()
 }
 
 pub(crate) fn shmget(key: c_int, size: usize, flags: c_int) -> Result<c_int, Errno> {
-    let arguments = [key as usize, size, flags as usize];
-    call(libc::SYS_shmget, arguments).map(|id| id as c_int)
+    checked(plain::shmget(key, size, flags)).map(|id| id as c_int)
 }
 
 pub(crate) fn shmat(id: c_int, address: usize, flags: c_int) -> Result<usize, Errno> {
-    call(libc::SYS_shmat, [id as usize, address, flags as usize])
+    // SAFETY: the program's own call.
+    checked(unsafe { plain::shmat(id, pointer(address), flags) })
 }
 
 pub(crate) fn shmdt(address: usize) -> Result<(), Errno> {
-    call(libc::SYS_shmdt, [address]).map(drop)
+    // SAFETY: the program's own call.
+    checked(unsafe { plain::shmdt(pointer(address)) }).map(drop)
 }
 
 /// shmctl(2). `argument` depends on the command: an address, or nothing.
 pub(crate) fn shmctl(id: c_int, command: c_int, argument: usize) -> Result<c_int, Errno> {
-    let arguments = [id as usize, command as usize, argument];
-    call(libc::SYS_shmctl, arguments).map(|result| result as c_int)
+    // SAFETY: the program's own call, or that of `segment`.
+    checked(unsafe { plain::shmctl(id, command, pointer(argument)) }).map(|result| result as c_int)
 }
 
 /// Returns the kernel's data of a segment (IPC_STAT).

@@ -13,6 +13,7 @@ use bigiron_helpers::{WorkCursor, processor_count, run_bare};
 use rustix::io::Errno;
 
 use super::{COMMAND, socket};
+use crate::plain;
 
 /// A reference to a held object.
 #[derive(Clone, Copy, Debug)]
@@ -186,7 +187,7 @@ impl Reference {
             Self::Attached(address) => {
                 let address = ptr::with_exposed_provenance::<c_void>(address);
                 // SAFETY: the attached memory is not in use.
-                unsafe { libc::syscall(libc::SYS_shmdt, address) };
+                unsafe { plain::shmdt(address) };
             }
             // SAFETY: the descriptor was inherited for this purpose.
             Self::Descriptor(descriptor) => drop(unsafe { OwnedFd::from_raw_fd(descriptor) }),

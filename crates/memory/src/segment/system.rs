@@ -10,6 +10,7 @@ use std::ptr;
 use rustix::io::Errno;
 
 use super::request::MAX_NODES;
+use crate::plain;
 use crate::region::Region;
 
 /// Converts the return value of libc::syscall.
@@ -24,8 +25,7 @@ fn checked(status: c_long) -> Result<c_long, Errno> {
 }
 
 pub fn shmget(key: i32, bytes: usize, flags: i32) -> Result<i32, Errno> {
-    // SAFETY: creates or finds a segment.
-    checked(unsafe { libc::syscall(libc::SYS_shmget, key, bytes, flags) }).map(|id| id as i32)
+    checked(plain::shmget(key, bytes, flags)).map(|id| id as i32)
 }
 
 /// shmat(2), at an address that the kernel chooses, or over the mapping `at`.
@@ -34,31 +34,25 @@ pub fn shmat(id: i32, at: Option<Region>, flags: i32) -> Result<usize, Errno> {
         (at.pointer(), flags | libc::SHM_REMAP)
     });
     // SAFETY: creates a new mapping; one that it replaces belongs to the caller.
-    checked(unsafe { libc::syscall(libc::SYS_shmat, id, address, flags) })
-        .map(|address| address as usize)
+    checked(unsafe { plain::shmat(id, address, flags) }).map(|address| address as usize)
 }
 
 pub fn shmdt(region: Region) -> Result<(), Errno> {
     // SAFETY: the caller attached the region, and no longer uses it.
-    checked(unsafe { libc::syscall(libc::SYS_shmdt, region.pointer()) }).map(drop)
+    checked(unsafe { plain::shmdt(region.pointer()) }).map(drop)
 }
 
 /// shmctl(2) with IPC_RMID, SHM_LOCK or SHM_UNLOCK.
 pub fn shmctl(id: i32, command: i32) -> Result<(), Errno> {
     // SAFETY: these commands take no argument.
-    checked(unsafe { libc::syscall(libc::SYS_shmctl, id, command, 0) }).map(drop)
+    checked(unsafe { plain::shmctl(id, command, ptr::null_mut()) }).map(drop)
 }
 
 pub fn shm_state(id: i32) -> Result<libc::shmid_ds, Errno> {
     let mut state = MaybeUninit::<libc::shmid_ds>::zeroed();
     // SAFETY: the kernel fills the structure, for which zeros are also valid.
     unsafe {
-        checked(libc::syscall(
-            libc::SYS_shmctl,
-            id,
-            libc::IPC_STAT,
-            state.as_mut_ptr(),
-        ))?;
+        checked(plain::shmctl(id, libc::IPC_STAT, state.as_mut_ptr().cast()))?;
         Ok(state.assume_init())
     }
 }

@@ -138,7 +138,7 @@ fn in_hugetlbfs(name: &Path) -> anyhow::Result<PathBuf> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     let is_huge = rustix::fs::statfs(directory).is_ok_and(|state| {
         // HUGETLBFS_MAGIC of include/uapi/linux/magic.h.
-        state.f_type.cast_unsigned() & 0xffff_ffff == 0x9584_58f6
+        state.f_type as u64 & 0xffff_ffff == 0x9584_58f6
     });
     if !is_huge {
         bail!("{}: not on hugetlbfs", path.display());
