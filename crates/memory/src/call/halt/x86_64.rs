@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use super::super::state::fork_sensitive_word;
 use super::super::system;
-use super::{HALTED, SIGNAL};
+use super::signal::{HALTED, SIGNAL};
 
 /// Futex word that halted threads wait for; it never changes.
 static NEVER: AtomicU32 = AtomicU32::new(0);

@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, RawDir, open, readlinkat_raw};
@@ -23,8 +23,11 @@ use crate::c_string_buf::CStringBuf;
 use crate::engine::now;
 use crate::machine::{read_text, status};
 
+mod signal;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
+
+use signal::{HALTED, SIGNAL};
 #[cfg(target_arch = "x86_64")]
 use x86_64::catch_signal;
 
@@ -34,13 +37,6 @@ use x86_64::catch_signal;
 fn catch_signal() -> bool {
     false
 }
-
-/// The signal with which the C library changes the user of all threads (SIGSETXID of
-/// sysdeps/unix/sysv/linux/internal-signals.h of glibc).
-const SIGNAL: usize = 33;
-
-/// Number of halted threads.
-static HALTED: AtomicU32 = AtomicU32::new(0);
 
 /// True once a thread has begun to halt the others.
 static BEGUN: AtomicBool = AtomicBool::new(false);
