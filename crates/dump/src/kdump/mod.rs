@@ -9,17 +9,19 @@
 mod adaptive;
 mod batch;
 mod batch_builder;
+mod equal_search;
 mod headers;
 mod part_copy;
+mod repeated_pages;
 mod share;
 mod thread_time;
 mod write_queue;
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
-use bigiron_format::kdump::KdumpHeaders;
+use bigiron_format::kdump::{KdumpHeaders, Layout};
 use bigiron_helpers::{WorkCursor, run};
-use bigiron_kernel::SECTION_FRAMES;
+use bigiron_kernel::{BLOCK, SECTION_FRAMES};
 
 use crate::bitmaps::SECTION_BYTES;
 use crate::driver::FormatWriter;
@@ -153,6 +155,8 @@ impl FormatWriter for KdumpWriter<'_, '_> {
         // makedumpfile --reassemble expects the page of zeros after as many descriptors as the
         // whole dump has, in each part.
         let zero_page = layout.descriptor(kept.plan.kept);
+        let end = end_of_zeros(layout, kept.plan.kept, self.job.page_size());
+        let zeros = vec![0; (end - zero_page) as usize];
         for part in self.parts {
             // A descriptor that is never written must mark its page as lost.
             part.make_zero(layout.descriptors(), zero_page - layout.descriptors())?;
@@ -164,7 +168,7 @@ impl FormatWriter for KdumpWriter<'_, '_> {
             if !part.is_stream() {
                 part.write_at(0, &self.headers.encode())?;
             }
-            part.write_at(zero_page, &vec![0; self.job.page_size()])?;
+            part.write_at(zero_page, &zeros)?;
         }
         Ok(())
     }
@@ -176,7 +180,7 @@ impl FormatWriter for KdumpWriter<'_, '_> {
         shares: &mut Vec<Share>,
         summary: &mut Summary,
     ) -> Result<(), DumpError> {
-        let (helpers, stop) = (self.job.helpers, self.job.stop);
+        let (helpers, stop) = (self.job.helpers_for(self.parts), self.job.stop);
         let at_once = helpers.min(shares.len()).max(1);
         let helpers = (helpers / at_once).max(1);
         let (cursor, shares) = (WorkCursor::new(shares.len() as u64), &*shares);
@@ -221,6 +225,13 @@ impl FormatWriter for KdumpWriter<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Returns the offset of the first page's data in a part of a dump of `kept` pages. The page of
+/// zeros, which readers expect right after the descriptors, is longer than a page: where the data
+/// begins at a block, writes of whole blocks share none with others.
+fn end_of_zeros(layout: &Layout, kept: u64, page_size: usize) -> u64 {
+    (layout.descriptor(kept) + page_size as u64).next_multiple_of(BLOCK as u64)
 }
 
 /// Returns the memory of the queues to the writer thread of one part, and that of one helper's
