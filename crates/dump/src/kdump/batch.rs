@@ -39,6 +39,13 @@ pub(super) struct BatchOutput<'a> {
     pub(super) stored: SharedPages,
 }
 
+/// Returns the offset of the first page's data in a part of a dump of `kept` pages. The page of
+/// zeros, which readers expect right after the descriptors, is longer than a page: where the data
+/// begins at a block, writes of whole blocks share none with others.
+pub(super) fn end_of_zeros(layout: &Layout, kept: u64, page_size: usize) -> u64 {
+    (layout.descriptor(kept) + page_size as u64).next_multiple_of(BLOCK as u64)
+}
+
 /// A page of the batch with its own data: others may share it once it is written.
 struct NewPage {
     hash: u64,

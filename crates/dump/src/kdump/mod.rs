@@ -19,9 +19,9 @@ mod write_queue;
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
-use bigiron_format::kdump::{KdumpHeaders, Layout};
+use bigiron_format::kdump::KdumpHeaders;
 use bigiron_helpers::{WorkCursor, run};
-use bigiron_kernel::{BLOCK, SECTION_FRAMES};
+use bigiron_kernel::SECTION_FRAMES;
 
 use crate::bitmaps::SECTION_BYTES;
 use crate::driver::FormatWriter;
@@ -35,6 +35,7 @@ use crate::sections::Sections;
 use crate::summary::Summary;
 
 use adaptive::STRENGTHS;
+use batch::end_of_zeros;
 use part_copy::{Copied, PartCopy};
 use share::{Share, divide};
 
@@ -225,13 +226,6 @@ impl FormatWriter for KdumpWriter<'_, '_> {
         }
         Ok(())
     }
-}
-
-/// Returns the offset of the first page's data in a part of a dump of `kept` pages. The page of
-/// zeros, which readers expect right after the descriptors, is longer than a page: where the data
-/// begins at a block, writes of whole blocks share none with others.
-fn end_of_zeros(layout: &Layout, kept: u64, page_size: usize) -> u64 {
-    (layout.descriptor(kept) + page_size as u64).next_multiple_of(BLOCK as u64)
 }
 
 /// Returns the memory of the queues to the writer thread of one part, and that of one helper's

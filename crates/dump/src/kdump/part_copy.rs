@@ -8,9 +8,8 @@ use bigiron_format::kdump::Layout;
 use bigiron_helpers::{Turnstile, WorkCursor, run, run_beside};
 
 use super::adaptive::Strength;
-use super::batch::{BATCH_FRAMES, Batch, BatchOutput};
+use super::batch::{BATCH_FRAMES, Batch, BatchOutput, end_of_zeros};
 use super::batch_builder::{Added, BatchBuilder};
-use super::end_of_zeros;
 use super::share::{BATCHES_PER_SECTION, Share};
 use super::thread_time::ThreadClock;
 use super::write_queue::WriteQueue;
