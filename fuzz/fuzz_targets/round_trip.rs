@@ -90,6 +90,7 @@ fuzz_target!(|data: &[u8]| {
             equal_pages: codec & 0x10 == 0,
             incompressible: codec & 0x20 == 0,
             scan_blocks: codec & 0x40 == 0,
+            direct_writes: codec & 0x80 == 0,
         },
         ..DumpOptions::default()
     };

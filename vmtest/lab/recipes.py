@@ -99,5 +99,16 @@ _ALL = [
         command_line="init_on_free=1",
     ),
     Recipe("6.1-5level-1g", "6.1", 5, "qemu", 1024, standard=False, plan=MOSTLY_PAGE_CACHE, timeout=900),
+    Recipe(
+        "6.1-5level-1g-kdump",
+        "6.1",
+        5,
+        "kdump",
+        1152,
+        standard=False,
+        crashkernel_mib=128,
+        plan=MOSTLY_PAGE_CACHE,
+        timeout=900,
+    ),
 ]
 RECIPES = {recipe.name: recipe for recipe in _ALL}

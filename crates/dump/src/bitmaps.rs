@@ -109,6 +109,7 @@ mod tests {
                 progress: &Progress::new(),
                 stop: &Stop::new(),
                 helpers: 1,
+                has_spare: false,
                 drops_zero_pages: false,
             };
             match BitmapStore::new(&job, &[], Some(0), 100, usual) {

@@ -28,6 +28,10 @@ use crate::subject::Subject;
 use crate::summary::{Summary, peak_memory};
 use crate::vmdump::VmdumpWriter;
 
+/// Below this budget, which is by default a quarter of the free memory, there is no memory for
+/// the page cache of a dump either.
+const SCARCE_MEMORY: u64 = 256 << 20;
+
 /// Makes a dump of `subject`. The parts of a split or striped dump are written at the
 /// same time.
 ///
@@ -149,6 +153,7 @@ fn prepare<'a, 's>(
         progress,
         stop,
         helpers,
+        has_spare: options.memory.helpers(helpers + 1, shared, per_helper) > helpers,
         drops_zero_pages: matches!(format, Format::Elf { .. }) && options.level.excludes_zero(),
     };
     Ok((job, summary))
@@ -226,22 +231,30 @@ impl<'a> Opener<'a, '_> {
         target: &OutputTarget,
         warnings: &mut Vec<String>,
     ) -> Result<Box<dyn Output>, DumpError> {
+        let is_scarce = self.options.memory.bytes() < SCARCE_MEMORY;
+        let direct = self.options.optimizations.direct_writes && is_scarce;
         let sequential = self.recipients.is_some() || self.format.is_flattened();
         let sink = match target {
             OutputTarget::Nowhere => return Ok(Box::new(DiscardedOutput)),
             OutputTarget::Stdout => Sink::stdout(stdout(target.name())?),
             OutputTarget::File(path) => {
-                let file = FileOutput::create(path, self.options.overwrite)?;
+                let mut file = FileOutput::create(path, self.options.overwrite)?;
                 warnings.extend(file.warnings());
                 if !sequential {
+                    if direct {
+                        file = file.past_page_cache();
+                    }
                     return Ok(Box::new(file));
                 }
                 Sink::file(file)
             }
             OutputTarget::Device(path) => {
-                let device = self.begin_device(path)?;
+                let mut device = self.begin_device(path)?;
                 warnings.extend(device.replaces().map(ToOwned::to_owned));
                 if !sequential {
+                    if direct {
+                        device = device.past_page_cache();
+                    }
                     return Ok(Box::new(device));
                 }
                 Sink::device(device)

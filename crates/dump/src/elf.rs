@@ -8,7 +8,7 @@ use bigiron_format::elf::LoadSegment;
 use bigiron_format::elf::write::CoreLayout;
 use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
 use bigiron_helpers::{Turnstile, WorkCursor, run};
-use bigiron_kernel::{PageReader, SECTION_FRAMES, arch};
+use bigiron_kernel::{AlignedBuffer, PageReader, SECTION_FRAMES, arch};
 
 use crate::driver::FormatWriter;
 use crate::error::DumpError;
@@ -20,7 +20,7 @@ use crate::notes::{NotesGoal, output_notes};
 use crate::output::Part;
 use crate::page::is_zero;
 use crate::plan::Plan;
-use crate::read_pages::read_run;
+use crate::read_pages::take_runs;
 use crate::summary::Summary;
 
 /// A shorter run of excluded pages stays in the file, so that readers get a short list of
@@ -56,8 +56,9 @@ impl<'a, 's> ElfWriter<'a, 's> {
         let batch_size = BATCH_FRAMES * page_size as u64;
         let cursor = WorkCursor::new(ends.last().copied().unwrap_or(0));
         let turnstile = Turnstile::new();
-        run(job.helpers, job.stop, |_| {
+        run(job.helpers_for(self.parts), job.stop, |_| {
             let mut reader = job.reader();
+            let mut buffer = AlignedBuffer::new(batch_size as usize);
             let (mut losses, mut bytes_in) = (Losses::default(), 0);
             while let Some(batch) = cursor.take(job.stop) {
                 let index = ends.partition_point(|end| *end <= batch);
@@ -66,17 +67,18 @@ impl<'a, 's> ElfWriter<'a, 's> {
                 let start = (batch - before) * batch_size;
                 let size = batch_size.min(segment.file_size - start);
                 let frame = PageFrame((segment.physical.0 + start) / page_size as u64);
-                let bytes = read_all(reader.as_mut(), page_size, frame, size, &mut losses)?;
+                let bytes = &mut buffer[..size as usize];
+                read_all(reader.as_mut(), page_size, frame, bytes, &mut losses)?;
                 bytes_in += size;
                 let offset = segment.file_offset + start;
                 if part.is_stream() {
-                    let write = || part.write_at(offset, &bytes);
+                    let write = || part.write_at(offset, bytes);
                     let Some(written) = turnstile.pass(batch, job.stop, write) else {
                         break;
                     };
                     written?;
                 } else {
-                    self.write_without_zeros(part, offset, &bytes)?;
+                    self.write_without_zeros(part, offset, bytes)?;
                 }
                 job.progress.add(size / page_size as u64);
             }
@@ -196,27 +198,29 @@ impl FormatWriter for ElfWriter<'_, '_> {
     }
 }
 
-/// Reads `size` bytes of pages; unreadable ones are zeros.
+/// Fills `bytes` with the pages from `first` on; unreadable ones are zeros.
 fn read_all(
     reader: &mut dyn PageReader,
     page_size: usize,
     first: PageFrame,
-    size: u64,
+    bytes: &mut [u8],
     losses: &mut Losses,
-) -> Result<Vec<u8>, DumpError> {
-    let mut bytes = Vec::with_capacity(size as usize);
-    let count = size as usize / page_size;
-    read_run(reader, page_size, first, count, |frame, pages| {
-        match pages {
-            Ok(pages) => bytes.extend_from_slice(pages),
-            Err(error) => {
+) -> Result<(), DumpError> {
+    let count = bytes.len() / page_size;
+    let rest = |from| (from < count).then(|| (from, count - from));
+    take_runs(first, 0, rest, |frame, count| {
+        let start = (frame.0 - first.0) as usize * page_size;
+        let room = &mut bytes[start..start + count * page_size];
+        match reader.copy_pages(frame, count, room) {
+            Ok(read) => Ok(read / page_size),
+            Err(error) if error.is_one_page() => {
                 losses.add(frame, &error);
-                bytes.resize(bytes.len() + page_size, 0);
+                room[..page_size].fill(0);
+                Ok(1)
             }
+            Err(error) => Err(error.into()),
         }
-        Ok(())
-    })?;
-    Ok(bytes)
+    })
 }
 
 /// Divides RAM into segments by the kept pages.

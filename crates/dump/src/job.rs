@@ -5,6 +5,7 @@ use bigiron_kernel::{Filter, KernelError, PageReader};
 
 use crate::error::DumpError;
 use crate::options::DumpOptions;
+use crate::output::Part;
 use crate::progress::Progress;
 use crate::subject::Subject;
 
@@ -17,6 +18,9 @@ pub struct DumpJob<'a, 's> {
     pub stop: &'a Stop,
     /// Number of helper threads.
     pub helpers: usize,
+    /// There is memory for one helper more. Where writes wait for the disk, it uses the processor
+    /// of another one meanwhile.
+    pub has_spare: bool,
     /// Clears zero pages in the bitmap, as ELF needs it if the level excludes them;
     /// kdump-compressed dumps keep their bits.
     pub drops_zero_pages: bool,
@@ -31,6 +35,12 @@ impl DumpJob<'_, '_> {
     /// Returns the dump level of the output: pages that the source lacks already stay excluded.
     pub fn dump_level(&self) -> u8 {
         self.options.level.number() | self.subject.source().dump_level()
+    }
+
+    /// Returns the number of helper threads that write to `parts`.
+    pub fn helpers_for(&self, parts: &[Part]) -> usize {
+        let waits_for_disk = parts.iter().any(Part::is_direct);
+        self.helpers + usize::from(waits_for_disk && self.has_spare)
     }
 
     /// Opens a reader of the source.

@@ -10,7 +10,7 @@ use crate::bitmaps::BitmapStore;
 use crate::error::DumpError;
 use crate::job::DumpJob;
 use crate::plan::{Plan, drop_zero_pages};
-use crate::read_pages::{read_pages, read_run};
+use crate::read_pages::{read_pages, read_run, take_runs};
 
 /// Pages read at once.
 const READ_PAGES: usize = 64;
@@ -84,6 +84,21 @@ impl KeptCursor<'_, '_> {
         let (kept, reader) = (&self.kept, self.reader.as_mut());
         let next = |from| kept.next_run(from, range.end, READ_PAGES);
         read_pages(reader, self.page_size, first, range.start, next, take)
+    }
+
+    /// Passes the reader and runs of the same pages to `take`; see [`take_runs`].
+    #[inline]
+    pub fn take_kept(
+        &mut self,
+        first: PageFrame,
+        range: Range<usize>,
+        mut take: impl FnMut(&mut dyn PageReader, PageFrame, usize) -> Result<usize, DumpError>,
+    ) -> Result<(), DumpError> {
+        let (kept, reader) = (&self.kept, self.reader.as_mut());
+        let next = |from| kept.next_run(from, range.end, READ_PAGES);
+        take_runs(first, range.start, next, |frame, len| {
+            take(reader, frame, len)
+        })
     }
 
     /// Reads `count` page frames from `first` on, kept or not; see [`read_run`].

@@ -16,6 +16,8 @@ pub struct Optimizations {
     pub incompressible: bool,
     /// Classifies struct pages in blocks of 64.
     pub scan_blocks: bool,
+    /// Writes to disks past the page cache where memory is scarce.
+    pub direct_writes: bool,
 }
 
 impl Optimizations {
@@ -24,6 +26,7 @@ impl Optimizations {
         equal_pages: false,
         incompressible: false,
         scan_blocks: false,
+        direct_writes: false,
     };
 }
 
@@ -33,6 +36,7 @@ impl Default for Optimizations {
             equal_pages: true,
             incompressible: true,
             scan_blocks: true,
+            direct_writes: true,
         }
     }
 }

@@ -19,24 +19,36 @@ pub fn read_pages(
     page_size: usize,
     base: PageFrame,
     start: usize,
-    mut next: impl FnMut(usize) -> Option<(usize, usize)>,
+    next: impl FnMut(usize) -> Option<(usize, usize)>,
     mut take: impl FnMut(PageFrame, Result<&[u8], SourceError>) -> Result<(), DumpError>,
 ) -> Result<(), DumpError> {
-    let mut from = start;
-    while let Some((at, len)) = next(from) {
-        let frame = PageFrame(base.0 + at as u64);
-        let count = match reader.pages(frame, len) {
+    take_runs(base, start, next, |frame, len| {
+        match reader.pages(frame, len) {
             Ok(pages) => {
                 take(frame, Ok(pages))?;
-                pages.len() / page_size
+                Ok(pages.len() / page_size)
             }
             Err(error) if error.is_one_page() => {
                 take(frame, Err(error))?;
-                1
+                Ok(1)
             }
-            Err(error) => return Err(error.into()),
-        };
-        from = at + count;
+            Err(error) => Err(error.into()),
+        }
+    })
+}
+
+/// Passes runs of page frames to `take`, which returns how many of them it took, at least one;
+/// `next` as for [`read_pages`].
+#[inline]
+pub fn take_runs(
+    base: PageFrame,
+    start: usize,
+    mut next: impl FnMut(usize) -> Option<(usize, usize)>,
+    mut take: impl FnMut(PageFrame, usize) -> Result<usize, DumpError>,
+) -> Result<(), DumpError> {
+    let mut from = start;
+    while let Some((at, len)) = next(from) {
+        from = at + take(PageFrame(base.0 + at as u64), len)?;
     }
     Ok(())
 }

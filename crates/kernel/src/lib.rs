@@ -12,11 +12,13 @@
 //! - [`ranks`]: the number of pages before a section.
 //! - [`symbols`], [`types`], [`vmlinux`]: the kernel's names and types, from its
 //!   own memory or from its vmlinux.
+//! - [`aligned`]: buffers for direct I/O.
 //! - [`erase`]: data to erase from dumps.
 //! - [`steps`]: a bound on the work that untrusted data can cause.
 //! - [`struct_pages`]: the use of every page frame.
 //! - [`zones`]: the kernel's own count of free pages, which checks the filter.
 
+pub mod aligned;
 pub mod arch;
 pub mod erase;
 pub mod error;
@@ -39,6 +41,7 @@ pub mod vmcoreinfo;
 pub mod vmlinux;
 pub mod zones;
 
+pub use aligned::{AlignedBuffer, BLOCK};
 pub use error::{KernelError, SourceError};
 pub use filter::{DumpLevel, ExcludedCounts, Filter};
 pub use kernel::Kernel;

@@ -222,6 +222,8 @@ pub enum Without {
     Incompressible,
     /// Classify every struct page individually
     ScanBlocks,
+    /// Write to disks through the page cache even if memory is scarce
+    DirectWrites,
 }
 
 impl DumpOptionArgs {
@@ -252,6 +254,7 @@ impl DumpOptionArgs {
                 equal_pages: !self.without.contains(&Without::EqualPages),
                 incompressible: !self.without.contains(&Without::Incompressible),
                 scan_blocks: !self.without.contains(&Without::ScanBlocks),
+                direct_writes: !self.without.contains(&Without::DirectWrites),
             },
             identity: None,
         }

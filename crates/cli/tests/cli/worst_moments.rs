@@ -20,7 +20,18 @@ const FRAMES: std::ops::Range<u64> = 0x400..0x440;
 fn pages_in_holes_of_an_incomplete_dump_are_lost_and_the_others_are_equal() {
     for codec in ["none", "lzo"] {
         let lab = Lab::new();
-        let dump = lab.dump("dump", &["-d", "0", "-c", codec, "-j", "1"]);
+        // Where writes wait for the disk, two helpers take turns.
+        let options = [
+            "-d",
+            "0",
+            "-c",
+            codec,
+            "-j",
+            "1",
+            "--without",
+            "direct-writes",
+        ];
+        let dump = lab.dump("dump", &options);
         let mut bytes = fs::read(&dump).unwrap();
         // Blocks that the file system did not write before the power cut are holes.
         let data = |frame| field(&bytes, descriptor_of(&bytes, frame));

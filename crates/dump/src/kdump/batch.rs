@@ -1,10 +1,13 @@
 //! A batch of pages on its way into a part.
 
+use std::iter::StepBy;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bigiron_format::PageFrame;
 use bigiron_format::bytes::Endian;
 use bigiron_format::kdump::{DESCRIPTOR_SIZE, Layout, PageDescriptor};
+use bigiron_kernel::{AlignedBuffer, BLOCK};
 
 use crate::error::DumpError;
 use crate::output::Part;
@@ -30,8 +33,17 @@ pub(super) struct BatchOutput<'a> {
     pub(super) zero_page: u64,
     /// Offset of the next data.
     pub(super) next_data: AtomicU64,
+    /// Data begins and ends at blocks, since it is written past the page cache.
+    pub(super) in_blocks: bool,
     /// Pages that are in the part already.
     pub(super) stored: SharedPages,
+}
+
+/// Returns the offset of the first page's data in a part of a dump of `kept` pages. The page of
+/// zeros, which readers expect right after the descriptors, is longer than a page: where the data
+/// begins at a block, writes of whole blocks share none with others.
+pub(super) fn end_of_zeros(layout: &Layout, kept: u64, page_size: usize) -> u64 {
+    (layout.descriptor(kept) + page_size as u64).next_multiple_of(BLOCK as u64)
 }
 
 /// A page of the batch with its own data: others may share it once it is written.
@@ -46,8 +58,8 @@ struct NewPage {
 pub(super) struct Batch {
     /// Index of its first page descriptor in the dump.
     pub(super) index: u64,
-    /// Room for a batch of incompressible pages; the first `used` bytes are taken.
-    data: Vec<u8>,
+    /// The first `used` bytes are taken.
+    data: AlignedBuffer,
     used: usize,
     /// Offsets of new pages are marked [`IN_BATCH`] until the batch is written.
     descriptors: Vec<PageDescriptor>,
@@ -57,10 +69,11 @@ pub(super) struct Batch {
 }
 
 impl Batch {
+    /// Creates a batch with room for incompressible pages.
     pub(super) fn new(page_size: usize) -> Self {
         Self {
             index: 0,
-            data: vec![0; BATCH_FRAMES as usize * page_size],
+            data: AlignedBuffer::new((BATCH_FRAMES as usize * page_size).next_multiple_of(BLOCK)),
             used: 0,
             descriptors: Vec::with_capacity(BATCH_FRAMES as usize),
             encoded: Vec::with_capacity(BATCH_FRAMES as usize * DESCRIPTOR_SIZE),
@@ -86,6 +99,24 @@ impl Batch {
     pub(super) fn room(&mut self, len: usize) -> &mut [u8] {
         let start = self.used;
         &mut self.data[start..start + len]
+    }
+
+    /// Returns where in the batch the pages are that were read into the first `len` bytes of
+    /// [`Self::room`].
+    pub(super) fn pages_in_room(&self, len: usize, page_size: usize) -> StepBy<Range<usize>> {
+        (self.used..self.used + len).step_by(page_size)
+    }
+
+    /// Returns the page at `at`.
+    pub(super) fn page(&self, at: usize, page_size: usize) -> &[u8] {
+        &self.data[at..at + page_size]
+    }
+
+    /// Moves the page at `at`, of those that were read, to the first bytes of [`Self::room`].
+    pub(super) fn close_gap(&mut self, at: usize, page_size: usize) {
+        if at != self.used {
+            self.data.copy_within(at..at + page_size, self.used);
+        }
     }
 
     /// Adds a page whose data is the first `size` bytes of [`Self::room`]; returns its index
@@ -132,25 +163,8 @@ impl Batch {
         if self.descriptors.is_empty() {
             return Ok((0, 0));
         }
-        let data = &self.data[..self.used];
-        let len = data.len() as u64;
-        let base = output.next_data.fetch_add(len, Ordering::Relaxed);
-        for descriptor in &mut self.descriptors {
-            if descriptor.offset & IN_BATCH != 0 {
-                descriptor.offset = base + (descriptor.offset & !IN_BATCH);
-            }
-        }
-        if !data.is_empty() {
-            output.part.write_at(base, data)?;
-        }
-        self.encoded.clear();
-        for descriptor in &self.descriptors {
-            let bytes = descriptor.encode(output.endian);
-            self.encoded.extend_from_slice(&bytes);
-        }
-        let index = self.index - output.first_page;
-        let offset = output.layout.descriptor(index);
-        output.part.write_at(offset, &self.encoded)?;
+        let (base, len) = self.write_data(output)?;
+        self.write_descriptors(output)?;
         output.progress.add(self.len());
         let descriptors = &self.descriptors;
         output.stored.insert(self.new_pages.drain(..).map(|page| {
@@ -166,5 +180,36 @@ impl Batch {
         self.descriptors.clear();
         self.used = 0;
         Ok((base, len))
+    }
+
+    /// Writes the data to the next free extent, which makes the descriptors' offsets final.
+    fn write_data(&mut self, output: &BatchOutput) -> Result<(u64, u64), DumpError> {
+        if output.in_blocks {
+            let end = self.used.next_multiple_of(BLOCK);
+            self.data[self.used..end].fill(0);
+            self.used = end;
+        }
+        let data = &self.data[..self.used];
+        let len = data.len() as u64;
+        let base = output.next_data.fetch_add(len, Ordering::Relaxed);
+        for descriptor in &mut self.descriptors {
+            if descriptor.offset & IN_BATCH != 0 {
+                descriptor.offset = base + (descriptor.offset & !IN_BATCH);
+            }
+        }
+        if !data.is_empty() {
+            output.part.write_at(base, data)?;
+        }
+        Ok((base, len))
+    }
+
+    fn write_descriptors(&mut self, output: &BatchOutput) -> Result<(), DumpError> {
+        self.encoded.clear();
+        for descriptor in &self.descriptors {
+            let bytes = descriptor.encode(output.endian);
+            self.encoded.extend_from_slice(&bytes);
+        }
+        let offset = output.layout.descriptor(self.index - output.first_page);
+        output.part.write_at(offset, &self.encoded)
     }
 }

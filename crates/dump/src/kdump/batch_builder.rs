@@ -7,19 +7,31 @@ use bigiron_kernel::{IoMethod, MemorySource, PageReader};
 
 use super::adaptive::{STRENGTHS, Strength};
 use super::batch::{Batch, BatchOutput};
+use super::equal_search::EqualSearch;
+use super::repeated_pages::RepeatedPages;
 use crate::entropy::looks_random;
 use crate::error::DumpError;
 use crate::format::PageCompression;
 use crate::options::Optimizations;
-use crate::page::{ByPageHash, are_equal, hash_of};
+use crate::page::{ByPageHash, are_equal, hash_of, is_zero};
 
 /// The way in which a page was added to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
     /// With its own data.
     New,
+    /// As the page of zeros.
+    Zero,
     /// With the data of an equal page.
     Shared,
+}
+
+/// The data of a page.
+enum Data {
+    /// It is in the part or the batch.
+    Known(PageDescriptor, Added),
+    /// It is new; with the page's hash, if others may share it.
+    New(Option<u64>),
 }
 
 /// One helper's codecs, and its knowledge of the current batch.
@@ -32,6 +44,8 @@ pub(super) struct BatchBuilder<'a> {
     codecs: Vec<PageCodec>,
     codec: usize,
     new_by_hash: ByPageHash<usize>,
+    search: EqualSearch,
+    repeated: RepeatedPages,
     /// The last page that went to the codec was incompressible.
     last_was_raw: bool,
 }
@@ -76,6 +90,8 @@ impl<'a> BatchBuilder<'a> {
             codecs,
             codec: 0,
             new_by_hash: ByPageHash::default(),
+            search: EqualSearch::new(),
+            repeated: RepeatedPages::new(output.page_size),
             last_was_raw: false,
         })
     }
@@ -83,6 +99,7 @@ impl<'a> BatchBuilder<'a> {
     /// Begins a new batch; `strength` is used if the compression is adaptive.
     pub(super) fn begin(&mut self, strength: Strength) {
         self.codec = strength.0.min(self.codecs.len() - 1);
+        self.search.begin();
         self.new_by_hash.clear();
     }
 
@@ -91,27 +108,77 @@ impl<'a> BatchBuilder<'a> {
         batch.add(PageDescriptor::default());
     }
 
-    pub(super) fn add_zero(&self, batch: &mut Batch) {
-        batch.add(PageDescriptor {
-            offset: self.output.zero_page,
-            size: self.output.page_size as u32,
-            ..Default::default()
-        });
+    /// True if pages are stored as they are, so that they can be read into the batch.
+    pub(super) fn stores_plain(&self) -> bool {
+        self.codecs.iter().all(|codec| codec.compressor.is_none())
     }
 
     /// Adds a page.
     pub(super) fn add(&mut self, batch: &mut Batch, frame: PageFrame, page: &[u8]) -> Added {
-        let hash = self.optimizations.equal_pages.then(|| hash_of(page));
-        if let Some(descriptor) = hash.and_then(|hash| self.find_equal(batch, hash, page)) {
-            batch.add(descriptor);
-            return Added::Shared;
+        match self.look_up(batch, page) {
+            Data::Known(descriptor, added) => {
+                batch.add(descriptor);
+                added
+            }
+            Data::New(hash) => {
+                let (size, flags) = self.compress(page, batch.room(page.len()));
+                self.add_new(batch, frame, hash, size, flags);
+                Added::New
+            }
         }
-        let (size, flags) = self.compress(page, batch.room(page.len()));
+    }
+
+    /// Adds the page at `at` of the batch, where it was read.
+    pub(super) fn add_in_place(&mut self, batch: &mut Batch, frame: PageFrame, at: usize) -> Added {
+        let page_size = self.output.page_size;
+        match self.look_up(batch, batch.page(at, page_size)) {
+            Data::Known(descriptor, added) => {
+                batch.add(descriptor);
+                added
+            }
+            Data::New(hash) => {
+                batch.close_gap(at, page_size);
+                self.add_new(batch, frame, hash, page_size, 0);
+                Added::New
+            }
+        }
+    }
+
+    fn add_new(
+        &mut self,
+        batch: &mut Batch,
+        frame: PageFrame,
+        hash: Option<u64>,
+        size: usize,
+        flags: u32,
+    ) {
         let index = batch.add_new(frame, hash, size, flags);
         if let Some(hash) = hash {
             self.new_by_hash.insert(hash, index);
         }
-        Added::New
+    }
+
+    /// Looks for data that `page` can share.
+    fn look_up(&mut self, batch: &Batch, page: &[u8]) -> Data {
+        if is_zero(page) {
+            let descriptor = PageDescriptor {
+                offset: self.output.zero_page,
+                size: self.output.page_size as u32,
+                ..Default::default()
+            };
+            return Data::Known(descriptor, Added::Zero);
+        }
+        if !(self.optimizations.equal_pages && self.search.takes(page)) {
+            return Data::New(None);
+        }
+        let hash = hash_of(page);
+        match self.find_equal(batch, hash, page) {
+            Some(descriptor) => {
+                self.search.found();
+                Data::Known(descriptor, Added::Shared)
+            }
+            None => Data::New(Some(hash)),
+        }
     }
 
     /// Compresses a page into `room`, or stores it uncompressed if it does not shrink, as
@@ -146,7 +213,17 @@ impl<'a> BatchBuilder<'a> {
                 (stored.frame, descriptor)
             }
         };
-        let other = self.comparer.pages(frame, 1).ok()?;
-        are_equal(other, page).then_some(descriptor)
+        let equal = match self.repeated.get(hash, frame) {
+            Some(other) => are_equal(other, page),
+            None => {
+                let other = self.comparer.pages(frame, 1).ok()?;
+                let equal = are_equal(other, page);
+                if equal {
+                    self.repeated.keep(hash, frame, page);
+                }
+                equal
+            }
+        };
+        equal.then_some(descriptor)
     }
 }

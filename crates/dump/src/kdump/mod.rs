@@ -9,8 +9,10 @@
 mod adaptive;
 mod batch;
 mod batch_builder;
+mod equal_search;
 mod headers;
 mod part_copy;
+mod repeated_pages;
 mod share;
 mod thread_time;
 mod write_queue;
@@ -33,6 +35,7 @@ use crate::sections::Sections;
 use crate::summary::Summary;
 
 use adaptive::STRENGTHS;
+use batch::end_of_zeros;
 use part_copy::{Copied, PartCopy};
 use share::{Share, divide};
 
@@ -153,6 +156,8 @@ impl FormatWriter for KdumpWriter<'_, '_> {
         // makedumpfile --reassemble expects the page of zeros after as many descriptors as the
         // whole dump has, in each part.
         let zero_page = layout.descriptor(kept.plan.kept);
+        let end = end_of_zeros(layout, kept.plan.kept, self.job.page_size());
+        let zeros = vec![0; (end - zero_page) as usize];
         for part in self.parts {
             // A descriptor that is never written must mark its page as lost.
             part.make_zero(layout.descriptors(), zero_page - layout.descriptors())?;
@@ -164,7 +169,7 @@ impl FormatWriter for KdumpWriter<'_, '_> {
             if !part.is_stream() {
                 part.write_at(0, &self.headers.encode())?;
             }
-            part.write_at(zero_page, &vec![0; self.job.page_size()])?;
+            part.write_at(zero_page, &zeros)?;
         }
         Ok(())
     }
@@ -176,7 +181,7 @@ impl FormatWriter for KdumpWriter<'_, '_> {
         shares: &mut Vec<Share>,
         summary: &mut Summary,
     ) -> Result<(), DumpError> {
-        let (helpers, stop) = (self.job.helpers, self.job.stop);
+        let (helpers, stop) = (self.job.helpers_for(self.parts), self.job.stop);
         let at_once = helpers.min(shares.len()).max(1);
         let helpers = (helpers / at_once).max(1);
         let (cursor, shares) = (WorkCursor::new(shares.len() as u64), &*shares);

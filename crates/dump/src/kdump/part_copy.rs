@@ -8,7 +8,7 @@ use bigiron_format::kdump::Layout;
 use bigiron_helpers::{Turnstile, WorkCursor, run, run_beside};
 
 use super::adaptive::Strength;
-use super::batch::{BATCH_FRAMES, Batch, BatchOutput};
+use super::batch::{BATCH_FRAMES, Batch, BatchOutput, end_of_zeros};
 use super::batch_builder::{Added, BatchBuilder};
 use super::share::{BATCHES_PER_SECTION, Share};
 use super::thread_time::ThreadClock;
@@ -18,7 +18,6 @@ use crate::format::PageCompression;
 use crate::kept_pages::{KeptCursor, KeptPages};
 use crate::losses::Losses;
 use crate::output::Part;
-use crate::page::is_zero;
 use crate::shared_pages::SharedPages;
 use crate::summary::Summary;
 
@@ -60,7 +59,8 @@ impl<'a, 's> PartCopy<'a, 's> {
                 layout,
                 first_page: share.first_page,
                 zero_page,
-                next_data: AtomicU64::new(zero_page + page_size as u64),
+                next_data: AtomicU64::new(end_of_zeros(&layout, kept.plan.kept, page_size)),
+                in_blocks: part.is_direct(),
                 stored: SharedPages::new(SHARED_PAGES_BYTES),
             },
             turnstile: Turnstile::new(),
@@ -154,6 +154,16 @@ struct Counts {
     time: Duration,
 }
 
+impl Counts {
+    fn count(&mut self, added: Added) {
+        match added {
+            Added::New => {}
+            Added::Zero => self.zero += 1,
+            Added::Shared => self.shared += 1,
+        }
+    }
+}
+
 /// One helper's readers, codecs and buffers.
 struct Helper<'a, 's> {
     copy: &'a PartCopy<'a, 's>,
@@ -201,7 +211,7 @@ impl<'a, 's> Helper<'a, 's> {
         let mut deliver = || match self.queue {
             _ if batch.is_empty() => Ok(()),
             Some(queue) => {
-                queue.push(batch, copy.output.page_size, stop);
+                queue.push(batch, &copy.output, stop);
                 Ok(())
             }
             None => batch.write(&copy.output).map(|_| ()),
@@ -231,31 +241,43 @@ impl<'a, 's> Helper<'a, 's> {
             .map_or(Strength::FIRST, WriteQueue::next_strength);
         builder.begin(strength);
         let zero_before = counts.zero;
-        cursor.read_kept(
-            first,
-            start..start + BATCH_FRAMES as usize,
-            |frame, pages| {
-                let pages = match pages {
-                    Ok(pages) => pages,
+        let range = start..start + BATCH_FRAMES as usize;
+        if builder.stores_plain() {
+            cursor.take_kept(first, range, |reader, frame, count| {
+                let room = batch.room(count * page_size);
+                match reader.copy_pages(frame, count, room) {
+                    Ok(len) => {
+                        counts.bytes_in += len as u64;
+                        for (frame, at) in (frame.0..).zip(batch.pages_in_room(len, page_size)) {
+                            counts.count(builder.add_in_place(batch, PageFrame(frame), at));
+                        }
+                        Ok(len / page_size)
+                    }
+                    Err(error) if error.is_one_page() => {
+                        counts.losses.add(frame, &error);
+                        builder.add_lost(batch);
+                        Ok(1)
+                    }
+                    Err(error) => Err(error.into()),
+                }
+            })?;
+        } else {
+            cursor.read_kept(first, range, |frame, pages| {
+                match pages {
+                    Ok(pages) => {
+                        counts.bytes_in += pages.len() as u64;
+                        for (frame, page) in (frame.0..).zip(pages.chunks_exact(page_size)) {
+                            counts.count(builder.add(batch, PageFrame(frame), page));
+                        }
+                    }
                     Err(error) => {
                         counts.losses.add(frame, &error);
                         builder.add_lost(batch);
-                        return Ok(());
-                    }
-                };
-                counts.bytes_in += pages.len() as u64;
-                for (index, page) in pages.chunks_exact(page_size).enumerate() {
-                    let frame = PageFrame(frame.0 + index as u64);
-                    if is_zero(page) {
-                        counts.zero += 1;
-                        builder.add_zero(batch);
-                    } else if builder.add(batch, frame, page) == Added::Shared {
-                        counts.shared += 1;
                     }
                 }
                 Ok(())
-            },
-        )?;
+            })?;
+        }
         if let (Some(controller), Some(begin)) = (controller, begin) {
             let pages = batch.len() - (counts.zero - zero_before);
             let spent = self.clock.since(begin);

@@ -48,9 +48,10 @@ impl WriteQueue {
     }
 
     /// Passes `batch` to the writer and replaces it by an empty one.
-    pub(super) fn push(&self, batch: &mut Batch, page_size: usize, stop: &Stop) {
+    pub(super) fn push(&self, batch: &mut Batch, output: &BatchOutput, stop: &Stop) {
         let empty = self.lock().pop();
-        let full = std::mem::replace(batch, empty.unwrap_or_else(|| Batch::new(page_size)));
+        let new = || Batch::new(output.page_size);
+        let full = std::mem::replace(batch, empty.unwrap_or_else(new));
         let weight = full.data_len();
         // The push fails only if the dump is to stop.
         let _ = self.filled.push(full, weight, stop);

@@ -88,6 +88,14 @@ impl DeviceOutput {
         })
     }
 
+    /// See [`FileOutput::past_page_cache`].
+    pub fn past_page_cache(self) -> Self {
+        Self {
+            contents: self.contents.past_page_cache(),
+            ..self
+        }
+    }
+
     /// Fails if [`begin`](Self::begin) would fail: of several devices, none is changed unless
     /// all of them can be.
     pub fn check(path: &Path, claimed: bool) -> Result<(), DumpError> {

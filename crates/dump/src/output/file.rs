@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{Advice, fadvise};
 
+use super::direct::DirectFile;
 use super::name::FinalName;
 use super::{Output, reader, zero};
 use crate::error::DumpError;
@@ -31,6 +32,8 @@ pub struct FileOutput {
     base: u64,
     /// Offset in the file at which the room for the dump ends.
     end: u64,
+    /// The file once more, for writes past the page cache; `None` where they are of no use.
+    direct: Option<DirectFile>,
     /// Bytes written since the last sync of [`Output::flush_behind`].
     unsynced: AtomicU64,
 }
@@ -103,6 +106,7 @@ impl FileOutput {
     pub fn in_device(file: File, path: PathBuf, base: u64, end: u64) -> Self {
         Self {
             file,
+            direct: None,
             path,
             name: None,
             readable: true,
@@ -110,6 +114,14 @@ impl FileOutput {
             base,
             end,
             unsynced: AtomicU64::new(0),
+        }
+    }
+
+    /// Writes past the page cache from now on, where the file is on a disk of this machine.
+    pub fn past_page_cache(self) -> Self {
+        Self {
+            direct: DirectFile::of(&self.file),
+            ..self
         }
     }
 
@@ -179,6 +191,11 @@ impl FileOutput {
         }
     }
 
+    /// True if aligned writes go to the disk at once, past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct.as_ref().is_some_and(DirectFile::is_used)
+    }
+
     /// Returns the open file, for sequential writes.
     pub fn file(&self) -> &File {
         &self.file
@@ -188,7 +205,11 @@ impl FileOutput {
 impl Output for FileOutput {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.check_room(offset, bytes.len() as u64)?;
-        self.file.write_all_at(bytes, self.base + offset)
+        let offset = self.base + offset;
+        match &self.direct {
+            Some(direct) if direct.write_all_at(bytes, offset)? => Ok(()),
+            _ => self.file.write_all_at(bytes, offset),
+        }
     }
 
     /// A new file is all zeros; a device may not be.

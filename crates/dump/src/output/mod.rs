@@ -1,6 +1,7 @@
 //! Outputs: the destinations of the bytes of a dump.
 
 mod device;
+mod direct;
 mod directory;
 mod discarded;
 mod file;

@@ -106,6 +106,11 @@ impl<'a> Part<'a> {
         }
     }
 
+    /// See [`FileOutput::is_direct`].
+    pub fn is_direct(&self) -> bool {
+        self.output.as_file().is_some_and(FileOutput::is_direct)
+    }
+
     /// See [`Output::is_stream`].
     pub fn is_stream(&self) -> bool {
         self.output.is_stream()

@@ -18,7 +18,7 @@ pub struct Sink {
 
 enum Target {
     Stdout(File),
-    File(FileOutput),
+    File(Box<FileOutput>),
     Device(Box<DeviceOutput>),
 }
 
@@ -61,7 +61,7 @@ impl Sink {
 
     /// A file, from its start to its end.
     pub fn file(output: FileOutput) -> Self {
-        Self::to(Target::File(output))
+        Self::to(Target::File(Box::new(output)))
     }
 
     /// A raw dump device, from the start of its contents to their end.

@@ -116,26 +116,52 @@ impl<'a> ElfReader<'a> {
     }
 }
 
-impl PageReader for ElfReader<'_> {
-    fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
+impl ElfReader<'_> {
+    /// Returns the offset and the size of at most `count` whole pages that one segment has.
+    fn whole_pages(&self, first: PageFrame, count: usize) -> Option<(u64, usize)> {
         let source = self.source;
         let shift = source.page_shift;
         let address = first.0 << shift;
         let size = source.bytes.read().size();
-        let whole = source.segment_of(address).and_then(|segment| {
+        source.segment_of(address).and_then(|segment| {
             let data = segment
                 .file_size
                 .min(size.saturating_sub(segment.file_offset));
             let inside = address - segment.physical.0;
             let pages = (data.saturating_sub(inside) >> shift).min(count as u64);
             (pages > 0).then_some((segment.file_offset + inside, pages as usize))
-        });
-        let Some((offset, pages)) = whole else {
+        })
+    }
+}
+
+impl PageReader for ElfReader<'_> {
+    fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
+        let Some((offset, pages)) = self.whole_pages(first, count) else {
             return self.partial_page(first);
         };
+        let shift = self.source.page_shift;
         let bytes = &mut self.bytes;
         let load = |pages: usize| bytes.load(offset, pages << shift);
         let (pages, ()) = self.run_length.read(pages, load)?;
         Ok(self.bytes.get(pages << shift))
+    }
+
+    fn copy_pages(
+        &mut self,
+        first: PageFrame,
+        count: usize,
+        buf: &mut [u8],
+    ) -> Result<usize, SourceError> {
+        if let Some((offset, pages)) = self.whole_pages(first, count)
+            && let ReaderBytes::Window(window) = &mut self.bytes
+        {
+            let shift = self.source.page_shift;
+            let copy = |pages: usize| window.copy("memory", offset, &mut buf[..pages << shift]);
+            let (pages, ()) = self.run_length.read(pages, copy)?;
+            return Ok(pages << shift);
+        }
+        let pages = self.pages(first, count)?;
+        buf[..pages.len()].copy_from_slice(pages);
+        Ok(pages.len())
     }
 }

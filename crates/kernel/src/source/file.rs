@@ -10,6 +10,7 @@ use bigiron_format::{FormatError, ReadAt};
 
 use super::live::RUNNING_KERNEL;
 use super::mapping::Mapping;
+use crate::aligned::AlignedBuffer;
 use crate::error::SourceError;
 
 /// Size of a mapped window, as in makedumpfile for /proc/vmcore; larger windows were not
@@ -188,7 +189,7 @@ pub struct FileWindow<'a> {
     /// The file, opened for this window alone if required.
     own: Option<DumpFile>,
     mapping: Option<(u64, Mapping)>,
-    buffer: Vec<u8>,
+    buffer: AlignedBuffer,
     /// Where the bytes that were loaded last begin in the mapping or buffer.
     start: usize,
     mmap: bool,
@@ -206,7 +207,7 @@ impl<'a> FileWindow<'a> {
             file,
             own: None,
             mapping: None,
-            buffer: Vec::new(),
+            buffer: AlignedBuffer::new(0),
             start: 0,
             mmap,
         }
@@ -225,11 +226,10 @@ impl<'a> FileWindow<'a> {
             return Ok(());
         }
         self.start = 0;
-        self.buffer.resize(len.max(self.buffer.len()), 0);
-        if self.own.is_none() && self.file.serves_one_reader() {
-            self.own = Some(DumpFile::open(&self.file.path)?);
+        if len > self.buffer.len() {
+            self.buffer = AlignedBuffer::new(len);
         }
-        let file = self.own.as_ref().unwrap_or(self.file);
+        let file = file_of_one_reader(self.file, &mut self.own)?;
         file.read_exact_at(what, offset, &mut self.buffer[..len])
             .map_err(|error| file.error(error))
     }
@@ -241,6 +241,23 @@ impl<'a> FileWindow<'a> {
             None => &self.buffer,
         };
         &all[self.start..self.start + len]
+    }
+
+    /// Fills `buf` with the bytes at `offset`; the caller checked that the file has them.
+    pub fn copy(
+        &mut self,
+        what: &'static str,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<(), SourceError> {
+        if self.mmap {
+            self.load(what, offset, buf.len())?;
+            buf.copy_from_slice(self.bytes(buf.len()));
+            return Ok(());
+        }
+        let file = file_of_one_reader(self.file, &mut self.own)?;
+        file.read_exact_at(what, offset, buf)
+            .map_err(|error| file.error(error))
     }
 
     /// Moves the mapping so that it holds `len` bytes at `offset`.
@@ -272,6 +289,20 @@ impl<'a> FileWindow<'a> {
         let mapping = Mapping::new(&self.file.file, start, (wanted - start) as usize)?;
         self.mapping = Some((start, mapping));
         Ok(())
+    }
+}
+
+/// Returns `file`, or `own` if each reader must open it separately.
+fn file_of_one_reader<'f>(
+    file: &'f DumpFile,
+    own: &'f mut Option<DumpFile>,
+) -> Result<&'f DumpFile, SourceError> {
+    if !file.serves_one_reader() {
+        return Ok(file);
+    }
+    match own {
+        Some(own) => Ok(own),
+        None => Ok(own.insert(DumpFile::open(&file.path)?)),
     }
 }
 

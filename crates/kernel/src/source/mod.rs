@@ -310,6 +310,19 @@ pub trait PageReader: Send {
     /// The first page cannot be read. Those that follow may be readable.
     fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError>;
 
+    /// Like [`PageReader::pages`], but fills `buf`, which is as long as `count` pages, from its
+    /// start; returns the number of bytes.
+    fn copy_pages(
+        &mut self,
+        first: PageFrame,
+        count: usize,
+        buf: &mut [u8],
+    ) -> Result<usize, SourceError> {
+        let pages = self.pages(first, count)?;
+        buf[..pages.len()].copy_from_slice(pages);
+        Ok(pages.len())
+    }
+
     /// Like [`PageReader::pages`], but the result can be kept: bytes of the shared cache if
     /// there is one, otherwise a copy.
     fn shared(&mut self, first: PageFrame, count: usize) -> Result<SharedPages, SourceError> {
