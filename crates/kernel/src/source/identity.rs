@@ -43,7 +43,11 @@ pub(super) fn identify(
             .or(default)
             .unwrap_or(architecture.usual_page_shift()),
     };
-    let noted_shift = noted.as_ref().and_then(Vmcoreinfo::page_shift);
+    // One that the architecture does not have is damage.
+    let noted_shift = noted
+        .as_ref()
+        .and_then(Vmcoreinfo::page_shift)
+        .filter(|shift| architecture.page_shifts.contains(shift));
     let is_certain = noted_shift.is_some() || choices.by_ref().filter(possible).count() <= 1;
     let determine = match architecture.byte_order {
         None if is_certain => {
