@@ -1,6 +1,8 @@
 //! Plain system calls whose form depends on the architecture.
 //!
-//! Each function returns what the C library's `syscall` returns: -1 and `errno`, or the result.
+//! Each function returns what the C library's `syscall` returns: -1 and `errno`, or the result. The
+//! ABI says that none unwinds, so that callers need no landing pads: the preload library's
+//! functions must not have any.
 
 use std::ffi::{c_int, c_long, c_void};
 
@@ -26,7 +28,7 @@ pub struct Mmap {
 ///
 /// # Safety
 /// The mapping replaces none that is in use.
-pub unsafe fn mmap(arguments: &Mmap) -> c_long {
+pub unsafe extern "C" fn mmap(arguments: &Mmap) -> c_long {
     // The kernel of s390x reads the arguments from memory (struct s390_mmap_arg_struct of
     // arch/s390/kernel/syscall.c). SAFETY: as for this function; the structure is the kernel's.
     #[cfg(target_arch = "s390x")]
@@ -53,7 +55,7 @@ mod shared_memory {
     use super::{c_int, c_long, c_void};
 
     /// shmget(2).
-    pub fn shmget(key: c_int, size: usize, flags: c_int) -> c_long {
+    pub extern "C" fn shmget(key: c_int, size: usize, flags: c_int) -> c_long {
         // SAFETY: creates or finds a segment.
         unsafe { libc::syscall(libc::SYS_shmget, key, size, flags) }
     }
@@ -62,7 +64,7 @@ mod shared_memory {
     ///
     /// # Safety
     /// The mapping replaces none that is in use.
-    pub unsafe fn shmat(id: c_int, address: *const c_void, flags: c_int) -> c_long {
+    pub unsafe extern "C" fn shmat(id: c_int, address: *const c_void, flags: c_int) -> c_long {
         // SAFETY: as for this function.
         unsafe { libc::syscall(libc::SYS_shmat, id, address, flags) }
     }
@@ -71,7 +73,7 @@ mod shared_memory {
     ///
     /// # Safety
     /// The memory is not in use.
-    pub unsafe fn shmdt(address: *const c_void) -> c_long {
+    pub unsafe extern "C" fn shmdt(address: *const c_void) -> c_long {
         // SAFETY: as for this function.
         unsafe { libc::syscall(libc::SYS_shmdt, address) }
     }
@@ -80,7 +82,7 @@ mod shared_memory {
     ///
     /// # Safety
     /// `argument` points to what the command reads and writes.
-    pub unsafe fn shmctl(id: c_int, command: c_int, argument: *mut c_void) -> c_long {
+    pub unsafe extern "C" fn shmctl(id: c_int, command: c_int, argument: *mut c_void) -> c_long {
         // SAFETY: as for this function.
         unsafe { libc::syscall(libc::SYS_shmctl, id, command, argument) }
     }
@@ -101,7 +103,7 @@ mod shared_memory {
     const IPC_64: c_int = 0x100;
 
     /// shmget(2).
-    pub fn shmget(key: c_int, size: usize, flags: c_int) -> c_long {
+    pub extern "C" fn shmget(key: c_int, size: usize, flags: c_int) -> c_long {
         // SAFETY: creates or finds a segment.
         unsafe { libc::syscall(libc::SYS_ipc, SHMGET, key, size, c_long::from(flags), 0) }
     }
@@ -110,7 +112,7 @@ mod shared_memory {
     ///
     /// # Safety
     /// The mapping replaces none that is in use.
-    pub unsafe fn shmat(id: c_int, address: *const c_void, flags: c_int) -> c_long {
+    pub unsafe extern "C" fn shmat(id: c_int, address: *const c_void, flags: c_int) -> c_long {
         let mut place: c_long = -1;
         // SAFETY: as for this function; the kernel writes the address to `place`.
         let status = unsafe {
@@ -130,7 +132,7 @@ mod shared_memory {
     ///
     /// # Safety
     /// The memory is not in use.
-    pub unsafe fn shmdt(address: *const c_void) -> c_long {
+    pub unsafe extern "C" fn shmdt(address: *const c_void) -> c_long {
         // SAFETY: as for this function.
         unsafe { libc::syscall(libc::SYS_ipc, SHMDT, 0, 0_usize, 0_usize, address) }
     }
@@ -139,7 +141,7 @@ mod shared_memory {
     ///
     /// # Safety
     /// `argument` points to what the command reads and writes.
-    pub unsafe fn shmctl(id: c_int, command: c_int, argument: *mut c_void) -> c_long {
+    pub unsafe extern "C" fn shmctl(id: c_int, command: c_int, argument: *mut c_void) -> c_long {
         let command = c_long::from(command | IPC_64);
         // SAFETY: as for this function.
         unsafe { libc::syscall(libc::SYS_ipc, SHMCTL, id, command, 0_usize, argument) }
