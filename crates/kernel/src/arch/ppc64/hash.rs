@@ -157,7 +157,7 @@ fn read_blocks(
     Ok((blocks, shift))
 }
 
-/// Returns mmu_psize_defs[mmu_vmemmap_psize].shift.
+/// Returns `mmu_psize_defs[mmu_vmemmap_psize].shift`.
 fn block_shift(info: &Vmcoreinfo, memory: &PhysicalMemory) -> Result<u32, KernelError> {
     let needed = |key: &str| KernelError::missing(key, "find the struct pages");
     let symbol = |name: &str| {
