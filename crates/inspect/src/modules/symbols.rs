@@ -72,7 +72,9 @@ impl Modules {
                 } else {
                     b'?'
                 };
-                if name.is_empty() || is_label(&name) {
+                // Labels of data, such as `.LC0`, name what no other symbol does.
+                let is_code = letter.eq_ignore_ascii_case(&b't');
+                if name.is_empty() || (is_code && is_label(&name)) {
                     continue;
                 }
                 let cost = name.len() + SYMBOL;
