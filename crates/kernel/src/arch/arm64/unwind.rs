@@ -9,10 +9,10 @@ use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 
 use super::super::stacks::{
-    Before, Chain, End, Nameless, Position, Reason, StackReader, Stacks, Unwind, Walk,
-    check_trampoline,
+    CallingConvention, End, Form, FrameForms, Frames, Position, Reason, Registers, StackReader,
+    Stacks, Unwind,
 };
-use super::registers::{Registers, of_sleeper};
+use super::registers;
 
 /// FRAME_META_TYPE_FINAL and FRAME_META_TYPE_PT_REGS
 /// (arch/arm64/include/asm/stacktrace/frame.h).
@@ -22,6 +22,19 @@ const PT_REGS: u64 = 2;
 /// (arch/arm64/kernel/entry.S).
 const KERNEL_ENTRIES: [&str; 2] = ["el1h_", "el1_"];
 
+/// The instructions that make and drop a frame record.
+const RECORD: FrameForms = FrameForms {
+    // `add x29, sp, #…`, the immediate value and its shift masked.
+    make: &[Form(0xff80_03ff, 0x9100_03fd)],
+    // `ldp x29, x30, [sp…]`, of any form.
+    drop: Form(0xfe40_7fff, 0xa840_7bfd),
+    // `ret`, `retaa` and `retab`; and `b`.
+    leave: &[
+        Form(0xffff_f3ff, 0xd65f_03c0 & 0xffff_f3ff),
+        Form(0xfc00_0000, 0x1400_0000),
+    ],
+};
+
 /// The stacks of arm64.
 pub struct Arm64;
 
@@ -29,243 +42,150 @@ impl Stacks for Arm64 {
     fn of(&self, kernel: &dyn StackReader) -> Box<dyn Unwind> {
         let record = kernel.locate("pt_regs", "stackframe").ok().flatten();
         let record_type = kernel.locate("pt_regs", "stackframe.type").ok().flatten();
-        Box::new(Layout {
+        Box::new(Records {
             signature: kernel.info().number("KERNELPACMASK").unwrap_or(0) as u64,
-            record: record.map(|member| member.offset),
+            in_registers: record.map(|member| member.offset),
             has_types: record_type.is_some(),
         })
     }
 }
 
-/// What differs between kernels.
-struct Layout {
+/// The frame records of a kernel.
+struct Records {
     /// Bits of a return address that pointer authentication uses; they are set in an address of
     /// the kernel. 0 without it.
     signature: u64,
     /// Offset of the record in struct pt_regs.
-    record: Option<u64>,
+    in_registers: Option<u64>,
     /// True if a type follows a record {0, 0}.
     has_types: bool,
 }
 
-impl Unwind for Layout {
-    fn of_cpu<'a>(
-        &'a self,
-        kernel: &'a dyn StackReader,
-        registers: &[u8],
-        endian: Endian,
-    ) -> Option<Box<dyn Walk + 'a>> {
-        let found = Registers::parse(registers, endian)?;
-        let saved = found.pc != 0 || found.sp != 0;
-        saved.then(|| Box::new(Frames::new(kernel, self, &found, true)) as _)
+impl CallingConvention for Records {
+    // Records are pairs of words; the stack pointer has 16 bytes.
+    const ALIGN: u64 = 8;
+
+    fn of_note(&self, registers: &[u8], endian: Endian) -> Option<Registers> {
+        registers::parse(registers, endian)
     }
 
-    fn of_sleeper<'a>(
-        &'a self,
-        kernel: &'a dyn StackReader,
-        task: VirtAddr,
-    ) -> Result<Box<dyn Walk + 'a>, Reason> {
-        let found = of_sleeper(kernel, task)?;
-        Ok(Box::new(Frames::new(kernel, self, &found, false)))
-    }
-}
-
-/// A walk over one stack.
-struct Frames<'a> {
-    kernel: &'a dyn StackReader,
-    layout: &'a Layout,
-    position: Position,
-    /// Address of the record with the caller.
-    fp: u64,
-    /// The registers, if the function was interrupted.
-    registers: Option<Registers>,
-    chain: Chain,
-    nameless: Nameless,
-}
-
-impl Walk for Frames<'_> {
-    fn position(&self) -> Option<Position> {
-        let user = self.registers.is_some_and(|known| known.is_user());
-        (!user).then_some(self.position)
+    fn of_sleeper(&self, kernel: &dyn StackReader, task: VirtAddr) -> Result<Registers, Reason> {
+        registers::of_sleeper(kernel, task)
     }
 
-    fn step(&mut self) -> Result<(), End> {
-        self.nameless.check(self.kernel, self.position.code)?;
-        if let Some(registers) = self.registers.take() {
-            if registers.is_user() {
-                return Err(End::Reached);
-            }
-            let lr = self.without_signature(registers.lr);
-            let caller = self.kernel.function_at(lr.wrapping_sub(1));
-            if caller.is_some() && !has_record(self.kernel, registers.pc) {
-                self.position = Position::called(lr, registers.sp);
-                return Ok(());
-            }
-        } else {
-            check_trampoline(self.kernel, self.position.ip)?;
-        }
-        let at = self.fp;
+    fn has_no_frame(&self, kernel: &dyn StackReader, registers: &Registers) -> bool {
+        let link = self.without_signature(registers.link);
+        // Instructions are little-endian in every kernel.
+        kernel.function_at(link.wrapping_sub(1)).is_some()
+            && !RECORD.has_frame(kernel, registers.ip, Endian::Little)
+    }
+
+    fn returned(&self, _: &dyn StackReader, ip: u64, sp: u64) -> Position {
+        Position::called(self.without_signature(ip), sp)
+    }
+
+    fn leave(&self, frames: &mut Frames<'_, Self>, _: Option<Registers>) -> Result<(), End> {
+        let at = frames.fp;
         if at == 0 {
             return Err(End::Reached);
         }
-        self.chain.follow(at)?;
-        let (next, lr) = (self.kernel.word(at)?, self.kernel.word(at.wrapping_add(8))?);
-        match (next, lr) {
-            (0, 0) if !self.layout.has_types => Err(End::Reached),
-            (0, 0) => match self.kernel.word(at.wrapping_add(16))? {
+        frames.chain.follow(at)?;
+        let kernel = frames.kernel;
+        let (next, link) = (kernel.word(at)?, kernel.word(at.wrapping_add(8))?);
+        match (next, link) {
+            (0, 0) if !self.has_types => Err(End::Reached),
+            (0, 0) => match kernel.word(at.wrapping_add(16))? {
                 FINAL => Err(End::Reached),
-                PT_REGS => self.interrupted(at),
+                PT_REGS => frames.resume(self.registers_around(kernel, at)?),
                 other => Err(End::Cut(format!(
                     "the frame record at {at:#x} has the unknown type {other}"
                 ))),
             },
-            _ if !self.layout.has_types && self.is_in_registers(at, next, lr)? => {
-                self.interrupted(at)
-            }
             _ => {
-                self.position = Position::called(self.without_signature(lr), at);
-                self.fp = next;
+                if let Some(registers) = self.saved(frames, at, next, link)? {
+                    return frames.resume(registers);
+                }
+                frames.return_to(link, at);
+                frames.fp = next;
                 Ok(())
             }
         }
     }
 }
 
-impl<'a> Frames<'a> {
-    fn new(
-        kernel: &'a dyn StackReader,
-        layout: &'a Layout,
-        start: &Registers,
-        interrupted: bool,
-    ) -> Self {
-        Self {
-            kernel,
-            layout,
-            position: match interrupted {
-                true => Position::interrupted(start.pc, start.sp),
-                false => Position::called(start.pc, start.sp),
-            },
-            fp: start.fp,
-            registers: interrupted.then_some(*start),
-            // Records are pairs of words; the stack pointer has 16 bytes.
-            chain: Chain::new(start.sp, 8),
-            nameless: Nameless::default(),
-        }
+impl Records {
+    /// Reads the registers that have the record at `at`.
+    fn registers_around(&self, kernel: &dyn StackReader, at: u64) -> Result<Registers, Reason> {
+        let Some(offset) = self.in_registers else {
+            return Err(Reason("the kernel has no pt_regs.stackframe".into()));
+        };
+        registers::read(kernel, at.wrapping_sub(offset))
     }
 
-    /// Moves to the code that was interrupted when the registers with the record at `at` were
-    /// saved.
-    fn interrupted(&mut self, at: u64) -> Result<(), End> {
-        let Some(offset) = self.layout.record else {
-            return Err(End::Cut("the kernel has no pt_regs.stackframe".into()));
-        };
-        let registers = Registers::read(self.kernel, at.wrapping_sub(offset))?;
-        self.position = Position::interrupted(registers.pc, registers.sp);
-        self.fp = registers.fp;
-        self.registers = Some(registers);
-        match registers.is_user() {
-            true => Err(End::Reached),
-            false => Ok(()),
+    /// Returns the saved registers that have the record at `at`, with this frame pointer and
+    /// program counter, in a kernel without types of records.
+    fn saved(
+        &self,
+        frames: &Frames<'_, Self>,
+        at: u64,
+        fp: u64,
+        pc: u64,
+    ) -> Result<Option<Registers>, End> {
+        if self.has_types || self.in_registers.is_none() {
+            return Ok(None);
         }
-    }
-
-    /// Returns true if the record at `at` is in saved registers, of a kernel without types of
-    /// records.
-    fn is_in_registers(&self, at: u64, fp: u64, pc: u64) -> Result<bool, End> {
-        let Some(offset) = self.layout.record else {
-            return Ok(false);
-        };
-        let function = self.kernel.function_at(self.position.code);
+        let function = frames.kernel.function_at(frames.position.code);
         let is_entry = function.is_some_and(|function| {
             let mut all = KERNEL_ENTRIES.iter();
             all.any(|prefix| function.name.starts_with(prefix))
         });
         if !is_entry {
-            return Ok(false);
+            return Ok(None);
         }
-        let registers = Registers::read(self.kernel, at.wrapping_sub(offset))?;
-        Ok((registers.fp, registers.pc) == (fp, pc))
+        let registers = self.registers_around(frames.kernel, at)?;
+        Ok(((registers.fp, registers.ip) == (fp, pc)).then_some(registers))
     }
 
     /// Removes what pointer authentication put into a return address.
     fn without_signature(&self, address: u64) -> u64 {
         match address >> 55 & 1 {
-            1 => address | self.layout.signature,
+            1 => address | self.signature,
             _ => address,
         }
     }
 }
 
-/// Returns true if the function interrupted at `pc` has a frame record.
-fn has_record(kernel: &dyn StackReader, pc: u64) -> bool {
-    /// `add x29, sp, #…`, the immediate value and its shift masked.
-    const SET: (u32, u32) = (0xff80_03ff, 0x9100_03fd);
-    /// `ldp x29, x30, [sp…]`, of any form.
-    const RESTORE: (u32, u32) = (0xfe40_7fff, 0xa840_7bfd);
-    /// `ret`, `retaa` and `retab`; and `b`.
-    const RETURN: (u32, u32) = (0xffff_f3ff, 0xd65f_03c0 & 0xffff_f3ff);
-    const BRANCH: (u32, u32) = (0xfc00_0000, 0x1400_0000);
-    let Some(code) = Before::read(kernel, pc) else {
-        return true;
-    };
-    let is = |instruction: u32, (mask, value): (u32, u32)| instruction & mask == value;
-    let instructions = |bytes: &[u8]| -> Vec<u32> {
-        // Instructions are little-endian in every kernel.
-        let words = bytes.chunks_exact(4);
-        words
-            .filter_map(|word| Endian::Little.u32(word, 0))
-            .collect()
-    };
-    let was_set = instructions(&code.first)
-        .into_iter()
-        .any(|word| is(word, SET));
-    let restored = instructions(&code.last)
-        .into_iter()
-        .rev()
-        .take_while(|word| !is(*word, RETURN) && !is(*word, BRANCH))
-        .any(|word| is(word, RESTORE));
-    was_set && !restored
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::super::stacks::fake::Fake;
+    use super::super::super::stacks::fake::{Fake, Text};
     use super::*;
 
     const STACK: u64 = 0xffff_8000_1000_0000;
     const IRQ_STACK: u64 = 0xffff_8000_0800_0000;
     const TASK: u64 = 0xffff_0000_0100_0000;
-    const TEXT: u64 = 0xffff_8000_8000_0000;
     /// `stp x29, x30, [sp, #-32]!`, `mov x29, sp`.
     const PROLOGUE: [u8; 8] = [0xfd, 0x7b, 0xbe, 0xa9, 0xfd, 0x03, 0x00, 0x91];
-    const FUNCTIONS: [&str; 7] = [
-        "__switch_to",
-        "schedule",
-        "kthread",
-        "ret_from_fork",
-        "el1h_64_irq",
-        "handle_irq",
-        "leaf",
-    ];
-
-    fn text(name: &str) -> u64 {
-        let index = FUNCTIONS.iter().position(|known| *known == name).unwrap();
-        TEXT + Fake::FUNCTION * index as u64
-    }
-
-    /// A return address in the middle of a function.
-    fn inside(name: &str) -> u64 {
-        text(name) + 0x80
-    }
+    const TEXT: Text = Text {
+        at: 0xffff_8000_8000_0000,
+        names: &[
+            "__switch_to",
+            "schedule",
+            "kthread",
+            "ret_from_fork",
+            "el1h_64_irq",
+            "handle_irq",
+            "leaf",
+        ],
+    };
 
     fn kernel(has_types: bool) -> Fake {
         let mut fake = Fake::new(
             Endian::Little,
             "NUMBER(KERNELPACMASK)=0x7f000000000000\nPAGESIZE=4096\n",
         );
-        for name in FUNCTIONS {
-            let code: &[u8] = if name == "leaf" { &[] } else { &PROLOGUE };
-            fake.function(text(name), name, code);
+        for name in TEXT.names {
+            let code: &[u8] = if *name == "leaf" { &[] } else { &PROLOGUE };
+            fake.function(&TEXT, name, code);
         }
         fake.member("task_struct.thread.cpu_context.fp", 80)
             .member("task_struct.thread.cpu_context.sp", 88)
@@ -280,14 +200,17 @@ mod tests {
     /// Puts a stack from `schedule` to the start of a kernel thread; its signed return
     /// addresses lack bits of a kernel address.
     fn put_sleeper(fake: &mut Fake) {
-        let signed = |name| inside(name) & !(0x55 << 48);
+        let signed = |name| TEXT.inside(name) & !(0x55 << 48);
         fake.put(
             TASK + 80,
-            &[STACK + 0x100, STACK + 0x100, inside("__switch_to")],
+            &[STACK + 0x100, STACK + 0x100, TEXT.inside("__switch_to")],
         )
         .put(STACK + 0x100, &[STACK + 0x140, signed("schedule")])
         .put(STACK + 0x140, &[STACK + 0x180, signed("kthread")])
-        .put(STACK + 0x180, &[STACK + 0x1c0, inside("ret_from_fork")])
+        .put(
+            STACK + 0x180,
+            &[STACK + 0x1c0, TEXT.inside("ret_from_fork")],
+        )
         .put(STACK + 0x1c0, &[0, 0, FINAL]);
     }
 
@@ -319,19 +242,19 @@ mod tests {
             put_sleeper(&mut fake);
             // The leaf called by schedule was interrupted.
             let saved = registers(
-                inside("leaf"),
+                TEXT.inside("leaf"),
                 STACK + 0x140,
-                inside("schedule"),
+                TEXT.inside("schedule"),
                 STACK + 0x130,
             );
             let at = STACK - 0x200;
             let record = match has_types {
                 true => [0, 0, PT_REGS],
-                false => [STACK + 0x140, inside("leaf"), 0],
+                false => [STACK + 0x140, TEXT.inside("leaf"), 0],
             };
             fake.put(at, &saved).put(at + 288, &record);
-            fake.put(IRQ_STACK, &[at + 288, inside("el1h_64_irq")]);
-            let start = registers(inside("handle_irq"), IRQ_STACK, 0, IRQ_STACK - 64);
+            fake.put(IRQ_STACK, &[at + 288, TEXT.inside("el1h_64_irq")]);
+            let start = registers(TEXT.inside("handle_irq"), IRQ_STACK, 0, IRQ_STACK - 64);
             let (found, end) = fake.cpu(&Arm64, &start);
             let expected = [
                 "handle_irq!",
@@ -352,17 +275,17 @@ mod tests {
         put_sleeper(&mut fake);
         // ldp x29, x30, [sp], #32; ret.
         let epilogue = [0xfd, 0x7b, 0xc2, 0xa8, 0xc0, 0x03, 0x5f, 0xd6];
-        fake.put_bytes(inside("handle_irq"), &epilogue);
+        fake.put_bytes(TEXT.inside("handle_irq"), &epilogue);
         for (pc, is_direct) in [
-            (text("handle_irq"), true),
-            (text("handle_irq") + 4, true),
-            (text("handle_irq") + 8, false),
-            (inside("handle_irq"), false),
-            (inside("handle_irq") + 4, true),
+            (TEXT.start("handle_irq"), true),
+            (TEXT.start("handle_irq") + 4, true),
+            (TEXT.start("handle_irq") + 8, false),
+            (TEXT.inside("handle_irq"), false),
+            (TEXT.inside("handle_irq") + 4, true),
             // Behind the return another part of the function begins.
-            (inside("handle_irq") + 8, false),
+            (TEXT.inside("handle_irq") + 8, false),
         ] {
-            let start = registers(pc, STACK + 0x140, inside("schedule"), STACK + 0x100);
+            let start = registers(pc, STACK + 0x140, TEXT.inside("schedule"), STACK + 0x100);
             let (found, _) = fake.cpu(&Arm64, &start);
             let next = if is_direct { "schedule" } else { "kthread" };
             assert_eq!(fake.names(&found)[..2], ["handle_irq!", next], "{pc:#x}");
@@ -384,10 +307,10 @@ mod tests {
         put_sleeper(&mut fake);
         for record in [
             // Onto itself, backwards, to no record, to memory that is missing.
-            [STACK + 0x140, inside("schedule"), 0],
-            [STACK + 0x100, inside("schedule"), 0],
-            [STACK + 0x141, inside("schedule"), 0],
-            [0x10, inside("schedule"), 0],
+            [STACK + 0x140, TEXT.inside("schedule"), 0],
+            [STACK + 0x100, TEXT.inside("schedule"), 0],
+            [STACK + 0x141, TEXT.inside("schedule"), 0],
+            [0x10, TEXT.inside("schedule"), 0],
             // An unknown type, and registers that are not there.
             [0, 0, 3],
             [0, 0, PT_REGS],

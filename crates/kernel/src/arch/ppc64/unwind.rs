@@ -7,10 +7,10 @@ use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 
 use super::super::stacks::{
-    Before, Chain, End, Nameless, Position, Reason, StackReader, Stacks, Unwind, Walk,
-    check_trampoline,
+    CallingConvention, End, Form, FrameForms, Frames, Reason, Registers, StackReader, Stacks,
+    Unwind,
 };
-use super::registers::Registers;
+use super::registers;
 
 /// Offset of the return address in the caller's frame (STACK_FRAME_LR_SAVE).
 const RETURN: u64 = 16;
@@ -20,6 +20,19 @@ const MARKS: [u64; 3] = [0x5347_4552, 0x5245_4753, 0x7265_6773_6865_7265];
 /// Offsets of the mark and of struct pt_regs in such a frame: of the ABI ELFv2 since 6.2
 /// (commit 17773afdcd15), and before.
 const LAYOUTS: [(u64, u64); 2] = [(32, 48), (96, 112)];
+
+/// The instructions that make and drop a frame.
+const FRAME: FrameForms = FrameForms {
+    // `stdu r1, …(r1)`, and `stdux r1, r1, …`.
+    make: &[
+        Form(0xffff_0003, 0xf821_0001),
+        Form(0xffff_07ff, 0x7c21_016a),
+    ],
+    // `addi r1, r1, …`.
+    drop: Form(0xffff_0000, 0x3821_0000),
+    // `blr`.
+    leave: &[Form(!0, 0x4e80_0020)],
+};
 
 /// The stacks of ppc64.
 pub struct Ppc64;
@@ -32,181 +45,90 @@ impl Stacks for Ppc64 {
 
 struct BackChain;
 
-impl Unwind for BackChain {
-    fn of_cpu<'a>(
-        &'a self,
-        kernel: &'a dyn StackReader,
-        registers: &[u8],
-        endian: Endian,
-    ) -> Option<Box<dyn Walk + 'a>> {
-        let found = Registers::parse(registers, endian)?;
-        let saved = found.nip != 0 || found.r1 != 0;
-        saved.then(|| {
-            Box::new(Frames {
-                kernel,
-                position: Position::interrupted(found.nip, found.r1),
-                registers: Some(found),
-                chain: Chain::new(found.r1, 16),
-                nameless: Nameless::default(),
-            }) as _
-        })
+impl CallingConvention for BackChain {
+    const ALIGN: u64 = 16;
+
+    fn of_note(&self, registers: &[u8], endian: Endian) -> Option<Registers> {
+        registers::parse(registers, endian)
     }
 
-    fn of_sleeper<'a>(
-        &'a self,
-        kernel: &'a dyn StackReader,
-        task: VirtAddr,
-    ) -> Result<Box<dyn Walk + 'a>, Reason> {
+    fn of_sleeper(&self, kernel: &dyn StackReader, task: VirtAddr) -> Result<Registers, Reason> {
         // _switch leaves a frame of its own, and its return address in its caller's.
         let own = kernel.value(task, "task_struct", "thread.ksp")?;
         let caller = kernel.word(own)?;
-        let ip = kernel.word(caller.wrapping_add(RETURN))?;
-        Ok(Box::new(Frames {
-            kernel,
-            position: Position::called(ip, caller),
-            registers: None,
-            chain: Chain::new(caller, 16),
-            nameless: Nameless::default(),
-        }))
-    }
-}
-
-/// A walk over one stack.
-struct Frames<'a> {
-    kernel: &'a dyn StackReader,
-    position: Position,
-    /// The registers, if the function was interrupted.
-    registers: Option<Registers>,
-    chain: Chain,
-    nameless: Nameless,
-}
-
-impl Walk for Frames<'_> {
-    fn position(&self) -> Option<Position> {
-        let user = self.registers.is_some_and(|known| known.is_user());
-        (!user).then_some(self.position)
+        Ok(Registers {
+            ip: kernel.word(caller.wrapping_add(RETURN))?,
+            sp: caller,
+            ..Registers::default()
+        })
     }
 
-    fn step(&mut self) -> Result<(), End> {
-        self.nameless.check(self.kernel, self.position.code)?;
-        let frame = self.position.sp;
-        if let Some(registers) = self.registers.take() {
-            if registers.is_user() {
+    /// Until 6.5 (commit b684c09f09e7) the registers that a panicking CPU saves are those after
+    /// the return, too.
+    fn has_no_frame(&self, kernel: &dyn StackReader, registers: &Registers) -> bool {
+        let function = |address: u64| kernel.function_at(address);
+        let Some(caller) = function(registers.link.wrapping_sub(1)) else {
+            return false;
+        };
+        if function(registers.ip).is_none_or(|own| own == caller) {
+            return false;
+        }
+        let kept = kernel.word(registers.sp.wrapping_add(RETURN));
+        kept == Ok(registers.link) || !FRAME.has_frame(kernel, registers.ip, kernel.endian())
+    }
+
+    fn leave(&self, frames: &mut Frames<'_, Self>, _: Option<Registers>) -> Result<(), End> {
+        let (kernel, frame) = (frames.kernel, frames.position.sp);
+        if let Some(registers) = saved(kernel, frame) {
+            // A kernel thread begins with registers that are 0.
+            if registers.is_user || registers.ip == 0 {
                 return Err(End::Reached);
             }
-            if self.is_of_caller(&registers) {
-                self.position = Position::called(registers.link, frame);
-                return Ok(());
-            }
-        } else {
-            check_trampoline(self.kernel, self.position.ip)?;
+            frames.chain.follow(registers.sp)?;
+            return frames.resume(registers);
         }
-        if let Some(registers) = self.saved(frame) {
-            if registers.is_user() || registers.is_beginning() {
-                return Err(End::Reached);
-            }
-            self.chain.follow(registers.r1)?;
-            self.position = Position::interrupted(registers.nip, registers.r1);
-            self.registers = Some(registers);
-            return Ok(());
-        }
-        let caller = self.kernel.word(frame)?;
+        let caller = kernel.word(frame)?;
         if caller == 0 {
             return Err(End::Reached);
         }
-        self.chain.follow(caller)?;
-        let ip = self.kernel.word(caller.wrapping_add(RETURN))?;
-        self.position = Position::called(ip, caller);
+        frames.chain.follow(caller)?;
+        frames.return_to(kernel.word(caller.wrapping_add(RETURN))?, caller);
         Ok(())
     }
 }
 
-impl Frames<'_> {
-    /// Returns the registers that an exception saved in its frame.
-    fn saved(&self, frame: u64) -> Option<Registers> {
-        let mut layouts = LAYOUTS.into_iter();
-        layouts.find_map(|(mark, offset)| {
-            let found = self.kernel.word(frame.wrapping_add(mark)).ok()?;
-            if !MARKS.contains(&found) {
-                return None;
-            }
-            let saved = Registers::read(self.kernel, frame.wrapping_add(offset)).ok()?;
-            saved.is_plausible().then_some(saved)
-        })
-    }
-
-    /// Returns true if r1 still, or already, belongs to the function to which the link register
-    /// returns. Until 6.5 (commit b684c09f09e7) the registers that a panicking CPU saves are so
-    /// as well.
-    fn is_of_caller(&self, registers: &Registers) -> bool {
-        let function = |address: u64| self.kernel.function_at(address);
-        let Some(caller) = function(registers.link.wrapping_sub(1)) else {
-            return false;
-        };
-        if function(registers.nip).is_none_or(|own| own == caller) {
-            return false;
+/// Returns the registers that an exception saved in its frame.
+fn saved(kernel: &dyn StackReader, frame: u64) -> Option<Registers> {
+    let mut layouts = LAYOUTS.into_iter();
+    layouts.find_map(|(mark, offset)| {
+        let found = kernel.word(frame.wrapping_add(mark)).ok()?;
+        if !MARKS.contains(&found) {
+            return None;
         }
-        let kept = self.kernel.word(registers.r1.wrapping_add(RETURN));
-        kept == Ok(registers.link) || !has_frame(self.kernel, registers.nip)
-    }
-}
-
-/// Returns true if the function interrupted at `ip` has a frame.
-fn has_frame(kernel: &dyn StackReader, ip: u64) -> bool {
-    /// `stdu r1, …(r1)`, and `stdux r1, r1, …`.
-    const MAKE: (u32, u32) = (0xffff_0003, 0xf821_0001);
-    const MAKE_LARGE: (u32, u32) = (0xffff_07ff, 0x7c21_016a);
-    /// `addi r1, r1, …`.
-    const DROP: (u32, u32) = (0xffff_0000, 0x3821_0000);
-    const BLR: u32 = 0x4e80_0020;
-    let Some(code) = Before::read(kernel, ip) else {
-        return true;
-    };
-    let is = |instruction: u32, (mask, value): (u32, u32)| instruction & mask == value;
-    let instructions = |bytes: &[u8]| -> Vec<u32> {
-        let words = bytes.chunks_exact(4);
-        words
-            .filter_map(|word| kernel.endian().u32(word, 0))
-            .collect()
-    };
-    let was_made = instructions(&code.first)
-        .into_iter()
-        .any(|word| is(word, MAKE) || is(word, MAKE_LARGE));
-    let dropped = instructions(&code.last)
-        .into_iter()
-        .rev()
-        .take_while(|word| *word != BLR)
-        .any(|word| is(word, DROP));
-    was_made && !dropped
+        registers::saved(kernel, frame.wrapping_add(offset))
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::stacks::fake::Fake;
+    use super::super::super::stacks::fake::{Fake, Text};
     use super::*;
 
     const STACK: u64 = 0xc000_0000_0100_0000;
     const IRQ_STACK: u64 = 0xc000_0000_0080_0000;
     const TASK: u64 = 0xc000_0000_0200_0000;
-    const TEXT: u64 = 0xc000_0000_0000_0000;
-    const FUNCTIONS: [&str; 7] = [
-        "__switch_to",
-        "schedule",
-        "kthread",
-        "ret_from_kernel_user_thread",
-        "decrementer_common_virt",
-        "timer_interrupt",
-        "leaf",
-    ];
-
-    fn text(name: &str) -> u64 {
-        let index = FUNCTIONS.iter().position(|known| *known == name).unwrap();
-        TEXT + Fake::FUNCTION * index as u64
-    }
-
-    fn inside(name: &str) -> u64 {
-        text(name) + 0x80
-    }
+    const TEXT: Text = Text {
+        at: 0xc000_0000_0000_0000,
+        names: &[
+            "__switch_to",
+            "schedule",
+            "kthread",
+            "ret_from_kernel_user_thread",
+            "decrementer_common_virt",
+            "timer_interrupt",
+            "leaf",
+        ],
+    };
 
     fn kernel(endian: Endian) -> Fake {
         let mut fake = Fake::new(endian, "PAGESIZE=65536\n");
@@ -219,16 +141,23 @@ mod tests {
                 Endian::Big => word.to_be_bytes(),
             })
             .collect();
-        for name in FUNCTIONS {
-            let code = if name == "leaf" { &[] } else { code.as_slice() };
-            fake.function(text(name), name, code);
+        for name in TEXT.names {
+            let code = if *name == "leaf" {
+                &[]
+            } else {
+                code.as_slice()
+            };
+            fake.function(&TEXT, name, code);
         }
         fake.member("task_struct.thread.ksp", 8);
         fake
     }
 
     fn put_frame(fake: &mut Fake, at: u64, next: u64, name: &str) {
-        fake.put(at, &[next, 0, inside(name), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        fake.put(
+            at,
+            &[next, 0, TEXT.inside(name), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        );
     }
 
     /// The mark of kernels that have it at this offset.
@@ -291,11 +220,16 @@ mod tests {
                 "decrementer_common_virt",
             );
             // The leaf has no frame: r1 is that of schedule.
-            let saved = registers(inside("leaf"), STACK + 0x200, inside("schedule"), 0);
+            let saved = registers(
+                TEXT.inside("leaf"),
+                STACK + 0x200,
+                TEXT.inside("schedule"),
+                0,
+            );
             fake.put(exception + layout.1, &saved);
             fake.put(exception + layout.0, &[mark_at(layout.0)]);
             put_frame(&mut fake, IRQ_STACK, exception, "leaf");
-            let start = registers(inside("timer_interrupt"), IRQ_STACK, 0, 0);
+            let start = registers(TEXT.inside("timer_interrupt"), IRQ_STACK, 0, 0);
             let (found, end) = fake.cpu(&Ppc64, &start);
             let expected = [
                 "timer_interrupt!",
@@ -321,16 +255,31 @@ mod tests {
         };
         // Before the frame is made, and behind.
         let own = "timer_interrupt";
-        assert_eq!(second(&fake, text(own) + 8, inside("kthread")), "kthread");
-        assert_eq!(second(&fake, text(own) + 12, inside("leaf")), "kthread");
+        assert_eq!(
+            second(&fake, TEXT.start(own) + 8, TEXT.inside("kthread")),
+            "kthread"
+        );
+        assert_eq!(
+            second(&fake, TEXT.start(own) + 12, TEXT.inside("leaf")),
+            "kthread"
+        );
         // As a panicking CPU saved them: the frame has the return address itself.
-        assert_eq!(second(&fake, inside(own), inside("schedule")), "schedule");
+        assert_eq!(
+            second(&fake, TEXT.inside(own), TEXT.inside("schedule")),
+            "schedule"
+        );
         // After a call the link register is in the function itself.
-        fake.put(STACK + 0x210, &[inside(own)]);
-        assert_eq!(second(&fake, inside(own) + 4, inside(own)), "kthread");
+        fake.put(STACK + 0x210, &[TEXT.inside(own)]);
+        assert_eq!(
+            second(&fake, TEXT.inside(own) + 4, TEXT.inside(own)),
+            "kthread"
+        );
         // addi r1, r1, 112.
-        fake.put_bytes(inside(own), &0x3821_0070_u32.to_le_bytes());
-        assert_eq!(second(&fake, inside(own) + 4, inside("leaf")), "leaf");
+        fake.put_bytes(TEXT.inside(own), &0x3821_0070_u32.to_le_bytes());
+        assert_eq!(
+            second(&fake, TEXT.inside(own) + 4, TEXT.inside("leaf")),
+            "leaf"
+        );
     }
 
     #[test]
@@ -359,7 +308,7 @@ mod tests {
         }
         // Exceptions that interrupted each other in a circle.
         put_frame(&mut fake, STACK + 0x200, STACK + 0x300, "schedule");
-        let saved = registers(inside("schedule"), STACK + 0x200, 0, 0);
+        let saved = registers(TEXT.inside("schedule"), STACK + 0x200, 0, 0);
         fake.put(STACK + 0x200 + 48, &saved)
             .put(STACK + 0x220, &[MARKS[0]]);
         let (found, end) = fake.sleeper(&Ppc64, TASK);

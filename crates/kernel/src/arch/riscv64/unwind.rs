@@ -9,10 +9,10 @@ use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 
 use super::super::stacks::{
-    Before, Chain, End, Nameless, Position, Reason, StackReader, Stacks, Unwind, Walk,
-    check_trampoline,
+    Before, CallingConvention, End, Frames, Position, Reason, Registers, StackReader, Stacks,
+    Unwind,
 };
-use super::registers::{Registers, of_sleeper};
+use super::registers;
 
 /// Functions to which exceptions and interrupts return: their frame is a struct pt_regs
 /// (arch/riscv/kernel/entry.S). In the first the handler's call is.
@@ -45,121 +45,73 @@ impl Stacks for Riscv64 {
 
 struct FramePointers;
 
-impl Unwind for FramePointers {
-    fn of_cpu<'a>(
-        &'a self,
-        kernel: &'a dyn StackReader,
-        registers: &[u8],
-        endian: Endian,
-    ) -> Option<Box<dyn Walk + 'a>> {
-        let found = Registers::parse(registers, endian)?;
-        let saved = found.pc != 0 || found.sp != 0;
-        saved.then(|| Box::new(Frames::new(kernel, &found, true)) as _)
+impl CallingConvention for FramePointers {
+    const ALIGN: u64 = 8;
+
+    fn of_note(&self, registers: &[u8], endian: Endian) -> Option<Registers> {
+        registers::parse(registers, endian)
     }
 
-    fn of_sleeper<'a>(
-        &'a self,
-        kernel: &'a dyn StackReader,
-        task: VirtAddr,
-    ) -> Result<Box<dyn Walk + 'a>, Reason> {
-        let found = of_sleeper(kernel, task)?;
-        Ok(Box::new(Frames::new(kernel, &found, false)))
-    }
-}
-
-/// A walk over one stack.
-struct Frames<'a> {
-    kernel: &'a dyn StackReader,
-    position: Position,
-    /// Address behind the record with the caller.
-    fp: u64,
-    /// The registers, if the function was interrupted.
-    registers: Option<Registers>,
-    chain: Chain,
-    nameless: Nameless,
-}
-
-impl Walk for Frames<'_> {
-    fn position(&self) -> Option<Position> {
-        let user = self.registers.is_some_and(|known| known.is_user());
-        (!user).then_some(self.position)
+    fn of_sleeper(&self, kernel: &dyn StackReader, task: VirtAddr) -> Result<Registers, Reason> {
+        registers::of_sleeper(kernel, task)
     }
 
-    fn step(&mut self) -> Result<(), End> {
-        self.nameless.check(self.kernel, self.position.code)?;
-        let function = self.kernel.function_at(self.position.code);
-        let name = function.map_or("", |function| function.name);
-        let interrupted = self.registers.take();
-        if let Some(registers) = interrupted {
-            if registers.is_user() {
+    fn has_no_frame(&self, kernel: &dyn StackReader, registers: &Registers) -> bool {
+        is_code(kernel, registers.link) && !has_record(kernel, registers.ip)
+    }
+
+    fn returned(&self, kernel: &dyn StackReader, ip: u64, sp: u64) -> Position {
+        let position = Position::called(ip, sp);
+        // The entry code jumps to a handler with this return address, without a call before it.
+        match kernel.symbol("ret_from_exception") {
+            Some(VirtAddr(entry)) if entry == ip => Position {
+                code: ip,
+                ..position
+            },
+            _ => position,
+        }
+    }
+
+    fn leave(
+        &self,
+        frames: &mut Frames<'_, Self>,
+        interrupted: Option<Registers>,
+    ) -> Result<(), End> {
+        let kernel = frames.kernel;
+        if interrupted.is_none() {
+            let function = kernel.function_at(frames.position.code);
+            let name = function.map_or("", |function| function.name);
+            if BEGINNINGS.contains(&name) {
                 return Err(End::Reached);
             }
-            if is_code(self.kernel, registers.ra) && !has_record(self.kernel, registers.pc) {
-                self.return_to(registers.ra, registers.sp);
-                return Ok(());
+            if ENTRIES.contains(&name) {
+                let registers = registers::read(kernel, frames.position.sp)?;
+                // A kernel thread begins with registers that are 0.
+                if registers.is_user || registers.ip == 0 {
+                    return Err(End::Reached);
+                }
+                frames.chain.follow(registers.sp)?;
+                return frames.resume(registers);
             }
-        } else if BEGINNINGS.contains(&name) {
-            return Err(End::Reached);
-        } else if ENTRIES.contains(&name) {
-            return self.interrupted(self.position.sp);
-        } else {
-            check_trampoline(self.kernel, self.position.ip)?;
         }
-        if self.fp == 0 {
+        let sp = frames.fp;
+        if sp == 0 {
             return Err(End::Reached);
         }
-        self.chain.follow(self.fp)?;
-        let sp = self.fp;
-        let fp = self.kernel.word(sp.wrapping_sub(16))?;
-        let ra = self.kernel.word(sp.wrapping_sub(8))?;
+        frames.chain.follow(sp)?;
+        let fp = kernel.word(sp.wrapping_sub(16))?;
+        let ra = kernel.word(sp.wrapping_sub(8))?;
         match interrupted {
             // It keeps only the frame pointer.
-            Some(registers) if !is_code(self.kernel, ra) => {
-                self.fp = ra;
-                self.return_to(registers.ra, sp);
+            Some(registers) if !is_code(kernel, ra) => {
+                frames.fp = ra;
+                frames.return_to(registers.link, sp);
             }
             _ => {
-                self.fp = fp;
-                self.return_to(ra, sp);
+                frames.fp = fp;
+                frames.return_to(ra, sp);
             }
         }
-        Ok(())
-    }
-}
-
-impl<'a> Frames<'a> {
-    fn new(kernel: &'a dyn StackReader, start: &Registers, interrupted: bool) -> Self {
-        Self {
-            kernel,
-            position: match interrupted {
-                true => Position::interrupted(start.pc, start.sp),
-                false => Position::called(start.pc, start.sp),
-            },
-            fp: start.fp,
-            registers: interrupted.then_some(*start),
-            chain: Chain::new(start.sp, 8),
-            nameless: Nameless::default(),
-        }
-    }
-
-    fn return_to(&mut self, ra: u64, sp: u64) {
-        self.position = Position::called(ra, sp);
-        // The entry code jumps to a handler with this return address, without a call before it.
-        if self.kernel.symbol("ret_from_exception") == Some(VirtAddr(ra)) {
-            self.position.code = ra;
-        }
-    }
-
-    /// Moves to the code that was interrupted when the registers at `at` were saved.
-    fn interrupted(&mut self, at: u64) -> Result<(), End> {
-        let registers = Registers::read(self.kernel, at)?;
-        // A kernel thread begins with registers that are 0.
-        if registers.is_user() || registers.pc == 0 {
-            return Err(End::Reached);
-        }
-        self.position = Position::interrupted(registers.pc, registers.sp);
-        self.fp = registers.fp;
-        self.registers = Some(registers);
         Ok(())
     }
 }
@@ -199,41 +151,34 @@ fn has_record(kernel: &dyn StackReader, pc: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::stacks::fake::Fake;
+    use super::super::super::stacks::fake::{Fake, Text};
     use super::*;
 
     const STACK: u64 = 0xff20_0000_1000_0000;
     const IRQ_STACK: u64 = 0xff20_0000_0800_0000;
     const TASK: u64 = 0xff60_0000_0100_0000;
-    const TEXT: u64 = 0xffff_ffff_8000_0000;
     /// `c.addi sp, -32`, `c.sdsp ra, 24(sp)`, `c.sdsp s0, 16(sp)`, `c.addi4spn s0, sp, 32`.
     const SHORT: [u8; 8] = [0x01, 0x11, 0x06, 0xec, 0x22, 0xe8, 0x00, 0x10];
     /// `addi sp, sp, -2032`, `addi s0, sp, 2032`.
     const LONG: [u8; 8] = [0x13, 0x01, 0x01, 0x81, 0x13, 0x04, 0x01, 0x7f];
-    const FUNCTIONS: [&str; 7] = [
-        "__schedule",
-        "kthread",
-        "ret_from_fork",
-        "handle_exception",
-        "ret_from_exception",
-        "do_irq",
-        "leaf",
-    ];
-
-    fn text(name: &str) -> u64 {
-        let index = FUNCTIONS.iter().position(|known| *known == name).unwrap();
-        TEXT + Fake::FUNCTION * index as u64
-    }
-
-    fn inside(name: &str) -> u64 {
-        text(name) + 0x80
-    }
+    const TEXT: Text = Text {
+        at: 0xffff_ffff_8000_0000,
+        names: &[
+            "__schedule",
+            "kthread",
+            "ret_from_fork",
+            "handle_exception",
+            "ret_from_exception",
+            "do_irq",
+            "leaf",
+        ],
+    };
 
     fn kernel() -> Fake {
         let mut fake = Fake::new(Endian::Little, "PAGESIZE=4096\n");
-        for name in FUNCTIONS {
-            let code = if name == "kthread" { &LONG } else { &SHORT };
-            fake.function(text(name), name, code);
+        for name in TEXT.names {
+            let code = if *name == "kthread" { &LONG } else { &SHORT };
+            fake.function(&TEXT, name, code);
         }
         fake.member("task_struct.thread.ra", 0)
             .member("task_struct.thread.sp", 8)
@@ -243,10 +188,13 @@ mod tests {
 
     /// Puts a stack from `__schedule` to the start of a kernel thread.
     fn put_sleeper(fake: &mut Fake) {
-        fake.put(TASK, &[inside("__schedule"), STACK, STACK + 0x100])
-            .put(STACK + 0xf0, &[STACK + 0x200, inside("kthread")])
+        fake.put(TASK, &[TEXT.inside("__schedule"), STACK, STACK + 0x100])
+            .put(STACK + 0xf0, &[STACK + 0x200, TEXT.inside("kthread")])
             // s0 was the address of the thread's function.
-            .put(STACK + 0x1f0, &[text("kthread"), inside("ret_from_fork")]);
+            .put(
+                STACK + 0x1f0,
+                &[TEXT.start("kthread"), TEXT.inside("ret_from_fork")],
+            );
     }
 
     fn registers(pc: u64, fp: u64, ra: u64, sp: u64, status: u64) -> Vec<u64> {
@@ -279,13 +227,19 @@ mod tests {
         let sp = STACK - 0x20;
         // The leaf keeps the frame pointer in place of the return address.
         fake.put(STACK - 0x10, &[0xaa, STACK + 0x100]);
-        let words = registers(inside("leaf"), STACK, inside("__schedule"), sp, SUPERVISOR);
+        let words = registers(
+            TEXT.inside("leaf"),
+            STACK,
+            TEXT.inside("__schedule"),
+            sp,
+            SUPERVISOR,
+        );
         fake.put(saved, &words)
             // Interrupts return to what no call instruction precedes.
-            .put(saved - 16, &[STACK, text("ret_from_exception")]);
+            .put(saved - 16, &[STACK, TEXT.start("ret_from_exception")]);
         // The handler's caller is on the interrupt stack, the record of that on the task's.
-        fake.put(IRQ_STACK - 16, &[saved, inside("do_irq")]);
-        let start = registers(inside("do_irq"), IRQ_STACK, 0, IRQ_STACK - 0x40, 0);
+        fake.put(IRQ_STACK - 16, &[saved, TEXT.inside("do_irq")]);
+        let start = registers(TEXT.inside("do_irq"), IRQ_STACK, 0, IRQ_STACK - 0x40, 0);
         let (found, end) = fake.cpu(&Riscv64, &start[..32]);
         let expected = [
             "do_irq!",
@@ -304,8 +258,8 @@ mod tests {
     fn system_call_ends_at_the_registers_of_the_user() {
         let mut fake = kernel();
         let saved = STACK + 0x100;
-        fake.put(TASK, &[inside("__schedule"), STACK, saved])
-            .put(saved - 16, &[0x7fff_0000, inside("handle_exception")])
+        fake.put(TASK, &[TEXT.inside("__schedule"), STACK, saved])
+            .put(saved - 16, &[0x7fff_0000, TEXT.inside("handle_exception")])
             .put(
                 saved,
                 &registers(0x1_0000, 0x7fff_0000, 0, 0x7fff_0000, 0x20),
@@ -321,12 +275,12 @@ mod tests {
     fn function_without_a_record_yet_returns_to_the_register() {
         let mut fake = kernel();
         put_sleeper(&mut fake);
-        let start = |pc| registers(pc, STACK + 0x200, inside("__schedule"), STACK, 0);
+        let start = |pc| registers(pc, STACK + 0x200, TEXT.inside("__schedule"), STACK, 0);
         for (pc, next) in [
-            (text("leaf") + 6, "__schedule"),
-            (text("leaf") + 8, "ret_from_fork"),
-            (text("kthread") + 4, "__schedule"),
-            (text("kthread") + 8, "ret_from_fork"),
+            (TEXT.start("leaf") + 6, "__schedule"),
+            (TEXT.start("leaf") + 8, "ret_from_fork"),
+            (TEXT.start("kthread") + 4, "__schedule"),
+            (TEXT.start("kthread") + 8, "ret_from_fork"),
         ] {
             let (found, _) = fake.cpu(&Riscv64, &start(pc)[..32]);
             assert_eq!(fake.names(&found)[1], next, "{pc:#x}");
@@ -338,15 +292,29 @@ mod tests {
         let mut fake = kernel();
         put_sleeper(&mut fake);
         for record in [
-            [STACK + 0x100, inside("kthread")],
-            [STACK + 0x101, inside("kthread")],
-            [0x10, inside("kthread")],
-            [STACK + 0x200, inside("handle_exception")],
+            [STACK + 0x100, TEXT.inside("kthread")],
+            [STACK + 0x101, TEXT.inside("kthread")],
+            [0x10, TEXT.inside("kthread")],
+            [STACK + 0x200, TEXT.inside("handle_exception")],
         ] {
             fake.put(STACK + 0xf0, &record);
             let (found, end) = fake.sleeper(&Riscv64, TASK);
             assert!(matches!(end, End::Cut(_)), "{record:x?}");
             assert!(found.len() < 32, "{record:x?}");
         }
+        // Registers that return to the entry which saved them.
+        let saved = STACK + 0x200;
+        let circle = registers(
+            TEXT.start("leaf") + 2,
+            STACK + 0x300,
+            TEXT.inside("handle_exception"),
+            saved,
+            SUPERVISOR,
+        );
+        fake.put(saved - 16, &[0, TEXT.inside("handle_exception")])
+            .put(STACK + 0xf0, &[saved, TEXT.inside("kthread")])
+            .put(saved, &circle);
+        let (found, end) = fake.sleeper(&Riscv64, TASK);
+        assert!(found.len() < 32 && matches!(end, End::Cut(_)), "{end:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use bigiron_format::bytes::Endian;
 
-use super::super::stacks::{Reason, StackReader};
+use super::super::stacks::{Reason, Registers, StackReader};
 
 /// Offset of the program status word in struct pt_regs (arch/s390/include/asm/ptrace.h); in
 /// struct s390_regs, which a note has, it comes first.
@@ -14,38 +14,22 @@ pub const PT_REGS: u64 = PSW + SIZE as u64;
 /// PSW_MASK_PSTATE: a user program.
 const USER: u64 = 1 << 48;
 
-/// The registers that unwinding needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Registers {
-    /// Program status word: mode and instruction address.
-    pub psw: (u64, u64),
-    /// The return address.
-    pub r14: u64,
-    /// The stack pointer.
-    pub r15: u64,
+/// Parses a struct s390_regs.
+pub fn parse(bytes: &[u8], endian: Endian) -> Option<Registers> {
+    let at = |index: usize| endian.u64(bytes, 8 * index);
+    Some(Registers {
+        ip: at(1)?,
+        sp: at(17)?,
+        fp: 0,
+        link: at(16)?,
+        is_user: at(0)? & USER != 0,
+    })
 }
 
-impl Registers {
-    /// Parses a struct s390_regs.
-    pub fn parse(bytes: &[u8], endian: Endian) -> Option<Self> {
-        let at = |index: usize| endian.u64(bytes, 8 * index);
-        Some(Self {
-            psw: (at(0)?, at(1)?),
-            r14: at(16)?,
-            r15: at(17)?,
-        })
-    }
-
-    /// Reads a struct pt_regs.
-    pub fn read(kernel: &dyn StackReader, at: u64) -> Result<Self, Reason> {
-        let mut bytes = [0; SIZE];
-        let at = at.wrapping_add(PSW);
-        kernel.read("the registers on a stack", at, &mut bytes)?;
-        Ok(Self::parse(&bytes, kernel.endian()).unwrap_or_default())
-    }
-
-    /// Returns true for user mode.
-    pub fn is_user(&self) -> bool {
-        self.psw.0 & USER != 0
-    }
+/// Reads a struct pt_regs.
+pub fn read(kernel: &dyn StackReader, at: u64) -> Result<Registers, Reason> {
+    let mut bytes = [0; SIZE];
+    let at = at.wrapping_add(PSW);
+    kernel.read("the registers on a stack", at, &mut bytes)?;
+    Ok(parse(&bytes, kernel.endian()).unwrap_or_default())
 }

@@ -8,10 +8,9 @@ use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 
 use super::super::stacks::{
-    Before, Chain, End, Nameless, Position, Reason, StackReader, Stacks, Unwind, Walk,
-    check_trampoline,
+    Before, CallingConvention, End, Frames, Reason, Registers, StackReader, Stacks, Unwind,
 };
-use super::registers::{PT_REGS, Registers};
+use super::registers::{self, PT_REGS};
 
 /// Alignment and size of a stack: the task's, and those of interrupts and machine checks
 /// (STACK_SIZE, arch/s390/include/asm/thread_info.h). With KASAN it is a multiple.
@@ -44,107 +43,49 @@ struct Layout {
     size: u64,
 }
 
-impl Unwind for Layout {
-    fn of_cpu<'a>(
-        &'a self,
-        kernel: &'a dyn StackReader,
-        registers: &[u8],
-        endian: Endian,
-    ) -> Option<Box<dyn Walk + 'a>> {
-        let found = Registers::parse(registers, endian)?;
-        let saved = found.psw.1 != 0 || found.r15 != 0;
-        saved.then(|| {
-            Box::new(Frames {
-                kernel,
-                layout: self,
-                position: Position::interrupted(found.psw.1, found.r15),
-                registers: Some(found),
-                chain: Chain::new(found.r15, 8),
-                nameless: Nameless::default(),
-            }) as _
+impl CallingConvention for Layout {
+    const ALIGN: u64 = 8;
+
+    fn of_note(&self, registers: &[u8], endian: Endian) -> Option<Registers> {
+        registers::parse(registers, endian)
+    }
+
+    fn of_sleeper(&self, kernel: &dyn StackReader, task: VirtAddr) -> Result<Registers, Reason> {
+        // __switch_to keeps the registers in its caller's frame.
+        let sp = kernel.value(task, "task_struct", "thread.ksp")?;
+        Ok(Registers {
+            ip: kernel.word(sp.wrapping_add(self.r14))?,
+            sp,
+            ..Registers::default()
         })
     }
 
-    fn of_sleeper<'a>(
-        &'a self,
-        kernel: &'a dyn StackReader,
-        task: VirtAddr,
-    ) -> Result<Box<dyn Walk + 'a>, Reason> {
-        // __switch_to keeps the registers in its caller's frame.
-        let sp = kernel.value(task, "task_struct", "thread.ksp")?;
-        let ip = kernel.word(sp.wrapping_add(self.r14))?;
-        Ok(Box::new(Frames {
-            kernel,
-            layout: self,
-            position: Position::called(ip, sp),
-            registers: None,
-            chain: Chain::new(sp, 8),
-            nameless: Nameless::default(),
-        }))
-    }
-}
-
-/// A walk over one stack.
-struct Frames<'a> {
-    kernel: &'a dyn StackReader,
-    layout: &'a Layout,
-    position: Position,
-    /// The registers, if the function was interrupted.
-    registers: Option<Registers>,
-    chain: Chain,
-    nameless: Nameless,
-}
-
-impl Walk for Frames<'_> {
-    fn position(&self) -> Option<Position> {
-        let user = self.registers.is_some_and(|known| known.is_user());
-        (!user).then_some(self.position)
+    fn has_no_frame(&self, kernel: &dyn StackReader, registers: &Registers) -> bool {
+        let caller = kernel.function_at(registers.link.wrapping_sub(1));
+        caller.is_some() && !has_frame(kernel, registers.ip)
     }
 
-    fn step(&mut self) -> Result<(), End> {
-        self.nameless.check(self.kernel, self.position.code)?;
-        let frame = self.position.sp;
-        if let Some(registers) = self.registers.take() {
-            if registers.is_user() {
-                return Err(End::Reached);
-            }
-            let caller = self.kernel.function_at(registers.r14.wrapping_sub(1));
-            if caller.is_some() && !has_frame(self.kernel, registers.psw.1) {
-                self.position = Position::called(registers.r14, frame);
-                return Ok(());
-            }
-        } else {
-            check_trampoline(self.kernel, self.position.ip)?;
+    fn leave(&self, frames: &mut Frames<'_, Self>, _: Option<Registers>) -> Result<(), End> {
+        let (kernel, frame) = (frames.kernel, frames.position.sp);
+        let caller = kernel.word(frame.wrapping_add(self.back_chain))?;
+        if caller != 0 {
+            frames.chain.follow(caller)?;
+            frames.return_to(kernel.word(caller.wrapping_add(self.r14))?, caller);
+            return Ok(());
         }
-        let back_chain = frame.wrapping_add(self.layout.back_chain);
-        let caller = self.kernel.word(back_chain)?;
-        if caller == 0 {
-            return self.interrupted(frame.wrapping_add(self.layout.size));
-        }
-        self.chain.follow(caller)?;
-        let ip = self.kernel.word(caller.wrapping_add(self.layout.r14))?;
-        self.position = Position::called(ip, caller);
-        Ok(())
-    }
-}
-
-impl Frames<'_> {
-    /// Moves to the code that was interrupted when the registers at `at` were saved.
-    fn interrupted(&mut self, at: u64) -> Result<(), End> {
+        let at = frame.wrapping_add(self.size);
         let left = STACK - 1 - (at.wrapping_sub(1) & (STACK - 1));
         if left < PT_REGS {
             // The stack ends here.
             return Err(End::Reached);
         }
-        let registers = Registers::read(self.kernel, at)?;
+        let registers = registers::read(kernel, at)?;
         // A kernel thread begins with registers that are 0.
-        if registers.is_user() || registers.psw.1 == 0 {
+        if registers.is_user || registers.ip == 0 {
             return Err(End::Reached);
         }
-        self.chain.follow(registers.r15)?;
-        self.position = Position::interrupted(registers.psw.1, registers.r15);
-        self.registers = Some(registers);
-        Ok(())
+        frames.chain.follow(registers.sp)?;
+        frames.resume(registers)
     }
 }
 
@@ -179,45 +120,38 @@ fn has_frame(kernel: &dyn StackReader, ip: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::stacks::fake::Fake;
+    use super::super::super::stacks::fake::{Fake, Text};
     use super::*;
 
     const TASK_STACK: u64 = 0x37f_e000_0000;
     const ASYNC_STACK: u64 = 0x37f_f000_0000;
     const TASK: u64 = 0x200_0000;
-    const TEXT: u64 = 0x10_0000;
-    const FUNCTIONS: [&str; 7] = [
-        "__schedule",
-        "kthread",
-        "__ret_from_fork",
-        "ret_from_fork",
-        "io_int_handler",
-        "do_io_irq",
-        "leaf",
-    ];
+    const TEXT: Text = Text {
+        at: 0x10_0000,
+        names: &[
+            "__schedule",
+            "kthread",
+            "__ret_from_fork",
+            "ret_from_fork",
+            "io_int_handler",
+            "do_io_irq",
+            "leaf",
+        ],
+    };
     const USER: u64 = 1 << 48;
-
-    fn text(name: &str) -> u64 {
-        let index = FUNCTIONS.iter().position(|known| *known == name).unwrap();
-        TEXT + Fake::FUNCTION * index as u64
-    }
-
-    fn inside(name: &str) -> u64 {
-        text(name) + 0x80
-    }
 
     fn kernel() -> Fake {
         let mut fake = Fake::new(Endian::Big, "PAGESIZE=4096\n");
-        for name in FUNCTIONS {
+        for name in TEXT.names {
             // stmg %r14,%r15,136(%r15); aghi or lay %r15,-160; stg %r14,152(%r15).
-            let code: &[u8] = match name {
+            let code: &[u8] = match *name {
                 "leaf" => &[0x07, 0x00],
                 "kthread" => &[
                     0xeb, 0xef, 0xf0, 0x88, 0x00, 0x24, 0xe3, 0xf0, 0xff, 0x60, 0xff, 0x71,
                 ],
                 _ => &[0xeb, 0xef, 0xf0, 0x88, 0x00, 0x24, 0xa7, 0xfb, 0xff, 0x60],
             };
-            fake.function(text(name), name, code);
+            fake.function(&TEXT, name, code);
         }
         fake.member("task_struct.thread.ksp", 8);
         fake
@@ -226,7 +160,8 @@ mod tests {
     /// Puts a frame that has the return address into the function `name`, which owns it.
     fn put_frame(fake: &mut Fake, at: u64, next: u64, name: &str) {
         fake.put(at, &[0; 20]);
-        fake.put(at + 136, &[inside(name)]).put(at + 152, &[next]);
+        fake.put(at + 136, &[TEXT.inside(name)])
+            .put(at + 152, &[next]);
     }
 
     fn put_registers(fake: &mut Fake, at: u64, psw: (u64, u64), r14: u64, r15: u64) {
@@ -271,9 +206,9 @@ mod tests {
         put_frame(&mut fake, TASK_STACK - 0x400, 0, "io_int_handler");
         // The leaf has no frame: r15 is that of __schedule.
         let saved = TASK_STACK - 0x400 + 160;
-        let psw = (0, inside("leaf"));
-        put_registers(&mut fake, saved, psw, inside("__schedule"), TASK_STACK);
-        let start = registers((0, inside("do_io_irq")), 0, ASYNC_STACK);
+        let psw = (0, TEXT.inside("leaf"));
+        put_registers(&mut fake, saved, psw, TEXT.inside("__schedule"), TASK_STACK);
+        let start = registers((0, TEXT.inside("do_io_irq")), 0, ASYNC_STACK);
         let (found, end) = fake.cpu(&S390x, &start);
         let expected = [
             "do_io_irq!",
@@ -292,12 +227,12 @@ mod tests {
         let mut fake = kernel();
         put_sleeper(&mut fake, (0, 0));
         for (ip, next) in [
-            (text("do_io_irq") + 6, "__schedule"),
-            (text("do_io_irq") + 10, "kthread"),
-            (text("kthread") + 6, "__schedule"),
-            (text("kthread") + 12, "kthread"),
+            (TEXT.start("do_io_irq") + 6, "__schedule"),
+            (TEXT.start("do_io_irq") + 10, "kthread"),
+            (TEXT.start("kthread") + 6, "__schedule"),
+            (TEXT.start("kthread") + 12, "kthread"),
         ] {
-            let start = registers((0, ip), inside("__schedule"), TASK_STACK);
+            let start = registers((0, ip), TEXT.inside("__schedule"), TASK_STACK);
             let (found, _) = fake.cpu(&S390x, &start);
             assert_eq!(fake.names(&found)[1], next, "{ip:#x}");
         }
@@ -327,9 +262,9 @@ mod tests {
             assert!(found.len() < 32, "{next:#x}");
         }
         // Registers that lead back.
-        put_sleeper(&mut fake, (0, inside("kthread")));
+        put_sleeper(&mut fake, (0, TEXT.inside("kthread")));
         let at = TASK_STACK + 0x200 + 160;
-        let psw = (0, inside("kthread"));
+        let psw = (0, TEXT.inside("kthread"));
         put_registers(&mut fake, at, psw, 0, TASK_STACK);
         let (found, end) = fake.sleeper(&S390x, TASK);
         assert!(found.len() < 64 && matches!(end, End::Cut(_)), "{end:?}");

@@ -12,6 +12,27 @@ use crate::types::{MemberLocation, TypeId};
 /// Most frames that a walk may have.
 const MAX_FRAMES: usize = 4096;
 
+/// Functions of 4 KiB, one behind the other.
+pub struct Text {
+    /// Address of the first one.
+    pub at: u64,
+    /// Their names.
+    pub names: &'static [&'static str],
+}
+
+impl Text {
+    /// Returns the address of a function.
+    pub fn start(&self, name: &str) -> u64 {
+        let index = self.names.iter().position(|known| *known == name).unwrap();
+        self.at + Fake::FUNCTION * index as u64
+    }
+
+    /// Returns an address in the middle of a function, as a return address is.
+    pub fn inside(&self, name: &str) -> u64 {
+        self.start(name) + 0x80
+    }
+}
+
 /// A kernel: words and code at addresses, functions of 4 KiB, and members of structs.
 pub struct Fake {
     info: Vmcoreinfo,
@@ -54,8 +75,9 @@ impl Fake {
         self
     }
 
-    /// Adds a function, filled with `code` and then zeros.
-    pub fn function(&mut self, start: u64, name: &'static str, code: &[u8]) -> &mut Self {
+    /// Adds a function of `text`, filled with `code` and then zeros.
+    pub fn function(&mut self, text: &Text, name: &'static str, code: &[u8]) -> &mut Self {
+        let start = text.start(name);
         self.functions.insert(start, name);
         self.put_bytes(start, &[0; Self::FUNCTION as usize]);
         self.put_bytes(start, code)

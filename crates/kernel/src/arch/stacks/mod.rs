@@ -1,15 +1,18 @@
 //! The interface of stacks: what unwinding needs of a kernel, and what each architecture
 //! provides.
 //!
-//! An architecture has registers, in its own struct, and a [`Walk`] from frame to frame. Names
+//! An architecture whose calls put the return address into a link register has a calling
+//! convention; the walk over its frames is the same for all. x86-64 has a walk of its own. Names
 //! of functions, notes and tasks are neutral, and the business of the caller.
 
 mod chain;
 #[cfg(test)]
 pub(super) mod fake;
+mod frames;
 mod nameless;
 mod prologue;
 mod reader;
+mod registers;
 mod trampoline;
 
 use std::fmt;
@@ -20,8 +23,10 @@ use bigiron_format::bytes::Endian;
 pub use reader::{Function, StackReader};
 
 pub(super) use chain::Chain;
+pub(super) use frames::{CallingConvention, Frames};
 pub(super) use nameless::Nameless;
-pub(super) use prologue::Before;
+pub(super) use prologue::{Before, Form, FrameForms};
+pub(super) use registers::Registers;
 pub(super) use trampoline::check_trampoline;
 
 /// Offset of pr_reg in struct elf_prstatus, the descriptor of NT_PRSTATUS, of all 64-bit
