@@ -9,8 +9,8 @@ use super::elf::ElfSource;
 use super::elf_reader::ElfReader;
 use super::file::IoMethod;
 use super::{
-    CacheUsage, Extensions, HeaderAddresses, MemorySource, NotedText, PageReader, SECTION_FRAMES,
-    SharedAccess, SourceFacts,
+    Extensions, HeaderAddresses, MemorySource, NotedText, PageReader, SECTION_FRAMES, SharedAccess,
+    SourceFacts,
 };
 use crate::error::SourceError;
 
@@ -131,10 +131,6 @@ impl ElfSource {
 }
 
 impl SharedAccess for ElfSource {
-    fn cache_usage(&self) -> Option<CacheUsage> {
-        None
-    }
-
     fn parallel_readers(&self) -> usize {
         self.readers
     }

@@ -151,10 +151,6 @@ impl SharedAccess for KdumpBlocks {
     fn cache_usage(&self) -> Option<CacheUsage> {
         self.kdump.cache_usage()
     }
-
-    fn parallel_readers(&self) -> usize {
-        SharedAccess::parallel_readers(&self.kdump)
-    }
 }
 
 /// One helper's reader.

@@ -13,8 +13,7 @@ use super::kdump_cache::KdumpCache;
 use super::kdump_cached::CachedKdumpReader;
 use super::kdump_reader::KdumpReader;
 use super::{
-    CacheUsage, Extensions, MemorySource, NotedText, PageReader, SECTION_FRAMES, SharedAccess,
-    SourceFacts,
+    Extensions, MemorySource, NotedText, PageReader, SECTION_FRAMES, SharedAccess, SourceFacts,
 };
 use crate::error::SourceError;
 
@@ -129,22 +128,7 @@ impl MemorySource for KdumpSource {
 
 impl SharedAccess for KdumpSource {
     #[cfg(feature = "cache")]
-    fn cache_usage(&self) -> Option<CacheUsage> {
+    fn cache_usage(&self) -> Option<super::CacheUsage> {
         self.cache.as_ref().map(KdumpCache::usage)
-    }
-
-    #[cfg(not(feature = "cache"))]
-    fn cache_usage(&self) -> Option<CacheUsage> {
-        None
-    }
-
-    #[cfg(feature = "cache")]
-    fn parallel_readers(&self) -> usize {
-        self.cache.as_ref().map_or(1, |_| super::parallel_readers())
-    }
-
-    #[cfg(not(feature = "cache"))]
-    fn parallel_readers(&self) -> usize {
-        1
     }
 }

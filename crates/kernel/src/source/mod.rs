@@ -72,7 +72,6 @@ pub struct CacheUsage {
 
 /// Maximum number of readers for one consumer with many threads, for a dump with a shared
 /// cache: more would take memory without being faster.
-#[cfg(feature = "cache")]
 fn parallel_readers() -> usize {
     let processors = std::thread::available_parallelism();
     processors.map_or(4, |count| count.get().clamp(4, 16))
@@ -212,10 +211,17 @@ pub trait StoredSizes {
 /// A source that several threads may read at random; see `Source::set_cache`.
 pub trait SharedAccess {
     /// Statistics of the shared cache; `None` without one.
-    fn cache_usage(&self) -> Option<CacheUsage>;
+    fn cache_usage(&self) -> Option<CacheUsage> {
+        None
+    }
 
-    /// Number of readers for random access by many threads.
-    fn parallel_readers(&self) -> usize;
+    /// Number of readers for random access by many threads: one without a shared cache.
+    fn parallel_readers(&self) -> usize {
+        match self.cache_usage() {
+            Some(_) => parallel_readers(),
+            None => 1,
+        }
+    }
 }
 
 impl dyn MemorySource + '_ {

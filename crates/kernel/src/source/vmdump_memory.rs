@@ -13,9 +13,7 @@ use super::vmdump::VmdumpSource;
 #[cfg(feature = "cache")]
 use super::vmdump_cached::CachedVmdumpReader;
 use super::vmdump_reader::VmdumpReader;
-use super::{
-    CacheUsage, Extensions, MemorySource, NotedText, PageReader, SharedAccess, SourceFacts,
-};
+use super::{Extensions, MemorySource, NotedText, PageReader, SharedAccess, SourceFacts};
 use crate::error::SourceError;
 
 impl MemorySource for VmdumpSource {
@@ -132,22 +130,7 @@ impl MemorySource for VmdumpSource {
 
 impl SharedAccess for VmdumpSource {
     #[cfg(feature = "cache")]
-    fn cache_usage(&self) -> Option<CacheUsage> {
+    fn cache_usage(&self) -> Option<super::CacheUsage> {
         self.cache.as_ref().map(ChunkCache::usage)
-    }
-
-    #[cfg(not(feature = "cache"))]
-    fn cache_usage(&self) -> Option<CacheUsage> {
-        None
-    }
-
-    #[cfg(feature = "cache")]
-    fn parallel_readers(&self) -> usize {
-        self.cache.as_ref().map_or(1, |_| super::parallel_readers())
-    }
-
-    #[cfg(not(feature = "cache"))]
-    fn parallel_readers(&self) -> usize {
-        1
     }
 }
