@@ -1,6 +1,8 @@
 //! Code shared by several fuzz targets.
 
 pub mod choices;
+#[path = "../../crates/dump/tests/common/extents.rs"]
+pub mod extents;
 pub mod failing;
 #[path = "../../crates/kernel/tests/common/kernel_bytes.rs"]
 mod kernel_bytes;

@@ -3,20 +3,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
-use std::collections::BTreeMap;
-use std::ops::Range;
-use std::path::PathBuf;
+#[path = "common/extents.rs"]
+mod extents;
 
-use bigiron_dump::{DumpOptions, DumpOutput, Format, OutputTarget, Progress, dump};
+use std::collections::BTreeMap;
+
 use bigiron_format::PageFrame;
-use bigiron_format::bitmap::Bitmap;
-use bigiron_format::bytes::ReadAt;
 use bigiron_format::codec::{Codec, Compression};
 use bigiron_format::failing::Failing;
-use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
-use bigiron_helpers::Stop;
-use bigiron_kernel::{IoMethod, Kernel, SECTION_FRAMES, Source};
+use bigiron_kernel::{IoMethod, Source};
 use bigiron_synth::{ElfShape, Synth};
+use extents::{Dump, open, sections};
 
 /// 10 MiB with pages that no codec makes smaller, and others.
 const MACHINE: &str = "kernel 6.12
@@ -32,98 +29,13 @@ const RUN: usize = 64;
 const FIRST: u64 = 16;
 const STEP: u64 = 47;
 
-/// A dump, and the extents of the file that each page needs.
-struct Dump {
-    bytes: Vec<u8>,
-    pages: BTreeMap<u64, Vec<Range<u64>>>,
-    /// Where headers and bitmaps end.
-    headers_end: u64,
-}
-
-impl Dump {
-    /// The pages with bytes in `bad`.
-    fn hit(&self, bad: &Range<u64>) -> Vec<u64> {
-        let is_hit = |extent: &Range<u64>| bad.start < extent.end && extent.start < bad.end;
-        let pages = self.pages.iter();
-        let hit = pages.filter(|(_, extents)| extents.iter().any(is_hit));
-        hit.map(|(frame, _)| *frame).collect()
-    }
-}
-
 fn elf(shape: &ElfShape) -> Dump {
-    let image = Synth::from_text(MACHINE).unwrap().elf_image(shape);
-    let mut pages = BTreeMap::new();
-    for load in &image.loads {
-        for (index, at) in load.data.clone().step_by(PAGE).enumerate() {
-            let frame = load.paddr / PAGE as u64 + index as u64;
-            let extent = at as u64..(at + PAGE) as u64;
-            pages.insert(frame, vec![extent]);
-        }
-    }
-    let start = image
-        .loads
-        .iter()
-        .map(|load| load.data.start)
-        .min()
-        .unwrap();
-    Dump {
-        bytes: image.bytes,
-        pages,
-        headers_end: start as u64,
-    }
+    Dump::elf(&Synth::from_text(MACHINE).unwrap(), shape)
 }
 
 fn kdump(codec: Codec) -> Dump {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("dump");
-    let source = open(Box::new(elf(&ElfShape::vmcore()).bytes));
-    let kernel = Kernel::find(&source, None, IoMethod::Read, 64).unwrap();
-    let format = Format::kdump(Compression::new(codec));
-    let output = DumpOutput::whole(format, OutputTarget::File(path.clone()));
-    let (progress, stop) = (Progress::new(), Stop::new());
-    let options = DumpOptions::default();
-    dump(&kernel.into(), &output, &options, &progress, &stop).unwrap();
-    let bytes = std::fs::read(&path).unwrap();
-    let headers = KdumpHeaders::read(&bytes).unwrap();
-    let made = open(Box::new(bytes.clone()));
-    let mut pages = BTreeMap::new();
-    for (index, frame) in frames(&made).into_iter().enumerate() {
-        let at = headers.layout.descriptor(index as u64);
-        let descriptor = at..at + DESCRIPTOR_SIZE as u64;
-        let stored = &bytes[at as usize..descriptor.end as usize];
-        let stored = PageDescriptor::decode(stored, headers.endian).unwrap();
-        let data = stored.offset..stored.offset + u64::from(stored.size);
-        pages.insert(frame, vec![descriptor, data]);
-    }
-    Dump {
-        bytes,
-        pages,
-        headers_end: headers.layout.descriptors(),
-    }
-}
-
-fn open(bytes: Box<dyn ReadAt>) -> Source {
-    Source::from_bytes(bytes, PathBuf::from("dump")).unwrap()
-}
-
-fn sections(source: &Source) -> Vec<(PageFrame, Bitmap)> {
-    let memory = source.memory();
-    let sections = memory.sections().map(|first| {
-        let mut present = Bitmap::new(SECTION_FRAMES as usize);
-        memory.present(first, &mut present).unwrap();
-        (first, present)
-    });
-    sections.collect()
-}
-
-/// Returns the page frames that the source has.
-fn frames(source: &Source) -> Vec<u64> {
-    let sections = sections(source).into_iter();
-    let frames = sections.flat_map(|(first, present)| {
-        let bits = (0..present.len()).filter(move |bit| present.get(*bit));
-        bits.map(move |bit| first.0 + bit as u64)
-    });
-    frames.collect()
+    let machine = Synth::from_text(MACHINE).unwrap();
+    Dump::kdump(&machine, Compression::new(codec))
 }
 
 /// Reads all pages in runs; returns those that can be read, and those that cannot.
@@ -162,8 +74,8 @@ fn loses_only_what_is_hit(dump: &Dump, cache: Option<u64>) {
     let chosen = sectors.filter(|sector| sector - start < FIRST || sector % STEP == 0);
     let counts = 1..4;
     for (sector, count) in chosen.zip(counts.cycle()) {
-        let bad = sector * SECTOR..(sector + count) * SECTOR;
-        let file = Failing::new(dump.bytes.clone(), vec![bad.clone()]);
+        let bad = [sector * SECTOR..(sector + count) * SECTOR];
+        let file = Failing::new(dump.bytes.clone(), bad.to_vec());
         let mut source = open(Box::new(file));
         if let Some(bytes) = cache {
             source.set_cache(bytes);
