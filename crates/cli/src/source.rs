@@ -178,9 +178,19 @@ impl Opened {
     pub fn kernel(&self) -> anyhow::Result<Kernel<'_>> {
         bus_error::explain(self.source.path(), self.io)?;
         let given = self.vmcoreinfo.clone();
-        Kernel::find(&self.source, given, self.io, self.cache_pages)
-            .map_err(|error| name_error(error.into(), self.source.path()))
+        let kernel = Kernel::find(&self.source, given, self.io, self.cache_pages)
+            .map_err(|error| name_error(error.into(), self.source.path()))?;
+        if let Some(warning) = note_warning(&kernel, self.source.path()) {
+            crate::tell::tell!("bigiron: warning: {warning}");
+        }
+        Ok(kernel)
     }
+}
+
+/// Returns a warning if VMCOREINFO of a note of the dump cannot be used.
+pub fn note_warning(kernel: &Kernel, path: &Path) -> Option<String> {
+    let damage = kernel.note_damage()?;
+    Some(format!("{}: {damage}", path.display()))
 }
 
 /// Splits an argument into the files of one dump: a file, or all parts of a split or striped

@@ -74,14 +74,14 @@ fn loses_only_what_is_hit(dump: &Dump, cache: Option<u64>) {
     let chosen = sectors.filter(|sector| sector - start < FIRST || sector % STEP == 0);
     let counts = 1..4;
     for (sector, count) in chosen.zip(counts.cycle()) {
-        let bad = [sector * SECTOR..(sector + count) * SECTOR];
-        let file = Failing::new(dump.bytes.clone(), bad.to_vec());
+        let bad = sector * SECTOR..(sector + count) * SECTOR;
+        let file = Failing::new(dump.bytes.clone(), vec![bad.clone()]);
         let mut source = open(Box::new(file));
         if let Some(bytes) = cache {
             source.set_cache(bytes);
         }
         let (found, lost) = read(&source);
-        assert_eq!(lost, dump.hit(&bad), "{bad:x?}");
+        assert_eq!(lost, dump.hit(std::slice::from_ref(&bad)), "{bad:x?}");
         assert!(found.iter().all(|(frame, page)| good[frame] == *page));
     }
 }

@@ -24,6 +24,7 @@ pub struct Kernel<'a> {
     translator: Box<dyn Translator>,
     utsname: Utsname,
     found_in_memory: bool,
+    note_damage: Option<String>,
     damage: Option<&'a str>,
     erased: Option<ErasedSource<'a>>,
 }
@@ -49,28 +50,45 @@ impl<'a> Kernel<'a> {
         io: IoMethod,
         cache_pages: usize,
     ) -> Result<Self, KernelError> {
-        let noted = match given {
-            Some(info) => {
-                check_release(source, &info)?;
-                Some(info)
-            }
-            None => vmcoreinfo::from_note(source)
-                .map_err(|error| vmcoreinfo::name_error(path, error))?,
-        };
-        if let Some(info) = noted {
+        if let Some(info) = given {
+            check_release(source, &info)?;
             return Self::new(source, info, io, cache_pages);
         }
+        let noted = vmcoreinfo::from_note(source)
+            .map_err(|error| vmcoreinfo::name_error(path, error))
+            .and_then(|info| {
+                info.map(|info| Self::new(source, info, io, cache_pages))
+                    .transpose()
+            });
+        let damage = match noted {
+            Ok(Some(kernel)) => return Ok(kernel),
+            Ok(None) => None,
+            Err(error) if error.leaves_pages_readable() => Some(error),
+            Err(error) => return Err(error),
+        };
+        match Self::find_in_memory(source, io, cache_pages) {
+            Ok(kernel) => Ok(Self {
+                found_in_memory: true,
+                note_damage: damage.map(|error| vmcoreinfo::note_damage(source, &error)),
+                ..kernel
+            }),
+            Err(error) => Err(damage.unwrap_or(error)),
+        }
+    }
+
+    fn find_in_memory(
+        source: &'a dyn MemorySource,
+        io: IoMethod,
+        cache_pages: usize,
+    ) -> Result<Self, KernelError> {
         let accept = |info| {
             let kernel = Self::new(source, info, io, cache_pages).ok()?;
             (Some(kernel.utsname.release()) == kernel.info.release()).then_some(kernel)
         };
-        let pointed = vmcoreinfo::from_pointer(source, io)?.and_then(accept);
-        let mut kernel = match pointed {
-            Some(kernel) => kernel,
-            None => vmcoreinfo::from_memory(source, io, accept)?,
-        };
-        kernel.found_in_memory = true;
-        Ok(kernel)
+        match vmcoreinfo::from_pointer(source, io)?.and_then(accept) {
+            Some(kernel) => Ok(kernel),
+            None => vmcoreinfo::from_memory(source, io, accept),
+        }
     }
 
     fn new(
@@ -99,6 +117,7 @@ impl<'a> Kernel<'a> {
             translator,
             utsname: Utsname::default(),
             found_in_memory: false,
+            note_damage: None,
             damage: source.damage(),
             erased: None,
         };
@@ -119,6 +138,12 @@ impl<'a> Kernel<'a> {
     /// Returns true if VMCOREINFO was not in a note and had to be searched for in memory.
     pub fn found_in_memory(&self) -> bool {
         self.found_in_memory
+    }
+
+    /// The reason why VMCOREINFO of a note was not used, with its offset; `None` if it was, or if
+    /// there is none.
+    pub fn note_damage(&self) -> Option<&str> {
+        self.note_damage.as_deref()
     }
 
     /// The reason why some memory is missing from the source; `None` if it is complete.

@@ -24,6 +24,18 @@ pub fn from_note(source: &dyn MemorySource) -> Result<Option<Vmcoreinfo>, Format
         .transpose()
 }
 
+/// Describes why VMCOREINFO of a note cannot be used.
+pub fn note_damage(source: &dyn MemorySource, error: &KernelError) -> String {
+    let place = source.vmcoreinfo_note().map(|note| note.offset);
+    let place = place.map_or_else(String::new, |offset| format!(" at offset {offset:#x}"));
+    let why = match error {
+        // The message names the file already.
+        KernelError::Source(SourceError::Format { cause, .. }) => cause.to_string(),
+        other => other.to_string(),
+    };
+    format!("VMCOREINFO in the note{place} is damaged, so its copy in memory is used: {why}")
+}
+
 /// Follows the architecture's own pointer to VMCOREINFO, if it has one.
 pub fn from_pointer(
     source: &dyn MemorySource,

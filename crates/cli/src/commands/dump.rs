@@ -89,7 +89,12 @@ pub fn make(
         let name = opened.path().display();
         tell!("bigiron: warning: {name}: the ELF notes after a damaged one are not read: {error}");
     }
-    if subject.kernel().is_some_and(Kernel::found_in_memory) && !arguments.quiet {
+    let note_warning = subject
+        .kernel()
+        .and_then(|kernel| source::note_warning(kernel, opened.path()));
+    if let Some(warning) = note_warning {
+        tell!("bigiron: warning: {warning}");
+    } else if subject.kernel().is_some_and(Kernel::found_in_memory) && !arguments.quiet {
         tell!("bigiron: VMCOREINFO is not in a note; found it in memory");
     }
     let why_stream = match (to_stdout, target.is_encrypted()) {

@@ -54,6 +54,9 @@ pub fn kernel<'s>(settings: &Settings, opened: &'s Source) -> anyhow::Result<Ker
     };
     let linked = given.as_ref().is_some_and(is_without_kaslr);
     let kernel = find(given)?;
+    if let Some(warning) = source::note_warning(&kernel, opened.path()) {
+        settings.messages.notice(&warning);
+    }
     // VMCOREINFO made from VMLINUX has linked addresses. Only the one in VMCORE has the KASLR
     // offset.
     let own = opened.memory().vmcoreinfo_note();

@@ -1,8 +1,8 @@
-//! Dumps with a damaged VMCOREINFO: at levels that need no struct pages they are dumped, saved and
-//! verified without it.
+//! Dumps with a damaged VMCOREINFO: the kernel's copy in memory is used, and without one they are
+//! dumped, saved and verified at levels that need no struct pages.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bigiron_format::elf::note;
 use bigiron_format::kdump::KdumpHeaders;
@@ -12,6 +12,8 @@ use crate::common::{Lab, arg, image, machine, run, with};
 
 /// What each dump without VMCOREINFO says.
 const WITHOUT: &str = "the dump is made without VMCOREINFO";
+/// What each use of the copy in memory says.
+const IN_MEMORY: &str = "its copy in memory is used";
 /// Offset of offset_vmcoreinfo in a kdump-compressed file.
 const OFFSET_VMCOREINFO: usize = 4096 + 32;
 
@@ -28,9 +30,17 @@ fn without_text(bytes: &[u8], key: &[u8]) -> (Vec<u8>, usize) {
     (with(bytes, at, &[bytes[at] ^ 0x80]), at)
 }
 
-/// The core with damages, each with parts of the message that names it.
-fn damaged_cores() -> Vec<(&'static str, Vec<u8>, Vec<String>)> {
+/// A core whose memory has no copy of VMCOREINFO: only a note has one.
+fn without_copies() -> Vec<u8> {
     let core = &image().bytes;
+    let is_noted = |at: usize| image().notes.iter().any(|note| note.desc.contains(&at));
+    let copies = all(core, b"OSRELEASE=").into_iter();
+    let copies = copies.filter(|at| !is_noted(*at));
+    copies.fold(core.clone(), |bytes, at| with(&bytes, at, b"0"))
+}
+
+/// A core with damages, each with parts of the message that names it.
+fn damaged(core: &[u8]) -> Vec<(&'static str, Vec<u8>, Vec<String>)> {
     let at = all(core, b"OSRELEASE=")[0];
     let info = image().notes.iter().find(|note| note.desc.contains(&at));
     let (header, desc) = info.map(|note| (note.header, note.desc.clone())).unwrap();
@@ -38,10 +48,6 @@ fn damaged_cores() -> Vec<(&'static str, Vec<u8>, Vec<String>)> {
     let (text, damage) = without_text(core, b"SYMBOL(swapper_pg_dir)");
     let key = all(core, b"SYMBOL(swapper_pg_dir)")[0];
     let cut = u32::try_from(all(core, b"\nSYMBOL(")[0] - desc.start).unwrap();
-    let size = with(core, header + 4, &u32::MAX.to_le_bytes());
-    // A copy in memory would be found.
-    let hidden = all(&size, b"OSRELEASE=").into_iter();
-    let hidden = hidden.fold(size.clone(), |bytes, at| with(&bytes, at, b"0"));
     vec![
         (
             "text",
@@ -60,7 +66,7 @@ fn damaged_cores() -> Vec<(&'static str, Vec<u8>, Vec<String>)> {
         ),
         (
             "note",
-            hidden,
+            with(core, header + 4, &u32::MAX.to_le_bytes()),
             vec![
                 format!("n_descsz of an ELF note at offset {:#x}", header + 4),
                 "no VMCOREINFO".into(),
@@ -78,9 +84,55 @@ fn cut_note(core: &[u8], header: usize, len: u32) -> Vec<u8> {
 }
 
 #[test]
-fn damaged_vmcoreinfo_is_dumped_without_at_levels_0_and_1() {
+fn copy_in_memory_is_used_where_the_note_is_damaged() {
     let lab = Lab::new();
-    for (name, core, parts) in damaged_cores() {
+    let sound = lab.vmcore();
+    let expected = lab.dump("expected", &["-d", "31"]);
+    let answers = |dump: &Path| {
+        [&["info"][..], &["info", "--memory"]].map(|command| {
+            let outcome = run(&[command, &[arg(dump)]].concat()).code(0);
+            (outcome.stdout, outcome.stderr)
+        })
+    };
+    let sound_answers = answers(sound);
+    for (name, core, parts) in damaged(&image().bytes) {
+        // Its message comes from the notes.
+        if name == "note" {
+            continue;
+        }
+        let source = lab.file(name, &core);
+        for ((text, told), (sound, _)) in answers(&source).iter().zip(&sound_answers) {
+            assert_eq!(text, sound, "{name}");
+            for part in parts
+                .iter()
+                .map(String::as_str)
+                .chain([arg(&source), IN_MEMORY])
+            {
+                assert!(told.contains(part), "{name}: {told}");
+            }
+        }
+        let output = lab.path("out");
+        let dump = [
+            "dump",
+            "--overwrite",
+            "-d",
+            "31",
+            arg(&source),
+            arg(&output),
+        ];
+        let outcome = run(&dump).code(0).says(&["warning: ", IN_MEMORY]);
+        assert!(!outcome.stderr.contains(WITHOUT), "{}", outcome.stderr);
+        run(&["diff", arg(&output), arg(&expected)]).code(0);
+        // Readers of the dump find what it was made with.
+        let told = &answers(&output)[0].1;
+        assert!(!told.contains("damaged"), "{name}: {told}");
+    }
+}
+
+#[test]
+fn damaged_vmcoreinfo_without_a_copy_is_dumped_without_at_levels_0_and_1() {
+    let lab = Lab::new();
+    for (name, core, parts) in damaged(&without_copies()) {
         let source = lab.file(name, &core);
         let parts: Vec<_> = parts.iter().map(String::as_str).collect();
         for (level, format) in [
@@ -101,17 +153,9 @@ fn damaged_vmcoreinfo_is_dumped_without_at_levels_0_and_1() {
             );
             outcome.says(&["warning: ", arg(&source)]).says(&parts);
             let verify = ["verify", "--json", arg(&output), "--against"];
-            // The core with a damaged note has a page less that is equal.
-            let sound = if name == "note" {
-                &source
-            } else {
-                lab.vmcore()
-            };
-            for against in [source.as_path(), sound] {
-                let text = run(&[&verify[..], &[arg(against)]].concat()).code(0).text();
-                assert!(text.contains("\"missing\": 0"), "{name}, {format}: {text}");
-                assert!(text.contains("\"complete\": true"), "{text}");
-            }
+            let text = run(&[&verify[..], &[arg(&source)]].concat()).code(0).text();
+            assert!(text.contains("\"missing\": 0"), "{name}, {format}: {text}");
+            assert!(text.contains("\"complete\": true"), "{text}");
             if level == "0" {
                 run(&["diff", arg(&output), arg(&source)]).code(0);
             }
@@ -135,7 +179,7 @@ fn level_that_needs_struct_pages_is_refused_with_what_to_do() {
     let lab = Lab::new();
     let output = lab.path("out");
     let given = lab.file("info", machine().vmcoreinfo().as_bytes());
-    for (name, core, parts) in damaged_cores() {
+    for (name, core, parts) in damaged(&without_copies()) {
         let source = lab.file(name, &core);
         let parts: Vec<_> = parts.iter().map(String::as_str).collect();
         for level in ["2", "31"] {
@@ -169,7 +213,7 @@ fn vmcoreinfo_of_another_kernel_and_erasing_need_a_kernel_at_every_level() {
     run(&[&dump[..], &[arg(lab.vmcore()), arg(&output)]].concat())
         .code(1)
         .says(&["the dump of"]);
-    let source = lab.file("text", &without_text(&image().bytes, b"PAGESIZE=").0);
+    let source = lab.file("text", &without_text(&without_copies(), b"PAGESIZE=").0);
     let config = lab.file("config", b"[vmlinux]\nerase init_task\n");
     let dump = ["dump", "-d", "0", "--erase", arg(&config)];
     run(&[&dump[..], &[arg(&source), arg(&output)]].concat())
@@ -178,10 +222,18 @@ fn vmcoreinfo_of_another_kernel_and_erasing_need_a_kernel_at_every_level() {
     assert!(!output.exists());
 }
 
+/// Makes a kdump-compressed dump whose memory has no copy of VMCOREINFO.
+fn kdump(lab: &Lab) -> PathBuf {
+    let core = lab.file("without-copies", &without_copies());
+    let kdump = lab.path("kdump");
+    run(&["dump", "-d", "31", arg(&core), arg(&kdump)]).code(0);
+    kdump
+}
+
 #[test]
 fn kdump_compressed_dump_with_damaged_vmcoreinfo_is_converted_and_saved() {
     let lab = Lab::new();
-    let kdump = fs::read(lab.dump("kdump", &["-d", "31"])).unwrap();
+    let kdump = fs::read(kdump(&lab)).unwrap();
     let sound = KdumpHeaders::read(&kdump).unwrap();
     let (bytes, damage) = without_text(&kdump, b"SYMBOL(_stext)");
     let source = lab.file("text", &bytes);
@@ -223,7 +275,7 @@ fn kdump_compressed_dump_with_damaged_vmcoreinfo_is_converted_and_saved() {
 #[test]
 fn page_size_of_the_header_is_used_if_that_of_vmcoreinfo_differs() {
     let lab = Lab::new();
-    let kdump = fs::read(lab.dump("kdump", &["-d", "31"])).unwrap();
+    let kdump = fs::read(kdump(&lab)).unwrap();
     let at = all(&kdump, b"PAGESIZE=4096")[0];
     let source = lab.file("size", &with(&kdump, at, b"PAGESIZE=8192"));
     let output = lab.path("out");
