@@ -9,12 +9,16 @@ use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, KernelError, Source};
 use bigiron_synth::{ElfShape, Synth};
 
-/// A core whose VMCOREINFO has a byte that is no text, in the line of `key`.
+/// A core whose VMCOREINFO has a byte that is no text, in the line of `key`: in the note, and in
+/// memory.
 fn damaged_core(key: &str) -> Source {
     let machine = Synth::from_text("kernel 6.12\nram 0x0-0x9f 0x100-0xfff").unwrap();
     let mut core = machine.elf(&ElfShape::vmcore());
-    let at = core.windows(key.len()).position(|w| w == key.as_bytes());
-    core[at.unwrap()] |= 0x80;
+    let windows = core.windows(key.len()).enumerate();
+    let found = windows.filter(|(_, window)| *window == key.as_bytes());
+    let found: Vec<usize> = found.map(|(at, _)| at).collect();
+    assert_eq!(found.len(), 2);
+    found.iter().for_each(|at| core[*at] |= 0x80);
     Source::from_bytes(Box::new(core), PathBuf::from("core")).unwrap()
 }
 

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use bigiron_format::bitmap::Bitmap;
 use bigiron_format::device::{self, BLOCK_SIZE, BlockPosition, CONTENTS_OFFSET};
 use bigiron_format::kdump::KdumpHeaders;
 use bigiron_format::vmdump::{Chunk, ChunkKind, VmdumpFile};
+use bigiron_kernel::{SECTION_FRAMES, Source};
+use bigiron_synth::{ElfShape, Synth};
 use serde_json::Value;
 
 use crate::common::{Outcome, arg, command, finish, run};
@@ -42,10 +45,17 @@ fn library() -> &'static Path {
 /// Runs the program on a disk where the sector at `offset` of `file` cannot be read.
 #[track_caller]
 fn run_with_bad_sector(file: &Path, offset: u64, arguments: &[&str]) -> Outcome {
-    let file = fs::canonicalize(file).unwrap();
+    run_with_bad_sectors(&[file], offset, arguments)
+}
+
+/// The same where the sectors at `offset` of all `files` cannot be read.
+#[track_caller]
+fn run_with_bad_sectors(files: &[&Path], offset: u64, arguments: &[&str]) -> Outcome {
+    let files = files.iter().map(|file| fs::canonicalize(file).unwrap());
+    let files = files.fold(":".to_owned(), |all, file| format!("{all}{}:", arg(&file)));
     let child = command(arguments)
         .env("LD_PRELOAD", library())
-        .env("BAD_FILE", file)
+        .env("BAD_FILES", files)
         .env("BAD_OFFSET", offset.to_string())
         .spawn();
     finish(child.unwrap())
@@ -72,8 +82,7 @@ fn sector_of_a_head(bytes: &[u8]) -> u64 {
 fn readable_pages(dump: &Path) -> u64 {
     let report = run(&["verify", "--json", arg(dump)]);
     let report: Value = serde_json::from_slice(&report.stdout).unwrap();
-    let count = |name: &str| report[name].as_u64().unwrap();
-    count("pages") - count("lost") - count("damaged")
+    report["pages"].as_u64().unwrap()
 }
 
 /// Asserts that the dump is found damaged, and no readable page different from its source.
@@ -191,15 +200,82 @@ fn parts_are_joined_around_a_bad_sector_and_a_bitmap_is_read_from_another_part()
     let all = readable_pages(&whole);
     fs::remove_file(&whole).unwrap();
     save(data).code(1).says(&["cannot be read"]);
-    let names = place.names();
-    let copy = names.iter().rfind(|name| name.starts_with("vmdump."));
-    let copy = place.file(copy.unwrap());
+    let copy = newest(&place);
     equal_where_readable(&copy, place.lab.vmcore());
     let left = readable_pages(&copy);
     assert!(
         left < all && left + MOST_LOST > all,
         "{left} of {all} pages"
     );
+}
+
+#[test]
+fn parts_are_joined_around_a_sector_of_the_bitmap_that_none_of_them_returns() {
+    let place = SaveLab::new();
+    let text = "kernel 6.12
+        ram 0x0-0x9f 0x100-0x9ff 0x8000-0x82ff
+        pages 0x200 slab n=64 fill=random ; 0x300 cache n=64
+        pages 0x8000 slab n=64 fill=random ; 0x8100 cache n=64";
+    let core = Synth::from_text(text).unwrap().elf(&ElfShape::vmcore());
+    let core = place.lab.file("core", &core);
+    let parts = ["part1", "part2", "part3"].map(|name| place.lab.path(name));
+    let names: Vec<_> = parts.iter().map(|part| arg(part)).collect();
+    for (level, sector) in [("0", 0), ("0", 1), ("31", 0), ("31", 1)] {
+        let split = ["makedumpfile", "--split", "-d", level, arg(&core)];
+        run(&[&split, &names[..]].concat()).code(0);
+        let bytes = fs::read(&parts[0]).unwrap();
+        let bitmap = KdumpHeaders::read(&bytes).unwrap().layout.dumped_bitmap();
+        run(&[&["save", "--again"], &names[..], &[arg(&place.directory)]].concat()).code(0);
+        let whole = newest(&place);
+        let all = readable_pages(&whole);
+        // The sector has the bits of 128 MiB.
+        let kept = kept_frames(&whole);
+        let in_sector = kept.iter().filter(|frame| **frame >> 15 == sector);
+        let in_sector = in_sector.count() as u64;
+        assert!(in_sector > 0 && in_sector < all);
+        fs::remove_file(&whole).unwrap();
+        let save = [&["save", "--again"], &names[..], &[arg(&place.directory)]].concat();
+        let files: Vec<_> = parts.iter().map(PathBuf::as_path).collect();
+        let outcome = run_with_bad_sectors(&files, bitmap + sector * SECTOR, &save);
+        outcome.code(1).says(&["cannot be read"]);
+        let copy = newest(&place);
+        let left = readable_pages(&copy);
+        // The bits are known of parts of which all RAM was dumped.
+        match level {
+            "0" => assert_eq!(left, all, "sector {sector}"),
+            _ => assert!(
+                left < all && left + in_sector >= all,
+                "sector {sector}: {left} of {all} pages, {in_sector} in the sector"
+            ),
+        }
+        equal_where_readable(&copy, &core);
+        fs::remove_file(&copy).unwrap();
+        parts.iter().for_each(|part| fs::remove_file(part).unwrap());
+    }
+}
+
+/// Returns the copy that was saved last.
+fn newest(place: &SaveLab) -> PathBuf {
+    let names = place.names();
+    let newest = names.iter().rfind(|name| name.starts_with("vmdump."));
+    place.file(newest.unwrap())
+}
+
+/// Returns the page frames that the dump has.
+fn kept_frames(dump: &Path) -> Vec<u64> {
+    let source = Source::open(&[dump.to_owned()]).unwrap();
+    let memory = source.memory();
+    let mut frames = Vec::new();
+    for first in memory.sections() {
+        let mut bits = Bitmap::new(SECTION_FRAMES as usize);
+        memory.present(first, &mut bits).unwrap();
+        frames.extend(
+            (0..bits.len())
+                .filter(|bit| bits.get(*bit))
+                .map(|bit| first.0 + bit as u64),
+        );
+    }
+    frames
 }
 
 #[test]

@@ -37,22 +37,30 @@ pub fn mark_lost_pages(copy: &FileOutput, lost: &Unreadable) -> io::Result<()> {
     let Ok(headers) = KdumpHeaders::read(&bytes) else {
         return Ok(());
     };
-    mark_lost_pages_of(copy, &headers, lost)
+    let completed = LostBits::complete(&bytes, &bytes, &headers, lost).map_err(io_error)?;
+    if let Some((frames, bits)) = &completed.bits {
+        let at = headers.layout.dumped_bitmap() + frames.start / 8;
+        let len = frames.end.div_ceil(8) - frames.start / 8;
+        copy.write_at(at, &bits.as_bytes()[..len as usize])?;
+    }
+    mark_lost_pages_of(copy, &headers, lost, &completed.unknown)
 }
 
-/// Like [`mark_lost_pages`], for a copy whose headers are `headers` and may not be written yet.
+/// Like [`mark_lost_pages`], for a copy whose headers are `headers` and may not be written yet,
+/// and whose bitmap is complete. The pages of the descriptors `unknown` are lost too.
 pub fn mark_lost_pages_of(
     copy: &FileOutput,
     headers: &KdumpHeaders,
     lost: &Unreadable,
+    unknown: &Range<u64>,
 ) -> io::Result<()> {
-    if lost.is_empty() {
-        return Ok(());
-    }
-    match mark(copy, &CopyBytes(copy), headers, lost) {
-        Err(FormatError::Io { cause, .. }) => Err(cause),
-        Err(error) => Err(io::Error::other(error)),
-        Ok(()) => Ok(()),
+    mark(copy, &CopyBytes(copy), headers, lost, unknown).map_err(io_error)
+}
+
+fn io_error(error: FormatError) -> io::Error {
+    match error {
+        FormatError::Io { cause, .. } => cause,
+        error => io::Error::other(error),
     }
 }
 
@@ -61,6 +69,7 @@ fn mark(
     bytes: &CopyBytes,
     headers: &KdumpHeaders,
     lost: &Unreadable,
+    unknown: &Range<u64>,
 ) -> Result<(), FormatError> {
     let (layout, endian) = (headers.layout, headers.endian);
     let written = |offset| {
@@ -70,13 +79,6 @@ fn mark(
             cause,
         }
     };
-    let completed = LostBits::complete(bytes, bytes, headers, lost)?;
-    if let Some((frames, bits)) = &completed.bits {
-        let at = layout.dumped_bitmap() + frames.start / 8;
-        let len = frames.end.div_ceil(8) - frames.start / 8;
-        let bits = &bits.as_bytes()[..len as usize];
-        copy.write_at(at, bits).map_err(written(at))?;
-    }
     let pages = count_bits(bytes, layout.dumped_bitmap(), headers.frames())?;
     let end = layout.descriptor(pages).min(bytes.size());
     let mut index = 0;
@@ -89,7 +91,7 @@ fn mark(
         for descriptor in step[..len].chunks_exact_mut(DESCRIPTOR_SIZE) {
             let page = PageDescriptor::decode(descriptor, endian).unwrap_or_default();
             let data = page.offset..page.offset.saturating_add(u64::from(page.size));
-            let is_hit = completed.unknown.contains(&index) || lost.hits(&data);
+            let is_hit = unknown.contains(&index) || lost.hits(&data);
             index += 1;
             if page.is_lost() {
                 continue;

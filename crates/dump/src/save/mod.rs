@@ -25,6 +25,8 @@ mod lost_pages;
 mod merge;
 mod options;
 mod origin;
+mod part;
+mod part_bitmaps;
 mod parts;
 mod recognise;
 mod record;

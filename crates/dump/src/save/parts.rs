@@ -6,8 +6,7 @@
 
 use std::path::PathBuf;
 
-use bigiron_format::bitmap::Bitmap;
-use bigiron_format::kdump::{BitmapCopies, DESCRIPTOR_SIZE, KdumpHeaders, PageDescriptor};
+use bigiron_format::kdump::{DESCRIPTOR_SIZE, KdumpHeaders, LostBits, PageDescriptor};
 use bigiron_format::salvage::{Salvager, Unreadable};
 use bigiron_format::{FormatError, ReadAt};
 use bigiron_helpers::Stop;
@@ -16,6 +15,8 @@ use bigiron_kernel::source::DumpFile;
 use super::copy::{CopyRange, copy, write_error};
 use super::job::{Made, SaveJob};
 use super::lost_pages::{INCOMPLETE, STATUS, mark_lost_pages_of};
+use super::part::Part;
+use super::part_bitmaps;
 use super::space;
 use crate::device::refused;
 use crate::error::DumpError;
@@ -24,8 +25,6 @@ use crate::progress::Phase;
 
 /// Page descriptors moved in one step.
 const BATCH: u64 = 16 << 10;
-/// Bytes of a bitmap counted in one step.
-const PIECE: u64 = 256 << 10;
 /// Alignment of a part's data, so that holes stay holes.
 const ALIGNMENT: u64 = 4096;
 /// Ranges of the sub-header that describe a part: `split` and its page frames.
@@ -34,23 +33,13 @@ const SPLIT_64: std::ops::Range<usize> = 80..96;
 /// The first header version with the 64-bit range.
 const VERSION_64: i32 = 6;
 
-/// A part.
-struct Part {
-    file: DumpFile,
-    headers: KdumpHeaders,
-    /// Index of its first descriptor in the joined dump, and their number.
-    first: u64,
-    count: u64,
-    /// Offset of its data in the part, and in the joined dump.
-    data: u64,
-    to: u64,
-}
-
 /// Joins the files at `paths` in the temporary file.
 pub fn write(job: &SaveJob, paths: &[PathBuf]) -> Result<Made, DumpError> {
     let (origin, temporary) = (job.origin, job.temporary);
     let mut parts = open(paths)?;
-    let total = place(&mut parts).map_err(|error| origin.read_error(error))?;
+    let unreadable =
+        part_bitmaps::complete(&mut parts).map_err(|error| origin.read_error(error))?;
+    let total = place(&mut parts, &unreadable).map_err(|error| origin.read_error(error))?;
     let Some(first) = parts.first() else {
         return Err(refused(origin.path(), "no file was given"));
     };
@@ -64,8 +53,7 @@ pub fn write(job: &SaveJob, paths: &[PathBuf]) -> Result<Made, DumpError> {
     let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
     let error = DumpError::write(temporary.path());
     output.set_size(size).map_err(error)?;
-    let readable = Unreadable::default();
-    let copies = bitmap_copies(&parts, &readable);
+    let copies = part_bitmaps::copies(&parts, &unreadable);
     let bitmaps = CopyRange {
         from: &copies,
         start: layout.ram_bitmap(),
@@ -86,6 +74,7 @@ pub fn write(job: &SaveJob, paths: &[PathBuf]) -> Result<Made, DumpError> {
         job.stop,
         || copy(job, &ranges, &output),
     )?;
+    part_bitmaps::write_completed(&parts, &output).map_err(error)?;
     let mut whole = parts.iter().map(|part| part.count).sum::<u64>() == total;
     for part in &parts {
         let (moved, unreadable) = move_descriptors(part, descriptors, &output, job.stop)?;
@@ -98,8 +87,12 @@ pub fn write(job: &SaveJob, paths: &[PathBuf]) -> Result<Made, DumpError> {
         split: None,
         ..first.headers.clone()
     };
-    mark_lost_pages_of(&output, &headers, &copied.lost).map_err(error)?;
-    whole &= copied.unreadable.is_empty();
+    drop(copies);
+    copied.unreadable.merge(unreadable);
+    if !copied.unreadable.is_empty() {
+        whole = false;
+        mark_lost_pages_of(&output, &headers, &copied.lost, &(0..0)).map_err(error)?;
+    }
     // The header is written last, as in every dump.
     temporary.sync()?;
     let header = header(first, whole).map_err(|error| origin.read_error(error))?;
@@ -132,6 +125,7 @@ fn open(paths: &[PathBuf]) -> Result<Vec<Part>, DumpError> {
         parts.push(Part {
             file,
             headers,
+            lost_bits: LostBits::default(),
             first: 0,
             count: 0,
             data: 0,
@@ -144,7 +138,7 @@ fn open(paths: &[PathBuf]) -> Result<Vec<Part>, DumpError> {
 
 /// Assigns the offsets of each part's descriptors and data in the joined dump; returns the
 /// total number of descriptors.
-fn place(parts: &mut [Part]) -> Result<u64, FormatError> {
+fn place(parts: &mut [Part], unreadable: &Unreadable) -> Result<u64, FormatError> {
     let Some(first) = parts.first() else {
         return Ok(0);
     };
@@ -154,8 +148,7 @@ fn place(parts: &mut [Part]) -> Result<u64, FormatError> {
         let (start, stop) = part.headers.split.unwrap_or((0, end));
         frames.extend([start.min(end), stop.min(end)]);
     }
-    let readable = Unreadable::default();
-    let ranks = count_below(&bitmap_copies(parts, &readable), &first.headers, &frames)?;
+    let ranks = part_bitmaps::count_below(parts, unreadable, &first.headers, &frames)?;
     let total = ranks[0];
     let mut to = first.headers.layout.descriptor(total);
     for (part, ranks) in parts.iter_mut().zip(ranks[1..].chunks_exact(2)) {
@@ -167,38 +160,6 @@ fn place(parts: &mut [Part]) -> Result<u64, FormatError> {
         to = part.to + (part.file.size() - part.data);
     }
     Ok(total)
-}
-
-/// The bitmaps, which each part has: a bad sector of one of them costs nothing.
-fn bitmap_copies<'a>(parts: &'a [Part], readable: &'a Unreadable) -> BitmapCopies<'a> {
-    let files = parts.iter().map(|part| &part.file as &dyn ReadAt);
-    BitmapCopies::new(files.collect(), readable)
-}
-
-/// Counts the dumped pages below each of these page frames.
-fn count_below(
-    copies: &BitmapCopies<'_>,
-    headers: &KdumpHeaders,
-    frames: &[u64],
-) -> Result<Vec<u64>, FormatError> {
-    let layout = headers.layout;
-    let mut counts = vec![0; frames.len()];
-    let mut bits = Bitmap::new(PIECE as usize * 8);
-    let end = headers.end_frame.div_ceil(8);
-    let mut at = 0;
-    while at < end {
-        at = (copies.next_data(layout.dumped_bitmap() + at) - layout.dumped_bitmap()).max(at);
-        let len = PIECE.min(end.saturating_sub(at)) as usize;
-        bits.clear();
-        let piece = &mut bits.as_bytes_mut()[..len];
-        copies.read_exact_at("a bitmap", layout.dumped_bitmap() + at, piece)?;
-        for (count, frame) in counts.iter_mut().zip(frames) {
-            let inside = frame.saturating_sub(at * 8).min(PIECE * 8);
-            *count += bits.count_before(inside as usize);
-        }
-        at += PIECE;
-    }
-    Ok(counts)
 }
 
 /// Copies a part's descriptors with their new data offsets. Returns false if some are missing or
@@ -224,8 +185,11 @@ fn move_descriptors(
         whole &= salvager
             .read(&part.file, "page descriptors", from + at * size, batch)
             .map_err(|error| DumpError::from(part.file.error(error)))?;
-        for bytes in batch.chunks_exact_mut(DESCRIPTOR_SIZE) {
+        for (index, bytes) in (at..).zip(batch.chunks_exact_mut(DESCRIPTOR_SIZE)) {
             let mut descriptor = PageDescriptor::decode(bytes, endian).unwrap_or_default();
+            if part.lost_bits.unknown.contains(&index) {
+                descriptor = PageDescriptor::default();
+            }
             let behind = descriptor.offset.saturating_add(u64::from(descriptor.size));
             let is_inside = part.data <= descriptor.offset && behind <= part.file.size();
             descriptor.offset = if is_inside {

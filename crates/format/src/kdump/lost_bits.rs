@@ -110,34 +110,46 @@ impl LostBits {
 }
 
 /// Counts the page descriptors, which end where the first page's data begins; `None` if that is
-/// unknown.
+/// unknown. A part of a split dump has room for those of all parts, and zeros behind its own.
 fn count_descriptors(
     file: &dyn ReadAt,
     headers: &KdumpHeaders,
     lost: &Unreadable,
 ) -> Result<Option<u64>, FormatError> {
+    let size = DESCRIPTOR_SIZE as u64;
     let start = headers.layout.descriptors();
     let (mut at, mut data) = (start, file.size());
+    // Where the last descriptor ends that is not zero.
+    let mut used = start;
     let mut step = vec![0; STEP as usize];
     let mut salvager = Salvager::default();
     while at < data {
-        let len = STEP.min(data - at) / DESCRIPTOR_SIZE as u64 * DESCRIPTOR_SIZE as u64;
+        let len = STEP.min(data - at) / size * size;
         if len == 0 {
-            return Ok(None);
+            break;
         }
         salvager.read(file, "page descriptors", at, &mut step[..len as usize])?;
         for descriptor in step[..len as usize].chunks_exact(DESCRIPTOR_SIZE) {
             if at >= data {
                 break;
             }
+            at += size;
             let page = PageDescriptor::decode(descriptor, headers.endian).unwrap_or_default();
             if !page.is_lost() {
                 data = data.min(page.offset);
+                used = at;
             }
-            at += DESCRIPTOR_SIZE as u64;
         }
     }
-    let descriptors = start..at;
-    let is_read = !lost.hits(&descriptors) && !salvager.unreadable().hits(&descriptors);
-    Ok((at == data && is_read).then(|| (at - start) / DESCRIPTOR_SIZE as u64))
+    let is_read = |end: u64| {
+        let descriptors = start..end;
+        !lost.hits(&descriptors) && !salvager.unreadable().hits(&descriptors)
+    };
+    let end = match headers.split {
+        // Pages that were not written have descriptors of zeros too.
+        Some(_) if headers.incomplete => None,
+        Some(_) => Some(used).filter(|_| is_read(at)),
+        None => Some(at).filter(|at| *at == data && is_read(*at)),
+    };
+    Ok(end.map(|end| (end - start) / size))
 }

@@ -1,6 +1,6 @@
 /*
- * Preloaded: reads of the file BAD_FILE fail with EIO in the sector of 4096 bytes at BAD_OFFSET.
- * As in the kernel, bytes before the sector are read.
+ * Preloaded: reads of the files BAD_FILES (:file:...:file:) fail with EIO in the sector of 4096
+ * bytes at BAD_OFFSET. As in the kernel, bytes before the sector are read.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,22 +15,22 @@
 ssize_t pread64(int fd, void *buf, size_t count, off64_t offset)
 {
 	static ssize_t (*next)(int, void *, size_t, off64_t);
-	const char *file = getenv("BAD_FILE"), *at = getenv("BAD_OFFSET");
-	char link[64], path[4096];
+	const char *files = getenv("BAD_FILES"), *at = getenv("BAD_OFFSET");
+	char link[64], path[4096] = ":";
 	long long bad;
 	ssize_t len;
 
 	if (!next)
 		*(void **)&next = dlsym(RTLD_NEXT, "pread64");
-	if (!file || !at)
+	if (!files || !at)
 		return next(fd, buf, count, offset);
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	len = readlink(link, path, sizeof(path) - 1);
+	len = readlink(link, path + 1, sizeof(path) - 3);
 	if (len < 0)
 		return next(fd, buf, count, offset);
-	path[len] = 0;
+	strcpy(path + 1 + len, ":");
 	bad = atoll(at);
-	if (strcmp(path, file) || offset >= bad + SECTOR || offset + (long long)count <= bad)
+	if (!strstr(files, path) || offset >= bad + SECTOR || offset + (long long)count <= bad)
 		return next(fd, buf, count, offset);
 	if (offset < bad)
 		return next(fd, buf, bad - offset, offset);
