@@ -254,6 +254,28 @@ fn parts_are_joined_around_a_sector_of_the_bitmap_that_none_of_them_returns() {
     }
 }
 
+#[test]
+fn copy_of_one_part_with_a_bad_sector_in_its_bitmap_keeps_its_pages() {
+    let place = SaveLab::new();
+    let parts = ["part1", "part2"].map(|name| place.lab.path(name));
+    let names: Vec<_> = parts.iter().map(|part| arg(part)).collect();
+    let core = place.lab.vmcore();
+    let split = ["makedumpfile", "--split", "-d", "0", arg(core)];
+    run(&[&split, &names[..]].concat()).code(0);
+    for part in &parts {
+        let bytes = fs::read(part).unwrap();
+        let bitmap = KdumpHeaders::read(&bytes).unwrap().layout.dumped_bitmap();
+        let save = ["save", "--again", arg(part), arg(&place.directory)];
+        run_with_bad_sector(part, bitmap, &save)
+            .code(1)
+            .says(&["cannot be read"]);
+        let copy = newest(&place);
+        assert_eq!(readable_pages(&copy), readable_pages(part));
+        assert_eq!(kept_frames(&copy), kept_frames(part));
+        equal_where_readable(&copy, core);
+    }
+}
+
 /// Returns the copy that was saved last.
 fn newest(place: &SaveLab) -> PathBuf {
     let names = place.names();
