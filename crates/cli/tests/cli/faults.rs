@@ -90,6 +90,20 @@ fn character_devices_as_output_work_or_fail_with_a_reason() {
 }
 
 #[test]
+fn complete_dump_whose_summary_cannot_be_printed_is_a_success() {
+    let lab = Lab::new();
+    let output = lab.path("out");
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let child = command(&["dump", arg(lab.vmcore()), arg(&output)])
+        .stdout(full)
+        .spawn();
+    finish(child.unwrap())
+        .code(0)
+        .says(&["warning: ", "No space left"]);
+    run(&["verify", arg(&output)]).code(0);
+}
+
+#[test]
 fn file_size_limit_leaves_a_readable_incomplete_file() {
     let lab = Lab::new();
     let (vmcore, output) = (lab.vmcore(), lab.path("out"));
