@@ -9,12 +9,15 @@ use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
 use bigiron_helpers::processor_count;
 use bigiron_kernel::printk::LogError;
 use bigiron_kernel::source::DumpFile;
-use bigiron_kernel::{Identities, IoMethod, Kernel, KernelError, RUNNING_KERNEL, Source};
+use bigiron_kernel::{
+    Identities, IoMethod, Kernel, KernelError, RUNNING_KERNEL, Source, named_note_warnings,
+};
 
 use crate::arguments::SourceArguments;
 use crate::bus_error;
 use crate::memory_limit::ReadBuffers;
 use crate::sandbox::Needs;
+use crate::tell::tell;
 
 /// The open files of one dump, from which nothing has been read.
 pub struct Files {
@@ -178,19 +181,17 @@ impl Opened {
     pub fn kernel(&self) -> anyhow::Result<Kernel<'_>> {
         bus_error::explain(self.source.path(), self.io)?;
         let given = self.vmcoreinfo.clone();
-        let kernel = Kernel::find(&self.source, given, self.io, self.cache_pages)
-            .map_err(|error| name_error(error.into(), self.source.path()))?;
-        if let Some(warning) = note_warning(&kernel, self.source.path()) {
-            crate::tell::tell!("bigiron: warning: {warning}");
-        }
-        Ok(kernel)
+        let found = Kernel::find(&self.source, given, self.io, self.cache_pages);
+        warn_of_notes(&self.source, found.as_ref().ok());
+        found.map_err(|error| name_error(error.into(), self.source.path()))
     }
 }
 
-/// Returns a warning if VMCOREINFO of a note of the dump cannot be used.
-pub fn note_warning(kernel: &Kernel, path: &Path) -> Option<String> {
-    let damage = kernel.note_damage()?;
-    Some(format!("{}: {damage}", path.display()))
+/// Warns about damaged notes of the source, in which `kernel` was found or not.
+pub fn warn_of_notes(source: &Source, kernel: Option<&Kernel>) {
+    for warning in named_note_warnings(source, kernel) {
+        tell!("bigiron: warning: {warning}");
+    }
 }
 
 /// Splits an argument into the files of one dump: a file, or all parts of a split or striped

@@ -2,7 +2,7 @@
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_kernel::printk::Log;
-use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES};
+use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES, note_warnings};
 use serde::Serialize;
 
 use crate::crash::Crash;
@@ -124,11 +124,7 @@ impl Overview {
             }
         };
         warnings.extend(source.warning().map(ToOwned::to_owned));
-        if let Some(error) = source.notes().damage() {
-            warnings.push(format!(
-                "the ELF notes after a damaged one are not read: {error}"
-            ));
-        }
+        warnings.extend(note_warnings(source, Some(kernel)));
         let cpus = source.notes().cpu_count();
         Self {
             dump: DumpFacts::of(kernel),

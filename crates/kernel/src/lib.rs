@@ -6,6 +6,7 @@
 //! - [`arch`]: address translation, a table of architectures.
 //! - [`kernel`], [`kernel_memory`]: a kernel found in a source by its VMCOREINFO, and the
 //!   interface to its memory.
+//! - [`note_warnings`]: what is said about damaged notes.
 //! - [`mem_map`], [`page`], [`filter`]: struct pages, their classes, and the page
 //!   frames that a dump level excludes.
 //! - [`printk`]: the kernel log.
@@ -29,6 +30,7 @@ pub mod kernel_memory;
 pub mod linked_vmcoreinfo;
 pub mod mem_map;
 pub mod memory;
+pub mod note_warnings;
 pub mod page;
 pub mod printk;
 pub mod ranks;
@@ -47,6 +49,7 @@ pub use filter::{DumpLevel, ExcludedCounts, Filter};
 pub use kernel::Kernel;
 pub use kernel_memory::KernelMemory;
 pub use memory::{CacheStatistics, PhysicalMemory};
+pub use note_warnings::{named_note_warnings, note_warnings};
 pub use ranks::SectionRanks;
 pub use source::{
     CacheUsage, Extensions, HeaderAddresses, Identities, IoMethod, MAX_RECIPIENTS, MemorySource,

@@ -85,16 +85,9 @@ pub fn make(
     if let Some(warning) = opened.memory().warning() {
         tell!("bigiron: warning: {}: {warning}", opened.path().display());
     }
-    if let Some(error) = opened.memory().notes().damage() {
-        let name = opened.path().display();
-        tell!("bigiron: warning: {name}: the ELF notes after a damaged one are not read: {error}");
-    }
-    let note_warning = subject
-        .kernel()
-        .and_then(|kernel| source::note_warning(kernel, opened.path()));
-    if let Some(warning) = note_warning {
-        tell!("bigiron: warning: {warning}");
-    } else if subject.kernel().is_some_and(Kernel::found_in_memory) && !arguments.quiet {
+    source::warn_of_notes(&opened, subject.kernel());
+    let without_note = |kernel: &Kernel| kernel.found_in_memory() && kernel.note_damage().is_none();
+    if subject.kernel().is_some_and(without_note) && !arguments.quiet {
         tell!("bigiron: VMCOREINFO is not in a note; found it in memory");
     }
     let why_stream = match (to_stdout, target.is_encrypted()) {

@@ -102,6 +102,11 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
     let kernel = against
         .as_ref()
         .map(|source| bigiron_dump::find_kernel_by_dump(source, dump.memory()));
+    source::warn_of_notes(&dump, None);
+    if let Some(source) = &against {
+        let kernel = kernel.as_ref().and_then(|kernel| kernel.as_ref().ok());
+        source::warn_of_notes(source, kernel);
+    }
     let reference = against.as_ref().zip(kernel.as_ref());
     let reference = reference
         .map(|(source, kernel)| Reference::new(source.memory(), dump.memory(), kernel.as_ref()));

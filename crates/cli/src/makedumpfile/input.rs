@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bigiron_dump::Subject;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
-use bigiron_kernel::{IoMethod, Kernel, KernelError, PhysicalMemory, Source};
+use bigiron_kernel::{IoMethod, Kernel, KernelError, PhysicalMemory, Source, named_note_warnings};
 
 use super::failure::WrongRelease;
 use super::settings::Settings;
@@ -18,12 +18,6 @@ pub fn open(settings: &Settings, paths: &[PathBuf]) -> anyhow::Result<Source> {
         settings
             .messages
             .notice(&format!("{}: {damage}", opened.path().display()));
-    }
-    if let Some(error) = opened.memory().notes().damage() {
-        settings.messages.notice(&format!(
-            "{}: the ELF notes after a damaged one are not read: {error}",
-            opened.path().display()
-        ));
     }
     settings.messages.debug(&format!(
         "{}: {}, {} page frames\n",
@@ -53,16 +47,19 @@ pub fn kernel<'s>(settings: &Settings, opened: &'s Source) -> anyhow::Result<Ker
             .map_err(|error| source::name_error(error.into(), opened.path()))
     };
     let linked = given.as_ref().is_some_and(is_without_kaslr);
-    let kernel = find(given)?;
-    if let Some(warning) = source::note_warning(&kernel, opened.path()) {
-        settings.messages.notice(&warning);
-    }
+    let mut found = find(given);
     // VMCOREINFO made from VMLINUX has linked addresses. Only the one in VMCORE has the KASLR
     // offset.
     let own = opened.memory().vmcoreinfo_note();
     let own = own.and_then(|own| Vmcoreinfo::parse(own.text, own.offset).ok());
     let moved = own.is_some_and(|own| own.kernel_offset().is_some_and(|offset| offset != 0));
-    let kernel = if linked && moved { find(None)? } else { kernel };
+    if found.is_ok() && linked && moved {
+        found = find(None);
+    }
+    for warning in named_note_warnings(opened, found.as_ref().ok()) {
+        settings.messages.notice(&warning);
+    }
+    let kernel = found?;
     if let Some(path) = &settings.vmlinux {
         let is_kernel = vmlinux::is_of(path, kernel.info())
             .with_context(|| format!("Can't open the kernel file({})", path.display()))?;

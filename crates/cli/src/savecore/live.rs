@@ -7,7 +7,9 @@ use bigiron_dump::{
     ChunkCompression, DumpOptions, Format, Progress, Subject, ZstdChunks, save_kernel,
 };
 use bigiron_helpers::Stop;
-use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, RUNNING_KERNEL, Source};
+use bigiron_kernel::{
+    IoMethod, Kernel, PhysicalMemory, RUNNING_KERNEL, Source, named_note_warnings,
+};
 
 use super::settings::{NAME, Settings, print_log_path};
 use crate::commands::{live, save};
@@ -37,6 +39,9 @@ pub fn save(settings: &Settings, directory: &Path) -> anyhow::Result<()> {
     );
     let subject = Subject::new(&opened, found, options.level)
         .map_err(|error| source::name_error(error.into(), &path))?;
+    for warning in named_note_warnings(&opened, subject.kernel()) {
+        tell!("{NAME}: warning: {warning}");
+    }
     let stop = Stop::new();
     signals::watch(&stop)?;
     let progress = Arc::new(Progress::new());

@@ -13,19 +13,19 @@ use crate::common::{Lab, arg, image, machine, run, with};
 /// What each dump without VMCOREINFO says.
 const WITHOUT: &str = "the dump is made without VMCOREINFO";
 /// What each use of the copy in memory says.
-const IN_MEMORY: &str = "its copy in memory is used";
+pub const IN_MEMORY: &str = "its copy in memory is used";
 /// Offset of offset_vmcoreinfo in a kdump-compressed file.
 const OFFSET_VMCOREINFO: usize = 4096 + 32;
 
 /// Returns the offsets of `key` in the bytes.
-fn all(bytes: &[u8], key: &[u8]) -> Vec<usize> {
+pub fn all(bytes: &[u8], key: &[u8]) -> Vec<usize> {
     let windows = bytes.windows(key.len()).enumerate();
     let found = windows.filter(|(_, window)| *window == key);
     found.map(|(at, _)| at).collect()
 }
 
 /// Damages the first `key` in the bytes so that it is no text; returns also the offset of the damage.
-fn without_text(bytes: &[u8], key: &[u8]) -> (Vec<u8>, usize) {
+pub fn without_text(bytes: &[u8], key: &[u8]) -> (Vec<u8>, usize) {
     let at = all(bytes, key)[0] + 1;
     (with(bytes, at, &[bytes[at] ^ 0x80]), at)
 }

@@ -51,6 +51,8 @@ mod memory_run;
 mod memory_segments;
 mod mount;
 mod names;
+#[cfg(feature = "default")]
+mod note_warnings;
 mod read;
 mod report;
 mod round_trip;

@@ -1,7 +1,9 @@
 //! Converts a dump to an uncompressed ELF core.
 
 use bigiron_format::bitmap::Bitmap;
-use bigiron_kernel::{DumpLevel, IoMethod, Kernel, MemorySource, PhysicalMemory, SECTION_FRAMES};
+use bigiron_kernel::{
+    DumpLevel, IoMethod, Kernel, MemorySource, PhysicalMemory, SECTION_FRAMES, named_note_warnings,
+};
 
 use super::job::{Made, SaveJob};
 use super::{space, unpack};
@@ -30,6 +32,8 @@ pub fn write(job: &SaveJob) -> Result<Made, DumpError> {
     );
     let level = DumpLevel::default();
     let subject = Subject::new(&source, kernel, level)?;
+    let mut warnings = named_note_warnings(&source, subject.kernel());
+    warnings.extend(subject.warning().map(ToOwned::to_owned));
     let output = FileOutput::in_new_file(temporary.file()?, temporary.path().to_owned());
     let dump = DumpOptions {
         level,
@@ -45,11 +49,7 @@ pub fn write(job: &SaveJob) -> Result<Made, DumpError> {
         copied: summary.bytes_in,
         damage,
         unreadable: summary.unreadable,
-        warnings: subject
-            .warning()
-            .map(ToOwned::to_owned)
-            .into_iter()
-            .collect(),
+        warnings,
     })
 }
 

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use bigiron_inspect::{Event, EventKind, Overview, Program};
-use bigiron_kernel::Kernel;
+use bigiron_kernel::{Kernel, note_warnings};
 use clap::Args;
 
 use page::Page;
@@ -166,7 +166,10 @@ pub fn run(arguments: &InfoArguments) -> anyhow::Result<()> {
         if arguments.json {
             return print(&json_of(&overview, sections)?);
         }
-        for warning in &overview.warnings {
+        // Those about notes were printed, with the name of the file, when the kernel was found.
+        let printed = note_warnings(kernel.source(), Some(kernel));
+        let warnings = overview.warnings.iter();
+        for warning in warnings.filter(|warning| !printed.contains(warning)) {
             tell!("bigiron: warning: {warning}");
         }
         let mut page = page(&overview);
