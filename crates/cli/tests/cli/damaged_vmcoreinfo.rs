@@ -31,7 +31,7 @@ pub fn without_text(bytes: &[u8], key: &[u8]) -> (Vec<u8>, usize) {
 }
 
 /// A core whose memory has no copy of VMCOREINFO: only a note has one.
-fn without_copies() -> Vec<u8> {
+pub fn without_copies() -> Vec<u8> {
     let core = &image().bytes;
     let is_noted = |at: usize| image().notes.iter().any(|note| note.desc.contains(&at));
     let copies = all(core, b"OSRELEASE=").into_iter();

@@ -5,6 +5,7 @@ use std::fs;
 use bigiron_format::kdump::KdumpHeaders;
 
 use crate::common::{Lab, PLAIN_FRAME, arg, descriptor_of, run, with};
+use crate::damaged_vmcoreinfo::without_copies;
 
 /// Offset of the dump level in a kdump-compressed file.
 const DUMP_LEVEL: usize = 4096 + 8;
@@ -110,8 +111,11 @@ fn where_left_out_pages_cannot_be_told_the_reason_is_printed() {
         .code(0)
         .says(&["not checked: the dump does not record its dump level"]);
 
-    let kdump = fs::read(lab.dump("kdump", &["-d", "31"])).unwrap();
-    let core = fs::read(lab.vmcore()).unwrap();
+    let core = without_copies();
+    let source = lab.file("core", &core);
+    let kdump = lab.path("kdump");
+    run(&["dump", "-q", "-d", "31", arg(&source), arg(&kdump)]).code(0);
+    let kdump = fs::read(kdump).unwrap();
     let source = lab.file("source", &without_page_size(&core));
     // The dump has the VMCOREINFO that the source lacks.
     let one = lab.file("one", &without(&kdump, PLAIN_FRAME));
