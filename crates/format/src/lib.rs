@@ -15,6 +15,7 @@ pub mod failing;
 pub mod flattened;
 pub mod kdump;
 pub mod memory_limit;
+pub mod sadump;
 pub mod salvage;
 pub mod vmcoreinfo;
 pub mod vmdump;

@@ -26,6 +26,7 @@ mod mapping;
 mod open;
 mod pages;
 mod run_length;
+mod sadump;
 mod stored;
 mod vmdump;
 #[cfg(feature = "cache")]
@@ -50,6 +51,7 @@ pub use kdump::KdumpSource;
 pub use live::RUNNING_KERNEL;
 pub use open::Source;
 pub use pages::SharedPages;
+pub use sadump::SadumpSource;
 pub use vmdump::{NotZero, VmdumpSource};
 pub use vmdump_parts::VmdumpPart;
 
