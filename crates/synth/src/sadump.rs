@@ -85,6 +85,8 @@ impl Machine {
             put(&mut state, 984, &registers.pc.to_le_bytes());
             // Kernel mode: CS.
             put(&mut state, 940, &0x10_u32.to_le_bytes());
+            // EFER: long mode is enabled and active.
+            put(&mut state, 992, &0xd01_u64.to_le_bytes());
             put(&mut state, 1008, &self.top_table().to_le_bytes());
             out.extend(state);
         }

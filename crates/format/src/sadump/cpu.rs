@@ -44,12 +44,15 @@ const REGISTERS: [Option<usize>; 27] = [
     Some(952),  // fs
     Some(956),  // gs
 ];
+/// Offset of EFER, and its bit LMA: the CPU was in long mode.
+const EFER: usize = 992;
+const LONG_MODE: u64 = 1 << 10;
 /// Offsets of the segment registers, which have 4 bytes.
 const SEGMENTS: std::ops::Range<usize> = 936..968;
 
 impl Disks {
-    /// Returns an NT_PRSTATUS note for each CPU; none if the dump has no CPU states.
-    pub fn notes(&self) -> Result<Vec<u8>, FormatError> {
+    /// Reads the states of all CPUs, one behind the other; empty if the dump has none.
+    pub fn cpu_states(&self) -> Result<Vec<u8>, FormatError> {
         let (header, file) = (&self.header, &self.first().file);
         let Some(at) = header.sub_header.filter(|_| header.cpu_count != 0) else {
             return Ok(Vec::new());
@@ -78,17 +81,30 @@ impl Disks {
                 header.cpu_count.to_string(),
             ));
         }
-        let states = file.read_vec_at("the CPU states", at, size.into())?;
-        let states = states.chunks_exact(CPU_STATE_SIZE);
-        let notes = states.map(|state| {
-            note::encode(b"CORE", note::NT_PRSTATUS, &prstatus(state), Endian::Little)
-        });
-        Ok(notes.collect::<Vec<_>>().concat())
+        file.read_vec_at("the CPU states", at, size.into())
     }
 }
 
+/// Returns an NT_PRSTATUS note for each CPU.
+pub fn notes(states: &[u8]) -> Vec<u8> {
+    let states = states.chunks_exact(CPU_STATE_SIZE);
+    let notes = states
+        .map(|state| note::encode(b"CORE", note::NT_PRSTATUS, &prstatus(state), Endian::Little));
+    notes.collect::<Vec<_>>().concat()
+}
+
+/// Returns true if there are CPUs, and none was in long mode.
+pub fn is_32_bit(states: &[u8]) -> bool {
+    let mut states = states.chunks_exact(CPU_STATE_SIZE);
+    let is_long = |state: &[u8]| {
+        let efer = Endian::Little.u64(state, EFER);
+        efer.is_some_and(|efer| efer & LONG_MODE != 0)
+    };
+    states.len() != 0 && !states.any(is_long)
+}
+
 /// Returns struct elf_prstatus with the registers of a CPU's state.
-pub fn prstatus(state: &[u8]) -> Vec<u8> {
+fn prstatus(state: &[u8]) -> Vec<u8> {
     let mut out = vec![0; PRSTATUS_SIZE];
     for (index, offset) in REGISTERS.iter().enumerate() {
         let value = offset.and_then(|offset| match SEGMENTS.contains(&offset) {

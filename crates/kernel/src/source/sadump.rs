@@ -1,23 +1,23 @@
-//! A sadump, written by the firmware: on one partition, in a media backup, or on a set of disks.
+//! A sadump, written by the firmware: on one partition, in a media backup, or on a set of disks. It
+//! has all memory: pages of RAM that are not in it are zero.
 
 use std::path::{Path, PathBuf};
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::{Endian, ReadAt};
 use bigiron_format::elf::Notes;
-use bigiron_format::sadump::{BLOCK_SIZE, Disk, Disks, Extent, NotOneDump};
+use bigiron_format::sadump::{self, BLOCK_SIZE, Disk, Disks, Extent, NotOneDump};
 use bigiron_format::{FormatError, PageFrame};
 
 use super::file::IoMethod;
 use super::run_length::RunLength;
 use super::{MemorySource, NotedText, PageReader, SECTION_FRAMES, SourceFacts};
+use crate::arch;
 use crate::error::SourceError;
 use crate::ranks::SectionRanks;
 
 /// Pages read at once.
 const MAX_PAGES: usize = 256;
-/// The firmware leaves out pages of zeros, as dump level 1 does.
-const DUMP_LEVEL: u8 = 1;
 
 /// A sadump.
 pub struct SadumpSource {
@@ -57,8 +57,15 @@ impl SadumpSource {
             warning: None,
         };
         source.count_pages()?;
-        match source.disks.notes() {
-            Ok(notes) => source.notes = notes,
+        match source.disks.cpu_states() {
+            Ok(states) if sadump::is_32_bit(&states) => {
+                return Err(SourceError::Unsupported {
+                    path: source.path().to_owned(),
+                    reason: arch::refusal("i686")
+                        .unwrap_or_else(|| "a dump of a 32-bit machine".into()),
+                });
+            }
+            Ok(states) => source.notes = sadump::notes(&states),
             Err(error) => {
                 let path = source.path().display();
                 source.warning = Some(format!("{path}: the registers are not read: {error}"));
@@ -89,11 +96,17 @@ impl SadumpSource {
         let mut bits = Bitmap::new(SECTION_FRAMES as usize);
         let mut counts = Vec::with_capacity(self.sections() as usize);
         for section in 0..self.sections() {
-            self.present(PageFrame(section * SECTION_FRAMES), &mut bits)?;
+            self.dumped(PageFrame(section * SECTION_FRAMES), &mut bits)?;
             counts.push(bits.count() as u16);
         }
         self.ranks = SectionRanks::new(counts);
         Ok(())
+    }
+
+    /// Sets the bits of the page frames of a section that are not zero.
+    fn dumped(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
+        let read = self.disks.dumped(first.0, bits);
+        read.map_err(|cause| self.error(cause))
     }
 
     fn find_damage(&self) -> Option<String> {
@@ -145,7 +158,6 @@ impl MemorySource for SadumpSource {
 
     fn facts(&self) -> SourceFacts<'_> {
         SourceFacts {
-            dump_level: Some(DUMP_LEVEL),
             damage: self.damage.as_deref(),
             warning: self.warning.as_deref(),
             ..SourceFacts::default()
@@ -158,8 +170,7 @@ impl MemorySource for SadumpSource {
     }
 
     fn present(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
-        let read = self.disks.dumped(first.0, bits);
-        read.map_err(|cause| self.error(cause))
+        self.ram(first, bits)
     }
 
     fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
@@ -171,7 +182,8 @@ impl MemorySource for SadumpSource {
         Box::new(SadumpReader {
             source: self,
             section: None,
-            bits: Bitmap::new(SECTION_FRAMES as usize),
+            ram: Bitmap::new(SECTION_FRAMES as usize),
+            dumped: Bitmap::new(SECTION_FRAMES as usize),
             run_length: RunLength::default(),
             pages: Vec::new(),
         })
@@ -182,52 +194,67 @@ impl MemorySource for SadumpSource {
 struct SadumpReader<'a> {
     source: &'a SadumpSource,
     section: Option<u64>,
-    bits: Bitmap,
+    /// The bitmaps of the section.
+    ram: Bitmap,
+    dumped: Bitmap,
     run_length: RunLength,
     pages: Vec<u8>,
 }
 
 impl SadumpReader<'_> {
-    /// Returns where at most `count` pages from `first` on are, all on one disk.
-    fn find(&mut self, first: PageFrame, count: usize) -> Result<Extent, SourceError> {
-        let (source, section) = (self.source, first.0 / SECTION_FRAMES);
+    fn load(&mut self, section: u64) -> Result<(), SourceError> {
         if self.section != Some(section) {
             self.section = None;
-            source.present(PageFrame(section * SECTION_FRAMES), &mut self.bits)?;
+            let first = PageFrame(section * SECTION_FRAMES);
+            self.source.ram(first, &mut self.ram)?;
+            self.source.dumped(first, &mut self.dumped)?;
             self.section = Some(section);
         }
-        let bit = (first.0 % SECTION_FRAMES) as usize;
-        let run = self
-            .bits
-            .next_run(bit, self.bits.len(), count.min(MAX_PAGES));
-        let Some((_, len)) = run.filter(|(start, _)| *start == bit) else {
-            return Err(SourceError::Absent {
-                path: source.path().to_owned(),
-                frame: first,
-            });
-        };
-        let index = source.ranks.before(section as usize) + self.bits.count_before(bit);
-        let extent = source
-            .disks
-            .locate(index)
-            .ok_or_else(|| SourceError::Lost {
-                path: source.path().to_owned(),
-                frame: first,
-            })?;
-        Ok(Extent {
-            pages: extent.pages.min(len as u64),
-            ..extent
+        Ok(())
+    }
+
+    /// Locates the page `first` at `bit` of the section, and those in the dump behind it.
+    fn locate(&self, section: u64, bit: usize, first: PageFrame) -> Result<Extent, SourceError> {
+        let before = self.source.ranks.before(section as usize);
+        let index = before + self.dumped.count_before(bit);
+        let extent = self.source.disks.locate(index);
+        extent.ok_or_else(|| SourceError::Lost {
+            path: self.source.path().to_owned(),
+            frame: first,
         })
     }
 }
 
 impl PageReader for SadumpReader<'_> {
     fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
-        let extent = self.find(first, count)?;
+        let section = first.0 / SECTION_FRAMES;
+        self.load(section)?;
+        let bit = (first.0 % SECTION_FRAMES) as usize;
+        let most = count.min(MAX_PAGES);
+        let end = bit.saturating_add(most).min(self.ram.len());
+        let ram = self.ram.next_run(bit, end, most);
+        let Some((_, len)) = ram.filter(|(start, _)| *start == bit) else {
+            return Err(SourceError::Absent {
+                path: self.source.path().to_owned(),
+                frame: first,
+            });
+        };
+        let (start, run) = self
+            .dumped
+            .next_run(bit, bit + len, len)
+            .unwrap_or((bit + len, 0));
+        let page_size = BLOCK_SIZE as usize;
+        self.pages.clear();
+        if start > bit {
+            self.pages.resize((start - bit) * page_size, 0);
+            return Ok(&self.pages);
+        }
+        let extent = self.locate(section, bit, first)?;
+        let len = usize::try_from(extent.pages).unwrap_or(run).min(run);
         let disk = &self.source.disks.all()[extent.disk];
         let pages = &mut self.pages;
-        let read = self.run_length.read(extent.pages as usize, |len| {
-            pages.resize(len * BLOCK_SIZE as usize, 0);
+        let read = self.run_length.read(len, |len| {
+            pages.resize(len * page_size, 0);
             disk.file.read_exact_at("pages", extent.offset, pages)
         });
         read.map_err(|cause| SourceError::Format {
