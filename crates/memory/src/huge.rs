@@ -22,6 +22,10 @@ use crate::region::{JobRegion, Region};
 /// Size of a huge page at the second level of the page tables, with base pages of 4 KiB.
 pub const HUGE_PAGE: usize = 2 << 20;
 
+/// Collapses small pages into huge ones (include/uapi/asm-generic/mman-common.h); the crate libc
+/// lacks it for musl.
+const MADV_COLLAPSE: libc::c_int = 25;
+
 /// Minimum size of one collapse call. Each call waits until all processors have drained their
 /// pending pages (lru_add_drain_all in madvise_collapse), which takes tens of milliseconds on a
 /// busy machine.
@@ -82,7 +86,7 @@ fn collapse(region: Region, pages: Advice) -> Result<(), Errno> {
     }
     // SAFETY: the contents of the memory do not change. A bare thread may call this (rustix
     // lacks this advice; the C library's wrapper touches only the caller's errno).
-    let status = unsafe { libc::madvise(blocks.pointer(), blocks.length(), libc::MADV_COLLAPSE) };
+    let status = unsafe { libc::madvise(blocks.pointer(), blocks.length(), MADV_COLLAPSE) };
     if status == 0 {
         Ok(())
     } else {
