@@ -157,6 +157,9 @@ pub struct SourceFacts<'a> {
     pub damage: Option<&'a str>,
     /// Something wrong in the file that takes no memory away.
     pub warning: Option<&'a str>,
+    /// Number of page frames whose data the file has, as the file states it, unchecked; `None`
+    /// where it does not.
+    pub stated_pages: Option<u64>,
 }
 
 impl<'a> SourceFacts<'a> {
