@@ -49,10 +49,7 @@ mod tests {
     fn domain_of_big_and_little_cores_does_not_spread_below_it() {
         let text = "cores=8 caches=2 capacities=4*1024,4*446";
         let machine = Topology::from_text(text).unwrap();
-        let rules = Rules {
-            architecture: Architecture::Generic,
-            ..Rules::LINUX_6_12
-        };
+        let rules = Rules::LINUX_6_12.on(Architecture::Generic);
         let chain = &build(&machine, &"0-7".parse().unwrap(), &rules)[5];
         let flags = |number: usize, name: &str| {
             let flags = chain[number].flags.as_ref().unwrap();
@@ -75,10 +72,7 @@ mod tests {
         machine.clusters = machine.caches.clone();
         let pair: Vec<u32> = vec![1024, 700, 1024, 700, 300, 300];
         machine.capacities = pair;
-        let rules = Rules {
-            architecture: Architecture::Generic,
-            ..Rules::LINUX_6_12
-        };
+        let rules = Rules::LINUX_6_12.on(Architecture::Generic);
         let chain = &build(&machine, &"0-5".parse().unwrap(), &rules)[0];
         let flags = |number: usize| chain[number].flags.clone().unwrap().join(" ");
         assert!(flags(0).contains("SD_ASYM_CPUCAPACITY") && !flags(0).contains("FULL"));

@@ -76,4 +76,18 @@ impl Rules {
         groups_follow: true,
         ..Self::LINUX_6_1
     };
+
+    /// Returns the same kernel on another architecture.
+    #[must_use]
+    pub const fn on(self, architecture: Architecture) -> Self {
+        Self {
+            architecture,
+            reclaim_distance: match architecture {
+                // RECLAIM_DISTANCE, arch/powerpc/include/asm/topology.h.
+                Architecture::Power => 10,
+                Architecture::X86 | Architecture::Generic => Self::LINUX_6_1.reclaim_distance,
+            },
+            ..self
+        }
+    }
 }

@@ -143,10 +143,7 @@ pub(super) fn rules(kernel: KernelName, architecture: Architecture) -> Rules {
         KernelName::Linux6_1 => Rules::LINUX_6_1,
         KernelName::Linux6_12 => Rules::LINUX_6_12,
     };
-    Rules {
-        architecture,
-        ..rules
-    }
+    rules.on(architecture)
 }
 
 /// Reads the domains, and prints them or their differences.

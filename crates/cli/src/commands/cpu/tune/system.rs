@@ -53,10 +53,7 @@ pub fn default_domains() -> Option<DomainTree> {
         topology: Topology::from_directory(directory).ok()?,
         online: bigiron_cpu::System::running().online().ok()?,
         isolated: CpuList::default(),
-        rules: build::Rules {
-            architecture: build::Architecture::HOST,
-            ..build::Rules::LINUX_6_12
-        },
+        rules: build::Rules::LINUX_6_12.on(build::Architecture::HOST),
     };
     machine.read().ok()
 }
