@@ -2,7 +2,7 @@
 //! as many entries as there are levels, and a read returns all bytes or none.
 #![no_main]
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use bigiron_format::VirtAddr;
 use bigiron_fuzz::Patched;
@@ -41,6 +41,8 @@ const MACHINES: &[(&str, usize)] = &[
     ("arch loongarch64\nkernel 6.12\nram 0x0-0xfff", 4),
     ("arch s390x\nkernel 7.1 levels=5\nram 0x0-0x1fff", 5),
 ];
+/// Size of the smallest pages, to which the memory in the dumps is aligned.
+const PAGE: usize = 4096;
 /// Bytes read through the tables at a time.
 const MOST: usize = 16 << 10;
 
@@ -54,51 +56,51 @@ struct Machine {
     entries: Vec<usize>,
 }
 
-static DUMPS: LazyLock<Vec<Machine>> = LazyLock::new(|| {
-    MACHINES
-        .iter()
-        .map(|(text, levels)| {
-            let machine = Synth::from_text(text).expect("a legal text");
-            let dump = machine.elf(&ElfShape::vmcore());
-            let source = bigiron_fuzz::open(dump.clone()).expect("a sound dump");
-            let kernel = Kernel::find(&source, None, IoMethod::Read, 8).expect("a kernel");
-            let mapped = kernel.info().symbol("init_uts_ns").expect("a symbol");
-            // The linear map is in no table of some machines, but what vmalloc would return is.
-            let other = kernel.info().number("VMALLOC_START");
-            let other = other.map_or(mapped, |start| VirtAddr(start.cast_unsigned()));
-            let mut entries = Vec::new();
-            let mut note = |entry: TableEntry| {
-                // The bytes of the entry's page are searched for in the dump.
-                let page = entry.address.0 & !0xfff;
-                let mut bytes = [0; 4096];
-                let read = kernel
-                    .memory()
-                    .read(bigiron_format::PhysAddr(page), &mut bytes);
-                read.expect("a page table");
-                let start = dump.windows(4096).position(|window| window == bytes);
-                let first = start.expect("its page") + (entry.address.0 & 0xfff) as usize;
-                let behind = (first..first + 64 * 8).step_by(8);
-                entries.extend(behind.filter(|at| at + 8 <= dump.len()));
-            };
-            let walked = kernel.walk(mapped, &mut note);
-            assert!(walked.expect("page tables").is_some());
-            let _ = kernel.walk(other, &mut note);
-            drop(kernel);
-            Machine {
-                dump,
-                levels: *levels,
-                mapped,
-                entries,
-            }
-        })
-        .collect()
-});
+/// The dump of each machine, made when it is first needed.
+static DUMPS: [OnceLock<Machine>; MACHINES.len()] = [const { OnceLock::new() }; MACHINES.len()];
+
+fn make((text, levels): (&str, usize)) -> Machine {
+    let machine = Synth::from_text(text).expect("a legal text");
+    let dump = machine.elf(&ElfShape::vmcore());
+    let source = bigiron_fuzz::open(dump.clone()).expect("a sound dump");
+    let kernel = Kernel::find(&source, None, IoMethod::Read, 8).expect("a kernel");
+    let mapped = kernel.info().symbol("init_uts_ns").expect("a symbol");
+    // The linear map is in no table of some machines, but what vmalloc would return is.
+    let other = kernel.info().number("VMALLOC_START");
+    let other = other.map_or(mapped, |start| VirtAddr(start.cast_unsigned()));
+    let mut entries = Vec::new();
+    let mut note = |entry: TableEntry| {
+        // The bytes of the entry's page are searched for in the dump.
+        let page = entry.address.0 & !(PAGE as u64 - 1);
+        let mut bytes = [0; PAGE];
+        let read = kernel
+            .memory()
+            .read(bigiron_format::PhysAddr(page), &mut bytes);
+        read.expect("a page table");
+        let index = dump.chunks_exact(PAGE).position(|page| page == bytes);
+        let inside = (entry.address.0 - page) as usize;
+        let first = PAGE * index.expect("its page") + inside;
+        let behind = (first..first + 64 * 8).step_by(8);
+        entries.extend(behind.filter(|at| at + 8 <= dump.len()));
+    };
+    let walked = kernel.walk(mapped, &mut note);
+    assert!(walked.expect("page tables").is_some());
+    let _ = kernel.walk(other, &mut note);
+    drop(kernel);
+    Machine {
+        dump,
+        levels,
+        mapped,
+        entries,
+    }
+}
 
 fuzz_target!(|data: &[u8]| {
     let Some((&[choice, count], rest)) = data.split_first_chunk() else {
         return;
     };
-    let machine = &DUMPS[usize::from(choice) % DUMPS.len()];
+    let number = usize::from(choice) % MACHINES.len();
+    let machine = DUMPS[number].get_or_init(|| make(MACHINES[number]));
     let (edits, addresses) = rest.split_at(rest.len().min(10 * usize::from(count)));
     let edits = match machine.entries.is_empty() {
         true => &[],

@@ -72,12 +72,16 @@ class Facts(TypedDict):
     madv_populate: bool
     madv_dontneed_locked: bool
     madv_collapse: bool
+    huge_page_size: NotRequired[int]
+    """Size of transparent huge pages in bytes, if the kernel has them."""
     huge_pages: str
     """transparent_hugepage/enabled; empty if the kernel does not have it."""
     huge_shared: str
     """transparent_hugepage/shmem_enabled; empty if the kernel does not have it."""
     huge_shared_by_size: dict[str, str]
-    """Settings of individual sizes in KiB, except `never`."""
+    """transparent_hugepage/hugepages-*/shmem_enabled by size in KiB (since Linux 6.11)."""
+    huge_pages_by_size: dict[str, str]
+    """transparent_hugepage/hugepages-*/enabled by size in KiB (since Linux 6.8)."""
     pools: dict[str, Pool]
     """Pools by page size in KiB."""
     locked_limit: NotRequired[int]

@@ -8,11 +8,13 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from . import tools
+from . import apt, tools
+from .architectures import ARCHITECTURES, NATIVE, Architecture
 from .errors import LabError
 from .kernels import Kernel
 
 GUEST = Path(__file__).resolve().parent.parent / "guest"
+KEXEC_TOOLS = GUEST.parent / "guest-kexec-tools"
 
 # In loading order, since the unpacked package has no modules.dep. Some are built into Debian's 6.12. qemu_fw_cfg passes
 # the address of VMCOREINFO to QEMU, which includes it in the dump.
@@ -61,11 +63,13 @@ class Archive:
         return bytes(self._data)
 
 
-def compile_guest(program: str, sources: list[str], into: Path) -> bytes:
+def compile_guest(
+    program: str, sources: list[str], into: Path, architecture: Architecture = ARCHITECTURES[NATIVE]
+) -> bytes:
     """Compiles one static program from guest/."""
-    tools.need("gcc")
+    tools.need(architecture.compiler)
     output = into / program
-    tools.run(["gcc", "-O2", "-std=gnu17", "-static", "-s", "-o", output, *(GUEST / source for source in sources)])
+    tools.run([architecture.compiler, "-O2", "-std=gnu17", "-static", "-s", "-o", output, *(GUEST / source for source in sources)])
     return output.read_bytes()
 
 
@@ -88,6 +92,42 @@ def add_programs(archive: Archive, programs: Mapping[str, Path]) -> None:
         archive.add_file(path[1:], Path(path).read_bytes(), executable=True)
 
 
+def _busybox(architecture: Architecture) -> Path:
+    if architecture.is_native:
+        return tools.static_busybox()
+    return apt.tree(("busybox-static",), architecture.debian) / "bin" / "busybox"
+
+
+def _add_kexec_tools(archive: Archive, architecture: Architecture) -> None:
+    """Adds Debian's kexec with the libraries that it needs: its kernels for this architecture have no
+    kexec_file_load(2)."""
+    tree = apt.tree(("kexec-tools",), architecture.debian)
+    places = {file.name: file for file in tree.rglob("*.so*") if file.is_file()}
+    found = {"sbin/kexec": tree / "sbin" / "kexec"}
+    waiting = list(found.values())
+    while waiting:
+        for name in _needed(waiting.pop()):
+            path = f"lib/{name}"
+            if path not in found:
+                if name not in places:
+                    raise LabError(f"kexec needs {name}, which no package has")
+                found[path] = places[name]
+                waiting.append(places[name])
+    for directory in ("lib", "sbin"):
+        archive.add_directory(directory)
+    for name, file in found.items():
+        archive.add_file(name, file.read_bytes(), executable=True)
+    loader = (KEXEC_TOOLS / "load_crash_kernel").read_bytes()
+    archive.add_file("load_crash_kernel", loader, executable=True)
+
+
+def _needed(program: Path) -> set[str]:
+    """Returns the names of the loader and shared objects of a program of any architecture."""
+    printed = tools.run(["readelf", "-ldW", program])
+    loader = re.findall(r"program interpreter: (\S+)\]", printed)
+    return set(re.findall(r"\(NEEDED\).*\[(.*)\]", printed)) | {Path(path).name for path in loader}
+
+
 def modules(kernel: Kernel, names: Sequence[str]) -> list[tuple[str, bytes]]:
     """Returns name and content of each module that the kernel package has; the others are built in."""
     found = []
@@ -105,11 +145,16 @@ def build(kernel: Kernel, plan: str, workdir: Path, more_modules: Sequence[str] 
     for directory in ("dev", "modules"):
         archive.add_directory(directory)
     archive.add_console()
-    archive.add_file("busybox", tools.static_busybox().read_bytes(), executable=True)
+    architecture = kernel.architecture
+    archive.add_file("busybox", _busybox(architecture).read_bytes(), executable=True)
     archive.add_file("init", (GUEST / "init").read_bytes(), executable=True)
-    archive.add_file("fill", compile_guest("fill", ["fill.c", "report.c"], workdir), executable=True)
-    loader = compile_guest("load_crash_kernel", ["load_crash_kernel.c"], workdir)
-    archive.add_file("load_crash_kernel", loader, executable=True)
+    fill = compile_guest("fill", ["fill.c", "report.c"], workdir, architecture)
+    archive.add_file("fill", fill, executable=True)
+    if architecture.is_native:
+        loader = compile_guest("load_crash_kernel", ["load_crash_kernel.c"], workdir)
+        archive.add_file("load_crash_kernel", loader, executable=True)
+    else:
+        _add_kexec_tools(archive, architecture)
     archive.add_file("plan", plan.encode())
     found = modules(kernel, [*MODULES, *more_modules])
     if not any(name == "virtio_blk" for name, _ in found):

@@ -1,14 +1,14 @@
 """Debian's kernels: found with apt, downloaded without installing, and unpacked into the cache."""
 
 import json
-import os
 import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import cache, tools
-from .errors import LabError, Unavailable
+from . import apt, cache, tools
+from .errors import Unavailable
+from .architectures import ARCHITECTURES, NATIVE, Architecture
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,10 @@ class Kernel:
     directory: Path
 
     @property
+    def architecture(self) -> Architecture:
+        return ARCHITECTURES[self.release.rpartition("-")[2]]
+
+    @property
     def vmlinuz(self) -> Path:
         return self.directory / "boot" / f"vmlinuz-{self.release}"
 
@@ -30,20 +34,14 @@ class Kernel:
         return self.directory / "lib" / "modules" / self.release
 
 
-def _apt_options() -> list[str]:
-    # As root, apt-get download changes to the user _apt, which cannot write to the cache.
-    return ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
-
-
 def _release_order(release: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", release)]
 
 
-def _packages(series: str) -> list[str]:
+def _packages(series: str, architecture: str) -> list[str]:
     """Returns the series' cloud kernel packages that apt lists, newest first."""
-    name = rf"linux-image-{re.escape(series)}\.[^ ]*-cloud-amd64"
-    listed = tools.run(["apt-cache", "search", "--names-only", f"^{name}$"])
-    names = [line.split()[0] for line in listed.splitlines() if line]
+    name = rf"linux-image-{re.escape(series)}\.[^ ]*-cloud-{architecture}"
+    names = apt.search(name, architecture)
     return sorted((n for n in names if re.fullmatch(name, n)), key=_release_order, reverse=True)
 
 
@@ -55,51 +53,50 @@ def _unavailable(what: str, reason: str) -> Unavailable:
     )
 
 
-def fetch(package: str, directory: Path) -> str:
+def fetch(package: str, directory: Path, architecture: str = NATIVE) -> str:
     """Downloads a package, unpacks it into `directory`, and returns its version."""
     try:
-        tools.run(["apt-get", *_apt_options(), "download", package], cwd=directory, timeout=900)
-    except LabError as error:
-        raise _unavailable(package, f"download failed: {str(error).splitlines()[-1]}") from error
-    (deb,) = directory.glob("*.deb")
+        deb = apt.download(package, architecture, directory)
+    except Unavailable as error:
+        raise _unavailable(package, str(error)) from error
     tools.run(["dpkg-deb", "-x", deb.name, "."], cwd=directory)
     version = tools.run(["dpkg-deb", "-f", deb.name, "Version"], cwd=directory).strip()
     deb.unlink()
     return version
 
 
-def cached(series: str) -> list[Kernel]:
-    """Returns the unpacked kernels of a series, newest first."""
+def cached(series: str, architecture: str = NATIVE) -> list[Kernel]:
+    """Returns the unpacked kernels of a series and architecture, newest first."""
     found = []
     for described in (cache.root() / ".kernels").glob("*/kernel.json"):
         fields = json.loads(described.read_text())
-        if fields["series"] == series:
+        if fields["series"] == series and fields["release"].endswith(f"-{architecture}"):
             found.append(Kernel(**fields, directory=described.parent))
     return sorted(found, key=lambda kernel: _release_order(kernel.release), reverse=True)
 
 
-def get(series: str, *, newest: bool = False) -> Kernel:
+def get(series: str, *, architecture: str = NATIVE, newest: bool = False) -> Kernel:
     """Returns a kernel of a series such as "6.1": the cached one, so that vmcores made on different days match. If none
     is cached, or `newest` is set, returns the newest that apt offers."""
-    with cache.lock(f"kernel-{series}"):
-        have = cached(series)
+    with cache.lock(f"kernel-{series}-{architecture}"):
+        have = cached(series, architecture)
         if have and not newest:
             return have[0]
         try:
-            return _fetch_newest(series, have)
+            return _fetch_newest(series, architecture, have)
         except Unavailable:
             if have:
                 return have[0]
             raise
 
 
-def _fetch_newest(series: str, have: list[Kernel]) -> Kernel:
-    wanted = f"linux-image-{series}.*-cloud-amd64"
+def _fetch_newest(series: str, architecture: str, have: list[Kernel]) -> Kernel:
+    wanted = f"linux-image-{series}.*-cloud-{architecture}"
     if tools.find("apt-cache") is None:
         raise _unavailable(wanted, "this is not a Debian system")
-    names = _packages(series)
-    if not names and tools.update_package_lists():
-        names = _packages(series)
+    names = _packages(series, architecture)
+    if not names and apt.update(architecture):
+        names = _packages(series, architecture)
     if not names:
         raise _unavailable(wanted, "apt does not list one")
     release = names[0].removeprefix("linux-image-")
@@ -109,7 +106,7 @@ def _fetch_newest(series: str, have: list[Kernel]) -> Kernel:
     tools.need("dpkg-deb")
     final = cache.root() / ".kernels" / release
     with cache.new_directory(final) as made:
-        version = fetch(names[0], made)
+        version = fetch(names[0], made, architecture)
         shutil.rmtree(made / "usr", ignore_errors=True)
         fields = {"series": series, "release": release, "version": version, "package": names[0]}
         (made / "kernel.json").write_text(json.dumps(fields, indent=1) + "\n")
@@ -123,7 +120,7 @@ def debug_symbols(kernel: Kernel) -> Path:
     with cache.lock(f"debuginfo-{kernel.release}"):
         if not vmlinux.exists():
             with cache.new_directory(final) as made:
-                version = fetch(f"{kernel.package}-dbg", made)
+                version = fetch(f"{kernel.package}-dbg", made, kernel.architecture.debian)
                 if version != kernel.version:
                     raise Unavailable(f"{kernel.package}-dbg is version {version}, the kernel is {kernel.version}")
                 inside = made / "usr" / "lib" / "debug" / "boot" / f"vmlinux-{kernel.release}"

@@ -4,6 +4,7 @@ import datetime
 import hashlib
 import json
 import platform
+import re
 import shutil
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from . import cache, disks, initramfs, kernels, notes, qemu, tools
+from .architectures import NATIVE
 from .errors import LabError, Unavailable
 from .kernels import Kernel
 from .recipes import RECIPE_VERSION, Recipe
@@ -43,16 +45,16 @@ def kernel_of(recipe: Recipe) -> Kernel:
     made = find(recipe)
     if made:
         release = json.loads((made / "manifest.json").read_text())["kernel"]["release"]
-        for kernel in kernels.cached(recipe.series):
+        for kernel in kernels.cached(recipe.series, recipe.architecture):
             if kernel.release == release:
                 return kernel
-    return kernels.get(recipe.series)
+    return kernels.get(recipe.series, architecture=recipe.architecture)
 
 
-def with_retry(name: str, levels: int, attempt: Callable[[str], Made]) -> Made:
+def with_retry(name: str, levels: int, attempt: Callable[[str], Made], architecture: str = NATIVE) -> Made:
     """Calls `attempt` with an accelerator, and once more if it fails: emulated guests sometimes hang."""
     try:
-        return attempt(qemu.accelerator(levels))
+        return attempt(qemu.accelerator(levels) if architecture == NATIVE else "tcg")
     except Unavailable:
         raise
     except LabError as error:
@@ -66,11 +68,12 @@ def make(recipe: Recipe, *, remake: bool = False) -> Path:
         made = find(recipe)
         if made and not remake:
             return made
-        tools.need("qemu-system-x86_64")
-        tools.static_busybox()
-        kernel = kernels.get(recipe.series, newest=remake)
+        kernel = kernels.get(recipe.series, architecture=recipe.architecture, newest=remake)
+        tools.need(kernel.architecture.qemu)
         final = cache.root() / f"{recipe.name}-{kernel.version}-{recipe.hash()}"
-        return with_retry(recipe.name, recipe.levels, lambda accel: _attempt(recipe, kernel, final, accel))
+        return with_retry(
+            recipe.name, recipe.levels, lambda accel: _attempt(recipe, kernel, final, accel), recipe.architecture
+        )
 
 
 def _attempt(recipe: Recipe, kernel: Kernel, final: Path, accel: str) -> Path:
@@ -116,6 +119,7 @@ def run_guest(
         disks=images,
         timeout=recipe.timeout,
         accel=accel,
+        architecture=kernel.architecture,
     ) as machine:
         machine.wait_for("bigiron-vmtest: balloon")
         machine.monitor("balloon", value=(recipe.ram_mib << 20) - recipe.balloon * PAGE)
@@ -167,10 +171,14 @@ def _vmcoreinfo_levels(vmcore: Path) -> int:
     """Returns the number of paging levels according to the vmcore. VMCOREINFO is near the start of the file."""
     with open(vmcore, "rb") as file:
         head = file.read(1 << 20)
-    _, key, rest = head.partition(b"NUMBER(pgtable_l5_enabled)=")
-    if not key:
+    five = re.search(rb"^NUMBER\(pgtable_l5_enabled\)=(\d)", head, re.MULTILINE)
+    if five:
+        return 5 if five[1] == b"1" else 4
+    # arm64: the number of address bits that the top half does not have (kernel: arch/arm64/kernel/vmcore_info.c).
+    unused = re.search(rb"^NUMBER\(TCR_EL1_T1SZ\)=0x([0-9a-f]+)", head, re.MULTILINE)
+    if not unused:
         raise LabError("no VMCOREINFO at the start of the vmcore")
-    return 5 if rest[:1] == b"1" else 4
+    return -(-(64 - int(unused[1], 16) - 12) // 9)
 
 
 def _manifest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, console: str) -> dict[str, Any]:
@@ -210,7 +218,7 @@ def _manifest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, console: s
             "how": {"qemu": "QEMU dump-guest-memory", "kdump": "/proc/vmcore copied by the capture kernel"}[recipe.how],
             "command": f"vmtest/vmcores make {recipe.name}",
             "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "qemu": tools.run(["qemu-system-x86_64", "--version"]).splitlines()[0],
+            "qemu": tools.run([kernel.architecture.qemu, "--version"]).splitlines()[0],
             "host": platform.freedesktop_os_release().get("PRETTY_NAME", "unknown"),
         },
     }

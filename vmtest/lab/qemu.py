@@ -11,8 +11,7 @@ from pathlib import Path
 
 from . import tools
 from .errors import LabError
-
-MACHINE = "q35"
+from .architectures import ARCHITECTURES, NATIVE, Architecture
 
 # Emulation with one thread for all processors. With one thread per processor, QEMU before 8.1 may execute stale code
 # that another processor has just changed (its commit deba78709ae8): a guest whose clock becomes unstable patches
@@ -81,25 +80,28 @@ class Machine:
         processor: str | None = None,
         more: Sequence[str] = (),
         reboots: bool = False,
+        architecture: Architecture = ARCHITECTURES[NATIVE],
     ) -> None:
         self.console_file = directory / "console.log"
         self._socket_path = directory / "qmp"
         self._deadline = time.monotonic() + timeout
         self._command: list[str | Path] = [
-            "qemu-system-x86_64", "-nodefaults", "-display", "none", *(() if reboots else ("-no-reboot",)),
-            "-machine", MACHINE, "-accel", "tcg,thread=multi" if accel == "tcg" else accel,
-            "-cpu", processor or ("max" if levels == 5 else "max,la57=off"), "-smp", str(cpus), "-m", f"{ram_mib}M",
-            "-kernel", kernel, "-initrd", initrd, "-append", f"console=ttyS0 panic=-1 {command_line}",
+            architecture.qemu, "-nodefaults", "-display", "none", *(() if reboots else ("-no-reboot",)),
+            *architecture.options, "-accel", "tcg,thread=multi" if accel == "tcg" else accel,
+            "-smp", str(cpus), "-m", f"{ram_mib}M", "-kernel", kernel, "-initrd", initrd,
+            "-append", f"console={architecture.console} panic=-1 {command_line}",
             "-serial", f"file:{self.console_file}",
             "-qmp", f"unix:{self._socket_path},server=on,wait=off",
             "-device", "vmcoreinfo", "-device", "virtio-balloon-pci",
         ]  # fmt: skip
+        if architecture.is_native:
+            self._command += ["-cpu", processor or ("max" if levels == 5 else "max,la57=off")]
         for disk in disks:
             self._command += ["-drive", f"file={disk},format=raw,if=virtio,cache=unsafe"]
         self._command += more
 
     def __enter__(self) -> "Machine":
-        tools.need("qemu-system-x86_64")
+        tools.need(str(self._command[0]))
         self.console_file.write_bytes(b"")
         errors = open(self.console_file.with_name("qemu.log"), "wb")
         self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)

@@ -7,6 +7,7 @@ import hashlib
 from dataclasses import asdict, dataclass, field
 
 from .initramfs import GUEST
+from .architectures import NATIVE
 
 # To be increased when a change on the host's side changes the contents of vmcores.
 RECIPE_VERSION = 1
@@ -66,6 +67,7 @@ class Recipe:
     balloon: int = 6144
     plan: dict[str, int] = field(default_factory=lambda: dict(EVERY_CLASS))
     command_line: str = ""
+    architecture: str = NATIVE
     timeout: int = 420  # seconds for the whole run of the guest, on a slow and busy machine
 
     def plan_text(self) -> str:
@@ -73,7 +75,8 @@ class Recipe:
 
     def hash(self) -> str:
         """Identifies the contents: changes with the recipe and with the guest's programs, not with the kernel."""
-        contents = {name: value for name, value in asdict(self).items() if name != "timeout"}
+        # The name tells the architecture.
+        contents = {name: value for name, value in asdict(self).items() if name not in ("timeout", "architecture")}
         digest = hashlib.sha256(repr((RECIPE_VERSION, sorted(contents.items()))).encode())
         for source in sorted(GUEST.iterdir()):
             if source.is_file():
@@ -109,6 +112,43 @@ _ALL = [
         crashkernel_mib=128,
         plan=MOSTLY_PAGE_CACHE,
         timeout=900,
+    ),
+    # With less memory, the kernel does not find room for a capture kernel of this size.
+    Recipe(
+        "6.12-arm64-kdump",
+        "6.12",
+        5,
+        "kdump",
+        768,
+        standard=False,
+        crashkernel_mib=256,
+        architecture="arm64",
+        timeout=900,
+    ),
+    Recipe(
+        "sample-arm64",
+        "6.12",
+        5,
+        "kdump",
+        448,
+        standard=False,
+        crashkernel_mib=160,
+        balloon=1024,
+        plan=A_LITTLE_OF_EVERY_CLASS,
+        command_line="init_on_free=1",
+        architecture="arm64",
+    ),
+    Recipe(
+        "6.12-arm64-qemu",
+        "6.12",
+        5,
+        "qemu",
+        128,
+        standard=False,
+        balloon=1024,
+        plan=A_LITTLE_OF_EVERY_CLASS,
+        command_line="init_on_free=1",
+        architecture="arm64",
     ),
 ]
 RECIPES = {recipe.name: recipe for recipe in _ALL}

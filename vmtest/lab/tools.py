@@ -11,7 +11,10 @@ from .errors import LabError, Unavailable
 PACKAGE_OF = {
     "qemu-system-x86_64": "qemu-system-x86",
     "busybox": "busybox-static",
+    "qemu-system-aarch64": "qemu-system-arm",
     "gcc": "gcc",
+    "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    "readelf": "binutils",
     "mke2fs": "e2fsprogs",
     "mkfs.xfs": "xfsprogs",
     "dpkg-deb": "dpkg",
@@ -54,7 +57,7 @@ def update_package_lists() -> bool:
 
 def need(*programs: str) -> None:
     """Ensures that the programs exist: installs them if permitted, otherwise reports the packages to install."""
-    missing = sorted({PACKAGE_OF[program] for program in programs if find(program) is None})
+    missing = sorted({name for program in programs if find(program) is None for name in PACKAGE_OF[program].split()})
     if not missing:
         return
     if os.geteuid() == 0 and find("apt-get"):

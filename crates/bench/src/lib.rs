@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod generated;
 pub mod large_memory;
+pub mod large_vmdump;
 pub mod machine;
 pub mod memory;
 pub mod output;

@@ -1,5 +1,5 @@
 //! On-disk formats of kernel crash dumps: ELF cores, kdump-compressed and flattened files,
-//! vmdumps, dump devices, VMCOREINFO, page bitmaps, and codecs of pages.
+//! vmdumps, memory images, dump devices, VMCOREINFO, page bitmaps, and codecs of pages.
 //!
 //! This crate uses no threads and no files. Everything is read through [`ReadAt`].
 
@@ -13,8 +13,10 @@ pub mod error;
 #[cfg(any(test, feature = "failing"))]
 pub mod failing;
 pub mod flattened;
+pub mod image;
 pub mod kdump;
 pub mod memory_limit;
+pub mod sadump;
 pub mod salvage;
 pub mod vmcoreinfo;
 pub mod vmdump;

@@ -1,8 +1,9 @@
 //! The overview of a dump.
 
+use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_kernel::printk::Log;
-use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES, note_warnings};
+use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES, SourceError, note_warnings};
 use serde::Serialize;
 
 use crate::crash::Crash;
@@ -209,17 +210,28 @@ impl MemoryFacts {
 }
 
 /// Counts page frames of RAM, and those with data; returns `None` if there are too many.
-fn count(source: &dyn MemorySource) -> Result<Option<(u64, u64)>, bigiron_kernel::SourceError> {
-    let mut bits = Bitmap::new(SECTION_FRAMES as usize);
-    let (mut ram, mut present) = (0, 0);
-    for (index, first) in source.sections().enumerate() {
-        if index == MAX_COUNTED_SECTIONS {
-            return Ok(None);
+fn count(source: &dyn MemorySource) -> Result<Option<(u64, u64)>, SourceError> {
+    type Find = fn(&dyn MemorySource, PageFrame, &mut Bitmap) -> Result<(), SourceError>;
+    let count = |find: Find| {
+        let mut bits = Bitmap::new(SECTION_FRAMES as usize);
+        let mut count = 0;
+        for (index, first) in source.sections().enumerate() {
+            if index == MAX_COUNTED_SECTIONS {
+                return Ok(None);
+            }
+            find(source, first, &mut bits)?;
+            count += bits.count();
         }
-        source.ram(first, &mut bits)?;
-        ram += bits.count();
-        source.present(first, &mut bits)?;
-        present += bits.count();
-    }
-    Ok(Some((ram, present)))
+        Ok(Some(count))
+    };
+    let Some(ram) = count(|source, first, bits| source.ram(first, bits))? else {
+        return Ok(None);
+    };
+    // Counting the pages of a large vmdump would read all of its index.
+    let stated = source.facts().stated_pages;
+    let present = match stated.filter(|pages| *pages <= ram) {
+        Some(pages) => Some(pages),
+        None => count(|source, first, bits| source.present(first, bits))?,
+    };
+    Ok(present.map(|present| (ram, present)))
 }

@@ -191,7 +191,7 @@ fn make(held: &Held, method: &Method) -> anyhow::Result<usize> {
         Make::Touch => {
             let huge = method.memory == Memory::Hugetlb;
             held.touch(if huge {
-                huge::HUGE_PAGE
+                huge::huge_page_size()
             } else {
                 rustix::param::page_size()
             });

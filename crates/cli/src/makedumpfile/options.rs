@@ -209,7 +209,7 @@ pub static OPTIONS: &[Spec] = &[
         None,
         Some("diskset"),
         Some("VMCORE"),
-        "sadump dumps are not supported",
+        "give all disks of a sadump to `bigiron dump`, in any order",
     ),
     done(
         Id::MessageLevel,

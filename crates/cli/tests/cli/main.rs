@@ -14,6 +14,7 @@ mod save;
 mod segments;
 mod stripe;
 
+mod arm64;
 mod bad_elf;
 mod bad_kdump;
 mod bad_pages;

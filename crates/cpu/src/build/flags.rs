@@ -38,6 +38,10 @@ impl Flags {
     pub const BALANCE_FORK: Self = Self(1 << 2);
     /// Consider the waking CPU for the woken task.
     pub const WAKE_AFFINE: Self = Self(1 << 4);
+    /// Members have different capacities.
+    pub const ASYM_CPUCAPACITY: Self = Self(1 << 5);
+    /// Members have all capacities of the machine.
+    pub const ASYM_CPUCAPACITY_FULL: Self = Self(1 << 6);
     /// Members share the capacity of a core.
     pub const SHARE_CPUCAPACITY: Self = Self(1 << 7);
     /// Members share a cluster.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 
 use super::flags::Flags;
+use super::generic;
 use super::rules::{Architecture, Rules};
 use crate::topology::Topology;
 
@@ -47,16 +48,33 @@ pub(super) fn levels(topology: &Topology, map: &FixedBitSet, rules: &Rules) -> V
         false => Flags::SHARE_LLC,
     };
     let mut levels = vec![level("SMT", shares_core, &|cpu| of(&topology.cores, cpu))];
-    if rules.architecture == Architecture::Power {
-        levels.push(level("CACHE", Flags::SHARE_LLC, &|cpu| {
-            of(&topology.clusters, cpu)
-        }));
-        levels.push(level("MC", Flags::NONE, &|cpu| of(&topology.caches, cpu)));
-    } else {
-        levels.push(level("CLS", cluster, &|cpu| of(&topology.clusters, cpu)));
-        levels.push(level("MC", Flags::SHARE_LLC, &|cpu| {
-            of(&topology.caches, cpu)
-        }));
+    match rules.architecture {
+        Architecture::Power => {
+            // The kernel combines levels with the same mask (fixup_topology), since 6.8 it does
+            // not create them (build_sched_topology).
+            if !rules.new_names || topology.clusters != topology.cores {
+                levels.push(level("CACHE", Flags::SHARE_LLC, &|cpu| {
+                    of(&topology.clusters, cpu)
+                }));
+            }
+            if topology.caches != topology.clusters {
+                levels.push(level("MC", Flags::NONE, &|cpu| of(&topology.caches, cpu)));
+            }
+        }
+        Architecture::X86 => {
+            levels.push(level("CLS", cluster, &|cpu| of(&topology.clusters, cpu)));
+            levels.push(level("MC", Flags::SHARE_LLC, &|cpu| {
+                of(&topology.caches, cpu)
+            }));
+        }
+        Architecture::Generic => {
+            if rules.clusters {
+                let clusters = generic::clusters(topology);
+                levels.push(level("CLS", cluster, &|cpu| of(&clusters, cpu)));
+            }
+            let groups = generic::core_groups(topology, rules);
+            levels.push(level("MC", Flags::SHARE_LLC, &|cpu| of(&groups, cpu)));
+        }
     }
     if rules.architecture != Architecture::X86 || !nodes_in_package(topology) {
         let name = if rules.new_names { "PKG" } else { "DIE" };

@@ -5,8 +5,10 @@
 //! contribute (cpu_attach_domain).
 
 mod attach;
+mod capacity;
 mod domain;
 mod flags;
+mod generic;
 mod groups;
 mod levels;
 #[cfg(test)]
@@ -22,6 +24,7 @@ use fixedbitset::FixedBitSet;
 use crate::domains::{SchedDomain, Tunables};
 use crate::list::CpuList;
 use crate::topology::Topology;
+use capacity::Capacities;
 use domain::Domain;
 pub use flags::Flags;
 pub use levels::Level;
@@ -68,9 +71,10 @@ fn chains(
     let mut map = online;
     map.difference_with(&mask_of(topology, isolated));
     let mut chains: Vec<Vec<Domain>> = vec![Vec::new(); topology.cpu_count()];
+    let capacities = Capacities::new(topology, &map);
     for cpu in map.ones() {
         if let Some(chain) = chains.get_mut(cpu) {
-            *chain = chain_of(cpu, &levels, &map, rules);
+            *chain = chain_of(cpu, &levels, &map, &capacities, rules);
         }
     }
     groups::add_groups(&mut chains, &levels);
@@ -88,14 +92,24 @@ fn mask_of(topology: &Topology, online: &CpuList) -> FixedBitSet {
 }
 
 /// Returns the domains of a CPU, without groups (the first loop of build_sched_domains).
-fn chain_of(cpu: usize, levels: &[Level], map: &FixedBitSet, rules: &Rules) -> Vec<Domain> {
+fn chain_of(
+    cpu: usize,
+    levels: &[Level],
+    map: &FixedBitSet,
+    capacities: &Capacities,
+    rules: &Rules,
+) -> Vec<Domain> {
     let mut chain: Vec<Domain> = Vec::new();
     for (index, level) in levels.iter().enumerate() {
         let Some(mask) = level.mask(cpu) else {
             continue;
         };
         let mut domain = begin(index, level, mask, map, rules);
-        if let Some(child) = chain.last() {
+        domain.flags |= capacities.flags(&domain.span);
+        if let Some(child) = chain.last_mut() {
+            if domain.flags.contains(Flags::ASYM_CPUCAPACITY) {
+                child.flags.remove(Flags::PREFER_SIBLING);
+            }
             domain.number = child.number + 1;
             // "arch topology borken": a level must contain the levels below it.
             if !child.span.is_subset(&domain.span) {

@@ -84,10 +84,7 @@ fn case() -> impl Strategy<Value = Case> {
                 words,
                 online,
                 isolated,
-                rules: Rules {
-                    architecture: architectures[usize::from(architecture)],
-                    ..rules
-                },
+                rules: rules.on(architectures[usize::from(architecture)]),
             }
         },
     )

@@ -1,5 +1,7 @@
 //! Number of online hardware threads per core.
 
+use std::collections::BTreeSet;
+
 use super::{Cpus, HotplugError, Plan, SysRoot};
 use crate::list::CpuList;
 
@@ -43,7 +45,11 @@ impl Plan {
     pub fn smt(root: &SysRoot, cpus: &Cpus, threads: Threads) -> Result<Self, HotplugError> {
         let most = cpus.smt.threads;
         let is_kernels = cpus.smt.is_kernels();
+        let by_number = cpus.smt.per_core.filter(|_| !is_kernels);
         let mut plan = match threads {
+            Threads::Number(asked) if by_number.is_some_and(|all| asked <= all) => {
+                Self::smt_by_number(root, cpus, asked, by_number.unwrap_or(asked))?
+            }
             Threads::On => Self::smt_on(root, cpus, "on")?,
             Threads::Off | Threads::Number(1) => Self::smt_off(root, cpus, 1, "off")?,
             Threads::Number(asked) if asked <= most => {
@@ -63,8 +69,45 @@ impl Plan {
                 Some(word) => format!("smt/control is {word}"),
                 None => "there is no smt/control".into(),
             };
+            let by = match by_number {
+                Some(_) => "numbers",
+                None => "cores",
+            };
             plan.notes.push(format!(
-                "{says}: threads are identified only by their cores, and the kernel's policy is not set"
+                "{says}: threads are identified only by their {by}, and the kernel's policy is not set"
+            ));
+        }
+        Ok(plan)
+    }
+
+    /// Plans by the numbers of CPUs, for kernels of Power without a policy (before 6.6). As
+    /// with the kernel's policy, cores without an online thread stay offline.
+    fn smt_by_number(
+        root: &SysRoot,
+        cpus: &Cpus,
+        kept: usize,
+        per_core: usize,
+    ) -> Result<Self, HotplugError> {
+        let thread = |cpu: &u32| *cpu as usize % per_core;
+        let core = |cpu: u32| cpu as usize / per_core;
+        let cores: BTreeSet<usize> = cpus.online.iter().map(core).collect();
+        let going: CpuList = cpus
+            .online
+            .iter()
+            .filter(|cpu| thread(cpu) >= kept)
+            .collect();
+        let coming: CpuList = cpus
+            .offline
+            .iter()
+            .filter(|cpu| thread(cpu) < kept && cores.contains(&core(*cpu)))
+            .collect();
+        if going.is_empty() {
+            return Self::online(root, cpus, &coming);
+        }
+        let mut plan = Self::offline(root, cpus, &going)?;
+        if !coming.is_empty() {
+            plan.notes.push(format!(
+                "CPUs {coming} are among the first {kept} threads of their cores, and stay offline: repeat the command"
             ));
         }
         Ok(plan)

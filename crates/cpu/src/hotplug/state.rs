@@ -39,6 +39,11 @@ pub struct Smt {
     pub control: Option<String>,
     /// Largest number of online threads of any core.
     pub threads: usize,
+    /// Threads of each core on Power, online or not. They have consecutive CPU numbers there,
+    /// from a multiple of this number on (cpu_first_thread_sibling,
+    /// arch/powerpc/include/asm/cputhreads.h). `None` elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_core: Option<usize>,
 }
 
 impl Smt {
@@ -88,6 +93,7 @@ impl Cpus {
             smt: Smt {
                 control: system.smt_control(),
                 threads: threads.unwrap_or(1),
+                per_core: threads_in_device_tree(root),
             },
             present,
             online,
@@ -102,6 +108,23 @@ impl Cpus {
         let cores = self.positions.iter().filter(|entry| first(*entry));
         cores.map(|(_, position)| &position.siblings).collect()
     }
+}
+
+/// Returns the largest number of threads of a core in Power's device tree: the cells of
+/// `ibm,ppc-interrupt-server#s`, of which each is a thread (smp_setup_cpu_maps,
+/// arch/powerpc/kernel/setup-common.c).
+fn threads_in_device_tree(root: &SysRoot) -> Option<usize> {
+    /// More than any core has; a larger file is something else.
+    const MOST: u64 = 64;
+    let cores = fs::read_dir(root.path("proc/device-tree/cpus")).ok()?;
+    let threads = cores.flatten().filter_map(|core| {
+        let cells = core.path().join("ibm,ppc-interrupt-server#s");
+        Some(fs::metadata(cells).ok()?.len() / 4)
+    });
+    let most = threads
+        .max()
+        .filter(|threads| (1..=MOST).contains(threads))?;
+    Some(most as usize)
 }
 
 fn position(

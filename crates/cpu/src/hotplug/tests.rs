@@ -137,6 +137,42 @@ fn threads_go_offline_by_core_before_smt_control_is_set() {
 }
 
 #[test]
+fn number_of_threads_is_set_on_power_without_a_policy() {
+    let fake = Fake::new();
+    fake.write("sys/devices/system/cpu/smt/control", "notimplemented\n");
+    fake.write(
+        "proc/device-tree/cpus/PowerPC,POWER9@0/ibm,ppc-interrupt-server#s",
+        "01234567",
+    );
+    fake.write("proc/device-tree/cpus/name", "cpus");
+    let plan = smt(&fake, "1").unwrap();
+    assert_eq!(
+        (plan.direction, plan.order),
+        (Direction::Offline, vec![3, 1])
+    );
+    // The second core is offline, and remains so.
+    fake.write("sys/devices/system/cpu/online", "0\n");
+    fake.write("sys/devices/system/cpu/cpu0/topology/core_cpus_list", "0\n");
+    let plan = smt(&fake, "2").unwrap();
+    assert_eq!((plan.direction, plan.order), (Direction::Online, vec![1]));
+    assert!(
+        plan.notes
+            .iter()
+            .any(|note| note.contains("by their numbers"))
+    );
+    fake.write("sys/devices/system/cpu/online", "0,3\n");
+    let plan = smt(&fake, "1").unwrap();
+    assert_eq!((plan.direction, plan.order), (Direction::Offline, vec![3]));
+    assert!(
+        plan.notes
+            .iter()
+            .any(|note| note.contains("CPUs 2 are among"))
+    );
+    let error = smt(&fake, "4").unwrap_err().to_string();
+    assert!(error.contains('4'), "{error}");
+}
+
+#[test]
 fn without_smt_policy_threads_are_identified_by_their_cores() {
     let fake = Fake::new();
     fake.write("sys/devices/system/cpu/smt/control", "notsupported\n");

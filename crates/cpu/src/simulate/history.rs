@@ -49,10 +49,7 @@ impl Published {
 
 /// Returns the published tables, with models of `samples` samples each.
 pub fn history(costs: &Costs, samples: usize) -> Vec<Published> {
-    let rules = Rules {
-        architecture: Architecture::Power,
-        ..Rules::LINUX_6_1
-    };
+    let rules = Rules::LINUX_6_1.on(Architecture::Power);
     let Ok(machine) = Topology::from_text(MACHINE) else {
         return Vec::new();
     };

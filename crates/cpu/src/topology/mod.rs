@@ -18,6 +18,9 @@ pub const MAX_CPUS: usize = 1 << 14;
 /// Maximum number of nodes: MAX_NUMNODES, since CONFIG_NODES_SHIFT is at most 10.
 pub const MAX_NODES: usize = 1 << 10;
 
+/// Maximum capacity of a CPU (SCHED_CAPACITY_SCALE, include/linux/sched.h).
+pub const MAX_CAPACITY: u32 = 1024;
+
 /// Partitions of the CPUs by proximity. Each divides all CPUs into sets; CPUs that it does not
 /// distinguish are in one set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +31,16 @@ pub struct Topology {
     pub clusters: Partition,
     /// CPUs under the same last-level cache.
     pub caches: Partition,
+    /// False if nothing is known about caches, and `caches` are the cores.
+    pub has_caches: bool,
     /// CPUs of each package.
     pub packages: Partition,
     /// CPUs of each memory node, numbered as in [`Topology::distances`].
     pub nodes: Partition,
     /// Distance from each node to each node, as reported by the firmware.
     pub distances: Vec<Vec<u32>>,
+    /// Capacity of each CPU, at most 1024 (`cpu_capacity`); empty if all are equal.
+    pub capacities: Vec<u32>,
 }
 
 impl Topology {
@@ -66,7 +73,7 @@ impl Partition {
 
     /// Creates a partition from a key for each CPU, equal for the CPUs of one set. Sets are
     /// numbered in order of appearance.
-    fn by_key<K: Eq + std::hash::Hash>(keys: impl IntoIterator<Item = K>) -> Self {
+    pub(crate) fn by_key<K: Eq + std::hash::Hash>(keys: impl IntoIterator<Item = K>) -> Self {
         let mut numbers = std::collections::HashMap::new();
         let of: Vec<u32> = keys
             .into_iter()

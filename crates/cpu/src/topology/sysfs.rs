@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::{LOCAL_DISTANCE, MAX_CPUS, MAX_NODES, Partition, Topology};
+use super::{LOCAL_DISTANCE, MAX_CAPACITY, MAX_CPUS, MAX_NODES, Partition, Topology};
+use crate::build::Architecture;
 use crate::list::CpuList;
 use crate::system::CpuError;
 
@@ -61,19 +62,46 @@ impl Topology {
             let lists = names.map(|name| format!("cpu/cpu{cpu}/topology/{name}"));
             files.first_of(&lists)
         };
-        Ok(Self {
-            cores: part(true, &|cpu| {
-                topology(cpu, ["core_cpus_list", "thread_siblings_list"])
-            })?,
-            clusters: part(true, &|cpu| {
+        let whole_cores = part(true, &|cpu| {
+            topology(cpu, ["core_cpus_list", "thread_siblings_list"])
+        })?;
+        let is_power = Architecture::of_directory(directory) == Some(Architecture::Power);
+        let (cores, clusters) = if is_power {
+            // A core of eight threads may be two small ones for the scheduler, each with its
+            // own L1 (has_big_cores, arch/powerpc/kernel/smp.c). CPUs under one L2 are the
+            // CACHE level.
+            let in_core = |level| {
+                let files = &files;
+                move |cpu: usize| match files.cache(cpu, Some(level))? {
+                    Some(cpus) => Ok(Some(cpus)),
+                    None => topology(cpu, ["core_cpus_list", "thread_siblings_list"]),
+                }
+            };
+            (part(true, &in_core(1))?, part(true, &in_core(2))?)
+        } else {
+            let clusters = part(true, &|cpu| {
                 topology(cpu, ["cluster_cpus_list", "core_cpus_list"])
-            })?,
-            caches: part(true, &|cpu| files.last_cache(cpu))?,
+            })?;
+            (whole_cores, clusters)
+        };
+        Ok(Self {
+            // Coregroups, which are Power's MC level, are not in these files.
+            caches: match is_power {
+                true => clusters.clone(),
+                false => part(true, &|cpu| match files.cache(cpu, None)? {
+                    Some(cpus) => Ok(Some(cpus)),
+                    None => topology(cpu, ["core_cpus_list", "thread_siblings_list"]),
+                })?,
+            },
+            cores,
+            clusters,
+            has_caches: files.has_caches(count)?,
             packages: part(false, &|cpu| {
                 topology(cpu, ["package_cpus_list", "core_siblings_list"])
             })?,
             nodes,
             distances,
+            capacities: files.capacities(count)?,
         })
     }
 
@@ -147,8 +175,48 @@ impl Files<'_> {
         Ok(None)
     }
 
-    /// Returns the CPUs that share the highest-level cache with a CPU.
-    fn last_cache(&self, cpu: usize) -> Result<Option<CpuList>, CpuError> {
+    /// Returns the capacity of each CPU; nothing if they are equal or not shown. A CPU without
+    /// the file has the maximum, as the kernel assumes (cpu_scale, drivers/base/arch_topology.c).
+    fn capacities(&self, count: usize) -> Result<Vec<u32>, CpuError> {
+        let mut capacities = Vec::with_capacity(count);
+        for cpu in 0..count {
+            let name = format!("cpu/cpu{cpu}/cpu_capacity");
+            let Some(text) = self.read_if_there(&name)? else {
+                capacities.push(MAX_CAPACITY);
+                continue;
+            };
+            match text.trim().parse() {
+                Ok(capacity) if (1..=MAX_CAPACITY).contains(&capacity) => capacities.push(capacity),
+                _ => {
+                    let reason = format!("expected a capacity from 1 to {MAX_CAPACITY}");
+                    return Err(self.senseless(&name, reason));
+                }
+            }
+        }
+        let first = capacities.first().copied();
+        match capacities.iter().all(|capacity| Some(*capacity) == first) {
+            true => Ok(Vec::new()),
+            false => Ok(capacities),
+        }
+    }
+
+    /// Returns true if the kernel shows the caches of any CPU. It shows none where firmware
+    /// describes none, as for many virtual machines of arm64.
+    fn has_caches(&self, count: usize) -> Result<bool, CpuError> {
+        for cpu in 0..count {
+            if self
+                .read_if_there(&format!("cpu/cpu{cpu}/cache/index0/level"))?
+                .is_some()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the CPUs that share with a CPU its highest cache, or that of a level; `None` if
+    /// the kernel shows none.
+    fn cache(&self, cpu: usize, wanted: Option<u32>) -> Result<Option<CpuList>, CpuError> {
         let mut last: Option<(u32, String)> = None;
         for index in 0..MAX_CACHES {
             let name = format!("cpu/cpu{cpu}/cache/index{index}");
@@ -156,14 +224,16 @@ impl Files<'_> {
                 break;
             };
             let level = level.trim().parse().unwrap_or(0);
+            if wanted.is_some_and(|wanted| wanted != level) {
+                continue;
+            }
             if last.as_ref().is_none_or(|(highest, _)| level >= *highest) {
                 last = Some((level, format!("{name}/shared_cpu_list")));
             }
         }
         match last {
             Some((_, name)) => self.first_of(&[name]),
-            // Without information about caches, CPUs that share a core share a cache.
-            None => self.first_of(&[format!("cpu/cpu{cpu}/topology/core_cpus_list")]),
+            None => Ok(None),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Topology from a line of text.
 
-use super::{LOCAL_DISTANCE, MAX_CPUS, MAX_NODES, Partition, Topology};
+use super::{LOCAL_DISTANCE, MAX_CAPACITY, MAX_CPUS, MAX_NODES, Partition, Topology};
 
 /// Error in the description of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +29,8 @@ struct Description {
     far: u32,
     /// Rows of the distance table, if it is given.
     distances: Option<Vec<Vec<u32>>>,
+    /// Capacities of the cores of a package, in order.
+    capacities: Vec<(usize, u32)>,
     /// True if the threads of a core have consecutive numbers.
     adjacent: bool,
 }
@@ -46,6 +48,7 @@ impl Topology {
     /// | `clusters=` | clusters per cache; 0: each core is one | 0 |
     /// | `near=`, `far=` | distance between nodes of one package, of two packages | 12, 20 |
     /// | `distances=` | table of all distances: `10,20;20,10` | from `near` and `far` |
+    /// | `capacities=` | capacities of a package's cores in order: `4*1024,4*446` | all equal |
     /// | `numbering=` | `threads`: the threads of a core have consecutive numbers; `cores`: the first thread of each core comes first | `threads` |
     ///
     /// # Errors
@@ -72,6 +75,7 @@ fn describe(text: &str) -> Result<Description, String> {
         near: 12,
         far: 20,
         distances: None,
+        capacities: Vec::new(),
         adjacent: true,
     };
     for word in text.split_ascii_whitespace() {
@@ -93,6 +97,7 @@ fn describe(text: &str) -> Result<Description, String> {
             "near" => description.near = distance(value)?,
             "far" => description.far = distance(value)?,
             "distances" => description.distances = Some(rows(value)?),
+            "capacities" => description.capacities = capacity_list(value)?,
             "numbering" if value == "threads" => description.adjacent = true,
             "numbering" if value == "cores" => description.adjacent = false,
             "numbering" => return Err(format!("{word:?} is neither `threads` nor `cores`")),
@@ -100,6 +105,46 @@ fn describe(text: &str) -> Result<Description, String> {
         }
     }
     Ok(description)
+}
+
+/// Parses capacities such as `4*1024,4*446`.
+fn capacity_list(value: &str) -> Result<Vec<(usize, u32)>, String> {
+    let part = |text: &str| {
+        let (count, capacity) = text.split_once('*').unwrap_or(("1", text));
+        let count = count
+            .parse()
+            .ok()
+            .filter(|count| (1..=MAX_CPUS).contains(count));
+        let capacity = capacity.parse().ok();
+        let capacity = capacity.filter(|capacity| (1..=MAX_CAPACITY).contains(capacity));
+        count.zip(capacity).ok_or_else(|| {
+            format!("{text:?} is not a capacity up to {MAX_CAPACITY}, or COUNT*CAPACITY")
+        })
+    };
+    value.split(',').map(part).collect()
+}
+
+/// Returns the capacity of each CPU; nothing if all are equal.
+fn capacities(
+    description: &Description,
+    cpus: usize,
+    core_of: impl Fn(usize) -> usize,
+) -> Result<Vec<u32>, String> {
+    let of_package: Vec<u32> = description
+        .capacities
+        .iter()
+        .flat_map(|(count, capacity)| std::iter::repeat_n(*capacity, *count))
+        .take(MAX_CPUS + 1)
+        .collect();
+    if of_package.is_empty() {
+        return Ok(of_package);
+    }
+    if of_package.len() != description.cores {
+        let (given, cores) = (of_package.len(), description.cores);
+        return Err(format!("{given} capacities for {cores} cores of a package"));
+    }
+    let of = |cpu| of_package.get(core_of(cpu) % description.cores).copied();
+    Ok((0..cpus).filter_map(of).collect())
 }
 
 fn rows(value: &str) -> Result<Vec<Vec<u32>>, String> {
@@ -178,9 +223,11 @@ fn build(description: &Description) -> Result<Topology, String> {
         cores: by(1),
         clusters: by(cluster_cores),
         caches: by(cache_cores),
+        has_caches: true,
         packages: by(cores),
         nodes: by(node_cores),
         distances,
+        capacities: capacities(description, cpus, core_of)?,
     })
 }
 
@@ -217,6 +264,9 @@ mod tests {
             ("far=300", "distance"),
             ("speed=3", "unknown word"),
             ("numbering=random", "neither"),
+            ("capacities=big", "not a capacity"),
+            ("capacities=2000", "not a capacity"),
+            ("cores=4 capacities=2*1024,446", "3 capacities for 4 cores"),
         ] {
             let error = Topology::from_text(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{text}: {error}");

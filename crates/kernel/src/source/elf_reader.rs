@@ -1,7 +1,9 @@
 //! Reads pages of an ELF core.
 
+use std::ops::Range;
 use std::path::Path;
 
+use bigiron_format::elf::LoadSegment;
 use bigiron_format::{PageFrame, ReadAt};
 
 use super::PageReader;
@@ -31,10 +33,10 @@ enum ReaderBytes<'a> {
 
 impl ReaderBytes<'_> {
     /// Makes `len` bytes at `offset` available to [`ReaderBytes::get`]; the caller checked that
-    /// the file has them.
-    fn load(&mut self, offset: u64, len: usize) -> Result<(), SourceError> {
+    /// the file has them. They are in `segment`, a part of the file.
+    fn load(&mut self, offset: u64, len: usize, segment: &Range<u64>) -> Result<(), SourceError> {
         match self {
-            Self::Window(window) => window.load("memory", offset, len),
+            Self::Window(window) => window.load("memory", offset, len, segment),
             Self::Copied { from, path, buffer } => {
                 buffer.resize(len, 0);
                 from.read_exact_at("memory", offset, buffer)
@@ -107,7 +109,8 @@ impl<'a> ElfReader<'a> {
                 found = true;
                 let target = (start - page_start) as usize..(end - page_start) as usize;
                 let offset = segment.file_offset + (start - segment.physical.0);
-                self.bytes.load(offset, target.len())?;
+                self.bytes
+                    .load(offset, target.len(), &file_range(segment))?;
                 let part = self.bytes.get(target.len());
                 self.page[target].copy_from_slice(part);
             }
@@ -117,8 +120,9 @@ impl<'a> ElfReader<'a> {
 }
 
 impl ElfReader<'_> {
-    /// Returns the offset and the size of at most `count` whole pages that one segment has.
-    fn whole_pages(&self, first: PageFrame, count: usize) -> Option<(u64, usize)> {
+    /// Returns the offset and the number of at most `count` whole pages that one segment has, and
+    /// the part of the file that holds the segment.
+    fn whole_pages(&self, first: PageFrame, count: usize) -> Option<(u64, usize, Range<u64>)> {
         let source = self.source;
         let shift = source.page_shift;
         let address = first.0 << shift;
@@ -129,19 +133,20 @@ impl ElfReader<'_> {
                 .min(size.saturating_sub(segment.file_offset));
             let inside = address - segment.physical.0;
             let pages = (data.saturating_sub(inside) >> shift).min(count as u64);
-            (pages > 0).then_some((segment.file_offset + inside, pages as usize))
+            let offset = segment.file_offset + inside;
+            (pages > 0).then(|| (offset, pages as usize, file_range(segment)))
         })
     }
 }
 
 impl PageReader for ElfReader<'_> {
     fn pages(&mut self, first: PageFrame, count: usize) -> Result<&[u8], SourceError> {
-        let Some((offset, pages)) = self.whole_pages(first, count) else {
+        let Some((offset, pages, segment)) = self.whole_pages(first, count) else {
             return self.partial_page(first);
         };
         let shift = self.source.page_shift;
         let bytes = &mut self.bytes;
-        let load = |pages: usize| bytes.load(offset, pages << shift);
+        let load = |pages: usize| bytes.load(offset, pages << shift, &segment);
         let (pages, ()) = self.run_length.read(pages, load)?;
         Ok(self.bytes.get(pages << shift))
     }
@@ -152,11 +157,14 @@ impl PageReader for ElfReader<'_> {
         count: usize,
         buf: &mut [u8],
     ) -> Result<usize, SourceError> {
-        if let Some((offset, pages)) = self.whole_pages(first, count)
+        if let Some((offset, pages, segment)) = self.whole_pages(first, count)
             && let ReaderBytes::Window(window) = &mut self.bytes
         {
             let shift = self.source.page_shift;
-            let copy = |pages: usize| window.copy("memory", offset, &mut buf[..pages << shift]);
+            let copy = |pages: usize| {
+                let target = &mut buf[..pages << shift];
+                window.copy("memory", offset, target, &segment)
+            };
             let (pages, ()) = self.run_length.read(pages, copy)?;
             return Ok(pages << shift);
         }
@@ -164,4 +172,9 @@ impl PageReader for ElfReader<'_> {
         buf[..pages.len()].copy_from_slice(pages);
         Ok(pages.len())
     }
+}
+
+/// Returns the part of the file that holds a segment.
+fn file_range(segment: &LoadSegment) -> Range<u64> {
+    segment.file_offset..segment.file_offset.saturating_add(segment.file_size)
 }

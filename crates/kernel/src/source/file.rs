@@ -2,6 +2,7 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -193,6 +194,8 @@ pub struct FileWindow<'a> {
     /// Where the bytes that were loaded last begin in the mapping or buffer.
     start: usize,
     mmap: bool,
+    /// A window was mapped, so the file can be mapped.
+    was_mapped: bool,
 }
 
 impl<'a> FileWindow<'a> {
@@ -210,15 +213,22 @@ impl<'a> FileWindow<'a> {
             buffer: AlignedBuffer::new(0),
             start: 0,
             mmap,
+            was_mapped: false,
         }
     }
 
     /// Makes `len` bytes at `offset` available to [`FileWindow::bytes`]; the caller checked that
-    /// the file has them.
-    pub fn load(&mut self, what: &'static str, offset: u64, len: usize) -> Result<(), SourceError> {
-        if self.mmap && self.move_mapping(offset, len).is_err() {
+    /// the file has them. They are in `segment`, a part of the file.
+    pub fn load(
+        &mut self,
+        what: &'static str,
+        offset: u64,
+        len: usize,
+        segment: &Range<u64>,
+    ) -> Result<(), SourceError> {
+        if self.mmap && self.move_mapping(offset, len, segment).is_err() {
             // Some kernels cannot map /proc/vmcore; reading always works.
-            self.mmap = false;
+            self.mmap = self.was_mapped;
             self.mapping = None;
         }
         if let Some((start, _)) = &self.mapping {
@@ -243,15 +253,17 @@ impl<'a> FileWindow<'a> {
         &all[self.start..self.start + len]
     }
 
-    /// Fills `buf` with the bytes at `offset`; the caller checked that the file has them.
+    /// Fills `buf` with the bytes at `offset` in `segment`; the caller checked that the file has
+    /// them.
     pub fn copy(
         &mut self,
         what: &'static str,
         offset: u64,
         buf: &mut [u8],
+        segment: &Range<u64>,
     ) -> Result<(), SourceError> {
         if self.mmap {
-            self.load(what, offset, buf.len())?;
+            self.load(what, offset, buf.len(), segment)?;
             buf.copy_from_slice(self.bytes(buf.len()));
             return Ok(());
         }
@@ -260,36 +272,65 @@ impl<'a> FileWindow<'a> {
             .map_err(|error| file.error(error))
     }
 
-    /// Moves the mapping so that it holds `len` bytes at `offset`.
-    fn move_mapping(&mut self, offset: u64, len: usize) -> io::Result<()> {
-        let end = offset + len as u64;
-        if let Some((start, mapping)) = &self.mapping
-            && *start <= offset
-            && end <= *start + mapping.bytes().len() as u64
+    /// Moves the mapping so that it holds `len` bytes at `offset`, and nothing beyond `segment`.
+    fn move_mapping(&mut self, offset: u64, len: usize, segment: &Range<u64>) -> io::Result<()> {
+        let request = offset..offset + len as u64;
+        let mapped = self
+            .mapping
+            .as_ref()
+            .map(|(start, mapping)| *start..*start + mapping.bytes().len() as u64);
+        if let Some(mapped) = &mapped
+            && mapped.start <= request.start
+            && request.end <= mapped.end
         {
             return Ok(());
         }
-        let goes_on = self.mapping.as_ref().is_some_and(|(start, mapping)| {
-            let near = *start..*start + mapping.bytes().len() as u64 + WINDOW;
-            near.contains(&offset)
-        });
-        let window = if goes_on { WINDOW } else { FIRST_WINDOW };
-        let start = offset / MAP_ALIGNMENT * MAP_ALIGNMENT;
-        let wanted = (start + window).max(end).min(self.file.size);
-        if wanted < end {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+        let bounds = segment.start..segment.end.min(self.file.size);
+        let wanted = place(&request, mapped.as_ref(), &bounds);
+        let wanted = wanted.ok_or(io::ErrorKind::UnexpectedEof)?;
         self.mapping = None;
         // Access to a mapped page behind the end of a file that has shrunk would kill the process.
         // A file that shrinks from now on can still do that: see `bus_error` of the program.
         let now = self.file.file.metadata()?;
-        if now.is_file() && now.len() < wanted {
+        if now.is_file() && now.len() < wanted.end {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let mapping = Mapping::new(&self.file.file, start, (wanted - start) as usize)?;
-        self.mapping = Some((start, mapping));
+        let len = (wanted.end - wanted.start) as usize;
+        let mapping = Mapping::new(&self.file.file, wanted.start, len)?;
+        self.mapping = Some((wanted.start, mapping));
+        self.was_mapped = true;
         Ok(())
     }
+}
+
+/// Returns the bytes to map for `request` after the window `mapped`, or `None` if `bounds`, a
+/// segment, does not hold the request.
+///
+/// A window stays within the pages of one segment. The kernel maps each segment of /proc/vmcore by
+/// a call of remap_pfn_range (mmap_vmcore in fs/proc/vmcore.c). Where a call covers only a part of
+/// the mapping, x86 takes the memory type from other mappings (track_pfn_remap in
+/// arch/x86/mm/pat/memtype.c of 6.1): pages that nobody else has mapped become uncached, and the
+/// call fails with EINVAL if others have mapped only some of them.
+fn place(
+    request: &Range<u64>,
+    mapped: Option<&Range<u64>>,
+    bounds: &Range<u64>,
+) -> Option<Range<u64>> {
+    if request.start < bounds.start || request.end > bounds.end {
+        return None;
+    }
+    let is_near =
+        |window: &Range<u64>| (window.start..window.end + WINDOW).contains(&request.start);
+    let window = if mapped.is_some_and(is_near) {
+        WINDOW
+    } else {
+        FIRST_WINDOW
+    };
+    let page = rustix::param::page_size() as u64;
+    let first_page = bounds.start / page * page;
+    let start = (request.start / MAP_ALIGNMENT * MAP_ALIGNMENT).max(first_page);
+    let end = (start + window).max(request.end).min(bounds.end);
+    Some(start..end)
 }
 
 /// Returns `file`, or `own` if each reader must open it separately.
@@ -312,20 +353,71 @@ mod tests {
 
     use super::*;
 
+    const PAGE: u64 = 4096;
+
     #[test]
     fn file_that_shrinks_between_two_mappings_is_an_error_and_no_signal() {
+        let temporary = tempfile::NamedTempFile::new().unwrap();
+        let size = 2 * WINDOW;
+        let all = 0..size;
+        temporary.as_file().set_len(size).unwrap();
+        let file = DumpFile::open(temporary.path()).unwrap();
+        let mut window = FileWindow::new(&file, IoMethod::Mmap);
+        window.load("a page", 0, 4096, &all).unwrap();
+        assert_eq!(window.bytes(4096), [0; 4096]);
+        assert!(window.mapping.is_some());
+        temporary.as_file().set_len(4096).unwrap();
+        let error = window.load("a page", size - PAGE, 4096, &all).unwrap_err();
+        assert!(matches!(error, SourceError::Format { .. }), "{error}");
+        window.load("a page", 0, 4096, &all).unwrap();
+        assert_eq!(window.bytes(4096), [0; 4096]);
+    }
+
+    #[test]
+    fn failed_mapping_after_a_successful_one_does_not_end_mapping() {
         let temporary = tempfile::NamedTempFile::new().unwrap();
         let size = 2 * WINDOW;
         temporary.as_file().set_len(size).unwrap();
         let file = DumpFile::open(temporary.path()).unwrap();
         let mut window = FileWindow::new(&file, IoMethod::Mmap);
-        window.load("a page", 0, 4096).unwrap();
-        assert_eq!(window.bytes(4096), [0; 4096]);
+        window.load("a page", 0, 4096, &(0..size)).unwrap();
         assert!(window.mapping.is_some());
-        temporary.as_file().set_len(4096).unwrap();
-        let error = window.load("a page", size - 4096, 4096).unwrap_err();
-        assert!(matches!(error, SourceError::Format { .. }), "{error}");
-        window.load("a page", 0, 4096).unwrap();
+        // Not in this segment: cannot be mapped, can be read.
+        window.load("a page", WINDOW, 4096, &(0..WINDOW)).unwrap();
+        assert!(window.mapping.is_none());
         assert_eq!(window.bytes(4096), [0; 4096]);
+        window.load("a page", WINDOW, 4096, &(0..size)).unwrap();
+        assert!(window.mapping.is_some());
+    }
+
+    #[test]
+    fn file_that_cannot_be_mapped_is_read() {
+        // Like /proc/vmcore of some kernels.
+        let file = DumpFile::open(Path::new("/proc/version")).unwrap();
+        let mut window = FileWindow::new(&file, IoMethod::Mmap);
+        window.load("a word", 0, 5, &(0..5)).unwrap();
+        assert_eq!(window.bytes(5), b"Linux");
+        assert!(!window.mmap);
+    }
+
+    #[test]
+    fn windows_stay_within_the_pages_of_a_segment() {
+        let segment = WINDOW + 5 * PAGE + 100..WINDOW + 50 * PAGE + 100;
+        let before = 0..WINDOW + 5 * PAGE;
+        let page = segment.start..segment.start + PAGE;
+        for mapped in [None, Some(&before)] {
+            let range = place(&page, mapped, &segment).unwrap();
+            assert_eq!(range.start, segment.start - 100);
+            assert!(
+                page.end <= range.end && range.end <= segment.end,
+                "{range:?}"
+            );
+        }
+        let last = segment.end - PAGE..segment.end;
+        let range = place(&last, Some(&before), &segment).unwrap();
+        assert!(range.start <= last.start);
+        assert_eq!(range.end, segment.end);
+        let behind = last.start + PAGE..last.end + PAGE;
+        assert_eq!(place(&behind, Some(&before), &segment), None);
     }
 }

@@ -67,6 +67,7 @@ impl MemorySource for KdumpSource {
             is_live: false,
             damage: self.damage.as_deref(),
             warning: None,
+            stated_pages: None,
         }
     }
 

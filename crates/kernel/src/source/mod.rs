@@ -26,6 +26,7 @@ mod mapping;
 mod open;
 mod pages;
 mod run_length;
+mod sadump;
 mod stored;
 mod vmdump;
 #[cfg(feature = "cache")]
@@ -50,6 +51,7 @@ pub use kdump::KdumpSource;
 pub use live::RUNNING_KERNEL;
 pub use open::Source;
 pub use pages::SharedPages;
+pub use sadump::SadumpSource;
 pub use vmdump::{NotZero, VmdumpSource};
 pub use vmdump_parts::VmdumpPart;
 
@@ -155,6 +157,9 @@ pub struct SourceFacts<'a> {
     pub damage: Option<&'a str>,
     /// Something wrong in the file that takes no memory away.
     pub warning: Option<&'a str>,
+    /// Number of page frames whose data the file has, as the file states it, unchecked; `None`
+    /// where it does not.
+    pub stated_pages: Option<u64>,
 }
 
 impl<'a> SourceFacts<'a> {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use bigiron_format::elf;
 use bigiron_format::flattened::{self, FlattenedFile, Limits, Summary};
 use bigiron_format::kdump::KdumpHeaders;
+use bigiron_format::sadump::{self, Disk, PartitionHeader};
 use bigiron_format::vmdump;
 use bigiron_format::{FormatError, ReadAt};
 
@@ -16,6 +17,7 @@ use super::encrypted::{self, Identities};
 use super::file::DumpFile;
 use super::kdump::KdumpSource;
 use super::kdump_blocks::KdumpBlocks;
+use super::sadump::SadumpSource;
 use super::vmdump::VmdumpSource;
 use super::{MemorySource, device};
 use crate::error::SourceError;
@@ -38,6 +40,7 @@ enum Memory {
     Elf(Box<ElfSource>),
     Kdump(Box<KdumpSource>),
     KdumpBlocks(Box<KdumpBlocks>),
+    Sadump(Box<SadumpSource>),
     Vmdump(Box<VmdumpSource>),
 }
 
@@ -47,6 +50,7 @@ enum Kind {
     Elf,
     Kdump,
     Flattened,
+    Sadump,
     Vmdump,
 }
 
@@ -93,6 +97,7 @@ impl Source {
         let single = files.len() == 1;
         let mut parts: Vec<(Box<dyn ReadAt>, PathBuf)> = Vec::new();
         let mut stripes: Vec<(Box<dyn ReadAt>, PathBuf)> = Vec::new();
+        let mut disks: Vec<(Disk, PathBuf)> = Vec::new();
         let (mut flattened, mut cut) = (false, None);
         for file in files {
             let path = file.path().to_owned();
@@ -118,6 +123,7 @@ impl Source {
                     });
                 }
                 Kind::Vmdump => stripes.push((file.into_read(), path)),
+                Kind::Sadump => disks.push(sadump_disk(file.into_read(), path)?),
                 Kind::Elf => {
                     return Err(SourceError::Unsupported {
                         path,
@@ -154,7 +160,7 @@ impl Source {
                             });
                         }
                         Kind::Kdump => parts.push((Box::new(inner), path)),
-                        Kind::Elf | Kind::Flattened | Kind::Vmdump => {
+                        Kind::Elf | Kind::Flattened | Kind::Sadump | Kind::Vmdump => {
                             return Err(SourceError::Unsupported {
                                 path,
                                 reason: "holds something else than one dump inside".into(),
@@ -164,16 +170,14 @@ impl Source {
                 }
             }
         }
-        if let (Some((_, kdump)), Some((_, vmdump))) = (parts.first(), stripes.first()) {
-            return Err(SourceError::Unsupported {
-                path: vmdump.clone(),
-                reason: format!(
-                    "is a vmdump, and {} is none; give the parts of one dump",
-                    kdump.display()
-                ),
-            });
-        }
-        let memory = if stripes.is_empty() {
+        check_one_format([
+            parts.first().map(|(_, path)| path),
+            stripes.first().map(|(_, path)| path),
+            disks.first().map(|(_, path)| path),
+        ])?;
+        let memory = if !disks.is_empty() {
+            Memory::Sadump(Box::new(SadumpSource::new(disks)?))
+        } else if stripes.is_empty() {
             let mut kdump = KdumpSource::new(parts)?;
             let page_shift = kdump.identify()?;
             match kdump.page_shift() == page_shift {
@@ -234,6 +238,8 @@ impl Source {
             Memory::Elf(elf) => elf.set_cache(bytes),
             Memory::Kdump(kdump) => kdump.set_cache(bytes),
             Memory::KdumpBlocks(blocks) => blocks.set_cache(bytes),
+            // Its pages are not compressed.
+            Memory::Sadump(_) => {}
             Memory::Vmdump(vmdump) => vmdump.set_cache(bytes),
         }
     }
@@ -244,6 +250,7 @@ impl Source {
             Memory::Elf(elf) => elf.as_ref(),
             Memory::Kdump(kdump) => kdump.as_ref(),
             Memory::KdumpBlocks(blocks) => blocks.as_ref(),
+            Memory::Sadump(sadump) => sadump.as_ref(),
             Memory::Vmdump(vmdump) => vmdump.as_ref(),
         }
     }
@@ -262,6 +269,34 @@ impl Source {
     /// The reason why some memory is missing; `None` if all is present.
     pub fn damage(&self) -> Option<&str> {
         self.cut.as_deref().or_else(|| self.memory().damage())
+    }
+}
+
+/// Checks that only one format has files; `firsts` are the first files of each.
+fn check_one_format(firsts: [Option<&PathBuf>; 3]) -> Result<(), SourceError> {
+    let mut formats = firsts.into_iter().flatten();
+    let (Some(one), Some(other)) = (formats.next(), formats.next()) else {
+        return Ok(());
+    };
+    Err(SourceError::Unsupported {
+        path: other.clone(),
+        reason: format!(
+            "is of another format than {}; give the parts of one dump",
+            one.display()
+        ),
+    })
+}
+
+/// Reads the partition header of a disk of a sadump.
+fn sadump_disk(file: Box<dyn ReadAt>, path: PathBuf) -> Result<(Disk, PathBuf), SourceError> {
+    let found = PartitionHeader::find(file.as_ref()).and_then(|partition| {
+        partition.ok_or_else(|| {
+            FormatError::unexpected("the partition header", 0, "the signature sadump", "none")
+        })
+    });
+    match found {
+        Ok(partition) => Ok((Disk { file, partition }, path)),
+        Err(cause) => Err(SourceError::Format { path, cause }),
     }
 }
 
@@ -362,12 +397,14 @@ fn recognise(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
         Ok(Kind::Flattened)
     } else if vmdump::container_of(front).is_some() {
         Ok(Kind::Vmdump)
+    } else if sadump::is_sadump(bytes).map_err(error)? {
+        Ok(Kind::Sadump)
     } else {
         Err(error(FormatError::unexpected(
             "the signature",
             0,
-            "an ELF core, a kdump-compressed dump (KDUMP), a flattened one (makedumpfile) or a \
-             vmdump",
+            "an ELF core, a kdump-compressed dump (KDUMP), a flattened one (makedumpfile), a \
+             sadump or a vmdump",
             format!("{:?}", String::from_utf8_lossy(front)),
         )))
     }

@@ -118,6 +118,19 @@ impl VmdumpSource {
         self.parts.missing().next().is_none()
     }
 
+    /// Returns the number of dumped pages, lost ones included, according to the roots; `None`
+    /// if a part has no root or its directory is damaged, so that its chunks may be others.
+    pub(super) fn stated_pages(&self) -> Option<u64> {
+        if !self.has_all_parts() {
+            return None;
+        }
+        let mut files = self.parts.all().iter().map(|part| &part.file);
+        files.try_fold(0_u64, |pages, file| {
+            let root = file.root().filter(|_| file.damage().is_none())?;
+            pages.checked_add(root.dumped)
+        })
+    }
+
     /// Returns true if the writer reached the end of the core, so that what no file has was
     /// written once.
     pub fn was_ended(&self) -> bool {

@@ -58,6 +58,7 @@ impl MemorySource for VmdumpSource {
             dump_level: has_header.then_some(header.dump_level & 31),
             codecs: vec![header.container.name()],
             damage: self.damage.as_deref(),
+            stated_pages: self.stated_pages(),
             ..SourceFacts::from_notes(self.notes())
         }
     }

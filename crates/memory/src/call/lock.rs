@@ -13,7 +13,7 @@ use super::state::Future;
 use super::system;
 use super::{Answer, State, can_populate, is_large, settings};
 use crate::engine::{Outcome, Settings};
-use crate::huge::HUGE_PAGE;
+use crate::huge::{huge_page_size, in_huge_pages};
 use crate::mapping;
 use crate::operation::Access;
 use crate::policy::Policy;
@@ -148,13 +148,17 @@ pub(super) fn populate_all(
     policy: &Policy,
     settings: &Settings,
 ) -> Option<Outcome> {
-    let mut written = RegionList::new(settings, populating(Access::Write));
+    let in_huge = match policy.huge {
+        true => in_huge_pages(settings, region.length()),
+        false => *settings,
+    };
+    let mut written = RegionList::new(&in_huge, populating(Access::Write));
     let mut read = RegionList::new(settings, populating(Access::Read));
     let _ = mapping::for_each(region, |mapping| {
         let part = mapping.region.intersection(region);
         match access(&mapping) {
             Some(Access::Write) => {
-                let large = part.length() >= settings.straight_below.max(HUGE_PAGE);
+                let large = part.length() >= settings.straight_below.max(huge_page_size());
                 if policy.huge && large && !mapping.of_file {
                     request_huge_pages(part);
                 }

@@ -158,14 +158,14 @@ fn map_large(policy: &Policy, state: &State, request: &Request) -> Answer<usize>
     }
 }
 
-/// Reserves addresses, if the kernel chooses them, at a multiple of 2 MiB: otherwise memory
-/// that the program maps there could not have huge pages. `None` for other requests.
+/// Reserves addresses, if the kernel chooses them, at a multiple of the size of a
+/// huge page: otherwise memory that the program maps there could not have huge pages. `None` for other requests.
 fn aligned(policy: &Policy, request: &Request) -> Option<Result<usize, Errno>> {
     let expected = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let is_reservation = request.protection == libc::PROT_NONE
         && request.address == 0
         && request.flags & !libc::MAP_NORESERVE == expected;
-    if !policy.huge || !is_reservation || request.length < huge::HUGE_PAGE {
+    if !policy.huge || !is_reservation || request.length < huge::huge_page_size() {
         return None;
     }
     let region = huge::reserve(request.length.checked_next_multiple_of(page_size())?).ok()?;
@@ -246,12 +246,14 @@ fn populate_new(
     settings: &Settings,
 ) -> Option<Outcome> {
     let region = Region::new(address, request.length)?.to_pages(page_size())?;
+    let mut settings = *settings;
     if policy.huge && request.has(libc::MAP_ANONYMOUS) && !request.has(libc::MAP_HUGETLB) {
         request_huge_pages(region);
+        settings = huge::in_huge_pages(&settings, region.length());
     }
     let settings = Settings {
         slice: settings.slice.max(request.huge_page().unwrap_or(0)),
-        ..*settings
+        ..settings
     };
     Some(populate(&mut [JobRegion::from(region)], access, &settings))
 }

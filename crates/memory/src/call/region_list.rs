@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use rustix::param::page_size;
 
 use crate::engine::{Outcome, Settings};
-use crate::huge::HUGE_PAGE;
+use crate::huge::huge_page_size;
 use crate::mapping::Mapping;
 use crate::operation::{Access, populate, unmap_pages};
 use crate::policy::Policy;
@@ -152,10 +152,10 @@ pub(super) struct DropList<'a, W> {
     is_quick: bool,
 }
 
-/// Size of the first part in bytes.
+/// Size of the first part in bytes, if no huge page is larger.
 const ALONE: usize = 8 << 20;
-/// Rate in bytes per nanosecond above which the rest is left to the kernel's own call: 4 KiB
-/// pages are freed at a third of this rate, huge pages at four times this rate.
+/// Rate in bytes per nanosecond above which the rest is left to the kernel's own call: pages of
+/// 4 KiB are freed at a third of this rate, huge pages at four times this rate.
 const QUICK: u128 = 64;
 
 pub(super) fn drop_list(
@@ -177,13 +177,14 @@ impl<W: Fn(&mut [JobRegion], &Settings) -> Outcome> DropList<'_, W> {
             return self.regions.add(region);
         }
         // The part before the first huge page is skipped if enough memory follows.
-        let begin = region.start().next_multiple_of(HUGE_PAGE);
-        let begin = if region.end().saturating_sub(begin) < ALONE {
-            region.start()
-        } else {
-            begin
+        // A part of a huge page would be split from it.
+        let huge = huge_page_size().max(ALONE);
+        let begin = region.start().next_multiple_of(huge_page_size());
+        let (begin, length) = match region.end().saturating_sub(begin) {
+            left if left < huge => (region.start(), ALONE),
+            _ => (begin, huge),
         };
-        let middle = region.end().min(begin.saturating_add(ALONE));
+        let middle = region.end().min(begin.saturating_add(length));
         let alone = Settings {
             helpers: 1,
             ..*self.regions.settings

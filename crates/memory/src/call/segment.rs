@@ -105,7 +105,7 @@ fn new_segment(policy: &Policy, id: c_int) -> Option<usize> {
 /// Attaches a segment at an address where huge pages can be mapped. The kernel chooses such
 /// addresses only if all shared memory has huge pages (shmem_get_unmapped_area of mm/shmem.c).
 fn attach_aligned(policy: &Policy, id: c_int, bytes: usize, flags: c_int) -> Option<usize> {
-    if !policy.huge || policy.attach == Attach::Plain || bytes < huge::HUGE_PAGE {
+    if !policy.huge || policy.attach == Attach::Plain || bytes < huge::huge_page_size() {
         return None;
     }
     let place = huge::reserve(bytes.checked_next_multiple_of(page_size())?).ok()?;

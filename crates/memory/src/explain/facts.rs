@@ -8,6 +8,7 @@ use bigiron_helpers::processor_count;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
+use crate::huge::transparent;
 use crate::machine::{available_memory, left_in_group, may_lock_all, supports_advice};
 use crate::{preload, reaper};
 
@@ -44,12 +45,17 @@ pub struct Facts {
     pub madv_dontneed_locked: bool,
     /// True if the kernel supports MADV_COLLAPSE.
     pub madv_collapse: bool,
+    /// Size of transparent huge pages in bytes; `None` if the kernel has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub huge_page_size: Option<u64>,
     /// transparent_hugepage/enabled; empty if the kernel has no transparent huge pages.
     pub huge_pages: String,
     /// transparent_hugepage/shmem_enabled; empty if the kernel has no transparent huge pages.
     pub huge_shared: String,
-    /// Settings other than `never` for individual page sizes of shared memory, by size in KiB.
+    /// Settings for individual page sizes of shared memory (since Linux 6.11), by size in KiB.
     pub huge_shared_by_size: BTreeMap<u64, String>,
+    /// Settings for individual page sizes of private memory (since Linux 6.8), by size in KiB.
+    pub huge_pages_by_size: BTreeMap<u64, String>,
     /// Hugetlb pools, by page size in KiB.
     pub pools: BTreeMap<u64, Pool>,
     /// RLIMIT_MEMLOCK in bytes; `None` without a limit.
@@ -97,11 +103,14 @@ impl Facts {
             madv_populate: supports_advice(POPULATE),
             madv_dontneed_locked: supports_advice(DONTNEED_LOCKED),
             madv_collapse: supports_advice(COLLAPSE),
+            huge_page_size: transparent().map(|size| size as u64),
             huge_pages: chosen(&text(&format!("{THP}/enabled"))),
             huge_shared: chosen(&text(&format!("{THP}/shmem_enabled"))),
             huge_shared_by_size: by_size(Path::new(THP), |directory| {
-                let setting = chosen(&text(&format!("{directory}/shmem_enabled")));
-                (!setting.is_empty() && setting != "never").then_some(setting)
+                setting(&format!("{directory}/shmem_enabled"))
+            }),
+            huge_pages_by_size: by_size(Path::new(THP), |directory| {
+                setting(&format!("{directory}/enabled"))
             }),
             pools: by_size(Path::new(POOLS), |directory| {
                 Some(Pool {
@@ -135,6 +144,10 @@ fn by_size<T>(directory: &Path, found: impl Fn(&str) -> Option<T>) -> BTreeMap<u
             Some((size.parse().ok()?, found(entry.path().to_str()?)?))
         })
         .collect()
+}
+
+fn setting(path: &str) -> Option<String> {
+    Some(chosen(&text(path))).filter(|setting| !setting.is_empty())
 }
 
 /// Returns the word in brackets, the current setting.

@@ -1,12 +1,18 @@
 //! Operations on large memory, and which of them can be faster.
 
+use std::collections::BTreeMap;
+
 use bigiron_helpers::format_size;
 use serde::Serialize;
 
 use super::Facts;
 
+const HUGE: &str = "/sys/kernel/mm/transparent_hugepage";
 const HUGE_SHARED: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 const HUGE_PRIVATE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// Size in KiB of huge pages with pages of 4 KiB.
+const USUAL_KIB: u64 = 2 << 10;
 
 /// Verdict for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -88,6 +94,40 @@ fn create(facts: &Facts) -> Stage {
 }
 
 fn huge_shared(facts: &Facts) -> Stage {
+    let step = huge_shared_by_setting(facts);
+    let file = |kib| format!("{HUGE}/hugepages-{kib}kB/shmem_enabled");
+    with_size(step, facts, &facts.huge_shared_by_size, file)
+}
+
+/// Adds the size of huge pages where it is larger than usual: memory that is smaller has none,
+/// and the rest of each mapping is in small pages. Smaller ones are then worth being enabled.
+fn with_size(
+    mut step: Stage,
+    facts: &Facts,
+    by_size: &BTreeMap<u64, String>,
+    file: impl Fn(u64) -> String,
+) -> Stage {
+    let large = |size: &u64| *size > USUAL_KIB << 10;
+    let Some(size) = facts.huge_page_size.filter(large) else {
+        return step;
+    };
+    if step.verdict == Verdict::Plain {
+        return step;
+    }
+    let size = format_size(size);
+    step.why +=
+        &format!("; a huge page has {size}, and memory outside of whole ones has small pages");
+    let smaller = by_size.iter().filter(|(kib, _)| **kib <= USUAL_KIB);
+    match smaller.max_by_key(|(kib, _)| **kib) {
+        Some((kib, setting)) if setting == "never" => step.change(format!(
+            "smaller huge pages too: echo inherit > {}",
+            file(*kib)
+        )),
+        _ => step,
+    }
+}
+
+fn huge_shared_by_setting(facts: &Facts) -> Stage {
     let name = "create in huge pages, shared";
     match facts.huge_shared.as_str() {
         "always" | "within_size" | "force" | "advise" => {
@@ -119,6 +159,12 @@ fn huge_shared(facts: &Facts) -> Stage {
 }
 
 fn huge_private(facts: &Facts) -> Stage {
+    let step = huge_private_by_setting(facts);
+    let file = |kib| format!("{HUGE}/hugepages-{kib}kB/enabled");
+    with_size(step, facts, &facts.huge_pages_by_size, file)
+}
+
+fn huge_private_by_setting(facts: &Facts) -> Stage {
     let name = "create in huge pages, private";
     match facts.huge_pages.as_str() {
         "" => Stage::new(
@@ -315,6 +361,47 @@ mod tests {
         }
     }
 
+    fn find(facts: &Facts, name: &str) -> Stage {
+        let mut steps = steps(facts).into_iter();
+        steps.find(|step| step.step == name).unwrap()
+    }
+
+    #[test]
+    fn size_of_large_huge_pages_is_explained_with_a_smaller_one() {
+        for (name, file) in [
+            (
+                "create in huge pages, shared",
+                "hugepages-2048kB/shmem_enabled",
+            ),
+            ("create in huge pages, private", "hugepages-2048kB/enabled"),
+        ] {
+            let mut facts = good();
+            facts.huge_page_size = Some(2 << 20);
+            let usual = find(&facts, name);
+            assert!(
+                !usual.why.contains("MiB") && usual.change.is_empty(),
+                "{usual:?}"
+            );
+            // arm64 with pages of 64 KiB.
+            facts.huge_page_size = Some(512 << 20);
+            let large = find(&facts, name);
+            assert!(large.why.contains("512.0 MiB"), "{large:?}");
+            assert!(large.change.is_empty(), "{large:?}");
+            let sizes = [
+                (128, "never".into()),
+                (2048, "never".into()),
+                (16384, "never".into()),
+            ];
+            facts.huge_pages_by_size = sizes.clone().into();
+            facts.huge_shared_by_size = sizes.into();
+            let large = find(&facts, name);
+            assert!(
+                large.change.iter().any(|change| change.contains(file)),
+                "{large:?}"
+            );
+        }
+    }
+
     #[test]
     fn each_obstacle_has_a_remedy() {
         let worse: [(&str, Change, &str); 8] = [
@@ -351,12 +438,6 @@ mod tests {
             ("reaper", |facts| facts.reaper = false, "--init"),
             ("limits", |facts| facts.shmmax = 32 << 20, "kernel.shmmax"),
         ];
-        let find = |facts: &Facts, name| {
-            steps(facts)
-                .into_iter()
-                .find(|step| step.step == name)
-                .unwrap()
-        };
         for (name, change, remedy) in worse {
             assert_eq!(find(&good(), name).verdict, Verdict::Faster, "{name}");
             let mut facts = good();

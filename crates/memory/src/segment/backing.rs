@@ -10,6 +10,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::{Huge, Kind, Request, SegmentError, system};
+use crate::huge::huge_page_size;
 
 /// Directory of POSIX shared memory (glibc and musl).
 pub const POSIX: &str = "/dev/shm";
@@ -133,14 +134,20 @@ pub fn directory_of(kind: &Kind) -> Option<PathBuf> {
     Some(parent.unwrap_or(Path::new(".")).to_owned())
 }
 
-/// Returns the size of each stripe in bytes: whole huge pages.
+/// Minimum size of a stripe in bytes, a multiple of every page size. With huge pages of 512 MiB
+/// (arm64 with pages of 64 KiB) segments have stripes of smaller pages too.
+const MIN_STRIPE: usize = 2 << 20;
+
+/// Returns the size of each stripe in bytes: whole huge pages, if they are as large as one.
 pub fn stripe_bytes(request: &Request) -> usize {
     match request.stripes {
         1 => request.bytes,
-        stripes => request
-            .bytes
-            .div_ceil(stripes)
-            .next_multiple_of(crate::huge::HUGE_PAGE),
+        stripes => request.bytes.div_ceil(stripes).next_multiple_of(
+            match request.bytes.div_ceil(stripes) {
+                each if each >= huge_page_size() => huge_page_size(),
+                _ => MIN_STRIPE,
+            },
+        ),
     }
 }
 

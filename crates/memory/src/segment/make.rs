@@ -190,7 +190,8 @@ fn populate_pages(
                 Huge::Auto => {
                     let all = regions.iter().map(JobRegion::region);
                     all.for_each(crate::operation::want_huge_pages);
-                    populate(regions, access, settings)
+                    let settings = huge::in_huge_pages(settings, segment.region().length());
+                    populate(regions, access, &settings)
                 }
                 Huge::Never | Huge::Pool(_) => populate(regions, access, settings),
             };
@@ -232,7 +233,7 @@ pub fn in_steps(
     let each = stripe.unwrap_or(region.length());
     let count = region.length().div_ceil(each.max(1));
     let length = (region.length() / STEPS).max(STEP) / count.max(1);
-    let length = length.next_multiple_of(huge::HUGE_PAGE);
+    let length = length.next_multiple_of(huge::huge_page_size());
     let mut done = 0;
     for from in (0..each).step_by(length) {
         let mut regions: Vec<JobRegion> =

@@ -9,7 +9,7 @@ use rustix::param::page_size;
 
 use super::backing::{Backing, HUGE_SHIFT};
 use super::{Huge, system};
-use crate::huge::{HUGE_PAGE, reserve};
+use crate::huge::{huge_page_size, reserve};
 use crate::mapping;
 use crate::operation::advise;
 use crate::region::Region;
@@ -181,7 +181,7 @@ impl Drop for Mapped {
 /// Reserves addresses where huge pages can be mapped, if huge pages are allowed and the memory
 /// is large enough.
 fn aligned(bytes: usize, huge: Huge) -> Option<Region> {
-    let wanted = huge == Huge::Auto && bytes >= HUGE_PAGE;
+    let wanted = huge == Huge::Auto && bytes >= huge_page_size();
     wanted
         .then(|| reserve(bytes.checked_next_multiple_of(page_size())?).ok())
         .flatten()

@@ -44,9 +44,13 @@ pub struct DomainsArguments {
     /// Kernel that builds the domains of a described machine
     #[arg(long, value_name = "KERNEL", value_enum, default_value_t)]
     kernel: KernelName,
-    /// Architecture of a described machine, which determines the levels
-    #[arg(long, value_enum, default_value_t)]
-    arch: ArchitectureName,
+    /// Architecture of a described machine, which determines the levels [default: that of the
+    /// files of --sysfs, or of this machine]
+    #[arg(long, value_enum)]
+    arch: Option<ArchitectureName>,
+    /// Kernel without CONFIG_SCHED_CLUSTER (generic architecture), as Debian's for arm64
+    #[arg(long)]
+    no_clusters: bool,
     /// Online CPUs of a described machine [default: all, or those of --sysfs]
     #[arg(long, value_name = "LIST")]
     online: Option<CpuList>,
@@ -70,7 +74,7 @@ root, or CAP_BPF and CAP_PERFMON; Linux 5.10; BTF; and CONFIG_KALLSYMS_ALL. debu
 sched/verbose is Y) has no spans, and /proc/schedstat has no flags. A dump has all values.
 
 Words of --machine: sockets, cores (per socket), threads (per core), numa (nodes per socket), caches (per node), \
-clusters (per cache), near, far, distances=10,20;20,10, numbering=threads|cores.
+clusters (per cache), near, far, distances=10,20;20,10, capacities=4*1024,4*446 (of a socket's cores), numbering=threads|cores.
 
 Examples:
   bigiron cpu domains
@@ -108,30 +112,38 @@ pub(super) enum KernelName {
     Linux6_12,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum ArchitectureName {
-    #[default]
     X86,
     Power,
     /// arm64 and others
     Generic,
 }
 
+/// Returns the given architecture, or that of a directory, or that of this machine.
+pub(super) fn architecture(given: Option<ArchitectureName>, sysfs: Option<&Path>) -> Architecture {
+    let found = || sysfs.and_then(Architecture::of_directory);
+    let given = given.map(Architecture::from);
+    given.or_else(found).unwrap_or(Architecture::HOST)
+}
+
+impl From<ArchitectureName> for Architecture {
+    fn from(name: ArchitectureName) -> Self {
+        match name {
+            ArchitectureName::X86 => Self::X86,
+            ArchitectureName::Power => Self::Power,
+            ArchitectureName::Generic => Self::Generic,
+        }
+    }
+}
+
 /// Returns the rules of a kernel on an architecture.
-pub(super) fn rules(kernel: KernelName, architecture: ArchitectureName) -> Rules {
+pub(super) fn rules(kernel: KernelName, architecture: Architecture) -> Rules {
     let rules = match kernel {
         KernelName::Linux6_1 => Rules::LINUX_6_1,
         KernelName::Linux6_12 => Rules::LINUX_6_12,
     };
-    let architecture = match architecture {
-        ArchitectureName::X86 => Architecture::X86,
-        ArchitectureName::Power => Architecture::Power,
-        ArchitectureName::Generic => Architecture::Generic,
-    };
-    Rules {
-        architecture,
-        ..rules
-    }
+    rules.on(architecture)
 }
 
 /// Reads the domains, and prints them or their differences.
@@ -165,7 +177,13 @@ fn read(arguments: &DomainsArguments) -> anyhow::Result<DomainTree> {
         online: arguments.online.clone().unwrap_or(online),
         isolated,
         topology,
-        rules: rules(arguments.kernel, arguments.arch),
+        rules: Rules {
+            clusters: !arguments.no_clusters,
+            ..rules(
+                arguments.kernel,
+                architecture(arguments.arch, arguments.sysfs.as_deref()),
+            )
+        },
     };
     if let Some(dump) = &arguments.dump {
         of_dump(dump, &arguments.source)

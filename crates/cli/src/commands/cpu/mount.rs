@@ -13,7 +13,7 @@ use bigiron_cpu::topology::Topology;
 use bigiron_cpu::tune::{TuneError, Tuner};
 use clap::{Args, ValueEnum};
 
-use super::domains::{ArchitectureName, KernelName, rules};
+use super::domains::{ArchitectureName, KernelName, architecture, rules};
 use super::temporary::JournaledSettings;
 use crate::commands::mount::serve;
 use crate::tell::tell;
@@ -46,9 +46,10 @@ pub struct MountArguments {
     /// Kernel that builds the domains of a described machine
     #[arg(long, value_name = "KERNEL", value_enum, default_value_t)]
     kernel: KernelName,
-    /// Architecture of a described machine, which determines the levels
-    #[arg(long, value_enum, default_value_t)]
-    arch: ArchitectureName,
+    /// Architecture of a described machine, which determines the levels [default: that of this
+    /// machine]
+    #[arg(long, value_enum)]
+    arch: Option<ArchitectureName>,
     /// Online CPUs of a described machine [default: all]
     #[arg(long, value_name = "LIST", requires = "machine")]
     online: Option<CpuList>,
@@ -90,7 +91,7 @@ pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
         Some(words) => {
             let topology = Topology::from_text(words)?;
             let all = (0..topology.cpu_count() as u32).collect();
-            let rules = rules(arguments.kernel, arguments.arch);
+            let rules = rules(arguments.kernel, architecture(arguments.arch, None));
             let machine = Machine {
                 description: words.clone(),
                 online: arguments.online.clone().unwrap_or(all),

@@ -1,20 +1,32 @@
-//! The real vmcore in samples/.
+//! The real vmcores in samples/.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use bigiron_format::codec::{Codec, decompressor};
 
-/// Upper limit of the unpacked size, which the packed file does not contain.
+/// Upper limit of the unpacked size, which the packed files do not contain.
 const ROOM: usize = 160 << 20;
 
-/// Unpacks it into `directory`.
+/// The path of a file in samples/.
+pub fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../samples")
+        .join(name)
+}
+
+/// Unpacks the vmcore of x86-64 into `directory`.
 pub fn unpack(directory: &Path) -> PathBuf {
-    let packed = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../samples/linux-6.1-5level.elf.zst"
-    );
-    let packed = fs::read(packed).unwrap();
+    unpack_vmcore("linux-6.1-5level.elf.zst", directory)
+}
+
+/// Unpacks the part of a vmcore of arm64 into `directory`.
+pub fn unpack_arm64(directory: &Path) -> PathBuf {
+    unpack_vmcore("linux-6.12-arm64.elf.zst", directory)
+}
+
+fn unpack_vmcore(name: &str, directory: &Path) -> PathBuf {
+    let packed = fs::read(file(name)).unwrap();
     let mut bytes = vec![0; ROOM];
     let mut zstd = decompressor(Codec::Zstd).unwrap();
     let size = zstd.decompress(&packed, &mut bytes).unwrap();

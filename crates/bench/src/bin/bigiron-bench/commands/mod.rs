@@ -4,6 +4,7 @@ mod adaptive;
 mod cache;
 mod chunk;
 mod filter;
+mod large_vmdump;
 mod memory;
 mod optimizations;
 mod read;
@@ -32,6 +33,8 @@ pub enum Command {
     Chunk(chunk::ChunkArguments),
     /// Measure the filter in struct pages per second, next to a plain sum of the same bytes
     Filter(filter::FilterArguments),
+    /// Make a sparse vmdump of any size, whose index is complete
+    LargeVmdump(large_vmdump::LargeVmdumpArguments),
     /// Compare the peak memory of dumps of generated machines with the memory allowed
     Memory(memory::MemoryArguments),
     /// Measure dumps with all optimisations, and without each of them
@@ -49,6 +52,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Cache(arguments) => cache::run(arguments),
         Command::Chunk(arguments) => chunk::run(arguments),
         Command::Filter(arguments) => filter::run(arguments),
+        Command::LargeVmdump(arguments) => large_vmdump::run(arguments),
         Command::Memory(arguments) => memory::run(arguments),
         Command::Optimizations(arguments) => optimizations::run(arguments),
         Command::Read(arguments) => read::run(arguments),

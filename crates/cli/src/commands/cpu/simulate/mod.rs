@@ -5,13 +5,14 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
+use bigiron_cpu::build::Architecture;
 use bigiron_cpu::simulate::{
     self as model, Costs, KNOWN_CPUS, KnownSizes, Moments, Order, TRACING,
 };
 use bigiron_cpu::topology::Topology;
 use clap::{Args, ValueEnum};
 
-use super::domains::{ArchitectureName, KernelName as Names, rules};
+use super::domains::{self, ArchitectureName, KernelName as Names, rules};
 #[cfg(feature = "hotplug")]
 use super::temporary::JournaledSettings;
 use crate::tell::{print, tell};
@@ -217,14 +218,10 @@ fn machine(arguments: &SimulateArguments) -> anyhow::Result<(String, Topology)> 
 
 /// Returns the architecture: by default, that of the published machine for a description, and
 /// that of this machine for a directory.
-fn architecture(arguments: &SimulateArguments) -> ArchitectureName {
+fn architecture(arguments: &SimulateArguments) -> Architecture {
     let described = arguments.sysfs.is_none() && !arguments.here;
-    arguments.arch.unwrap_or(match std::env::consts::ARCH {
-        _ if described => ArchitectureName::Power,
-        "x86" | "x86_64" => ArchitectureName::X86,
-        "powerpc" | "powerpc64" => ArchitectureName::Power,
-        _ => ArchitectureName::Generic,
-    })
+    let published = described.then_some(ArchitectureName::Power);
+    domains::architecture(arguments.arch.or(published), arguments.sysfs.as_deref())
 }
 
 fn against(arguments: &SimulateArguments) -> model::KernelName {

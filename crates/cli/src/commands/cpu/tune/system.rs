@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use bigiron_cpu::build;
 use bigiron_cpu::source::{self, DomainSource, Machine, Running};
 use bigiron_cpu::topology::Topology;
 use bigiron_cpu::tune::{Rules, Tuner};
@@ -52,7 +53,7 @@ pub fn default_domains() -> Option<DomainTree> {
         topology: Topology::from_directory(directory).ok()?,
         online: bigiron_cpu::System::running().online().ok()?,
         isolated: CpuList::default(),
-        rules: bigiron_cpu::build::Rules::LINUX_6_12,
+        rules: build::Rules::LINUX_6_12.on(build::Architecture::HOST),
     };
     machine.read().ok()
 }

@@ -1,0 +1,88 @@
+"""Debian packages, found with apt and unpacked without installing them; also those of other architectures, with
+package lists of their own."""
+
+import os
+import re
+from pathlib import Path
+
+from . import cache, tools
+from .errors import LabError, Unavailable
+from .architectures import NATIVE
+
+# Debian's own sources: others need not have the architecture.
+SOURCES = Path("/etc/apt/sources.list.d/debian.sources")
+
+
+def _options(architecture: str) -> list[str]:
+    # As root, apt-get download changes to the user _apt, which cannot write to the cache.
+    options = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
+    if architecture == NATIVE:
+        return options
+    state = cache.root() / ".apt" / architecture
+    for directory in ("lists/partial", "cache/archives/partial"):
+        (state / directory).mkdir(parents=True, exist_ok=True)
+    settings = [
+        f"APT::Architecture={architecture}", f"APT::Architectures={architecture}", f"Dir::State={state}",
+        f"Dir::State::lists={state / 'lists'}", "Dir::State::status=/dev/null", f"Dir::Cache={state / 'cache'}",
+        "Acquire::Languages=none",
+    ]  # fmt: skip
+    if SOURCES.exists():
+        settings += [f"Dir::Etc::sourcelist={SOURCES}", "Dir::Etc::sourceparts=-"]
+    return options + [word for setting in settings for word in ("-o", setting)]
+
+
+def update(architecture: str) -> bool:
+    """Updates the package lists, which a fresh container lacks. Returns true if apt has new lists."""
+    if architecture == NATIVE:
+        return tools.update_package_lists()
+    try:
+        # Some lists may be missing; a search shows whether the others suffice.
+        tools.run(["apt-get", *_options(architecture), "update"])
+        return True
+    except LabError:
+        return False
+
+
+def search(pattern: str, architecture: str) -> list[str]:
+    """Returns the names of packages that the extended regular expression matches."""
+    listed = tools.run(["apt-cache", *_options(architecture), "search", "--names-only", f"^{pattern}$"])
+    return [line.split()[0] for line in listed.splitlines() if line]
+
+
+def download(package: str, architecture: str, directory: Path) -> Path:
+    """Downloads a package and returns its file."""
+    before = set(directory.glob("*.deb"))
+    try:
+        tools.run(["apt-get", *_options(architecture), "download", package], cwd=directory, timeout=900)
+    except LabError as error:
+        raise Unavailable(f"download of {package} failed: {str(error).splitlines()[-1]}") from error
+    (deb,) = set(directory.glob("*.deb")) - before
+    return deb
+
+
+def _with_dependencies(packages: tuple[str, ...], architecture: str) -> list[str]:
+    """Returns the packages and all that they depend on, as on a system with nothing installed."""
+    simulated = ["install", "--simulate", "--no-install-recommends", *packages]
+    printed = tools.run(["apt-get", *_options(architecture), *simulated])
+    return re.findall(r"^Inst (\S+) ", printed, re.MULTILINE)
+
+
+def tree(packages: tuple[str, ...], architecture: str) -> Path:
+    """Returns a directory of the cache with packages of another architecture and all that they depend on, unpacked."""
+    final = cache.root() / ".trees" / f"{architecture}-{'-'.join(packages)}"
+    with cache.lock(f"tree-{final.name}"):
+        if final.exists():
+            return final
+        tools.need("apt-get", "dpkg-deb")
+        try:
+            names = _with_dependencies(packages, architecture)
+        except LabError:
+            if not update(architecture):
+                raise
+            names = _with_dependencies(packages, architecture)
+        with cache.new_directory(final) as made:
+            for name in names:
+                deb = download(name, architecture, made)
+                tools.run(["dpkg-deb", "-x", deb.name, "."], cwd=made)
+                deb.unlink()
+    return final
