@@ -4,6 +4,7 @@ mod adaptive;
 mod cache;
 mod chunk;
 mod filter;
+mod large_core;
 mod large_vmdump;
 mod memory;
 mod optimizations;
@@ -33,6 +34,8 @@ pub enum Command {
     Chunk(chunk::ChunkArguments),
     /// Measure the filter in struct pages per second, next to a plain sum of the same bytes
     Filter(filter::FilterArguments),
+    /// Write an ELF core with the struct pages and the kept pages of a generated machine
+    LargeCore(large_core::LargeCoreArguments),
     /// Make a sparse vmdump of any size, whose index is complete
     LargeVmdump(large_vmdump::LargeVmdumpArguments),
     /// Compare the peak memory of dumps of generated machines with the memory allowed
@@ -52,6 +55,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Cache(arguments) => cache::run(arguments),
         Command::Chunk(arguments) => chunk::run(arguments),
         Command::Filter(arguments) => filter::run(arguments),
+        Command::LargeCore(arguments) => large_core::run(arguments),
         Command::LargeVmdump(arguments) => large_vmdump::run(arguments),
         Command::Memory(arguments) => memory::run(arguments),
         Command::Optimizations(arguments) => optimizations::run(arguments),
