@@ -28,9 +28,10 @@ class Kernel:
 
     @property
     def vmlinuz(self) -> Path:
-        name = f"vmlinuz-{self.release}"
+        boot = self.directory / "boot"
+        compressed = boot / f"vmlinuz-{self.release}"
         # Power's is not compressed.
-        return self.directory / "boot" / (name if (self.directory / "boot" / name).exists() else name.replace("z-", "x-"))
+        return compressed if compressed.exists() else boot / f"vmlinux-{self.release}"
 
     @property
     def modules(self) -> Path:

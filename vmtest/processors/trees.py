@@ -31,7 +31,8 @@ shot() {
     {
         cd /sys/devices/system || return
         find cpu/present cpu/online cpu/isolated cpu/cpu*/topology/*_list cpu/cpu*/cache/index*/level \\
-            cpu/cpu*/cache/index*/shared_cpu_list cpu/cpu*/physical_id cpu/cpu*/cpu_capacity node/online node/node*/cpulist node/node*/distance |
+            cpu/cpu*/cache/index*/shared_cpu_list cpu/cpu*/physical_id cpu/cpu*/cpu_capacity \\
+            node/online node/node*/cpulist node/node*/distance |
             xargs grep -H ''
         cd /sys/kernel/debug/sched || return
         find domains -type f | xargs grep -H ''
