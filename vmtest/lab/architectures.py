@@ -13,6 +13,14 @@ class Architecture:
     options: tuple[str, ...]
     console: str
     compiler: str
+    devices: tuple[str, ...] = ("vmcoreinfo", "virtio-balloon-pci")
+    # Ends of the names of Debian's kernels, in order of preference.
+    flavours: tuple[str, ...] = ()
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Returns the ends of the names of Debian's kernels, in order of preference."""
+        return self.flavours or (f"cloud-{self.debian}",)
 
     @property
     def is_native(self) -> bool:
@@ -35,6 +43,20 @@ ARCHITECTURES = {
             ("-machine", "virt,gic-version=3", "-cpu", "max,pauth-impdef=on"),
             "ttyAMA0",
             "aarch64-linux-gnu-gcc",
+        ),
+        # Mitigations that emulation cannot provide are off. The machine has no vmcoreinfo device.
+        Architecture(
+            "ppc64el",
+            "powerpc64le",
+            "qemu-system-ppc64",
+            (
+                "-machine", "pseries,cap-cfpc=broken,cap-sbbc=broken,cap-ibs=broken,cap-ccf-assist=off",
+                "-cpu", "power9",
+            ),
+            "hvc0",
+            "powerpc64le-linux-gnu-gcc",
+            devices=("virtio-balloon-pci",),
+            flavours=("powerpc64le-64k", "powerpc64le"),
         ),
     )
 }

@@ -23,11 +23,15 @@ class Kernel:
 
     @property
     def architecture(self) -> Architecture:
-        return ARCHITECTURES[self.release.rpartition("-")[2]]
+        of = [one for one in ARCHITECTURES.values() if self.release.endswith(one.kernels)]
+        return of[0] if of else ARCHITECTURES[self.release.rpartition("-")[2]]
 
     @property
     def vmlinuz(self) -> Path:
-        return self.directory / "boot" / f"vmlinuz-{self.release}"
+        boot = self.directory / "boot"
+        compressed = boot / f"vmlinuz-{self.release}"
+        # Power's is not compressed.
+        return compressed if compressed.exists() else boot / f"vmlinux-{self.release}"
 
     @property
     def modules(self) -> Path:
@@ -39,10 +43,13 @@ def _release_order(release: str) -> list[int]:
 
 
 def _packages(series: str, architecture: str) -> list[str]:
-    """Returns the series' cloud kernel packages that apt lists, newest first."""
-    name = rf"linux-image-{re.escape(series)}\.[^ ]*-cloud-{architecture}"
-    names = apt.search(name, architecture)
-    return sorted((n for n in names if re.fullmatch(name, n)), key=_release_order, reverse=True)
+    """Returns the series' kernel packages of the first flavour that apt lists, newest first."""
+    for flavour in ARCHITECTURES[architecture].kernels:
+        name = rf"linux-image-{re.escape(series)}\.[^ ]*-{flavour}"
+        names = [found for found in apt.search(name, architecture) if re.fullmatch(name, found)]
+        if names:
+            return sorted(names, key=_release_order, reverse=True)
+    return []
 
 
 def _unavailable(what: str, reason: str) -> Unavailable:
@@ -70,8 +77,9 @@ def cached(series: str, architecture: str = NATIVE) -> list[Kernel]:
     found = []
     for described in (cache.root() / ".kernels").glob("*/kernel.json"):
         fields = json.loads(described.read_text())
-        if fields["series"] == series and fields["release"].endswith(f"-{architecture}"):
-            found.append(Kernel(**fields, directory=described.parent))
+        kernel = Kernel(**fields, directory=described.parent)
+        if kernel.series == series and kernel.architecture.debian == architecture:
+            found.append(kernel)
     return sorted(found, key=lambda kernel: _release_order(kernel.release), reverse=True)
 
 
@@ -91,7 +99,7 @@ def get(series: str, *, architecture: str = NATIVE, newest: bool = False) -> Ker
 
 
 def _fetch_newest(series: str, architecture: str, have: list[Kernel]) -> Kernel:
-    wanted = f"linux-image-{series}.*-cloud-{architecture}"
+    wanted = f"linux-image-{series}.*-{ARCHITECTURES[architecture].kernels[0]}"
     if tools.find("apt-cache") is None:
         raise _unavailable(wanted, "this is not a Debian system")
     names = _packages(series, architecture)

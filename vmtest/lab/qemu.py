@@ -92,7 +92,7 @@ class Machine:
             "-append", f"console={architecture.console} panic=-1 {command_line}",
             "-serial", f"file:{self.console_file}",
             "-qmp", f"unix:{self._socket_path},server=on,wait=off",
-            "-device", "vmcoreinfo", "-device", "virtio-balloon-pci",
+            *(word for device in architecture.devices for word in ("-device", device)),
         ]  # fmt: skip
         if architecture.is_native:
             self._command += ["-cpu", processor or ("max" if levels == 5 else "max,la57=off")]

@@ -10,6 +10,7 @@ from .errors import LabError, Unavailable
 
 PACKAGE_OF = {
     "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-system-ppc64": "qemu-system-ppc",
     "busybox": "busybox-static",
     "qemu-system-aarch64": "qemu-system-arm",
     "gcc": "gcc",

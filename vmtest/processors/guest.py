@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import initramfs, kernels, make, notes, qemu, tools
+from lab import apt, initramfs, kernels, make, notes, qemu, tools
+from lab.architectures import ARCHITECTURES, NATIVE, Architecture
 from lab.errors import LabError
 
 INIT = Path(__file__).resolve().parent.parent / "guest-cpus" / "init"
@@ -41,12 +42,18 @@ class Topology:
         return words
 
 
+def _busybox(architecture: Architecture) -> Path:
+    if architecture.is_native:
+        return tools.static_busybox()
+    return apt.tree(("busybox-static",), architecture.debian) / "bin" / "busybox"
+
+
 def _archive(kernel: kernels.Kernel, programs: Mapping[str, Path], script: str) -> bytes:
     archive = initramfs.Archive()
     for directory in ("dev", "lib", "modules"):
         archive.add_directory(directory)
     archive.add_console()
-    archive.add_file("busybox", tools.static_busybox().read_bytes(), executable=True)
+    archive.add_file("busybox", _busybox(kernel.architecture).read_bytes(), executable=True)
     archive.add_file("init", INIT.read_bytes(), executable=True)
     archive.add_file("script", script.encode())
     for name, content in initramfs.modules(kernel, ["fuse"]):
@@ -64,9 +71,10 @@ def run(
     command_line: str = "quiet",
     accel: str = qemu.ONE_THREAD,
     seconds: float = 600,
+    architecture: str = NATIVE,
 ) -> str:
     """Runs `script` in a guest, by busybox's shell, and returns the console after the script has ended."""
-    kernel = kernels.get(series)
+    kernel = kernels.get(series, architecture=architecture)
     with tempfile.TemporaryDirectory(prefix="bigiron-cpus.") as directory:
         work = Path(directory)
         initrd = work / "initrd"
@@ -84,6 +92,7 @@ def run(
             cpus=topology.smp,
             processor=topology.processor,
             more=topology.words(),
+            architecture=ARCHITECTURES[architecture],
         ) as machine:
             machine.wait_for_end()
             console = machine.console()

@@ -31,7 +31,8 @@ shot() {
     {
         cd /sys/devices/system || return
         find cpu/present cpu/online cpu/isolated cpu/cpu*/topology/*_list cpu/cpu*/cache/index*/level \\
-            cpu/cpu*/cache/index*/shared_cpu_list node/online node/node*/cpulist node/node*/distance |
+            cpu/cpu*/cache/index*/shared_cpu_list cpu/cpu*/physical_id cpu/cpu*/cpu_capacity \\
+            node/online node/node*/cpulist node/node*/distance |
             xargs grep -H ''
         cd /sys/kernel/debug/sched || return
         find domains -type f | xargs grep -H ''
@@ -285,11 +286,22 @@ def _short(chain: list[dict[str, Any]]) -> str:
     return ", ".join(f"{domain['name']} {sorted(domain['span'])}" for domain in chain) or "none"
 
 
-def _try(case: Case, series: str, bigiron: Path) -> list[dict[str, Any]]:
+def script_of(case: Case) -> str:
+    """Returns the script that a guest runs for a case."""
     lines = [SCRIPT]
     for number, (_, before) in enumerate(case.moments):
         lines += [before, f"shot {number}"]
-    console = guest.run_here(case.topology, series, {}, "\n".join(lines), command_line=case.command_line, seconds=600)
+    return "\n".join(lines)
+
+
+def _try(case: Case, series: str, bigiron: Path) -> list[dict[str, Any]]:
+    script = script_of(case)
+    console = guest.run_here(case.topology, series, {}, script, command_line=case.command_line, seconds=600)
+    return compared(case, series, bigiron, console)
+
+
+def compared(case: Case, series: str, bigiron: Path, console: str) -> list[dict[str, Any]]:
+    """Compares the states that a guest printed; returns a record for each."""
     records = []
     for number, (name, before) in enumerate(case.moments):
         moment = Moment.of(guest.section(console, str(number)))

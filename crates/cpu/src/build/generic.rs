@@ -56,3 +56,44 @@ fn by_cpu<'a>(topology: &Topology, of: impl Fn(usize) -> Option<&'a FixedBitSet>
         (first.unwrap_or(cpu), size)
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::build::{Architecture, Rules, build};
+    use crate::topology::Topology;
+
+    fn chain(machine: &Topology, clusters: bool) -> Vec<String> {
+        let rules = Rules {
+            clusters,
+            ..Rules::LINUX_6_12.on(Architecture::Generic)
+        };
+        let domains = build(machine, &"0-7".parse().unwrap(), &rules);
+        let title = |domain: &crate::SchedDomain| {
+            format!("{} {}", domain.title(), domain.span.as_ref().unwrap())
+        };
+        domains[0].iter().map(title).collect()
+    }
+
+    #[test]
+    fn package_is_the_mc_level_without_a_smaller_cache() {
+        // An arm64 guest of QEMU: its firmware describes one L2 of all CPUs.
+        let mut machine = Topology::from_text("sockets=2 cores=4 clusters=2").unwrap();
+        machine.caches = Topology::from_text("cores=8").unwrap().packages;
+        assert_eq!(chain(&machine, false), ["MC 0-3", "NUMA 0-7"]);
+        assert_eq!(chain(&machine, true), ["CLS 0-1", "MC 0-3", "NUMA 0-7"]);
+        // No cache is described, and each core counts as one.
+        machine.caches = machine.cores.clone();
+        machine.has_caches = false;
+        assert_eq!(chain(&machine, false), ["MC 0-3", "NUMA 0-7"]);
+        // Private caches only.
+        machine.has_caches = true;
+        assert_eq!(chain(&machine, false), ["PKG 0-3", "NUMA 0-7"]);
+    }
+
+    #[test]
+    fn cluster_of_private_caches_is_the_mc_level() {
+        let mut machine = Topology::from_text("cores=8 clusters=2").unwrap();
+        machine.caches = machine.cores.clone();
+        assert_eq!(chain(&machine, true), ["MC 0-3", "PKG 0-7"]);
+    }
+}
