@@ -16,7 +16,7 @@ const STACK: u64 = 0xffff_8000_1000_0000;
 const TEXT: u64 = 0xffff_8000_8000_0000;
 const FUNCTION: u64 = 64;
 /// Functions that unwinders know, and others.
-const FUNCTIONS: [&str; 10] = [
+const FUNCTIONS: [&str; 11] = [
     "schedule",
     "el1h_64_irq",
     "handle_exception",
@@ -27,6 +27,7 @@ const FUNCTIONS: [&str; 10] = [
     "schedule.cold",
     "leaf",
     "kthread",
+    "do_vint",
 ];
 /// Most frames that are followed; x86-64's walk relies on a bound of its caller.
 const MAX_FRAMES: usize = 4096;

@@ -36,6 +36,7 @@ import same_modules
 import same_pages
 import same_tasks
 import same_values
+import trace_cases
 from damage import BITMAPS, Edit, PAGES, STRUCTURAL, first_dumped, flip_bit, flip_first_page, poke, replace
 from elfcore import PT_LOAD, PT_NOTE, ElfCore
 from kdump_layout import Kdump
@@ -305,6 +306,7 @@ def carry_out(cases: Iterator[Case]) -> tuple[int, int]:
 
 def all_cases(bench: Bench, vmlinux: Path | None, bigiron: Path | None) -> Iterator[Case]:
     yield mended_case(bench)
+    yield from trace_cases.cases()
     yield from kdump_cases(bench)
     yield from raw_bitmap_cases(bench)
     yield from elf_cases(bench)

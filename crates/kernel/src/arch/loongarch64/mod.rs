@@ -5,6 +5,13 @@
 //! arch/loongarch/include/asm/pgtable.h and addrspace.h. VMCOREINFO has nothing of the
 //! architecture's own.
 
+#[cfg(feature = "stacks")]
+mod frame;
+#[cfg(feature = "stacks")]
+mod registers;
+#[cfg(feature = "stacks")]
+mod unwind;
+
 use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
@@ -31,7 +38,7 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     byte_order: None,
     vmcoreinfo: None,
     #[cfg(feature = "stacks")]
-    stacks: None,
+    stacks: Some(&unwind::LoongArch64),
 };
 
 /// Address bits of a window (DMW_PABITS).
