@@ -11,6 +11,7 @@ mod frame;
 mod registers;
 #[cfg(feature = "stacks")]
 mod unwind;
+mod windows;
 
 use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
@@ -21,6 +22,8 @@ use super::entries::{Entries, level_name};
 use super::translator::{Leaf, Translator};
 use crate::error::{KernelError, SourceError};
 use crate::memory::PhysicalMemory;
+
+use windows::{ADDRESS, WINDOW_BITS, in_window};
 
 pub(super) const ARCHITECTURE: Architecture = Architecture {
     name: "loongarch64",
@@ -41,16 +44,10 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     stacks: Some(&unwind::LoongArch64),
 };
 
-/// Address bits of a window (DMW_PABITS).
-const WINDOW_BITS: u32 = 48;
-/// The first four bits of the uncached and of the cached window (UNCACHE_BASE, CACHE_BASE).
-const WINDOWS: [u64; 2] = [0x8, 0x9];
 /// _PAGE_VALID and _PAGE_PRESENT.
 const VALID: u64 = 1 | 1 << 7;
 /// _PAGE_HUGE, in a directory entry.
 const HUGE: u64 = 1 << 6;
-/// The address in an entry.
-const ADDRESS: u64 = (1 << WINDOW_BITS) - 1;
 /// Maximum number of levels.
 const MAX_LEVELS: u32 = 4;
 
@@ -63,11 +60,6 @@ struct PageTables {
 /// arch/loongarch/include/asm/sparsemem.h.
 fn section_bits(_: &Vmcoreinfo) -> (i64, i64) {
     (29, 48)
-}
-
-fn in_window(address: u64) -> Option<u64> {
-    let is_window = WINDOWS.contains(&(address >> 60));
-    is_window.then_some(address & ADDRESS)
 }
 
 fn translator(

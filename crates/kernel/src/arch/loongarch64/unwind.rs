@@ -8,7 +8,8 @@ use super::super::stacks::{
     Before, CallingConvention, End, Frames, Reason, Registers, StackReader, Stacks, Unwind,
 };
 use super::frame::{FRAME, Frame};
-use super::{in_window, registers};
+use super::registers;
+use super::windows::in_window;
 
 /// The function that handles interrupts on their own stack (arch/loongarch/kernel/traps.c). At
 /// the start of that stack is the address of the struct pt_regs on the task's.
