@@ -14,10 +14,13 @@ use bigiron_dump::{
     ChunkCompression, CoreView, DumpOptions, DumpOutput, Format, Progress, ZstdChunks, dump,
 };
 use bigiron_format::ReadAt;
+use bigiron_format::bitmap::Bitmap;
 use bigiron_format::vmdump::VmdumpFile;
 use bigiron_helpers::Stop;
 use bigiron_inspect::Overview;
-use bigiron_kernel::{IoMethod, Kernel, PhysicalMemory, Source, VmdumpSource};
+use bigiron_kernel::{
+    IoMethod, Kernel, MemorySource, PhysicalMemory, SECTION_FRAMES, Source, VmdumpSource,
+};
 use bigiron_synth::{ElfShape, Synth};
 
 const MACHINE: &str = "kernel 6.1
@@ -84,6 +87,25 @@ fn open(path: &Path) -> ([u64; 2], [u64; 2]) {
         ],
         [counts.bytes.load(Relaxed), counts.reads.load(Relaxed)],
     )
+}
+
+#[test]
+fn the_pages_of_info_are_those_of_the_index() {
+    let directory = tempfile::tempdir().unwrap();
+    let [small, _] = make(directory.path());
+    let ([_, stated], _) = open(&small);
+    let source = Source::open(&[small]).unwrap();
+    let memory: &dyn MemorySource = source.memory();
+    let mut present = Bitmap::new(SECTION_FRAMES as usize);
+    let counted: u64 = memory
+        .sections()
+        .map(|first| {
+            memory.present(first, &mut present).unwrap();
+            present.count()
+        })
+        .sum();
+    assert_eq!(stated, counted);
+    assert!(counted > 0);
 }
 
 #[test]
