@@ -2,6 +2,7 @@
 //! its kernels (Debian's 6.1 and 6.12) build them. `vmtest/cpus power` compares all values of
 //! all CPUs.
 #![cfg(feature = "domains")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 use std::fs;
 use std::path::Path;
