@@ -34,7 +34,7 @@ impl Architecture {
         // arch/powerpc/kernel/sysfs.c; arch/arm64/kernel/cpuinfo.c.
         if has("physical_id") {
             Some(Self::Power)
-        } else if has("regs/identification") || has("cpu_capacity") {
+        } else if has("regs/identification") {
             Some(Self::Generic)
         } else {
             None
