@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bigiron_dump::DumpError;
+use bigiron_format::image::{MAX_MAP_SIZE, MemoryMap};
 use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
 use bigiron_helpers::processor_count;
 use bigiron_kernel::printk::LogError;
@@ -13,7 +14,7 @@ use bigiron_kernel::{
     Identities, IoMethod, Kernel, KernelError, RUNNING_KERNEL, Source, named_note_warnings,
 };
 
-use crate::arguments::SourceArguments;
+use crate::arguments::{FLAT, SourceArguments};
 use crate::bus_error;
 use crate::memory_limit::ReadBuffers;
 use crate::sandbox::Needs;
@@ -23,6 +24,15 @@ use crate::tell::tell;
 pub struct Files {
     dump: Dump,
     identities: Identities,
+    raw: Option<RawImage>,
+}
+
+/// A raw image of memory.
+enum RawImage {
+    /// Memory from address 0 on.
+    Flat,
+    /// The ranges of a memory map.
+    Ranges(MemoryMap),
 }
 
 enum Dump {
@@ -54,6 +64,7 @@ impl Files {
         Ok(Self {
             dump: Dump::Stream(file.into()),
             identities,
+            raw: None,
         })
     }
 
@@ -64,7 +75,22 @@ impl Files {
         Ok(Self {
             dump: Dump::Named(files.collect::<Result<_, _>>()?),
             identities,
+            raw: None,
         })
+    }
+
+    /// Reads the dump as a raw image of memory, if the user gave its memory map.
+    pub fn with_memory_map(mut self, map: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(path) = map {
+            let single = matches!(&self.dump, Dump::Named(files) if files.len() == 1);
+            anyhow::ensure!(single, "--memory-map: a raw image of memory is one file");
+            self.raw = Some(if path == Path::new(FLAT) {
+                RawImage::Flat
+            } else {
+                RawImage::Ranges(read_memory_map(path)?)
+            });
+        }
+        Ok(self)
     }
 
     /// Returns true if this is the memory of the running kernel, whose readers open more files.
@@ -81,6 +107,14 @@ impl Files {
     /// Reads what the files are.
     pub fn parse(self) -> anyhow::Result<Source> {
         Ok(match self.dump {
+            Dump::Named(files) if self.raw.is_some() => {
+                let file = files.into_iter().next().context("there is no image")?;
+                let map = match &self.raw {
+                    Some(RawImage::Ranges(map)) => Some(map),
+                    _ => None,
+                };
+                Source::from_image(file, map)?
+            }
             Dump::Named(files) => Source::from_files(files, &self.identities)?,
             Dump::Stream(spool) => {
                 let name = PathBuf::from("(standard input)");
@@ -104,8 +138,9 @@ impl<'o> Reading<'o> {
         options.reader.time.begin(dump)?;
         let input = &options.input;
         let given = input.vmcoreinfo.as_deref().map(read_vmcoreinfo);
+        let files = Files::open(dump, &std::env::temp_dir(), input.identity.as_deref())?;
         Ok(Self {
-            files: Files::open(dump, &std::env::temp_dir(), input.identity.as_deref())?,
+            files: files.with_memory_map(input.memory_map.as_deref())?,
             vmcoreinfo: given.transpose()?,
             options,
         })
@@ -211,6 +246,23 @@ pub fn identities(file: Option<&Path>) -> anyhow::Result<Identities> {
         .map(Identities::from_file)
         .transpose()?
         .unwrap_or_default())
+}
+
+/// Reads the memory map of a raw image from a file.
+fn read_memory_map(path: &Path) -> anyhow::Result<MemoryMap> {
+    use std::io::Read;
+    let name = || format!("{}: cannot use it as a memory map", path.display());
+    let mut text = Vec::new();
+    let file = File::open(path).with_context(name)?;
+    file.take(MAX_MAP_SIZE as u64 + 1)
+        .read_to_end(&mut text)
+        .with_context(name)?;
+    anyhow::ensure!(
+        text.len() <= MAX_MAP_SIZE,
+        "{}: a memory map has at most {MAX_MAP_SIZE} bytes",
+        path.display()
+    );
+    MemoryMap::parse(&text).with_context(name)
 }
 
 /// Reads VMCOREINFO from a file.

@@ -8,6 +8,7 @@ mod common;
 use std::path::PathBuf;
 
 use bigiron_format::VirtAddr;
+use bigiron_format::image::MemoryMap;
 use bigiron_kernel::arch::find;
 use bigiron_kernel::{IoMethod, Kernel, Source};
 use bigiron_synth::{ByteOrder, ElfShape, Machine, Synth, Vaddr};
@@ -172,4 +173,72 @@ fn every_level_keeps_the_expected_pages_with_every_page_size_and_byte_order() {
             assert_eq!(different, None, "{name}, level {level}");
         }
     });
+}
+
+#[test]
+fn a_memory_image_is_read_as_the_machine_that_its_kernel_names() {
+    for (index, text) in MACHINES.iter().enumerate() {
+        let machine = machine(text);
+        let (raw, map) = machine.raw_image();
+        let path = PathBuf::from("image");
+        let source = match index % 4 {
+            0 => Source::from_bytes(Box::new(machine.lime_image()), path),
+            1 => Source::from_bytes(Box::new(machine.avml_image()), path),
+            2 if map.starts_with("00000000-") => {
+                Source::from_image_bytes(Box::new(raw), path, None)
+            }
+            _ => {
+                let map = MemoryMap::parse(map.as_bytes()).unwrap();
+                Source::from_image_bytes(Box::new(raw), path, Some(&map))
+            }
+        };
+        let source = source.unwrap_or_else(|error| panic!("{text}: {error}"));
+        let kernel = Kernel::find(&source, None, IoMethod::Read, 64);
+        let kernel = kernel.unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert!(kernel.found_in_memory());
+        let core = Source::from_bytes(Box::new(machine.elf(&ElfShape::vmcore())), "core".into());
+        let core = core.unwrap();
+        let same = Kernel::find(&core, None, IoMethod::Read, 64).unwrap();
+        assert_eq!(kernel.utsname(), same.utsname(), "{text}");
+        assert_eq!(kernel.source().endian(), same.source().endian(), "{text}");
+        for level in [0, 31] {
+            let (ours, expected) = (
+                kept(&kernel, level, IoMethod::Read),
+                kept(&same, level, IoMethod::Read),
+            );
+            // AVML leaves out 16 MiB of zeros.
+            let is_left_out = |frame: usize| {
+                let page = machine.page(frame as u64).unwrap_or_default();
+                index % 4 == 1 && page.iter().all(|byte| *byte == 0)
+            };
+            for frame in 0..ours.len().max(expected.len()) {
+                let bit = |bits: &[bool]| bits.get(frame).copied().unwrap_or(false);
+                assert!(
+                    bit(&ours) == bit(&expected) || !bit(&ours) && is_left_out(frame),
+                    "{text}, level {level}, page frame {frame:#x}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn an_image_without_a_kernel_is_refused_with_what_was_looked_for() {
+    let open = |bytes: Vec<u8>| {
+        let source = Source::from_image_bytes(Box::new(bytes), PathBuf::from("image"), None);
+        source.err().unwrap().to_string()
+    };
+    let error = open(vec![0; 1 << 20]);
+    assert!(error.contains("OSRELEASE="), "{error}");
+    // The same memory at other addresses.
+    let (mut raw, _) = machine("arch riscv64 bits=48\nkernel 6.1").raw_image();
+    let error = open(raw.clone());
+    assert!(
+        error.contains("--memory-map") && error.contains("Linux 6.1"),
+        "{error}"
+    );
+    raw.truncate(4096);
+    let map = MemoryMap::parse(b"0-7ff").unwrap();
+    let source = Source::from_image_bytes(Box::new(raw), PathBuf::from("image"), Some(&map));
+    assert!(source.err().unwrap().to_string().contains("more bytes"));
 }

@@ -93,6 +93,7 @@ mod cpu_notes;
 mod elf;
 mod error;
 mod frames;
+mod image;
 mod kernels;
 mod layout;
 mod machine;

@@ -47,12 +47,19 @@ impl Default for SourceArguments {
     }
 }
 
+/// The word for a raw image of one range, in place of a memory map's file.
+pub const FLAT: &str = "flat";
+
 /// Options for reading a source.
 #[derive(Clone, Debug, Args)]
 pub struct InputArguments {
     /// Use the VMCOREINFO in this text file instead of the source's
     #[arg(long, value_name = "FILE")]
     pub vmcoreinfo: Option<PathBuf>,
+    /// Read the source as a raw image of memory, whose ranges of addresses are the lines of this
+    /// file in the form of /proc/iomem, or `flat`: one range from address 0 on
+    #[arg(long, value_name = "FILE")]
+    pub memory_map: Option<PathBuf>,
     /// File with age secret keys, in the format of age-keygen, for an encrypted source
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
@@ -69,6 +76,7 @@ impl Default for InputArguments {
     fn default() -> Self {
         Self {
             vmcoreinfo: None,
+            memory_map: None,
             identity: None,
             io: Io::Auto,
             cache_pages: PhysicalMemory::DEFAULT_CACHE_PAGES as u32,

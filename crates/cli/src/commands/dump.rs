@@ -41,7 +41,9 @@ pub fn make(
     memory_limit::limit_opening(arguments.memory_limit);
     arguments.time.begin(paths)?;
     let identity = arguments.source.identity.as_deref();
-    let opened = source::Files::open(paths, &directory, identity)?.parse()?;
+    let files = source::Files::open(paths, &directory, identity)?;
+    let map = arguments.source.memory_map.as_deref();
+    let opened = files.with_memory_map(map)?.parse()?;
     let given = arguments
         .source
         .vmcoreinfo

@@ -33,6 +33,10 @@ pub struct VerifyArguments {
     /// that the dump level keeps; parts of a split or striped one as A,B,C
     #[arg(long, value_name = "SOURCE")]
     pub against: Option<PathBuf>,
+    /// Read SOURCE, or without it the dump, as a raw image of memory: a file with its ranges of
+    /// addresses as in /proc/iomem, or `flat` for one range from address 0 on
+    #[arg(long, value_name = "FILE")]
+    pub memory_map: Option<PathBuf>,
     /// File with age secret keys, for encrypted dumps
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
@@ -84,7 +88,11 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
     let dump = Files::open_named(&arguments.dump, identity)?;
     let against = arguments.against.as_deref();
     let against = against.map(|path| Files::open_named(&source::parts_of(path), identity));
-    let against = against.transpose()?;
+    let map = arguments.memory_map.as_deref();
+    let (dump, against) = match against.transpose()? {
+        Some(source) => (dump, Some(source.with_memory_map(map)?)),
+        None => (dump.with_memory_map(map)?, None),
+    };
     let files: Vec<&Files> = iter::once(&dump).chain(&against).collect();
     let helpers = threads(arguments.threads);
     let buffers = ReadBuffers { helpers, cache: 0 };

@@ -1,6 +1,7 @@
 //! ELF cores as memory sources.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bigiron_format::bytes::Endian;
 use bigiron_format::elf::{CoreHeaders, LoadSegment, SIGNATURE, note};
@@ -22,9 +23,13 @@ const MAX_WITHOUT_DATA: u64 = 1 << 40;
 /// which are a 64th of RAM.
 const MAX_RATIO: u64 = 4096;
 
-/// An ELF core: /proc/vmcore, a copy of it, or a dump of a virtual machine.
+/// An ELF core: /proc/vmcore, a copy of it, or a dump of a virtual machine; or a memory image, as
+/// a core of which only the segments are known.
+#[derive(Clone)]
 pub struct ElfSource {
-    pub(super) bytes: ElfBytes,
+    pub(super) bytes: Arc<ElfBytes>,
+    /// Kind of the file, for messages.
+    pub(super) kind: &'static str,
     pub(super) headers: CoreHeaders,
     pub(super) architecture: &'static Architecture,
     /// Sorted by physical address, without overlaps.
@@ -125,7 +130,12 @@ impl ElfSource {
         }
         let damage = find_damage(&headers, size);
         let mut source = Self {
-            bytes,
+            bytes: Arc::new(bytes),
+            kind: if live {
+                "the running kernel"
+            } else {
+                "ELF core"
+            },
             headers,
             architecture,
             segments,
@@ -282,7 +292,7 @@ fn take_impossible(headers: &mut CoreHeaders, limit: u64) -> Option<String> {
 }
 
 /// Sorts by physical address and cuts overlaps with segments earlier in the file.
-fn sort_segments(segments: &[LoadSegment]) -> Vec<LoadSegment> {
+pub(super) fn sort_segments(segments: &[LoadSegment]) -> Vec<LoadSegment> {
     let mut sorted = segments.to_vec();
     sorted.sort_by_key(|segment| segment.physical);
     let mut out: Vec<LoadSegment> = Vec::with_capacity(sorted.len());

@@ -16,11 +16,7 @@ use crate::error::SourceError;
 
 impl MemorySource for ElfSource {
     fn kind(&self) -> &'static str {
-        if self.live {
-            "the running kernel"
-        } else {
-            "ELF core"
-        }
+        self.kind
     }
 
     fn page_shift(&self) -> u32 {

@@ -59,7 +59,7 @@ impl ReaderBytes<'_> {
 
 impl<'a> ElfReader<'a> {
     pub(super) fn new(source: &'a ElfSource, io: IoMethod) -> Self {
-        let bytes = match &source.bytes {
+        let bytes = match source.bytes.as_ref() {
             ElfBytes::File(file) => ReaderBytes::Window(FileWindow::new(file, io)),
             ElfBytes::Other(bytes, path) => ReaderBytes::Copied {
                 from: bytes.as_ref(),

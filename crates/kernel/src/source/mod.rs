@@ -12,6 +12,7 @@ mod elf_reader;
 mod encrypted;
 mod file;
 mod identity;
+mod image;
 mod kdump;
 mod kdump_bitmaps;
 mod kdump_blocks;

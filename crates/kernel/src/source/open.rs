@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bigiron_format::elf;
 use bigiron_format::flattened::{self, FlattenedFile, Limits, Summary};
+use bigiron_format::image::MemoryMap;
 use bigiron_format::kdump::KdumpHeaders;
 use bigiron_format::sadump::{self, Disk, PartitionHeader};
 use bigiron_format::vmdump;
@@ -19,7 +20,7 @@ use super::kdump::KdumpSource;
 use super::kdump_blocks::KdumpBlocks;
 use super::sadump::SadumpSource;
 use super::vmdump::VmdumpSource;
-use super::{MemorySource, device};
+use super::{MemorySource, device, image};
 use crate::error::SourceError;
 
 /// Maximum size without data that a flattened file may claim.
@@ -52,6 +53,7 @@ enum Kind {
     Flattened,
     Sadump,
     Vmdump,
+    Image([u8; 16]),
 }
 
 impl Source {
@@ -75,6 +77,31 @@ impl Source {
     pub fn from_files(files: Vec<DumpFile>, identities: &Identities) -> Result<Self, SourceError> {
         let files = files.into_iter().map(ElfBytes::File).collect();
         Self::from_parts(files, identities)
+    }
+
+    /// Opens a raw image of memory: the ranges of `map`, or all memory from address 0 on.
+    pub fn from_image(file: DumpFile, map: Option<&MemoryMap>) -> Result<Self, SourceError> {
+        Self::from_image_parts(ElfBytes::File(file), map)
+    }
+
+    /// Opens a raw image that is not a file.
+    pub fn from_image_bytes(
+        bytes: Box<dyn ReadAt>,
+        name: PathBuf,
+        map: Option<&MemoryMap>,
+    ) -> Result<Self, SourceError> {
+        Self::from_image_parts(ElfBytes::Other(bytes, name), map)
+    }
+
+    fn from_image_parts(file: ElfBytes, map: Option<&MemoryMap>) -> Result<Self, SourceError> {
+        let path = file.path().to_owned();
+        let memory = Memory::Elf(Box::new(image::open_raw(file, map)?));
+        Ok(Self {
+            memory,
+            path,
+            flattened: false,
+            cut: None,
+        })
     }
 
     /// Opens a dump that is not a file, such as one in memory, named `name` in messages.
@@ -122,8 +149,23 @@ impl Source {
                         cut,
                     });
                 }
+                Kind::Image(front) if single => {
+                    let memory = Memory::Elf(Box::new(image::open(file, &front)?));
+                    return Ok(Self {
+                        memory,
+                        path,
+                        flattened,
+                        cut,
+                    });
+                }
                 Kind::Vmdump => stripes.push((file.into_read(), path)),
                 Kind::Sadump => disks.push(sadump_disk(file.into_read(), path)?),
+                Kind::Image(_) => {
+                    return Err(SourceError::Unsupported {
+                        path,
+                        reason: "is a memory image, which has no parts".into(),
+                    });
+                }
                 Kind::Elf => {
                     return Err(SourceError::Unsupported {
                         path,
@@ -160,7 +202,11 @@ impl Source {
                             });
                         }
                         Kind::Kdump => parts.push((Box::new(inner), path)),
-                        Kind::Elf | Kind::Flattened | Kind::Sadump | Kind::Vmdump => {
+                        Kind::Elf
+                        | Kind::Flattened
+                        | Kind::Sadump
+                        | Kind::Vmdump
+                        | Kind::Image(_) => {
                             return Err(SourceError::Unsupported {
                                 path,
                                 reason: "holds something else than one dump inside".into(),
@@ -382,6 +428,7 @@ fn recognise(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
             }
         }
     }
+    let whole = front;
     let front = &front[..filled];
     if front.is_empty() {
         return Err(SourceError::Unsupported {
@@ -399,12 +446,14 @@ fn recognise(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
         Ok(Kind::Vmdump)
     } else if sadump::is_sadump(bytes).map_err(error)? {
         Ok(Kind::Sadump)
+    } else if image::is_image(front) {
+        Ok(Kind::Image(whole))
     } else {
         Err(error(FormatError::unexpected(
             "the signature",
             0,
             "an ELF core, a kdump-compressed dump (KDUMP), a flattened one (makedumpfile), a \
-             sadump or a vmdump",
+             sadump, a vmdump, a LiME or an AVML image (--memory-map reads raw images)",
             format!("{:?}", String::from_utf8_lossy(front)),
         )))
     }
