@@ -125,7 +125,6 @@ mod tests {
         Frame::parse(&bytes)
     }
 
-    // As `loongarch64-linux-gnu-as` assembles them.
     const ADDI_32: u32 = 0x02ff_8063;
     const ADDI_2032: u32 = 0x02e0_4063;
     const ST_RA_24: u32 = 0x29c0_6061;
