@@ -8,6 +8,7 @@ mod common;
 use std::path::PathBuf;
 
 use bigiron_format::VirtAddr;
+#[cfg(feature = "images")]
 use bigiron_format::image::MemoryMap;
 use bigiron_kernel::arch::find;
 use bigiron_kernel::{IoMethod, Kernel, Source};
@@ -175,6 +176,7 @@ fn every_level_keeps_the_expected_pages_with_every_page_size_and_byte_order() {
     });
 }
 
+#[cfg(feature = "images")]
 #[test]
 fn a_memory_image_is_read_as_the_machine_that_its_kernel_names() {
     for (index, text) in MACHINES.iter().enumerate() {
@@ -222,6 +224,7 @@ fn a_memory_image_is_read_as_the_machine_that_its_kernel_names() {
     }
 }
 
+#[cfg(feature = "images")]
 #[test]
 fn an_image_without_a_kernel_is_refused_with_what_was_looked_for() {
     let open = |bytes: Vec<u8>| {

@@ -1,6 +1,7 @@
 //! Dumps of firmware, as `bigiron_synth` writes them: on one partition, in a media backup, and on a
 //! set of disks.
 
+#![cfg(feature = "images")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 use std::path::PathBuf;

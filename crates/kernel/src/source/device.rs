@@ -6,7 +6,7 @@ use bigiron_format::device::{self, DeviceContents, find_claims};
 use bigiron_format::{FormatError, ReadAt, elf, flattened, kdump, vmdump};
 
 use super::elf::ElfBytes;
-use super::image;
+use super::images::begins_image;
 use crate::error::SourceError;
 
 /// The contents of a raw dump device.
@@ -76,7 +76,7 @@ pub fn is_plain_dump(front: &[u8]) -> bool {
         || kdump::KdumpHeaders::is_kdump(front)
         || flattened::is_flattened(front)
         || vmdump::container_of(front).is_some()
-        || image::is_image(front)
+        || begins_image(front)
 }
 
 /// Another use of the device may have left one of the blocks.

@@ -12,7 +12,7 @@ mod elf_reader;
 mod encrypted;
 mod file;
 mod identity;
-mod image;
+mod images;
 mod kdump;
 mod kdump_bitmaps;
 mod kdump_blocks;
@@ -27,7 +27,6 @@ mod mapping;
 mod open;
 mod pages;
 mod run_length;
-mod sadump;
 mod stored;
 mod vmdump;
 #[cfg(feature = "cache")]
@@ -52,7 +51,6 @@ pub use kdump::KdumpSource;
 pub use live::RUNNING_KERNEL;
 pub use open::Source;
 pub use pages::SharedPages;
-pub use sadump::SadumpSource;
 pub use vmdump::{NotZero, VmdumpSource};
 pub use vmdump_parts::VmdumpPart;
 

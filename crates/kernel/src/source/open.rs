@@ -9,18 +9,17 @@ use bigiron_format::elf;
 use bigiron_format::flattened::{self, FlattenedFile, Limits, Summary};
 use bigiron_format::image::MemoryMap;
 use bigiron_format::kdump::KdumpHeaders;
-use bigiron_format::sadump::{self, Disk, PartitionHeader};
 use bigiron_format::vmdump;
 use bigiron_format::{FormatError, ReadAt};
 
 use super::elf::{ElfBytes, ElfSource};
 use super::encrypted::{self, Identities};
 use super::file::DumpFile;
+use super::images::{Image, Images, OpenedImage, open_raw, recognise as recognise_image};
 use super::kdump::KdumpSource;
 use super::kdump_blocks::KdumpBlocks;
-use super::sadump::SadumpSource;
 use super::vmdump::VmdumpSource;
-use super::{MemorySource, device, image};
+use super::{MemorySource, device};
 use crate::error::SourceError;
 
 /// Maximum size without data that a flattened file may claim.
@@ -41,7 +40,7 @@ enum Memory {
     Elf(Box<ElfSource>),
     Kdump(Box<KdumpSource>),
     KdumpBlocks(Box<KdumpBlocks>),
-    Sadump(Box<SadumpSource>),
+    Other(Box<dyn MemorySource>),
     Vmdump(Box<VmdumpSource>),
 }
 
@@ -51,9 +50,8 @@ enum Kind {
     Elf,
     Kdump,
     Flattened,
-    Sadump,
     Vmdump,
-    Image([u8; 16]),
+    Image(Image),
 }
 
 impl Source {
@@ -95,7 +93,7 @@ impl Source {
 
     fn from_image_parts(file: ElfBytes, map: Option<&MemoryMap>) -> Result<Self, SourceError> {
         let path = file.path().to_owned();
-        let memory = Memory::Elf(Box::new(image::open_raw(file, map)?));
+        let memory = Memory::Elf(Box::new(open_raw(file, map)?));
         Ok(Self {
             memory,
             path,
@@ -124,7 +122,7 @@ impl Source {
         let single = files.len() == 1;
         let mut parts: Vec<(Box<dyn ReadAt>, PathBuf)> = Vec::new();
         let mut stripes: Vec<(Box<dyn ReadAt>, PathBuf)> = Vec::new();
-        let mut disks: Vec<(Disk, PathBuf)> = Vec::new();
+        let mut images = Images::default();
         let (mut flattened, mut cut) = (false, None);
         for file in files {
             let path = file.path().to_owned();
@@ -149,23 +147,8 @@ impl Source {
                         cut,
                     });
                 }
-                Kind::Image(front) if single => {
-                    let memory = Memory::Elf(Box::new(image::open(file, &front)?));
-                    return Ok(Self {
-                        memory,
-                        path,
-                        flattened,
-                        cut,
-                    });
-                }
                 Kind::Vmdump => stripes.push((file.into_read(), path)),
-                Kind::Sadump => disks.push(sadump_disk(file.into_read(), path)?),
-                Kind::Image(_) => {
-                    return Err(SourceError::Unsupported {
-                        path,
-                        reason: "is a memory image, which has no parts".into(),
-                    });
-                }
+                Kind::Image(image) => images.push(image, file, single)?,
                 Kind::Elf => {
                     return Err(SourceError::Unsupported {
                         path,
@@ -202,11 +185,7 @@ impl Source {
                             });
                         }
                         Kind::Kdump => parts.push((Box::new(inner), path)),
-                        Kind::Elf
-                        | Kind::Flattened
-                        | Kind::Sadump
-                        | Kind::Vmdump
-                        | Kind::Image(_) => {
+                        Kind::Elf | Kind::Flattened | Kind::Vmdump | Kind::Image(_) => {
                             return Err(SourceError::Unsupported {
                                 path,
                                 reason: "holds something else than one dump inside".into(),
@@ -219,10 +198,13 @@ impl Source {
         check_one_format([
             parts.first().map(|(_, path)| path),
             stripes.first().map(|(_, path)| path),
-            disks.first().map(|(_, path)| path),
+            images.first(),
         ])?;
-        let memory = if !disks.is_empty() {
-            Memory::Sadump(Box::new(SadumpSource::new(disks)?))
+        let memory = if let Some(image) = images.open()? {
+            match image {
+                OpenedImage::Elf(elf) => Memory::Elf(elf),
+                OpenedImage::Other(other) => Memory::Other(other),
+            }
         } else if stripes.is_empty() {
             let mut kdump = KdumpSource::new(parts)?;
             let page_shift = kdump.identify()?;
@@ -285,7 +267,7 @@ impl Source {
             Memory::Kdump(kdump) => kdump.set_cache(bytes),
             Memory::KdumpBlocks(blocks) => blocks.set_cache(bytes),
             // Its pages are not compressed.
-            Memory::Sadump(_) => {}
+            Memory::Other(_) => {}
             Memory::Vmdump(vmdump) => vmdump.set_cache(bytes),
         }
     }
@@ -296,7 +278,7 @@ impl Source {
             Memory::Elf(elf) => elf.as_ref(),
             Memory::Kdump(kdump) => kdump.as_ref(),
             Memory::KdumpBlocks(blocks) => blocks.as_ref(),
-            Memory::Sadump(sadump) => sadump.as_ref(),
+            Memory::Other(other) => other.as_ref(),
             Memory::Vmdump(vmdump) => vmdump.as_ref(),
         }
     }
@@ -331,19 +313,6 @@ fn check_one_format(firsts: [Option<&PathBuf>; 3]) -> Result<(), SourceError> {
             one.display()
         ),
     })
-}
-
-/// Reads the partition header of a disk of a sadump.
-fn sadump_disk(file: Box<dyn ReadAt>, path: PathBuf) -> Result<(Disk, PathBuf), SourceError> {
-    let found = PartitionHeader::find(file.as_ref()).and_then(|partition| {
-        partition.ok_or_else(|| {
-            FormatError::unexpected("the partition header", 0, "the signature sadump", "none")
-        })
-    });
-    match found {
-        Ok(partition) => Ok((Disk { file, partition }, path)),
-        Err(cause) => Err(SourceError::Format { path, cause }),
-    }
 }
 
 /// A flattened file with holes between its records could claim any size, all of which would be
@@ -444,10 +413,8 @@ fn recognise(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
         Ok(Kind::Flattened)
     } else if vmdump::container_of(front).is_some() {
         Ok(Kind::Vmdump)
-    } else if sadump::is_sadump(bytes).map_err(error)? {
-        Ok(Kind::Sadump)
-    } else if image::is_image(front) {
-        Ok(Kind::Image(whole))
+    } else if let Some(image) = recognise_image(bytes, whole).map_err(error)? {
+        Ok(Kind::Image(image))
     } else {
         Err(error(FormatError::unexpected(
             "the signature",

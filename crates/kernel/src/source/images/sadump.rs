@@ -9,9 +9,9 @@ use bigiron_format::elf::Notes;
 use bigiron_format::sadump::{self, BLOCK_SIZE, Disk, Disks, Extent, NotOneDump};
 use bigiron_format::{FormatError, PageFrame};
 
-use super::file::IoMethod;
-use super::run_length::RunLength;
-use super::{MemorySource, NotedText, PageReader, SECTION_FRAMES, SourceFacts};
+use super::super::file::IoMethod;
+use super::super::run_length::RunLength;
+use super::super::{MemorySource, NotedText, PageReader, SECTION_FRAMES, SourceFacts};
 use crate::arch;
 use crate::error::SourceError;
 use crate::ranks::SectionRanks;

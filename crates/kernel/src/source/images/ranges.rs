@@ -9,8 +9,8 @@ use bigiron_format::kdump::Utsname;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PhysAddr, VirtAddr};
 
-use super::elf::{ElfBytes, ElfSource};
-use super::file::IoMethod;
+use super::super::elf::{self, ElfBytes, ElfSource};
+use super::super::file::IoMethod;
 use crate::arch::{ARCHITECTURES, Architecture, Entries, names};
 use crate::error::{KernelError, SourceError};
 use crate::memory::PhysicalMemory;
@@ -210,7 +210,7 @@ impl ElfSource {
         Self {
             bytes,
             kind,
-            segments: super::elf::sort_segments(&headers.segments),
+            segments: elf::sort_segments(&headers.segments),
             headers,
             architecture,
             page_shift: SMALLEST_PAGE_SHIFT,

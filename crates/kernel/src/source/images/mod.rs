@@ -1,0 +1,31 @@
+//! Dumps that no kernel wrote: memory images, and those of firmware. The capture build, which reads
+//! what its own kernel left, has none of them.
+
+#[cfg(feature = "images")]
+mod all;
+#[cfg(not(feature = "images"))]
+mod none;
+#[cfg(feature = "images")]
+mod ranges;
+#[cfg(feature = "images")]
+mod sadump;
+
+use super::MemorySource;
+use super::elf::ElfSource;
+
+#[cfg(feature = "images")]
+pub(super) use all::{Image, Images, begins_image, open_raw, recognise};
+#[cfg(not(feature = "images"))]
+pub(super) use none::{Image, Images, begins_image, open_raw, recognise};
+
+/// What the files of an image are.
+#[cfg_attr(
+    not(feature = "images"),
+    expect(dead_code, reason = "no image is opened")
+)]
+pub(super) enum OpenedImage {
+    /// Ranges of memory, as in an ELF core.
+    Elf(Box<ElfSource>),
+    /// A format of its own.
+    Other(Box<dyn MemorySource>),
+}
