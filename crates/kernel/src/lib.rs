@@ -6,7 +6,7 @@
 //! - [`arch`]: address translation, a table of architectures.
 //! - [`kernel`], [`kernel_memory`]: a kernel found in a source by its VMCOREINFO, and the
 //!   interface to its memory.
-//! - [`note_warnings`]: what is said about damaged notes.
+//! - [`note_warnings()`]: what is said about damaged notes.
 //! - [`mem_map`], [`page`], [`filter`]: struct pages, their classes, and the page
 //!   frames that a dump level excludes.
 //! - [`printk`]: the kernel log.
