@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use bigiron_format::image::MemoryMap;
 use bigiron_format::sadump::{self, Disk, PartitionHeader};
 use bigiron_format::{FormatError, ReadAt};
 
-use super::super::elf::{ElfBytes, ElfSource};
+use super::super::elf::ElfBytes;
 use super::sadump::SadumpSource;
 use super::{OpenedImage, ranges};
 use crate::error::SourceError;
@@ -22,15 +21,10 @@ pub enum Image {
 
 /// Returns the format of the image that begins with `front`; `None` if it is none.
 pub fn recognise(bytes: &dyn ReadAt, front: [u8; 16]) -> Result<Option<Image>, FormatError> {
-    if ranges::is_image(&front) {
+    if ranges::begins_image(&front) {
         return Ok(Some(Image::Ranges(front)));
     }
     Ok(sadump::is_sadump(bytes)?.then_some(Image::Sadump))
-}
-
-/// Returns true if a file with these first bytes is an image that lists its ranges.
-pub fn begins_image(front: &[u8]) -> bool {
-    ranges::is_image(front)
 }
 
 /// The files of an image.
@@ -87,9 +81,4 @@ fn disk(file: Box<dyn ReadAt>, path: PathBuf) -> Result<(Disk, PathBuf), SourceE
         Ok(partition) => Ok((Disk { file, partition }, path)),
         Err(cause) => Err(SourceError::Format { path, cause }),
     }
-}
-
-/// Opens a raw image: the ranges of `map`, or memory from address 0 on.
-pub fn open_raw(file: ElfBytes, map: Option<&MemoryMap>) -> Result<ElfSource, SourceError> {
-    ranges::open_raw(file, map)
 }

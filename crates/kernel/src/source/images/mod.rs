@@ -14,9 +14,11 @@ use super::MemorySource;
 use super::elf::ElfSource;
 
 #[cfg(feature = "images")]
-pub(super) use all::{Image, Images, begins_image, open_raw, recognise};
+pub(super) use all::{Image, Images, recognise};
 #[cfg(not(feature = "images"))]
 pub(super) use none::{Image, Images, begins_image, open_raw, recognise};
+#[cfg(feature = "images")]
+pub(super) use ranges::{begins_image, open_raw};
 
 /// What the files of an image are.
 #[cfg_attr(

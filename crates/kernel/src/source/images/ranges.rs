@@ -23,7 +23,7 @@ const SMALLEST_PAGE_SHIFT: u32 = 12;
 const NAME_BEHIND_KREF: usize = 4;
 
 /// Returns true if a file with these first bytes is an image that lists its ranges.
-pub(super) fn is_image(front: &[u8]) -> bool {
+pub fn begins_image(front: &[u8]) -> bool {
     is_lime(front) || is_avml(front)
 }
 
@@ -45,7 +45,7 @@ pub(super) fn open(file: ElfBytes, front: &[u8]) -> Result<ElfSource, SourceErro
 }
 
 /// Opens a raw image: the ranges of `map`, or memory from address 0 on.
-pub(super) fn open_raw(file: ElfBytes, map: Option<&MemoryMap>) -> Result<ElfSource, SourceError> {
+pub fn open_raw(file: ElfBytes, map: Option<&MemoryMap>) -> Result<ElfSource, SourceError> {
     let size = file.read().size();
     let ranges = match map {
         Some(map) => map.place(size).map_err(|cause| SourceError::Format {
