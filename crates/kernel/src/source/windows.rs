@@ -262,8 +262,9 @@ mod tests {
         let range = place(&last, Some(&dense)).unwrap();
         assert!(range.start <= last.start);
         assert_eq!(range.end, segment.end);
-        for outside in [page_at(segment.start - PAGE), page_at(segment.end - 1)] {
-            assert_eq!(place(&outside, Some(&dense)), None);
+        let outside = [page_at(segment.start - PAGE), page_at(segment.end - 1)];
+        for request in &outside {
+            assert_eq!(place(request, Some(&dense)), None);
         }
     }
 
