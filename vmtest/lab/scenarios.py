@@ -15,6 +15,8 @@ from .crash import PORT, XFS, Crashed, Disk, Plan
 MARKER = "bigiron-vmtest: marker before the panic"
 # Memory limit for the dump in a capture kernel with 256 MB.
 MOST_MEMORY = 64 << 20
+# Growth of the page cache in a capture kernel during a dump to a disk: file system metadata, and ends of writes.
+MOST_CACHED = 12 << 20
 # Bytes on the disk at which the power is cut: the dump writes 4 MiB a second, and syncs every two seconds.
 POWER_CUT_AFTER = 24 << 20
 STALL = 12.0
@@ -47,21 +49,40 @@ def whole_dump(crashed: Crashed, bigiron: Bigiron, dump: Path, verdict: Verdict,
     return verdict
 
 
+def past_page_cache(crashed: Crashed, verdict: Verdict) -> Verdict:
+    """Judges that the dump's data was not in the page cache of the capture kernel."""
+    written = (crashed.ran("dump").get("summary") or {}).get("bytes_out", 0)
+    verdict.require(written > 2 * MOST_CACHED, f"a dump of {written} bytes is too small to tell")
+    seen = next((record for record in crashed.records if record.get("page_cache") == "dump"), {})
+    for name in ("growth_kib", "dirty_kib"):
+        grown = seen.get(name, MOST_CACHED) << 10
+        verdict.require(grown < MOST_CACHED, f"page cache: {name} is {grown >> 10}, {written >> 10} KiB were written")
+    return verdict
+
+
 def on_ext4(panic_text: str) -> Callable[[Crashed, Bigiron], Verdict]:
     """Judges a dump on a file system that the host can read."""
-    return lambda crashed, bigiron: whole_dump(
-        crashed, bigiron, crashed.fetch(0, "vmcore"), Verdict("dump"), panic_text
-    )
+
+    def judge(crashed: Crashed, bigiron: Bigiron) -> Verdict:
+        verdict = past_page_cache(crashed, Verdict("dump"))
+        return whole_dump(crashed, bigiron, crashed.fetch(0, "vmcore"), verdict, panic_text)
+
+    return judge
 
 
 def on_disk(place: int) -> Callable[[Crashed, Bigiron], Verdict]:
     """Judges a dump on a disk without a file system; data after the dump does not belong to it."""
-    return lambda crashed, bigiron: whole_dump(crashed, bigiron, crashed.image(place), Verdict("dump"), "sysrq")
+
+    def judge(crashed: Crashed, bigiron: Bigiron) -> Verdict:
+        verdict = past_page_cache(crashed, Verdict("dump"))
+        return whole_dump(crashed, bigiron, crashed.image(place), verdict, "sysrq")
+
+    return judge
 
 
 def from_device(crashed: Crashed, bigiron: Bigiron) -> Verdict:
     """Judges a dump that was written to a disk without a file system and saved from there to a file system, once."""
-    verdict = Verdict("dump")
+    verdict = past_page_cache(crashed, Verdict("dump"))
     saved, again = (crashed.ran(name).get("summary") or {} for name in ("save", "again"))
     verdict.require(saved.get("complete") is True, f"the dump was not saved: {saved}\n{crashed.tail()}")
     verdict.require(saved.get("mark_cleared") is True, f"the disk's mark was not cleared: {saved}")

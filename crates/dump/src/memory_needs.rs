@@ -9,11 +9,12 @@ use crate::{kdump, vmdump};
 /// Memory that all helpers share: the table of shared pages and the plan.
 const SHARED_BYTES: u64 = 4 << 20;
 /// A helper's buffers besides its codec's: a batch of pages and its data, the pages read at
-/// once, and the stack. As measured, each further helper takes half of this.
+/// once, the stack, and the page tables of a mapped window of /proc/vmcore, which take 144 KiB at
+/// most. As measured, each further helper takes half of this.
 const HELPER_BYTES: u64 = 2 << 20;
-/// Additional memory of a mapped window of a file. A window of /proc/vmcore takes none, since
-/// that memory exists anyway.
-const MAPPED_BYTES: u64 = 4 << 20;
+/// Additional memory of a mapped window of a file. A window of /proc/vmcore takes none but its
+/// page tables, since that memory exists anyway.
+const MAPPED_BYTES: u64 = (4 << 20) + (256 << 10);
 
 /// Returns the memory that all helpers of a dump in `parts` parts share, and that each one needs.
 /// `is_stream`: the parts are written sequentially.

@@ -1,5 +1,5 @@
 mounted /dev/vdb ext4
 mark dump
-run dump /bigiron dump --json -c lzo /proc/vmcore /mnt/vmcore
+watched dump /bigiron dump --json -c lzo /proc/vmcore /mnt/vmcore
 mark dumped
 umount /mnt

@@ -1,4 +1,4 @@
-run dump /bigiron dump --json -c lzo /proc/vmcore /dev/vdb
+watched dump /bigiron dump --json -c lzo /proc/vmcore /dev/vdb
 # As after the reboot.
 mounted /dev/vdc ext4
 run save /bigiron save --json /dev/vdb /mnt

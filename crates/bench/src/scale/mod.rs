@@ -5,7 +5,8 @@
 //! - [`simulate`]: the simulation; [`outcome`]: its results.
 //! - [`costs`]: the stated costs of pages; [`calibrate`], [`stages`]: the measured ones.
 //! - [`check`]: the comparison with real dumps.
-//! - [`solaris`], [`remap`]: reproductions of published measurements.
+//! - [`solaris`], [`remap`]: reproductions of published measurements; [`windows`]: of one made in a
+//!   capture kernel.
 //! - [`large`]: a machine of 32 TB.
 //! - [`plot`]: a plot of time against helpers.
 
@@ -23,3 +24,4 @@ pub mod solaris;
 pub mod stages;
 #[cfg(test)]
 mod tests;
+pub mod windows;

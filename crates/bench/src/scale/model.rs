@@ -80,7 +80,8 @@ pub enum FlushGrowth {
     /// The sender waits for the slowest of `n - 1` answers, each with an exponentially
     /// distributed delay: the mean grows with the harmonic number.
     SlowestAnswer,
-    /// The flushes of each of the other `n - 1` CPUs interrupt this one and empty its TLB.
+    /// Each of the other `n - 1` CPUs costs this one as much: its flushes interrupt this one and
+    /// empty its TLB, or it uses memory that both share.
     EveryCpu,
 }
 

@@ -3,14 +3,14 @@
 //! Measured: HATAYAMA Daisuke, kexec mailing list, 3 July 2013: 32 GiB divided among as many
 //! makedumpfile processes as CPUs are online, to /dev/null.
 //!
-//! The mechanism: mapped pages are unmapped again, and other CPUs are interrupted to flush
-//! their TLBs. It has one parameter, the cost of a flush with one other CPU, taken from the
-//! rows of 1 and 2 CPUs; the row of 4 CPUs is predicted. The growth of the cost depends on how
-//! much is flushed at once:
-//! - read() maps and unmaps each page (ioremap): a flush covers one entry, so the cost is the wait
-//!   for the slowest answer.
-//! - mmap() unmaps windows of 4 MiB: the flush empties the TLB of every CPU that it reaches, so the
-//!   cost is proportional to the number of senders.
+//! Each access method has one parameter, the time that a window or page costs one CPU because of
+//! one other, taken from the rows of 1 and 2 CPUs; the row of 4 CPUs is predicted. The growth
+//! differs:
+//! - read() maps and unmaps each page in the kernel's address space (ioremap), which interrupts all
+//!   CPUs to flush one entry of their TLBs: the cost is the wait for the slowest answer.
+//! - mmap() unmaps windows of 4 MiB in the address space of one process, which runs on one CPU:
+//!   nobody is interrupted (see [`super::windows`], where threads are). The processes share the
+//!   memory, and each of the others takes the same part of it.
 
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub struct Access {
     pub four: [f64; 4],
     /// Number of page frames unmapped at once.
     pub frames_at_once: u64,
-    /// Growth of a flush's cost with CPUs.
+    /// Growth of the cost of other CPUs.
     pub growth: FlushGrowth,
 }
 
@@ -72,7 +72,7 @@ pub struct Row {
     pub model: f64,
     /// True if the model was not calibrated on this row.
     pub predicted: bool,
-    /// Cost of a flush with one other CPU, in microseconds.
+    /// Cost of one other CPU for each window or page, in microseconds.
     pub flush: f64,
 }
 
@@ -92,7 +92,7 @@ fn second_part() -> f64 {
 }
 
 impl Access {
-    /// Returns the nanoseconds of a flush with one other CPU: the time that the slower of two
+    /// Returns the cost of one other CPU for each window or page, in nanoseconds: the time that the slower of two
     /// processes, whose other CPU works throughout, takes in addition to its share.
     fn flush(&self) -> f64 {
         let part = second_part() * self.one;

@@ -6,7 +6,7 @@ use super::costs::{Costs, Kept};
 use super::model::{Cost, FlushGrowth, Machine, Memory, Pass, WorkItem};
 use super::outcome::{Bottleneck, Outcome, hours};
 use super::simulate::simulate;
-use super::{large, remap, solaris};
+use super::{large, remap, solaris, windows};
 
 const PIECES: u64 = 4000;
 
@@ -255,6 +255,20 @@ fn four_cpus_on_vmcore_are_predicted_from_two() {
     assert_eq!(rows.len(), 6);
     for row in rows {
         assert!(row.error().abs() < 0.05, "{row:?}");
+    }
+}
+
+/// Threads that each map all memory lose a little more than the cost of mapping it.
+#[test]
+fn one_cost_of_a_flush_explains_windows_of_all_sizes() {
+    assert_near(windows::flush(), 170e-6, 0.02);
+    for row in windows::rows() {
+        let tolerance = match (row.predicted, row.windows.maps_all) {
+            (false, _) => 0.01,
+            (true, false) => 0.10,
+            (true, true) => 0.25,
+        };
+        assert!(row.error().abs() < tolerance, "{row:?}");
     }
 }
 

@@ -5,23 +5,15 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bigiron_format::memory_limit::Share;
 use bigiron_format::{FormatError, ReadAt};
 
 use super::live::RUNNING_KERNEL;
-use super::mapping::Mapping;
+use super::windows::{LARGEST_WINDOW, WINDOW, Window, Windows};
 use crate::aligned::AlignedBuffer;
 use crate::error::SourceError;
-
-/// Size of a mapped window, as in makedumpfile for /proc/vmcore; larger windows were not
-/// faster.
-const WINDOW: u64 = 4 << 20;
-/// Size of a window where nothing near was read before: it may serve a single page, such as a
-/// page table, and each page of a mapping costs time.
-const FIRST_WINDOW: u64 = 64 << 10;
-/// Mappings are aligned to the largest page size of any host.
-const MAP_ALIGNMENT: u64 = 64 << 10;
 
 /// Unit of st_blocks, in bytes.
 const BLOCK: u64 = 512;
@@ -45,6 +37,8 @@ pub struct DumpFile {
     file: File,
     path: PathBuf,
     size: u64,
+    /// Mapped windows, which its readers share.
+    windows: Windows,
     /// Readers may take as much memory as the file has bytes.
     _memory: Share,
 }
@@ -91,6 +85,7 @@ impl DumpFile {
             file,
             path: path.to_owned(),
             size,
+            windows: Windows::new(largest_window(path)),
             _memory: Share::new(stored_bytes(&metadata, size)),
         })
     }
@@ -110,6 +105,7 @@ impl DumpFile {
         let size = metadata.len();
         Ok(Self {
             file,
+            windows: Windows::new(largest_window(&path)),
             path,
             size,
             _memory: Share::new(stored_bytes(&metadata, size)),
@@ -136,7 +132,7 @@ impl DumpFile {
 
     /// Returns true if mapping is better than reading; see [`IoMethod::Auto`].
     fn prefers_mmap(&self) -> bool {
-        self.path == Path::new("/proc/vmcore")
+        is_vmcore(&self.path)
     }
 
     /// Returns true if each reader must open the file separately. The kernel copies reads of
@@ -145,6 +141,21 @@ impl DumpFile {
     /// receive each other's pages.
     fn serves_one_reader(&self) -> bool {
         self.path == Path::new(RUNNING_KERNEL)
+    }
+}
+
+/// Returns true for the memory of a crashed kernel.
+fn is_vmcore(path: &Path) -> bool {
+    path == Path::new("/proc/vmcore")
+}
+
+/// Returns the maximum size of a mapped window. Those of ordinary files take as much memory, for
+/// the page cache.
+fn largest_window(path: &Path) -> u64 {
+    if is_vmcore(path) {
+        LARGEST_WINDOW
+    } else {
+        WINDOW
     }
 }
 
@@ -189,7 +200,7 @@ pub struct FileWindow<'a> {
     file: &'a DumpFile,
     /// The file, opened for this window alone if required.
     own: Option<DumpFile>,
-    mapping: Option<(u64, Mapping)>,
+    mapping: Option<Arc<Window>>,
     buffer: AlignedBuffer,
     /// Where the bytes that were loaded last begin in the mapping or buffer.
     start: usize,
@@ -231,8 +242,8 @@ impl<'a> FileWindow<'a> {
             self.mmap = self.was_mapped;
             self.mapping = None;
         }
-        if let Some((start, _)) = &self.mapping {
-            self.start = (offset - start) as usize;
+        if let Some(window) = &self.mapping {
+            self.start = window.take(offset, len);
             return Ok(());
         }
         self.start = 0;
@@ -247,7 +258,7 @@ impl<'a> FileWindow<'a> {
     /// Returns the first `len` of the bytes that were loaded last.
     pub fn bytes(&self, len: usize) -> &[u8] {
         let all = match &self.mapping {
-            Some((_, mapping)) => mapping.bytes(),
+            Some(window) => window.bytes(),
             None => &self.buffer,
         };
         &all[self.start..self.start + len]
@@ -272,65 +283,21 @@ impl<'a> FileWindow<'a> {
             .map_err(|error| file.error(error))
     }
 
-    /// Moves the mapping so that it holds `len` bytes at `offset`, and nothing beyond `segment`.
+    /// Moves to a window that holds `len` bytes at `offset`, and nothing beyond `segment`.
     fn move_mapping(&mut self, offset: u64, len: usize, segment: &Range<u64>) -> io::Result<()> {
         let request = offset..offset + len as u64;
-        let mapped = self
-            .mapping
-            .as_ref()
-            .map(|(start, mapping)| *start..*start + mapping.bytes().len() as u64);
-        if let Some(mapped) = &mapped
-            && mapped.start <= request.start
-            && request.end <= mapped.end
-        {
+        let held = self.mapping.as_ref();
+        if held.is_some_and(|window| window.holds(&request)) {
             return Ok(());
         }
-        let bounds = segment.start..segment.end.min(self.file.size);
-        let wanted = place(&request, mapped.as_ref(), &bounds);
-        let wanted = wanted.ok_or(io::ErrorKind::UnexpectedEof)?;
-        self.mapping = None;
-        // Access to a mapped page behind the end of a file that has shrunk would kill the process.
-        // A file that shrinks from now on can still do that: see `bus_error` of the program.
-        let now = self.file.file.metadata()?;
-        if now.is_file() && now.len() < wanted.end {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let len = (wanted.end - wanted.start) as usize;
-        let mapping = Mapping::new(&self.file.file, wanted.start, len)?;
-        self.mapping = Some((wanted.start, mapping));
+        // Unmapped first, unless others hold it: a reader has one window.
+        let left = self.mapping.take().map(|window| window.left());
+        let (file, windows) = (&self.file.file, &self.file.windows);
+        let segment = segment.start..segment.end.min(self.file.size);
+        self.mapping = Some(windows.get(file, &segment, &request, left.as_ref())?);
         self.was_mapped = true;
         Ok(())
     }
-}
-
-/// Returns the bytes to map for `request` after the window `mapped`, or `None` if `bounds`, a
-/// segment, does not hold the request.
-///
-/// A window stays within the pages of one segment. The kernel maps each segment of /proc/vmcore by
-/// a call of remap_pfn_range (mmap_vmcore in fs/proc/vmcore.c). Where a call covers only a part of
-/// the mapping, x86 takes the memory type from other mappings (track_pfn_remap in
-/// arch/x86/mm/pat/memtype.c of 6.1): pages that nobody else has mapped become uncached, and the
-/// call fails with EINVAL if others have mapped only some of them.
-fn place(
-    request: &Range<u64>,
-    mapped: Option<&Range<u64>>,
-    bounds: &Range<u64>,
-) -> Option<Range<u64>> {
-    if request.start < bounds.start || request.end > bounds.end {
-        return None;
-    }
-    let is_near =
-        |window: &Range<u64>| (window.start..window.end + WINDOW).contains(&request.start);
-    let window = if mapped.is_some_and(is_near) {
-        WINDOW
-    } else {
-        FIRST_WINDOW
-    };
-    let page = rustix::param::page_size() as u64;
-    let first_page = bounds.start / page * page;
-    let start = (request.start / MAP_ALIGNMENT * MAP_ALIGNMENT).max(first_page);
-    let end = (start + window).max(request.end).min(bounds.end);
-    Some(start..end)
 }
 
 /// Returns `file`, or `own` if each reader must open it separately.
@@ -398,26 +365,5 @@ mod tests {
         window.load("a word", 0, 5, &(0..5)).unwrap();
         assert_eq!(window.bytes(5), b"Linux");
         assert!(!window.mmap);
-    }
-
-    #[test]
-    fn windows_stay_within_the_pages_of_a_segment() {
-        let segment = WINDOW + 5 * PAGE + 100..WINDOW + 50 * PAGE + 100;
-        let before = 0..WINDOW + 5 * PAGE;
-        let page = segment.start..segment.start + PAGE;
-        for mapped in [None, Some(&before)] {
-            let range = place(&page, mapped, &segment).unwrap();
-            assert_eq!(range.start, segment.start - 100);
-            assert!(
-                page.end <= range.end && range.end <= segment.end,
-                "{range:?}"
-            );
-        }
-        let last = segment.end - PAGE..segment.end;
-        let range = place(&last, Some(&before), &segment).unwrap();
-        assert!(range.start <= last.start);
-        assert_eq!(range.end, segment.end);
-        let behind = last.start + PAGE..last.end + PAGE;
-        assert_eq!(place(&behind, Some(&before), &segment), None);
     }
 }

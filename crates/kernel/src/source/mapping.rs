@@ -15,6 +15,8 @@ pub struct Mapping {
 
 // SAFETY: the mapping is read-only and belongs to this value alone.
 unsafe impl Send for Mapping {}
+// SAFETY: the mapping does not change until drop, and shared borrows only read it.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `len` bytes at `offset`, which must be a multiple of the page size.

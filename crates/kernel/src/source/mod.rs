@@ -34,6 +34,7 @@ mod vmdump_cached;
 mod vmdump_memory;
 mod vmdump_parts;
 mod vmdump_reader;
+mod windows;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;

@@ -8,7 +8,7 @@ use bigiron_bench::scale::calibrate::{Calibration, Sample};
 use bigiron_bench::scale::check::{self, Plan};
 use bigiron_bench::scale::costs::Costs;
 use bigiron_bench::scale::large::{self, Hardware};
-use bigiron_bench::scale::{plot, remap, solaris};
+use bigiron_bench::scale::{plot, remap, solaris, windows};
 use bigiron_format::codec::Compression;
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, PhysicalMemory, Source};
 use clap::Args;
@@ -75,6 +75,7 @@ struct Everything<'a> {
     check: &'a [check::Row],
     solaris: &'a [solaris::Prediction],
     vmcore_access: &'a [remap::Row],
+    vmcore_windows: &'a [windows::Row],
     large: &'a Hardware,
     large_kept: Vec<(u8, bigiron_bench::scale::costs::Kept)>,
     large_table: &'a [large::Cell],
@@ -107,6 +108,7 @@ pub fn run(arguments: &ScaleArguments) -> anyhow::Result<()> {
     }
     hardware.memory = arguments.memory_limit.unwrap_or(hardware.memory);
     let (past, accesses) = (solaris::predictions(), remap::rows());
+    let mapped = windows::rows();
     let cells = large::table(&costs, &hardware);
     if let Some(path) = &arguments.plot {
         let picture = picture(&costs, &hardware, &past)?;
@@ -121,6 +123,7 @@ pub fn run(arguments: &ScaleArguments) -> anyhow::Result<()> {
             check: measured.as_ref().map_or(&[], |measured| &measured.1),
             solaris: &past,
             vmcore_access: &accesses,
+            vmcore_windows: &mapped,
             large: &hardware,
             large_kept: large::LEVELS
                 .map(|level| (level, large::kept(level)))
@@ -142,6 +145,7 @@ pub fn run(arguments: &ScaleArguments) -> anyhow::Result<()> {
     }
     parts.push(tables::solaris(&past));
     parts.push(tables::vmcore_access(&accesses));
+    parts.push(tables::mapped_windows(&mapped));
     parts.push(tables::large(&costs, &hardware, &cells));
     Ok(summary::print(&parts.join("\n\n"), false)?)
 }

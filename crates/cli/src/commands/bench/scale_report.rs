@@ -8,7 +8,7 @@ use bigiron_bench::scale::costs::{Costs, Kept};
 use bigiron_bench::scale::large::{self, Cell, Hardware};
 use bigiron_bench::scale::model::Cost;
 use bigiron_bench::scale::outcome::{Bottleneck, Outcome, hours, minutes};
-use bigiron_bench::scale::{remap, solaris};
+use bigiron_bench::scale::{remap, solaris, windows};
 
 use crate::size;
 
@@ -148,8 +148,9 @@ pub fn solaris(predictions: &[solaris::Prediction]) -> String {
 pub fn vmcore_access(rows: &[remap::Row]) -> String {
     let mut text = format!(
         "/proc/vmcore on several CPUs (Hatayama, kexec mailing list, 3 July 2013): speed against \
-         one CPU;\nthe cost of a TLB flush follows from the rows of 2 CPUs; those of 4 are predicted\n\
-         {:5} {:>5} {:>9} {:>9} {:>7}   one flush",
+         one CPU;\nthe cost of another CPU for each window of 4 MiB (mmap) or page (read) follows from the \
+         rows of 2 CPUs;\nthose of 4 are predicted\n\
+         {:5} {:>5} {:>9} {:>9} {:>7}   one other",
         "", "CPUs", "measured", "model", "error"
     );
     for row in rows.iter().filter(|row| row.cpus > 1) {
@@ -162,6 +163,36 @@ pub fn vmcore_access(rows: &[remap::Row]) -> String {
             row.model,
             100.0 * row.error(),
             row.flush
+        );
+    }
+    text
+}
+
+/// Formats mapped windows of /proc/vmcore in two threads.
+pub fn mapped_windows(rows: &[windows::Row]) -> String {
+    let mut text = format!(
+        "Windows of /proc/vmcore in two threads (an emulated capture kernel): speed against one \
+         thread;\na TLB flush takes {:.0} µs, by the row of windows of 4 MiB that are read whole\n\
+         {:34} {:>9} {:>9} {:>7}",
+        1e6 * windows::flush(),
+        "",
+        "measured",
+        "model",
+        "error"
+    );
+    for row in rows {
+        let way = if row.windows.maps_all {
+            "each thread maps all"
+        } else {
+            "read whole"
+        };
+        let _ = write!(
+            text,
+            "\n{:34} {:>9.2} {:>9.2} {:>+5.1} %",
+            format!("{:2} MiB, {way}", row.windows.size >> 20),
+            row.measured,
+            row.model,
+            100.0 * row.error(),
         );
     }
     text
