@@ -48,4 +48,8 @@ impl KernelMemory for Repeated {
         }
         Ok(())
     }
+
+    fn size_up_to(&self, most: u64) -> u64 {
+        most.min(self.piece.bytes.len() as u64)
+    }
 }

@@ -16,7 +16,7 @@ MARKER = "bigiron-vmtest: marker before the panic"
 # Memory limit for the dump in a capture kernel with 256 MB.
 MOST_MEMORY = 64 << 20
 # Growth of the page cache in a capture kernel during a dump to a disk: file system metadata, and ends of writes.
-MOST_CACHED = 12 << 20
+MOST_CACHED = 4 << 20
 # Bytes on the disk at which the power is cut: the dump writes 4 MiB a second, and syncs every two seconds.
 POWER_CUT_AFTER = 24 << 20
 STALL = 12.0
