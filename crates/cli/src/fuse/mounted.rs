@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use crate::fuse::error::MountError;
-use crate::fuse::helper::{Helper, READ_AHEAD_KIB};
+use crate::fuse::helper::{CHUNKED_READ_AHEAD_KIB, Helper};
 use crate::fuse::mountpoint::{Access, Mountpoint, Unmounted};
 
 /// The directory to mount, and the process that does it.
@@ -44,15 +44,18 @@ impl Mounted {
         }
     }
 
-    /// Records what the mount is, and sets its read-ahead. It must already be served.
-    pub(crate) fn look(&mut self) -> io::Result<()> {
+    /// Records what the mount is, and sets the read-ahead of a dump in chunks. The mount must
+    /// already be served.
+    pub(crate) fn look(&mut self, is_chunked: bool) -> io::Result<()> {
         match self {
             Self::Own(mountpoint) => {
                 mountpoint.look()?;
-                mountpoint.set_read_ahead(READ_AHEAD_KIB);
+                if is_chunked {
+                    mountpoint.set_read_ahead(CHUNKED_READ_AHEAD_KIB);
+                }
                 Ok(())
             }
-            Self::ByHelper(helper) => helper.look(),
+            Self::ByHelper(helper) => helper.look(is_chunked),
         }
     }
 

@@ -29,6 +29,8 @@ pub struct Options {
     /// True if all users may read, subject to the modes of files; otherwise only the user who
     /// mounts.
     pub everyone: bool,
+    /// True if the files are unpacked in chunks of many pages.
+    pub is_chunked: bool,
     /// Callback that reports why something cannot be read.
     pub tell: Tell,
 }
@@ -37,6 +39,7 @@ pub struct Options {
 pub struct Session {
     run: Box<dyn FnOnce() -> io::Result<()> + Send>,
     mounted: Mounted,
+    is_chunked: bool,
 }
 
 impl Session {
@@ -102,13 +105,18 @@ impl Session {
         Ok(Self {
             run: Box::new(move || inner.run()),
             mounted,
+            is_chunked: options.is_chunked,
         })
     }
 
     /// Serves in background threads until unmounted, then calls `ended`. The directory can be
     /// read as soon as this returns.
     pub fn start(self, ended: impl FnOnce() + Send + 'static) -> Result<Serving, MountError> {
-        let Self { run, mut mounted } = self;
+        let Self {
+            run,
+            mut mounted,
+            is_chunked,
+        } = self;
         let failed = |mounted: &Mounted, cause| {
             let _ = mounted.unmount();
             MountError::Serve {
@@ -124,7 +132,8 @@ impl Session {
         let thread = thread::Builder::new().name("mount".into()).spawn(run);
         let thread = thread.map_err(|error| failed(&mounted, error))?;
         // This first request is answered by the threads just started.
-        mounted.look().map_err(|error| failed(&mounted, error))?;
+        let looked = mounted.look(is_chunked);
+        looked.map_err(|error| failed(&mounted, error))?;
         Ok(Serving { mounted, thread })
     }
 }

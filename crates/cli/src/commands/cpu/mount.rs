@@ -138,6 +138,7 @@ fn mount<C: Chains + 'static>(
         threads: THREADS,
         time: SystemTime::now(),
         everyone: arguments.allow_other,
+        is_chunked: false,
         tell: Box::new(|text| tell!("bigiron: {text}")),
     };
     let session = || Session::live(Served(files), &arguments.directory, options);

@@ -96,6 +96,7 @@ pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
         time: time.unwrap_or_else(|_| SystemTime::now()),
         // A dump contains secrets.
         everyone: false,
+        is_chunked: opened.source.memory().vmdump().is_some(),
         tell: Box::new(move |text| tell!("bigiron: {}: {text}", name.display())),
     };
     let files = files::Files::new(kernel, options.input.io.into())
