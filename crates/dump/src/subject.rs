@@ -1,9 +1,10 @@
-//! What a dump is made of: a source, and the kernel in it if one is found.
+//! What a dump is made of: a source, and the kernel in it if one is found, or the Xen host.
 
 use std::path::Path;
 
 use bigiron_format::kdump::Utsname;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_kernel::xen::{Host, Owners};
 use bigiron_kernel::{
     CacheStatistics, DumpLevel, Filter, Kernel, KernelError, MemorySource, Source,
 };
@@ -18,7 +19,17 @@ pub struct Subject<'s>(Content<'s>);
 
 enum Content<'s> {
     Kernel(Box<Kernel<'s>>),
+    Host(Box<XenHost<'s>>),
     Pages(Box<Pages<'s>>),
+}
+
+/// A Xen host.
+struct XenHost<'s> {
+    source: &'s Source,
+    host: Host<'s>,
+    /// The lines of VMCOREINFO of dom0's kernel, if a note has it.
+    info: Vmcoreinfo,
+    utsname: Utsname,
 }
 
 /// A source whose kernel is not found.
@@ -62,10 +73,7 @@ impl<'s> Subject<'s> {
                 cause: Box::new(cause),
             });
         }
-        let note = source.memory().vmcoreinfo_note();
-        let info = note.map_or_else(Vmcoreinfo::default, |note| {
-            Vmcoreinfo::sound_lines(note.text)
-        });
+        let info = noted_lines(source.memory());
         Ok(Self(Content::Pages(Box::new(Pages {
             source,
             utsname: utsname(source.memory(), &info),
@@ -74,11 +82,38 @@ impl<'s> Subject<'s> {
         }))))
     }
 
+    /// Combines `source` with the Xen host in it.
+    pub fn of_host(source: &'s Source, host: Host<'s>) -> Self {
+        let info = noted_lines(source.memory());
+        Self(Content::Host(Box::new(XenHost {
+            source,
+            host,
+            utsname: utsname(source.memory(), &info),
+            info,
+        })))
+    }
+
+    /// The Xen host, if it is one.
+    pub fn host(&self) -> Option<&Host<'s>> {
+        match &self.0 {
+            Content::Host(found) => Some(&found.host),
+            Content::Kernel(_) | Content::Pages(_) => None,
+        }
+    }
+
+    /// Name and version of what runs on the machine, as far as known.
+    pub fn system(&self) -> String {
+        match self.host() {
+            Some(host) => format!("Xen {}", host.version()),
+            None => format!("Linux {}", self.utsname().release()),
+        }
+    }
+
     /// The kernel, if it is found.
     pub fn kernel(&self) -> Option<&Kernel<'s>> {
         match &self.0 {
             Content::Kernel(kernel) => Some(kernel),
-            Content::Pages(_) => None,
+            Content::Host(_) | Content::Pages(_) => None,
         }
     }
 
@@ -86,6 +121,7 @@ impl<'s> Subject<'s> {
     pub fn source(&self) -> &dyn MemorySource {
         match &self.0 {
             Content::Kernel(kernel) => kernel.source(),
+            Content::Host(found) => found.source.memory(),
             Content::Pages(pages) => pages.source.memory(),
         }
     }
@@ -94,6 +130,7 @@ impl<'s> Subject<'s> {
     pub fn damage(&self) -> Option<&str> {
         match &self.0 {
             Content::Kernel(kernel) => kernel.damage(),
+            Content::Host(found) => found.source.damage(),
             Content::Pages(pages) => pages.source.damage(),
         }
     }
@@ -101,7 +138,7 @@ impl<'s> Subject<'s> {
     /// Why the kernel is not found, and what the dump loses by it; `None` if it is found.
     pub fn warning(&self) -> Option<&str> {
         match &self.0 {
-            Content::Kernel(_) => None,
+            Content::Kernel(_) | Content::Host(_) => None,
             Content::Pages(pages) => Some(&pages.warning),
         }
     }
@@ -110,6 +147,7 @@ impl<'s> Subject<'s> {
     pub fn utsname(&self) -> &Utsname {
         match &self.0 {
             Content::Kernel(kernel) => kernel.utsname(),
+            Content::Host(found) => &found.utsname,
             Content::Pages(pages) => &pages.utsname,
         }
     }
@@ -118,6 +156,7 @@ impl<'s> Subject<'s> {
     pub(crate) fn info(&self) -> &Vmcoreinfo {
         match &self.0 {
             Content::Kernel(kernel) => kernel.info(),
+            Content::Host(found) => &found.info,
             Content::Pages(pages) => &pages.info,
         }
     }
@@ -127,13 +166,22 @@ impl<'s> Subject<'s> {
     pub(crate) fn vmcoreinfo_text(&self) -> Option<&[u8]> {
         match &self.0 {
             Content::Kernel(kernel) => Some(kernel.info().text().as_bytes()),
+            Content::Host(found) => Some(found.source.memory().vmcoreinfo_note()?.text),
             Content::Pages(pages) => Some(pages.source.memory().vmcoreinfo_note()?.text),
         }
     }
 
-    /// Creates the filter for `level`, which needs a kernel if it needs struct pages.
-    pub(crate) fn filter(&self, level: DumpLevel) -> Result<Filter<'_, 's>, KernelError> {
+    /// Creates the filter for `level`, which needs a kernel if it needs struct pages. `owners`
+    /// matters for a Xen host only.
+    pub(crate) fn filter(
+        &self,
+        level: DumpLevel,
+        owners: Owners,
+    ) -> Result<Filter<'_, 's>, KernelError> {
         match &self.0 {
+            Content::Host(found) => {
+                Filter::of_host(found.source.memory(), &found.host, owners, level)
+            }
             Content::Kernel(kernel) => Filter::new(kernel, level),
             Content::Pages(_) if level.needs_struct_pages() => Err(KernelError::NoVmcoreinfo),
             Content::Pages(pages) => Ok(Filter::all_pages(pages.source.memory())),
@@ -142,11 +190,20 @@ impl<'s> Subject<'s> {
 
     /// Statistics of the page cache for kernel memory.
     pub(crate) fn cache_statistics(&self) -> CacheStatistics {
-        let kernel = self.kernel();
-        kernel.map_or_else(CacheStatistics::default, |kernel| {
-            kernel.memory().statistics()
-        })
+        match &self.0 {
+            Content::Kernel(kernel) => kernel.memory().statistics(),
+            Content::Host(found) => found.host.memory().statistics(),
+            Content::Pages(_) => CacheStatistics::default(),
+        }
     }
+}
+
+/// Returns the lines of VMCOREINFO in a note that are text.
+fn noted_lines(source: &dyn MemorySource) -> Vmcoreinfo {
+    let note = source.vmcoreinfo_note();
+    note.map_or_else(Vmcoreinfo::default, |note| {
+        Vmcoreinfo::sound_lines(note.text)
+    })
 }
 
 /// Says where the notes have VMCOREINFO, or why they do not have it.
