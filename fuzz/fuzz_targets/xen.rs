@@ -71,7 +71,7 @@ fuzz_target!(|data: &[u8]| {
         let Ok(Some(host)) = Host::find(memory, Given::default(), IoMethod::Read, 64) else {
             return;
         };
-        let _ = (host.census(), host.free_pages());
+        let _ = (host.census(), host.free_pages(), host.console());
         let _ = host.text(host.crash_info().changeset);
         let Ok(filter) = Filter::of_host(memory, &host, owners, level) else {
             return;

@@ -10,7 +10,6 @@ use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
 use bigiron_helpers::processor_count;
 use bigiron_kernel::printk::LogError;
 use bigiron_kernel::source::DumpFile;
-#[cfg(feature = "inspect")]
 use bigiron_kernel::xen::{Given, Host};
 use bigiron_kernel::{
     Identities, IoMethod, Kernel, KernelError, RUNNING_KERNEL, Source, named_note_warnings,
@@ -232,7 +231,6 @@ impl Opened {
     }
 
     /// Finds the Xen host in the dump, if it is of one.
-    #[cfg(feature = "inspect")]
     pub fn host(&self) -> anyhow::Result<Option<Host<'_>>> {
         bus_error::explain(self.source.path(), self.io)?;
         Host::find(

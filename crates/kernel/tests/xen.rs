@@ -210,6 +210,16 @@ fn hypervisors_own_count_of_free_pages_is_found_in_its_image() {
     let source = open(build("xen 4.17 symbols=no").elf());
     let host = find(&source, Given::default()).unwrap().unwrap();
     assert_eq!(host.free_pages().unwrap(), None);
+    let error = host.console().unwrap_err().to_string();
+    assert!(error.contains("conring is not found"), "{error}");
+}
+
+#[test]
+fn console_of_the_hypervisor_is_read_from_its_oldest_byte_on() {
+    let source = open(build(HOSTS[6]).elf());
+    let host = find(&source, Given::default()).unwrap().unwrap();
+    let console = String::from_utf8(host.console().unwrap()).unwrap();
+    assert_eq!(console, "(XEN) 'C' pressed -> triggering crashdump\n");
 }
 
 #[test]

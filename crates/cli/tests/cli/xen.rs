@@ -149,14 +149,8 @@ fn count_of_free_pages_that_is_not_the_hypervisors_own_is_a_warning() {
     let lab = Lab::new();
     let text = HOST.replace("cpus=2", "avail_skew=5000");
     let (_, path) = host(&lab, &text);
-    let line = [
-        "dump",
-        "-d",
-        "16",
-        NO_STALL_WARNING,
-        arg(&path),
-        arg(&lab.path("out")),
-    ];
+    let out = lab.path("out");
+    let line = ["dump", "-d", "16", NO_STALL_WARNING, arg(&path), arg(&out)];
     let outcome = run(&line).code(0);
     outcome.says(&[
         "MAY BE WRONG FOR THIS XEN",
@@ -189,12 +183,23 @@ fn host_is_shown_with_its_memory_by_owner() {
     };
     assert_eq!((of("dom0"), of("domain 1"), of("domain 7")), (512, 100, 16));
     assert_eq!((of("free"), of("unknown")), (host.free(), 3));
+    assert_eq!(json["memory"]["free_by_hypervisor"], host.free());
     run(&["info", "--tasks", arg(&path)])
         .code(1)
         .says(&["host", "topics are of one kernel"]);
     run(&["dmesg", arg(&path)])
         .code(1)
         .says(&["a Xen host (Xen 4.17)", "bigiron info"]);
+}
+
+#[test]
+fn console_of_the_hypervisor_is_printed() {
+    let lab = Lab::new();
+    let (_, path) = host(&lab, HOST);
+    let text = run(&["dmesg", "--xen", arg(&path)]).code(0).text();
+    assert_eq!(text, "(XEN) 'C' pressed -> triggering crashdump\n");
+    let outcome = run(&["dmesg", "--xen", arg(lab.vmcore())]).code(1);
+    outcome.says(&["not a dump of a Xen host"]);
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl<'a, 's> Filter<'a, 's> {
         }
         Ok(Self {
             level,
-            owners: Some(OwnerFilter::new(host, owners, level)),
+            owners: Some(OwnerFilter::new(host, owners, level.excludes_free())),
             ..Self::all_pages(source)
         })
     }

@@ -3,7 +3,6 @@
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 
-use super::DumpLevel;
 use super::result::SectionResult;
 use crate::error::KernelError;
 use crate::source::PageReader;
@@ -18,12 +17,12 @@ pub(super) struct OwnerFilter<'a, 's> {
 }
 
 impl<'a, 's> OwnerFilter<'a, 's> {
-    /// Creates a filter that keeps the page frames of `owners`.
-    pub(super) fn new(host: &'a Host<'s>, owners: Owners, level: DumpLevel) -> Self {
+    /// Creates a filter that keeps the page frames of `owners`, with or without free memory.
+    pub(super) fn new(host: &'a Host<'s>, owners: Owners, excludes_free: bool) -> Self {
         Self {
             host,
             owners,
-            excludes_free: level.excludes_free(),
+            excludes_free,
         }
     }
 

@@ -9,7 +9,8 @@ use bigiron_format::{FormatError, PhysAddr, VirtAddr};
 use super::count_info::Layout;
 use super::direct_map::DirectMap;
 use super::domains::{self, Domain};
-use super::owners::Owner;
+use super::frame_table::FrameTable;
+use super::owner::Owner;
 use super::space::Space;
 use super::symbols;
 use crate::arch::Leaf;
@@ -22,20 +23,12 @@ use crate::source::{IoMethod, MemorySource};
 const DIRECT_MAP: (VirtAddr, u64) = (VirtAddr(0xffff_8300_0000_0000), 10);
 /// The same where the hypervisor is built for more than 16 TiB (CONFIG_BIGMEM).
 const BIG_DIRECT_MAP: (VirtAddr, u64) = (VirtAddr(0xffff_8480_0000_0000), 247);
-/// Starts of the frame table where VMCOREINFO has no pointer to it: since 4.3, before, and with
-/// CONFIG_BIGMEM (FRAMETABLE_VIRT_START).
-const FRAME_TABLES: [VirtAddr; 3] = [
-    VirtAddr(0xffff_82e0_0000_0000),
-    VirtAddr(0xffff_82f6_0000_0000),
-    BIG_FRAME_TABLE,
-];
-const BIG_FRAME_TABLE: VirtAddr = DIRECT_MAP.0;
-/// Sizes of struct page_info.
-const PAGE_INFO_SIZES: std::ops::RangeInclusive<usize> = 24..=128;
 /// Entries of the frame table that are looked at for a free page, at most.
 const SAMPLES: u64 = 1 << 20;
 /// Entries looked at in one place.
 const SAMPLE: u64 = 128;
+/// Maximum size of the console's ring; the hypervisor's option conring_size takes less.
+const MAX_CONSOLE: u64 = 64 << 20;
 /// Bytes of a text about the build.
 const TEXT: usize = 128;
 
@@ -87,19 +80,6 @@ pub struct Host<'a> {
     frame_table: FrameTable,
 }
 
-/// The array of struct page_info.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FrameTable {
-    pub(super) start: VirtAddr,
-    /// Bytes of an entry.
-    pub(super) size: usize,
-    pub(super) count_info: usize,
-    pub(super) domain: usize,
-    /// The field is a number of 32 bits, or of 64.
-    pub(super) has_wide_domain: bool,
-    pub(super) layout: Layout,
-}
-
 impl<'a> Host<'a> {
     /// Finds the hypervisor in `source`; `Ok(None)` if the source is not of a Xen host.
     ///
@@ -139,10 +119,12 @@ impl<'a> Host<'a> {
         })?;
         let memory = PhysicalMemory::new(source, io, cache_pages);
         let space = Space::find(&info, start, &memory)?;
-        let mut frame_table = FrameTable::find(&space, &memory, &info)?;
-        let is_big = frame_table.start == BIG_FRAME_TABLE;
-        frame_table.has_wide_domain = is_big;
-        let (start, slots) = if is_big { BIG_DIRECT_MAP } else { DIRECT_MAP };
+        let frame_table = FrameTable::find(&space, &memory, &info)?;
+        let (start, slots) = if frame_table.is_big() {
+            BIG_DIRECT_MAP
+        } else {
+            DIRECT_MAP
+        };
         let direct_map = DirectMap::read(&space, &memory, start, slots)?;
         let domains = domains::read(&space, &memory, &info)?;
         let number = |address: VirtAddr| address.0.checked_sub(start.0).map(|at| at >> 12);
@@ -219,14 +201,53 @@ impl<'a> Host<'a> {
     /// The source fails as a whole.
     pub fn free_pages(&self) -> Result<Option<u64>, KernelError> {
         let image = self.space.image(&self.memory)?;
-        let Some(offset) = symbols::find(&image, "total_avail_pages") else {
-            return Ok(None);
+        Ok(self.variable(&image, "total_avail_pages", 8))
+    }
+
+    /// Returns what the hypervisor printed on its console last (the ring conring,
+    /// xen/drivers/char/console.c).
+    ///
+    /// # Errors
+    /// The ring is not found, or a part of it is missing.
+    pub fn console(&self) -> Result<Vec<u8>, KernelError> {
+        let image = self.space.image(&self.memory)?;
+        let variable = |name: &'static str, len| {
+            let value = self.variable(&image, name, len);
+            value.ok_or_else(|| KernelError::XenHost {
+                reason: format!(
+                    "{name} is not found: the hypervisor's image has no table of symbols, or one \
+                     without variables"
+                ),
+            })
         };
+        let (ring, size) = (variable("conring", 8)?, variable("conring_size", 4)?);
+        let end = variable("conringp", 4)?;
+        if !size.is_power_of_two() || size > MAX_CONSOLE {
+            return Err(KernelError::XenHost {
+                reason: format!(
+                    "conring_size is {size}, expected a power of two up to {MAX_CONSOLE}"
+                ),
+            });
+        }
+        let mut bytes = vec![0; size as usize];
+        let address = VirtAddr(ring);
+        self.space
+            .read(&self.memory, "conring", address, &mut bytes)?;
+        // Bytes that are overwritten are older than those that follow.
+        bytes.rotate_left((end % size) as usize);
+        let unused = bytes.iter().take_while(|byte| **byte == 0).count();
+        Ok(bytes.split_off(unused))
+    }
+
+    /// Returns the value of a variable of `len` bytes, if the table of symbols has it.
+    fn variable(&self, image: &[u8], name: &'static str, len: usize) -> Option<u64> {
+        let offset = symbols::find(image, name)?;
         let address = VirtAddr(self.space.image_start().0.wrapping_add(offset));
-        let count = self
+        let mut bytes = [0; 8];
+        let read = self
             .space
-            .read_u64(&self.memory, "total_avail_pages", address);
-        Ok(count.ok())
+            .read(&self.memory, name, address, &mut bytes[..len]);
+        read.ok().map(|()| u64::from_le_bytes(bytes))
     }
 
     pub(super) fn frame_table(&self) -> &FrameTable {
@@ -281,68 +302,4 @@ impl<'a> Host<'a> {
         }
         Ok(usual)
     }
-}
-
-impl FrameTable {
-    fn find(
-        space: &Space,
-        memory: &PhysicalMemory,
-        info: &Vmcoreinfo,
-    ) -> Result<Self, KernelError> {
-        let unusable = |key: &str| KernelError::XenHost {
-            reason: format!("the hypervisor's VMCOREINFO has no usable {key}"),
-        };
-        let size = info.size("page_info");
-        let size = size.filter(|size| PAGE_INFO_SIZES.contains(size));
-        let size = size.ok_or_else(|| unusable("SIZE(page_info)"))?;
-        let offset = |name: &str, bytes: usize| {
-            let offset = info.offset(name).filter(|offset| offset + bytes <= size);
-            offset.ok_or_else(|| unusable(&format!("OFFSET({name})")))
-        };
-        let start = match info.symbol("frame_table") {
-            Some(symbol) => VirtAddr(space.read_u64(memory, "frame_table", symbol)?),
-            None => {
-                let mut mapped = None;
-                for start in FRAME_TABLES {
-                    if mapped.is_none() && space.translate(memory, start)?.is_some() {
-                        mapped = Some(start);
-                    }
-                }
-                mapped.ok_or_else(|| unusable("SYMBOL(frame_table)"))?
-            }
-        };
-        Ok(Self {
-            start,
-            size,
-            count_info: offset("page_info.count_info", 8)?,
-            domain: offset("page_info._domain", 4)?,
-            has_wide_domain: false,
-            layout: Layout::usual(4, 17),
-        })
-    }
-
-    /// Returns the address of the entry of the page frame with this index.
-    pub(super) fn entry(&self, index: u64) -> VirtAddr {
-        let offset = index.wrapping_mul(self.size as u64);
-        VirtAddr(self.start.0.wrapping_add(offset))
-    }
-
-    /// Returns count_info of an entry.
-    pub(super) fn count(&self, entry: &[u8]) -> u64 {
-        word(entry, self.count_info, 8)
-    }
-
-    /// Returns the number of the owner in an entry, 0 for none.
-    pub(super) fn owner(&self, entry: &[u8]) -> u64 {
-        word(entry, self.domain, if self.has_wide_domain { 8 } else { 4 })
-    }
-}
-
-/// Returns the little-endian number of `len` bytes at `offset`.
-fn word(entry: &[u8], offset: usize, len: usize) -> u64 {
-    let bytes = entry.get(offset..offset + len).unwrap_or_default();
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |word, byte| word << 8 | u64::from(*byte))
 }

@@ -11,17 +11,21 @@
 //! - `direct_map`: the order of page frames in the frame table, which skips holes in memory.
 //! - `count_info`: the states of a page frame, in both layouts.
 //! - `domains`: the list of domains.
+//! - `frame_table`: its entries.
 //! - `symbols`: the hypervisor's own table of symbols.
-//! - [`owners`]: the owner of each page frame, and the frames that a dump keeps.
+//! - `owner`: owners, and the choice of those whose page frames a dump keeps.
+//! - [`owners`]: the owner of each page frame.
 
 mod count_info;
 mod direct_map;
 mod domains;
+mod frame_table;
 pub mod host;
+mod owner;
 pub mod owners;
 mod space;
 mod symbols;
 
 pub use domains::Domain;
 pub use host::{Given, Host, Version, is_host, version};
-pub use owners::{Census, Owner, Owners};
+pub use owner::{Census, Owner, Owners};

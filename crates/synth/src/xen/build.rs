@@ -3,27 +3,34 @@
 use std::ops::Range;
 
 use super::memory::Memory;
-use super::spec::{Compression, Spec, XenHost, XenOwner};
-use super::symbols;
+use super::spec::{Compression, Spec, XenHost, XenOwner, parse};
 use crate::error::SynthError;
 
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 /// Page frames of a large page, within which the order of the frame table follows memory.
 const GROUP: u64 = 512;
 /// The hypervisor never compresses the lowest bits of a frame number (MAX_ORDER).
 const MAX_ORDER: u32 = 18;
 /// Offsets in the image.
-const ROOT: u64 = 0x1000;
-const VARIABLES: u64 = 0x2000;
-const TEXTS: u64 = 0x3000;
-const SYMBOLS: u64 = 0x8000;
+pub(super) const ROOT: u64 = 0x1000;
+pub(super) const VARIABLES: u64 = 0x2000;
 /// Frames behind the image, from which tables are allocated.
 const IMAGE_FRAMES: u64 = 64;
 /// Offsets in struct domain.
-const DOMAIN_ID: u64 = 0;
-const NEXT_IN_LIST: u64 = 136;
+pub(super) const DOMAIN_ID: u64 = 0;
+pub(super) const NEXT_IN_LIST: u64 = 136;
 
-pub(super) fn build(spec: Spec) -> Result<XenHost, SynthError> {
+impl XenHost {
+    /// Builds the host described by a text.
+    ///
+    /// # Errors
+    /// If the text is invalid, or if the host's memory is too small.
+    pub fn from_text(text: &str) -> Result<Self, SynthError> {
+        build(parse(text)?)
+    }
+}
+
+fn build(spec: Spec) -> Result<XenHost, SynthError> {
     let mut builder = Builder {
         next: spec.image + IMAGE_FRAMES,
         memory: Memory::default(),
@@ -52,9 +59,9 @@ struct Numbers {
     stray: u64,
 }
 
-struct Builder {
-    spec: Spec,
-    memory: Memory,
+pub(super) struct Builder {
+    pub(super) spec: Spec,
+    pub(super) memory: Memory,
     /// The next page frame for tables.
     next: u64,
     /// Aligned ranges of page frames that have RAM.
@@ -62,7 +69,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn virt_start(&self) -> u64 {
+    pub(super) fn virt_start(&self) -> u64 {
         match self.spec.version {
             version if version >= (4, 17) => 0xffff_82d0_4000_0000,
             version if version >= (4, 4) => 0xffff_82d0_8000_0000,
@@ -86,21 +93,21 @@ impl Builder {
         }
     }
 
-    fn page_info_size(&self) -> u64 {
+    pub(super) fn page_info_size(&self) -> u64 {
         if self.spec.bigmem { 48 } else { 32 }
     }
 
     /// Offsets of count_info and _domain.
-    fn fields(&self) -> (u64, u64) {
+    pub(super) fn fields(&self) -> (u64, u64) {
         if self.spec.bigmem { (16, 32) } else { (8, 24) }
     }
 
-    fn start(&self) -> u64 {
+    pub(super) fn start(&self) -> u64 {
         self.spec.image * PAGE
     }
 
     /// Address of a variable.
-    fn variable(&self, index: u64) -> u64 {
+    pub(super) fn variable(&self, index: u64) -> u64 {
         self.start() + VARIABLES + 8 * index
     }
 
@@ -316,98 +323,6 @@ impl Builder {
             (2, false) if is_new => 1 << 61,
             _ => 0,
         }
-    }
-
-    /// Writes dom0's table of frames in three levels, in the last of its own pages; returns the
-    /// frame of the root.
-    fn p2m(&mut self) -> Result<u64, SynthError> {
-        let frames: Vec<u64> = self.spec.ram.iter().cloned().flatten().collect();
-        let is_dom0 = |frame: &u64| self.spec.owner(*frame) == XenOwner::Domain(0);
-        let dom0: Vec<u64> = frames.into_iter().filter(is_dom0).collect();
-        if dom0.is_empty() {
-            return Ok(u64::MAX);
-        }
-        let leaves = dom0.len().div_ceil(512);
-        let lists = leaves.div_ceil(512);
-        let own = leaves + lists + 1;
-        let Some(tables) = dom0.len().checked_sub(own).map(|at| &dom0[at..]) else {
-            return Err(SynthError::layout(
-                "dom0 has too little memory for its table of frames",
-            ));
-        };
-        let (leaf_pages, rest) = tables.split_at(leaves);
-        let (list_pages, root) = rest.split_at(lists);
-        self.fill(leaf_pages, &dom0);
-        self.fill(list_pages, leaf_pages);
-        self.fill(root, list_pages);
-        Ok(root[0])
-    }
-
-    /// Fills the pages `tables` with `entries`, and the rest with what stands for none.
-    fn fill(&mut self, tables: &[u64], entries: &[u64]) {
-        for (index, frame) in tables.iter().enumerate() {
-            for slot in 0..512 {
-                let entry = entries.get(index * 512 + slot).copied().unwrap_or(u64::MAX);
-                self.memory.put64(frame * PAGE + 8 * slot as u64, entry);
-            }
-        }
-    }
-
-    /// Writes the texts about the build and the table of symbols; returns the words of the note.
-    fn texts(&mut self, lists: u64) -> Vec<u64> {
-        let texts = [
-            ".5-synthetic",
-            "deadbeef",
-            "cc 1.0",
-            "Tue Nov 24 2026",
-            "12:00:00",
-        ];
-        let (major, minor) = self.spec.version;
-        let mut words = vec![major, minor];
-        for (index, text) in texts.iter().enumerate() {
-            let at = self.start() + TEXTS + 64 * index as u64;
-            self.memory.put(at, text.as_bytes());
-            words.push(at);
-        }
-        words.extend([0, self.start(), lists]);
-        if self.spec.symbols {
-            let filler = (0..600).map(|at| (0x4000 + at, format!("tfunction_{at}")));
-            let avail = (VARIABLES + 32) as u32;
-            let name = "bcommon/page_alloc.c#total_avail_pages".to_owned();
-            let all: Vec<_> = [(VARIABLES as u32, "Ddomain_list".to_owned()), (avail, name)]
-                .into_iter()
-                .chain(filler)
-                .collect();
-            self.memory
-                .put(self.start() + SYMBOLS, &symbols::table(&all));
-        }
-        words
-    }
-
-    fn vmcoreinfo(&self) -> String {
-        let size = self.page_info_size();
-        let (count, domain) = self.fields();
-        let variable = |index: u64| self.virt_start() + VARIABLES + 8 * index;
-        let mut lines = vec![
-            "PAGESIZE=4096".to_owned(),
-            format!("SYMBOL(domain_list)={:x}", variable(0)),
-        ];
-        if self.spec.frame_table_pointer {
-            lines.push(format!("SYMBOL(frame_table)={:x}", variable(1)));
-        }
-        lines.extend([
-            format!("SYMBOL(max_page)={:x}", variable(5)),
-            format!("SIZE(page_info)={size}"),
-            "SIZE(domain)=2432".to_owned(),
-            format!("OFFSET(page_info.count_info)={count}"),
-            format!("OFFSET(page_info._domain)={domain}"),
-            format!("OFFSET(domain.domain_id)={DOMAIN_ID}"),
-            format!("OFFSET(domain.next_in_list)={NEXT_IN_LIST}"),
-            format!("SYMBOL(dom_xen)={:x}", variable(2)),
-            format!("SYMBOL(dom_io)={:x}", variable(3)),
-            format!("SYMBOL(pgd_l4)={:x}", self.virt_start() + ROOT),
-        ]);
-        lines.join("\n") + "\n"
     }
 }
 

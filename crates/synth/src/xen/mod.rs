@@ -45,6 +45,7 @@
 
 mod build;
 mod elf;
+mod facts;
 mod memory;
 mod spec;
 mod symbols;

@@ -62,14 +62,6 @@ pub struct XenHost {
 }
 
 impl XenHost {
-    /// Builds the host described by a text.
-    ///
-    /// # Errors
-    /// If the text is invalid, or if the host's memory is too small.
-    pub fn from_text(text: &str) -> Result<Self, SynthError> {
-        super::build::build(parse(text)?)
-    }
-
     /// The ranges of RAM.
     pub fn ram(&self) -> &[Range<u64>] {
         &self.spec.ram
@@ -112,7 +104,7 @@ impl Spec {
     }
 }
 
-fn parse(text: &str) -> Result<Spec, SynthError> {
+pub(super) fn parse(text: &str) -> Result<Spec, SynthError> {
     let mut spec: Option<Spec> = None;
     for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();

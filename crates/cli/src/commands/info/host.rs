@@ -49,6 +49,8 @@ struct Memory {
     /// Page frames that the dump has.
     pages_in_dump: u64,
     owners: Vec<Share>,
+    /// Free page frames by the hypervisor's own count, if it is found.
+    free_by_hypervisor: Option<u64>,
 }
 
 /// Memory of one owner.
@@ -94,6 +96,7 @@ impl HostOverview {
                 pages: census.owners.iter().map(|(_, pages)| pages).sum(),
                 pages_in_dump,
                 owners: shares(&census),
+                free_by_hypervisor: host.free_pages()?,
             },
             warnings: warnings(&census),
         })
@@ -133,7 +136,9 @@ impl HostOverview {
         );
         page.optional("", dump.damage.as_deref());
         page.line("Xen host", &format!("Xen {}", xen.version));
-        page.line("changeset", &xen.changeset);
+        if !xen.changeset.is_empty() {
+            page.line("changeset", &xen.changeset);
+        }
         page.line("built", &format!("{}, {}", xen.compile_date, xen.compiler));
         if xen.tainted != 0 {
             page.line("tainted", &format!("{:#x}", xen.tainted));
@@ -167,6 +172,12 @@ impl HostOverview {
             &[1, 2],
             &rows,
         );
+        if let Some(count) = memory.free_by_hypervisor {
+            page.heading(&format!(
+                "The hypervisor itself counted {} free pages.",
+                size::group(count)
+            ));
+        }
         page.0
     }
 }
