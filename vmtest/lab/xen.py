@@ -132,7 +132,7 @@ def _run(tree: Path, directory: Path, scratch: Path) -> None:
     )
     machine = qemu.Machine(
         scratch, kernel=hypervisor, initrd=Path(f"{vmlinuz} console=hvc0,{dom0}"), command_line=options, ram_mib=RAM_MIB,
-        levels=4, disks=[data, copy], timeout=900, accel="tcg", processor=PROCESSOR, more=("-M", "q35"),
+        levels=4, disks=[data, copy], timeout=3600, accel="tcg", processor=PROCESSOR, more=("-M", "q35"),
     )  # fmt: skip
     with machine as running:
         running.wait_for('bigiron-vmtest: {"vmcore"')

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use bigiron_format::kdump::Utsname;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
-use bigiron_kernel::xen::{Host, Owners};
+use bigiron_kernel::xen::{Given, Host, Owners};
 use bigiron_kernel::{
-    CacheStatistics, DumpLevel, Filter, Kernel, KernelError, MemorySource, Source,
+    CacheStatistics, DumpLevel, Filter, IoMethod, Kernel, KernelError, MemorySource,
+    PhysicalMemory, Source,
 };
 
 use crate::error::DumpError;
@@ -62,6 +63,7 @@ impl<'s> Subject<'s> {
     ) -> Result<Self, DumpError> {
         let cause = match found {
             Ok(kernel) => return Ok(kernel.into()),
+            Err(KernelError::SeveralKernels { .. }) => return Self::whole_host(source, level),
             Err(cause) if !cause.leaves_pages_readable() => return Err(cause.into()),
             Err(cause) => cause,
         };
@@ -91,6 +93,17 @@ impl<'s> Subject<'s> {
             utsname: utsname(source.memory(), &info),
             info,
         })))
+    }
+
+    /// Combines `source` with the Xen host in it, as far as its notes lead to it.
+    fn whole_host(source: &'s Source, level: DumpLevel) -> Result<Self, DumpError> {
+        let cache_pages = PhysicalMemory::DEFAULT_CACHE_PAGES;
+        let memory = source.memory();
+        match Host::find(memory, Given::default(), IoMethod::Auto, cache_pages) {
+            Ok(Some(host)) => Ok(Self::of_host(source, host)),
+            Ok(None) => Self::new(source, Err(KernelError::NoVmcoreinfo), level),
+            Err(cause) => Self::new(source, Err(cause), level),
+        }
     }
 
     /// The Xen host, if it is one.

@@ -78,6 +78,8 @@ fn memory_of_other_domains_is_left_out_in_every_format_and_again() {
             "{text}"
         );
         check(&out, &host, &frames, format == "elf");
+        // What is there is right; what is not may belong to others.
+        run(&["verify", "--against", arg(&path), arg(&out)]).code(0);
         // Again from each format: dom0's memory alone, besides that of unknown owners.
         let again = lab.path(&format!("again.{format}"));
         let line = [

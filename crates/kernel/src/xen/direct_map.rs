@@ -77,6 +77,19 @@ impl DirectMap {
             at += len;
         }
         extents.sort_unstable_by_key(|extent| extent.frame);
+        // No frame is mapped twice, but by damaged page tables.
+        let mut covered = 0_u64;
+        extents.retain_mut(|extent| {
+            let skipped = covered.saturating_sub(extent.frame);
+            if skipped >= extent.len {
+                return false;
+            }
+            extent.frame += skipped;
+            extent.index += skipped;
+            extent.len -= skipped;
+            covered = extent.frame + extent.len;
+            true
+        });
         Ok(Self { extents })
     }
 

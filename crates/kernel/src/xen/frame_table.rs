@@ -43,7 +43,7 @@ impl FrameTable {
         let size = size.filter(|size| PAGE_INFO_SIZES.contains(size));
         let size = size.ok_or_else(|| unusable("SIZE(page_info)"))?;
         let offset = |name: &str, bytes: usize| {
-            let offset = info.offset(name).filter(|offset| offset + bytes <= size);
+            let offset = info.offset(name).filter(|offset| *offset <= size - bytes);
             offset.ok_or_else(|| unusable(&format!("OFFSET({name})")))
         };
         let start = match info.symbol("frame_table") {

@@ -16,7 +16,7 @@ const MAX_SYMBOLS: usize = 1 << 18;
 /// Bytes that the 256 names behind the last marker have at most.
 const MAX_LAST_NAMES: usize = MARKED * 256;
 /// Positions that look like the positions of tokens.
-const MAX_CANDIDATES: usize = 64;
+const MAX_CANDIDATES: usize = 8;
 
 /// The table, as positions in the bytes of the image.
 struct Table<'i> {
