@@ -36,9 +36,13 @@ static DUMPS: LazyLock<Vec<(Vec<u8>, Vec<usize>)>> = LazyLock::new(|| {
         let host = XenHost::from_text(&format!("{header}\n{MEMORY}")).expect("a legal text");
         let dump = host.elf();
         let pages = (0..dump.len()).step_by(4096);
-        let varies = |at: &usize| dump[*at..*at + 8] != dump[*at + 8..*at + 16]
-            || dump[*at..*at + 4088] != dump[*at + 8..*at + 4096];
-        let words = pages.filter(varies).flat_map(|at| (at..at + 4096).step_by(8));
+        let varies = |at: &usize| {
+            dump[*at..*at + 8] != dump[*at + 8..*at + 16]
+                || dump[*at..*at + 4088] != dump[*at + 8..*at + 4096]
+        };
+        let words = pages
+            .filter(varies)
+            .flat_map(|at| (at..at + 4096).step_by(8));
         let places = words.filter(|at| dump[*at..*at + 8] != [0; 8]).collect();
         (dump, places)
     });
