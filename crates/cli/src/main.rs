@@ -21,6 +21,7 @@ mod savecore;
 mod signals;
 mod size;
 mod source;
+mod subject;
 mod summary;
 mod tell;
 mod timeout;

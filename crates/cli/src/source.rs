@@ -10,6 +10,7 @@ use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
 use bigiron_helpers::processor_count;
 use bigiron_kernel::printk::LogError;
 use bigiron_kernel::source::DumpFile;
+use bigiron_kernel::xen::{Given, Host};
 use bigiron_kernel::{
     Identities, IoMethod, Kernel, KernelError, RUNNING_KERNEL, Source, named_note_warnings,
 };
@@ -187,18 +188,7 @@ impl<'o> Reading<'o> {
         needs: &Needs<'_>,
         work: impl FnOnce(&Kernel) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let opened = self.parse(needs)?;
-        let path = opened.source.path().display().to_string();
-        let name = |error: anyhow::Error| {
-            let has_it = format!("{error:#}").contains(&path);
-            if has_it {
-                error
-            } else {
-                error.context(path.clone())
-            }
-        };
-        let kernel = opened.kernel()?;
-        work(&kernel).map_err(name)
+        self.parse(needs)?.with_kernel(work)
     }
 }
 
@@ -219,6 +209,37 @@ impl Opened {
         let found = Kernel::find(&self.source, given, self.io, self.cache_pages);
         warn_of_notes(&self.source, found.as_ref().ok());
         found.map_err(|error| name_error(error.into(), self.source.path()))
+    }
+
+    /// Passes the dump's kernel to `work`; errors name the dump.
+    #[cfg(feature = "inspect")]
+    pub fn with_kernel<T>(
+        &self,
+        work: impl FnOnce(&Kernel) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let path = self.source.path().display().to_string();
+        let name = |error: anyhow::Error| {
+            let has_it = format!("{error:#}").contains(&path);
+            if has_it {
+                error
+            } else {
+                error.context(path.clone())
+            }
+        };
+        let kernel = self.kernel()?;
+        work(&kernel).map_err(name)
+    }
+
+    /// Finds the Xen host in the dump, if it is of one.
+    pub fn host(&self) -> anyhow::Result<Option<Host<'_>>> {
+        bus_error::explain(self.source.path(), self.io)?;
+        Host::find(
+            self.source.memory(),
+            Given::default(),
+            self.io,
+            self.cache_pages,
+        )
+        .map_err(|error| name_error(error.into(), self.source.path()))
     }
 }
 
@@ -265,8 +286,19 @@ fn read_memory_map(path: &Path) -> anyhow::Result<MemoryMap> {
     MemoryMap::parse(&text).with_context(name)
 }
 
-/// Reads VMCOREINFO from a file.
+/// Reads VMCOREINFO of a kernel from a file.
 pub fn read_vmcoreinfo(path: &Path) -> anyhow::Result<Vmcoreinfo> {
+    let info = read_text(path)?;
+    anyhow::ensure!(
+        info.release().is_some(),
+        "{}: has no line OSRELEASE=, so it is not VMCOREINFO",
+        path.display()
+    );
+    Ok(info)
+}
+
+/// Reads VMCOREINFO from a file; that of a hypervisor has no release.
+pub fn read_text(path: &Path) -> anyhow::Result<Vmcoreinfo> {
     use std::io::Read;
     let name = || format!("{}: cannot use it as VMCOREINFO", path.display());
     let mut text = Vec::new();
@@ -274,13 +306,7 @@ pub fn read_vmcoreinfo(path: &Path) -> anyhow::Result<Vmcoreinfo> {
     file.take(MAX_SIZE as u64 + 1)
         .read_to_end(&mut text)
         .with_context(name)?;
-    let info = Vmcoreinfo::parse(&text, 0).with_context(name)?;
-    anyhow::ensure!(
-        info.release().is_some(),
-        "{}: has no line OSRELEASE=, so it is not VMCOREINFO",
-        path.display()
-    );
-    Ok(info)
+    Vmcoreinfo::parse(&text, 0).with_context(name)
 }
 
 /// Opens a dump, confines the process, and passes the dump's kernel to `work`.

@@ -16,6 +16,9 @@ pub struct DumpReport {
     source: String,
     source_kind: String,
     kernel: String,
+    /// What runs on the machine, for people.
+    #[serde(skip)]
+    system: String,
     output: String,
     /// All files, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -66,6 +69,8 @@ struct Excluded {
     offline: u64,
     not_in_source: u64,
     device: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    other_owner: u64,
 }
 
 #[derive(Serialize)]
@@ -92,6 +97,14 @@ struct StepReport {
 struct CacheReport {
     hits: u64,
     misses: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl DumpReport {
@@ -122,6 +135,7 @@ impl DumpReport {
             source: source.path().display().to_string(),
             source_kind: source.kind(),
             kernel: subject.utsname().release().to_owned(),
+            system: subject.system(),
             output,
             outputs,
             format: format.name(),
@@ -144,6 +158,7 @@ impl DumpReport {
                     offline: excluded.offline,
                     not_in_source: excluded.absent,
                     device: excluded.device,
+                    other_owner: excluded.owner,
                 },
                 lost: summary.lost,
             },
@@ -202,8 +217,8 @@ impl DumpReport {
         let excluded = &pages.excluded;
         writeln!(
             out,
-            "{} ({}, Linux {})",
-            self.source, self.source_kind, self.kernel
+            "{} ({}, {})",
+            self.source, self.source_kind, self.system
         )?;
         let zero_kept = if pages.zero_left_out { 0 } else { pages.zero };
         let rows = [
@@ -216,6 +231,7 @@ impl DumpReport {
             ("offline", excluded.offline),
             ("not in the source", excluded.not_in_source),
             ("device memory (no struct pages)", excluded.device),
+            ("of owners left out", excluded.other_owner),
             ("zero", if pages.zero_left_out { pages.zero } else { 0 }),
         ];
         self.row(out, "RAM", pages.ram)?;

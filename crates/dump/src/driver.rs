@@ -212,24 +212,40 @@ fn summarize_plan(job: &DumpJob, plan: &Plan, summary: &mut Summary) {
             plan.undescribed
         ));
     }
-    let has_free = job.subject.source().dump_level() & 16 == 0;
-    // A running kernel's counters and struct pages are read at different times.
-    let comparable = has_free && !job.subject.source().is_live();
-    if !job.options.level.excludes_free() || !comparable {
-        return;
-    }
-    let found = plan.excluded.free + plan.excluded.unaccepted;
     // The dump does not need the counters, so unreadable ones are no error.
-    let counted = job.subject.kernel().map(zones::free_pages);
-    let Some(Ok(Some(counted))) = counted else {
+    let counted = match (job.subject.kernel(), job.subject.host()) {
+        (Some(kernel), _) if kernel_counts_free(job) => zones::free_pages(kernel).ok().flatten(),
+        (_, Some(host)) if host_excludes_free(job) => host.free_pages().ok().flatten(),
+        _ => None,
+    };
+    let Some(counted) = counted else {
         return;
+    };
+    let (found, system, owner) = match job.subject.host() {
+        Some(_) => (plan.hypervisor_free, "XEN", "hypervisor"),
+        None => {
+            let free = plan.excluded.free + plan.excluded.unaccepted;
+            (free, "KERNEL", "kernel")
+        }
     };
     if found.abs_diff(counted) > FREE_TOLERANCE.max(plan.ram / 100) {
         summary.warnings.push(format!(
-            "THE FILTER MAY BE WRONG FOR THIS KERNEL: it found {found} free pages, the kernel \
+            "THE FILTER MAY BE WRONG FOR THIS {system}: it found {found} free pages, the {owner} \
              itself counted {counted}; compare sizes, or dump with -d 1 to be safe"
         ));
     }
+}
+
+/// Returns true if the plan has all pages that the kernel counts as free. A running kernel's
+/// counters and struct pages are read at different times.
+fn kernel_counts_free(job: &DumpJob) -> bool {
+    let source = job.subject.source();
+    job.options.level.excludes_free() && source.dump_level() & 16 == 0 && !source.is_live()
+}
+
+/// Returns true if the hypervisor's free pages are excluded.
+fn host_excludes_free(job: &DumpJob) -> bool {
+    job.options.level.excludes_free() || !job.options.owners.others
 }
 
 fn end_phase(summary: &mut Summary, phase: Phase, begin: Instant) {

@@ -117,7 +117,9 @@ fn prepare<'a, 's>(
     let (shared, per_helper) = memory_needed(&format, shape.parts, is_stream, options);
     let helpers = options.memory.helpers(options.threads, shared, per_helper);
     let filter_error = DumpError::filter(options.level);
-    let mut filter = subject.filter(options.level).map_err(&filter_error)?;
+    let mut filter = subject
+        .filter(options.level, options.owners)
+        .map_err(&filter_error)?;
     if !options.optimizations.scan_blocks {
         filter.exact_only();
     }

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use bigiron_helpers::{MemoryBudget, processor_count};
+use bigiron_kernel::xen::Owners;
 use bigiron_kernel::{DumpLevel, IoMethod};
 
 /// Optimizations that can be switched off, to measure the savings of each and to show that none
@@ -46,6 +47,8 @@ impl Default for Optimizations {
 pub struct DumpOptions {
     /// Classes of pages that are excluded.
     pub level: DumpLevel,
+    /// Whose page frames of a Xen host are dumped.
+    pub owners: Owners,
     /// Maximum number of helper threads.
     pub threads: usize,
     /// Memory that the helpers may use together.
@@ -86,6 +89,7 @@ impl Default for DumpOptions {
     fn default() -> Self {
         Self {
             level: DumpLevel::MAX,
+            owners: Owners::ALL,
             threads: processor_count(),
             memory: MemoryBudget::from_free_memory(),
             io: IoMethod::Auto,

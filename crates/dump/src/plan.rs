@@ -35,6 +35,8 @@ pub struct Plan {
     pub scanned: u64,
     /// Struct pages that could not be read.
     pub unreadable: u64,
+    /// Page frames that are free for the hypervisor of a Xen host.
+    pub hypervisor_free: u64,
     /// Page frames of RAM whose struct pages were not read.
     pub undescribed: u64,
     /// Page frames of broken memory, sorted; see `SectionResult::poisoned`.
@@ -78,6 +80,7 @@ pub fn make(
             sum.scanned += section.scanned;
             sum.unreadable += section.unreadable;
             sum.undescribed += section.undescribed;
+            sum.hypervisor_free += section.hypervisor_free;
             sum.poisoned.extend(section.poisoned);
             progress.add(SECTION_FRAMES);
         }
@@ -93,6 +96,7 @@ pub fn make(
         plan.scanned += sum.scanned;
         plan.unreadable += sum.unreadable;
         plan.undescribed += sum.undescribed;
+        plan.hypervisor_free += sum.hypervisor_free;
         plan.poisoned.extend(sum.poisoned);
     }
     sections.set_kept(counts.into_iter().map(AtomicU16::into_inner).collect());

@@ -56,6 +56,11 @@ impl<'a, 's> Reference<'a, 's> {
             };
             let kernel = match kernel {
                 Ok(kernel) => kernel,
+                Err(KernelError::SeveralKernels { .. }) => {
+                    let reason = "the source is of a Xen host, and the dump does not record whose \
+                                  memory it has";
+                    return Err(reason.to_owned());
+                }
                 // As a dump of a source without a kernel is made.
                 Err(_) if !level.needs_struct_pages() => return Ok(Filter::all_pages(source)),
                 Err(error) => return Err(unknown(error)),

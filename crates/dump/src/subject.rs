@@ -1,11 +1,13 @@
-//! What a dump is made of: a source, and the kernel in it if one is found.
+//! What a dump is made of: a source, and the kernel in it if one is found, or the Xen host.
 
 use std::path::Path;
 
 use bigiron_format::kdump::Utsname;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_kernel::xen::{Given, Host, Owners};
 use bigiron_kernel::{
-    CacheStatistics, DumpLevel, Filter, Kernel, KernelError, MemorySource, Source,
+    CacheStatistics, DumpLevel, Filter, IoMethod, Kernel, KernelError, MemorySource,
+    PhysicalMemory, Source,
 };
 
 use crate::error::DumpError;
@@ -18,7 +20,17 @@ pub struct Subject<'s>(Content<'s>);
 
 enum Content<'s> {
     Kernel(Box<Kernel<'s>>),
+    Host(Box<XenHost<'s>>),
     Pages(Box<Pages<'s>>),
+}
+
+/// A Xen host.
+struct XenHost<'s> {
+    source: &'s Source,
+    host: Host<'s>,
+    /// The lines of VMCOREINFO of dom0's kernel, if a note has it.
+    info: Vmcoreinfo,
+    utsname: Utsname,
 }
 
 /// A source whose kernel is not found.
@@ -51,6 +63,7 @@ impl<'s> Subject<'s> {
     ) -> Result<Self, DumpError> {
         let cause = match found {
             Ok(kernel) => return Ok(kernel.into()),
+            Err(KernelError::SeveralKernels { .. }) => return Self::whole_host(source, level),
             Err(cause) if !cause.leaves_pages_readable() => return Err(cause.into()),
             Err(cause) => cause,
         };
@@ -62,10 +75,7 @@ impl<'s> Subject<'s> {
                 cause: Box::new(cause),
             });
         }
-        let note = source.memory().vmcoreinfo_note();
-        let info = note.map_or_else(Vmcoreinfo::default, |note| {
-            Vmcoreinfo::sound_lines(note.text)
-        });
+        let info = noted_lines(source.memory());
         Ok(Self(Content::Pages(Box::new(Pages {
             source,
             utsname: utsname(source.memory(), &info),
@@ -74,11 +84,49 @@ impl<'s> Subject<'s> {
         }))))
     }
 
+    /// Combines `source` with the Xen host in it.
+    pub fn of_host(source: &'s Source, host: Host<'s>) -> Self {
+        let info = noted_lines(source.memory());
+        Self(Content::Host(Box::new(XenHost {
+            source,
+            host,
+            utsname: utsname(source.memory(), &info),
+            info,
+        })))
+    }
+
+    /// Combines `source` with the Xen host in it, as far as its notes lead to it.
+    fn whole_host(source: &'s Source, level: DumpLevel) -> Result<Self, DumpError> {
+        let cache_pages = PhysicalMemory::DEFAULT_CACHE_PAGES;
+        let memory = source.memory();
+        match Host::find(memory, Given::default(), IoMethod::Auto, cache_pages) {
+            Ok(Some(host)) => Ok(Self::of_host(source, host)),
+            Ok(None) => Self::new(source, Err(KernelError::NoVmcoreinfo), level),
+            Err(cause) => Self::new(source, Err(cause), level),
+        }
+    }
+
+    /// The Xen host, if it is one.
+    pub fn host(&self) -> Option<&Host<'s>> {
+        match &self.0 {
+            Content::Host(found) => Some(&found.host),
+            Content::Kernel(_) | Content::Pages(_) => None,
+        }
+    }
+
+    /// Name and version of what runs on the machine, as far as known.
+    pub fn system(&self) -> String {
+        match self.host() {
+            Some(host) => format!("Xen {}", host.version()),
+            None => format!("Linux {}", self.utsname().release()),
+        }
+    }
+
     /// The kernel, if it is found.
     pub fn kernel(&self) -> Option<&Kernel<'s>> {
         match &self.0 {
             Content::Kernel(kernel) => Some(kernel),
-            Content::Pages(_) => None,
+            Content::Host(_) | Content::Pages(_) => None,
         }
     }
 
@@ -86,6 +134,7 @@ impl<'s> Subject<'s> {
     pub fn source(&self) -> &dyn MemorySource {
         match &self.0 {
             Content::Kernel(kernel) => kernel.source(),
+            Content::Host(found) => found.source.memory(),
             Content::Pages(pages) => pages.source.memory(),
         }
     }
@@ -94,6 +143,7 @@ impl<'s> Subject<'s> {
     pub fn damage(&self) -> Option<&str> {
         match &self.0 {
             Content::Kernel(kernel) => kernel.damage(),
+            Content::Host(found) => found.source.damage(),
             Content::Pages(pages) => pages.source.damage(),
         }
     }
@@ -101,7 +151,7 @@ impl<'s> Subject<'s> {
     /// Why the kernel is not found, and what the dump loses by it; `None` if it is found.
     pub fn warning(&self) -> Option<&str> {
         match &self.0 {
-            Content::Kernel(_) => None,
+            Content::Kernel(_) | Content::Host(_) => None,
             Content::Pages(pages) => Some(&pages.warning),
         }
     }
@@ -110,6 +160,7 @@ impl<'s> Subject<'s> {
     pub fn utsname(&self) -> &Utsname {
         match &self.0 {
             Content::Kernel(kernel) => kernel.utsname(),
+            Content::Host(found) => &found.utsname,
             Content::Pages(pages) => &pages.utsname,
         }
     }
@@ -118,6 +169,7 @@ impl<'s> Subject<'s> {
     pub(crate) fn info(&self) -> &Vmcoreinfo {
         match &self.0 {
             Content::Kernel(kernel) => kernel.info(),
+            Content::Host(found) => &found.info,
             Content::Pages(pages) => &pages.info,
         }
     }
@@ -127,13 +179,22 @@ impl<'s> Subject<'s> {
     pub(crate) fn vmcoreinfo_text(&self) -> Option<&[u8]> {
         match &self.0 {
             Content::Kernel(kernel) => Some(kernel.info().text().as_bytes()),
+            Content::Host(found) => Some(found.source.memory().vmcoreinfo_note()?.text),
             Content::Pages(pages) => Some(pages.source.memory().vmcoreinfo_note()?.text),
         }
     }
 
-    /// Creates the filter for `level`, which needs a kernel if it needs struct pages.
-    pub(crate) fn filter(&self, level: DumpLevel) -> Result<Filter<'_, 's>, KernelError> {
+    /// Creates the filter for `level`, which needs a kernel if it needs struct pages. `owners`
+    /// matters for a Xen host only.
+    pub(crate) fn filter(
+        &self,
+        level: DumpLevel,
+        owners: Owners,
+    ) -> Result<Filter<'_, 's>, KernelError> {
         match &self.0 {
+            Content::Host(found) => {
+                Filter::of_host(found.source.memory(), &found.host, owners, level)
+            }
             Content::Kernel(kernel) => Filter::new(kernel, level),
             Content::Pages(_) if level.needs_struct_pages() => Err(KernelError::NoVmcoreinfo),
             Content::Pages(pages) => Ok(Filter::all_pages(pages.source.memory())),
@@ -142,11 +203,20 @@ impl<'s> Subject<'s> {
 
     /// Statistics of the page cache for kernel memory.
     pub(crate) fn cache_statistics(&self) -> CacheStatistics {
-        let kernel = self.kernel();
-        kernel.map_or_else(CacheStatistics::default, |kernel| {
-            kernel.memory().statistics()
-        })
+        match &self.0 {
+            Content::Kernel(kernel) => kernel.memory().statistics(),
+            Content::Host(found) => found.host.memory().statistics(),
+            Content::Pages(_) => CacheStatistics::default(),
+        }
     }
+}
+
+/// Returns the lines of VMCOREINFO in a note that are text.
+fn noted_lines(source: &dyn MemorySource) -> Vmcoreinfo {
+    let note = source.vmcoreinfo_note();
+    note.map_or_else(Vmcoreinfo::default, |note| {
+        Vmcoreinfo::sound_lines(note.text)
+    })
 }
 
 /// Says where the notes have VMCOREINFO, or why they do not have it.

@@ -130,6 +130,27 @@ pub enum KernelError {
         /// The reason, and what to do.
         reason: String,
     },
+    /// The dump is of a Xen host, and something that says what its page frames are is missing.
+    #[error("a dump of a Xen host: {reason}")]
+    XenHost {
+        /// What is missing or damaged.
+        reason: String,
+    },
+    /// The dump is not of a Xen host.
+    #[error(
+        "not a dump of a Xen host: no note about the hypervisor (Xen, type 0x1000001), so that \
+         its memory has no owners to choose"
+    )]
+    NoXenHost,
+    /// The dump is of a Xen host, whose memory belongs to several kernels.
+    #[error(
+        "a dump of a Xen host (Xen {version}), whose memory belongs to the hypervisor and several \
+         kernels; `bigiron info` shows them, `bigiron dump --xen` says whose memory is dumped"
+    )]
+    SeveralKernels {
+        /// Version of the hypervisor.
+        version: String,
+    },
     /// The architecture is not supported.
     #[error("a dump of {name}; this build knows {known}")]
     UnknownArchitecture {
@@ -146,7 +167,7 @@ impl KernelError {
     pub fn leaves_pages_readable(&self) -> bool {
         !matches!(
             self,
-            Self::OtherKernel { .. } | Self::UnknownArchitecture { .. }
+            Self::OtherKernel { .. } | Self::UnknownArchitecture { .. } | Self::NoXenHost
         )
     }
 

@@ -15,6 +15,7 @@ use crate::kernel_memory::KernelMemory;
 use crate::memory::PhysicalMemory;
 use crate::source::{IoMethod, MemorySource, SECTION_FRAMES, Source};
 use crate::vmcoreinfo;
+use crate::xen;
 
 /// A kernel: its memory, its VMCOREINFO and its page tables.
 pub struct Kernel<'a> {
@@ -50,6 +51,10 @@ impl<'a> Kernel<'a> {
         io: IoMethod,
         cache_pages: usize,
     ) -> Result<Self, KernelError> {
+        if xen::is_host(source) {
+            let version = xen::version(source).map_or_else(String::new, |it| it.to_string());
+            return Err(KernelError::SeveralKernels { version });
+        }
         if let Some(info) = given {
             check_release(source, &info)?;
             return Self::new(source, info, io, cache_pages);

@@ -17,6 +17,7 @@
 //! - [`erase`]: data to erase from dumps.
 //! - [`steps`]: a bound on the work that untrusted data can cause.
 //! - [`struct_pages`]: the use of every page frame.
+//! - [`xen`]: Xen hosts, whose page frames belong to several kernels.
 //! - [`zones`]: the kernel's own count of free pages, which checks the filter.
 
 pub mod aligned;
@@ -41,6 +42,7 @@ pub mod symbols;
 pub mod types;
 pub mod vmcoreinfo;
 pub mod vmlinux;
+pub mod xen;
 pub mod zones;
 
 pub use aligned::{AlignedBuffer, BLOCK};

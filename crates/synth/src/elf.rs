@@ -8,12 +8,12 @@ use crate::notes::{NoteExtent, Notes};
 use crate::order::ByteOrder;
 use crate::shape::{ElfShape, LoadOrder, Vaddr, Writer};
 
-const EHDR: usize = 64;
-const PHDR: usize = 56;
+pub(crate) const EHDR: usize = 64;
+pub(crate) const PHDR: usize = 56;
 const SHDR: usize = 64;
-const EM_X86_64: u16 = 62;
-const PT_LOAD: u32 = 1;
-const PT_NOTE: u32 = 4;
+pub(crate) const EM_X86_64: u16 = 62;
+pub(crate) const PT_LOAD: u32 = 1;
+pub(crate) const PT_NOTE: u32 = 4;
 /// Value of e_phnum that refers to sh_info of section 0 for the actual count.
 const PN_XNUM: u16 = 0xffff;
 const STRINGS: &[u8] = b"\0.shstrtab\0";
@@ -214,7 +214,7 @@ fn loads(machine: &Machine, shape: &ElfShape) -> Vec<Load> {
     loads
 }
 
-fn put_phdr(
+pub(crate) fn put_phdr(
     order: ByteOrder,
     header: &mut [u8],
     kind: u32,
@@ -232,7 +232,7 @@ fn put_phdr(
     order.put64(header, 40, data.len() as u64);
 }
 
-fn put_ehdr(
+pub(crate) fn put_ehdr(
     order: ByteOrder,
     bytes: &mut [u8],
     shape: &ElfShape,

@@ -114,6 +114,7 @@ mod stacks;
 mod text;
 mod tiny;
 mod vmcoreinfo;
+mod xen;
 mod zones;
 
 pub use elf::{ElfImage, LoadExtent};
@@ -130,6 +131,7 @@ pub use sadump::SadumpShape;
 pub use shape::{ElfShape, LoadOrder, Vaddr, Writer};
 pub use spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
 pub use tiny::{IMAGE, TinyKernel, TinyTypes};
+pub use xen::{XenHost, XenOwner};
 
 /// Builds machines.
 #[derive(Debug, Clone, Copy)]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use bigiron_dump::{DumpOptions, Optimizations, Recipients, RecipientsError};
 use bigiron_helpers::MemoryBudget;
 use bigiron_kernel::DumpLevel;
+use bigiron_kernel::xen::Owners;
 use clap::{Args, ValueEnum};
 
 use super::compression::CompressionArgument;
@@ -88,10 +89,20 @@ pub struct DumpOptionArgs {
     )]
     pub stripe: Vec<PathBuf>,
     /// Pages to exclude, the sum of: 1 zero pages, 2 page cache without private data, 4 all
-    /// page cache, 8 user memory, 16 free memory
-    #[arg(short = 'd', long, value_name = "0..31", default_value_t = 31)]
+    /// page cache, 8 user memory, 16 free memory [default: 31; of a Xen host 17]
+    #[arg(short = 'd', long, value_name = "0..31")]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=31))]
-    pub dump_level: u8,
+    pub dump_level: Option<u8>,
+    /// Whose memory of a Xen host is dumped: that of the hypervisor, of dom0, or of all
+    ///
+    /// Without `all`, the memory of other domains is left out, and so is free memory.
+    #[arg(
+        long,
+        value_name = "OWNER,…",
+        value_delimiter = ',',
+        default_value = "all"
+    )]
+    pub xen: Vec<XenOwner>,
     /// Format of the output [default: kdump, or vmdump with --stripe]
     #[arg(short, long)]
     pub format: Option<Format>,
@@ -213,6 +224,17 @@ pub enum OnlineCpus {
     Never,
 }
 
+/// An owner of memory in a Xen host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum XenOwner {
+    /// The hypervisor
+    Hypervisor,
+    /// The privileged domain
+    Dom0,
+    /// All domains, and free memory
+    All,
+}
+
 /// An optimisation that can be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Without {
@@ -235,10 +257,27 @@ impl DumpOptionArgs {
             .transpose()
     }
 
+    /// Returns whose memory of a Xen host is dumped.
+    fn owners(&self) -> Owners {
+        let has = |owner| self.xen.contains(&owner);
+        match has(XenOwner::All) {
+            true => Owners::ALL,
+            false => Owners {
+                hypervisor: has(XenOwner::Hypervisor),
+                dom0: has(XenOwner::Dom0),
+                others: false,
+            },
+        }
+    }
+
     /// Returns the options of the dump engine.
     pub fn options(&self) -> DumpOptions {
         DumpOptions {
-            level: DumpLevel::new(self.dump_level).unwrap_or(DumpLevel::MAX),
+            level: self
+                .dump_level
+                .and_then(DumpLevel::new)
+                .unwrap_or(DumpLevel::MAX),
+            owners: self.owners(),
             threads: threads(self.threads),
             memory: self
                 .memory_limit

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use bigiron_dump::{FileOutput, Output, Saved, SavedLog};
 use bigiron_helpers::Stop;
+use bigiron_kernel::KernelError;
 use bigiron_kernel::printk::{Log, LogError, LogSummary, Record, RecordText, TextStyle};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -15,7 +16,7 @@ use serde::Serialize;
 use crate::arguments::{ReaderArguments, SourceArguments};
 use crate::sandbox::Needs;
 use crate::source::{self, Reading};
-use crate::tell::{escaped, is_closed_pipe, tell};
+use crate::tell::{escaped, is_closed_pipe, tell, write_output};
 
 /// Buffer size; records are written in small parts.
 const BUFFER: usize = 64 << 10;
@@ -46,6 +47,9 @@ pub struct DmesgArguments {
     /// Print only records logged after the last `dmesg --clear`
     #[arg(long)]
     pub since_clear: bool,
+    /// Print the console of the hypervisor, of a Xen host
+    #[arg(long, conflicts_with_all = ["output", "json", "decode", "caller", "level", "since_clear"])]
+    pub xen: bool,
     /// Options for reading the source.
     #[command(flatten)]
     pub source: SourceArguments,
@@ -59,6 +63,7 @@ Unreadable parts of the log are skipped, with a warning on standard error.
 
 Examples:
   bigiron dmesg /proc/vmcore
+  bigiron dmesg --xen vmcore
   bigiron dmesg -x --level err,warn vmcore
   bigiron dmesg --json vmcore | jq -r 'select(.subsystem == \"pci\") | .text'";
 
@@ -121,6 +126,9 @@ impl<'a> JsonRecord<'a> {
 /// Prints the log.
 pub fn run(arguments: &DmesgArguments) -> anyhow::Result<()> {
     let reading = Reading::open(&arguments.dump, &arguments.source)?;
+    if arguments.xen {
+        return print_console(reading);
+    }
     let Some(path) = &arguments.output else {
         return with_log(reading, &Needs::Nothing, "bigiron", |log| {
             Ok(write(log, arguments, &mut io::stdout().lock())?)
@@ -136,6 +144,15 @@ pub fn run(arguments: &DmesgArguments) -> anyhow::Result<()> {
         result().with_context(|| path.display().to_string())
     })
     .inspect_err(|_| output.discard())
+}
+
+/// Prints the console of a Xen host's hypervisor.
+fn print_console(reading: Reading<'_>) -> anyhow::Result<()> {
+    let opened = reading.parse(&Needs::Nothing)?;
+    let name = |error: KernelError| source::name_error(error.into(), opened.source.path());
+    let host = opened.host()?.ok_or(KernelError::NoXenHost).map_err(name)?;
+    let console = host.console().map_err(name)?;
+    Ok(write_output(&String::from_utf8_lossy(&console))?)
 }
 
 /// Writes the log of a saved dump to a new file beside it, as plain text.

@@ -9,13 +9,14 @@ use std::time::Duration;
 use anyhow::Context;
 use bigiron_dump::{DumpOutput, Format, OutputTarget, Progress, Subject};
 use bigiron_helpers::Stop;
-use bigiron_kernel::Kernel;
+use bigiron_kernel::xen::Given;
+use bigiron_kernel::{DumpLevel, Kernel};
 
 use crate::arguments::{DumpArguments, DumpOptionArgs};
 use crate::memory_limit;
 use crate::progress;
 use crate::tell::tell;
-use crate::{bus_error, online_cpus, source, summary};
+use crate::{bus_error, online_cpus, source, subject, summary};
 use crate::{signals, timeout, vmlinux, watchdog};
 
 /// Makes a dump and prints the summary.
@@ -57,7 +58,7 @@ pub fn make(
         arguments.threads,
         arguments.quiet,
     );
-    let options = arguments.options();
+    let mut options = arguments.options();
     memory_limit::opened(options.memory);
     bus_error::explain(opened.path(), options.io)?;
     let found = Kernel::find(
@@ -73,9 +74,15 @@ pub fn make(
             erase(&mut kernel, config, arguments.erase.debuginfo.as_deref())?;
             Subject::from(kernel)
         }
-        None => Subject::new(&opened, found, options.level)
-            .map_err(|error| source::name_error(error.into(), opened.path()))?,
+        None => {
+            let cache_pages = arguments.source.cache_pages as usize;
+            subject::find(&opened, found, Given::default(), &options, cache_pages)
+                .map_err(|error| source::name_error(error.into(), opened.path()))?
+        }
     };
+    if subject.host().is_some() && arguments.dump_level.is_none() {
+        options.level = DumpLevel::MAX_OF_HOST;
+    }
     if let Some(damage) = opened.damage() {
         let name = opened.path().display().to_string();
         if damage.contains(&name) {

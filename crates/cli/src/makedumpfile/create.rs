@@ -188,6 +188,7 @@ impl Maker<'_, '_> {
         let settings = self.settings;
         let options = DumpOptions {
             level,
+            owners: input::owners(settings),
             threads: settings.threads.unwrap_or_else(processor_count),
             io: input::io_method(settings),
             overwrite: settings.force,

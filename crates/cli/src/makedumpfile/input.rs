@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bigiron_dump::Subject;
+use bigiron_dump::{DumpOptions, Subject};
+use bigiron_format::PhysAddr;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_kernel::xen::{Given, Owners};
 use bigiron_kernel::{IoMethod, Kernel, KernelError, PhysicalMemory, Source, named_note_warnings};
 
 use super::failure::WrongRelease;
 use super::settings::Settings;
-use crate::{source, vmlinux};
+use crate::{source, subject, vmlinux};
 
 /// Opens the files of VMCORE, and warns about damage.
 pub fn open(settings: &Settings, paths: &[PathBuf]) -> anyhow::Result<Source> {
@@ -79,8 +81,30 @@ pub fn subject<'s>(settings: &Settings, opened: &'s Source) -> anyhow::Result<Su
         Ok(kernel) => Ok(kernel),
         Err(error) => Err(error.downcast::<KernelError>()?),
     };
-    Subject::new(opened, found, level.unwrap_or_default())
+    let given = Given {
+        vmcoreinfo: match &settings.xen_vmcoreinfo {
+            Some(path) => Some(source::read_text(path)?),
+            None => None,
+        },
+        phys_start: settings.xen_phys_start.map(PhysAddr),
+    };
+    let options = DumpOptions {
+        level: level.unwrap_or_default(),
+        io: io_method(settings),
+        owners: owners(settings),
+        ..DumpOptions::default()
+    };
+    let cache_pages = PhysicalMemory::DEFAULT_CACHE_PAGES;
+    subject::find(opened, found, given, &options, cache_pages)
         .map_err(|error| source::name_error(error.into(), opened.path()))
+}
+
+/// Returns whose memory of a Xen host is dumped.
+pub fn owners(settings: &Settings) -> Owners {
+    match settings.exclude_xen_domains {
+        true => Owners::WITHOUT_GUESTS,
+        false => Owners::ALL,
+    }
 }
 
 fn is_without_kaslr(info: &Vmcoreinfo) -> bool {

@@ -63,6 +63,8 @@ fn makes_a_dump(settings: &Settings) -> bool {
         || settings.vmcoreinfo.is_some()
         || settings.vmlinux.is_some()
         || settings.flattened
+        || settings.exclude_xen_domains
+        || settings.xen_vmcoreinfo.is_some()
 }
 
 #[cfg(feature = "dwarf")]

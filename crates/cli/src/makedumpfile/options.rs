@@ -6,8 +6,6 @@ use std::fmt::Write as _;
 
 use super::spec::{Id, Spec, done, ignored, refused};
 
-const NO_XEN: &str = "dumps of Xen hosts are not supported";
-
 /// All options of makedumpfile 1.7.2, and -j.
 pub static OPTIONS: &[Spec] = &[
     done(
@@ -179,23 +177,30 @@ pub static OPTIONS: &[Spec] = &[
         None,
         Some("xen-syms"),
         Some("XEN-SYMS"),
-        NO_XEN,
+        "the hypervisor's VMCOREINFO is in VMCORE, else give it with --xen-vmcoreinfo",
     ),
-    refused(
+    done(
         Id::XenVmcoreinfo,
         None,
         Some("xen-vmcoreinfo"),
         Some("VMCOREINFO"),
-        NO_XEN,
+        "use the hypervisor's VMCOREINFO in this file instead of the one in VMCORE",
     ),
-    refused(
+    done(
         Id::XenPhysStart,
         None,
         Some("xen_phys_start"),
         Some("ADDRESS"),
-        NO_XEN,
+        "physical address of the hypervisor's image, which VMCORE of old versions does not have",
     ),
-    refused(Id::ExcludeXenDomains, Some('X'), None, None, NO_XEN),
+    done(
+        Id::ExcludeXenDomains,
+        Some('X'),
+        None,
+        None,
+        "leave out the memory of all domains but dom0, and the hypervisor's free memory; VMCORE \
+         is of a Xen host",
+    ),
     refused(
         Id::ExcludeVmemmap,
         Some('e'),

@@ -76,6 +76,9 @@ pub fn statistics(summary: &Summary) -> String {
     if left_out.absent > 0 {
         line("    Pages not in VMCORE     ", left_out.absent);
     }
+    if left_out.owner > 0 {
+        line("    Other domains' pages    ", left_out.owner);
+    }
     line("  Remaining pages  ", counts.remaining());
     if let Some(in_elf) = in_elf {
         line("     in ELF format ", in_elf);

@@ -39,6 +39,9 @@ pub struct Settings {
     pub vmcoreinfo: Option<PathBuf>,
     pub generate: Option<PathBuf>,
     pub config: Option<PathBuf>,
+    pub xen_vmcoreinfo: Option<PathBuf>,
+    pub xen_phys_start: Option<u64>,
+    pub exclude_xen_domains: bool,
     pub help: bool,
     pub version: bool,
     pub operands: Vec<PathBuf>,
@@ -75,6 +78,9 @@ impl Settings {
             vmcoreinfo: None,
             generate: None,
             config: None,
+            xen_vmcoreinfo: None,
+            xen_phys_start: None,
+            exclude_xen_domains: false,
             help: false,
             version: false,
             operands: Vec::new(),
@@ -212,14 +218,14 @@ impl Settings {
             Id::Force => self.force = true,
             Id::Help => self.help = true,
             Id::Version => self.version = true,
+            Id::XenVmcoreinfo => self.xen_vmcoreinfo = Some(value.into()),
+            Id::XenPhysStart => self.xen_phys_start = sizes::strtoul(&text),
+            Id::ExcludeXenDomains => self.exclude_xen_domains = true,
             Id::Eppic
             | Id::BlockOrder
             | Id::CyclicBuffer
             | Id::WorkDir
             | Id::XenSyms
-            | Id::XenVmcoreinfo
-            | Id::XenPhysStart
-            | Id::ExcludeXenDomains
             | Id::ExcludeVmemmap
             | Id::Diskset => {}
         }

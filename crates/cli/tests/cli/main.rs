@@ -74,3 +74,4 @@ mod timeout;
 mod verify_against;
 mod vmdump;
 mod worst_moments;
+mod xen;

@@ -46,6 +46,7 @@ pub(super) fn encode(
                 "offline": excluded.offline,
                 "not_in_source": excluded.absent,
                 "device": excluded.device,
+                "other_owner": excluded.owner,
             },
         },
         "lost_frames": lost,

@@ -5,6 +5,7 @@ pub mod erase_info;
 pub mod header;
 pub mod note;
 pub mod write;
+pub mod xen;
 
 pub use header::{CoreHeaders, LoadSegment, MACHINE_X86_64, SIGNATURE};
 pub use note::{NT_PRSTATUS, Note, Notes};

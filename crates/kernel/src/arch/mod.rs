@@ -21,6 +21,7 @@ pub use architecture::{Architecture, DetermineByteOrder, FindVmcoreinfo, MakeTra
 pub use entries::{Entries, TableEntry};
 pub use others::{refusal, refusal_of_elf};
 pub use translator::{Leaf, Translator};
+pub use x86_64::tables as x86_64_tables;
 
 /// The supported architectures.
 pub static ARCHITECTURES: &[Architecture] = &[

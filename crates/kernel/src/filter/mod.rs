@@ -1,5 +1,6 @@
 //! Decides, section by section, which page frames a dump level keeps.
 
+mod owners;
 mod result;
 mod scan;
 mod window;
@@ -13,9 +14,11 @@ use crate::mem_map::MemMap;
 use crate::page::{BlockClassifier, ExcludedClasses, PageLayout};
 use crate::source::{MemorySource, PageReader, SECTION_FRAMES};
 use crate::struct_pages::described_end;
+use crate::xen::{Host, Owners};
 
 pub use result::{ExcludedCounts, SectionResult};
 
+use owners::OwnerFilter;
 use scan::Scan;
 use window::Window;
 
@@ -27,6 +30,8 @@ pub struct DumpLevel(u8);
 impl DumpLevel {
     /// Excludes every class.
     pub const MAX: Self = Self(31);
+    /// Excludes every class that the hypervisor of a Xen host knows.
+    pub const MAX_OF_HOST: Self = Self(17);
 
     /// Creates a level; returns `None` above 31.
     pub fn new(level: u8) -> Option<Self> {
@@ -46,6 +51,12 @@ impl DumpLevel {
     /// Returns true if the level requires struct pages.
     pub fn needs_struct_pages(self) -> bool {
         self.0 & !1 != 0
+    }
+
+    /// Returns true if pages are excluded that only a kernel's struct pages tell: page cache and
+    /// user memory.
+    pub fn excludes_kernel_classes(self) -> bool {
+        self.0 & 14 != 0
     }
 
     /// Returns true if free pages are excluded.
@@ -77,6 +88,8 @@ pub struct Filter<'a, 's> {
     end: PageFrame,
     /// See [`described_end`].
     described_end: Option<PageFrame>,
+    /// The Xen host, and whose page frames are kept.
+    owners: Option<OwnerFilter<'a, 's>>,
 }
 
 impl<'a, 's> Filter<'a, 's> {
@@ -111,6 +124,7 @@ impl<'a, 's> Filter<'a, 's> {
             struct_pages,
             blind,
             end: kernel.source().end_frame(),
+            owners: None,
         })
     }
 
@@ -127,7 +141,34 @@ impl<'a, 's> Filter<'a, 's> {
             blind: None,
             end: source.end_frame(),
             described_end: None,
+            owners: None,
         }
+    }
+
+    /// Creates a filter for the memory of a Xen host that keeps the page frames of `owners`, and
+    /// at a level that excludes free memory none that is free for the hypervisor.
+    ///
+    /// # Errors
+    /// `level` has classes of pages that only a kernel's struct pages tell.
+    pub fn of_host(
+        source: &'a dyn MemorySource,
+        host: &'a Host<'s>,
+        owners: Owners,
+        level: DumpLevel,
+    ) -> Result<Self, KernelError> {
+        if level.excludes_kernel_classes() {
+            return Err(KernelError::XenHost {
+                reason: "page cache and user memory (2, 4 and 8) are known to each domain's \
+                         kernel only; of a host, only zero pages (1) and the hypervisor's free \
+                         memory (16) are excluded"
+                    .into(),
+            });
+        }
+        Ok(Self {
+            level,
+            owners: Some(OwnerFilter::new(host, owners, level.excludes_free())),
+            ..Self::all_pages(source)
+        })
     }
 
     /// Classifies every struct page individually instead of 64 at a time. The result is the
@@ -185,6 +226,9 @@ impl<'a, 's> Filter<'a, 's> {
         };
         result.excluded.device = device;
         result.excluded.absent = ram.count() - kept.count();
+        if let Some(owners) = &self.owners {
+            owners.scan(reader, first, kept, &mut result)?;
+        }
         if self.described_end.is_some_and(|end| first >= end) {
             result.undescribed = ram.count();
         } else if let (Some(kernel), Some((map, layout))) = (self.kernel, &self.struct_pages) {

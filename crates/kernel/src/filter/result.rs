@@ -25,6 +25,8 @@ pub struct ExcludedCounts {
     pub absent: u64,
     /// Memory behind the last struct page: device memory, not the kernel's.
     pub device: u64,
+    /// Memory of a Xen host whose owner is not in the dump.
+    pub owner: u64,
 }
 
 impl ExcludedCounts {
@@ -39,12 +41,14 @@ impl ExcludedCounts {
         self.offline += other.offline;
         self.absent += other.absent;
         self.device += other.device;
+        self.owner += other.owner;
     }
 
     /// The sum of all counts.
     pub fn total(&self) -> u64 {
         let known = self.cache + self.cache_private + self.user + self.free;
-        known + self.unaccepted + self.hw_poison + self.offline + self.absent + self.device
+        let others = self.offline + self.absent + self.device + self.owner;
+        known + self.unaccepted + self.hw_poison + others
     }
 
     pub(super) fn of(&mut self, class: PageClass) -> &mut u64 {
@@ -80,6 +84,8 @@ pub struct SectionResult {
     pub poisoned: Vec<PageFrameRange>,
     /// Struct pages that could not be read; their page frames are kept.
     pub unreadable: u64,
+    /// Page frames that are free for the hypervisor of a Xen host, excluded or not.
+    pub hypervisor_free: u64,
     /// Page frames of RAM whose struct pages are not read, because the dump has too little memory
     /// to hold them. They are kept.
     pub undescribed: u64,

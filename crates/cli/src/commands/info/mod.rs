@@ -1,6 +1,7 @@
 //! `bigiron info`: the overview of a dump.
 
 mod backtrace;
+mod host;
 mod memory;
 mod modules;
 mod page;
@@ -12,15 +13,18 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use bigiron_inspect::{Event, EventKind, Overview, Program};
+use bigiron_kernel::xen::Host;
 use bigiron_kernel::{Kernel, note_warnings};
 use clap::Args;
 
+use host::HostOverview;
 use page::Page;
 use topic::Topic;
 
 use crate::arguments::SourceArguments;
+use crate::sandbox::Needs;
 use crate::size;
-use crate::source;
+use crate::source::{Opened, Reading};
 use crate::tell::{print, tell};
 
 /// Lines of the call trace in text output; JSON has all.
@@ -74,6 +78,11 @@ struct TopicArguments {
 }
 
 impl TopicArguments {
+    /// Returns true if a topic is requested.
+    fn any(self) -> bool {
+        self.all || TABLE.iter().any(|known| (known.is_wanted)(&self))
+    }
+
     /// Finds the requested topics. The kernel's symbols are not read if there are none.
     fn find(self, kernel: &Kernel) -> anyhow::Result<Vec<Topic>> {
         let is_wanted = |known: &&TopicEntry| self.all || (known.is_wanted)(&self);
@@ -157,7 +166,11 @@ Examples:
 
 /// Prints the overview and the requested topics.
 pub fn run(arguments: &InfoArguments) -> anyhow::Result<()> {
-    source::with_kernel(&arguments.dump, &arguments.source, |kernel| {
+    let opened = Reading::open(&arguments.dump, &arguments.source)?.parse(&Needs::Nothing)?;
+    if let Some(host) = opened.host()? {
+        return print_host(arguments, &opened, &host);
+    }
+    opened.with_kernel(|kernel| {
         let overview = Overview::of(kernel);
         let mut sections = arguments.sections.find(kernel)?;
         if !arguments.sections.backtrace && !arguments.sections.all {
@@ -178,6 +191,24 @@ pub fn run(arguments: &InfoArguments) -> anyhow::Result<()> {
         }
         print(&page.0)
     })
+}
+
+/// Prints the overview of a Xen host.
+fn print_host(arguments: &InfoArguments, opened: &Opened, host: &Host) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !arguments.sections.any(),
+        "{}: a dump of a Xen host, whose memory belongs to several kernels; topics are of one \
+         kernel",
+        opened.source.path().display()
+    );
+    let overview = HostOverview::of(&opened.source, host)?;
+    if arguments.json {
+        return print(&overview.json()?);
+    }
+    for warning in overview.warnings() {
+        tell!("bigiron: warning: {warning}");
+    }
+    print(&overview.text())
 }
 
 /// Returns the output of `bigiron info --json` without topics.

@@ -9,10 +9,10 @@ mod registers;
 #[cfg(feature = "stacks")]
 mod unwind;
 
-use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 use bigiron_format::elf::MACHINE_X86_64;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_format::{PhysAddr, VirtAddr};
 
 use super::architecture::Architecture;
 use super::entries::{Entries, level_name};
@@ -92,6 +92,15 @@ fn translator(
         levels: if has_five_levels(info) { 5 } else { 4 },
         encryption: info.number("sme_mask").unwrap_or(0).cast_unsigned(),
     }))
+}
+
+/// Returns the translator of four levels of page tables with their root at `root`.
+pub fn tables(root: PhysAddr) -> Box<dyn Translator> {
+    Box::new(PageTables {
+        root: root.0 & ADDRESS,
+        levels: 4,
+        encryption: 0,
+    })
 }
 
 impl Translator for PageTables {

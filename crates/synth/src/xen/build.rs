@@ -1,0 +1,360 @@
+//! Lays the hypervisor's data out in memory.
+
+use std::ops::Range;
+
+use super::memory::Memory;
+use super::spec::{Compression, Spec, XenHost, XenOwner, parse};
+use crate::error::SynthError;
+
+pub(super) const PAGE: u64 = 4096;
+/// Page frames of a large page, within which the order of the frame table follows memory.
+const GROUP: u64 = 512;
+/// The hypervisor never compresses the lowest bits of a frame number (MAX_ORDER).
+const MAX_ORDER: u32 = 18;
+/// Offsets in the image.
+pub(super) const ROOT: u64 = 0x1000;
+pub(super) const VARIABLES: u64 = 0x2000;
+/// Frames behind the image, from which tables are allocated.
+const IMAGE_FRAMES: u64 = 64;
+/// Offsets in struct domain.
+pub(super) const DOMAIN_ID: u64 = 0;
+pub(super) const NEXT_IN_LIST: u64 = 136;
+
+impl XenHost {
+    /// Builds the host described by a text.
+    ///
+    /// # Errors
+    /// If the text is invalid, or if the host's memory is too small.
+    pub fn from_text(text: &str) -> Result<Self, SynthError> {
+        build(parse(text)?)
+    }
+}
+
+fn build(spec: Spec) -> Result<XenHost, SynthError> {
+    let mut builder = Builder {
+        next: spec.image + IMAGE_FRAMES,
+        memory: Memory::default(),
+        groups: groups(&spec),
+        spec,
+    };
+    builder.image()?;
+    let list = builder.domains()?;
+    builder.direct_map()?;
+    builder.frame_table(&list)?;
+    let lists = builder.p2m()?;
+    let crash_info = builder.texts(lists);
+    let vmcoreinfo = builder.vmcoreinfo();
+    Ok(XenHost {
+        spec: builder.spec,
+        memory: builder.memory,
+        vmcoreinfo,
+        crash_info,
+    })
+}
+
+/// Domains by their numbers in the frame table.
+struct Numbers {
+    domains: Vec<(u16, u64)>,
+    io: u64,
+    stray: u64,
+}
+
+pub(super) struct Builder {
+    pub(super) spec: Spec,
+    pub(super) memory: Memory,
+    /// The next page frame for tables.
+    next: u64,
+    /// Aligned ranges of page frames that have RAM.
+    groups: Vec<Range<u64>>,
+}
+
+impl Builder {
+    pub(super) fn virt_start(&self) -> u64 {
+        match self.spec.version {
+            version if version >= (4, 17) => 0xffff_82d0_4000_0000,
+            version if version >= (4, 4) => 0xffff_82d0_8000_0000,
+            version if version >= (4, 3) => 0xffff_82c4_c000_0000,
+            _ => 0xffff_82c4_8000_0000,
+        }
+    }
+
+    fn direct_start(&self) -> u64 {
+        match self.spec.bigmem {
+            true => 0xffff_8480_0000_0000,
+            false => 0xffff_8300_0000_0000,
+        }
+    }
+
+    fn frame_table_start(&self) -> u64 {
+        match (self.spec.bigmem, self.spec.version >= (4, 3)) {
+            (true, _) => 0xffff_8300_0000_0000,
+            (false, true) => 0xffff_82e0_0000_0000,
+            (false, false) => 0xffff_82f6_0000_0000,
+        }
+    }
+
+    pub(super) fn page_info_size(&self) -> u64 {
+        if self.spec.bigmem { 48 } else { 32 }
+    }
+
+    /// Offsets of count_info and _domain.
+    pub(super) fn fields(&self) -> (u64, u64) {
+        if self.spec.bigmem { (16, 32) } else { (8, 24) }
+    }
+
+    pub(super) fn start(&self) -> u64 {
+        self.spec.image * PAGE
+    }
+
+    /// Address of a variable.
+    pub(super) fn variable(&self, index: u64) -> u64 {
+        self.start() + VARIABLES + 8 * index
+    }
+
+    fn allocate(&mut self) -> Result<u64, SynthError> {
+        while self.spec.is_ram(self.next) {
+            let frame = self.next;
+            self.next += 1;
+            if self.spec.owner(frame) == XenOwner::Hypervisor {
+                self.memory.clear(frame);
+                return Ok(frame);
+            }
+        }
+        Err(SynthError::layout(
+            "too little RAM behind the hypervisor's image",
+        ))
+    }
+
+    /// Maps `size` bytes, which is the size of a page, at `address`.
+    fn map(&mut self, address: u64, physical: u64, size: u64) -> Result<(), SynthError> {
+        let mut table = self.start() + ROOT;
+        for level in (0..4).rev() {
+            let shift = 12 + 9 * level;
+            let entry = table + (address >> shift & 0x1ff) * 8;
+            if 1_u64 << shift == size {
+                let large = if level > 0 { 0x80 } else { 0 };
+                self.memory.put64(entry, physical | 0x63 | large);
+                return Ok(());
+            }
+            let next = self.memory.get64(entry);
+            table = match next & 1 {
+                1 => next & !0xfff,
+                _ => {
+                    let table = self.allocate()? * PAGE;
+                    self.memory.put64(entry, table | 0x63);
+                    table
+                }
+            };
+        }
+        Err(SynthError::layout("no page has this size"))
+    }
+
+    fn image(&mut self) -> Result<(), SynthError> {
+        for frame in 0..IMAGE_FRAMES {
+            self.memory.clear(self.spec.image + frame);
+        }
+        // In large pages, as the hypervisor's own.
+        self.map(self.virt_start(), self.start(), GROUP * PAGE)
+    }
+
+    /// The number of a page frame in the frame table and the direct map.
+    fn pdx(&self, frame: u64) -> u64 {
+        match self.spec.compression {
+            Compression::None => frame,
+            Compression::Mask => {
+                let (bottom, hole) = hole(&self.spec.ram);
+                let low = frame & ((1 << bottom) - 1);
+                low | frame >> (bottom + hole) << bottom
+            }
+            Compression::Offset => {
+                let mut before = 0;
+                for group in &self.groups {
+                    if group.contains(&frame) {
+                        return before + frame - group.start;
+                    }
+                    before += group.end - group.start;
+                }
+                u64::MAX >> 16
+            }
+        }
+    }
+
+    fn direct_map(&mut self) -> Result<(), SynthError> {
+        let mut mapped = Vec::new();
+        for group in self.groups.clone() {
+            for first in group.step_by(GROUP as usize) {
+                let frames = first..first + GROUP;
+                let whole = frames.clone().all(|frame| self.spec.is_ram(frame));
+                if whole && first != 0 {
+                    mapped.push((first, GROUP));
+                } else {
+                    // The hypervisor does not map the first page, nor guard pages.
+                    let pages = frames.filter(|frame| self.spec.is_ram(*frame) && *frame > 1);
+                    mapped.extend(pages.map(|frame| (frame, 1)));
+                }
+            }
+        }
+        for (frame, len) in mapped {
+            let address = self.direct_start() + self.pdx(frame) * PAGE;
+            self.map(address, frame * PAGE, len * PAGE)?;
+        }
+        Ok(())
+    }
+
+    fn domains(&mut self) -> Result<Numbers, SynthError> {
+        let owned = self.spec.owned.iter().map(|(_, owner)| *owner);
+        let mut ids: Vec<u16> = owned
+            .filter_map(|owner| match owner {
+                XenOwner::Domain(id) => Some(id),
+                _ => None,
+            })
+            .chain([0])
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let mut link = self.variable(0);
+        let mut domains = Vec::new();
+        for id in ids {
+            let frame = self.struct_domain(id)?;
+            let number = self.pdx(frame);
+            self.memory.put64(link, self.direct_start() + number * PAGE);
+            link = frame * PAGE + NEXT_IN_LIST;
+            domains.push((id, number));
+        }
+        // DOMID_XEN and DOMID_IO.
+        let xen = self.struct_domain(0x7ff2)?;
+        let io = self.struct_domain(0x7ff1)?;
+        for (index, frame) in [(2, xen), (3, io)] {
+            let address = self.direct_start() + self.pdx(frame) * PAGE;
+            self.memory.put64(self.variable(index), address);
+        }
+        let stray = self.struct_domain(9)?;
+        self.memory
+            .put64(self.variable(1), self.frame_table_start());
+        Ok(Numbers {
+            domains,
+            io: self.pdx(io),
+            stray: self.pdx(stray),
+        })
+    }
+
+    fn struct_domain(&mut self, id: u16) -> Result<u64, SynthError> {
+        let frame = self.allocate()?;
+        self.spec.owned.push((frame..frame + 1, XenOwner::Heap));
+        self.memory.put(frame * PAGE + DOMAIN_ID, &id.to_le_bytes());
+        Ok(frame)
+    }
+
+    fn frame_table(&mut self, numbers: &Numbers) -> Result<(), SynthError> {
+        let size = self.page_info_size();
+        let start = self.frame_table_start();
+        // The pages first: they are the hypervisor's, too.
+        let mut pages = std::collections::BTreeMap::new();
+        for group in self.groups.clone() {
+            for frame in group {
+                let first = start + self.pdx(frame) * size;
+                for page in first / PAGE..=(first + size - 1) / PAGE {
+                    if !pages.contains_key(&page) {
+                        let at = self.allocate()?;
+                        pages.insert(page, at);
+                        self.map(page * PAGE, at * PAGE, PAGE)?;
+                    }
+                }
+            }
+        }
+        let (count_at, domain_at) = self.fields();
+        let mut free = 0;
+        for frame in self.groups.clone().into_iter().flatten() {
+            let (count, domain) = self.page_info(frame, numbers);
+            free += u64::from(count & 3 << self.state_shift() == 3 << self.state_shift());
+            let entry = start + self.pdx(frame) * size;
+            for (offset, word) in [(count_at, count), (domain_at, domain)] {
+                for (at, byte) in (entry + offset..).zip(word.to_le_bytes()) {
+                    let physical = pages[&(at / PAGE)] * PAGE + at % PAGE;
+                    self.memory.put(physical, &[byte]);
+                }
+            }
+        }
+        let avail = free.wrapping_add_signed(self.spec.avail_skew);
+        self.memory.put64(self.variable(4), avail);
+        Ok(())
+    }
+
+    fn state_shift(&self) -> u32 {
+        if self.spec.old_count_info { 55 } else { 58 }
+    }
+
+    /// count_info and _domain of a page frame (xen/arch/x86/include/asm/mm.h).
+    fn page_info(&self, frame: u64, numbers: &Numbers) -> (u64, u64) {
+        const ALLOCATED: u64 = 1 << 63;
+        const HEAP: u64 = 1 << 62;
+        let state = self.state_shift();
+        let broken = if self.spec.old_count_info { 57 } else { 60 };
+        if !self.spec.is_ram(frame) {
+            return (0, 0);
+        }
+        // Only the first page of a free range has its order, in place of the owner.
+        let order = if frame % GROUP == 0 { 9 } else { 0 };
+        match self.spec.owner(frame) {
+            XenOwner::Hypervisor => (0, 0),
+            XenOwner::Heap => (ALLOCATED | HEAP | 1, 0),
+            XenOwner::Io => (ALLOCATED | 1, numbers.io),
+            XenOwner::Stray => (ALLOCATED | 1, numbers.stray),
+            XenOwner::Free => (3 << state, order),
+            XenOwner::Unscrubbed => (ALLOCATED | 3 << state, order),
+            XenOwner::Offlined => (2 << state, 0),
+            XenOwner::Broken => (1 << broken | 2 << state, 0),
+            XenOwner::Domain(id) => {
+                let number = numbers.domains.iter().find(|(other, _)| *other == id);
+                let number = number.map_or(0, |(_, number)| *number);
+                (ALLOCATED | self.special(frame) | 2, number)
+            }
+        }
+    }
+
+    /// Flags that some pages of domains have besides.
+    fn special(&self, frame: u64) -> u64 {
+        let is_new = self.spec.version >= (4, 18) && !self.spec.old_count_info;
+        match (frame % 64, self.spec.old_count_info) {
+            // The cache attribute.
+            (1, true) => 3 << 58,
+            // A shadowed page table, and a page that is not counted.
+            (1, false) if is_new => 1 << 57,
+            (2, false) if is_new => 1 << 61,
+            _ => 0,
+        }
+    }
+}
+
+/// Returns the aligned ranges of page frames with RAM.
+fn groups(spec: &Spec) -> Vec<Range<u64>> {
+    let mut groups: Vec<Range<u64>> = Vec::new();
+    for range in &spec.ram {
+        let aligned = range.start / GROUP * GROUP..range.end.next_multiple_of(GROUP);
+        match groups.last_mut() {
+            Some(last) if last.end >= aligned.start => last.end = last.end.max(aligned.end),
+            _ => groups.push(aligned),
+        }
+    }
+    groups
+}
+
+/// Returns the first bit of the longest run of bits that no frame of RAM has, and its length.
+fn hole(ram: &[Range<u64>]) -> (u32, u32) {
+    let used = ram.iter().fold(0, |mask: u64, range| {
+        let last = range.end - 1;
+        let varying = u64::MAX >> (range.start ^ last).leading_zeros().min(63);
+        let varying = if range.start == last { 0 } else { varying };
+        mask | range.start | last | varying
+    });
+    let mut best = (MAX_ORDER, 0);
+    let mut at = MAX_ORDER;
+    while used >> at != 0 {
+        let len = (used >> at).trailing_zeros();
+        if len > best.1 {
+            best = (at, len);
+        }
+        at += len + 1;
+    }
+    best
+}

@@ -1,0 +1,212 @@
+//! The text of a host, and what it says about each page frame.
+
+use std::ops::Range;
+
+use super::memory::Memory;
+use crate::error::SynthError;
+
+/// The owner of a page frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum XenOwner {
+    /// The hypervisor's image, tables and anonymous memory.
+    Hypervisor,
+    /// The hypervisor's heap.
+    Heap,
+    /// Its own domain for memory of devices.
+    Io,
+    /// A domain; 0 is dom0.
+    Domain(u16),
+    /// Free.
+    Free,
+    /// Free and not scrubbed.
+    Unscrubbed,
+    /// Taken out of use.
+    Offlined,
+    /// Broken memory.
+    Broken,
+    /// A domain that is not in the list of domains.
+    Stray,
+}
+
+/// How holes in memory are left out of the frame table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Compression {
+    None,
+    Mask,
+    Offset,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Spec {
+    pub(super) version: (u64, u64),
+    pub(super) old_count_info: bool,
+    pub(super) compression: Compression,
+    pub(super) image: u64,
+    pub(super) bigmem: bool,
+    pub(super) frame_table_pointer: bool,
+    pub(super) vmcoreinfo: bool,
+    pub(super) avail_skew: i64,
+    pub(super) symbols: bool,
+    pub(super) cpus: usize,
+    pub(super) ram: Vec<Range<u64>>,
+    pub(super) owned: Vec<(Range<u64>, XenOwner)>,
+}
+
+/// A synthetic Xen host.
+#[derive(Debug, Clone)]
+pub struct XenHost {
+    pub(super) spec: Spec,
+    pub(super) memory: Memory,
+    pub(super) vmcoreinfo: String,
+    pub(super) crash_info: Vec<u64>,
+}
+
+impl XenHost {
+    /// The ranges of RAM.
+    pub fn ram(&self) -> &[Range<u64>] {
+        &self.spec.ram
+    }
+
+    /// The owner of a page frame of RAM.
+    pub fn owner(&self, frame: u64) -> XenOwner {
+        self.spec.owner(frame)
+    }
+
+    /// Number of free page frames.
+    pub fn free(&self) -> u64 {
+        let frames = self.spec.ram.iter().cloned().flatten();
+        let free = [XenOwner::Free, XenOwner::Unscrubbed];
+        frames
+            .filter(|frame| free.contains(&self.owner(*frame)))
+            .count() as u64
+    }
+
+    /// The hypervisor's VMCOREINFO.
+    pub fn vmcoreinfo(&self) -> &str {
+        &self.vmcoreinfo
+    }
+
+    /// The contents of a page frame of RAM.
+    pub fn page(&self, frame: u64) -> Vec<u8> {
+        self.memory.page(frame)
+    }
+}
+
+impl Spec {
+    pub(super) fn owner(&self, frame: u64) -> XenOwner {
+        let mut owned = self.owned.iter().rev();
+        let found = owned.find(|(frames, _)| frames.contains(&frame));
+        found.map_or(XenOwner::Hypervisor, |(_, owner)| *owner)
+    }
+
+    pub(super) fn is_ram(&self, frame: u64) -> bool {
+        self.ram.iter().any(|range| range.contains(&frame))
+    }
+}
+
+pub(super) fn parse(text: &str) -> Result<Spec, SynthError> {
+    let mut spec: Option<Spec> = None;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default();
+        for statement in line
+            .split(';')
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+        {
+            statement_into(&mut spec, statement).ok_or_else(|| {
+                SynthError::line(index + 1, format!("not understood: {statement}"))
+            })?;
+        }
+    }
+    spec.ok_or_else(|| SynthError::line(0, "no line `xen`"))
+}
+
+fn statement_into(spec: &mut Option<Spec>, statement: &str) -> Option<()> {
+    let mut words = statement.split_whitespace();
+    let verb = words.next()?;
+    if verb == "xen" {
+        *spec = Some(header(words)?);
+        return Some(());
+    }
+    let spec = spec.as_mut()?;
+    if verb == "ram" {
+        for range in words {
+            let (first, last) = range.split_once('-')?;
+            spec.ram.push(number(first)?..number(last)? + 1);
+        }
+        return Some(());
+    }
+    let owner = match verb {
+        "dom0" => XenOwner::Domain(0),
+        "domain" => XenOwner::Domain(words.next()?.parse().ok()?),
+        "heap" => XenOwner::Heap,
+        "free" => XenOwner::Free,
+        "offlined" => XenOwner::Offlined,
+        "broken" => XenOwner::Broken,
+        "stray" => XenOwner::Stray,
+        "io" => XenOwner::Io,
+        _ => return None,
+    };
+    let first = number(words.next()?)?;
+    let count = number(words.next()?.strip_prefix("n=")?)?;
+    let owner = match (words.next(), owner) {
+        (None, owner) => owner,
+        (Some("scrub"), XenOwner::Free) => XenOwner::Unscrubbed,
+        _ => return None,
+    };
+    spec.owned.push((first..first + count, owner));
+    Some(())
+}
+
+fn header<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<Spec> {
+    let (major, minor) = words.next()?.split_once('.')?;
+    let version = (major.parse().ok()?, minor.parse().ok()?);
+    let mut spec = Spec {
+        version,
+        old_count_info: version < (4, 17),
+        compression: Compression::None,
+        image: 0x400,
+        bigmem: false,
+        frame_table_pointer: true,
+        vmcoreinfo: true,
+        avail_skew: 0,
+        symbols: true,
+        cpus: 1,
+        ram: Vec::new(),
+        owned: Vec::new(),
+    };
+    for word in words {
+        match word.split_once('=')? {
+            ("count_info", value) => spec.old_count_info = one_of(value, ["new", "old"])?,
+            ("pdx", "none") => spec.compression = Compression::None,
+            ("pdx", "mask") => spec.compression = Compression::Mask,
+            ("pdx", "offset") => spec.compression = Compression::Offset,
+            ("image", value) => spec.image = number(value)?,
+            ("bigmem", value) => spec.bigmem = one_of(value, ["no", "yes"])?,
+            ("frame_table", value) => {
+                spec.frame_table_pointer = one_of(value, ["fixed", "pointer"])?;
+            }
+            ("vmcoreinfo", value) => spec.vmcoreinfo = one_of(value, ["none", "note"])?,
+            ("avail_skew", value) => spec.avail_skew = value.parse().ok()?,
+            ("symbols", value) => spec.symbols = one_of(value, ["no", "yes"])?,
+            ("cpus", value) => spec.cpus = value.parse().ok()?,
+            _ => return None,
+        }
+    }
+    Some(spec)
+}
+
+/// Returns true for the second of two words.
+fn one_of(value: &str, words: [&str; 2]) -> Option<bool> {
+    words
+        .iter()
+        .position(|word| *word == value)
+        .map(|at| at == 1)
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
