@@ -68,6 +68,8 @@ class Files:
     """An ELF core."""
     kdump: Path
     """A kdump-compressed dump of it, with all pages."""
+    elf: Path
+    """An ELF dump, of a core whose headers have no virtual addresses."""
     mappings: list[Mapping]
 
 
@@ -84,8 +86,11 @@ def make(machine: Machine, home: Path) -> Files:
     core, kdump, table = home / "core", home / "kdump", home / "table"
     subprocess.run([SYNTH, "--mappings", table, core], input=text.encode(), check=True, stdout=subprocess.DEVNULL)
     subprocess.run([PROGRAM, "dump", "-q", "-d", "0", core, kdump], check=True)
+    plain, elf = home / "plain", home / "elf"
+    subprocess.run([SYNTH, "--physical", plain], input=text.encode(), check=True)
+    subprocess.run([PROGRAM, "dump", "-q", "-f", "elf", "-d", "31", plain, elf], check=True)
     mappings = [Mapping(*(int(word, 16) for word in line.split())) for line in table.read_text().splitlines()]
-    return Files(core, kdump, mappings)
+    return Files(core, kdump, elf, mappings)
 
 
 def of_core(path: Path) -> drgn.Program:
@@ -155,6 +160,19 @@ class Architectures(unittest.TestCase):
                             self.assertEqual(expected.read_u64(address), word)
                 with self.assertRaises(drgn.FaultError):
                     program.read(1 << 62, 8)
+
+    def test_drgn_itself_reads_the_image_in_an_elf_dump(self) -> None:
+        for machine, files in self.made:
+            # drgn refuses the addresses of the hash MMU.
+            if "mmu=hash" in machine.text:
+                continue
+            with self.subTest(machine=machine.text):
+                dump = bigiron.open(files.elf)
+                start = int(dump.vmcoreinfo["SYMBOL(_stext)"], 16)
+                image = next(mapping for mapping in files.mappings if 0 <= start - mapping.virtual < mapping.size)
+                physical = image.physical + start - image.virtual
+                expected = of_core(files.core).read(physical, 4096, physical=True)
+                self.assertEqual(of_core(files.elf).read(start, 4096), expected)
 
 
 class Arm64(unittest.TestCase):
