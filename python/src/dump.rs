@@ -68,11 +68,23 @@ impl Dump {
         py: Python<'_>,
         work: impl FnOnce(&Program) -> PyResult<R> + Send,
     ) -> PyResult<R> {
+        self.with_symbols(py, |program| {
+            program.has_types().map_err(errors::of_inspect)?;
+            work(program)
+        })
+    }
+
+    /// Passes a program to `work` that may have no types.
+    fn with_symbols<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Program) -> PyResult<R> + Send,
+    ) -> PyResult<R> {
         self.with(py, |kernel| {
             let program = match self.names.get() {
                 Some(names) => Program::with(kernel, Arc::clone(names)),
                 None => {
-                    let program = Program::open(kernel).map_err(errors::of_inspect)?;
+                    let program = Program::open_symbols(kernel).map_err(errors::of_inspect)?;
                     let names = self.names.get_or_init(|| Arc::clone(program.names()));
                     Program::with(kernel, Arc::clone(names))
                 }
@@ -214,7 +226,7 @@ impl Dump {
 
     /// Returns all symbols with a name: the kernel's own, then those of modules.
     fn symbols_named(&self, py: Python<'_>, name: &str) -> PyResult<Vec<FoundSymbol>> {
-        self.with_program(py, |program| {
+        self.with_symbols(py, |program| {
             let named = program.symbols_named(name);
             Ok(named.iter().map(found).collect())
         })
@@ -222,7 +234,7 @@ impl Dump {
 
     /// Returns the nearest symbol at or below an address.
     fn symbol_at(&self, py: Python<'_>, address: u64) -> PyResult<Option<FoundSymbol>> {
-        self.with_program(py, |program| {
+        self.with_symbols(py, |program| {
             let at = program.symbol_at(VirtAddr(address));
             Ok(at.as_ref().map(found))
         })
@@ -230,7 +242,7 @@ impl Dump {
 
     /// Returns all symbols of the kernel itself.
     fn symbols(&self, py: Python<'_>) -> PyResult<Vec<FoundSymbol>> {
-        self.with_program(py, |program| {
+        self.with_symbols(py, |program| {
             let own = |symbol| Located {
                 symbol,
                 offset: 0,

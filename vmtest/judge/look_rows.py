@@ -17,6 +17,7 @@ import same_memory
 import same_modules
 import same_names
 import same_tasks
+import same_traces
 import same_values
 from case import FULL, SLOW_DISK, Case, Row
 from tools import run
@@ -85,6 +86,11 @@ def reader_rows(case: Case, codec: str, vmlinux: Path | None) -> Iterator[Row]:
             case.bigiron, vmlinux, made(), case.vmcore
         )
         yield f"crash on -d 31 -c {codec}", lambda: case.judge_by_crash(made(), vmlinux)
+
+
+def trace_rows(case: Case) -> Iterator[Row]:
+    """The stacks of tasks, without debug symbols."""
+    yield "stacks and the kernel's own traces", lambda: same_traces.judge(case.bigiron, case.vmcore)
 
 
 def mounted_rows(case: Case, quick: bool, vmlinux: Path) -> Iterator[Row]:

@@ -26,7 +26,7 @@ from typing import Any
 import peers_venv
 from case import CODECS, FULL, Case, Check, Row
 from dump_rows import elf_row, flattened_rows, plain_row, refilter_row, source_row, split_row, vmdump_rows
-from look_rows import dmesg_rows, erase_rows, mounted_rows, reader_rows
+from look_rows import dmesg_rows, erase_rows, mounted_rows, reader_rows, trace_rows
 from tools import Bigiron, Makedumpfile, ToolFailed
 from verdict import CannotJudge, Verdict
 
@@ -39,6 +39,7 @@ REPORTED_COUNTS = (
     "absent pages fault",
     "pages equal to the source",
     "tasks",
+    "tasks equal",
     "frames",
     "symbols of modules",
     "values",
@@ -69,6 +70,8 @@ def rows(
         yield elf_row(case, level)
     yield from vmdump_rows(case, quick, vmlinux)
     yield from dmesg_rows(case, None if quick else vmlinux)
+    if case.crashed:
+        yield from trace_rows(case)
     # A quick run judges the contents of a kernel's memory only for crashed kernels.
     looked_at = case.crashed or not quick
     if looked_at:

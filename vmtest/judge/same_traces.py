@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Judges whether bigiron finds the same stacks as the dumped kernel printed itself.
 
-The guest writes `t` to /proc/sysrq-trigger before the dump, so that the log in the dump has a trace of each task. It
-works on every architecture, and needs no debug symbols.
+The guest prints a trace of each task into its log: at the panic, if it was booted with `panic_print=1`, or before, on
+`t` in /proc/sysrq-trigger. It works on every architecture, and needs no debug symbols.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def compare(theirs: dict[int, tuple[str, Trace]], ours: dict[int, Trace]) -> Ver
     verdict = Verdict("stacks and the kernel's own traces")
     slept = {pid: trace for pid, (state, trace) in theirs.items() if state != "R" and trace and pid in ours}
     if not slept:
-        raise CannotJudge("the log has no trace of a task that sleeps (sysrq-t)")
+        raise CannotJudge("the log has no trace of a task that sleeps (panic_print=1)")
     for pid, expected in sorted(slept.items()):
         found = ours[pid]
         if found == expected:

@@ -50,6 +50,10 @@ A_LITTLE_OF_EVERY_CLASS = {
     "poison": 5,
 }
 
+# On a panic, the kernel prints the trace of each task before it starts the capture kernel. Other processors have stopped
+# then, so no task runs between its trace and the dump.
+TRACES = "crash_kexec_post_notifiers panic_print=0x1 log_buf_len=1M"
+
 MOSTLY_PAGE_CACHE = EVERY_CLASS | {"anon": 16384, "thp": 8192, "slab": 4096, "cache_clean": 150_000}
 
 
@@ -88,7 +92,7 @@ _ALL = [
     Recipe("6.1-5level-qemu", "6.1", 5, "qemu", 256),
     Recipe("6.12-4level-qemu", "6.12", 4, "qemu", 256),
     Recipe("6.1-5level-kdump", "6.1", 5, "kdump", 384, crashkernel_mib=128),
-    Recipe("6.12-4level-kdump", "6.12", 4, "kdump", 384, crashkernel_mib=128),
+    Recipe("6.12-4level-kdump", "6.12", 4, "kdump", 384, crashkernel_mib=128, command_line=TRACES),
     # init_on_free=1 clears data that the boot leaves in free pages and that would compress badly.
     Recipe(
         "sample",
@@ -122,6 +126,7 @@ _ALL = [
         768,
         standard=False,
         crashkernel_mib=256,
+        command_line=TRACES,
         architecture="arm64",
         timeout=900,
     ),

@@ -31,71 +31,48 @@ pub(crate) struct CoreMap {
 }
 
 impl CoreMap {
-    /// Lays out the core of a dump of `subject` at `level`, with the virtual addresses of its
-    /// source.
+    /// Lays out the core of a dump of `subject` at `level`.
     pub(crate) fn of(subject: &Subject, level: u8) -> Result<Self, DumpError> {
         let source = subject.source();
-        let ram = ram_segments(source)?;
-        let aliases = aliases(source, &ram)?;
-        let notes = output_notes(
-            source,
-            subject.vmcoreinfo_text(),
-            NotesGoal::Elf { level: Some(level) },
-        );
+        let goal = NotesGoal::Elf { level: Some(level) };
+        let notes = output_notes(source, subject.vmcoreinfo_text(), goal);
         let damaged = subject.damage().is_some();
-        Self::with(source, notes.bytes, damaged, ram, &aliases)
+        Self::with(source, subject.kernel(), notes.bytes, damaged)
     }
 
-    /// Lays out the core of `kernel`'s memory as its source has it. The virtual
-    /// addresses come from the kernel's page tables if the source has none.
-    pub(crate) fn with_addresses(kernel: &Kernel) -> Result<Self, DumpError> {
+    /// Lays out the core of `kernel`'s memory as its source has it.
+    pub(crate) fn of_kernel(kernel: &Kernel) -> Result<Self, DumpError> {
         let source = kernel.source();
-        let mut ram = ram_segments(source)?;
-        let mut aliases = aliases(source, &ram)?;
-        if ram.iter().all(|segment| segment.virt == VirtAddr(0)) {
-            kernel_addresses::set_direct(kernel, &mut ram);
-            let image = kernel_addresses::image(kernel);
-            aliases.extend(image.filter(|image| is_second(image, &ram)));
-        }
         let level = source.facts().dump_level;
         let text = kernel.info().text().as_bytes();
         let notes = output_notes(source, Some(text), NotesGoal::Elf { level });
         let damaged = kernel.damage().is_some();
-        Self::with(source, notes.bytes, damaged, ram, &aliases)
+        Self::with(source, Some(kernel), notes.bytes, damaged)
     }
 
+    /// The virtual addresses are those of the source, completed by the kernel's page tables.
     fn with(
         source: &dyn MemorySource,
+        kernel: Option<&Kernel>,
         notes: Vec<u8>,
         damaged: bool,
-        ram: Vec<LoadSegment>,
-        aliases: &[LoadSegment],
     ) -> Result<Self, DumpError> {
         let page_shift = source.page_shift();
-        let count = ram.len();
+        let mut segments = ram_segments(source)?;
+        let aliases = kernel_addresses::complete(source, kernel, &mut segments)?;
+        let count = segments.len();
+        segments.extend(aliases);
         let mut layout = CoreLayout {
             machine: arch::find(source.machine())?.elf_machine,
             endian: source.endian(),
             notes,
-            segments: ram,
+            segments,
         };
-        layout
-            .segments
-            .extend(aliases.iter().map(|alias| LoadSegment {
-                file_size: 0,
-                ..*alias
-            }));
         let alignment = PAGE_ALIGNMENT.max(1 << page_shift);
         let too_long = || DumpError::Layout("the core would be longer than 2^64 bytes".into());
         let size = layout.place(alignment).ok_or_else(too_long)?;
-        let (ram, others) = layout.segments.split_at_mut(count);
-        for segment in others {
-            let holder = ram.iter().find(|holder| holds(holder, segment));
-            if let Some(holder) = holder {
-                segment.file_offset = holder.file_offset + (segment.physical.0 - holder.physical.0);
-                segment.file_size = segment.memory_size;
-            }
-        }
+        let (ram, aliases) = layout.segments.split_at_mut(count);
+        kernel_addresses::place(aliases, ram);
         let segments = ram.to_vec();
         let memory_offset = segments.first().map_or(size, |first| first.file_offset);
         let mut headers = layout.encode(damaged);
@@ -214,27 +191,4 @@ fn add(segments: &mut Vec<LoadSegment>, run: ContiguousRun, shift: u32) {
         virt: virt.unwrap_or_default(),
         memory_size: bytes,
     });
-}
-
-/// Returns the source's segments that map RAM a second time, such as the kernel image. They are
-/// kept, over the same bytes of the core.
-fn aliases(source: &dyn MemorySource, ram: &[LoadSegment]) -> Result<Vec<LoadSegment>, DumpError> {
-    let lowest = arch::find(source.machine())?.kernel_start;
-    let is_kernel = |segment: &&LoadSegment| segment.virt.0 >= lowest;
-    let segments = source.header_segments().iter().filter(is_kernel);
-    let found = segments.filter(|segment| is_second(segment, ram));
-    Ok(found.copied().collect())
-}
-
-/// Returns true if `segment` maps RAM at other addresses than the segments in `ram`.
-fn is_second(segment: &LoadSegment, ram: &[LoadSegment]) -> bool {
-    ram.iter().any(|holder| {
-        let offset = segment.physical.0.wrapping_sub(holder.physical.0);
-        holds(holder, segment) && holder.virt.0.wrapping_add(offset) != segment.virt.0
-    })
-}
-
-fn holds(holder: &LoadSegment, segment: &LoadSegment) -> bool {
-    holder.physical <= segment.physical
-        && segment.physical.0 + segment.memory_size <= holder.physical.0 + holder.memory_size
 }

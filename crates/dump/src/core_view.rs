@@ -34,7 +34,7 @@ impl<'a> CoreView<'a> {
         Ok(Self {
             source,
             io,
-            map: CoreMap::with_addresses(kernel)?,
+            map: CoreMap::of_kernel(kernel)?,
             page_shift: source.page_shift(),
             idle: Mutex::default(),
         })

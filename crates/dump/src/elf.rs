@@ -33,6 +33,19 @@ const BATCH_FRAMES: u64 = 512;
 /// Minimum alignment of memory in the file, so that it can be mapped.
 const PAGE_ALIGNMENT: u64 = 4096;
 
+/// The headers of a core.
+pub struct ElfLayout {
+    core: CoreLayout,
+    /// Number of segments of RAM. The data of those that follow is in these.
+    ram: usize,
+}
+
+impl ElfLayout {
+    fn ram(&self) -> &[LoadSegment] {
+        &self.core.segments[..self.ram]
+    }
+}
+
 /// Writer of ELF cores.
 pub struct ElfWriter<'a, 's> {
     job: &'a DumpJob<'a, 's>,
@@ -107,9 +120,9 @@ impl<'a, 's> ElfWriter<'a, 's> {
 }
 
 impl FormatWriter for ElfWriter<'_, '_> {
-    type Layout = CoreLayout;
+    type Layout = ElfLayout;
 
-    fn lay_out(&self, kept: &KeptPages) -> Result<CoreLayout, DumpError> {
+    fn lay_out(&self, kept: &KeptPages) -> Result<ElfLayout, DumpError> {
         let source = self.job.subject.source();
         let mut gap = MIN_GAP;
         let mut segments = loop {
@@ -119,60 +132,63 @@ impl FormatWriter for ElfWriter<'_, '_> {
             }
             gap *= 2;
         };
-        if let Some(kernel) = self.job.subject.kernel()
-            && segments.iter().all(|segment| segment.virt == VirtAddr(0))
-        {
-            kernel_addresses::set_direct(kernel, &mut segments);
-        }
+        let ram = segments.len();
+        let kernel = self.job.subject.kernel();
+        let aliases = kernel_addresses::complete(source, kernel, &mut segments)?;
+        segments.extend(aliases);
         let goal = NotesGoal::Elf {
             level: Some(self.job.dump_level()),
         };
-        Ok(CoreLayout {
+        let core = CoreLayout {
             machine: arch::find(source.machine())?.elf_machine,
             endian: source.endian(),
             notes: output_notes(source, self.job.subject.vmcoreinfo_text(), goal).bytes,
             segments,
-        })
+        };
+        Ok(ElfLayout { core, ram })
     }
 
-    fn begin_copy(&self, _: &KeptPages, layout: &mut CoreLayout) -> Result<(), DumpError> {
+    fn begin_copy(&self, _: &KeptPages, layout: &mut ElfLayout) -> Result<(), DumpError> {
         let alignment = PAGE_ALIGNMENT.max(self.job.page_size() as u64);
         let size = layout
+            .core
             .place(alignment)
             .ok_or_else(|| DumpError::Layout("the core would be longer than 2^64 bytes".into()))?;
+        let (ram, aliases) = layout.core.segments.split_at_mut(layout.ram);
+        kernel_addresses::place(aliases, ram);
         for part in self.parts {
             // Zero pages are not written.
             part.make_zero(0, size)?;
             // The headers of a stream cannot be changed later.
-            part.write_at(0, &layout.encode(!part.is_stream()))?;
+            part.write_at(0, &layout.core.encode(!part.is_stream()))?;
             part.set_size(size)?;
         }
         Ok(())
     }
 
-    fn copy_total(&self, _: &KeptPages, layout: &CoreLayout) -> u64 {
+    fn copy_total(&self, _: &KeptPages, layout: &ElfLayout) -> u64 {
         let shift = self.job.subject.source().page_shift();
-        let segments = layout.segments.iter();
+        let segments = layout.ram().iter();
         segments.map(|segment| segment.file_size >> shift).sum()
     }
 
     fn copy(
         &self,
         kept: &KeptPages,
-        layout: &mut CoreLayout,
+        layout: &mut ElfLayout,
         summary: &mut Summary,
     ) -> Result<(), DumpError> {
         summary.in_elf = Some(self.copy_total(kept, layout));
         let batch_size = BATCH_FRAMES * self.job.page_size() as u64;
-        let mut ends = Vec::with_capacity(layout.segments.len());
+        let mut ends = Vec::with_capacity(layout.ram);
         let mut batches = 0;
-        for segment in &layout.segments {
+        for segment in layout.ram() {
             batches += segment.file_size.div_ceil(batch_size);
             ends.push(batches);
         }
         let mut losses = Losses::default();
         for part in self.parts {
-            for (lost, bytes_in) in self.copy_batches(part, &layout.segments, &ends)? {
+            for (lost, bytes_in) in self.copy_batches(part, layout.ram(), &ends)? {
                 summary.bytes_in += bytes_in;
                 losses.merge(lost);
             }
@@ -187,12 +203,12 @@ impl FormatWriter for ElfWriter<'_, '_> {
     fn finish(
         &mut self,
         _: &KeptPages,
-        layout: CoreLayout,
+        layout: ElfLayout,
         complete: bool,
         _: &Summary,
     ) -> Result<(), DumpError> {
         for part in self.parts.iter().filter(|part| !part.is_stream()) {
-            part.write_at(0, &layout.encode(!complete))?;
+            part.write_at(0, &layout.core.encode(!complete))?;
         }
         Ok(())
     }

@@ -1,16 +1,110 @@
-//! The virtual addresses at which a kernel maps its RAM, for a core whose source has none: gdb
-//! finds memory only by the addresses in the program headers.
+//! The virtual addresses at which a kernel maps its RAM and its image, for a core whose source
+//! lacks them: gdb finds memory only by the addresses in the program headers, and so does drgn on
+//! architectures whose page tables it does not know.
 
 use bigiron_format::elf::LoadSegment;
 use bigiron_format::{PhysAddr, VirtAddr};
-use bigiron_kernel::Kernel;
+use bigiron_kernel::{Kernel, MemorySource, arch};
+
+use crate::error::DumpError;
 
 /// Maximum number of mappings of the kernel image: 1 GiB (KERNEL_IMAGE_SIZE) in pages of 4 KiB.
 const MAX_MAPPINGS: usize = 1 << 18;
 
+/// Maximum number of segments that map RAM a second time; there are one or two, divided where the
+/// segments of RAM are.
+const MAX_ALIASES: usize = 1 << 12;
+/// Maximum number of RAM segments that are compared with others; each segment of a sound core has one.
+const MAX_COMPARISONS: usize = 1 << 22;
+
+/// Sets the virtual addresses of RAM segments if the source has none, and returns the segments
+/// that map RAM a second time: those of the source, and the kernel image. `ram` is sorted, and each
+/// alias maps a part of one segment.
+///
+/// # Errors
+///
+/// The architecture is unknown.
+pub(crate) fn complete(
+    source: &dyn MemorySource,
+    kernel: Option<&Kernel>,
+    ram: &mut [LoadSegment],
+) -> Result<Vec<LoadSegment>, DumpError> {
+    if let Some(kernel) = kernel
+        && ram.iter().all(|segment| segment.virt == VirtAddr(0))
+    {
+        set_direct(kernel, ram);
+    }
+    // 0 is no address, also where kernels begin at 0.
+    let lowest = arch::find(source.machine())?.kernel_start.max(1);
+    let (mut found, mut left) = (Vec::new(), MAX_COMPARISONS);
+    for segment in source.header_segments() {
+        if segment.virt.0 >= lowest {
+            add_pieces(&mut found, segment, ram, &mut left);
+        }
+    }
+    if let Some(image) = kernel.and_then(image) {
+        let holds_image =
+            |alias: &LoadSegment| image.virt.0.wrapping_sub(alias.virt.0) < alias.memory_size;
+        if !found.iter().any(holds_image) {
+            add_pieces(&mut found, &image, ram, &mut left);
+        }
+    }
+    Ok(found)
+}
+
+/// Sets the place in the file of the segments that map RAM a second time: that of the RAM.
+pub(crate) fn place(aliases: &mut [LoadSegment], ram: &[LoadSegment]) {
+    for alias in aliases {
+        let after = ram.partition_point(|segment| segment.physical <= alias.physical);
+        let Some(holder) = after.checked_sub(1).and_then(|index| ram.get(index)) else {
+            continue;
+        };
+        let inside = alias.physical.0 - holder.physical.0;
+        alias.file_offset = holder.file_offset.saturating_add(inside);
+        alias.file_size = alias
+            .memory_size
+            .min(holder.file_size.saturating_sub(inside));
+    }
+}
+
+/// Adds the parts of `segment` that map RAM at other addresses than the segments in `ram`, of which
+/// up to `left` are compared.
+fn add_pieces(
+    found: &mut Vec<LoadSegment>,
+    segment: &LoadSegment,
+    ram: &[LoadSegment],
+    left: &mut usize,
+) {
+    let end = segment.physical.0.saturating_add(segment.memory_size);
+    let end_of = |held: &LoadSegment| held.physical.0.saturating_add(held.memory_size);
+    let from = ram.partition_point(|held| end_of(held) <= segment.physical.0);
+    for held in &ram[from..] {
+        if held.physical.0 >= end || found.len() >= MAX_ALIASES || *left == 0 {
+            break;
+        }
+        *left -= 1;
+        let physical = held.physical.max(segment.physical);
+        let virt = |of: &LoadSegment| {
+            of.virt
+                .0
+                .wrapping_add(physical.0.wrapping_sub(of.physical.0))
+        };
+        let has_data = physical.0 - held.physical.0 < held.file_size;
+        if virt(held) != virt(segment) && has_data {
+            found.push(LoadSegment {
+                file_offset: 0,
+                file_size: 0,
+                physical,
+                virt: VirtAddr(virt(segment)),
+                memory_size: end.min(end_of(held)) - physical.0,
+            });
+        }
+    }
+}
+
 /// Sets the direct-mapping addresses of RAM segments, where the page tables agree at both ends
 /// of the segment.
-pub(crate) fn set_direct(kernel: &Kernel, ram: &mut [LoadSegment]) {
+fn set_direct(kernel: &Kernel, ram: &mut [LoadSegment]) {
     let Some(base) = direct_base(kernel) else {
         return;
     };
@@ -27,7 +121,7 @@ pub(crate) fn set_direct(kernel: &Kernel, ram: &mut [LoadSegment]) {
 }
 
 /// Returns the kernel image, as far as it is contiguous from `_stext`.
-pub(crate) fn image(kernel: &Kernel) -> Option<LoadSegment> {
+fn image(kernel: &Kernel) -> Option<LoadSegment> {
     let start = kernel.info().symbol("_stext")?;
     let page_size = 1_u64 << kernel.source().page_shift();
     let virt = VirtAddr(start.0 / page_size * page_size);

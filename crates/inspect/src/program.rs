@@ -69,9 +69,22 @@ pub struct Walk {
 impl<'k, 's> Program<'k, 's> {
     /// Reads the symbols and types of `kernel` from its memory.
     pub fn open(kernel: &'k Kernel<'s>) -> Result<Self, InspectError> {
-        let symbols = kallsyms::read(kernel)?.ok_or(InspectError::NoSymbols)?;
-        let types = btf::from_memory(kernel, &symbols)?.ok_or(InspectError::NoTypes)?;
-        Ok(Self::of(kernel, symbols, types))
+        let program = Self::open_symbols(kernel)?;
+        program.has_types()?;
+        Ok(program)
+    }
+
+    /// Returns an error unless the kernel has types.
+    ///
+    /// # Errors
+    ///
+    /// [`InspectError::NoTypes`] if it has none, so that no structures can be read.
+    pub fn has_types(&self) -> Result<(), InspectError> {
+        // An empty table has `void`.
+        match self.types().len() > 1 {
+            true => Ok(()),
+            false => Err(InspectError::NoTypes),
+        }
     }
 
     /// Reads only the symbols if the kernel has no types; then no structures can be read.

@@ -8,7 +8,7 @@ use bigiron_inspect::page_class::UNKNOWN;
 use bigiron_inspect::{InspectError, PageMap, Program, Tasks};
 use bigiron_kernel::page::KindBits;
 use bigiron_kernel::{IoMethod, Kernel, SECTION_FRAMES, Source};
-use bigiron_synth::{TinyKernel, TinyTypes};
+use bigiron_synth::{IMAGE, TinyKernel, TinyTypes};
 
 /// Size of a task_struct here.
 const TASK: u64 = 96;
@@ -191,4 +191,18 @@ fn struct_pages_of_more_memory_than_the_dump_can_describe_are_not_read() {
         "{:?}",
         map.warnings
     );
+}
+
+#[test]
+fn kernel_without_types_has_its_symbols_only() {
+    let mut kernel = TinyKernel::default();
+    kernel.symbols(&[("T_stext", IMAGE), ("Tschedule", IMAGE + 64)]);
+    let source = Source::from_bytes(Box::new(kernel.elf()), "tiny".into()).unwrap();
+    let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
+    let error = Program::open(&kernel).err();
+    assert!(matches!(error, Some(InspectError::NoTypes)), "{error:?}");
+    let program = Program::open_symbols(&kernel).unwrap();
+    assert!(matches!(program.has_types(), Err(InspectError::NoTypes)));
+    let found = program.symbol_at(VirtAddr(IMAGE + 70)).unwrap();
+    assert_eq!((found.symbol.name, found.offset), ("schedule", 6));
 }

@@ -12,7 +12,7 @@ use bigiron_kernel::erase::{Config, EraseMemory, Erasure, resolve};
 use bigiron_kernel::symbols::Symbols;
 use bigiron_kernel::types::btf::Btf;
 use bigiron_kernel::{KernelError, KernelMemory};
-use bigiron_synth::TinyTypes;
+use bigiron_synth::{ByteOrder, TinyTypes};
 
 const BASE: u64 = 0xffff_ff00_0000_0000;
 /// Bytes of the dump.
@@ -75,7 +75,7 @@ fn types() -> Btf {
     let nodes = types.add("", array, 0, &[node, long, 4 << 20]);
     types.add("first", variable, node, &[1]);
     types.add("nodes", variable, nodes, &[1]);
-    Btf::parse(types.bytes(), Endian::Little).unwrap()
+    Btf::parse(types.bytes(ByteOrder::Little), Endian::Little).unwrap()
 }
 
 fn erase(commands: &str) -> (Endless, Erasure) {

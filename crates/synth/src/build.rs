@@ -83,6 +83,7 @@ pub(crate) fn build(mut spec: Spec) -> Result<Machine, SynthError> {
         memmap,
         mappings,
         stacks,
+        info: String::new(),
     })
 }
 

@@ -1,7 +1,10 @@
 //! Frames on a kernel stack, and the registers that lead to the innermost one.
 
 /// Distance of two frames, which is large enough for every architecture's minimum.
-const FRAME: u64 = 192;
+pub(crate) const FRAME: u64 = 192;
+
+/// Distance of two return addresses.
+pub(crate) const CALL: u64 = 64;
 
 /// What a CPU's NT_PRSTATUS shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -80,13 +80,14 @@
 //! of struct pages.
 //!
 //! # Limitations
-//! There are no kallsyms, lists of free blocks, and processes; a [`TinyKernel`] has the symbols
-//! and types that a test gives it. Struct pages have
+//! There are no kallsyms, lists of free blocks, and processes; a [`NamedMachine`], and a
+//! [`TinyKernel`] of x86_64, have the symbols and types that a test gives them. Struct pages have
 //! only the fields that a filter reads. Sizes of `zone` and `pglist_data` depend on a
 //! kernel's configuration; they are real, but not those of each kernel. Only x86_64 and ppc64
 //! have node_data in VMCOREINFO, as real kernels do.
 
 mod arch;
+mod btf;
 mod build;
 mod checks;
 mod cpu_notes;
@@ -94,11 +95,13 @@ mod elf;
 mod error;
 mod frames;
 mod image;
+mod kallsyms;
 mod kernels;
 mod layout;
 mod machine;
 mod memmap;
 mod memory;
+mod named;
 mod notes;
 mod oracle;
 mod order;
@@ -117,11 +120,13 @@ mod vmcoreinfo;
 mod xen;
 mod zones;
 
+pub use btf::TinyTypes;
 pub use elf::{ElfImage, LoadExtent};
 pub use error::SynthError;
 pub use frames::Registers;
 pub use kernels::{CompoundInfo, HeadLink, Kernel, PageFlags, PageTypes, ZoneLayout, presets};
 pub use machine::{Machine, Mapping};
+pub use named::NamedMachine;
 pub use notes::NoteExtent;
 pub use order::ByteOrder;
 pub use platform::Platform;
@@ -130,7 +135,7 @@ pub use random::{random_machine, random_machine_on};
 pub use sadump::SadumpShape;
 pub use shape::{ElfShape, LoadOrder, Vaddr, Writer};
 pub use spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
-pub use tiny::{IMAGE, TinyKernel, TinyTypes};
+pub use tiny::{IMAGE, TinyKernel};
 pub use xen::{XenHost, XenOwner};
 
 /// Builds machines.

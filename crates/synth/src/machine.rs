@@ -21,6 +21,8 @@ pub struct Machine {
     pub(crate) memmap: BTreeMap<u64, u64>,
     pub(crate) mappings: Vec<Mapping>,
     pub(crate) stacks: Vec<Stack>,
+    /// Lines that a test adds to VMCOREINFO.
+    pub(crate) info: String,
 }
 
 /// Virtually and physically contiguous memory that the kernel can address.
@@ -35,7 +37,12 @@ pub struct Mapping {
 impl Machine {
     /// Returns the VMCOREINFO text, even if the dump does not contain it.
     pub fn vmcoreinfo(&self) -> String {
-        vmcoreinfo::text(&self.spec, &self.layout)
+        vmcoreinfo::text(&self.spec, &self.layout) + &self.info
+    }
+
+    /// Adds lines to VMCOREINFO in the notes, not to that in memory.
+    pub fn add_info(&mut self, lines: &str) {
+        self.info.push_str(lines);
     }
 
     /// Returns the specification from which the machine was built, with sorted runs.

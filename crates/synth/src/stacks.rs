@@ -3,14 +3,13 @@
 
 use crate::arch::Ground;
 use crate::error::SynthError;
-use crate::frames::Stack;
+use crate::frames::{CALL, Stack};
 
 /// Bytes of a kernel stack.
 const STACK: u64 = 16 << 10;
 /// Room between the outermost frame and the end of a stack, for registers.
 const END: u64 = 512;
-/// Distance of two return addresses, and of the first ones of two CPUs.
-const CALL: u64 = 64;
+/// Distance of the first return addresses of two CPUs.
 const CPU: u64 = 16;
 
 /// The largest number of calls on a stack.

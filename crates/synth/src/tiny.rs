@@ -1,6 +1,10 @@
 //! A kernel of a few pages, made to measure: page tables, symbols, types and whatever else a
 //! test puts into its memory, true or not.
 
+use crate::btf::TinyTypes;
+use crate::kallsyms;
+use crate::order::ByteOrder;
+
 /// Where the kernel's image is mapped (__START_KERNEL_map); it begins at physical address 0.
 pub const IMAGE: u64 = 0xffff_ffff_8000_0000;
 /// Where [`TinyKernel::alias`] shows one page.
@@ -97,39 +101,15 @@ impl TinyKernel {
 
     /// Adds kallsyms: the letter and name of each symbol, below 128 bytes, and its address.
     pub fn symbols(&mut self, symbols: &[(&str, u64)]) {
-        let mut names = Vec::new();
-        for (name, _) in symbols {
-            assert!(name.len() < 128, "{name}: too long for one byte");
-            names.push(name.len() as u8);
-            names.extend(name.bytes());
-        }
-        names.resize(names.len() + PAGE, 0);
-        // Each token is its own character.
-        let (mut tokens, mut index) = (Vec::new(), Vec::new());
-        for token in 0..=u8::MAX {
-            index.extend((tokens.len() as u16).to_le_bytes());
-            tokens.extend((token != 0).then_some(token));
-            tokens.push(0);
-        }
-        tokens.resize(tokens.len() + PAGE, 0);
-        let mut addresses: Vec<u64> = symbols.iter().map(|(_, address)| *address).collect();
-        addresses.resize(addresses.len() + PAGE / 8, 0);
-        let count = (symbols.len() as u32).to_le_bytes();
-        let tables = [
-            ("names", self.put(&names)),
-            ("num_syms", self.put(&count)),
-            ("token_table", self.put(&tokens)),
-            ("token_index", self.put(&index)),
-            ("addresses", self.put_words(&addresses)),
-        ];
-        for (name, address) in tables {
-            self.info(&format!("SYMBOL(kallsyms_{name})={address:x}\n"));
+        for (name, bytes) in kallsyms::tables(symbols, ByteOrder::Little) {
+            let address = self.put(&bytes);
+            self.info(&format!("SYMBOL({name})={address:x}\n"));
         }
     }
 
     /// Adds types and symbols, among them those that locate the types and the image.
     pub fn names(&mut self, types: &TinyTypes, symbols: &[(&str, u64)]) {
-        let bytes = types.bytes();
+        let bytes = types.bytes(ByteOrder::Little);
         let start = self.put(&bytes);
         let mut all = vec![
             ("D__start_BTF", start),
@@ -196,73 +176,5 @@ impl TinyKernel {
         out.resize(start, 0);
         out.extend(memory);
         out
-    }
-}
-
-/// A table of types (BTF).
-#[derive(Clone, Debug)]
-pub struct TinyTypes {
-    types: Vec<u8>,
-    count: u32,
-    names: Vec<u8>,
-}
-
-impl Default for TinyTypes {
-    fn default() -> Self {
-        Self {
-            types: Vec::new(),
-            count: 0,
-            names: vec![0],
-        }
-    }
-}
-
-impl TinyTypes {
-    fn name(&mut self, name: &str) -> u32 {
-        if name.is_empty() {
-            return 0;
-        }
-        let at = self.names.len() as u32;
-        self.names.extend(name.bytes().chain([0]));
-        at
-    }
-
-    /// Adds a type with its name, its kind with the number of elements, its size or type, and
-    /// what follows; returns its number.
-    pub fn add(&mut self, name: &str, info: u32, size_or_type: u32, rest: &[u32]) -> u32 {
-        let name = self.name(name);
-        for word in [name, info, size_or_type].iter().chain(rest) {
-            self.types.extend(word.to_le_bytes());
-        }
-        self.count += 1;
-        self.count
-    }
-
-    /// Adds an integer of `size` bytes.
-    pub fn integer(&mut self, name: &str, size: u32) -> u32 {
-        self.add(name, 1 << 24, size, &[size * 8])
-    }
-
-    /// Adds an array.
-    pub fn array(&mut self, element: u32, count: u32) -> u32 {
-        self.add("", 3 << 24, 0, &[element, element, count])
-    }
-
-    /// Adds a struct of members: name, type and offset in bytes.
-    pub fn structure(&mut self, name: &str, size: u32, members: &[(&str, u32, u32)]) -> u32 {
-        let mut rest = Vec::new();
-        for (name, type_number, offset) in members {
-            rest.extend([self.name(name), *type_number, 8 * offset]);
-        }
-        self.add(name, 4 << 24 | members.len() as u32, size, &rest)
-    }
-
-    /// Returns the table.
-    pub fn bytes(&self) -> Vec<u8> {
-        let (len, names) = (self.types.len() as u32, self.names.len() as u32);
-        let header = [0x1_eb9f, 24, 0, len, len, names];
-        let header = header.iter().flat_map(|word| word.to_le_bytes());
-        let header: Vec<u8> = header.collect();
-        [&header[..], &self.types, &self.names].concat()
     }
 }

@@ -15,7 +15,7 @@ fn offsets(arch: &str) -> (usize, usize) {
         "aarch64" => (32 * 8, 29 * 8),
         "s390x" => (8, 16 + 15 * 8),
         "riscv64" => (0, 8 * 8),
-        "loongarch64" => (33 * 8, 22 * 8),
+        "loongarch64" => (33 * 8, 3 * 8),
         _ => (32 * 8, 8),
     }
 }
@@ -23,7 +23,7 @@ fn offsets(arch: &str) -> (usize, usize) {
 /// Returns the caller's frame and its return address.
 fn step(reader: &Reader<'_>, frame: u64) -> (u64, u64) {
     match reader.arch.as_str() {
-        "riscv64" | "loongarch64" => (reader.virt(frame - 16), reader.virt(frame - 8)),
+        "riscv64" => (reader.virt(frame - 16), reader.virt(frame - 8)),
         "s390x" => match reader.virt(frame + 152) {
             0 => (0, 0),
             next => (next, reader.virt(next + 136)),
@@ -33,6 +33,23 @@ fn step(reader: &Reader<'_>, frame: u64) -> (u64, u64) {
             next => (next, reader.virt(next + 16)),
         },
         _ => (reader.virt(frame), reader.virt(frame + 8)),
+    }
+}
+
+/// Unwinds loongarch64 by the instructions before each address: `addi.d sp, sp, SIZE` and
+/// `st.d ra, sp, OFFSET`. The outermost function has none.
+fn unwind_by_prologues(reader: &Reader<'_>, pc: u64, mut sp: u64) -> Vec<u64> {
+    let mut calls = vec![pc];
+    loop {
+        let code = reader.virt(calls[calls.len() - 1] / 64 * 64 - 12);
+        let (make, keep) = (code as u32, (code >> 32) as u32);
+        if make & 0xffc0_03ff != 0x02c0_0063 || keep & 0xffc0_03ff != 0x29c0_0061 {
+            return calls;
+        }
+        // Twelve bits from bit 10 on.
+        let number = |word: u32| i64::from((word << 10).cast_signed() >> 20);
+        calls.push(reader.virt(sp.wrapping_add_signed(number(keep))));
+        sp = sp.wrapping_add_signed(-number(make));
     }
 }
 
@@ -52,6 +69,9 @@ fn unwind(machine: &Machine, pr_reg: &[u8]) -> Vec<u64> {
         calls.push(word(36 * 8));
     }
     let mut frame = word(frame);
+    if reader.arch == "loongarch64" {
+        return unwind_by_prologues(&reader, calls[0], frame);
+    }
     loop {
         let (next, address) = step(&reader, frame);
         if next == 0 {

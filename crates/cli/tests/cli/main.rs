@@ -8,12 +8,14 @@
 )]
 
 mod common;
+mod machines;
 mod mounted;
 mod peer;
 mod save;
 mod segments;
 mod stripe;
 
+mod architectures;
 mod arm64;
 mod bad_elf;
 mod bad_kdump;
@@ -21,6 +23,7 @@ mod bad_pages;
 mod bad_sectors;
 #[cfg(feature = "bench")]
 mod bench_dump;
+mod bit_fields;
 #[cfg(all(feature = "bench", feature = "generate"))]
 mod command_line;
 #[cfg(feature = "default")]

@@ -86,6 +86,11 @@ pub fn instruction(line: &str) -> Option<&str> {
     name.trim_end().strip_suffix(')')
 }
 
+/// Returns true for the first line about a task (sched_show_task, kernel/sched/core.c).
+pub fn begins_task(line: &str) -> bool {
+    line.starts_with("task:") && line.contains(" state:")
+}
+
 /// Returns true for the line before a call trace.
 pub fn begins_trace(line: &str) -> bool {
     ["Call Trace:", "Call trace:"].contains(&line.trim_end())

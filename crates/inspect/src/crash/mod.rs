@@ -108,6 +108,9 @@ struct Search {
     crash: Crash,
     /// True while lines belong to the last event's call trace.
     in_trace: bool,
+    /// True while traces are those of other tasks: a kernel that panics may list them all
+    /// (panic_print, and sysrq-t).
+    of_others: bool,
 }
 
 impl Search {
@@ -124,7 +127,7 @@ impl Search {
             // A second panic, of another CPU or caused by the first, explains nothing.
             if self.crash.panic.is_none() {
                 self.crash.panic = Some(Event::new(EventKind::Panic, message, record));
-                self.in_trace = false;
+                (self.in_trace, self.of_others) = (false, false);
             }
             return;
         }
@@ -139,8 +142,13 @@ impl Search {
         if event.caller != record.caller {
             return;
         }
-        if lines::begins_trace(line) {
-            self.in_trace = event.trace.is_empty();
+        if lines::begins_task(line) {
+            // These events are about a task, which follows.
+            let has_task = matches!(event.kind, EventKind::HungTask | EventKind::Stall);
+            self.of_others = !has_task;
+            self.in_trace = false;
+        } else if lines::begins_trace(line) {
+            self.in_trace = event.trace.is_empty() && !self.of_others;
         } else if let Some(call) = lines::call(line).filter(|_| self.in_trace) {
             let is_mark = call == "<TASK>" || call == "</TASK>";
             if !is_mark && event.trace.len() < MAX_TRACE {
@@ -169,7 +177,7 @@ impl Search {
                 return;
             }
         }
-        self.in_trace = false;
+        (self.in_trace, self.of_others) = (false, false);
         self.crash.cause = Some(Event::new(kind, line, record));
     }
 }
@@ -268,6 +276,43 @@ mod tests {
             ["? __die+0x1f/0x60", "write_sysrq_trigger+0x42/0x50"]
         );
         assert_eq!(found.last_ts_nsec, Some(18));
+    }
+
+    /// With panic_print=1, a panic lists all tasks.
+    #[test]
+    fn traces_of_a_list_of_tasks_are_not_those_of_the_panic() {
+        let list = [
+            "task:init            state:S stack:0     pid:1     tgid:1     ppid:0      flags:0x00000002",
+            "Call Trace:",
+            " <TASK>",
+            " __schedule+0x3c5/0x9f0",
+            " </TASK>",
+        ];
+        let oops = [
+            "BUG: kernel NULL pointer dereference, address: 0000000000000008",
+            "Call Trace:",
+            " write_sysrq_trigger+0x42/0x50",
+            "Kernel panic - not syncing: Fatal exception",
+        ];
+        let lines = oops.iter().chain(&list).map(|line| (1, 87, *line));
+        let found = crash(&lines.collect::<Vec<_>>());
+        assert!(
+            found
+                .panic
+                .as_ref()
+                .is_some_and(|panic| panic.trace.is_empty())
+        );
+        let trace = found.with_trace().map(|event| event.trace.as_slice());
+        assert_eq!(
+            trace,
+            Some(&["write_sysrq_trigger+0x42/0x50".to_owned()][..])
+        );
+        // A task that hangs is the event itself.
+        let hung = ["INFO: task init:1 blocked for more than 120 seconds."];
+        let lines = hung.iter().chain(&list).map(|line| (1, 87, *line));
+        let found = crash(&lines.collect::<Vec<_>>());
+        let trace = found.with_trace().map(|event| event.trace.len());
+        assert_eq!(trace, Some(1));
     }
 
     /// A requested crash by a write to address 0, as each architecture reports it.

@@ -6,7 +6,7 @@
 
 use crate::arch::contract::{Architecture, Areas, Block, Ground, prstatus};
 use crate::error::SynthError;
-use crate::frames::{Frames, Registers, frame_records};
+use crate::frames::{CALL, FRAME, Frames, Registers, frame_records};
 use crate::kernels::{Kernel, ZoneLayout};
 use crate::layout::Layout;
 use crate::machine::Mapping;
@@ -20,6 +20,9 @@ use crate::vmcoreinfo::Info;
 const WINDOW: u64 = 0x9000_0000_0000_0000;
 /// vm_map_base on machines with 48 bits of virtual addresses.
 const VM_MAP_BASE: u64 = 0xffff_8000_0000_0000;
+
+/// `addi.d sp, sp, -192` makes a frame, `st.d ra, sp, 184` keeps the return address.
+const PROLOGUE: u64 = 0x02fd_0063 | 0x29c2_e061 << 32;
 
 #[derive(Debug)]
 pub(super) struct Loongarch64;
@@ -147,9 +150,17 @@ impl Architecture for Loongarch64 {
         false
     }
 
-    /// The frame pointer is after the record.
+    /// Each function but the outermost, which begins a thread, has a prologue before the call and the address
+    /// in it. Its frame ends with a record, after which is the frame pointer.
     fn stack(&self, _spec: &Spec, outermost: u64, calls: &[u64]) -> Frames {
-        frame_records(outermost, calls, -16, |_, call| call)
+        let mut frames = frame_records(outermost, calls, -16, |_, call| call);
+        frames.registers.sp = frames.registers.fp - FRAME;
+        let callers = calls.len().saturating_sub(1);
+        let prologues = calls[..callers].iter();
+        frames
+            .words
+            .extend(prologues.map(|call| (call / CALL * CALL - 12, PROLOGUE)));
+        frames
     }
 }
 
