@@ -16,6 +16,7 @@ pub mod flattened;
 pub mod image;
 pub mod kdump;
 pub mod memory_limit;
+pub mod migration;
 pub mod sadump;
 pub mod salvage;
 pub mod vmcoreinfo;

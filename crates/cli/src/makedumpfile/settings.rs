@@ -39,6 +39,7 @@ pub struct Settings {
     pub vmcoreinfo: Option<PathBuf>,
     pub generate: Option<PathBuf>,
     pub config: Option<PathBuf>,
+    pub diskset: Vec<PathBuf>,
     pub help: bool,
     pub version: bool,
     pub operands: Vec<PathBuf>,
@@ -75,6 +76,7 @@ impl Settings {
             vmcoreinfo: None,
             generate: None,
             config: None,
+            diskset: Vec::new(),
             help: false,
             version: false,
             operands: Vec::new(),
@@ -198,6 +200,7 @@ impl Settings {
             Id::Vmcoreinfo => self.vmcoreinfo = Some(value.into()),
             Id::GenerateVmcoreinfo => self.generate = Some(value.into()),
             Id::Config => self.config = Some(value.into()),
+            Id::Diskset => self.diskset.push(value.into()),
             Id::Elf => self.elf = true,
             Id::Rearrange => self.rearrange = true,
             Id::Split => self.split = true,
@@ -220,8 +223,7 @@ impl Settings {
             | Id::XenVmcoreinfo
             | Id::XenPhysStart
             | Id::ExcludeXenDomains
-            | Id::ExcludeVmemmap
-            | Id::Diskset => {}
+            | Id::ExcludeVmemmap => {}
         }
         true
     }

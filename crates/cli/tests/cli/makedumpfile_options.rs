@@ -76,7 +76,6 @@ fn unsupported_options_are_rejected_by_name() {
         ("--xen_phys_start 0x100", "Xen"),
         ("-X", "-X is not supported"),
         ("-e", "-e is not supported"),
-        ("--diskset=@disk", "sadump"),
     ] {
         let outcome = lab
             .ours(&format!("{option} -d31 @vmcore @out"))
