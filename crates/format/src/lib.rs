@@ -21,6 +21,8 @@ pub mod sadump;
 pub mod salvage;
 pub mod vmcoreinfo;
 pub mod vmdump;
+pub mod vmware;
+pub mod xen_core;
 
 pub use address::{PageFrame, PageFrameRange, PhysAddr, VirtAddr};
 pub use bytes::ReadAt;

@@ -99,6 +99,7 @@ mod layout;
 mod machine;
 mod memmap;
 mod memory;
+mod migration;
 mod notes;
 mod oracle;
 mod order;
@@ -113,7 +114,10 @@ mod spec;
 mod stacks;
 mod text;
 mod tiny;
+mod virtualbox;
 mod vmcoreinfo;
+mod vmware;
+mod xen_core;
 mod zones;
 
 pub use elf::{ElfImage, LoadExtent};
@@ -121,6 +125,7 @@ pub use error::SynthError;
 pub use frames::Registers;
 pub use kernels::{CompoundInfo, HeadLink, Kernel, PageFlags, PageTypes, ZoneLayout, presets};
 pub use machine::{Machine, Mapping};
+pub use migration::MigrationShape;
 pub use notes::NoteExtent;
 pub use order::ByteOrder;
 pub use platform::Platform;
@@ -130,6 +135,7 @@ pub use sadump::SadumpShape;
 pub use shape::{ElfShape, LoadOrder, Vaddr, Writer};
 pub use spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
 pub use tiny::{IMAGE, TinyKernel, TinyTypes};
+pub use xen_core::XenGuest;
 
 /// Builds machines.
 #[derive(Debug, Clone, Copy)]

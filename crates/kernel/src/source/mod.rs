@@ -47,6 +47,7 @@ pub use device::is_plain_dump;
 pub use elf::ElfSource;
 pub use encrypted::{Identities, MAX_RECIPIENTS, decrypt, is_encrypted};
 pub use file::{DumpFile, IoMethod};
+pub use images::with_file_beside;
 pub use kdump::KdumpSource;
 pub use live::RUNNING_KERNEL;
 pub use open::Source;

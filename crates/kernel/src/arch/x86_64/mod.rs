@@ -110,11 +110,14 @@ impl Translator for PageTables {
             if entry & PRESENT == 0 {
                 return Ok(None);
             }
+            let Some(target) = entries.of_machine(entry & ADDRESS) else {
+                return Ok(None);
+            };
             if level == 0 || (level <= 2 && entry & LARGE != 0) {
                 let size = 1_u64 << shift;
-                return Ok(Some(Leaf::within(address.0, entry & ADDRESS, size)));
+                return Ok(Some(Leaf::within(address.0, target, size)));
             }
-            table = entry & ADDRESS;
+            table = target;
         }
         Ok(None)
     }
