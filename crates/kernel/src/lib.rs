@@ -21,6 +21,8 @@
 
 pub mod aligned;
 pub mod arch;
+#[cfg(feature = "images")]
+mod crash_header;
 pub mod erase;
 pub mod error;
 pub mod filter;

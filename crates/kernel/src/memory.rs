@@ -65,7 +65,7 @@ impl<'a> PhysicalMemory<'a> {
             cache_pages,
             states: (0..readers).map(|_| Mutex::new(None)).collect(),
             run,
-            // What it does not say is not mapped.
+            // Without a sound note, no kernel is found.
             machine_frames: MachineFrames::find(source.notes()).unwrap_or_default(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bigiron_synth::{ElfShape, SadumpShape};
+use bigiron_synth::{ElfShape, MigrationShape, SadumpShape, XenGuest};
 
 use crate::common::{Lab, arg, machine, run};
 
@@ -41,10 +41,11 @@ fn sadump_is_dumped_like_the_elf_core_of_the_same_memory() {
         run(&arguments).code(0);
         same_pages(arg(&expected), arg(&out));
         let source: Vec<_> = source.iter().map(|disk| arg(disk)).collect();
-        let source = source.join(",");
-        run(&["verify", arg(&out), "--against", &source]).code(0);
-        let info = run(&["info", "--json", &source]).code(0).text();
+        let info = run(&[&["info", "--json"], &source[..]].concat());
+        let info = info.code(0).text();
         assert!(info.contains("\"sadump\""), "{info}");
+        let against = source.join(",");
+        run(&["verify", arg(&out), "--against", &against]).code(0);
     }
 }
 
@@ -118,4 +119,72 @@ fn diff_compares_a_raw_image_with_a_dump_in_either_order() {
     let maps = ["--memory-map", map, "--second-memory-map", map];
     run(&[&["diff", "-q"], &maps[..], &[image, image]].concat()).code(0);
     run(&["diff", core, image]).code(2).says(&["--memory-map"]);
+}
+
+#[test]
+fn memory_beside_a_saved_state_of_vmware_is_opened_with_it() {
+    let lab = Lab::new();
+    let expected = lab.dump("expected", &["-d", "31"]);
+    let (state, memory) = machine().vmware_files();
+    let (state, memory) = (
+        lab.file("guest.vmss", &state),
+        lab.file("guest.vmem", &memory),
+    );
+    let out = lab.path("out");
+    for source in [&state, &memory] {
+        run(&["dump", "--overwrite", "-d", "31", arg(source), arg(&out)]).code(0);
+        same_pages(arg(&expected), arg(&out));
+        let info = run(&["info", "--json", arg(source)]).code(0).text();
+        assert!(info.contains("\"VMware saved state\""), "{info}");
+    }
+    // Without the state, the memory is a raw image.
+    std::fs::remove_file(&state).unwrap();
+    run(&["info", arg(&memory)]).code(1).says(&["--memory-map"]);
+}
+
+#[test]
+fn what_hypervisors_save_is_dumped_like_the_elf_core_of_the_same_memory() {
+    let lab = Lab::new();
+    let expected = lab.dump("expected", &["-d", "31"]);
+    let out = lab.path("out");
+    let files = [
+        ("stream", machine().migration(MigrationShape::Running)),
+        ("save", machine().migration(MigrationShape::Libvirt)),
+        ("vbox", machine().virtualbox_core()),
+        ("xen", machine().xen_core(XenGuest::Hardware)),
+    ];
+    for (name, bytes) in files {
+        let source = lab.file(name, &bytes);
+        run(&["dump", "--overwrite", "-d", "31", arg(&source), arg(&out)]).code(0);
+        same_pages(arg(&expected), arg(&out));
+        run(&["info", arg(&source)]).code(0);
+    }
+}
+
+#[test]
+fn dump_of_a_paravirtual_xen_guest_is_filtered_and_read_again() {
+    let lab = Lab::new();
+    let core = lab.file("core", &machine().xen_core(XenGuest::Paravirtual));
+    let all = lab.path("all");
+    run(&["dump", "-d", "1", arg(&core), arg(&all)]).code(0);
+    let twice = lab.path("twice");
+    run(&["dump", "-d", "31", arg(&all), arg(&twice)]).code(0);
+    let release = |dump: &PathBuf| {
+        let info = run(&["info", "--json", arg(dump)]).code(0).text();
+        assert!(info.contains("6.12"), "{info}");
+    };
+    release(&core);
+    release(&twice);
+    for (format, name) in [("elf", "as-elf"), ("vmdump", "as-vmdump")] {
+        let once = lab.path(name);
+        run(&["dump", "-d", "31", "-f", format, arg(&core), arg(&once)]).code(0);
+        release(&once);
+        if format == "vmdump" {
+            same_pages(arg(&twice), arg(&once));
+        }
+    }
+    // The pages that a filter keeps are those of the same machine without Xen.
+    let expected = lab.dump("expected", &["-d", "31"]);
+    let present = |dump| crate::common::present(dump);
+    assert_eq!(present(&expected), present(&twice));
 }

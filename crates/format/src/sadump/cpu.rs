@@ -39,6 +39,8 @@ const REGISTERS: [(Register, usize); 24] = [
 /// Offset of EFER, and its bit LMA: the CPU was in long mode.
 const EFER: usize = 992;
 const LONG_MODE: u64 = 1 << 10;
+/// Offset of CR3.
+const CR3: usize = 1008;
 /// Offsets of the segment registers, which have 4 bytes.
 const SEGMENTS: std::ops::Range<usize> = 936..968;
 
@@ -82,6 +84,13 @@ pub fn notes(states: &[u8]) -> Vec<u8> {
     let states = states.chunks_exact(CPU_STATE_SIZE);
     let notes = states.map(|state| registers(state).note());
     notes.collect::<Vec<_>>().concat()
+}
+
+/// Returns CR3 of each CPU.
+pub fn page_tables(states: &[u8]) -> Vec<u64> {
+    let states = states.chunks_exact(CPU_STATE_SIZE);
+    let found = states.map(|state| Endian::Little.u64(state, CR3).unwrap_or(0));
+    found.collect()
 }
 
 /// Returns true if there are CPUs, and none was in long mode.

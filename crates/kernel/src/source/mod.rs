@@ -155,6 +155,8 @@ pub struct SourceFacts<'a> {
     pub is_live: bool,
     /// The reason why some memory is missing; `None` if all is present.
     pub damage: Option<&'a str>,
+    /// CR3 of each CPU of an x86-64 machine, where a kernel other than the first one may have run.
+    pub page_tables: &'a [u64],
     /// Something wrong in the file that takes no memory away.
     pub warning: Option<&'a str>,
     /// Number of page frames whose data the file has, as the file states it, unchecked; `None`

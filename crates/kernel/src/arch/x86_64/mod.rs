@@ -94,6 +94,16 @@ fn translator(
     }))
 }
 
+/// Returns the translator of the page tables that a CPU used, by its CR3.
+#[cfg(feature = "images")]
+pub fn of_cpu(info: &Vmcoreinfo, cr3: u64) -> impl Translator {
+    PageTables {
+        root: cr3 & ADDRESS,
+        levels: if has_five_levels(info) { 5 } else { 4 },
+        encryption: info.number("sme_mask").unwrap_or(0).cast_unsigned(),
+    }
+}
+
 impl Translator for PageTables {
     fn walk(&self, entries: &mut Entries, address: VirtAddr) -> Result<Option<Leaf>, SourceError> {
         // A canonical address sign-extends the highest bit that the tables translate.
