@@ -36,6 +36,7 @@ class Dump:
         cls,
         paths: Sequence[str | PathLike[str]],
         vmcoreinfo: bytes | None,
+        memory_map: str | None,
         identity: str | PathLike[str] | None,
         cache: int,
     ) -> Dump: ...

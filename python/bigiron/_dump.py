@@ -141,12 +141,13 @@ class Dump:
         path: Path | Sequence[Path],
         *,
         vmcoreinfo: bytes | None = None,
+        memory_map: str | None = None,
         identity: Path | None = None,
         cache: int = CACHE,
     ) -> None:
         paths = [path] if isinstance(path, (str, PathLike)) else list(path)
         self.paths = [fspath(path) for path in paths]
-        self._dump = _bigiron.Dump(self.paths, vmcoreinfo, identity, cache)
+        self._dump = _bigiron.Dump(self.paths, vmcoreinfo, memory_map, identity, cache)
         self.page_size = 1 << self._dump.page_shift()
         self.end_frame = self._dump.end_frame()
         """The page frame after the last one of memory."""
@@ -285,12 +286,14 @@ def open(
     path: Path | Sequence[Path],
     *,
     vmcoreinfo: bytes | None = None,
+    memory_map: str | None = None,
     identity: Path | None = None,
     cache: int = CACHE,
 ) -> Dump:
     """Opens a dump in any format; a list of paths contains all parts of a split or striped one.
 
     `vmcoreinfo` is the VMCOREINFO text for a dump without one, `identity` the file with the key of an encrypted dump, and
-    `cache` the size of the cache of decompressed memory in bytes.
+    `cache` the size of the cache of decompressed memory in bytes. With `memory_map` the path is that of a raw image of
+    memory: it is the text of the image's memory map in the form of /proc/iomem, or "flat".
     """
-    return Dump(path, vmcoreinfo=vmcoreinfo, identity=identity, cache=cache)
+    return Dump(path, vmcoreinfo=vmcoreinfo, memory_map=memory_map, identity=identity, cache=cache)

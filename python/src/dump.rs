@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use bigiron_format::bytes::Endian;
+use bigiron_format::image::MemoryMap;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
 use bigiron_inspect::page_class::kind_bits;
@@ -13,6 +14,7 @@ use bigiron_inspect::{
     Space, Tasks,
 };
 use bigiron_kernel::printk::Log;
+use bigiron_kernel::source::DumpFile;
 use bigiron_kernel::{Identities, IoMethod, Kernel, PhysicalMemory, SECTION_FRAMES, Source};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -94,14 +96,31 @@ impl Dump {
     }
 }
 
+/// Opens a raw image of memory; `map` is the text of its memory map, or `flat`.
+fn open_image(paths: &[PathBuf], map: &str) -> PyResult<Source> {
+    let [path] = paths else {
+        return Err(Error::new_err("a raw image of memory is one file"));
+    };
+    let map = match map {
+        "flat" => None,
+        text => Some(
+            MemoryMap::parse(text.as_bytes())
+                .map_err(|error| Error::new_err(format!("memory_map: {error}")))?,
+        ),
+    };
+    let file = DumpFile::open(path).map_err(errors::of_source)?;
+    Source::from_image(file, map.as_ref()).map_err(errors::of_source)
+}
+
 #[pymethods]
 impl Dump {
     #[new]
-    #[pyo3(signature = (paths, vmcoreinfo, identity, cache))]
+    #[pyo3(signature = (paths, vmcoreinfo, memory_map, identity, cache))]
     fn open(
         py: Python<'_>,
         paths: Vec<PathBuf>,
         vmcoreinfo: Option<Vec<u8>>,
+        memory_map: Option<&str>,
         identity: Option<PathBuf>,
         cache: u64,
     ) -> PyResult<Self> {
@@ -111,7 +130,10 @@ impl Dump {
             let identities = identities
                 .map_err(|error| Error::new_err(error.to_string()))?
                 .unwrap_or_default();
-            let mut source = Source::open_with(&paths, &identities).map_err(errors::of_source)?;
+            let mut source = match memory_map {
+                Some(map) => open_image(&paths, map)?,
+                None => Source::open_with(&paths, &identities).map_err(errors::of_source)?,
+            };
             source.set_cache(cache);
             memory.add_readers(&source);
             let given = vmcoreinfo

@@ -64,6 +64,28 @@ class Reading(unittest.TestCase):
                 self.assertEqual(dump.read(address, dump.page_size, physical=True), expected)
                 self.assertEqual(bytes(dump.pages(frame)), expected)
 
+    def test_raw_image_is_read_by_its_memory_map(self) -> None:
+        with open(VMCORE, "rb") as file:
+            core = file.read()
+        (table,) = struct.unpack_from("<Q", core, 32)
+        (count,) = struct.unpack_from("<H", core, 56)
+        lines, data = "", b""
+        for number in range(count):
+            kind, _, offset, _, start, size, *_ = struct.unpack_from("<IIQQQQQQ", core, table + 56 * number)
+            if kind == 1:
+                lines += f"{start:x}-{start + size - 1:x} : System RAM\n"
+                data += core[offset : offset + size]
+        with tempfile.NamedTemporaryFile() as image:
+            image.write(data)
+            image.flush()
+            dump = bigiron.open(image.name, memory_map=lines)
+            self.assertEqual(dump.release, self.core.release)
+            for frame in self.frames(dump, 50):
+                self.assertEqual(bytes(dump.pages(frame)), bytes(self.core.pages(frame)))
+            for other, reason in (("memory", "memory_map"), ("", "memory_map")):
+                with self.assertRaisesRegex(bigiron.Error, reason):
+                    bigiron.open(image.name, memory_map=other)
+
     def test_kernel_addresses_are_translated_as_by_drgn(self) -> None:
         for dump in (self.core, *self.dumps):
             for name in ("linux_banner", "init_task", "init_uts_ns"):

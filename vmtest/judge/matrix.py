@@ -26,6 +26,7 @@ from typing import Any
 import peers_venv
 from case import CODECS, FULL, Case, Check, Row
 from dump_rows import elf_row, flattened_rows, plain_row, refilter_row, source_row, split_row, vmdump_rows
+from image_rows import image_rows
 from look_rows import dmesg_rows, erase_rows, mounted_rows, reader_rows, trace_rows
 from tools import Bigiron, Makedumpfile, ToolFailed
 from verdict import CannotJudge, Verdict
@@ -66,6 +67,7 @@ def rows(
     for codec in case.makedumpfile.codecs:
         yield source_row(case, codec)
     yield split_row(case)
+    yield from image_rows(case, None if quick else vmlinux)
     for level in (FULL,) if quick else (0, 1, 8, FULL):
         yield elf_row(case, level)
     yield from vmdump_rows(case, quick, vmlinux)

@@ -9,7 +9,7 @@ use bigiron_format::image::{MAX_MAP_SIZE, MemoryMap};
 use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
 use bigiron_helpers::processor_count;
 use bigiron_kernel::printk::LogError;
-use bigiron_kernel::source::DumpFile;
+use bigiron_kernel::source::{DumpFile, with_file_beside};
 use bigiron_kernel::xen::{Given, Host};
 use bigiron_kernel::{
     Identities, IoMethod, Kernel, KernelError, RUNNING_KERNEL, Source, named_note_warnings,
@@ -72,6 +72,7 @@ impl Files {
     /// Opens the files of one dump, none of which is standard input.
     pub fn open_named(paths: &[PathBuf], identity: Option<&Path>) -> anyhow::Result<Self> {
         let identities = identities(identity)?;
+        let paths = with_file_beside(paths);
         let files = paths.iter().map(|path| DumpFile::open(path));
         Ok(Self {
             dump: Dump::Named(files.collect::<Result<_, _>>()?),

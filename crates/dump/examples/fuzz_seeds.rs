@@ -127,11 +127,80 @@ fn main() {
         );
         write("bad_sectors", &format!("{kind}_reads"), &[kind, 0, 9]);
     }
+    write("sadump", "as_it_is", &[0]);
+    for shape in 0..3_u8 {
+        // One edit of each disk: the dump header, the partition header, the bitmaps.
+        for (name, at) in [("dump", 1024_u16), ("partition", 38), ("bitmaps", 3100)] {
+            let [low, high] = at.to_le_bytes();
+            let edit = [1, low, high, 255, 1];
+            let input = [&[shape][..], &edit, &edit, &edit].concat();
+            write("sadump", &format!("{shape}_{name}"), &input);
+        }
+        // The second disk is missing.
+        write("sadump", &format!("{shape}_missing"), &[shape, 0, 9, 0]);
+    }
+    for form in 0..8_u8 {
+        write("virtual_machines", &form.to_string(), &[form, 0]);
+        let edit = [form, 1, 24, 0, 255, 1];
+        write("virtual_machines", &format!("{form}_edit"), &edit);
+    }
+    for (name, image) in small_images() {
+        write("image", name, &image);
+    }
     for form in [0, 1, 2, 3, 0x80] {
         let contents = (0..2048_u32).flat_map(|n| (n / 7).to_le_bytes());
         let input: Vec<u8> = [form, form, 31, form].into_iter().chain(contents).collect();
         write("round_trip", &form.to_string(), &input);
     }
+}
+
+/// Images of a machine without RAM worth the name, and memory maps. The target adds the first
+/// bytes of each form, so they are cut off.
+fn small_images() -> Vec<(&'static str, Vec<u8>)> {
+    let range = [
+        &0x1000_u64.to_le_bytes()[..],
+        &0x1fff_u64.to_le_bytes()[..],
+        &[0; 8],
+    ]
+    .concat();
+    let lime = [&range[..], &[7; PAGE]].concat();
+    // A chunk that is not compressed.
+    let avml = [
+        &range[..],
+        b"\xff\x06\0\0sNaPpY",
+        &[1, 4, 16, 0],
+        &[7; PAGE + 4],
+    ]
+    .concat();
+    let block = b"\x06pc.ram\0\0\0\0\0\0\x20\0";
+    let stream = [
+        &b"\x01\0\0\0\x02\x03ram\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\x20\x04"[..],
+        block,
+        b"\0\0\0\0\0\0\0\x10\x03\0\0\0\x02\0\0\0\0\0\0\0\x08\x06pc.ram",
+        &[7; PAGE],
+        b"\0\0\0\0\0\0\x10\x22\0\0\0\0\0\0\0\0\x10\0",
+    ];
+    let mut state = [&[8, 0, 0, 0, 1, 0, 0, 0][..], b"memory"].concat();
+    state.resize(8 + 64, 0);
+    state.extend(92_u64.to_le_bytes());
+    state.extend([0; 8]);
+    for (name, value) in [("regionsCount", 1_u32), ("regionPPN", 2), ("regionSize", 1)] {
+        let index = u16::from(value != 1 || name == "regionSize");
+        let tag = (name.len() as u16) << 8 | index << 6 | 4;
+        state.extend(tag.to_le_bytes());
+        state.extend(name.bytes());
+        state.extend(vec![0; 4 * usize::from(index)]);
+        state.extend(value.to_le_bytes());
+    }
+    state.extend([0; 2]);
+    vec![
+        ("lime", lime),
+        ("avml", avml),
+        ("stream", stream.concat()),
+        ("vmware", state),
+        ("iomem", b"00001000-00001fff : System RAM\n".to_vec()),
+        ("ranges", b"0x0-0xfff\n# a hole\n10000-10fff\n".to_vec()),
+    ]
 }
 
 /// Texts about CPUs, as the kernel and people write them.

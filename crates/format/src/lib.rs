@@ -16,10 +16,13 @@ pub mod flattened;
 pub mod image;
 pub mod kdump;
 pub mod memory_limit;
+pub mod migration;
 pub mod sadump;
 pub mod salvage;
 pub mod vmcoreinfo;
 pub mod vmdump;
+pub mod vmware;
+pub mod xen_core;
 
 pub use address::{PageFrame, PageFrameRange, PhysAddr, VirtAddr};
 pub use bytes::ReadAt;

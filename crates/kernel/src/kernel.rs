@@ -90,10 +90,46 @@ impl<'a> Kernel<'a> {
             let kernel = Self::new(source, info, io, cache_pages).ok()?;
             (Some(kernel.utsname.release()) == kernel.info.release()).then_some(kernel)
         };
-        match vmcoreinfo::from_pointer(source, io)?.and_then(accept) {
-            Some(kernel) => Ok(kernel),
-            None => vmcoreinfo::from_memory(source, io, accept),
+        let first = match vmcoreinfo::from_pointer(source, io)?.and_then(accept) {
+            Some(kernel) => kernel,
+            None => vmcoreinfo::from_memory(source, io, accept)?,
+        };
+        #[cfg(feature = "images")]
+        if !first.is_alone()?
+            && let Some(crashed) = crate::crash_header::find(source, io, accept)?
+        {
+            return Ok(crashed);
         }
+        Ok(first)
+    }
+
+    /// Returns false if a CPU used page tables in which this kernel is not: those of a capture
+    /// kernel, or of the kernel that crashed before.
+    #[cfg(feature = "images")]
+    fn is_alone(&self) -> Result<bool, KernelError> {
+        /// The bit of CR3 that is set while a program runs, if its page tables lack the kernel
+        /// (PTI_USER_PGTABLE_BIT, arch/x86/include/asm/pgtable.h).
+        const OF_PROGRAM: u64 = 1 << 12;
+        let Some(address) = self.info.symbol("init_uts_ns") else {
+            return Ok(true);
+        };
+        let expected = self.translate(address)?.map(|leaf| leaf.physical);
+        let facts = self.memory.source().facts();
+        // A CPU that never ran has none.
+        for cr3 in facts.page_tables.iter().filter(|cr3| **cr3 != 0) {
+            let mut is_own = false;
+            for root in [*cr3, cr3 & !OF_PROGRAM] {
+                let tables = arch::x86_64::of_cpu(&self.info, root);
+                // Another kernel's tables may be anywhere.
+                let leaf = tables.walk(&mut Entries::new(&self.memory), address);
+                let found = leaf.ok().flatten().map(|leaf| leaf.physical);
+                is_own |= found.is_some() && found == expected;
+            }
+            if !is_own {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn new(

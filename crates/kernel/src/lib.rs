@@ -22,6 +22,8 @@
 
 pub mod aligned;
 pub mod arch;
+#[cfg(feature = "images")]
+mod crash_header;
 pub mod erase;
 pub mod error;
 pub mod filter;

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bigiron_format::elf::machine_frames::MachineFrames;
 use bigiron_format::{PageFrame, PhysAddr};
 
 use crate::error::SourceError;
@@ -36,6 +37,8 @@ pub struct PhysicalMemory<'a> {
     states: Box<[Mutex<Option<State<'a>>>]>,
     /// Number of pages read at once.
     run: usize,
+    /// The frames of page tables, if they are not those of the memory.
+    machine_frames: Option<MachineFrames>,
 }
 
 struct State<'a> {
@@ -62,7 +65,20 @@ impl<'a> PhysicalMemory<'a> {
             cache_pages,
             states: (0..readers).map(|_| Mutex::new(None)).collect(),
             run,
+            // Without a sound note, no kernel is found.
+            machine_frames: MachineFrames::find(source.notes()).unwrap_or_default(),
         }
+    }
+
+    /// Returns the physical address for one in a page table: another one in a paravirtual guest,
+    /// whose page tables have those of the machine. `None` if the guest has nothing there.
+    pub fn of_machine(&self, address: u64) -> Option<u64> {
+        let Some(frames) = &self.machine_frames else {
+            return Some(address);
+        };
+        let shift = self.source.page_shift();
+        let inside = address & ((1 << shift) - 1);
+        Some(frames.frame(address >> shift)? << shift | inside)
     }
 
     /// The memory source.

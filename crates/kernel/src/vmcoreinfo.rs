@@ -2,7 +2,7 @@
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::vmcoreinfo::{FIRST_KEY, Vmcoreinfo};
-use bigiron_format::{FormatError, PageFrame};
+use bigiron_format::{FormatError, PageFrame, PhysAddr};
 
 use crate::arch;
 use crate::error::{KernelError, SourceError};
@@ -65,16 +65,45 @@ pub fn from_memory<T>(
     io: IoMethod,
     mut accept: impl FnMut(Vmcoreinfo) -> Option<T>,
 ) -> Result<T, KernelError> {
+    let mut candidates = 0;
+    let found = each_page(source, io, |page| {
+        if !page.bytes.starts_with(FIRST_KEY) {
+            return None;
+        }
+        candidates += 1;
+        let accepted = Vmcoreinfo::parse(page.bytes, 0).ok().and_then(&mut accept);
+        match accepted {
+            Some(accepted) => Some(Some(accepted)),
+            None => (candidates == MAX_CANDIDATES).then_some(None),
+        }
+    })?;
+    found.flatten().ok_or(KernelError::NoVmcoreinfo)
+}
+
+/// A page of the smallest size.
+pub struct Page<'p> {
+    /// Its physical address.
+    pub address: PhysAddr,
+    /// Its contents.
+    pub bytes: &'p [u8],
+}
+
+/// Passes each page of memory to `find`, until it finds something.
+pub fn each_page<T>(
+    source: &dyn MemorySource,
+    io: IoMethod,
+    mut find: impl FnMut(Page<'_>) -> Option<T>,
+) -> Result<Option<T>, KernelError> {
     let page_size: usize = 1 << source.page_shift();
     let at_once = (BYTES_AT_ONCE / page_size).max(1);
     let mut reader = source.reader(io);
     let mut bits = Bitmap::new(SECTION_FRAMES as usize);
-    let mut candidates = 0;
     for first in source.sections() {
         source.present(first, &mut bits)?;
         let mut from = 0;
         while let Some((start, len)) = bits.next_run(from, bits.len(), at_once) {
-            let pages = match reader.pages(PageFrame(first.0 + start as u64), len) {
+            let frame = first.0 + start as u64;
+            let pages = match reader.pages(PageFrame(frame), len) {
                 Ok(pages) => pages,
                 Err(error) if error.is_one_page() => {
                     from = start + 1;
@@ -83,22 +112,17 @@ pub fn from_memory<T>(
                 Err(error) => return Err(error.into()),
             };
             from = start + pages.len() / page_size;
-            for page in pages
-                .chunks_exact(SMALLEST_PAGE)
-                .filter(|page| page.starts_with(FIRST_KEY))
-            {
-                candidates += 1;
-                let accepted = Vmcoreinfo::parse(page, 0).ok().and_then(&mut accept);
-                if let Some(accepted) = accepted {
-                    return Ok(accepted);
-                }
-                if candidates == MAX_CANDIDATES {
-                    return Err(KernelError::NoVmcoreinfo);
+            for (index, bytes) in pages.chunks_exact(SMALLEST_PAGE).enumerate() {
+                let inside = (index * SMALLEST_PAGE) as u64;
+                let address = PhysAddr((frame << source.page_shift()) + inside);
+                let found = find(Page { address, bytes });
+                if found.is_some() {
+                    return Ok(found);
                 }
             }
         }
     }
-    Err(KernelError::NoVmcoreinfo)
+    Ok(None)
 }
 
 /// Adds the name of the source to a parse error.

@@ -110,6 +110,47 @@ fn kernel_and_registers_are_found() {
 }
 
 #[test]
+fn crashed_kernel_is_found_in_a_dump_written_while_the_capture_kernel_ran() {
+    // The capture kernel's VMCOREINFO comes first.
+    let capture = "kernel 6.1\nram 0x0-0x9f 0x400-0xfff";
+    let mut capture = Synth::from_text(capture).unwrap();
+    let crashed = "kernel 6.12 cpus=3\nram 0x1000-0x1bff\npages 0x1b00 slab n=1";
+    let mut crashed = Synth::from_text(crashed).unwrap();
+    let found = |disk: Vec<u8>| {
+        let source = open(vec![disk]).unwrap();
+        let kernel = Kernel::find(&source, None, IoMethod::Read, 64).unwrap();
+        kernel.utsname().release().to_owned()
+    };
+    // Without a header of a core, there is no telling.
+    let release = found(crashed.sadump_of_both(&capture));
+    assert!(release.starts_with("6.1."), "{release}");
+    let text = crashed.vmcoreinfo() + "CRASHTIME=1700000000\n";
+    let mut note = Vec::new();
+    for word in [11, text.len() as u32, 0] {
+        note.extend(word.to_le_bytes());
+    }
+    note.extend(b"VMCOREINFO\0\0");
+    note.extend(text.as_bytes());
+    let at = 0x1b00 << 12;
+    assert!(note.len() <= PAGE);
+    crashed.write(at, &note).unwrap();
+    let mut header = b"\x7fELF\x02\x01\x01".to_vec();
+    header.resize(64 + 56, 0);
+    let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
+    for (at, half) in [(16, 4_u16), (18, 62), (52, 64), (54, 56), (56, 1)] {
+        put(at, &half.to_le_bytes());
+    }
+    put(32, &64_u64.to_le_bytes());
+    put(64, &4_u32.to_le_bytes());
+    for (field, value) in [(8, at), (24, at), (32, note.len() as u64)] {
+        put(64 + field, &value.to_le_bytes());
+    }
+    capture.write(0xf00 << 12, &header).unwrap();
+    let release = found(crashed.sadump_of_both(&capture));
+    assert!(release.starts_with("6.12"), "{release}");
+}
+
+#[test]
 fn missing_disk_and_truncated_file_cost_only_their_pages() {
     let whole = machine().sadump(SadumpShape::Set(4));
     let pages = |disk: &[u8]| disk.len() / PAGE - 1;

@@ -101,6 +101,7 @@ mod layout;
 mod machine;
 mod memmap;
 mod memory;
+mod migration;
 mod named;
 mod notes;
 mod oracle;
@@ -116,8 +117,11 @@ mod spec;
 mod stacks;
 mod text;
 mod tiny;
+mod virtualbox;
 mod vmcoreinfo;
+mod vmware;
 mod xen;
+mod xen_core;
 mod zones;
 
 pub use btf::TinyTypes;
@@ -126,6 +130,7 @@ pub use error::SynthError;
 pub use frames::Registers;
 pub use kernels::{CompoundInfo, HeadLink, Kernel, PageFlags, PageTypes, ZoneLayout, presets};
 pub use machine::{Machine, Mapping};
+pub use migration::MigrationShape;
 pub use named::NamedMachine;
 pub use notes::NoteExtent;
 pub use order::ByteOrder;
@@ -137,6 +142,7 @@ pub use shape::{ElfShape, LoadOrder, Vaddr, Writer};
 pub use spec::{Class, Fill, Leaf, Options, Run, Spec, VmcoreinfoPlace};
 pub use tiny::{IMAGE, TinyKernel};
 pub use xen::{XenHost, XenOwner};
+pub use xen_core::XenGuest;
 
 /// Builds machines.
 #[derive(Debug, Clone, Copy)]

@@ -22,8 +22,25 @@ pub enum SadumpShape {
 impl Machine {
     /// Returns the contents of each disk.
     pub fn sadump(&self, shape: SadumpShape) -> Vec<Vec<u8>> {
-        let frames: Vec<u64> = self.ram().iter().cloned().flatten().collect();
-        let page = |frame: u64| self.page(frame).unwrap_or_default();
+        self.write_sadump(shape, None)
+    }
+
+    /// Returns the only disk of a dump that was written after this machine's kernel crashed and
+    /// `capture` ran on the first CPU, in memory that this machine does not have.
+    pub fn sadump_of_both(&self, capture: &Self) -> Vec<u8> {
+        self.write_sadump(SadumpShape::Single, Some(capture))
+            .remove(0)
+    }
+
+    fn write_sadump(&self, shape: SadumpShape, capture: Option<&Self>) -> Vec<Vec<u8>> {
+        let machines = || [Some(self), capture].into_iter().flatten();
+        let frames = machines().flat_map(|machine| machine.ram().iter().cloned().flatten());
+        let mut frames: Vec<u64> = frames.collect();
+        frames.sort_unstable();
+        let page = |frame: u64| {
+            let mut found = machines().filter_map(|machine| machine.page(frame));
+            found.next().unwrap_or_default()
+        };
         let is_zero = |frame: &u64| page(*frame).iter().all(|byte| *byte == 0);
         let dumped: Vec<u64> = frames.iter().copied().filter(|f| !is_zero(f)).collect();
         let end = frames.last().map_or(0, |last| last + 1);
@@ -35,7 +52,8 @@ impl Machine {
             bytes
         };
         let bitmaps = [bitmap(&frames), bitmap(&dumped)];
-        let sub_header = self.sub_header();
+        let first_cpu = capture.unwrap_or(self).top_table();
+        let sub_header = self.sub_header(first_cpu);
         let mut headers = dump_header(self, end, &sub_header, &bitmaps, dumped.len());
         headers.extend(sub_header);
         headers.extend(bitmaps.concat());
@@ -65,8 +83,8 @@ impl Machine {
         files
     }
 
-    /// The states of the CPUs.
-    fn sub_header(&self) -> Vec<u8> {
+    /// The states of the CPUs; `first_table` is the page table of the first one.
+    fn sub_header(&self, first_table: u64) -> Vec<u8> {
         let cpus = self.spec().options.cpus;
         let mut out = vec![0; 4 + 16 * cpus as usize];
         put(&mut out, 0, &(cpus * CPU_STATE as u32).to_le_bytes());
@@ -87,7 +105,12 @@ impl Machine {
             put(&mut state, 940, &0x10_u32.to_le_bytes());
             // EFER: long mode is enabled and active.
             put(&mut state, 992, &0xd01_u64.to_le_bytes());
-            put(&mut state, 1008, &self.top_table().to_le_bytes());
+            // The others have been stopped while programs ran.
+            let table = match cpu {
+                0 => first_table,
+                _ => self.top_table() | 0x1000,
+            };
+            put(&mut state, 1008, &table.to_le_bytes());
             out.extend(state);
         }
         out.resize(out.len().next_multiple_of(BLOCK), 0);

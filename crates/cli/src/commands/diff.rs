@@ -25,6 +25,13 @@ pub struct DiffArguments {
     pub first: PathBuf,
     /// Another dump of the same machine
     pub second: PathBuf,
+    /// Read FIRST as a raw image of memory: a file with its ranges of addresses as in /proc/iomem,
+    /// or `flat` for one range from address 0 on
+    #[arg(long, value_name = "FILE")]
+    pub memory_map: Option<PathBuf>,
+    /// The same for SECOND
+    #[arg(long, value_name = "FILE")]
+    pub second_memory_map: Option<PathBuf>,
     /// File with age secret keys, for encrypted dumps
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
@@ -102,8 +109,11 @@ pub fn run(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
     let reader = arguments.reader;
     reader.time.begin(std::slice::from_ref(&arguments.first))?;
     let identity = arguments.identity.as_deref();
-    let open = |path: &Path| Files::open_named(&source::parts_of(path), identity);
-    let (first, second) = (open(&arguments.first)?, open(&arguments.second)?);
+    let open = |path: &Path, map: &Option<PathBuf>| {
+        Files::open_named(&source::parts_of(path), identity)?.with_memory_map(map.as_deref())
+    };
+    let first = open(&arguments.first, &arguments.memory_map)?;
+    let second = open(&arguments.second, &arguments.second_memory_map)?;
     let helpers = threads(arguments.threads);
     let buffers = ReadBuffers { helpers, cache: 0 };
     reader.confine(&[&first, &second], &Needs::Nothing, buffers);

@@ -26,14 +26,13 @@ use crate::{signals, watchdog};
 const STALL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Makes the dump that the options describe.
-pub fn run(settings: &Settings, vmcore: &Path, target: &Target) -> anyhow::Result<()> {
+pub fn run(settings: &Settings, vmcore: &[PathBuf], target: &Target) -> anyhow::Result<()> {
     for path in target.paths() {
         check_dump_file(settings, path)?;
     }
-    let paths = [vmcore.to_owned()];
-    let opened = input::open(settings, &paths)?;
+    let opened = input::open(settings, vmcore)?;
     let threads = settings.threads.and_then(|n| u16::try_from(n).ok());
-    online_cpus::bring_up(OnlineCpus::Auto, &paths, threads, true);
+    online_cpus::bring_up(OnlineCpus::Auto, vmcore, threads, true);
     let subject = if settings.config.is_some() || settings.vtop.is_some() {
         let mut kernel = input::kernel(settings, &opened)?;
         if let Some(config) = &settings.config {
@@ -52,19 +51,19 @@ pub fn run(settings: &Settings, vmcore: &Path, target: &Target) -> anyhow::Resul
         settings.messages.common(&format!(
             "dump_level is changed to {}, because {} was created by dump_level({before}).\n",
             asked.number() | before,
-            vmcore.display(),
+            opened.path().display(),
         ));
     }
     let maker = Maker {
         settings,
         subject: &subject,
-        source: vmcore.to_owned(),
+        source: opened.path().to_owned(),
         compression: settings.compression,
         stop: Stop::new(),
     };
     let summary = maker
         .make(target)
-        .map_err(|error| source::name_error(error, vmcore))?;
+        .map_err(|error| source::name_error(error, opened.path()))?;
     print_summary(settings, &summary);
     settings.messages.common(&format!("\n{}", target.saved()));
     Ok(())

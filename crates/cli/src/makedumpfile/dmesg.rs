@@ -1,7 +1,7 @@
 //! `--dump-dmesg`: writes the kernel log to a file.
 
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use bigiron_dump::{FileOutput, Output};
@@ -12,11 +12,11 @@ use super::input;
 use super::settings::Settings;
 
 /// Writes the log. Output written before an error is kept.
-pub fn run(settings: &Settings, vmcore: &Path, logfile: &Path) -> anyhow::Result<()> {
+pub fn run(settings: &Settings, vmcore: &[PathBuf], logfile: &Path) -> anyhow::Result<()> {
     check_dump_file(settings, logfile)?;
-    let opened = input::open(settings, &[vmcore.to_owned()])?;
+    let opened = input::open(settings, vmcore)?;
     let kernel = input::kernel(settings, &opened)?;
-    let log = Log::open(&kernel).with_context(|| vmcore.display().to_string())?;
+    let log = Log::open(&kernel).with_context(|| opened.path().display().to_string())?;
     let name = logfile.display();
     let failed = || format!("Can't write the log file({name})");
     let output = FileOutput::create(logfile, settings.force).with_context(failed)?;

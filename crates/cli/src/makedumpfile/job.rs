@@ -14,9 +14,12 @@ pub enum Job {
         dumpfile: PathBuf,
     },
     /// Write the kernel log to a file.
-    Dmesg { vmcore: PathBuf, logfile: PathBuf },
+    Dmesg {
+        vmcore: Vec<PathBuf>,
+        logfile: PathBuf,
+    },
     /// Count pages.
-    MemUsage { vmcore: PathBuf },
+    MemUsage { vmcore: Vec<PathBuf> },
     /// Create VMCOREINFO from VMLINUX.
     #[cfg(feature = "dwarf")]
     Generate {
@@ -24,7 +27,10 @@ pub enum Job {
         vmcoreinfo: PathBuf,
     },
     /// Make a dump.
-    Create { vmcore: PathBuf, target: Target },
+    Create {
+        vmcore: Vec<PathBuf>,
+        target: Target,
+    },
 }
 
 /// The target of a dump.
@@ -134,11 +140,10 @@ fn create(settings: &Settings) -> Option<Job> {
     if settings.partial_dmesg && !settings.dmesg {
         return None;
     }
-    let operands = settings.operands.clone();
-    let job = |vmcore: PathBuf, target| Job::Create { vmcore, target };
+    let (vmcore, operands) = vmcore_and_others(settings)?;
+    let job = |vmcore, target| Job::Create { vmcore, target };
     if settings.split {
-        let (vmcore, dumpfiles) = operands.split_first()?;
-        if dumpfiles.len() < 2 {
+        if operands.len() < 2 {
             return None;
         }
         if settings.elf {
@@ -148,29 +153,31 @@ fn create(settings: &Settings) -> Option<Job> {
             );
         }
         // --dump-dmesg and --mem-usage take precedence over --split, as in makedumpfile.
-        let target = Target::Split(dumpfiles.to_vec());
         return match (settings.dmesg, settings.mem_usage) {
-            (false, false) => Some(job(vmcore.clone(), target)),
+            (false, false) => Some(job(vmcore, Target::Split(operands))),
             (true, _) => None,
-            (false, true) => Some(Job::MemUsage {
-                vmcore: vmcore.clone(),
-            }),
+            (false, true) => Some(Job::MemUsage { vmcore }),
         };
     }
     let mut operands = operands.into_iter();
-    let first = operands.next()?;
     match (operands.next(), operands.next()) {
         (Some(_), _) if settings.flattened => None,
-        (Some(logfile), None) if settings.dmesg => Some(Job::Dmesg {
-            vmcore: first,
-            logfile,
-        }),
-        (Some(_), None) if settings.mem_usage => Some(Job::MemUsage { vmcore: first }),
-        (Some(dumpfile), None) => Some(job(first, Target::File(dumpfile))),
-        (None, None) if settings.mem_usage => Some(Job::MemUsage { vmcore: first }),
-        (None, None) if settings.flattened && !settings.dmesg => Some(job(first, Target::Stdout)),
+        (Some(logfile), None) if settings.dmesg => Some(Job::Dmesg { vmcore, logfile }),
+        (Some(_), None) if settings.mem_usage => Some(Job::MemUsage { vmcore }),
+        (Some(dumpfile), None) => Some(job(vmcore, Target::File(dumpfile))),
+        (None, None) if settings.mem_usage => Some(Job::MemUsage { vmcore }),
+        (None, None) if settings.flattened && !settings.dmesg => Some(job(vmcore, Target::Stdout)),
         _ => None,
     }
+}
+
+/// Returns the files of VMCORE, and the operands behind it. With --diskset, all operands are.
+fn vmcore_and_others(settings: &Settings) -> Option<(Vec<PathBuf>, Vec<PathBuf>)> {
+    if !settings.diskset.is_empty() {
+        return Some((settings.diskset.clone(), settings.operands.clone()));
+    }
+    let (vmcore, others) = settings.operands.split_first()?;
+    Some((vec![vmcore.clone()], others.to_vec()))
 }
 
 fn explain(settings: &Settings, text: &str) -> Option<Job> {

@@ -1,6 +1,6 @@
 //! `--mem-usage`: counts pages by kind.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bigiron_dump::Subject;
 use bigiron_format::codec::{Codec, Compression};
@@ -14,8 +14,8 @@ use super::{input, report};
 use crate::signals;
 
 /// Counts pages as a dump at level 31 does, and writes no dump.
-pub fn run(settings: &Settings, vmcore: &Path) -> anyhow::Result<()> {
-    let opened = input::open(settings, &[vmcore.to_owned()])?;
+pub fn run(settings: &Settings, vmcore: &[PathBuf]) -> anyhow::Result<()> {
+    let opened = input::open(settings, vmcore)?;
     let subject = Subject::from(input::kernel(settings, &opened)?);
     let mut counting = Settings::new();
     counting.dry_run = true;
@@ -28,7 +28,7 @@ pub fn run(settings: &Settings, vmcore: &Path) -> anyhow::Result<()> {
     let maker = Maker {
         settings: &counting,
         subject: &subject,
-        source: vmcore.to_owned(),
+        source: opened.path().to_owned(),
         compression: Compression::new(Codec::None),
         stop,
     };

@@ -209,12 +209,21 @@ pub static OPTIONS: &[Spec] = &[
         "the struct pages of excluded pages are always kept: without them, a dump cannot be \
          filtered again or checked",
     ),
+    #[cfg(feature = "images")]
+    done(
+        Id::Diskset,
+        None,
+        Some("diskset"),
+        Some("VMCORE"),
+        "a disk of a sadump, in place of VMCORE; given once for each disk of the set, in any order",
+    ),
+    #[cfg(not(feature = "images"))]
     refused(
         Id::Diskset,
         None,
         Some("diskset"),
         Some("VMCORE"),
-        "give all disks of a sadump to `bigiron dump`, in any order",
+        "this build reads no sadump",
     ),
     done(
         Id::MessageLevel,

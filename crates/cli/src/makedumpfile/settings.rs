@@ -42,6 +42,7 @@ pub struct Settings {
     pub xen_vmcoreinfo: Option<PathBuf>,
     pub xen_phys_start: Option<u64>,
     pub exclude_xen_domains: bool,
+    pub diskset: Vec<PathBuf>,
     pub help: bool,
     pub version: bool,
     pub operands: Vec<PathBuf>,
@@ -81,6 +82,7 @@ impl Settings {
             xen_vmcoreinfo: None,
             xen_phys_start: None,
             exclude_xen_domains: false,
+            diskset: Vec::new(),
             help: false,
             version: false,
             operands: Vec::new(),
@@ -204,6 +206,7 @@ impl Settings {
             Id::Vmcoreinfo => self.vmcoreinfo = Some(value.into()),
             Id::GenerateVmcoreinfo => self.generate = Some(value.into()),
             Id::Config => self.config = Some(value.into()),
+            Id::Diskset => self.diskset.push(value.into()),
             Id::Elf => self.elf = true,
             Id::Rearrange => self.rearrange = true,
             Id::Split => self.split = true,
@@ -226,8 +229,7 @@ impl Settings {
             | Id::CyclicBuffer
             | Id::WorkDir
             | Id::XenSyms
-            | Id::ExcludeVmemmap
-            | Id::Diskset => {}
+            | Id::ExcludeVmemmap => {}
         }
         true
     }

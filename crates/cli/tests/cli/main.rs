@@ -40,6 +40,8 @@ mod dmesg;
 mod encrypted;
 mod erase;
 mod faults;
+#[cfg(all(feature = "images", feature = "inspect"))]
+mod images;
 mod info;
 mod makedumpfile_dumps;
 mod makedumpfile_options;

@@ -73,7 +73,6 @@ fn unsupported_options_are_rejected_by_name() {
         ("--eppic @macro", "--eppic MACRO is not supported"),
         ("--xen-syms @syms", "give it with --xen-vmcoreinfo"),
         ("-e", "-e is not supported"),
-        ("--diskset=@disk", "sadump"),
     ] {
         let outcome = lab
             .ours(&format!("{option} -d31 @vmcore @out"))

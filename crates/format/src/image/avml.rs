@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::range_header::{HEADER_SIZE, Mark};
-use super::{ImageRange, ImageRanges};
+use super::{ImageRange, ImageRanges, with_cut_page};
 use crate::address::PhysAddr;
 use crate::bytes::{Endian, ReadAt};
 use crate::error::FormatError;
@@ -97,7 +97,7 @@ impl AvmlFile {
         if present > 0 {
             self.image.ranges.push(ImageRange {
                 physical: PhysAddr(start),
-                size: present,
+                size: with_cut_page(present, size),
                 offset: self.size,
             });
             self.size += present;

@@ -1,7 +1,7 @@
 //! LiME's format: memory ranges, each after a header (LiME's src/disk.c and src/lime.h).
 
 use super::range_header::{HEADER_SIZE, Mark};
-use super::{ImageRange, ImageRanges};
+use super::{ImageRange, ImageRanges, with_cut_page};
 use crate::address::PhysAddr;
 use crate::bytes::ReadAt;
 use crate::error::FormatError;
@@ -37,7 +37,7 @@ pub fn lime_ranges(file: &(impl ReadAt + ?Sized)) -> Result<ImageRanges, FormatE
         if present > 0 {
             image.ranges.push(ImageRange {
                 physical: PhysAddr(start),
-                size: present,
+                size: with_cut_page(present, size),
                 offset,
             });
         }
@@ -75,7 +75,8 @@ mod tests {
     fn a_truncated_image_keeps_what_it_has_and_is_damaged() {
         let file = [range(0x1000, 0x1fff, 0x1000), range(0x8000, 0x8fff, 0x800)].concat();
         let image = lime_ranges(&file).unwrap();
-        assert_eq!(image.ranges[1].size, 0x800);
+        // The page that is cut is not whole.
+        assert_eq!(image.ranges[1].size, 0x1000);
         assert!(image.damage.is_some());
         let image = lime_ranges(&file[..0x1000 + 40].to_vec()).unwrap();
         assert_eq!(image.ranges.len(), 1);

@@ -1,6 +1,6 @@
 //! The memory map of a raw image: its ranges of physical addresses, as text.
 
-use super::{ADDRESS_LIMIT, ImageRange, ImageRanges, MAX_RANGES};
+use super::{ADDRESS_LIMIT, ImageRange, ImageRanges, MAX_RANGES, with_cut_page};
 use crate::address::PhysAddr;
 use crate::error::FormatError;
 
@@ -94,7 +94,7 @@ impl MemoryMap {
             if present > 0 {
                 image.ranges.push(ImageRange {
                     physical: PhysAddr(*start),
-                    size: present,
+                    size: with_cut_page(present, *len),
                     offset,
                 });
             }
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(image.ranges[0].physical.0, 0x8000_0000);
         assert_eq!(
             (image.ranges[1].size, image.ranges[1].offset),
-            (0x8_0000, 0x10_0000)
+            (0x9_0000, 0x10_0000)
         );
         assert!(image.damage.is_some(), "half of the second bank is missing");
     }

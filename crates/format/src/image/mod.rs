@@ -19,15 +19,24 @@ pub const MAX_RANGES: usize = 1 << 20;
 /// End of the physical addresses of every machine.
 pub const ADDRESS_LIMIT: u64 = 1 << 56;
 
+/// Size of the largest pages of any kernel.
+const LARGEST_PAGE: u64 = 64 << 10;
+
 /// A range of physical memory in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageRange {
     /// First physical address.
     pub physical: PhysAddr,
-    /// Size of the range, in bytes, as far as the image has it.
+    /// Size of the range, in bytes, as far as the image has it, and to the end of the page that
+    /// the end of a truncated image cuts.
     pub size: u64,
     /// Offset of its bytes in the file; in an AVML image, among the decompressed bytes.
     pub offset: u64,
+}
+
+/// The size of a range of `size` bytes, of which the image has only `present`.
+pub(crate) fn with_cut_page(present: u64, size: u64) -> u64 {
+    size.min(present.saturating_add(LARGEST_PAGE))
 }
 
 /// The ranges of an image, in file order.

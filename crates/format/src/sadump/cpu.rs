@@ -2,51 +2,45 @@
 
 use super::Disks;
 use crate::bytes::{Endian, ReadAt};
-use crate::elf::note;
+use crate::elf::x86_64::{Register, Registers};
 use crate::error::FormatError;
 
 /// Size of the state of a CPU.
 pub const CPU_STATE_SIZE: usize = 1024;
 /// Size of the entry of a CPU before the states: its APIC ID and its logical destination.
 const APIC_SIZE: u64 = 16;
-/// Size of struct elf_prstatus of x86-64, and offset of pr_reg in it (include/linux/elfcore.h).
-const PRSTATUS_SIZE: usize = 336;
-const PR_REG: usize = 112;
-
-/// Offsets in a state of r15, r14 … of struct user_regs_struct (arch/x86/include/asm/user_64.h),
-/// in its order; `None` for what a state has not.
-const REGISTERS: [Option<usize>; 27] = [
-    Some(796),  // r15
-    Some(804),  // r14
-    Some(812),  // r13
-    Some(820),  // r12
-    Some(900),  // bp
-    Some(884),  // bx
-    Some(828),  // r11
-    Some(836),  // r10
-    Some(844),  // r9
-    Some(852),  // r8
-    Some(860),  // ax
-    Some(868),  // cx
-    Some(876),  // dx
-    Some(908),  // si
-    Some(916),  // di
-    None,       // orig_ax
-    Some(984),  // ip
-    Some(940),  // cs
-    Some(1000), // flags
-    Some(892),  // sp
-    Some(944),  // ss
-    None,       // fs_base
-    None,       // gs_base
-    Some(948),  // ds
-    Some(936),  // es
-    Some(952),  // fs
-    Some(956),  // gs
+/// Offsets in a state of the registers.
+const REGISTERS: [(Register, usize); 24] = [
+    (Register::R15, 796),
+    (Register::R14, 804),
+    (Register::R13, 812),
+    (Register::R12, 820),
+    (Register::R11, 828),
+    (Register::R10, 836),
+    (Register::R9, 844),
+    (Register::R8, 852),
+    (Register::Rax, 860),
+    (Register::Rcx, 868),
+    (Register::Rdx, 876),
+    (Register::Rbx, 884),
+    (Register::Rsp, 892),
+    (Register::Rbp, 900),
+    (Register::Rsi, 908),
+    (Register::Rdi, 916),
+    (Register::Es, 936),
+    (Register::Cs, 940),
+    (Register::Ss, 944),
+    (Register::Ds, 948),
+    (Register::Fs, 952),
+    (Register::Gs, 956),
+    (Register::Rip, 984),
+    (Register::Rflags, 1000),
 ];
 /// Offset of EFER, and its bit LMA: the CPU was in long mode.
 const EFER: usize = 992;
 const LONG_MODE: u64 = 1 << 10;
+/// Offset of CR3.
+const CR3: usize = 1008;
 /// Offsets of the segment registers, which have 4 bytes.
 const SEGMENTS: std::ops::Range<usize> = 936..968;
 
@@ -88,9 +82,15 @@ impl Disks {
 /// Returns an NT_PRSTATUS note for each CPU.
 pub fn notes(states: &[u8]) -> Vec<u8> {
     let states = states.chunks_exact(CPU_STATE_SIZE);
-    let notes = states
-        .map(|state| note::encode(b"CORE", note::NT_PRSTATUS, &prstatus(state), Endian::Little));
+    let notes = states.map(|state| registers(state).note());
     notes.collect::<Vec<_>>().concat()
+}
+
+/// Returns CR3 of each CPU.
+pub fn page_tables(states: &[u8]) -> Vec<u64> {
+    let states = states.chunks_exact(CPU_STATE_SIZE);
+    let found = states.map(|state| Endian::Little.u64(state, CR3).unwrap_or(0));
+    found.collect()
 }
 
 /// Returns true if there are CPUs, and none was in long mode.
@@ -103,16 +103,15 @@ pub fn is_32_bit(states: &[u8]) -> bool {
     states.len() != 0 && !states.any(is_long)
 }
 
-/// Returns struct elf_prstatus with the registers of a CPU's state.
-fn prstatus(state: &[u8]) -> Vec<u8> {
-    let mut out = vec![0; PRSTATUS_SIZE];
-    for (index, offset) in REGISTERS.iter().enumerate() {
-        let value = offset.and_then(|offset| match SEGMENTS.contains(&offset) {
+/// Reads the registers in a CPU's state.
+fn registers(state: &[u8]) -> Registers {
+    let mut registers = Registers::default();
+    for (register, offset) in REGISTERS {
+        let value = match SEGMENTS.contains(&offset) {
             true => Endian::Little.u32(state, offset).map(u64::from),
             false => Endian::Little.u64(state, offset),
-        });
-        let at = PR_REG + 8 * index;
-        out[at..at + 8].copy_from_slice(&value.unwrap_or(0).to_le_bytes());
+        };
+        registers.set(register, value.unwrap_or(0));
     }
-    out
+    registers
 }

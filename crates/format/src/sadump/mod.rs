@@ -7,7 +7,7 @@ mod disks;
 mod header;
 mod partition;
 
-pub use cpu::{CPU_STATE_SIZE, is_32_bit, notes};
+pub use cpu::{CPU_STATE_SIZE, is_32_bit, notes, page_tables};
 pub use disks::{Disk, Disks, Extent, NotOneDump};
 pub use header::DumpHeader;
 pub use partition::{Guid, PartitionHeader};

@@ -53,6 +53,11 @@ impl<'m, 's, 'v> Entries<'m, 's, 'v> {
         Self { memory, visit }
     }
 
+    /// Returns the physical address for one in an entry, if the guest has it.
+    pub(super) fn of_machine(&self, address: u64) -> Option<u64> {
+        self.memory.of_machine(address)
+    }
+
     /// Reads the 8 bytes of an entry of the level named `level`.
     #[inline]
     pub(super) fn read(

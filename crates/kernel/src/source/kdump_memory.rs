@@ -64,10 +64,8 @@ impl MemorySource for KdumpSource {
             utsname: Some(&head.utsname),
             dump_level: Some((head.dump_level & 31) as u8),
             codecs: self.codecs(),
-            is_live: false,
             damage: self.damage.as_deref(),
-            warning: None,
-            stated_pages: None,
+            ..SourceFacts::default()
         }
     }
 

@@ -48,6 +48,7 @@ pub use device::is_plain_dump;
 pub use elf::ElfSource;
 pub use encrypted::{Identities, MAX_RECIPIENTS, decrypt, is_encrypted};
 pub use file::{DumpFile, IoMethod};
+pub use images::with_file_beside;
 pub use kdump::KdumpSource;
 pub use live::RUNNING_KERNEL;
 pub use open::Source;
@@ -155,6 +156,8 @@ pub struct SourceFacts<'a> {
     pub is_live: bool,
     /// The reason why some memory is missing; `None` if all is present.
     pub damage: Option<&'a str>,
+    /// CR3 of each CPU of an x86-64 machine, where a kernel other than the first one may have run.
+    pub page_tables: &'a [u64],
     /// Something wrong in the file that takes no memory away.
     pub warning: Option<&'a str>,
     /// Number of page frames whose data the file has, as the file states it, unchecked; `None`

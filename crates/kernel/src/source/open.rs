@@ -15,7 +15,10 @@ use bigiron_format::{FormatError, ReadAt};
 use super::elf::{ElfBytes, ElfSource};
 use super::encrypted::{self, Identities};
 use super::file::DumpFile;
-use super::images::{Image, Images, OpenedImage, open_raw, recognise as recognise_image};
+use super::images::{
+    Image, Images, OpenedImage, open_raw, open_state, recognise as recognise_image, recognise_elf,
+    with_file_beside,
+};
 use super::kdump::KdumpSource;
 use super::kdump_blocks::KdumpBlocks;
 use super::vmdump::VmdumpSource;
@@ -66,6 +69,7 @@ impl Source {
 
     /// Opens a dump, decrypting with these keys.
     pub fn open_with(paths: &[PathBuf], identities: &Identities) -> Result<Self, SourceError> {
+        let paths = with_file_beside(paths);
         let files = paths.iter().map(|path| DumpFile::open(path));
         Self::from_files(files.collect::<Result<_, _>>()?, identities)
     }
@@ -119,6 +123,17 @@ impl Source {
             .first()
             .map(|file| file.path().to_owned())
             .unwrap_or_default();
+        let files = match open_state(files)? {
+            Ok(source) => {
+                return Ok(Self {
+                    memory: Memory::Elf(source),
+                    path,
+                    flattened: false,
+                    cut: None,
+                });
+            }
+            Err(files) => files,
+        };
         let single = files.len() == 1;
         let mut parts: Vec<(Box<dyn ReadAt>, PathBuf)> = Vec::new();
         let mut stripes: Vec<(Box<dyn ReadAt>, PathBuf)> = Vec::new();
@@ -406,7 +421,7 @@ fn recognise(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
         });
     }
     if front.starts_with(&elf::SIGNATURE) {
-        Ok(Kind::Elf)
+        Ok(recognise_elf(bytes).map_or(Kind::Elf, Kind::Image))
     } else if KdumpHeaders::is_kdump(front) {
         Ok(Kind::Kdump)
     } else if flattened::is_flattened(front) {
@@ -420,7 +435,8 @@ fn recognise(bytes: &dyn ReadAt, path: &Path) -> Result<Kind, SourceError> {
             "the signature",
             0,
             "an ELF core, a kdump-compressed dump (KDUMP), a flattened one (makedumpfile), a \
-             sadump, a vmdump, a LiME or an AVML image (--memory-map reads raw images)",
+             sadump, a vmdump, a LiME or an AVML image, a QEMU migration stream, a save image of \
+             libvirt, a saved state of VMware (--memory-map reads raw images)",
             format!("{:?}", String::from_utf8_lossy(front)),
         )))
     }

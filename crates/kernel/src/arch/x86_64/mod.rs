@@ -103,6 +103,16 @@ pub fn tables(root: PhysAddr) -> Box<dyn Translator> {
     })
 }
 
+/// Returns the translator of the page tables that a CPU used, by its CR3.
+#[cfg(feature = "images")]
+pub fn of_cpu(info: &Vmcoreinfo, cr3: u64) -> impl Translator {
+    PageTables {
+        root: cr3 & ADDRESS,
+        levels: if has_five_levels(info) { 5 } else { 4 },
+        encryption: info.number("sme_mask").unwrap_or(0).cast_unsigned(),
+    }
+}
+
 impl Translator for PageTables {
     fn walk(&self, entries: &mut Entries, address: VirtAddr) -> Result<Option<Leaf>, SourceError> {
         // A canonical address sign-extends the highest bit that the tables translate.
@@ -119,11 +129,14 @@ impl Translator for PageTables {
             if entry & PRESENT == 0 {
                 return Ok(None);
             }
+            let Some(target) = entries.of_machine(entry & ADDRESS) else {
+                return Ok(None);
+            };
             if level == 0 || (level <= 2 && entry & LARGE != 0) {
                 let size = 1_u64 << shift;
-                return Ok(Some(Leaf::within(address.0, entry & ADDRESS, size)));
+                return Ok(Some(Leaf::within(address.0, target, size)));
             }
-            table = entry & ADDRESS;
+            table = target;
         }
         Ok(None)
     }

@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 
 use bigiron_format::sadump::{self, Disk, PartitionHeader};
-use bigiron_format::{FormatError, ReadAt};
+use bigiron_format::{FormatError, ReadAt, xen_core};
 
 use super::super::elf::ElfBytes;
 use super::sadump::SadumpSource;
-use super::{OpenedImage, ranges};
+use super::{OpenedImage, ranges, xen};
 use crate::error::SourceError;
+
+/// First bytes of Hyper-V's saved state, little-endian.
+const HYPER_V: [u8; 4] = 0x0128_2014_u32.to_le_bytes();
 
 /// The format of an image, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub enum Image {
     Sadump,
     /// Ranges of memory, which begin with these bytes.
     Ranges([u8; 16]),
+    /// The core of a Xen guest.
+    XenCore,
 }
 
 /// Returns the format of the image that begins with `front`; `None` if it is none.
@@ -24,14 +29,28 @@ pub fn recognise(bytes: &dyn ReadAt, front: [u8; 16]) -> Result<Option<Image>, F
     if ranges::begins_image(&front) {
         return Ok(Some(Image::Ranges(front)));
     }
+    if front.starts_with(&HYPER_V) {
+        return Err(FormatError::unexpected(
+            "the signature",
+            0,
+            "a dump",
+            "a saved state of Hyper-V (.vmrs), whose form is not published; Microsoft's vm2core \
+             converts it to an ELF core",
+        ));
+    }
     Ok(sadump::is_sadump(bytes)?.then_some(Image::Sadump))
+}
+
+/// Returns the format of an ELF file that has no memory in segments; `None` if it is none.
+pub fn recognise_elf(bytes: &dyn ReadAt) -> Option<Image> {
+    xen_core::is_xen_core(bytes).then_some(Image::XenCore)
 }
 
 /// The files of an image.
 #[derive(Default)]
 pub struct Images {
     disks: Vec<(Disk, PathBuf)>,
-    ranges: Option<(ElfBytes, [u8; 16])>,
+    single: Option<(ElfBytes, Image)>,
 }
 
 impl Images {
@@ -40,8 +59,8 @@ impl Images {
         let path = file.path().to_owned();
         match image {
             Image::Sadump => self.disks.push(disk(file.into_read(), path)?),
-            Image::Ranges(front) if single => self.ranges = Some((file, front)),
-            Image::Ranges(_) => {
+            other if single => self.single = Some((file, other)),
+            _ => {
                 return Err(SourceError::Unsupported {
                     path,
                     reason: "is a memory image, which has no parts".into(),
@@ -58,8 +77,11 @@ impl Images {
 
     /// Opens the image; `None` without files.
     pub fn open(self) -> Result<Option<OpenedImage>, SourceError> {
-        if let Some((file, front)) = self.ranges {
-            let source = ranges::open(file, &front)?;
+        if let Some((file, image)) = self.single {
+            let source = match image {
+                Image::Ranges(front) => ranges::open(file, &front)?,
+                _ => xen::open(file)?,
+            };
             return Ok(Some(OpenedImage::Elf(Box::new(source))));
         }
         if self.disks.is_empty() {

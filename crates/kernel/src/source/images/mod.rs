@@ -9,16 +9,29 @@ mod none;
 mod ranges;
 #[cfg(feature = "images")]
 mod sadump;
+#[cfg(feature = "images")]
+mod vmware;
+#[cfg(feature = "images")]
+mod xen;
 
 use super::MemorySource;
 use super::elf::ElfSource;
 
 #[cfg(feature = "images")]
-pub(super) use all::{Image, Images, recognise};
+pub(super) use all::{Image, Images, recognise, recognise_elf};
 #[cfg(not(feature = "images"))]
-pub(super) use none::{Image, Images, begins_image, open_raw, recognise};
+pub(super) use none::{
+    Image, Images, add_registers, begins_image, open_raw, open_state, recognise, recognise_elf,
+};
 #[cfg(feature = "images")]
-pub(super) use ranges::{begins_image, open_raw};
+pub(super) use ranges::{add_registers, begins_image, open_raw};
+#[cfg(feature = "images")]
+pub(super) use vmware::open_state;
+
+#[cfg(not(feature = "images"))]
+pub use none::with_file_beside;
+#[cfg(feature = "images")]
+pub use vmware::with_file_beside;
 
 /// What the files of an image are.
 #[cfg_attr(

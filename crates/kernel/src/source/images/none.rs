@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bigiron_format::elf::CoreHeaders;
 use bigiron_format::image::MemoryMap;
 use bigiron_format::{FormatError, ReadAt};
 
@@ -22,6 +23,26 @@ pub fn recognise(_: &dyn ReadAt, _: [u8; 16]) -> Result<Option<Image>, FormatErr
 pub fn begins_image(_: &[u8]) -> bool {
     false
 }
+
+/// Recognises no file.
+pub fn recognise_elf(_: &dyn ReadAt) -> Option<Image> {
+    None
+}
+
+/// Returns the files: none of them is a saved state.
+pub fn open_state(
+    files: Vec<ElfBytes>,
+) -> Result<Result<Box<ElfSource>, Vec<ElfBytes>>, SourceError> {
+    Ok(Err(files))
+}
+
+/// Returns the paths.
+pub fn with_file_beside(paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths.to_vec()
+}
+
+/// Adds nothing.
+pub fn add_registers(_: &mut CoreHeaders) {}
 
 /// No files.
 #[derive(Default)]

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use bigiron_format::bytes::Endian;
-use bigiron_format::elf::{CoreHeaders, LoadSegment};
+use bigiron_format::elf::{CoreHeaders, LoadSegment, virtualbox};
 use bigiron_format::image::{AvmlFile, ImageRanges, MemoryMap, is_avml, is_lime, lime_ranges};
 use bigiron_format::kdump::Utsname;
+use bigiron_format::migration::{self, MigrationFile, NotRead, is_migration};
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_format::vmware::is_vmware;
 use bigiron_format::{PhysAddr, VirtAddr};
 
 use super::super::elf::{self, ElfBytes, ElfSource};
@@ -24,7 +26,7 @@ const NAME_BEHIND_KREF: usize = 4;
 
 /// Returns true if a file with these first bytes is an image that lists its ranges.
 pub fn begins_image(front: &[u8]) -> bool {
-    is_lime(front) || is_avml(front)
+    is_lime(front) || is_avml(front) || is_vmware(front) || is_migration(front)
 }
 
 /// Opens an image that lists its ranges; `front` is its first bytes.
@@ -38,10 +40,22 @@ pub(super) fn open(file: ElfBytes, front: &[u8]) -> Result<ElfSource, SourceErro
         let avml = AvmlFile::open(file.into_read()).map_err(error)?;
         let ranges = avml.ranges().clone();
         let bytes = ElfBytes::Other(Box::new(avml), path);
-        return find_machine(bytes, "AVML image", ranges);
+        return find_machine(bytes, "AVML image", ranges, Vec::new());
+    }
+    if is_migration(front) {
+        let file = MigrationFile::open(file.into_read()).map_err(|refused| match refused {
+            NotRead::Format(cause) => error(cause),
+            NotRead::Unplaced(reason) => SourceError::Unsupported {
+                path: path.clone(),
+                reason,
+            },
+        })?;
+        let ranges = file.ranges().clone();
+        let bytes = ElfBytes::Other(Box::new(file), path);
+        return find_machine(bytes, migration::kind_of(front), ranges, Vec::new());
     }
     let ranges = lime_ranges(file.read()).map_err(error)?;
-    find_machine(file, "LiME image", ranges)
+    find_machine(file, "LiME image", ranges, Vec::new())
 }
 
 /// Opens a raw image: the ranges of `map`, or memory from address 0 on.
@@ -54,14 +68,22 @@ pub fn open_raw(file: ElfBytes, map: Option<&MemoryMap>) -> Result<ElfSource, So
         })?,
         None => ImageRanges::from_zero(size),
     };
-    find_machine(file, "raw memory image", ranges)
+    find_machine(file, "raw memory image", ranges, Vec::new())
 }
 
-/// Finds the kernel in an image, and so the machine that the memory is of.
-fn find_machine(
+/// Adds the registers in VirtualBox's notes.
+pub fn add_registers(headers: &mut CoreHeaders) {
+    let registers = virtualbox::registers(headers.notes());
+    headers.notes.extend(registers);
+}
+
+/// Finds the kernel in an image, and so the machine that the memory is of. `notes` are those that
+/// the image has in another form.
+pub(super) fn find_machine(
     bytes: ElfBytes,
     kind: &'static str,
     image: ImageRanges,
+    notes: Vec<u8>,
 ) -> Result<ElfSource, SourceError> {
     let path = bytes.path().to_owned();
     let unsupported = |reason| SourceError::Unsupported {
@@ -81,7 +103,7 @@ fn find_machine(
         incomplete: false,
         segments,
         impossible: None,
-        notes: Vec::new(),
+        notes,
         notes_offset: 0,
     };
     let unknown = ElfSource::of_image(Arc::new(bytes), kind, headers, first, image.damage);

@@ -28,6 +28,8 @@ pub struct SadumpSource {
     ranks: SectionRanks,
     /// Registers of the CPUs.
     notes: Vec<u8>,
+    /// CR3 of each CPU.
+    page_tables: Vec<u64>,
     damage: Option<String>,
     warning: Option<String>,
 }
@@ -53,6 +55,7 @@ impl SadumpSource {
             paths,
             ranks: SectionRanks::default(),
             notes: Vec::new(),
+            page_tables: Vec::new(),
             damage: None,
             warning: None,
         };
@@ -65,7 +68,10 @@ impl SadumpSource {
                         .unwrap_or_else(|| "a dump of a 32-bit machine".into()),
                 });
             }
-            Ok(states) => source.notes = sadump::notes(&states),
+            Ok(states) => {
+                source.notes = sadump::notes(&states);
+                source.page_tables = sadump::page_tables(&states);
+            }
             Err(error) => {
                 let path = source.path().display();
                 source.warning = Some(format!("{path}: the registers are not read: {error}"));
@@ -160,6 +166,7 @@ impl MemorySource for SadumpSource {
         SourceFacts {
             damage: self.damage.as_deref(),
             warning: self.warning.as_deref(),
+            page_tables: &self.page_tables,
             ..SourceFacts::default()
         }
     }
