@@ -2,7 +2,7 @@
  *
  *     fill PLAN NOTES_DISK
  *
- * PLAN has lines `KIND PAGES`, PAGES in units of 4 KiB. Kinds are made in the order of the table `kinds` below: the
+ * PLAN has lines `KIND PAGES`, in pages of the kernel. Kinds are made in the order of the table `kinds` below: the
  * ones that want unbroken 2 MiB of memory come first. When all is made, the program reports (report.c) and sleeps, so
  * that the memory stays as it is until the dump. */
 #define _GNU_SOURCE
@@ -23,6 +23,7 @@
 #define MADV_HWPOISON 100
 #endif
 
+size_t page_size;
 static int compressible; /* plan line `compressible 1`: no random bytes, for the small shipped sample */
 
 void die(const char *what)
@@ -114,7 +115,7 @@ static void *map_anonymous(size_t bytes, int more_flags)
 	return addr;
 }
 
-/* Memory that must stay in 4 KiB pages says so: many kernels give huge pages to all (TRANSPARENT_HUGEPAGE_ALWAYS). */
+/* Memory that must stay in single pages says so: many kernels give huge pages to all (TRANSPARENT_HUGEPAGE_ALWAYS). */
 static void *map_small_pages(size_t pages)
 {
 	void *addr = map_anonymous(pages * PAGE, 0);
@@ -142,7 +143,7 @@ static void write_number(const char *path, size_t number)
 
 static void write_file(const char *path, size_t pages, int sync)
 {
-	static char page[PAGE];
+	static char page[PAGE_MAX];
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
 	if (fd < 0)
@@ -259,7 +260,7 @@ static void make_shm(struct region *region)
 /* ext4 attaches buffer heads (PG_private) to pages it writes, not to pages it reads through mpage_readahead. */
 static void make_read_file(struct region *region)
 {
-	static char page[16 * PAGE];
+	static char page[PAGE_MAX];
 	int fd = open(region->path, O_RDONLY);
 	size_t left = region->pages * PAGE;
 
@@ -285,13 +286,13 @@ static void make_synced_file(struct region *region)
 	write_file(region->path, region->pages, 1);
 }
 
-/* A directory entry and a tmpfs inode take together about 1 KiB of slab: four files make a page. Slab pages are not
+/* A directory entry and a tmpfs inode take together about 1 KiB of slab: four files make 4 KiB. Slab pages are not
  * mapped by anybody, so they cannot be counted here; the host counts them in kpageflags. */
 static void make_slab(struct region *region)
 {
 	char path[96];
 
-	for (size_t i = 0; i < region->pages * 4; i++) {
+	for (size_t i = 0; i < region->pages * (PAGE / 1024); i++) {
 		snprintf(path, sizeof path, "/tmp/files/%zu-a-name-longer-than-those-kept-in-the-dentry", i);
 		int fd = open(path, O_WRONLY | O_CREAT, 0600);
 
@@ -411,6 +412,9 @@ int main(int argc, char **argv)
 
 	if (argc != 3)
 		die("usage: fill PLAN NOTES_DISK");
+	page_size = sysconf(_SC_PAGESIZE);
+	if (page_size > PAGE_MAX)
+		die("pages are larger than PAGE_MAX");
 	read_plan(argv[1]);
 	for (size_t i = 0; i < KINDS; i++) {
 		if (!asked[i])

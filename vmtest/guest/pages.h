@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PAGE 4096UL
+/* The size of the kernel's pages, set by main(); at most PAGE_MAX. */
+extern size_t page_size;
+#define PAGE page_size
+#define PAGE_MAX (64UL << 10)
 #define HUGE_PAGE (2UL << 20)
 
 #define KPF(bit) (1ULL << (bit))

@@ -22,7 +22,7 @@ from verdict import CannotJudge, Verdict
 SYSTEM_PYTHON = "/usr/bin/python3"
 SAMPLES = 4096
 # Names of libkdumpfile for e_machine of ELF cores.
-ARCHITECTURES = {62: "x86_64", 183: "aarch64"}
+ARCHITECTURES = {21: "ppc64", 62: "x86_64", 183: "aarch64"}
 
 
 def run_inside() -> None:

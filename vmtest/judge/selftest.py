@@ -28,6 +28,7 @@ import kdump_layout
 import libkdumpfile_read
 import mend_elf
 import peers_venv
+import prepared_pages
 import same_bitmap
 import same_dmesg
 import same_elf
@@ -116,6 +117,22 @@ def raw_bitmap_cases(bench: Bench) -> Iterator[Case]:
 
     yield "raw bitmap", lambda: judge(lambda file, dump: None), True
     yield "raw bitmap: one page fewer", lambda: judge(flip_bit(1, first_dumped)), False
+
+
+def prepared_cases(bench: Bench) -> Iterator[Case]:
+    """The judge of the pages that the guest has prepared."""
+    listed = bench.vmcore.with_name("pages.txt")
+
+    def first_of(kind: str) -> Callable[[Kdump], int]:
+        return lambda dump: next(bits.members(prepared_pages.read_list(listed)[kind]))
+
+    def judge(edit: Edit, level: int = 31) -> bool:
+        return prepared_pages.judge(bench.damaged(bench.lzo, edit), listed, level).passed
+
+    yield "prepared pages", lambda: judge(lambda file, dump: None), True
+    yield "prepared pages: a level that keeps some", lambda: judge(lambda file, dump: None, 8), False
+    for kind in ("anon", "cache_clean"):
+        yield f"prepared pages: one of {kind} is dumped", lambda k=kind: judge(flip_bit(1, first_of(k))), False
 
 
 def elf_cases(bench: Bench) -> Iterator[Case]:
@@ -309,6 +326,7 @@ def all_cases(bench: Bench, vmlinux: Path | None, bigiron: Path | None) -> Itera
     yield from trace_cases.cases()
     yield from kdump_cases(bench)
     yield from raw_bitmap_cases(bench)
+    yield from prepared_cases(bench)
     yield from elf_cases(bench)
     yield from explain_cases(bench)
     yield from dmesg_cases(bench)

@@ -16,6 +16,8 @@ class Architecture:
     devices: tuple[str, ...] = ("vmcoreinfo", "virtio-balloon-pci")
     # Ends of the names of Debian's kernels, in order of preference.
     flavours: tuple[str, ...] = ()
+    # Modules in loading order that the kernels of other architectures have built in.
+    modules: tuple[str, ...] = ()
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -57,6 +59,7 @@ ARCHITECTURES = {
             "powerpc64le-linux-gnu-gcc",
             devices=("virtio-balloon-pci",),
             flavours=("powerpc64le-64k", "powerpc64le"),
+            modules=("crc32c_generic", "crc16", "mbcache", "jbd2", "ext4"),
         ),
     )
 }

@@ -11,8 +11,6 @@ from .kernels import Kernel
 from .notes import NOTES_SIZE
 from .recipes import Recipe
 
-PAGE = 4096
-
 
 def _module_files(kernel: Kernel) -> Iterator[bytes]:
     """Yields real files to fill the page cache: machine code, symbol tables, strings."""
@@ -57,14 +55,15 @@ def make_data_disk(image: Path, recipe: Recipe, kernel: Kernel, more: Mapping[st
     tools.need("mke2fs")
     tree = image.with_suffix(".tree")
     tree.mkdir()
-    cached = recipe.plan["cache_clean"] * PAGE
+    page = kernel.page_size
+    cached = recipe.plan["cache_clean"] * page
     real_files = iter(()) if recipe.plan.get("compressible") else _module_files(kernel)
     _write_file(tree / "clean", cached, real_files, _log_lines())
-    _write_file(tree / "poison", 16 * PAGE, _log_lines())
+    _write_file(tree / "poison", 16 * page, _log_lines())
     for name, content in (more or {}).items():
         (tree / name).write_bytes(content)
         cached += len(content)
-    written = (recipe.plan["cache_private_clean"] + recipe.plan["cache_private_dirty"]) * PAGE
+    written = (recipe.plan["cache_private_clean"] + recipe.plan["cache_private_dirty"]) * page
     make_ext4(image, tree, (cached + written) // (1 << 20) * 5 // 4 + 32)
 
 

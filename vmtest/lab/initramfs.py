@@ -113,16 +113,27 @@ def _add_kexec_tools(archive: Archive, architecture: Architecture) -> None:
                     raise LabError(f"kexec needs {name}, which no package has")
                 found[path] = places[name]
                 waiting.append(places[name])
-    for directory in ("lib", "sbin"):
+    loader = _loader(found["sbin/kexec"])
+    found[loader] = found.pop(f"lib/{Path(loader).name}")
+    for directory in {"lib", "sbin", Path(loader).parent.as_posix()}:
         archive.add_directory(directory)
     for name, file in found.items():
         archive.add_file(name, file.read_bytes(), executable=True)
-    loader = (KEXEC_TOOLS / "load_crash_kernel").read_bytes()
-    archive.add_file("load_crash_kernel", loader, executable=True)
+    script = (KEXEC_TOOLS / "load_crash_kernel").read_bytes()
+    archive.add_file("load_crash_kernel", script, executable=True)
+
+
+def _loader(program: Path) -> str:
+    """Returns the path, below the root, of the loader of a dynamic program of any architecture."""
+    printed = tools.run(["readelf", "-lW", program])
+    found = re.search(r"program interpreter: /(\S+)\]", printed)
+    if not found:
+        raise LabError(f"{program} names no loader")
+    return found[1]
 
 
 def _needed(program: Path) -> set[str]:
-    """Returns the names of the loader and shared objects of a program of any architecture."""
+    """Returns the names of the shared objects of a program of any architecture, which include its loader."""
     printed = tools.run(["readelf", "-ldW", program])
     loader = re.findall(r"program interpreter: (\S+)\]", printed)
     return set(re.findall(r"\(NEEDED\).*\[(.*)\]", printed)) | {Path(path).name for path in loader}
@@ -156,7 +167,7 @@ def build(kernel: Kernel, plan: str, workdir: Path, more_modules: Sequence[str] 
     else:
         _add_kexec_tools(archive, architecture)
     archive.add_file("plan", plan.encode())
-    found = modules(kernel, [*MODULES, *more_modules])
+    found = modules(kernel, [*MODULES, *architecture.modules, *more_modules])
     if not any(name == "virtio_blk" for name, _ in found):
         raise LabError(f"{kernel.package} has no module virtio_blk")
     for place, (name, content) in enumerate(found):

@@ -34,6 +34,12 @@ class Kernel:
         return compressed if compressed.exists() else boot / f"vmlinux-{self.release}"
 
     @property
+    def page_size(self) -> int:
+        """Returns the size of the kernel's pages in bytes."""
+        options = (self.directory / "boot" / f"config-{self.release}").read_text()
+        return 65536 if re.search(r"^CONFIG_(PPC|ARM64)_64K_PAGES=y$", options, re.MULTILINE) else 4096
+
+    @property
     def modules(self) -> Path:
         return self.directory / "lib" / "modules" / self.release
 

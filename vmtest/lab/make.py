@@ -20,7 +20,6 @@ from .errors import LabError, Unavailable
 from .kernels import Kernel
 from .recipes import RECIPE_VERSION, Recipe
 
-PAGE = 4096
 Made = TypeVar("Made")
 
 
@@ -122,7 +121,7 @@ def run_guest(
         architecture=kernel.architecture,
     ) as machine:
         machine.wait_for("bigiron-vmtest: balloon")
-        machine.monitor("balloon", value=(recipe.ram_mib << 20) - recipe.balloon * PAGE)
+        machine.monitor("balloon", value=(recipe.ram_mib << 20) - recipe.balloon * kernel.page_size)
         if recipe.how == "kdump":
             machine.wait_for(capture.last_words)
             machine.wait_for_end()
@@ -148,7 +147,8 @@ def _capture_disk(kernel: Kernel, initrd: Path, capture: Capture, work: Path) ->
     shutil.copy(kernel.vmlinuz, tree / "vmlinuz")
     (tree / "initrd").write_bytes(initrd.read_bytes() + capture.overlay)
     image = work / "capture"
-    disks.make_ext4(image, tree, 64)
+    size = sum(file.stat().st_size for file in tree.iterdir())
+    disks.make_ext4(image, tree, max(64, (size >> 20) * 5 // 4 + 16))
     return image
 
 
@@ -174,6 +174,8 @@ def _vmcoreinfo_levels(vmcore: Path) -> int:
     five = re.search(rb"^NUMBER\(pgtable_l5_enabled\)=(\d)", head, re.MULTILINE)
     if five:
         return 5 if five[1] == b"1" else 4
+    if b"SYMBOL(mmu_vmemmap_psize)=" in head:
+        return 4  # ppc64, with either MMU
     # arm64: the number of address bits that the top half does not have (kernel: arch/arm64/kernel/vmcore_info.c).
     unused = re.search(rb"^NUMBER\(TCR_EL1_T1SZ\)=0x([0-9a-f]+)", head, re.MULTILINE)
     if not unused:

@@ -1,4 +1,4 @@
-"""The recipes of vmcores. Sizes are in pages of 4 KiB.
+"""The recipes of vmcores. Sizes are in pages of the kernel, of 4 KiB unless the recipe says otherwise.
 
 KASLR is always on (no `nokaslr`): a reader that works only at the default addresses must fail here.
 """
@@ -49,6 +49,9 @@ A_LITTLE_OF_EVERY_CLASS = {
     "cache_private_dirty": 256,
     "poison": 5,
 }
+
+# About as many bytes in pages of 64 KiB.
+EVERY_CLASS_64K = {kind: max(pages // 16, 5) for kind, pages in EVERY_CLASS.items()}
 
 # On a panic, the kernel prints the trace of each task before it starts the capture kernel. Other processors have stopped
 # then, so no task runs between its trace and the dump.
@@ -154,6 +157,20 @@ _ALL = [
         plan=A_LITTLE_OF_EVERY_CLASS,
         command_line="init_on_free=1",
         architecture="arm64",
+    ),
+    # Pages of 64 KiB.
+    Recipe(
+        "6.1-ppc64el-kdump",
+        "6.1",
+        4,
+        "kdump",
+        1024,
+        standard=False,
+        crashkernel_mib=320,
+        balloon=384,
+        plan=EVERY_CLASS_64K,
+        architecture="ppc64el",
+        timeout=1200,
     ),
 ]
 RECIPES = {recipe.name: recipe for recipe in _ALL}

@@ -15,6 +15,7 @@ PACKAGE_OF = {
     "qemu-system-aarch64": "qemu-system-arm",
     "gcc": "gcc",
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    "powerpc64le-linux-gnu-gcc": "gcc-powerpc64le-linux-gnu libc6-dev-ppc64el-cross",
     "readelf": "binutils",
     "mke2fs": "e2fsprogs",
     "mkfs.xfs": "xfsprogs",

@@ -15,10 +15,17 @@ use super::needs::Needs;
 
 /// The first system call that is newer than the list below. Those of the x32 ABI, which have
 /// bit 30 set and would evade the list, are above it as well.
-const FIRST_UNKNOWN: u32 = libc::SYS_mseal as u32 + 1;
+const FIRST_UNKNOWN: u32 = MSEAL as u32 + 1;
 
-/// The same number on all architectures (scripts/syscall.tbl); libc does not have it for all.
+/// The same numbers on all architectures (scripts/syscall.tbl); libc does not have them for all.
 const FCHMODAT2: libc::c_long = 452;
+const MSEAL: libc::c_long = 462;
+
+/// The number of the generic table (scripts/syscall.tbl), which libc lacks for riscv64.
+#[cfg(target_arch = "riscv64")]
+const KEXEC_FILE_LOAD: libc::c_long = 294;
+#[cfg(not(target_arch = "riscv64"))]
+const KEXEC_FILE_LOAD: libc::c_long = libc::SYS_kexec_file_load;
 
 /// Files are opened before. Their names stay as they are: Landlock of older kernels does not
 /// cover all of these calls.
@@ -106,7 +113,7 @@ const NEVER: &[libc::c_long] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
+    KEXEC_FILE_LOAD,
     libc::SYS_reboot,
     libc::SYS_syslog,
     libc::SYS_acct,
