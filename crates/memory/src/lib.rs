@@ -12,6 +12,7 @@ pub mod call;
 pub mod engine;
 pub mod explain;
 pub mod huge;
+pub mod kill;
 pub mod machine;
 pub mod mapped;
 pub mod mapping;

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use bigiron_memory::kill::HELPERS;
 use bigiron_memory::policy::KEYS;
 use bigiron_memory::segment::{Huge, Numa};
 use clap::{Args, Subcommand, ValueEnum};
@@ -32,6 +33,8 @@ pub enum MemoryCommand {
     Destroy(DestroyArguments),
     /// Report what can be accelerated on this machine, what prevents it, and how to enable it
     Explain(ExplainArguments),
+    /// Kill processes, and free their memory with helpers while they exit
+    Kill(KillArguments),
     /// Populate the pages of existing segments, and the page cache of files
     Prewarm(PrewarmArguments),
     /// Run a program with helpers that populate, lock and free its large memory
@@ -152,6 +155,26 @@ pub struct PrewarmArguments {
     pub output: OutputArguments,
 }
 
+/// `bigiron mem kill`.
+#[derive(Debug, Args)]
+#[command(after_long_help = KILL_HELP)]
+pub struct KillArguments {
+    /// Ids of processes
+    #[arg(required = true, value_name = "PID")]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub processes: Vec<i32>,
+    /// Maximum number of helpers; 0 only sends the signal
+    #[arg(long, value_name = "N", default_value_t = HELPERS as u16)]
+    #[arg(value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub helpers: u16,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print only errors
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
 /// `bigiron mem explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
@@ -169,6 +192,15 @@ Examples:
   id=$(bigiron mem create --size 64G --lock)
   bigiron mem create --size 8G --stripes 8 --mode 660 cache
   bigiron mem create --size 16G --huge 1G --numa interleave=0-1";
+
+const KILL_HELP: &str = "\
+The signal is SIGKILL. The kernel frees a process's memory with one processor; helpers free its private memory \
+at the same time (Linux 5.15), if they begin before the process has left it. The command returns when the processes \
+have ended.
+
+Examples:
+  bigiron mem kill $(pidof server)
+  ExecStop=/usr/bin/bigiron mem kill $MAINPID";
 
 const DESTROY_HELP: &str = "\
 The segment no longer exists when the command returns; a reaper process may still be freeing its memory. \

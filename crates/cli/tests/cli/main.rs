@@ -49,6 +49,8 @@ mod makedumpfile_split;
 #[cfg(all(feature = "bench", feature = "memory"))]
 mod memory_bench;
 #[cfg(feature = "memory")]
+mod memory_kill;
+#[cfg(feature = "memory")]
 mod memory_killed;
 mod memory_limit;
 #[cfg(feature = "memory")]

@@ -7,6 +7,7 @@ mod destroy;
 mod display;
 mod exec;
 mod explain;
+mod kill;
 mod prewarm;
 mod program;
 mod run;
@@ -28,6 +29,7 @@ pub fn run(command: &MemoryCommand) -> anyhow::Result<ExitCode> {
         MemoryCommand::Create(arguments) => create::run(arguments),
         MemoryCommand::Destroy(arguments) => destroy::run(arguments),
         MemoryCommand::Explain(arguments) => explain::run(arguments),
+        MemoryCommand::Kill(arguments) => kill::run(arguments),
         MemoryCommand::Prewarm(arguments) => prewarm::run(arguments),
         MemoryCommand::Run(arguments) => Ok(run::run(arguments)),
     }
