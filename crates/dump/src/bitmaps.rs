@@ -104,7 +104,7 @@ mod tests {
             };
             let job = DumpJob {
                 subject: &subject,
-                filter: subject.filter(options.level).unwrap(),
+                filter: subject.filter(options.level, options.owners).unwrap(),
                 options: &options,
                 progress: &Progress::new(),
                 stop: &Stop::new(),
