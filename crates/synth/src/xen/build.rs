@@ -1,5 +1,7 @@
 //! Lays the hypervisor's data out in memory.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 use super::memory::Memory;
@@ -249,14 +251,13 @@ impl Builder {
         let size = self.page_info_size();
         let start = self.frame_table_start();
         // The pages first: they are the hypervisor's, too.
-        let mut pages = std::collections::BTreeMap::new();
+        let mut pages = BTreeMap::new();
         for group in self.groups.clone() {
             for frame in group {
                 let first = start + self.pdx(frame) * size;
                 for page in first / PAGE..=(first + size - 1) / PAGE {
-                    if !pages.contains_key(&page) {
-                        let at = self.allocate()?;
-                        pages.insert(page, at);
+                    if let Entry::Vacant(vacant) = pages.entry(page) {
+                        let at = *vacant.insert(self.allocate()?);
                         self.map(page * PAGE, at * PAGE, PAGE)?;
                     }
                 }
@@ -294,7 +295,7 @@ impl Builder {
             return (0, 0);
         }
         // Only the first page of a free range has its order, in place of the owner.
-        let order = if frame % GROUP == 0 { 9 } else { 0 };
+        let order = if frame.is_multiple_of(GROUP) { 9 } else { 0 };
         match self.spec.owner(frame) {
             XenOwner::Hypervisor => (0, 0),
             XenOwner::Heap => (ALLOCATED | HEAP | 1, 0),
