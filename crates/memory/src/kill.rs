@@ -21,6 +21,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 /// Default number of helpers. On two processors more of them are not faster (`bench/killed`).
 pub const HELPERS: usize = 2;
 
+/// Number of process_mrelease on all architectures but Alpha and MIPS; the crate libc lacks it
+/// for musl on riscv64.
+const PROCESS_MRELEASE: libc::c_long = 448;
+
 /// Result of [`kill`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Killed {
@@ -110,7 +114,7 @@ impl Race<'_> {
 fn release(pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: a system call on a descriptor; it affects only memory that a dying process does
     // not use any more.
-    match unsafe { libc::syscall(libc::SYS_process_mrelease, pidfd.as_raw_fd(), 0) } {
+    match unsafe { libc::syscall(PROCESS_MRELEASE, pidfd.as_raw_fd(), 0) } {
         0 => Ok(()),
         _ => Err(last_error()),
     }
