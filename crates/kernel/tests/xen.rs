@@ -327,7 +327,7 @@ fn frames_with_a_missing_part_of_the_frame_table_are_kept_and_counted() {
         .flatten()
         .find(|frame| synth.page(*frame)[..] == elf[at..at + 4096])
         .unwrap();
-    let leaf = (frame * 4096 | 0x63).to_le_bytes();
+    let leaf = ((frame * 4096) | 0x63).to_le_bytes();
     let places: Vec<usize> = (0..elf.len() - 8)
         .step_by(8)
         .filter(|at| elf[*at..at + 8] == leaf)
