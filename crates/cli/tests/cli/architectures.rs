@@ -28,13 +28,11 @@ fn member(read: &Value, name: &str) -> Value {
     let members = read["members"].as_array().unwrap().iter();
     let mut found = members.filter(|member| member["name"] == name);
     let found = found.next().unwrap_or_else(|| panic!("{name}: {read}"));
-    let shown = ["text", "value", "members"]
+    let mut shown = ["text", "value", "members"]
         .iter()
         .filter_map(|kind| found.get(kind));
-    shown
-        .cloned()
-        .next()
-        .unwrap_or_else(|| panic!("{name}: {read}"))
+    let shown = shown.next().unwrap_or_else(|| panic!("{name}: {read}"));
+    shown.clone()
 }
 
 #[test]
