@@ -31,10 +31,8 @@ fn member(read: &Value, name: &str) -> Value {
     let mut shown = ["text", "value", "members"]
         .iter()
         .filter_map(|kind| found.get(kind));
-    shown
-        .next()
-        .cloned()
-        .unwrap_or_else(|| panic!("{name}: {read}"))
+    let shown = shown.next().unwrap_or_else(|| panic!("{name}: {read}"));
+    shown.clone()
 }
 
 #[test]
