@@ -122,7 +122,7 @@ impl Pages {
         let is_equal = content.iter().all(|byte| *byte == 0);
         let is_same = self.block == block;
         let kind = if is_equal { ZERO } else { DATA } | if is_same { SAME } else { 0 };
-        word(&mut self.out, page * PAGE as u64 | kind);
+        word(&mut self.out, (page * PAGE as u64) | kind);
         if !is_same {
             text(&mut self.out, block);
             self.block = block.to_owned();
