@@ -1,7 +1,6 @@
 //! The list of the page frames whose pages the core has, in the order of the pages.
 
-use super::PAGE_SIZE;
-use super::sections::Section;
+use super::sections::{PAGE_SIZE, Section};
 use crate::address::PhysAddr;
 use crate::bytes::{Endian, ReadAt};
 use crate::elf::machine_frames::{FrameRun, MachineFrames};

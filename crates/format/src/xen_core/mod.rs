@@ -12,7 +12,7 @@ use crate::elf::machine_frames::MachineFrames;
 use crate::elf::{MACHINE_X86_64, Notes};
 use crate::error::FormatError;
 use crate::image::ImageRanges;
-use sections::{Section, Sections};
+use sections::{PAGE_SIZE, Section, Sections};
 
 pub use sections::is_xen_core;
 
@@ -25,7 +25,6 @@ const PARAVIRTUAL: u64 = 0xf00f_ebed;
 const HARDWARE: u64 = 0xf00f_ebee;
 /// The version of the format.
 const FORMAT_VERSION: u64 = 1;
-const PAGE_SIZE: u64 = 4096;
 const MAX_NOTES: u64 = 1 << 20;
 
 /// The core of a guest.

@@ -4,6 +4,8 @@ use crate::bytes::{Endian, ReadAt};
 use crate::elf::SIGNATURE;
 use crate::error::FormatError;
 
+/// Size of a page.
+pub(super) const PAGE_SIZE: u64 = 4096;
 const EHDR_SIZE: usize = 64;
 const SHDR_SIZE: usize = 64;
 const ET_CORE: u16 = 4;

@@ -10,7 +10,6 @@ use bigiron_format::{PageFrame, PhysAddr, ReadAt, VirtAddr};
 use super::SECTION_FRAMES;
 use super::file::DumpFile;
 use super::identity::identify;
-use super::images::add_registers;
 use super::live;
 use crate::arch::{self, Architecture};
 use crate::error::SourceError;
@@ -106,7 +105,11 @@ impl ElfSource {
             return Err(unsupported(reason));
         }
         let mut headers = CoreHeaders::read(bytes.read()).map_err(format_error)?;
-        add_registers(&mut headers);
+        #[cfg(feature = "images")]
+        {
+            let registers = bigiron_format::elf::virtualbox::registers(headers.notes());
+            headers.notes.extend(registers);
+        }
         let live = path == Path::new(live::RUNNING_KERNEL);
         if live {
             headers.notes = live::notes(headers.notes());

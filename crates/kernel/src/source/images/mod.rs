@@ -21,10 +21,10 @@ use super::elf::ElfSource;
 pub(super) use all::{Image, Images, recognise, recognise_elf};
 #[cfg(not(feature = "images"))]
 pub(super) use none::{
-    Image, Images, add_registers, begins_image, open_raw, open_state, recognise, recognise_elf,
+    Image, Images, begins_image, open_raw, open_state, recognise, recognise_elf,
 };
 #[cfg(feature = "images")]
-pub(super) use ranges::{add_registers, begins_image, open_raw};
+pub(super) use ranges::{begins_image, open_raw};
 #[cfg(feature = "images")]
 pub(super) use vmware::open_state;
 

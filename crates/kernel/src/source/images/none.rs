@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use bigiron_format::elf::CoreHeaders;
 use bigiron_format::image::MemoryMap;
 use bigiron_format::{FormatError, ReadAt};
 
@@ -40,9 +39,6 @@ pub fn open_state(
 pub fn with_file_beside(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths.to_vec()
 }
-
-/// Adds nothing.
-pub fn add_registers(_: &mut CoreHeaders) {}
 
 /// No files.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bigiron_format::bytes::Endian;
-use bigiron_format::elf::{CoreHeaders, LoadSegment, virtualbox};
+use bigiron_format::elf::{CoreHeaders, LoadSegment};
 use bigiron_format::image::{AvmlFile, ImageRanges, MemoryMap, is_avml, is_lime, lime_ranges};
 use bigiron_format::kdump::Utsname;
 use bigiron_format::migration::{self, MigrationFile, NotRead, is_migration};
@@ -69,12 +69,6 @@ pub fn open_raw(file: ElfBytes, map: Option<&MemoryMap>) -> Result<ElfSource, So
         None => ImageRanges::from_zero(size),
     };
     find_machine(file, "raw memory image", ranges, Vec::new())
-}
-
-/// Adds the registers in VirtualBox's notes.
-pub fn add_registers(headers: &mut CoreHeaders) {
-    let registers = virtualbox::registers(headers.notes());
-    headers.notes.extend(registers);
 }
 
 /// Finds the kernel in an image, and so the machine that the memory is of. `notes` are those that
