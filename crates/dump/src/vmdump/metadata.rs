@@ -46,13 +46,19 @@ pub(super) fn encode(
                 "offline": excluded.offline,
                 "not_in_source": excluded.absent,
                 "device": excluded.device,
-                "other_owner": excluded.owner,
             },
         },
         "lost_frames": lost,
         "source_damage": job.subject.damage(),
         "warnings": summary.warnings,
     });
+    // Of Xen hosts alone.
+    if excluded.owner > 0
+        && let Some(counts) = metadata.pointer_mut("/pages/excluded")
+        && let Some(counts) = counts.as_object_mut()
+    {
+        counts.insert("other_owner".into(), excluded.owner.into());
+    }
     if job.options.identity.is_none()
         && let Some(fields) = metadata.as_object_mut()
     {
