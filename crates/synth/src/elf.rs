@@ -10,7 +10,7 @@ use crate::shape::{ElfShape, LoadOrder, Vaddr, Writer};
 
 pub(crate) const EHDR: usize = 64;
 pub(crate) const PHDR: usize = 56;
-const SHDR: usize = 64;
+pub(crate) const SHDR: usize = 64;
 pub(crate) const EM_X86_64: u16 = 62;
 pub(crate) const PT_LOAD: u32 = 1;
 pub(crate) const PT_NOTE: u32 = 4;

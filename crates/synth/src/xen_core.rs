@@ -1,10 +1,12 @@
 //! The core of a Xen guest, as `xl dump-core` writes it (docs/formats/xen-core.md).
 
+use crate::elf::{EHDR, EM_X86_64, SHDR, put_ehdr};
 use crate::machine::Machine;
+use crate::notes::Notes;
+use crate::order::ByteOrder;
+use crate::shape::ElfShape;
 
 const PAGE: usize = 4096;
-const EHDR: usize = 64;
-const SHDR: usize = 64;
 const CONTEXT: usize = 5168;
 /// Frames that follow each other in the machine too: those of a large page.
 const TOGETHER: u64 = 512;
@@ -75,15 +77,14 @@ impl Machine {
         for word in [magic, cpus, frames.len() as u64, PAGE as u64] {
             header.extend(word.to_le_bytes());
         }
-        let notes = [
-            note(0x0200_0000, &[]),
-            note(0x0200_0001, &header),
-            note(0x0200_0002, &[0; 1276]),
-            note(0x0200_0003, &1_u64.to_le_bytes()),
-        ];
+        let mut notes = Notes::new(ByteOrder::Little);
+        notes.push("Xen", 0x0200_0000, &[]);
+        notes.push("Xen", 0x0200_0001, &header);
+        notes.push("Xen", 0x0200_0002, &[0; 1276]);
+        notes.push("Xen", 0x0200_0003, &1_u64.to_le_bytes());
         let contexts = (0..cpus).flat_map(|cpu| self.context(cpu as u32, guest));
         elf(vec![
-            (".note.Xen", notes.concat()),
+            (".note.Xen", notes.bytes),
             (".xen_prstatus", contexts.collect()),
             (".xen_shared_info", vec![0; PAGE]),
             (".xen_pages", pages.concat()),
@@ -94,17 +95,18 @@ impl Machine {
     /// The registers of a CPU.
     fn context(&self, cpu: u32, guest: XenGuest) -> Vec<u8> {
         let registers = self.registers(cpu);
+        let order = ByteOrder::Little;
         let mut out = vec![0; CONTEXT];
-        put(&mut out, 552, &registers.fp.to_le_bytes());
-        put(&mut out, 648, &registers.pc.to_le_bytes());
-        put(&mut out, 672, &registers.sp.to_le_bytes());
+        order.put64(&mut out, 552, registers.fp);
+        order.put64(&mut out, 648, registers.pc);
+        order.put64(&mut out, 672, registers.sp);
         let (flags, segment) = match guest {
             XenGuest::Hardware => (0_u64, 0x10_u16),
             // In the kernel, which has a segment of programs.
             XenGuest::Paravirtual => (4, 0xe033),
         };
-        put(&mut out, 512, &flags.to_le_bytes());
-        put(&mut out, 656, &segment.to_le_bytes());
+        order.put64(&mut out, 512, flags);
+        order.put16(&mut out, 656, segment);
         out
     }
 }
@@ -114,16 +116,6 @@ fn machine_frame(frame: u64, end: u64) -> u64 {
     let parts = end.div_ceil(TOGETHER).next_power_of_two();
     let part = (frame / TOGETHER * 5 + 3) % parts;
     MACHINE_START + part * TOGETHER + frame % TOGETHER
-}
-
-fn note(kind: u32, data: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for word in [4, data.len() as u32, kind] {
-        out.extend(word.to_le_bytes());
-    }
-    out.extend(b"Xen\0");
-    out.extend(data);
-    out
 }
 
 /// Returns an ELF core with these sections and no segments.
@@ -136,22 +128,14 @@ fn elf(mut sections: Vec<(&str, Vec<u8>)>) -> Vec<u8> {
         names.push(0);
     }
     sections.insert(0, (".shstrtab", names));
-    let count = sections.len() as u16 + 1;
+    let count = sections.len() + 1;
+    let order = ByteOrder::Little;
     let mut out = vec![0; EHDR];
-    put(&mut out, 0, b"\x7fELF\x02\x01\x01");
-    for (at, half) in [
-        (16, 4_u16),
-        (18, 62),
-        (52, 64),
-        (58, 64),
-        (60, count),
-        (62, 1),
-    ] {
-        put(&mut out, at, &half.to_le_bytes());
-    }
-    put(&mut out, 20, &1_u32.to_le_bytes());
-    put(&mut out, 40, &(EHDR as u64).to_le_bytes());
-    let mut at = EHDR + SHDR * usize::from(count);
+    order.put16(&mut out, 18, EM_X86_64);
+    let headers = EHDR..EHDR + SHDR * count;
+    put_ehdr(order, &mut out, &ElfShape::vmcore(), 0, 0, &headers);
+    order.put16(&mut out, 62, 1); // e_shstrndx
+    let mut at = headers.end;
     out.resize(EHDR + SHDR, 0);
     for ((_, data), name) in sections.iter().zip(starts) {
         // The pages begin at a multiple of their size.
@@ -174,8 +158,4 @@ fn elf(mut sections: Vec<(&str, Vec<u8>)>) -> Vec<u8> {
         out.extend(data);
     }
     out
-}
-
-fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
-    out[at..at + bytes.len()].copy_from_slice(bytes);
 }
