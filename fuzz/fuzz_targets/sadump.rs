@@ -2,14 +2,10 @@
 //! size, and a reader returns whole pages.
 #![no_main]
 
-use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use bigiron_format::ReadAt;
 use bigiron_fuzz::choices::Choices;
-use bigiron_fuzz::limits::{DUMP_MEMORY, Metered, within};
-use bigiron_fuzz::{Patched, read_pages};
-use bigiron_kernel::Source;
+use bigiron_fuzz::{Patched, check_files};
 use bigiron_synth::{SadumpShape, Synth};
 use libfuzzer_sys::fuzz_target;
 
@@ -28,32 +24,11 @@ fuzz_target!(|data: &[u8]| {
     let mut choices = Choices(data);
     let disks = &DUMPS[usize::from(choices.byte()) % DUMPS.len()];
     let size = disks.iter().map(Vec::len).sum();
-    let given = disks.iter().enumerate().filter_map(|(index, disk)| {
+    let given = disks.iter().filter_map(|disk| {
         let count = choices.byte() % (MOST_EDITS + 2);
         // Some disks are missing.
-        if count > MOST_EDITS {
-            return None;
-        }
-        let patches = (0..count).map(|_| {
-            let at = choices.below(FRONT / 4) * 4;
-            let now = disk.get(at..at + 8).unwrap_or_default();
-            let now = now.try_into().map_or(0, u64::from_le_bytes);
-            (at, choices.number(now).to_le_bytes().to_vec())
-        });
-        let patches = patches.collect();
-        let file = Metered::new(Patched {
-            base: disk,
-            patches,
-        });
-        let file: Box<dyn ReadAt> = Box::new(file);
-        Some((file, PathBuf::from(format!("disk{index}"))))
+        let place = |choices: &mut Choices<'_>| choices.below(FRONT / 4) * 4;
+        (count <= MOST_EDITS).then(|| Patched::edited(disk, count, &mut choices, place))
     });
-    let given: Vec<_> = given.collect();
-    within(DUMP_MEMORY, size, || {
-        if let Ok(source) = Source::from_several(given) {
-            let memory = source.memory();
-            let _ = (memory.facts(), memory.notes().intact().count());
-            read_pages(memory);
-        }
-    });
+    check_files(given, size);
 });

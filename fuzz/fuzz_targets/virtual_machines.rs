@@ -2,14 +2,10 @@
 //! and reading it ends, in proportion to its size, and a reader returns whole pages.
 #![no_main]
 
-use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use bigiron_format::ReadAt;
 use bigiron_fuzz::choices::Choices;
-use bigiron_fuzz::limits::{DUMP_MEMORY, Metered, within};
-use bigiron_fuzz::{Patched, read_pages};
-use bigiron_kernel::Source;
+use bigiron_fuzz::{Patched, check_files};
 use bigiron_synth::{MigrationShape, Synth, XenGuest};
 use libfuzzer_sys::fuzz_target;
 
@@ -37,32 +33,15 @@ fuzz_target!(|data: &[u8]| {
     let mut choices = Choices(data);
     let files = &DUMPS[usize::from(choices.byte()) % DUMPS.len()];
     let size = files.iter().map(Vec::len).sum();
-    let given = files.iter().enumerate().map(|(index, file)| {
+    let given = files.iter().map(|file| {
         let count = choices.byte() % (MOST_EDITS + 1);
-        let patches = (0..count).map(|_| {
+        Patched::edited(file, count, &mut choices, |choices| {
             let choice = choices.below(2 * EDITED);
-            let at = match choice.checked_sub(EDITED) {
+            match choice.checked_sub(EDITED) {
                 None => choice,
                 Some(behind) => (file.len() - EDITED.min(file.len())) + behind,
-            };
-            let now = file.get(at..at + 8).unwrap_or_default();
-            let now = now.try_into().map_or(0, u64::from_le_bytes);
-            (at, choices.number(now).to_le_bytes().to_vec())
-        });
-        let patches = patches.collect();
-        let file = Metered::new(Patched {
-            base: file,
-            patches,
-        });
-        let file: Box<dyn ReadAt> = Box::new(file);
-        (file, PathBuf::from(format!("file{index}")))
+            }
+        })
     });
-    let given: Vec<_> = given.collect();
-    within(DUMP_MEMORY, size, || {
-        if let Ok(source) = Source::from_several(given) {
-            let memory = source.memory();
-            let _ = (memory.facts(), memory.notes().intact().count());
-            read_pages(memory);
-        }
-    });
+    check_files(given, size);
 });

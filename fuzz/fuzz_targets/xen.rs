@@ -58,15 +58,8 @@ fuzz_target!(|data: &[u8]| {
         _ => Owners::WITHOUT_GUESTS,
     };
     let count = choices.byte() % (MOST_EDITS + 1);
-    let patches = (0..count).map(|_| {
-        let at = places[choices.below(places.len())];
-        let now = dump[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
-        (at, choices.number(now).to_le_bytes().to_vec())
-    });
-    let file = Metered::new(Patched {
-        base: dump,
-        patches: patches.collect(),
-    });
+    let place = |choices: &mut Choices<'_>| places[choices.below(places.len())];
+    let file = Metered::new(Patched::edited(dump, count, &mut choices, place));
     within(DUMP_MEMORY, dump.len(), || {
         let Ok(source) = Source::from_bytes(Box::new(file), PathBuf::from("host")) else {
             return;

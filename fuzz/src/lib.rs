@@ -42,6 +42,25 @@ pub struct Patched {
     pub patches: Vec<(usize, Vec<u8>)>,
 }
 
+impl Patched {
+    /// Changes `count` words of 8 bytes, each at an offset that `place` chooses.
+    pub fn edited(
+        base: &'static [u8],
+        count: u8,
+        choices: &mut Choices<'_>,
+        mut place: impl FnMut(&mut Choices<'_>) -> usize,
+    ) -> Self {
+        let patches = (0..count).map(|_| {
+            let at = place(choices);
+            let now = base.get(at..at + 8).unwrap_or_default();
+            let now = now.try_into().map_or(0, u64::from_le_bytes);
+            (at, choices.number(now).to_le_bytes().to_vec())
+        });
+        let patches = patches.collect();
+        Self { base, patches }
+    }
+}
+
 impl ReadAt for Patched {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let count = self.base.read_at(offset, buf)?;
@@ -65,6 +84,23 @@ impl ReadAt for Patched {
 /// Opens bytes in memory as a dump. No more of it is read than is in proportion to its size.
 pub fn open(bytes: impl ReadAt + 'static) -> Result<Source, SourceError> {
     Source::from_bytes(Box::new(Metered::new(bytes)), PathBuf::from("fuzzed"))
+}
+
+/// Opens files of `size` bytes together as a dump and reads its pages, within the limits of
+/// memory and of work.
+pub fn check_files(files: impl Iterator<Item = Patched>, size: usize) {
+    let named = files.enumerate().map(|(index, file)| {
+        let file: Box<dyn ReadAt> = Box::new(Metered::new(file));
+        (file, PathBuf::from(format!("file{index}")))
+    });
+    let named: Vec<_> = named.collect();
+    within(DUMP_MEMORY, size, || {
+        if let Ok(source) = Source::from_several(named) {
+            let memory = source.memory();
+            let _ = (memory.facts(), memory.notes().intact().count());
+            read_pages(memory);
+        }
+    });
 }
 
 /// Opens the dump of an input, and reads its pages: once as it is, within the limits of memory,
