@@ -125,11 +125,19 @@ fn release(pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
 /// a processor is free, and with the same weight. Failures are harmless.
 fn let_others_run(process: Pid) {
     let process = process.as_raw_nonzero().get();
-    let usual = libc::sched_param { sched_priority: 0 };
+    // struct sched_param of the kernel (include/uapi/linux/sched/types.h). System calls, since musl
+    // has these functions without an implementation.
+    let priority: libc::c_int = 0;
     // SAFETY: calls about another process, with a structure that the kernel reads.
     unsafe {
-        if libc::sched_getscheduler(process) == libc::SCHED_OTHER {
-            libc::sched_setscheduler(process, libc::SCHED_BATCH, &usual);
+        let policy = libc::syscall(libc::SYS_sched_getscheduler, process);
+        if policy == libc::c_long::from(libc::SCHED_OTHER) {
+            libc::syscall(
+                libc::SYS_sched_setscheduler,
+                process,
+                libc::SCHED_BATCH,
+                &raw const priority,
+            );
         }
     }
 }

@@ -55,8 +55,8 @@ pub(super) fn receive(socket: RawFd, buffer: &mut [u8], limit: Duration) -> Resu
     let end = Instant::now() + limit;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let mut time = libc::timespec {
-            tv_sec: left.as_secs() as libc::time_t,
+        let mut time = rustix::time::Timespec {
+            tv_sec: left.as_secs().cast_signed(),
             tv_nsec: left.subsec_nanos().into(),
         };
         let mut wanted = libc::pollfd {
