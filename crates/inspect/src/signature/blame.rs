@@ -110,7 +110,11 @@ impl<'t> Walk<'t, '_> {
             Step::Trap => stack::instruction(line).or_else(|| trap(line)),
             Step::Line(pattern) => pattern::find(pattern, line).map(|captures| {
                 let name = captures.iter().find(|(name, _)| *name == "function");
-                name.map(|(_, name)| Frame { name, module: None })
+                name.map(|(_, name)| {
+                    // Its module follows.
+                    let at = name.as_ptr() as usize - line.as_ptr() as usize;
+                    stack::function(&line[at..]).unwrap_or(Frame { name, module: None })
+                })
             }),
         };
         self.extend(found.into_iter().flatten());

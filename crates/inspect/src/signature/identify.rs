@@ -70,20 +70,22 @@ fn of_kind(
     mut captures: Captures<'_>,
     frames: &[Frame<'_>],
 ) -> Signature {
-    let (mut blamed, mut origin, mut corrupted) = (None, None, lacks_stack(kind, report.all()));
-    match kind.blame {
-        rules::Blame::Line => blamed = in_line(&captures),
+    let lacks_stack = lacks_stack(kind, report.all());
+    let (blamed, origin, mut corrupted) = match kind.blame {
+        rules::Blame::Line => (in_line(&captures), None, lacks_stack),
         rules::Blame::Stack(ways, choice) => {
             let mut found = blame::find(lines, ways, choice, kind.skip);
             let mut stacks = found.stacks.drain(..);
-            (blamed, origin) = (stacks.next().flatten(), stacks.next().flatten());
-            corrupted |= !found.is_clean;
-            if blamed.is_none() && !frames.is_empty() {
-                blamed = blame::choose(blame::clean(frames, kind.skip), choice);
-                corrupted = blamed.is_none();
+            match (stacks.next().flatten(), stacks.next().flatten()) {
+                (None, _) if !frames.is_empty() => {
+                    let blamed = blame::choose(blame::clean(frames, kind.skip), choice);
+                    let corrupted = blamed.is_none();
+                    (blamed, None, corrupted)
+                }
+                (blamed, origin) => (blamed, origin, lacks_stack || !found.is_clean),
             }
         }
-    }
+    };
     captures.retain(|(name, _)| *name != "function");
     let named = |function: &str, template: &str| {
         let mut values = captures.clone();
@@ -148,25 +150,26 @@ fn full_names<'t>(blamed: Option<&Blamed<'t>>) -> Vec<&'t str> {
     std::iter::once(full).chain(shorter).collect()
 }
 
-/// Returns true if a stack of the report has a heading but no calls, or if it lacks one.
+/// Returns true if the first stack of a kind has a heading but no calls, or if there is none.
+/// Later ones are of other tasks and CPUs.
 fn lacks_stack(kind: &Kind, lines: &[String]) -> bool {
     if !kind.has_trace {
         return false;
     }
+    let mut seen = Vec::new();
     let mut has_stack = false;
     for (index, line) in lines.iter().enumerate() {
-        if !stack::begins_stack(line) {
+        let Some(heading) = stack::heading(line).filter(|heading| !seen.contains(heading)) else {
             continue;
-        }
-        let after = &lines[index + 1..];
-        let part = after.iter().take(FIRST_CALL);
-        let part = part.take_while(|line| !stack::begins_stack(line));
-        let mut part = part.filter(|line| {
+        };
+        seen.push(heading);
+        let after = lines[index + 1..].iter().take(FIRST_CALL);
+        let mut after = after.take_while(|line| !stack::begins_stack(line));
+        let has_calls = after.any(|line| {
             line.contains("(stack is not available)") || stack::calls(line).next().is_some()
         });
-        let has_calls = part.next().is_some();
         has_stack |= has_calls;
-        if !has_calls && !stack::is_end_of_registers(line) {
+        if !has_calls && !stack::may_be_empty(heading) {
             return true;
         }
     }
@@ -183,12 +186,14 @@ fn first_stack(lines: &[String]) -> Vec<Frame<'_>> {
 
 /// Frames as text: `function` or `function [module]`.
 pub fn frames_of(frames: &[Frame<'_>]) -> Vec<String> {
-    let frames = frames.iter().take(MAX_FRAMES);
+    let mut frames = frames.to_vec();
+    // The interrupted function is also the first of some traces; and recursion says nothing.
+    frames.dedup_by_key(|frame| frame.name);
     let text = |frame: &Frame<'_>| match frame.module {
         Some(module) => format!("{} [{module}]", without_prefix(frame.name)),
         None => without_prefix(frame.name).to_owned(),
     };
-    frames.map(text).collect()
+    frames.iter().take(MAX_FRAMES).map(text).collect()
 }
 
 /// The hash of the kind, the blamed function and its module.

@@ -18,29 +18,40 @@ pub fn begins_trace(line: &str) -> bool {
         .any(|text| line.contains(text))
 }
 
-/// Returns true for the first line of any stack: of a call trace, and of those by which KASAN,
-/// KMSAN and kmemleak say where memory was allocated and freed.
-pub fn begins_stack(line: &str) -> bool {
-    const BEGINNINGS: [&str; 9] = [
-        "Call Trace",
-        "Call trace",
-        "Backtrace:",
-        "Allocated:",
-        "Allocated by task #:",
-        "Freed:",
-        "Freed by task #:",
-        "Uninit was stored to memory at",
-        // `stack backtrace:` is only the heading of a call trace.
-        "* backtrace(:| )",
-    ];
-    BEGINNINGS.iter().any(|text| pattern::occurs(text, line)) && !line.contains("stack backtrace:")
-        || is_end_of_registers(line)
+/// Headings of stacks: of a call trace, and of those by which KASAN, KMSAN and kmemleak say where
+/// memory was allocated and freed.
+pub const HEADINGS: [&str; 9] = [
+    "Call (Trace|trace)",
+    "Backtrace:",
+    "Allocated:",
+    "Allocated by task #:",
+    "Freed:",
+    "Freed by task #:",
+    "Uninit was stored to memory at",
+    // Not `stack backtrace:`, which is only the heading of a call trace.
+    "* backtrace(:| (crc)",
+    END_OF_REGISTERS,
+];
+
+/// The last line of the registers of riscv64 (__show_regs, arch/riscv/kernel/process.c), after
+/// which the stack may come without a heading.
+const END_OF_REGISTERS: &str = "status: {status} badaddr: {address} cause: {cause}";
+
+/// Returns the heading of which kind of stack the line is.
+pub fn heading(line: &str) -> Option<&'static str> {
+    let mut known = HEADINGS.iter();
+    let found = known.find(|heading| pattern::occurs(heading, line))?;
+    (!line.contains("stack backtrace:")).then_some(found)
 }
 
-/// Returns true for the last line of the registers of riscv64 (__show_regs,
-/// arch/riscv/kernel/process.c), after which the stack may come without a heading.
-pub fn is_end_of_registers(line: &str) -> bool {
-    pattern::occurs("status: {status} badaddr: {address} cause: {cause}", line)
+/// Returns true for the first line of any stack.
+pub fn begins_stack(line: &str) -> bool {
+    heading(line).is_some()
+}
+
+/// Returns true for a heading that may be without a stack.
+pub fn may_be_empty(heading: &str) -> bool {
+    heading == END_OF_REGISTERS
 }
 
 /// Returns true for a function that is on the stack, but perhaps left over from an earlier call:

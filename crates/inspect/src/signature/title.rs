@@ -185,7 +185,7 @@ mod tests {
                 "in nl802154_add and x25_connect",
             ),
             ("in deadbeefed", "in ADDR"),
-            ("a\tb  c\u{7f}ä ", "a bc"),
+            ("a\tb  c\u{7f}ä ", "a b c"),
         ] {
             assert_eq!(normalize(title), expected, "{title}");
         }

@@ -1,4 +1,4 @@
-//! `bigiron info`: the overview of a dump.
+//! `bigiron info`: the overview of a dump, and what crash a log tells of.
 
 mod backtrace;
 mod host;
@@ -167,7 +167,8 @@ and types in the kernel's memory (kallsyms, which VMCOREINFO names since Linux 6
 Examples:
   bigiron info vmcore
   bigiron info --tasks --backtrace vmcore
-  bigiron info --json vmcore | jq -r .crash.panic.message";
+  bigiron info --json vmcore | jq -r .crash.panic.message
+  bigiron info --log console.txt";
 
 /// Prints the overview and the requested topics.
 pub fn run(arguments: &InfoArguments) -> anyhow::Result<()> {

@@ -43,7 +43,7 @@ const ACQUIRED: &[Way] = &[&[
 ]];
 const BECAME_UNSAFE: &[Way] = &[&[Line("which became * at:"), Calls]];
 const LAST_ALLOCATED: &[Way] = &[&[Line("page last allocated"), Calls]];
-const LEAKED: &[Way] = &[&[Line("backtrace(:| )"), Calls]];
+const LEAKED: &[Way] = &[&[Line("backtrace(:| (crc)"), Calls]];
 
 /// Coarser titles.
 const BAD_ACCESS: &[&str] = &["bad-access in {function}"];
@@ -147,7 +147,7 @@ pub const BEGINNINGS: &[Beginning] = &[
             // mm/page_alloc.c, mm/memory.c, kernel/fork.c, fs/dcache.c.
             Kind::new("BUG: Bad rss-counter state", "BUG: Bad rss-counter state").without_trace(),
             Kind::new("BUG: non-zero {counter} on freeing mm", "BUG: non-zero {counter} on freeing mm").without_trace(),
-            Kind::new("BUG: Dentry * still in use * [unmount of {type}]", "BUG: Dentry still in use in unmount")
+            Kind::new("BUG: Dentry * still in use * [unmount of {type*}]", "BUG: Dentry still in use in unmount")
                 .coarse(&["BUG: Dentry still in use [unmount of {type}]"]),
             Kind::new("BUG: Bad page {what=state|cache}", "BUG: Bad page {what} in {function}")
                 .by(LAST_ALLOCATED)
@@ -217,7 +217,7 @@ pub const BEGINNINGS: &[Beginning] = &[
             Kind::new("WARNING: lock held when returning to user space", "WARNING: lock held when returning to user space in {function}")
                 .then(LOCK_KEPT)
                 .without_trace(),
-            Kind::new("WARNING: *mm/*.c* *malloc", "WARNING: kmalloc bug in {function}")
+            Kind::new("WARNING: *mm/*.c:* (kvmalloc|kmalloc|kzalloc|vmalloc)", "WARNING: kmalloc bug in {function}")
                 .by(WARNED)
                 .skip(&["*kmalloc*", "*krealloc*", "*slab*", "*kmem*"]),
             Kind::new("WARNING: *mm/vmalloc.c*__vmalloc_node", "WARNING: zero-size vmalloc in {function}").by(WARNED),
@@ -291,7 +291,7 @@ pub const BEGINNINGS: &[Beginning] = &[
                 .choose(HandedOut)
                 .coarse(STALL),
             // kernel/hung_task.c.
-            Kind::new("INFO: task * blocked for more than # seconds", "INFO: task hung in {function}")
+            Kind::new("INFO: task * blocked *for more than # seconds", "INFO: task hung in {function}")
                 .by(CALLS)
                 .choose(Waiting)
                 .coarse(HANG),
@@ -529,7 +529,7 @@ pub const BEGINNINGS: &[Beginning] = &[
     },
     Beginning {
         word: "achine check in",
-        not: &[],
+        not: &["Machine check injector"],
         kinds: &[Kind::new("(M|m)achine check in", "machine check exception in {function}")
             .by(FAULT)
             .coarse(&["hardware error"])],
