@@ -74,7 +74,7 @@ fn main() {
         let edit = [9, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0];
         write(target, "one_edit", &edit);
     }
-    for (target, texts) in CPU_TEXTS {
+    for (target, texts) in TEXTS {
         for (number, text) in texts.iter().enumerate() {
             write(target, &number.to_string(), text.as_bytes());
         }
@@ -203,8 +203,17 @@ fn small_images() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Texts about CPUs, as the kernel and people write them.
-const CPU_TEXTS: [(&str, &[&str]); 3] = [
+/// Texts about CPUs, and logs, as the kernel and people write them.
+const TEXTS: [(&str, &[&str]); 4] = [
+    (
+        "crash_log",
+        &[
+            "[   12.345678][   T87] BUG: KASAN: use-after-free in f+0x1/0x2\n[   12.345678][   T87] Write of size 8 at addr ffff88\n[   12.345678][   T87] Call Trace:\n[   12.345678][   T87]  f+0x1/0x2 [m]\n",
+            "<4>[   12.3] WARNING: CPU: 1 PID: 2 at lib/refcount.c:28 refcount_warn_saturate+0x1/0x2\n<4>[   12.3] RIP: 0010:g.isra.0+0x1/0x2\n<4>[   12.3] Kernel panic - not syncing: panic_on_warn set\n",
+            "Nov 24 16:33:32 host kernel: INFO: task sh:12 blocked for more than 120 seconds.\r\nNov 24 16:33:32 host kernel: Call trace:\r\nNov 24 16:33:32 host kernel:  rtnl_lock+0x1/0x2\r\n",
+            "Unhandled fault: x\nPC is at f+0x1/0x2\nBacktrace: \n[<c0101234>] (f) from [<c0105678>] (g+0x12/0x34)\n",
+        ],
+    ),
     (
         "cpu_list",
         &["0-3,8,10-11\n", "ff", "00000001,00000000,80000001\n"],

@@ -7,6 +7,7 @@ use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES, SourceError, note_war
 use serde::Serialize;
 
 use crate::crash::Crash;
+use crate::signature::{self, Signature};
 
 /// Maximum number of sections whose page frames are counted: 1 TiB of memory. Beyond, counting
 /// would dominate the time.
@@ -32,6 +33,8 @@ pub struct Overview {
     /// Why it stopped, according to its log; `None` without a log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crash: Option<Crash>,
+    /// What crash it was; `None` if there was none.
+    pub signature: Option<Signature>,
     /// Facts that could not be read.
     pub warnings: Vec<String>,
 }
@@ -111,9 +114,13 @@ impl Overview {
     pub fn of(kernel: &Kernel) -> Self {
         let source = kernel.source();
         let mut warnings = Vec::new();
+        let mut search = signature::Search::default();
         let found = Log::open(kernel)
             .map_err(|error| error.to_string())
-            .and_then(|log| Crash::find(&log).map_err(|error| error.to_string()));
+            .and_then(|log| {
+                Crash::find_and(&log, &mut |record| search.record(record))
+                    .map_err(|error| error.to_string())
+            });
         let crash = match found {
             Ok((crash, summary)) => {
                 warnings.extend(summary.warnings());
@@ -133,6 +140,7 @@ impl Overview {
             memory: MemoryFacts::of(source, &mut warnings),
             cpus: (cpus > 0).then_some(cpus),
             crash_time: crash_time(kernel),
+            signature: signature::of_dump(&search, crash.as_ref(), kernel),
             crash,
             warnings,
         }

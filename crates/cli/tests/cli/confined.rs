@@ -41,7 +41,7 @@ fn output_is_the_same_as_without_the_sandbox() {
     let earlier = lab.path("domains.json");
     let domains = run(&["cpu", "domains", dump, "--as", "json"]).code(0);
     fs::write(&earlier, domains.stdout).unwrap();
-    let commands: [&[&str]; 16] = [
+    let commands: [&[&str]; 17] = [
         &["info", "--all", dump],
         &["info", "--json", vmcore],
         &["info", "--io", "mmap", vmcore],
@@ -56,6 +56,7 @@ fn output_is_the_same_as_without_the_sandbox() {
         &["verify", "-j", "3", dump, "--against", vmcore],
         &["diff", "--list", dump, vmcore],
         &["diff", dump, dump],
+        &["info", "--log", "/proc/version"],
         &["info", "/dev/null"],
         &["read", dump, "none_such"],
     ];

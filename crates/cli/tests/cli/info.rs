@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::sample;
-use crate::common::{arg, run};
+use crate::common::{arg, run, run_with_input};
 use bigiron_format::elf::LoadSegment;
 use bigiron_kernel::symbols::kallsyms;
 use bigiron_kernel::{IoMethod, Kernel, Source};
@@ -47,6 +47,49 @@ fn vmcore(directory: &Path, lines: &[&str]) -> String {
 
 fn json(dump: &str) -> Value {
     serde_json::from_slice(&run(&["info", "--json", dump]).code(0).stdout).unwrap()
+}
+
+/// [`OOPS`] as a text log.
+fn text_log() -> String {
+    let lines = (1..).zip(OOPS);
+    let lines = lines.map(|(second, line)| format!("[{second:5}.000000] {line}\n"));
+    lines.collect()
+}
+
+#[test]
+fn text_log_has_the_signature_of_the_dump() {
+    let directory = tempfile::tempdir().unwrap();
+    let of_dump = json(&vmcore(directory.path(), &OOPS));
+    let signature = &of_dump["signature"];
+    let title = "BUG: unable to handle kernel paging request in take_a_page";
+    assert_eq!(signature["title"], title);
+    assert_eq!(
+        signature["frames"],
+        serde_json::json!(["take_a_page", "hold_the_page", "let_it_go"])
+    );
+    assert_eq!(signature["corrupted"], false);
+    let file = directory.path().join("console.txt");
+    fs::write(&file, text_log()).unwrap();
+    let words = ["info", "--json", "--log", arg(&file)];
+    let of_file: Value = serde_json::from_slice(&run(&words).code(0).stdout).unwrap();
+    assert_eq!(&of_file["signature"], signature);
+    let words = ["info", "--log", "-"];
+    let shown = run_with_input(&words, text_log().as_bytes()).code(0).text();
+    assert!(shown.contains(&format!("crash     {title}\n")), "{shown}");
+}
+
+#[test]
+fn log_without_a_crash_has_a_null_signature_and_a_missing_one_is_an_error() {
+    let calm = b"[    0.000000] Linux version 6.1\n";
+    let said = run_with_input(&["info", "--json", "--log", "-"], calm).code(0);
+    let said: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(said, serde_json::json!({ "signature": null }));
+    run(&["info", "--log", "/none/such"])
+        .code(1)
+        .says(&["/none/such", "cannot read it"]);
+    run(&["info", "--log", "log", "vmcore"]).code(2);
+    run(&["info", "--log", "log", "--tasks"]).code(2);
+    run(&["info"]).code(2);
 }
 
 #[test]

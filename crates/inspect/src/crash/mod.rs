@@ -83,9 +83,18 @@ pub struct Crash {
 impl Crash {
     /// Searches a log.
     pub fn find(log: &Log<'_>) -> Result<(Self, LogSummary), LogError> {
+        Self::find_and(log, &mut |_| {})
+    }
+
+    /// Searches a log, and passes its records to `also`, since reading it takes long.
+    pub fn find_and(
+        log: &Log<'_>,
+        also: &mut dyn FnMut(&Record<'_>),
+    ) -> Result<(Self, LogSummary), LogError> {
         let mut search = Search::default();
         let summary = log.for_each(false, &mut |record| {
             search.record(record);
+            also(record);
             Ok(())
         })?;
         Ok((search.crash, summary))

@@ -1,7 +1,8 @@
-//! `bigiron info`: the overview of a dump.
+//! `bigiron info`: the overview of a dump, and what crash a log tells of.
 
 mod backtrace;
 mod host;
+mod log;
 mod memory;
 mod modules;
 mod page;
@@ -35,8 +36,12 @@ const SHOWN_TRACE: usize = 20;
 #[command(after_long_help = HELP)]
 pub struct InfoArguments {
     /// The dump, in any format; all parts of a split or striped one, or - for standard input
-    #[arg(required = true)]
+    #[arg(required_unless_present = "log")]
     dump: Vec<PathBuf>,
+    /// Name the crash that this text log tells of, or standard input for -: of a serial console,
+    /// netconsole, pstore, dmesg or syslog
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dump", "TopicArguments"])]
+    log: Option<PathBuf>,
     /// Topics besides the overview.
     #[command(flatten)]
     sections: TopicArguments,
@@ -162,10 +167,14 @@ and types in the kernel's memory (kallsyms, which VMCOREINFO names since Linux 6
 Examples:
   bigiron info vmcore
   bigiron info --tasks --backtrace vmcore
-  bigiron info --json vmcore | jq -r .crash.panic.message";
+  bigiron info --json vmcore | jq -r .crash.panic.message
+  bigiron info --log console.txt";
 
 /// Prints the overview and the requested topics.
 pub fn run(arguments: &InfoArguments) -> anyhow::Result<()> {
+    if let Some(log) = &arguments.log {
+        return log::run(log, arguments.json, arguments.source.reader);
+    }
     let opened = Reading::open(&arguments.dump, &arguments.source)?.parse(&Needs::Nothing)?;
     if let Some(host) = opened.host()? {
         return print_host(arguments, &opened, &host);
@@ -266,6 +275,9 @@ fn page(overview: &Overview) -> Page {
     page.line("", &kernel.version);
     page.optional("build id", kernel.build_id.as_deref());
     page.line("host", &kernel.host);
+    if let Some(signature) = &overview.signature {
+        log::show(signature, &mut page);
+    }
     page.optional("crashed", when(overview).as_deref());
     why(&mut page, overview);
     page.optional(

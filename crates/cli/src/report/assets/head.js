@@ -55,6 +55,7 @@ function makeHead() {
     card.append(el('p', { class: 'cause' }, el('strong', {}, `${KINDS[crash.cause.kind] || crash.cause.kind}: `), crash.cause.message));
   }
   card.append(el('dl', { class: 'facts' },
+    fact('Signature', overview.signature && overview.signature.title),
     event ? fact('Task', taskOf(event)) : null,
     event ? fact('On CPU', overview.cpus ? `${event.cpu ?? '?'} of ${overview.cpus}` : event.cpu) : fact('CPUs', overview.cpus),
     event ? fact('At', event.instruction, true) : null,
