@@ -14,6 +14,8 @@ mod makedumpfile;
 mod memory_limit;
 mod online_cpus;
 mod progress;
+#[cfg(feature = "setup")]
+mod ram_dump;
 #[cfg(feature = "report")]
 mod report;
 mod sandbox;
@@ -72,6 +74,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(arguments) => commands::report::run(&arguments)?,
         Command::Dmesg(arguments) => commands::dmesg::run(&arguments)?,
         Command::Save(arguments) => commands::save::run(&arguments)?,
+        #[cfg(feature = "setup")]
+        Command::Setup(arguments) => return commands::setup::run(&arguments),
         #[cfg(feature = "inspect")]
         Command::Cpu(arguments) => commands::cpu::run(&arguments)?,
         #[cfg(feature = "memory")]
