@@ -2,6 +2,7 @@
 
 mod aliases;
 mod arguments;
+mod attempts;
 mod background;
 mod bus_error;
 mod command_line;
@@ -26,6 +27,7 @@ mod source;
 mod subject;
 mod summary;
 mod tell;
+mod then_boot;
 mod timeout;
 mod vmlinux;
 mod watchdog;
