@@ -27,6 +27,8 @@ use crate::commands::read::ReadArguments;
 #[cfg(feature = "report")]
 use crate::commands::report::ReportArguments;
 use crate::commands::save::SaveArguments;
+#[cfg(feature = "setup")]
+use crate::commands::setup::SetupArguments;
 use crate::commands::verify::VerifyArguments;
 
 /// Filter, compress and write crash dumps of Linux in parallel; inspect them; prefault and free
@@ -77,6 +79,9 @@ pub enum Command {
     Dmesg(DmesgArguments),
     /// Copy a dump from a dump device or a file into a directory after the reboot
     Save(SaveArguments),
+    /// Prepare a machine for crash dumps: memory that survives a reboot by kexec
+    #[cfg(feature = "setup")]
+    Setup(SetupArguments),
     /// Take CPUs offline and online; show and tune scheduler domains
     #[cfg(feature = "inspect")]
     Cpu(CpuArguments),

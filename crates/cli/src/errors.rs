@@ -2,16 +2,22 @@
 
 use std::process::ExitCode;
 
+use bigiron_dump::DumpError;
+
 use crate::signals;
 use crate::tell::tell;
 
 /// Exit code: the work was not done, or a check failed.
 pub const FAILED: u8 = 1;
+/// Exit code: the dump device holds an unsaved dump, which was kept.
+const UNSAVED: u8 = 3;
 
 /// Prints an error and returns the exit code: that of the signal that ended the work, as a
 /// shell expects it, otherwise `code`.
 pub fn report(error: &anyhow::Error, code: u8) -> ExitCode {
     tell!("bigiron: {}", message(error));
+    let kept_unsaved = matches!(error.downcast_ref(), Some(DumpError::Unsaved { .. }));
+    let code = if kept_unsaved { UNSAVED } else { code };
     ExitCode::from(signals::exit_code(error).unwrap_or(code))
 }
 
@@ -27,7 +33,6 @@ mod tests {
     use std::path::PathBuf;
 
     use anyhow::anyhow;
-    use bigiron_dump::DumpError;
     use bigiron_kernel::SourceError;
 
     use super::*;

@@ -2,6 +2,7 @@
 
 mod aliases;
 mod arguments;
+mod attempts;
 mod background;
 mod bus_error;
 mod command_line;
@@ -14,6 +15,8 @@ mod makedumpfile;
 mod memory_limit;
 mod online_cpus;
 mod progress;
+#[cfg(feature = "setup")]
+mod ram_dump;
 #[cfg(feature = "report")]
 mod report;
 mod sandbox;
@@ -24,6 +27,7 @@ mod source;
 mod subject;
 mod summary;
 mod tell;
+mod then_boot;
 mod timeout;
 mod vmlinux;
 mod watchdog;
@@ -72,6 +76,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(arguments) => commands::report::run(&arguments)?,
         Command::Dmesg(arguments) => commands::dmesg::run(&arguments)?,
         Command::Save(arguments) => commands::save::run(&arguments)?,
+        #[cfg(feature = "setup")]
+        Command::Setup(arguments) => return commands::setup::run(&arguments),
         #[cfg(feature = "inspect")]
         Command::Cpu(arguments) => commands::cpu::run(&arguments)?,
         #[cfg(feature = "memory")]

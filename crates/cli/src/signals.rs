@@ -33,6 +33,12 @@ pub fn watch(stop: &Stop) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// True if a signal was received.
+pub fn received() -> bool {
+    let received = RECEIVED.get();
+    received.is_some_and(|received| received.load(Ordering::Relaxed) != 0)
+}
+
 /// Returns 128 plus the signal number if a signal ended the work, and [`timeout::TIMED_OUT`] if
 /// the deadline did.
 pub fn exit_code(error: &anyhow::Error) -> Option<u8> {

@@ -2,7 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use bigiron_format::device::{
@@ -91,6 +92,31 @@ impl RawDevice {
     /// Returns true if this is a block device, not a file.
     pub fn is_block_device(&self) -> bool {
         self.is_block_device
+    }
+
+    /// True if this is a block device in memory, which the kernel can map without a copy
+    /// (QUEUE_FLAG_DAX, drivers/nvdimm/pmem.c).
+    pub fn is_memory(&self) -> bool {
+        self.attribute("queue/dax").is_some_and(|dax| dax == "1")
+    }
+
+    /// Returns the physical addresses of a device in memory, if the kernel tells them
+    /// (drivers/nvdimm/namespace_devs.c, resource_show()).
+    pub fn physical_range(&self) -> Option<Range<u64>> {
+        let resource = self.attribute("device/resource")?;
+        let start = u64::from_str_radix(resource.trim_start_matches("0x"), 16).ok()?;
+        Some(start..start.checked_add(self.size)?)
+    }
+
+    /// Reads an attribute of a block device in sysfs.
+    fn attribute(&self, name: &str) -> Option<String> {
+        let number = self.file.metadata().ok()?.rdev();
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let path = format!("/sys/dev/block/{major}:{minor}/{name}");
+        let text = std::fs::read_to_string(path)
+            .ok()
+            .filter(|_| self.is_block_device)?;
+        Some(text.trim().to_owned())
     }
 
     /// Returns the dump on the device.

@@ -60,6 +60,13 @@ pub fn dump(
         is_stream: output.recipients().is_some() || targets.contains(&OutputTarget::Stdout),
     };
     let (job, mut summary) = prepare(subject, &shape, options, progress, stop)?;
+    if options.source_is_here {
+        for target in &targets {
+            if let OutputTarget::Device(path) = target {
+                DeviceOutput::check_is_apart(path, subject.source())?;
+            }
+        }
+    }
     let opener = Opener {
         utsname: subject.utsname(),
         format: &shape.format,
@@ -207,7 +214,7 @@ impl<'a> Opener<'a, '_> {
         if targets.len() > 1 {
             for target in targets {
                 if let OutputTarget::Device(path) = target {
-                    DeviceOutput::check(path, self.options.overwrite_device)?;
+                    DeviceOutput::check(path, self.options)?;
                 }
             }
         }
@@ -254,7 +261,8 @@ impl<'a> Opener<'a, '_> {
                 let mut device = self.begin_device(path)?;
                 warnings.extend(device.replaces().map(ToOwned::to_owned));
                 if !sequential {
-                    if direct {
+                    // The page cache of a device in memory would be a second copy.
+                    if direct || self.options.optimizations.direct_writes && device.is_memory() {
                         device = device.past_page_cache();
                     }
                     return Ok(Box::new(device));
@@ -285,8 +293,7 @@ impl<'a> Opener<'a, '_> {
             Format::Elf { .. } => ContentsKind::Elf,
             Format::Vmdump(_) => ContentsKind::Vmdump,
         };
-        let claimed = self.options.overwrite_device;
-        DeviceOutput::begin(path, kind, self.utsname, claimed)
+        DeviceOutput::begin(path, kind, self.utsname, self.options)
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bigiron_format::PageFrame;
 use bigiron_format::codec::CodecError;
+use bigiron_format::device::DumpId;
 use bigiron_kernel::{DumpLevel, KernelError, SourceError};
 
 /// Reason why a dump was not made, or not completely.
@@ -74,6 +75,20 @@ pub enum DumpError {
         /// The reason and advice.
         reason: String,
     },
+    /// A raw dump device holds a dump that was not saved yet.
+    #[error(
+        "{}: holds a dump of {host} that was never saved (id {id}): `bigiron save` saves it, \
+         --keep newest replaces it",
+        path.display()
+    )]
+    Unsaved {
+        /// The device.
+        path: PathBuf,
+        /// Name of the dumped machine.
+        host: String,
+        /// The dump on the device.
+        id: DumpId,
+    },
     /// The dump does not fit the format or the output.
     #[error("{0}")]
     Layout(String),
@@ -128,6 +143,16 @@ impl DumpError {
         matches!(
             cause.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge | io::ErrorKind::QuotaExceeded
+        )
+    }
+}
+
+impl DumpError {
+    /// True if another output may take the dump: this one is missing, refused, full or broken.
+    pub fn is_of_output(&self) -> bool {
+        matches!(
+            self,
+            Self::Output { .. } | Self::Write { .. } | Self::Device { .. } | Self::Unsaved { .. }
         )
     }
 }

@@ -53,7 +53,7 @@ pub use format::{
     ZstdChunks,
 };
 pub use frame_runs::{FrameRun, FrameRuns};
-pub use options::{DumpIdentity, DumpOptions, Optimizations};
+pub use options::{DumpIdentity, DumpOptions, Optimizations, Unsaved};
 pub use output::{FileOutput, Output};
 pub use progress::{OutputCall, Phase, Progress};
 pub use reference::{Reference, find_kernel_by_dump};

@@ -42,6 +42,16 @@ impl Default for Optimizations {
     }
 }
 
+/// Treatment of a dump that is on a dump device and was not saved yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unsaved {
+    /// It stays, and the new dump is refused.
+    #[default]
+    Kept,
+    /// The new dump replaces it.
+    Replaced,
+}
+
 /// Options of a dump, whatever its format and output.
 #[derive(Clone, Debug)]
 pub struct DumpOptions {
@@ -59,6 +69,11 @@ pub struct DumpOptions {
     pub overwrite: bool,
     /// Writes to a raw dump device even if it holds a file system or other foreign data.
     pub overwrite_device: bool,
+    /// The source is memory of the machine that this program runs on, as in a capture kernel: a
+    /// dump device that is in that memory is refused.
+    pub source_is_here: bool,
+    /// Treatment of an unsaved dump on a raw dump device.
+    pub unsaved: Unsaved,
     /// Maximum number of bytes written to each part per second.
     pub write_limit: Option<NonZeroU64>,
     /// Maximum size of a file in bytes; a dump that needs more fails.
@@ -95,6 +110,8 @@ impl Default for DumpOptions {
             io: IoMethod::Auto,
             overwrite: false,
             overwrite_device: false,
+            source_is_here: false,
+            unsaved: Unsaved::default(),
             write_limit: None,
             size_limit: None,
             discard_if_full: false,

@@ -24,6 +24,16 @@ install() {
     inst_simple "$bigiron_files/bigiron" /usr/bin/bigiron
     inst_simple "$bigiron_files/capture-to-device" /usr/lib/bigiron/capture-to-device
     [[ ! -e /etc/default/bigiron ]] || inst_simple /etc/default/bigiron
+    if [[ -e /etc/default/bigiron-ram-dump ]]; then
+        inst_simple /etc/default/bigiron-ram-dump
+        inst_multiple -o modprobe
+    fi
+    # The production kernel, which the capture kernel starts without a file system.
+    # shellcheck disable=SC2154  # dracut sets kernel
+    if grep -qs '^CAPTURE_OPTIONS=.*--then-boot' /etc/default/bigiron; then
+        inst_simple "/boot/vmlinuz-$kernel"
+        inst_simple "/boot/initramfs-$kernel.img"
+    fi
     inst_multiple sleep sync
     inst_multiple -o reboot
     # Relative links, which also resolve outside the image. /sbin is a directory, or a link to one.
@@ -35,4 +45,8 @@ install() {
         done
     done
     inst_hook pre-mount 01 "$moddir/bigiron-capture.sh"
+}
+
+installkernel() {
+    [[ ! -e /etc/default/bigiron-ram-dump ]] || hostonly='' instmods nd_e820 nd_pmem
 }

@@ -8,6 +8,7 @@
 //! - [`solaris`], [`remap`]: reproductions of published measurements; [`windows`]: of one made in a
 //!   capture kernel.
 //! - [`large`]: a machine of 32 TB.
+//! - [`service`]: the time from panic to service.
 //! - [`plot`]: a plot of time against helpers.
 
 pub mod calibrate;
@@ -19,6 +20,7 @@ pub mod model;
 pub mod outcome;
 pub mod plot;
 pub mod remap;
+pub mod service;
 pub mod simulate;
 pub mod solaris;
 pub mod stages;

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use bigiron_dump::{DumpOptions, Optimizations, Recipients, RecipientsError};
+use bigiron_dump::{DumpOptions, Optimizations, Recipients, RecipientsError, Unsaved};
 use bigiron_helpers::MemoryBudget;
 use bigiron_kernel::DumpLevel;
 use bigiron_kernel::xen::Owners;
@@ -13,6 +13,7 @@ use super::compression::CompressionArgument;
 use super::format::Format;
 use super::{InputArguments, TimeoutArguments, threads};
 use crate::size;
+use crate::then_boot::BootArguments;
 
 /// `bigiron dump`.
 #[derive(Debug, Args)]
@@ -33,6 +34,9 @@ pub struct DumpArguments {
     /// Options of the dump.
     #[command(flatten)]
     pub how: DumpOptionArgs,
+    /// What follows the dump.
+    #[command(flatten)]
+    pub boot: BootArguments,
 }
 
 /// Data to erase from a dump.
@@ -90,9 +94,11 @@ pub struct DumpOptionArgs {
     pub stripe: Vec<PathBuf>,
     /// Pages to exclude, the sum of: 1 zero pages, 2 page cache without private data, 4 all
     /// page cache, 8 user memory, 16 free memory [default: 31; of a Xen host 17]
-    #[arg(short = 'd', long, value_name = "0..31")]
+    ///
+    /// Of several levels, such as 1,31, each is tried if the dump does not fit at the one before.
+    #[arg(short = 'd', long, value_name = "0..31", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=31))]
-    pub dump_level: Option<u8>,
+    pub dump_level: Vec<u8>,
     /// Whose memory of a Xen host is dumped: that of the hypervisor, of dom0, or of all
     ///
     /// Without `all`, the memory of other domains is left out, and so is free memory.
@@ -171,6 +177,14 @@ pub struct DumpOptionArgs {
     /// the like, which is then lost
     #[arg(long)]
     pub overwrite_device: bool,
+    /// What to do with a dump on a dump device that was never saved: keep the first, and refuse
+    /// to write; or keep the newest, which replaces it
+    #[arg(long, value_name = "WHICH", default_value = "first")]
+    pub keep: Keep,
+    /// Where to write the dump if OUTPUT does not take it: it has too little room at every level,
+    /// holds an unsaved dump, is missing or fails
+    #[arg(long, value_name = "OUTPUT", conflicts_with_all = ["split", "stripe"])]
+    pub then: Option<PathBuf>,
     /// Print the summary as JSON on standard output (on standard error with OUTPUT -)
     #[arg(long)]
     pub json: bool,
@@ -183,8 +197,8 @@ pub struct DumpOptionArgs {
 }
 
 const DUMP_HELP: &str = "\
-Exit status: 0 success; 1 failure, with the reason on standard error; 2 invalid command line; 129, \
-130 or 143 ended by SIGHUP, SIGINT or SIGTERM; 124 ended by --timeout, as by a signal.
+Exit status: 0 success; 1 failure, with the reason on standard error; 2 invalid command line; 3 the \
+dump device holds an unsaved dump (--keep first), and nothing was written; 129, 130 or 143 ended by SIGHUP, SIGINT or SIGTERM; 124 ended by --timeout, as by a signal.
 
 Unreadable pages do not stop a dump: they are marked as lost, a warning reports their number and \
 the first of them, and the dump is marked incomplete, as it is if the source itself is truncated \
@@ -222,6 +236,15 @@ pub enum OnlineCpus {
     Always,
     /// Never
     Never,
+}
+
+/// The dump that stays on a dump device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Keep {
+    /// An unsaved dump: no other is written
+    First,
+    /// The dump that is written now
+    Newest,
 }
 
 /// An owner of memory in a Xen host.
@@ -270,13 +293,16 @@ impl DumpOptionArgs {
         }
     }
 
+    /// Returns the dump levels in the order in which they are tried.
+    pub fn levels(&self) -> Vec<DumpLevel> {
+        let given = self.dump_level.iter().copied();
+        given.filter_map(DumpLevel::new).collect()
+    }
+
     /// Returns the options of the dump engine.
     pub fn options(&self) -> DumpOptions {
         DumpOptions {
-            level: self
-                .dump_level
-                .and_then(DumpLevel::new)
-                .unwrap_or(DumpLevel::MAX),
+            level: self.levels().first().copied().unwrap_or(DumpLevel::MAX),
             owners: self.owners(),
             threads: threads(self.threads),
             memory: self
@@ -285,6 +311,11 @@ impl DumpOptionArgs {
             io: self.source.io.into(),
             overwrite: self.overwrite,
             overwrite_device: self.overwrite_device,
+            source_is_here: false,
+            unsaved: match self.keep {
+                Keep::First => Unsaved::Kept,
+                Keep::Newest => Unsaved::Replaced,
+            },
             write_limit: self.write_limit.and_then(NonZeroU64::new),
             size_limit: None,
             discard_if_full: false,

@@ -3,37 +3,52 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use bigiron_dump::{DumpOutput, Format, OutputTarget, Progress, Subject};
+use bigiron_dump::{DumpOptions, DumpOutput, Format, OutputTarget, Subject};
 use bigiron_helpers::Stop;
 use bigiron_kernel::xen::Given;
 use bigiron_kernel::{DumpLevel, Kernel};
 
 use crate::arguments::{DumpArguments, DumpOptionArgs};
+use crate::attempts::{Attempts, NamedOutput};
 use crate::memory_limit;
-use crate::progress;
 use crate::tell::tell;
+use crate::then_boot::BootArguments;
 use crate::{bus_error, online_cpus, source, subject, summary};
-use crate::{signals, timeout, vmlinux, watchdog};
+use crate::{signals, timeout, vmlinux};
+
+/// The memory of the crashed kernel, in its capture kernel.
+const VMCORE: &str = "/proc/vmcore";
 
 /// Makes a dump and prints the summary.
 pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
     let (paths, outputs) = arguments.split_paths();
-    make(paths, outputs, &arguments.how)
+    make(paths, outputs, &arguments.how, Some(&arguments.boot))
 }
 
-/// Dumps the sources `paths` to the output or all its parts, and prints the summary.
+/// Dumps the sources `paths` to the output or all its parts, and prints the summary. With `boot`
+/// the production kernel may be started then.
 pub fn make(
     paths: &[PathBuf],
     outputs: &[PathBuf],
     arguments: &DumpOptionArgs,
+    boot: Option<&BootArguments>,
 ) -> anyhow::Result<()> {
     let output = outputs.first().context("there is no output")?;
     let to_stdout = output.as_os_str() == "-";
-    let target = dump_output(paths, outputs, arguments)?;
+    let mut targets = vec![NamedOutput::new(
+        dump_output(paths, outputs, arguments, arguments.device)?,
+        outputs,
+    )];
+    if let Some(then) = &arguments.then {
+        let then = std::slice::from_ref(then);
+        targets.push(NamedOutput::new(
+            dump_output(paths, then, arguments, false)?,
+            then,
+        ));
+    }
     let directory = match output.parent() {
         Some(parent) if !parent.as_os_str().is_empty() && !to_stdout => parent.to_owned(),
         _ if to_stdout => std::env::temp_dir(),
@@ -58,7 +73,10 @@ pub fn make(
         arguments.threads,
         arguments.quiet,
     );
-    let mut options = arguments.options();
+    let options = DumpOptions {
+        source_is_here: paths.iter().any(|path| path == Path::new(VMCORE)),
+        ..arguments.options()
+    };
     memory_limit::opened(options.memory);
     bus_error::explain(opened.path(), options.io)?;
     let found = Kernel::find(
@@ -80,8 +98,12 @@ pub fn make(
                 .map_err(|error| source::name_error(error.into(), opened.path()))?
         }
     };
-    if subject.host().is_some() && arguments.dump_level.is_none() {
-        options.level = DumpLevel::MAX_OF_HOST;
+    let mut levels = arguments.levels();
+    if levels.is_empty() {
+        levels.push(match subject.host() {
+            Some(_) => DumpLevel::MAX_OF_HOST,
+            None => DumpLevel::MAX,
+        });
     }
     if let Some(damage) = opened.damage() {
         let name = opened.path().display().to_string();
@@ -99,6 +121,7 @@ pub fn make(
     if subject.kernel().is_some_and(without_note) && !arguments.quiet {
         tell!("bigiron: VMCOREINFO is not in a note; found it in memory");
     }
+    let target = &targets[0].output;
     let why_stream = match (to_stdout, target.is_encrypted()) {
         (true, _) => Some("standard output is a stream"),
         (false, true) => Some("encrypted output is a stream"),
@@ -121,47 +144,44 @@ pub fn make(
     let stop = Stop::new();
     signals::watch(&stop)?;
     timeout::stop_with(&stop);
-    let progress = Arc::new(Progress::new());
-    let watchdog = watchdog::begin(
-        &progress,
-        Duration::from_secs(arguments.stall_warning.get()),
-        opened.path().display().to_string(),
-        if to_stdout {
-            "standard output".into()
-        } else {
-            let names: Vec<_> = outputs.iter().map(|o| o.display().to_string()).collect();
-            names.join(", ")
-        },
-    );
-    let display = progress::begin(
-        &progress,
-        1 << opened.memory().page_shift(),
-        arguments.quiet,
-    );
-    let result = bigiron_dump::dump(&subject, &target, &options, &progress, &stop);
-    drop((display, watchdog));
-    let summary = result.map_err(|error| source::name_error(error.into(), opened.path()))?;
+    let attempts = Attempts {
+        subject: &subject,
+        source: opened.path().display().to_string(),
+        levels,
+        options,
+        stall_warning: Duration::from_secs(arguments.stall_warning.get()),
+        quiet: arguments.quiet,
+        stop: &stop,
+    };
+    let made = attempts
+        .make(&targets)
+        .map_err(|error| source::name_error(error.into(), opened.path()))?;
+    let summary = &made.summary;
     for warning in &summary.warnings {
         tell!("bigiron: warning: {warning}");
     }
-    let report = summary::DumpReport::new(&opened, &subject, &target, &options, &summary);
+    let report = summary::DumpReport::new(&opened, &subject, made.output, &made.options, summary);
     if arguments.json {
         summary::print_report(&report.json()?, to_stdout);
     } else if !arguments.quiet {
         summary::print_report(&report.text(arguments.stats), to_stdout);
     }
+    if let Some(boot) = boot {
+        boot.boot(subject.kernel());
+    }
     Ok(())
 }
 
-/// Returns the output that the arguments describe.
+/// Returns the output that the arguments describe; with `device`, a file is a dump device too.
 fn dump_output(
     sources: &[PathBuf],
     outputs: &[PathBuf],
     arguments: &DumpOptionArgs,
+    device: bool,
 ) -> anyhow::Result<DumpOutput> {
     let (compression, chunk_bytes) = (arguments.compress, arguments.chunk_size);
     if !arguments.stripe.is_empty() {
-        let targets = outputs.iter().map(|part| one(sources, part, arguments));
+        let targets = outputs.iter().map(|part| one(sources, part, device));
         return Ok(DumpOutput::Striped {
             chunks: compression
                 .of_chunks(chunk_bytes)
@@ -186,19 +206,15 @@ fn dump_output(
     let format = compression.of_format(arguments.format(), chunk_bytes);
     Ok(DumpOutput::Whole {
         format: format.map_err(anyhow::Error::msg)?,
-        target: one(sources, output, arguments)?,
+        target: one(sources, output, device)?,
         recipients: arguments.recipients()?,
     })
 }
 
-fn one(
-    sources: &[PathBuf],
-    output: &Path,
-    arguments: &DumpOptionArgs,
-) -> anyhow::Result<OutputTarget> {
+fn one(sources: &[PathBuf], output: &Path, device: bool) -> anyhow::Result<OutputTarget> {
     Ok(if output.as_os_str() == "-" {
         OutputTarget::Stdout
-    } else if arguments.device || is_block_device(output) {
+    } else if device || is_block_device(output) || is_missing_device(output) {
         check_is_no_source(sources, output)?;
         OutputTarget::Device(output.to_owned())
     } else {
@@ -208,6 +224,12 @@ fn one(
 
 fn is_block_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+}
+
+/// True for a name in /dev without a device: a file there would be in memory, and gone after the
+/// reboot.
+fn is_missing_device(path: &Path) -> bool {
+    path.starts_with("/dev") && !path.starts_with("/dev/shm") && fs::metadata(path).is_err()
 }
 
 /// Returns an error if `output` is a source. A file may replace its own source, since it is

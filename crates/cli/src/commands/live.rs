@@ -12,7 +12,7 @@ use crate::arguments::LiveArguments;
 pub fn run(arguments: &LiveArguments) -> anyhow::Result<()> {
     check_is_shown()?;
     let source = [PathBuf::from(RUNNING_KERNEL)];
-    dump::make(&source, arguments.outputs(), &arguments.how)
+    dump::make(&source, arguments.outputs(), &arguments.how, None)
 }
 
 /// Returns an error that names the requirements if /proc/kcore cannot be opened.

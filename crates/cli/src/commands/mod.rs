@@ -23,4 +23,6 @@ pub mod read;
 #[cfg(feature = "report")]
 pub mod report;
 pub mod save;
+#[cfg(feature = "setup")]
+pub mod setup;
 pub mod verify;

@@ -37,6 +37,7 @@ mod cpu_simulate;
 mod damaged_vmcoreinfo;
 mod diff;
 mod dmesg;
+mod dump_attempts;
 mod encrypted;
 mod erase;
 mod faults;

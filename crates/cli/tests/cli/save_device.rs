@@ -47,7 +47,8 @@ fn previous_contents_of_the_device_never_appear_in_the_dump() {
         &["-d", "1", "-c", "none"],
         &["-f", "elf", "-d", "31"],
     ] {
-        place.dump(options).code(0);
+        let newest = [&["--keep", "newest"], options].concat();
+        place.dump(&newest).code(0);
         let plain = place.lab.dump("plain", options);
         complete_and_equal(&place.device, place.lab.vmcore());
         assert_eq!(common::present(&place.device), common::present(&plain));
@@ -55,11 +56,18 @@ fn previous_contents_of_the_device_never_appear_in_the_dump() {
 }
 
 #[test]
-fn replacing_an_unsaved_dump_warns() {
+fn unsaved_dump_is_kept_unless_the_newest_is_wanted() {
     let place = SaveLab::with_dump(&[]);
     let id = place.found().unwrap().header.id.to_string();
+    let before = fs::read(&place.device).unwrap();
+    place
+        .dump(&[])
+        .code(3)
+        .says(&["never saved", &id, "--keep newest"]);
+    assert_eq!(fs::read(&place.device).unwrap(), before);
     let generation = place.found().unwrap().header.generation;
-    place.dump(&[]).code(0).says(&["never saved", &id]);
+    let newest = ["--keep", "newest"];
+    place.dump(&newest).code(0).says(&["never saved", &id]);
     let header = place.found().unwrap().header;
     assert_ne!(header.id.to_string(), id);
     assert!(header.generation > generation);

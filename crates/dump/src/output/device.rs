@@ -2,21 +2,34 @@
 //! (docs/formats/device.md).
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bigiron_format::ReadAt;
+use bigiron_format::bitmap::Bitmap;
 use bigiron_format::device::{
     CONTENTS_OFFSET, Claim, ContentsKind, DeviceHeader, end_block_offset,
 };
 use bigiron_format::kdump::Utsname;
+use bigiron_format::{PageFrame, ReadAt};
+use bigiron_kernel::source::{MemorySource, SECTION_FRAMES};
 
 use super::{FileOutput, Output};
 use crate::device::{RawDevice, in_words, refused};
 use crate::dump_id::new_dump_id;
 use crate::error::DumpError;
+use crate::options::{DumpOptions, Unsaved};
+
+/// A device that may be written.
+struct TakenDevice {
+    device: RawDevice,
+    /// Its content other than a dump.
+    claims: Vec<Claim>,
+    /// The header of the dump on it.
+    header: Option<DeviceHeader>,
+}
 
 /// A dump device that is being written.
 #[derive(Debug)]
@@ -30,19 +43,19 @@ pub struct DeviceOutput {
 }
 
 impl DeviceOutput {
-    /// Claims the device at `path` for a dump of `kind`. This destroys a dump that is on it, and
-    /// with `claimed` any other data.
+    /// Claims the device at `path` for a dump of `kind`. This destroys a saved dump that is on it,
+    /// with [`Unsaved::Replaced`] an unsaved one, and with `overwrite_device` any other data.
     ///
     /// # Errors
-    /// The device is in use, too small, not writable, or holds other data.
+    /// The device is in use, too small, not writable, or holds an unsaved dump or other data.
     pub fn begin(
         path: &Path,
         kind: ContentsKind,
         utsname: &Utsname,
-        claimed: bool,
+        options: &DumpOptions,
     ) -> Result<Self, DumpError> {
-        let (device, claims) = Self::take(path, claimed)?;
-        let old = device.find()?.map(|found| found.header);
+        let taken = Self::take(path, options)?;
+        let (device, claims, old) = (taken.device, taken.claims, taken.header);
         let replaces = old.as_ref().filter(|old| old.valid).map(|old| {
             format!(
                 "{}: replaces a dump of {} that was never saved (id {})",
@@ -98,12 +111,35 @@ impl DeviceOutput {
 
     /// Fails if [`begin`](Self::begin) would fail: of several devices, none is changed unless
     /// all of them can be.
-    pub fn check(path: &Path, claimed: bool) -> Result<(), DumpError> {
-        Self::take(path, claimed).map(|_| ())
+    pub fn check(path: &Path, options: &DumpOptions) -> Result<(), DumpError> {
+        Self::take(path, options).map(|_| ())
     }
 
-    /// Opens and locks a writable device; returns its content other than a dump.
-    fn take(path: &Path, claimed: bool) -> Result<(RawDevice, Vec<Claim>), DumpError> {
+    /// True if the device is memory, such as persistent memory.
+    pub fn is_memory(&self) -> bool {
+        self.device.is_memory()
+    }
+
+    /// Fails if the device at `path` is memory of the kernel that `source` is the memory of: a
+    /// dump on it would overwrite what it is made of.
+    pub fn check_is_apart(path: &Path, source: &dyn MemorySource) -> Result<(), DumpError> {
+        let Some(range) = RawDevice::open(path, false)?.physical_range() else {
+            return Ok(());
+        };
+        if !has_ram(source, &range)? {
+            return Ok(());
+        }
+        let reason = format!(
+            "is memory of the kernel that crashed (physical addresses {:#x} to {:#x}): it was started \
+             without memmap= for them",
+            range.start,
+            range.end - 1
+        );
+        Err(refused(path, reason))
+    }
+
+    /// Opens and locks a device that may be written.
+    fn take(path: &Path, options: &DumpOptions) -> Result<TakenDevice, DumpError> {
         let device = RawDevice::open(path, true)?;
         if !device.try_lock()? {
             return Err(refused(
@@ -114,12 +150,29 @@ impl DeviceOutput {
         device.check_size()?;
         let claims = device.claims()?;
         match in_words(&claims) {
-            Some(what) if !claimed => Err(refused(
-                path,
-                format!("there is something on it: {what}; --overwrite-device destroys it"),
-            )),
-            _ => Ok((device, claims)),
+            Some(what) if !options.overwrite_device => {
+                return Err(refused(
+                    path,
+                    format!("there is something on it: {what}; --overwrite-device destroys it"),
+                ));
+            }
+            _ => {}
         }
+        let header = device.find()?.map(|found| found.header);
+        if let Some(unsaved) = header.as_ref().filter(|header| header.valid)
+            && options.unsaved == Unsaved::Kept
+        {
+            return Err(DumpError::Unsaved {
+                path: path.to_owned(),
+                host: unsaved.utsname.names[1].clone(),
+                id: unsaved.id,
+            });
+        }
+        Ok(TakenDevice {
+            device,
+            claims,
+            header,
+        })
     }
 
     /// Appends to what was written, if the dump is a stream.
@@ -218,7 +271,61 @@ impl Output for DeviceOutput {
     }
 }
 
+/// Returns true if some of these physical addresses are RAM of the source.
+fn has_ram(source: &dyn MemorySource, range: &Range<u64>) -> Result<bool, DumpError> {
+    let shift = source.page_shift();
+    let (from, to) = (range.start >> shift, range.end.saturating_sub(1) >> shift);
+    let frames = SECTION_FRAMES as usize;
+    let mut next = source.next_section(PageFrame(from));
+    while let Some(first) = next.filter(|first| first.0 <= to) {
+        let mut ram = Bitmap::new(frames);
+        source.ram(first, &mut ram)?;
+        let start = from.saturating_sub(first.0) as usize;
+        let end = (to - first.0 + 1).min(SECTION_FRAMES) as usize;
+        if ram.next_run(start, end, 1).is_some() {
+            return Ok(true);
+        }
+        next = first
+            .0
+            .checked_add(SECTION_FRAMES)
+            .and_then(|after| source.next_section(PageFrame(after)));
+    }
+    Ok(false)
+}
+
 fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+    use bigiron_kernel::Source;
+    use bigiron_synth::{ElfShape, Synth};
+
+    use super::*;
+
+    #[test]
+    fn memory_of_the_source_is_found_at_each_edge_of_a_range() {
+        let text = "kernel 6.12\nram 0x0-0x9f 0x100-0x3fff 0x10000-0x11fff\n";
+        let core = Synth::from_text(text).unwrap().elf(&ElfShape::vmcore());
+        let source = Source::from_bytes(Box::new(core), PathBuf::from("core")).unwrap();
+        for (range, expected) in [
+            (0x400_0000..0x1000_0000, false),
+            (0x3ff_f000..0x1000_0000, true),
+            (0x3ff_ffff..0x1000_0000, true),
+            (0x400_0000..0x1000_0001, true),
+            (0xa_0000..0x10_0000, false),
+            (0x1200_0000..0x8000_0000, false),
+            (0..0x8000_0000, true),
+        ] {
+            assert_eq!(
+                has_ram(source.memory(), &range).unwrap(),
+                expected,
+                "{range:x?}"
+            );
+        }
+    }
 }

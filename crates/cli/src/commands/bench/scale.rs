@@ -8,7 +8,7 @@ use bigiron_bench::scale::calibrate::{Calibration, Sample};
 use bigiron_bench::scale::check::{self, Plan};
 use bigiron_bench::scale::costs::Costs;
 use bigiron_bench::scale::large::{self, Hardware};
-use bigiron_bench::scale::{plot, remap, solaris, windows};
+use bigiron_bench::scale::{plot, remap, service, solaris, windows};
 use bigiron_format::codec::Compression;
 use bigiron_kernel::{DumpLevel, IoMethod, Kernel, PhysicalMemory, Source};
 use clap::Args;
@@ -79,6 +79,7 @@ struct Everything<'a> {
     large: &'a Hardware,
     large_kept: Vec<(u8, bigiron_bench::scale::costs::Kept)>,
     large_table: &'a [large::Cell],
+    service: &'a [service::ServiceRow],
 }
 
 /// Measures the costs if there is a source, simulates, and prints the tables.
@@ -110,6 +111,7 @@ pub fn run(arguments: &ScaleArguments) -> anyhow::Result<()> {
     let (past, accesses) = (solaris::predictions(), remap::rows());
     let mapped = windows::rows();
     let cells = large::table(&costs, &hardware);
+    let services = service::rows(&costs, &hardware);
     if let Some(path) = &arguments.plot {
         let picture = picture(&costs, &hardware, &past)?;
         std::fs::write(path, picture)
@@ -129,6 +131,7 @@ pub fn run(arguments: &ScaleArguments) -> anyhow::Result<()> {
                 .map(|level| (level, large::kept(level)))
                 .into(),
             large_table: &cells,
+            service: &services,
         };
         return Ok(summary::print(
             &serde_json::to_string_pretty(&everything)?,
@@ -147,6 +150,7 @@ pub fn run(arguments: &ScaleArguments) -> anyhow::Result<()> {
     parts.push(tables::vmcore_access(&accesses));
     parts.push(tables::mapped_windows(&mapped));
     parts.push(tables::large(&costs, &hardware, &cells));
+    parts.push(tables::service(&hardware, &services));
     Ok(summary::print(&parts.join("\n\n"), false)?)
 }
 

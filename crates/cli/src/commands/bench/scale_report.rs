@@ -8,7 +8,7 @@ use bigiron_bench::scale::costs::{Costs, Kept};
 use bigiron_bench::scale::large::{self, Cell, Hardware};
 use bigiron_bench::scale::model::Cost;
 use bigiron_bench::scale::outcome::{Bottleneck, Outcome, hours, minutes};
-use bigiron_bench::scale::{remap, solaris, windows};
+use bigiron_bench::scale::{remap, service, solaris, windows};
 
 use crate::size;
 
@@ -274,4 +274,33 @@ fn waits(cells: &[&Cell]) -> String {
         100.0 * used.bus,
         100.0 * used.disks
     )
+}
+
+/// Formats the times from panic to service.
+pub fn service(hardware: &Hardware, rows: &[service::ServiceRow]) -> String {
+    let mut text = format!(
+        "From panic to service (dump level 31; a disk of {:.1} GB/s; {:.0} s to the capture kernel, {:.0} s from the \
+         production kernel to the service, {} helpers)\n{:32} {:>6} {:>9} {:>9} {:>9}",
+        hardware.disk_rate / 1e9,
+        service::TO_CAPTURE,
+        service::TO_SERVICE,
+        service::HELPERS,
+        "",
+        "RAM",
+        "firmware",
+        "dump",
+        "service"
+    );
+    for row in rows {
+        let _ = write!(
+            text,
+            "\n{:32} {:>3} TB {:>9} {:>9} {:>9}",
+            row.way,
+            row.machine.bytes / 1_000_000_000_000,
+            minutes(row.machine.firmware),
+            minutes(row.dump),
+            minutes(row.seconds)
+        );
+    }
+    text
 }

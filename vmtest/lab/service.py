@@ -1,0 +1,169 @@
+"""A guest with memory that survives a reboot by kexec: production, capture and production kernels in turn."""
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import disks, initramfs, kernels, notes, qemu, tools
+from .errors import LabError
+from .recipes import EVERY_CLASS, Recipe
+
+HERE = Path(__file__).resolve().parent.parent
+GUEST = HERE / "guest-service"
+PAGE = 4096
+# In the order of their dependencies.
+MODULES = ("libnvdimm", "nd_btt", "nd_pmem", "nd_e820")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A guest and what its kernels do."""
+
+    script: str  # a file of guest-service/scenarios, without .sh
+    series: str = "6.1"
+    ram_mib: int = 1024
+    crashkernel: str = "256M"
+    cached_mib: int = 64
+    kept: str = "memmap=128M!0x20000000"  # empty: the production kernel keeps no memory
+    capture_kept: str = "memmap=128M!0x20000000"
+    cpus: int = 2
+    drive: str = "cache=unsafe"  # options of QEMU's -drive for the disks that dumps go to
+    # Seconds that a reboot through the firmware takes: they are added to the clock, not waited for. 0: the machine ends.
+    firmware: float = 0.0
+    files: Mapping[str, Path] = field(default_factory=dict)  # files for the capture kernel, all executable
+    environment: Mapping[str, str] = field(default_factory=dict)  # environment of the scenario
+    timeout: int = 240
+
+
+class Serviced:
+    """A guest that ran to its end: its console, its disks, and the times of its marks."""
+
+    def __init__(self, plan: Plan, program: Path, accel: str | None = None) -> None:
+        self.plan = plan
+        self._directory = tempfile.TemporaryDirectory(prefix="bigiron-service.")
+        self.work = Path(self._directory.name)
+        self.lines: list[str] = []
+        self.marks: dict[str, float] = {}
+        self._added = 0.0
+        try:
+            self._run(program, accel or qemu.accelerator(4))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._directory.cleanup()
+
+    def __enter__(self) -> "Serviced":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self, program: Path, accel: str) -> None:
+        plan, work = self.plan, self.work
+        tools.need("qemu-system-x86_64", "mke2fs")
+        kernel = kernels.get(plan.series)
+        archive = initramfs.Archive()
+        archive.add_file("init", (GUEST / "init").read_bytes(), executable=True)
+        archive.add_file("bigiron", program.read_bytes(), executable=True)
+        archive.add_file("capture", (HERE / "guest-kdump" / "capture").read_bytes())
+        settings = "".join(f"{name}='{value}'\n" for name, value in plan.environment.items())
+        archive.add_file("scenario", settings.encode() + (GUEST / "scenarios" / f"{plan.script}.sh").read_bytes())
+        production = initramfs.build(kernel, "", work, MODULES) + archive.finish()
+        (work / "initrd").write_bytes(production)
+        boot = initramfs.Archive()
+        boot.add_directory("boot")
+        boot.add_file(f"boot/vmlinuz-{kernel.release}", kernel.vmlinuz.read_bytes())
+        boot.add_file(f"boot/initrd.img-{kernel.release}", production)
+        made: set[Path] = set()
+        for name, path in plan.files.items():
+            for parent in reversed(Path(name).parents):
+                if parent.name and parent not in made:
+                    boot.add_directory(str(parent))
+                    made.add(parent)
+            boot.add_file(name, path.read_bytes(), executable=True)
+        self._data_disk(kernel, production + boot.finish())
+        for image in (self.dump_disk, self.saved_disk):
+            disks.make_raw_disk(image, plan.ram_mib << 20)
+        disks.format_ext4(self.saved_disk)
+        while self._machine(kernel, accel) and plan.firmware:
+            self._added += plan.firmware
+
+    def _machine(self, kernel: kernels.Kernel, accel: str) -> bool:
+        """Runs the machine until it is off, and returns true if it wants to reboot through the firmware."""
+        plan = self.plan
+        machine = qemu.Machine(
+            self.work,
+            kernel=kernel.vmlinuz,
+            initrd=self.work / "initrd",
+            command_line=f"vmtest.mode=service crashkernel={plan.crashkernel} {plan.kept}",
+            ram_mib=plan.ram_mib,
+            levels=4,
+            disks=[self.work / "data"],
+            timeout=plan.timeout,
+            accel=accel,
+            cpus=plan.cpus,
+            more=[
+                word
+                for image in (self.dump_disk, self.saved_disk)
+                for word in ("-drive", f"file={image},format=raw,if=virtio,{plan.drive}")
+            ],
+        )
+        first = len(self.lines)
+        with machine:
+            machine.follow(self._seen, lambda: None)
+        return any('"mark": "reboot"' in line for line in self.lines[first:])
+
+    def _data_disk(self, kernel: kernels.Kernel, capture_initrd: bytes) -> None:
+        plan = self.plan
+        recipe = Recipe("service", plan.series, 4, "kdump", plan.ram_mib, plan=dict(EVERY_CLASS) | {
+            "cache_clean": (plan.cached_mib << 20) // PAGE, "compressible": 0,
+        })  # fmt: skip
+        words = f"console=ttyS0 panic=-1 nr_cpus=2 reset_devices irqpoll vmtest.mode=capture {plan.capture_kept}"
+        files = {"vmlinuz": kernel.vmlinuz.read_bytes(), "initrd": capture_initrd, "command-line": words.encode()}
+        disks.make_data_disk(self.work / "data", recipe, kernel, files)
+
+    def _seen(self, line: str) -> None:
+        now = time.monotonic() + self._added
+        self.lines.append(line)
+        for record in notes.console_records(line):
+            if "error" in record:
+                raise LabError(f"the guest reports: {record['error']}\n{self.tail()}")
+            if "mark" in record:
+                self.marks.setdefault(record["mark"], now)
+
+    @property
+    def dump_disk(self) -> Path:
+        """/dev/vdb, a raw disk for dumps."""
+        return self.work / "dump"
+
+    @property
+    def saved_disk(self) -> Path:
+        """/dev/vdc, an ext4 for saved dumps."""
+        return self.work / "saved"
+
+    @property
+    def records(self) -> Sequence[dict[str, Any]]:
+        return notes.console_records("\n".join(self.lines))
+
+    def ran(self, name: str) -> dict[str, Any]:
+        """Returns the record of a program run by the scenario; empty if it did not end."""
+        return next((record for record in self.records if record.get("run") == name), {})
+
+    def printed(self, text: str) -> bool:
+        return any(text in line for line in self.lines)
+
+    def tail(self) -> str:
+        return "\n".join(self.lines[-25:])
+
+    def saved(self, name: str) -> Path:
+        """Copies a file from the disk of saved dumps."""
+        target = self.work / f"fetched-{name}"
+        tools.run(["/usr/sbin/debugfs", "-R", f"dump /{name} {target}", self.saved_disk])
+        if not target.exists() or not target.stat().st_size:
+            raise LabError(f"no file {name} on the disk\n{self.tail()}")
+        return target
