@@ -1,11 +1,15 @@
 """The programs of ../conformance, which print transcripts of behaviour that manual pages and standards guarantee."""
 
+import os
 from pathlib import Path
 
 from .programs import Program
 
 # Folders about locking and ownership: the results depend on rights.
 _OF_RIGHTS = ("lock", "shm")
+
+# A constant for the programs, whose tables of sizes have it.
+_PAGE = f"-DPAGE={os.sysconf('SC_PAGESIZE')}UL"
 
 _FOLDER = Path(__file__).resolve().parents[1] / "conformance"
 
@@ -20,7 +24,7 @@ def find(*, root: bool) -> list[Program]:
             suite="conformance" + (" as root" if as_root else ""),
             name=str(source.relative_to(_FOLDER).with_suffix("")),
             source=source,
-            flags=("-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{_FOLDER}"),
+            flags=("-std=gnu17", "-O2", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", _PAGE, f"-I{_FOLDER}"),
             libraries=("-lpthread",),
             as_root=as_root,
         )

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PAGE 4096UL
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 
 void *mmap(void *address, size_t length, int protection, int flags, int file, off_t offset)
 {

@@ -20,7 +20,10 @@
 
 #define KB 1024UL
 #define MB (1024 * KB)
+/* The page size of the machine, which the compiler is told. */
+#ifndef PAGE
 #define PAGE 4096UL
+#endif
 #define FAILED ((void *)-1)
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

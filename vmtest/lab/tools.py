@@ -22,6 +22,7 @@ PACKAGE_OF = {
     "dpkg-deb": "dpkg",
     "apt-get": "apt",
     "zstd": "zstd",
+    "strace": "strace",
     "debootstrap": "debootstrap",
     "dmsetup": "dmsetup",
 }

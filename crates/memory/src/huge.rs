@@ -48,12 +48,14 @@ pub fn huge_page_size() -> usize {
 pub fn transparent() -> Option<usize> {
     let mut text = [0; 32];
     let path = c"/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
-    parse_size(read_text(path, &mut text).ok()?)
+    parse_size(read_text(path, &mut text).ok()?, page_size())
 }
 
-fn parse_size(text: &str) -> Option<usize> {
+/// Returns the size in the text of hpage_pmd_size, of a kernel with pages of `page` bytes; `None`
+/// if no kernel has such huge pages.
+pub(crate) fn parse_size(text: &str, page: usize) -> Option<usize> {
     let size: usize = text.trim_end().parse().ok()?;
-    (size.is_power_of_two() && size > page_size() && size <= MOST).then_some(size)
+    (size.is_power_of_two() && size > page && size <= MOST).then_some(size)
 }
 
 /// Returns settings for memory that has huge pages: a helper handles whole ones. Two helpers in
@@ -269,12 +271,12 @@ mod tests {
     fn sizes_of_all_architectures_are_accepted_and_others_are_not() {
         for shift in [20, 21, 24, 25, 29] {
             assert_eq!(
-                parse_size(&format!("{}\n", 1_usize << shift)),
+                parse_size(&format!("{}\n", 1_usize << shift), page_size()),
                 Some(1 << shift)
             );
         }
         for text in ["", "0\n", "-1\n", "3145728\n", "1024\n", "2199023255552\n"] {
-            assert_eq!(parse_size(text), None, "{text:?}");
+            assert_eq!(parse_size(text, page_size()), None, "{text:?}");
         }
     }
 

@@ -10,8 +10,13 @@ use std::path::Path;
 
 use bigiron_memory::segment::{Huge, Kind, Numa, Removal, Request, Segment, SegmentError, Target};
 use bigiron_memory::{Errno, Settings};
+use rustix::param::page_size;
 
 const MIB: usize = 1 << 20;
+
+fn whole_pages(bytes: usize) -> usize {
+    bytes.next_multiple_of(page_size())
+}
 
 fn create(request: &Request) -> Result<Segment, SegmentError> {
     Segment::create(request, &mut |_| ControlFlow::Continue(()))
@@ -60,7 +65,7 @@ fn system_v_segment_is_populated_and_destroyed() {
         (request.huge, request.mode) = (huge, 0o640);
         let segment = create(&request).unwrap();
         let id = segment.id().unwrap();
-        let bytes = 65 * MIB + 4096;
+        let bytes = 65 * MIB + page_size();
         // The size is the requested one in whole pages.
         assert_eq!(listed(id), Some((0o640, bytes, 1, bytes)));
         let state = segment.state().unwrap();
@@ -139,7 +144,7 @@ fn full_disk_is_an_error_and_leaves_no_file() {
     assert_eq!(left.len(), 1, "{left:?}");
     fs::remove_file(&other).unwrap();
     assert_eq!(
-        rustix::fs::statvfs(&disk.0).unwrap().f_bavail * 4096,
+        rustix::fs::statvfs(&disk.0).unwrap().f_bavail * page_size() as u64,
         700 << 20
     );
     let mut request = request;
@@ -353,7 +358,7 @@ fn prewarming_populates_pages_and_changes_no_data() {
             ControlFlow::Continue(())
         });
         assert_eq!(prewarmed.unwrap().bytes, size as u64);
-        assert_eq!(done.next_multiple_of(4096), size.next_multiple_of(4096));
+        assert_eq!(whole_pages(done), whole_pages(size));
         assert_eq!(fs::metadata(path).unwrap().len(), size as u64);
     }
     assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), changed);

@@ -33,7 +33,7 @@ static void populate_makes_pages(void)
                 SAME(resident_pages(memory, BIG), BIG / page);
                 SAME(smaps_kib(memory, BIG, "Rss:"), kib(BIG));
             }
-            for (size_t at = 0; at < BIG; at += 4096)
+            for (size_t at = 0; at < BIG; at += page)
                 CHECK(memory[at] == 0);
             SAME(bigiron_mem_unmap(memory, BIG, NULL), 0);
             SAME(resident_pages(memory, BIG), -1);
@@ -74,7 +74,7 @@ static void release_keeps_what_is_shared(void)
         memset(memory, 7, BIG);
         SAME(bigiron_mem_release(memory, BIG, NULL), 0);
         SAME(smaps_kib(memory, BIG, "Rss:"), 0);
-        for (size_t at = 0; at < BIG; at += 4096)
+        for (size_t at = 0; at < BIG; at += page)
             SAME(memory[at], kinds[kind] == MAP_SHARED ? 7 : 0);
         SAME(bigiron_mem_release(memory + 1, BIG - 1, NULL), -EINVAL);
         SAME(bigiron_mem_unmap(memory, BIG, NULL), 0);
@@ -103,7 +103,7 @@ static void errors_are_those_of_the_kernel(void)
     SAME(bigiron_mem_lock(nothing, BIG, NULL), result_of(plain_mlock(nothing, BIG)));
 
     /* A hole in the middle. */
-    SAME(munmap(memory + BIG / 2, 4096), 0);
+    SAME(munmap(memory + BIG / 2, page), 0);
     SAME(bigiron_mem_populate(memory, BIG, BIGIRON_MEM_AS_MAPPED, NULL), -ENOMEM);
     SAME(bigiron_mem_populate(memory, BIG, BIGIRON_MEM_WRITE, NULL), -ENOMEM);
     SAME(bigiron_mem_lock(memory, BIG, NULL), -ENOMEM);
@@ -111,11 +111,11 @@ static void errors_are_those_of_the_kernel(void)
     SAME(bigiron_mem_unlock(memory, BIG), -ENOMEM);
 
     SAME(bigiron_mem_populate(NULL, BIG, BIGIRON_MEM_READ, NULL), -ENOMEM);
-    SAME(bigiron_mem_populate((void *)(UINTPTR_MAX - 4095), SIZE_MAX, BIGIRON_MEM_READ, NULL), -EINVAL);
+    SAME(bigiron_mem_populate((void *)(UINTPTR_MAX - page + 1), SIZE_MAX, BIGIRON_MEM_READ, NULL), -EINVAL);
     SAME(bigiron_mem_populate(memory, BIG, 3, NULL), -EINVAL);
     SAME(bigiron_mem_populate(memory, BIG, -1, NULL), -EINVAL);
     SAME(bigiron_mem_populate(memory, 0, BIGIRON_MEM_AS_MAPPED, NULL), 0);
-    SAME(bigiron_mem_unmap(memory + 1, 4096, NULL), -EINVAL);
+    SAME(bigiron_mem_unmap(memory + 1, page, NULL), -EINVAL);
     SAME(bigiron_mem_unmap(memory, 0, NULL), result_of(munmap(memory, 0)));
     SAME(bigiron_mem_unmap(memory, BIG, NULL), 0);
     SAME(bigiron_mem_unmap(nothing, BIG, NULL), 0);

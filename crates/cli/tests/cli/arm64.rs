@@ -54,10 +54,13 @@ fn panic_on_arm64_is_found_as_the_kernel_printed_it() {
     let directory = tempfile::tempdir().unwrap();
     let vmcore = sample::unpack_arm64(directory.path());
     let shown = run(&["info", arg(&vmcore)]).code(0).text();
+    let console = console();
+    let cpu = console.iter().find_map(|line| line.strip_prefix("CPU: "));
+    let cpu = cpu.and_then(|rest| rest.split(' ').next()).unwrap();
     for line in [
         "kernel    Linux 6.12.117+deb12-cloud-arm64 aarch64",
         "panic     sysrq triggered crash",
-        "task      init (PID 1) on CPU 1",
+        &format!("task      init (PID 1) on CPU {cpu}"),
         "CPUs      2",
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");

@@ -32,7 +32,8 @@ fn wait_for_memory(child: &Child, mebibytes: u64) {
         let statm = fs::read_to_string(folder.join("statm")).unwrap();
         statm.split(' ').nth(2).unwrap().parse().unwrap()
     };
-    while shared_pages() * 4096 < mebibytes * MIB && !is_zombie() {
+    let page = rustix::param::page_size() as u64;
+    while shared_pages() * page < mebibytes * MIB && !is_zombie() {
         thread::yield_now();
     }
 }

@@ -8,8 +8,8 @@ use bigiron_helpers::processor_count;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
-use crate::huge::transparent;
-use crate::machine::{available_memory, left_in_group, may_lock_all, supports_advice};
+use crate::huge::parse_size;
+use crate::machine::{available_memory, field, left_in_group, may_lock_all, supports_advice};
 use crate::{preload, reaper};
 
 /// MADV_POPULATE_READ, MADV_DONTNEED_LOCKED and MADV_COLLAPSE
@@ -18,8 +18,8 @@ const POPULATE: i32 = 22;
 const DONTNEED_LOCKED: i32 = 24;
 const COLLAPSE: i32 = 25;
 
-const THP: &str = "/sys/kernel/mm/transparent_hugepage";
-const POOLS: &str = "/sys/kernel/mm/hugepages";
+const THP: &str = "sys/kernel/mm/transparent_hugepage";
+const POOLS: &str = "sys/kernel/mm/hugepages";
 
 /// Properties of the machine, and the rights and limits of this process.
 #[derive(Debug, Default, Serialize)]
@@ -58,6 +58,9 @@ pub struct Facts {
     pub huge_pages_by_size: BTreeMap<u64, String>,
     /// Hugetlb pools, by page size in KiB.
     pub pools: BTreeMap<u64, Pool>,
+    /// Page size in KiB of the pool for programs that name no size; `None` without hugetlb.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_pool: Option<u64>,
     /// RLIMIT_MEMLOCK in bytes; `None` without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_limit: Option<u64>,
@@ -87,67 +90,88 @@ pub struct Pool {
 
 impl Facts {
     pub(super) fn find(program: Option<&Path>) -> Self {
-        let page_size = rustix::param::page_size() as u64;
         let library = program.and_then(|program| preload::find(program).ok());
         Self {
             kernel: rustix::system::uname()
                 .release()
                 .to_string_lossy()
                 .into_owned(),
-            page_size,
             processors: processor_count(),
-            processors_online: count(&text("/sys/devices/system/cpu/online")),
-            nodes: count(&text("/sys/devices/system/node/online")).max(1),
             available_bytes: available_memory(),
             control_group_bytes: left_in_group(),
             madv_populate: supports_advice(POPULATE),
             madv_dontneed_locked: supports_advice(DONTNEED_LOCKED),
             madv_collapse: supports_advice(COLLAPSE),
-            huge_page_size: transparent().map(|size| size as u64),
-            huge_pages: chosen(&text(&format!("{THP}/enabled"))),
-            huge_shared: chosen(&text(&format!("{THP}/shmem_enabled"))),
-            huge_shared_by_size: by_size(Path::new(THP), |directory| {
-                setting(&format!("{directory}/shmem_enabled"))
-            }),
-            huge_pages_by_size: by_size(Path::new(THP), |directory| {
-                setting(&format!("{directory}/enabled"))
-            }),
-            pools: by_size(Path::new(POOLS), |directory| {
-                Some(Pool {
-                    pages: number(&format!("{directory}/nr_hugepages"))?,
-                    free: number(&format!("{directory}/free_hugepages"))?,
-                })
-            }),
             locked_limit: getrlimit(Resource::Memlock).current,
             may_lock_all: may_lock_all(),
-            shmmax: number("/proc/sys/kernel/shmmax").unwrap_or(u64::MAX),
-            shmall_bytes: number("/proc/sys/kernel/shmall")
-                .unwrap_or(u64::MAX)
-                .saturating_mul(page_size),
-            seccomp: text("/proc/self/status").contains("\nSeccomp:\t2"),
             reaper: reaper::is_possible(),
             preload_library: library.map(|path| path.display().to_string()),
+            ..Self::in_files(&Files(Path::new("/")), rustix::param::page_size())
+        }
+    }
+
+    /// Returns what the kernel reports in files, with pages of `page` bytes. Other facts are
+    /// absent.
+    pub(super) fn in_files(files: &Files<'_>, page: usize) -> Self {
+        let huge = |name: &str| files.text(&format!("{THP}/{name}"));
+        Self {
+            page_size: page as u64,
+            processors_online: count(&files.text("sys/devices/system/cpu/online")),
+            nodes: count(&files.text("sys/devices/system/node/online")).max(1),
+            huge_page_size: parse_size(&huge("hpage_pmd_size"), page).map(|size| size as u64),
+            huge_pages: chosen(&huge("enabled")),
+            huge_shared: chosen(&huge("shmem_enabled")),
+            huge_shared_by_size: files.by_size(THP, |size| files.setting(size, "shmem_enabled")),
+            huge_pages_by_size: files.by_size(THP, |size| files.setting(size, "enabled")),
+            pools: files.by_size(POOLS, |size| {
+                Some(Pool {
+                    pages: files.number(&format!("{size}/nr_hugepages"))?,
+                    free: files.number(&format!("{size}/free_hugepages"))?,
+                })
+            }),
+            default_pool: field(&files.text("proc/meminfo"), "Hugepagesize:"),
+            shmmax: files.number("proc/sys/kernel/shmmax").unwrap_or(u64::MAX),
+            shmall_bytes: files
+                .number("proc/sys/kernel/shmall")
+                .unwrap_or(u64::MAX)
+                .saturating_mul(page as u64),
+            seccomp: files.text("proc/self/status").contains("\nSeccomp:\t2"),
+            ..Self::default()
         }
     }
 }
 
-/// Returns the results of `found` for the directories `hugepages-NkB`, by N.
-fn by_size<T>(directory: &Path, found: impl Fn(&str) -> Option<T>) -> BTreeMap<u64, T> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let size = name
-                .to_str()?
-                .strip_prefix("hugepages-")?
-                .strip_suffix("kB")?;
-            Some((size.parse().ok()?, found(entry.path().to_str()?)?))
-        })
-        .collect()
-}
+/// The kernel's files, below `/` or below a directory with copies of another machine's.
+pub(super) struct Files<'a>(pub(super) &'a Path);
 
-fn setting(path: &str) -> Option<String> {
-    Some(chosen(&text(path))).filter(|setting| !setting.is_empty())
+impl Files<'_> {
+    /// Returns the text of a file; empty if it cannot be read.
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.0.join(path)).unwrap_or_default()
+    }
+
+    fn number(&self, path: &str) -> Option<u64> {
+        self.text(path).trim().parse().ok()
+    }
+
+    /// Returns the setting of one size of huge pages, named by its directory.
+    fn setting(&self, size: &str, name: &str) -> Option<String> {
+        Some(chosen(&self.text(&format!("{size}/{name}")))).filter(|setting| !setting.is_empty())
+    }
+
+    /// Returns the results of `found` for the directories `hugepages-NkB`, by N.
+    fn by_size<T>(&self, directory: &str, found: impl Fn(&str) -> Option<T>) -> BTreeMap<u64, T> {
+        let entries = fs::read_dir(self.0.join(directory));
+        let entries = entries.into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| {
+                let name = entry.file_name();
+                let name = name.to_str()?;
+                let size = name.strip_prefix("hugepages-")?.strip_suffix("kB")?;
+                Some((size.parse().ok()?, found(&format!("{directory}/{name}"))?))
+            })
+            .collect()
+    }
 }
 
 /// Returns the word in brackets, the current setting.
@@ -166,14 +190,6 @@ fn count(list: &str) -> usize {
         Some(last.saturating_sub(first) + 1)
     });
     ranges.sum()
-}
-
-fn number(path: &str) -> Option<u64> {
-    text(path).trim().parse().ok()
-}
-
-fn text(path: &str) -> String {
-    fs::read_to_string(path).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ fn huge_shared(facts: &Facts) -> Stage {
 }
 
 /// Adds the size of huge pages where it is larger than usual: memory that is smaller has none,
-/// and the rest of each mapping is in small pages. Smaller ones are then worth being enabled.
+/// and the rest of each mapping is in smaller pages, which are then worth being enabled.
 fn with_size(
     mut step: Stage,
     facts: &Facts,
@@ -114,11 +114,23 @@ fn with_size(
     if step.verdict == Verdict::Plain {
         return step;
     }
-    let size = format_size(size);
-    step.why +=
-        &format!("; a huge page has {size}, and memory outside of whole ones has small pages");
-    let smaller = by_size.iter().filter(|(kib, _)| **kib <= USUAL_KIB);
-    match smaller.max_by_key(|(kib, _)| **kib) {
+    let smaller = by_size.iter().filter(|(kib, _)| **kib << 10 < size);
+    let enabled = smaller.clone().filter(|(_, setting)| *setting != "never");
+    let enabled = enabled.max_by_key(|(kib, _)| **kib);
+    let rest = match enabled {
+        Some((kib, _)) => format!("pages of up to {}", format_size(kib << 10)),
+        None => "small pages".to_owned(),
+    };
+    step.why += &format!("; a huge page has {}, ", format_size(size));
+    step.why += &if size <= facts.available_bytes {
+        format!("and memory outside of whole ones has {rest}")
+    } else {
+        step.verdict = enabled.map_or(Verdict::Plain, |_| Verdict::Partly);
+        let available = format_size(facts.available_bytes);
+        format!("more than the available {available}: memory has {rest}")
+    };
+    let usual = smaller.filter(|(kib, _)| **kib <= USUAL_KIB);
+    match usual.max_by_key(|(kib, _)| **kib) {
         Some((kib, setting)) if setting == "never" => step.change(format!(
             "smaller huge pages too: echo inherit > {}",
             file(*kib)
@@ -201,7 +213,12 @@ fn pools(facts: &Facts) -> Stage {
         })
         .collect();
     if free.is_empty() {
-        let change = match facts.pools.keys().next() {
+        // The pool that programs use without naming a size. Others may be far smaller or larger:
+        // arm64 has pools of 64 KiB, and of 16 GiB.
+        let usual = facts
+            .default_pool
+            .filter(|kib| facts.pools.contains_key(kib));
+        let change = match usual.or(facts.pools.keys().next().copied()) {
             Some(kib) => {
                 format!("echo PAGES > /sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages")
             }
@@ -338,116 +355,4 @@ fn programs(facts: &Facts) -> Stage {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    type Change = fn(&mut Facts);
-
-    fn good() -> Facts {
-        Facts {
-            processors: 8,
-            processors_online: 8,
-            available_bytes: 1 << 30,
-            madv_populate: true,
-            madv_dontneed_locked: true,
-            madv_collapse: true,
-            huge_pages: "madvise".into(),
-            huge_shared: "advise".into(),
-            may_lock_all: true,
-            shmmax: u64::MAX,
-            shmall_bytes: u64::MAX,
-            reaper: true,
-            ..Facts::default()
-        }
-    }
-
-    fn find(facts: &Facts, name: &str) -> Stage {
-        let mut steps = steps(facts).into_iter();
-        steps.find(|step| step.step == name).unwrap()
-    }
-
-    #[test]
-    fn size_of_large_huge_pages_is_explained_with_a_smaller_one() {
-        for (name, file) in [
-            (
-                "create in huge pages, shared",
-                "hugepages-2048kB/shmem_enabled",
-            ),
-            ("create in huge pages, private", "hugepages-2048kB/enabled"),
-        ] {
-            let mut facts = good();
-            facts.huge_page_size = Some(2 << 20);
-            let usual = find(&facts, name);
-            assert!(
-                !usual.why.contains("MiB") && usual.change.is_empty(),
-                "{usual:?}"
-            );
-            // arm64 with pages of 64 KiB.
-            facts.huge_page_size = Some(512 << 20);
-            let large = find(&facts, name);
-            assert!(large.why.contains("512.0 MiB"), "{large:?}");
-            assert!(large.change.is_empty(), "{large:?}");
-            let sizes = [
-                (128, "never".into()),
-                (2048, "never".into()),
-                (16384, "never".into()),
-            ];
-            facts.huge_pages_by_size = sizes.clone().into();
-            facts.huge_shared_by_size = sizes.into();
-            let large = find(&facts, name);
-            assert!(
-                large.change.iter().any(|change| change.contains(file)),
-                "{large:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn each_obstacle_has_a_remedy() {
-        let worse: [(&str, Change, &str); 8] = [
-            (
-                "create in small pages",
-                |facts| facts.madv_populate = false,
-                "5.14",
-            ),
-            (
-                "create in small pages",
-                |facts| facts.processors = 1,
-                "taskset",
-            ),
-            (
-                "create in huge pages, shared",
-                |facts| facts.huge_shared = "deny".into(),
-                HUGE_SHARED,
-            ),
-            (
-                "create in huge pages, private",
-                |facts| facts.huge_pages = "never".into(),
-                HUGE_PRIVATE,
-            ),
-            (
-                "lock",
-                |facts| (facts.may_lock_all, facts.locked_limit) = (false, Some(8 << 20)),
-                "ulimit -l",
-            ),
-            (
-                "unmap and detach",
-                |facts| facts.madv_dontneed_locked = false,
-                "5.18",
-            ),
-            ("reaper", |facts| facts.reaper = false, "--init"),
-            ("limits", |facts| facts.shmmax = 32 << 20, "kernel.shmmax"),
-        ];
-        for (name, change, remedy) in worse {
-            assert_eq!(find(&good(), name).verdict, Verdict::Faster, "{name}");
-            let mut facts = good();
-            change(&mut facts);
-            let step = find(&facts, name);
-            assert_ne!(step.verdict, Verdict::Faster, "{name}");
-            assert!(
-                step.change.iter().any(|change| change.contains(remedy)),
-                "{step:?}"
-            );
-        }
-    }
-}
+mod tests;

@@ -5,8 +5,8 @@
 /* Prints how many pages of a block are resident, and whether it keeps what is written to it. */
 static void show(const char *name, char *block)
 {
-	uintptr_t start = ((uintptr_t)block + 4095) & ~(uintptr_t)4095;
-	printf("%s: %zu of %zu pages resident\n", name, resident((void *)start, LARGE - 4096), (LARGE - 4096) / 4096);
+	uintptr_t start = ((uintptr_t)block + (PAGE - 1)) & ~(uintptr_t)(PAGE - 1);
+	printf("%s: %zu of %zu pages resident\n", name, resident((void *)start, LARGE - PAGE), (LARGE - PAGE) / PAGE);
 	fill(block, LARGE, 5);
 	printf("%s: %s\n", name, filled(block, LARGE, 5) ? "as written" : "not as written");
 }
@@ -18,7 +18,7 @@ static void all(const char *when)
 	printf("%s\n", when);
 	SHOW(posix_memalign(&block, (size_t)2 << 20, LARGE));
 	show("posix_memalign", block);
-	char *aligned = aligned_alloc(4096, LARGE);
+	char *aligned = aligned_alloc(PAGE, LARGE);
 	show("aligned_alloc", aligned);
 	char *older = memalign(64, LARGE);
 	show("memalign", older);
@@ -31,8 +31,8 @@ static void all(const char *when)
 	printf("VmLck after all: %ld kB more\n", status_of("VmLck") - before);
 	/* Errors are those of the allocator. */
 	SHOW(posix_memalign(&block, 3, LARGE));
-	SHOW(posix_memalign(&block, 4096, SIZE_MAX / 2) == ENOMEM);
-	SHOW(memalign(4096, SIZE_MAX / 2) == NULL);
+	SHOW(posix_memalign(&block, PAGE, SIZE_MAX / 2) == ENOMEM);
+	SHOW(memalign(PAGE, SIZE_MAX / 2) == NULL);
 	/* New mappings have the same properties as without the library. */
 	show_mapping("mapped", anonymous(LARGE));
 }
@@ -54,17 +54,17 @@ static void beside_others(void)
 	int lacking = 0;
 	pthread_create(&thread, NULL, map_all_the_time, NULL);
 	for (int i = 0; i < 200; i++) {
-		if (posix_memalign(&block, 4096, LARGE))
+		if (posix_memalign(&block, PAGE, LARGE))
 			return;
-		lacking += resident(block, LARGE) != LARGE / 4096;
+		lacking += resident(block, LARGE) != LARGE / PAGE;
 		free(block);
 	}
 	stop = 1;
 	pthread_join(thread, NULL);
 	printf("%d not wholly there\n", lacking);
 	void *after = malloc(LARGE);
-	uintptr_t start = ((uintptr_t)after + 4095) & ~(uintptr_t)4095;
-	printf("after them %zu of %zu\n", resident((void *)start, LARGE - 4096), (LARGE - 4096) / 4096);
+	uintptr_t start = ((uintptr_t)after + (PAGE - 1)) & ~(uintptr_t)(PAGE - 1);
+	printf("after them %zu of %zu\n", resident((void *)start, LARGE - PAGE), (LARGE - PAGE) / PAGE);
 	free(after);
 }
 

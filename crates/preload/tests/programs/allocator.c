@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define PIECE ((size_t)1 << 20)
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread int within;
@@ -36,7 +37,7 @@ static void *take(size_t size)
 		}
 		/* Unmaps the rest of the previous piece. */
 		if (end - next >= (ptrdiff_t)(PIECE / 4)) {
-			char *whole_page = (char *)(((uintptr_t)next + 4095) & ~(uintptr_t)4095);
+			char *whole_page = (char *)(((uintptr_t)next + (PAGE - 1)) & ~(uintptr_t)(PAGE - 1));
 			munmap(whole_page, (size_t)(end - whole_page));
 		}
 		next = piece;

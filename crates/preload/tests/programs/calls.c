@@ -36,9 +36,9 @@ static void mmap_plain(void)
 	SHOW(memory = mmap(place(), LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | MAP_GROWSDOWN, -1, 0));
 	printf("%zu pages\n", resident(memory, LARGE));
 	SHOW(munmap(memory, LARGE));
-	SHOW(memory = mmap(place(), 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
-	SHOW(mlock(memory, 4096));
-	SHOW(munmap(memory, 4096));
+	SHOW(memory = mmap(place(), PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
+	SHOW(mlock(memory, PAGE));
+	SHOW(munmap(memory, PAGE));
 }
 
 static void mmap_file(void)

@@ -33,6 +33,9 @@
 /* A size above the threshold of 64 KiB. */
 #define LARGE ((size_t)1 << 20)
 
+/* The kernel's page size: 64 KiB on some machines. */
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
+
 /* The value of errno before a call. A successful call must not change it. */
 #define BEFORE 12345
 
@@ -112,7 +115,7 @@ UNUSED static void show_mapping(const char *name, void *memory)
 /* Returns the number of resident pages of a region. */
 UNUSED static size_t resident(void *memory, size_t length)
 {
-	size_t pages = length / 4096, count = 0;
+	size_t pages = length / PAGE, count = 0;
 	unsigned char *there = malloc(pages);
 	if (mincore(memory, length, there) != 0)
 		count = (size_t)-1;

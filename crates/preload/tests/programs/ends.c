@@ -66,7 +66,7 @@ static void prepare(void)
 	fill(shared, 8 * LARGE, 6);
 	/* Left open with unwritten data: only exit(3) writes it. */
 	FILE *file = fopen("left", "w");
-	setvbuf(file, memory + 4096, _IOFBF, 4096);
+	setvbuf(file, memory + PAGE, _IOFBF, PAGE);
 	memory = NULL;
 	fprintf(file, "all of it");
 	printf("written at the end\n");
@@ -116,7 +116,7 @@ static void left_locks(void)
 	pthread_mutexattr_init(&robust);
 	pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
 	pthread_mutexattr_setpshared(&robust, PTHREAD_PROCESS_SHARED);
-	pthread_mutex_t *shared = map(4096, MAP_SHARED | MAP_ANONYMOUS);
+	pthread_mutex_t *shared = map(PAGE, MAP_SHARED | MAP_ANONYMOUS);
 	pthread_mutex_init(shared, &robust);
 	memory = anonymous(8 * LARGE);
 	fill(memory, 8 * LARGE, 5);

@@ -33,8 +33,8 @@ static void maps(void)
 	SHOW(mmap((char *)there + 1, LARGE, BOTH, ANONYMOUS | MAP_POPULATE | MAP_FIXED, -1, 0));
 	SHOW(mmap(NULL, LARGE, BOTH, ANONYMOUS | MAP_POPULATE | MAP_HUGETLB | 63 << MAP_HUGE_SHIFT, -1, 0));
 	SHOW(munmap((char *)there + 1, LARGE));
-	SHOW(munmap(there, -(size_t)4096));
-	SHOW(munmap((void *)-(size_t)4096, LARGE));
+	SHOW(munmap(there, -PAGE));
+	SHOW(munmap((void *)-PAGE, LARGE));
 	SHOW(munmap(there, 0));
 	show_mapping("still there", there);
 	SHOW(munmap(there, LARGE));
@@ -44,23 +44,23 @@ static void maps(void)
 static void locks(void)
 {
 	char *memory = anonymous(4 * LARGE);
-	munmap(memory + 2 * LARGE, 4096);
+	munmap(memory + 2 * LARGE, PAGE);
 	SHOW(mlock(memory, 4 * LARGE));
 	show_mapping("before the hole", memory);
-	show_mapping("after it", memory + 2 * LARGE + 4096);
+	show_mapping("after it", memory + 2 * LARGE + PAGE);
 	SHOW(munlock(memory, 2 * LARGE));
 	char *forbidden = mmap(place(), LARGE, PROT_NONE, ANONYMOUS, -1, 0);
 	SHOW(mlock(forbidden, LARGE));
 	show_mapping("not to be touched", forbidden);
-	mprotect(memory + LARGE, 4096, PROT_NONE);
+	mprotect(memory + LARGE, PAGE, PROT_NONE);
 	SHOW(mlock(memory, 2 * LARGE));
 	show_mapping("in part not to be touched", memory);
-	SHOW(mlock((void *)-(size_t)4096, LARGE));
-	SHOW(mlock(memory, -(size_t)4096));
-	SHOW(mlock((void *)4096, LARGE));
+	SHOW(mlock((void *)-PAGE, LARGE));
+	SHOW(mlock(memory, -PAGE));
+	SHOW(mlock((void *)PAGE, LARGE));
 	SHOW(mlock2(memory, LARGE, 2));
 	SHOW(mlock2(memory, LARGE, 0x100));
-	SHOW(mlock2((void *)4096, LARGE, 0));
+	SHOW(mlock2((void *)PAGE, LARGE, 0));
 	SHOW(mlockall(0));
 	SHOW(mlockall(MCL_ONFAULT));
 	SHOW(mlockall(MCL_CURRENT | 0x100));
@@ -141,14 +141,14 @@ static void segments(void)
 	char *there = anonymous(2 * LARGE);
 	SHOW(shmat(id, there, 0));
 	SHOW(shmat(id, there + 1, 0));
-	SHOW(shmat(id, (void *)-(size_t)4096, SHM_REMAP));
+	SHOW(shmat(id, (void *)-PAGE, SHM_REMAP));
 	SHOW(shmat(id, NULL, SHM_REMAP));
 	show_segment("not attached", id);
 	SHOW(shmdt(there));
 	SHOW(shmdt(NULL));
 	char *memory = shmat(id, NULL, 0);
 	memset(memory, 1, LARGE);
-	SHOW(shmdt(memory + 4096));
+	SHOW(shmdt(memory + PAGE));
 	SHOW(shmdt(memory + 1));
 	printf("%d\n", memory[1]);
 	SHOW(shmdt(memory));
@@ -159,14 +159,14 @@ static void segments(void)
 static void advice(void)
 {
 	char *memory = anonymous(2 * LARGE);
-	mprotect(memory + LARGE + LARGE / 2, 4096, PROT_NONE);
+	mprotect(memory + LARGE + LARGE / 2, PAGE, PROT_NONE);
 	SHOW(madvise(memory, 2 * LARGE, MADV_POPULATE_WRITE));
 	printf("%zu pages\n", resident(memory, LARGE));
 	SHOW(madvise(memory + 1, LARGE, MADV_POPULATE_WRITE));
-	SHOW(madvise(memory, -(size_t)4096, MADV_POPULATE_READ));
-	munmap(memory + LARGE / 2, 4096);
+	SHOW(madvise(memory, -PAGE, MADV_POPULATE_READ));
+	munmap(memory + LARGE / 2, PAGE);
 	SHOW(madvise(memory, LARGE, MADV_POPULATE_WRITE));
-	SHOW(madvise((void *)4096, LARGE, MADV_POPULATE_READ));
+	SHOW(madvise((void *)PAGE, LARGE, MADV_POPULATE_READ));
 	char *read_only = mmap(NULL, LARGE, PROT_READ, ANONYMOUS, -1, 0);
 	SHOW(madvise(read_only, LARGE, MADV_POPULATE_WRITE));
 	SHOW(madvise(read_only, LARGE, 12345));
@@ -184,7 +184,7 @@ static void crowded(void)
 	fill(memory, 4 * LARGE, 5);
 	char *many = mmap(place(), (size_t)1 << 30, PROT_NONE, ANONYMOUS, -1, 0);
 	size_t parts = 0;
-	while (mprotect(many + (2 * parts + 1) * 4096, 4096, PROT_READ) == 0)
+	while (mprotect(many + (2 * parts + 1) * PAGE, PAGE, PROT_READ) == 0)
 		parts++;
 	printf("%d, errno %s\n", parts > 1000, strerrorname_np(errno));
 	SHOW(munmap(memory + LARGE, LARGE));
@@ -207,7 +207,7 @@ static void sealed(void)
 	char *memory = anonymous(2 * LARGE);
 	fill(memory, 2 * LARGE, 5);
 	errno = 0;
-	long status = syscall(462, memory + LARGE, 4096, 0);
+	long status = syscall(462, memory + LARGE, PAGE, 0);
 	printf("mseal %ld, errno %d\n", status, errno);
 	if (status == 0)
 		SHOW(munmap(memory, 2 * LARGE));

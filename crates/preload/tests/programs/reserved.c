@@ -19,7 +19,7 @@ int main(int count, char **arguments)
 {
 	int collapse = count > 1 && !strcmp(arguments[1], "collapse");
 	/* The library reserves at a multiple of 2 MiB; without it the program must. */
-	char *memory = reserve(collapse ? place() : NULL, SIZE + 4096);
+	char *memory = reserve(collapse ? place() : NULL, SIZE + PAGE);
 	show_mapping("reserved", memory);
 	int file = memfd_create("memory", 0);
 	SHOW(ftruncate(file, SIZE));
@@ -44,8 +44,8 @@ int main(int count, char **arguments)
 		printf("huge: %ld kB\n", kib);
 	}
 	/* Together with the guard page behind it, which cannot be populated. */
-	SHOW(madvise(memory, SIZE + 4096, MADV_POPULATE_WRITE));
-	SHOW(munmap(memory, SIZE + 4096));
+	SHOW(madvise(memory, SIZE + PAGE, MADV_POPULATE_WRITE));
+	SHOW(munmap(memory, SIZE + PAGE));
 	/* Read-only. */
 	memory = place();
 	SHOW(mmap(memory, SIZE, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0) == memory);

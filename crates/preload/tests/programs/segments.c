@@ -81,7 +81,7 @@ static void parts(void)
 	mmap(memory + LARGE, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	fill(memory + LARGE, LARGE, 3);
 	show_segment("in two parts", id);
-	SHOW(munmap(memory, 4096));
+	SHOW(munmap(memory, PAGE));
 	show_segment("without its begin", id);
 	SHOW(shmdt(memory));
 	show_segment("detached by its begin", id);

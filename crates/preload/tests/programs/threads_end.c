@@ -200,7 +200,7 @@ static void lock_of_others(void)
 	pthread_mutexattr_init(&robust);
 	pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
 	pthread_mutexattr_setpshared(&robust, PTHREAD_PROCESS_SHARED);
-	shared_lock = map(4096, MAP_SHARED | MAP_ANONYMOUS);
+	shared_lock = map(PAGE, MAP_SHARED | MAP_ANONYMOUS);
 	pthread_mutex_init(shared_lock, &robust);
 	pid_t child = fork();
 	if (child == 0) {

@@ -85,7 +85,7 @@ static void forks(void)
 			int good = tasks() == 1 && filled(memory, 4 * LARGE, 3);
 			good = good && mlock(memory, LARGE) == 0 && status_of("VmLck") == LARGE >> 10;
 			char *mine = map(LARGE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE);
-			good = good && resident(mine, LARGE) == LARGE / 4096;
+			good = good && resident(mine, LARGE) == LARGE / PAGE;
 			good = good && munmap(mine, LARGE) == 0 && munmap(memory, 4 * LARGE) == 0;
 			_exit(good ? 0 : 1);
 		}

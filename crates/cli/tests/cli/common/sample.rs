@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use bigiron_format::codec::{Codec, decompressor};
 
@@ -20,9 +21,15 @@ pub fn unpack(directory: &Path) -> PathBuf {
     unpack_vmcore("linux-6.1-5level.elf.zst", directory)
 }
 
-/// Unpacks the part of a vmcore of arm64 into `directory`.
+/// Unpacks the part of a vmcore of arm64 into `directory`, by the program `xz`.
 pub fn unpack_arm64(directory: &Path) -> PathBuf {
-    unpack_vmcore("linux-6.12-arm64.elf.zst", directory)
+    let packed = file("linux-6.12-arm64.elf.xz");
+    let unpacked = Command::new("xz").arg("-dc").arg(&packed).output();
+    let unpacked = unpacked.expect("this test needs `xz` (Debian's package xz-utils)");
+    assert!(unpacked.status.success(), "{}", packed.display());
+    let path = directory.join("sample");
+    fs::write(&path, unpacked.stdout).unwrap();
+    path
 }
 
 fn unpack_vmcore(name: &str, directory: &Path) -> PathBuf {
