@@ -1,5 +1,7 @@
 //! Signatures of logs: what is named, who is blamed, and what is never guessed.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
 use bigiron_inspect::Signature;
 use proptest::prelude::*;
 
@@ -92,7 +94,11 @@ fn system_call_has_one_name_on_all_architectures() {
     ]
     .map(|name| of(&calls(name)));
     for found in &titles {
-        let all = [&found.alternative_titles[..], &[found.title.clone()]].concat();
+        let all = [
+            std::slice::from_ref(&found.title),
+            &found.alternative_titles,
+        ]
+        .concat();
         assert!(
             all.iter().any(|title| title == "bad-access in sys_foo"),
             "{all:?}"
@@ -240,6 +246,10 @@ fn kinds_are_named() {
              RIP: 0010:loop_here+0x1/0x2\n who+0x1/0x2\n vfs_write+0x1/0x2\n"
                 .to_owned(),
             "INFO: rcu detected stall in who",
+        ),
+        (
+            format!("rcu: INFO: rcu_preempt self-detected stall on CPU\nrcu: \t1-....: (5249 ticks this GP)\nRIP: 0010:loop_here+0x1/0x2\n{trace}"),
+            "INFO: rcu detected stall in caller",
         ),
         (
             format!("WARNING: possible recursive locking detected\nsh/12 is trying to acquire lock:\nffff88 (&a){{+.+.}}-{{3:3}}, at: who+0x1/0x2\n{trace}"),

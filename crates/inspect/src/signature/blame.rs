@@ -72,6 +72,9 @@ fn walk<'t>(lines: &'t [String], way: Way, choice: Choice, skip: &[&'static str]
                 if walk.takes(step, line) {
                     break;
                 }
+                if matches!(step, Step::FirstInstruction) && stack::begins_stack(line) {
+                    return Blame::default();
+                }
                 continue;
             }
             if stack::begins_stack(line) {
@@ -106,7 +109,7 @@ impl<'t> Walk<'t, '_> {
         let found = match step {
             Step::Calls => return false,
             Step::Heading => return stack::begins_trace(line),
-            Step::Instruction => stack::instruction(line),
+            Step::Instruction | Step::FirstInstruction => stack::instruction(line),
             Step::Trap => stack::instruction(line).or_else(|| trap(line)),
             Step::Line(pattern) => pattern::find(pattern, line).map(|captures| {
                 let name = captures.iter().find(|(name, _)| *name == "function");

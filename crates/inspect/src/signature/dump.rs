@@ -80,3 +80,16 @@ fn hung_task(line: &str) -> Option<i64> {
     let (task, _) = rest.rsplit_once(" blocked for more than ")?;
     task.rsplit_once(':')?.1.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hung_task_is_known_by_its_pid() {
+        let line = "INFO: task my:own name:4711 blocked for more than 120 seconds.";
+        assert_eq!(hung_task(line), Some(4711));
+        assert_eq!(hung_task("INFO: task x blocked for more than 1"), None);
+        assert_eq!(hung_task("BUG: soft lockup"), None);
+    }
+}

@@ -155,8 +155,19 @@ fn search<'t>(
             return Some((from, end, rest));
         }
         captures.truncate(known);
-        from += text.get(from..)?.chars().next()?.len_utf8();
+        from += step(pattern, text.get(from..)?)?;
     }
+}
+
+/// Returns the distance to the next place where the piece may match, after it did not at the
+/// start of `text`. A name or path fails from each of its characters on if it does from one.
+fn step(pattern: &'static str, text: &str) -> Option<usize> {
+    let run = match next_part(pattern) {
+        Some((Part::Function, _)) => run_of(text, is_name),
+        Some((Part::Source, _)) => run_of(text, is_path),
+        _ => None,
+    };
+    run.or_else(|| Some(text.chars().next()?.len_utf8()))
 }
 
 /// Finds the place from `at` on where the last piece matches up to the end of the text.
@@ -223,6 +234,14 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+fn is_path(byte: u8) -> bool {
+    is_word(byte) || b"/.".contains(&byte)
+}
+
 /// Returns the length of the bytes at the start of `text` that are `of` a class, at least one.
 fn run_of(text: &str, of: impl Fn(u8) -> bool) -> Option<usize> {
     let length = text.bytes().take_while(|byte| of(*byte)).count();
@@ -232,13 +251,15 @@ fn run_of(text: &str, of: impl Fn(u8) -> bool) -> Option<usize> {
 /// Returns the length of the function's name at the start of `text`, which is followed by an
 /// offset or a suffix of the compiler.
 pub fn function(text: &str) -> Option<usize> {
-    let length = run_of(text, |byte| byte.is_ascii_alphanumeric() || byte == b'_')?;
+    /// KSYM_NAME_LEN, include/linux/kallsyms.h.
+    const LONGEST: usize = 512;
+    let length = run_of(text, is_name).filter(|length| *length < LONGEST)?;
     matches!(text.as_bytes().get(length), Some(b'.' | b'+')).then_some(length)
 }
 
 /// Returns the length of `mm/slub.c:123`.
 fn source(text: &str) -> Option<usize> {
-    let path = run_of(text, |byte| is_word(byte) || b"/.".contains(&byte))?;
+    let path = run_of(text, is_path)?;
     let line = run_of(text[path..].strip_prefix(':')?, |byte| {
         byte.is_ascii_digit()
     })?;
@@ -248,8 +269,14 @@ fn source(text: &str) -> Option<usize> {
 /// Returns the length of an address in brackets, as older kernels print it before a function,
 /// with the blanks after it.
 pub fn address(text: &str) -> Option<usize> {
+    /// `<0x` and `>` around 16 digits.
+    const LONGEST: usize = 20;
     let inner = text.strip_prefix('[')?;
-    let (number, _) = inner.split_once(']')?;
+    let length = inner
+        .bytes()
+        .take(LONGEST + 1)
+        .position(|byte| byte == b']')?;
+    let number = &inner[..length];
     let digits = number.trim_start_matches('<').trim_end_matches('>');
     let digits = digits.strip_prefix("0x").unwrap_or(digits);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {

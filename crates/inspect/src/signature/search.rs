@@ -117,3 +117,47 @@ fn is_another_crash(report: &Report, line: &Line<'_>) -> bool {
     is(report.first(), &WARNINGS) && (is_fault() || line.text.contains(PANIC))
         || is(report.first(), &HANGS) && is_fault()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame<'t>(name: &'t str, module: Option<&'t str>) -> Frame<'t> {
+        Frame { name, module }
+    }
+
+    #[test]
+    fn stack_of_a_dump_is_used_where_the_report_has_none() {
+        let mut search = Search::default();
+        search.text_line("BUG: kernel NULL pointer dereference, address: 0000000000000008");
+        let of_log = search.signature(&[]).unwrap();
+        assert!(of_log.corrupted);
+        let frames = [
+            frame("panic", None),
+            frame("crash_now", Some("m")),
+            frame("write_it", None),
+        ];
+        let found = search.signature(&frames).unwrap();
+        assert_eq!(
+            found.title,
+            "BUG: unable to handle kernel NULL pointer dereference in crash_now"
+        );
+        assert_eq!(found.frames, ["crash_now [m]", "write_it"]);
+        assert!(!found.corrupted && found.fingerprint.is_some());
+    }
+
+    #[test]
+    fn stack_of_a_dump_does_not_replace_that_of_the_report() {
+        let mut search = Search::default();
+        for line in [
+            "divide error: 0000 [#1] SMP",
+            "RIP: 0010:of_the_log+0x1/0x2",
+            "Call Trace:",
+            " caller+0x1/0x2",
+        ] {
+            search.text_line(line);
+        }
+        let found = search.signature(&[frame("of_the_dump", None)]).unwrap();
+        assert_eq!(found.title, "divide error in of_the_log");
+    }
+}

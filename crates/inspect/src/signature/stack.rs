@@ -155,7 +155,12 @@ fn pointed(value: &str) -> Option<Option<Frame<'_>>> {
     let is_address = value
         .strip_prefix("0x")
         .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_hexdigit()));
-    (is_address || value.contains("(null)")).then_some(None)
+    let is_null = || {
+        let near = value.char_indices().nth(64);
+        let near = near.map_or(value, |(end, _)| &value[..end]);
+        near.contains("(null)")
+    };
+    (is_address || is_null()).then_some(None)
 }
 
 #[cfg(test)]

@@ -4,70 +4,12 @@
 //! stand before those that take any line. The comments name the kernel's file that prints it.
 
 use super::Choice::{HandedOut, Waiting};
-use super::Step::{Calls, Heading, Instruction, Line, Trap};
-use super::{Beginning, Kind, Way};
-
-/// The call trace.
-const CALLS: &[Way] = &[&[Heading, Calls]];
-/// The instruction, then the call trace.
-const FAULT: &[Way] = &[&[Instruction, Heading, Calls]];
-/// Only the instruction: the stack that follows is another one.
-const INSTRUCTION: &[Way] = &[&[Instruction]];
-/// A warning since 4.x is a trap; before, and without it, there is only the trace.
-const WARNED: &[Way] = &[&[Trap, Calls], &[Heading, Calls]];
-/// The function in the line, then the call trace.
-const KASAN: &[Way] = &[&[Line("BUG: KASAN: * in {function}"), Heading, Calls]];
-const KFENCE: &[Way] = &[&[Line("BUG: KFENCE: * in {function}"), Calls]];
-/// Where the value was used, then where it was created.
-const KMSAN: &[Way] = &[&[
-    Calls,
-    Line("(Local variable|Uninit was created at:)"),
-    Calls,
-]];
-/// The stack under the timer interrupt that noticed the stall.
-const STALLED: &[Way] = &[
-    &[Line("apic_timer_interrupt"), Instruction, Calls],
-    &[
-        Line(
-            "(apic_timer_interrupt|Exception stack|el1h_64_irq|el1_irq|--- interrupt: |do_ext_irq|ret_from_exception)",
-        ),
-        Calls,
-    ],
-];
-/// The function that releases or takes the lock, then the call trace.
-const UNLOCKED: &[Way] = &[&[Line("{pc}{function}"), Heading, Calls]];
-const ACQUIRED: &[Way] = &[&[
-    Line("at: {pc?}{function}"),
-    Line("at: {pc?}{function}"),
-    Calls,
-]];
-const BECAME_UNSAFE: &[Way] = &[&[Line("which became * at:"), Calls]];
-const LAST_ALLOCATED: &[Way] = &[&[Line("page last allocated"), Calls]];
-const LEAKED: &[Way] = &[&[Line("backtrace(:| (crc)"), Calls]];
-
-/// Coarser titles.
-const BAD_ACCESS: &[&str] = &["bad-access in {function}"];
-const BAD_FREE: &[&str] = &["invalid-free in {function}"];
-const STALL: &[&str] = &["stall in {function}"];
-const HANG: &[&str] = &["hang in {function}"];
-const OVERFLOW: &[&str] = &["stack-overflow in {function}"];
-
-/// Functions that are not to blame for a kind.
-const USB_MESSAGES: &[&str] = &[
-    "*alloc_skb*",
-    "*usb_submit_urb*",
-    "*usb_start_wait_urb*",
-    "*usb_(bulk|interrupt|control)_msg*",
-];
-const RCU_USERS: &[&str] = &["*rcu*", "*kmem*", "*slab*"];
-const UBSAN: &[&str] = &["*ubsan*", "*overflow*"];
-const SOCKET_LOCK: &[&str] = &["*lock_sock*", "*release_sock*"];
-
-/// A lock held where none may be (kernel/locking/lockdep.c).
-const LOCK_KEPT: &[&str] = &[
-    "leaving the kernel with locks still held",
-    "at: {pc?}{function}",
-];
+use super::ways::{
+    ACQUIRED, BAD_ACCESS, BAD_FREE, BECAME_UNSAFE, CALLS, FAULT, HANG, INSTRUCTION, KASAN, KFENCE,
+    KMSAN, LAST_ALLOCATED, LEAKED, LOCK_KEPT, OVERFLOW, RCU_USERS, SOCKET_LOCK, STALL, STALLED,
+    UBSAN, UNLOCKED, USB_MESSAGES, WARNED,
+};
+use super::{Beginning, Kind};
 
 /// The table.
 pub const BEGINNINGS: &[Beginning] = &[

@@ -3,6 +3,7 @@
 mod functions;
 mod kinds;
 mod names;
+mod ways;
 
 pub use functions::{is_never_blamed, is_of_crash_path};
 pub use kinds::BEGINNINGS;
@@ -63,7 +64,9 @@ pub type Way = &'static [Step];
 pub enum Step {
     /// To the line with the instruction pointer, whose function counts.
     Instruction,
-    /// The same, or ppc64's `--- interrupt: 700 at f+0x1/0x2`, by which it reports a warning.
+    /// The same, if it comes before any stack.
+    FirstInstruction,
+    /// [`Self::Instruction`], or ppc64's `--- interrupt: 700 at f+0x1/0x2`, by which it reports a warning.
     Trap,
     /// To the line before a call trace.
     Heading,
