@@ -16,7 +16,7 @@ use crate::arguments::{DumpArguments, DumpOptionArgs};
 use crate::memory_limit;
 use crate::progress;
 use crate::tell::tell;
-use crate::{bus_error, online_cpus, source, subject, summary};
+use crate::{bus_error, domain, online_cpus, source, subject, summary};
 use crate::{signals, timeout, vmlinux, watchdog};
 
 /// Makes a dump and prints the summary.
@@ -45,6 +45,14 @@ pub fn make(
     let files = source::Files::open(paths, &directory, identity)?;
     let map = arguments.source.memory_map.as_deref();
     let opened = files.with_memory_map(map)?.parse()?;
+    let cache_pages = arguments.source.cache_pages as usize;
+    let opened = Arc::new(domain::enter(
+        opened,
+        arguments.source.domain,
+        Given::default(),
+        arguments.source.io.into(),
+        cache_pages,
+    )?);
     let given = arguments
         .source
         .vmcoreinfo
@@ -61,12 +69,13 @@ pub fn make(
     let mut options = arguments.options();
     memory_limit::opened(options.memory);
     bus_error::explain(opened.path(), options.io)?;
-    let found = Kernel::find(
-        &opened,
-        given,
-        options.io,
-        arguments.source.cache_pages as usize,
-    );
+    let known = subject::Knowledge {
+        host: Given::default(),
+        kernel: given.clone(),
+        cache_pages,
+    };
+    let dom0 = subject::dom0(&opened, &known, &options);
+    let found = Kernel::find(&opened, given, options.io, cache_pages);
     let subject = match &arguments.erase.erase {
         Some(config) => {
             let mut kernel =
@@ -74,13 +83,10 @@ pub fn make(
             erase(&mut kernel, config, arguments.erase.debuginfo.as_deref())?;
             Subject::from(kernel)
         }
-        None => {
-            let cache_pages = arguments.source.cache_pages as usize;
-            subject::find(&opened, found, Given::default(), &options, cache_pages)
-                .map_err(|error| source::name_error(error.into(), opened.path()))?
-        }
+        None => subject::find(&opened, &dom0, found, known, &options)
+            .map_err(|error| source::name_error(error.into(), opened.path()))?,
     };
-    if subject.host().is_some() && arguments.dump_level.is_none() {
+    if subject.host().is_some() && subject.dom0().is_none() && arguments.dump_level.is_none() {
         options.level = DumpLevel::MAX_OF_HOST;
     }
     if let Some(damage) = opened.damage() {
