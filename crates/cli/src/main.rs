@@ -7,6 +7,7 @@ mod background;
 mod bus_error;
 mod command_line;
 mod commands;
+mod domain;
 mod erase;
 mod errors;
 #[cfg(feature = "mount")]

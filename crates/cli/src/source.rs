@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use bigiron_dump::DumpError;
@@ -10,16 +11,18 @@ use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
 use bigiron_helpers::processor_count;
 use bigiron_kernel::printk::LogError;
 use bigiron_kernel::source::{DumpFile, with_file_beside};
+#[cfg(feature = "mount")]
+use bigiron_kernel::xen::open_dom0;
 use bigiron_kernel::xen::{Given, Host};
 use bigiron_kernel::{
     Identities, IoMethod, Kernel, KernelError, RUNNING_KERNEL, Source, named_note_warnings,
 };
 
 use crate::arguments::{FLAT, SourceArguments};
-use crate::bus_error;
 use crate::memory_limit::ReadBuffers;
 use crate::sandbox::Needs;
 use crate::tell::tell;
+use crate::{bus_error, domain};
 
 /// The open files of one dump, from which nothing has been read.
 pub struct Files {
@@ -174,11 +177,20 @@ impl<'o> Reading<'o> {
         let mut source = files.parse()?;
         #[cfg(feature = "inspect")]
         source.set_cache(cache);
+        let io = options.input.io.into();
+        let cache_pages = options.input.cache_pages as usize;
+        let domain = options.input.domain;
         Ok(Opened {
-            source,
+            source: Arc::new(domain::enter(
+                source,
+                domain,
+                Given::default(),
+                io,
+                cache_pages,
+            )?),
             vmcoreinfo,
-            io: options.input.io.into(),
-            cache_pages: options.input.cache_pages as usize,
+            io,
+            cache_pages,
         })
     }
 
@@ -196,7 +208,7 @@ impl<'o> Reading<'o> {
 /// An open dump for random access by one or many threads.
 pub struct Opened {
     /// The dump.
-    pub source: Source,
+    pub source: Arc<Source>,
     vmcoreinfo: Option<Vmcoreinfo>,
     io: IoMethod,
     cache_pages: usize,
@@ -210,6 +222,19 @@ impl Opened {
         let found = Kernel::find(&self.source, given, self.io, self.cache_pages);
         warn_of_notes(&self.source, found.as_ref().ok());
         found.map_err(|error| name_error(error.into(), self.source.path()))
+    }
+
+    /// Returns dom0's memory in the dump of a Xen host, opened in the same way.
+    #[cfg(feature = "mount")]
+    pub fn dom0(&self) -> anyhow::Result<Self> {
+        let given = Given::default();
+        let dom0 = open_dom0(&self.source, given, self.io, self.cache_pages)?;
+        Ok(Self {
+            source: Arc::new(dom0),
+            vmcoreinfo: self.vmcoreinfo.clone(),
+            io: self.io,
+            cache_pages: self.cache_pages,
+        })
     }
 
     /// Passes the dump's kernel to `work`; errors name the dump.

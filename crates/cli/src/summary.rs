@@ -71,6 +71,8 @@ struct Excluded {
     device: u64,
     #[serde(skip_serializing_if = "is_zero")]
     other_owner: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    dom0: u64,
 }
 
 #[derive(Serialize)]
@@ -159,6 +161,7 @@ impl DumpReport {
                     not_in_source: excluded.absent,
                     device: excluded.device,
                     other_owner: excluded.owner,
+                    dom0: excluded.dom0,
                 },
                 lost: summary.lost,
             },
@@ -232,6 +235,7 @@ impl DumpReport {
             ("not in the source", excluded.not_in_source),
             ("device memory (no struct pages)", excluded.device),
             ("of owners left out", excluded.other_owner),
+            ("of dom0, by its kernel", excluded.dom0),
             ("zero", if pages.zero_left_out { pages.zero } else { 0 }),
         ];
         self.row(out, "RAM", pages.ram)?;

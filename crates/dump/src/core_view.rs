@@ -8,6 +8,7 @@ use bigiron_kernel::{IoMethod, Kernel, MemorySource, PageReader, SourceError};
 
 use crate::core_map::CoreMap;
 use crate::error::DumpError;
+use crate::subject::Subject;
 
 /// The bytes of an ELF core of all RAM, computed on request: nothing is unpacked in advance, and
 /// nothing is cached except by the source's readers.
@@ -30,14 +31,29 @@ impl<'a> CoreView<'a> {
     ///
     /// RAM has more segments than a core can list, or cannot be listed.
     pub fn new(kernel: &'a Kernel<'_>, io: IoMethod) -> Result<Self, DumpError> {
-        let source = kernel.source();
-        Ok(Self {
+        let map = CoreMap::of_kernel(kernel)?;
+        Ok(Self::with(kernel.source(), io, map))
+    }
+
+    /// Creates the core of the memory of `subject`, which is read with method `io`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`].
+    pub fn of(subject: &'a Subject<'_>, io: IoMethod) -> Result<Self, DumpError> {
+        let source = subject.source();
+        let map = CoreMap::of(subject, source.dump_level())?;
+        Ok(Self::with(source, io, map))
+    }
+
+    fn with(source: &'a dyn MemorySource, io: IoMethod, map: CoreMap) -> Self {
+        Self {
             source,
             io,
-            map: CoreMap::of_kernel(kernel)?,
+            map,
             page_shift: source.page_shift(),
             idle: Mutex::default(),
-        })
+        }
     }
 
     /// Size of the core, in bytes.

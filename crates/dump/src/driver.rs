@@ -212,27 +212,36 @@ fn summarize_plan(job: &DumpJob, plan: &Plan, summary: &mut Summary) {
             plan.undescribed
         ));
     }
-    // The dump does not need the counters, so unreadable ones are no error.
-    let counted = match (job.subject.kernel(), job.subject.host()) {
-        (Some(kernel), _) if kernel_counts_free(job) => zones::free_pages(kernel).ok().flatten(),
-        (_, Some(host)) if host_excludes_free(job) => host.free_pages().ok().flatten(),
-        _ => None,
-    };
-    let Some(counted) = counted else {
-        return;
-    };
-    let (found, system, owner) = match job.subject.host() {
-        Some(_) => (plan.hypervisor_free, "XEN", "hypervisor"),
-        None => {
-            let free = plan.excluded.free + plan.excluded.unaccepted;
-            (free, "KERNEL", "kernel")
-        }
-    };
-    if found.abs_diff(counted) > FREE_TOLERANCE.max(plan.ram / 100) {
+    if let Some(error) = job.subject.why_no_dom0()
+        && job.options.owners.dom0
+        && job.options.level.excludes_free()
+    {
         summary.warnings.push(format!(
-            "THE FILTER MAY BE WRONG FOR THIS {system}: it found {found} free pages, the {owner} \
-             itself counted {counted}; compare sizes, or dump with -d 1 to be safe"
+            "free memory of dom0 is kept, since its kernel is not found: {error}"
         ));
+    }
+    // The dump does not need the counters, so unreadable ones are no error.
+    let of_kernel = |kernel| zones::free_pages(kernel).ok().flatten();
+    let free = plan.excluded.free + plan.excluded.unaccepted;
+    let mut counts = Vec::new();
+    if let Some(kernel) = job.subject.kernel().filter(|_| kernel_counts_free(job)) {
+        counts.push((free, of_kernel(kernel), "KERNEL", "kernel"));
+    }
+    if let Some(dom0) = job.filter.dom0().filter(|_| kernel_counts_free(job)) {
+        counts.push((plan.dom0_free, of_kernel(dom0), "KERNEL OF DOM0", "kernel"));
+    }
+    if let Some(host) = job.subject.host().filter(|_| host_excludes_free(job)) {
+        let counted = host.free_pages().ok().flatten();
+        counts.push((plan.hypervisor_free, counted, "XEN", "hypervisor"));
+    }
+    for (found, counted, system, owner) in counts {
+        let Some(counted) = counted else { continue };
+        if found.abs_diff(counted) > FREE_TOLERANCE.max(plan.ram / 100) {
+            summary.warnings.push(format!(
+                "THE FILTER MAY BE WRONG FOR THIS {system}: it found {found} free pages, the \
+                 {owner} itself counted {counted}; compare sizes, or dump with -d 1 to be safe"
+            ));
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, PageFrameRange};
 use bigiron_helpers::{WorkCursor, run};
+use bigiron_kernel::filter::SectionResult;
 use bigiron_kernel::{ExcludedCounts, PageReader, SECTION_FRAMES};
 
 use crate::bitmaps::BitmapStore;
@@ -37,6 +38,8 @@ pub struct Plan {
     pub unreadable: u64,
     /// Page frames that are free for the hypervisor of a Xen host.
     pub hypervisor_free: u64,
+    /// Page frames of dom0 that are free for its kernel.
+    pub dom0_free: u64,
     /// Page frames of RAM whose struct pages were not read.
     pub undescribed: u64,
     /// Page frames of broken memory, sorted; see `SectionResult::poisoned`.
@@ -55,6 +58,7 @@ pub fn make(
 ) -> Result<Plan, DumpError> {
     let progress = job.progress;
     progress.begin(Phase::Filtering, sections.len() as u64 * SECTION_FRAMES);
+    let dom0 = scan_dom0(job)?;
     let cursor = WorkCursor::new(sections.len() as u64);
     let planned = &sections;
     let counts: Vec<AtomicU16> = (0..sections.len()).map(|_| AtomicU16::new(0)).collect();
@@ -88,7 +92,12 @@ pub fn make(
     })?;
     job.check_interrupted()?;
 
-    let mut plan = Plan::default();
+    let mut plan = Plan {
+        scanned: dom0.scanned,
+        unreadable: dom0.unreadable,
+        dom0_free: dom0.excluded.free + dom0.excluded.unaccepted,
+        ..Plan::default()
+    };
     for sum in results {
         plan.ram += sum.ram;
         plan.excluded.add(&sum.excluded);
@@ -104,6 +113,38 @@ pub fn make(
     plan.poisoned.sort_unstable_by_key(|run| run.start);
     plan.sections = sections;
     Ok(plan)
+}
+
+/// Filters the memory of dom0 of a Xen host by its kernel, before the host's memory is filtered;
+/// returns what was found.
+fn scan_dom0(job: &DumpJob) -> Result<SectionResult, DumpError> {
+    let mut found = SectionResult::default();
+    let Some(dom0) = job.filter.dom0() else {
+        return Ok(found);
+    };
+    let firsts: Vec<PageFrame> = dom0.source().sections().collect();
+    let cursor = WorkCursor::new(firsts.len() as u64);
+    let results = run(job.helpers, job.stop, |_| -> Result<_, DumpError> {
+        let mut reader = dom0.source().reader(job.options.io);
+        let mut sum = SectionResult::default();
+        while let Some(index) = cursor.take(job.stop) {
+            let section = job
+                .filter
+                .scan_dom0_section(reader.as_mut(), firsts[index as usize])
+                .map_err(|source| job.filter_error(source))?;
+            sum.scanned += section.scanned;
+            sum.unreadable += section.unreadable;
+            sum.excluded.add(&section.excluded);
+        }
+        Ok(sum)
+    })?;
+    job.check_interrupted()?;
+    for sum in results {
+        found.scanned += sum.scanned;
+        found.unreadable += sum.unreadable;
+        found.excluded.add(&sum.excluded);
+    }
+    Ok(found)
 }
 
 /// Clears the bits of zero pages in the section that begins with `first`; returns their number.

@@ -28,6 +28,8 @@ enum Content<'s> {
 struct XenHost<'s> {
     source: &'s Source,
     host: Host<'s>,
+    /// The kernel in dom0, or why it is not found; `None` if it was not looked for.
+    dom0: Option<Result<Kernel<'s>, KernelError>>,
     /// The lines of VMCOREINFO of dom0's kernel, if a note has it.
     info: Vmcoreinfo,
     utsname: Utsname,
@@ -84,12 +86,18 @@ impl<'s> Subject<'s> {
         }))))
     }
 
-    /// Combines `source` with the Xen host in it.
-    pub fn of_host(source: &'s Source, host: Host<'s>) -> Self {
+    /// Combines `source` with the Xen host in it, and with the kernel in dom0, if it was looked
+    /// for: dump levels from 2 on exclude pages of dom0 by it.
+    pub fn of_host(
+        source: &'s Source,
+        host: Host<'s>,
+        dom0: Option<Result<Kernel<'s>, KernelError>>,
+    ) -> Self {
         let info = noted_lines(source.memory());
         Self(Content::Host(Box::new(XenHost {
             source,
             host,
+            dom0,
             utsname: utsname(source.memory(), &info),
             info,
         })))
@@ -100,7 +108,7 @@ impl<'s> Subject<'s> {
         let cache_pages = PhysicalMemory::DEFAULT_CACHE_PAGES;
         let memory = source.memory();
         match Host::find(memory, Given::default(), IoMethod::Auto, cache_pages) {
-            Ok(Some(host)) => Ok(Self::of_host(source, host)),
+            Ok(Some(host)) => Ok(Self::of_host(source, host, None)),
             Ok(None) => Self::new(source, Err(KernelError::NoVmcoreinfo), level),
             Err(cause) => Self::new(source, Err(cause), level),
         }
@@ -110,6 +118,22 @@ impl<'s> Subject<'s> {
     pub fn host(&self) -> Option<&Host<'s>> {
         match &self.0 {
             Content::Host(found) => Some(&found.host),
+            Content::Kernel(_) | Content::Pages(_) => None,
+        }
+    }
+
+    /// The kernel in dom0 of a Xen host, if it is found.
+    pub fn dom0(&self) -> Option<&Kernel<'s>> {
+        match &self.0 {
+            Content::Host(found) => found.dom0.as_ref()?.as_ref().ok(),
+            Content::Kernel(_) | Content::Pages(_) => None,
+        }
+    }
+
+    /// Why the kernel in dom0 of a Xen host is not found.
+    pub(crate) fn why_no_dom0(&self) -> Option<&KernelError> {
+        match &self.0 {
+            Content::Host(found) => found.dom0.as_ref()?.as_ref().err(),
             Content::Kernel(_) | Content::Pages(_) => None,
         }
     }
@@ -193,7 +217,16 @@ impl<'s> Subject<'s> {
     ) -> Result<Filter<'_, 's>, KernelError> {
         match &self.0 {
             Content::Host(found) => {
-                Filter::of_host(found.source.memory(), &found.host, owners, level)
+                let dom0 = self.dom0();
+                // The kernel's classes are only asked for where dom0's memory is dumped.
+                if let Some(error) = self.why_no_dom0().filter(|_| owners.dom0)
+                    && level.excludes_kernel_classes()
+                {
+                    return Err(KernelError::NoDom0 {
+                        cause: error.to_string(),
+                    });
+                }
+                Filter::of_host(found.source.memory(), &found.host, dom0, owners, level)
             }
             Content::Kernel(kernel) => Filter::new(kernel, level),
             Content::Pages(_) if level.needs_struct_pages() => Err(KernelError::NoVmcoreinfo),

@@ -42,6 +42,14 @@ pub enum SourceError {
         /// The page frame.
         frame: PageFrame,
     },
+    /// The contents of the page frame cannot be told.
+    #[error("machine frame {frame}: {reason}")]
+    Unknown {
+        /// The page frame.
+        frame: PageFrame,
+        /// The reason.
+        reason: &'static str,
+    },
     /// The file is not a dump, or of an unknown format.
     #[error("{}: {reason}", path.display())]
     Unsupported {
@@ -58,7 +66,10 @@ impl SourceError {
         match self {
             // Headers were checked when the file was opened, so this is damage of the page's
             // descriptor or data.
-            Self::Absent { .. } | Self::Lost { .. } | Self::Format { .. } => true,
+            Self::Absent { .. }
+            | Self::Lost { .. }
+            | Self::Format { .. }
+            | Self::Unknown { .. } => true,
             Self::Io { .. } | Self::Unsupported { .. } => false,
         }
     }
@@ -142,10 +153,19 @@ pub enum KernelError {
          its memory has no owners to choose"
     )]
     NoXenHost,
+    /// The kernel in dom0 of a Xen host is not found.
+    #[error(
+        "page cache and user memory (2, 4 and 8) of a Xen host are known to dom0's kernel, which \
+         is not found: {cause}; -d 17 excludes what the hypervisor knows"
+    )]
+    NoDom0 {
+        /// The reason.
+        cause: String,
+    },
     /// The dump is of a Xen host, whose memory belongs to several kernels.
     #[error(
         "a dump of a Xen host (Xen {version}), whose memory belongs to the hypervisor and several \
-         kernels; `bigiron info` shows them, `bigiron dump --xen` says whose memory is dumped"
+         kernels; `bigiron info` shows them, `--domain 0` reads dom0"
     )]
     SeveralKernels {
         /// Version of the hypervisor.

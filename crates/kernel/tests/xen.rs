@@ -124,7 +124,7 @@ fn census_counts_all_ram_once() {
 fn kept(source: &Source, owners: Owners, level: u8) -> Vec<u64> {
     let host = find(source, Given::default()).unwrap().unwrap();
     let level = DumpLevel::new(level).unwrap();
-    let filter = Filter::of_host(source.memory(), &host, owners, level).unwrap();
+    let filter = Filter::of_host(source.memory(), &host, None, owners, level).unwrap();
     let mut reader = source.memory().reader(IoMethod::Read);
     let (mut ram, mut bits) = (
         Bitmap::new(SECTION_FRAMES as usize),
@@ -193,7 +193,7 @@ fn classes_of_a_kernels_pages_are_refused_for_a_host() {
     let host = find(&source, Given::default()).unwrap().unwrap();
     for level in [2, 4, 8, 31] {
         let level = DumpLevel::new(level).unwrap();
-        let filter = Filter::of_host(source.memory(), &host, Owners::ALL, level);
+        let filter = Filter::of_host(source.memory(), &host, None, Owners::ALL, level);
         let error = filter.err().unwrap().to_string();
         assert!(error.contains("(2, 4 and 8)"), "{error}");
     }

@@ -60,6 +60,9 @@ pub struct InputArguments {
     /// file in the form of /proc/iomem, or `flat`: one range from address 0 on
     #[arg(long, value_name = "FILE")]
     pub memory_map: Option<PathBuf>,
+    /// Read the memory of one domain of a Xen host, as that of a machine of its own: 0, dom0
+    #[arg(long, value_name = "ID")]
+    pub domain: Option<u16>,
     /// File with age secret keys, in the format of age-keygen, for an encrypted source
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
@@ -77,6 +80,7 @@ impl Default for InputArguments {
         Self {
             vmcoreinfo: None,
             memory_map: None,
+            domain: None,
             identity: None,
             io: Io::Auto,
             cache_pages: PhysicalMemory::DEFAULT_CACHE_PAGES as u32,

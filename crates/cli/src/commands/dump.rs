@@ -16,7 +16,7 @@ use crate::attempts::{Attempts, NamedOutput};
 use crate::memory_limit;
 use crate::tell::tell;
 use crate::then_boot::BootArguments;
-use crate::{bus_error, online_cpus, source, subject, summary};
+use crate::{bus_error, domain, online_cpus, source, subject, summary};
 use crate::{signals, timeout, vmlinux};
 
 /// The memory of the crashed kernel, in its capture kernel.
@@ -60,6 +60,14 @@ pub fn make(
     let files = source::Files::open(paths, &directory, identity)?;
     let map = arguments.source.memory_map.as_deref();
     let opened = files.with_memory_map(map)?.parse()?;
+    let cache_pages = arguments.source.cache_pages as usize;
+    let opened = Arc::new(domain::enter(
+        opened,
+        arguments.source.domain,
+        Given::default(),
+        arguments.source.io.into(),
+        cache_pages,
+    )?);
     let given = arguments
         .source
         .vmcoreinfo
@@ -79,12 +87,13 @@ pub fn make(
     };
     memory_limit::opened(options.memory);
     bus_error::explain(opened.path(), options.io)?;
-    let found = Kernel::find(
-        &opened,
-        given,
-        options.io,
-        arguments.source.cache_pages as usize,
-    );
+    let known = subject::Knowledge {
+        host: Given::default(),
+        kernel: given.clone(),
+        cache_pages,
+    };
+    let dom0 = subject::dom0(&opened, &known, &options);
+    let found = Kernel::find(&opened, given, options.io, cache_pages);
     let subject = match &arguments.erase.erase {
         Some(config) => {
             let mut kernel =
@@ -92,17 +101,15 @@ pub fn make(
             erase(&mut kernel, config, arguments.erase.debuginfo.as_deref())?;
             Subject::from(kernel)
         }
-        None => {
-            let cache_pages = arguments.source.cache_pages as usize;
-            subject::find(&opened, found, Given::default(), &options, cache_pages)
-                .map_err(|error| source::name_error(error.into(), opened.path()))?
-        }
+        None => subject::find(&opened, &dom0, found, known, &options)
+            .map_err(|error| source::name_error(error.into(), opened.path()))?,
     };
     let mut levels = arguments.levels();
     if levels.is_empty() {
-        levels.push(match subject.host() {
-            Some(_) => DumpLevel::MAX_OF_HOST,
-            None => DumpLevel::MAX,
+        levels.push(if subject.host().is_some() && subject.dom0().is_none() {
+            DumpLevel::MAX_OF_HOST
+        } else {
+            DumpLevel::MAX
         });
     }
     if let Some(damage) = opened.damage() {

@@ -30,7 +30,8 @@ pub fn run(settings: &Settings, vmcore: &[PathBuf], target: &Target) -> anyhow::
     for path in target.paths() {
         check_dump_file(settings, path)?;
     }
-    let opened = input::open(settings, vmcore)?;
+    let opened = Arc::new(input::open(settings, vmcore)?);
+    let dom0 = input::dom0(settings, &opened)?;
     let threads = settings.threads.and_then(|n| u16::try_from(n).ok());
     online_cpus::bring_up(OnlineCpus::Auto, vmcore, threads, true);
     let subject = if settings.config.is_some() || settings.vtop.is_some() {
@@ -43,7 +44,7 @@ pub fn run(settings: &Settings, vmcore: &[PathBuf], target: &Target) -> anyhow::
         }
         Subject::from(kernel)
     } else {
-        input::subject(settings, &opened)?
+        input::subject(settings, &opened, &dom0)?
     };
     let before = opened.memory().dump_level();
     let asked = settings.levels.first().copied().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! VMCORE and its kernel.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use bigiron_dump::{DumpOptions, Subject};
@@ -11,6 +12,7 @@ use bigiron_kernel::{IoMethod, Kernel, KernelError, PhysicalMemory, Source, name
 
 use super::failure::WrongRelease;
 use super::settings::Settings;
+use crate::subject::{Dom0, Knowledge};
 use crate::{source, subject, vmlinux};
 
 /// Opens the files of VMCORE, and warns about damage.
@@ -73,30 +75,51 @@ pub fn kernel<'s>(settings: &Settings, opened: &'s Source) -> anyhow::Result<Ker
     Ok(kernel)
 }
 
+/// Finds the memory of dom0, if VMCORE is of a Xen host and any of the levels needs dom0's kernel.
+pub fn dom0(settings: &Settings, opened: &Arc<Source>) -> anyhow::Result<Dom0> {
+    let known = knowledge(settings)?;
+    Ok(subject::dom0(opened, &known, &options(settings)))
+}
+
 /// Returns what a dump at any of the levels is made of.
-pub fn subject<'s>(settings: &Settings, opened: &'s Source) -> anyhow::Result<Subject<'s>> {
-    let mut levels = settings.levels.iter().copied();
-    let level = levels.find(|level| level.needs_struct_pages());
+pub fn subject<'s>(
+    settings: &Settings,
+    opened: &'s Source,
+    dom0: &'s Dom0,
+) -> anyhow::Result<Subject<'s>> {
     let found = match kernel(settings, opened) {
         Ok(kernel) => Ok(kernel),
         Err(error) => Err(error.downcast::<KernelError>()?),
     };
-    let given = Given {
-        vmcoreinfo: match &settings.xen_vmcoreinfo {
-            Some(path) => Some(source::read_text(path)?),
-            None => None,
+    let known = knowledge(settings)?;
+    subject::find(opened, dom0, found, known, &options(settings))
+        .map_err(|error| source::name_error(error.into(), opened.path()))
+}
+
+/// Returns what the options say about VMCORE.
+fn knowledge(settings: &Settings) -> anyhow::Result<Knowledge> {
+    let kernel = settings.vmcoreinfo.as_deref();
+    let host = settings.xen_vmcoreinfo.as_deref();
+    Ok(Knowledge {
+        host: Given {
+            vmcoreinfo: host.map(source::read_text).transpose()?,
+            phys_start: settings.xen_phys_start.map(PhysAddr),
         },
-        phys_start: settings.xen_phys_start.map(PhysAddr),
-    };
-    let options = DumpOptions {
+        kernel: kernel.map(source::read_vmcoreinfo).transpose()?,
+        cache_pages: PhysicalMemory::DEFAULT_CACHE_PAGES,
+    })
+}
+
+/// Returns the options that determine what must be found.
+fn options(settings: &Settings) -> DumpOptions {
+    let mut levels = settings.levels.iter().copied();
+    let level = levels.find(|level| level.needs_struct_pages());
+    DumpOptions {
         level: level.unwrap_or_default(),
         io: io_method(settings),
         owners: owners(settings),
         ..DumpOptions::default()
-    };
-    let cache_pages = PhysicalMemory::DEFAULT_CACHE_PAGES;
-    subject::find(opened, found, given, &options, cache_pages)
-        .map_err(|error| source::name_error(error.into(), opened.path()))
+    }
 }
 
 /// Returns whose memory of a Xen host is dumped.

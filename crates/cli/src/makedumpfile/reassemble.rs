@@ -22,7 +22,7 @@ pub fn run(settings: &Settings, parts: &[PathBuf], dumpfile: &Path) -> anyhow::R
     let headers: Vec<KdumpHeaders> = headers.collect::<Result<_, _>>()?;
     check_ranges(&headers)?;
     let opened = input::open(settings, parts)?;
-    let subject = input::subject(settings, &opened)?;
+    let subject = input::subject(settings, &opened, &None)?;
     let maker = Maker {
         settings,
         subject: &subject,

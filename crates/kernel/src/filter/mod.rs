@@ -1,5 +1,6 @@
 //! Decides, section by section, which page frames a dump level keeps.
 
+mod dom0;
 mod owners;
 mod result;
 mod scan;
@@ -14,10 +15,11 @@ use crate::mem_map::MemMap;
 use crate::page::{BlockClassifier, ExcludedClasses, PageLayout};
 use crate::source::{MemorySource, PageReader, SECTION_FRAMES};
 use crate::struct_pages::described_end;
-use crate::xen::{Host, Owners};
+use crate::xen::{DomainFrames, Host, Owners};
 
 pub use result::{ExcludedCounts, SectionResult};
 
+use dom0::Dom0Pages;
 use owners::OwnerFilter;
 use scan::Scan;
 use window::Window;
@@ -30,7 +32,8 @@ pub struct DumpLevel(u8);
 impl DumpLevel {
     /// Excludes every class.
     pub const MAX: Self = Self(31);
-    /// Excludes every class that the hypervisor of a Xen host knows.
+    /// Excludes every class that the hypervisor of a Xen host knows: all that is excluded without
+    /// dom0's kernel.
     pub const MAX_OF_HOST: Self = Self(17);
 
     /// Creates a level; returns `None` above 31.
@@ -90,6 +93,8 @@ pub struct Filter<'a, 's> {
     described_end: Option<PageFrame>,
     /// The Xen host, and whose page frames are kept.
     owners: Option<OwnerFilter<'a, 's>>,
+    /// The filter of dom0's kernel.
+    dom0: Option<Box<Self>>,
 }
 
 impl<'a, 's> Filter<'a, 's> {
@@ -125,6 +130,7 @@ impl<'a, 's> Filter<'a, 's> {
             blind,
             end: kernel.source().end_frame(),
             owners: None,
+            dom0: None,
         })
     }
 
@@ -142,39 +148,85 @@ impl<'a, 's> Filter<'a, 's> {
             end: source.end_frame(),
             described_end: None,
             owners: None,
+            dom0: None,
         }
     }
 
     /// Creates a filter for the memory of a Xen host that keeps the page frames of `owners`, and
-    /// at a level that excludes free memory none that is free for the hypervisor.
+    /// at a level that excludes free memory none that is free for the hypervisor. Of dom0's
+    /// memory it excludes what `dom0`, its kernel, says; see
+    /// [`Self::scan_dom0_section`]. Other domains are
+    /// not looked into.
     ///
     /// # Errors
-    /// `level` has classes of pages that only a kernel's struct pages tell.
+    /// `level` has classes of pages that only a kernel's struct pages tell, and there is no
+    /// kernel; or its struct pages are not found.
     pub fn of_host(
         source: &'a dyn MemorySource,
         host: &'a Host<'s>,
+        dom0: Option<&'a Kernel<'s>>,
         owners: Owners,
         level: DumpLevel,
     ) -> Result<Self, KernelError> {
-        if level.excludes_kernel_classes() {
+        if level.excludes_kernel_classes() && dom0.is_none() {
             return Err(KernelError::XenHost {
-                reason: "page cache and user memory (2, 4 and 8) are known to each domain's \
-                         kernel only; of a host, only zero pages (1) and the hypervisor's free \
-                         memory (16) are excluded"
+                reason: "page cache and user memory (2, 4 and 8) are known to a domain's kernel \
+                         only; without that of dom0, only zero pages (1) and the hypervisor's \
+                         free memory (16) are excluded"
                     .into(),
             });
         }
+        let dom0 = dom0.filter(|_| owners.dom0 && level.needs_struct_pages());
+        let pages = match dom0 {
+            Some(_) => Some(Dom0Pages::new(DomainFrames::of_dom0(host)?)),
+            None => None,
+        };
+        let dom0 = match dom0 {
+            Some(kernel) => Some(Box::new(Self::new(kernel, level)?)),
+            None => None,
+        };
+        let excludes_free = level.excludes_free();
         Ok(Self {
             level,
-            owners: Some(OwnerFilter::new(host, owners, level.excludes_free())),
+            owners: Some(OwnerFilter::new(host, pages, owners, excludes_free)),
+            dom0,
             ..Self::all_pages(source)
         })
+    }
+
+    /// The memory of dom0 of a Xen host, if pages of it are excluded by its kernel.
+    pub fn dom0(&self) -> Option<&'a Kernel<'s>> {
+        self.dom0.as_ref()?.kernel
+    }
+
+    /// Filters the section of dom0 at `first`. This is done for all sections of dom0's memory
+    /// before the host's memory is filtered; page frames of sections that are left out are kept.
+    ///
+    /// # Errors
+    /// As [`Self::scan_section`].
+    pub fn scan_dom0_section(
+        &self,
+        reader: &mut dyn PageReader,
+        first: PageFrame,
+    ) -> Result<SectionResult, KernelError> {
+        let pages = self.owners.as_ref().and_then(OwnerFilter::dom0);
+        let Some((filter, pages)) = self.dom0.as_ref().zip(pages) else {
+            return Ok(SectionResult::default());
+        };
+        let mut ram = Bitmap::new(SECTION_FRAMES as usize);
+        let mut kept = Bitmap::new(SECTION_FRAMES as usize);
+        let result = filter.scan_section(reader, first, &mut ram, &mut kept)?;
+        pages.set(first, &kept);
+        Ok(result)
     }
 
     /// Classifies every struct page individually instead of 64 at a time. The result is the
     /// same; this exists to verify that and to measure the difference.
     pub fn exact_only(&mut self) {
         self.blocks = None;
+        if let Some(dom0) = &mut self.dom0 {
+            dom0.exact_only();
+        }
     }
 
     /// Excludes what lies behind the last struct page, such as video memory in QEMU's dumps, as

@@ -27,6 +27,8 @@ pub struct ExcludedCounts {
     pub device: u64,
     /// Memory of a Xen host whose owner is not in the dump.
     pub owner: u64,
+    /// Memory of a Xen host that is dom0's, and of an excluded class for dom0's kernel.
+    pub dom0: u64,
 }
 
 impl ExcludedCounts {
@@ -42,12 +44,13 @@ impl ExcludedCounts {
         self.absent += other.absent;
         self.device += other.device;
         self.owner += other.owner;
+        self.dom0 += other.dom0;
     }
 
     /// The sum of all counts.
     pub fn total(&self) -> u64 {
         let known = self.cache + self.cache_private + self.user + self.free;
-        let others = self.offline + self.absent + self.device + self.owner;
+        let others = self.offline + self.absent + self.device + self.owner + self.dom0;
         known + self.unaccepted + self.hw_poison + others
     }
 

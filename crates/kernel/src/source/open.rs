@@ -81,6 +81,16 @@ impl Source {
         Self::from_parts(files, identities)
     }
 
+    /// Returns `memory`, which is a part of the memory in `outer`, as a source.
+    pub(crate) fn inside(outer: &Self, memory: Box<dyn MemorySource>) -> Self {
+        Self {
+            memory: Memory::Other(memory),
+            path: outer.path.clone(),
+            flattened: false,
+            cut: outer.cut.clone(),
+        }
+    }
+
     /// Opens a raw image of memory: the ranges of `map`, or all memory from address 0 on.
     pub fn from_image(file: DumpFile, map: Option<&MemoryMap>) -> Result<Self, SourceError> {
         Self::from_image_parts(ElfBytes::File(file), map)

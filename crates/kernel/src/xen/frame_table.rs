@@ -84,6 +84,16 @@ impl FrameTable {
         word(entry, self.count_info, 8)
     }
 
+    /// Returns true if the word behind count_info is type_info, as it is in all known versions.
+    pub(super) fn has_type_info(&self) -> bool {
+        self.domain == self.count_info + 16
+    }
+
+    /// Returns type_info of an entry.
+    pub(super) fn type_info(&self, entry: &[u8]) -> u64 {
+        word(entry, self.count_info + 8, 8)
+    }
+
     /// Returns the number of the owner in an entry, 0 for none.
     pub(super) fn owner(&self, entry: &[u8]) -> u64 {
         word(entry, self.domain, if self.is_big() { 8 } else { 4 })

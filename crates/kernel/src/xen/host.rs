@@ -250,6 +250,10 @@ impl<'a> Host<'a> {
         read.ok().map(|()| u64::from_le_bytes(bytes))
     }
 
+    pub(super) fn space(&self) -> &Space {
+        &self.space
+    }
+
     pub(super) fn frame_table(&self) -> &FrameTable {
         &self.frame_table
     }

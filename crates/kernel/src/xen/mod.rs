@@ -14,18 +14,30 @@
 //! - `frame_table`: its entries.
 //! - `symbols`: the hypervisor's own table of symbols.
 //! - `owner`: owners, and the choice of those whose page frames a dump keeps.
+//! - `p2m`: dom0's table of its page frames.
+//! - `type_info`: which of its pages are page tables.
+//! - [`domain_frames`]: its page frames in the machine, and back.
+//! - `domain_source`: its memory as that of a machine of its own.
+//! - `dom0`: finds and opens it.
 //! - [`owners`]: the owner of each page frame.
 
 mod count_info;
 mod direct_map;
+mod dom0;
+pub mod domain_frames;
+mod domain_source;
 mod domains;
 mod frame_table;
 pub mod host;
 mod owner;
 pub mod owners;
+mod p2m;
 mod space;
 mod symbols;
+mod type_info;
 
+pub use dom0::open_dom0;
+pub use domain_frames::DomainFrames;
 pub use domains::Domain;
 pub use host::{Given, Host, Version, is_host, version};
 pub use owner::{Census, Owner, Owners};

@@ -1,6 +1,8 @@
 //! The hypervisor's addresses: the image is found by the address that it was loaded for, all
 //! others by the hypervisor's page tables (idle_pg_table, xen/arch/x86/boot/x86_64.S).
 
+use std::fmt;
+
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PhysAddr, VirtAddr};
 
@@ -18,9 +20,26 @@ const PAGE: u64 = 4096;
 
 /// The hypervisor's address space.
 pub(super) struct Space {
+    root: PhysAddr,
     tables: Box<dyn Translator>,
     /// Start of the image's range.
     image: VirtAddr,
+}
+
+impl Clone for Space {
+    fn clone(&self) -> Self {
+        Self {
+            root: self.root,
+            tables: x86_64_tables(self.root),
+            image: self.image,
+        }
+    }
+}
+
+impl fmt::Debug for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Space({:#x})", self.root.0)
+    }
 }
 
 impl Space {
@@ -42,6 +61,7 @@ impl Space {
         let (root, list) = (symbol("pgd_l4")?, symbol("domain_list")?);
         let in_image = |address: VirtAddr| PhysAddr(start.0.wrapping_add(address.0 % IMAGE_RANGE));
         let space = Self {
+            root: in_image(root),
             tables: x86_64_tables(in_image(root)),
             image: VirtAddr(list.0 / IMAGE_RANGE * IMAGE_RANGE),
         };

@@ -5,12 +5,13 @@ use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 use super::memory::Memory;
-use super::spec::{Compression, Spec, XenHost, XenOwner, parse};
+use super::spec::{Compression, Frames, Spec, XenHost, XenOwner, parse};
 use crate::error::SynthError;
+use crate::machine::Machine;
 
 pub(super) const PAGE: u64 = 4096;
 /// Page frames of a large page, within which the order of the frame table follows memory.
-const GROUP: u64 = 512;
+pub(super) const GROUP: u64 = 512;
 /// The hypervisor never compresses the lowest bits of a frame number (MAX_ORDER).
 const MAX_ORDER: u32 = 18;
 /// Offsets in the image.
@@ -28,27 +29,51 @@ impl XenHost {
     /// # Errors
     /// If the text is invalid, or if the host's memory is too small.
     pub fn from_text(text: &str) -> Result<Self, SynthError> {
-        build(parse(text)?)
+        build(parse(text)?, None)
+    }
+
+    /// Builds the host described by a text, whose dom0 has the memory of `kernel`: a machine of
+    /// x86-64 with four levels of page tables and small pages only.
+    ///
+    /// # Errors
+    /// As [`Self::from_text`]; or if dom0 has too little memory.
+    pub fn with_dom0(text: &str, kernel: &Machine) -> Result<Self, SynthError> {
+        build(parse(text)?, Some(kernel.clone()))
+    }
+
+    /// The machine frame of the root of dom0's table of frames.
+    pub fn p2m_root(&self) -> u64 {
+        self.crash_info.last().copied().unwrap_or_default()
+    }
+
+    /// Returns the machine frame of a frame of dom0.
+    pub fn machine_frame(&self, frame: u64) -> Option<u64> {
+        let pairs = &self.dom0.pairs;
+        let at = pairs.binary_search_by_key(&frame, |pair| pair.0).ok()?;
+        Some(pairs[at].1)
     }
 }
 
-fn build(spec: Spec) -> Result<XenHost, SynthError> {
+fn build(spec: Spec, machine: Option<Machine>) -> Result<XenHost, SynthError> {
     let mut builder = Builder {
         next: spec.image + IMAGE_FRAMES,
         memory: Memory::default(),
         groups: groups(&spec),
+        dom0: Frames::default(),
+        machine,
         spec,
     };
     builder.image()?;
     let list = builder.domains()?;
     builder.direct_map()?;
+    let lists = builder.dom0()?;
     builder.frame_table(&list)?;
-    let lists = builder.p2m()?;
     let crash_info = builder.texts(lists);
     let vmcoreinfo = builder.vmcoreinfo();
     Ok(XenHost {
         spec: builder.spec,
         memory: builder.memory,
+        dom0: builder.dom0,
         vmcoreinfo,
         crash_info,
     })
@@ -67,7 +92,10 @@ pub(super) struct Builder {
     /// The next page frame for tables.
     next: u64,
     /// Aligned ranges of page frames that have RAM.
-    groups: Vec<Range<u64>>,
+    pub(super) groups: Vec<Range<u64>>,
+    /// The kernel in dom0.
+    pub(super) machine: Option<Machine>,
+    pub(super) dom0: Frames,
 }
 
 impl Builder {
@@ -113,7 +141,7 @@ impl Builder {
         self.start() + VARIABLES + 8 * index
     }
 
-    fn allocate(&mut self) -> Result<u64, SynthError> {
+    pub(super) fn allocate(&mut self) -> Result<u64, SynthError> {
         while self.spec.is_ram(self.next) {
             let frame = self.next;
             self.next += 1;
@@ -128,7 +156,7 @@ impl Builder {
     }
 
     /// Maps `size` bytes, which is the size of a page, at `address`.
-    fn map(&mut self, address: u64, physical: u64, size: u64) -> Result<(), SynthError> {
+    pub(super) fn map(&mut self, address: u64, physical: u64, size: u64) -> Result<(), SynthError> {
         let mut table = self.start() + ROOT;
         for level in (0..4).rev() {
             let shift = 12 + 9 * level;
@@ -269,7 +297,13 @@ impl Builder {
             let (count, domain) = self.page_info(frame, numbers);
             free += u64::from(count & 3 << self.state_shift() == 3 << self.state_shift());
             let entry = start + self.pdx(frame) * size;
-            for (offset, word) in [(count_at, count), (domain_at, domain)] {
+            let kind =
+                match self.spec.is_ram(frame) && self.spec.owner(frame) == XenOwner::Domain(0) {
+                    true => self.type_info(frame),
+                    false => 0,
+                };
+            let words = [(count_at, count), (count_at + 8, kind), (domain_at, domain)];
+            for (offset, word) in words {
                 for (at, byte) in (entry + offset..).zip(word.to_le_bytes()) {
                     let physical = pages[&(at / PAGE)] * PAGE + at % PAGE;
                     self.memory.put(physical, &[byte]);

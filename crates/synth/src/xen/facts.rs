@@ -1,10 +1,8 @@
-//! What the notes lead to: dom0's table of frames, texts about the build, the console, the table of
+//! What the notes lead to: texts about the build, the console, the table of
 //! symbols, and the hypervisor's VMCOREINFO.
 
-use super::build::{Builder, DOMAIN_ID, NEXT_IN_LIST, PAGE, ROOT, VARIABLES};
-use super::spec::XenOwner;
+use super::build::{Builder, DOMAIN_ID, NEXT_IN_LIST, ROOT, VARIABLES};
 use super::symbols;
-use crate::error::SynthError;
 
 /// Offsets in the image.
 const TEXTS: u64 = 0x3000;
@@ -13,41 +11,6 @@ const CONSOLE_SIZE: u64 = 0x400;
 const SYMBOLS: u64 = 0x8000;
 
 impl Builder {
-    /// Writes dom0's table of frames in three levels, in the last of its own pages; returns the
-    /// frame of the root.
-    pub(super) fn p2m(&mut self) -> Result<u64, SynthError> {
-        let frames: Vec<u64> = self.spec.ram.iter().cloned().flatten().collect();
-        let is_dom0 = |frame: &u64| self.spec.owner(*frame) == XenOwner::Domain(0);
-        let dom0: Vec<u64> = frames.into_iter().filter(is_dom0).collect();
-        if dom0.is_empty() {
-            return Ok(u64::MAX);
-        }
-        let leaves = dom0.len().div_ceil(512);
-        let lists = leaves.div_ceil(512);
-        let own = leaves + lists + 1;
-        let Some(tables) = dom0.len().checked_sub(own).map(|at| &dom0[at..]) else {
-            return Err(SynthError::layout(
-                "dom0 has too little memory for its table of frames",
-            ));
-        };
-        let (leaf_pages, rest) = tables.split_at(leaves);
-        let (list_pages, root) = rest.split_at(lists);
-        self.fill(leaf_pages, &dom0);
-        self.fill(list_pages, leaf_pages);
-        self.fill(root, list_pages);
-        Ok(root[0])
-    }
-
-    /// Fills the pages `tables` with `entries`, and the rest with what stands for none.
-    fn fill(&mut self, tables: &[u64], entries: &[u64]) {
-        for (index, frame) in tables.iter().enumerate() {
-            for slot in 0..512 {
-                let entry = entries.get(index * 512 + slot).copied().unwrap_or(u64::MAX);
-                self.memory.put64(frame * PAGE + 8 * slot as u64, entry);
-            }
-        }
-    }
-
     /// Writes the texts about the build and the table of symbols; returns the words of the note.
     pub(super) fn texts(&mut self, lists: u64) -> Vec<u64> {
         let texts = [

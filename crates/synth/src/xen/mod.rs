@@ -41,9 +41,11 @@
 //! | `vmcoreinfo` | `note`, `none` |
 //! | `avail_skew` | `0`; added to the hypervisor's own count of free pages |
 //! | `symbols` | `yes`, `no`: a table of symbols in the image |
+//! | `p2m` | `yes`, `no`: dom0 has no table of its frames, as a PVH domain |
 //! | `cpus` | `1` |
 
 mod build;
+mod dom0;
 mod elf;
 mod facts;
 mod memory;

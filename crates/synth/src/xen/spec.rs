@@ -1,5 +1,6 @@
 //! The text of a host, and what it says about each page frame.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::memory::Memory;
@@ -47,9 +48,19 @@ pub(super) struct Spec {
     pub(super) vmcoreinfo: bool,
     pub(super) avail_skew: i64,
     pub(super) symbols: bool,
+    pub(super) p2m: bool,
     pub(super) cpus: usize,
     pub(super) ram: Vec<Range<u64>>,
     pub(super) owned: Vec<(Range<u64>, XenOwner)>,
+}
+
+/// dom0's frames.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Frames {
+    /// Frame of dom0 and of the machine of each page.
+    pub(super) pairs: Vec<(u64, u64)>,
+    /// Level of each page table, by its frame of the machine.
+    pub(super) levels: HashMap<u64, u64>,
 }
 
 /// A synthetic Xen host.
@@ -59,6 +70,7 @@ pub struct XenHost {
     pub(super) memory: Memory,
     pub(super) vmcoreinfo: String,
     pub(super) crash_info: Vec<u64>,
+    pub(super) dom0: Frames,
 }
 
 impl XenHost {
@@ -171,6 +183,7 @@ fn header<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<Spec> {
         vmcoreinfo: true,
         avail_skew: 0,
         symbols: true,
+        p2m: true,
         cpus: 1,
         ram: Vec::new(),
         owned: Vec::new(),
@@ -189,6 +202,7 @@ fn header<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<Spec> {
             ("vmcoreinfo", value) => spec.vmcoreinfo = one_of(value, ["none", "note"])?,
             ("avail_skew", value) => spec.avail_skew = value.parse().ok()?,
             ("symbols", value) => spec.symbols = one_of(value, ["no", "yes"])?,
+            ("p2m", value) => spec.p2m = one_of(value, ["no", "yes"])?,
             ("cpus", value) => spec.cpus = value.parse().ok()?,
             _ => return None,
         }

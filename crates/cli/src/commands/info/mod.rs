@@ -14,6 +14,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use bigiron_inspect::{Event, EventKind, Overview, Program};
+#[cfg(feature = "mount")]
+use bigiron_kernel::Source;
 use bigiron_kernel::xen::Host;
 use bigiron_kernel::{Kernel, note_warnings};
 use clap::Args;
@@ -200,6 +202,12 @@ pub fn run(arguments: &InfoArguments) -> anyhow::Result<()> {
         }
         print(&page.0)
     })
+}
+
+/// Returns the output of `bigiron info --json` of a Xen host.
+#[cfg(feature = "mount")]
+pub fn host_json(source: &Source, host: &Host) -> anyhow::Result<String> {
+    Ok(HostOverview::of(source, host)?.json()?)
 }
 
 /// Prints the overview of a Xen host.

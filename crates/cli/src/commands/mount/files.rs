@@ -28,10 +28,7 @@ impl Files {
     /// Lists the root directory.
     pub fn list(&self) -> Vec<(String, Entry)> {
         let kernel = self.kernel;
-        let core = Core {
-            view: Arc::clone(&self.core),
-            is_live: kernel.source().is_live(),
-        };
+        let core = Core::new(Arc::clone(&self.core), kernel.source().is_live());
         let vmcoreinfo = Text::new(|| Ok(kernel.info().text().as_bytes().to_vec()));
         let names = Arc::new(Names::new(kernel));
         vec![
@@ -51,9 +48,16 @@ impl Files {
 }
 
 /// The dump as an ELF core.
-struct Core {
+pub struct Core {
     view: Arc<CoreView<'static>>,
     is_live: bool,
+}
+
+impl Core {
+    /// Creates the file of a core, which changes while it is read if the kernel is running.
+    pub fn new(view: Arc<CoreView<'static>>, is_live: bool) -> Self {
+        Self { view, is_live }
+    }
 }
 
 impl Content for Core {

@@ -1,6 +1,7 @@
 //! `bigiron mount`: a dump as files.
 
 mod files;
+mod host;
 mod sched;
 mod serve;
 
@@ -8,11 +9,16 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::fuse::{Helper, Options, Place, Session, Tree};
+use bigiron_dump::DumpError;
+use bigiron_kernel::Kernel;
 use clap::Args;
+
+use files::Files;
+use host::HostFiles;
 
 use crate::arguments::{SourceArguments, threads};
 use crate::sandbox::Needs;
-use crate::source::{self, Reading};
+use crate::source::{self, Opened, Reading};
 use crate::tell::tell;
 use crate::timeout;
 
@@ -54,6 +60,9 @@ DIR contains these files, each generated when it is first read:
   info.json      what `bigiron info --json` prints
   sched/domains  the scheduler domains of each CPU, as the kernel's debugfs shows them
 
+Of a Xen host, DIR contains the whole memory as vmcore, the hypervisor's console, info.json, and a \
+directory dom0 with these files of dom0's kernel.
+
 The dump stays mounted until it is unmounted (umount DIR, or fusermount3 -u DIR for users) or the \
 program receives a signal (Ctrl-C). Files still open then can be read until they are closed; a second \
 signal ends the program at once.
@@ -67,6 +76,12 @@ Examples:
 fn shown_name(dump: &Path) -> String {
     let path = std::fs::canonicalize(dump).unwrap_or_else(|_| dump.to_owned());
     path.display().to_string()
+}
+
+/// Finds the kernel in dom0 of a Xen host.
+fn dom0(host: &'static Opened) -> anyhow::Result<&'static Kernel<'static>> {
+    let dom0 = &*Box::leak(Box::new(host.dom0()?));
+    Ok(Box::leak(Box::new(dom0.kernel()?)))
 }
 
 /// Mounts the dump and serves it until it is unmounted.
@@ -85,7 +100,6 @@ pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
     // The serving threads end when the kernel unmounts; the dump they read must live until the
     // program exits.
     let opened = &*Box::leak(Box::new(opened));
-    let kernel = &*Box::leak(Box::new(opened.kernel()?));
     let name = opened.source.path();
     let how = Options {
         name: shown,
@@ -99,9 +113,25 @@ pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
         is_chunked: opened.source.memory().vmdump().is_some(),
         tell: Box::new(move |text| tell!("bigiron: {}: {text}", name.display())),
     };
-    let files = files::Files::new(kernel, options.input.io.into())
-        .map_err(|error| source::name_error(error.into(), name))?;
-    let tree = Tree::new(move || Ok(files.list()));
+    let io = options.input.io.into();
+    let named = |error: DumpError| source::name_error(error.into(), name);
+    let tree = match opened.host()? {
+        Some(host) => {
+            let dom0 = dom0(opened).and_then(|kernel| Ok(Files::new(kernel, io)?));
+            let dom0 = dom0
+                .inspect_err(|error| {
+                    tell!("bigiron: warning: {}: no dom0: {error:#}", name.display())
+                })
+                .ok();
+            let files = HostFiles::new(&opened.source, host, dom0, io).map_err(named)?;
+            Tree::new(move || Ok(files.list()))
+        }
+        None => {
+            let kernel = &*Box::leak(Box::new(opened.kernel()?));
+            let files = Files::new(kernel, io).map_err(named)?;
+            Tree::new(move || Ok(files.list()))
+        }
+    };
     // The time limit is for opening the dump: a mount is served as long as it is wanted.
     timeout::end();
     let mount = || Session::new(tree, place, how);
