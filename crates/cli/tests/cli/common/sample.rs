@@ -25,7 +25,9 @@ pub fn unpack(directory: &Path) -> PathBuf {
 pub fn unpack_arm64(directory: &Path) -> PathBuf {
     let packed = file("linux-6.12-arm64.elf.xz");
     let unpacked = Command::new("xz").arg("-dc").arg(&packed).output();
-    let unpacked = unpacked.expect("this test needs `xz` (Debian's package xz-utils)");
+    let unpacked = unpacked.unwrap_or_else(|error| {
+        panic!("this test needs `xz` (Debian's package xz-utils): {error}")
+    });
     assert!(unpacked.status.success(), "{}", packed.display());
     let path = directory.join("sample");
     fs::write(&path, unpacked.stdout).unwrap();
