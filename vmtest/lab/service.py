@@ -2,8 +2,8 @@
 
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,6 @@ class Plan:
     capture_kept: str = "memmap=128M!0x20000000"
     cpus: int = 2
     drive: str = "cache=unsafe"  # options of QEMU's -drive for the disks that dumps go to
-    # Seconds that a reboot through the firmware takes: they are added to the clock, not waited for. 0: the machine ends.
-    firmware: float = 0.0
-    files: Mapping[str, Path] = field(default_factory=dict)  # files for the capture kernel, all executable
-    environment: Mapping[str, str] = field(default_factory=dict)  # environment of the scenario
     timeout: int = 240
 
 
@@ -47,7 +43,6 @@ class Serviced:
         self.work = Path(self._directory.name)
         self.lines: list[str] = []
         self.marks: dict[str, float] = {}
-        self._added = 0.0
         try:
             self._run(program, accel or qemu.accelerator(4))
         except BaseException:
@@ -71,30 +66,21 @@ class Serviced:
         archive.add_file("init", (GUEST / "init").read_bytes(), executable=True)
         archive.add_file("bigiron", program.read_bytes(), executable=True)
         archive.add_file("capture", (HERE / "guest-kdump" / "capture").read_bytes())
-        settings = "".join(f"{name}='{value}'\n" for name, value in plan.environment.items())
-        archive.add_file("scenario", settings.encode() + (GUEST / "scenarios" / f"{plan.script}.sh").read_bytes())
+        archive.add_file("scenario", (GUEST / "scenarios" / f"{plan.script}.sh").read_bytes())
         production = initramfs.build(kernel, "", work, MODULES) + archive.finish()
         (work / "initrd").write_bytes(production)
         boot = initramfs.Archive()
         boot.add_directory("boot")
         boot.add_file(f"boot/vmlinuz-{kernel.release}", kernel.vmlinuz.read_bytes())
         boot.add_file(f"boot/initrd.img-{kernel.release}", production)
-        made: set[Path] = set()
-        for name, path in plan.files.items():
-            for parent in reversed(Path(name).parents):
-                if parent.name and parent not in made:
-                    boot.add_directory(str(parent))
-                    made.add(parent)
-            boot.add_file(name, path.read_bytes(), executable=True)
         self._data_disk(kernel, production + boot.finish())
         for image in (self.dump_disk, self.saved_disk):
             disks.make_raw_disk(image, plan.ram_mib << 20)
         disks.format_ext4(self.saved_disk)
-        while self._machine(kernel, accel) and plan.firmware:
-            self._added += plan.firmware
+        self._machine(kernel, accel)
 
-    def _machine(self, kernel: kernels.Kernel, accel: str) -> bool:
-        """Runs the machine until it is off, and returns true if it wants to reboot through the firmware."""
+    def _machine(self, kernel: kernels.Kernel, accel: str) -> None:
+        """Runs the machine until it is off, or resets."""
         plan = self.plan
         machine = qemu.Machine(
             self.work,
@@ -113,10 +99,8 @@ class Serviced:
                 for word in ("-drive", f"file={image},format=raw,if=virtio,{plan.drive}")
             ],
         )
-        first = len(self.lines)
         with machine:
             machine.follow(self._seen, lambda: None)
-        return any('"mark": "reboot"' in line for line in self.lines[first:])
 
     def _data_disk(self, kernel: kernels.Kernel, capture_initrd: bytes) -> None:
         plan = self.plan
@@ -128,7 +112,7 @@ class Serviced:
         disks.make_data_disk(self.work / "data", recipe, kernel, files)
 
     def _seen(self, line: str) -> None:
-        now = time.monotonic() + self._added
+        now = time.monotonic()
         self.lines.append(line)
         for record in notes.console_records(line):
             if "error" in record:

@@ -174,13 +174,13 @@ mod tests {
 
     #[test]
     fn ram_is_that_of_the_source_with_its_holes() {
-        let text = "kernel 6.12\nram 0x0-0x9f 0x100-0x3fff 0x10000-0x11fff\n";
+        let text = "kernel 6.12\nram 0x0-0x9f 0x100-0x1fff 0x10000-0x11fff\n";
         let core = Synth::from_text(text).unwrap().elf(&ElfShape::vmcore());
         let source = Source::from_bytes(Box::new(core), PathBuf::from("core")).unwrap();
         let found = ram(source.memory()).unwrap();
         assert_eq!(
             found,
-            [0..0xa_0000, 0x10_0000..0x400_0000, 0x1000_0000..0x1200_0000]
+            [0..0xa_0000, 0x10_0000..0x200_0000, 0x1000_0000..0x1200_0000]
         );
     }
 

@@ -4,10 +4,12 @@ use std::ops::Range;
 
 use anyhow::Context;
 
-use super::bzimage::{BzImage, PARAMETERS_SIZE};
+use super::bzimage::BzImage;
 use super::kexec::Segment;
 
 const PAGE: u64 = 4096;
+/// Size of struct boot_params (arch/x86/include/uapi/asm/bootparam.h).
+pub const PARAMETERS_SIZE: usize = 4096;
 /// Below are the firmware's and the boot code's own places.
 const LOWEST: u64 = 16 << 20;
 /// Boot parameters, first code, and command line, a page each.
@@ -112,6 +114,8 @@ fn first_code(parameters: u64, kernel: u64) -> Vec<u8> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+    use std::slice::from_ref;
+
     use super::super::bzimage::tests::file;
     use super::*;
 
@@ -156,10 +160,11 @@ mod tests {
         let image = BzImage::parse(&file).unwrap();
         for ram in [16 * MIB..64 * MIB, 4096 * MIB..8192 * MIB, 0..40 * MIB] {
             assert!(
-                Layout::choose(&image, 5000, &[ram.clone()]).is_err(),
+                Layout::choose(&image, 5000, from_ref(&ram)).is_err(),
                 "{ram:?}"
             );
         }
-        assert!(Layout::choose(&image, u64::MAX / 2, &[0..u64::MAX]).is_err());
+        let all = 0..u64::MAX;
+        assert!(Layout::choose(&image, u64::MAX / 2, from_ref(&all)).is_err());
     }
 }

@@ -11,6 +11,7 @@ mod crash_kinds;
 mod crashed;
 mod kexec;
 mod layout;
+mod parameters;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use crash_kinds::CrashKinds;
 use crashed::Crashed;
 use kexec::start;
 use layout::Layout;
+use parameters::boot_parameters;
 
 use crate::tell::tell;
 
@@ -104,7 +106,7 @@ impl BootArguments {
         let initrd = read(&initrd)?;
         let layout = Layout::choose(&image, initrd.len() as u64, &crashed.ram)?;
         image.check_command_line(&line)?;
-        let parameters = image.boot_parameters(&layout, &crashed.memory_map, &own_parameters());
+        let parameters = boot_parameters(&image, &layout, &crashed.memory_map, &own_parameters());
         let segments = layout.segments(&image, &initrd, parameters, &line);
         tell!(
             "bigiron: starting Linux {} directly: {line}",

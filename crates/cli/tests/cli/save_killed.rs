@@ -198,7 +198,7 @@ fn dump_whose_writer_was_killed_is_saved_as_incomplete() {
         // The older dump on the device must not be taken for this one.
         let id = place.found().unwrap().header.id;
         let limit = ["--write-limit", "4M", "-d", "0", "-c", "none", "-q"];
-        let mut arguments = vec!["dump", "--device"];
+        let mut arguments = vec!["dump", "--device", "--keep", "newest"];
         arguments.extend(limit);
         arguments.extend([arg(vmcore), arg(&place.device)]);
         let mut child = command(&arguments).spawn().unwrap();
