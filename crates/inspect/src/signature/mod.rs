@@ -1,8 +1,8 @@
 //! Signatures: what crash a log tells of, so that two logs of one bug have the same.
 //!
 //! The first report of a log counts, since what follows is mostly its consequence. It is
-//! collected line by line ([`report`]), its kind is looked up ([`rules`]), and the function to
-//! blame is searched in its stacks ([`blame`]). The rules are data: `docs/signature.md` says how
+//! collected line by line (`report`), its kind is looked up (`rules`), and the function to
+//! blame is searched in its stacks (`blame`). The rules are data: `docs/signature.md` says how
 //! to add one.
 
 mod blame;
