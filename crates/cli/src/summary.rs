@@ -54,6 +54,7 @@ struct Pages {
     zero: u64,
     zero_left_out: bool,
     stored_once_for_several: u64,
+    kept_against_class: u64,
     excluded: Excluded,
     lost: u64,
 }
@@ -150,6 +151,7 @@ impl DumpReport {
                 zero: summary.zero,
                 zero_left_out: summary.zero_excluded,
                 stored_once_for_several: summary.shared,
+                kept_against_class: summary.guarded,
                 excluded: Excluded {
                     cache: excluded.cache,
                     cache_private: excluded.cache_private,
@@ -246,6 +248,10 @@ impl DumpReport {
         self.row(out, "dumped", pages.ram.saturating_sub(left_out))?;
         if zero_kept > 0 {
             self.row(out, "  of which zero", zero_kept)?;
+        }
+        if pages.kept_against_class > 0 {
+            let name = "  the kernel's own, whatever their class";
+            self.row(out, name, pages.kept_against_class)?;
         }
         if pages.stored_once_for_several > 0 {
             self.row(

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
-use bigiron_kernel::zones;
+use bigiron_kernel::{GuardedCounts, zones};
 
 use crate::bitmaps::BitmapStore;
 use crate::error::DumpError;
@@ -196,6 +196,8 @@ fn end_failed(job: &DumpJob, parts: &[Part], error: DumpError) -> DumpError {
 fn summarize_plan(job: &DumpJob, plan: &Plan, summary: &mut Summary) {
     summary.ram = plan.ram;
     summary.excluded = plan.excluded;
+    summary.guarded = plan.guarded.iter().map(|(_, count)| count).sum();
+    summary.warnings.extend(guarded_warning(&plan.guarded));
     summary.struct_pages = plan.scanned;
     summary.dumped = plan.kept;
     summary.zero = plan.zero;
@@ -243,6 +245,20 @@ fn summarize_plan(job: &DumpJob, plan: &Plan, summary: &mut Summary) {
             ));
         }
     }
+}
+
+/// Says what the filter would have excluded of the kernel's own memory.
+fn guarded_warning(counts: &GuardedCounts) -> Option<String> {
+    let wrong = counts.iter().filter(|(used, _)| used.contradicts_class());
+    let parts = wrong.map(|(used, count)| format!("{} ({count})", used.name()));
+    let parts: Vec<_> = parts.collect();
+    (!parts.is_empty()).then(|| {
+        format!(
+            "struct pages call page frames of the kernel itself page cache, user memory or free; \
+             they are kept: {}",
+            parts.join(", ")
+        )
+    })
 }
 
 /// Returns true if the plan has all pages that the kernel counts as free. A running kernel's

@@ -6,7 +6,7 @@ use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, PageFrameRange};
 use bigiron_helpers::{WorkCursor, run};
 use bigiron_kernel::filter::SectionResult;
-use bigiron_kernel::{ExcludedCounts, PageReader, SECTION_FRAMES};
+use bigiron_kernel::{ExcludedCounts, GuardedCounts, PageReader, SECTION_FRAMES};
 
 use crate::bitmaps::BitmapStore;
 use crate::error::DumpError;
@@ -30,6 +30,8 @@ pub struct Plan {
     pub ram: u64,
     /// Excluded page frames.
     pub excluded: ExcludedCounts,
+    /// Page frames that are kept although the level excludes their class.
+    pub guarded: GuardedCounts,
     /// Zero pages that were found and excluded already (for ELF).
     pub zero: u64,
     /// Struct pages that were classified.
@@ -81,6 +83,7 @@ pub fn make(
             counts[index as usize].store(kept.count() as u16, Ordering::Relaxed);
             sum.ram += section.ram;
             sum.excluded.add(&section.excluded);
+            sum.guarded.add(&section.guarded);
             sum.scanned += section.scanned;
             sum.unreadable += section.unreadable;
             sum.undescribed += section.undescribed;
@@ -101,6 +104,7 @@ pub fn make(
     for sum in results {
         plan.ram += sum.ram;
         plan.excluded.add(&sum.excluded);
+        plan.guarded.add(&sum.guarded);
         plan.zero += sum.zero;
         plan.scanned += sum.scanned;
         plan.unreadable += sum.unreadable;

@@ -36,6 +36,9 @@ pub struct Summary {
     pub ram: u64,
     /// Excluded page frames, by class.
     pub excluded: ExcludedCounts,
+    /// Page frames that are kept although the level excludes their class, because the kernel itself
+    /// uses them.
+    pub guarded: u64,
     /// Kept page frames whose bytes are all zero.
     pub zero: u64,
     /// True if the dump level counts zero pages as excluded.

@@ -8,7 +8,7 @@ use bigiron_format::bytes::Endian;
 use bigiron_format::kdump::Utsname;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 
-use crate::arch::{self, Architecture, Entries, Leaf, TableEntry, Translator};
+use crate::arch::{self, Architecture, Entries, Leaf, SeeTables, TableEntry, Translator};
 use crate::erase::{EraseMemory, ErasedSource, Erasure};
 use crate::error::{KernelError, SourceError};
 use crate::kernel_memory::KernelMemory;
@@ -233,6 +233,17 @@ impl<'a> Kernel<'a> {
     ) -> Result<Option<Leaf>, SourceError> {
         let mut entries = Entries::seen_by(&self.memory, visit);
         self.translator.walk(&mut entries, address)
+    }
+
+    /// Visits the kernel's page tables, of which `most` are read; see [`TableTree::visit`]. Returns
+    /// false if the kernel has no such tree.
+    pub fn visit_tables(&self, most: u64, see: &mut dyn SeeTables) -> bool {
+        let Some(tree) = self.translator.tree() else {
+            return false;
+        };
+        let target = |level, entry| self.translator.target(level, entry);
+        tree.visit(&self.memory, &target, most, see);
+        true
     }
 
     /// Reads kernel memory; `what` names the data in messages.

@@ -4,6 +4,7 @@
 //! - [`source`]: files that hold the memory of a machine.
 //! - [`memory`]: random access through a page cache.
 //! - [`arch`]: address translation, a table of architectures.
+//! - [`guard`]: the page frames that no dump level excludes.
 //! - [`kernel`], [`kernel_memory`]: a kernel found in a source by its VMCOREINFO, and the
 //!   interface to its memory.
 //! - [`note_warnings()`]: what is said about damaged notes.
@@ -27,6 +28,7 @@ mod crash_header;
 pub mod erase;
 pub mod error;
 pub mod filter;
+pub mod guard;
 pub mod kernel;
 pub mod kernel_memory;
 #[cfg(feature = "dwarf")]
@@ -49,7 +51,8 @@ pub mod zones;
 
 pub use aligned::{AlignedBuffer, BLOCK};
 pub use error::{KernelError, SourceError};
-pub use filter::{DumpLevel, ExcludedCounts, Filter};
+pub use filter::{DumpLevel, ExcludedCounts, Filter, GuardedCounts};
+pub use guard::GuardedUse;
 pub use kernel::Kernel;
 pub use kernel_memory::KernelMemory;
 pub use memory::{CacheStatistics, PhysicalMemory};

@@ -142,6 +142,24 @@ impl MemMap {
         Ok(false)
     }
 
+    /// Address and size of the table of tables; `None` with a single table, which is in the kernel
+    /// image.
+    pub fn table_of_tables(&self) -> Option<(VirtAddr, u64)> {
+        let size = self.section_count.div_ceil(self.per_root?) * 8;
+        Some((self.root, size))
+    }
+
+    /// Returns the address and the size of the table with the entry of `section`.
+    pub fn table_with(
+        &self,
+        kernel: &Kernel,
+        section: u64,
+    ) -> Result<Option<(VirtAddr, u64)>, KernelError> {
+        let size = self.per_root.unwrap_or(self.section_count) * self.section_size;
+        let table = self.table(kernel, section)?;
+        Ok(table.map(|(table, _)| (table, size)))
+    }
+
     /// log2 of the number of page frames in a section.
     pub fn frames_shift(&self) -> u32 {
         self.frames_shift

@@ -9,6 +9,8 @@ use crate::kernel::Kernel;
 
 /// Maximum number of nodes (CONFIG_NODES_SHIFT is at most 10).
 const MAX_NODES: usize = 1 << 12;
+/// Maximum size of struct pglist_data, which is about 170 KiB with large NR_CPUS.
+const MAX_NODE_SIZE: usize = 1 << 20;
 /// Maximum number of zones (MAX_NR_ZONES is 5 or 6).
 const MAX_ZONES: u32 = 16;
 
@@ -40,6 +42,23 @@ pub fn free_pages(kernel: &Kernel) -> Result<Option<u64>, KernelError> {
         }
     }
     Ok(Some(total))
+}
+
+/// Returns the address and the size of each node's pglist_data; none if VMCOREINFO does not locate
+/// them, or if the only one is in the kernel image.
+pub fn nodes(kernel: &Kernel) -> Vec<(VirtAddr, u64)> {
+    let info = kernel.info();
+    let (Some(table), Some(size)) = (info.symbol("node_data"), info.size("pglist_data")) else {
+        return Vec::new();
+    };
+    let count = info.length("node_data").unwrap_or(0).min(MAX_NODES);
+    let slots = (0..count as u64).map(|index| VirtAddr(table.0.wrapping_add(8 * index)));
+    let nodes = slots.filter_map(|slot| kernel.read_u64("node_data", slot).ok());
+    let size = size.min(MAX_NODE_SIZE) as u64;
+    nodes
+        .filter(|node| *node != 0)
+        .map(|node| (VirtAddr(node), size))
+        .collect()
 }
 
 struct Layout {

@@ -147,6 +147,23 @@ impl Machine {
         self.layout.order
     }
 
+    /// Returns the page frames that the builder filled, in order: the kernel's image, page tables,
+    /// memory map, nodes and log, and what only an architecture or an option adds.
+    pub fn built_frames(&self) -> impl Iterator<Item = u64> {
+        self.memory.written_frames()
+    }
+
+    /// Returns the page frames of each node's `pglist_data`.
+    pub fn node_frames(&self) -> Vec<Range<u64>> {
+        let layout = &self.layout;
+        let pages = self.spec.zones().pglist_size.div_ceil(layout.page_size);
+        let slots = (0..zones::node_count(&self.spec))
+            .map(|node| layout.image_paddr(layout.node_data()) + node * 8);
+        let nodes = slots.filter_map(|slot| self.memory.read_u64(slot));
+        let first = nodes.map(|node| layout.direct_paddr(node) / layout.page_size);
+        first.map(|first| first..first + pages).collect()
+    }
+
     /// Returns everything that the kernel can address: what page tables map, one item per leaf,
     /// and what the hardware maps without them.
     pub fn mappings(&self) -> &[Mapping] {

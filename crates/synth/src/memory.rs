@@ -92,6 +92,11 @@ impl Memory {
         }
     }
 
+    /// Returns the page frames that were written, in order.
+    pub(crate) fn written_frames(&self) -> impl Iterator<Item = u64> {
+        self.written.keys().copied()
+    }
+
     /// Writes bytes, which may cross pages but not leave RAM.
     pub(crate) fn write(&mut self, paddr: u64, bytes: &[u8]) -> Result<(), SynthError> {
         let mut at = paddr;

@@ -37,6 +37,12 @@ pub struct Architecture {
     /// The value of phys_base in the sub-header of a kdump-compressed dump, where makedumpfile
     /// writes one for this architecture, else 0.
     pub phys_base: fn(&Vmcoreinfo) -> u64,
+    /// The first and the last virtual address at which the kernel image is mapped; `None` if it
+    /// depends on the kernel.
+    pub image_area: Option<(u64, u64)>,
+    /// The first and the last virtual address of modules; `None` if they are in vmalloc's area, or
+    /// VMCOREINFO does not tell.
+    pub modules: fn(&Vmcoreinfo) -> Option<(u64, u64)>,
     /// Determines the byte order of a kernel where it can differ from that of the file's headers.
     pub byte_order: Option<DetermineByteOrder>,
     /// Follows the architecture's own pointer to VMCOREINFO in memory, if it has one.
@@ -84,6 +90,13 @@ impl Architecture {
                 .iter()
                 .any(|alias| alias.eq_ignore_ascii_case(name))
     }
+}
+
+/// The addresses of modules where VMCOREINFO has them.
+pub(super) fn noted_modules(info: &Vmcoreinfo) -> Option<(u64, u64)> {
+    let number = |name| info.number(name).map(i64::cast_unsigned);
+    let (start, end) = (number("MODULES_VADDR")?, number("MODULES_END")?);
+    Some((start, end.checked_sub(1)?))
 }
 
 /// phys_base of architectures that have none.

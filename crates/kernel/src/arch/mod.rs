@@ -10,6 +10,7 @@ mod riscv64;
 mod s390x;
 #[cfg(feature = "stacks")]
 pub mod stacks;
+mod table_tree;
 mod translator;
 pub mod x86_64;
 
@@ -20,6 +21,7 @@ use crate::error::KernelError;
 pub use architecture::{Architecture, DetermineByteOrder, FindVmcoreinfo, MakeTranslator};
 pub use entries::{Entries, TableEntry};
 pub use others::{refusal, refusal_of_elf};
+pub use table_tree::{SeeTables, TableTree, Target};
 pub use translator::{Leaf, Translator};
 pub use x86_64::tables as x86_64_tables;
 

@@ -3,6 +3,7 @@
 use bigiron_format::{PhysAddr, VirtAddr};
 
 use super::entries::Entries;
+use super::table_tree::{TableTree, Target};
 use crate::error::SourceError;
 
 /// The physical location of a virtual address.
@@ -40,4 +41,15 @@ pub trait Translator: Send + Sync {
     /// Translates `address` by the page tables that `entries` reads; returns `None` if it is not
     /// mapped.
     fn walk(&self, entries: &mut Entries, address: VirtAddr) -> Result<Option<Leaf>, SourceError>;
+
+    /// The tree of page tables, for a visit to all of them; `None` if there is more than one tree,
+    /// or none.
+    fn tree(&self) -> Option<TableTree> {
+        None
+    }
+
+    /// Returns what `entry` of a table of `level`, where 0 is the lowest, leads to.
+    fn target(&self, _level: u32, _entry: u64) -> Target {
+        Target::Nothing
+    }
 }

@@ -10,6 +10,7 @@ use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, PageFrameRange};
 
 use crate::error::KernelError;
+use crate::guard::{self, GuardedFrames};
 use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
 use crate::page::{BlockClassifier, ExcludedClasses, PageLayout};
@@ -17,7 +18,7 @@ use crate::source::{MemorySource, PageReader, SECTION_FRAMES};
 use crate::struct_pages::described_end;
 use crate::xen::{DomainFrames, Host, Owners};
 
-pub use result::{ExcludedCounts, SectionResult};
+pub use result::{ExcludedCounts, GuardedCounts, SectionResult};
 
 use dom0::Dom0Pages;
 use owners::OwnerFilter;
@@ -91,6 +92,8 @@ pub struct Filter<'a, 's> {
     end: PageFrame,
     /// See [`described_end`].
     described_end: Option<PageFrame>,
+    /// The page frames that no class excludes.
+    guarded: GuardedFrames,
     /// The Xen host, and whose page frames are kept.
     owners: Option<OwnerFilter<'a, 's>>,
     /// The filter of dom0's kernel.
@@ -117,16 +120,22 @@ impl<'a, 's> Filter<'a, 's> {
         };
         let wanted = level.wanted();
         let layout = struct_pages.as_ref().map(|(_, layout)| layout);
+        let described_end = struct_pages
+            .as_ref()
+            .and_then(|(map, _)| described_end(kernel, map));
+        let guarded = match &struct_pages {
+            Some((map, _)) if level.needs_struct_pages() => guard::find(kernel, map, described_end),
+            _ => GuardedFrames::default(),
+        };
         Ok(Self {
             source: kernel.source(),
             kernel: Some(kernel),
             level,
             wanted,
             blocks: layout.and_then(|layout| BlockClassifier::new(layout, wanted)),
-            described_end: struct_pages
-                .as_ref()
-                .and_then(|(map, _)| described_end(kernel, map)),
+            described_end,
             struct_pages,
+            guarded,
             blind,
             end: kernel.source().end_frame(),
             owners: None,
@@ -147,6 +156,7 @@ impl<'a, 's> Filter<'a, 's> {
             blind: None,
             end: source.end_frame(),
             described_end: None,
+            guarded: GuardedFrames::default(),
             owners: None,
             dom0: None,
         }
@@ -283,23 +293,82 @@ impl<'a, 's> Filter<'a, 's> {
         }
         if self.described_end.is_some_and(|end| first >= end) {
             result.undescribed = ram.count();
-        } else if let (Some(kernel), Some((map, layout))) = (self.kernel, &self.struct_pages) {
-            let frames = PageFrameRange::new(first.0, first.0 + SECTION_FRAMES);
-            let mut scan = Scan {
-                kernel,
-                wanted: self.wanted,
-                blocks: self.blocks.as_ref(),
-                map,
-                layout,
-                frames,
-                kept,
-                result,
-                window: Window::default(),
-            };
-            scan.sections(reader)?;
-            result = scan.result;
+        } else {
+            self.scan_guarded(reader, first, kept, &mut result)?;
         }
         result.kept = kept.count();
         Ok(result)
+    }
+
+    /// Excludes pages of the section at `first` by their classes, but for guarded ones.
+    fn scan_guarded(
+        &self,
+        reader: &mut dyn PageReader,
+        first: PageFrame,
+        kept: &mut Bitmap,
+        result: &mut SectionResult,
+    ) -> Result<(), KernelError> {
+        let mut guarded = self.guarded.within(first, SECTION_FRAMES).peekable();
+        if guarded.peek().is_none() {
+            return self.scan_classes(reader, first, self.wanted, kept, result);
+        }
+        let (all, before) = (kept.clone(), result.clone());
+        self.scan_classes(reader, first, self.wanted, kept, result)?;
+        let mut lost = Bitmap::new(kept.len());
+        for (start, end, _) in guarded {
+            lost.set_range(start, end);
+        }
+        lost.and(&all);
+        lost.and_not(kept);
+        if lost.count() == 0 {
+            return Ok(());
+        }
+        // Broken memory must not be read, whatever it is used for.
+        let none = DumpLevel::default().wanted();
+        self.scan_classes(
+            reader,
+            first,
+            none,
+            &mut lost,
+            &mut SectionResult::default(),
+        )?;
+        // Again without them, so that the counts are of what is excluded.
+        kept.clone_from(&all);
+        kept.and_not(&lost);
+        *result = before;
+        self.scan_classes(reader, first, self.wanted, kept, result)?;
+        kept.or(&lost);
+        for (start, end, used_for) in self.guarded.within(first, SECTION_FRAMES) {
+            *result.guarded.of(used_for) += lost.clear_range(start, end);
+        }
+        Ok(())
+    }
+
+    /// Excludes pages of the section at `first` by their classes.
+    fn scan_classes(
+        &self,
+        reader: &mut dyn PageReader,
+        first: PageFrame,
+        wanted: ExcludedClasses,
+        kept: &mut Bitmap,
+        result: &mut SectionResult,
+    ) -> Result<(), KernelError> {
+        let (Some(kernel), Some((map, layout))) = (self.kernel, &self.struct_pages) else {
+            return Ok(());
+        };
+        let mut scan = Scan {
+            kernel,
+            wanted,
+            blocks: self.blocks.as_ref().filter(|_| wanted == self.wanted),
+            map,
+            layout,
+            frames: PageFrameRange::new(first.0, first.0 + SECTION_FRAMES),
+            kept,
+            result: std::mem::take(result),
+            window: Window::default(),
+        };
+        scan.sections(reader)?;
+        *result = scan.result;
+        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use bigiron_format::PageFrameRange;
 
+use crate::guard::GuardedUse;
 use crate::page::PageClass;
 
 /// Numbers of excluded page frames, by class.
@@ -67,6 +68,30 @@ impl ExcludedCounts {
     }
 }
 
+/// Numbers of page frames that were kept although their class is excluded, by what the kernel uses
+/// them for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GuardedCounts([u64; GuardedUse::ALL.len()]);
+
+impl GuardedCounts {
+    /// Adds the counts of another section.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, count) in self.0.iter_mut().zip(other.0) {
+            *sum += count;
+        }
+    }
+
+    /// Iterates over the uses that have any, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (GuardedUse, u64)> {
+        let all = GuardedUse::ALL.into_iter().zip(self.0);
+        all.filter(|(_, count)| *count > 0)
+    }
+
+    pub(super) fn of(&mut self, used_for: GuardedUse) -> &mut u64 {
+        &mut self.0[used_for as usize]
+    }
+}
+
 /// Maximum number of runs of poisoned page frames in a section. A machine has few broken pages;
 /// a damaged dump may have any number.
 const MAX_POISONED_RUNS: usize = 64;
@@ -89,6 +114,8 @@ pub struct SectionResult {
     pub unreadable: u64,
     /// Page frames that are free for the hypervisor of a Xen host, excluded or not.
     pub hypervisor_free: u64,
+    /// Page frames that are kept although the level excludes their class.
+    pub guarded: GuardedCounts,
     /// Page frames of RAM whose struct pages are not read, because the dump has too little memory
     /// to hold them. They are kept.
     pub undescribed: u64,

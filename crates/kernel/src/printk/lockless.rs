@@ -35,6 +35,8 @@ const BATCH: u64 = 128;
 
 pub(super) struct Ring {
     layout: Layout,
+    /// Address and size of struct printk_ringbuffer.
+    place: (VirtAddr, u64),
     descriptors: VirtAddr,
     infos: VirtAddr,
     count: u64,
@@ -93,6 +95,7 @@ impl Ring {
         let data = data_ring + offset("prb_data_ring.data", WORD, data_ring_size)?;
         Ok(Self {
             layout,
+            place: (prb, size as u64),
             descriptors: VirtAddr(word(in_descs("prb_desc_ring.descs", WORD)?)),
             infos: VirtAddr(word(in_descs("prb_desc_ring.infos", WORD)?)),
             count: 1 << count_bits,
@@ -101,6 +104,17 @@ impl Ring {
             text: VirtAddr(word(data)),
             text_size: 1 << size_bits,
         })
+    }
+
+    /// Address and number of bytes of the rings, and of what describes them.
+    pub(super) fn areas(&self) -> Vec<(VirtAddr, u64)> {
+        let size = |of: usize| self.count.saturating_mul(of as u64);
+        vec![
+            self.place,
+            (self.descriptors, size(self.layout.descriptor_size)),
+            (self.infos, size(self.layout.info_size)),
+            (self.text, self.text_size),
+        ]
     }
 
     pub(super) fn for_each(

@@ -21,6 +21,8 @@ mod text;
 
 use std::io;
 
+use bigiron_format::VirtAddr;
+
 use crate::error::KernelError;
 use crate::kernel_memory::KernelMemory;
 
@@ -56,6 +58,15 @@ impl<'k> Log<'k> {
             ));
         };
         Ok(Self { memory, form })
+    }
+
+    /// The memory of the log: address and number of bytes of each area.
+    pub fn areas(&self) -> Vec<(VirtAddr, u64)> {
+        match &self.form {
+            Form::Lockless(ring) => ring.areas(),
+            Form::Records(buffer) => vec![buffer.area()],
+            Form::Text(buffer) => vec![buffer.area()],
+        }
     }
 
     /// Passes every record to `visit`, oldest first; with `since_clear`, only those after the

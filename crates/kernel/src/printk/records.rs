@@ -59,6 +59,11 @@ impl Buffer {
         })
     }
 
+    /// Address and number of bytes.
+    pub(super) fn area(&self) -> (VirtAddr, u64) {
+        (self.log_buf, u64::from(self.log_buf_len))
+    }
+
     /// Returns the index of the first record after the last clear; `None` if unknown. clear_idx
     /// is stale after the buffer wrapped, and clear_seq, which shows that, is not in
     /// VMCOREINFO. So it counts only if a record starts there, or would.

@@ -47,6 +47,11 @@ impl Buffer {
         })
     }
 
+    /// Address and number of bytes.
+    pub(super) fn area(&self) -> (VirtAddr, u64) {
+        (self.log_buf, u64::from(self.log_buf_len))
+    }
+
     /// Passes all text on unchanged.
     pub(super) fn copy(
         &self,

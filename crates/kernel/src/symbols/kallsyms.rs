@@ -28,45 +28,17 @@ const ADDRESSES_AT_ONCE: usize = 16 << 10;
 
 /// Reads the symbols; returns `None` if VMCOREINFO does not locate them.
 pub fn read(memory: &dyn KernelMemory) -> Result<Option<Symbols>, KernelError> {
-    let info = memory.info();
-    let address_of = |name: &str| info.symbol(&format!("kallsyms_{name}"));
-    let (Some(names), Some(count), Some(token_table), Some(token_index)) = (
-        address_of("names"),
-        address_of("num_syms"),
-        address_of("token_table"),
-        address_of("token_index"),
-    ) else {
+    let Some(table) = Table::find(memory)? else {
         return Ok(None);
     };
-    let count = read_u32(memory, "kallsyms_num_syms", count)?;
-    if count == 0 || count > MAX_SYMBOLS {
-        return Err(KernelError::Implausible {
-            what: "kallsyms_num_syms".into(),
-            found: count.to_string(),
-            expected: "1 to 4194304 symbols",
-        });
-    }
-    let tokens = Tokens::read(memory, token_table, token_index)?;
     let mut symbols = Symbols::default();
-    let mut bytes = Bytes::new(memory, "kallsyms_names", names);
     let mut name = Vec::new();
-    for _ in 0..count {
-        // Two bytes of ULEB128 for "big" symbols since 6.1 (commit 73bbb94466fd); earlier
-        // lengths are below 128.
-        let mut len = usize::from(bytes.next()?);
-        if len & 0x80 != 0 {
-            len = len & 0x7f | usize::from(bytes.next()?) << 7;
-        }
+    table.each(&mut |_, compressed| {
         name.clear();
-        let mut left = len;
-        while left > 0 {
-            let there = bytes.some(left)?;
-            left -= there.len();
-            for byte in there {
-                name.extend_from_slice(tokens.token(*byte));
-                if name.len() > MAX_NAME {
-                    return Err(bad_name(&name));
-                }
+        for byte in compressed {
+            name.extend_from_slice(table.tokens.token(*byte));
+            if name.len() > MAX_NAME {
+                return Err(bad_name(&name));
             }
         }
         let (Some((kind, text)), true) = (name.split_first(), name.is_ascii()) else {
@@ -80,24 +52,247 @@ pub fn read(memory: &dyn KernelMemory) -> Result<Option<Symbols>, KernelError> {
                 expected: "at most 64 MiB",
             });
         }
-        symbols
-            .push(text, 0, *kind)
-            .ok_or_else(|| bad_name(&name))?;
-    }
-    match (
-        address_of("offsets"),
-        address_of("relative_base"),
-        address_of("addresses"),
-    ) {
-        (Some(offsets), Some(base), _) => relative(memory, &mut symbols, offsets, base)?,
-        // Without CONFIG_KALLSYMS_BASE_RELATIVE, which was removed in 6.11 (commit
-        // 64e166099b69).
-        (_, _, Some(addresses)) => absolute(memory, &mut symbols, addresses)?,
-        // The base is gone in 7.2 ("kallsyms: Get rid of kallsyms relative base").
-        (Some(offsets), None, None) => from_own_place(memory, &mut symbols, offsets)?,
-        _ => return Ok(None),
-    }
+        let pushed = symbols.push(text, 0, *kind);
+        pushed.ok_or_else(|| bad_name(&name))
+    })?;
+    let stext = symbols.iter().position(|symbol| symbol.name == STEXT);
+    let Some(addresses) = Addresses::find(memory)? else {
+        return Ok(None);
+    };
+    let values = read_values(
+        memory,
+        addresses.what(),
+        addresses.start(),
+        symbols.len(),
+        addresses.width(),
+    )?;
+    let stext = stext.and_then(|index| values.get(index).copied());
+    let negative = || values.iter().any(|offset| *offset as u32 >= 1 << 31);
+    let downwards = addresses.count_downwards(memory, stext, negative)?;
+    symbols.set_addresses(|index, _| addresses.decode(index, values[index], downwards));
     Ok(Some(symbols))
+}
+
+/// Finds the addresses of some symbols, without a table of all of them. The first of several of a
+/// name counts. All are `None` if VMCOREINFO does not locate the symbols.
+pub fn find<const N: usize>(
+    memory: &dyn KernelMemory,
+    wanted: [&str; N],
+) -> Result<[Option<VirtAddr>; N], KernelError> {
+    let (Some(table), Some(addresses)) = (Table::find(memory)?, Addresses::find(memory)?) else {
+        return Ok([None; N]);
+    };
+    // Without the type, which comes first.
+    let lens: Vec<usize> = (0..=u8::MAX)
+        .map(|byte| table.tokens.token(byte).len())
+        .collect();
+    let is_len = |len: usize| wanted.iter().any(|name| name.len() == len) || len == STEXT.len();
+    let mut found = [None; N];
+    let mut stext = None;
+    table.each(&mut |index, compressed| {
+        // The length is found much faster than the name.
+        let len: usize = compressed.iter().map(|byte| lens[usize::from(*byte)]).sum();
+        if !len.checked_sub(1).is_some_and(is_len) {
+            return Ok(());
+        }
+        let is_name = |name: &str| {
+            let text = compressed.iter().flat_map(|byte| table.tokens.token(*byte));
+            text.skip(1).copied().eq(name.bytes())
+        };
+        for (name, place) in wanted.iter().zip(&mut found) {
+            if place.is_none() && len == name.len() + 1 && is_name(name) {
+                *place = Some(index);
+            }
+        }
+        if stext.is_none() && len == STEXT.len() + 1 && is_name(STEXT) {
+            stext = Some(index);
+        }
+        Ok(())
+    })?;
+    let value = |index: usize| -> Result<u64, KernelError> {
+        let what = addresses.what();
+        let at = addresses.place(index);
+        let values = read_values(memory, what, at, 1, addresses.width())?;
+        Ok(values.first().copied().unwrap_or(0))
+    };
+    let stext = stext.map(value).transpose()?;
+    let downwards = addresses.count_downwards(memory, stext, || false)?;
+    let mut out = [None; N];
+    for (place, index) in out.iter_mut().zip(found) {
+        if let Some(index) = index {
+            let address = addresses.decode(index, value(index)?, downwards);
+            *place = Some(VirtAddr(address));
+        }
+    }
+    Ok(out)
+}
+
+/// The symbol by which the way to decode addresses is told.
+const STEXT: &str = "_stext";
+
+/// Callback for the index and the bytes of a compressed name.
+type SeeName<'v> = dyn FnMut(usize, &[u8]) -> Result<(), KernelError> + 'v;
+
+/// The table of names.
+struct Table<'a> {
+    memory: &'a dyn KernelMemory,
+    names: VirtAddr,
+    count: u32,
+    tokens: Tokens,
+}
+
+impl<'a> Table<'a> {
+    fn find(memory: &'a dyn KernelMemory) -> Result<Option<Self>, KernelError> {
+        let address_of = |name: &str| memory.info().symbol(&format!("kallsyms_{name}"));
+        let (Some(names), Some(count), Some(token_table), Some(token_index)) = (
+            address_of("names"),
+            address_of("num_syms"),
+            address_of("token_table"),
+            address_of("token_index"),
+        ) else {
+            return Ok(None);
+        };
+        let count = read_u32(memory, "kallsyms_num_syms", count)?;
+        if count == 0 || count > MAX_SYMBOLS {
+            return Err(KernelError::Implausible {
+                what: "kallsyms_num_syms".into(),
+                found: count.to_string(),
+                expected: "1 to 4194304 symbols",
+            });
+        }
+        let tokens = Tokens::read(memory, token_table, token_index)?;
+        Ok(Some(Self {
+            memory,
+            names,
+            count,
+            tokens,
+        }))
+    }
+
+    /// Passes the index and the bytes of each compressed name to `see`.
+    fn each(&self, see: &mut SeeName<'_>) -> Result<(), KernelError> {
+        let mut bytes = Bytes::new(self.memory, "kallsyms_names", self.names);
+        let mut name = Vec::new();
+        for index in 0..self.count as usize {
+            // Two bytes of ULEB128 for "big" symbols since 6.1 (commit 73bbb94466fd); earlier
+            // lengths are below 128.
+            let mut len = usize::from(bytes.next()?);
+            if len & 0x80 != 0 {
+                len = len & 0x7f | usize::from(bytes.next()?) << 7;
+            }
+            name.clear();
+            while name.len() < len {
+                let there = bytes.some(len - name.len())?;
+                name.extend_from_slice(there);
+            }
+            see(index, &name)?;
+        }
+        Ok(())
+    }
+}
+
+/// The table of addresses.
+enum Addresses {
+    /// Offsets from a base.
+    Relative { offsets: VirtAddr, base: u64 },
+    /// Without CONFIG_KALLSYMS_BASE_RELATIVE, which was removed in 6.11 (commit 64e166099b69).
+    Absolute { addresses: VirtAddr },
+    /// Offsets that count from the place of the offset itself; the base is gone in 7.2 ("kallsyms:
+    /// Get rid of kallsyms relative base").
+    FromOwnPlace { offsets: VirtAddr },
+}
+
+impl Addresses {
+    fn find(memory: &dyn KernelMemory) -> Result<Option<Self>, KernelError> {
+        let address_of = |name: &str| memory.info().symbol(&format!("kallsyms_{name}"));
+        Ok(Some(
+            match (
+                address_of("offsets"),
+                address_of("relative_base"),
+                address_of("addresses"),
+            ) {
+                (Some(offsets), Some(base), _) => {
+                    let mut bytes = [0; 8];
+                    memory.read("kallsyms_relative_base", base, &mut bytes)?;
+                    let base = memory.endian().u64(&bytes, 0).unwrap_or(0);
+                    Self::Relative { offsets, base }
+                }
+                (_, _, Some(addresses)) => Self::Absolute { addresses },
+                (Some(offsets), None, None) => Self::FromOwnPlace { offsets },
+                _ => return Ok(None),
+            },
+        ))
+    }
+
+    fn what(&self) -> &'static str {
+        match self {
+            Self::Absolute { .. } => "kallsyms_addresses",
+            Self::Relative { .. } | Self::FromOwnPlace { .. } => "kallsyms_offsets",
+        }
+    }
+
+    fn start(&self) -> VirtAddr {
+        match self {
+            Self::Relative { offsets, .. } | Self::FromOwnPlace { offsets } => *offsets,
+            Self::Absolute { addresses } => *addresses,
+        }
+    }
+
+    /// Bytes of an element.
+    fn width(&self) -> usize {
+        match self {
+            Self::Absolute { .. } => 8,
+            Self::Relative { .. } | Self::FromOwnPlace { .. } => 4,
+        }
+    }
+
+    /// The address of an element.
+    fn place(&self, index: usize) -> VirtAddr {
+        let distance = (index as u64).wrapping_mul(self.width() as u64);
+        VirtAddr(self.start().0.wrapping_add(distance))
+    }
+
+    /// Returns true if negative offsets count downwards from the base: with
+    /// CONFIG_KALLSYMS_ABSOLUTE_PERCPU (x86-64 before 6.15, commit 01157ddc58dc) non-negative
+    /// offsets are absolute values. No key tells, but VMCOREINFO has the address of `_stext`, whose
+    /// element is `stext`. Without either, `negative` decides.
+    fn count_downwards(
+        &self,
+        memory: &dyn KernelMemory,
+        stext: Option<u64>,
+        negative: impl Fn() -> bool,
+    ) -> Result<bool, KernelError> {
+        let Self::Relative { base, .. } = self else {
+            return Ok(false);
+        };
+        let (Some(expected), Some(offset)) = (memory.info().symbol(STEXT), stext) else {
+            return Ok(negative());
+        };
+        let decoded = |downwards| self.decode(0, offset, downwards) == expected.0;
+        match (decoded(false), decoded(true)) {
+            (true, _) => Ok(false),
+            (false, true) => Ok(true),
+            (false, false) => Err(KernelError::Implausible {
+                what: "the address of _stext in kallsyms".into(),
+                found: format!("base {base:#x}, offset {offset:#x}"),
+                expected: "the one in VMCOREINFO",
+            }),
+        }
+    }
+
+    /// Returns the address of the symbol whose element is `value`.
+    fn decode(&self, index: usize, value: u64, downwards: bool) -> u64 {
+        let signed = i64::from((value as u32).cast_signed());
+        match self {
+            Self::Absolute { .. } => value,
+            Self::FromOwnPlace { .. } => self.place(index).0.wrapping_add_signed(signed),
+            Self::Relative { base, .. } if !downwards => base.wrapping_add(value),
+            Self::Relative { .. } if signed >= 0 => signed.cast_unsigned(),
+            Self::Relative { base, .. } => {
+                base.wrapping_sub(1).wrapping_sub(signed.cast_unsigned())
+            }
+        }
+    }
 }
 
 fn bad_name(name: &[u8]) -> KernelError {
@@ -106,76 +301,6 @@ fn bad_name(name: &[u8]) -> KernelError {
         found: format!("{:?}", String::from_utf8_lossy(&name[..name.len().min(40)])),
         expected: "a type and up to 1023 characters of ASCII",
     }
-}
-
-fn absolute(
-    memory: &dyn KernelMemory,
-    symbols: &mut Symbols,
-    addresses: VirtAddr,
-) -> Result<(), KernelError> {
-    let values = read_values(memory, "kallsyms_addresses", addresses, symbols.len(), 8)?;
-    symbols.set_addresses(|index, _| values[index]);
-    Ok(())
-}
-
-/// Decodes offsets that count from the place of the offset itself.
-fn from_own_place(
-    memory: &dyn KernelMemory,
-    symbols: &mut Symbols,
-    offsets: VirtAddr,
-) -> Result<(), KernelError> {
-    let values = read_values(memory, "kallsyms_offsets", offsets, symbols.len(), 4)?;
-    symbols.set_addresses(|index, _| {
-        let place = offsets.0.wrapping_add(4 * index as u64);
-        let offset = (values[index] as u32).cast_signed();
-        place.wrapping_add_signed(i64::from(offset))
-    });
-    Ok(())
-}
-
-/// Decodes offsets from one base. With CONFIG_KALLSYMS_ABSOLUTE_PERCPU (x86-64 before 6.15,
-/// commit 01157ddc58dc) non-negative offsets are absolute values, and negative ones count
-/// downwards from the base. No key tells the two apart, but the address of `_stext` is known
-/// from VMCOREINFO.
-fn relative(
-    memory: &dyn KernelMemory,
-    symbols: &mut Symbols,
-    offsets: VirtAddr,
-    base: VirtAddr,
-) -> Result<(), KernelError> {
-    let mut bytes = [0; 8];
-    memory.read("kallsyms_relative_base", base, &mut bytes)?;
-    let base = memory.endian().u64(&bytes, 0).unwrap_or(0);
-    let offsets = read_values(memory, "kallsyms_offsets", offsets, symbols.len(), 4)?;
-    let plain = |offset: u64| base.wrapping_add(offset);
-    let percpu = |offset: u64| match (offset as u32).cast_signed() {
-        offset @ 0.. => offset as u64,
-        offset => base
-            .wrapping_sub(1)
-            .wrapping_sub(i64::from(offset).cast_unsigned()),
-    };
-    let expected = memory.info().symbol("_stext");
-    let position = symbols.iter().position(|symbol| symbol.name == "_stext");
-    let downwards = match (expected, position) {
-        (Some(expected), Some(position)) if plain(offsets[position]) == expected.0 => false,
-        (Some(expected), Some(position)) if percpu(offsets[position]) == expected.0 => true,
-        (Some(_), Some(position)) => {
-            return Err(KernelError::Implausible {
-                what: "the address of _stext in kallsyms".into(),
-                found: format!("base {base:#x}, offset {:#x}", offsets[position]),
-                expected: "the one in VMCOREINFO",
-            });
-        }
-        _ => offsets.iter().any(|offset| *offset as u32 >= 1 << 31),
-    };
-    symbols.set_addresses(|index, _| {
-        if downwards {
-            percpu(offsets[index])
-        } else {
-            plain(offsets[index])
-        }
-    });
-    Ok(())
 }
 
 /// Reads `count` numbers of 4 or 8 bytes.

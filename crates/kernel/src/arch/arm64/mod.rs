@@ -11,7 +11,7 @@ mod unwind;
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 
-use super::architecture::Architecture;
+use super::architecture::{Architecture, noted_modules};
 use super::translator::Translator;
 use crate::error::KernelError;
 use crate::memory::PhysicalMemory;
@@ -30,6 +30,8 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     translator,
     section_bits,
     phys_base,
+    image_area: None,
+    modules: noted_modules,
     byte_order: None,
     vmcoreinfo: None,
     #[cfg(feature = "stacks")]

@@ -5,6 +5,7 @@ use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 
 use crate::arch::entries::{Entries, level_name};
+use crate::arch::table_tree::{TableTree, Target};
 use crate::arch::translator::{Leaf, Translator};
 use crate::error::SourceError;
 
@@ -97,18 +98,34 @@ impl Translator for PageTables {
             let index = address >> shift & ((1 << bits) - 1);
             let at = table.wrapping_add(index * 8);
             let entry = entries.read(level_name(level, levels), at, self.endian)?;
-            let is_leaf = match (entry & 3, level) {
-                (TABLE, 0) => true,
-                (BLOCK, _) if shape.has_blocks(level) => true,
-                (TABLE, _) => false,
-                _ => return Ok(None),
-            };
-            if is_leaf {
-                let base = shape.address(entry);
-                return Ok(Some(Leaf::within(address, base, 1 << shift)));
+            match self.target(level, entry) {
+                Target::Nothing => return Ok(None),
+                Target::Memory { at, size } => return Ok(Some(Leaf::within(address, at, size))),
+                Target::Table { at, .. } => table = at,
             }
-            table = shape.address(entry);
         }
         Ok(None)
+    }
+
+    fn tree(&self) -> Option<TableTree> {
+        let shape = self.shape;
+        let levels = (0..shape.levels()).map(|level| {
+            let shift = shape.page_shift + level * shape.index_bits();
+            (shift, shape.index_bits().min(shape.bits - shift))
+        });
+        let start = !0 << shape.bits;
+        Some(TableTree::new(self.root, start, levels, self.endian))
+    }
+
+    fn target(&self, level: u32, entry: u64) -> Target {
+        let shape = self.shape;
+        let address = shape.address(entry);
+        let size = 1 << (shape.page_shift + level * shape.index_bits());
+        match (entry & 3, level) {
+            (TABLE, 0) => Target::memory(address, size),
+            (BLOCK, _) if shape.has_blocks(level) => Target::memory(address, size),
+            (TABLE, _) => Target::table(address),
+            _ => Target::Nothing,
+        }
     }
 }

@@ -17,8 +17,9 @@ use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 
-use super::architecture::{Architecture, no_phys_base};
+use super::architecture::{Architecture, no_phys_base, noted_modules};
 use super::entries::{Entries, level_name};
+use super::table_tree::{TableTree, Target};
 use super::translator::{Leaf, Translator};
 use crate::error::{KernelError, SourceError};
 use crate::memory::PhysicalMemory;
@@ -38,6 +39,8 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     translator,
     section_bits,
     phys_base: no_phys_base,
+    image_area: None,
+    modules: noted_modules,
     byte_order: None,
     vmcoreinfo: None,
     #[cfg(feature = "stacks")]
@@ -117,16 +120,30 @@ impl Translator for PageTables {
             let index = address.0 >> shift & ((1 << bits) - 1);
             let at = table.wrapping_add(index * 8);
             let entry = entries.read(level_name(level, self.levels), at, Endian::Little)?;
-            let is_leaf = level == 0 || (level == 1 && entry & HUGE != 0);
-            if is_leaf {
-                let leaf = Leaf::within(address.0, entry & ADDRESS, 1 << shift);
-                return Ok((entry & VALID != 0).then_some(leaf));
-            }
-            match in_window(entry) {
-                Some(next) => table = next,
-                None => return Ok(None),
+            match self.target(level, entry) {
+                Target::Nothing => return Ok(None),
+                Target::Memory { at, size } => return Ok(Some(Leaf::within(address.0, at, size))),
+                Target::Table { at, .. } => table = at,
             }
         }
         Ok(None)
+    }
+
+    fn tree(&self) -> Option<TableTree> {
+        let bits = self.page_shift - 3;
+        let levels = (0..self.levels).map(|level| (self.page_shift + bits * level, bits));
+        let start = !0 << (WINDOW_BITS - 1);
+        Some(TableTree::new(self.root, start, levels, Endian::Little))
+    }
+
+    fn target(&self, level: u32, entry: u64) -> Target {
+        if level > 0 && (level > 1 || entry & HUGE == 0) {
+            return in_window(entry).map_or(Target::Nothing, Target::table);
+        }
+        let shift = self.page_shift + (self.page_shift - 3) * level;
+        match entry & VALID {
+            0 => Target::Nothing,
+            _ => Target::memory(entry & ADDRESS, 1 << shift),
+        }
     }
 }

@@ -13,7 +13,7 @@ mod unwind;
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 
-use super::architecture::{Architecture, no_phys_base};
+use super::architecture::{Architecture, no_phys_base, noted_modules};
 use super::translator::Translator;
 use crate::error::KernelError;
 use crate::memory::PhysicalMemory;
@@ -34,6 +34,8 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     translator,
     section_bits,
     phys_base: no_phys_base,
+    image_area: None,
+    modules: noted_modules,
     byte_order: Some(byte_order),
     vmcoreinfo: None,
     #[cfg(feature = "stacks")]

@@ -5,6 +5,7 @@ use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 
 use crate::arch::entries::{Entries, level_name};
+use crate::arch::table_tree::{TableTree, Target};
 use crate::arch::translator::{Leaf, Translator};
 use crate::error::SourceError;
 
@@ -34,6 +35,12 @@ impl Radix {
     fn index_bits(&self) -> [u32; 4] {
         [if self.page_shift == 16 { 5 } else { 9 }, 9, 9, 13]
     }
+
+    /// The first address bit of the index of a table of `level`.
+    fn shift(&self, level: u32) -> u32 {
+        let below = self.index_bits().into_iter().take(level as usize);
+        self.page_shift + below.sum::<u32>()
+    }
 }
 
 impl Translator for Radix {
@@ -50,14 +57,33 @@ impl Translator for Radix {
             let at = table.wrapping_add(index * 8);
             // Big-endian with either byte order of the kernel, since 4.7 (commit 5dc1ef858c12).
             let entry = entries.read(level_name(level, 4), at, Endian::Big)?;
-            if entry & VALID == 0 {
-                return Ok(None);
+            match self.target(level, entry) {
+                Target::Nothing => return Ok(None),
+                Target::Memory { at, size } => return Ok(Some(Leaf::within(address.0, at, size))),
+                Target::Table { at, .. } => table = at,
             }
-            if entry & LEAF != 0 {
-                return Ok(Some(Leaf::within(address.0, entry & ADDRESS, 1 << shift)));
-            }
-            table = entry & !NOT_ADDRESS;
         }
         Ok(None)
+    }
+
+    fn tree(&self) -> Option<TableTree> {
+        let levels = (0..4).zip(self.index_bits());
+        let levels = levels.map(|(level, bits)| (self.shift(level), bits));
+        Some(TableTree::new(
+            self.root,
+            QUADRANT << 60,
+            levels,
+            Endian::Big,
+        ))
+    }
+
+    fn target(&self, level: u32, entry: u64) -> Target {
+        if entry & VALID == 0 {
+            Target::Nothing
+        } else if entry & LEAF != 0 {
+            Target::memory(entry & ADDRESS, 1 << self.shift(level))
+        } else {
+            Target::table(entry & !NOT_ADDRESS)
+        }
     }
 }

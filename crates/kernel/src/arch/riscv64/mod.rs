@@ -12,8 +12,9 @@ use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 
-use super::architecture::Architecture;
+use super::architecture::{Architecture, noted_modules};
 use super::entries::{Entries, level_name};
+use super::table_tree::{TableTree, Target};
 use super::translator::{Leaf, Translator};
 use crate::error::{KernelError, SourceError};
 use crate::memory::PhysicalMemory;
@@ -31,6 +32,8 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     translator,
     section_bits,
     phys_base,
+    image_area: None,
+    modules: noted_modules,
     byte_order: None,
     vmcoreinfo: None,
     #[cfg(feature = "stacks")]
@@ -110,21 +113,34 @@ impl Translator for PageTables {
             let name = level_name(level, self.levels);
             let at = table.wrapping_add(index * 8);
             let entry = entries.read(name, at, Endian::Little)?;
-            if entry & VALID == 0 {
-                return Ok(None);
+            match self.target(level, entry) {
+                Target::Nothing => return Ok(None),
+                Target::Memory { at, size } => return Ok(Some(Leaf::within(address.0, at, size))),
+                Target::Table { at, .. } => table = at,
             }
-            let page = (entry & PAGE_NUMBER) >> 10;
-            if entry & LEAF == 0 {
-                table = page << 12;
-                continue;
-            }
-            let size = match entry & NAPOT {
-                0 => 1 << shift,
-                _ if level == 0 && page & 0xf == NAPOT_64K => 1 << 16,
-                _ => return Ok(None),
-            };
-            return Ok(Some(Leaf::within(address.0, page << 12, size)));
         }
         Ok(None)
+    }
+
+    fn tree(&self) -> Option<TableTree> {
+        let levels = (0..self.levels).map(|level| (12 + 9 * level, 9));
+        // The kernel's half of the addresses.
+        let start = !0 << (11 + 9 * self.levels);
+        Some(TableTree::new(self.root, start, levels, Endian::Little))
+    }
+
+    fn target(&self, level: u32, entry: u64) -> Target {
+        if entry & VALID == 0 {
+            return Target::Nothing;
+        }
+        let page = (entry & PAGE_NUMBER) >> 10;
+        if entry & LEAF == 0 {
+            return Target::table(page << 12);
+        }
+        match entry & NAPOT {
+            0 => Target::memory(page << 12, 1 << (12 + 9 * level)),
+            _ if level == 0 && page & 0xf == NAPOT_64K => Target::memory(page << 12, 1 << 16),
+            _ => Target::Nothing,
+        }
     }
 }

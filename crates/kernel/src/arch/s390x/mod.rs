@@ -15,7 +15,7 @@ use std::ops::Range;
 use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 
-use super::architecture::{Architecture, no_phys_base};
+use super::architecture::{Architecture, no_phys_base, noted_modules};
 use super::translator::Translator;
 use crate::error::KernelError;
 use crate::memory::PhysicalMemory;
@@ -37,6 +37,8 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     translator,
     section_bits,
     phys_base: no_phys_base,
+    image_area: None,
+    modules: noted_modules,
     byte_order: None,
     vmcoreinfo: Some(lowcore::find_vmcoreinfo),
     #[cfg(feature = "stacks")]

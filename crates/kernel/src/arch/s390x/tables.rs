@@ -1,11 +1,13 @@
 //! Region, segment and page tables (arch/s390/include/asm/pgtable.h).
 
+use std::iter;
 use std::ops::Range;
 
 use bigiron_format::bytes::Endian;
 use bigiron_format::{PhysAddr, VirtAddr};
 
 use crate::arch::entries::Entries;
+use crate::arch::table_tree::{TableTree, Target};
 use crate::arch::translator::{Leaf, Translator};
 use crate::error::SourceError;
 use crate::memory::PhysicalMemory;
@@ -16,6 +18,8 @@ const ENTRIES: usize = 2048;
 const TABLE_BYTES: usize = 8 * ENTRIES;
 /// Index bits of such a table.
 const INDEX_BITS: u32 = 11;
+/// Index bits of a page table.
+const PAGE_INDEX_BITS: u32 = 8;
 /// log2 of the memory of a page table, 256 pages, and the first address bit of a segment's index.
 const SEGMENT_SHIFT: u32 = 20;
 /// _REGION_ENTRY_INVALID and _SEGMENT_ENTRY_INVALID.
@@ -71,6 +75,36 @@ impl Translator for PageTables {
             Some(Leaf { physical, len })
         }))
     }
+
+    fn tree(&self) -> Option<TableTree> {
+        let upper = (0..self.upper).map(|level| (SEGMENT_SHIFT + INDEX_BITS * level, INDEX_BITS));
+        let levels = iter::once((12, PAGE_INDEX_BITS)).chain(upper);
+        Some(TableTree::new(self.root, 0, levels, Endian::Big))
+    }
+
+    fn target(&self, level: u32, entry: u64) -> Target {
+        let shift = match level {
+            0 => 12,
+            _ => SEGMENT_SHIFT + INDEX_BITS * (level - 1),
+        };
+        let memory = Target::memory(entry, 1 << shift);
+        match level {
+            0 if entry & PAGE_INVALID != 0 => Target::Nothing,
+            0 => memory,
+            _ if entry & INVALID != 0 => Target::Nothing,
+            1 | 2 if entry & LARGE != 0 => memory,
+            // A page table has half the size of a page.
+            1 => Target::table(entry & !0x7ff),
+            _ => {
+                // The quarters of the table that exist: the first, and the last.
+                let (first, last) = (entry >> 6 & 3, entry & 3);
+                Target::Table {
+                    at: entry & !0xfff,
+                    entries: first << 9..(last + 1) << 9,
+                }
+            }
+        }
+    }
 }
 
 impl PageTables {
@@ -79,38 +113,23 @@ impl PageTables {
         if bits < 64 && address >> bits != 0 {
             return Ok(None);
         }
-        let mut table = self.root;
-        // The quarters of the table that exist: the first, and the last.
-        let mut quarters = (0, 3);
-        for level in (1..=self.upper).rev() {
-            let shift = SEGMENT_SHIFT + INDEX_BITS * (level - 1);
-            let index = address >> shift & (ENTRIES as u64 - 1);
-            let (first, last) = quarters;
-            if !(first..=last).contains(&(index >> 9)) {
+        let (mut table, mut present) = (self.root, 0..u64::MAX);
+        for level in (0..=self.upper).rev() {
+            let index = match level {
+                0 => address >> 12 & ((1 << PAGE_INDEX_BITS) - 1),
+                _ => address >> (SEGMENT_SHIFT + INDEX_BITS * (level - 1)) & (ENTRIES as u64 - 1),
+            };
+            if !present.contains(&index) {
                 return Ok(None);
             }
             let name = NAMES.get(level as usize).copied().unwrap_or_default();
-            let at = table.wrapping_add(index * 8);
-            let entry = entries.read(name, at, Endian::Big)?;
-            if entry & INVALID != 0 {
-                return Ok(None);
-            }
-            if level <= 2 && entry & LARGE != 0 {
-                return Ok(Some(Leaf::within(address, entry, 1 << shift)));
-            }
-            if level == 1 {
-                // A page table has half the size of a page.
-                table = entry & !0x7ff;
-            } else {
-                table = entry & !0xfff;
-                quarters = (entry >> 6 & 3, entry & 3);
+            let entry = entries.read(name, table.wrapping_add(index * 8), Endian::Big)?;
+            match self.target(level, entry) {
+                Target::Nothing => return Ok(None),
+                Target::Memory { at, size } => return Ok(Some(Leaf::within(address, at, size))),
+                Target::Table { at, entries } => (table, present) = (at, entries),
             }
         }
-        let index = address >> 12 & 0xff;
-        let entry = entries.read(NAMES[0], table.wrapping_add(index * 8), Endian::Big)?;
-        if entry & PAGE_INVALID != 0 {
-            return Ok(None);
-        }
-        Ok(Some(Leaf::within(address, entry, 1 << 12)))
+        Ok(None)
     }
 }

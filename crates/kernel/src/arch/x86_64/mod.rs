@@ -16,6 +16,7 @@ use bigiron_format::{PhysAddr, VirtAddr};
 
 use super::architecture::Architecture;
 use super::entries::{Entries, level_name};
+use super::table_tree::{TableTree, Target};
 use super::translator::{Leaf, Translator};
 use crate::error::{KernelError, SourceError};
 use crate::memory::PhysicalMemory;
@@ -32,6 +33,8 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
     translator,
     section_bits,
     phys_base,
+    image_area: Some((START_KERNEL_MAP, START_KERNEL_MAP + IMAGE_BYTES - 1)),
+    modules,
     byte_order: None,
     vmcoreinfo: None,
     #[cfg(feature = "stacks")]
@@ -41,6 +44,9 @@ pub(super) const ARCHITECTURE: Architecture = Architecture {
 /// Base address of the kernel image mapping (__START_KERNEL_map,
 /// arch/x86/include/asm/page_64_types.h).
 const START_KERNEL_MAP: u64 = 0xffff_ffff_8000_0000;
+/// Size of that mapping (KERNEL_IMAGE_SIZE, arch/x86/include/asm/page_64_types.h). It is half of
+/// that without CONFIG_RANDOMIZE_BASE, and modules begin there.
+const IMAGE_BYTES: u64 = 1 << 30;
 /// _PAGE_PRESENT.
 const PRESENT: u64 = 1;
 /// _PAGE_PSE: the entry maps a large page.
@@ -62,6 +68,12 @@ fn section_bits(info: &Vmcoreinfo) -> (i64, i64) {
 
 fn phys_base(info: &Vmcoreinfo) -> u64 {
     info.number("phys_base").unwrap_or(0).cast_unsigned()
+}
+
+/// Modules follow the mapping of the kernel image (MODULES_VADDR,
+/// arch/x86/include/asm/pgtable_64_types.h).
+fn modules(_: &Vmcoreinfo) -> Option<(u64, u64)> {
+    Some((START_KERNEL_MAP + IMAGE_BYTES, u64::MAX))
 }
 
 fn has_five_levels(info: &Vmcoreinfo) -> bool {
@@ -125,19 +137,38 @@ impl Translator for PageTables {
             let shift = 12 + 9 * level;
             let index = address.0 >> shift & 0x1ff;
             let name = level_name(level, self.levels);
-            let entry = entries.read(name, table + index * 8, Endian::Little)? & !self.encryption;
-            if entry & PRESENT == 0 {
-                return Ok(None);
+            let entry = entries.read(name, table + index * 8, Endian::Little)?;
+            match self.target(level, entry) {
+                Target::Nothing => return Ok(None),
+                Target::Memory { at, size } => {
+                    let at = entries.of_machine(at);
+                    return Ok(at.map(|at| Leaf::within(address.0, at, size)));
+                }
+                Target::Table { at, .. } => match entries.of_machine(at) {
+                    Some(at) => table = at,
+                    None => return Ok(None),
+                },
             }
-            let Some(target) = entries.of_machine(entry & ADDRESS) else {
-                return Ok(None);
-            };
-            if level == 0 || (level <= 2 && entry & LARGE != 0) {
-                let size = 1_u64 << shift;
-                return Ok(Some(Leaf::within(address.0, target, size)));
-            }
-            table = target;
         }
         Ok(None)
+    }
+
+    fn tree(&self) -> Option<TableTree> {
+        let levels = (0..self.levels).map(|level| (12 + 9 * level, 9));
+        // The kernel's half of the addresses.
+        let start = !0 << (11 + 9 * self.levels);
+        Some(TableTree::new(self.root, start, levels, Endian::Little))
+    }
+
+    fn target(&self, level: u32, entry: u64) -> Target {
+        let entry = entry & !self.encryption;
+        if entry & PRESENT == 0 {
+            return Target::Nothing;
+        }
+        if level == 0 || (level <= 2 && entry & LARGE != 0) {
+            let size = 1 << (12 + 9 * level);
+            return Target::memory(entry & ADDRESS, size);
+        }
+        Target::table(entry & ADDRESS)
     }
 }

@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_helpers::processor_count;
-use bigiron_kernel::{DumpLevel, Filter, IoMethod, Kernel, PageReader, SECTION_FRAMES, Source};
+use bigiron_kernel::mem_map::MemMap;
+use bigiron_kernel::{
+    DumpLevel, Filter, IoMethod, Kernel, PageReader, SECTION_FRAMES, Source, guard,
+};
 use serde::Serialize;
 
 use bigiron_bench::results::median_time;
@@ -51,6 +54,10 @@ pub struct FilterResults {
     pub bytes_read: u64,
     /// Time to open the dump, find its kernel, and create the filter, in seconds.
     pub open_seconds: f64,
+    /// Time to find the page frames that no level excludes, in seconds; the median of all runs.
+    pub guard_seconds: f64,
+    /// Number of those page frames.
+    pub guarded: u64,
     /// Duration of the first filter run in seconds, including one-time work.
     pub first_seconds: f64,
     /// The measurements.
@@ -115,8 +122,12 @@ pub fn measure(options: &FilterOptions) -> anyhow::Result<FilterResults> {
             &one_by_one,
         ),
     ];
-    let mut rows = Vec::new();
+    let map = MemMap::find(&kernel)?;
+    let (mut rows, mut guard_times) = (Vec::new(), Vec::new());
     for _ in 0..options.runs.max(1) {
+        let begin = Instant::now();
+        black_box(guard::find(&kernel, &map, None));
+        guard_times.push(begin.elapsed());
         let mut add = |name: String, helpers, work: Work| add_run(&mut rows, name, helpers, work);
         for (name, filter) in &filters {
             let work = bench.filter_source(filter)?;
@@ -140,6 +151,8 @@ pub fn measure(options: &FilterOptions) -> anyhow::Result<FilterResults> {
         bytes: bench.bytes(&bench.sections),
         bytes_read: counting.bytes,
         open_seconds,
+        guard_seconds: median_time(&guard_times).as_secs_f64(),
+        guarded: guard::find(&kernel, &map, None).len(),
         first_seconds,
         rows,
     })
@@ -325,7 +338,7 @@ pub fn table(results: &FilterResults) -> String {
     let mega = |value: f64| value / 1e6;
     let mut table = format!(
         "{}, kernel {}\n{} struct pages, {:.1} MB; level {} reads {:.1} MB of them\n\
-         open {:.2} ms, first filtering {:.2} ms\n{:34} {:>7} {:>10} {:>13} {:>9} {:>8}",
+         open {:.2} ms, of which {:.2} ms for {} guarded page frames; first filtering {:.2} ms\n{:34} {:>7} {:>10} {:>13} {:>9} {:>8}",
         results.source,
         results.kernel,
         results.struct_pages,
@@ -333,6 +346,8 @@ pub fn table(results: &FilterResults) -> String {
         results.level,
         mega(results.bytes_read as f64),
         results.open_seconds * 1e3,
+        results.guard_seconds * 1e3,
+        results.guarded,
         results.first_seconds * 1e3,
         "median",
         "helpers",

@@ -1,0 +1,187 @@
+//! A visit to all page tables of a kernel, each once.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use bigiron_format::bytes::Endian;
+use bigiron_format::{PhysAddr, VirtAddr};
+
+use crate::error::SourceError;
+use crate::memory::PhysicalMemory;
+
+/// A tree of page tables.
+#[derive(Clone, Debug)]
+pub struct TableTree {
+    /// Physical address of the top table.
+    root: u64,
+    /// The first virtual address that is visited; the visit goes on to the last one that the top
+    /// table has.
+    start: u64,
+    /// For each level, the lowest first, the first address bit of its index, and the number of bits.
+    levels: Vec<(u32, u32)>,
+    endian: Endian,
+}
+
+/// What an entry of a page table leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Nothing is mapped.
+    Nothing,
+    /// A table of the next lower level.
+    Table {
+        /// Its physical address.
+        at: u64,
+        /// The entries that it has.
+        entries: Range<u64>,
+    },
+    /// Memory.
+    Memory {
+        /// Its physical address; bits below the size mean nothing.
+        at: u64,
+        /// Its size in bytes, a power of two.
+        size: u64,
+    },
+}
+
+impl Target {
+    /// A table with all entries of its level, at a physical address.
+    pub fn table(at: u64) -> Self {
+        let entries = 0..u64::MAX;
+        Self::Table { at, entries }
+    }
+
+    /// Memory of `size` bytes at a physical address.
+    pub fn memory(at: u64, size: u64) -> Self {
+        Self::Memory { at, size }
+    }
+}
+
+/// Learns of page tables and of what they map.
+pub trait SeeTables {
+    /// Takes the place of a table: its physical address, and its size in bytes.
+    fn table(&mut self, at: PhysAddr, size: u64);
+
+    /// Returns true if the visit is to go on in the lowest tables that map `addresses`, the first
+    /// and the last one.
+    fn wants(&self, addresses: (u64, u64)) -> bool;
+
+    /// Takes a mapping: the virtual and the physical address, and the number of bytes.
+    fn mapping(&mut self, virt: VirtAddr, at: PhysAddr, size: u64);
+}
+
+impl TableTree {
+    /// Describes the tree with its top table at `root`, whose `levels` are given with the lowest
+    /// first, as the first address bit of the index and the number of bits. The visit begins at
+    /// the virtual address `start`.
+    pub(super) fn new(
+        root: u64,
+        start: u64,
+        levels: impl Iterator<Item = (u32, u32)>,
+        endian: Endian,
+    ) -> Self {
+        Self {
+            root,
+            start,
+            levels: levels.collect(),
+            endian,
+        }
+    }
+
+    /// Visits the tables from the top, of which `most` are read. What cannot be read is passed
+    /// over. `target` decodes the entry of a table of a level.
+    pub fn visit(
+        &self,
+        memory: &PhysicalMemory,
+        target: &dyn Fn(u32, u64) -> Target,
+        most: u64,
+        see: &mut dyn SeeTables,
+    ) {
+        let mut visit = Visit {
+            tree: self,
+            memory,
+            target,
+            left: most,
+            seen: HashSet::new(),
+            see,
+        };
+        if let Some(top) = self.levels.len().checked_sub(1) {
+            visit.table(top, self.root, &(0..u64::MAX), self.start);
+        }
+    }
+}
+
+struct Visit<'a, 's> {
+    tree: &'a TableTree,
+    memory: &'a PhysicalMemory<'s>,
+    target: &'a dyn Fn(u32, u64) -> Target,
+    /// Number of tables that may still be read.
+    left: u64,
+    /// The tables that were read: KASAN maps its shadow by the same tables again and again, and
+    /// those of a damaged dump may lead to each other.
+    seen: HashSet<u64>,
+    see: &'a mut dyn SeeTables,
+}
+
+impl Visit<'_, '_> {
+    /// Visits the table at the physical address `at`, whose part from the virtual address `from`
+    /// on matters.
+    fn table(&mut self, level: usize, at: u64, entries: &Range<u64>, from: u64) {
+        let Some((shift, bits)) = self.tree.levels.get(level).copied() else {
+            return;
+        };
+        let count = 1_u64 << bits;
+        let last = count.min(entries.end);
+        let first = (from >> shift & (count - 1)).max(entries.start);
+        let size = last.saturating_sub(first) * 8;
+        let place = at.saturating_add(first * 8);
+        self.see.table(PhysAddr(place), size);
+        let span = (from, from | ((count << shift).wrapping_sub(1)));
+        let is_wanted = level > 0 || self.see.wants(span);
+        if size == 0 || !is_wanted || self.left == 0 || !self.seen.insert(at) {
+            return;
+        }
+        self.left -= 1;
+        let Ok(words) = self.read(place, size) else {
+            return;
+        };
+        // The virtual address of the table's entry 0.
+        let base = from & !(count << shift).wrapping_sub(1);
+        for (index, word) in (first..).zip(words) {
+            // Most entries of most tables are empty.
+            if word == 0 {
+                continue;
+            }
+            let virt = base.wrapping_add(index << shift);
+            match (self.target)(level as u32, word) {
+                Target::Nothing => {}
+                Target::Memory { at, size } => {
+                    let inside = virt & (size - 1);
+                    if let Some(at) = self.memory.of_machine(at & !(size - 1)) {
+                        let len = size.min(1 << shift);
+                        let at = PhysAddr(at.wrapping_add(inside));
+                        self.see.mapping(VirtAddr(virt), at, len);
+                    }
+                }
+                Target::Table { at, entries } => {
+                    if let (Some(at), Some(below)) =
+                        (self.memory.of_machine(at), level.checked_sub(1))
+                    {
+                        self.table(below, at, &entries, virt);
+                    }
+                }
+            }
+        }
+    }
+
+    fn read(&self, at: u64, size: u64) -> Result<Vec<u64>, SourceError> {
+        let mut bytes = vec![0; size as usize];
+        self.memory.read(PhysAddr(at), &mut bytes)?;
+        let words = bytes.as_chunks::<8>().0.iter();
+        Ok(words
+            .map(|word| match self.tree.endian {
+                Endian::Little => u64::from_le_bytes(*word),
+                Endian::Big => u64::from_be_bytes(*word),
+            })
+            .collect())
+    }
+}
