@@ -17,50 +17,52 @@ pub fn run<T: Send, E: Send>(
     stop: &Stop,
     helper: impl Fn(usize) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {
-    let first_error = Mutex::new(None);
-    let guarded = |number: usize| {
+    let results = Mutex::new((Vec::new(), None));
+    run_threads(count, &|number| {
         let on_panic = StopOnPanic(stop);
         let result = helper(number);
         std::mem::forget(on_panic);
+        if result.is_err() {
+            stop.set();
+        }
+        let mut results = results.lock().unwrap_or_else(|poison| poison.into_inner());
+        let (values, first_error) = &mut *results;
         match result {
-            Ok(value) => Some(value),
+            Ok(value) => values.push(value),
             Err(error) => {
-                stop.set();
-                let mut first = first_error
-                    .lock()
-                    .unwrap_or_else(|poison| poison.into_inner());
-                first.get_or_insert(error);
-                None
+                first_error.get_or_insert(error);
             }
         }
-    };
-    let guarded = &guarded;
-    let values = thread::scope(|scope| {
+    });
+    match results
+        .into_inner()
+        .unwrap_or_else(|poison| poison.into_inner())
+    {
+        (_, Some(error)) => Err(error),
+        (values, None) => Ok(values),
+    }
+}
+
+/// Runs `helper` in up to `count` threads, including this one, until all have ended. Not generic,
+/// so that the capture build has its code once.
+fn run_threads(count: usize, helper: &(dyn Fn(usize) + Sync)) {
+    thread::scope(|scope| {
         let others: Vec<_> = (1..count.max(1))
             .map_while(|number| {
                 let name = format!("helper-{number}");
                 thread::Builder::new()
                     .name(name)
-                    .spawn_scoped(scope, move || guarded(number))
+                    .spawn_scoped(scope, move || helper(number))
                     .ok()
             })
             .collect();
-        let mut values: Vec<_> = guarded(0).into_iter().collect();
+        helper(0);
         for other in others {
-            match other.join() {
-                Ok(value) => values.extend(value),
-                Err(payload) => panic::resume_unwind(payload),
+            if let Err(payload) = other.join() {
+                panic::resume_unwind(payload);
             }
         }
-        values
     });
-    match first_error
-        .into_inner()
-        .unwrap_or_else(|poison| poison.into_inner())
-    {
-        Some(error) => Err(error),
-        None => Ok(values),
-    }
 }
 
 /// Stops the other helpers if this one panics, so that the panic is reported at once and not
