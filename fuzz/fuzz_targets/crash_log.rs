@@ -23,7 +23,10 @@ fuzz_target!(|log: &[u8]| {
     assert!(found.frames.len() <= MAX_FRAMES);
     for title in std::iter::once(&found.title).chain(&found.alternative_titles) {
         assert!(title.len() <= MAX_TITLE, "{title}");
-        assert!(title.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{title}");
+        assert!(
+            title.bytes().all(|byte| (b' '..=b'~').contains(&byte)),
+            "{title}"
+        );
     }
     assert_eq!(found.fingerprint.is_none(), found.corrupted);
 });
