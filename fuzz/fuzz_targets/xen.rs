@@ -43,7 +43,9 @@ const KERNEL: &str = "
 /// The dumps, and the locations of significant words in each: those of the headers and notes, and
 /// those that are not zero in pages that are not only a pattern.
 static DUMPS: LazyLock<Vec<(Vec<u8>, Vec<usize>)>> = LazyLock::new(|| {
-    let plain = HOSTS.iter().map(|header| XenHost::from_text(&format!("{header}\n{MEMORY}")));
+    let plain = HOSTS
+        .iter()
+        .map(|header| XenHost::from_text(&format!("{header}\n{MEMORY}")));
     let kernel = Synth::from_text(KERNEL).expect("a legal text");
     let with_kernel = XenHost::with_dom0(WITH_KERNEL, &kernel);
     let dumps = plain.chain([with_kernel]).map(|host| {
