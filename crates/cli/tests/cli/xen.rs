@@ -1,6 +1,7 @@
 //! Dumps of Xen hosts: whose memory is dumped, in every format and again from each of them, and
 //! what is said about a host.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use bigiron_format::PageFrame;
@@ -8,6 +9,7 @@ use bigiron_kernel::{IoMethod, Source};
 use bigiron_synth::{ElfShape, Machine, Synth, XenHost, XenOwner};
 
 use crate::common::{Lab, NO_STALL_WARNING, arg, present, run};
+use crate::mounted::{Mounted, can_mount};
 
 const HOST: &str = "xen 4.17 pdx=mask cpus=2
     ram 0x0-0x9f 0x100-0xfff 0x100000-0x1000ff
@@ -305,6 +307,30 @@ fn pages_of_dom0_are_excluded_from_the_whole_dump_by_its_kernel() {
     ];
     run(&line).code(0);
     check(&again, &host, &frames, false);
+}
+
+#[test]
+fn mounted_host_has_the_whole_memory_and_that_of_dom0_beside() {
+    if !can_mount() {
+        return;
+    }
+    let lab = Lab::new();
+    let (kernel, host, path) = host_with_kernel(&lab);
+    let mounted = Mounted::new(lab.path("mounted"), &[&path], &[]);
+    let all: Vec<u64> = host.ram().iter().cloned().flatten().collect();
+    check(&mounted.path("vmcore"), &host, &all, true);
+    let console = run(&["dmesg", "--xen", arg(&path)]).code(0).text();
+    assert_eq!(
+        fs::read_to_string(mounted.path("console")).unwrap(),
+        console
+    );
+    let info = run(&["info", "--json", arg(&path)]).code(0).text();
+    assert_eq!(fs::read_to_string(mounted.path("info.json")).unwrap(), info);
+    let alone = lab.file("alone", &kernel.elf(&ElfShape::vmcore()));
+    let dom0 = mounted.path("dom0/vmcore");
+    run(&["verify", "--against", arg(&alone), arg(&dom0)]).code(0);
+    let log = run(&["dmesg", arg(&alone)]).code(0).text();
+    assert_eq!(fs::read_to_string(mounted.path("dom0/dmesg")).unwrap(), log);
 }
 
 #[test]
