@@ -81,16 +81,16 @@ fuzz_target!(|data: &[u8]| {
         };
         let source = Arc::new(source);
         let memory = source.memory();
-        let Ok(Some(host)) = Host::find(memory, Given::default(), IoMethod::Read, 64) else {
-            return;
-        };
-        let _ = (host.census(), host.free_pages(), host.console());
-        let _ = host.text(host.crash_info().changeset);
         let dom0 = open_dom0(&source, Given::default(), IoMethod::Read, 64);
         let kernel = dom0.as_ref().ok().and_then(|dom0| {
             read(dom0);
             Kernel::find(dom0, None, IoMethod::Read, 64).ok()
         });
+        let Ok(Some(host)) = Host::find(memory, Given::default(), IoMethod::Read, 64) else {
+            return;
+        };
+        let _ = (host.census(), host.free_pages(), host.console());
+        let _ = host.text(host.crash_info().changeset);
         let Ok(filter) = Filter::of_host(memory, &host, kernel.as_ref(), owners, level) else {
             return;
         };
