@@ -39,7 +39,7 @@ pub struct BootArguments {
     /// reboots.
     #[arg(long, value_name = "WHAT", value_parser = ["auto"])]
     pub then_boot: Option<String>,
-    /// With --then-boot: the directory of vmlinuz-RELEASE and its initrd
+    /// With --then-boot, the directory of vmlinuz-RELEASE and its initrd
     #[arg(
         long,
         value_name = "DIR",
@@ -47,11 +47,11 @@ pub struct BootArguments {
         hide_short_help = true
     )]
     pub boot_directory: PathBuf,
-    /// With --then-boot: a file of texts, one a line; after a crash whose last log lines have one
+    /// With --then-boot, a file of texts, one a line; after a crash whose last log lines have one
     /// of them, the machine reboots through the firmware
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub firmware_after: Option<PathBuf>,
-    /// With --then-boot: a kernel that was started this way and crashes within so many minutes is
+    /// With --then-boot, a kernel that was started this way and crashes within so many minutes is
     /// started again through the firmware
     #[arg(
         long,
