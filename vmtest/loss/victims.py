@@ -172,7 +172,8 @@ class DumpDevice(Victim):
 
     @property
     def words(self) -> list[str | Path]:
-        return ["dump", "-q", "-f", "vmdump", "--device", self.world.core, "device"]
+        # The next run replaces the one that was killed.
+        return ["dump", "-q", "-f", "vmdump", "--keep", "newest", "--device", self.world.core, "device"]
 
     def reset(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
