@@ -235,7 +235,7 @@ impl<'a> Kernel<'a> {
         self.translator.walk(&mut entries, address)
     }
 
-    /// Visits the kernel's page tables, of which `most` are read; see [`TableTree::visit`]. Returns
+    /// Visits the kernel's page tables, of which `most` are read; see `TableTree::visit`. Returns
     /// false if the kernel has no such tree.
     pub fn visit_tables(&self, most: u64, see: &mut dyn SeeTables) -> bool {
         let Some(tree) = self.translator.tree() else {
