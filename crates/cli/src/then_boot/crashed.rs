@@ -6,7 +6,7 @@ use std::ops::Range;
 use anyhow::{Context, ensure};
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
-use bigiron_format::{PageFrame, VirtAddr};
+use bigiron_format::VirtAddr;
 use bigiron_kernel::Kernel;
 use bigiron_kernel::printk::Log;
 use bigiron_kernel::source::{MemorySource, SECTION_FRAMES};
@@ -139,8 +139,7 @@ fn read_last_lines(kernel: &Kernel) -> anyhow::Result<(Vec<String>, u64)> {
 fn ram(source: &dyn MemorySource) -> anyhow::Result<Vec<Range<u64>>> {
     let (shift, frames) = (source.page_shift(), SECTION_FRAMES as usize);
     let mut ranges: Vec<Range<u64>> = Vec::new();
-    let mut next = source.next_section(PageFrame(0));
-    while let Some(first) = next {
+    for first in source.sections() {
         let mut bits = Bitmap::new(frames);
         source.ram(first, &mut bits)?;
         let mut from = 0;
@@ -153,10 +152,6 @@ fn ram(source: &dyn MemorySource) -> anyhow::Result<Vec<Range<u64>>> {
             }
             from = end;
         }
-        next = first
-            .0
-            .checked_add(SECTION_FRAMES)
-            .and_then(|after| source.next_section(PageFrame(after)));
     }
     Ok(ranges)
 }

@@ -278,8 +278,8 @@ fn has_ram(source: &dyn MemorySource, range: &Range<u64>) -> Result<bool, DumpEr
     let shift = source.page_shift();
     let (from, to) = (range.start >> shift, range.end.saturating_sub(1) >> shift);
     let frames = SECTION_FRAMES as usize;
-    let mut next = source.next_section(PageFrame(from));
-    while let Some(first) = next.filter(|first| first.0 <= to) {
+    let sections = source.sections_from(PageFrame(from));
+    for first in sections.take_while(|first| first.0 <= to) {
         let mut ram = Bitmap::new(frames);
         source.ram(first, &mut ram)?;
         let start = from.saturating_sub(first.0) as usize;
@@ -287,10 +287,6 @@ fn has_ram(source: &dyn MemorySource, range: &Range<u64>) -> Result<bool, DumpEr
         if ram.next_run(start, end, 1).is_some() {
             return Ok(true);
         }
-        next = first
-            .0
-            .checked_add(SECTION_FRAMES)
-            .and_then(|after| source.next_section(PageFrame(after)));
     }
     Ok(false)
 }

@@ -235,8 +235,13 @@ pub trait SharedAccess {
 impl dyn MemorySource + '_ {
     /// The sections that may have RAM, in order: the first page frame of each.
     pub fn sections(&self) -> impl Iterator<Item = PageFrame> + '_ {
-        std::iter::successors(self.next_section(PageFrame(0)), |first| {
-            self.next_section(PageFrame(first.0 + SECTION_FRAMES))
+        self.sections_from(PageFrame(0))
+    }
+
+    /// As [`sections`](Self::sections), from the section of `frame` on.
+    pub fn sections_from(&self, frame: PageFrame) -> impl Iterator<Item = PageFrame> + '_ {
+        std::iter::successors(self.next_section(frame), |first| {
+            self.next_section(PageFrame(first.0.checked_add(SECTION_FRAMES)?))
         })
     }
 
