@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use anyhow::{Context, ensure};
+use bigiron_format::VirtAddr;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
-use bigiron_format::VirtAddr;
 use bigiron_kernel::Kernel;
 use bigiron_kernel::printk::Log;
 use bigiron_kernel::source::{MemorySource, SECTION_FRAMES};

@@ -238,7 +238,7 @@ impl dyn MemorySource + '_ {
         self.sections_from(PageFrame(0))
     }
 
-    /// As [`sections`](Self::sections), from the section of `frame` on.
+    /// As `sections`, from the section of `frame` on.
     pub fn sections_from(&self, frame: PageFrame) -> impl Iterator<Item = PageFrame> + '_ {
         std::iter::successors(self.next_section(frame), |first| {
             self.next_section(PageFrame(first.0.checked_add(SECTION_FRAMES)?))
