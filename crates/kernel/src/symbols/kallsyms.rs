@@ -82,33 +82,20 @@ pub fn find<const N: usize>(
     let (Some(table), Some(addresses)) = (Table::find(memory)?, Addresses::find(memory)?) else {
         return Ok([None; N]);
     };
-    // Without the type, which comes first.
-    let lens: Vec<usize> = (0..=u8::MAX)
-        .map(|byte| table.tokens.token(byte).len())
-        .collect();
-    let is_len = |len: usize| wanted.iter().any(|name| name.len() == len) || len == STEXT.len();
-    let mut found = [None; N];
-    let mut stext = None;
+    let mut names = Vec::from(wanted);
+    names.push(STEXT);
+    let selection = Selection::new(&table.tokens, &names);
+    let mut places = vec![None; names.len()];
     table.each(&mut |index, compressed| {
-        // The length is found much faster than the name.
-        let len: usize = compressed.iter().map(|byte| lens[usize::from(*byte)]).sum();
-        if !len.checked_sub(1).is_some_and(is_len) {
-            return Ok(());
-        }
-        let is_name = |name: &str| {
-            let text = compressed.iter().flat_map(|byte| table.tokens.token(*byte));
-            text.skip(1).copied().eq(name.bytes())
-        };
-        for (name, place) in wanted.iter().zip(&mut found) {
-            if place.is_none() && len == name.len() + 1 && is_name(name) {
+        for number in selection.candidates(compressed) {
+            let (name, place) = (names[number], &mut places[number]);
+            if place.is_none() && table.tokens.is_name(compressed, name) {
                 *place = Some(index);
             }
         }
-        if stext.is_none() && len == STEXT.len() + 1 && is_name(STEXT) {
-            stext = Some(index);
-        }
         Ok(())
     })?;
+    let stext = places.pop().flatten();
     let value = |index: usize| -> Result<u64, KernelError> {
         let what = addresses.what();
         let at = addresses.place(index);
@@ -118,7 +105,7 @@ pub fn find<const N: usize>(
     let stext = stext.map(value).transpose()?;
     let downwards = addresses.count_downwards(memory, stext, || false)?;
     let mut out = [None; N];
-    for (place, index) in out.iter_mut().zip(found) {
+    for (place, index) in out.iter_mut().zip(places) {
         if let Some(index) = index {
             let address = addresses.decode(index, value(index)?, downwards);
             *place = Some(VirtAddr(address));
@@ -172,7 +159,6 @@ impl<'a> Table<'a> {
     /// Passes the index and the bytes of each compressed name to `see`.
     fn each(&self, see: &mut SeeName<'_>) -> Result<(), KernelError> {
         let mut bytes = Bytes::new(self.memory, "kallsyms_names", self.names);
-        let mut name = Vec::new();
         for index in 0..self.count as usize {
             // Two bytes of ULEB128 for "big" symbols since 6.1 (commit 73bbb94466fd); earlier
             // lengths are below 128.
@@ -180,12 +166,7 @@ impl<'a> Table<'a> {
             if len & 0x80 != 0 {
                 len = len & 0x7f | usize::from(bytes.next()?) << 7;
             }
-            name.clear();
-            while name.len() < len {
-                let there = bytes.some(len - name.len())?;
-                name.extend_from_slice(there);
-            }
-            see(index, &name)?;
+            see(index, bytes.take(len)?)?;
         }
         Ok(())
     }
@@ -383,6 +364,70 @@ impl Tokens {
         let range = self.ranges.get(usize::from(byte)).cloned();
         self.text.get(range.unwrap_or_default()).unwrap_or_default()
     }
+
+    /// Whether `compressed` is a type and `name`.
+    fn is_name(&self, compressed: &[u8], name: &str) -> bool {
+        let text = compressed.iter().flat_map(|byte| self.token(*byte));
+        text.skip(1).copied().eq(name.bytes())
+    }
+}
+
+/// Selects names that may be one of those wanted by their length and their last character, which
+/// are found much faster than the name.
+struct Selection {
+    /// The length of each token, at most 255.
+    lens: [u8; TOKENS],
+    /// The last character of each token.
+    ends: [u8; TOKENS],
+    /// Sets of names, one bit each: those of a length, with the type, and those that end with a
+    /// character.
+    of_len: Vec<u64>,
+    ends_with: [u64; TOKENS],
+}
+
+impl Selection {
+    /// Selects from up to 64 names.
+    fn new(tokens: &Tokens, names: &[&str]) -> Self {
+        let longest = names.iter().map(|name| name.len()).max().unwrap_or(0);
+        let (mut of_len, mut ends_with) = (vec![0; longest + 2], [0; TOKENS]);
+        for (number, name) in names.iter().enumerate() {
+            let bit = 1 << number;
+            of_len[name.len() + 1] |= bit;
+            if let Some(last) = name.bytes().last() {
+                ends_with[usize::from(last)] |= bit;
+            }
+        }
+        let (mut lens, mut ends) = ([0; TOKENS], [0; TOKENS]);
+        for byte in 0..=u8::MAX {
+            let text = tokens.token(byte);
+            lens[usize::from(byte)] = u8::try_from(text.len()).unwrap_or(u8::MAX);
+            ends[usize::from(byte)] = text.last().copied().unwrap_or(0);
+        }
+        Self {
+            lens,
+            ends,
+            of_len,
+            ends_with,
+        }
+    }
+
+    /// The numbers of the names that `compressed` may be.
+    fn candidates(&self, compressed: &[u8]) -> impl Iterator<Item = usize> + use<> {
+        // A compressed name has at most 16 383 bytes: the sum cannot overflow.
+        let len = compressed.iter().fold(0_u32, |len, byte| {
+            len.wrapping_add(u32::from(self.lens[usize::from(*byte)]))
+        });
+        let last = compressed
+            .last()
+            .map_or(0, |byte| self.ends[usize::from(*byte)]);
+        let of_len = self.of_len.get(len as usize).copied().unwrap_or(0);
+        let mut set = of_len & self.ends_with[usize::from(last)];
+        std::iter::from_fn(move || {
+            let number = (set != 0).then(|| set.trailing_zeros() as usize)?;
+            set &= set - 1;
+            Some(number)
+        })
+    }
 }
 
 /// Sequential reader of kernel memory.
@@ -392,6 +437,8 @@ struct Bytes<'a> {
     next: VirtAddr,
     piece: Vec<u8>,
     taken: usize,
+    /// Bytes that do not lie in one piece.
+    joined: Vec<u8>,
 }
 
 impl<'a> Bytes<'a> {
@@ -402,11 +449,26 @@ impl<'a> Bytes<'a> {
             next: start,
             piece: Vec::new(),
             taken: 0,
+            joined: Vec::new(),
         }
     }
 
     fn next(&mut self) -> Result<u8, KernelError> {
         Ok(self.some(1)?.first().copied().unwrap_or(0))
+    }
+
+    /// Returns the next `len` bytes.
+    fn take(&mut self, len: usize) -> Result<&[u8], KernelError> {
+        if self.piece.len() - self.taken >= len {
+            return self.some(len);
+        }
+        let mut joined = std::mem::take(&mut self.joined);
+        joined.clear();
+        while joined.len() < len {
+            joined.extend_from_slice(self.some(len - joined.len())?);
+        }
+        self.joined = joined;
+        Ok(&self.joined)
     }
 
     /// Returns the next bytes, at least one and at most `most`.
