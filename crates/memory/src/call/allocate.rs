@@ -20,7 +20,6 @@ use crate::mapping;
 use crate::policy::Policy;
 use crate::region::Region;
 
-const MCL_ONFAULT: i32 = 4;
 /// Maximum number of existing mappings that are compared with new ones; if there are more, the
 /// allocator is called alone.
 const MAX_MAPPINGS: usize = 512;
@@ -57,7 +56,7 @@ pub fn allocate<T>(
     let Some(before) = MappingSnapshot::now() else {
         return (plain().result, None);
     };
-    if system::mlockall(libc::MCL_FUTURE | MCL_ONFAULT).is_err() {
+    if system::mlockall(libc::MCL_FUTURE | libc::MCL_ONFAULT).is_err() {
         return (plain().result, None);
     }
     let block = plain();

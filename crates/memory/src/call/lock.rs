@@ -19,9 +19,9 @@ use crate::operation::Access;
 use crate::policy::Policy;
 use crate::region::Region;
 
-/// Flag of mlock2 and mlockall: pages are locked as they are faulted in.
+/// Flag of mlock2: pages are locked as they are faulted in. That of mlockall differs between
+/// architectures.
 const MLOCK_ONFAULT: u32 = 1;
-const MCL_ONFAULT: c_int = 4;
 
 /// Acts as mlock(2).
 ///
@@ -93,7 +93,7 @@ pub fn mlockall(policy: &Policy, state: &State, flags: c_int) -> Answer<()> {
     let held = HeldSignals::hold();
     // Without MCL_FUTURE: mappings that other threads create meanwhile are locked by the last
     // call.
-    if shared && system::mlockall(libc::MCL_CURRENT | MCL_ONFAULT).is_ok() {
+    if shared && system::mlockall(libc::MCL_CURRENT | libc::MCL_ONFAULT).is_ok() {
         let everything = Region::between(0, usize::MAX);
         outcome = populate_all(
             everything,
@@ -114,11 +114,13 @@ pub fn mlockall(policy: &Policy, state: &State, flags: c_int) -> Answer<()> {
 
 /// Records that a plain mlockall(2) with these flags succeeded.
 pub fn note_mlockall(state: &State, flags: c_int) {
-    state.note_future(match (flags & libc::MCL_FUTURE, flags & MCL_ONFAULT) {
-        (0, _) => Future::Free,
-        (_, 0) => Future::Locked,
-        _ => Future::OnFault,
-    });
+    state.note_future(
+        match (flags & libc::MCL_FUTURE, flags & libc::MCL_ONFAULT) {
+            (0, _) => Future::Free,
+            (_, 0) => Future::Locked,
+            _ => Future::OnFault,
+        },
+    );
 }
 
 /// Acts as munlockall(2).
