@@ -13,9 +13,14 @@ from .architectures import NATIVE
 SOURCES = Path("/etc/apt/sources.list.d/debian.sources")
 
 
+def as_root() -> list[str]:
+    """Returns the options for downloads into the cache: as root, apt-get changes to the user _apt, which cannot write
+    there."""
+    return ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
+
+
 def _options(architecture: str) -> list[str]:
-    # As root, apt-get download changes to the user _apt, which cannot write to the cache.
-    options = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
+    options = as_root()
     if architecture == NATIVE:
         return options
     state = cache.root() / ".apt" / architecture

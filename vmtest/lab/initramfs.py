@@ -98,27 +98,33 @@ def _busybox(architecture: Architecture) -> Path:
     return apt.tree(("busybox-static",), architecture.debian) / "bin" / "busybox"
 
 
-def _add_kexec_tools(archive: Archive, architecture: Architecture) -> None:
-    """Adds Debian's kexec with the libraries that it needs: its kernels for this architecture have no
-    kexec_file_load(2)."""
-    tree = apt.tree(("kexec-tools",), architecture.debian)
+def add_foreign(archive: Archive, programs: Mapping[str, Path], tree: Path) -> None:
+    """Adds programs of another architecture by their names in the guest, with the loader and libraries that they need,
+    from a directory of unpacked packages."""
     places = {file.name: file for file in tree.rglob("*.so*") if file.is_file()}
-    found = {"sbin/kexec": tree / "sbin" / "kexec"}
+    found = dict(programs)
     waiting = list(found.values())
     while waiting:
-        for name in _needed(waiting.pop()):
+        program = waiting.pop()
+        for name in _needed(program):
             path = f"lib/{name}"
             if path not in found:
                 if name not in places:
-                    raise LabError(f"kexec needs {name}, which no package has")
+                    raise LabError(f"{program.name} needs {name}, which no package has")
                 found[path] = places[name]
                 waiting.append(places[name])
-    loader = _loader(found["sbin/kexec"])
-    found[loader] = found.pop(f"lib/{Path(loader).name}")
-    for directory in {"lib", "sbin", Path(loader).parent.as_posix()}:
+    for loader in {_loader(program) for program in programs.values()}:
+        found[loader] = found.pop(f"lib/{Path(loader).name}")
+    for directory in sorted({Path(name).parent.as_posix() for name in found} | {"lib"}):
         archive.add_directory(directory)
     for name, file in found.items():
         archive.add_file(name, file.read_bytes(), executable=True)
+
+
+def _add_kexec_tools(archive: Archive, architecture: Architecture) -> None:
+    """Adds Debian's kexec: its kernels for this architecture have no kexec_file_load(2)."""
+    tree = apt.tree(("kexec-tools",), architecture.debian)
+    add_foreign(archive, {"sbin/kexec": tree / "sbin" / "kexec"}, tree)
     script = (KEXEC_TOOLS / "load_crash_kernel").read_bytes()
     archive.add_file("load_crash_kernel", script, executable=True)
 

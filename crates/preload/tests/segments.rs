@@ -91,17 +91,19 @@ fn new_segments_are_populated_according_to_the_policy() {
              1 tasks, 5 descriptors\n"
         )
     };
+    // Of a segment of 1 MiB.
+    let all = ((1 << 20) / rustix::param::page_size()).to_string();
     let tail = |text: String| text.lines().take(5).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(
         tail(lines("create", "plain")),
-        tail(expect("256", "256", "600"))
+        tail(expect(&all, &all, "600"))
     );
     assert_eq!(
         tail(lines("plain", "create")),
-        tail(expect("0", "256", "600"))
+        tail(expect("0", &all, "600"))
     );
     assert_eq!(
         tail(lines("lock", "create")),
-        tail(expect("256", "256", "2600"))
+        tail(expect(&all, &all, "2600"))
     );
 }

@@ -246,8 +246,10 @@ mod tests {
 
     #[test]
     fn windows_stay_within_the_pages_of_a_segment() {
-        let segment = WINDOW + 5 * PAGE + 100..WINDOW + 50 * PAGE + 100;
-        let dense = left(0..WINDOW + 5 * PAGE, WINDOW);
+        // The largest page size of a machine that maps the file.
+        const HOST_PAGE: u64 = 64 << 10;
+        let segment = WINDOW + 5 * HOST_PAGE + 100..WINDOW + 50 * HOST_PAGE + 100;
+        let dense = left(0..WINDOW + 5 * HOST_PAGE, WINDOW);
         let page = segment.start..segment.start + PAGE;
         let place = |request, left| place(request, left, LARGEST_WINDOW, &segment);
         for left in [None, Some(&dense)] {
