@@ -12,6 +12,8 @@ from lab.architectures import ARCHITECTURES, NATIVE, Architecture
 from lab.errors import LabError
 
 INIT = Path(__file__).resolve().parent.parent / "guest-cpus" / "init"
+# Of programs for guests of other architectures.
+LIBRARIES = ("libc6", "libgcc-s1")
 # With QEMU's `max`, the kernel detects an AMD processor and no SMT.
 INTEL = "max,la57=off,vendor=GenuineIntel"
 
@@ -58,7 +60,10 @@ def _archive(kernel: kernels.Kernel, programs: Mapping[str, Path], script: str) 
     archive.add_file("script", script.encode())
     for name, content in initramfs.modules(kernel, ["fuse"]):
         archive.add_file(f"modules/{name}.ko", content)
-    initramfs.add_programs(archive, programs)
+    if kernel.architecture.is_native:
+        initramfs.add_programs(archive, programs)
+    elif programs:
+        initramfs.add_foreign(archive, programs, apt.tree(LIBRARIES, kernel.architecture.debian))
     return archive.finish()
 
 
@@ -71,10 +76,10 @@ def run(
     command_line: str = "quiet",
     accel: str = qemu.ONE_THREAD,
     seconds: float = 600,
-    architecture: str = NATIVE,
+    architecture: Architecture = ARCHITECTURES[NATIVE],
 ) -> str:
     """Runs `script` in a guest, by busybox's shell, and returns the console after the script has ended."""
-    kernel = kernels.get(series, architecture=architecture)
+    kernel = kernels.get(series, architecture=architecture.debian)
     with tempfile.TemporaryDirectory(prefix="bigiron-cpus.") as directory:
         work = Path(directory)
         initrd = work / "initrd"
@@ -92,7 +97,7 @@ def run(
             cpus=topology.smp,
             processor=topology.processor,
             more=topology.words(),
-            architecture=ARCHITECTURES[architecture],
+            architecture=architecture,
         ) as machine:
             machine.wait_for_end()
             console = machine.console()

@@ -1,21 +1,23 @@
-"""Compares scheduling domains of pseries guests (ppc64el) with those that `bigiron cpu domains --sysfs` builds for
-their machines, and takes CPUs offline and online in them by bigiron."""
+"""Compares scheduling domains of pseries guests (ppc64el) with those that `bigiron cpu domains` builds for their
+machines and reads in them, and takes CPUs offline and online in them by bigiron."""
 
-import os
+import functools
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lab import notes, qemu, tools
-from lab.errors import Unavailable
+from lab import backports, notes, program, qemu, tools
+from lab.architectures import ARCHITECTURES, Architecture
 
-from . import guest, trees
+from . import guest, sources, trees
 from .guest import Topology
 from .trees import Case
 
-# The first QEMU that emulates several threads of a core.
+POWER = ARCHITECTURES["ppc64el"]
+# The first QEMU that emulates several threads of a core, and its packages.
 SINCE = (8, 1)
-PROGRAM = "qemu-system-ppc64"
+PACKAGES = ("qemu-system-ppc", "qemu-system-common", "qemu-system-data")
 
 NODES = Case(
     Topology(
@@ -57,44 +59,52 @@ STEPS = (
     ("smt 1", "0,8,16,24,32,40,48,56"),
     ("smt on", "0-63"),
 )
+# States after which the domains are also read by BPF. Debian's 6.1 of ppc64el has no types.
+READ = ("online 3,8-9", "smt 4", "smt on")
+WITH_TYPES = ("6.12",)
 
 
-def _need_threads() -> None:
-    """Checks that QEMU emulates several threads per core."""
-    tools.need(PROGRAM)
-    printed = tools.run([PROGRAM, "--version"]).splitlines()[0]
-    version = re.search(r"version (\d+)\.(\d+)", printed)
-    if not version or (int(version[1]), int(version[2])) < SINCE:
-        raise Unavailable(f"{printed}: one thread per core only; needed: QEMU 8.1, as in Debian 12's backports")
+@functools.cache
+def emulator() -> Architecture:
+    """Returns the architecture with a QEMU that emulates several threads per core: the installed one, or that of the
+    backports."""
+    tools.need(POWER.qemu)
+    version = re.search(r"version (\d+)\.(\d+)", tools.run([POWER.qemu, "--version"]))
+    if version and (int(version[1]), int(version[2])) >= SINCE:
+        return POWER
+    root = backports.tree(PACKAGES)
+    newer = root / "usr" / "bin" / POWER.qemu
+    backports.need_libraries(newer)
+    return replace(POWER, qemu=str(newer), options=(*POWER.options, "-L", str(root / "usr" / "share" / "qemu")))
 
 
-def _boot(series: str, script: str, programs: dict[str, Path]) -> str:
+def boot(topology: Topology, series: str, script: str, programs: dict[str, Path]) -> str:
+    """Runs a script in a guest; returns the console."""
     return guest.run(
-        NODES.topology, series, programs, script, accel=qemu.ONE_THREAD, seconds=900, architecture="ppc64el"
+        topology, series, programs, script, accel=qemu.ONE_THREAD, seconds=1500, architecture=emulator()
     )
 
 
-def _stepped(series: str, program: Path) -> list[dict[str, Any]]:
-    """Takes CPUs offline and online by bigiron in the guest."""
-    lines = []
+def _stepped(series: str, bigiron: Path) -> list[dict[str, Any]]:
+    """Takes CPUs offline and online by bigiron in the guest, and reads domains there."""
+    read = READ if series in WITH_TYPES else ()
+    lines = [trees.SCRIPT, sources.FUNCTIONS]
     for command, _ in STEPS:
         lines += [
             f"/bigiron cpu {command} >/tmp/printed 2>&1",
             'say "{\\"status\\": $?, \\"online\\": \\"$(cat /sys/devices/system/cpu/online)\\"}"',
+            *([f'both "{command}"'] if command in read else []),
         ]
-    console = _boot(series, "\n".join(lines), {"bigiron": program})
+    console = boot(NODES.topology, series, "\n".join(lines), {"bigiron": bigiron})
     records = [record for record in notes.console_records(console) if "online" in record]
     found = []
     for (command, expected), record in zip(STEPS, records, strict=True):
         good = record == {"status": 0, "online": expected}
         found.append({"run": f"{series} bigiron cpu {command}", "status": 0 if good else 1, "detail": str(record)})
-    return found
+    return found + [sources.compared(console, series, command, f"by BPF after {command}") for command in read]
 
 
 def run(bigiron: Path, series: str, full: bool) -> list[dict[str, Any]]:
-    """Compares domains in all states. With a program for the guest, also runs it there."""
-    _need_threads()
-    console = _boot(series, trees.script_of(NODES).replace(trees.SCRIPT, trees.SCRIPT + SCRIPT), {})
-    records = trees.compared(NODES, series, bigiron, console)
-    program = os.environ.get("BIGIRON_POWERPC64LE")
-    return records + (_stepped(series, Path(program)) if program else [])
+    """Compares domains in all states, first without and then with a program in the guest."""
+    console = boot(NODES.topology, series, trees.script_of(NODES).replace(trees.SCRIPT, trees.SCRIPT + SCRIPT), {})
+    return trees.compared(NODES, series, bigiron, console) + _stepped(series, program.cross(POWER))

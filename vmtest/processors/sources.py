@@ -142,6 +142,12 @@ def _record(run: str, judged: Judged) -> dict[str, Any]:
     return {"run": run, "status": len(judged.differences), "detail": judged.summary()}
 
 
+def compared(console: str, series: str, name: str, run: str) -> dict[str, Any]:
+    """Returns the record of a state that the script printed by `both NAME`."""
+    before, after = (Moment.of(guest.section(console, f"{name}: {when}")) for when in ("before", "after"))
+    return _record(f"{series} {run}", judge(before, _unpacked(console, name), after, series))
+
+
 def _compare(machine: Topology, series: str, bigiron: Path) -> list[dict[str, Any]]:
     """Compares all states of a machine, and also while the kernel's files are hidden."""
     # First without the kernel's domain files.
@@ -149,12 +155,8 @@ def _compare(machine: Topology, series: str, bigiron: Path) -> list[dict[str, An
     for name, before in MOMENTS:
         lines += [before, f'both "{name}"']
     console = _boot(machine, series, bigiron, "", lines)
-    moments = {name: _unpacked(console, name) for name, _ in MOMENTS}
-    records = []
-    for name, tree in moments.items():
-        shots = [Moment.of(guest.section(console, f"{name}: {when}")) for when in ("before", "after")]
-        records.append(_record(f"{series} {machine.name}, {name}", judge(shots[0], tree, shots[1], series)))
-    shown = _without_moving(moments[MOMENTS[0][0]])
+    records = [compared(console, series, name, f"{machine.name}, {name}") for name, _ in MOMENTS]
+    shown = _without_moving(_unpacked(console, MOMENTS[0][0]))
     hidden = {"verbose not set": _unpacked(console, QUIET)}
     hidden["debugfs=off"] = _unpacked(_boot(machine, series, bigiron, "debugfs=off", [FUNCTIONS, f"tree {QUIET}"]), QUIET)
     for name, tree in hidden.items():

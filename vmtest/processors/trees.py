@@ -307,7 +307,7 @@ def compared(case: Case, series: str, bigiron: Path, console: str) -> list[dict[
         moment = Moment.of(guest.section(console, str(number)))
         kernel = moment.domains(series)
         built = _built(bigiron, series, moment)
-        leaving = series in COUNTS_LEAVING_CPU and re.search(r"\boff\b[^;]*$", before)
+        leaving = series in COUNTS_LEAVING_CPU and re.search(r"\boff\b[^;]*$|\bkeep 1$", before)
         late = _without_the_last(kernel, built) if leaving else 0
         wrong = list(differences(kernel, built))
         for line in wrong[:12]:
