@@ -18,6 +18,7 @@ import bits
 PT_LOAD = 1
 PT_NOTE = 4
 PN_XNUM = 0xFFFF
+EM_PPC64 = 21
 
 
 class Malformed(Exception):

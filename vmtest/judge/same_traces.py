@@ -83,6 +83,8 @@ def compare(theirs: dict[int, tuple[str, Trace]], ours: dict[int, Trace]) -> Ver
 def judge(bigiron: Bigiron, dump: Path) -> Verdict:
     """Compares the stacks in a dump with the traces in its log."""
     theirs = printed(bigiron.log(dump).decode(errors="replace"))
+    if not theirs:
+        raise CannotJudge("the log has no trace of a task (panic_print=1)")
     return compare(theirs, unwound(bigiron.info(dump, "--stacks")["stacks"]["tasks"]))
 
 
