@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 
 import bits
-from kdump_layout import DESCRIPTOR, Kdump
+from kdump_layout import DESCRIPTOR_SIZE, Kdump
 
 Edit = Callable[[mmap.mmap, Kdump], None]
 
@@ -36,7 +36,7 @@ def poke_descriptor(at: int, code: str, value: int) -> Edit:
     """Overwrites one field of a compressed page's descriptor."""
 
     def edit(file: mmap.mmap, dump: Kdump) -> None:
-        where = dump.descriptors_at + find(dump, False) * DESCRIPTOR.size
+        where = dump.descriptors_at + find(dump, False) * DESCRIPTOR_SIZE
         struct.pack_into("<" + code, file, where + at, value)
 
     return edit
@@ -77,10 +77,10 @@ def flip_first_page(file: mmap.mmap, dump: Kdump) -> None:
 
 def swap_pages(file: mmap.mmap, dump: Kdump) -> None:
     """Exchanges the descriptors of two pages of different content."""
-    first = dump.descriptors_at + find(dump, False) * DESCRIPTOR.size
-    second = first + DESCRIPTOR.size
-    a, b = file[first:second], file[second : second + DESCRIPTOR.size]
-    file[first:second], file[second : second + DESCRIPTOR.size] = b, a
+    first = dump.descriptors_at + find(dump, False) * DESCRIPTOR_SIZE
+    second = first + DESCRIPTOR_SIZE
+    a, b = file[first:second], file[second : second + DESCRIPTOR_SIZE]
+    file[first:second], file[second : second + DESCRIPTOR_SIZE] = b, a
 
 
 def flip_bit(bitmap: int, pfn: Callable[[Kdump], int]) -> Edit:

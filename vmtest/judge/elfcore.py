@@ -19,6 +19,8 @@ PT_LOAD = 1
 PT_NOTE = 4
 PN_XNUM = 0xFFFF
 EM_PPC64 = 21
+# EI_DATA, and struct's character for it.
+ORDERS = {1: "<", 2: ">"}
 
 
 class Malformed(Exception):
@@ -43,13 +45,13 @@ class Segment:
     memsz: int
 
 
-def parse_notes(raw: bytes) -> Iterator[Note]:
-    """Parses ELF notes strictly: every header and body must fit."""
+def parse_notes(raw: bytes, order: str = "<") -> Iterator[Note]:
+    """Parses ELF notes strictly: every header and body must fit. `order` is that of struct."""
     at = 0
     while at < len(raw):
         if at + 12 > len(raw):
             raise Malformed(f"note header cut off at byte {at} of {len(raw)}")
-        name_size, data_size, kind = struct.unpack_from("<III", raw, at)
+        name_size, data_size, kind = struct.unpack_from(f"{order}III", raw, at)
         name_at = at + 12
         data_at = name_at + (name_size + 3 & ~3)
         end = data_at + data_size
@@ -67,7 +69,7 @@ def parse_vmcoreinfo(text: bytes) -> dict[str, str]:
 
 
 class ElfCore:
-    """A 64-bit little-endian ELF core, mapped and never copied."""
+    """A 64-bit ELF core of either byte order, mapped and never copied."""
 
     def __init__(self, path: str | Path, page_size: int = 4096) -> None:
         self.path = Path(path)
@@ -75,11 +77,12 @@ class ElfCore:
         with open(path, "rb") as file:
             self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self.view = memoryview(self.map)
-        if self.map[:6] != b"\x7fELF\x02\x01":
-            raise Malformed(f"{path}: not a 64-bit little-endian ELF file")
-        self.machine, = struct.unpack_from("<H", self.map, 18)
-        self.program_header_offset, = struct.unpack_from("<Q", self.map, 32)
-        self.flags, = struct.unpack_from("<I", self.map, 48)
+        if self.map[:5] != b"\x7fELF\x02" or self.map[5] not in ORDERS:
+            raise Malformed(f"{path}: not a 64-bit ELF file")
+        self.order = ORDERS[self.map[5]]
+        self.machine, = self._fields("H", 18)
+        self.program_header_offset, = self._fields("Q", 32)
+        self.flags, = self._fields("I", 48)
         self.raw_headers = list(self._program_headers())
         self.segments = [
             Segment(offset, vaddr, paddr, filesz, memsz)
@@ -92,15 +95,17 @@ class ElfCore:
                     f"{path}: segment at {segment.paddr:#x} ends past the file"
                 )
 
+    def _fields(self, layout: str, at: int) -> tuple[int, ...]:
+        """Returns the fields of a header, in the file's byte order."""
+        return struct.unpack_from(self.order + layout, self.map, at)
+
     def _program_headers(self) -> Iterator[tuple[int, ...]]:
-        number, = struct.unpack_from("<H", self.map, 56)
+        number, = self._fields("H", 56)
         if number == PN_XNUM:
-            section_headers, = struct.unpack_from("<Q", self.map, 40)
-            number, = struct.unpack_from("<I", self.map, section_headers + 44)
+            section_headers, = self._fields("Q", 40)
+            number, = self._fields("I", section_headers + 44)
         for index in range(number):
-            yield struct.unpack_from(
-                "<IIQQQQQQ", self.map, self.program_header_offset + 56 * index
-            )
+            yield self._fields("IIQQQQQQ", self.program_header_offset + 56 * index)
 
     def notes(self) -> list[Note]:
         """Returns the notes of all PT_NOTE segments."""
@@ -108,7 +113,7 @@ class ElfCore:
             note
             for kind, _, offset, _, _, size, _, _ in self.raw_headers
             if kind == PT_NOTE
-            for note in parse_notes(self.map[offset : offset + size])
+            for note in parse_notes(self.map[offset : offset + size], self.order)
         ]
 
     def vmcoreinfo(self) -> bytes:

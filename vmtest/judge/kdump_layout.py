@@ -28,7 +28,8 @@ INCOMPLETE = 8
 VMEMMAP_EXCLUDED = 0x10
 MAIN_HEADER = 464
 SUB_HEADER = 104
-DESCRIPTOR = struct.Struct("<QIIQ")
+DESCRIPTOR = "QIIQ"
+DESCRIPTOR_SIZE = 24
 NT_PRSTATUS = 1
 
 
@@ -55,7 +56,9 @@ class Kdump:
         self.file_size = len(self.map)
         if self.map[:8] != SIGNATURE or self.file_size < MAIN_HEADER:
             raise Malformed(f"{path}: no kdump signature")
-        self.version, = struct.unpack_from("<i", self.map, 8)
+        # The headers have the byte order of the dumped machine. The version is a small number.
+        self.order = "<" if self.map[8] else ">"
+        self.version, = self._fields("i", 8)
         self.utsname = struct.unpack_from("65s65s65s65s65s65s", self.map, 12)
         (
             self.status,
@@ -63,8 +66,8 @@ class Kdump:
             self.sub_header_blocks,
             self.bitmap_blocks,
             self.max_mapnr_32,
-        ) = struct.unpack_from("<IiiII", self.map, 424)
-        self.cpus, = struct.unpack_from("<i", self.map, 460)
+        ) = self._fields("IiiII", 424)
+        self.cpus, = self._fields("i", 460)
         size = self.block_size
         if size < 4096 or size & (size - 1) or self.sub_header_blocks < 1:
             raise Malformed(
@@ -93,7 +96,11 @@ class Kdump:
             self.start_pfn,
             self.end_pfn,
             self.max_mapnr,
-        ) = struct.unpack_from("<QiiQQQQQQQQQQQ", self.map, at)
+        ) = self._fields("QiiQQQQQQQQQQQ", at)
+
+    def _fields(self, layout: str, at: int) -> tuple[int, ...]:
+        """Returns the fields of a header, in the file's byte order."""
+        return struct.unpack_from(self.order + layout, self.map, at)
 
     @property
     def bitmaps_at(self) -> int:
@@ -131,14 +138,14 @@ class Kdump:
     def descriptors(self) -> list[Descriptor]:
         """Returns one descriptor per described page frame, in page-frame order."""
         number = self.described.bit_count()
-        end = self.descriptors_at + number * DESCRIPTOR.size
+        end = self.descriptors_at + number * DESCRIPTOR_SIZE
         if end > self.file_size:
             raise Malformed(
                 f"{self.path}: {number} descriptors end at {end:#x}, "
                 f"past the file's {self.file_size:#x}"
             )
         table = self.map[self.descriptors_at : end]
-        return [Descriptor(*fields) for fields in DESCRIPTOR.iter_unpack(table)]
+        return [Descriptor(*fields) for fields in struct.iter_unpack(self.order + DESCRIPTOR, table)]
 
     @property
     def vmcoreinfo(self) -> bytes:
@@ -146,7 +153,7 @@ class Kdump:
 
     def notes(self) -> list[Note]:
         return list(
-            parse_notes(self.map[self.notes_at : self.notes_at + self.notes_size])
+            parse_notes(self.map[self.notes_at : self.notes_at + self.notes_size], self.order)
         )
 
 
@@ -274,7 +281,7 @@ def judge_bitmaps(dump: Kdump, verdict: Verdict) -> None:
 
 def judge_descriptors(dump: Kdump, verdict: Verdict) -> None:
     """Checks that every descriptor points at a whole page of data inside the file."""
-    table_end = dump.descriptors_at + len(dump.descriptors) * DESCRIPTOR.size
+    table_end = dump.descriptors_at + len(dump.descriptors) * DESCRIPTOR_SIZE
     verdict.count("descriptors", len(dump.descriptors))
     kinds: Counter[str] = Counter()
     for pfn, entry in zip(bits.members(dump.described), dump.descriptors):

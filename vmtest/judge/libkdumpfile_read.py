@@ -23,7 +23,7 @@ from verdict import CannotJudge, Verdict
 SYSTEM_PYTHON = "/usr/bin/python3"
 SAMPLES = 4096
 # Names of libkdumpfile for e_machine of ELF cores.
-ARCHITECTURES = {EM_PPC64: "ppc64", 62: "x86_64", 183: "aarch64"}
+ARCHITECTURES = {EM_PPC64: "ppc64", 22: "s390x", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 
 
 def run_inside() -> None:

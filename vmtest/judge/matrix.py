@@ -39,6 +39,8 @@ REPORTED_COUNTS = (
     "pages equal",
     "absent pages fault",
     "pages equal to the source",
+    "prepared pages",
+    "dumped pages compared",
     "tasks",
     "tasks equal",
     "frames",

@@ -92,7 +92,7 @@ def judge(
     config.write_text(COMMANDS)
     options = ["-f", "-d", LEVEL, "--config", str(config), "-x", str(vmlinux), str(source)]
     try:
-        run([makedumpfile.program, *options, str(theirs)])
+        run([*makedumpfile.command, *options, str(theirs)])
     except ToolFailed as error:
         raise CannotJudge(f"makedumpfile does not erase from this kernel: {error}") from None
     output = run([str(bigiron.program), "makedumpfile", *options, str(ours)]).stderr
@@ -111,7 +111,7 @@ def judge_vmcoreinfo(
 ) -> Verdict:
     """Compares VMCOREINFO made from vmlinux by both programs."""
     ours, theirs = scratch / "ours.info", scratch / "theirs.info"
-    run([makedumpfile.program, "-g", str(theirs), "-x", str(vmlinux)])
+    run([*makedumpfile.command, "-g", str(theirs), "-x", str(vmlinux)])
     run([str(bigiron.program), "makedumpfile", "-g", str(ours), "-x", str(vmlinux)])
     verdict = Verdict("VMCOREINFO")
     a, b = (set(path.read_text().splitlines()) for path in (ours, theirs))

@@ -40,14 +40,14 @@ def run(command: list[str], stdin: Path | None = None, stdout: Path | None = Non
 
 
 class Makedumpfile:
-    """The installed makedumpfile."""
+    """The installed makedumpfile, or the one that `command` runs."""
 
-    def __init__(self) -> None:
-        found = shutil.which("makedumpfile")
-        if not found:
+    def __init__(self, *command: str | Path) -> None:
+        found = command or (shutil.which("makedumpfile"),)
+        if None in found:
             raise CannotJudge("makedumpfile is not installed")
-        self.program = found
-        text = subprocess.run([found, "-v"], capture_output=True, text=True).stdout
+        self.command = [str(word) for word in found]
+        text = subprocess.run([*self.command, "-v"], capture_output=True, text=True).stdout
         self.version = text.split(":", 1)[1].split("(")[0].strip()
         built = {line.split()[0] for line in text.splitlines() if line.endswith("enabled")}
         flags = {"none": None, "zlib": "-c", "lzo": "-l", "snappy": "-p", "zstd": "-z"}
@@ -65,34 +65,34 @@ class Makedumpfile:
     def dump(self, source: Path, target: Path, level: int, codec: str | None = None) -> Path:
         """Makes a kdump-compressed file."""
         flags = self.codecs[codec or self.cheapest]
-        run([self.program, *flags, "-d", str(level), str(source), str(target)])
+        run([*self.command, *flags, "-d", str(level), str(source), str(target)])
         return target
 
     def elf(self, source: Path, target: Path, level: int) -> Path:
-        run([self.program, "-E", "-d", str(level), str(source), str(target)])
+        run([*self.command, "-E", "-d", str(level), str(source), str(target)])
         return target
 
     def flatten(self, source: Path, target: Path, level: int) -> Path:
         """Makes a flattened file, as written to a pipe."""
         flags = self.codecs[self.cheapest]
-        run([self.program, "-F", *flags, "-d", str(level), str(source)], stdout=target)
+        run([*self.command, "-F", *flags, "-d", str(level), str(source)], stdout=target)
         return target
 
     def rearrange(self, flattened: Path, target: Path) -> Path:
         """Converts a flattened file to a plain one."""
-        run([self.program, "-R", str(target)], stdin=flattened)
+        run([*self.command, "-R", str(target)], stdin=flattened)
         return target
 
     def log(self, dump: Path, target: Path) -> str:
         """Returns the kernel's log in a dump."""
-        run([self.program, "--dump-dmesg", "-f", str(dump), str(target)])
+        run([*self.command, "--dump-dmesg", "-f", str(dump), str(target)])
         return target.read_text(errors="replace")
 
     def split(self, source: Path, targets: list[Path], level: int) -> list[Path]:
         """Splits one dump into several files."""
         flags = self.codecs[self.cheapest]
         names = [str(target) for target in targets]
-        run([self.program, "--split", *flags, "-d", str(level), str(source), *names])
+        run([*self.command, "--split", *flags, "-d", str(level), str(source), *names])
         return targets
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from . import cache, tools
 from .errors import LabError, Unavailable
-from .architectures import NATIVE
+from .architectures import ARCHITECTURES, NATIVE
 
 # Debian's own sources: others need not have the architecture.
 SOURCES = Path("/etc/apt/sources.list.d/debian.sources")
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 def as_root() -> list[str]:
@@ -20,20 +21,30 @@ def as_root() -> list[str]:
 
 
 def _options(architecture: str) -> list[str]:
-    options = as_root()
     if architecture == NATIVE:
-        return options
-    state = cache.root() / ".apt" / architecture
+        return as_root()
+    suite = ARCHITECTURES[architecture].suite
+    settings = [f"APT::Architecture={architecture}", f"APT::Architectures={architecture}", "Dir::State::status=/dev/null"]
+    if not suite and SOURCES.exists():
+        settings += [f"Dir::Etc::sourcelist={SOURCES}", "Dir::Etc::sourceparts=-"]
+    return [*own_lists(architecture, suite), *(word for setting in settings for word in ("-o", setting))]
+
+
+def own_lists(name: str, suite: str = "") -> list[str]:
+    """Returns apt's options for package lists in the cache, which the system's apt does not know: of one suite of
+    Debian, or of the system's sources."""
+    state = cache.root() / ".apt" / name
     for directory in ("lists/partial", "cache/archives/partial"):
         (state / directory).mkdir(parents=True, exist_ok=True)
     settings = [
-        f"APT::Architecture={architecture}", f"APT::Architectures={architecture}", f"Dir::State={state}",
-        f"Dir::State::lists={state / 'lists'}", "Dir::State::status=/dev/null", f"Dir::Cache={state / 'cache'}",
+        f"Dir::State={state}", f"Dir::State::lists={state / 'lists'}", f"Dir::Cache={state / 'cache'}",
         "Acquire::Languages=none",
     ]  # fmt: skip
-    if SOURCES.exists():
-        settings += [f"Dir::Etc::sourcelist={SOURCES}", "Dir::Etc::sourceparts=-"]
-    return options + [word for setting in settings for word in ("-o", setting)]
+    if suite:
+        sources = state / "sources.list"
+        sources.write_text(f"deb [signed-by={KEYRING}] http://deb.debian.org/debian {suite} main\n")
+        settings += [f"Dir::Etc::sourcelist={sources}", "Dir::Etc::sourceparts=-"]
+    return [*as_root(), *(word for setting in settings for word in ("-o", setting))]
 
 
 def update(architecture: str) -> bool:

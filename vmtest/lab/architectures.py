@@ -1,6 +1,7 @@
 """The architectures of guests: Debian's name, QEMU's command line, the compiler of the guest's programs."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,9 @@ class Architecture:
     console: str
     compiler: str
     devices: tuple[str, ...] = ("vmcoreinfo", "virtio-balloon-pci")
+    byte_order: Literal["little", "big"] = "little"
+    # The Debian release whose packages are taken, if not the one that is installed here.
+    suite: str = ""
     # Ends of the names of Debian's kernels, in order of preference.
     flavours: tuple[str, ...] = ()
     # Modules in loading order that the kernels of other architectures have built in.
@@ -25,12 +29,20 @@ class Architecture:
         return self.flavours or (f"cloud-{self.debian}",)
 
     @property
+    def emulator(self) -> str:
+        """Returns the name of QEMU's emulator of single programs, as the package qemu-user-static has it."""
+        return f"qemu-{self.qemu.removeprefix('qemu-system-')}{'le' if self.debian == 'ppc64el' else ''}-static"
+
+    @property
     def is_native(self) -> bool:
         """True for the architecture of the machines that run the tests: KVM can run it, and apt lists its packages."""
         return self.debian == NATIVE
 
 
 NATIVE = "amd64"
+
+# ext4, and what it needs, in loading order.
+EXT4 = ("crc32c_generic", "crc16", "mbcache", "jbd2", "ext4")
 
 ARCHITECTURES = {
     architecture.debian: architecture
@@ -59,7 +71,33 @@ ARCHITECTURES = {
             "powerpc64le-linux-gnu-gcc",
             devices=("virtio-balloon-pci",),
             flavours=("powerpc64le-64k", "powerpc64le"),
-            modules=("crc32c_generic", "crc16", "mbcache", "jbd2", "ext4"),
+            modules=EXT4,
+        ),
+        # The machine has no PCI and no vmcoreinfo device.
+        Architecture(
+            "s390x",
+            "s390x",
+            "qemu-system-s390x",
+            ("-machine", "s390-ccw-virtio", "-cpu", "max"),
+            "ttysclp0",
+            "s390x-linux-gnu-gcc",
+            devices=("virtio-balloon-ccw",),
+            byte_order="big",
+            flavours=("s390x",),
+            modules=EXT4,
+        ),
+        # Debian 13 is the first release with riscv64. The machine has no vmcoreinfo device.
+        Architecture(
+            "riscv64",
+            "riscv64",
+            "qemu-system-riscv64",
+            ("-machine", "virt", "-cpu", "rv64"),
+            "ttyS0",
+            "riscv64-linux-gnu-gcc",
+            devices=("virtio-balloon-pci",),
+            suite="trixie",
+            flavours=("riscv64",),
+            modules=EXT4,
         ),
     )
 }

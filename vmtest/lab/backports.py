@@ -7,24 +7,13 @@ from pathlib import Path
 from . import apt, cache, tools
 from .errors import LabError, Unavailable
 
-KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-
 
 def _options() -> list[str]:
     """Returns apt's options for package lists of the backports alone."""
     release = platform.freedesktop_os_release()
     if release.get("ID") != "debian" or "VERSION_CODENAME" not in release:
         raise Unavailable("only Debian has backports")
-    state = cache.root() / ".apt" / "backports"
-    for directory in ("lists/partial", "cache/archives/partial"):
-        (state / directory).mkdir(parents=True, exist_ok=True)
-    sources = state / "sources.list"
-    sources.write_text(f"deb [signed-by={KEYRING}] http://deb.debian.org/debian {release['VERSION_CODENAME']}-backports main\n")
-    settings = (
-        f"Dir::State={state}", f"Dir::State::lists={state / 'lists'}", f"Dir::Cache={state / 'cache'}",
-        f"Dir::Etc::sourcelist={sources}", "Dir::Etc::sourceparts=-", "Acquire::Languages=none",
-    )  # fmt: skip
-    return [*apt.as_root(), *(word for setting in settings for word in ("-o", setting))]
+    return apt.own_lists("backports", f"{release['VERSION_CODENAME']}-backports")
 
 
 def tree(packages: tuple[str, ...]) -> Path:

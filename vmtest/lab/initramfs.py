@@ -156,8 +156,9 @@ def modules(kernel: Kernel, names: Sequence[str]) -> list[tuple[str, bytes]]:
     return found
 
 
-def build(kernel: Kernel, plan: str, workdir: Path, more_modules: Sequence[str] = ()) -> bytes:
-    """Builds the archive for a guest that fills its memory according to `plan` (lines KIND PAGES)."""
+def build(kernel: Kernel, plan: str, workdir: Path, more_modules: Sequence[str] = (), *, kexec: bool = True) -> bytes:
+    """Builds the archive for a guest that fills its memory according to `plan` (lines KIND PAGES), and loads a capture
+    kernel if `kexec`."""
     archive = Archive()
     for directory in ("dev", "modules"):
         archive.add_directory(directory)
@@ -170,7 +171,7 @@ def build(kernel: Kernel, plan: str, workdir: Path, more_modules: Sequence[str] 
     if architecture.is_native:
         loader = compile_guest("load_crash_kernel", ["load_crash_kernel.c"], workdir)
         archive.add_file("load_crash_kernel", loader, executable=True)
-    else:
+    elif kexec:
         _add_kexec_tools(archive, architecture)
     archive.add_file("plan", plan.encode())
     found = modules(kernel, [*MODULES, *architecture.modules, *more_modules])

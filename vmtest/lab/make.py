@@ -3,6 +3,7 @@
 import datetime
 import hashlib
 import json
+import mmap
 import platform
 import re
 import shutil
@@ -98,7 +99,7 @@ def run_guest(
 ) -> str:
     """Runs the guest; leaves `vmcore` in `made` and the notes disk in `work`. Returns the console's text."""
     initrd = work / "initrd"
-    initrd.write_bytes(initramfs.build(kernel, recipe.plan_text(), work))
+    initrd.write_bytes(initramfs.build(kernel, recipe.plan_text(), work, kexec=recipe.how == "kdump"))
     images = [work / name for name in ("data", "notes")]
     disks.make_data_disk(images[0], recipe, kernel)
     disks.make_notes_disk(images[1])
@@ -167,20 +168,28 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _vmcoreinfo_levels(vmcore: Path) -> int:
-    """Returns the number of paging levels according to the vmcore. VMCOREINFO is near the start of the file."""
-    with open(vmcore, "rb") as file:
-        head = file.read(1 << 20)
-    five = re.search(rb"^NUMBER\(pgtable_l5_enabled\)=(\d)", head, re.MULTILINE)
+def _vmcoreinfo(vmcore: Path) -> bytes:
+    """Returns VMCOREINFO: from a note, or from memory, where QEMU has no device that tells it of the text. Header files
+    in the page cache have `OSRELEASE=` as well, but not at the beginning of a line before other keys."""
+    with open(vmcore, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
+        text = re.search(rb"OSRELEASE=[^\0\n]+\n(?:[^\0\n]+=[^\0\n]*\n){20,}", memory)
+        if not text:
+            raise LabError("no VMCOREINFO in the vmcore")
+        return text[0]
+
+
+def _vmcoreinfo_levels(vmcore: Path, architecture: str) -> int:
+    """Returns the number of paging levels according to the vmcore, or 0 if VMCOREINFO does not have it."""
+    text = _vmcoreinfo(vmcore)
+    five = re.search(rb"^NUMBER\(pgtable_l5_enabled\)=(\d)", text, re.MULTILINE)
     if five:
         return 5 if five[1] == b"1" else 4
-    if b"SYMBOL(mmu_vmemmap_psize)=" in head:
-        return 4  # ppc64, with either MMU
     # arm64: the number of address bits that the top half does not have (kernel: arch/arm64/kernel/vmcore_info.c).
-    unused = re.search(rb"^NUMBER\(TCR_EL1_T1SZ\)=0x([0-9a-f]+)", head, re.MULTILINE)
-    if not unused:
-        raise LabError("no VMCOREINFO at the start of the vmcore")
-    return -(-(64 - int(unused[1], 16) - 12) // 9)
+    unused = re.search(rb"^NUMBER\(TCR_EL1_T1SZ\)=0x([0-9a-f]+)", text, re.MULTILINE)
+    if unused:
+        return -(-(64 - int(unused[1], 16) - 12) // 9)
+    # ppc64 has four, with either MMU.
+    return 4 if architecture == "ppc64el" else 0
 
 
 def _manifest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, console: str) -> dict[str, Any]:
@@ -188,7 +197,7 @@ def _manifest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, console: s
     frames = next(record["kpageflags"] for record in records if "kpageflags" in record)
     counted = {record["kind"]: record["pages"] for record in records if "kind" in record}
     missing = {record["missing"]: record["why"] for record in records if "missing" in record}
-    whole_machine = notes.split(work / "notes", frames, made)
+    whole_machine = notes.split(work / "notes", frames, made, kernel.architecture.byte_order)
     for kind, asked in recipe.plan.items():
         if kind in ("compressible", "slab") or kind in missing:
             continue
@@ -197,13 +206,13 @@ def _manifest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, console: s
             raise LabError(
                 f"{asked} pages of {kind} were requested, the guest has {counted.get(kind, 0)}: {counted}"
             )
-    levels = _vmcoreinfo_levels(made / "vmcore")
-    if levels != recipe.levels:
+    levels = _vmcoreinfo_levels(made / "vmcore", recipe.architecture)
+    if levels not in (0, recipe.levels):
         raise LabError(f"the guest ran with {levels} levels of page tables, the recipe requires {recipe.levels}")
     return {
         "recipe": {"name": recipe.name, "version": RECIPE_VERSION, "hash": recipe.hash()},
         "kernel": {"release": kernel.release, "package": kernel.package, "version": kernel.version},
-        "paging_levels": levels,
+        "paging_levels": recipe.levels,
         "ram_mib": recipe.ram_mib,
         "crashkernel_mib": recipe.crashkernel_mib,
         "pages_at_least": {

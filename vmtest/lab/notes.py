@@ -1,11 +1,15 @@
 """Reads the guest's reports about its memory: from its console, and from its notes disk (guest/report.c)."""
 
 import json
+import sys
+from array import array
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from .errors import LabError
+
+ByteOrder = Literal["little", "big"]
 
 MARK = "bigiron-vmtest: "
 KPAGEFLAGS_AT = 8 << 20
@@ -58,15 +62,18 @@ def _class_of(flags: int) -> str:
     return "reserved" if "reserved" in has else "other"
 
 
-def histogram(kpageflags: bytes) -> dict[str, int]:
-    """Returns the number of page frames of each class in the whole machine."""
+def histogram(kpageflags: bytes, order: ByteOrder) -> dict[str, int]:
+    """Returns the number of page frames of each class in the whole machine, whose byte order is `order`."""
     counts: Counter[str] = Counter()
-    for flags, pages in Counter(memoryview(kpageflags).cast("Q")).items():
+    words = array("Q", kpageflags)
+    if order != sys.byteorder:
+        words.byteswap()
+    for flags, pages in Counter(words).items():
         counts[_class_of(flags)] += pages
     return dict(sorted(counts.items()))
 
 
-def split(disk: Path, frames: int, into: Path) -> dict[str, int]:
+def split(disk: Path, frames: int, into: Path, order: ByteOrder) -> dict[str, int]:
     """Splits the notes disk into pages.txt and kpageflags; returns the histogram."""
     with open(disk, "rb") as file:
         text = file.read(KPAGEFLAGS_AT).rstrip(b"\0")
@@ -75,4 +82,4 @@ def split(disk: Path, frames: int, into: Path) -> dict[str, int]:
         raise LabError("the guest's notes disk is not complete")
     (into / "pages.txt").write_bytes(text)
     (into / "kpageflags").write_bytes(kpageflags)
-    return histogram(kpageflags)
+    return histogram(kpageflags, order)
