@@ -1,6 +1,7 @@
 """Debian packages, found with apt and unpacked without installing them; also those of other architectures, with
 package lists of their own."""
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -48,15 +49,13 @@ def own_lists(name: str, suite: str = "") -> list[str]:
 
 
 def update(architecture: str) -> bool:
-    """Updates the package lists, which a fresh container lacks. Returns true if apt has new lists."""
+    """Updates the package lists, which a fresh container lacks. Returns true if apt may have new lists."""
     if architecture == NATIVE:
         return tools.update_package_lists()
-    try:
-        # Some lists may be missing; a search shows whether the others suffice.
+    # One list that cannot be had makes apt-get fail; a search shows whether the others suffice.
+    with contextlib.suppress(LabError):
         tools.run(["apt-get", *_options(architecture), "update"])
-        return True
-    except LabError:
-        return False
+    return True
 
 
 def search(pattern: str, architecture: str) -> list[str]:
@@ -101,4 +100,16 @@ def tree(packages: tuple[str, ...], architecture: str) -> Path:
                 deb = download(name, architecture, made)
                 tools.run(["dpkg-deb", "-x", deb.name, "."], cwd=made)
                 deb.unlink()
+            _keep_links_inside(made)
     return final
+
+
+def _keep_links_inside(tree: Path) -> None:
+    """Makes absolute symbolic links relative, so that they lead into the tree: that of a loader is one."""
+    for directory, directories, files in os.walk(tree):
+        for name in (*directories, *files):
+            link = Path(directory) / name
+            if link.is_symlink() and link.readlink().is_absolute():
+                inside = tree / link.readlink().relative_to("/")
+                link.unlink()
+                link.symlink_to(os.path.relpath(inside, directory))

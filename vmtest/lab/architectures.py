@@ -57,6 +57,7 @@ ARCHITECTURES = {
             ("-machine", "virt,gic-version=3", "-cpu", "max,pauth-impdef=on"),
             "ttyAMA0",
             "aarch64-linux-gnu-gcc",
+            modules=EXT4,
         ),
         # Mitigations that emulation cannot provide are off. The machine has no vmcoreinfo device.
         Architecture(

@@ -24,7 +24,7 @@ class Kernel:
     @property
     def architecture(self) -> Architecture:
         of = [one for one in ARCHITECTURES.values() if self.release.endswith(one.kernels)]
-        return of[0] if of else ARCHITECTURES[self.release.rpartition("-")[2]]
+        return of[0] if of else next(ARCHITECTURES[part] for part in self.release.split("-") if part in ARCHITECTURES)
 
     @property
     def vmlinuz(self) -> Path:
@@ -37,7 +37,8 @@ class Kernel:
     def page_size(self) -> int:
         """Returns the size of the kernel's pages in bytes."""
         options = (self.directory / "boot" / f"config-{self.release}").read_text()
-        return 65536 if re.search(r"^CONFIG_(PPC|ARM64)_64K_PAGES=y$", options, re.MULTILINE) else 4096
+        large = re.search(r"^CONFIG_(?:PPC|ARM64)_(16|64)K_PAGES=y$", options, re.MULTILINE)
+        return int(large[1]) << 10 if large else 4096
 
     @property
     def modules(self) -> Path:
@@ -48,9 +49,14 @@ def _release_order(release: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", release)]
 
 
-def _packages(series: str, architecture: str) -> list[str]:
+def _flavours(architecture: str, flavour: str) -> tuple[str, ...]:
+    """Returns the ends of releases: the flavour, or those of the architecture in order of preference."""
+    return (flavour,) if flavour else ARCHITECTURES[architecture].kernels
+
+
+def _packages(series: str, architecture: str, flavour: str) -> list[str]:
     """Returns the series' kernel packages of the first flavour that apt lists, newest first."""
-    for flavour in ARCHITECTURES[architecture].kernels:
+    for flavour in _flavours(architecture, flavour):
         name = rf"linux-image-{re.escape(series)}\.[^ ]*-{flavour}"
         names = [found for found in apt.search(name, architecture) if re.fullmatch(name, found)]
         if names:
@@ -78,39 +84,40 @@ def fetch(package: str, directory: Path, architecture: str = NATIVE) -> str:
     return version
 
 
-def cached(series: str, architecture: str = NATIVE) -> list[Kernel]:
-    """Returns the unpacked kernels of a series and architecture, newest first."""
+def cached(series: str, architecture: str = NATIVE, flavour: str = "") -> list[Kernel]:
+    """Returns the unpacked kernels of a series, architecture and flavour, newest first."""
     found = []
     for described in (cache.root() / ".kernels").glob("*/kernel.json"):
         fields = json.loads(described.read_text())
         kernel = Kernel(**fields, directory=described.parent)
-        if kernel.series == series and kernel.architecture.debian == architecture:
+        fits = kernel.series == series and kernel.architecture.debian == architecture
+        if fits and kernel.release.endswith(_flavours(architecture, flavour)):
             found.append(kernel)
     return sorted(found, key=lambda kernel: _release_order(kernel.release), reverse=True)
 
 
-def get(series: str, *, architecture: str = NATIVE, newest: bool = False) -> Kernel:
+def get(series: str, *, architecture: str = NATIVE, flavour: str = "", newest: bool = False) -> Kernel:
     """Returns a kernel of a series such as "6.1": the cached one, so that vmcores made on different days match. If none
     is cached, or `newest` is set, returns the newest that apt offers."""
-    with cache.lock(f"kernel-{series}-{architecture}"):
-        have = cached(series, architecture)
+    with cache.lock(f"kernel-{series}-{flavour or architecture}"):
+        have = cached(series, architecture, flavour)
         if have and not newest:
             return have[0]
         try:
-            return _fetch_newest(series, architecture, have)
+            return _fetch_newest(series, architecture, flavour, have)
         except Unavailable:
             if have:
                 return have[0]
             raise
 
 
-def _fetch_newest(series: str, architecture: str, have: list[Kernel]) -> Kernel:
-    wanted = f"linux-image-{series}.*-{ARCHITECTURES[architecture].kernels[0]}"
+def _fetch_newest(series: str, architecture: str, flavour: str, have: list[Kernel]) -> Kernel:
+    wanted = f"linux-image-{series}.*-{_flavours(architecture, flavour)[0]}"
     if tools.find("apt-cache") is None:
         raise _unavailable(wanted, "this is not a Debian system")
-    names = _packages(series, architecture)
+    names = _packages(series, architecture, flavour)
     if not names and apt.update(architecture):
-        names = _packages(series, architecture)
+        names = _packages(series, architecture, flavour)
     if not names:
         raise _unavailable(wanted, "apt does not list one")
     release = names[0].removeprefix("linux-image-")

@@ -45,10 +45,10 @@ def kernel_of(recipe: Recipe) -> Kernel:
     made = find(recipe)
     if made:
         release = json.loads((made / "manifest.json").read_text())["kernel"]["release"]
-        for kernel in kernels.cached(recipe.series, recipe.architecture):
+        for kernel in kernels.cached(recipe.series, recipe.architecture, recipe.flavour):
             if kernel.release == release:
                 return kernel
-    return kernels.get(recipe.series, architecture=recipe.architecture)
+    return kernels.get(recipe.series, architecture=recipe.architecture, flavour=recipe.flavour)
 
 
 def with_retry(name: str, levels: int, attempt: Callable[[str], Made], architecture: str = NATIVE) -> Made:
@@ -68,7 +68,9 @@ def make(recipe: Recipe, *, remake: bool = False) -> Path:
         made = find(recipe)
         if made and not remake:
             return made
-        kernel = kernels.get(recipe.series, architecture=recipe.architecture, newest=remake)
+        kernel = kernels.get(
+            recipe.series, architecture=recipe.architecture, flavour=recipe.flavour, newest=remake
+        )
         tools.need(kernel.architecture.qemu)
         final = cache.root() / f"{recipe.name}-{kernel.version}-{recipe.hash()}"
         return with_retry(
@@ -178,18 +180,19 @@ def _vmcoreinfo(vmcore: Path) -> bytes:
         return text[0]
 
 
-def _vmcoreinfo_levels(vmcore: Path, architecture: str) -> int:
+def _vmcoreinfo_levels(vmcore: Path, kernel: Kernel) -> int:
     """Returns the number of paging levels according to the vmcore, or 0 if VMCOREINFO does not have it."""
     text = _vmcoreinfo(vmcore)
     five = re.search(rb"^NUMBER\(pgtable_l5_enabled\)=(\d)", text, re.MULTILINE)
     if five:
         return 5 if five[1] == b"1" else 4
+    shift = kernel.page_size.bit_length() - 1
     # arm64: the number of address bits that the top half does not have (kernel: arch/arm64/kernel/vmcore_info.c).
     unused = re.search(rb"^NUMBER\(TCR_EL1_T1SZ\)=0x([0-9a-f]+)", text, re.MULTILINE)
     if unused:
-        return -(-(64 - int(unused[1], 16) - 12) // 9)
+        return -(-(64 - int(unused[1], 16) - shift) // (shift - 3))
     # ppc64 has four, with either MMU.
-    return 4 if architecture == "ppc64el" else 0
+    return 4 if kernel.architecture.debian == "ppc64el" else 0
 
 
 def _manifest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, console: str) -> dict[str, Any]:
@@ -206,7 +209,7 @@ def _manifest(recipe: Recipe, kernel: Kernel, made: Path, work: Path, console: s
             raise LabError(
                 f"{asked} pages of {kind} were requested, the guest has {counted.get(kind, 0)}: {counted}"
             )
-    levels = _vmcoreinfo_levels(made / "vmcore", recipe.architecture)
+    levels = _vmcoreinfo_levels(made / "vmcore", kernel)
     if levels not in (0, recipe.levels):
         raise LabError(f"the guest ran with {levels} levels of page tables, the recipe requires {recipe.levels}")
     return {

@@ -59,6 +59,9 @@ FEW_OF_EVERY_CLASS = {
     "poison": 5,
 }
 
+# About as many bytes in pages of 16 KiB. Huge pages have 32 MiB then, and guest/ aligns transparent ones to 2 MiB only.
+EVERY_CLASS_16K = {kind: max(pages // 4, 5) for kind, pages in A_LITTLE_OF_EVERY_CLASS.items()} | {"hugetlb": 2048}
+
 # About as many bytes in pages of 64 KiB.
 EVERY_CLASS_64K = {kind: max(pages // 16, 5) for kind, pages in EVERY_CLASS.items()}
 
@@ -67,6 +70,10 @@ EVERY_CLASS_64K = {kind: max(pages // 16, 5) for kind, pages in EVERY_CLASS.item
 TRACES = "crash_kexec_post_notifiers panic_print=0x1 log_buf_len=1M"
 
 MOSTLY_PAGE_CACHE = EVERY_CLASS | {"anon": 16384, "thp": 8192, "slab": 4096, "cache_clean": 150_000}
+
+
+def _without(plan: dict[str, int], *kinds: str) -> dict[str, int]:
+    return {kind: pages for kind, pages in plan.items() if kind not in kinds}
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,7 @@ class Recipe:
     plan: dict[str, int] = field(default_factory=lambda: dict(EVERY_CLASS))
     command_line: str = ""
     architecture: str = NATIVE
+    flavour: str = ""  # end of the kernel's release, if not that of the architecture's usual kernel
     timeout: int = 420  # seconds for the whole run of the guest, on a slow and busy machine
 
     def plan_text(self) -> str:
@@ -91,8 +99,9 @@ class Recipe:
 
     def hash(self) -> str:
         """Identifies the contents: changes with the recipe and with the guest's programs, not with the kernel."""
-        # The name tells the architecture.
-        contents = {name: value for name, value in asdict(self).items() if name not in ("timeout", "architecture")}
+        # The name tells the architecture and the flavour.
+        unsaid = ("timeout", "architecture", "flavour")
+        contents = {name: value for name, value in asdict(self).items() if name not in unsaid}
         digest = hashlib.sha256(repr((RECIPE_VERSION, sorted(contents.items()))).encode())
         for source in sorted(GUEST.iterdir()):
             if source.is_file():
@@ -167,7 +176,21 @@ _ALL = [
         command_line="init_on_free=1",
         architecture="arm64",
     ),
-    # Pages of 64 KiB, with either MMU.
+    Recipe(
+        "6.12-arm64-16k-qemu",
+        "6.12",
+        4,
+        "qemu",
+        256,
+        standard=False,
+        balloon=256,
+        plan=_without(EVERY_CLASS_16K, "thp"),
+        command_line="init_on_free=1",
+        architecture="arm64",
+        flavour="arm64-16k",
+        timeout=900,
+    ),
+    # Pages of 64 KiB, with either MMU. With hash, emulation has no huge pages.
     Recipe(
         "6.1-ppc64el-radix-qemu",
         "6.1",
@@ -188,12 +211,12 @@ _ALL = [
         768,
         standard=False,
         balloon=384,
-        plan=EVERY_CLASS_64K,
+        plan=_without(EVERY_CLASS_64K, "hugetlb", "thp"),
         command_line="disable_radix",
         architecture="ppc64el",
         timeout=900,
     ),
-    # Emulation has no huge pages, and cannot poison pages.
+    # Emulation has no huge pages, and the kernel does not poison pages.
     Recipe(
         "6.1-s390x-qemu",
         "6.1",
@@ -202,7 +225,7 @@ _ALL = [
         256,
         standard=False,
         balloon=1024,
-        plan=A_LITTLE_OF_EVERY_CLASS,
+        plan=_without(A_LITTLE_OF_EVERY_CLASS, "hugetlb", "thp", "poison"),
         command_line="init_on_free=1",
         architecture="s390x",
         timeout=900,
