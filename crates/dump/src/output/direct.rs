@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,9 @@ const MIN_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct DirectFile {
     file: File,
+    /// Size in bytes of a page of the page cache. A direct write covers whole pages: if a page of it is dirty, the kernel
+    /// reports an I/O error, since it cannot drop the page (dio_warn_stale_pagecache, mm/filemap.c).
+    page_size: usize,
     /// The kernel refused a write.
     refused: AtomicBool,
 }
@@ -45,6 +49,7 @@ impl DirectFile {
         options.custom_flags(OFlags::DIRECT.bits().cast_signed());
         Some(Self {
             file: options.open(path).ok()?,
+            page_size: rustix::param::page_size().max(BLOCK),
             refused: AtomicBool::new(false),
         })
     }
@@ -54,23 +59,36 @@ impl DirectFile {
         !self.refused.load(Ordering::Relaxed)
     }
 
-    /// Writes all of `bytes` at `offset` of the file. Returns false, and has written nothing
-    /// that matters, if they must go through the page cache.
-    pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<bool> {
-        let is_aligned = offset.is_multiple_of(BLOCK as u64)
-            && bytes.len().is_multiple_of(BLOCK)
-            && bytes.as_ptr().align_offset(BLOCK) == 0;
-        if !is_aligned || bytes.len() < MIN_BYTES || !self.is_used() {
-            return Ok(false);
+    /// Writes the whole pages that `bytes` cover at `offset` of the file. Returns their range in `bytes`; the others, or
+    /// all if the range is empty, must go through the page cache.
+    pub fn write_pages_at(&self, bytes: &[u8], offset: u64) -> io::Result<Range<usize>> {
+        let pages = self.whole_pages(bytes, offset);
+        if pages.is_empty() || !self.is_used() {
+            return Ok(0..0);
         }
-        match self.file.write_all_at(bytes, offset) {
-            Ok(()) => Ok(true),
+        let start = offset + pages.start as u64;
+        match self.file.write_all_at(&bytes[pages.clone()], start) {
+            Ok(()) => Ok(pages),
             // Blocks larger than ours, or a file system that allows it only when opening.
             Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
                 self.refused.store(true, Ordering::Relaxed);
-                Ok(false)
+                Ok(0..0)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the range in `bytes` of the whole pages at `offset`. Empty if they are few, or not aligned in memory.
+    fn whole_pages(&self, bytes: &[u8], offset: u64) -> Range<usize> {
+        let page = self.page_size as u64;
+        let before = offset.wrapping_neg() & (page - 1);
+        let behind = offset.wrapping_add(bytes.len() as u64) & (page - 1);
+        let (start, end) = (before as usize, bytes.len().saturating_sub(behind as usize));
+        let is_long = end >= start.saturating_add(MIN_BYTES);
+        if is_long && bytes[start..].as_ptr().align_offset(BLOCK) == 0 {
+            start..end
+        } else {
+            0..0
         }
     }
 }
@@ -84,39 +102,67 @@ mod tests {
     use super::*;
     use bigiron_kernel::AlignedBuffer;
 
-    #[test]
-    fn only_long_aligned_writes_go_past_the_page_cache_and_all_bytes_arrive() {
+    /// A file for direct writes whose page cache is taken to have pages of this size, and a buffer of four times the
+    /// least length. `None` where temporary files have no direct writes.
+    fn opened(page_size: usize) -> Option<(File, DirectFile, AlignedBuffer)> {
         // The usual directory of temporary files may be a file system without direct writes. The
         // sources are not there when the test was built elsewhere.
         let beside = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR"));
         let file = beside.or_else(|_| tempfile::tempfile()).unwrap();
-        let Some(direct) = DirectFile::of(&file) else {
-            return;
-        };
+        let mut direct = DirectFile::of(&file)?;
+        direct.page_size = direct.page_size.max(page_size);
         let mut bytes = AlignedBuffer::new(4 * MIN_BYTES);
         bytes
             .iter_mut()
             .enumerate()
             .for_each(|(n, byte)| *byte = (n % 251) as u8);
-        let block = BLOCK as u64;
-        assert!(!direct.write_all_at(&bytes[1..], block).unwrap());
-        assert!(
-            !direct
-                .write_all_at(&bytes[1..MIN_BYTES + 1], block)
-                .unwrap()
-        );
-        assert!(!direct.write_all_at(&bytes, block + 512).unwrap());
-        assert!(
-            !direct
-                .write_all_at(&bytes[..MIN_BYTES - BLOCK], block)
-                .unwrap()
-        );
+        Some((file, direct, bytes))
+    }
+
+    #[test]
+    fn long_aligned_writes_go_past_the_page_cache_and_all_bytes_arrive() {
+        let Some((file, direct, bytes)) = opened(BLOCK) else {
+            return;
+        };
+        let page = direct.page_size;
+        let at = page as u64;
+        let none = |bytes: &[u8], offset| {
+            assert_eq!(direct.write_pages_at(bytes, offset).unwrap(), 0..0);
+        };
+        none(&bytes[1..], at);
+        none(&bytes[1..MIN_BYTES + 1], at);
+        none(&bytes, at + 512);
+        none(&bytes[..MIN_BYTES - BLOCK], at);
+        none(&[], at);
+        none(&bytes, u64::MAX);
         assert_eq!(file.metadata().unwrap().len(), 0);
-        assert!(direct.write_all_at(&bytes, block).unwrap());
+        assert_eq!(direct.write_pages_at(&bytes, at).unwrap(), 0..bytes.len());
         let mut read = Vec::new();
         (&file).read_to_end(&mut read).unwrap();
-        assert!(read[..BLOCK].iter().all(|byte| *byte == 0));
-        assert_eq!(&read[BLOCK..], &bytes[..]);
+        assert!(read[..page].iter().all(|byte| *byte == 0));
+        assert_eq!(&read[page..], &bytes[..]);
+    }
+
+    #[test]
+    fn page_of_the_page_cache_that_is_covered_in_part_is_not_written_directly() {
+        let page = 64 << 10;
+        let Some((file, direct, bytes)) = opened(page) else {
+            return;
+        };
+        let offset = (page - BLOCK) as u64;
+        let written = direct.write_pages_at(&bytes, offset).unwrap();
+        assert_eq!(written, BLOCK..bytes.len() - page + BLOCK);
+        let mut read = vec![0; written.len()];
+        file.read_exact_at(&mut read, page as u64).unwrap();
+        assert_eq!(read, bytes[written]);
+        // No whole page of the file lies in these bytes.
+        let rest = &bytes[..page + BLOCK];
+        assert_eq!(
+            direct
+                .write_pages_at(rest, offset + 2 * BLOCK as u64)
+                .unwrap(),
+            0..0
+        );
     }
 
     #[test]

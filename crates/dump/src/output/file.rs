@@ -206,10 +206,13 @@ impl Output for FileOutput {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.check_room(offset, bytes.len() as u64)?;
         let offset = self.base + offset;
-        match &self.direct {
-            Some(direct) if direct.write_all_at(bytes, offset)? => Ok(()),
-            _ => self.file.write_all_at(bytes, offset),
-        }
+        let direct = match &self.direct {
+            Some(direct) => direct.write_pages_at(bytes, offset)?,
+            None => 0..0,
+        };
+        let end = offset + direct.end as u64;
+        self.file.write_all_at(&bytes[..direct.start], offset)?;
+        self.file.write_all_at(&bytes[direct.end..], end)
     }
 
     /// A new file is all zeros; a device may not be.
