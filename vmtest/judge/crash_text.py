@@ -20,16 +20,19 @@ from pathlib import Path
 from verdict import CannotJudge, Verdict
 
 COMMANDS = ("sys", "log", "ps", "bt -a", "kmem -i", "kmem -V", "kmem -s", "mod", "runq")
+INSTALLED = ("crash",)
 SECONDS = 900
 
 
-def start(vmlinux: str, dump: str, directory: Path, commands: tuple[str, ...]) -> subprocess.Popen[str]:
+def start(
+    program: tuple[str, ...], vmlinux: str, dump: str, directory: Path, commands: tuple[str, ...]
+) -> subprocess.Popen[str]:
     """Starts one crash in batch mode that writes each command's output to a numbered file."""
     script = directory / "commands"
     lines = [f"{command} > {directory}/{n}" for n, command in enumerate(commands)]
     script.write_text("\n".join([*lines, "quit", ""]))
     return subprocess.Popen(
-        ["crash", "-s", "-i", str(script), vmlinux, dump],
+        [*program, "-s", "-i", str(script), vmlinux, dump],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -56,16 +59,18 @@ class Answers:
         return any(self.commands.get("sys", []))
 
 
-def run(vmlinux: str, dumps: list[str], commands: tuple[str, ...]) -> list[Answers]:
+def run(
+    vmlinux: str, dumps: list[str], commands: tuple[str, ...], program: tuple[str, ...] = INSTALLED
+) -> list[Answers]:
     """Runs the commands on all dumps concurrently."""
-    if not shutil.which("crash"):
-        raise CannotJudge("crash is not installed")
+    if not shutil.which(program[0]):
+        raise CannotJudge(f"{program[0]} is not installed")
     with tempfile.TemporaryDirectory(prefix="crash-text-") as temporary:
         directories = [Path(temporary) / str(n) for n in range(len(dumps))]
         for directory in directories:
             directory.mkdir()
         processes = [
-            start(vmlinux, dump, directory, commands)
+            start(program, vmlinux, dump, directory, commands)
             for dump, directory in zip(dumps, directories)
         ]
         try:
@@ -89,10 +94,10 @@ def read_answers(directory: Path, commands: tuple[str, ...]) -> dict[str, list[s
 
 
 def judge(
-    vmlinux: str, a: str, b: str, commands: tuple[str, ...] = COMMANDS
+    vmlinux: str, a: str, b: str, commands: tuple[str, ...] = COMMANDS, program: tuple[str, ...] = INSTALLED
 ) -> Verdict:
-    """Compares crash's texts command by command."""
-    return compare_answers((a, b), *run(vmlinux, [a, b], commands), commands)
+    """Compares the texts of crash, which `program` runs, command by command."""
+    return compare_answers((a, b), *run(vmlinux, [a, b], commands, program), commands)
 
 
 def compare_answers(

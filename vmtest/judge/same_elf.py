@@ -23,7 +23,7 @@ LONGEST_COMPARE = 1024
 INCOMPLETE = 1
 SHORT_RUN = 256
 # The note in which bigiron records the dump level; its source has none, or another level.
-LEVEL_NOTE = ("BIGIRON", 2)
+LEVEL_NOTE = ("BIGIRON", 0x42494702)
 
 
 def other_notes(core: ElfCore) -> set[tuple[str, int, bytes]]:

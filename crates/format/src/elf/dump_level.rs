@@ -1,10 +1,10 @@
 //! The note that records the dump level of an ELF core. The headers of the other formats have a
 //! field for it.
 
-use super::note::{Note, Notes, encode, without};
+use super::note::{Note, Notes, encode, own, without};
 
 /// Name and type of the note; its descriptor is the level, 4 bytes.
-const NOTE: (&[u8], u32) = (b"BIGIRON", 2);
+const NOTE: (&[u8], u32) = own(2);
 
 /// Returns the level recorded in `notes`, if an intact note has one.
 pub fn find(notes: Notes<'_>) -> Option<u8> {

@@ -6,7 +6,7 @@ use crate::bytes::Endian;
 use crate::error::FormatError;
 
 /// Name and type of the note: 8-byte words, three for each run.
-const NOTE: (&[u8], u32) = (b"BIGIRON", 3);
+const NOTE: (&[u8], u32) = note::own(3);
 const ENTRY: usize = 24;
 /// The frames of every machine are below.
 const FRAME_LIMIT: u64 = 1 << 44;

@@ -11,7 +11,7 @@ use crate::error::FormatError;
 /// Name of the note that holds VMCOREINFO.
 pub const VMCOREINFO: &[u8] = b"VMCOREINFO";
 /// Name and type of the note that marks the dump of a running kernel.
-const LIVE: (&[u8], u32) = (b"BIGIRON", 1);
+const LIVE: (&[u8], u32) = own(1);
 /// Name and type of the note that marks it for crash, as crash's extension snap writes it
 /// (extensions/snap.c).
 const SNAP: (&[u8], u32) = (b"SNAP", 4);
@@ -19,6 +19,12 @@ const SNAP: (&[u8], u32) = (b"SNAP", 4);
 pub const NT_PRSTATUS: u32 = 1;
 /// n_type of the vector registers of PowerPC, which have 16 bytes.
 const NT_PPC_VMX: u32 = 0x100;
+
+/// Returns name and type of a note of bigiron's own. crash tells some notes by their type alone: with a type that
+/// another owner uses too, it would take this one for the registers of a CPU (NT_PRSTATUS is 1, NT_FPREGSET is 2).
+pub(super) const fn own(number: u8) -> (&'static [u8], u32) {
+    (b"BIGIRON", u32::from_be_bytes([b'B', b'I', b'G', number]))
+}
 
 /// Size of an Elf64_Nhdr.
 const NHDR_SIZE: usize = 12;
