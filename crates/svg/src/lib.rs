@@ -1,8 +1,10 @@
 //! SVG pictures without scripts, fonts or external images.
 
+mod bars;
 mod plot;
 mod style;
 
+pub use bars::{Bar, Bars};
 pub use plot::{Axis, Corner, Plot, Series};
 pub use style::{Line, Mark, Style};
 

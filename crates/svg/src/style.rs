@@ -98,5 +98,8 @@ text{font-family:'DejaVu Sans',Verdana,sans-serif;font-size:14px;fill:#1b1f24;fi
 .k3{stroke:#7e22ce;stroke:var(--c3)}.k4{stroke:#a16207;stroke:var(--c4)}.k5{stroke:#be185d;stroke:var(--c5)}
 .t0{fill:#c2410c;fill:var(--c0)}.t1{fill:#0f766e;fill:var(--c1)}.t2{fill:#1d4ed8;fill:var(--c2)}
 .t3{fill:#7e22ce;fill:var(--c3)}.t4{fill:#a16207;fill:var(--c4)}.t5{fill:#be185d;fill:var(--c5)}
+.f0{fill:#c2410c;fill:var(--c0)}.f1{fill:#0f766e;fill:var(--c1)}.f2{fill:#1d4ed8;fill:var(--c2)}
+.f3{fill:#7e22ce;fill:var(--c3)}.f4{fill:#a16207;fill:var(--c4)}.f5{fill:#be185d;fill:var(--c5)}
+.in{fill:#fff;fill:var(--paper);font-weight:bold}
 .bold{font-weight:bold}
 ";

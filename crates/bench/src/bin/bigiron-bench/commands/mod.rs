@@ -1,6 +1,7 @@
 //! The commands: options and output.
 
 mod adaptive;
+mod bars;
 mod cache;
 mod chunk;
 mod filter;
@@ -28,6 +29,8 @@ pub struct Arguments {
 pub enum Command {
     /// Compare adaptive compression with every fixed one, on slow and fast disks
     Adaptive(adaptive::AdaptiveArguments),
+    /// Draw a result that contains the description of a picture as stacked bars
+    Bars(bars::BarsArguments),
     /// Measure the page cache: none, 8 pages and the default, with few and with many lookups
     Cache(cache::CacheArguments),
     /// Measure vmdump chunks of 64 KiB to 4 MiB: size, speed, and the cost of reading a page
@@ -52,6 +55,7 @@ pub enum Command {
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Adaptive(arguments) => adaptive::run(arguments),
+        Command::Bars(arguments) => bars::run(arguments),
         Command::Cache(arguments) => cache::run(arguments),
         Command::Chunk(arguments) => chunk::run(arguments),
         Command::Filter(arguments) => filter::run(arguments),
