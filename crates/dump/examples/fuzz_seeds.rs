@@ -248,6 +248,7 @@ fn small_device() -> Vec<u8> {
         began: 1,
         ended: 2,
         utsname: Utsname::default(),
+        report: None,
     };
     [
         header.encode(BlockPosition::Start),

@@ -6,7 +6,6 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use bigiron_format::device::ContentsKind;
-use bigiron_format::kdump::Utsname;
 use bigiron_helpers::Stop;
 
 use crate::device::refused;
@@ -14,6 +13,7 @@ use crate::driver;
 use crate::elf::ElfWriter;
 use crate::encryption::Recipients;
 use crate::error::DumpError;
+use crate::first_report::first_report;
 use crate::format::{DumpOutput, Format, OutputTarget};
 use crate::job::DumpJob;
 use crate::kdump::KdumpWriter;
@@ -68,7 +68,7 @@ pub fn dump(
         }
     }
     let opener = Opener {
-        utsname: subject.utsname(),
+        subject,
         format: &shape.format,
         recipients: output.recipients(),
         options,
@@ -195,8 +195,8 @@ fn write(
 }
 
 /// Opens the parts of a dump.
-struct Opener<'a, 'o> {
-    utsname: &'o Utsname,
+struct Opener<'a, 'o, 's> {
+    subject: &'o Subject<'s>,
     format: &'o Format,
     recipients: Option<&'o Recipients>,
     options: &'a DumpOptions,
@@ -204,7 +204,7 @@ struct Opener<'a, 'o> {
     stop: &'a Stop,
 }
 
-impl<'a> Opener<'a, '_> {
+impl<'a> Opener<'a, '_, '_> {
     /// Opens all parts or none of them.
     fn open_all(
         &self,
@@ -293,7 +293,11 @@ impl<'a> Opener<'a, '_> {
             Format::Elf { .. } => ContentsKind::Elf,
             Format::Vmdump(_) => ContentsKind::Vmdump,
         };
-        DeviceOutput::begin(path, kind, self.utsname, self.options)
+        // An encrypted dump has nothing in the clear.
+        let kernel = self.subject.kernel();
+        let kernel = kernel.filter(|_| self.recipients.is_none());
+        let report = |max| kernel.map_or_else(Vec::new, |kernel| first_report(kernel, max));
+        DeviceOutput::begin(path, kind, self.subject.utsname(), self.options, report)
     }
 }
 

@@ -18,6 +18,7 @@ mod elf;
 mod encryption;
 mod entropy;
 mod error;
+mod first_report;
 mod format;
 mod frame_runs;
 mod job;
@@ -48,6 +49,7 @@ pub use core_view::CoreView;
 pub use dump::dump;
 pub use encryption::{Recipients, RecipientsError};
 pub use error::DumpError;
+pub use first_report::first_report;
 pub use format::{
     ChunkCompression, DEFAULT_CHUNK_BYTES, DumpOutput, Format, OutputTarget, PageCompression,
     ZstdChunks,

@@ -206,6 +206,11 @@ impl<'a> Kernel<'a> {
         }
     }
 
+    /// Returns true if data is erased.
+    pub fn is_erased(&self) -> bool {
+        self.erased.is_some()
+    }
+
     /// Erases data from dumps as `erasure` says. Reads of the kernel itself are not affected.
     pub fn erase(&mut self, erasure: Erasure) {
         let erased = ErasedSource::new(self.memory.source(), erasure.blanks, &erasure.info);

@@ -75,7 +75,8 @@ const HELP: &str = "\
 A dump is saved in its compressed form as DIR/vmdump.N; an ELF core, which is not compressed, as \
 DIR/vmcore.N. N increases with each dump, and nothing is ever replaced. The kernel log is written to \
 DIR/dmesg.N, and a description of the dump to DIR/info.N. The parts of a split or striped dump become \
-one file; devices among them are marked as saved once that file exists and no part is missing.
+one file; devices among them are marked as saved once that file exists and no part is missing. Of a dump \
+that is not complete the facts and the log that were written before any page go to DIR/report.N.
 
 The command can be killed at any moment and run again: the device's valid mark is cleared only when \
 the copy is on the disk, and a dump that is already saved is not saved again. The file DIR/minfree \
@@ -108,6 +109,8 @@ struct SaveReport {
     number: Option<u64>,
     file: Option<String>,
     log: Option<String>,
+    /// What was written before the dump, if the dump is not complete.
+    report: Option<String>,
     bytes: u64,
     bytes_copied: u64,
     complete: bool,
@@ -134,12 +137,18 @@ pub struct Work {
 pub enum Outcome {
     /// There is no unsaved dump.
     Nothing,
-    /// A dump was started, but the machine stopped before anything was written.
-    Empty,
+    /// A dump was started, but the machine stopped before any page was written.
+    Empty {
+        /// The report that was written before.
+        report: Option<PathBuf>,
+        mark_cleared: bool,
+    },
     /// The dump was copied.
     Saved {
         saved: Saved,
         log: Option<PathBuf>,
+        /// The report, if the dump is not complete.
+        report: Option<PathBuf>,
         mark_cleared: bool,
         /// True if unreadable bytes are a failure.
         refuses_loss: bool,
@@ -202,10 +211,14 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     memory_limit::opened(work.options.memory);
     let clears = save.has_mark() && !work.options.keep_mark;
     if save.is_nothing() {
+        let report = store_report(&save, None, &stop)?;
         if clears {
             save.clear()?;
         }
-        return Ok(Outcome::Empty);
+        return Ok(Outcome::Empty {
+            report,
+            mark_cleared: clears,
+        });
     }
     let progress = Arc::new(Progress::new());
     let display = progress::begin(&progress, BLOCK, !work.shows_progress);
@@ -231,6 +244,10 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
         true => write_log(&saved, &stop)?,
         false => None,
     };
+    let report = match saved.damage.is_some() || save.is_cut_short() {
+        true => store_report(&save, Some(&saved), &stop)?,
+        false => None,
+    };
     let refuses_loss = saved.unreadable.is_some() && !work.accepts_loss;
     let clears = clears && !refuses_loss;
     if clears {
@@ -239,9 +256,29 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
     Ok(Outcome::Saved {
         saved,
         log,
+        report,
         mark_cleared: clears,
         refuses_loss,
     })
+}
+
+/// Stores the report of a dump that is not complete; returns its path, or `None` if there is none.
+fn store_report(
+    save: &Save,
+    saved: Option<&Saved>,
+    stop: &Stop,
+) -> Result<Option<PathBuf>, DumpError> {
+    match save.report() {
+        Ok(None) => Ok(None),
+        Ok(Some(report)) => save.store_report(&report, saved, stop).map(Some),
+        Err(error) => {
+            tell!(
+                "bigiron: warning: cannot read the report: {}",
+                crate::errors::message(&error.into())
+            );
+            Ok(None)
+        }
+    }
 }
 
 /// Prints warnings about the directory, and about the files of other users in it.
@@ -318,14 +355,25 @@ impl Outcome {
             source: name(source),
             ..SaveReport::default()
         };
-        let Self::Saved {
-            saved,
-            log,
-            mark_cleared,
-            ..
-        } = self
-        else {
-            return report;
+        let (saved, log, before, mark_cleared) = match self {
+            Self::Nothing => return report,
+            Self::Empty {
+                report: before,
+                mark_cleared,
+            } => {
+                return SaveReport {
+                    report: before.as_deref().map(name),
+                    mark_cleared: *mark_cleared,
+                    ..report
+                };
+            }
+            Self::Saved {
+                saved,
+                log,
+                report: before,
+                mark_cleared,
+                ..
+            } => (saved, log, before, mark_cleared),
         };
         SaveReport {
             found: true,
@@ -334,6 +382,7 @@ impl Outcome {
             number: Some(saved.number),
             file: Some(name(&saved.path)),
             log: log.as_deref().map(name),
+            report: before.as_deref().map(name),
             bytes: saved.bytes,
             bytes_copied: saved.copied,
             complete: saved.damage.is_none(),
@@ -347,20 +396,30 @@ impl Outcome {
 
     /// Formats the result as text.
     fn text(&self, source: &str, seconds: f64) -> String {
-        let (saved, log, mark_cleared) = match self {
+        let (saved, log, report, mark_cleared) = match self {
             Self::Nothing => return format!("{source}: no unsaved dump"),
-            Self::Empty => {
+            Self::Empty { report: None, .. } => {
                 return format!(
                     "{source}: nothing to save: the machine stopped before any part of the dump was \
                      written"
                 );
             }
+            Self::Empty {
+                report: Some(report),
+                ..
+            } => {
+                return format!(
+                    "{}: only the report of {source}: the machine stopped before any page was written",
+                    report.display()
+                );
+            }
             Self::Saved {
                 saved,
                 log,
+                report,
                 mark_cleared,
                 ..
-            } => (saved, log, *mark_cleared),
+            } => (saved, log, report, *mark_cleared),
         };
         let path = saved.path.display();
         let mut text = if saved.before {
@@ -376,6 +435,12 @@ impl Outcome {
         };
         if let Some(log) = log {
             text = format!("{text}\n{}: the kernel log", log.display());
+        }
+        if let Some(report) = report {
+            text = format!(
+                "{text}\n{}: the report that was written before the dump",
+                report.display()
+            );
         }
         if mark_cleared {
             text = format!("{text}\n{source}: marked as saved");

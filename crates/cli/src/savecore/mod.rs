@@ -84,7 +84,12 @@ fn print_outcome(outcome: &Outcome, source: &Path) {
     let source = source.display();
     match outcome {
         Outcome::Nothing => tell!("{NAME}: {source}: dump already processed"),
-        Outcome::Empty => tell!("{NAME}: {source}: no part of the dump was written"),
+        Outcome::Empty { report, .. } => {
+            tell!("{NAME}: {source}: no part of the dump was written");
+            if let Some(report) = report {
+                tell!("{NAME}: saved its report in {}", report.display());
+            }
+        }
         Outcome::Saved { saved, log, .. } => {
             let path = saved.path.display();
             tell!("{NAME}: saved system crash dump of {source} in {path}");

@@ -71,6 +71,7 @@ mod save_encrypted;
 mod save_encrypted_device;
 mod save_files;
 mod save_killed;
+mod save_report;
 mod save_shared;
 mod save_stripes;
 mod save_vmdump;

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -10,17 +11,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::device::{
-    CONTENTS_OFFSET, Claim, ContentsKind, DeviceHeader, end_block_offset,
+    BLOCK_SIZE, CONTENTS_OFFSET, Claim, ContentsKind, DeviceHeader, MAX_REPORT, ReportPlace,
 };
 use bigiron_format::kdump::Utsname;
 use bigiron_format::{PageFrame, ReadAt};
 use bigiron_kernel::source::{MemorySource, SECTION_FRAMES};
+use xxhash_rust::xxh64::xxh64;
 
 use super::{FileOutput, Output};
 use crate::device::{RawDevice, in_words, refused};
 use crate::dump_id::new_dump_id;
 use crate::error::DumpError;
 use crate::options::{DumpOptions, Unsaved};
+
+/// A report takes at most one part in this number of the device.
+const REPORT_SHARE: u64 = 64;
 
 /// A device that may be written.
 struct TakenDevice {
@@ -43,7 +48,8 @@ pub struct DeviceOutput {
 }
 
 impl DeviceOutput {
-    /// Claims the device at `path` for a dump of `kind`. This destroys a saved dump that is on it,
+    /// Claims the device at `path` for a dump of `kind`, and writes what `report` makes of the
+    /// number of bytes that it may have. This destroys a saved dump that is on it,
     /// with [`Unsaved::Replaced`] an unsaved one, and with `overwrite_device` any other data.
     ///
     /// # Errors
@@ -53,6 +59,7 @@ impl DeviceOutput {
         kind: ContentsKind,
         utsname: &Utsname,
         options: &DumpOptions,
+        report: impl FnOnce(usize) -> Vec<u8>,
     ) -> Result<Self, DumpError> {
         let taken = Self::take(path, options)?;
         let (device, claims, old) = (taken.device, taken.claims, taken.header);
@@ -65,6 +72,7 @@ impl DeviceOutput {
             )
         });
         let size = device.size();
+        let report = report((size / REPORT_SHARE).min(MAX_REPORT) as usize);
         let mut header = DeviceHeader {
             id: new_dump_id(),
             generation: old.map_or(0, |old| old.generation).wrapping_add(1),
@@ -77,16 +85,21 @@ impl DeviceOutput {
             began: now(),
             ended: 0,
             utsname: utsname.clone(),
+            report: None,
         };
+        header.report = place_report(&report, header.end_of_room());
         let file = device.file().try_clone();
         let file = file.map_err(|error| device.error("use it", error))?;
-        let end = end_block_offset(size);
+        let end = header.end_of_room();
         let contents = FileOutput::in_device(file, path.to_owned(), CONTENTS_OFFSET, end);
         // The rest of an older dump must not be taken for this one if the machine stops before
         // the first page is written.
         let mut begin = || {
             device.put(&header, &device.places())?;
             device.wipe(&claims)?;
+            if let Some(place) = header.report {
+                device.file().write_all_at(&report, place.offset)?;
+            }
             header.valid = true;
             header.advance();
             device.put(&header, &device.places())
@@ -271,6 +284,17 @@ impl Output for DeviceOutput {
     fn as_file(&self) -> Option<&FileOutput> {
         Some(&self.contents)
     }
+}
+
+/// Returns the place of a report at the end of the room for the contents.
+fn place_report(report: &[u8], end_of_room: u64) -> Option<ReportPlace> {
+    let length = report.len() as u64;
+    let offset = end_of_room.checked_sub(length.next_multiple_of(BLOCK_SIZE as u64))?;
+    (length != 0).then(|| ReportPlace {
+        offset,
+        length,
+        checksum: xxh64(report, 0),
+    })
 }
 
 /// Returns true if some of these physical addresses are RAM of the source.

@@ -137,6 +137,12 @@ impl DeviceDump {
         }
     }
 
+    /// Reads the report that was written before the dump.
+    pub fn report(&self) -> Result<Option<Vec<u8>>, DumpError> {
+        let report = self.found.report(&self.device);
+        report.map_err(|error| refused(self.device.path(), error.to_string()))
+    }
+
     /// Returns true if the device's valid mark is set.
     pub fn has_mark(&self) -> bool {
         self.found.header.valid

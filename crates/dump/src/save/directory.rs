@@ -15,7 +15,7 @@ use crate::error::DumpError;
 use crate::output::{Entry, OutputDirectory};
 
 /// File names that carry a number.
-const STEMS: [&str; 5] = ["vmdump", "vmcore", "dmesg", "info", "unix"];
+const STEMS: [&str; 6] = ["vmdump", "vmcore", "dmesg", "info", "report", "unix"];
 /// The highest number of a dump; files with higher ones are not counted.
 const MAX_NUMBER: u64 = u32::MAX as u64;
 /// Numbers tried when other processes take them concurrently.

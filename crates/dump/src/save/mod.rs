@@ -30,6 +30,7 @@ mod part_bitmaps;
 mod parts;
 mod recognise;
 mod record;
+mod report;
 mod saved;
 mod space;
 mod stripes;
@@ -92,6 +93,11 @@ impl Save {
     /// there is only a mark to clear.
     pub fn is_nothing(&self) -> bool {
         self.origin.is_nothing()
+    }
+
+    /// Returns true if the machine stopped while the dump was written, or its end is missing.
+    pub fn is_cut_short(&self) -> bool {
+        self.origin.damage().is_some()
     }
 
     /// Returns true if there is a mark to clear.

@@ -234,6 +234,15 @@ impl Origin {
         (same && stem == "vmcore").then_some(number)
     }
 
+    /// The report on the device, or on the first of several that has one.
+    pub fn report(&self) -> Result<Option<Vec<u8>>, DumpError> {
+        match &self.kind {
+            Kind::Device(device) => device.report(),
+            Kind::Stripes(stripes) => stripes.report(),
+            Kind::File { .. } | Kind::Parts => Ok(None),
+        }
+    }
+
     /// Names and values for the record.
     pub fn about(&self) -> Vec<(&'static str, String)> {
         let names: Vec<_> = self.paths.iter().map(|p| p.display().to_string()).collect();

@@ -104,6 +104,12 @@ impl Stripes {
         &self.paths
     }
 
+    /// Reads the report of the first device that has one.
+    pub fn report(&self) -> Result<Option<Vec<u8>>, DumpError> {
+        let mut reports = self.devices.iter().map(DeviceDump::report);
+        reports.find_map(Result::transpose).transpose()
+    }
+
     /// Returns true if nothing was written to any of the parts.
     pub fn is_nothing(&self) -> bool {
         self.paths.is_empty()

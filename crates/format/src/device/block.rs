@@ -19,6 +19,10 @@ const VERSION: u32 = 1;
 /// Bytes in use; the rest is zero and reserved for later versions.
 const HEADER_SIZE: u32 = 1040;
 
+/// Maximum length of a report, in bytes.
+pub const MAX_REPORT: u64 = 1 << 20;
+
+const REPORT_AT: usize = 96;
 const UTSNAME_AT: usize = 640;
 const CHECKSUM_AT: usize = BLOCK_SIZE - 8;
 const MARK_VALID: u32 = 1;
@@ -102,6 +106,17 @@ impl ContentsKind {
     }
 }
 
+/// Where the report of the dump is: what is known of the crash before any page is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReportPlace {
+    /// Offset on the device, behind the contents.
+    pub offset: u64,
+    /// Length in bytes, up to [`MAX_REPORT`].
+    pub length: u64,
+    /// XXH64 of the bytes.
+    pub checksum: u64,
+}
+
 /// The contents of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceHeader {
@@ -128,9 +143,17 @@ pub struct DeviceHeader {
     pub ended: u64,
     /// Names of the dumped system.
     pub utsname: Utsname,
+    /// The report, if there is one.
+    pub report: Option<ReportPlace>,
 }
 
 impl DeviceHeader {
+    /// Returns the end of the room for the contents.
+    pub fn end_of_room(&self) -> u64 {
+        let end = end_block_offset(self.device_size);
+        self.report.map_or(end, |report| report.offset)
+    }
+
     /// Counts a change of the device's blocks.
     pub fn advance(&mut self) {
         self.generation = self.generation.wrapping_add(1);
@@ -170,6 +193,12 @@ impl DeviceHeader {
             (88, self.generation),
         ] {
             ENDIAN.put_u64(&mut block, at, value);
+        }
+        if let Some(report) = self.report {
+            let values = [report.offset, report.length, report.checksum];
+            for (at, value) in (REPORT_AT..).step_by(8).zip(values) {
+                ENDIAN.put_u64(&mut block, at, value);
+            }
         }
         self.utsname
             .encode(&mut block[UTSNAME_AT..UTSNAME_AT + Utsname::SIZE]);
@@ -235,6 +264,11 @@ impl DeviceHeader {
         let mut id = DumpId::default();
         id.0.copy_from_slice(&block[32..48]);
         let marks = u32_at(20);
+        let report = ReportPlace {
+            offset: u64_at(REPORT_AT),
+            length: u64_at(REPORT_AT + 8),
+            checksum: u64_at(REPORT_AT + 16),
+        };
         let header = Self {
             id,
             generation: u64_at(88),
@@ -247,8 +281,20 @@ impl DeviceHeader {
             began: u64_at(72),
             ended: u64_at(80),
             utsname: Utsname::decode(&block[UTSNAME_AT..UTSNAME_AT + Utsname::SIZE]),
+            report: (report.length != 0).then_some(report),
         };
-        let room = end_block_offset(header.device_size);
+        let last = end_block_offset(header.device_size);
+        let end = report.offset.checked_add(report.length);
+        let is_inside = end.is_some_and(|end| end <= last) && report.length <= MAX_REPORT;
+        if header.report.is_some() && !is_inside {
+            return wrong(
+                "the place of the report",
+                REPORT_AT,
+                format!("up to {MAX_REPORT} bytes before {last}, the end block of the device"),
+                format!("{} bytes at {}", report.length, report.offset),
+            );
+        }
+        let room = header.end_of_room();
         let end = header.offset.checked_add(header.length);
         if header.offset < BLOCK_SIZE as u64 || end.is_none_or(|end| end > room) {
             return wrong(

@@ -7,10 +7,12 @@ pub mod block;
 pub mod claims;
 
 pub use block::{
-    BLOCK_SIZE, BlockPosition, CONTENTS_OFFSET, ContentsKind, DeviceHeader, DumpId,
-    end_block_offset,
+    BLOCK_SIZE, BlockPosition, CONTENTS_OFFSET, ContentsKind, DeviceHeader, DumpId, MAX_REPORT,
+    ReportPlace, end_block_offset,
 };
 pub use claims::{Claim, find_claims};
+
+use xxhash_rust::xxh64::xxh64;
 
 use crate::bytes::ReadAt;
 use crate::error::FormatError;
@@ -32,11 +34,31 @@ impl FoundDump {
     pub fn contents(&self, device_size: u64) -> (u64, u64) {
         let header = &self.header;
         let most = match header.length {
-            0 => end_block_offset(header.device_size).saturating_sub(header.offset),
+            0 => header.end_of_room().saturating_sub(header.offset),
             length => length,
         };
         let there = device_size.saturating_sub(header.offset);
         (header.offset, most.min(there))
+    }
+
+    /// Reads the report of the dump; returns `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Reading failed, or the checksum is wrong.
+    pub fn report(&self, device: &(impl ReadAt + ?Sized)) -> Result<Option<Vec<u8>>, FormatError> {
+        const WHAT: &str = "the report of a dump";
+        let Some(place) = self.header.report else {
+            return Ok(None);
+        };
+        let report = device.read_vec_at(WHAT, place.offset, place.length)?;
+        let checksum = xxh64(&report, 0);
+        if checksum != place.checksum {
+            let expected = format!("bytes with the checksum {:#x}", place.checksum);
+            let found = format!("{checksum:#x}: it is damaged");
+            return Err(FormatError::unexpected(WHAT, place.offset, expected, found));
+        }
+        Ok(Some(report))
     }
 
     /// Returns true if the device ends before its contents.

@@ -18,6 +18,7 @@ fn header() -> DeviceHeader {
         began: 1,
         ended: 2,
         utsname,
+        report: None,
     }
 }
 
