@@ -2,12 +2,12 @@
 
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import disks, initramfs, kernels, notes, qemu, tools
+from . import capture_image, disks, initramfs, kernels, notes, qemu, tools
 from .errors import LabError
 from .recipes import EVERY_CLASS, Recipe
 
@@ -31,6 +31,14 @@ class Plan:
     capture_kept: str = "memmap=128M!0x20000000"
     cpus: int = 2
     drive: str = "cache=unsafe"  # options of QEMU's -drive for the disks that dumps go to
+    words: str = ""  # more of the production kernel's command line
+    capture_words: str = ""  # more of the capture kernel's
+    modules: Sequence[str] = ()  # more modules, in the order of their dependencies
+    small: Mapping[str, Path] = field(default_factory=dict)  # programs for a second capture initrd, without /boot
+    devices: Sequence[str] = ()  # more words of QEMU's command line
+    image: str = ""  # options of bigiron dump in the smallest initramfs; empty: the capture kernel has the guest's own
+    saved_mib: int = 0  # size of the disk of saved dumps; 0: that of memory
+    reboots: bool = False  # the machine starts again after a reset; otherwise a reset ends it
     timeout: int = 240
 
 
@@ -42,7 +50,8 @@ class Serviced:
         self._directory = tempfile.TemporaryDirectory(prefix="bigiron-service.")
         self.work = Path(self._directory.name)
         self.lines: list[str] = []
-        self.marks: dict[str, float] = {}
+        self.times: list[float] = []  # of the lines
+        self.events: list[tuple[str, float]] = []  # the marks and their times, in order
         try:
             self._run(program, accel or qemu.accelerator(4))
         except BaseException:
@@ -67,15 +76,20 @@ class Serviced:
         archive.add_file("bigiron", program.read_bytes(), executable=True)
         archive.add_file("capture", (HERE / "guest-kdump" / "capture").read_bytes())
         archive.add_file("scenario", (GUEST / "scenarios" / f"{plan.script}.sh").read_bytes())
-        production = initramfs.build(kernel, "", work, MODULES) + archive.finish()
+        production = initramfs.build(kernel, "", work, (*MODULES, *plan.modules)) + archive.finish()
         (work / "initrd").write_bytes(production)
         boot = initramfs.Archive()
         boot.add_directory("boot")
         boot.add_file(f"boot/vmlinuz-{kernel.release}", kernel.vmlinuz.read_bytes())
         boot.add_file(f"boot/initrd.img-{kernel.release}", production)
-        self._data_disk(kernel, production + boot.finish())
-        for image in (self.dump_disk, self.saved_disk):
-            disks.make_raw_disk(image, plan.ram_mib << 20)
+        small = initramfs.Archive()
+        initramfs.add_programs(small, plan.small)
+        initrds = {"initrd": production + boot.finish(), "initrd-small": production + small.finish()}
+        if plan.image:
+            initrds["initrd"] = capture_image.build(kernel, production, plan.image, program, work)
+        self._data_disk(kernel, initrds)
+        disks.make_raw_disk(self.dump_disk, plan.ram_mib << 20)
+        disks.make_raw_disk(self.saved_disk, (plan.saved_mib or plan.ram_mib) << 20)
         disks.format_ext4(self.saved_disk)
         self._machine(kernel, accel)
 
@@ -86,39 +100,44 @@ class Serviced:
             self.work,
             kernel=kernel.vmlinuz,
             initrd=self.work / "initrd",
-            command_line=f"vmtest.mode=service crashkernel={plan.crashkernel} {plan.kept}",
+            command_line=f"vmtest.mode=service crashkernel={plan.crashkernel} {plan.kept} {plan.words}",
             ram_mib=plan.ram_mib,
             levels=4,
             disks=[self.work / "data"],
             timeout=plan.timeout,
             accel=accel,
             cpus=plan.cpus,
+            reboots=plan.reboots,
             more=[
-                word
-                for image in (self.dump_disk, self.saved_disk)
-                for word in ("-drive", f"file={image},format=raw,if=virtio,{plan.drive}")
+                *(
+                    word
+                    for image in (self.dump_disk, self.saved_disk)
+                    for word in ("-drive", f"file={image},format=raw,if=virtio,{plan.drive}")
+                ),
+                *plan.devices,
             ],
         )
         with machine:
             machine.follow(self._seen, lambda: None)
 
-    def _data_disk(self, kernel: kernels.Kernel, capture_initrd: bytes) -> None:
+    def _data_disk(self, kernel: kernels.Kernel, initrds: Mapping[str, bytes]) -> None:
         plan = self.plan
         recipe = Recipe("service", plan.series, 4, "kdump", plan.ram_mib, plan=dict(EVERY_CLASS) | {
             "cache_clean": (plan.cached_mib << 20) // PAGE, "compressible": 0,
         })  # fmt: skip
         words = f"console=ttyS0 panic=-1 nr_cpus=2 reset_devices irqpoll vmtest.mode=capture {plan.capture_kept}"
-        files = {"vmlinuz": kernel.vmlinuz.read_bytes(), "initrd": capture_initrd, "command-line": words.encode()}
-        disks.make_data_disk(self.work / "data", recipe, kernel, files)
+        files = {"vmlinuz": kernel.vmlinuz.read_bytes(), "command-line": f"{words} {plan.capture_words}".encode()}
+        disks.make_data_disk(self.work / "data", recipe, kernel, files | initrds)
 
     def _seen(self, line: str) -> None:
         now = time.monotonic()
         self.lines.append(line)
+        self.times.append(now)
         for record in notes.console_records(line):
             if "error" in record:
                 raise LabError(f"the guest reports: {record['error']}\n{self.tail()}")
             if "mark" in record:
-                self.marks.setdefault(record["mark"], now)
+                self.events.append((record["mark"], now))
 
     @property
     def dump_disk(self) -> Path:
@@ -140,6 +159,10 @@ class Serviced:
 
     def printed(self, text: str) -> bool:
         return any(text in line for line in self.lines)
+
+    def seen(self, text: str) -> float | None:
+        """Returns the time of the last line that has a text."""
+        return next((at for at, line in zip(reversed(self.times), reversed(self.lines)) if text in line), None)
 
     def tail(self) -> str:
         return "\n".join(self.lines[-25:])

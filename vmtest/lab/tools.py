@@ -33,6 +33,8 @@ PACKAGE_OF = {
     "strace": "strace",
     "debootstrap": "debootstrap",
     "dmsetup": "dmsetup",
+    "cpio": "cpio",
+    "depmod": "kmod",
 }
 
 

@@ -1,0 +1,18 @@
+# The capture kernel hangs while it dumps: the hardware watchdog takes the way through the firmware, and the memory has
+# the reason. Another panic without `panic=` is a hang.
+captured() {
+    # Opened, it resets the machine after 30 s.
+    sleep 1000 >/dev/watchdog &
+    /bigiron dump -f vmdump -d 1 -c none --write-limit 8M /proc/vmcore /dev/pmem0 &
+    sleep 6
+    echo 0 >/proc/sys/kernel/panic
+    mark hang
+    echo c >/proc/sysrq-trigger
+}
+served() {
+    [ "$1" = 2 ] || crash
+    mounted /dev/vdc ext4
+    run save /bigiron save --json /dev/pmem0 /mnt
+    run again /bigiron save --json /dev/pmem0 /mnt
+    umount /mnt
+}
