@@ -26,7 +26,7 @@ TARGET = 5  # the last way is so many times as fast as the first
 FIRMWARE_SECONDS = 60
 DISK_RATE = 100_000_000
 RAM_MIB = 2048
-CACHED_MIB = 1024
+CACHED_MIB = 192
 KEPT = "memmap=192M!0x28000000"
 
 

@@ -249,6 +249,7 @@ fn small_device() -> Vec<u8> {
         ended: 2,
         utsname: Utsname::default(),
         report: None,
+        next: 0,
     };
     [
         header.encode(BlockPosition::Start),

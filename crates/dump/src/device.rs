@@ -17,11 +17,32 @@ use crate::error::DumpError;
 /// Minimum size of a dump device, in bytes.
 const MIN_SIZE: u64 = 1 << 20;
 
+/// Maximum number of dumps behind each other on a device.
+const MAX_DUMPS: usize = 64;
+
+/// A dump device, or one inside another, and the dump on it.
+pub struct OnDevice {
+    /// The device.
+    pub device: RawDevice,
+    /// Its dump, if there is one.
+    pub found: Option<FoundDump>,
+}
+
+impl OnDevice {
+    /// Returns the dump's header if the dump was not saved yet.
+    pub fn unsaved(&self) -> Option<&DeviceHeader> {
+        let header = self.found.as_ref().map(|found| &found.header);
+        header.filter(|header| header.valid)
+    }
+}
+
 /// A block device or file that holds a dump, or is about to.
 #[derive(Debug)]
 pub struct RawDevice {
     file: File,
     path: PathBuf,
+    /// Offset in the file: not 0 for a dump device inside another.
+    base: u64,
     size: u64,
     is_block_device: bool,
 }
@@ -62,9 +83,33 @@ impl RawDevice {
         Ok(Self {
             file,
             path: path.to_owned(),
+            base: 0,
             size,
             is_block_device,
         })
+    }
+
+    /// Returns the dump device in a range of this one. Both have the same lock.
+    pub fn inside(&self, range: &Range<u64>) -> Result<Self, DumpError> {
+        let file = self.file.try_clone();
+        let end = range.end.min(self.size);
+        Ok(Self {
+            file: file.map_err(|error| self.error("use it", error))?,
+            path: self.path.clone(),
+            base: self.base + range.start,
+            size: end.saturating_sub(range.start),
+            is_block_device: self.is_block_device,
+        })
+    }
+
+    /// Offset of the device in the file or device at its path.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Writes all of `bytes`.
+    pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, self.base + offset)
     }
 
     /// Tries to lock the device against other instances of this program, and against udev,
@@ -124,6 +169,19 @@ impl RawDevice {
         device::find(self).map_err(|error| self.format_error(&error))
     }
 
+    /// Returns the device, and those inside it behind each other, with their dumps.
+    pub fn dumps(self) -> Result<Vec<OnDevice>, DumpError> {
+        let mut dumps = Vec::new();
+        let mut next = Some(self);
+        while let Some(device) = next.filter(|_| dumps.len() < MAX_DUMPS) {
+            let found = device.find()?;
+            let range = found.as_ref().and_then(|found| found.header.next_device());
+            next = range.map(|range| device.inside(&range)).transpose()?;
+            dumps.push(OnDevice { device, found });
+        }
+        Ok(dumps)
+    }
+
     /// Returns signatures of other uses on the device.
     pub fn claims(&self) -> Result<Vec<Claim>, DumpError> {
         find_claims(self).map_err(|error| self.format_error(&error))
@@ -151,7 +209,7 @@ impl RawDevice {
     /// Writes blocks, each synced before the next.
     pub fn put(&self, header: &DeviceHeader, places: &[(BlockPosition, u64)]) -> io::Result<()> {
         for (place, offset) in places {
-            self.file.write_all_at(&header.encode(*place), *offset)?;
+            self.write_all_at(&header.encode(*place), *offset)?;
             self.file.sync_data()?;
         }
         Ok(())
@@ -162,9 +220,9 @@ impl RawDevice {
     pub fn wipe(&self, claims: &[Claim]) -> io::Result<()> {
         let head = BLOCK_SIZE as u64..CONTENTS_OFFSET + BLOCK_SIZE as u64;
         let zeros = vec![0; (head.end - head.start) as usize];
-        self.file.write_all_at(&zeros, head.start)?;
+        self.write_all_at(&zeros, head.start)?;
         for claim in claims.iter().filter(|claim| claim.offset >= head.start) {
-            self.file.write_all_at(&zeros[..claim.len], claim.offset)?;
+            self.write_all_at(&zeros[..claim.len], claim.offset)?;
         }
         self.file.sync_data()
     }
@@ -181,7 +239,9 @@ impl RawDevice {
 
 impl ReadAt for RawDevice {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        self.file.read_at(buf, offset)
+        let left = self.size.saturating_sub(offset);
+        let count = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
+        self.file.read_at(&mut buf[..count], self.base + offset)
     }
 
     fn size(&self) -> u64 {

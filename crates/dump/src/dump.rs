@@ -18,7 +18,7 @@ use crate::format::{DumpOutput, Format, OutputTarget};
 use crate::job::DumpJob;
 use crate::kdump::KdumpWriter;
 use crate::memory_needs::memory_needed;
-use crate::options::DumpOptions;
+use crate::options::{DumpOptions, Unsaved};
 use crate::output::{
     DeviceOutput, DiscardedOutput, FileOutput, Output, Part, Sink, StreamEncoding, StreamOutput,
 };
@@ -212,6 +212,10 @@ impl<'a> Opener<'a, '_, '_> {
         warnings: &mut Vec<String>,
     ) -> Result<Vec<Part<'a>>, DumpError> {
         if targets.len() > 1 {
+            if self.options.unsaved == Unsaved::Followed {
+                let what = "--keep both is for a dump on one device";
+                return Err(DumpError::Layout(what.into()));
+            }
             for target in targets {
                 if let OutputTarget::Device(path) = target {
                     DeviceOutput::check(path, self.options)?;

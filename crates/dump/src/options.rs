@@ -50,6 +50,8 @@ pub enum Unsaved {
     Kept,
     /// The new dump replaces it.
     Replaced,
+    /// It stays, and the new dump is written behind it if there is room.
+    Followed,
 }
 
 /// Options of a dump, whatever its format and output.

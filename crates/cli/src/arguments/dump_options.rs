@@ -178,7 +178,7 @@ pub struct DumpOptionArgs {
     #[arg(long)]
     pub overwrite_device: bool,
     /// What to do with a dump on a dump device that was never saved: keep the first, and refuse
-    /// to write; or keep the newest, which replaces it
+    /// to write; keep the newest, which replaces it; or keep both, one behind the other
     #[arg(long, value_name = "WHICH", default_value = "first")]
     pub keep: Keep,
     /// Where to write the dump if OUTPUT does not take it: it has too little room at every level,
@@ -245,6 +245,8 @@ pub enum Keep {
     First,
     /// The dump that is written now
     Newest,
+    /// Both, if there is room for the new one behind the old one; otherwise the first
+    Both,
 }
 
 /// An owner of memory in a Xen host.
@@ -315,6 +317,7 @@ impl DumpOptionArgs {
             unsaved: match self.keep {
                 Keep::First => Unsaved::Kept,
                 Keep::Newest => Unsaved::Replaced,
+                Keep::Both => Unsaved::Followed,
             },
             write_limit: self.write_limit.and_then(NonZeroU64::new),
             size_limit: None,

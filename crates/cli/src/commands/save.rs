@@ -76,7 +76,8 @@ A dump is saved in its compressed form as DIR/vmdump.N; an ELF core, which is no
 DIR/vmcore.N. N increases with each dump, and nothing is ever replaced. The kernel log is written to \
 DIR/dmesg.N, and a description of the dump to DIR/info.N. The parts of a split or striped dump become \
 one file; devices among them are marked as saved once that file exists and no part is missing. Of a dump \
-that is not complete the facts and the log that were written before any page go to DIR/report.N.
+that is not complete the facts and the log that were written before any page go to DIR/report.N. If there are \
+several dumps on a device (`bigiron dump --keep both`), all are saved, the oldest first.
 
 The command can be killed at any moment and run again: the device's valid mark is cleared only when \
 the copy is on the disk, and a dump that is already saved is not saved again. The file DIR/minfree \
@@ -142,6 +143,8 @@ pub enum Outcome {
         /// The report that was written before.
         report: Option<PathBuf>,
         mark_cleared: bool,
+        /// True if there is another dump on the device.
+        has_more: bool,
     },
     /// The dump was copied.
     Saved {
@@ -152,12 +155,13 @@ pub enum Outcome {
         mark_cleared: bool,
         /// True if unreadable bytes are a failure.
         refuses_loss: bool,
+        /// True if there is another dump on the device.
+        has_more: bool,
     },
 }
 
 /// Saves a dump and reports it.
 pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
-    let begin = Instant::now();
     let (sources, directory) = split_paths(&arguments.paths);
     arguments.time.begin(sources)?;
     let memory = arguments
@@ -179,18 +183,33 @@ pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
         shows_progress: !arguments.quiet && !arguments.json,
     };
     memory_limit::limit_opening(arguments.memory_limit);
-    let outcome = perform(&work)?;
-    let source = sources.first().cloned().unwrap_or_default();
-    let seconds = begin.elapsed().as_secs_f64();
+    loop {
+        let begin = Instant::now();
+        let outcome = perform(&work)?;
+        print(arguments, &outcome, sources, begin.elapsed().as_secs_f64())?;
+        outcome.check_loss()?;
+        if !outcome.leads_to_another() {
+            return Ok(());
+        }
+    }
+}
+
+/// Reports a save.
+fn print(
+    arguments: &SaveArguments,
+    outcome: &Outcome,
+    sources: &[PathBuf],
+    seconds: f64,
+) -> anyhow::Result<()> {
     if arguments.json {
-        let mut report = outcome.report(&source);
+        let mut report = outcome.report(sources.first().map_or(Path::new(""), PathBuf::as_path));
         (report.seconds, report.peak_memory) = (seconds, peak_memory());
         summary::print_report(&serde_json::to_string_pretty(&report)?, false);
     } else if !arguments.quiet {
         let names: Vec<_> = sources.iter().map(|s| s.display().to_string()).collect();
         summary::print_report(&outcome.text(&names.join(", "), seconds), false);
     }
-    outcome.check_loss()
+    Ok(())
 }
 
 /// Saves a dump.
@@ -218,6 +237,7 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Empty {
             report,
             mark_cleared: clears,
+            has_more: save.has_more(),
         });
     }
     let progress = Arc::new(Progress::new());
@@ -259,6 +279,7 @@ pub fn perform(work: &Work) -> anyhow::Result<Outcome> {
         report,
         mark_cleared: clears,
         refuses_loss,
+        has_more: save.has_more(),
     })
 }
 
@@ -349,6 +370,23 @@ impl Outcome {
         )
     }
 
+    /// Returns true if the next save finds another dump on the device.
+    pub fn leads_to_another(&self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Empty {
+                mark_cleared,
+                has_more,
+                ..
+            }
+            | Self::Saved {
+                mark_cleared,
+                has_more,
+                ..
+            } => *mark_cleared && *has_more,
+        }
+    }
+
     fn report(&self, source: &Path) -> SaveReport {
         let name = |path: &Path| path.display().to_string();
         let report = SaveReport {
@@ -360,6 +398,7 @@ impl Outcome {
             Self::Empty {
                 report: before,
                 mark_cleared,
+                ..
             } => {
                 return SaveReport {
                     report: before.as_deref().map(name),

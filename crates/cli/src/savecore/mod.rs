@@ -73,11 +73,16 @@ fn save(settings: &Settings) -> anyhow::Result<()> {
         log: true,
         shows_progress: settings.verbose,
     };
-    let outcome = perform(&work)?;
-    if settings.verbose {
-        print_outcome(&outcome, &source);
+    loop {
+        let outcome = perform(&work)?;
+        if settings.verbose {
+            print_outcome(&outcome, &source);
+        }
+        outcome.check_loss()?;
+        if !outcome.leads_to_another() {
+            return Ok(());
+        }
     }
-    outcome.check_loss()
 }
 
 fn print_outcome(outcome: &Outcome, source: &Path) {

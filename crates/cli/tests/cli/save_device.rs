@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use bigiron_format::device::{BLOCK_SIZE, BlockPosition as Block, CONTENTS_OFFSET, DeviceHeader};
+use bigiron_format::device::{
+    self, BLOCK_SIZE, BlockPosition as Block, CONTENTS_OFFSET, DeviceHeader,
+};
 use bigiron_kernel::Source;
 
 use crate::common;
@@ -73,6 +75,77 @@ fn unsaved_dump_is_kept_unless_the_newest_is_wanted() {
     assert!(header.generation > generation);
     place.save(&[]).code(0);
     assert_eq!(place.dump(&[]).code(0).stderr, "");
+}
+
+#[test]
+fn new_dump_follows_an_unsaved_one_if_both_are_wanted() {
+    let place = SaveLab::with_dump(&["-f", "vmdump"]);
+    let first = place.contents();
+    let both = ["--keep", "both", "-j", "1", "-f"];
+    for (format, level) in [("vmdump", "31"), ("kdump", "1"), ("elf", "31")] {
+        place
+            .dump(&[&both[..], &[format, "-d", level]].concat())
+            .code(0);
+    }
+    // The first is as it was, and is the one that is read.
+    assert!(place.contents() == first);
+    let next = place
+        .lab
+        .dump("plain", &["-f", "kdump", "-d", "1", "-j", "1"]);
+    let text = place.save(&[]).code(0).text();
+    assert_eq!(text.matches("marked as saved").count(), 4, "{text}");
+    for name in ["vmdump.0", "vmdump.1", "vmdump.2", "vmcore.3"] {
+        complete_and_equal(&place.file(name), place.lab.vmcore());
+    }
+    complete_and_equal(&place.file("vmdump.2"), &next);
+    assert!(place.save(&[]).code(0).text().contains("no unsaved dump"));
+    // The next one begins at the start.
+    place.dump(&[&both[..], &["kdump"]].concat()).code(0);
+    assert_eq!(place.found().unwrap().header.next, 0);
+    assert_eq!(place.saved(&[])["number"], 4);
+}
+
+#[test]
+fn dump_that_follows_another_is_expanded_and_has_its_log_and_report() {
+    let place = SaveLab::with_dump(&["-f", "kdump", "-d", "31"]);
+    place
+        .dump(&["--keep", "both", "-f", "vmdump", "-d", "1"])
+        .code(0);
+    place.save(&["-f"]).code(0);
+    for number in 0..2 {
+        complete_and_equal(&place.file(&format!("vmcore.{number}")), place.lab.vmcore());
+        let log = run(&["dmesg", arg(place.lab.vmcore())]).code(0).stdout;
+        assert!(fs::read(place.file(&format!("dmesg.{number}"))).unwrap() == log);
+    }
+}
+
+#[test]
+fn unsaved_dump_is_kept_alone_if_nothing_fits_behind_it() {
+    let place = SaveLab::with_dump(&["-f", "kdump", "-d", "0", "-c", "none"]);
+    let id = place.found().unwrap().header.id.to_string();
+    let both = ["--keep", "both", "-f", "kdump", "-d", "0", "-c", "none"];
+    // It is larger than the rest of the device.
+    let then = place.lab.path("then");
+    place
+        .dump(&[&both[..], &["--then", arg(&then)]].concat())
+        .code(0);
+    complete_and_equal(&then, place.lab.vmcore());
+    assert_eq!(place.saved(&[])["id"], id);
+    assert_eq!(place.names(), ["dmesg.0", "info.0", "vmdump.0"]);
+    // The end of an incomplete one is not known.
+    let place = SaveLab::with_dump(&["-f", "kdump"]);
+    place.patch(|bytes| {
+        let mut header = device::find(bytes.as_slice()).unwrap().unwrap().header;
+        (header.complete, header.length) = (false, 0);
+        let end = bytes.len() - BLOCK_SIZE;
+        bytes[..BLOCK_SIZE].copy_from_slice(&header.encode(Block::Start));
+        bytes[end..].copy_from_slice(&header.encode(Block::End));
+    });
+    place
+        .dump(&["--keep", "both"])
+        .code(3)
+        .says(&["never saved"]);
+    place.dump(&["--keep", "newest"]).code(0);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -19,7 +18,7 @@ use bigiron_kernel::source::{MemorySource, SECTION_FRAMES};
 use xxhash_rust::xxh64::xxh64;
 
 use super::{FileOutput, Output};
-use crate::device::{RawDevice, in_words, refused};
+use crate::device::{OnDevice, RawDevice, in_words, refused};
 use crate::dump_id::new_dump_id;
 use crate::error::DumpError;
 use crate::options::{DumpOptions, Unsaved};
@@ -34,6 +33,10 @@ struct TakenDevice {
     claims: Vec<Claim>,
     /// The header of the dump on it.
     header: Option<DeviceHeader>,
+    /// Dumps that were not saved, and are replaced.
+    replaced: Vec<DeviceHeader>,
+    /// The device that this one is inside of, and its header, which is to name this one.
+    outer: Option<(RawDevice, DeviceHeader)>,
 }
 
 /// A dump device that is being written.
@@ -50,7 +53,7 @@ pub struct DeviceOutput {
 impl DeviceOutput {
     /// Claims the device at `path` for a dump of `kind`, and writes what `report` makes of the
     /// number of bytes that it may have. This destroys a saved dump that is on it,
-    /// with [`Unsaved::Replaced`] an unsaved one, and with `overwrite_device` any other data.
+    /// with [`Unsaved::Replaced`] all unsaved ones, and with `overwrite_device` any other data.
     ///
     /// # Errors
     /// The device is in use, too small, not writable, or holds an unsaved dump or other data.
@@ -63,14 +66,17 @@ impl DeviceOutput {
     ) -> Result<Self, DumpError> {
         let taken = Self::take(path, options)?;
         let (device, claims, old) = (taken.device, taken.claims, taken.header);
-        let replaces = old.as_ref().filter(|old| old.valid).map(|old| {
-            format!(
-                "{}: replaces a dump of {} that was never saved (id {})",
-                path.display(),
-                old.utsname.names[1],
-                old.id
-            )
-        });
+        let replaced = taken.replaced.iter();
+        let replaced: Vec<_> = replaced
+            .map(|old| {
+                format!(
+                    "a dump of {} that was never saved (id {})",
+                    old.utsname.names[1], old.id
+                )
+            })
+            .collect();
+        let replaces = (!replaced.is_empty())
+            .then(|| format!("{}: replaces {}", path.display(), replaced.join(", and ")));
         let size = device.size();
         let report = report((size / REPORT_SHARE).min(MAX_REPORT) as usize);
         let mut header = DeviceHeader {
@@ -86,23 +92,30 @@ impl DeviceOutput {
             ended: 0,
             utsname: utsname.clone(),
             report: None,
+            next: 0,
         };
         header.report = place_report(&report, header.end_of_room());
         let file = device.file().try_clone();
         let file = file.map_err(|error| device.error("use it", error))?;
-        let end = header.end_of_room();
-        let contents = FileOutput::in_device(file, path.to_owned(), CONTENTS_OFFSET, end);
+        let room = [CONTENTS_OFFSET, header.end_of_room()].map(|offset| device.base() + offset);
+        let contents = FileOutput::in_device(file, path.to_owned(), room[0], room[1]);
         // The rest of an older dump must not be taken for this one if the machine stops before
         // the first page is written.
-        let mut begin = || {
+        let begin = || {
             device.put(&header, &device.places())?;
             device.wipe(&claims)?;
             if let Some(place) = header.report {
-                device.file().write_all_at(&report, place.offset)?;
+                device.write_all_at(&report, place.offset)?;
             }
             header.valid = true;
             header.advance();
-            device.put(&header, &device.places())
+            device.put(&header, &device.places())?;
+            if let Some((outer, mut header)) = taken.outer {
+                header.next = device.base() - outer.base();
+                header.advance();
+                outer.put(&header, &outer.places())?;
+            }
+            Ok(())
         };
         begin().map_err(|error| device.error("write its blocks", error))?;
         Ok(Self {
@@ -171,23 +184,63 @@ impl DeviceOutput {
             }
             _ => {}
         }
-        let header = device.find()?.map(|found| found.header);
+        let mut dumps = device.dumps()?;
+        let replaced: Vec<_> = dumps
+            .iter()
+            .filter_map(OnDevice::unsaved)
+            .cloned()
+            .collect();
         // Nothing saves a dump from a device that has another use by now.
-        if let Some(unsaved) = header.as_ref().filter(|header| header.valid)
+        if let Some(unsaved) = replaced.first()
             && claims.is_empty()
-            && options.unsaved == Unsaved::Kept
+            && options.unsaved != Unsaved::Replaced
         {
-            return Err(DumpError::Unsaved {
+            let refused = DumpError::Unsaved {
                 path: path.to_owned(),
                 host: unsaved.utsname.names[1].clone(),
                 id: unsaved.id,
-            });
+            };
+            return match options.unsaved {
+                Unsaved::Followed => Self::take_behind(dumps)?.ok_or(refused),
+                _ => Err(refused),
+            };
         }
+        // All that is on it is inside the first.
+        let OnDevice { device, found } = dumps.swap_remove(0);
         Ok(TakenDevice {
             device,
             claims,
-            header,
+            header: found.map(|found| found.header),
+            replaced,
+            outer: None,
         })
+    }
+
+    /// Takes the room behind the last of the dumps that were not saved; `None` if there is none.
+    fn take_behind(mut dumps: Vec<OnDevice>) -> Result<Option<TakenDevice>, DumpError> {
+        let last = dumps.iter().rposition(|dump| dump.unsaved().is_some());
+        let Some(OnDevice {
+            device: outer,
+            found: Some(found),
+        }) = last.map(|last| dumps.swap_remove(last))
+        else {
+            return Ok(None);
+        };
+        let Some(room) = found.header.behind() else {
+            return Ok(None);
+        };
+        let device = outer.inside(&room)?;
+        if device.check_size().is_err() {
+            return Ok(None);
+        }
+        Ok(Some(TakenDevice {
+            // The number of changes goes on.
+            header: device.find()?.map(|found| found.header),
+            device,
+            claims: Vec::new(),
+            replaced: Vec::new(),
+            outer: Some((outer, found.header)),
+        }))
     }
 
     /// Appends to what was written, if the dump is a stream.

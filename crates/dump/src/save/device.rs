@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use bigiron_format::ReadAt;
 use bigiron_format::device::{DeviceContents, DeviceHeader, DumpId, FoundDump, is_device};
+use bigiron_kernel::SourceError;
 use bigiron_kernel::source::{DumpFile, is_encrypted};
 
 use super::content::Content;
 use super::options::OpenContext;
 use super::recognise::length_of_cut;
 use super::whole::Whole;
-use crate::device::{RawDevice, in_words, refused};
+use crate::device::{OnDevice, RawDevice, in_words, refused};
 use crate::error::DumpError;
 
 /// Delay between two attempts to lock.
@@ -27,6 +28,8 @@ pub struct DeviceDump {
     damage: Option<String>,
     content: Content,
     id: DumpId,
+    /// True if another dump behind this one was not saved.
+    has_more: bool,
 }
 
 impl DeviceDump {
@@ -52,7 +55,14 @@ impl DeviceDump {
             }
             thread::sleep(LOCK_WAIT);
         }
-        let Some(found) = device.find()? else {
+        let mut dumps = device.dumps()?;
+        let unsaved = dumps.iter().position(|dump| dump.unsaved().is_some());
+        let place = unsaved.unwrap_or(0);
+        let has_more = dumps[place + 1..]
+            .iter()
+            .any(|dump| dump.unsaved().is_some());
+        let OnDevice { device, found } = dumps.swap_remove(place);
+        let Some(found) = found else {
             let mut front = [0; 16];
             let read = device.read_exact_at("the first block", 0, &mut front);
             if read.is_ok() && is_device(&front) {
@@ -80,7 +90,7 @@ impl DeviceDump {
                 // Without the key only the device records the length.
                 found.header.length.min(most)
             } else {
-                length_of_cut(path, offset, &contents)
+                length_of_cut(path, device.base() + offset, &contents)
             };
             (length, Some(why.to_owned()))
         } else if is_cut {
@@ -89,7 +99,7 @@ impl DeviceDump {
         } else {
             (most, None)
         };
-        let contents = DeviceContents::new(DumpFile::open(path)?, offset, length);
+        let contents = DeviceContents::new(DumpFile::open(path)?, device.base() + offset, length);
         let content = Content::of(Box::new(contents), path, options)?;
         Ok(Some(Self {
             id: content.id(found.header.id),
@@ -98,6 +108,7 @@ impl DeviceDump {
             length,
             damage,
             content,
+            has_more,
         }))
     }
 
@@ -114,6 +125,23 @@ impl DeviceDump {
     /// The contents of the device: plain, encrypted or decrypted.
     pub fn content(&self) -> &Content {
         &self.content
+    }
+
+    /// Returns true if the device is inside another.
+    pub fn is_inside(&self) -> bool {
+        self.device.base() != 0
+    }
+
+    /// Returns true if another dump behind this one was not saved.
+    pub fn has_more(&self) -> bool {
+        self.has_more
+    }
+
+    /// Opens the contents again, as they are on the device.
+    pub fn reopen(&self) -> Result<impl ReadAt + use<>, SourceError> {
+        let offset = self.device.base() + self.found.header.offset;
+        let file = DumpFile::open(self.device.path())?;
+        Ok(DeviceContents::new(file, offset, self.length))
     }
 
     /// Returns true if nothing of the dump was written.

@@ -100,6 +100,11 @@ impl Save {
         self.origin.damage().is_some()
     }
 
+    /// Returns true if there is another dump on the device that was not saved.
+    pub fn has_more(&self) -> bool {
+        self.origin.has_more()
+    }
+
     /// Returns true if there is a mark to clear.
     pub fn has_mark(&self) -> bool {
         self.origin.has_mark()

@@ -80,7 +80,12 @@ impl Origin {
             let Some(device) = DeviceDump::open(path, context)? else {
                 return Ok(None);
             };
-            if !device.is_nothing() && is_striped(&paths, options) {
+            if device.is_inside() && options.expand && device.content().decrypted().is_some() {
+                let reason = "the dump is encrypted and behind another one: save it without -f, and \
+                              expand the copy";
+                return Err(refused(path, reason));
+            }
+            if !device.is_inside() && !device.is_nothing() && is_striped(&paths, options) {
                 // The stripes lock it again.
                 drop(device);
                 return Self::open_stripes(&paths, context);
@@ -141,6 +146,11 @@ impl Origin {
 
     /// Opens the dump as a source of memory.
     pub fn open_source(&self) -> Result<Source, SourceError> {
+        if let Kind::Device(device) = &self.kind
+            && device.is_inside()
+        {
+            return Source::from_bytes(Box::new(device.reopen()?), self.path().to_owned());
+        }
         let keys = self.identity.as_deref().map(Identities::from_file);
         let keys = keys.transpose()?.unwrap_or_default();
         Source::open_with(&self.paths, &keys)
@@ -232,6 +242,11 @@ impl Origin {
         let number = super::directory::number(number)?;
         let same = is_in(path, directory);
         (same && stem == "vmcore").then_some(number)
+    }
+
+    /// Returns true if another dump on the device was not saved.
+    pub fn has_more(&self) -> bool {
+        matches!(&self.kind, Kind::Device(device) if device.has_more())
     }
 
     /// The report on the device, or on the first of several that has one.

@@ -1,6 +1,7 @@
 //! The block at the start and at the end of a dump device.
 
 use std::fmt;
+use std::ops::Range;
 
 use xxhash_rust::xxh64::xxh64;
 
@@ -23,6 +24,7 @@ const HEADER_SIZE: u32 = 1040;
 pub const MAX_REPORT: u64 = 1 << 20;
 
 const REPORT_AT: usize = 96;
+const NEXT_AT: usize = 120;
 const UTSNAME_AT: usize = 640;
 const CHECKSUM_AT: usize = BLOCK_SIZE - 8;
 const MARK_VALID: u32 = 1;
@@ -145,6 +147,9 @@ pub struct DeviceHeader {
     pub utsname: Utsname,
     /// The report, if there is one.
     pub report: Option<ReportPlace>,
+    /// Where another dump device begins behind the contents, which ends where the room for them
+    /// ends; 0 if there is none.
+    pub next: u64,
 }
 
 impl DeviceHeader {
@@ -152,6 +157,20 @@ impl DeviceHeader {
     pub fn end_of_room(&self) -> u64 {
         let end = end_block_offset(self.device_size);
         self.report.map_or(end, |report| report.offset)
+    }
+
+    /// Returns the range of the dump device behind the contents, if there is one.
+    pub fn next_device(&self) -> Option<Range<u64>> {
+        (self.next != 0).then(|| self.next..self.end_of_room())
+    }
+
+    /// Returns the range behind the contents in which another dump device may be; `None` if the
+    /// end of the contents is not known.
+    pub fn behind(&self) -> Option<Range<u64>> {
+        let end = self.offset.checked_add(self.length)?;
+        let start = end.checked_next_multiple_of(CONTENTS_OFFSET)?;
+        let room = start..self.end_of_room();
+        (self.complete && !room.is_empty()).then_some(room)
     }
 
     /// Counts a change of the device's blocks.
@@ -191,6 +210,7 @@ impl DeviceHeader {
             (72, self.began),
             (80, self.ended),
             (88, self.generation),
+            (NEXT_AT, self.next),
         ] {
             ENDIAN.put_u64(&mut block, at, value);
         }
@@ -282,6 +302,7 @@ impl DeviceHeader {
             ended: u64_at(80),
             utsname: Utsname::decode(&block[UTSNAME_AT..UTSNAME_AT + Utsname::SIZE]),
             report: (report.length != 0).then_some(report),
+            next: u64_at(NEXT_AT),
         };
         let last = end_block_offset(header.device_size);
         let end = report.offset.checked_add(report.length);
@@ -302,6 +323,15 @@ impl DeviceHeader {
                 56,
                 format!("between {BLOCK_SIZE} and {room}, the blocks of the device"),
                 format!("{} bytes at {}", header.length, header.offset),
+            );
+        }
+        let starts_behind = end.is_some_and(|end| (end..room).contains(&header.next));
+        if header.next != 0 && !starts_behind {
+            return wrong(
+                "the place of the next dump device",
+                NEXT_AT,
+                format!("behind the contents, and before {room}"),
+                header.next.to_string(),
             );
         }
         Ok(header)

@@ -19,6 +19,7 @@ fn header() -> DeviceHeader {
         ended: 2,
         utsname,
         report: None,
+        next: 0,
     }
 }
 
