@@ -149,7 +149,7 @@ def ratio(middle: dict[str, list[float]]) -> float:
 
 
 def picture(middle: dict[str, list[float]], rounds: int, accel: str, kernel: str) -> dict[str, Any]:
-    """Returns the description of the picture, for `bigiron-bench bars`."""
+    """Returns the description of the picture that `bigiron-bench bars` draws."""
     return {
         "title": "From panic to a service that answers, in seconds",
         "subtitle": f"A guest of {RAM_MIB >> 10} GiB ({accel.upper()}, Linux {kernel}), disk {DISK_RATE // 10**6} MB/s, "
