@@ -14,6 +14,8 @@ use crate::arguments::{DumpArguments, LiveArguments};
 use crate::commands::bench::BenchArguments;
 #[cfg(feature = "inspect")]
 use crate::commands::cpu::CpuArguments;
+#[cfg(feature = "inspect")]
+use crate::commands::diagnose::DiagnoseArguments;
 use crate::commands::diff::DiffArguments;
 use crate::commands::dmesg::DmesgArguments;
 #[cfg(feature = "inspect")]
@@ -60,6 +62,9 @@ pub enum Command {
     /// Show what a dump contains, and why its kernel stopped
     #[cfg(feature = "inspect")]
     Info(InfoArguments),
+    /// Find out why a machine stopped: who waits for whom, which CPU does not answer, what is damaged
+    #[cfg(feature = "inspect")]
+    Diagnose(DiagnoseArguments),
     /// Look up symbols of the dumped kernel, or the symbol at an address
     #[cfg(feature = "inspect")]
     Sym(SymbolArguments),
@@ -193,7 +198,7 @@ mod tests {
             assert!(seen.iter().any(|seen| seen == name), "{name}: {seen:?}");
         }
         #[cfg(feature = "inspect")]
-        for name in ["info", "sym", "type", "read", "cpu domains"] {
+        for name in ["info", "diagnose", "sym", "type", "read", "cpu domains"] {
             assert!(seen.iter().any(|seen| seen == name), "{name}: {seen:?}");
         }
     }

@@ -66,6 +66,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "inspect")]
         Command::Info(arguments) => commands::info::run(&arguments)?,
         #[cfg(feature = "inspect")]
+        Command::Diagnose(arguments) => return commands::diagnose::run(&arguments),
+        #[cfg(feature = "inspect")]
         Command::Sym(arguments) => commands::names::symbols(&arguments)?,
         #[cfg(feature = "inspect")]
         Command::Type(arguments) => commands::names::types(&arguments)?,

@@ -51,6 +51,14 @@ pub enum InspectError {
         /// The kinds supported.
         known: &'static str,
     },
+    /// Known to be unknown, for a reason that was found earlier.
+    #[error("{what}: {reason}")]
+    NotKnown {
+        /// What is not known.
+        what: &'static str,
+        /// The reason.
+        reason: String,
+    },
     /// More work than the dump's memory accounts for.
     #[error(
         "given up: a walk through the dump's memory reads more than that memory can hold, so a \

@@ -4,6 +4,8 @@
 pub mod bench;
 #[cfg(feature = "inspect")]
 pub mod cpu;
+#[cfg(feature = "inspect")]
+pub mod diagnose;
 pub mod diff;
 pub mod dmesg;
 pub mod dump;

@@ -11,6 +11,7 @@ use crate::cpus::online_cpus;
 use crate::error::InspectError;
 use crate::program::Program;
 use crate::tasks::{Task, current_task};
+pub(crate) use notes::interrupts_off;
 pub use trace::{Frame, Trace};
 
 /// Unwinds stacks of one kernel.

@@ -12,6 +12,44 @@ const HEAD: usize = 12 + 8;
 /// Maximum size of struct elf_prstatus: ppc64's has 504 bytes.
 const MAX_PRSTATUS: usize = 1024;
 
+/// Offsets of the flags in the registers of a note, and the bit of them that allows interrupts:
+/// EFLAGS.IF. Other machines are not known.
+const X86_64_FLAGS: usize = 18 * 8;
+const X86_64_INTERRUPTS: u64 = 1 << 9;
+
+/// Returns true if interrupts were off on a CPU when it left its registers; `None` if it left
+/// none, and on machines whose flags are not known.
+pub(crate) fn interrupts_off(program: &Program, cpu: usize, online: &[usize]) -> Option<bool> {
+    if program.kernel().architecture().name != "x86_64" {
+        return None;
+    }
+    let endian = program.kernel().memory().source().endian();
+    let of_memory = note_in_memory(program, cpu);
+    let mut intact = Notes::new(of_memory.as_deref().unwrap_or(&[]), endian, 0).intact();
+    let notes = program.kernel().memory().source().notes();
+    let note = intact.find(is_status).or_else(|| {
+        let statuses: Vec<Note<'_>> = notes.intact().filter(is_status).collect();
+        let index = online.iter().position(|known| *known == cpu)?;
+        (statuses.len() == online.len()).then(|| statuses.get(index).copied())?
+    })?;
+    let flags = endian.u64(note.desc.get(PRSTATUS_REGISTERS..)?, X86_64_FLAGS)?;
+    (flags != 0).then_some(flags & X86_64_INTERRUPTS == 0)
+}
+
+/// Reads the note that a CPU left in the kernel's memory.
+fn note_in_memory(program: &Program, cpu: usize) -> Option<Vec<u8>> {
+    let endian = program.kernel().memory().source().endian();
+    let at = crash_notes(program, cpu)?;
+    let mut bytes = vec![0; HEAD + MAX_PRSTATUS];
+    let what = "the notes of a CPU";
+    // No more than the note: it may end where mapped memory does.
+    program.read(what, at, bytes.get_mut(..HEAD)?).ok()?;
+    let len = HEAD.checked_add(endian.u32(&bytes, 4)? as usize)?;
+    bytes.truncate(len);
+    program.read(what, at, &mut bytes).ok()?;
+    (bytes.len() == len).then_some(bytes)
+}
+
 /// Starts with the registers that a CPU had when the kernel stopped: from the note that it left
 /// in the kernel's memory, else from the dump's own notes.
 ///
@@ -43,14 +81,8 @@ fn from_memory<'a>(
     cpu: usize,
 ) -> Option<Box<dyn Walk + 'a>> {
     let endian = program.kernel().memory().source().endian();
-    let at = crash_notes(program, cpu)?;
-    let mut bytes = [0; HEAD + MAX_PRSTATUS];
-    let what = "the notes of a CPU";
-    // No more than the note: it may end where mapped memory does.
-    program.read(what, at, &mut bytes[..HEAD]).ok()?;
-    let len = HEAD.checked_add(endian.u32(&bytes, 4)? as usize)?;
-    program.read(what, at, bytes.get_mut(..len)?).ok()?;
-    let mut intact = Notes::new(bytes.get(..len)?, endian, 0).intact();
+    let bytes = note_in_memory(program, cpu)?;
+    let mut intact = Notes::new(&bytes, endian, 0).intact();
     start(program, unwind, &intact.find(is_status)?, endian)
 }
 

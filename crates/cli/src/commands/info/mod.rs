@@ -9,6 +9,7 @@ mod page;
 mod run_queues;
 mod tasks;
 mod topic;
+mod waits;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -73,6 +74,9 @@ struct TopicArguments {
     /// Show the call stack of each task
     #[arg(long)]
     stacks: bool,
+    /// Show the blocked tasks: what each waits for, who has it, and since when
+    #[arg(long)]
+    waits: bool,
     /// Show memory use by owner: the kernel's counters, slab caches, processes
     #[arg(long)]
     memory: bool,
@@ -144,6 +148,11 @@ const TABLE: &[TopicEntry] = &[
         name: backtrace::STACKS,
         is_wanted: |wanted| wanted.stacks,
         find: backtrace::find_all,
+    },
+    TopicEntry {
+        name: waits::NAME,
+        is_wanted: |wanted| wanted.waits,
+        find: waits::find,
     },
     TopicEntry {
         name: memory::MEMORY,

@@ -1,0 +1,135 @@
+//! `bigiron diagnose`: why a machine stopped, with the evidence.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use bigiron_helpers::Stop;
+use bigiron_inspect::diagnose::WEIGHTY;
+use bigiron_inspect::{Diagnosis, Finding, Program};
+use clap::Args;
+use serde::Serialize;
+
+use crate::arguments::SourceArguments;
+use crate::sandbox::Needs;
+use crate::source::Reading;
+use crate::tell::{on_one_line, print};
+use crate::timeout;
+
+/// Seconds after which the search ends, without `--timeout`.
+const SECONDS: NonZeroU32 = NonZeroU32::new(60).unwrap();
+
+/// `bigiron diagnose`.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct DiagnoseArguments {
+    /// The dump, in any format; all parts of a split or striped one, or - for standard input
+    #[arg(required = true)]
+    dump: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Options for reading the source.
+    #[command(flatten)]
+    source: SourceArguments,
+}
+
+const HELP: &str = "\
+Each finding says what was found, where, how sure it is and why, and which command shows more; the weightiest comes \
+first. Only what is in the dump counts: if that explains nothing, nothing is found. No debug symbols are needed, and a \
+dump of level 31 suffices.
+
+Without --timeout, the search ends after 60 seconds. What was found until then is printed, and the exit status is 124.
+
+Examples:
+  bigiron diagnose vmcore
+  bigiron diagnose --json vmcore | jq '.findings[0]'";
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Output<'d> {
+    /// Version of this structure.
+    version: u32,
+    #[serde(flatten)]
+    diagnosis: &'d Diagnosis,
+}
+
+/// Searches a dump, and prints what was found.
+pub fn run(arguments: &DiagnoseArguments) -> anyhow::Result<ExitCode> {
+    let mut options = arguments.source.clone();
+    options.reader.time.timeout.get_or_insert(SECONDS);
+    let opened = Reading::open(&arguments.dump, &options)?.parse(&Needs::Nothing)?;
+    let stop = Stop::new();
+    timeout::stop_with(&stop);
+    opened.with_kernel(|kernel| {
+        let found = Diagnosis::of(&Program::open(kernel)?, &stop);
+        print(&match arguments.json {
+            true => json(&found)?,
+            false => text(&found),
+        })?;
+        Ok(match found.complete {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::from(timeout::TIMED_OUT),
+        })
+    })
+}
+
+fn json(found: &Diagnosis) -> anyhow::Result<String> {
+    let output = Output {
+        version: 1,
+        diagnosis: found,
+    };
+    Ok(serde_json::to_string_pretty(&output)? + "\n")
+}
+
+fn text(found: &Diagnosis) -> String {
+    let mut lines = Vec::new();
+    if !found.is_weighty() {
+        lines.push("nothing found that explains why the machine stopped".to_owned());
+    }
+    for (number, finding) in (1..).zip(&found.findings) {
+        show(number, finding, &mut lines);
+    }
+    for skipped in &found.skipped {
+        lines.push(format!(
+            "not searched for: {}: {}",
+            skipped.finding, skipped.reason
+        ));
+    }
+    if !found.complete {
+        lines.push("the time ran out before the end of the search".into());
+    }
+    let lines: Vec<_> = lines.iter().map(|line| on_one_line(line)).collect();
+    lines.join("\n") + "\n"
+}
+
+fn show(number: usize, finding: &Finding, lines: &mut Vec<String>) {
+    let remark = match finding.weight >= WEIGHTY {
+        true => "",
+        false => ", a remark",
+    };
+    lines.push(format!(
+        "{number}. {}: {} ({}, weight {}{remark})",
+        finding.kind,
+        finding.title,
+        finding.sure.word(),
+        finding.weight
+    ));
+    let because = finding.because.iter();
+    lines.extend(because.map(|reason| format!("   because {reason}")));
+    if !finding.cpus.is_empty() {
+        let cpus: Vec<String> = finding.cpus.iter().map(ToString::to_string).collect();
+        lines.push(format!("   CPU     {}", cpus.join(", ")));
+    }
+    let tasks = finding.tasks.iter();
+    lines.extend(
+        tasks.map(|task| format!("   task    {task}, {}, at {}", task.state, task.address)),
+    );
+    lines.extend(finding.places.iter().map(|place| match &place.symbol {
+        Some(symbol) => format!("   where   {} {} at {}", place.what, symbol, place.address),
+        None => format!("   where   {} at {}", place.what, place.address),
+    }));
+    let more = finding.more.iter();
+    lines.extend(more.map(|command| format!("   more    {command}")));
+    lines.push(String::new());
+}

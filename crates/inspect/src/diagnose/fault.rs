@@ -1,0 +1,240 @@
+//! The fault that stopped a kernel: its address and the registers, as the kernel printed them.
+
+use bigiron_format::VirtAddr;
+
+use super::finding::Finding;
+use super::log::LogLines;
+use super::slab_object::{SlabObject, SlabObjects};
+use crate::crash::Event;
+use crate::program::Program;
+use crate::tasks::{Task, Tasks};
+use crate::waits::TaskName;
+
+/// Distance of an address from the pointer that it was made of: members of a struct.
+const MAX_OFFSET: u64 = 64 << 10;
+/// Maximum number of registers.
+const MAX_REGISTERS: usize = 64;
+/// Calls shown.
+const SHOWN: usize = 8;
+
+/// A fault.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// The first line of its report.
+    pub message: String,
+    /// The function, `function+offset/size [module]`.
+    pub instruction: Option<String>,
+    /// Its callers.
+    pub trace: Vec<String>,
+    /// The address that could not be accessed.
+    pub address: Option<u64>,
+    /// The registers, by name.
+    pub registers: Vec<(String, u64)>,
+    /// The CPU.
+    pub cpu: Option<u32>,
+    /// PID and name of the task.
+    pub task: Option<(u32, String)>,
+}
+
+impl Fault {
+    /// Reads the fault of a log; `None` if there was none.
+    pub fn of(log: &LogLines) -> Option<Self> {
+        let event: &Event = log.fault()?;
+        let report = log.report_of(event);
+        let panic = log.crash.panic.as_ref();
+        let trace = match (event.trace.is_empty(), panic) {
+            (true, Some(panic)) => &panic.trace,
+            _ => &event.trace,
+        };
+        Some(Self {
+            address: report.iter().take(4).find_map(|line| address(line)),
+            registers: registers(&report),
+            message: event.message.clone(),
+            instruction: event.instruction.clone(),
+            trace: trace
+                .iter()
+                .filter(|call| !call.starts_with("? "))
+                .cloned()
+                .collect(),
+            cpu: event.cpu,
+            task: event.pid.zip(event.command.clone()),
+        })
+    }
+
+    /// Where it happened, in words.
+    pub fn place(&self) -> &str {
+        self.instruction
+            .as_deref()
+            .or_else(|| self.trace.first().map(String::as_str))
+            .unwrap_or("an unknown function")
+    }
+
+    /// Returns what is within a small distance of `pattern`: the address of the fault, then the
+    /// registers.
+    pub fn near(&self, pattern: u64) -> Option<(String, u64)> {
+        let is_near = |value: u64| value.abs_diff(pattern) < MAX_OFFSET;
+        let address = self.address.filter(|address| is_near(*address));
+        let registers = || self.registers.iter().find(|(_, value)| is_near(*value));
+        // A register may have a pattern in it that has nothing to do with the fault; that of
+        // the address is used if it is known and no pattern is near.
+        match (address, self.address) {
+            (Some(address), _) => Some(("the address".into(), address)),
+            (None, None) => registers().cloned(),
+            (None, Some(_)) => None,
+        }
+    }
+
+    /// Adds what is known of the fault to a finding.
+    pub fn describe(&self, program: &Program, mut finding: Finding) -> Finding {
+        finding = finding.because(format!("the log: {}", self.message));
+        if !self.trace.is_empty() {
+            let calls: Vec<&str> = self.trace.iter().take(SHOWN).map(String::as_str).collect();
+            finding = finding.because(format!("called by {}", calls.join(" < ")));
+        }
+        if !self.registers.is_empty() {
+            let registers = self.registers.iter();
+            let registers: Vec<String> = registers
+                .map(|(name, value)| format!("{name} {value:#x}"))
+                .collect();
+            finding = finding.because(format!("registers: {}", registers.join(", ")));
+        }
+        if let Some(cpu) = self.cpu {
+            finding = finding.cpu(cpu as usize);
+        }
+        if let Some((pid, name)) = &self.task {
+            let task = task_by_pid(program, *pid);
+            if let Some(task) = task.filter(|task| task.name == *name) {
+                finding = finding.task(&TaskName::of(&task));
+            }
+        }
+        if let Some(address) = self.address {
+            finding = finding.place(program, "the address", VirtAddr(address));
+        }
+        finding
+            .more("bigiron info --backtrace DUMP")
+            .more("bigiron dmesg DUMP")
+    }
+
+    /// Returns the slab objects that registers point into, with the names of the registers.
+    pub fn objects(&self, slabs: &SlabObjects) -> Vec<(String, SlabObject)> {
+        let mut found: Vec<(String, SlabObject)> = Vec::new();
+        for (name, value) in &self.registers {
+            if let Some(object) = slabs.at(VirtAddr(*value))
+                && !found.iter().any(|(_, known)| known.start == object.start)
+            {
+                found.push((name.clone(), object));
+            }
+        }
+        found
+    }
+}
+
+/// Returns the task with a PID.
+fn task_by_pid(program: &Program, pid: u32) -> Option<Task> {
+    let tasks = Tasks::of(&program.renewed()).ok()?.tasks;
+    tasks
+        .into_iter()
+        .find(|task| u32::try_from(task.pid) == Ok(pid) && !task.idle)
+}
+
+/// Returns the address in the first lines of a report, as `address: 0000000000000018`, `address
+/// dead000000000108`, or `access at 0x18`.
+fn address(line: &str) -> Option<u64> {
+    let rest = [
+        "address: ",
+        "address ",
+        "data access at ",
+        "data access on read at ",
+    ]
+    .iter()
+    .find_map(|word| Some(line.split_once(word)?.1))?;
+    let rest = rest.trim_start_matches("0x");
+    let end = rest
+        .find(|c: char| !c.is_ascii_hexdigit())
+        .unwrap_or(rest.len());
+    (end >= 8).then(|| u64::from_str_radix(rest.get(..end)?, 16).ok())?
+}
+
+/// Returns the registers in a report, `RAX: 0000000000000dc0 RBX: ffff8af74133e7c0` or `x1 :
+/// ffff000003a51980`; of each the first value.
+fn registers(report: &[&str]) -> Vec<(String, u64)> {
+    let mut found: Vec<(String, u64)> = Vec::new();
+    for line in report {
+        if line.starts_with("---[ end trace") {
+            break;
+        }
+        let line = line.replace(" :", ":");
+        let mut words = line.split_whitespace().peekable();
+        while let Some(word) = words.next() {
+            let Some(name) = word.strip_suffix(':') else {
+                continue;
+            };
+            let Some(value) = words.peek() else { continue };
+            // The stack pointer has its segment before it: RSP: 0018:ffffd248403f3f08.
+            let value = value.rsplit(':').next().unwrap_or(value);
+            let is_name =
+                (2..=4).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric());
+            if !is_name || value.len() != 16 || found.len() == MAX_REGISTERS {
+                continue;
+            }
+            if let Ok(value) = u64::from_str_radix(value, 16)
+                && !found.iter().any(|(known, _)| known == name)
+            {
+                found.push((name.to_owned(), value));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_is_read_as_each_architecture_prints_it() {
+        for (line, expected) in [
+            (
+                "BUG: kernel NULL pointer dereference, address: 0000000000000018",
+                0x18,
+            ),
+            (
+                "BUG: unable to handle page fault for address: ffffae920297f218",
+                0xffff_ae92_0297_f218,
+            ),
+            (
+                "general protection fault, probably for non-canonical address \
+                 0xdead000000000100: 0000 [#1] PREEMPT SMP",
+                0xdead_0000_0000_0100,
+            ),
+            (
+                "Unable to handle kernel paging request at virtual address dead000000000108",
+                0xdead_0000_0000_0108,
+            ),
+            (
+                "BUG: Unable to handle kernel data access at 0xc00000001",
+                0xc_0000_0001,
+            ),
+        ] {
+            assert_eq!(address(line), Some(expected), "{line}");
+        }
+        assert_eq!(address("kernel BUG at mm/slub.c:435!"), None);
+    }
+
+    #[test]
+    fn registers_are_read_with_their_first_values() {
+        let report = [
+            "RIP: 0010:use+0x9/0x20 [faults]",
+            "RSP: 0018:ffffd248403f3f08 EFLAGS: 00000282",
+            "RAX: 0000000000000000 RBX: ffff8af7428e0ac0 RCX: 0000000000000001",
+            "x1 : ffff000003a51980 x0 : 6b6b6b6b6b6b6b6b",
+            "RAX: 0000000000000001",
+            "---[ end trace 0000000000000000 ]---",
+            "RDX: 0000000000000001",
+        ];
+        let found = registers(&report);
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["RSP", "RAX", "RBX", "RCX", "x1", "x0"]);
+        assert_eq!((found[0].1, found[1].1), (0xffff_d248_403f_3f08, 0));
+    }
+}

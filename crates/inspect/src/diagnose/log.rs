@@ -1,0 +1,99 @@
+//! The lines of the kernel's log that findings look at.
+
+use bigiron_kernel::Kernel;
+use bigiron_kernel::printk::Log;
+
+use crate::crash::{Crash, Event, EventKind};
+
+/// Lines that are kept, the newest, and bytes of each: a log may be hostile.
+const MAX_LINES: usize = 32 << 10;
+const MAX_LINE: usize = 512;
+/// Lines of one report.
+const MAX_REPORT: usize = 160;
+
+/// The log.
+#[derive(Default)]
+pub struct LogLines {
+    lines: std::collections::VecDeque<Line>,
+    /// Why the kernel stopped, according to the log.
+    pub crash: Crash,
+}
+
+/// A line.
+pub struct Line {
+    /// Nanoseconds since boot.
+    pub ts_nsec: Option<u64>,
+    /// The text.
+    pub text: String,
+}
+
+impl LogLines {
+    /// Reads the log; empty if it cannot be read.
+    pub fn of(kernel: &Kernel) -> Self {
+        let mut found = Self::default();
+        let lines = &mut found.lines;
+        let read = Log::open(kernel).map(|log| {
+            Crash::find_and(&log, &mut |record| {
+                let text = String::from_utf8_lossy(record.text.bytes());
+                for line in text.lines() {
+                    if lines.len() == MAX_LINES {
+                        lines.pop_front();
+                    }
+                    lines.push_back(Line {
+                        ts_nsec: record.ts_nsec,
+                        text: line.chars().take(MAX_LINE).collect(),
+                    });
+                }
+            })
+        });
+        if let Ok(Ok((crash, _))) = read {
+            found.crash = crash;
+        }
+        found
+    }
+
+    /// The fault or failed assertion that stopped the kernel.
+    pub fn fault(&self) -> Option<&Event> {
+        let cause = self.crash.cause.as_ref();
+        cause.filter(|event| event.kind == EventKind::Oops)
+    }
+
+    /// Time of the panic; without one, of the last line.
+    pub fn end(&self) -> Option<u64> {
+        let panic = self.crash.panic.as_ref().and_then(|panic| panic.ts_nsec);
+        panic.or_else(|| self.lines.back()?.ts_nsec)
+    }
+
+    /// Returns the last line that `is_wanted`, and those after it that may belong to its report.
+    pub fn last_report(&self, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<&str>> {
+        let position = self.lines.iter().rposition(|line| is_wanted(&line.text))?;
+        let lines = self.lines.iter().skip(position).take(MAX_REPORT);
+        Some(lines.map(|line| line.text.as_str()).collect())
+    }
+
+    /// The lines of the report of an event, its first line included.
+    pub fn report_of(&self, event: &Event) -> Vec<&str> {
+        let first = self
+            .lines
+            .iter()
+            .position(|line| line.text == event.message && line.ts_nsec == event.ts_nsec);
+        let Some(first) = first else {
+            return Vec::new();
+        };
+        let lines = self.lines.iter().skip(first).take(MAX_REPORT);
+        lines.map(|line| line.text.as_str()).collect()
+    }
+}
+
+/// Returns the calls of the first call trace in a report, without those that are doubtful.
+pub fn calls(report: &[&str]) -> Vec<String> {
+    let after = report
+        .iter()
+        .skip_while(|line| !line.starts_with("Call Trace:"));
+    let lines = after.skip(1).map(|line| line.trim());
+    let lines = lines.take_while(|line| *line == "<TASK>" || line.contains("+0x"));
+    lines
+        .filter(|line| line.contains("+0x") && !line.starts_with('?'))
+        .map(str::to_owned)
+        .collect()
+}

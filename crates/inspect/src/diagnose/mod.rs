@@ -1,0 +1,188 @@
+//! Why a machine stopped, or does not go on: findings, each with the evidence that the dump has.
+//!
+//! Each finding has a file of its own, which names the kernel's sources and the members that it
+//! relies on; `RULES` lists them. A kernel that lacks a member skips the finding and says so.
+//! docs/diagnose.md tells how to read a finding, and how to add one.
+
+mod bad_address;
+mod blocked;
+mod cpu_states;
+mod dead_owner;
+mod deadlock;
+mod evidence;
+mod fault;
+mod finding;
+mod flipped_bit;
+mod frozen;
+mod hard_lockup;
+mod io;
+mod list_corruption;
+mod list_poison;
+mod lock_held;
+mod log;
+mod null_pointer;
+mod out_of_memory;
+mod panicked;
+mod rcu_reader;
+mod slab_object;
+mod slab_report;
+mod soft_lockup;
+mod stack_end;
+mod stack_overflow;
+mod stuck_work;
+mod use_after_free;
+
+use bigiron_helpers::Stop;
+use serde::Serialize;
+
+use crate::program::Program;
+use evidence::{Evidence, Find};
+pub use finding::{Finding, Place, Sure, WEIGHTY};
+
+/// A finding's search.
+struct Rule {
+    /// Name, as the kind of most of its findings.
+    name: &'static str,
+    /// Returns the findings; an error is the reason why this kernel cannot be searched for it.
+    find: Find,
+}
+
+/// All findings, in the order in which they are searched for.
+const RULES: &[Rule] = &[
+    Rule {
+        name: stack_overflow::KIND,
+        find: stack_overflow::find,
+    },
+    Rule {
+        name: stack_end::KIND,
+        find: stack_end::find,
+    },
+    Rule {
+        name: slab_report::KIND,
+        find: slab_report::find,
+    },
+    Rule {
+        name: list_corruption::KIND,
+        find: list_corruption::find,
+    },
+    Rule {
+        name: use_after_free::KIND,
+        find: use_after_free::find,
+    },
+    Rule {
+        name: list_poison::KIND,
+        find: list_poison::find,
+    },
+    Rule {
+        name: flipped_bit::KIND,
+        find: flipped_bit::find,
+    },
+    Rule {
+        name: null_pointer::KIND,
+        find: null_pointer::find,
+    },
+    Rule {
+        name: out_of_memory::KIND,
+        find: out_of_memory::find,
+    },
+    Rule {
+        name: bad_address::KIND,
+        find: bad_address::find,
+    },
+    Rule {
+        name: deadlock::KIND,
+        find: deadlock::find,
+    },
+    Rule {
+        name: dead_owner::KIND,
+        find: dead_owner::find,
+    },
+    Rule {
+        name: hard_lockup::KIND,
+        find: hard_lockup::find,
+    },
+    Rule {
+        name: rcu_reader::KIND,
+        find: rcu_reader::find,
+    },
+    Rule {
+        name: soft_lockup::KIND,
+        find: soft_lockup::find,
+    },
+    Rule {
+        name: frozen::KIND,
+        find: frozen::find,
+    },
+    Rule {
+        name: io::KIND,
+        find: io::find,
+    },
+    Rule {
+        name: stuck_work::KIND,
+        find: stuck_work::find,
+    },
+    Rule {
+        name: lock_held::KIND,
+        find: lock_held::find,
+    },
+    Rule {
+        name: blocked::KIND,
+        find: blocked::find,
+    },
+    Rule {
+        name: panicked::KIND,
+        find: panicked::find,
+    },
+];
+
+/// What was found in a dump.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Diagnosis {
+    /// The findings, the weightiest first.
+    pub findings: Vec<Finding>,
+    /// Findings that this kernel was not searched for, with the reasons.
+    pub skipped: Vec<Skipped>,
+    /// True if every finding was searched for to the end; false after the time limit.
+    pub complete: bool,
+}
+
+/// A finding that this kernel was not searched for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// Name of the finding.
+    pub finding: &'static str,
+    /// Why: a symbol or member that the kernel does not have.
+    pub reason: String,
+}
+
+impl Diagnosis {
+    /// Searches a kernel. If `stop` is set, ends with what was found until then.
+    pub fn of(program: &Program, stop: &Stop) -> Self {
+        let evidence = Evidence::new(program, stop);
+        let mut found = Self::default();
+        for rule in RULES {
+            if stop.is_set() {
+                break;
+            }
+            match (rule.find)(&evidence) {
+                Ok(findings) => found.findings.extend(findings),
+                Err(error) => found.skipped.push(Skipped {
+                    finding: rule.name,
+                    reason: error.to_string(),
+                }),
+            }
+        }
+        found.complete = !stop.is_set();
+        // The order of rules decides between equal weights.
+        let weight = |finding: &Finding| std::cmp::Reverse(finding.weight);
+        found.findings.sort_by_key(weight);
+        found
+    }
+
+    /// Returns true if a finding explains why the machine stopped.
+    pub fn is_weighty(&self) -> bool {
+        self.findings
+            .iter()
+            .any(|finding| finding.weight >= WEIGHTY)
+    }
+}

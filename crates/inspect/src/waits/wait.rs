@@ -1,0 +1,57 @@
+//! A task that waits, and what it waits for.
+
+use bigiron_format::VirtAddr;
+use serde::Serialize;
+
+use super::holder::Holder;
+use super::kind::WaitKind;
+use super::task_name::TaskName;
+use crate::json::hexadecimal;
+
+/// A task that waits.
+#[derive(Clone, Debug, Serialize)]
+pub struct Wait {
+    /// The task.
+    pub task: TaskName,
+    /// Nanoseconds since it ran; `None` if the kernel does not note that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since_nsec: Option<u64>,
+    /// True in state D, in which a signal does not wake it.
+    pub uninterruptible: bool,
+    /// True while it waits for I/O (`task_struct.in_iowait`).
+    pub io: bool,
+    /// The innermost function that is not a part of waiting, `function+offset [module]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// What it waits for, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on: Option<Awaited>,
+}
+
+/// What a task waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Awaited {
+    /// Kind.
+    pub kind: WaitKind,
+    /// Address of the lock, completion, wait queue or work item.
+    #[serde(serialize_with = "hexadecimal")]
+    pub address: VirtAddr,
+    /// The symbol that it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub symbol: Option<String>,
+    /// Its state, in words: `taken by a writer`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Who has it, or is to complete it. Empty if that is not known.
+    pub holders: Vec<Holder>,
+}
+
+/// Formats as `mutex big_lock (0xffffffffc0123000)`.
+impl std::fmt::Display for Awaited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.symbol {
+            Some(symbol) => write!(f, "{} {symbol} ({})", self.kind.word(), self.address),
+            None => write!(f, "{} {}", self.kind.word(), self.address),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+"""Situations made on purpose, and the first finding that `bigiron diagnose` must report of each.
+
+The expectations are written down before the code that meets them. Functions of the module, names of its threads and of
+its variables are in guest-faults/.
+"""
+
+from dataclasses import dataclass
+
+# Objects are poisoned and have red zones, so that the kernel notices what is wrong with them.
+SLAB_CHECKS = "slub_debug=FZPU"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A situation: how it is made, and what is to be found first."""
+
+    name: str
+    kind: str  # of the first finding; empty if nothing of weight may be found
+    names: tuple[str, ...] = ()  # texts that the first finding must have
+    command_line: str = ""
+    settle: int = 12  # seconds from the situation to the dump
+    series: tuple[str, ...] = ("6.1", "6.12")
+
+
+_ALL = [
+    # Tasks that wait for each other.
+    Case("abba", "deadlock", ("faults-ab", "faults-ba", "first_mutex", "second_mutex"), settle=2),
+    Case("rt-abba", "deadlock", ("faults-ab", "faults-ba", "first_rt_mutex", "second_rt_mutex"), settle=2),
+    Case("three-way", "deadlock", ("faults-mutex", "faults-flush", "kworker", "take_first_mutex"), settle=2),
+    Case("dead-owner", "dead-owner", ("faults-waiter", "first_mutex"), settle=2),
+    Case("taken-twice", "deadlock", ("faults-maker", "first_mutex"), settle=2),
+    Case("sleeping-owner", "lock-held", ("faults-owner", "first_mutex", "take_and_sleep")),
+    Case("reader-sleeps", "lock-held", ("faults-owner", "faults_rwsem", "read_and_sleep")),
+    Case("semaphore", "blocked", ("faults-waiter", "faults_semaphore")),
+    Case("completion", "blocked", ("faults-waiter", "faults_completion")),
+    Case("stuck-work-queue", "stuck-work", ("sleep_in_work", "faults_queue", "faults-flusher")),
+    Case("rcu-reader", "rcu-reader", ("faults-reader", "read_rcu_and_spin")),
+    # CPUs.
+    Case("spinlock", "hard-lockup", ("faults-holder", "hold_with_interrupts_off")),
+    Case("soft-lockup", "soft-lockup", ("faults-looper", "loop")),
+    Case("unanswered-call", "hard-lockup", ("faults-holder", "hold_with_interrupts_off")),
+    # Memory. The kernel panics.
+    Case("null-pointer", "null-pointer", ("use",)),
+    Case("use-after-free", "use-after-free", ("use", "faults_things"), SLAB_CHECKS),
+    Case("double-free", "double-free", ("double_free", "faults_things"), SLAB_CHECKS),
+    Case("write-past-object", "slab-corruption", ("write_past_object", "faults_things"), SLAB_CHECKS, settle=2),
+    Case("list-corruption", "list-corruption", ("list_corruption",)),
+    Case("list-removed-twice", "list-poison", ("use",)),
+    Case("flipped-bit", "flipped-bit", ("use", "faults_things")),
+    Case("stack-overflow", "stack-overflow", ("recurse",)),
+    Case("stack-end", "stack-end", ("faults-maker",)),
+    Case("slab-leak", "out-of-memory", ("faults_things",)),
+    Case("bug", "kernel-bug", ("bug",)),
+    # Made by processes.
+    Case("user-memory", "out-of-memory", ("tail",)),
+    Case("user-disk", "io", ("vda",)),
+    Case("user-frozen", "frozen", ("vda",)),
+    # Nothing is wrong.
+    Case("user-healthy", "", settle=0),
+    Case("user-crash", "", settle=0),
+]
+CASES = {case.name: case for case in _ALL}

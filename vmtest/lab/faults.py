@@ -1,0 +1,98 @@
+"""Makes the dump of one situation: boots a guest, makes the situation, and lets QEMU dump the guest's memory."""
+
+import hashlib
+import tempfile
+import time
+from pathlib import Path
+
+from . import cache, disks, headers, initramfs, kernels, make, qemu, tools
+from .errors import LabError
+from .fault_cases import Case
+from .kernels import Kernel
+
+SOURCE = Path(__file__).resolve().parent.parent / "guest-faults"
+RAM_MIB = 256
+READY = "faults: ready"
+PANICKED = "---[ end Kernel panic"
+# Before it, a panic is one of the emulated machine.
+STARTED = "Run /init as init process"
+
+
+def _hash(case: Case, caller: str) -> str:
+    digest = hashlib.sha256(repr((case.name, case.command_line, case.settle, caller)).encode())
+    for file in sorted(SOURCE.iterdir()):
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()[:8]
+
+
+def dump(case: Case, series: str, caller: str = "thread") -> Path:
+    """Returns the directory with the dump of a situation, `vmcore`, and `console.log`; makes it if necessary."""
+    kernel = kernels.get(series)
+    name = f"{case.name}-{caller}"
+    final = cache.root() / ".faults" / f"{series}-{name}-{kernel.version}-{_hash(case, caller)}"
+    with cache.lock(f"faults-{series}-{name}"):
+        if final.exists():
+            return final
+        return make.with_retry(name, 4, lambda accel: _attempt(case, kernel, caller, final, accel))
+
+
+def _attempt(case: Case, kernel: Kernel, caller: str, final: Path, accel: str) -> Path:
+    with cache.new_directory(final) as made, tempfile.TemporaryDirectory(dir=final.parent, prefix=".work.") as work:
+        _run(case, kernel, caller, made, Path(work), accel)
+        (made / "vmcore").chmod(0o644)
+    return final
+
+
+def _archive(kernel: Kernel, work: Path) -> bytes:
+    archive = initramfs.Archive()
+    for directory in ("dev", "modules"):
+        archive.add_directory(directory)
+    archive.add_console()
+    archive.add_file("busybox", tools.static_busybox().read_bytes(), executable=True)
+    archive.add_file("init", (SOURCE / "init").read_bytes(), executable=True)
+    archive.add_file("faults.ko", headers.build_module(kernel, SOURCE, work))
+    for place, (name, content) in enumerate(initramfs.modules(kernel, initramfs.MODULES)):
+        archive.add_file(f"modules/{place:02}-{name}.ko", content)
+    return archive.finish()
+
+
+def _run(case: Case, kernel: Kernel, caller: str, made: Path, work: Path, accel: str) -> None:
+    initrd = work / "initrd"
+    initrd.write_bytes(_archive(kernel, work))
+    disk = work / "disk"
+    disks.make_raw_disk(disk, 64 << 20)
+    disks.format_ext4(disk)
+    # A kernel that panics waits for the dump.
+    words = f"vmtest.situation={case.name} vmtest.caller={caller} oops=panic panic=0 {case.command_line}"
+    drive = ["-drive", f"if=none,id=d0,format=raw,file={disk},cache=unsafe", "-device", "virtio-blk-pci,drive=d0"]
+    with qemu.Machine(
+        work,
+        kernel=kernel.vmlinuz,
+        initrd=initrd,
+        command_line=words,
+        ram_mib=RAM_MIB,
+        levels=4,
+        disks=[],
+        timeout=300,
+        accel=accel,
+        more=drive,
+    ) as machine:
+        if case.name == "user-disk":
+            machine.wait_for("bigiron-vmtest: stop the disk")
+            nothing = dict.fromkeys(("bps", "bps_wr", "iops", "iops_rd", "iops_wr"), 0)
+            machine.monitor("block_set_io_throttle", device="d0", bps_rd=1, **nothing)
+        _wait(machine)
+        time.sleep(case.settle)
+        machine.monitor("dump-guest-memory", paging=False, protocol=f"file:{made / 'vmcore'}")
+        (made / "console.log").write_text(machine.console())
+
+
+def _wait(machine: qemu.Machine) -> None:
+    """Waits for the situation, or for the panic that it leads to."""
+    machine.wait_for(STARTED)
+    deadline = time.monotonic() + 240
+    while not any(text in machine.console() for text in (READY, PANICKED)):
+        if time.monotonic() > deadline or 'bigiron-vmtest: {"error"' in machine.console():
+            tail = "\n".join(machine.console().splitlines()[-25:])
+            raise LabError(f"the guest did not make the situation\n{tail}")
+        time.sleep(0.2)
