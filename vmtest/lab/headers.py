@@ -38,8 +38,10 @@ def build_module(kernel: Kernel, source: Path, work: Path) -> bytes:
     copy = work / "module"
     shutil.copytree(source, copy)
     flavour = tree / f"linux-headers-{kernel.release}"
-    # The compiler that Debian names need not be installed; modules are not checked for that.
-    tools.run(["make", "-s", "-C", common, f"O={flavour}", f"M={copy}", "CC=gcc", "modules"])
+    # The compiler that Debian names need not be installed; modules are not checked for that. Types of a module (BTF) would
+    # need pahole.
+    options = ["CC=gcc", "CONFIG_DEBUG_INFO_BTF_MODULES="]
+    tools.run(["make", "-s", "-C", common, f"O={flavour}", f"M={copy}", *options, "modules"])
     (module,) = copy.glob("*.ko")
     tools.run(["strip", "--strip-debug", module])
     return module.read_bytes()
