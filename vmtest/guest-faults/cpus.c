@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Situations of CPUs: loops, interrupts off, requests not answered. */
 
+#include <linux/cpumask.h>
 #include <linux/delay.h>
+#include <linux/sched.h>
 #include <linux/module.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
@@ -24,6 +26,12 @@ static int hold_with_interrupts_off(void *data)
 	return 0;
 }
 
+/* The timer of a sleep is on the CPU that it began on: not on that which takes no interrupts. */
+static void stay_on_first_cpu(void)
+{
+	set_cpus_allowed_ptr(current, cpumask_of(0));
+}
+
 static int take_lock(void *data)
 {
 	pr_info("faults: ready\n");
@@ -39,6 +47,7 @@ static void spinlock(void)
 
 	if (IS_ERR(holder) || IS_ERR(waiter))
 		return;
+	stay_on_first_cpu();
 	kthread_bind(holder, 1);
 	kthread_bind(waiter, 0);
 	wake_up_process(holder);
@@ -81,6 +90,7 @@ static void unanswered_call(void)
 
 	if (IS_ERR(holder) || IS_ERR(asker))
 		return;
+	stay_on_first_cpu();
 	kthread_bind(holder, 1);
 	kthread_bind(asker, 0);
 	wake_up_process(holder);

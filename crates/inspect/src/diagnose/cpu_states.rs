@@ -71,6 +71,14 @@ pub fn read(program: &Program, end: Option<u64>) -> Result<Vec<CpuState>, Inspec
     states.collect()
 }
 
+/// Returns false if the watchdog's threads do not run (nowatchdog, or a sysctl): then the time is
+/// no evidence. The time itself is 0 in the first second after the start.
+fn watches(program: &Program) -> bool {
+    let enabled = program.variable("watchdog_enabled", 8);
+    let by_user = program.variable("watchdog_user_enabled", 4);
+    enabled.is_ok_and(|enabled| enabled != 0) && by_user.is_ok_and(|enabled| enabled != 0)
+}
+
 fn state(
     program: &Program,
     unwinder: &Unwinder,
@@ -87,7 +95,7 @@ fn state(
         .per_cpu("watchdog_touch_ts", cpu)
         .and_then(|at| program.number(at, 8))
         .ok()
-        .filter(|touched| *touched != 0 && *touched != u64::MAX);
+        .filter(|touched| *touched != u64::MAX && watches(program));
     let touched = touched.and_then(|touched| touched.checked_mul(1 << WATCHDOG_SHIFT));
     Ok(CpuState {
         cpu,
