@@ -108,6 +108,39 @@ fn raw_image_without_a_memory_map_is_refused_with_the_option_that_reads_it() {
 }
 
 #[test]
+fn flat_image_has_all_memory_from_address_0_on() {
+    let lab = Lab::new();
+    let machine = machine();
+    let mut image = Vec::new();
+    for frame in machine.ram().iter().cloned().flatten() {
+        image.resize(frame as usize * 4096, 0);
+        image.extend(machine.page(frame).unwrap_or_else(|| vec![0; 4096]));
+    }
+    let image = lab.file("flat", &image);
+    let expected = lab.dump("expected", &["-d", "31"]);
+    let line = ["verify", "--memory-map", "flat", "--against"];
+    run(&[&line[..], &[arg(&image), arg(&expected)]].concat()).code(0);
+    let line = ["dump", "-d", "31", "--memory-map", "flat"];
+    run(&[&line[..], &[arg(&image), arg(&lab.path("out"))]].concat()).code(0);
+}
+
+#[test]
+fn memory_map_that_cannot_be_used_is_refused_with_the_reason() {
+    let lab = Lab::new();
+    let (image, map) = raw(&lab);
+    let image = arg(&image);
+    run(&["info", "--memory-map", arg(&map), image, image])
+        .code(1)
+        .says(&["--memory-map", "one file"]);
+    let nothing = lab.file("nothing", b"00000000-0009ffff : Reserved\n");
+    for map in [lab.path("none"), nothing] {
+        run(&["info", "--memory-map", arg(&map), image])
+            .code(1)
+            .says(&[arg(&map), "cannot use it as a memory map"]);
+    }
+}
+
+#[test]
 fn diff_compares_a_raw_image_with_a_dump_in_either_order() {
     let lab = Lab::new();
     let core = machine().elf(&ElfShape::vmcore());
