@@ -90,7 +90,11 @@ fuzz_target!(|data: &[u8]| {
             return;
         };
         let _ = (host.census(), host.free_pages(), host.console());
-        let _ = host.text(host.crash_info().changeset);
+        let _ = (host.text(host.crash_info().changeset), host.command_line());
+        for cpu in host.cpus() {
+            let _ = (host.stack(&cpu), host.vcpu_on(&cpu));
+        }
+        let _ = (host.vcpus(0), host.vcpus(1));
         let Ok(filter) = Filter::of_host(memory, &host, kernel.as_ref(), owners, level) else {
             return;
         };

@@ -11,7 +11,7 @@ use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
 use bigiron_helpers::processor_count;
 use bigiron_kernel::printk::LogError;
 use bigiron_kernel::source::{DumpFile, with_file_beside};
-#[cfg(feature = "mount")]
+#[cfg(feature = "inspect")]
 use bigiron_kernel::xen::open_dom0;
 use bigiron_kernel::xen::{Given, Host};
 use bigiron_kernel::{
@@ -225,7 +225,7 @@ impl Opened {
     }
 
     /// Returns dom0's memory in the dump of a Xen host, opened in the same way.
-    #[cfg(feature = "mount")]
+    #[cfg(feature = "inspect")]
     pub fn dom0(&self) -> anyhow::Result<Self> {
         let given = Given::default();
         let dom0 = open_dom0(&self.source, given, self.io, self.cache_pages)?;

@@ -6,9 +6,10 @@
 use std::path::PathBuf;
 
 use bigiron_format::bitmap::Bitmap;
+use bigiron_format::elf::x86_64::Register;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PageFrame, PhysAddr};
-use bigiron_kernel::xen::{Given, Host, Owner, Owners};
+use bigiron_kernel::xen::{Given, Host, Owner, Owners, Vcpu};
 use bigiron_kernel::{
     DumpLevel, Filter, IoMethod, Kernel, KernelError, MemorySource, SECTION_FRAMES, Source,
 };
@@ -219,7 +220,45 @@ fn console_of_the_hypervisor_is_read_from_its_oldest_byte_on() {
     let source = open(build(HOSTS[6]).elf());
     let host = find(&source, Given::default()).unwrap().unwrap();
     let console = String::from_utf8(host.console().unwrap()).unwrap();
-    assert_eq!(console, "(XEN) 'C' pressed -> triggering crashdump\n");
+    let expected = "(XEN) 'C' pressed -> triggering crashdump\n\
+        (XEN) Executing kexec image on cpu0\n";
+    assert_eq!(console, expected);
+}
+
+#[test]
+fn virtual_cpus_of_dom0_are_found_in_every_layout() {
+    for header in HOSTS {
+        let synth = build(header);
+        let source = open(synth.elf());
+        let host = find(&source, Given::default()).unwrap().unwrap();
+        let cpus = host.cpus();
+        for cpu in &cpus {
+            let vcpu = host.vcpu_on(cpu).unwrap().unwrap();
+            assert_eq!(
+                (vcpu.domain, vcpu.number as usize),
+                (0, cpu.number),
+                "{header}"
+            );
+        }
+        let vcpus = host.vcpus(0).unwrap();
+        let instruction = |vcpu: &Vcpu| vcpu.registers.unwrap().get(Register::Rip);
+        let found: Vec<u64> = vcpus.iter().map(instruction).collect();
+        let count = cpus.len() as u64;
+        let at = 0xffff_ffff_8110_0000;
+        let expected: Vec<u64> = (at..at + count).chain([at + 0x1000 + count]).collect();
+        assert_eq!(found, expected, "{header}");
+        assert_eq!(host.vcpus(1).unwrap(), []);
+    }
+}
+
+#[test]
+fn sparse_core_of_a_host_is_its_core() {
+    let synth = build("xen 4.17 fill=zero");
+    let file = tempfile::tempfile().unwrap();
+    synth.write_sparse(&file).unwrap();
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut &file, &mut bytes).unwrap();
+    assert!(bytes == synth.elf(), "another core");
 }
 
 #[test]

@@ -84,3 +84,4 @@ mod verify_against;
 mod vmdump;
 mod worst_moments;
 mod xen;
+mod xen_dom0;

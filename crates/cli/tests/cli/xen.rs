@@ -1,30 +1,29 @@
 //! Dumps of Xen hosts: whose memory is dumped, in every format and again from each of them, and
 //! what is said about a host.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use bigiron_format::PageFrame;
 use bigiron_kernel::{IoMethod, Source};
-use bigiron_synth::{ElfShape, Machine, Synth, XenHost, XenOwner};
+use bigiron_synth::{XenHost, XenOwner};
 
 use crate::common::{Lab, NO_STALL_WARNING, arg, present, run};
-use crate::mounted::{Mounted, can_mount};
 
-const HOST: &str = "xen 4.17 pdx=mask cpus=2
+pub const HOST: &str = "xen 4.17 pdx=mask cpus=2
     ram 0x0-0x9f 0x100-0xfff 0x100000-0x1000ff
     io 0x0 n=160
     dom0 0x800 n=512 ; domain 1 0x100000 n=100 ; domain 7 0xa00 n=16
     free 0xc00 n=512 ; heap 0xe10 n=9 ; stray 0xe80 n=3";
 
-fn host(lab: &Lab, text: &str) -> (XenHost, PathBuf) {
+/// Builds a host, and writes its core.
+pub fn host(lab: &Lab, text: &str) -> (XenHost, PathBuf) {
     let host = XenHost::from_text(text).unwrap();
     let path = lab.file("host", &host.elf());
     (host, path)
 }
 
 /// The page frames that makedumpfile's -X is meant to keep, and those of unknown owners.
-fn without_guests(host: &XenHost) -> Vec<u64> {
+pub fn without_guests(host: &XenHost) -> Vec<u64> {
     let kept = |frame: &u64| match host.owner(*frame) {
         XenOwner::Domain(id) => id == 0,
         XenOwner::Free | XenOwner::Unscrubbed | XenOwner::Offlined | XenOwner::Broken => false,
@@ -35,7 +34,7 @@ fn without_guests(host: &XenHost) -> Vec<u64> {
 
 /// Asserts that the dump has the pages `frames` of the host; an ELF core may have others, in
 /// gaps that are too short for a program header of their own.
-fn check(dump: &Path, host: &XenHost, frames: &[u64], is_elf: bool) {
+pub fn check(dump: &Path, host: &XenHost, frames: &[u64], is_elf: bool) {
     let bits = present(dump);
     let source = Source::open(&[dump.to_owned()]).unwrap();
     let mut reader = source.memory().reader(IoMethod::Read);
@@ -174,6 +173,13 @@ fn host_is_shown_with_its_memory_by_owner() {
         "0, 1, 7",
         "domain 1",
         "Memory by owner",
+        "virtual CPUs: 3 of domain 0\n",
+        "options   dom0_mem=2M crashkernel=1M\n",
+        "stopped   on CPU 0, request: 'C' pressed -> triggering crashdump\n",
+        "CPU 0, in the hypervisor\n",
+        "kexec_crash_save_cpu+0x10/0x100\n",
+        "? common/kexec.c#do_crashdump_trigger+0x45/0x100\n",
+        "(virtual CPU 0 of domain 0, entered from 0xffffffff81100000)\n",
     ] {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
@@ -188,9 +194,24 @@ fn host_is_shown_with_its_memory_by_owner() {
     assert_eq!((of("dom0"), of("domain 1"), of("domain 7")), (512, 100, 16));
     assert_eq!((of("free"), of("unknown")), (host.free(), 3));
     assert_eq!(json["memory"]["free_by_hypervisor"], host.free());
-    run(&["info", "--tasks", arg(&path)])
-        .code(1)
-        .says(&["host", "topics are of one kernel"]);
+    run(&["info", "--tasks", arg(&path)]).code(1).says(&[
+        "host",
+        "topics are of one kernel",
+        "--domain 0",
+    ]);
+    // Only the stack of the CPU that stopped the others is shown without being asked for.
+    assert!(!text.contains("CPU 1, in"), "{text}");
+    let text = run(&["info", "--backtrace", arg(&path)]).code(0).text();
+    for part in [
+        "CPU 1, in the hypervisor\n",
+        "rip ffff82d040005010",
+        "cr4 3333",
+    ] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    assert_eq!(json["stopped"]["kind"], "request");
+    assert_eq!(json["cpus"][1]["vcpu"]["number"], 1);
+    assert!(json["dom0"]["unknown"].is_string(), "{json}");
     run(&["dmesg", arg(&path)])
         .code(1)
         .says(&["a Xen host (Xen 4.17)", "bigiron info"]);
@@ -201,7 +222,9 @@ fn console_of_the_hypervisor_is_printed() {
     let lab = Lab::new();
     let (_, path) = host(&lab, HOST);
     let text = run(&["dmesg", "--xen", arg(&path)]).code(0).text();
-    assert_eq!(text, "(XEN) 'C' pressed -> triggering crashdump\n");
+    let expected = "(XEN) 'C' pressed -> triggering crashdump\n\
+        (XEN) Executing kexec image on cpu0\n";
+    assert_eq!(text, expected);
     let outcome = run(&["dmesg", "--xen", arg(lab.vmcore())]).code(1);
     outcome.says(&["not a dump of a Xen host"]);
 }
@@ -220,128 +243,4 @@ fn owners_can_be_chosen_only_of_a_host() {
     run(&["dump", "-d", "0", arg(&path), arg(&out)])
         .code(0)
         .says(&["VMCOREINFO_XEN"]);
-}
-
-/// A kernel for dom0, which has small pages only.
-const KERNEL: &str = "kernel 6.12 direct=4k vmemmap_leaf=4k image_leaf=4k
-    ram 0x0-0x9f 0x100-0x1fff
-    pages 0x200 free order=9 ; 0x400 cache n=64 ; 0x600 thp ; 0x800 anon n=32
-    log lockless n=20";
-const WITH_KERNEL: &str = "xen 4.17 pdx=mask
-    ram 0x0-0x9f 0x100-0x37ff 0x100000-0x1001ff
-    io 0x0 n=160
-    dom0 0x1000 n=9216 ; domain 1 0x100000 n=100 ; free 0x3400 n=512";
-
-fn host_with_kernel(lab: &Lab) -> (Machine, XenHost, PathBuf) {
-    let kernel = Synth::from_text(KERNEL).unwrap();
-    let host = XenHost::with_dom0(WITH_KERNEL, &kernel).unwrap();
-    let path = lab.file("host", &host.elf());
-    (kernel, host, path)
-}
-
-#[test]
-fn dump_of_dom0_is_that_of_its_kernel_without_xen() {
-    let lab = Lab::new();
-    let (kernel, _, path) = host_with_kernel(&lab);
-    let alone = lab.file("alone", &kernel.elf(&ElfShape::vmcore()));
-    for format in ["kdump", "vmdump", "elf"] {
-        let out = lab.path(format);
-        let line = ["dump", "--domain", "0", "-d", "31", "-f", format];
-        let line = [&line[..], &[NO_STALL_WARNING, arg(&path), arg(&out)]].concat();
-        run(&line).code(0);
-        run(&["verify", "--against", arg(&alone), arg(&out)]).code(0);
-        let bits = present(&out);
-        if format == "kdump" {
-            for (frame, wanted) in kernel.expected_dumpable(31).into_iter().enumerate() {
-                assert_eq!(bits.get(frame) == Some(&true), wanted, "{frame:#x}");
-            }
-        }
-        let log = run(&["dmesg", arg(&out)]).code(0).text();
-        assert_eq!(log, run(&["dmesg", arg(&alone)]).code(0).text());
-    }
-    // The same without a dump of its own.
-    let line = ["dmesg", "--domain", "0", arg(&path)];
-    assert_eq!(
-        run(&line).code(0).text(),
-        run(&["dmesg", arg(&alone)]).code(0).text()
-    );
-    let text = run(&["info", "--domain", "0", arg(&path)]).code(0).text();
-    assert!(
-        text.contains("memory of dom0 in a dump of a Xen host"),
-        "{text}"
-    );
-}
-
-#[test]
-fn pages_of_dom0_are_excluded_from_the_whole_dump_by_its_kernel() {
-    let lab = Lab::new();
-    let (kernel, host, path) = host_with_kernel(&lab);
-    let mut excluded: Vec<u64> = Vec::new();
-    for (frame, kept) in kernel.expected_dumpable(31).into_iter().enumerate() {
-        excluded.extend(host.machine_frame(frame as u64).filter(|_| !kept));
-    }
-    excluded.sort_unstable();
-    let mut frames = without_guests(&host);
-    frames.retain(|frame| excluded.binary_search(frame).is_err());
-    let out = lab.path("out");
-    let line = [
-        "dump",
-        "--xen",
-        "hypervisor,dom0",
-        NO_STALL_WARNING,
-        arg(&path),
-        arg(&out),
-    ];
-    let text = run(&line).code(0).text();
-    assert!(text.contains("of dom0, by its kernel"), "{text}");
-    check(&out, &host, &frames, false);
-    let again = lab.path("again");
-    let line = [
-        "makedumpfile",
-        "-X",
-        "-l",
-        "-d",
-        "31",
-        arg(&out),
-        arg(&again),
-    ];
-    run(&line).code(0);
-    check(&again, &host, &frames, false);
-}
-
-#[test]
-fn mounted_host_has_the_whole_memory_and_that_of_dom0_beside() {
-    if !can_mount() {
-        return;
-    }
-    let lab = Lab::new();
-    let (kernel, host, path) = host_with_kernel(&lab);
-    let mounted = Mounted::new(lab.path("mounted"), &[&path], &[]);
-    let all: Vec<u64> = host.ram().iter().cloned().flatten().collect();
-    check(&mounted.path("vmcore"), &host, &all, true);
-    let console = run(&["dmesg", "--xen", arg(&path)]).code(0).text();
-    assert_eq!(
-        fs::read_to_string(mounted.path("console")).unwrap(),
-        console
-    );
-    let info = run(&["info", "--json", arg(&path)]).code(0).text();
-    assert_eq!(fs::read_to_string(mounted.path("info.json")).unwrap(), info);
-    let alone = lab.file("alone", &kernel.elf(&ElfShape::vmcore()));
-    let dom0 = mounted.path("dom0/vmcore");
-    run(&["verify", "--against", arg(&alone), arg(&dom0)]).code(0);
-    let log = run(&["dmesg", arg(&alone)]).code(0).text();
-    assert_eq!(fs::read_to_string(mounted.path("dom0/dmesg")).unwrap(), log);
-}
-
-#[test]
-fn only_dom0_of_a_host_is_read_by_itself() {
-    let lab = Lab::new();
-    let (_, path) = host(&lab, HOST);
-    let outcome = run(&["info", "--domain", "7", arg(&path)]).code(1);
-    outcome.says(&["--domain 7", "only dom0 (0)"]);
-    let outcome = run(&["info", "--domain", "0", arg(lab.vmcore())]).code(1);
-    outcome.says(&["not a dump of a Xen host"]);
-    let (_, path) = host(&lab, &HOST.replace("cpus=2", "p2m=no"));
-    let outcome = run(&["dump", "--domain", "0", arg(&path), arg(&lab.path("no"))]).code(1);
-    outcome.says(&["PVH", "--xen hypervisor,dom0 -d 17"]);
 }

@@ -43,11 +43,37 @@ pub enum Register {
     Gs,
 }
 
+/// Names of all registers, in the order of their indices.
+pub const REGISTER_NAMES: [&str; 27] = [
+    "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi",
+    "rdi", "orig_rax", "rip", "cs", "rflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs",
+    "gs",
+];
+
 /// The registers of a CPU; those that are not known are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Registers([u64; 27]);
+pub struct Registers([u64; REGISTER_NAMES.len()]);
 
 impl Registers {
+    /// Reads the registers of an NT_PRSTATUS note; `None` if it is too short.
+    pub fn of_prstatus(desc: &[u8]) -> Option<Self> {
+        let mut values = [0; REGISTER_NAMES.len()];
+        for (index, value) in values.iter_mut().enumerate() {
+            *value = Endian::Little.u64(desc, PR_REG + 8 * index)?;
+        }
+        Some(Self(values))
+    }
+
+    /// Returns a register.
+    pub fn get(&self, register: Register) -> u64 {
+        self.0[register as usize]
+    }
+
+    /// Returns all registers with their names.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        REGISTER_NAMES.into_iter().zip(self.0)
+    }
+
     /// Sets a register.
     pub fn set(&mut self, register: Register, value: u64) {
         self.0[register as usize] = value;
@@ -73,5 +99,26 @@ impl Registers {
             desc[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
         note::encode(b"CORE", NT_PRSTATUS, &desc, Endian::Little)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::Notes;
+
+    #[test]
+    fn registers_are_read_from_the_note_that_has_them() {
+        let mut registers = Registers::default();
+        registers.set(Register::R15, 1);
+        registers.set(Register::Rsp, 2);
+        registers.set(Register::Gs, 3);
+        let bytes = registers.note();
+        let note = Notes::new(&bytes, Endian::Little, 0).intact().next();
+        let desc = note.unwrap().desc;
+        assert_eq!(Registers::of_prstatus(desc), Some(registers));
+        assert_eq!(Registers::of_prstatus(&desc[..200]), None);
+        let named: Vec<_> = registers.all().filter(|(_, value)| *value != 0).collect();
+        assert_eq!(named, [("r15", 1), ("rsp", 2), ("gs", 3)]);
     }
 }

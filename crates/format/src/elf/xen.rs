@@ -13,6 +13,8 @@ use crate::error::FormatError;
 const NAME: &[u8] = b"Xen";
 /// Type of the note about the hypervisor (XEN_ELFNOTE_CRASH_INFO, xen/include/public/elfnote.h).
 const CRASH_INFO: u32 = 0x0100_0001;
+/// Type of the notes about the control registers of CPUs (XEN_ELFNOTE_CRASH_REGS).
+const CRASH_REGS: u32 = 0x0100_0002;
 /// Name of the note with the hypervisor's VMCOREINFO.
 const VMCOREINFO_XEN: &[u8] = b"VMCOREINFO_XEN";
 
@@ -93,6 +95,17 @@ pub fn crash_info(notes: Notes<'_>) -> Result<Option<CrashInfo>, FormatError> {
     }))
 }
 
+/// Returns CR0, CR2, CR3 and CR4 of each CPU, in the order of the notes (crash_xen_core_t).
+pub fn control_registers(notes: Notes<'_>) -> impl Iterator<Item = [u64; 4]> {
+    let endian = notes.endian();
+    let own = notes.intact();
+    let own = own.filter(|note| note.name == NAME && note.n_type == CRASH_REGS);
+    own.map(move |note| {
+        let word = |index: usize| endian.u64(note.desc, 8 * index).unwrap_or(0);
+        [word(0), word(1), word(2), word(3)]
+    })
+}
+
 /// Returns the note with the hypervisor's VMCOREINFO, a text that zeros may follow.
 pub fn vmcoreinfo<'a>(notes: Notes<'a>) -> Option<Note<'a>> {
     let mut intact = notes.intact();
@@ -152,6 +165,20 @@ mod tests {
         let other = encode(b"CORE", CRASH_INFO, &[0; 80], ENDIAN);
         assert_eq!(parse(&other).unwrap(), None);
         assert!(vmcoreinfo(Notes::new(&other, ENDIAN, 0)).is_none());
+    }
+
+    #[test]
+    fn control_registers_are_those_of_each_cpu() {
+        let words =
+            |first: u64| -> Vec<u8> { (first..first + 4).flat_map(u64::to_le_bytes).collect() };
+        let bytes = [
+            encode(NAME, CRASH_REGS, &words(1), ENDIAN),
+            encode(b"CORE", CRASH_REGS, &words(20), ENDIAN),
+            encode(NAME, CRASH_REGS, &words(5), ENDIAN),
+        ]
+        .concat();
+        let found: Vec<_> = control_registers(Notes::new(&bytes, ENDIAN, 0)).collect();
+        assert_eq!(found, [[1, 2, 3, 4], [5, 6, 7, 8]]);
     }
 
     #[test]

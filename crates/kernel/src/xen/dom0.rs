@@ -26,11 +26,21 @@ pub fn open_dom0(
 ) -> Result<Source, KernelError> {
     let found = Host::find(host.memory(), given, io, cache_pages)?.ok_or(KernelError::NoXenHost)?;
     let frames = DomainFrames::of_dom0(&found)?;
-    let mut domain = DomainSource::new(Arc::clone(host), frames);
+    let mut domain = DomainSource::new(Arc::clone(host), frames, notes(&found)?);
     if let Some(variable) = start_info(&domain, host.path(), io, cache_pages) {
         domain.hide(variable);
     }
     Ok(Source::inside(host, Box::new(domain)))
+}
+
+/// Returns a note with the registers of each virtual CPU of dom0, in the order of their numbers. One
+/// without registers has zeros, so that readers count right, unless none follows.
+fn notes(host: &Host) -> Result<Vec<u8>, KernelError> {
+    let vcpus = host.vcpus(0)?;
+    let count = vcpus.iter().rposition(|vcpu| vcpu.registers.is_some());
+    let saved = vcpus.iter().take(count.map_or(0, |last| last + 1));
+    let notes = saved.map(|vcpu| vcpu.registers.unwrap_or_default().note());
+    Ok(notes.collect::<Vec<_>>().concat())
 }
 
 /// Returns where dom0's kernel has the pointer xen_start_info, if its symbols are in its memory.

@@ -19,6 +19,8 @@ use crate::source::{
 pub(crate) struct DomainSource {
     host: Arc<Source>,
     frames: DomainFrames,
+    /// Registers of its virtual CPUs.
+    notes: Vec<u8>,
     /// Address of a pointer that is read as null.
     hidden: Option<PhysAddr>,
 }
@@ -34,11 +36,13 @@ struct Frame {
 }
 
 impl DomainSource {
-    pub(crate) fn new(host: Arc<Source>, frames: DomainFrames) -> Self {
+    /// `notes` have the registers of its virtual CPUs.
+    pub(crate) fn new(host: Arc<Source>, frames: DomainFrames, notes: Vec<u8>) -> Self {
         let hidden = None;
         Self {
             host,
             frames,
+            notes,
             hidden,
         }
     }
@@ -105,9 +109,9 @@ impl MemorySource for DomainSource {
         PageFrame(self.frames.end())
     }
 
-    /// None: those of the host are the hypervisor's.
+    /// Of its virtual CPUs: the notes of the host have registers of the hypervisor.
     fn notes(&self) -> Notes<'_> {
-        Notes::new(&[], self.endian(), 0)
+        Notes::new(&self.notes, self.endian(), 0)
     }
 
     fn vmcoreinfo_note(&self) -> Option<NotedText<'_>> {

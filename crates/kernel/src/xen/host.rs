@@ -1,6 +1,7 @@
 //! A Xen host found in a memory source.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use bigiron_format::elf::xen::{self, CrashInfo};
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
@@ -12,7 +13,7 @@ use super::domains::{self, Domain};
 use super::frame_table::FrameTable;
 use super::owner::Owner;
 use super::space::Space;
-use super::symbols;
+use super::symbols::Symbols;
 use crate::arch::Leaf;
 use crate::error::{KernelError, SourceError};
 use crate::memory::PhysicalMemory;
@@ -27,10 +28,6 @@ const BIG_DIRECT_MAP: (VirtAddr, u64) = (VirtAddr(0xffff_8480_0000_0000), 247);
 const SAMPLES: u64 = 1 << 20;
 /// Entries looked at in one place.
 const SAMPLE: u64 = 128;
-/// Maximum size of the console's ring; the hypervisor's option conring_size takes less.
-const MAX_CONSOLE: u64 = 64 << 20;
-/// Bytes of a text about the build.
-const TEXT: usize = 128;
 
 /// The version of a hypervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +75,8 @@ pub struct Host<'a> {
     /// The owners of page frames, by the number in _domain of struct page_info.
     owners: Vec<(u64, Owner)>,
     frame_table: FrameTable,
+    /// Its own table of symbols, once it was looked for.
+    symbols: OnceLock<Option<Symbols>>,
 }
 
 impl<'a> Host<'a> {
@@ -154,6 +153,7 @@ impl<'a> Host<'a> {
             domains,
             owners,
             frame_table,
+            symbols: OnceLock::new(),
         };
         host.frame_table.layout = host.find_layout()?;
         Ok(Some(host))
@@ -182,76 +182,17 @@ impl<'a> Host<'a> {
         &self.memory
     }
 
-    /// Returns a text of the hypervisor's image, such as its changeset; empty if it cannot be
-    /// read.
-    pub fn text(&self, address: PhysAddr) -> String {
-        let mut bytes = [0; TEXT];
-        if self.memory.read(address, &mut bytes).is_err() {
-            return String::new();
-        }
-        let end = bytes.iter().position(|byte| *byte == 0);
-        let text = &bytes[..end.unwrap_or(TEXT)];
-        String::from_utf8_lossy(text).trim().to_owned()
-    }
-
-    /// Returns the hypervisor's own count of free page frames (total_avail_pages,
-    /// xen/common/page_alloc.c); `None` if its table of symbols does not have it.
-    ///
-    /// # Errors
-    /// The source fails as a whole.
-    pub fn free_pages(&self) -> Result<Option<u64>, KernelError> {
-        let image = self.space.image(&self.memory)?;
-        Ok(self.variable(&image, "total_avail_pages", 8))
-    }
-
-    /// Returns what the hypervisor printed on its console last (the ring conring,
-    /// xen/drivers/char/console.c).
-    ///
-    /// # Errors
-    /// The ring is not found, or a part of it is missing.
-    pub fn console(&self) -> Result<Vec<u8>, KernelError> {
-        let image = self.space.image(&self.memory)?;
-        let variable = |name: &'static str, len| {
-            let value = self.variable(&image, name, len);
-            value.ok_or_else(|| KernelError::XenHost {
-                reason: format!(
-                    "{name} is not found: the hypervisor's image has no table of symbols, or one \
-                     without variables"
-                ),
-            })
-        };
-        let (ring, size) = (variable("conring", 8)?, variable("conring_size", 4)?);
-        let end = variable("conringp", 4)?;
-        if !size.is_power_of_two() || size > MAX_CONSOLE {
-            return Err(KernelError::XenHost {
-                reason: format!(
-                    "conring_size is {size}, expected a power of two up to {MAX_CONSOLE}"
-                ),
-            });
-        }
-        let mut bytes = vec![0; size as usize];
-        let address = VirtAddr(ring);
-        self.space
-            .read(&self.memory, "conring", address, &mut bytes)?;
-        // Bytes that are overwritten are older than those that follow.
-        bytes.rotate_left((end % size) as usize);
-        let unused = bytes.iter().take_while(|byte| **byte == 0).count();
-        Ok(bytes.split_off(unused))
-    }
-
-    /// Returns the value of a variable of `len` bytes, if the table of symbols has it.
-    fn variable(&self, image: &[u8], name: &'static str, len: usize) -> Option<u64> {
-        let offset = symbols::find(image, name)?;
-        let address = VirtAddr(self.space.image_start().0.wrapping_add(offset));
-        let mut bytes = [0; 8];
-        let read = self
-            .space
-            .read(&self.memory, name, address, &mut bytes[..len]);
-        read.ok().map(|()| u64::from_le_bytes(bytes))
-    }
-
     pub(super) fn space(&self) -> &Space {
         &self.space
+    }
+
+    /// Returns the hypervisor's own symbols; `None` if its image has no table of them.
+    pub(super) fn symbols(&self) -> Result<Option<&Symbols>, SourceError> {
+        if self.symbols.get().is_none() {
+            let image = self.space.image(&self.memory)?;
+            let _ = self.symbols.set(Symbols::read(&image));
+        }
+        Ok(self.symbols.get().and_then(Option::as_ref))
     }
 
     pub(super) fn frame_table(&self) -> &FrameTable {

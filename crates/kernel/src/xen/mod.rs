@@ -13,6 +13,10 @@
 //! - `domains`: the list of domains.
 //! - `frame_table`: its entries.
 //! - `symbols`: the hypervisor's own table of symbols.
+//! - `variables`: its console, its command line, its count of free pages.
+//! - `cpus`: the registers of physical CPUs.
+//! - `stack`: their stacks.
+//! - `vcpus`: the virtual CPUs of paravirtual domains.
 //! - `owner`: owners, and the choice of those whose page frames a dump keeps.
 //! - `p2m`: dom0's table of its page frames.
 //! - `type_info`: which of its pages are page tables.
@@ -22,6 +26,7 @@
 //! - [`owners`]: the owner of each page frame.
 
 mod count_info;
+mod cpus;
 mod direct_map;
 mod dom0;
 pub mod domain_frames;
@@ -33,11 +38,19 @@ mod owner;
 pub mod owners;
 mod p2m;
 mod space;
+#[cfg(feature = "stacks")]
+mod stack;
 mod symbols;
 mod type_info;
+mod variables;
+mod vcpus;
 
+pub use cpus::{CONTROL_REGISTERS, Cpu};
 pub use dom0::open_dom0;
 pub use domain_frames::DomainFrames;
 pub use domains::Domain;
 pub use host::{Given, Host, Version, is_host, version};
 pub use owner::{Census, Owner, Owners};
+#[cfg(feature = "stacks")]
+pub use stack::{Call, Stack};
+pub use vcpus::Vcpu;

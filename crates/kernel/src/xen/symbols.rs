@@ -11,6 +11,10 @@ const TOKENS: usize = 256;
 const MAX_TOKEN: usize = 64;
 /// Symbols between two markers.
 const MARKED: usize = 256;
+/// Maximum length of a name; the hypervisor's own have up to 127 bytes (KSYM_NAME_LEN).
+const MAX_NAME: usize = 128;
+/// Types of functions, as nm(1) has them.
+const FUNCTIONS: [u8; 4] = [b't', b'T', b'w', b'W'];
 /// Maximum number of symbols.
 const MAX_SYMBOLS: usize = 1 << 18;
 /// Bytes that the 256 names behind the last marker have at most.
@@ -28,15 +32,78 @@ struct Table<'i> {
     offsets: usize,
 }
 
-/// Returns the offset from the start of the image's address range of the symbol `name`, which may
-/// be local to any file; `None` if the image has no such table or symbol.
-pub(super) fn find(image: &[u8], name: &str) -> Option<u64> {
-    let last = image.len().checked_sub(2 * TOKENS)?;
-    let positions = (0..=last).step_by(2).filter(|at| is_positions(image, *at));
-    let mut tables = positions
-        .take(MAX_CANDIDATES)
-        .filter_map(|at| Table::at(image, at));
-    tables.next()?.offset_of(name)
+/// The symbols of the hypervisor, in the order of their addresses.
+pub(super) struct Symbols {
+    entries: Vec<Entry>,
+    /// All names, one behind the other.
+    names: String,
+}
+
+struct Entry {
+    /// Offset from the start of the image's address range.
+    offset: u64,
+    /// Type, as nm(1) has it.
+    kind: u8,
+    /// Where its name ends.
+    end: usize,
+}
+
+/// The symbol that an address is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found<'s> {
+    /// Its name; that of a local one follows the file's: `common/kexec.c#kexec_crash`.
+    pub(super) name: &'s str,
+    /// Bytes from its start.
+    pub(super) offset: u64,
+    /// Bytes to the next symbol; `None` for the last one.
+    pub(super) size: Option<u64>,
+    /// True for a function.
+    pub(super) is_function: bool,
+}
+
+impl Symbols {
+    /// Reads the table in the bytes of the image; `None` if there is none.
+    pub(super) fn read(image: &[u8]) -> Option<Self> {
+        let last = image.len().checked_sub(2 * TOKENS)?;
+        let positions = (0..=last).step_by(2).filter(|at| is_positions(image, *at));
+        let mut tables = positions
+            .take(MAX_CANDIDATES)
+            .filter_map(|at| Table::at(image, at));
+        tables.next()?.symbols()
+    }
+
+    /// Returns the offset of the symbol `name`, which may be local to any file.
+    pub(super) fn find(&self, name: &str) -> Option<u64> {
+        let mut indices = 0..self.entries.len();
+        let found = indices.find(|index| {
+            let rest = self.name(*index).strip_suffix(name);
+            rest.is_some_and(|file| file.is_empty() || file.ends_with('#'))
+        });
+        Some(self.entries.get(found?)?.offset)
+    }
+
+    /// Returns the symbol that an offset is in.
+    pub(super) fn at(&self, offset: u64) -> Option<Found<'_>> {
+        let behind = self.entries.partition_point(|entry| entry.offset <= offset);
+        let index = behind.checked_sub(1)?;
+        let entry = self.entries.get(index)?;
+        let next = self.entries.get(behind).map(|next| next.offset);
+        Some(Found {
+            name: self.name(index),
+            offset: offset - entry.offset,
+            size: next.map(|next| next - entry.offset),
+            is_function: FUNCTIONS.contains(&entry.kind),
+        })
+    }
+
+    fn name(&self, index: usize) -> &str {
+        let end_of = |index: usize| self.entries.get(index).map(|entry| entry.end);
+        let start = index.checked_sub(1).and_then(end_of).unwrap_or(0);
+        let range = end_of(index).map(|end| start..end);
+        range
+            .and_then(|range| self.names.get(range))
+            .unwrap_or_default()
+    }
 }
 
 fn u16_at(image: &[u8], at: usize) -> Option<usize> {
@@ -120,7 +187,11 @@ impl<'i> Table<'i> {
         })
     }
 
-    fn offset_of(&self, name: &str) -> Option<u64> {
+    fn symbols(&self) -> Option<Symbols> {
+        let mut found = Symbols {
+            entries: Vec::with_capacity(self.count),
+            names: String::new(),
+        };
         let mut at = self.names;
         let mut text = Vec::new();
         for index in 0..self.count {
@@ -136,16 +207,21 @@ impl<'i> Table<'i> {
                     .iter()
                     .take(MAX_TOKEN);
                 text.extend(token.take_while(|byte| **byte != 0));
+                if text.len() > MAX_NAME {
+                    text.truncate(MAX_NAME);
+                    break;
+                }
             }
-            // The first character is the type. A local name follows the file's.
-            let found = text
-                .get(1..)
-                .and_then(|text| text.strip_suffix(name.as_bytes()));
-            if found.is_some_and(|file| file.is_empty() || file.ends_with(b"#")) {
-                return u32_at(self.image, self.offsets + 4 * index).map(|offset| offset as u64);
-            }
+            // The first character is the type.
+            let (kind, name) = text.split_first()?;
+            found.names += &String::from_utf8_lossy(name);
+            found.entries.push(Entry {
+                offset: u32_at(self.image, self.offsets + 4 * index)? as u64,
+                kind: *kind,
+                end: found.names.len(),
+            });
         }
-        None
+        Some(found)
     }
 }
 

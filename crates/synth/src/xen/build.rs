@@ -1,7 +1,5 @@
 //! Lays the hypervisor's data out in memory.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 use super::memory::Memory;
@@ -57,14 +55,16 @@ impl XenHost {
 fn build(spec: Spec, machine: Option<Machine>) -> Result<XenHost, SynthError> {
     let mut builder = Builder {
         next: spec.image + IMAGE_FRAMES,
-        memory: Memory::default(),
+        memory: Memory::new(spec.holes),
         groups: groups(&spec),
         dom0: Frames::default(),
+        dom0_domain: 0,
         machine,
         spec,
     };
     builder.image()?;
     let list = builder.domains()?;
+    let registers = builder.cpus()?;
     builder.direct_map()?;
     let lists = builder.dom0()?;
     builder.frame_table(&list)?;
@@ -76,14 +76,15 @@ fn build(spec: Spec, machine: Option<Machine>) -> Result<XenHost, SynthError> {
         dom0: builder.dom0,
         vmcoreinfo,
         crash_info,
+        registers,
     })
 }
 
 /// Domains by their numbers in the frame table.
-struct Numbers {
-    domains: Vec<(u16, u64)>,
-    io: u64,
-    stray: u64,
+pub(super) struct Numbers {
+    pub(super) domains: Vec<(u16, u64)>,
+    pub(super) io: u64,
+    pub(super) stray: u64,
 }
 
 pub(super) struct Builder {
@@ -96,6 +97,8 @@ pub(super) struct Builder {
     /// The kernel in dom0.
     pub(super) machine: Option<Machine>,
     pub(super) dom0: Frames,
+    /// The page frame of dom0's struct domain.
+    pub(super) dom0_domain: u64,
 }
 
 impl Builder {
@@ -108,6 +111,11 @@ impl Builder {
         }
     }
 
+    /// The hypervisor's address of a page frame.
+    pub(super) fn address(&self, frame: u64) -> u64 {
+        self.direct_start() + self.pdx(frame) * PAGE
+    }
+
     fn direct_start(&self) -> u64 {
         match self.spec.bigmem {
             true => 0xffff_8480_0000_0000,
@@ -115,7 +123,7 @@ impl Builder {
         }
     }
 
-    fn frame_table_start(&self) -> u64 {
+    pub(super) fn frame_table_start(&self) -> u64 {
         match (self.spec.bigmem, self.spec.version >= (4, 3)) {
             (true, _) => 0xffff_8300_0000_0000,
             (false, true) => 0xffff_82e0_0000_0000,
@@ -188,7 +196,7 @@ impl Builder {
     }
 
     /// The number of a page frame in the frame table and the direct map.
-    fn pdx(&self, frame: u64) -> u64 {
+    pub(super) fn pdx(&self, frame: u64) -> u64 {
         match self.spec.compression {
             Compression::None => frame,
             Compression::Mask => {
@@ -247,7 +255,10 @@ impl Builder {
         for id in ids {
             let frame = self.struct_domain(id)?;
             let number = self.pdx(frame);
-            self.memory.put64(link, self.direct_start() + number * PAGE);
+            self.memory.put64(link, self.address(frame));
+            if id == 0 {
+                self.dom0_domain = frame;
+            }
             link = frame * PAGE + NEXT_IN_LIST;
             domains.push((id, number));
         }
@@ -255,7 +266,7 @@ impl Builder {
         let xen = self.struct_domain(0x7ff2)?;
         let io = self.struct_domain(0x7ff1)?;
         for (index, frame) in [(2, xen), (3, io)] {
-            let address = self.direct_start() + self.pdx(frame) * PAGE;
+            let address = self.address(frame);
             self.memory.put64(self.variable(index), address);
         }
         let stray = self.struct_domain(9)?;
@@ -268,96 +279,17 @@ impl Builder {
         })
     }
 
-    fn struct_domain(&mut self, id: u16) -> Result<u64, SynthError> {
+    /// Allocates a page frame of the heap.
+    pub(super) fn heap(&mut self) -> Result<u64, SynthError> {
         let frame = self.allocate()?;
         self.spec.owned.push((frame..frame + 1, XenOwner::Heap));
-        self.memory.put(frame * PAGE + DOMAIN_ID, &id.to_le_bytes());
         Ok(frame)
     }
 
-    fn frame_table(&mut self, numbers: &Numbers) -> Result<(), SynthError> {
-        let size = self.page_info_size();
-        let start = self.frame_table_start();
-        // The pages first: they are the hypervisor's, too.
-        let mut pages = BTreeMap::new();
-        for group in self.groups.clone() {
-            for frame in group {
-                let first = start + self.pdx(frame) * size;
-                for page in first / PAGE..=(first + size - 1) / PAGE {
-                    if let Entry::Vacant(vacant) = pages.entry(page) {
-                        let at = *vacant.insert(self.allocate()?);
-                        self.map(page * PAGE, at * PAGE, PAGE)?;
-                    }
-                }
-            }
-        }
-        let (count_at, domain_at) = self.fields();
-        let mut free = 0;
-        for frame in self.groups.clone().into_iter().flatten() {
-            let (count, domain) = self.page_info(frame, numbers);
-            free += u64::from(count & 3 << self.state_shift() == 3 << self.state_shift());
-            let entry = start + self.pdx(frame) * size;
-            let kind =
-                match self.spec.is_ram(frame) && self.spec.owner(frame) == XenOwner::Domain(0) {
-                    true => self.type_info(frame),
-                    false => 0,
-                };
-            let words = [(count_at, count), (count_at + 8, kind), (domain_at, domain)];
-            for (offset, word) in words {
-                for (at, byte) in (entry + offset..).zip(word.to_le_bytes()) {
-                    let physical = pages[&(at / PAGE)] * PAGE + at % PAGE;
-                    self.memory.put(physical, &[byte]);
-                }
-            }
-        }
-        let avail = free.wrapping_add_signed(self.spec.avail_skew);
-        self.memory.put64(self.variable(4), avail);
-        Ok(())
-    }
-
-    fn state_shift(&self) -> u32 {
-        if self.spec.old_count_info { 55 } else { 58 }
-    }
-
-    /// count_info and _domain of a page frame (xen/arch/x86/include/asm/mm.h).
-    fn page_info(&self, frame: u64, numbers: &Numbers) -> (u64, u64) {
-        const ALLOCATED: u64 = 1 << 63;
-        const HEAP: u64 = 1 << 62;
-        let state = self.state_shift();
-        let broken = if self.spec.old_count_info { 57 } else { 60 };
-        if !self.spec.is_ram(frame) {
-            return (0, 0);
-        }
-        // Only the first page of a free range has its order, in place of the owner.
-        let order = if frame.is_multiple_of(GROUP) { 9 } else { 0 };
-        match self.spec.owner(frame) {
-            XenOwner::Hypervisor => (0, 0),
-            XenOwner::Heap => (ALLOCATED | HEAP | 1, 0),
-            XenOwner::Io => (ALLOCATED | 1, numbers.io),
-            XenOwner::Stray => (ALLOCATED | 1, numbers.stray),
-            XenOwner::Free => (3 << state, order),
-            XenOwner::Unscrubbed => (ALLOCATED | 3 << state, order),
-            XenOwner::Offlined => (2 << state, 0),
-            XenOwner::Broken => (1 << broken | 2 << state, 0),
-            XenOwner::Domain(id) => {
-                let number = numbers.domains.iter().find(|(other, _)| *other == id);
-                let number = number.map_or(0, |(_, number)| *number);
-                (ALLOCATED | self.special(frame) | 2, number)
-            }
-        }
-    }
-
-    /// Flags that some pages of domains have besides.
-    fn special(&self, frame: u64) -> u64 {
-        let is_new = self.spec.version >= (4, 18) && !self.spec.old_count_info;
-        match (frame % 64, self.spec.old_count_info) {
-            // The cache attribute.
-            (1, true) => 3 << 58,
-            // A shadowed page table, and a page that is not counted.
-            (1, false) if is_new => 1 << 57,
-            (2, false) if is_new => 1 << 61,
-            _ => 0,
-        }
+    fn struct_domain(&mut self, id: u16) -> Result<u64, SynthError> {
+        let frame = self.heap()?;
+        self.memory.put(frame * PAGE + DOMAIN_ID, &id.to_le_bytes());
+        Ok(frame)
     }
 }
 

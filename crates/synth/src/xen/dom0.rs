@@ -31,7 +31,8 @@ impl Builder {
             return Ok(NONE);
         }
         let ram = self.spec.ram.iter().cloned().flatten();
-        let is_dom0 = |frame: &u64| self.spec.owner(*frame) == XenOwner::Domain(0);
+        let spans = self.spec.spans();
+        let is_dom0 = |frame: &u64| spans.owner(*frame) == Some(XenOwner::Domain(0));
         let own: Vec<u64> = ram.filter(is_dom0).collect();
         if own.is_empty() {
             self.m2p(&[])?;
@@ -56,7 +57,7 @@ impl Builder {
         let foreign = self.spec.ram.iter().cloned().flatten();
         let foreign = foreign
             .into_iter()
-            .find(|frame| matches!(self.spec.owner(*frame), XenOwner::Domain(id) if id > 0));
+            .find(|frame| matches!(spans.owner(*frame), Some(XenOwner::Domain(id)) if id > 0));
         let mut table = vec![NONE; (end as usize + 1).next_multiple_of(ENTRIES)];
         for (frame, machine) in &pairs {
             table[*frame as usize] = *machine;
@@ -143,17 +144,20 @@ impl Builder {
 
     /// Writes m2p. All domains number their frames from 0 on.
     fn m2p(&mut self, pairs: &[(u64, u64)]) -> Result<(), SynthError> {
-        let mut entries: HashMap<u64, u64> = pairs.iter().map(|(own, at)| (*at, *own)).collect();
-        let ram = self.spec.ram.iter().cloned().flatten();
-        let others =
-            ram.filter(|at| matches!(self.spec.owner(*at), XenOwner::Domain(id) if id > 0));
-        entries.extend(others.zip(0..));
+        let own: HashMap<u64, u64> = pairs.iter().map(|(own, at)| (*at, *own)).collect();
+        let spans = self.spec.spans();
+        let mut others = 0..;
         for group in self.groups.clone() {
             for first in group.step_by(GROUP as usize) {
                 let page = self.allocate()?;
                 self.map(M2P + 8 * first, page * PAGE, PAGE)?;
                 for at in 0..GROUP {
-                    let entry = entries.get(&(first + at)).copied().unwrap_or(NONE);
+                    let entry = match spans.owner(first + at) {
+                        Some(XenOwner::Domain(0)) => own.get(&(first + at)).copied(),
+                        Some(XenOwner::Domain(_)) => others.next(),
+                        _ => None,
+                    };
+                    let entry = entry.unwrap_or(NONE);
                     self.memory.put64(page * PAGE + 8 * at, entry);
                 }
             }

@@ -1,5 +1,9 @@
 //! The host's /proc/vmcore.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
 use super::spec::XenHost;
 use crate::elf::{EHDR, EM_X86_64, PHDR, PT_LOAD, PT_NOTE, put_ehdr, put_phdr};
 use crate::notes::Notes;
@@ -13,6 +17,44 @@ const PAGE_OFFSET: u64 = 0xffff_8880_0000_0000;
 impl XenHost {
     /// Returns the ELF core, in the layout of /proc/vmcore.
     pub fn elf(&self) -> Vec<u8> {
+        let mut bytes = self.headers();
+        for frame in self.spec.ram.iter().cloned().flatten() {
+            bytes.extend_from_slice(&self.page(frame));
+        }
+        bytes
+    }
+
+    /// Writes the ELF core of a host with `fill=zero` into an empty file, with a hole for each page
+    /// without contents.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write_sparse(&self, file: &File) -> io::Result<()> {
+        let headers = self.headers();
+        let mut places = Vec::new();
+        let mut at = headers.len() as u64;
+        for range in &self.spec.ram {
+            places.push((range.clone(), at));
+            at += (range.end - range.start) * PAGE as u64;
+        }
+        file.set_len(at)?;
+        file.write_all_at(&headers, 0)?;
+        let mut frames: Vec<u64> = self.memory.frames().collect();
+        frames.sort_unstable();
+        for frame in frames {
+            let place = places.iter().find(|(range, _)| range.contains(&frame));
+            let page = self.page(frame);
+            if let Some((range, at)) = place
+                && page.iter().any(|byte| *byte != 0)
+            {
+                file.write_all_at(&page, at + (frame - range.start) * PAGE as u64)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns everything before the first page.
+    fn headers(&self) -> Vec<u8> {
         let order = ByteOrder::Little;
         let notes = self.notes().bytes;
         let phnum = self.spec.ram.len() + 1;
@@ -28,9 +70,6 @@ impl XenHost {
             let data = at..at + size;
             let virt = PAGE_OFFSET + address;
             put_phdr(order, &mut bytes[header..], PT_LOAD, &data, virt, address);
-            for frame in range.clone() {
-                bytes.extend_from_slice(&self.page(frame));
-            }
             at += size;
         }
         order.put16(&mut bytes, 18, EM_X86_64);
@@ -42,9 +81,11 @@ impl XenHost {
     /// The notes that the hypervisor writes (crash.c and kexec.c in xen/).
     fn notes(&self) -> Notes {
         let mut notes = Notes::new(ByteOrder::Little);
-        for cpu in 0..self.spec.cpus {
+        for (cpu, saved) in self.registers.iter().enumerate() {
             let mut registers = vec![0; 336];
-            registers[112 + 16 * 8] = cpu as u8 + 1;
+            for (position, value) in saved {
+                registers[112 + position * 8..][..8].copy_from_slice(&value.to_le_bytes());
+            }
             notes.push("CORE", 1, &registers);
             notes.push("Xen", 0x0100_0002, &[0x33; 32]);
             if cpu == 0 {

@@ -2,10 +2,12 @@
 //! symbols, and the hypervisor's VMCOREINFO.
 
 use super::build::{Builder, DOMAIN_ID, NEXT_IN_LIST, ROOT, VARIABLES};
+use super::cpus::FUNCTIONS;
 use super::symbols;
 
 /// Offsets in the image.
 const TEXTS: u64 = 0x3000;
+const COMMAND_LINE: u64 = 0x3400;
 const CONSOLE: u64 = 0x3800;
 const CONSOLE_SIZE: u64 = 0x400;
 const SYMBOLS: u64 = 0x8000;
@@ -29,7 +31,8 @@ impl Builder {
         }
         words.extend([0, self.start(), lists]);
         let ring = self.start() + CONSOLE;
-        let text = b"(XEN) 'C' pressed -> triggering crashdump\n";
+        let text = b"(XEN) 'C' pressed -> triggering crashdump\n\
+            (XEN) Executing kexec image on cpu0\n";
         // The text begins at the end of the ring, and goes on at its start.
         let first = CONSOLE_SIZE as usize - 12;
         self.memory.put(ring + first as u64, &text[..12]);
@@ -52,7 +55,16 @@ impl Builder {
                 let at = VARIABLES as u32 + 8 * index;
                 (at, name.to_owned())
             });
-            let all: Vec<_> = variables.into_iter().chain(filler).collect();
+            let command_line = (COMMAND_LINE as u32, "bcommon/kernel.c#saved_cmdline".into());
+            self.memory
+                .put(self.start() + COMMAND_LINE, b"dom0_mem=2M crashkernel=1M\0");
+            let functions = FUNCTIONS.map(|(at, name)| (at, name.to_owned()));
+            let all: Vec<_> = variables
+                .into_iter()
+                .chain([command_line])
+                .chain(filler)
+                .chain(functions)
+                .collect();
             self.memory
                 .put(self.start() + SYMBOLS, &symbols::table(&all));
         }

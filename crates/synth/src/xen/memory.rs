@@ -8,9 +8,18 @@ const PAGE: usize = 4096;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
     pages: HashMap<u64, Vec<u8>>,
+    /// True if pages are zero where nothing was put.
+    has_holes: bool,
 }
 
 impl Memory {
+    pub(super) fn new(has_holes: bool) -> Self {
+        Self {
+            pages: HashMap::new(),
+            has_holes,
+        }
+    }
+
     /// Puts bytes at a physical address. Pages are zero where nothing is put.
     pub(super) fn put(&mut self, address: u64, bytes: &[u8]) {
         let mut done = 0;
@@ -40,9 +49,15 @@ impl Memory {
         self.pages.insert(frame, vec![0; PAGE]);
     }
 
+    /// Returns the page frames in which something was put.
+    pub(super) fn frames(&self) -> impl Iterator<Item = u64> {
+        self.pages.keys().copied()
+    }
+
     pub(super) fn page(&self, frame: u64) -> Vec<u8> {
         match self.pages.get(&frame) {
             Some(page) => page.clone(),
+            None if self.has_holes => vec![0; PAGE],
             None => frame.to_le_bytes().repeat(PAGE / 8),
         }
     }

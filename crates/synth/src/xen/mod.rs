@@ -43,11 +43,14 @@
 //! | `symbols` | `yes`, `no`: a table of symbols in the image |
 //! | `p2m` | `yes`, `no`: dom0 has no table of its frames, as a PVH domain |
 //! | `cpus` | `1` |
+//! | `fill` | `pattern`: pages without contents of their own have their number; `zero` |
 
 mod build;
+mod cpus;
 mod dom0;
 mod elf;
 mod facts;
+mod frame_table;
 mod memory;
 mod spec;
 mod symbols;

@@ -50,6 +50,7 @@ pub(super) struct Spec {
     pub(super) symbols: bool,
     pub(super) p2m: bool,
     pub(super) cpus: usize,
+    pub(super) holes: bool,
     pub(super) ram: Vec<Range<u64>>,
     pub(super) owned: Vec<(Range<u64>, XenOwner)>,
 }
@@ -71,6 +72,20 @@ pub struct XenHost {
     pub(super) vmcoreinfo: String,
     pub(super) crash_info: Vec<u64>,
     pub(super) dom0: Frames,
+    /// The registers of each CPU.
+    pub(super) registers: Vec<Vec<(usize, u64)>>,
+}
+
+/// The owners of all page frames of RAM, in ascending order.
+pub(super) struct Spans(Vec<(Range<u64>, XenOwner)>);
+
+impl Spans {
+    /// The owner of a page frame; `None` if it is no RAM.
+    pub(super) fn owner(&self, frame: u64) -> Option<XenOwner> {
+        let behind = self.0.partition_point(|(frames, _)| frames.end <= frame);
+        let (frames, owner) = self.0.get(behind)?;
+        frames.contains(&frame).then_some(*owner)
+    }
 }
 
 impl XenHost {
@@ -86,11 +101,10 @@ impl XenHost {
 
     /// Number of free page frames.
     pub fn free(&self) -> u64 {
-        let frames = self.spec.ram.iter().cloned().flatten();
         let free = [XenOwner::Free, XenOwner::Unscrubbed];
-        frames
-            .filter(|frame| free.contains(&self.owner(*frame)))
-            .count() as u64
+        let spans = self.spec.spans().0;
+        let own = spans.iter().filter(|(_, owner)| free.contains(owner));
+        own.map(|(frames, _)| frames.end - frames.start).sum()
     }
 
     /// The hypervisor's VMCOREINFO.
@@ -105,6 +119,22 @@ impl XenHost {
 }
 
 impl Spec {
+    /// Returns the owners of all RAM.
+    pub(super) fn spans(&self) -> Spans {
+        let owned = self.owned.iter().map(|(frames, _)| frames);
+        let mut edges: Vec<u64> = (self.ram.iter().chain(owned))
+            .flat_map(|frames| [frames.start, frames.end])
+            .collect();
+        edges.sort_unstable();
+        edges.dedup();
+        let spans = edges.windows(2).filter(|edge| self.is_ram(edge[0]));
+        Spans(
+            spans
+                .map(|edge| (edge[0]..edge[1], self.owner(edge[0])))
+                .collect(),
+        )
+    }
+
     pub(super) fn owner(&self, frame: u64) -> XenOwner {
         let mut owned = self.owned.iter().rev();
         let found = owned.find(|(frames, _)| frames.contains(&frame));
@@ -185,6 +215,7 @@ fn header<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<Spec> {
         symbols: true,
         p2m: true,
         cpus: 1,
+        holes: false,
         ram: Vec::new(),
         owned: Vec::new(),
     };
@@ -203,6 +234,7 @@ fn header<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<Spec> {
             ("avail_skew", value) => spec.avail_skew = value.parse().ok()?,
             ("symbols", value) => spec.symbols = one_of(value, ["no", "yes"])?,
             ("p2m", value) => spec.p2m = one_of(value, ["no", "yes"])?,
+            ("fill", value) => spec.holes = one_of(value, ["pattern", "zero"])?,
             ("cpus", value) => spec.cpus = value.parse().ok()?,
             _ => return None,
         }

@@ -1,10 +1,14 @@
-//! The overview of a Xen host: the hypervisor, its domains, and memory by owner.
+//! The overview of a Xen host: the hypervisor, why it stopped, its CPUs and domains, and memory by
+//! owner.
 
 use bigiron_format::bitmap::Bitmap;
+use bigiron_inspect::{Stop, StopKind};
 use bigiron_kernel::xen::{Census, Host, Owner};
 use bigiron_kernel::{SECTION_FRAMES, Source};
 use serde::Serialize;
 
+use super::host_cpus::CpuState;
+use super::host_dom0::Dom0;
 use super::page::Page;
 use crate::size;
 
@@ -13,6 +17,10 @@ use crate::size;
 pub struct HostOverview {
     dump: Dump,
     xen: Xen,
+    /// Why it stopped, by its console.
+    stopped: Option<Stop>,
+    dom0: Dom0,
+    cpus: Vec<CpuState>,
     memory: Memory,
     /// Warnings for people.
     warnings: Vec<String>,
@@ -33,12 +41,23 @@ struct Xen {
     changeset: String,
     compiler: String,
     compile_date: String,
+    /// The command line that it was started with, if it is found.
+    command_line: Option<String>,
     /// Flags of what makes the hypervisor unreliable.
     tainted: u64,
     cpus: usize,
     /// False if dom0's memory is not described by a table of frames, as that of a PVH dom0.
     dom0_has_frame_table: bool,
     domains: Vec<u16>,
+    /// Of the domains of which they are found.
+    virtual_cpus: Vec<VirtualCpus>,
+}
+
+/// The virtual CPUs of a domain.
+#[derive(Serialize)]
+struct VirtualCpus {
+    domain: u16,
+    count: usize,
 }
 
 #[derive(Serialize)]
@@ -61,8 +80,8 @@ struct Share {
 }
 
 impl HostOverview {
-    /// Collects what the dump says about the host.
-    pub fn of(source: &Source, host: &Host) -> anyhow::Result<Self> {
+    /// Collects what the dump says about the host, whose dom0 is known already.
+    pub fn of(source: &Source, host: &Host, dom0: Dom0) -> anyhow::Result<Self> {
         let memory = source.memory();
         let crash = host.crash_info();
         let census = host.census()?;
@@ -73,6 +92,11 @@ impl HostOverview {
             pages_in_dump += present.count();
         }
         let damage = source.damage().map(ToOwned::to_owned);
+        let mut warnings = warnings(&census);
+        let console = host.console();
+        if let Err(error) = &console {
+            warnings.push(format!("why it stopped is not known: {error}"));
+        }
         Ok(Self {
             dump: Dump {
                 format: source.kind(),
@@ -86,11 +110,16 @@ impl HostOverview {
                 changeset: host.text(crash.changeset),
                 compiler: host.text(crash.compiler),
                 compile_date: host.text(crash.compile_date),
+                command_line: host.command_line()?,
                 tainted: crash.tainted,
                 cpus: memory.notes().cpu_count(),
                 dom0_has_frame_table: crash.dom0_frame_lists.is_some(),
                 domains: host.domains().iter().map(|domain| domain.id).collect(),
+                virtual_cpus: virtual_cpus(host)?,
             },
+            stopped: console.ok().and_then(|console| Stop::find(&console)),
+            dom0,
+            cpus: CpuState::all(host)?,
             memory: Memory {
                 page_size: 1 << memory.page_shift(),
                 pages: census.owners.iter().map(|(_, pages)| pages).sum(),
@@ -98,7 +127,7 @@ impl HostOverview {
                 owners: shares(&census),
                 free_by_hypervisor: host.free_pages()?,
             },
-            warnings: warnings(&census),
+            warnings,
         })
     }
 
@@ -112,8 +141,8 @@ impl HostOverview {
         &self.warnings
     }
 
-    /// The overview as text.
-    pub fn text(&self) -> String {
+    /// The overview as text, with the registers and stacks of all CPUs if `backtrace` is true.
+    pub fn text(&self, backtrace: bool) -> String {
         let mut page = Page(String::new());
         let Self {
             dump, xen, memory, ..
@@ -140,12 +169,22 @@ impl HostOverview {
             page.line("changeset", &xen.changeset);
         }
         page.line("built", &format!("{}, {}", xen.compile_date, xen.compiler));
+        page.optional("options", xen.command_line.as_deref());
         if xen.tainted != 0 {
             page.line("tainted", &format!("{:#x}", xen.tainted));
         }
+        match &self.stopped {
+            Some(stop) => page.line("stopped", &reason(stop)),
+            None => page.line("stopped", "not known: its console does not tell"),
+        }
+        self.dom0.show(&mut page);
         page.line("CPUs", &xen.cpus.to_string());
         let domains: Vec<_> = xen.domains.iter().map(ToString::to_string).collect();
         page.line("domains", &domains.join(", "));
+        let counts: Vec<_> = xen.virtual_cpus.iter().map(count_of).collect();
+        if !counts.is_empty() {
+            page.line("", &format!("virtual CPUs: {}", counts.join(", ")));
+        }
         if !xen.dom0_has_frame_table {
             page.line("", "dom0 has no table of its page frames (PVH)");
         }
@@ -178,8 +217,45 @@ impl HostOverview {
                 size::group(count)
             ));
         }
+        let stopped = self.stopped.as_ref().and_then(|stop| stop.cpu);
+        for cpu in &self.cpus {
+            if backtrace || Some(cpu.number) == stopped.map(|cpu| cpu as usize) {
+                cpu.show(backtrace, &mut page);
+            }
+        }
         page.0
     }
+}
+
+fn virtual_cpus(host: &Host) -> anyhow::Result<Vec<VirtualCpus>> {
+    let mut found = Vec::new();
+    for domain in host.domains() {
+        let count = host.vcpus(domain.id)?.len();
+        if count > 0 {
+            found.push(VirtualCpus {
+                domain: domain.id,
+                count,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Formats `2 of domain 0`.
+fn count_of(cpus: &VirtualCpus) -> String {
+    format!("{} of domain {}", cpus.count, cpus.domain)
+}
+
+/// Formats `on CPU 1, panic: FATAL PAGE FAULT [error_code=0003]`.
+fn reason(stop: &Stop) -> String {
+    let place = stop.cpu.map(|cpu| format!("on CPU {cpu}, "));
+    let kind = match stop.kind {
+        StopKind::Panic => "panic",
+        StopKind::Dom0 => "dom0",
+        StopKind::Watchdog => "watchdog of dom0",
+        StopKind::Request => "request",
+    };
+    format!("{}{kind}: {}", place.unwrap_or_default(), stop.message)
 }
 
 fn shares(census: &Census) -> Vec<Share> {

@@ -2,6 +2,8 @@
 
 mod backtrace;
 mod host;
+mod host_cpus;
+mod host_dom0;
 mod log;
 mod memory;
 mod modules;
@@ -22,6 +24,7 @@ use bigiron_kernel::{Kernel, note_warnings};
 use clap::Args;
 
 use host::HostOverview;
+use host_dom0::Dom0;
 use page::Page;
 use topic::Topic;
 
@@ -68,7 +71,7 @@ struct TopicArguments {
     /// Show the current and waiting tasks of each CPU
     #[arg(long)]
     run_queues: bool,
-    /// Show the call stack of each CPU, the panicking one first
+    /// Show the call stack of each CPU, the panicking one first; of a Xen host, the registers too
     #[arg(long)]
     backtrace: bool,
     /// Show the call stack of each task
@@ -213,28 +216,43 @@ pub fn run(arguments: &InfoArguments) -> anyhow::Result<()> {
     })
 }
 
-/// Returns the output of `bigiron info --json` of a Xen host.
+/// Returns the output of `bigiron info --json` of a Xen host, in whose dom0 a kernel was found or
+/// not.
 #[cfg(feature = "mount")]
-pub fn host_json(source: &Source, host: &Host) -> anyhow::Result<String> {
-    Ok(HostOverview::of(source, host)?.json()?)
+pub fn host_json(
+    source: &Source,
+    host: &Host,
+    dom0: Result<&Kernel, &anyhow::Error>,
+) -> anyhow::Result<String> {
+    Ok(HostOverview::of(source, host, Dom0::of(dom0))?.json()?)
 }
 
 /// Prints the overview of a Xen host.
 fn print_host(arguments: &InfoArguments, opened: &Opened, host: &Host) -> anyhow::Result<()> {
+    let backtrace = arguments.sections.backtrace;
+    let others = TopicArguments {
+        backtrace: false,
+        ..arguments.sections
+    };
     anyhow::ensure!(
-        !arguments.sections.any(),
+        !others.any(),
         "{}: a dump of a Xen host, whose memory belongs to several kernels; topics are of one \
-         kernel",
+         kernel, except --backtrace: --domain 0 shows those of dom0",
         opened.source.path().display()
     );
-    let overview = HostOverview::of(&opened.source, host)?;
+    let dom0 = opened.dom0();
+    let kernel = match &dom0 {
+        Ok(dom0) => dom0.kernel(),
+        Err(error) => Err(anyhow::anyhow!("{error:#}")),
+    };
+    let overview = HostOverview::of(&opened.source, host, Dom0::of(kernel.as_ref()))?;
     if arguments.json {
         return print(&overview.json()?);
     }
     for warning in overview.warnings() {
         tell!("bigiron: warning: {warning}");
     }
-    print(&overview.text())
+    print(&overview.text(backtrace))
 }
 
 /// Returns the output of `bigiron info --json` without topics.

@@ -117,12 +117,10 @@ pub fn run(arguments: &MountArguments) -> anyhow::Result<()> {
     let named = |error: DumpError| source::name_error(error.into(), name);
     let tree = match opened.host()? {
         Some(host) => {
-            let dom0 = dom0(opened).and_then(|kernel| Ok(Files::new(kernel, io)?));
-            let dom0 = dom0
-                .inspect_err(|error| {
-                    tell!("bigiron: warning: {}: no dom0: {error:#}", name.display())
-                })
-                .ok();
+            let dom0 = dom0(opened).and_then(|kernel| Ok((Files::new(kernel, io)?, kernel)));
+            if let Err(error) = &dom0 {
+                tell!("bigiron: warning: {}: no dom0: {error:#}", name.display());
+            }
             let files = HostFiles::new(&opened.source, host, dom0, io).map_err(named)?;
             Tree::new(move || Ok(files.list()))
         }
