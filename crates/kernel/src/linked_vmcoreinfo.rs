@@ -203,7 +203,8 @@ fn release(vmlinux: &Vmlinux, symbols: &Symbols) -> Result<String, KernelError> 
         .ok_or_else(|| vmlinux.unusable("has no linux_banner that names a release"))
 }
 
-fn size(dwarf: &Dwarf, name: &str) -> Result<Option<u64>, KernelError> {
+/// Returns the size of a struct or typedef.
+pub(crate) fn size(dwarf: &Dwarf, name: &str) -> Result<Option<u64>, KernelError> {
     let id = match structure(dwarf, name)? {
         Some(id) => Some(id),
         None => dwarf.find(Named::Typedef, name)?,

@@ -7,6 +7,10 @@ use anyhow::Context;
 use bigiron_dump::{DumpOptions, Subject};
 use bigiron_format::PhysAddr;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
+#[cfg(feature = "dwarf")]
+use bigiron_kernel::vmlinux::Vmlinux;
+#[cfg(feature = "dwarf")]
+use bigiron_kernel::xen::linked_vmcoreinfo;
 use bigiron_kernel::xen::{Given, Owners};
 use bigiron_kernel::{IoMethod, Kernel, KernelError, PhysicalMemory, Source, named_note_warnings};
 
@@ -99,15 +103,25 @@ pub fn subject<'s>(
 /// Returns what the options say about VMCORE.
 fn knowledge(settings: &Settings) -> anyhow::Result<Knowledge> {
     let kernel = settings.vmcoreinfo.as_deref();
-    let host = settings.xen_vmcoreinfo.as_deref();
     Ok(Knowledge {
         host: Given {
-            vmcoreinfo: host.map(source::read_text).transpose()?,
+            vmcoreinfo: hypervisors(settings)?,
             phys_start: settings.xen_phys_start.map(PhysAddr),
         },
         kernel: kernel.map(source::read_vmcoreinfo).transpose()?,
         cache_pages: PhysicalMemory::DEFAULT_CACHE_PAGES,
     })
+}
+
+/// Returns the hypervisor's VMCOREINFO that the options give, or that of its linked image.
+fn hypervisors(settings: &Settings) -> anyhow::Result<Option<Vmcoreinfo>> {
+    let text = settings.xen_vmcoreinfo.as_deref();
+    #[cfg(feature = "dwarf")]
+    if let (None, Some(xen_syms)) = (text, &settings.xen_syms) {
+        let text = linked_vmcoreinfo(&Vmlinux::open(xen_syms)?)?;
+        return Ok(Some(Vmcoreinfo::parse(text.as_bytes(), 0)?));
+    }
+    text.map(source::read_text).transpose()
 }
 
 /// Returns the options that determine what must be found.

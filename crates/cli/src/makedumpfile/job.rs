@@ -20,17 +20,21 @@ pub enum Job {
     },
     /// Count pages.
     MemUsage { vmcore: Vec<PathBuf> },
-    /// Create VMCOREINFO from VMLINUX.
+    /// Create VMCOREINFO from VMLINUX or XEN-SYMS.
     #[cfg(feature = "dwarf")]
-    Generate {
-        vmlinux: PathBuf,
-        vmcoreinfo: PathBuf,
-    },
+    Generate { linked: Linked, vmcoreinfo: PathBuf },
     /// Make a dump.
     Create {
         vmcore: Vec<PathBuf>,
         target: Target,
     },
+}
+
+/// A linked image with debug information.
+#[cfg(feature = "dwarf")]
+pub enum Linked {
+    Vmlinux(PathBuf),
+    XenSyms(PathBuf),
 }
 
 /// The target of a dump.
@@ -71,6 +75,7 @@ fn makes_a_dump(settings: &Settings) -> bool {
         || settings.flattened
         || settings.exclude_xen_domains
         || settings.xen_vmcoreinfo.is_some()
+        || settings.xen_syms.is_some()
 }
 
 #[cfg(feature = "dwarf")]
@@ -85,13 +90,15 @@ fn generate(settings: &Settings, vmcoreinfo: &std::path::Path) -> Option<Job> {
         || settings.split
         || settings.reassemble
         || !settings.operands.is_empty();
-    match &settings.vmlinux {
-        Some(vmlinux) if !others => Some(Job::Generate {
-            vmlinux: vmlinux.clone(),
-            vmcoreinfo: vmcoreinfo.to_owned(),
-        }),
-        _ => None,
-    }
+    let linked = match (&settings.vmlinux, &settings.xen_syms) {
+        (Some(vmlinux), None) => Linked::Vmlinux(vmlinux.clone()),
+        (None, Some(xen_syms)) => Linked::XenSyms(xen_syms.clone()),
+        _ => return None,
+    };
+    (!others).then(|| Job::Generate {
+        linked,
+        vmcoreinfo: vmcoreinfo.to_owned(),
+    })
 }
 
 fn rearrange(settings: &Settings) -> Option<Job> {

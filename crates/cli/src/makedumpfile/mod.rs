@@ -72,10 +72,7 @@ pub fn run_as_alias(arguments: Vec<OsString>) -> u8 {
         Job::Dmesg { vmcore, logfile } => dmesg::run(&settings, vmcore, logfile),
         Job::MemUsage { vmcore } => mem_usage::run(&settings, vmcore),
         #[cfg(feature = "dwarf")]
-        Job::Generate {
-            vmlinux,
-            vmcoreinfo,
-        } => generate::run(&settings, vmlinux, vmcoreinfo),
+        Job::Generate { linked, vmcoreinfo } => generate::run(&settings, linked, vmcoreinfo),
         Job::Create { vmcore, target } => create::run(&settings, vmcore, target),
     };
     let code = match &result {

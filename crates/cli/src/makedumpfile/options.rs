@@ -172,12 +172,23 @@ pub static OPTIONS: &[Spec] = &[
         None,
         "read VMCORE with read(2), not mmap(2)",
     ),
+    #[cfg(feature = "dwarf")]
+    done(
+        Id::XenSyms,
+        None,
+        Some("xen-syms"),
+        Some("XEN-SYMS"),
+        "find the hypervisor's data by the debug information of XEN-SYMS instead of its VMCOREINFO \
+         in VMCORE; with -g, write that VMCOREINFO",
+    ),
+    #[cfg(not(feature = "dwarf"))]
     refused(
         Id::XenSyms,
         None,
         Some("xen-syms"),
         Some("XEN-SYMS"),
-        "the hypervisor's VMCOREINFO is in VMCORE, else give it with --xen-vmcoreinfo",
+        "this build does not read DWARF; the hypervisor's VMCOREINFO is in VMCORE, else give it \
+         with --xen-vmcoreinfo",
     ),
     done(
         Id::XenVmcoreinfo,

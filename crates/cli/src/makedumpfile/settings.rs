@@ -40,6 +40,7 @@ pub struct Settings {
     pub generate: Option<PathBuf>,
     pub config: Option<PathBuf>,
     pub xen_vmcoreinfo: Option<PathBuf>,
+    pub xen_syms: Option<PathBuf>,
     pub xen_phys_start: Option<u64>,
     pub exclude_xen_domains: bool,
     pub diskset: Vec<PathBuf>,
@@ -80,6 +81,7 @@ impl Settings {
             generate: None,
             config: None,
             xen_vmcoreinfo: None,
+            xen_syms: None,
             xen_phys_start: None,
             exclude_xen_domains: false,
             diskset: Vec::new(),
@@ -222,14 +224,10 @@ impl Settings {
             Id::Help => self.help = true,
             Id::Version => self.version = true,
             Id::XenVmcoreinfo => self.xen_vmcoreinfo = Some(value.into()),
+            Id::XenSyms => self.xen_syms = Some(value.into()),
             Id::XenPhysStart => self.xen_phys_start = sizes::strtoul(&text),
             Id::ExcludeXenDomains => self.exclude_xen_domains = true,
-            Id::Eppic
-            | Id::BlockOrder
-            | Id::CyclicBuffer
-            | Id::WorkDir
-            | Id::XenSyms
-            | Id::ExcludeVmemmap => {}
+            Id::Eppic | Id::BlockOrder | Id::CyclicBuffer | Id::WorkDir | Id::ExcludeVmemmap => {}
         }
         true
     }

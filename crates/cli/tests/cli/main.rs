@@ -85,3 +85,4 @@ mod vmdump;
 mod worst_moments;
 mod xen;
 mod xen_dom0;
+mod xen_syms;

@@ -71,7 +71,6 @@ fn unsupported_options_are_rejected_by_name() {
     let lab = Lab::new();
     for (option, why) in [
         ("--eppic @macro", "--eppic MACRO is not supported"),
-        ("--xen-syms @syms", "give it with --xen-vmcoreinfo"),
         ("-e", "-e is not supported"),
     ] {
         let outcome = lab

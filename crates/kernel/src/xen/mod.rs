@@ -13,6 +13,7 @@
 //! - `domains`: the list of domains.
 //! - `frame_table`: its entries.
 //! - `symbols`: the hypervisor's own table of symbols.
+//! - `linked`: the hypervisor's VMCOREINFO out of its linked image.
 //! - `variables`: its console, its command line, its count of free pages.
 //! - `cpus`: the registers of physical CPUs.
 //! - `stack`: their stacks.
@@ -34,6 +35,8 @@ mod domain_source;
 mod domains;
 mod frame_table;
 pub mod host;
+#[cfg(feature = "dwarf")]
+mod linked;
 mod owner;
 pub mod owners;
 mod p2m;
@@ -50,6 +53,8 @@ pub use dom0::open_dom0;
 pub use domain_frames::DomainFrames;
 pub use domains::Domain;
 pub use host::{Given, Host, Version, is_host, version};
+#[cfg(feature = "dwarf")]
+pub use linked::linked_vmcoreinfo;
 pub use owner::{Census, Owner, Owners};
 #[cfg(feature = "stacks")]
 pub use stack::{Call, Stack};
