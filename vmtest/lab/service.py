@@ -1,5 +1,6 @@
 """A guest with memory that survives a reboot by kexec: production, capture and production kernels in turn."""
 
+import gzip
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -78,7 +79,9 @@ class Serviced:
         archive.add_file("bigiron", program.read_bytes(), executable=True)
         archive.add_file("capture", (HERE / "guest-kdump" / "capture").read_bytes())
         archive.add_file("scenario", (GUEST / "scenarios" / f"{plan.script}.sh").read_bytes())
-        production = initramfs.build(kernel, "", work, (*MODULES, *plan.modules)) + archive.finish()
+        # Compressed, as distributions' are: the capture kernel's is checksummed before it starts.
+        production = gzip.compress(initramfs.build(kernel, "", work, (*MODULES, *plan.modules)) + archive.finish(), 6)
+        production += b"\0" * (-len(production) % 4)
         (work / "initrd").write_bytes(production)
         boot = initramfs.Archive()
         boot.add_directory("boot")
@@ -86,7 +89,7 @@ class Serviced:
         boot.add_file(f"boot/initrd.img-{kernel.release}", production)
         small = initramfs.Archive()
         initramfs.add_programs(small, plan.small)
-        initrds = {"initrd": production + boot.finish(), "initrd-small": production + small.finish()}
+        initrds = {"initrd": production + boot.finish(), "initrd-small": production + gzip.compress(small.finish(), 6)}
         if plan.image:
             initrds["initrd"] = capture_image.build(kernel, production, plan.image, program, work)
         self._data_disk(kernel, initrds)
@@ -163,8 +166,10 @@ class Serviced:
         return any(text in line for line in self.lines)
 
     def seen(self, text: str) -> float | None:
-        """Returns the time of the last line that has a text."""
-        return next((at for at, line in zip(reversed(self.times), reversed(self.lines)) if text in line), None)
+        """Returns the time of the first line of the capture kernel that has a text."""
+        start = next((place for place, line in enumerate(self.lines) if '"mark": "panic-1"' in line), len(self.lines))
+        pairs = zip(self.times[start:], self.lines[start:])
+        return next((at for at, line in pairs if text in line), None)
 
     def tail(self) -> str:
         return "\n".join(self.lines[-25:])

@@ -55,7 +55,7 @@ def _opened_by_others(verdict: Verdict, ran: Serviced, bigiron: Bigiron, saved: 
     tools.run(["zstd", "-q", "-d", "-f", saved, "-o", core])
     verdict.merge(drgn_live.judge(vmlinux, core, kernel.release))
     bigiron.dump(saved, kdump, 31, "lzo")
-    [answers] = crash_text.run(str(vmlinux), [str(kdump)], ("log",))
+    [answers] = crash_text.run(str(vmlinux), [str(kdump)], ("sys", "log"))
     if verdict.require(answers.opened, f"crash does not open it: {' / '.join(answers.start_up)[:300]}"):
         found = any("marker before panic 1" in line for line in answers.commands["log"])
         verdict.require(found, "crash does not find the marker in the log")

@@ -99,16 +99,22 @@ class Ways(Serviced):
 
     def stages(self, boot: int, answered: float) -> list[float]:
         """Returns the seconds of each stage from the panic of the boot before to the answer of this one."""
+        wanted = (f"panic-{boot - 1}", "capture-init", "dumped", f"service-{boot}")
         names = [name for name, _ in self.events]
-        start = names.index(f"panic-{boot - 1}")
-        times = dict(self.events[start : names.index(f"http-{boot}")])
-        ends = [times[name] for name in (f"panic-{boot - 1}", "capture-init", "dumped", f"service-{boot}")] + [answered]
+        try:
+            times = dict(self.events[names.index(wanted[0]) : names.index(f"http-{boot}")])
+            ends = [times[name] for name in wanted] + [answered]
+        except (ValueError, KeyError) as missing:
+            # A kernel message can interrupt the line of a mark.
+            raise LabError(f"boot {boot}: a mark is missing: {missing}") from missing
         return [after - before for before, after in zip(ends, ends[1:])]
 
 
 def one_round(order: Sequence[str], program: Path, accel: str) -> dict[str, dict[str, object]]:
     """Runs a guest by all ways, and returns for each the seconds of its stages and the size of its dump."""
     with Answers() as answers, Ways(plan(order, answers.port), program, accel) as guest:
+        if missing := set(range(2, len(order) + 2)) - set(answers.first):
+            raise LabError(f"no answer of the boots {missing}\n{guest.tail()}")
         save = guest.ran("save")
         if (save.get("summary") or {}).get("complete") is not True:
             raise LabError(f"the dump in memory was not saved: {save}\n{guest.tail()}")
