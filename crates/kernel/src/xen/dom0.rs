@@ -33,12 +33,6 @@ pub fn open_dom0(
     Ok(Source::inside(host, Box::new(domain)))
 }
 
-/// Returns no registers, as the capture build has to be small.
-#[cfg(not(feature = "stacks"))]
-fn notes(_: &Host) -> Result<Vec<u8>, KernelError> {
-    Ok(Vec::new())
-}
-
 /// Returns a note with the registers of each virtual CPU of dom0, in the order of their numbers. One
 /// without registers has zeros, so that readers count right, unless none follows.
 fn notes(host: &Host) -> Result<Vec<u8>, KernelError> {

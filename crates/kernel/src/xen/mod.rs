@@ -27,7 +27,6 @@
 //! - [`owners`]: the owner of each page frame.
 
 mod count_info;
-#[cfg(feature = "stacks")]
 mod cpus;
 mod direct_map;
 mod dom0;
@@ -47,10 +46,8 @@ mod stack;
 mod symbols;
 mod type_info;
 mod variables;
-#[cfg(feature = "stacks")]
 mod vcpus;
 
-#[cfg(feature = "stacks")]
 pub use cpus::{CONTROL_REGISTERS, Cpu};
 pub use dom0::open_dom0;
 pub use domain_frames::DomainFrames;
@@ -61,5 +58,4 @@ pub use linked::linked_vmcoreinfo;
 pub use owner::{Census, Owner, Owners};
 #[cfg(feature = "stacks")]
 pub use stack::{Call, Stack};
-#[cfg(feature = "stacks")]
 pub use vcpus::Vcpu;

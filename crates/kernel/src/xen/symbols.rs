@@ -14,6 +14,7 @@ const MARKED: usize = 256;
 /// Maximum length of a name; the hypervisor's own have up to 127 bytes (KSYM_NAME_LEN).
 const MAX_NAME: usize = 128;
 /// Types of functions, as nm(1) has them.
+#[cfg(feature = "stacks")]
 const FUNCTIONS: [u8; 4] = [b't', b'T', b'w', b'W'];
 /// Maximum number of symbols.
 const MAX_SYMBOLS: usize = 1 << 18;
@@ -43,12 +44,17 @@ struct Entry {
     /// Offset from the start of the image's address range.
     offset: u64,
     /// Type, as nm(1) has it.
+    #[cfg_attr(
+        not(feature = "stacks"),
+        expect(dead_code, reason = "only stacks need it")
+    )]
     kind: u8,
     /// Where its name ends.
     end: usize,
 }
 
 /// The symbol that an address is in.
+#[cfg(feature = "stacks")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found<'s> {
     /// Its name; that of a local one follows the file's: `common/kexec.c#kexec_crash`.
@@ -83,6 +89,7 @@ impl Symbols {
     }
 
     /// Returns the symbol that an offset is in.
+    #[cfg(feature = "stacks")]
     pub(super) fn at(&self, offset: u64) -> Option<Found<'_>> {
         let behind = self.entries.partition_point(|entry| entry.offset <= offset);
         let index = behind.checked_sub(1)?;
