@@ -56,8 +56,8 @@ def _flavours(architecture: str, flavour: str) -> tuple[str, ...]:
 
 def _packages(series: str, architecture: str, flavour: str) -> list[str]:
     """Returns the series' kernel packages of the first flavour that apt lists, newest first."""
-    for flavour in _flavours(architecture, flavour):
-        name = rf"linux-image-{re.escape(series)}\.[^ ]*-{flavour}"
+    for end in _flavours(architecture, flavour):
+        name = rf"linux-image-{re.escape(series)}\.[^ ]*-{end}"
         names = [found for found in apt.search(name, architecture) if re.fullmatch(name, found)]
         if names:
             return sorted(names, key=_release_order, reverse=True)

@@ -89,18 +89,23 @@ def direct(ran: Serviced, bigiron: Bigiron) -> Verdict:
     return verdict
 
 
-def unsaved(ran: Serviced, bigiron: Bigiron) -> Verdict:
-    """Judges that the first dump was kept, and the second went elsewhere."""
-    verdict = Verdict("unsaved")
-    _boots(verdict, ran, 3)
-    _has(verdict, ran, "was never saved")
-    _has(verdict, ran, "trying /dev/vdb")
+def _both_saved(verdict: Verdict, ran: Serviced, bigiron: Bigiron) -> None:
+    """Judges that the dumps of two crashes were saved, each with its own log."""
     for name, number, panic in (("first", 0, 1), ("second", 1, 2)):
         summary = ran.ran(name).get("summary") or {}
         verdict.require(summary.get("complete") is True, f"{name}: not saved: {summary}\n{ran.tail()}")
         dump = ran.saved(f"vmdump.{number}")
         verdict.require(bigiron.verify(dump) == 0, f"{name}: bigiron verify fails")
         _log_has(verdict, bigiron, dump, f"marker before panic {panic}")
+
+
+def unsaved(ran: Serviced, bigiron: Bigiron) -> Verdict:
+    """Judges that the first dump was kept, and the second went elsewhere."""
+    verdict = Verdict("unsaved")
+    _boots(verdict, ran, 3)
+    _has(verdict, ran, "was never saved")
+    _has(verdict, ran, "trying /dev/vdb")
+    _both_saved(verdict, ran, bigiron)
     return verdict
 
 
@@ -166,12 +171,7 @@ def interrupted(ran: Serviced, bigiron: Bigiron) -> Verdict:
     _has(verdict, ran, "was never saved")
     again = ran.ran("again").get("summary") or {}
     verdict.require(again.get("found") is False, f"saved again: {again}")
-    for name, number, panic in (("first", 0, 1), ("second", 1, 2)):
-        summary = ran.ran(name).get("summary") or {}
-        verdict.require(summary.get("complete") is True, f"{name}: not saved: {summary}\n{ran.tail()}")
-        dump = ran.saved(f"vmdump.{number}")
-        verdict.require(bigiron.verify(dump) == 0, f"{name}: bigiron verify fails")
-        _log_has(verdict, bigiron, dump, f"marker before panic {panic}")
+    _both_saved(verdict, ran, bigiron)
     return verdict
 
 

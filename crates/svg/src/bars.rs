@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::escape;
-use crate::style::{COLOURS, STYLE};
+use crate::frame::{WIDTH, begin};
+use crate::style::COLOURS;
 
 /// A picture of stacked bars.
 #[derive(Clone, Debug)]
@@ -27,7 +28,6 @@ pub struct Bar {
     pub values: Vec<f64>,
 }
 
-const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 260.0;
 /// Room for the sum at the end of the longest bar.
 const RIGHT: f64 = 900.0;
@@ -68,22 +68,7 @@ impl Bars {
         let legend = 66.0 + 18.0 * self.subtitle.lines().count() as f64;
         let top = legend + 32.0;
         let height = top + DISTANCE * self.bars.len() as f64;
-        writeln!(
-            out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-             width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n<title>{0}</title>\n\
-             <style>\n{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
-             <text class=\"title\" x=\"{MARGIN}\" y=\"36\">{0}</text>",
-            escape(&self.title),
-        )?;
-        for (number, line) in self.subtitle.lines().enumerate() {
-            let y = 60.0 + 18.0 * number as f64;
-            let line = escape(line);
-            writeln!(
-                out,
-                "<text class=\"soft\" x=\"{MARGIN}\" y=\"{y}\">{line}</text>"
-            )?;
-        }
+        begin(out, height, MARGIN, &self.title, &self.subtitle)?;
         self.legend(out, legend)?;
         let longest = self.bars.iter().map(Bar::sum).fold(0.0, f64::max);
         let scale = if longest > 0.0 {

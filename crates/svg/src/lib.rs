@@ -1,6 +1,7 @@
 //! SVG pictures without scripts, fonts or external images.
 
 mod bars;
+mod frame;
 mod plot;
 mod style;
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::escape;
-use crate::style::{Mark, STYLE, Style};
+use crate::frame::{WIDTH, begin};
+use crate::style::{Mark, Style};
 
 /// A line or a set of points.
 #[derive(Clone, Debug)]
@@ -57,7 +58,6 @@ pub struct Plot {
     pub names: f64,
 }
 
-const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 640.0;
 const LEFT: f64 = 90.0;
 const BOTTOM: f64 = 70.0;
@@ -105,22 +105,7 @@ impl Plot {
     }
 
     fn draw(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(
-            out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-             width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\">\n<title>{0}</title>\n\
-             <style>\n{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
-             <text class=\"title\" x=\"{LEFT}\" y=\"36\">{0}</text>",
-            escape(&self.title),
-        )?;
-        for (number, line) in self.subtitle.lines().enumerate() {
-            let y = 60.0 + 18.0 * number as f64;
-            let line = escape(line);
-            writeln!(
-                out,
-                "<text class=\"soft\" x=\"{LEFT}\" y=\"{y}\">{line}</text>"
-            )?;
-        }
+        begin(out, HEIGHT, LEFT, &self.title, &self.subtitle)?;
         self.axes(out)?;
         for series in &self.series {
             match series.style {

@@ -5,13 +5,12 @@
 
 use super::evidence::Evidence;
 use super::finding::{Finding, Sure, seconds};
-use super::lock_held::longest;
+use super::waiting::{LONG_NSEC, longest};
 use crate::error::InspectError;
 use crate::waits::Wait;
 
 /// Kind.
 pub const KIND: &str = "blocked";
-const LONG_NSEC: u64 = 10_000_000_000;
 
 /// A finding for each thing, or function, that such tasks wait for or in.
 pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
@@ -59,7 +58,7 @@ fn finding(evidence: &Evidence, what: &str, group: &[&Wait]) -> Option<Finding> 
     let weight = if first.on.is_some() { 62 } else { 60 };
     let mut finding = Finding::new(KIND, weight, Sure::Likely, title);
     for wait in group {
-        let at = wait.at.as_deref().unwrap_or("an unknown function");
+        let at = wait.place();
         let since = wait.since_nsec.map(seconds).unwrap_or_default();
         finding = finding
             .because(format!("{} waits in {at} for {since}", wait.task))

@@ -47,17 +47,12 @@ fn finding(evidence: &Evidence, waits: &[&Wait], sure: Sure) -> Option<Finding> 
     let owner = on.holders.first()?.address;
     let title = format!("the owner of {on} has ended without releasing it");
     let weight = if sure == Sure::Certain { 95 } else { 60 };
-    let mut finding = Finding::new(KIND, weight, sure, title).because(format!(
+    let finding = Finding::new(KIND, weight, sure, title).because(format!(
         "it names the task at {owner} as its owner, which no task of the kernel is"
     ));
-    for wait in waits {
-        let at = wait.at.as_deref().unwrap_or("an unknown function");
-        finding = finding
-            .because(format!("{} waits for it in {at}", wait.task))
-            .task(&wait.task);
-    }
     Some(
         finding
+            .waiters(waits.iter().copied(), "waits for it")
             .place(evidence.program, on.kind.word(), on.address)
             .place(evidence.program, "task_struct of the owner", owner)
             .more("bigiron info --waits DUMP"),

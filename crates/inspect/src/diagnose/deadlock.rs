@@ -37,7 +37,7 @@ fn finding(evidence: &Evidence, waits: &[Wait], cycle: &Cycle) -> Finding {
     let tasks: Vec<_> = waits().map(|wait| wait.task.address).collect();
     for wait in waits() {
         let Some(on) = &wait.on else { continue };
-        let at = wait.at.as_deref().unwrap_or("an unknown function");
+        let at = wait.place();
         for holder in on
             .holders
             .iter()

@@ -4,7 +4,7 @@
 
 use super::evidence::Evidence;
 use super::finding::{Finding, Sure, seconds};
-use super::lock_held::longest;
+use super::waiting::longest;
 use crate::error::InspectError;
 use crate::waits::Wait;
 
@@ -48,16 +48,10 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
             waiting.len(),
             seconds(longest(waiting.iter().copied()))
         );
-        let mut finding = Finding::new(KIND, weight, Sure::Certain, title)
-            .because("s_writers.frozen of its super block is not 0");
-        for wait in waiting {
-            let place = wait.at.as_deref().unwrap_or("an unknown function");
-            finding = finding
-                .because(format!("{} waits in {place}", wait.task))
-                .task(&wait.task);
-        }
         findings.push(
-            finding
+            Finding::new(KIND, weight, Sure::Certain, title)
+                .because("s_writers.frozen of its super block is not 0")
+                .waiters(waiting, "waits")
                 .place(program, "super_block", at)
                 .more("bigiron info --waits --stacks DUMP"),
         );

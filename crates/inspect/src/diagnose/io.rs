@@ -10,7 +10,7 @@ use bigiron_format::VirtAddr;
 
 use super::evidence::Evidence;
 use super::finding::{Finding, Sure, seconds};
-use super::lock_held::longest;
+use super::waiting::longest;
 use crate::error::InspectError;
 use crate::program::Program;
 use crate::waits::Wait;
@@ -65,13 +65,8 @@ fn finding(evidence: &Evidence, found: &InFlight, waiting: &[&Wait]) -> Finding 
     if let (Some(sector), Some(len)) = (number("__sector"), number("__data_len")) {
         finding = finding.because(format!("it is for {len} bytes at sector {sector}"));
     }
-    for wait in waiting {
-        let place = wait.at.as_deref().unwrap_or("an unknown function");
-        finding = finding
-            .because(format!("{} waits for I/O in {place}", wait.task))
-            .task(&wait.task);
-    }
     finding
+        .waiters(waiting.iter().copied(), "waits for I/O")
         .place(program, "request", request)
         .place(program, "request_queue", found.queue)
         .more("bigiron info --waits --stacks DUMP")

@@ -5,13 +5,12 @@
 
 use super::evidence::Evidence;
 use super::finding::{Finding, Sure, seconds};
+use super::waiting::{LONG_NSEC, longest};
 use crate::error::InspectError;
-use crate::waits::{Holds, Root, Wait, WaitKind, Waits};
+use crate::waits::{Holds, Root, WaitKind, Waits};
 
 /// Kind.
 pub const KIND: &str = "lock-held";
-/// Waiting for a lock that long is not usual, and such a time is one that people notice.
-const LONG_NSEC: u64 = 10_000_000_000;
 
 /// A finding for each task that others wait for.
 pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
@@ -66,23 +65,13 @@ fn finding(evidence: &Evidence, all: &Waits, root: &Root) -> Option<Finding> {
     if !root.does.is_empty() {
         finding = finding.because(format!("its stack: {}", root.does.join(" < ")));
     }
-    finding = finding.task(task);
-    for wait in waits() {
-        let at = wait.at.as_deref().unwrap_or("an unknown function");
-        finding = finding
-            .because(format!("{} waits for it in {at}", wait.task))
-            .task(&wait.task);
-    }
     Some(
         finding
+            .task(task)
+            .waiters(waits(), "waits for it")
             .place(evidence.program, on.kind.word(), on.address)
             .more("bigiron info --waits --stacks DUMP"),
     )
-}
-
-/// The longest time that one of the tasks has waited.
-pub fn longest<'w>(waits: impl Iterator<Item = &'w Wait>) -> u64 {
-    waits.filter_map(|wait| wait.since_nsec).max().unwrap_or(0)
 }
 
 fn state(letter: char) -> &'static str {

@@ -31,6 +31,7 @@ mod stack_end;
 mod stack_overflow;
 mod stuck_work;
 mod use_after_free;
+mod waiting;
 
 use bigiron_helpers::Stop;
 use serde::Serialize;

@@ -6,13 +6,12 @@
 
 use super::evidence::Evidence;
 use super::finding::{Finding, Sure, seconds};
-use super::lock_held::longest;
+use super::waiting::{LONG_NSEC, longest};
 use crate::error::InspectError;
 use crate::waits::{Wait, WaitKind, Worker};
 
 /// Kind.
 pub const KIND: &str = "stuck-work";
-const LONG_NSEC: u64 = 10_000_000_000;
 
 /// A finding for each worker that others wait for.
 pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
@@ -65,21 +64,16 @@ fn finding(evidence: &Evidence, worker: &Worker, waits: &[&Wait]) -> Option<Find
     let mut finding = Finding::new(KIND, weight, Sure::Certain, title)
         .because(format!("its worker {} executes it", worker.task));
     for wait in &own {
-        let at = wait.at.as_deref().unwrap_or("an unknown function");
+        let at = wait.place();
         finding = finding.because(match &wait.on {
             Some(on) => format!("the worker waits in {at} for {on}"),
             None => format!("the worker waits in {at}"),
         });
     }
-    finding = finding.task(&worker.task);
-    for wait in waits {
-        let at = wait.at.as_deref().unwrap_or("an unknown function");
-        finding = finding
-            .because(format!("{} waits for it in {at}", wait.task))
-            .task(&wait.task);
-    }
     Some(
         finding
+            .task(&worker.task)
+            .waiters(waits.iter().copied(), "waits for it")
             .place(evidence.program, "work item", worker.item)
             .place(evidence.program, "struct worker", worker.address)
             .more("bigiron info --waits --stacks DUMP"),

@@ -28,6 +28,13 @@ pub struct Wait {
     pub on: Option<Awaited>,
 }
 
+impl Wait {
+    /// The function in which it waits, in words.
+    pub fn place(&self) -> &str {
+        self.at.as_deref().unwrap_or("an unknown function")
+    }
+}
+
 /// What a task waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Awaited {
