@@ -59,7 +59,7 @@ pub use options::{DumpIdentity, DumpOptions, Optimizations, Unsaved};
 pub use output::{FileOutput, Output};
 pub use progress::{OutputCall, Phase, Progress};
 pub use reference::{Reference, find_kernel_by_dump};
-pub use save::{Save, SaveOptions, Saved, SavedLog, save_kernel, save_log};
+pub use save::{Removed, Retention, Save, SaveOptions, Saved, SavedLog, save_kernel, save_log};
 pub use subject::Subject;
 pub use summary::{PhaseTime, Summary, Waits, peak_memory, peak_memory_in};
 pub use verify::{Verification, verify};

@@ -24,6 +24,8 @@ pub mod names;
 pub mod read;
 #[cfg(feature = "report")]
 pub mod report;
+#[cfg(feature = "retention")]
+mod retention;
 pub mod save;
 #[cfg(feature = "setup")]
 pub mod setup;

@@ -13,6 +13,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::dmesg;
+#[cfg(feature = "retention")]
+use super::retention::RetentionArguments;
 use crate::arguments::{TimeoutArguments, threads};
 use crate::memory_limit;
 use crate::summary;
@@ -60,6 +62,10 @@ pub struct SaveArguments {
     /// Memory for all helpers together, such as 64M [default: a quarter of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub memory_limit: Option<u64>,
+    /// The dumps that stay.
+    #[cfg(feature = "retention")]
+    #[command(flatten)]
+    pub retention: RetentionArguments,
     /// The time limit.
     #[command(flatten)]
     pub time: TimeoutArguments,
@@ -189,6 +195,10 @@ pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
         print(arguments, &outcome, sources, begin.elapsed().as_secs_f64())?;
         outcome.check_loss()?;
         if !outcome.leads_to_another() {
+            #[cfg(feature = "retention")]
+            arguments
+                .retention
+                .apply(&work.options.directory, outcome.number());
             return Ok(());
         }
     }
@@ -384,6 +394,15 @@ impl Outcome {
                 has_more,
                 ..
             } => *mark_cleared && *has_more,
+        }
+    }
+
+    /// The number of the dump in the directory.
+    #[cfg(feature = "retention")]
+    fn number(&self) -> Option<u64> {
+        match self {
+            Self::Saved { saved, .. } => Some(saved.number),
+            _ => None,
         }
     }
 

@@ -72,6 +72,8 @@ mod save_encrypted_device;
 mod save_files;
 mod save_killed;
 mod save_report;
+#[cfg(feature = "retention")]
+mod save_retention;
 mod save_shared;
 mod save_stripes;
 mod save_vmdump;

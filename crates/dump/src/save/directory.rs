@@ -1,6 +1,6 @@
 //! The directory of saved dumps: their numbers, names and records.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -89,16 +89,27 @@ impl Directory {
         Temporary::lock(&self.files, &name(stem, number), stop)
     }
 
+    /// Looks `STEM.N` up.
+    pub fn look(&self, stem: &str, number: u64) -> Entry<Metadata> {
+        self.files.look(name(stem, number).as_ref())
+    }
+
+    /// Removes `STEM.N`.
+    pub fn remove(&self, stem: &str, number: u64) -> io::Result<()> {
+        self.files.remove(name(stem, number).as_ref())
+    }
+
     /// Size of `STEM.N` in bytes, if it is there and belongs to this user or to root.
     pub fn size_of(&self, stem: &str, number: u64) -> Option<u64> {
-        let found = self.files.look(name(stem, number).as_ref());
-        found.trusted().map(|metadata| metadata.len())
+        self.look(stem, number)
+            .trusted()
+            .map(|metadata| metadata.len())
     }
 
     /// The reason why `STEM.N` is not used, if it is there and does not belong to this user or to
     /// root.
     pub fn distrust_of(&self, stem: &str, number: u64) -> Option<String> {
-        match self.files.look(name(stem, number).as_ref()) {
+        match self.look(stem, number) {
             Entry::Distrusted(reason) => Some(reason),
             Entry::Absent | Entry::Trusted(_) => None,
         }
@@ -179,7 +190,7 @@ impl Directory {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     // The name was taken after the names were listed. A record without a dump
                     // is harmless.
-                    let _ = self.files.remove(name("info", number).as_ref());
+                    let _ = self.remove("info", number);
                 }
                 Err(error) => {
                     return Err(failed(&self.path(&record.stem, number), "make it", error));
@@ -239,7 +250,7 @@ impl Directory {
     }
 
     /// The numbers of the files named `STEM.N`, in ascending order.
-    fn numbers(&self, stems: &[&str]) -> Result<Vec<u64>, DumpError> {
+    pub fn numbers(&self, stems: &[&str]) -> Result<Vec<u64>, DumpError> {
         let mut numbers = Vec::new();
         let listed = self.files.for_each_name(|name| {
             let parts = name.to_str().and_then(|name| name.split_once('.'));

@@ -31,6 +31,7 @@ mod parts;
 mod recognise;
 mod record;
 mod report;
+mod retention;
 mod saved;
 mod space;
 mod stripes;
@@ -56,6 +57,7 @@ use record::Record;
 pub use live::save_kernel;
 pub use log::{SavedLog, save_log};
 pub use options::SaveOptions;
+pub use retention::{Removed, Retention};
 pub use saved::Saved;
 
 /// A dump to be saved.

@@ -1,0 +1,273 @@
+//! Removes older dumps from a directory of saved dumps. Their logs and records stay.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::directory::Directory;
+use crate::error::DumpError;
+
+/// Files with the pages of a dump.
+const DUMPS: [&str; 2] = ["vmdump", "vmcore"];
+/// Size of the units in which a file's room is counted, whatever the file system's.
+const BLOCK: u64 = 512;
+
+/// The dumps that stay in a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Number of dumps at most.
+    pub dumps: Option<u64>,
+    /// Room that all dumps take at most, in bytes; holes take none.
+    pub bytes: Option<u64>,
+}
+
+/// What was removed.
+#[derive(Clone, Debug, Default)]
+pub struct Removed {
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// The room that they took, in bytes.
+    pub bytes: u64,
+    /// What could not be removed, and files that were left alone.
+    pub warnings: Vec<String>,
+}
+
+/// The files of a dump that has a number.
+struct SavedDump {
+    number: u64,
+    /// When the last of them was written.
+    time: Duration,
+    bytes: u64,
+}
+
+impl Retention {
+    /// Returns true if dumps of any number and size stay.
+    pub fn is_unlimited(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Removes the oldest dumps in `root` until the others are within the limits. The newest one
+    /// stays, whatever its size, and so does the one with the number `saved`. Files of other users,
+    /// links and directories are not counted and not touched.
+    ///
+    /// # Errors
+    /// The directory cannot be read. A file that cannot be removed is a warning.
+    pub fn apply(self, root: &Path, saved: Option<u64>) -> Result<Removed, DumpError> {
+        let directory = Directory::open(root)?;
+        let mut dumps = find(&directory)?;
+        // The newest first; numbers begin again when the highest is in use.
+        dumps.sort_by_key(|dump| {
+            std::cmp::Reverse((Some(dump.number) == saved, dump.time, dump.number))
+        });
+        let mut removed = Removed::default();
+        let (mut kept, mut bytes) = (0_u64, 0_u64);
+        for (place, dump) in dumps.iter().enumerate() {
+            let is_too_many = self.dumps.is_some_and(|most| kept >= most);
+            let with_it = bytes.saturating_add(dump.bytes);
+            let is_too_large = self.bytes.is_some_and(|most| with_it > most);
+            if place > 0 && (is_too_many || is_too_large) {
+                removed.remove(&directory, dump);
+                continue;
+            }
+            (kept, bytes) = (kept + 1, with_it);
+        }
+        if let Some(most) = self.bytes.filter(|most| bytes > *most) {
+            removed.warnings.push(format!(
+                "{}: the newest dump alone takes {bytes} bytes, more than the {most} allowed",
+                root.display()
+            ));
+        }
+        if !removed.files.is_empty() {
+            directory.sync()?;
+        }
+        removed.warnings.extend(directory.warnings());
+        Ok(removed)
+    }
+}
+
+/// Finds the dumps of this user and of root.
+fn find(directory: &Directory) -> Result<Vec<SavedDump>, DumpError> {
+    let mut numbers = directory.numbers(&DUMPS)?;
+    numbers.dedup();
+    let dumps = numbers.into_iter().filter_map(|number| {
+        let files: Vec<_> = DUMPS
+            .iter()
+            .filter_map(|stem| directory.look(stem, number).trusted())
+            .collect();
+        let since_epoch = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let times = files.iter().filter_map(|file| file.modified().ok());
+        Some(SavedDump {
+            number,
+            time: times.map(since_epoch).max()?,
+            bytes: files
+                .iter()
+                .map(|file| file.blocks().saturating_mul(BLOCK))
+                .sum(),
+        })
+    });
+    Ok(dumps.collect())
+}
+
+impl Removed {
+    fn remove(&mut self, directory: &Directory, dump: &SavedDump) {
+        for stem in DUMPS {
+            let Some(found) = directory.look(stem, dump.number).trusted() else {
+                continue;
+            };
+            let path = directory.path(stem, dump.number);
+            match directory.remove(stem, dump.number) {
+                Ok(()) => {
+                    self.files.push(path);
+                    self.bytes += found.blocks().saturating_mul(BLOCK);
+                }
+                // Another run removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => self
+                    .warnings
+                    .push(format!("{}: cannot remove it: {error}", path.display())),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+    use std::fs::{self, File};
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const BYTES: usize = 64 << 10;
+
+    /// Makes a file with data, written so many seconds after 1970.
+    fn file(root: &Path, name: &str, seconds: u64) {
+        let path = root.join(name);
+        fs::write(&path, vec![1; BYTES]).unwrap();
+        let time = UNIX_EPOCH + Duration::from_secs(seconds);
+        File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
+    }
+
+    fn names(root: &Path) -> Vec<String> {
+        let entries = fs::read_dir(root).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    fn apply(root: &Path, dumps: Option<u64>, bytes: Option<u64>, saved: Option<u64>) -> Removed {
+        Retention { dumps, bytes }.apply(root, saved).unwrap()
+    }
+
+    #[test]
+    fn newest_dumps_stay_with_all_logs_and_records() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        for number in 0..4 {
+            file(root, &format!("vmdump.{number}"), 100 + number);
+            file(root, &format!("dmesg.{number}"), 100);
+            file(root, &format!("info.{number}"), 100);
+        }
+        file(root, "vmcore.1", 900);
+        let removed = apply(root, Some(2), None, None);
+        assert_eq!(
+            removed.files,
+            [root.join("vmdump.2"), root.join("vmdump.0")]
+        );
+        assert!(removed.bytes >= 2 * BYTES as u64 && removed.warnings.is_empty());
+        let left = names(root);
+        assert_eq!(left.len(), 8 + 3, "{left:?}");
+        for name in ["vmcore.1", "vmdump.1", "vmdump.3", "dmesg.0", "info.0"] {
+            assert!(left.iter().any(|left| left == name), "{name}: {left:?}");
+        }
+        assert!(apply(root, Some(2), None, None).files.is_empty());
+    }
+
+    #[test]
+    fn room_is_counted_without_holes_and_the_newest_stays_whatever_its_size() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        for number in 0..3 {
+            file(root, &format!("vmdump.{number}"), 100 + number);
+        }
+        let sparse = File::create(root.join("vmcore.9")).unwrap();
+        sparse.set_len(1 << 40).unwrap();
+        sparse
+            .set_modified(UNIX_EPOCH + Duration::from_secs(50))
+            .unwrap();
+        let most = 2 * BYTES as u64 + 4096;
+        assert_eq!(apply(root, None, Some(most), None).files.len(), 1);
+        assert_eq!(names(root), ["vmcore.9", "vmdump.1", "vmdump.2"]);
+        let removed = apply(root, None, Some(1), None);
+        assert_eq!(names(root), ["vmdump.2"]);
+        assert!(removed.warnings[0].contains("more than the 1 allowed"));
+        assert_eq!(apply(root, Some(0), None, None).files.len(), 0);
+    }
+
+    #[test]
+    fn dump_that_was_saved_now_stays_even_if_the_clock_was_wrong() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        file(root, "vmdump.4", 5_000_000_000);
+        file(root, "vmdump.5", 100);
+        apply(root, Some(1), None, Some(5));
+        assert_eq!(names(root), ["vmdump.5"]);
+    }
+
+    #[test]
+    fn links_directories_and_strange_names_are_not_counted_and_not_touched() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let elsewhere = tempfile::tempdir().unwrap();
+        file(elsewhere.path(), "precious", 1);
+        symlink(elsewhere.path().join("precious"), root.join("vmdump.0")).unwrap();
+        fs::create_dir(root.join("vmcore.1")).unwrap();
+        for name in [
+            "vmdump.01",
+            "vmdump.2.incomplete",
+            "vmdump.-1",
+            "vmdump.99999999999",
+            "vmdump",
+        ] {
+            file(root, name, 1);
+        }
+        file(root, "vmdump.7", 10);
+        file(root, "vmdump.8", 11);
+        let removed = apply(root, Some(1), None, None);
+        assert_eq!(removed.files, [root.join("vmdump.7")]);
+        assert_eq!(names(root).len(), 8);
+        assert!(elsewhere.path().join("precious").exists());
+    }
+
+    #[test]
+    fn dump_that_a_reader_has_open_can_be_read_to_its_end() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        file(root, "vmdump.0", 1);
+        file(root, "vmdump.1", 2);
+        let mut open = File::open(root.join("vmdump.0")).unwrap();
+        apply(root, Some(1), None, None);
+        assert_eq!(names(root), ["vmdump.1"]);
+        let mut bytes = Vec::new();
+        io::Read::read_to_end(&mut open, &mut bytes).unwrap();
+        assert_eq!(bytes, vec![1; BYTES]);
+    }
+
+    #[test]
+    fn directory_that_is_none_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        file(root.path(), "file", 1);
+        let error = Retention::default()
+            .apply(&root.path().join("file"), None)
+            .unwrap_err();
+        assert!(error.to_string().contains("file"), "{error}");
+    }
+}
