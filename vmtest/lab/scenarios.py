@@ -1,5 +1,6 @@
 """The scenarios of vmtest/kdump: kinds of crashes, outputs of dumps, and failures."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,6 +204,22 @@ def log_only(crashed: Crashed, _: Bigiron) -> Verdict:
     return verdict
 
 
+def report_first(crashed: Crashed, bigiron: Bigiron) -> Verdict:
+    """Judges the report that precedes the dump: it is there within a second, and tells of the panic."""
+    verdict = Verdict("report")
+    ran = crashed.ran("report")
+    verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}\n{crashed.tail()}")
+    seconds = ran.get("end", 0.0) - ran.get("begin", 0.0)
+    verdict.require(0 <= seconds < 1, f"the report took {seconds:.2f} s")
+    report = crashed.fetch(0, "report").read_text(errors="replace")
+    line, _, log = report.partition("\n")
+    facts = json.loads(line)
+    verdict.require("sysrq" in (facts["panic"] or ""), f"the report names the panic {facts['panic']!r}")
+    verdict.require(MARKER in log, "the report's log lacks the marker")
+    verdict.require(crashed.fetch(0, "first").read_text(errors="replace") == report, "--report-first writes another report")
+    return whole_dump(crashed, bigiron, crashed.fetch(0, "vmcore"), verdict, "sysrq")
+
+
 def with_cpus(crashed: Crashed, bigiron: Bigiron) -> Verdict:
     """Judges that the offline CPU was brought online and took part in the dump."""
     verdict = Verdict("CPUs")
@@ -264,6 +281,7 @@ SCENARIOS = [
         Plan("levels", disks=(Disk(48, "ext4"),)),
         next_level,
     ),
+    Scenario("report", "the report before the dump", Plan("report", disks=EXT4), report_first),
     Scenario("log", "only the kernel's log, as vmcore-dmesg", Plan("dmesg", disks=(Disk(4),)), log_only),
     Scenario(
         "write-error",

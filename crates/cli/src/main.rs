@@ -20,6 +20,7 @@ mod progress;
 mod ram_dump;
 #[cfg(feature = "report")]
 mod report;
+mod report_first;
 mod sandbox;
 mod savecore;
 mod signals;

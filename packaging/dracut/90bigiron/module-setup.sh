@@ -28,6 +28,11 @@ install() {
         inst_simple /etc/default/bigiron-ram-dump
         inst_multiple -o modprobe
     fi
+    # The command that takes the report.
+    local report
+    # shellcheck source=packaging/default/bigiron
+    report=$(REPORT=''; [[ ! -e /etc/default/bigiron ]] || . /etc/default/bigiron; echo "${REPORT%% *}")
+    [[ ! $report ]] || inst_multiple -o "$report"
     # The production kernel, which the capture kernel starts without a file system.
     # shellcheck disable=SC2154  # dracut sets kernel
     if grep -qs '^CAPTURE_OPTIONS=.*--then-boot' /etc/default/bigiron; then

@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 use super::compression::CompressionArgument;
 use super::format::Format;
 use super::{InputArguments, TimeoutArguments, threads};
+use crate::report_first::ReportArguments;
 use crate::size;
 use crate::then_boot::BootArguments;
 
@@ -34,6 +35,9 @@ pub struct DumpArguments {
     /// Options of the dump.
     #[command(flatten)]
     pub how: DumpOptionArgs,
+    /// What precedes the dump.
+    #[command(flatten)]
+    pub report: ReportArguments,
     /// What follows the dump.
     #[command(flatten)]
     pub boot: BootArguments,

@@ -16,8 +16,7 @@ use crate::arguments::{DumpArguments, DumpOptionArgs};
 use crate::attempts::{Attempts, NamedOutput};
 use crate::memory_limit;
 use crate::tell::tell;
-use crate::then_boot::BootArguments;
-use crate::{bus_error, domain, online_cpus, source, subject, summary};
+use crate::{bus_error, domain, online_cpus, report_first, source, subject, summary};
 use crate::{signals, timeout, vmlinux};
 
 /// The memory of the crashed kernel, in its capture kernel.
@@ -26,16 +25,16 @@ const VMCORE: &str = "/proc/vmcore";
 /// Makes a dump and prints the summary.
 pub fn run(arguments: &DumpArguments) -> anyhow::Result<()> {
     let (paths, outputs) = arguments.split_paths();
-    make(paths, outputs, &arguments.how, Some(&arguments.boot))
+    make(paths, outputs, &arguments.how, Some(arguments))
 }
 
-/// Dumps the sources `paths` to the output or all its parts, and prints the summary. With `boot`
-/// the production kernel may be started then.
+/// Dumps the sources `paths` to the output or all its parts, and prints the summary. The options
+/// in `more` may ask for a report before, and for the production kernel after that.
 pub fn make(
     paths: &[PathBuf],
     outputs: &[PathBuf],
     arguments: &DumpOptionArgs,
-    boot: Option<&BootArguments>,
+    more: Option<&DumpArguments>,
 ) -> anyhow::Result<()> {
     let output = outputs.first().context("there is no output")?;
     let to_stdout = output.as_os_str() == "-";
@@ -105,6 +104,12 @@ pub fn make(
         None => subject::find(&opened, &dom0, found, known, &options)
             .map_err(|error| source::name_error(error.into(), opened.path()))?,
     };
+    if let Some(more) = more {
+        if more.report.report_only {
+            return report_first::write(subject.kernel(), output, arguments.overwrite);
+        }
+        more.report.precede(subject.kernel(), arguments.overwrite);
+    }
     let mut levels = arguments.levels();
     if levels.is_empty() {
         levels.push(if subject.host().is_some() && subject.dom0().is_none() {
@@ -174,8 +179,8 @@ pub fn make(
     } else if !arguments.quiet {
         summary::print_report(&report.text(arguments.stats), to_stdout);
     }
-    if let Some(boot) = boot {
-        boot.boot(subject.kernel());
+    if let Some(more) = more {
+        more.boot.boot(subject.kernel());
     }
     Ok(())
 }

@@ -64,6 +64,7 @@ mod names;
 mod note_warnings;
 mod read;
 mod report;
+mod report_first;
 mod round_trip;
 mod running_kernel;
 mod save_device;
