@@ -49,6 +49,8 @@ class Plan:
     modules: Sequence[str] = ()
     port: bool = False  # a virtio port to the host
     files: Mapping[str, Path] = field(default_factory=dict)  # files for the capture kernel, all executable
+    before: str = ""  # a file of guest-kdump, run by the first kernel before the panic
+    first_programs: Mapping[str, Path] = field(default_factory=dict)  # programs for the first kernel, with their libraries
     environment: Mapping[str, str] = field(default_factory=dict)  # environment of the script
     during: Callable[["Crashed"], None] | None = None  # called repeatedly while the guest runs
     timeout: int = 420
@@ -86,10 +88,10 @@ class Crashed:
         kernel = kernels.get(plan.series)
         archive = initramfs.Archive()
         archive.add_file("init", (GUEST / "init").read_bytes(), executable=True)
-        first = initramfs.build(kernel, "", work, plan.modules) + archive.finish()
+        both = initramfs.build(kernel, "", work, plan.modules) + archive.finish()
         initrd = work / "initrd"
-        initrd.write_bytes(first)
-        self._data_disk(kernel, first + self._capture_archive(program))
+        initrd.write_bytes(both + self._first_archive())
+        self._data_disk(kernel, both + self._capture_archive(program))
         self._make_disks()
         more = [*self._drives(), "-device", "virtio-serial-pci"]
         if plan.port:
@@ -111,6 +113,13 @@ class Crashed:
         with self.machine:
             self.machine.follow(self._seen, self._tick)
             self.ended = time.monotonic()
+
+    def _first_archive(self) -> bytes:
+        archive = initramfs.Archive()
+        if self.plan.before:
+            archive.add_file("before", (GUEST / self.plan.before).read_bytes())
+        initramfs.add_programs(archive, self.plan.first_programs)
+        return archive.finish()
 
     def _capture_archive(self, program: Path) -> bytes:
         archive = initramfs.Archive()

@@ -24,6 +24,8 @@ use crate::commands::info::InfoArguments;
 use crate::commands::mount::MountArguments;
 #[cfg(feature = "inspect")]
 use crate::commands::names::{SymbolArguments, TypeArguments};
+#[cfg(feature = "plan")]
+use crate::commands::plan::PlanArguments;
 #[cfg(feature = "inspect")]
 use crate::commands::read::ReadArguments;
 #[cfg(feature = "report")]
@@ -84,6 +86,9 @@ pub enum Command {
     Dmesg(DmesgArguments),
     /// Copy a dump from a dump device or a file into a directory after the reboot
     Save(SaveArguments),
+    /// Judge the next crash dump of this machine: size and time, memory, room, settings
+    #[cfg(feature = "plan")]
+    Plan(PlanArguments),
     /// Prepare a machine for crash dumps: memory that survives a reboot by kexec
     #[cfg(feature = "setup")]
     Setup(SetupArguments),

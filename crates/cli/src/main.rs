@@ -15,6 +15,8 @@ mod fuse;
 mod makedumpfile;
 mod memory_limit;
 mod online_cpus;
+#[cfg(feature = "plan")]
+mod plan;
 mod progress;
 #[cfg(feature = "setup")]
 mod ram_dump;
@@ -53,6 +55,8 @@ fn main() -> ExitCode {
     // `bigiron diff` distinguishes "different" (1) from "cannot be compared".
     let code = match arguments.command {
         Command::Diff(_) => commands::diff::CANNOT_COMPARE,
+        #[cfg(feature = "plan")]
+        Command::Plan(_) => commands::plan::CANNOT_JUDGE,
         _ => FAILED,
     };
     run(arguments.command).unwrap_or_else(|error| errors::report(&error, code))
@@ -80,6 +84,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(arguments) => commands::report::run(&arguments)?,
         Command::Dmesg(arguments) => commands::dmesg::run(&arguments)?,
         Command::Save(arguments) => commands::save::run(&arguments)?,
+        #[cfg(feature = "plan")]
+        Command::Plan(arguments) => return commands::plan::run(&arguments),
         #[cfg(feature = "setup")]
         Command::Setup(arguments) => return commands::setup::run(&arguments),
         #[cfg(feature = "inspect")]

@@ -35,6 +35,8 @@ mod plan;
 mod progress;
 mod read_pages;
 mod reference;
+#[cfg(feature = "sample")]
+mod sample;
 mod save;
 mod sections;
 mod shared_pages;
@@ -59,6 +61,8 @@ pub use options::{DumpIdentity, DumpOptions, Optimizations, Unsaved};
 pub use output::{FileOutput, Output};
 pub use progress::{OutputCall, Phase, Progress};
 pub use reference::{Reference, find_kernel_by_dump};
+#[cfg(feature = "sample")]
+pub use sample::Sample;
 pub use save::{Removed, Retention, Save, SaveOptions, Saved, SavedLog, save_kernel, save_log};
 pub use subject::Subject;
 pub use summary::{PhaseTime, Summary, Waits, peak_memory, peak_memory_in};

@@ -6,6 +6,9 @@ use bigiron_helpers::{MemoryBudget, processor_count};
 use bigiron_kernel::xen::Owners;
 use bigiron_kernel::{DumpLevel, IoMethod};
 
+#[cfg(feature = "sample")]
+use crate::sample::Sample;
+
 /// Optimizations that can be switched off, to measure the savings of each and to show that none
 /// changes the dump's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +90,10 @@ pub struct DumpOptions {
     pub names_incomplete: bool,
     /// Optimizations in use.
     pub optimizations: Optimizations,
+    /// The kept pages that are copied, for an estimate; `None` copies all. Pages are counted in
+    /// the sections that the sample has.
+    #[cfg(feature = "sample")]
+    pub sample: Option<Sample>,
     /// Identity of a vmdump, instead of the time and a random number; for tests.
     pub identity: Option<DumpIdentity>,
 }
@@ -119,6 +126,8 @@ impl Default for DumpOptions {
             discard_if_full: false,
             names_incomplete: false,
             optimizations: Optimizations::default(),
+            #[cfg(feature = "sample")]
+            sample: None,
             identity: None,
         }
     }

@@ -63,6 +63,8 @@ pub fn make(
     let dom0 = scan_dom0(job)?;
     let cursor = WorkCursor::new(sections.len() as u64);
     let planned = &sections;
+    #[cfg(feature = "sample")]
+    let sample = job.options.sample;
     let counts: Vec<AtomicU16> = (0..sections.len()).map(|_| AtomicU16::new(0)).collect();
     let results = run(job.helpers, job.stop, |_| -> Result<_, DumpError> {
         let mut reader = job.reader();
@@ -71,10 +73,21 @@ pub fn make(
         let mut sum = Plan::default();
         while let Some(index) = cursor.take(job.stop) {
             let first = planned.at(index as usize).first;
+            #[cfg(feature = "sample")]
+            if !sample.is_none_or(|sample| sample.has_section(index)) {
+                kept.clear();
+                store.store(index as usize, &kept);
+                progress.add(SECTION_FRAMES);
+                continue;
+            }
             let section = job
                 .filter
                 .scan_section(reader.as_mut(), first, &mut ram, &mut kept)
                 .map_err(|source| job.filter_error(source))?;
+            #[cfg(feature = "sample")]
+            if let Some(sample) = sample {
+                sample.select(first, &mut kept);
+            }
             if job.drops_zero_pages {
                 sum.zero += drop_zero_pages(job, reader.as_mut(), first, &mut kept)?;
             }

@@ -333,6 +333,8 @@ impl DumpOptionArgs {
                 scan_blocks: !self.without.contains(&Without::ScanBlocks),
                 direct_writes: !self.without.contains(&Without::DirectWrites),
             },
+            #[cfg(feature = "plan")]
+            sample: None,
             identity: None,
         }
     }

@@ -20,6 +20,8 @@ pub mod mem;
 pub mod mount;
 #[cfg(feature = "inspect")]
 pub mod names;
+#[cfg(feature = "plan")]
+pub mod plan;
 #[cfg(feature = "inspect")]
 pub mod read;
 #[cfg(feature = "report")]

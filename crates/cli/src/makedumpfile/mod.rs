@@ -85,6 +85,26 @@ pub fn run_as_alias(arguments: Vec<OsString>) -> u8 {
     end(&settings, code)
 }
 
+/// Returns the dump levels, in the order in which they are tried, and the format of a dump that is
+/// made with these options; `None` if they are wrong.
+#[cfg(feature = "plan")]
+pub fn levels_and_format(
+    options: Vec<OsString>,
+) -> Option<(Vec<bigiron_kernel::DumpLevel>, bigiron_dump::Format)> {
+    let mut settings = Settings::new();
+    // Wrong options are the caller's to tell, whatever --message-level says.
+    settings.check_params = true;
+    settings.messages.set_level(0);
+    let is_valid = settings.parse(options) && settings.refused().is_none();
+    is_valid.then(|| {
+        let format = match settings.elf {
+            true => bigiron_dump::Format::ELF,
+            false => bigiron_dump::Format::kdump(settings.compression),
+        };
+        (settings.levels, format)
+    })
+}
+
 /// Prints the final message.
 fn end(settings: &Settings, code: u8) -> u8 {
     if settings.check_params {

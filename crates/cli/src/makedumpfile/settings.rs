@@ -125,6 +125,12 @@ impl Settings {
         true
     }
 
+    /// The first option that is not supported.
+    #[cfg(feature = "plan")]
+    pub fn refused(&self) -> Option<&'static Spec> {
+        self.refused
+    }
+
     /// Reports an invalid command line.
     pub fn invalid(&self) {
         self.messages.common(

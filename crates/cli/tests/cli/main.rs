@@ -62,6 +62,8 @@ mod mount;
 mod names;
 #[cfg(feature = "default")]
 mod note_warnings;
+#[cfg(feature = "plan")]
+mod plan;
 mod read;
 mod report;
 mod report_first;
